@@ -1,0 +1,304 @@
+// Package dtype describes the elements of arrays: kind, size and byte order,
+// the netCDF atomic types they stand for, fill values, and the conversion
+// between stored bytes and Go slices.
+//
+// It imports core/ncerr only. Above it are core/zarr (metadata documents) and
+// core/nczarr (reading and writing).
+package dtype
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Kind is the class of an element type.
+type Kind uint8
+
+// The kinds. Wire values: append only.
+const (
+	Invalid   Kind = iota
+	Bool           // one byte, 0 or 1 (v2 "|b1")
+	Int            // signed integer
+	Uint           // unsigned integer
+	Float          // IEEE 754 binary16, 32 or 64
+	Complex        // two floats of half the size
+	Char           // netCDF char: one byte of text (v2 ">S1", "<U1" of old NCZarr)
+	Bytes          // fixed-length text of single bytes, NUL padded (v2 "|Sn")
+	Unicode        // fixed-length UCS-4 text (v2 "<Un"); Size is 4n
+	Datetime       // 64-bit count since 1970 in Unit
+	Timedelta      // 64-bit count in Unit
+	Raw            // opaque bytes (v2 "|Vn")
+	String         // variable-length UTF-8 text; Size is 0
+	VlenBytes      // variable-length bytes; Size is 0
+)
+
+// Order is the byte order of elements wider than one byte.
+type Order uint8
+
+// The byte orders. Wire values: append only.
+const (
+	OrderNone Order = iota // not applicable: one byte, text or raw
+	Little
+	Big
+)
+
+// Native is the byte order of this machine.
+var Native = nativeOrder()
+
+// Type is an element type. It is comparable. The zero Type is invalid.
+type Type struct {
+	Kind  Kind
+	Size  int    // bytes of one element; 0 for variable length
+	Order Order  // OrderNone where it does not apply
+	Unit  string // numpy unit of Datetime and Timedelta such as "ns" or "25s"; else empty
+}
+
+// MaxSize is the ceiling on the size of one element, in bytes.
+const MaxSize = 1 << 24
+
+// Fixed reports whether elements have a fixed size.
+func (t Type) Fixed() bool { return t.Size > 0 }
+
+// WithOrder gives t in byte order o; types without an order are unchanged.
+func (t Type) WithOrder(o Order) Type {
+	if t.Order != OrderNone {
+		t.Order = o
+	}
+	return t
+}
+
+// Width is the number of bytes that are reversed as one unit when the byte
+// order changes: half the size for complex, 4 for Unicode, else the size; 1
+// where byte order does not apply.
+func (t Type) Width() int {
+	switch t.Kind {
+	case Complex:
+		return t.Size / 2
+	case Unicode:
+		return 4
+	case Int, Uint, Float, Datetime, Timedelta:
+		return t.Size
+	}
+	return 1
+}
+
+// NC is a netCDF external type. The numbers are those of nc_type.
+// Source: netcdf-c include/netcdf.h.
+type NC uint8
+
+// The netCDF atomic types.
+const (
+	NCNone   NC = 0
+	NCByte   NC = 1
+	NCChar   NC = 2
+	NCShort  NC = 3
+	NCInt    NC = 4
+	NCFloat  NC = 5
+	NCDouble NC = 6
+	NCUByte  NC = 7
+	NCUShort NC = 8
+	NCUInt   NC = 9
+	NCInt64  NC = 10
+	NCUInt64 NC = 11
+	NCString NC = 12
+)
+
+var ncNames = [...]string{"none", "byte", "char", "short", "int", "float", "double", "ubyte", "ushort", "uint", "int64", "uint64", "string"}
+
+// String gives the CDL keyword: "byte", "char", "short" and so on.
+func (n NC) String() string {
+	if int(n) < len(ncNames) {
+		return ncNames[n]
+	}
+	return "nc_type " + strconv.Itoa(int(n))
+}
+
+// Valid reports whether n is one of the netCDF atomic types.
+func (n NC) Valid() bool { return n >= NCByte && n <= NCString }
+
+// Size is the size of one value in bytes; 0 for NCString.
+func (n NC) Size() int { return n.Type(Little).Size }
+
+// Type gives the element type in byte order o; NCString gives String.
+func (n NC) Type(o Order) Type {
+	switch n {
+	case NCByte:
+		return Type{Kind: Int, Size: 1}
+	case NCUByte:
+		return Type{Kind: Uint, Size: 1}
+	case NCChar:
+		return Type{Kind: Char, Size: 1}
+	case NCShort:
+		return Type{Kind: Int, Size: 2, Order: o}
+	case NCUShort:
+		return Type{Kind: Uint, Size: 2, Order: o}
+	case NCInt:
+		return Type{Kind: Int, Size: 4, Order: o}
+	case NCUInt:
+		return Type{Kind: Uint, Size: 4, Order: o}
+	case NCInt64:
+		return Type{Kind: Int, Size: 8, Order: o}
+	case NCUInt64:
+		return Type{Kind: Uint, Size: 8, Order: o}
+	case NCFloat:
+		return Type{Kind: Float, Size: 4, Order: o}
+	case NCDouble:
+		return Type{Kind: Float, Size: 8, Order: o}
+	case NCString:
+		return Type{Kind: String}
+	}
+	return Type{}
+}
+
+// NC gives the netCDF type that holds elements of t without loss, or NCNone
+// when there is none: bool is ubyte, float16 is float, text is char (one
+// byte) or string, datetimes are int64.
+func (t Type) NC() NC {
+	switch t.Kind {
+	case Bool:
+		return NCUByte
+	case Char:
+		return NCChar
+	case Bytes, Unicode, String:
+		return NCString
+	case Datetime, Timedelta:
+		return NCInt64
+	case Int:
+		return [9]NC{1: NCByte, 2: NCShort, 4: NCInt, 8: NCInt64}[t.index()]
+	case Uint:
+		return [9]NC{1: NCUByte, 2: NCUShort, 4: NCUInt, 8: NCUInt64}[t.index()]
+	case Float:
+		return [9]NC{2: NCFloat, 4: NCFloat, 8: NCDouble}[t.index()]
+	}
+	return NCNone
+}
+
+// index is t.Size where a number of that size can be, else 0.
+func (t Type) index() int {
+	if t.Size >= 1 && t.Size <= 8 {
+		return t.Size
+	}
+	return 0
+}
+
+// String gives the v2 (numpy) spelling, such as "<f4", "|S7" or "|O".
+func (t Type) String() string {
+	order := map[Order]string{OrderNone: "|", Little: "<", Big: ">"}[t.Order]
+	switch t.Kind {
+	case Bool:
+		return "|b1"
+	case Int:
+		return order + "i" + strconv.Itoa(t.Size)
+	case Uint:
+		return order + "u" + strconv.Itoa(t.Size)
+	case Float:
+		return order + "f" + strconv.Itoa(t.Size)
+	case Complex:
+		return order + "c" + strconv.Itoa(t.Size)
+	case Char:
+		return ">S1"
+	case Bytes:
+		return "|S" + strconv.Itoa(t.Size)
+	case Unicode:
+		return order + "U" + strconv.Itoa(t.Size/4)
+	case Datetime:
+		return order + "M8[" + t.Unit + "]"
+	case Timedelta:
+		return order + "m8[" + t.Unit + "]"
+	case Raw:
+		return "|V" + strconv.Itoa(t.Size)
+	case String, VlenBytes:
+		return "|O"
+	}
+	return "invalid"
+}
+
+// Parse reads the v2 (numpy) spelling of an unstructured dtype. Missing or
+// "=" order means little-endian; "|" with a wide number is taken as little
+// too. ">S1" gives Bytes of size 1: whether it is a netCDF char is decided by
+// core/zarr. "|O" gives String: the object codec decides what it holds.
+// Unknown or absurd texts are ErrBadType.
+//
+// Source: Zarr v2, "Data type encoding".
+func Parse(s string) (Type, error) {
+	bad := func(why string) (Type, error) {
+		return Type{}, ncerr.New(ncerr.ErrBadType, "parse dtype", s, fmt.Errorf("%s", why))
+	}
+	body, order := s, Little
+	if s != "" {
+		switch s[0] {
+		case '<', '=', '|':
+			body = s[1:]
+		case '>':
+			body, order = s[1:], Big
+		}
+	}
+	if body == "" {
+		return bad("empty data type")
+	}
+	if body == "O" || body == "O8" {
+		return Type{Kind: String}, nil
+	}
+	code, rest := body[0], body[1:]
+	unit := ""
+	if code == 'M' || code == 'm' {
+		if i := strings.IndexByte(rest, '['); i >= 0 && rest[len(rest)-1] == ']' {
+			rest, unit = rest[:i], rest[i+1:len(rest)-1]
+		}
+	}
+	n, err := strconv.Atoi(rest)
+	if err != nil || n < 0 || n > MaxSize/4 || rest[0] == '+' || rest[0] == '-' {
+		return bad("unknown data type")
+	}
+	t := Type{Size: n, Order: order}
+	switch code {
+	case 'b':
+		t.Kind = Bool
+	case 'i':
+		t.Kind = Int
+	case 'u':
+		t.Kind = Uint
+	case 'f':
+		t.Kind = Float
+	case 'c':
+		t.Kind = Complex
+	case 'M':
+		t.Kind, t.Unit = Datetime, unit
+	case 'm':
+		t.Kind, t.Unit = Timedelta, unit
+	case 'S', 'a':
+		t.Kind = Bytes
+	case 'U':
+		t.Kind, t.Size = Unicode, 4*n
+	case 'V':
+		t.Kind = Raw
+	default:
+		return bad("unknown data type")
+	}
+	if !t.sizeOK() {
+		return bad("no such size")
+	}
+	if t.Width() == 1 {
+		t.Order = OrderNone
+	}
+	return t, nil
+}
+
+func (t Type) sizeOK() bool {
+	switch t.Kind {
+	case Bool:
+		return t.Size == 1
+	case Int, Uint:
+		return t.Size == 1 || t.Size == 2 || t.Size == 4 || t.Size == 8
+	case Float:
+		return t.Size == 2 || t.Size == 4 || t.Size == 8
+	case Complex:
+		return t.Size == 8 || t.Size == 16
+	case Datetime, Timedelta:
+		return t.Size == 8
+	}
+	return t.Size > 0
+}

@@ -1,0 +1,82 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Base implements every method of Map by refusing with ncerr.ErrUnsupported
+// (Flush and Close do nothing). Embed it so that a driver keeps compiling
+// when Map grows, and to leave out what a store cannot do.
+type Base struct{}
+
+var _ Map = Base{}
+
+func unsupported(op, key string) error {
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "this store cannot %s", op)
+}
+
+// Capabilities claims nothing.
+func (Base) Capabilities() Capabilities { return Capabilities{} }
+
+// Get refuses.
+func (Base) Get(_ context.Context, key string, _ *GetOptions, _ Alloc) ([]byte, Info, error) {
+	return nil, Info{}, unsupported("get", key)
+}
+
+// Stat refuses.
+func (Base) Stat(_ context.Context, key string) (Info, error) {
+	return Info{}, unsupported("stat", key)
+}
+
+// Put refuses.
+func (Base) Put(_ context.Context, key string, _ Body, _ *PutOptions) (Info, error) {
+	return Info{}, unsupported("put", key)
+}
+
+// Delete refuses.
+func (Base) Delete(_ context.Context, key string, _ *DeleteOptions) error {
+	return unsupported("delete", key)
+}
+
+// List refuses.
+func (Base) List(_ context.Context, prefix string, _ *ListOptions) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) { yield(Entry{}, unsupported("list", prefix)) }
+}
+
+// Flush does nothing.
+func (Base) Flush(context.Context) error { return nil }
+
+// Close does nothing.
+func (Base) Close(context.Context) error { return nil }
+
+// DecodeOptions decodes a driver's options strictly into cfg, a pointer to a
+// struct with json tags: an unknown key or a wrong type is ncerr.ErrInvalid.
+// Empty options leave cfg as it is.
+func DecodeOptions(options []byte, cfg any) error {
+	if len(bytes.TrimSpace(options)) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(options))
+	d.DisallowUnknownFields()
+	if err := d.Decode(cfg); err != nil {
+		return ncerr.New(ncerr.ErrInvalid, "read driver options", "", err)
+	}
+	return nil
+}
+
+// ReadBody gives the whole content of body: the slice itself for Bytes, else
+// a copy.
+func ReadBody(body Body) ([]byte, error) {
+	if b, ok := body.(Bytes); ok {
+		return b, nil
+	}
+	p := make([]byte, body.Size())
+	_, err := io.ReadFull(io.NewSectionReader(body, 0, body.Size()), p)
+	return p, err
+}
