@@ -1,0 +1,220 @@
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+)
+
+// box is what the checks of this file work on.
+type box struct{ n int }
+
+type target struct {
+	caps    []string
+	capsErr error
+	newErr  error
+	made    int
+	cleaned int
+}
+
+func (g *target) TargetName() string { return "box" }
+func (g *target) TargetCapabilities(context.Context) ([]string, error) {
+	return g.caps, g.capsErr
+}
+
+func (g *target) New(t conformance.T) (*box, error) {
+	g.made++
+	t.Cleanup(func() { g.cleaned++ })
+	return &box{}, g.newErr
+}
+
+type check = conformance.Check[*box]
+
+func suite(checks ...check) conformance.Suite[*box] {
+	return conformance.Suite[*box]{Name: "s", Version: "1", Checks: checks}
+}
+
+func pass(conformance.T, *box) {}
+
+func TestStatuses(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		check   check
+		opts    conformance.Options
+		want    conformance.Status
+		message string
+	}{
+		"pass":  {check: check{Run: pass}, want: conformance.StatusPass},
+		"error": {check: check{Run: func(t conformance.T, _ *box) { t.Logf("seen"); t.Errorf("bad %d", 1) }}, want: conformance.StatusFail, message: "seen\nbad 1"},
+		"fatal": {check: check{Run: func(t conformance.T, _ *box) { t.Fatalf("stop"); panic("not reached") }}, want: conformance.StatusFail, message: "stop"},
+		"panic": {check: check{Run: func(conformance.T, *box) { panic("boom") }}, want: conformance.StatusError, message: "panic: boom"},
+		"nil map": {check: check{Run: func(_ conformance.T, b *box) {
+			var m map[int]int
+			m[b.n] = 1
+		}}, want: conformance.StatusError, message: "conformance_test.go"},
+		"undeclared":         {check: check{Needs: []string{"fly"}, Run: pass}, want: conformance.StatusUnsupported, message: "fly"},
+		"declared":           {check: check{Needs: []string{"walk"}, Run: pass}, want: conformance.StatusPass},
+		"refused cleanly":    {check: check{Needs: []string{"fly"}, Run: func(t conformance.T, _ *box) { t.Errorf("must not run") }, Refuse: pass}, want: conformance.StatusUnsupported, message: "refused cleanly"},
+		"refused badly":      {check: check{Needs: []string{"fly"}, Run: pass, Refuse: func(t conformance.T, _ *box) { t.Errorf("it flew") }}, want: conformance.StatusFail, message: "it flew"},
+		"disabled":           {check: check{Run: pass}, opts: conformance.Options{Disable: map[string]string{"x.y": "slow disk"}}, want: conformance.StatusDisabled, message: "slow disk"},
+		"required":           {check: check{Needs: []string{"fly"}, Run: pass}, opts: conformance.Options{Require: []string{"x.*"}}, want: conformance.StatusFail, message: "required"},
+		"disabled, required": {check: check{Run: pass}, opts: conformance.Options{Require: []string{"x.*"}, Disable: map[string]string{"x.y": ""}}, want: conformance.StatusFail, message: "required"},
+		"cleanup fails":      {check: check{Run: func(t conformance.T, _ *box) { t.Cleanup(func() { t.Errorf("left behind") }) }}, want: conformance.StatusFail, message: "left behind"},
+		"ends with its context": {check: check{Limit: 10 * time.Millisecond, Run: func(t conformance.T, _ *box) {
+			<-t.Context().Done()
+		}}, want: conformance.StatusFail, message: "the limit is 10ms"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.check.ID, tc.check.Doc = "x.y", "a rule"
+			g := &target{caps: []string{"walk"}}
+			r := conformance.Run(t.Context(), suite(tc.check), g, &tc.opts)
+			got := r.Results[0]
+			if got.Status != tc.want || !strings.Contains(got.Message, tc.message) {
+				t.Errorf("want %s with %q, got %s with %q", tc.want, tc.message, got.Status, got.Message)
+			}
+			if r.OK() != (tc.want == conformance.StatusPass) {
+				t.Errorf("OK is %v for %s", r.OK(), tc.want)
+			}
+			if g.made != g.cleaned {
+				t.Errorf("made %d, cleaned %d", g.made, g.cleaned)
+			}
+		})
+	}
+}
+
+func TestHangIsAbandoned(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	defer close(release)
+	hang := check{ID: "h", Doc: "d", Limit: time.Millisecond, Run: func(conformance.T, *box) { <-release }}
+	r := conformance.Run(t.Context(), suite(hang, check{ID: "p", Doc: "d", Run: pass}), &target{}, nil)
+	if r.Results[0].Status != conformance.StatusFail || !strings.Contains(r.Results[0].Message, "abandoned") {
+		t.Errorf("a check that hangs: %+v", r.Results[0])
+	}
+	if r.Results[1].Status != conformance.StatusPass {
+		t.Errorf("the check beside it: %+v", r.Results[1])
+	}
+}
+
+func TestBrokenBed(t *testing.T) {
+	t.Parallel()
+	p := check{ID: "p", Doc: "d", Run: pass}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	tests := map[string]struct {
+		ctx    context.Context
+		target *target
+		suite  conformance.Suite[*box]
+	}{
+		"no capabilities": {t.Context(), &target{capsErr: errors.New("gone")}, suite(p)},
+		"no environment":  {t.Context(), &target{newErr: errors.New("gone")}, suite(p)},
+		"double id":       {t.Context(), &target{}, suite(p, p)},
+		"context ended":   {ended, &target{}, suite(p)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := conformance.Run(tc.ctx, tc.suite, tc.target, nil)
+			if r.OK() || r.Totals.Error != len(tc.suite.Checks) {
+				t.Errorf("want only errors, got %+v", r.Results)
+			}
+		})
+	}
+}
+
+func TestEmptyRunIsNotOK(t *testing.T) {
+	t.Parallel()
+	r := conformance.Run(t.Context(), suite(check{ID: "p", Doc: "d", Run: pass}), &target{}, &conformance.Options{Select: []string{"q*"}})
+	if r.OK() || len(r.Results) != 0 {
+		t.Errorf("nothing was run, but: %+v", r)
+	}
+}
+
+func TestOrderAndSelection(t *testing.T) {
+	t.Parallel()
+	var ran []string
+	note := func(t conformance.T, _ *box) { ran = append(ran, t.Name()) }
+	var checks []check
+	for _, id := range []string{"a.1", "a.2", "a.3", "a.4", "a.5", "a.6", "b.1"} {
+		checks = append(checks, check{ID: id, Doc: "d", Run: note})
+	}
+	checks[0].Level = conformance.Experimental
+	r := conformance.Run(t.Context(), suite(checks...), &target{}, &conformance.Options{
+		Select: []string{"a.*"}, Levels: []conformance.Level{conformance.Core}, Seed: 7,
+	})
+	var ids []string
+	for _, x := range r.Results {
+		ids = append(ids, x.ID)
+	}
+	if want := []string{"a.2", "a.3", "a.4", "a.5", "a.6"}; !slices.Equal(ids, want) {
+		t.Errorf("want %q in the report, got %q", want, ids)
+	}
+	if slices.Equal(ran, ids) {
+		t.Errorf("with seed 7 the checks ran in the order of the suite: %q", ran)
+	}
+	if r.Seed != 7 {
+		t.Errorf("want seed 7, got %d", r.Seed)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]check{
+		"empty id":     {Doc: "d", Run: pass},
+		"bad id":       {ID: "A b", Doc: "d", Run: pass},
+		"no rule":      {ID: "a", Run: pass},
+		"no code":      {ID: "a", Doc: "d"},
+		"needs no cap": {ID: "a", Doc: "d", Run: pass, Refuse: pass},
+	} {
+		if suite(c).Validate() == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func TestReportForms(t *testing.T) {
+	t.Parallel()
+	r := conformance.Run(t.Context(), suite(
+		check{ID: "good", Doc: "d", Run: pass},
+		check{ID: "bad", Doc: "d", Run: func(t conformance.T, _ *box) { t.Errorf("one\ntwo <&>") }},
+	), &target{caps: []string{"walk"}}, &conformance.Options{Seed: 1<<64 - 1})
+	var text, doc bytes.Buffer
+	if err := errors.Join(r.WriteText(&text), r.WriteJSON(&doc)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"does NOT conform: 2 checks, 1 passed, 1 failed", "fail        bad", "one\n            two <&>", "capabilities walk", "18446744073709551615"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("want %q in:\n%s", want, text.String())
+		}
+	}
+	var back conformance.Report
+	if err := json.Unmarshal(doc.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	if back.Totals != r.Totals || back.Seed != r.Seed || len(back.Results) != 2 || back.Results[1].Message != "one\ntwo <&>" {
+		t.Errorf("read back: %+v", back)
+	}
+	if want := []string{"bad"}; !slices.Equal(r.Failed(), want) {
+		t.Errorf("want %q, got %q", want, r.Failed())
+	}
+}
+
+func TestTestMakesSubTests(t *testing.T) {
+	var seen []conformance.Status
+	conformance.TestWith(t, suite(
+		check{ID: "a", Doc: "d", Run: pass},
+		check{ID: "b", Doc: "d", Needs: []string{"fly"}, Run: pass},
+	), &target{}, &conformance.Options{Progress: func(r conformance.Result) { seen = append(seen, r.Status) }})
+	if want := []conformance.Status{conformance.StatusPass, conformance.StatusUnsupported}; !slices.Equal(seen, want) {
+		t.Errorf("want %q, got %q", want, seen)
+	}
+}

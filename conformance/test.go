@@ -1,0 +1,50 @@
+package conformance
+
+import (
+	"slices"
+	"testing"
+)
+
+// Test runs every check of the suite as a sub-test named by its id. An
+// unsupported check is a skipped sub-test. The seed is logged when something
+// fails.
+func Test[S any](t *testing.T, suite Suite[S], target Target[S]) {
+	t.Helper()
+	TestWith(t, suite, target, nil)
+}
+
+// TestWith is [Test] with options. Progress is called as by [Run]; the checks
+// run in the order of the suite.
+func TestWith[S any](t *testing.T, suite Suite[S], target Target[S], opts *Options) {
+	t.Helper()
+	if err := suite.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	caps, err := target.TargetCapabilities(t.Context())
+	if err != nil {
+		t.Fatalf("capabilities of %s: %v", target.TargetName(), err)
+	}
+	slices.Sort(caps)
+	o := opts.withDefaults()
+	for _, c := range suite.Checks {
+		if c.Level == "" {
+			c.Level = Core
+		}
+		if !o.wants(c.ID, c.Level) {
+			continue
+		}
+		t.Run(c.ID, func(t *testing.T) {
+			res := runOne(t.Context(), c, target, caps, o)
+			if o.Progress != nil {
+				o.Progress(res)
+			}
+			switch res.Status {
+			case StatusPass:
+			case StatusUnsupported, StatusDisabled:
+				t.Skipf("%s: %s", res.Status, res.Message)
+			default:
+				t.Errorf("%s: %s\nrule: %s\nseed: %d", res.Status, res.Message, c.Doc, o.Seed)
+			}
+		})
+	}
+}
