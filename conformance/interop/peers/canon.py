@@ -1,0 +1,163 @@
+"""The canonical description of a dataset, which every tool here prints as one line of JSON.
+
+    {"canonical": 1,
+     "peer": {"name": "zarr", "version": "3.4.2", ...},        who read or wrote; not for comparing
+     "groups": {"/": GROUP, "/a": GROUP, "/a/b": GROUP},       every group by absolute path; null: not known
+     "variables": {"/v": VARIABLE, "/a/w": VARIABLE}}          every variable by absolute path
+
+GROUP = {"dims": {"t": {"size": 2, "unlimited": true}} or null (reader has no such notion), "attrs": ATTRS}
+VARIABLE = {
+  "type":   byte ubyte short ushort int uint int64 uint64 float double char string; other types keep
+            numpy's kind and item size: b1 f2 c8 c16 M8 m8 V4
+  "shape":  [12, 90, 180]; [] is a scalar
+  "dims":   ["t", "y", "x"], names without path, or null when the reader does not know them
+  "chunks": chunk shape, or null when not known (contiguous, scalar)
+  "fill":   SCALAR: what a missing chunk reads as; null when none is declared or the reader does not say
+  "attrs":  ATTRS
+  "sha256": hash of all values, see below; absent when "error": "one line" says why they cannot be read}
+
+ATTRS = {"name": {"type": T, "value": V}} or null (the reader does not see attributes). By T:
+  byte ... uint64, float, double   V is a list, of length 1 for a scalar; the reader knows the stored type
+  integer, real                    the same, from a reader that sees JSON only: all integers, or numbers
+  text                             V is one string; char and single string attributes are not told apart
+  strings                          V is a list of strings
+  json                             V is any other JSON value (bool, null, object, mixed, nested, empty list)
+Left out: _ARRAY_DIMENSIONS (it is "dims"), names that begin with _nczarr_ and _NCProperties. _FillValue
+stays where the reader shows it as an attribute. From xarray it is left out: there it is invented.
+
+SCALAR: integers exact (up to 64 bits); float and double as the shortest decimal of the value widened to
+double, so compare after rounding to the element type; the strings "NaN", "Infinity", "-Infinity"; text
+for char and string; true and false for b1; anything else as text.
+
+sha256 is over all values in C order, scale, offset and mask not applied:
+  numbers   raw little-endian bytes, NaN bits as they are; b1 is one byte, 0 or 1
+  char      one byte per element, as stored
+  string    for each element its UTF-8 bytes without trailing NULs, then one NUL (a missing string is empty;
+            a byte that is not UTF-8 becomes the four characters \\xhh); fixed-size strings are strings
+"""
+import hashlib
+import json
+import logging
+import math
+import os
+import sys
+import warnings
+
+import numpy as np
+
+warnings.simplefilter("ignore")
+logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+
+NAMES = {"i1": "byte", "u1": "ubyte", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint",
+         "i8": "int64", "u8": "uint64", "f4": "float", "f8": "double", "S1": "char"}
+
+
+def type_name(dtype):
+    """Canonical name of a numpy dtype, or of str."""
+    if dtype is str or np.dtype(dtype).kind in "OTU":
+        return "string"
+    dtype = np.dtype(dtype)
+    name = f"{dtype.kind}{dtype.itemsize}"
+    return NAMES.get(name, "string" if dtype.kind == "S" else name)
+
+
+def text(value):
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    return str(value).rstrip("\0")
+
+
+def digest(values):
+    """Hash of an array's values as the module's description says."""
+    values = np.asarray(values)
+    h = hashlib.sha256()
+    if type_name(values.dtype) == "string":
+        for item in values.ravel(order="C").tolist():
+            h.update(text(item).encode() + b"\0")
+    else:
+        if values.dtype.byteorder == ">" or (values.dtype.byteorder == "=" and sys.byteorder == "big"):
+            values = values.astype(values.dtype.newbyteorder("<"))
+        h.update(np.ascontiguousarray(values).tobytes())
+    return h.hexdigest()
+
+
+def scalar(value):
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, np.timedelta64):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        value = float(value)
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return None if value is None else text(value)
+
+
+def own(name):
+    return name == "_ARRAY_DIMENSIONS" or name == "_NCProperties" or name.startswith("_nczarr_")
+
+
+def typed_attr(value):
+    """An attribute whose stored type the reader knows: numpy scalar or array, str, or list of str."""
+    if isinstance(value, (str, bytes)):
+        return {"type": "text", "value": text(value)}
+    if isinstance(value, (list, tuple)):
+        return {"type": "strings", "value": [text(v) for v in value]}
+    value = np.atleast_1d(value)
+    return {"type": type_name(value.dtype), "value": [scalar(v) for v in value.ravel()]}
+
+
+def json_attr(value):
+    """An attribute seen as JSON only."""
+    value = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    items = value if isinstance(value, (list, tuple)) else [value]
+    if isinstance(value, str):
+        return {"type": "text", "value": value}
+    if items and all(isinstance(v, str) for v in items):
+        return {"type": "strings", "value": list(items)}
+    if items and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in items):
+        kind = "integer" if all(isinstance(v, int) for v in items) else "real"
+        return {"type": kind, "value": [scalar(v) for v in items]}
+    return {"type": "json", "value": value}
+
+
+def attributes(attrs, one, drop=()):
+    return {k: one(v) for k, v in attrs.items() if not own(k) and k not in drop}
+
+
+def variable(values, dims, chunks, fill, attrs, dtype=None, shape=None):
+    """One VARIABLE; values may be an exception, which becomes "error" (dtype and shape are then needed)."""
+    failed = isinstance(values, Exception)
+    dtype = dtype if dtype is not None else getattr(values, "dtype", None)
+    shape = shape if shape is not None else getattr(values, "shape", None)
+    out = {"type": None if dtype is None else type_name(dtype),
+           "shape": None if shape is None else [int(n) for n in shape],
+           "dims": None if dims is None else list(dims),
+           "chunks": None if chunks is None else [int(n) for n in chunks],
+           "fill": scalar(fill), "attrs": attrs}
+    out.update({"error": one_line(values)} if failed else {"sha256": digest(values)})
+    return out
+
+
+def one_line(err):
+    line = " ".join(f"{type(err).__name__}: {err}".split()).split(" [tensorstore_spec=")[0]
+    return line if len(line) <= 300 else line[:300] + "..."
+
+
+def document(peer, groups, variables):
+    return {"canonical": 1, "peer": peer, "groups": groups, "variables": variables}
+
+
+def emit(doc):
+    print(json.dumps(doc, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+
+
+def fail(tool, err):
+    """One clear line on stderr, then out with status 1, past whatever a peer's threads still have to say."""
+    print(f"{tool}: {err if isinstance(err, str) else one_line(err)}", file=sys.stderr, flush=True)
+    os._exit(1)

@@ -1,0 +1,135 @@
+"""Read a whole dataset with one peer and print its canonical description (canon.py) as JSON.
+
+    python read.py --with zarr|xarray|netcdf4|tensorstore [--format nczarr|zarr|noxarray] [--storage file|zip]
+                   [--consolidated] PATH
+
+--format matters to netcdf4 only (its mode). Without --consolidated, zarr opens every array that a
+.zarray names, one by one, so that one bad array gives one "error"; with it, it trusts .zmetadata.
+netcdf4 gets an archive unpacked into a temporary directory when its library cannot read zip files.
+Exit status: 0 read (perhaps with "error" in single variables), 1 refused, with one line on stderr.
+"""
+import argparse
+import os
+import tempfile
+import zipfile
+
+import canon
+import store
+
+
+def with_zarr(args):
+    import numcodecs
+    import zarr
+    peer = {"name": "zarr", "version": zarr.__version__, "numcodecs": numcodecs.__version__}
+    arrays, top = store.nodes(args.path, args.storage, ".zarray")
+    groups, _ = store.nodes(args.path, args.storage, ".zgroup")
+    source = store.zarr_store(args.path, args.storage)
+    at = lambda node: "/".join(p for p in (top, node) if p)
+    attrs = lambda a: canon.attributes(a, canon.json_attr)
+    if args.consolidated:
+        root = zarr.open_group(source, mode="r", path=top, zarr_format=2, use_consolidated=True)
+        members = dict(root.members(max_depth=None))
+        arrays = [n for n, m in members.items() if isinstance(m, zarr.Array)]
+        groups = [""] + [n for n in members if n not in arrays]
+        opened = lambda n: root if n == "" else members[n]
+    else:
+        opened = lambda n: zarr.open(source, mode="r", path=at(n), zarr_format=2, **({"use_consolidated": False} if n in groups else {}))
+    out_groups = {"/" + n: {"dims": None, "attrs": attrs(dict(opened(n).attrs))} for n in groups}
+    out = {}
+    for name in arrays:
+        try:
+            a = opened(name)
+        except Exception as err:
+            out["/" + name] = canon.variable(err, None, None, None, None)
+            continue
+        try:
+            values = a[...]
+        except Exception as err:
+            values = err
+        found = dict(a.attrs)
+        out["/" + name] = canon.variable(values, found.get("_ARRAY_DIMENSIONS"), a.chunks, a.fill_value,
+                                         attrs(found), a.dtype, a.shape)
+    return canon.document(peer, out_groups, out)
+
+
+def with_xarray(args):
+    import xarray
+    import zarr
+    peer = {"name": "xarray", "version": xarray.__version__, "zarr": zarr.__version__}
+    _, top = store.nodes(args.path, args.storage, ".zgroup")
+    raw = dict.fromkeys(("mask_and_scale", "decode_times", "decode_timedelta", "decode_coords", "concat_characters"), False)
+    groups = xarray.open_groups(store.zarr_store(args.path, args.storage), engine="zarr", zarr_format=2, **raw,
+                                consolidated=args.consolidated, create_default_indexes=False,
+                                **({"group": top} if top else {}))
+    out_groups, out = {}, {}
+    for path, ds in groups.items():
+        path = "/" if path == "/." else path  # the spelling for a group that is not the store's root
+        prefix = path.rstrip("/") + "/"
+        out_groups[path] = {"dims": None, "attrs": canon.attributes(ds.attrs, canon.json_attr)}
+        for name, v in ds.variables.items():
+            attrs = canon.attributes(v.attrs, canon.json_attr, drop=("_FillValue",))
+            try:
+                values = v.to_numpy()
+            except Exception as err:
+                values = err
+            out[prefix + name] = canon.variable(values, v.dims, v.encoding.get("chunks"),
+                                                v.attrs.get("_FillValue"), attrs, v.dtype, v.shape)
+    return canon.document(peer, out_groups, out)
+
+
+def with_netcdf4(args):
+    import netcdf
+    if args.storage == "zip":
+        _, top = store.keys(args.path, "zip")
+        tmp = tempfile.TemporaryDirectory()
+        with zipfile.ZipFile(args.path) as archive:
+            archive.extractall(tmp.name)
+        args.path = os.path.join(tmp.name, top)
+    mode = netcdf.mode(args.format, args.consolidated)
+    doc = netcdf.describe_path(netcdf.url(args.path, mode))
+    doc["peer"].update({"mode": mode, "unpacked": args.storage == "zip"})
+    return doc
+
+
+def with_tensorstore(args):
+    import importlib.metadata
+    import numpy
+    import tensorstore
+    arrays, top = store.nodes(args.path, args.storage, ".zarray")
+    out = {}
+    for name in arrays:
+        key = "/".join(p for p in (top, name) if p) + "/"
+        kv = store.kvstore(args.path, args.storage, key)
+        try:
+            a = tensorstore.open({"driver": "zarr", "kvstore": kv}, open=True, read=True).result()
+            values = a.read().result()
+            if values.dtype.kind == "S" and len(a.chunk_layout.read_chunk.shape or ()) < values.ndim:
+                raise TypeError("strings unsupported")
+            fill = a.fill_value
+            out["/" + name] = canon.variable(numpy.asarray(values), None, a.chunk_layout.read_chunk.shape,
+                                             None if fill is None else fill[()], None)
+        except Exception as err:
+            out["/" + name] = canon.variable(err, None, None, None, None)
+    version = importlib.metadata.version("tensorstore")
+    return canon.document({"name": "tensorstore", "version": version}, None, out)
+
+
+READERS = {"zarr": with_zarr, "xarray": with_xarray, "netcdf4": with_netcdf4, "tensorstore": with_tensorstore}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--with", dest="peer", choices=READERS, required=True)
+    p.add_argument("--format", choices=("nczarr", "zarr", "noxarray"), default="nczarr")
+    p.add_argument("--storage", choices=("file", "zip"), default="file")
+    p.add_argument("--consolidated", action="store_true")
+    p.add_argument("path")
+    args = p.parse_args()
+    try:
+        canon.emit(READERS[args.peer](args))
+    except Exception as err:
+        canon.fail(f"read.py --with {args.peer}", err)
+
+
+if __name__ == "__main__":
+    main()
