@@ -1,0 +1,270 @@
+package zmap
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// maxWhole is the largest object in bytes that is read whole in order to give
+// a part of it, from a store that cannot read ranges.
+const maxWhole = 1 << 30
+
+// Get reads an object, or the part that opts.Range names, into memory that
+// alloc gives; nil opts reads the whole object and nil alloc makes a new
+// slice. alloc is called at most once, with the exact length of the result.
+// On an error the bytes that did land may be returned beside it.
+//
+// A key without content is ncerr.ErrNotFound; a range not wholly inside the
+// object ncerr.ErrRange; another version than opts.IfMatch ncerr.ErrConflict;
+// a result longer than opts.Limit ncerr.ErrLimit. An error of alloc without a
+// kind comes back unchanged. Other failures are ncerr.ErrIO or the driver's
+// own kind, and a driver that breaks its contract is ncerr.ErrInternal.
+//
+// Source: netcdf-c libnczarr/zmap.h, nczmap_read, with an error instead of a
+// short read past the end.
+func (z *Map) Get(ctx context.Context, key string, opts *GetOptions, alloc Alloc) ([]byte, Info, error) {
+	if err := z.enter(ctx, "get", key); err != nil {
+		return nil, Info{}, err
+	}
+	defer z.leave()
+	return z.get(ctx, key, opts, alloc)
+}
+
+// ReadAll reads a whole object into a new slice. One longer than limit bytes
+// is ncerr.ErrLimit; limit 0 sets none. Errors are those of Get.
+func (z *Map) ReadAll(ctx context.Context, key string, limit int64) ([]byte, Info, error) {
+	return z.Get(ctx, key, &GetOptions{Limit: limit}, nil)
+}
+
+// Stat gives facts about an object without its content. A key without content
+// is ncerr.ErrNotFound.
+func (z *Map) Stat(ctx context.Context, key string) (Info, error) {
+	if err := z.enter(ctx, "stat", key); err != nil {
+		return Info{}, err
+	}
+	defer z.leave()
+	if err := z.checkKey("stat", key); err != nil {
+		return Info{}, err
+	}
+	info, err := z.m.Stat(ctx, key)
+	if err != nil {
+		return Info{}, z.wrap(ctx, "stat", key, err)
+	}
+	if info.Size < 0 {
+		return Info{}, z.internal("stat", key, "size %d", info.Size)
+	}
+	return info, nil
+}
+
+// Exists reports whether key has content. An error means that this is not
+// known.
+func (z *Map) Exists(ctx context.Context, key string) (bool, error) {
+	_, err := z.Stat(ctx, key)
+	if ncerr.KindOf(err) == ncerr.ErrNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (z *Map) get(ctx context.Context, key string, opts *GetOptions, alloc Alloc) ([]byte, Info, error) {
+	if err := z.checkGet(key, opts); err != nil {
+		return nil, Info{}, err
+	}
+	g := z.guards.Get().(*guard) //nolint:forcetypeassert // the pool holds nothing else
+	g.set(z, opts, alloc)
+	data, info, err := z.m.Get(ctx, key, &g.opts, g.fn)
+	data, info, err = g.finish(ctx, z, key, data, info, err)
+	if err == nil {
+		g.clear()
+		z.guards.Put(g) // after an error a driver may still hold it: leave it to the collector
+	}
+	return data, info, err
+}
+
+// checkGet validates what a caller asks for.
+func (z *Map) checkGet(key string, opts *GetOptions) error {
+	if err := z.checkKey("get", key); err != nil {
+		return err
+	}
+	if opts == nil || opts.Range == nil {
+		return nil
+	}
+	if r := *opts.Range; r.Length < -1 || r.Offset < 0 && r.Length != -1 {
+		return ncerr.Errorf(ncerr.ErrInvalid, "get", key, "range with offset %d and length %d", r.Offset, r.Length)
+	}
+	return nil
+}
+
+// guard stands between a driver and a caller's alloc during one Get: it
+// enforces the contract and the limit, and emulates what the driver lacks. It
+// is pooled so that a Get takes no memory of its own.
+type guard struct {
+	fn    Alloc      // g.take, made once
+	opts  GetOptions // what the driver is asked for
+	rng   Range      // what opts.Range points to
+	ask   Range      // what the caller asked for
+	part  bool       // ask is set
+	cut   bool       // the driver reads the whole object and the guard cuts
+	match string     // the version to compare here
+	limit int64      // the caller's limit, 0 for none
+
+	alloc Alloc  // the caller's
+	calls int    // of take
+	mem   []byte // what alloc gave
+	err   error  // what alloc, or the guard, refused with
+	own   bool   // err comes from the caller's alloc
+}
+
+func newGuard() *guard {
+	g := &guard{}
+	g.fn = g.take
+	return g
+}
+
+func (g *guard) clear() { *g = guard{fn: g.fn} }
+
+// set prepares the guard for a Get with valid options.
+func (g *guard) set(z *Map, opts *GetOptions, alloc Alloc) {
+	if alloc == nil {
+		alloc = driver.Heap
+	}
+	g.alloc = alloc
+	if opts == nil {
+		return
+	}
+	g.limit = max(opts.Limit, 0)
+	g.opts.Limit = g.limit
+	if opts.Range != nil {
+		g.ask, g.part = *opts.Range, true
+		if g.cut = !z.caps.Ranges; g.cut {
+			g.opts.Limit = maxWhole
+		} else {
+			g.rng = g.ask
+			g.opts.Range = &g.rng
+		}
+	}
+	if z.caps.IfMatch {
+		g.opts.IfMatch = opts.IfMatch
+	} else {
+		g.match = opts.IfMatch
+	}
+}
+
+// take is the alloc that the driver gets.
+func (g *guard) take(n int64) ([]byte, error) {
+	g.calls++
+	switch {
+	case g.calls > 1:
+		g.err = ncerr.Errorf(ncerr.ErrInternal, "", "", "asked for memory twice")
+	case n < 0:
+		g.err = ncerr.Errorf(ncerr.ErrInternal, "", "", "asked for %d bytes of memory", n)
+	case g.opts.Limit > 0 && n > g.opts.Limit:
+		g.err = ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, g.opts.Limit)
+	case g.cut:
+		g.mem = make([]byte, n)
+	default:
+		g.mem, g.err = g.callAlloc(n)
+	}
+	return g.mem, g.err
+}
+
+func (g *guard) callAlloc(n int64) ([]byte, error) {
+	p, err := g.alloc(n)
+	if err != nil {
+		g.own = true
+		return nil, err
+	}
+	if int64(len(p)) != n {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "alloc gave %d bytes, asked for %d", len(p), n)
+	}
+	return p, nil
+}
+
+// finish judges what the driver gave and makes of it what the caller gets.
+func (g *guard) finish(ctx context.Context, z *Map, key string, data []byte, info Info, err error) ([]byte, Info, error) {
+	if g.err != nil {
+		return nil, Info{}, g.refusal(ctx, z, key)
+	}
+	if err != nil {
+		if g.cut || !g.owns(data) {
+			data = nil
+		}
+		return data, info, z.wrap(ctx, "get", key, err)
+	}
+	if err := g.judge(z, key, data, info); err != nil {
+		return nil, Info{}, err
+	}
+	if g.match != "" && info.Version != g.match {
+		return nil, info, ncerr.Errorf(ncerr.ErrConflict, "get", key, "version %q, expected %q", info.Version, g.match)
+	}
+	if !g.cut {
+		return data, info, nil
+	}
+	return g.cutOut(ctx, z, key, data, info)
+}
+
+// judge reports a successful answer that breaks the contract.
+func (g *guard) judge(z *Map, key string, data []byte, info Info) error {
+	want := info.Size
+	if g.part && !g.cut {
+		_, n, err := g.ask.Resolve(info.Size)
+		if err != nil {
+			return z.internal("get", key, "range %d+%d succeeded on an object of %d bytes", g.ask.Offset, g.ask.Length, info.Size)
+		}
+		want = n
+	}
+	switch {
+	case int64(len(data)) != want:
+		return z.internal("get", key, "gave %d bytes instead of %d", len(data), want)
+	case len(data) > 0 && !(g.owns(data) && len(data) == len(g.mem)):
+		return z.internal("get", key, "gave other memory than it was given")
+	case g.calls == 1 && len(g.mem) != len(data):
+		return z.internal("get", key, "asked for %d bytes of memory and gave %d", len(g.mem), len(data))
+	}
+	return nil
+}
+
+// owns reports whether data is the start of what alloc gave.
+func (g *guard) owns(data []byte) bool {
+	return len(data) <= len(g.mem) && unsafe.SliceData(data) == unsafe.SliceData(g.mem)
+}
+
+// refusal gives the error with which take ended the Get.
+func (g *guard) refusal(ctx context.Context, z *Map, key string) error {
+	kind := ncerr.KindOf(g.err)
+	switch {
+	case g.own && directKind(g.err) == 0:
+		return g.err
+	case !g.own && kind == ncerr.ErrInternal:
+		return z.internal("get", key, "%w", unwrapped(g.err))
+	}
+	return z.wrap(ctx, "get", key, g.err)
+}
+
+func unwrapped(err error) error {
+	if e, ok := err.(*ncerr.Error); ok && e.Err != nil { //nolint:errorlint // made above, never wrapped
+		return e.Err
+	}
+	return err
+}
+
+// cutOut gives the part of a whole object that the caller asked for.
+func (g *guard) cutOut(ctx context.Context, z *Map, key string, whole []byte, info Info) ([]byte, Info, error) {
+	start, n, err := g.ask.Resolve(info.Size)
+	if err != nil {
+		return nil, info, z.wrap(ctx, "get", key, err)
+	}
+	if g.limit > 0 && n > g.limit {
+		return nil, info, ncerr.Errorf(ncerr.ErrLimit, "get", key, "%d bytes, the limit is %d", n, g.limit)
+	}
+	dst, err := g.callAlloc(n)
+	if err != nil {
+		g.err = err
+		return nil, Info{}, g.refusal(ctx, z, key)
+	}
+	copy(dst, whole[start:start+n])
+	return dst, info, nil
+}

@@ -1,0 +1,97 @@
+package zmap_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+)
+
+var goodKeys = []string{
+	"a", "a/b", ".zgroup", "a/.zarray", "temp/0.0", "...", "a..b", ".a", "a.", "..a/b..",
+	"größe/μ", "日本語", "a b", `a\b`, "C:", "%2e", "a\u00a0b", "\u2028",
+}
+
+var badKeys = []string{
+	"", "/", "/a", "a/", "a//b", ".", "..", "./a", "a/.", "a/../b", "a/..", "..//",
+	"a\x00b", "a\n", "\x7f", "a\u0085b", "\xff", "a\xc3", "\xed\xa0\x80",
+}
+
+func TestValidKey(t *testing.T) {
+	t.Parallel()
+	for _, k := range goodKeys {
+		if err := zmap.ValidKey(k); err != nil {
+			t.Errorf("%q is refused: %v", k, err)
+		}
+		if err := zmap.ValidPrefix(k + "/"); err != nil {
+			t.Errorf("prefix %q is refused: %v", k+"/", err)
+		}
+	}
+	for _, k := range badKeys {
+		if err := zmap.ValidKey(k); !errors.Is(err, ncerr.ErrBadName) {
+			t.Errorf("%q: want ErrBadName, got %v", k, err)
+		}
+		if err := zmap.ValidPrefix(k + "/"); !errors.Is(err, ncerr.ErrBadName) {
+			t.Errorf("prefix %q: want ErrBadName, got %v", k+"/", err)
+		}
+	}
+	if err := zmap.ValidPrefix(""); err != nil {
+		t.Errorf("the root: %v", err)
+	}
+	if err := zmap.ValidPrefix("a"); !errors.Is(err, ncerr.ErrBadName) {
+		t.Errorf("prefix without slash: %v", err)
+	}
+}
+
+func TestPath(t *testing.T) {
+	t.Parallel()
+	for _, k := range goodKeys {
+		if got, err := zmap.Key(zmap.Path(k)); err != nil || got != k {
+			t.Errorf("want %q, got %q, %v", k, got, err)
+		}
+	}
+	if got, err := zmap.Key("/"); err != nil || got != "" || zmap.Path("") != "/" {
+		t.Errorf("the root: %q, %v", got, err)
+	}
+	for _, p := range []string{"", "a", "a/b", "//", "/a/", "//a", "/a/../b", "/.", "/\n"} {
+		if got, err := zmap.Key(p); !errors.Is(err, ncerr.ErrBadName) {
+			t.Errorf("%q: want ErrBadName, got %q, %v", p, got, err)
+		}
+	}
+}
+
+// slowValid is the rule of ValidKey written for reading.
+func slowValid(key string) bool {
+	if !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
+		return false
+	}
+	for s := range strings.SplitSeq(key, "/") {
+		if s == "" || s == "." || s == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+func FuzzKey(f *testing.F) {
+	for _, k := range append(goodKeys, badKeys...) {
+		f.Add(k)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		want := slowValid(key)
+		if got := zmap.ValidKey(key) == nil; got != want {
+			t.Errorf("%q: want %v, got %v", key, want, got)
+		}
+		if got := zmap.ValidPrefix(key+"/") == nil; got != want {
+			t.Errorf("prefix %q: want %v, got %v", key+"/", want, got)
+		}
+		back, err := zmap.Key("/" + key)
+		if (err == nil) != (want || key == "") || err == nil && back != key {
+			t.Errorf("path %q: got %q, %v", "/"+key, back, err)
+		}
+	})
+}

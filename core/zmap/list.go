@@ -1,0 +1,219 @@
+package zmap
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// maxDepth is the largest number of segments below a prefix that a walk
+// descends into.
+const maxDepth = 4096
+
+// List gives the objects and prefixes below prefix, in byte order of their
+// keys; nil opts gives the next segments. The prefix may be written with or
+// without its trailing slash; "" is the root. One with nothing below it gives
+// an empty sequence. Where the driver does not list in order, all entries are
+// collected first, at most Options.MaxList (else ncerr.ErrLimit); where it
+// does not list recursively, a recursive listing walks.
+//
+// The sequence ends after the first error, which comes with a zero Entry.
+// Info.Size is -1 where the listing does not know it.
+func (z *Map) List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error] {
+	var o ListOptions
+	if opts != nil {
+		o = *opts
+	}
+	return func(yield func(Entry, error) bool) {
+		if err := z.enter(ctx, "list", prefix); err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		defer z.leave()
+		p, err := normPrefix("list", prefix)
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		for e, err := range z.list(ctx, "list", p, o) {
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Search gives the next whole segments below prefix that lead to objects:
+// names only, sorted, each once. The prefix may be written with or without
+// its trailing slash; "" is the root. A prefix that is not there, or that is
+// an object with nothing below it, gives an empty list. More names than
+// Options.MaxList is ncerr.ErrLimit.
+//
+// Source: netcdf-c libnczarr/zmap.h, nczmap_search.
+func (z *Map) Search(ctx context.Context, prefix string) ([]string, error) {
+	if err := z.enter(ctx, "search", prefix); err != nil {
+		return nil, err
+	}
+	defer z.leave()
+	p, err := normPrefix("search", prefix)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for e, err := range z.list(ctx, "search", p, ListOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		if len(names) >= z.maxList {
+			return nil, z.tooMany("search", prefix)
+		}
+		names = append(names, strings.TrimSuffix(e.Key[len(p):], "/"))
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func (z *Map) tooMany(op, prefix string) error {
+	return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d entries", z.maxList)
+}
+
+// list is List for a valid prefix, inside a call.
+func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		switch {
+		case !z.caps.List:
+			yield(Entry{}, ncerr.Errorf(ncerr.ErrUnsupported, op, prefix, "the %s map cannot list", z.name))
+		case o.Recursive && !z.caps.RecursiveList:
+			z.walk(ctx, op, prefix, o.StartAfter, 0, yield)
+		default:
+			for e, err := range z.level(ctx, op, prefix, o) {
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// level is one listing of the driver, checked and in order.
+func (z *Map) level(ctx context.Context, op, prefix string, o ListOptions) iter.Seq2[Entry, error] {
+	if z.caps.OrderedList {
+		return z.ordered(ctx, op, prefix, o)
+	}
+	return func(yield func(Entry, error) bool) {
+		var all []Entry
+		for e, err := range z.checked(ctx, op, prefix, o) {
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			if len(all) >= z.maxList {
+				yield(Entry{}, z.tooMany(op, prefix))
+				return
+			}
+			all = append(all, e)
+		}
+		slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
+		for i, e := range all {
+			if i > 0 && e.Key == all[i-1].Key {
+				continue // a directory that changes may name an entry twice
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ordered checks the order that the driver promises.
+func (z *Map) ordered(ctx context.Context, op, prefix string, o ListOptions) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		last := ""
+		for e, err := range z.checked(ctx, op, prefix, o) {
+			if err == nil && e.Key <= last {
+				e, err = Entry{}, z.internal(op, prefix, "listed %q after %q", e.Key, last)
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+			last = e.Key
+		}
+	}
+}
+
+// checked is the driver's listing with errors wrapped and every entry checked.
+func (z *Map) checked(ctx context.Context, op, prefix string, o ListOptions) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range z.m.List(ctx, prefix, &o) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err == nil {
+				err = z.checkEntry(op, prefix, o, e)
+			}
+			if err != nil {
+				yield(Entry{}, z.wrap(ctx, op, prefix, err))
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// checkEntry reports an entry that the driver must not give.
+func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
+	name, below := strings.CutPrefix(e.Key, prefix)
+	body := name
+	if e.Prefix {
+		body = strings.TrimSuffix(name, "/")
+	}
+	switch {
+	case !below || keyFlaw(body) != "" || e.Prefix == (len(body) == len(name)):
+		return z.internal(op, prefix, "listed the bad key %q", e.Key)
+	case o.Recursive && e.Prefix:
+		return z.internal(op, prefix, "listed the prefix %q recursively", e.Key)
+	case !o.Recursive && strings.Contains(body, "/"):
+		return z.internal(op, prefix, "listed %q as a next segment", e.Key)
+	case e.Key <= o.StartAfter:
+		return z.internal(op, prefix, "listed %q, which is not after %q", e.Key, o.StartAfter)
+	}
+	return nil
+}
+
+// walk lists recursively by listing level after level. Since a prefix sorts
+// with its slash, visiting entries in order gives keys in byte order. It
+// reports whether to go on.
+func (z *Map) walk(ctx context.Context, op, prefix, after string, depth int, yield func(Entry, error) bool) bool {
+	if depth > maxDepth {
+		yield(Entry{}, ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d levels", maxDepth))
+		return false
+	}
+	var o ListOptions
+	if rest, ok := strings.CutPrefix(after, prefix); ok {
+		seg, _, _ := strings.Cut(rest, "/")
+		if seg != "" {
+			o.StartAfter = prefix + seg // below this segment there may be keys after the start
+		}
+	} else if after > prefix {
+		return true // all of the prefix comes before the start
+	}
+	for e, err := range z.level(ctx, op, prefix, o) {
+		if err != nil {
+			yield(Entry{}, err)
+			return false
+		}
+		if e.Prefix {
+			if !z.walk(ctx, op, e.Key, after, depth+1, yield) {
+				return false
+			}
+		} else if e.Key > after && !yield(e, nil) {
+			return false
+		}
+	}
+	return true
+}

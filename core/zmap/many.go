@@ -1,0 +1,227 @@
+package zmap
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// remoteInFlight is the number of calls in flight to a Remote store.
+const remoteInFlight = 32
+
+// GetMany performs all requests, in any order and several at once, and calls
+// sink once for each, from one goroutine at a time. A request without Alloc
+// is read into memory of the Map's own; in any case data is lent until sink
+// returns. The errors that sink gets are those of Get. The error of GetMany
+// is for the call as a whole: after it, requests whose sink was not called
+// have not been done.
+func (z *Map) GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) error {
+	if err := z.enter(ctx, "get", ""); err != nil {
+		return err
+	}
+	defer z.leave()
+	if z.many != nil && z.direct(reqs) {
+		return z.getManyDriver(ctx, reqs, sink)
+	}
+	var mu sync.Mutex
+	return z.eachWorker(ctx, len(reqs), func() func(int) error {
+		var own []byte // lent to one sink after the other
+		grow := func(n int64) ([]byte, error) {
+			if int64(cap(own)) < n {
+				own = make([]byte, n)
+			}
+			return own[:n], nil
+		}
+		return func(i int) error {
+			alloc := reqs[i].Alloc
+			if alloc == nil {
+				alloc = grow
+			}
+			data, info, err := z.get(ctx, reqs[i].Key, &reqs[i].Opts, alloc)
+			mu.Lock()
+			defer mu.Unlock()
+			sink(i, data, info, err)
+			return nil
+		}
+	})
+}
+
+// direct reports whether the driver can do all requests as they are.
+func (z *Map) direct(reqs []GetRequest) bool {
+	if z.caps.Ranges && z.caps.IfMatch {
+		return true
+	}
+	for i := range reqs {
+		o := &reqs[i].Opts
+		if o.Range != nil && !z.caps.Ranges || o.IfMatch != "" && !z.caps.IfMatch {
+			return false
+		}
+	}
+	return true
+}
+
+// batch is one GetMany on its way through the driver. It is pooled like a guard.
+type batch struct {
+	z     *Map
+	ctx   context.Context //nolint:containedctx // lives as long as the call
+	sink  GetSink
+	fn    GetSink      // b.take, made once
+	reqs  []GetRequest // for the driver
+	guard []*guard     // one per reqs; nil once answered
+	index []int        // of reqs in what the caller gave
+
+	mu   sync.Mutex
+	over bool  // the driver has returned: it may not call any more
+	fail bool  // something went wrong: the batch is not used again
+	err  error // the first breach of contract
+}
+
+func newBatch() *batch {
+	b := &batch{}
+	b.fn = b.take
+	return b
+}
+
+// recycle gives a batch that went well back to the pool.
+func (b *batch) recycle() {
+	z := b.z
+	clear(b.reqs)
+	*b = batch{fn: b.fn, reqs: b.reqs[:0], guard: b.guard[:0], index: b.index[:0]} //nolint:govet // nobody holds the lock
+	z.batches.Put(b)
+}
+
+// getManyDriver uses the driver's own many-form.
+func (z *Map) getManyDriver(ctx context.Context, reqs []GetRequest, sink GetSink) error {
+	b := z.batches.Get().(*batch) //nolint:forcetypeassert // the pool holds nothing else
+	b.z, b.ctx, b.sink = z, ctx, sink
+	for i := range reqs {
+		r := &reqs[i]
+		if err := z.checkGet(r.Key, &r.Opts); err != nil {
+			sink(i, nil, Info{}, err)
+			continue
+		}
+		g := z.guards.Get().(*guard) //nolint:forcetypeassert // the pool holds nothing else
+		g.set(z, &r.Opts, r.Alloc)
+		d := GetRequest{Key: r.Key, Opts: g.opts}
+		if r.Alloc != nil {
+			d.Alloc = g.fn
+		}
+		b.reqs, b.guard, b.index = append(b.reqs, d), append(b.guard, g), append(b.index, i)
+	}
+	if len(b.reqs) == 0 {
+		return nil
+	}
+	err := z.many.GetMany(ctx, b.reqs, b.fn)
+	return b.end(err)
+}
+
+// end judges the driver's GetMany, which returned err.
+func (b *batch) end(err error) error {
+	b.mu.Lock()
+	b.over = true
+	missing := slices.IndexFunc(b.guard, func(g *guard) bool { return g != nil })
+	breach, fail := b.err, b.fail
+	b.mu.Unlock()
+	switch {
+	case err != nil:
+		return b.z.wrap(b.ctx, "get", "", err)
+	case breach != nil:
+		return breach
+	case missing >= 0:
+		return b.z.internal("get", b.reqs[missing].Key, "a request of a batch was never answered")
+	}
+	if !fail {
+		b.recycle()
+	}
+	return nil
+}
+
+// take is the sink that the driver gets.
+func (b *batch) take(i int, data []byte, info Info, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.over:
+		return
+	case i < 0 || i >= len(b.reqs):
+		b.breach("", "answered request %d of %d", i, len(b.reqs))
+		return
+	case b.guard[i] == nil:
+		b.breach(b.reqs[i].Key, "answered a request of a batch twice")
+		return
+	}
+	g := b.guard[i]
+	b.guard[i] = nil
+	if b.reqs[i].Alloc == nil { // the driver's own memory: only the length can be judged
+		g.mem, g.calls = data, 1
+		if g.limit > 0 && int64(len(data)) > g.limit {
+			g.err = ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", len(data), g.limit)
+		}
+	}
+	data, info, err = g.finish(b.ctx, b.z, b.reqs[i].Key, data, info, err)
+	b.sink(b.index[i], data, info, err)
+	if err != nil {
+		b.fail = true
+		return
+	}
+	g.clear()
+	b.z.guards.Put(g)
+}
+
+func (b *batch) breach(key, format string, args ...any) {
+	if b.err == nil {
+		b.err = b.z.internal("get", key, format, args...)
+	}
+}
+
+// each calls f for 0 to n-1, several at once as the store's latency suggests,
+// and gives the first error, after which it begins no more calls.
+func (z *Map) each(ctx context.Context, n int, f func(i int) error) error {
+	return z.eachWorker(ctx, n, func() func(int) error { return f })
+}
+
+// eachWorker is each with a function of its own for every worker. It ends
+// early when ctx ends, with its error.
+func (z *Map) eachWorker(ctx context.Context, n int, worker func() func(i int) error) error {
+	workers := runtime.GOMAXPROCS(0)
+	if z.caps.Latency == driver.Remote {
+		workers = remoteInFlight
+	}
+	workers = min(workers, n)
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	run := func() {
+		f := worker()
+		for failed.Load() == nil {
+			i := int(next.Add(1)) - 1
+			if i >= n {
+				return
+			}
+			err := ctx.Err()
+			if err == nil {
+				err = f(i)
+			}
+			if err != nil {
+				failed.CompareAndSwap(nil, &err)
+				return
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for range workers - 1 {
+		wg.Go(run)
+	}
+	if workers > 0 {
+		run()
+	}
+	wg.Wait()
+	if p := failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}

@@ -1,0 +1,825 @@
+package zmap_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+	"pgregory.net/rapid"
+)
+
+// double is a driver.Map whose methods a test replaces. It has no GetMany.
+type double struct {
+	driver.Map
+	caps func(c *driver.Capabilities)
+	get  func(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error)
+	put  func(key string, body driver.Body) (driver.Info, error)
+	list func(prefix string, opts driver.ListOptions) iter.Seq2[driver.Entry, error]
+	shut func() error
+}
+
+func (d *double) Capabilities() driver.Capabilities {
+	c := d.Map.Capabilities()
+	if d.caps != nil {
+		d.caps(&c)
+	}
+	return c
+}
+
+func (d *double) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if d.get != nil {
+		return d.get(ctx, key, opts, alloc)
+	}
+	return d.Map.Get(ctx, key, opts, alloc)
+}
+
+func (d *double) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+	if d.put != nil {
+		return d.put(key, body)
+	}
+	return d.Map.Put(ctx, key, body, opts)
+}
+
+func (d *double) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	if d.list != nil {
+		return d.list(prefix, *opts)
+	}
+	return d.Map.List(ctx, prefix, opts)
+}
+
+func (d *double) Close(ctx context.Context) error {
+	if d.shut != nil {
+		return d.shut()
+	}
+	return d.Map.Close(ctx)
+}
+
+// filled makes a store in memory with the given keys, each holding its own name.
+func filled(t testing.TB, keys ...string) *memmap.Map {
+	t.Helper()
+	m := memmap.New()
+	for _, k := range keys {
+		if _, err := m.Put(t.Context(), k, driver.Bytes(k), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func wantKind(t *testing.T, what string, err error, want ncerr.Kind) {
+	t.Helper()
+	if got := ncerr.KindOf(err); got != want || err == nil {
+		t.Errorf("%s: want %s, got %v", what, want.Name(), err)
+	}
+}
+
+func TestGetForms(t *testing.T) {
+	t.Parallel()
+	base := filled(t, "abcdef")
+	stores := map[string]driver.Map{
+		"native":    base,
+		"no ranges": &double{Map: base, caps: func(c *driver.Capabilities) { c.Ranges = false }, get: wholeOnly(base)},
+	}
+	tests := []struct {
+		name  string
+		rng   *zmap.Range
+		limit int64
+		want  string
+		kind  ncerr.Kind
+	}{
+		{"whole", nil, 0, "abcdef", 0},
+		{"whole within limit", nil, 6, "abcdef", 0},
+		{"whole beyond limit", nil, 5, "", ncerr.ErrLimit},
+		{"middle", &zmap.Range{Offset: 2, Length: 3}, 3, "cde", 0},
+		{"middle beyond limit", &zmap.Range{Offset: 2, Length: 3}, 2, "", ncerr.ErrLimit},
+		{"to the end", &zmap.Range{Offset: 4, Length: -1}, 0, "ef", 0},
+		{"at the end", &zmap.Range{Offset: 6, Length: -1}, 0, "", 0},
+		{"nothing", &zmap.Range{Offset: 6, Length: 0}, 0, "", 0},
+		{"suffix", &zmap.Range{Offset: -2, Length: -1}, 0, "ef", 0},
+		{"long suffix", &zmap.Range{Offset: -9, Length: -1}, 0, "abcdef", 0},
+		{"past the end", &zmap.Range{Offset: 4, Length: 3}, 0, "", ncerr.ErrRange},
+		{"beyond the end", &zmap.Range{Offset: 7, Length: -1}, 0, "", ncerr.ErrRange},
+		{"bad length", &zmap.Range{Offset: 0, Length: -2}, 0, "", ncerr.ErrInvalid},
+		{"bad suffix", &zmap.Range{Offset: -2, Length: 1}, 0, "", ncerr.ErrInvalid},
+	}
+	for name, m := range stores {
+		z := zmap.New(m, nil)
+		for _, tc := range tests {
+			got, info, err := z.Get(t.Context(), "abcdef", &zmap.GetOptions{Range: tc.rng, Limit: tc.limit}, nil)
+			if tc.kind != 0 {
+				wantKind(t, name+", "+tc.name, err, tc.kind)
+				continue
+			}
+			if err != nil || string(got) != tc.want || info.Size != 6 {
+				t.Errorf("%s, %s: want %q, got %q, %+v, %v", name, tc.name, tc.want, got, info, err)
+			}
+		}
+	}
+}
+
+// wholeOnly is the Get of a driver without ranges and versions.
+func wholeOnly(m driver.Map) func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
+	return func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+		if o.Range != nil || o.IfMatch != "" {
+			return nil, driver.Info{}, errors.New("asked for what it did not declare")
+		}
+		return m.Get(ctx, key, o, alloc)
+	}
+}
+
+func TestIfMatchIsCompared(t *testing.T) {
+	t.Parallel()
+	base := filled(t, "k")
+	z := zmap.New(&double{Map: base, caps: func(c *driver.Capabilities) { c.IfMatch = false }, get: wholeOnly(base)}, nil)
+	info, err := z.Stat(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := z.Get(t.Context(), "k", &zmap.GetOptions{IfMatch: info.Version}, nil); err != nil {
+		t.Errorf("the right version: %v", err)
+	}
+	data, _, err := z.Get(t.Context(), "k", &zmap.GetOptions{IfMatch: info.Version + "x"}, nil)
+	wantKind(t, "another version", err, ncerr.ErrConflict)
+	if data != nil {
+		t.Errorf("content of another version was given: %q", data)
+	}
+	_, err = z.Put(t.Context(), "k", zmap.Bytes("x"), &zmap.PutOptions{IfMatch: info.Version})
+	wantKind(t, "put cannot be emulated", err, ncerr.ErrUnsupported)
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	base := filled(t, "k")
+	never := func(string, driver.Body) (driver.Info, error) {
+		t.Error("the driver was called")
+		return driver.Info{}, nil
+	}
+	less := func(c *driver.Capabilities) {
+		c.Write, c.Delete, c.List, c.IfAbsent, c.MaxKey = false, false, false, false, 3
+	}
+	ro := zmap.New(&double{Map: base, put: never}, &zmap.Options{ReadOnly: true})
+	poor := zmap.New(&double{Map: base, put: never, caps: less}, nil)
+	some := zmap.New(&double{Map: base, put: never, caps: func(c *driver.Capabilities) { c.IfAbsent = false }}, nil)
+	ctx := t.Context()
+	put := func(z *zmap.Map, key string, b zmap.Body, o *zmap.PutOptions) error {
+		_, err := z.Put(ctx, key, b, o)
+		return err
+	}
+	list := func(z *zmap.Map, prefix string) error {
+		for _, err := range z.List(ctx, prefix, nil) {
+			return err
+		}
+		return nil
+	}
+	_, searchErr := poor.Search(ctx, "")
+	_, badSearch := ro.Search(ctx, "a//")
+	_, longErr := poor.Stat(ctx, "long")
+	_, _, badGet := poor.Get(ctx, "../x", nil, nil)
+	tests := map[string]struct {
+		err  error
+		want ncerr.Kind
+	}{
+		"put read-only":           {put(ro, "k", zmap.Bytes("x"), nil), ncerr.ErrReadOnly},
+		"delete read-only":        {ro.Delete(ctx, "k"), ncerr.ErrReadOnly},
+		"delete prefix read-only": {ro.DeletePrefix(ctx, ""), ncerr.ErrReadOnly},
+		"put undeclared":          {put(poor, "k", zmap.Bytes("x"), nil), ncerr.ErrUnsupported},
+		"delete undeclared":       {poor.Delete(ctx, "k"), ncerr.ErrUnsupported},
+		"delete prefix":           {poor.DeletePrefix(ctx, ""), ncerr.ErrUnsupported},
+		"list undeclared":         {list(poor, ""), ncerr.ErrUnsupported},
+		"search undeclared":       {searchErr, ncerr.ErrUnsupported},
+		"if absent undeclared":    {put(some, "k", zmap.Bytes("x"), &zmap.PutOptions{IfAbsent: true}), ncerr.ErrUnsupported},
+		"two conditions":          {put(some, "k", zmap.Bytes("x"), &zmap.PutOptions{IfAbsent: true, IfMatch: "1"}), ncerr.ErrInvalid},
+		"no body":                 {put(some, "k", nil, nil), ncerr.ErrInvalid},
+		"bad key":                 {put(some, "k/", zmap.Bytes("x"), nil), ncerr.ErrBadName},
+		"bad key of get":          {badGet, ncerr.ErrBadName},
+		"bad key of delete":       {some.Delete(ctx, ""), ncerr.ErrBadName},
+		"long key":                {longErr, ncerr.ErrBadName},
+		"bad prefix of list":      {list(some, "/"), ncerr.ErrBadName},
+		"bad prefix of search":    {badSearch, ncerr.ErrBadName},
+		"bad prefix of delete":    {some.DeletePrefix(ctx, "a/../b"), ncerr.ErrBadName},
+	}
+	for name, tc := range tests {
+		wantKind(t, name, tc.err, tc.want)
+	}
+	if err := ro.Flush(ctx); err != nil {
+		t.Errorf("flush of a read-only map: %v", err)
+	}
+}
+
+func TestErrorsAreWrappedOnce(t *testing.T) {
+	t.Parallel()
+	raw := errors.New("disk on fire")
+	tests := map[string]struct {
+		err       error
+		want      ncerr.Kind
+		text      string
+		retryable bool
+	}{
+		"sentinel":          {err: ncerr.ErrNotFound, want: ncerr.ErrNotFound, text: `get "k": no object at this key`},
+		"raw":               {err: raw, want: ncerr.ErrIO, text: `get "k": i/o failure: disk on fire`},
+		"missing CA file":   {err: fmt.Errorf("tls: %w", fs.ErrNotExist), want: ncerr.ErrIO, text: `get "k": i/o failure: tls: file does not exist`},
+		"absent inside":     {err: ncerr.New(ncerr.ErrIO, "", "", ncerr.ErrNotFound), want: ncerr.ErrIO, text: `get "k": i/o failure: no object at this key`},
+		"absent elsewhere":  {err: ncerr.New(ncerr.ErrNotFound, "get", "archive.zip", nil), want: ncerr.ErrIO, text: `get "k": i/o failure: get "archive.zip": no object at this key`},
+		"absent among many": {err: errors.Join(raw, ncerr.ErrNotFound), want: ncerr.ErrIO, text: "get \"k\": i/o failure: disk on fire\nno object at this key"},
+		"absent with text":  {err: fmt.Errorf("as the server says: %w", ncerr.ErrNotFound), want: ncerr.ErrNotFound, text: `get "k": no object at this key: as the server says: no object at this key`},
+		"already complete":  {err: ncerr.New(ncerr.ErrAuth, "get", "k", raw), want: ncerr.ErrAuth, text: `get "k": credentials missing or refused: disk on fire`},
+		"other key":         {err: ncerr.New(ncerr.ErrAuth, "sign", "x", raw), want: ncerr.ErrAuth, text: `get "k": credentials missing or refused: sign "x": credentials missing or refused: disk on fire`},
+		"driver's timeout":  {err: context.DeadlineExceeded, want: ncerr.ErrIO, text: `get "k": i/o failure: context deadline exceeded`},
+		"retryable":         {err: &ncerr.Error{Kind: ncerr.ErrIO, Err: raw, Retryable: true}, want: ncerr.ErrIO, text: `get "k": i/o failure: disk on fire`, retryable: true},
+	}
+	for name, tc := range tests {
+		z := zmap.New(&double{Map: memmap.New(), get: func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
+			return nil, driver.Info{}, tc.err
+		}}, nil)
+		_, _, err := z.Get(t.Context(), "k", nil, nil)
+		wantKind(t, name, err, tc.want)
+		if err.Error() != tc.text {
+			t.Errorf("%s:\nwant %s\ngot  %s", name, tc.text, err)
+		}
+		if r, _ := ncerr.Retry(err); r != tc.retryable {
+			t.Errorf("%s: retryable is %v", name, r)
+		}
+		if again, err := z.Exists(t.Context(), "k"); err != nil || again {
+			t.Errorf("%s: the double's Stat is that of an empty store: %v, %v", name, again, err)
+		}
+	}
+}
+
+func TestContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	z := zmap.New(&double{Map: memmap.New(), get: func(ctx context.Context, _ string, _ *driver.GetOptions, _ driver.Alloc) ([]byte, driver.Info, error) {
+		cancel(errors.New("why"))
+		return nil, driver.Info{}, ncerr.New(ncerr.ErrIO, "read", "", fmt.Errorf("pread: %w", ctx.Err()))
+	}}, nil)
+	if _, _, err := z.Get(ctx, "k", nil, nil); err != context.Canceled { //nolint:errorlint // must be bare
+		t.Errorf("ended during the call: %v", err)
+	}
+	for name, err := range map[string]error{
+		"get": second(z.Stat(ctx, "k")), "put": second(z.Put(ctx, "k", zmap.Bytes{}, nil)), "delete": z.Delete(ctx, "k"),
+		"flush": z.Flush(ctx), "many": z.GetMany(ctx, []zmap.GetRequest{{Key: "k"}}, nil),
+	} {
+		if err != context.Canceled { //nolint:errorlint // must be bare
+			t.Errorf("%s, ended before the call: %v", name, err)
+		}
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+func TestAllocContract(t *testing.T) {
+	t.Parallel()
+	content := []byte("abcdef")
+	info := driver.Info{Size: 6}
+	type getFunc = func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error)
+	tests := map[string]getFunc{
+		"other memory": func(_ context.Context, _ string, _ *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			_, err := alloc(6)
+			return content, info, err
+		},
+		"no memory asked": func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
+			return content, info, nil
+		},
+		"twice": func(_ context.Context, _ string, _ *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			_, _ = alloc(6)
+			p, err := alloc(6)
+			return p, info, err
+		},
+		"twice, error swallowed": func(_ context.Context, _ string, _ *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			p, _ := alloc(6)
+			_, _ = alloc(6)
+			return p, info, nil
+		},
+		"short": func(_ context.Context, _ string, _ *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			p, err := alloc(5)
+			return p, info, err
+		},
+		"part of it": func(_ context.Context, _ string, _ *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			p, err := alloc(6)
+			return p[:5], driver.Info{Size: 5}, err
+		},
+		"nothing of it": func(_ context.Context, _ string, _ *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			_, err := alloc(6)
+			return nil, driver.Info{}, err
+		},
+		"negative": func(_ context.Context, _ string, _ *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			p, err := alloc(-1)
+			return p, info, err
+		},
+		"bad size": func(_ context.Context, _ string, _ *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			p, err := alloc(6)
+			return p, driver.Info{Size: 7}, err
+		},
+	}
+	for name, get := range tests {
+		z := zmap.New(&double{Map: memmap.New(), get: get}, &zmap.Options{Name: "shoddy"})
+		_, _, err := z.Get(t.Context(), "k", nil, nil)
+		wantKind(t, name, err, ncerr.ErrInternal)
+		if !strings.Contains(err.Error(), `get "k"`) || !strings.Contains(err.Error(), "shoddy") {
+			t.Errorf("%s: the key or the driver is missing in %v", name, err)
+		}
+	}
+	empty := zmap.New(&double{Map: memmap.New(), get: func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
+		return nil, driver.Info{}, nil
+	}}, nil)
+	if data, _, err := empty.Get(t.Context(), "k", nil, nil); err != nil || len(data) != 0 {
+		t.Errorf("an empty object needs no memory: %q, %v", data, err)
+	}
+}
+
+func TestAllocOfTheCaller(t *testing.T) {
+	t.Parallel()
+	base := filled(t, "abcdef")
+	mine := errors.New("mine")
+	for name, m := range map[string]driver.Map{
+		"native":    base,
+		"no ranges": &double{Map: base, caps: func(c *driver.Capabilities) { c.Ranges = false }},
+		"liar": &double{Map: base, get: func(_ context.Context, _ string, _ *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			_, _ = alloc(6)
+			return nil, driver.Info{}, ncerr.ErrNotFound
+		}},
+	} {
+		z := zmap.New(m, nil)
+		opts := &zmap.GetOptions{Range: &zmap.Range{Offset: 0, Length: 6}}
+		_, _, err := z.Get(t.Context(), "abcdef", opts, func(int64) ([]byte, error) { return nil, mine })
+		if err != mine { //nolint:errorlint // must be unchanged
+			t.Errorf("%s: want the error of alloc, got %v", name, err)
+		}
+		_, _, err = z.Get(t.Context(), "abcdef", opts, driver.Into(make([]byte, 5)))
+		wantKind(t, name+", short buffer", err, ncerr.ErrShortBuffer)
+		_, _, err = z.Get(t.Context(), "abcdef", opts, func(int64) ([]byte, error) { return make([]byte, 9), nil })
+		wantKind(t, name+", wrong length", err, ncerr.ErrInvalid)
+	}
+	dst := make([]byte, 8)
+	got, _, err := zmap.New(base, nil).Get(t.Context(), "abcdef", nil, driver.Into(dst))
+	if err != nil || &got[0] != &dst[0] || string(dst) != "abcdef\x00\x00" {
+		t.Errorf("not read into the caller's memory: %q, %v", dst, err)
+	}
+}
+
+func TestGetTakesNoMemory(t *testing.T) {
+	z := zmap.New(filled(t, "abcdef"), nil)
+	ctx := t.Context()
+	dst := make([]byte, 8)
+	alloc := driver.Into(dst)
+	opts := &zmap.GetOptions{Range: &zmap.Range{Offset: 1, Length: 4}, Limit: 8}
+	reqs := make([]zmap.GetRequest, 50)
+	for i := range reqs {
+		reqs[i] = zmap.GetRequest{Key: "abcdef", Opts: *opts, Alloc: alloc}
+	}
+	var sinkErr error
+	sink := func(_ int, _ []byte, _ zmap.Info, err error) { sinkErr = errors.Join(sinkErr, err) }
+	tests := map[string]struct {
+		max float64
+		f   func() error
+	}{
+		"get":      {0, func() error { return second2(z.Get(ctx, "abcdef", nil, alloc)) }},
+		"range":    {0, func() error { return second2(z.Get(ctx, "abcdef", opts, alloc)) }},
+		"read all": {1, func() error { return second2(z.ReadAll(ctx, "abcdef", 10)) }},
+		"stat":     {0, func() error { return second(z.Stat(ctx, "abcdef")) }},
+		"get many": {1, func() error { return z.GetMany(ctx, reqs, sink) }},
+	}
+	for name, tc := range tests {
+		got := testing.AllocsPerRun(200, func() {
+			if err := tc.f(); err != nil {
+				t.Fatal(name, err)
+			}
+		})
+		if got > tc.max {
+			t.Errorf("%s: want at most %v allocations, got %v", name, tc.max, got)
+		}
+	}
+	if sinkErr != nil {
+		t.Error(sinkErr)
+	}
+}
+
+func second2[A, B any](_ A, _ B, err error) error { return err }
+
+// manyDouble adds a GetMany that a test replaces.
+type manyDouble struct {
+	double
+	many func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error
+}
+
+func (d *manyDouble) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+	return d.many(ctx, reqs, sink)
+}
+
+func TestGetMany(t *testing.T) {
+	t.Parallel()
+	keys := []string{"a", "bb", "ccc", "d/e", "f"}
+	base := filled(t, keys...)
+	slow := &double{Map: base, caps: func(c *driver.Capabilities) { c.Latency = driver.Remote }, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+		time.Sleep(time.Millisecond)
+		return base.Get(ctx, key, o, alloc)
+	}}
+	poor := &manyDouble{double: double{Map: base, caps: func(c *driver.Capabilities) { c.Ranges, c.IfMatch = false, false }, get: wholeOnly(base)}}
+	poor.many = func(context.Context, []driver.GetRequest, driver.GetSink) error {
+		return errors.New("asked for what it did not declare")
+	}
+	for name, m := range map[string]driver.Map{"driver's own": base, "fallback": &double{Map: base}, "remote": slow, "poor": poor} {
+		z := zmap.New(m, nil)
+		var reqs []zmap.GetRequest
+		want := map[int]string{}
+		for i := range 60 {
+			k := keys[i%len(keys)]
+			r := zmap.GetRequest{Key: k}
+			switch i % 3 {
+			case 0:
+				r.Alloc = driver.Heap
+			case 1:
+				r.Opts.Range = &zmap.Range{Offset: -1, Length: -1}
+				k = k[len(k)-1:]
+			case 2:
+				if i%4 == 0 {
+					r.Key, k = "missing", "ErrNotFound"
+				} else if i%5 == 0 {
+					r.Key, k = "bad//key", "ErrBadName"
+				} else if i%7 == 0 {
+					r.Opts.IfMatch, k = "other", "ErrConflict"
+				}
+			}
+			reqs, want[i] = append(reqs, r), k
+		}
+		got := map[int]string{}
+		err := z.GetMany(t.Context(), reqs, func(i int, data []byte, _ zmap.Info, err error) {
+			if _, twice := got[i]; twice {
+				t.Errorf("%s: %d answered twice", name, i)
+			}
+			got[i] = string(data)
+			if err != nil {
+				got[i] = ncerr.KindOf(err).Name()
+			}
+		})
+		if err != nil || !maps.Equal(got, want) {
+			t.Errorf("%s: %v\nwant %v\ngot  %v", name, err, want, got)
+		}
+	}
+}
+
+func TestGetManyContract(t *testing.T) {
+	t.Parallel()
+	base := filled(t, "a", "b")
+	reqs := []zmap.GetRequest{{Key: "a"}, {Key: "b", Opts: zmap.GetOptions{Limit: 1}}}
+	ok := func(sink driver.GetSink, i int) { sink(i, []byte("x"), driver.Info{Size: 1}, nil) }
+	tests := map[string]struct {
+		many func(sink driver.GetSink) error
+		want ncerr.Kind
+	}{
+		"never answered": {func(s driver.GetSink) error { ok(s, 0); return nil }, ncerr.ErrInternal},
+		"twice":          {func(s driver.GetSink) error { ok(s, 0); ok(s, 1); ok(s, 0); return nil }, ncerr.ErrInternal},
+		"out of range":   {func(s driver.GetSink) error { ok(s, 0); ok(s, 1); ok(s, 2); return nil }, ncerr.ErrInternal},
+		"failed":         {func(driver.GetSink) error { return errors.New("cut off") }, ncerr.ErrIO},
+	}
+	for name, tc := range tests {
+		m := &manyDouble{double: double{Map: base}, many: func(_ context.Context, _ []driver.GetRequest, s driver.GetSink) error { return tc.many(s) }}
+		n := 0
+		err := zmap.New(m, nil).GetMany(t.Context(), reqs, func(int, []byte, zmap.Info, error) { n++ })
+		wantKind(t, name, err, tc.want)
+		if n > 2 {
+			t.Errorf("%s: the sink was called %d times", name, n)
+		}
+	}
+	m := &manyDouble{double: double{Map: base}, many: func(_ context.Context, _ []driver.GetRequest, s driver.GetSink) error {
+		s(0, []byte("xy"), driver.Info{Size: 3}, nil)
+		s(1, []byte("xy"), driver.Info{Size: 2}, nil)
+		return nil
+	}}
+	var kinds []ncerr.Kind
+	if err := zmap.New(m, nil).GetMany(t.Context(), reqs, func(_ int, _ []byte, _ zmap.Info, err error) { kinds = append(kinds, ncerr.KindOf(err)) }); err != nil {
+		t.Fatal(err)
+	}
+	if want := []ncerr.Kind{ncerr.ErrInternal, ncerr.ErrLimit}; !slices.Equal(kinds, want) {
+		t.Errorf("want %v, got %v", want, kinds)
+	}
+}
+
+func TestGetManyEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	z := zmap.New(&double{Map: filled(t, "a")}, nil)
+	n := 0
+	err := z.GetMany(ctx, slices.Repeat([]zmap.GetRequest{{Key: "a"}}, 1000), func(int, []byte, zmap.Info, error) {
+		if n++; n == 5 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || n > 50 {
+		t.Errorf("after %d calls: %v", n, err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	closed := 0
+	base := filled(t, "a", "b")
+	z := zmap.New(&double{Map: base, shut: func() error { closed++; return nil }}, &zmap.Options{Name: "x"})
+	for range z.List(t.Context(), "", nil) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if err := z.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("closed with a call in flight: %v", err)
+		}
+		cancel()
+		_, err := z.Stat(t.Context(), "a")
+		wantKind(t, "call while closing", err, ncerr.ErrInvalid)
+	}
+	if closed != 0 {
+		t.Error("the driver was closed during a call")
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := z.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if closed != 1 {
+		t.Errorf("the driver was closed %d times", closed)
+	}
+	_, _, err := z.Get(t.Context(), "a", nil, nil)
+	wantKind(t, "call after close", err, ncerr.ErrInvalid)
+	if z.Unwrap() == nil || z.Name() != "x" {
+		t.Error("Unwrap or Name gives nothing")
+	}
+}
+
+func TestCloseWaits(t *testing.T) {
+	t.Parallel()
+	begun, end := make(chan struct{}), make(chan struct{})
+	var order []string
+	z := zmap.New(&double{
+		Map: memmap.New(),
+		get: func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
+			close(begun)
+			<-end
+			order = append(order, "get")
+			return nil, driver.Info{}, nil
+		},
+		shut: func() error { order = append(order, "close"); return errors.New("lost") },
+	}, nil)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _, _ = z.Get(t.Context(), "k", nil, nil) })
+	<-begun
+	wg.Go(func() { wantKind(t, "close", z.Close(t.Context()), ncerr.ErrIO) })
+	time.Sleep(5 * time.Millisecond)
+	close(end)
+	wg.Wait()
+	if want := []string{"get", "close"}; !slices.Equal(order, want) {
+		t.Errorf("want %q, got %q", want, order)
+	}
+}
+
+func TestPutChecksTheAnswer(t *testing.T) {
+	t.Parallel()
+	z := zmap.New(&double{Map: memmap.New(), put: func(string, driver.Body) (driver.Info, error) { return driver.Info{Size: 1}, nil }}, nil)
+	_, err := z.Put(t.Context(), "k", zmap.Bytes("xyz"), nil)
+	wantKind(t, "stored less", err, ncerr.ErrInternal)
+}
+
+func TestDeletePrefix(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"a", "a/"} {
+		m := filled(t, "a/b", "a/c/d", "ab", "b")
+		z := zmap.New(m, nil)
+		if err := z.DeletePrefix(t.Context(), prefix); err != nil {
+			t.Fatal(err)
+		}
+		if got := listAll(t, z, "", true, ""); !slices.Equal(got, []string{"ab", "b"}) {
+			t.Errorf("%q: left %q", prefix, got)
+		}
+	}
+	z := zmap.New(filled(t, "a/b", "a/c", "a/d"), &zmap.Options{MaxList: 2})
+	wantKind(t, "too many", z.DeletePrefix(t.Context(), "a"), ncerr.ErrLimit)
+	if got := listAll(t, z, "", true, ""); len(got) != 3 {
+		t.Errorf("left %q", got)
+	}
+}
+
+func listAll(t *testing.T, z *zmap.Map, prefix string, recursive bool, after string) []string {
+	t.Helper()
+	var keys []string
+	for e, err := range z.List(t.Context(), prefix, &zmap.ListOptions{Recursive: recursive, StartAfter: after}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, e.Key)
+	}
+	return keys
+}
+
+// reversed lists backwards, each entry twice.
+func reversed(m driver.Map) func(string, driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(prefix string, o driver.ListOptions) iter.Seq2[driver.Entry, error] {
+		var all []driver.Entry
+		for e := range m.List(context.Background(), prefix, &o) {
+			all = append(all, e, e)
+		}
+		slices.Reverse(all)
+		return func(yield func(driver.Entry, error) bool) {
+			for _, e := range all {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// TestListAgainstOracle compares native, unordered and walking listings with
+// a plain reading of the rules.
+func TestListAgainstOracle(t *testing.T) {
+	t.Parallel()
+	key := rapid.StringMatching(`[a-c+0](/?[a-c+0]){0,5}`)
+	rapid.Check(t, func(rt *rapid.T) {
+		m := memmap.New()
+		var keys []string
+		for _, k := range rapid.SliceOfDistinct(key, rapid.ID).Draw(rt, "keys") {
+			if _, err := m.Put(context.Background(), k, driver.Bytes("x"), &driver.PutOptions{}); err == nil {
+				keys = append(keys, k)
+			}
+		}
+		prefix := rapid.OneOf(rapid.Just(""), key).Draw(rt, "prefix")
+		after := rapid.OneOf(rapid.Just(""), key, rapid.StringMatching(`[a-c+0/]{0,4}`)).Draw(rt, "after")
+		recursive := rapid.Bool().Draw(rt, "recursive")
+		want := oracle(keys, prefix, after, recursive)
+		for name, c := range map[string]struct {
+			caps func(*driver.Capabilities)
+			list func(string, driver.ListOptions) iter.Seq2[driver.Entry, error]
+		}{
+			"native":    {nil, nil},
+			"unordered": {func(c *driver.Capabilities) { c.OrderedList = false }, reversed(m)},
+			"walk":      {func(c *driver.Capabilities) { c.RecursiveList = false }, nil},
+			"both":      {func(c *driver.Capabilities) { c.RecursiveList, c.OrderedList = false, false }, reversed(m)},
+		} {
+			z := zmap.New(&double{Map: m, caps: c.caps, list: c.list}, nil)
+			if got := listAll(t, z, prefix, recursive, after); !slices.Equal(got, want) {
+				rt.Errorf("%s: keys %q, prefix %q, after %q, recursive %v:\nwant %q\ngot  %q", name, keys, prefix, after, recursive, want, got)
+			}
+		}
+		names, err := zmap.New(m, nil).Search(context.Background(), prefix)
+		if wantNames := oracleSearch(keys, prefix); err != nil || !slices.Equal(names, wantNames) {
+			rt.Errorf("search %q in %q: want %q, got %q, %v", prefix, keys, wantNames, names, err)
+		}
+	})
+}
+
+func oracle(keys []string, prefix, after string, recursive bool) []string {
+	if prefix != "" {
+		prefix += "/"
+	}
+	set := map[string]bool{}
+	for _, k := range keys {
+		rest, ok := strings.CutPrefix(k, prefix)
+		if i := strings.Index(rest, "/"); ok && i >= 0 && !recursive {
+			k = prefix + rest[:i+1]
+		}
+		if ok && k > after {
+			set[k] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+func oracleSearch(keys []string, prefix string) []string {
+	set := map[string]bool{}
+	for _, k := range oracle(keys, prefix, "", false) {
+		if prefix != "" {
+			k = k[len(prefix)+1:]
+		}
+		set[strings.TrimSuffix(k, "/")] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+func TestListLimitsAndLies(t *testing.T) {
+	t.Parallel()
+	lie := func(entries ...driver.Entry) func(string, driver.ListOptions) iter.Seq2[driver.Entry, error] {
+		return func(string, driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				for _, e := range entries {
+					if !yield(e, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+	obj := func(k string) driver.Entry { return driver.Entry{Key: k} }
+	pre := func(k string) driver.Entry { return driver.Entry{Key: k, Prefix: true} }
+	unordered := func(c *driver.Capabilities) { c.OrderedList = false }
+	tests := map[string]struct {
+		list func(string, driver.ListOptions) iter.Seq2[driver.Entry, error]
+		caps func(*driver.Capabilities)
+		opts zmap.ListOptions
+		want ncerr.Kind
+	}{
+		"outside the prefix":     {list: lie(obj("q/a")), want: ncerr.ErrInternal},
+		"string prefix":          {list: lie(obj("pq")), want: ncerr.ErrInternal},
+		"escape":                 {list: lie(obj("p/../x")), want: ncerr.ErrInternal},
+		"the prefix itself":      {list: lie(pre("p/")), want: ncerr.ErrInternal},
+		"slash on an object":     {list: lie(obj("p/a/")), want: ncerr.ErrInternal},
+		"no slash on a prefix":   {list: lie(pre("p/a")), want: ncerr.ErrInternal},
+		"too deep":               {list: lie(obj("p/a/b")), want: ncerr.ErrInternal},
+		"prefix in a recursion":  {list: lie(pre("p/a/")), opts: zmap.ListOptions{Recursive: true}, want: ncerr.ErrInternal},
+		"out of order":           {list: lie(obj("p/b"), obj("p/a")), want: ncerr.ErrInternal},
+		"not after the start":    {list: lie(obj("p/a")), opts: zmap.ListOptions{StartAfter: "p/a"}, want: ncerr.ErrInternal},
+		"more than can be held":  {list: lie(obj("p/c"), obj("p/b"), obj("p/a")), caps: unordered, want: ncerr.ErrLimit},
+		"endless walk":           {list: endless, caps: func(c *driver.Capabilities) { c.RecursiveList = false }, opts: zmap.ListOptions{Recursive: true}, want: ncerr.ErrLimit},
+		"failed in the middle":   {list: failing, want: ncerr.ErrIO},
+		"failed, before sorting": {list: failing, caps: unordered, want: ncerr.ErrIO},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			z := zmap.New(&double{Map: memmap.New(), list: tc.list, caps: tc.caps}, &zmap.Options{MaxList: 2})
+			var last error
+			for e, err := range z.List(t.Context(), "p", &tc.opts) {
+				if last != nil {
+					t.Fatal("went on after an error")
+				}
+				if last = err; err != nil && e != (zmap.Entry{}) {
+					t.Errorf("an entry beside an error: %+v", e)
+				}
+			}
+			wantKind(t, "list", last, tc.want)
+		})
+	}
+}
+
+// endless has a prefix in every prefix.
+func endless(prefix string, _ driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		yield(driver.Entry{Key: prefix + "a/", Prefix: true}, nil)
+	}
+}
+
+// failing lists one entry and fails.
+func failing(prefix string, _ driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		if yield(driver.Entry{Key: prefix + "a"}, nil) {
+			yield(driver.Entry{}, errors.New("cut off"))
+		}
+	}
+}
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	m := &double{Map: filled(t, "a/x/1", "a/x/2", "a/y", "ab", "c"), list: nil}
+	z := zmap.New(m, nil)
+	for prefix, want := range map[string][]string{
+		"": {"a", "ab", "c"}, "a": {"x", "y"}, "a/": {"x", "y"}, "a/x": {"1", "2"}, "c": nil, "none": nil, "a/xx": nil,
+	} {
+		if got, err := z.Search(t.Context(), prefix); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: want %q, got %q, %v", prefix, want, got, err)
+		}
+	}
+	both := zmap.New(&double{Map: memmap.New(), list: func(string, driver.ListOptions) iter.Seq2[driver.Entry, error] {
+		return func(yield func(driver.Entry, error) bool) {
+			_ = yield(driver.Entry{Key: "a"}, nil) && yield(driver.Entry{Key: "a-b"}, nil) && yield(driver.Entry{Key: "a/", Prefix: true}, nil)
+		}
+	}}, nil)
+	if got, err := both.Search(t.Context(), ""); err != nil || !slices.Equal(got, []string{"a", "a-b"}) {
+		t.Errorf("an object that is a prefix too: %q, %v", got, err)
+	}
+	_, err := zmap.New(m.Map, &zmap.Options{MaxList: 2}).Search(t.Context(), "")
+	wantKind(t, "too many", err, ncerr.ErrLimit)
+}
+
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	z := zmap.New(memmap.New(), nil)
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 50 {
+				key := fmt.Sprintf("w%d/%d", w, i)
+				if _, err := z.Put(t.Context(), key, zmap.Bytes(key), nil); err != nil {
+					t.Error(err)
+				}
+				if got, _, err := z.ReadAll(t.Context(), key, 0); err != nil || !bytes.Equal(got, []byte(key)) {
+					t.Errorf("want %q, got %q, %v", key, got, err)
+				}
+				if _, err := z.Search(t.Context(), fmt.Sprintf("w%d", w)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,289 @@
+// Package memmap keeps stores in memory. It is the reference implementation
+// of core/zmap/driver, with every capability, and the double that tests use
+// in place of a real store.
+//
+//	z := zmap.New(memmap.New(), nil)
+//
+// It stands on core/zmap/driver only; core/zmap goes in front of it.
+package memmap
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Map is a handle on a store in memory. It is safe for concurrent use. Several
+// handles may share a store; see [Opener].
+type Map struct {
+	s        *store
+	readOnly bool
+}
+
+var (
+	_ driver.Map       = (*Map)(nil)
+	_ driver.GetManyer = (*Map)(nil)
+)
+
+// store is the content that handles share.
+type store struct {
+	mu      sync.RWMutex
+	objects map[string]*object
+	below   map[string]int // prefix with its slash -> number of objects below
+	sorted  []string       // all keys in order, never changed in place; nil when stale
+	version uint64         // of the last Put
+}
+
+// object is never changed; a Put makes a new one.
+type object struct {
+	data []byte
+	info driver.Info
+}
+
+func newStore() *store {
+	return &store{objects: map[string]*object{}, below: map[string]int{}}
+}
+
+// New makes an empty store and a writable handle on it.
+func New() *Map { return &Map{s: newStore()} }
+
+// Capabilities declares everything.
+func (*Map) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
+		Ranges: true, List: true, Write: true, Delete: true, IfAbsent: true, IfMatch: true,
+		RecursiveList: true, OrderedList: true, PrefixExclusive: true,
+		Durable: driver.OnPut, Latency: driver.Local,
+	}
+}
+
+// find gives the object of a key.
+func (m *Map) find(ctx context.Context, key string) (*object, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.s.mu.RLock()
+	defer m.s.mu.RUnlock()
+	o := m.s.objects[key]
+	if o == nil {
+		return nil, ncerr.ErrNotFound
+	}
+	return o, nil
+}
+
+// Get implements driver.Map.
+func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	o, err := m.find(ctx, key)
+	if err != nil {
+		return nil, driver.Info{}, err
+	}
+	if opts.IfMatch != "" && opts.IfMatch != o.info.Version {
+		return nil, o.info, ncerr.ErrConflict
+	}
+	part := o.data
+	if opts.Range != nil {
+		start, n, err := opts.Range.Resolve(o.info.Size)
+		if err != nil {
+			return nil, o.info, err
+		}
+		part = part[start : start+n]
+	}
+	if opts.Limit > 0 && int64(len(part)) > opts.Limit {
+		return nil, o.info, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", len(part), opts.Limit)
+	}
+	dst, err := alloc(int64(len(part)))
+	if err != nil {
+		return nil, o.info, err
+	}
+	copy(dst, part)
+	return dst, o.info, nil
+}
+
+// GetMany implements driver.GetManyer.
+func (m *Map) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+	var own []byte // lent to one sink after the other
+	grow := func(n int64) ([]byte, error) {
+		own = slices.Grow(own[:0], int(n))
+		return own[:n], nil
+	}
+	for i := range reqs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		alloc := reqs[i].Alloc
+		if alloc == nil {
+			alloc = grow
+		}
+		data, info, err := m.Get(ctx, reqs[i].Key, &reqs[i].Opts, alloc)
+		sink(i, data, info, err)
+	}
+	return nil
+}
+
+// Stat implements driver.Map.
+func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
+	o, err := m.find(ctx, key)
+	if err != nil {
+		return driver.Info{}, err
+	}
+	return o.info, nil
+}
+
+// Put implements driver.Map.
+func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+	if m.readOnly {
+		return driver.Info{}, ncerr.ErrReadOnly
+	}
+	content, err := driver.ReadBody(body)
+	if err != nil {
+		return driver.Info{}, err
+	}
+	o := &object{data: slices.Clone(content)}
+	if err := ctx.Err(); err != nil {
+		return driver.Info{}, err
+	}
+	return m.s.put(key, o, opts)
+}
+
+func (s *store) put(key string, o *object, opts *driver.PutOptions) (driver.Info, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.objects[key]
+	switch {
+	case opts.IfAbsent && old != nil:
+		return driver.Info{}, ncerr.ErrObjectExists
+	case opts.IfMatch != "" && (old == nil || old.info.Version != opts.IfMatch):
+		return driver.Info{}, ncerr.ErrConflict
+	}
+	if old == nil {
+		if err := s.checkExclusive(key); err != nil {
+			return driver.Info{}, err
+		}
+		s.count(key, 1)
+	}
+	s.version++
+	o.info = driver.Info{Size: int64(len(o.data)), Version: strconv.FormatUint(s.version, 10), ModTime: time.Now()}
+	s.objects[key] = o
+	return o.info, nil
+}
+
+// checkExclusive refuses a new key that is a prefix of others, or the other
+// way round.
+func (s *store) checkExclusive(key string) error {
+	if s.below[key+"/"] > 0 {
+		return ncerr.Errorf(ncerr.ErrObjectExists, "", "", "there are objects below this key")
+	}
+	for p := range parents(key) {
+		if s.objects[p[:len(p)-1]] != nil {
+			return ncerr.Errorf(ncerr.ErrObjectExists, "", "", "%q is an object", p[:len(p)-1])
+		}
+	}
+	return nil
+}
+
+// count notes that key appears (by 1) or disappears (by -1).
+func (s *store) count(key string, by int) {
+	s.sorted = nil
+	for p := range parents(key) {
+		if s.below[p] += by; s.below[p] == 0 {
+			delete(s.below, p)
+		}
+	}
+}
+
+// parents gives the proper prefixes of key, each with its slash.
+func parents(key string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range len(key) {
+			if key[i] == '/' && !yield(key[:i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// Delete implements driver.Map.
+func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
+	if m.readOnly {
+		return ncerr.ErrReadOnly
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if m.s.objects[key] != nil {
+		delete(m.s.objects, key)
+		m.s.count(key, -1)
+	}
+	return nil
+}
+
+// keys gives all keys in order; the slice is shared and never changes.
+func (s *store) keys() []string {
+	s.mu.RLock()
+	sorted := s.sorted
+	s.mu.RUnlock()
+	if sorted != nil {
+		return sorted
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sorted == nil {
+		s.sorted = make([]string, 0, len(s.objects))
+		for k := range s.objects {
+			s.sorted = append(s.sorted, k)
+		}
+		slices.Sort(s.sorted)
+	}
+	return s.sorted
+}
+
+// List implements driver.Map. It shows the keys as they were when it began.
+func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	o := *opts
+	return func(yield func(driver.Entry, error) bool) {
+		keys := m.s.keys()
+		for i, _ := slices.BinarySearch(keys, prefix); i < len(keys) && strings.HasPrefix(keys[i], prefix); i++ {
+			if err := ctx.Err(); err != nil {
+				yield(driver.Entry{}, err)
+				return
+			}
+			e := driver.Entry{Key: keys[i]}
+			slash := strings.IndexByte(e.Key[len(prefix):], '/')
+			if !o.Recursive && slash >= 0 {
+				e = driver.Entry{Key: e.Key[:len(prefix)+slash+1], Prefix: true, Info: driver.Info{Size: -1}}
+				next, _ := slices.BinarySearch(keys[i:], e.Key[:len(e.Key)-1]+"0") // '0' follows '/'
+				i += next - 1
+			} else if e.Info = m.s.info(e.Key); e.Info.Size < 0 {
+				continue // deleted meanwhile
+			}
+			if e.Key > o.StartAfter && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// info gives an object's facts, Size -1 when there is none.
+func (s *store) info(key string) driver.Info {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if o := s.objects[key]; o != nil {
+		return o.info
+	}
+	return driver.Info{Size: -1}
+}
+
+// Flush implements driver.Map; there is nothing to do.
+func (m *Map) Flush(ctx context.Context) error { return ctx.Err() }
+
+// Close implements driver.Map; the store lives on while a handle or an Opener
+// knows it.
+func (*Map) Close(context.Context) error { return nil }
