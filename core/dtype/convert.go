@@ -1,0 +1,433 @@
+package dtype
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// block is the number of elements converted through one stack buffer.
+const block = 256
+
+// Decode converts stored elements of type t to the typed slice dst, which has
+// one value for each element: len(src) must be t.Size times its length.
+//
+// Numbers, bools (0 and 1), datetimes and timedeltas (their counts) convert to
+// any of the ten numeric slices: integers exactly, floating values to integers
+// by truncation toward zero, integers to floating values by rounding. Char and
+// Raw elements go to []uint8 as they are (Raw has t.Size bytes an element in
+// dst). Bytes and Unicode go to []string: trailing NULs are cut, UCS-4 becomes
+// UTF-8, Bytes are taken as they are. When type, size and byte order are the
+// same the values are copied in one go.
+//
+// Errors: ErrInvalid for lengths that do not fit together, ErrBadType for text
+// to numbers, numbers to text, complex and variable-length types, ErrConvert
+// for a value that dst cannot hold (NaN to integer, overflow, invalid code
+// point); it names the first such index and value. dst is then filled partly.
+//
+// Source: netCDF-C, "Type conversion" (NC_ERANGE).
+func Decode(dst any, src []byte, t Type) error {
+	if b, vt, ok := View(dst); ok && vt == t.WithOrder(Native) && len(b) == len(src) {
+		copy(b, src)
+		if t.Order != Native {
+			SwapBytes(b, t.Width())
+		}
+		return nil
+	}
+	if err := checkLen(dst, len(src), t); err != nil {
+		return err
+	}
+	switch d := dst.(type) {
+	case []int8:
+		return decodeNumbers(d, src, t)
+	case []uint8:
+		if t.Kind == Char || t.Kind == Raw {
+			copy(d, src)
+			return nil
+		}
+		return decodeNumbers(d, src, t)
+	case []int16:
+		return decodeNumbers(d, src, t)
+	case []uint16:
+		return decodeNumbers(d, src, t)
+	case []int32:
+		return decodeNumbers(d, src, t)
+	case []uint32:
+		return decodeNumbers(d, src, t)
+	case []int64:
+		return decodeNumbers(d, src, t)
+	case []uint64:
+		return decodeNumbers(d, src, t)
+	case []float32:
+		return decodeNumbers(d, src, t)
+	case []float64:
+		return decodeNumbers(d, src, t)
+	case []string:
+		return decodeText(d, src, t)
+	}
+	return badType("decode", t, dst)
+}
+
+// Encode is the reverse of [Decode]: it converts the typed slice src to stored
+// elements of type t in dst. Bool elements take 0 and 1 only. Text that is
+// longer than t.Size, or that ends in a NUL which reading would cut off, is
+// ErrConvert, never cut. Other errors are those of Decode.
+func Encode(dst []byte, t Type, src any) error {
+	if b, vt, ok := View(src); ok && vt == t.WithOrder(Native) && len(b) == len(dst) {
+		copy(dst, b)
+		if t.Order != Native {
+			SwapBytes(dst, t.Width())
+		}
+		return nil
+	}
+	if err := checkLen(src, len(dst), t); err != nil {
+		return err
+	}
+	switch s := src.(type) {
+	case []int8:
+		return encodeNumbers(dst, t, s)
+	case []uint8:
+		if t.Kind == Char || t.Kind == Raw {
+			copy(dst, s)
+			return nil
+		}
+		return encodeNumbers(dst, t, s)
+	case []int16:
+		return encodeNumbers(dst, t, s)
+	case []uint16:
+		return encodeNumbers(dst, t, s)
+	case []int32:
+		return encodeNumbers(dst, t, s)
+	case []uint32:
+		return encodeNumbers(dst, t, s)
+	case []int64:
+		return encodeNumbers(dst, t, s)
+	case []uint64:
+		return encodeNumbers(dst, t, s)
+	case []float32:
+		return encodeNumbers(dst, t, s)
+	case []float64:
+		return encodeNumbers(dst, t, s)
+	case []string:
+		return encodeText(dst, t, s)
+	}
+	return badType("encode", t, src)
+}
+
+func badType(op string, t Type, slice any) error {
+	return ncerr.Errorf(ncerr.ErrBadType, op, "", "no conversion between %s and %T", t, slice)
+}
+
+// checkLen reports whether n stored bytes are the elements of slice.
+func checkLen(slice any, n int, t Type) error {
+	if _, ok := TypeOf(slice); !ok || !t.Fixed() {
+		return badType("convert", t, slice)
+	}
+	want := Len(slice)
+	if t.Kind != Raw {
+		if want > (1<<62)/t.Size {
+			return ncerr.Errorf(ncerr.ErrLimit, "convert", "", "%d elements of %d bytes", want, t.Size)
+		}
+		want *= t.Size
+	}
+	if n != want {
+		return ncerr.Errorf(ncerr.ErrInvalid, "convert", "", "%d bytes for %d values of type %s", n, Len(slice), t)
+	}
+	return nil
+}
+
+// badValue is the error for value i.
+func badValue(i int, v any, to string) error {
+	return ncerr.Errorf(ncerr.ErrConvert, "convert", "", "element %d: %v does not fit in %s", i, v, to)
+}
+
+// decodeNumbers finds the Go type of the stored elements.
+func decodeNumbers[D number](dst []D, src []byte, t Type) error {
+	switch t.Kind {
+	case Bool:
+		return decodeBool(dst, src)
+	case Datetime, Timedelta:
+		return decodeAs[D, int64](dst, src, t)
+	case Int:
+		switch t.Size {
+		case 1:
+			return decodeAs[D, int8](dst, src, t)
+		case 2:
+			return decodeAs[D, int16](dst, src, t)
+		case 4:
+			return decodeAs[D, int32](dst, src, t)
+		case 8:
+			return decodeAs[D, int64](dst, src, t)
+		}
+	case Uint:
+		switch t.Size {
+		case 1:
+			return decodeAs[D, uint8](dst, src, t)
+		case 2:
+			return decodeAs[D, uint16](dst, src, t)
+		case 4:
+			return decodeAs[D, uint32](dst, src, t)
+		case 8:
+			return decodeAs[D, uint64](dst, src, t)
+		}
+	case Float:
+		switch t.Size {
+		case 2:
+			return decodeHalf(dst, src, t)
+		case 4:
+			return decodeAs[D, float32](dst, src, t)
+		case 8:
+			return decodeAs[D, float64](dst, src, t)
+		}
+	}
+	return badType("decode", t, dst)
+}
+
+// decodeAs converts elements of Go type S, from src itself where its address
+// and byte order allow it, else through a small buffer.
+func decodeAs[D, S number](dst []D, src []byte, t Type) error {
+	if sameType[S, D]() {
+		b := bytesOf(dst)
+		copy(b, src)
+		if t.Order != Native {
+			SwapBytes(b, t.Width())
+		}
+		return nil
+	}
+	if t.Order == Native || t.Order == OrderNone {
+		if s, ok := aligned[S](src); ok {
+			return firstBad(convert(dst, s), 0, s, dst)
+		}
+	}
+	var buf [block]S
+	size := int(unsafe.Sizeof(buf[0]))
+	for at := 0; at < len(dst); at += block {
+		n := min(block, len(dst)-at)
+		b := bytesOf(buf[:n])
+		copy(b, src[at*size:])
+		if t.Order != Native {
+			SwapBytes(b, t.Width())
+		}
+		if err := firstBad(convert(dst[at:], buf[:n]), at, buf[:n], dst); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstBad makes the error for the index that convert gave.
+func firstBad[S number](i, at int, src []S, dst any) error {
+	if i < 0 {
+		return nil
+	}
+	nc, _ := TypeOf(dst)
+	return badValue(at+i, src[i], nc.String())
+}
+
+func decodeBool[D number](dst []D, src []byte) error {
+	for i, b := range src {
+		if b > 1 {
+			return badValue(i, b, "bool")
+		}
+		dst[i] = D(b)
+	}
+	return nil
+}
+
+func decodeHalf[D number](dst []D, src []byte, t Type) error {
+	var buf [1]float32
+	for i := range dst {
+		h := uint16(src[2*i]) | uint16(src[2*i+1])<<8
+		if t.Order == Big {
+			h = h<<8 | h>>8
+		}
+		buf[0] = halfToFloat(h)
+		if convert(dst[i:], buf[:]) >= 0 {
+			return firstBad(0, i, buf[:], dst)
+		}
+	}
+	return nil
+}
+
+// encodeNumbers finds the Go type of the elements to store.
+func encodeNumbers[S number](dst []byte, t Type, src []S) error {
+	switch t.Kind {
+	case Bool:
+		return encodeBool(dst, src)
+	case Datetime, Timedelta:
+		return encodeAs[int64](dst, t, src)
+	case Int:
+		switch t.Size {
+		case 1:
+			return encodeAs[int8](dst, t, src)
+		case 2:
+			return encodeAs[int16](dst, t, src)
+		case 4:
+			return encodeAs[int32](dst, t, src)
+		case 8:
+			return encodeAs[int64](dst, t, src)
+		}
+	case Uint:
+		switch t.Size {
+		case 1:
+			return encodeAs[uint8](dst, t, src)
+		case 2:
+			return encodeAs[uint16](dst, t, src)
+		case 4:
+			return encodeAs[uint32](dst, t, src)
+		case 8:
+			return encodeAs[uint64](dst, t, src)
+		}
+	case Float:
+		switch t.Size {
+		case 2:
+			return encodeHalf(dst, t, src)
+		case 4:
+			return encodeAs[float32](dst, t, src)
+		case 8:
+			return encodeAs[float64](dst, t, src)
+		}
+	}
+	return badType("encode", t, src)
+}
+
+// encodeAs stores elements of Go type D.
+func encodeAs[D, S number](dst []byte, t Type, src []S) error {
+	var buf [block]D
+	size := int(unsafe.Sizeof(buf[0]))
+	for at := 0; at < len(src); at += block {
+		n := min(block, len(src)-at)
+		if i := convert(buf[:n], src[at:at+n]); i >= 0 {
+			return badValue(at+i, src[at+i], t.String())
+		}
+		b := bytesOf(buf[:n])
+		if t.Order != Native {
+			SwapBytes(b, t.Width())
+		}
+		copy(dst[at*size:], b)
+	}
+	return nil
+}
+
+func encodeBool[S number](dst []byte, src []S) error {
+	for i, v := range src {
+		if v != 0 && v != 1 {
+			return badValue(i, v, "bool")
+		}
+		dst[i] = byte(v)
+	}
+	return nil
+}
+
+func encodeHalf[S number](dst []byte, t Type, src []S) error {
+	var buf [1]float32
+	for i, v := range src {
+		h, ok := uint16(0), false
+		if convert(buf[:], src[i:i+1]) < 0 {
+			h, ok = floatToHalf(buf[0])
+		}
+		if !ok {
+			return badValue(i, v, t.String())
+		}
+		if t.Order == Big {
+			h = h<<8 | h>>8
+		}
+		dst[2*i], dst[2*i+1] = byte(h), byte(h>>8)
+	}
+	return nil
+}
+
+// decodeText fills dst from fixed-length text; all strings share one
+// allocation that holds nothing but them.
+func decodeText(dst []string, src []byte, t Type) error {
+	var all strings.Builder
+	ends := make([]int, len(dst))
+	for i := range dst {
+		cell := src[i*t.Size : (i+1)*t.Size]
+		switch t.Kind {
+		case Bytes, Char:
+			all.Write(bytes.TrimRight(cell, "\x00"))
+		case Unicode:
+			if err := writeUCS4(&all, cell, t.Order); err != nil {
+				return badValue(i, err, "text")
+			}
+		default:
+			return badType("decode", t, dst)
+		}
+		ends[i] = all.Len()
+	}
+	text, at := all.String(), 0
+	for i, end := range ends {
+		dst[i], at = text[at:end], end
+	}
+	return nil
+}
+
+// writeUCS4 writes cell as UTF-8, without trailing NULs.
+func writeUCS4(w *strings.Builder, cell []byte, o Order) error {
+	n := len(cell)
+	for n >= 4 && cell[n-4]|cell[n-3]|cell[n-2]|cell[n-1] == 0 {
+		n -= 4
+	}
+	for c := cell[:n]; len(c) >= 4; c = c[4:] {
+		v := uint32(c[0]) | uint32(c[1])<<8 | uint32(c[2])<<16 | uint32(c[3])<<24
+		if o == Big {
+			v = uint32(c[3]) | uint32(c[2])<<8 | uint32(c[1])<<16 | uint32(c[0])<<24
+		}
+		if v > utf8.MaxRune || !utf8.ValidRune(rune(v)) {
+			return fmt.Errorf("code point %#x", v)
+		}
+		w.WriteRune(rune(v))
+	}
+	return nil
+}
+
+// encodeText stores src as fixed-length text, padded with NULs.
+func encodeText(dst []byte, t Type, src []string) error {
+	for i, s := range src {
+		cell := dst[i*t.Size : (i+1)*t.Size]
+		clear(cell)
+		if strings.HasSuffix(s, "\x00") {
+			return badValue(i, fmt.Sprintf("%q", s), t.String()+", which cannot end in NUL")
+		}
+		switch t.Kind {
+		case Bytes, Char:
+			if len(s) > t.Size {
+				return badValue(i, fmt.Sprintf("%q (%d bytes)", clip(s), len(s)), t.String())
+			}
+			copy(cell, s)
+		case Unicode:
+			if !utf8.ValidString(s) || 4*utf8.RuneCountInString(s) > t.Size {
+				return badValue(i, fmt.Sprintf("%q", clip(s)), t.String())
+			}
+			putUCS4(cell, s, t.Order)
+		default:
+			return badType("encode", t, src)
+		}
+	}
+	return nil
+}
+
+func putUCS4(cell []byte, s string, o Order) {
+	for _, r := range s {
+		v := uint32(r)
+		if o == Big {
+			cell[0], cell[1], cell[2], cell[3] = byte(v>>24), byte(v>>16), byte(v>>8), byte(v)
+		} else {
+			cell[0], cell[1], cell[2], cell[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+		}
+		cell = cell[4:]
+	}
+}
+
+// clip shortens text for error messages.
+func clip(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "..."
+	}
+	return s
+}

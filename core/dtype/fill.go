@@ -1,0 +1,87 @@
+package dtype
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// DefaultFill gives netCDF's default fill value for nc as a slice of one
+// value: []uint8{0} for NCChar, []string{""} for NCString, nil for NCNone.
+//
+// Source: netcdf-c include/netcdf.h, NC_FILL_BYTE and its kin.
+func DefaultFill(nc NC) any {
+	switch nc {
+	case NCByte:
+		return []int8{-127}
+	case NCUByte:
+		return []uint8{255}
+	case NCChar:
+		return []uint8{0}
+	case NCShort:
+		return []int16{-32767}
+	case NCUShort:
+		return []uint16{65535}
+	case NCInt:
+		return []int32{-2147483647}
+	case NCUInt:
+		return []uint32{4294967295}
+	case NCInt64:
+		return []int64{-9223372036854775806}
+	case NCUInt64:
+		return []uint64{18446744073709551614}
+	case NCFloat:
+		return []float32{9.9692099683868690e+36}
+	case NCDouble:
+		return []float64{9.9692099683868690e+36}
+	case NCString:
+		return []string{""}
+	}
+	return nil
+}
+
+// FillBytes gives one element of type t that holds value: a slice of one of
+// the types of [MakeSlice], or a string for text (a Char takes its one byte,
+// the empty string is NUL). For a String it is the text itself. Errors are
+// those of [Encode].
+func FillBytes(t Type, value any) ([]byte, error) {
+	if s, ok := value.(string); ok {
+		value = []string{s}
+	}
+	if s, ok := value.([]string); ok && t.Kind == String && len(s) == 1 {
+		return append([]byte{}, s[0]...), nil
+	}
+	if n := Len(value); n != 1 && t.Kind != Raw {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "fill value", "", "%d values where one is wanted", n)
+	}
+	if !t.Fixed() {
+		return nil, badType("fill value", t, value)
+	}
+	b := make([]byte, t.Size)
+	if s, ok := value.([]string); ok && t.Kind == Char && s[0] == "\x00" {
+		return b, nil
+	}
+	if err := Encode(b, t, value); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// AppendFloat appends f to dst as JSON: the shortest text that reads back as
+// the same value in bits (32 or 64) bits, in the style of C's %g, and the
+// quoted words "NaN", "Infinity" and "-Infinity", which JSON has no numbers
+// for.
+//
+// Source: Zarr v2, "Fill value encoding".
+func AppendFloat(dst []byte, f float64, bits int) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, `"NaN"`...)
+	case math.IsInf(f, 1):
+		return append(dst, `"Infinity"`...)
+	case math.IsInf(f, -1):
+		return append(dst, `"-Infinity"`...)
+	}
+	return strconv.AppendFloat(dst, f, 'g', -1, bits)
+}

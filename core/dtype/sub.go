@@ -1,0 +1,32 @@
+package dtype
+
+// Slice gives elements i to j-1 of a slice of one of the netCDF Go types, as
+// a slice of the same type that shares its memory. It panics where s[i:j]
+// would, and for other types.
+func Slice(s any, i, j int) any {
+	switch s := s.(type) {
+	case []int8:
+		return s[i:j]
+	case []uint8:
+		return s[i:j]
+	case []int16:
+		return s[i:j]
+	case []uint16:
+		return s[i:j]
+	case []int32:
+		return s[i:j]
+	case []uint32:
+		return s[i:j]
+	case []int64:
+		return s[i:j]
+	case []uint64:
+		return s[i:j]
+	case []float32:
+		return s[i:j]
+	case []float64:
+		return s[i:j]
+	case []string:
+		return s[i:j]
+	}
+	panic("dtype: not a slice of a netCDF type")
+}
