@@ -1,0 +1,146 @@
+package codec
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// far does the jobs of a chain with at least one run that is called with
+// whole batches (a plugin). Stages are done one after the other for the whole
+// batch; what one hands to the next is copied, since it is only lent.
+func (p *Pipeline) far(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
+	cur := make([]driver.Job, 0, len(jobs)) // jobs that have not failed
+	index := make([]int, 0, len(jobs))      // their places in jobs
+	for i := range jobs {
+		top, dst := p.ceiling(d, &jobs[i])
+		if err := p.before(d, &jobs[i], top); err != nil {
+			sink(i, nil, err)
+			continue
+		}
+		cur = append(cur, driver.Job{Src: jobs[i].Src, Dst: dst, Limit: top, Skip: jobs[i].Skip})
+		index = append(index, i)
+	}
+	order := make([]*stage, len(p.stages))
+	for k := range p.stages {
+		if d == encode {
+			order[k] = &p.stages[k]
+		} else {
+			order[len(order)-1-k] = &p.stages[k]
+		}
+	}
+	for _, st := range order[:len(order)-1] {
+		var err error
+		if cur, index, err = p.middle(ctx, d, st, cur, index, sink); err != nil {
+			return err
+		}
+	}
+	return p.last(ctx, d, order[len(order)-1], cur, index, sink)
+}
+
+// middle does a stage that is not the last one and gives the jobs that are
+// left, with the output as their new input.
+func (p *Pipeline) middle(ctx context.Context, d direction, st *stage, jobs []driver.Job, index []int, sink driver.Sink) ([]driver.Job, []int, error) {
+	at := st.lo
+	if d == encode {
+		at = st.hi
+	}
+	sub := make([]driver.Job, len(jobs))
+	for i := range jobs {
+		sub[i] = driver.Job{Src: jobs[i].Src, Limit: p.limit(at, d, jobs[i].Skip), Skip: jobs[i].Skip}
+	}
+	ok := make([]bool, len(jobs))
+	err := p.runStage(ctx, d, st, sub, func(i int, out []byte, err error) {
+		if err != nil {
+			sink(index[i], nil, err)
+			return
+		}
+		jobs[i].Src, ok[i] = append([]byte(nil), out...), true
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	n := 0
+	for i := range jobs {
+		if ok[i] {
+			jobs[n], index[n] = jobs[i], index[i]
+			n++
+		}
+	}
+	return jobs[:n], index[:n], nil
+}
+
+// last does the stage whose output goes to the caller.
+func (p *Pipeline) last(ctx context.Context, d direction, st *stage, jobs []driver.Job, index []int, sink driver.Sink) error {
+	return p.runStage(ctx, d, st, jobs, func(i int, out []byte, err error) {
+		if err == nil {
+			err = p.after(d, out, jobs[i].Limit)
+		}
+		if err != nil {
+			sink(index[i], nil, err)
+			return
+		}
+		sink(index[i], place(jobs[i].Dst, out), nil)
+	})
+}
+
+// runStage does one stage of all jobs; Limit and Dst are those of its output.
+func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []driver.Job, sink driver.Sink) error {
+	if st.run == nil {
+		return p.nearStage(ctx, d, st, jobs, sink)
+	}
+	mask := uint32(1)<<uint(st.hi-st.lo) - 1
+	sub := make([]driver.Job, len(jobs))
+	for i, j := range jobs {
+		j.Skip = j.Skip >> uint(st.lo) & mask
+		sub[i] = j
+	}
+	seen := make([]bool, len(jobs))
+	count := 0
+	out := func(i int, out []byte, err error) {
+		if i < 0 || i >= len(jobs) || seen[i] {
+			return // a run that reports what was not asked has no say
+		}
+		seen[i] = true
+		count++
+		if err == nil && int64(len(out)) > sub[i].Limit {
+			err = ncerr.ErrShortBuffer
+		}
+		if err != nil {
+			out, err = nil, p.fault(ctx, err, d, st.lo, st.hi, int(sub[i].Limit))
+		}
+		sink(i, out, err)
+	}
+	call := st.run.DecodeMany
+	if d == encode {
+		call = st.run.EncodeMany
+	}
+	if err := call(ctx, sub, out); err != nil {
+		return p.fault(ctx, err, d, st.lo, st.hi, 0)
+	}
+	if count < len(jobs) {
+		return ncerr.Errorf(ncerr.ErrFilter, d.String(), p.name(st.lo, st.hi), "%d of %d jobs were not done", len(jobs)-count, len(jobs))
+	}
+	return nil
+}
+
+// nearStage does a stage of this process between two far ones.
+func (p *Pipeline) nearStage(ctx context.Context, d direction, st *stage, jobs []driver.Job, sink driver.Sink) error {
+	w := p.worker()
+	defer p.workers.Put(w)
+	for i := range jobs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		out, err := w.apply(ctx, p, st, d, jobs[i].Dst, jobs[i].Src, jobs[i].Limit, jobs[i].Skip)
+		if err == nil && int64(len(out)) > jobs[i].Limit {
+			err = p.fault(ctx, ncerr.ErrShortBuffer, d, st.lo, st.hi, int(jobs[i].Limit))
+		}
+		if err != nil && ctx.Err() != nil && ncerr.IsContext(err) {
+			return ctx.Err()
+		}
+		sink(i, out, err)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package codec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"reflect"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Lookup finds the provider of a codec by its id. A codec that nobody
+// provides is ncerr.ErrNoFilter, with what would supply it in the text.
+type Lookup func(id string) (driver.Provider, error)
+
+// MaxSteps is the largest number of steps of a chain: a filter mask has one
+// bit for each.
+const MaxSteps = 32
+
+// Pipeline is the opened chain of one array. It is safe for concurrent use,
+// except that no call may be made during or after Close.
+type Pipeline struct {
+	ids     []string
+	specs   []driver.Spec // specs[i] goes into step i; one more than steps
+	widest  int64         // largest MaxBytes of specs
+	stages  []stage       // in encode order
+	workers sync.Pool     // of *worker
+}
+
+// stage is a run of steps [lo, hi) which is called in one way: either codecs
+// of this process, or one driver.Pipeline.
+type stage struct {
+	lo, hi int
+	codecs []driver.Codec
+	run    driver.Pipeline
+}
+
+// Open opens steps, given in encode order, for chunks described by in, and
+// validates all of them. For an array of fixed-size elements in.MaxBytes may
+// be 0: it is the product of shape and element size.
+//
+// Consecutive steps whose provider is the same value and implements
+// driver.PipelineOpener are opened as one run.
+//
+// Errors: ncerr.ErrNoFilter for a codec that lookup or its provider does not
+// have, ErrInvalid for parameters or a spec that cannot work, ErrUnsupported
+// for a codec that cannot take what comes before it; each with the id and
+// the position of the step.
+func Open(ctx context.Context, steps []driver.Step, in driver.Spec, lookup Lookup) (*Pipeline, error) {
+	if len(steps) > MaxSteps {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "%d steps, at most %d are possible", len(steps), MaxSteps)
+	}
+	if err := complete(&in); err != nil {
+		return nil, err
+	}
+	p := &Pipeline{specs: append(make([]driver.Spec, 0, len(steps)+1), in), widest: in.MaxBytes}
+	providers := make([]driver.Provider, len(steps))
+	for i, s := range steps {
+		pr, err := lookup(s.ID)
+		if err == nil && pr == nil {
+			err = ncerr.ErrNoFilter
+		}
+		if err != nil {
+			return nil, openError(err, s.ID, i, len(steps))
+		}
+		providers[i] = pr
+		p.ids = append(p.ids, s.ID)
+	}
+	for lo := 0; lo < len(steps); {
+		n, err := p.openStage(ctx, steps, providers, lo)
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		lo += n
+	}
+	return p, nil
+}
+
+// openStage opens the stage that starts at step lo and gives its length.
+func (p *Pipeline) openStage(ctx context.Context, steps []driver.Step, providers []driver.Provider, lo int) (int, error) {
+	pr := providers[lo]
+	if opener, ok := pr.(driver.PipelineOpener); ok {
+		hi := lo + 1
+		for hi < len(steps) && same(pr, providers[hi]) {
+			hi++
+		}
+		run, specs, err := opener.OpenPipeline(ctx, steps[lo:hi], p.specs[lo])
+		if err == nil && len(specs) != hi-lo {
+			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "%d specs for %d steps", len(specs), hi-lo)
+			err = errors.Join(err, run.Close())
+		}
+		if err != nil {
+			return 0, openError(err, p.name(lo, hi), lo, len(steps))
+		}
+		p.stages = append(p.stages, stage{lo: lo, hi: hi, run: run})
+		for i := range specs {
+			if err := p.push(specs[i], steps[lo+i].ID, lo+i, len(steps)); err != nil {
+				return 0, err
+			}
+		}
+		return hi - lo, nil
+	}
+	c, out, err := openCodec(pr, steps[lo], p.specs[lo])
+	if err != nil {
+		return 0, openError(err, steps[lo].ID, lo, len(steps))
+	}
+	if n := len(p.stages); n > 0 && p.stages[n-1].run == nil {
+		p.stages[n-1].codecs = append(p.stages[n-1].codecs, c)
+		p.stages[n-1].hi++
+	} else {
+		p.stages = append(p.stages, stage{lo: lo, hi: lo + 1, codecs: []driver.Codec{c}})
+	}
+	return 1, p.push(out, steps[lo].ID, lo, len(steps))
+}
+
+// openCodec calls the provider; a panic of it is an error.
+func openCodec(pr driver.Provider, s driver.Step, in driver.Spec) (c driver.Codec, out driver.Spec, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: %v", r)
+		}
+	}()
+	c, out, err = pr.Open(s.ID, s.Params, in)
+	if err == nil && c == nil {
+		err = ncerr.Errorf(ncerr.ErrFilter, "", "", "the provider gave no codec")
+	}
+	return c, out, err
+}
+
+// push appends the spec that step i puts out.
+func (p *Pipeline) push(s driver.Spec, id string, i, n int) error {
+	if s.MaxBytes < 0 {
+		return openError(ncerr.Errorf(ncerr.ErrFilter, "", "", "negative size in the spec of its output"), id, i, n)
+	}
+	p.specs = append(p.specs, s)
+	p.widest = max(p.widest, s.MaxBytes)
+	return nil
+}
+
+func openError(err error, id string, i, n int) error {
+	if ncerr.IsContext(err) {
+		return err
+	}
+	kind := ncerr.KindOf(err)
+	if kind == ncerr.ErrIO {
+		kind = ncerr.ErrFilter
+	}
+	return ncerr.New(kind, "open codec", id, fmt.Errorf("step %d of %d: %w", i+1, n, err))
+}
+
+// same reports whether two providers are the same value.
+func same(a, b driver.Provider) bool {
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}
+
+// complete checks in and fills in the size of an array of fixed-size elements.
+func complete(in *driver.Spec) error {
+	if in.MaxBytes < 0 {
+		return ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "negative chunk size %d", in.MaxBytes)
+	}
+	if in.Kind != driver.Array || !in.DType.Fixed() {
+		return nil
+	}
+	size := uint64(in.DType.Size) //nolint:gosec // positive, Fixed was asked
+	for _, n := range in.Shape {
+		if n < 0 {
+			return ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "negative length in chunk shape %v", in.Shape)
+		}
+		hi, lo := bits.Mul64(size, uint64(n))
+		if hi != 0 || lo > math.MaxInt64 {
+			return ncerr.Errorf(ncerr.ErrLimit, "open codecs", "", "chunk shape %v overflows", in.Shape)
+		}
+		size = lo
+	}
+	if in.MaxBytes != 0 && uint64(in.MaxBytes) != size {
+		return ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "chunk shape %v of %v has %d bytes, not %d", in.Shape, in.DType, size, in.MaxBytes)
+	}
+	in.MaxBytes = int64(size)
+	return nil
+}
+
+// DecodedSize is the size of a decoded chunk in bytes: exact for arrays of
+// fixed-size elements, a ceiling otherwise.
+func (p *Pipeline) DecodedSize() int64 { return p.specs[0].MaxBytes }
+
+// MaxEncoded is the largest size in bytes that encoding a chunk gives.
+func (p *Pipeline) MaxEncoded() int64 { return p.specs[len(p.specs)-1].MaxBytes }
+
+// Specs gives the specs along the chain in encode order: first what goes in,
+// then what comes out of each step. The slice is the caller's; shapes and
+// fill values in it are shared and must not be changed.
+func (p *Pipeline) Specs() []driver.Spec { return append([]driver.Spec(nil), p.specs...) }
+
+// Empty reports whether there are no steps: encoded bytes are decoded bytes.
+func (p *Pipeline) Empty() bool { return len(p.ids) == 0 }
+
+// Close releases the runs that were opened. The Pipeline must not be used
+// afterwards.
+func (p *Pipeline) Close() error {
+	var errs []error
+	for i := range p.stages {
+		if run := p.stages[i].run; run != nil {
+			errs = append(errs, run.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// exact reports whether decoded chunks have one size.
+func (p *Pipeline) exact() bool {
+	return p.specs[0].Kind == driver.Array && p.specs[0].DType.Fixed()
+}

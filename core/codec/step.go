@@ -1,0 +1,176 @@
+package codec
+
+import (
+	"context"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// direction says which way bytes flow through the chain.
+type direction bool
+
+const (
+	decode direction = false
+	encode direction = true
+)
+
+func (d direction) String() string {
+	if d == encode {
+		return "encode"
+	}
+	return "decode"
+}
+
+// eager is the size in bytes up to which scratch memory is taken at once.
+// Above it, and where the exact size is not known, it grows with what the
+// input really holds.
+const eager = 16 << 20
+
+// name joins the ids of steps [lo, hi).
+func (p *Pipeline) name(lo, hi int) string { return strings.Join(p.ids[lo:hi], "+") }
+
+// fault gives an error of steps [lo, hi) its place. Errors of the caller's
+// context pass unchanged, an error that names a step keeps its name.
+func (p *Pipeline) fault(ctx context.Context, err error, d direction, lo, hi int, room int) error {
+	if ncerr.IsContext(err) && ctx.Err() != nil {
+		return err
+	}
+	kind := ncerr.KindOf(err)
+	if kind == ncerr.ErrShortBuffer && d == decode {
+		err = ncerr.Errorf(ncerr.ErrCorrupt, "", "", "it decodes to more than the %d bytes it may have", room)
+		kind = ncerr.ErrCorrupt
+	}
+	if kind == 0 || kind == ncerr.ErrIO {
+		kind = ncerr.ErrFilter
+	}
+	return ncerr.New(kind, d.String(), p.name(lo, hi), err)
+}
+
+// limit is the largest size at point i of the chain (the input of step i).
+// Foreign writers may need a little more than our own encoders for bytes
+// without structure; a skipped step moves sizes to places where they are not
+// known.
+func (p *Pipeline) limit(i int, d direction, skip uint32) int64 {
+	s := &p.specs[i]
+	n := s.MaxBytes
+	if skip != 0 {
+		n = p.widest
+	}
+	if d == decode && i > 0 && (s.Kind == driver.Blob || skip != 0) {
+		n += n/16 + 4096
+	}
+	return n
+}
+
+// worker is the scratch memory of one chunk at a time.
+type worker struct{ a, b, out []byte }
+
+// scratch gives *buf with length n, taken anew when it is too small.
+func scratch(buf *[]byte, n int64) []byte {
+	if int64(cap(*buf)) < n {
+		*buf = make([]byte, n)
+	}
+	return (*buf)[:n]
+}
+
+// apply runs the codecs of a stage over src. The result is in dst when dst is
+// not nil, else in the worker's memory, or it is src itself when every step
+// was skipped. top is the ceiling of the last output.
+func (w *worker) apply(ctx context.Context, p *Pipeline, st *stage, d direction, dst, src []byte, top int64, skip uint32) ([]byte, error) {
+	first, last, inc := st.hi-1, st.lo, -1
+	if d == encode {
+		first, last, inc = st.lo, st.hi-1, 1
+	}
+	for last != first-inc && skip>>uint(last)&1 != 0 { // the last step that is not skipped writes to dst
+		last -= inc
+	}
+	cur, next, other := src, &w.a, &w.b
+	for i := first; i != last+inc; i += inc {
+		if skip>>uint(i)&1 != 0 {
+			continue
+		}
+		ceiling, buf, fixed := top, &w.out, dst
+		if i != last {
+			at := i
+			if d == encode {
+				at = i + 1
+			}
+			ceiling, buf, fixed = p.limit(at, d, skip), next, nil
+			next, other = other, next
+		}
+		out, err := w.step(ctx, p, st.codecs[i-st.lo], i, d, fixed, buf, cur, ceiling)
+		if err != nil {
+			return nil, err
+		}
+		cur = out
+	}
+	return cur, nil
+}
+
+// step runs one codec into fixed, or when that is nil into *buf.
+func (w *worker) step(ctx context.Context, p *Pipeline, c driver.Codec, i int, d direction, fixed []byte, buf *[]byte, src []byte, ceiling int64) ([]byte, error) {
+	if fixed != nil {
+		n, err := call(ctx, c, d, fixed, src)
+		if err != nil {
+			return nil, p.fault(ctx, err, d, i, i+1, len(fixed))
+		}
+		return fixed[:n], nil
+	}
+	room, err := firstRoom(c, d, p.specs[i], src, ceiling)
+	if err != nil {
+		return nil, p.fault(ctx, err, d, i, i+1, int(ceiling))
+	}
+	for {
+		dst := scratch(buf, room)
+		n, err := call(ctx, c, d, dst, src)
+		if err == nil {
+			return dst[:n], nil
+		}
+		if ncerr.KindOf(err) != ncerr.ErrShortBuffer || room >= ceiling {
+			return nil, p.fault(ctx, err, d, i, i+1, int(room))
+		}
+		room = min(ceiling, 4*room)
+	}
+}
+
+// firstRoom is the size of the buffer to try first for the output of a step.
+func firstRoom(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling int64) (int64, error) {
+	if ceiling <= eager || in.Kind == driver.Array && in.DType.Fixed() {
+		return ceiling, nil
+	}
+	if d == encode {
+		return min(ceiling, max(eager, 2*int64(len(src)))), nil
+	}
+	if s, ok := c.(driver.DecodedSizer); ok {
+		n, err := s.DecodedSize(src)
+		if err != nil {
+			return 0, err
+		}
+		if n > ceiling {
+			return 0, ncerr.ErrShortBuffer
+		}
+		return max(n, 0), nil
+	}
+	return min(ceiling, max(eager, 8*int64(len(src)))), nil
+}
+
+// call runs a codec. A panic is an error of the chunk, not of the process,
+// and a length that cannot be is one too.
+func call(ctx context.Context, c driver.Codec, d direction, dst, src []byte) (n int, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			n, err = 0, ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: %v", r)
+		}
+	}()
+	if d == encode {
+		n, err = c.Encode(ctx, dst, src)
+	} else {
+		n, err = c.Decode(ctx, dst, src)
+	}
+	if err == nil && (n < 0 || n > len(dst)) {
+		return 0, ncerr.Errorf(ncerr.ErrFilter, "", "", "it claims %d bytes of output in a buffer of %d", n, len(dst))
+	}
+	return n, err
+}
