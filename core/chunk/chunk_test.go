@@ -1,0 +1,386 @@
+package chunk_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+func TestSelectionCheck(t *testing.T) {
+	t.Parallel()
+	shape := []int64{10, 0}
+	for name, c := range map[string]struct {
+		sel  chunk.Selection
+		want error
+	}{
+		"all":              {chunk.All(shape), nil},
+		"empty at the end": {chunk.Selection{Start: []int64{10, 0}, Count: []int64{0, 0}}, nil},
+		"stride to last":   {chunk.Selection{Start: []int64{0, 0}, Count: []int64{4, 0}, Stride: []int64{3, 1}}, nil},
+		"stride past end":  {chunk.Selection{Start: []int64{1, 0}, Count: []int64{4, 0}, Stride: []int64{3, 1}}, ncerr.ErrRange},
+		"start at end":     {chunk.Selection{Start: []int64{10, 0}, Count: []int64{1, 0}}, ncerr.ErrRange},
+		"start past end":   {chunk.Selection{Start: []int64{11, 0}, Count: []int64{0, 0}}, ncerr.ErrRange},
+		"of empty":         {chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 1}}, ncerr.ErrRange},
+		"negative start":   {chunk.Selection{Start: []int64{-1, 0}, Count: []int64{1, 0}}, ncerr.ErrInvalid},
+		"negative count":   {chunk.Selection{Start: []int64{0, 0}, Count: []int64{-1, 0}}, ncerr.ErrInvalid},
+		"zero stride":      {chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 0}, Stride: []int64{0, 1}}, ncerr.ErrInvalid},
+		"rank":             {chunk.Selection{Start: []int64{0}, Count: []int64{1}}, ncerr.ErrInvalid},
+		"stride rank":      {chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 0}, Stride: []int64{1}}, ncerr.ErrInvalid},
+		"overflow":         {chunk.Selection{Start: []int64{1, 0}, Count: []int64{math.MaxInt64, 0}, Stride: []int64{math.MaxInt64, 1}}, ncerr.ErrRange},
+	} {
+		if got := c.sel.Check(shape); !errors.Is(got, c.want) {
+			t.Errorf("%s: want %v, got %v", name, c.want, got)
+		}
+	}
+	huge := []int64{math.MaxInt64, math.MaxInt64}
+	if err := chunk.All(huge).Check(huge); !errors.Is(err, ncerr.ErrLimit) {
+		t.Errorf("want ErrLimit for 2^126 elements, got %v", err)
+	}
+}
+
+func TestAppendKey(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		index []int64
+		sep   byte
+		want  string
+	}{{nil, '.', "0"}, {[]int64{7}, '.', "7"}, {[]int64{0, 12, 3}, '.', "0.12.3"}, {[]int64{1, 2}, '/', "1/2"}} {
+		if got := string(chunk.AppendKey([]byte("v/"), c.index, c.sep)); got != "v/"+c.want {
+			t.Errorf("want %q, got %q", "v/"+c.want, got)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	if n, err := chunk.Bytes([]int64{3, 4}, 8, 96); n != 96 || err != nil {
+		t.Errorf("want 96, got %d, %v", n, err)
+	}
+	for _, c := range []struct {
+		shape []int64
+		want  error
+	}{{[]int64{3, 5}, ncerr.ErrLimit}, {[]int64{math.MaxInt64, math.MaxInt64}, ncerr.ErrLimit}, {[]int64{0}, ncerr.ErrBadChunk}, {[]int64{-1, 2}, ncerr.ErrBadChunk}} {
+		if _, err := chunk.Bytes(c.shape, 8, 96); !errors.Is(err, c.want) {
+			t.Errorf("%v: want %v, got %v", c.shape, c.want, err)
+		}
+	}
+}
+
+func TestNewPlanRefuses(t *testing.T) {
+	t.Parallel()
+	sel := chunk.All([]int64{4, 4})
+	for _, chunks := range [][]int64{{4}, {0, 4}, {4, -1}} {
+		if _, err := chunk.NewPlan(sel, chunks); !errors.Is(err, ncerr.ErrBadChunk) {
+			t.Errorf("%v: want ErrBadChunk, got %v", chunks, err)
+		}
+	}
+	many := []int64{1 << 40, 1 << 40}
+	if _, err := chunk.NewPlan(chunk.All(many), []int64{1, 1}); !errors.Is(err, ncerr.ErrLimit) {
+		t.Errorf("want ErrLimit, got %v", err)
+	}
+}
+
+// grid is a small chunked array in which element i has the value i+1, held
+// both as one C-order array and as chunks, cut by plain loops.
+type grid struct {
+	shape, chunks []int64
+	transpose     []int
+	elem          int
+}
+
+func drawGrid(t *rapid.T) (grid, chunk.Selection) {
+	rank := rapid.IntRange(0, 4).Draw(t, "rank")
+	g := grid{elem: rapid.SampledFrom([]int{1, 2, 3, 4, 8, 16}).Draw(t, "elem")}
+	var sel chunk.Selection
+	for range rank {
+		n := rapid.Int64Range(1, 7).Draw(t, "len")
+		start := rapid.Int64Range(0, n-1).Draw(t, "start")
+		step := rapid.Int64Range(1, 4).Draw(t, "stride")
+		g.shape = append(g.shape, n)
+		g.chunks = append(g.chunks, rapid.Int64Range(1, 8).Draw(t, "chunk"))
+		sel.Start = append(sel.Start, start)
+		sel.Stride = append(sel.Stride, step)
+		sel.Count = append(sel.Count, rapid.Int64Range(0, (n-1-start)/step+1).Draw(t, "count"))
+	}
+	if rank > 0 && rapid.Bool().Draw(t, "transposed") {
+		g.transpose = rapid.Permutation(seq(rank)).Draw(t, "order")
+	}
+	return g, sel
+}
+
+func seq(n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = i
+	}
+	return s
+}
+
+// odometer calls f with every index of shape in C order.
+func odometer(shape []int64, f func(idx []int64)) {
+	idx := make([]int64, len(shape))
+	for _, n := range shape {
+		if n == 0 {
+			return
+		}
+	}
+	for {
+		f(idx)
+		d := len(shape) - 1
+		for ; d >= 0; d-- {
+			if idx[d]++; idx[d] < shape[d] {
+				break
+			}
+			idx[d] = 0
+		}
+		if d < 0 {
+			return
+		}
+	}
+}
+
+// value is the content of the element at idx.
+func (g grid) value(idx []int64) []byte {
+	n := int64(0)
+	for d := range idx {
+		n = n*g.shape[d] + idx[d]
+	}
+	v := make([]byte, 16)
+	binary.LittleEndian.PutUint64(v, uint64(n+1))
+	binary.BigEndian.PutUint64(v[8:], uint64(n+1))
+	return v[:g.elem]
+}
+
+// offset is where the element at idx is in its chunk.
+func (g grid) offset(idx []int64) int {
+	order := g.transpose
+	if order == nil {
+		order = seq(len(idx))
+	}
+	n := int64(0)
+	for _, d := range order {
+		n = n*g.chunks[d] + idx[d]%g.chunks[d]
+	}
+	return int(n) * g.elem
+}
+
+func (g grid) chunkBytes() int {
+	n := g.elem
+	for _, c := range g.chunks {
+		n *= int(c)
+	}
+	return n
+}
+
+func (g grid) key(idx []int64) string {
+	at := make([]int64, len(idx))
+	for d := range idx {
+		at[d] = idx[d] / g.chunks[d]
+	}
+	return string(chunk.AppendKey(nil, at, '.'))
+}
+
+// cut makes all chunks, with 0xEE outside the array.
+func (g grid) cut() map[string][]byte {
+	out := make(map[string][]byte)
+	odometer(g.shape, func(idx []int64) {
+		k := g.key(idx)
+		if out[k] == nil {
+			out[k] = bytes.Repeat([]byte{0xEE}, g.chunkBytes())
+		}
+		copy(out[k][g.offset(idx):], g.value(idx))
+	})
+	return out
+}
+
+// want makes the selected elements by plain loops.
+func (g grid) want(sel chunk.Selection) []byte {
+	var out []byte
+	odometer(sel.Count, func(idx []int64) {
+		at := make([]int64, len(idx))
+		for d := range idx {
+			at[d] = sel.Start[d] + idx[d]*sel.Stride[d]
+		}
+		out = append(out, g.value(at)...)
+	})
+	return out
+}
+
+func eachProjection(t *rapid.T, g grid, sel chunk.Selection, f func(plan *chunk.Plan, p chunk.Projection, key string)) {
+	plan, err := chunk.NewPlan(sel, g.chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	for i := range plan.Len() {
+		p := make(chunk.Projection, plan.Rank())
+		plan.At(i, p)
+		idx := make([]int64, len(p))
+		for d, s := range p {
+			idx[d] = s.Index
+			if s.N < 1 {
+				t.Fatalf("projection %d takes nothing in dimension %d", i, d)
+			}
+		}
+		key := string(chunk.AppendKey(nil, idx, '.'))
+		if seen[key] {
+			t.Fatalf("chunk %s is touched twice", key)
+		}
+		seen[key] = true
+		f(plan, p, key)
+	}
+}
+
+func TestScatterAgainstLoops(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g, sel := drawGrid(t)
+		chunks, want := g.cut(), g.want(sel)
+		got := make([]byte, len(want))
+		eachProjection(t, g, sel, func(plan *chunk.Plan, p chunk.Projection, key string) {
+			m := chunk.NewMover(plan, sel.Count, g.chunks, g.transpose, g.elem)
+			m.Scatter(got, chunks[key], p)
+		})
+		if !bytes.Equal(got, want) {
+			t.Fatalf("want %x, got %x", want, got)
+		}
+	})
+}
+
+func TestGatherAgainstLoops(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g, sel := drawGrid(t)
+		slab := g.want(sel)
+		whole := g.cut()
+		got := make(map[string][]byte)
+		eachProjection(t, g, sel, func(plan *chunk.Plan, p chunk.Projection, key string) {
+			buf := bytes.Repeat([]byte{0xDD}, g.chunkBytes())
+			chunk.NewMover(plan, sel.Count, g.chunks, g.transpose, g.elem).Gather(buf, slab, p)
+			got[key] = buf
+			taken := len(buf) - bytes.Count(buf, []byte{0xDD})
+			if plan.Whole(p) && taken != len(buf) && g.elem == 1 {
+				t.Fatalf("chunk %s is said to be whole, %d of %d bytes were written", key, taken, len(buf))
+			}
+			if plan.Covers(p, g.shape) && !sameInside(g, buf, whole[key], key) {
+				t.Fatalf("chunk %s is said to be covered, and is not", key)
+			}
+		})
+		odometer(sel.Count, func(idx []int64) {
+			at := make([]int64, len(idx))
+			for d := range idx {
+				at[d] = sel.Start[d] + idx[d]*sel.Stride[d]
+			}
+			buf := got[g.key(at)]
+			if cell := buf[g.offset(at):][:g.elem]; !bytes.Equal(cell, g.value(at)) {
+				t.Fatalf("at %v: want %x, got %x", at, g.value(at), cell)
+			}
+		})
+	})
+}
+
+// sameInside compares the part of a chunk that lies inside the array.
+func sameInside(g grid, a, b []byte, key string) bool {
+	same := true
+	odometer(g.shape, func(idx []int64) {
+		if g.key(idx) == key {
+			o := g.offset(idx)
+			same = same && bytes.Equal(a[o:o+g.elem], b[o:o+g.elem])
+		}
+	})
+	return same
+}
+
+func TestFillTouchesOnlyItsPart(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g, sel := drawGrid(t)
+		fill := bytes.Repeat([]byte{0xAB}, g.elem)
+		got := make([]byte, len(g.want(sel)))
+		total := 0
+		eachProjection(t, g, sel, func(plan *chunk.Plan, p chunk.Projection, _ string) {
+			m := chunk.NewMover(plan, sel.Count, g.chunks, g.transpose, g.elem)
+			m.Fill(got, fill, p)
+			n := g.elem
+			for _, s := range p {
+				n *= int(s.N)
+			}
+			total += n
+			if filled := bytes.Count(got, []byte{0xAB}); filled != total {
+				t.Fatalf("%d bytes filled, want %d", filled, total)
+			}
+		})
+		if total != len(got) {
+			t.Fatalf("the projections take %d bytes of %d", total, len(got))
+		}
+	})
+}
+
+func TestRepeat(t *testing.T) {
+	t.Parallel()
+	for n := range 5 {
+		dst := make([]byte, 3*n)
+		chunk.Repeat(dst, []byte{1, 2, 3})
+		if want := bytes.Repeat([]byte{1, 2, 3}, n); !bytes.Equal(dst, want) {
+			t.Errorf("want %v, got %v", want, dst)
+		}
+	}
+	dst := []byte{1, 2}
+	chunk.Repeat(dst, nil)
+	if !slices.Equal(dst, []byte{0, 0}) {
+		t.Errorf("no fill value must give zeros, got %v", dst)
+	}
+}
+
+func TestContiguousFindsRuns(t *testing.T) { // not parallel: it counts allocations
+	shape, chunks := []int64{8, 16}, []int64{4, 16}
+	plan, err := chunk.NewPlan(chunk.All(shape), chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := chunk.NewMover(plan, shape, chunks, nil, 4)
+	p := make(chunk.Projection, 2)
+	plan.At(1, p)
+	if out, in, n, ok := m.Contiguous(p); out != 256 || in != 0 || n != 256 || !ok {
+		t.Errorf("want one run of 256 bytes at 256, got out %d in %d n %d ok %t", out, in, n, ok)
+	}
+	if n := testing.AllocsPerRun(100, func() { plan.At(1, p); m.Contiguous(p) }); n != 0 {
+		t.Errorf("%v allocations for each projection", n)
+	}
+}
+
+func BenchmarkScatter(b *testing.B) {
+	for _, c := range []struct {
+		name          string
+		shape, chunks []int64
+		transpose     []int
+	}{
+		{"rows=4KiB", []int64{1024, 4096}, []int64{1024, 1024}, nil},
+		{"rows=256B", []int64{1024, 4096}, []int64{1024, 64}, nil},
+		{"order=F", []int64{1024, 1024}, []int64{1024, 1024}, []int{1, 0}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			plan, err := chunk.NewPlan(chunk.All(c.shape), c.chunks)
+			if err != nil {
+				b.Fatal(err)
+			}
+			m := chunk.NewMover(plan, c.shape, c.chunks, c.transpose, 4)
+			size := c.chunks[0] * c.chunks[1] * 4
+			src, dst := make([]byte, size), make([]byte, c.shape[0]*c.shape[1]*4)
+			p := make(chunk.Projection, 2)
+			b.SetBytes(size)
+			b.ReportAllocs()
+			for b.Loop() {
+				plan.At(0, p)
+				m.Scatter(dst, src, p)
+			}
+		})
+	}
+}

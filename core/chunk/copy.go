@@ -1,0 +1,176 @@
+package chunk
+
+// Mover copies the elements of projections between a chunk and a C-order
+// array of the selection's shape. It belongs to one goroutine.
+type Mover struct {
+	elem   int64
+	plan   *Plan
+	outer  []int64 // byte strides of the selection's array
+	inner  []int64 // byte strides of the chunk, by dimension
+	loops  []loop
+	run    int64 // bytes that are contiguous on both sides
+	offOut int64
+	offIn  int64
+}
+
+type loop struct{ n, out, in int64 }
+
+// NewMover makes a Mover for plan over elements of elem bytes. count is the
+// selection's shape, chunks the chunk shape; transpose, when not nil, is the
+// order in which a chunk stores its dimensions (stored dimension i is
+// dimension transpose[i]).
+func NewMover(plan *Plan, count, chunks []int64, transpose []int, elem int) *Mover {
+	m := &Mover{elem: int64(elem), plan: plan, outer: strides(count, nil, elem), inner: strides(chunks, transpose, elem)}
+	m.loops = make([]loop, 0, len(count))
+	return m
+}
+
+// strides gives the byte stride of each dimension of an array of the given
+// shape whose dimensions are stored in the given order (nil: C order).
+func strides(shape []int64, order []int, elem int) []int64 {
+	s := make([]int64, len(shape))
+	step := int64(elem)
+	for i := len(shape) - 1; i >= 0; i-- {
+		d := i
+		if order != nil {
+			d = order[i]
+		}
+		s[d] = step
+		step *= shape[d]
+	}
+	return s
+}
+
+// prepare turns a projection into nested loops over runs of bytes that are
+// contiguous on both sides.
+func (m *Mover) prepare(proj Projection) {
+	m.loops, m.run, m.offOut, m.offIn = m.loops[:0], m.elem, 0, 0
+	for d := len(proj) - 1; d >= 0; d-- {
+		s := proj[d]
+		m.offOut += s.Out * m.outer[d]
+		m.offIn += s.First * m.inner[d]
+		l := loop{n: s.N, out: m.outer[d], in: m.inner[d] * m.plan.dims[d].step}
+		k := len(m.loops)
+		switch {
+		case l.n == 1:
+		case k == 0 && l.out == m.run && l.in == m.run:
+			m.run *= l.n
+		case k > 0 && l.out == m.loops[k-1].out*m.loops[k-1].n && l.in == m.loops[k-1].in*m.loops[k-1].n:
+			m.loops[k-1].n *= l.n
+		default:
+			m.loops = append(m.loops, l)
+		}
+	}
+}
+
+// Contiguous reports whether the projection is one run of bytes on both
+// sides, and where: offsets into the selection's array and into the chunk.
+func (m *Mover) Contiguous(proj Projection) (out, in, n int64, ok bool) {
+	m.prepare(proj)
+	return m.offOut, m.offIn, m.run, len(m.loops) == 0
+}
+
+// Scatter copies from a chunk into the selection's array.
+func (m *Mover) Scatter(array, chunk []byte, proj Projection) {
+	m.prepare(proj)
+	m.walk(array, chunk, m.offOut, m.offIn, len(m.loops)-1, true)
+}
+
+// Gather copies from the selection's array into a chunk.
+func (m *Mover) Gather(chunk, array []byte, proj Projection) {
+	m.prepare(proj)
+	m.walk(array, chunk, m.offOut, m.offIn, len(m.loops)-1, false)
+}
+
+func (m *Mover) walk(array, chunk []byte, out, in int64, k int, scatter bool) {
+	if k > 0 {
+		l := m.loops[k]
+		for range l.n {
+			m.walk(array, chunk, out, in, k-1, scatter)
+			out += l.out
+			in += l.in
+		}
+		return
+	}
+	l := loop{n: 1}
+	if k == 0 {
+		l = m.loops[0]
+	}
+	dst, src, d, s, ds, ss := array, chunk, out, in, l.out, l.in
+	if !scatter {
+		dst, src, d, s, ds, ss = chunk, array, in, out, l.in, l.out
+	}
+	copyRuns(dst, src, d, s, ds, ss, l.n, m.run)
+}
+
+// copyRuns copies n runs of run bytes, ds and ss bytes apart. The common
+// element sizes have loops of their own: a call of copy costs more than they.
+func copyRuns(dst, src []byte, d, s, ds, ss, n, run int64) {
+	switch run {
+	case 1:
+		for range n {
+			dst[d] = src[s]
+			d += ds
+			s += ss
+		}
+	case 2:
+		for range n {
+			*(*[2]byte)(dst[d:]) = *(*[2]byte)(src[s:])
+			d += ds
+			s += ss
+		}
+	case 4:
+		for range n {
+			*(*[4]byte)(dst[d:]) = *(*[4]byte)(src[s:])
+			d += ds
+			s += ss
+		}
+	case 8:
+		for range n {
+			*(*[8]byte)(dst[d:]) = *(*[8]byte)(src[s:])
+			d += ds
+			s += ss
+		}
+	default:
+		for range n {
+			copy(dst[d:d+run], src[s:s+run])
+			d += ds
+			s += ss
+		}
+	}
+}
+
+// Fill writes the element fill over the projection's part of the selection's
+// array.
+func (m *Mover) Fill(array, fill []byte, proj Projection) {
+	m.prepare(proj)
+	m.fill(array, fill, m.offOut, len(m.loops)-1)
+}
+
+func (m *Mover) fill(array, fill []byte, out int64, k int) {
+	if k < 0 {
+		Repeat(array[out:out+m.run], fill)
+		return
+	}
+	l := m.loops[k]
+	for range l.n {
+		m.fill(array, fill, out, k-1)
+		out += l.out
+	}
+}
+
+// Repeat fills dst, a multiple of len(elem) long, with copies of elem; an
+// empty elem means zeros.
+func Repeat(dst, elem []byte) {
+	zero := true
+	for _, b := range elem {
+		zero = zero && b == 0
+	}
+	if zero {
+		clear(dst)
+		return
+	}
+	for n := copy(dst, elem); n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
+	}
+}
