@@ -1,0 +1,185 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+)
+
+// firstAlloc is the most memory that is taken on the word of a job's first
+// part; beyond it memory grows with what really comes.
+const firstAlloc = 64 << 20
+
+// job is one chunk whose input is being received.
+type job struct {
+	id   uint64
+	head *pb.Job
+	src  []byte
+}
+
+// executor is the state of one Exec stream.
+type executor struct {
+	c      *codecService
+	ctx    context.Context //nolint:containedctx // the stream's own, as long as the executor
+	stream pb.Codec_ExecServer
+
+	open  map[uint64]*job // jobs whose input is not complete
+	slots chan struct{}   // one for each job at work
+	wg    sync.WaitGroup
+	pool  sync.Pool
+
+	sendMu sync.Mutex
+	fail   context.CancelCauseFunc
+}
+
+func (c *codecService) Exec(stream pb.Codec_ExecServer) error {
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	e := &executor{
+		c: c, ctx: ctx, stream: stream, fail: cancel,
+		open:  map[uint64]*job{},
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		pool:  sync.Pool{New: func() any { return new(scratch) }},
+	}
+	err := e.receive()
+	if err != nil {
+		cancel(err)
+	}
+	e.wg.Wait()
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return wire.Status(stream.Context(), err)
+}
+
+// receive reads batches until the host has no more, and starts each job when
+// its input is complete. It waits when all workers are busy, which holds up
+// the host.
+func (e *executor) receive() error {
+	for {
+		b, err := e.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			if len(e.open) > 0 {
+				return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "%d jobs without the end of their input", len(e.open))
+			}
+			return nil
+		}
+		if err != nil {
+			if ended := e.stream.Context().Err(); ended != nil {
+				return ended
+			}
+			return err
+		}
+		for _, part := range b.GetJobs() {
+			if err := e.part(part); err != nil {
+				return err
+			}
+		}
+		if e.ctx.Err() != nil {
+			return context.Cause(e.ctx)
+		}
+	}
+}
+
+// part adds a part to its job and starts the job after the last one.
+func (e *executor) part(m *pb.Job) error {
+	payload, err := wire.Inline(m.GetPayload(), handshake.MaxPart)
+	if err != nil {
+		return err
+	}
+	j := e.open[m.GetId()]
+	if j == nil {
+		limit := e.c.s.maxObject.Load()
+		switch {
+		case len(e.open) >= handshake.MaxBatch:
+			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "more than %d jobs begun", handshake.MaxBatch)
+		case m.GetSize() < 0 || m.GetSize() > limit || m.GetLimit() < 0:
+			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "a job of %d bytes; the limit is %d", m.GetSize(), limit)
+		case m.GetOp() != pb.Op_OP_ENCODE && m.GetOp() != pb.Op_OP_DECODE:
+			return ncerr.Errorf(ncerr.ErrUnsupported, "exec", "", "unknown operation %d", m.GetOp())
+		}
+		j = &job{id: m.GetId(), head: m}
+		if !m.GetLast() {
+			j.src = make([]byte, 0, min(m.GetSize(), firstAlloc))
+			e.open[j.id] = j
+		}
+	}
+	if int64(len(payload)) > j.head.GetSize()-int64(len(j.src)) {
+		return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has more than the announced %d bytes", j.id, j.head.GetSize())
+	}
+	if j.src == nil {
+		j.src = payload // the message's memory is ours
+	} else {
+		j.src = append(j.src, payload...)
+	}
+	if !m.GetLast() {
+		return nil
+	}
+	delete(e.open, j.id)
+	if int64(len(j.src)) != j.head.GetSize() {
+		return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has %d of the announced %d bytes", j.id, len(j.src), j.head.GetSize())
+	}
+	e.start(j)
+	return nil
+}
+
+// start runs j in a goroutine of its own once a worker is free.
+func (e *executor) start(j *job) {
+	select {
+	case e.slots <- struct{}{}:
+	case <-e.ctx.Done():
+		return
+	}
+	e.wg.Go(func() {
+		defer func() { <-e.slots }()
+		buf := e.pool.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
+		defer e.pool.Put(buf)
+		out, err := e.run(j, buf)
+		if err := e.send(j.id, out, err); err != nil {
+			e.fail(err)
+		}
+	})
+}
+
+func (e *executor) run(j *job, buf *scratch) ([]byte, error) {
+	p, err := e.c.get(j.head.GetPipeline())
+	if err != nil {
+		return nil, err
+	}
+	return p.run(e.ctx, j.head.GetOp(), j.head.GetSkip(), j.src, j.head.GetLimit(), buf)
+}
+
+// send gives one job's result back in parts.
+func (e *executor) send(id uint64, out []byte, err error) error {
+	r := &pb.Result{Id: id, Last: true}
+	if err != nil {
+		r.Error = wire.ToDetail(err)
+		out = nil
+	}
+	size := int64(len(out))
+	for first := true; first || len(out) > 0; first = false {
+		part := out[:min(len(out), handshake.MaxPart)]
+		out = out[len(part):]
+		m := &pb.Result{Id: id, Last: len(out) == 0, Error: r.Error}
+		if first {
+			m.Size = size
+		}
+		if r.Error == nil {
+			m.Payload = wire.Bytes(part)
+		}
+		e.sendMu.Lock()
+		err := e.stream.Send(&pb.BatchReply{Results: []*pb.Result{m}})
+		e.sendMu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// getAtOnce is the number of reads of a GetMany that are under way at once
+// when the driver has no fast path of its own.
+func getAtOnce() int { return max(4, runtime.GOMAXPROCS(0)) }
+
+// alloc gives memory up to the ceiling of Configure.
+func (s *Server) alloc(n int64) ([]byte, error) {
+	if limit := s.maxObject.Load(); n < 0 || n > limit {
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "an object of %d bytes, more than the limit of %d", n, limit)
+	}
+	return make([]byte, n), nil
+}
+
+// read performs one Get. landed says whether alloc was called, so that there
+// is a head to send even when err is not nil.
+func (s *Server) read(ctx context.Context, m driver.Map, spec *pb.GetSpec) (data []byte, head *pb.GetHead, err error) {
+	key, opts, err := wire.GetFromWire(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	asked := int64(-1)
+	data, info, err := m.Get(ctx, key, &opts, func(n int64) ([]byte, error) {
+		asked = n
+		return s.alloc(n)
+	})
+	if asked < 0 || err != nil && len(data) == 0 {
+		if err == nil {
+			err = ncerr.Errorf(ncerr.ErrInternal, "get", key, "the driver delivered without asking for memory")
+		}
+		return nil, nil, err
+	}
+	return data, &pb.GetHead{Info: wire.InfoToWire(info), Length: asked}, err
+}
+
+func (d *driverService) Get(r *pb.GetRequest, stream pb.Driver_GetServer) error {
+	ctx := stream.Context()
+	m, release, err := d.use(r.GetHandle())
+	if err != nil {
+		return wire.Status(ctx, err)
+	}
+	defer release()
+	data, head, err := d.s.read(ctx, m, r.GetSpec())
+	if head == nil {
+		return wire.Status(ctx, err)
+	}
+	for first := true; first || len(data) > 0; first = false {
+		part := data[:min(len(data), handshake.MaxPart)]
+		data = data[len(part):]
+		reply := &pb.GetReply{Payload: wire.Bytes(part)}
+		if first {
+			reply.Head = head
+		}
+		if e := stream.Send(reply); e != nil {
+			return e
+		}
+	}
+	return wire.Status(ctx, err)
+}
+
+// manySender collects the items of a GetMany into messages.
+type manySender struct {
+	stream grpc.ServerStreamingServer[pb.GetManyReply]
+	mu     sync.Mutex
+	page   pb.GetManyReply
+	size   int
+}
+
+// itemCost is about what an item adds to a message besides its data.
+const itemCost = 256
+
+// add sends one read's result.
+func (s *manySender) add(i int, data []byte, head *pb.GetHead, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for first := true; first || len(data) > 0; first = false {
+		if s.size+itemCost >= handshake.MaxPart {
+			if e := s.flush(); e != nil {
+				return e
+			}
+		}
+		n := min(len(data), handshake.MaxPart-s.size)
+		item := &pb.GetItem{Index: uint32(i), Payload: wire.Bytes(data[:n])}
+		data = data[n:]
+		if first {
+			item.Head = head
+		}
+		if item.Last = len(data) == 0; item.Last && err != nil {
+			item.Error = wire.ToDetail(err)
+			s.size += len(item.Error.GetMessage())
+		}
+		s.page.Items = append(s.page.Items, item)
+		s.size += n + itemCost
+	}
+	return nil
+}
+
+// flush sends what was collected; the caller holds mu or is alone.
+func (s *manySender) flush() error {
+	if len(s.page.Items) == 0 {
+		return nil
+	}
+	err := s.stream.Send(&s.page)
+	s.page, s.size = pb.GetManyReply{}, 0
+	return err
+}
+
+func (d *driverService) GetMany(r *pb.GetManyRequest, stream pb.Driver_GetManyServer) error {
+	ctx := stream.Context()
+	if n := len(r.GetSpecs()); n > handshake.MaxBatch {
+		return wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "get", "", "%d reads in one call, more than %d", n, handshake.MaxBatch))
+	}
+	m, release, err := d.use(r.GetHandle())
+	if err != nil {
+		return wire.Status(ctx, err)
+	}
+	defer release()
+	out := &manySender{stream: stream}
+	if fast, ok := m.Map.(driver.GetManyer); ok {
+		err = d.getManyFast(ctx, fast, r.GetSpecs(), out)
+	} else {
+		err = d.getManyEach(ctx, m, r.GetSpecs(), out)
+	}
+	if err == nil {
+		err = out.flush()
+	}
+	return wire.Status(ctx, err)
+}
+
+// getManyFast uses the driver's own GetMany. Its data is lent, and sending
+// copies it before the sink returns only when the message goes out, so each
+// result is sent at once.
+func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, specs []*pb.GetSpec, out *manySender) error {
+	reqs := make([]driver.GetRequest, len(specs))
+	asked := make([]int64, len(specs))
+	for i, spec := range specs {
+		var err error
+		if reqs[i].Key, reqs[i].Opts, err = wire.GetFromWire(spec); err != nil {
+			return err
+		}
+		reqs[i].Alloc = func(n int64) ([]byte, error) {
+			asked[i] = n
+			return d.s.alloc(n)
+		}
+	}
+	var sendErr error
+	err := m.GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) {
+		if sendErr != nil {
+			return
+		}
+		var head *pb.GetHead
+		if err == nil || len(data) > 0 {
+			head = &pb.GetHead{Info: wire.InfoToWire(info), Length: max(asked[i], int64(len(data)))}
+		}
+		if sendErr = out.add(i, data, head, err); sendErr == nil {
+			sendErr = out.flush()
+		}
+	})
+	return errors.Join(sendErr, err)
+}
+
+// getManyEach makes the reads one by one, a few at once.
+func (d *driverService) getManyEach(ctx context.Context, m driver.Map, specs []*pb.GetSpec, out *manySender) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, getAtOnce())
+	for i, spec := range specs {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			data, head, err := d.s.read(ctx, m, spec)
+			if err := out.add(i, data, head, err); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// maxMaps is the number of stores that one plugin has open at once.
+const maxMaps = 1 << 16
+
+// driverService answers the driver calls.
+type driverService struct {
+	pb.UnimplementedDriverServer
+	s       *Server
+	openers map[string]driver.Opener
+
+	mu     sync.Mutex
+	last   uint64
+	maps   map[uint64]*openMap
+	closed bool
+}
+
+// openMap is one open store and the calls that are in it: Close waits for
+// them, as the driver contract promises no call during or after Close.
+type openMap struct {
+	driver.Map
+	calls sync.WaitGroup
+}
+
+func (d *driverService) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenReply, error) {
+	o, spec, err := d.opener(r)
+	if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
+	m, err := o.Open(ctx, spec)
+	if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
+	caps := m.Capabilities()
+	handle, err := d.add(m)
+	if err != nil {
+		return nil, wire.Status(ctx, errors.Join(err, m.Close(ctx)))
+	}
+	return &pb.OpenReply{Handle: handle, Capabilities: wire.CapabilitiesToWire(caps)}, nil
+}
+
+func (d *driverService) Remove(ctx context.Context, r *pb.OpenRequest) (*pb.RemoveReply, error) {
+	o, spec, err := d.opener(r)
+	if err == nil {
+		err = o.Remove(ctx, spec)
+	}
+	return &pb.RemoveReply{}, wire.Status(ctx, err)
+}
+
+func (d *driverService) opener(r *pb.OpenRequest) (driver.Opener, driver.OpenSpec, error) {
+	name, spec, err := wire.OpenFromWire(r)
+	if err != nil {
+		return nil, spec, err
+	}
+	o := d.openers[name]
+	if o == nil {
+		return nil, spec, ncerr.Errorf(ncerr.ErrUnsupported, "open", spec.Path, "this plugin has no driver %q", name)
+	}
+	return o, spec, nil
+}
+
+func (d *driverService) add(m driver.Map) (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || len(d.maps) >= maxMaps {
+		return 0, ncerr.Errorf(ncerr.ErrLimit, "open", "", "%d stores are open", len(d.maps))
+	}
+	d.last++
+	d.maps[d.last] = &openMap{Map: m}
+	return d.last, nil
+}
+
+// use gives the Map of a handle for one call, which ends with release.
+func (d *driverService) use(handle uint64) (m *openMap, release func(), err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m = d.maps[handle]
+	if m == nil {
+		return nil, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "no open store has the handle %d", handle)
+	}
+	m.calls.Add(1)
+	return m, m.calls.Done, nil
+}
+
+func (d *driverService) Stat(ctx context.Context, r *pb.StatRequest) (*pb.StatReply, error) {
+	m, release, err := d.use(r.GetHandle())
+	if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
+	defer release()
+	info, err := m.Stat(ctx, string(r.GetKey()))
+	if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
+	return &pb.StatReply{Info: wire.InfoToWire(info)}, nil
+}
+
+func (d *driverService) Delete(ctx context.Context, r *pb.DeleteRequest) (*pb.DeleteReply, error) {
+	m, release, err := d.use(r.GetHandle())
+	if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
+	defer release()
+	return &pb.DeleteReply{}, wire.Status(ctx, m.Delete(ctx, string(r.GetKey()), &driver.DeleteOptions{}))
+}
+
+func (d *driverService) Flush(ctx context.Context, r *pb.FlushRequest) (*pb.FlushReply, error) {
+	m, release, err := d.use(r.GetHandle())
+	if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
+	defer release()
+	return &pb.FlushReply{}, wire.Status(ctx, m.Flush(ctx))
+}
+
+func (d *driverService) Close(ctx context.Context, r *pb.CloseRequest) (*pb.CloseReply, error) {
+	d.mu.Lock()
+	m := d.maps[r.GetHandle()]
+	delete(d.maps, r.GetHandle())
+	d.mu.Unlock()
+	if m == nil {
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "close", "", "no open store has the handle %d", r.GetHandle()))
+	}
+	m.calls.Wait()
+	return &pb.CloseReply{}, wire.Status(ctx, m.Map.Close(ctx))
+}
+
+func (d *driverService) closeAll(ctx context.Context) error {
+	d.mu.Lock()
+	maps := d.maps
+	d.maps, d.closed = map[uint64]*openMap{}, true
+	d.mu.Unlock()
+	var errs []error
+	for _, m := range maps {
+		m.calls.Wait()
+		errs = append(errs, m.Map.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// listPage is the number of entries, and listBytes about the number of bytes,
+// after which a page of a listing is sent.
+const (
+	listPage  = handshake.MaxBatch
+	listBytes = handshake.MaxPart / 2
+)
+
+func (d *driverService) List(r *pb.ListRequest, stream pb.Driver_ListServer) error {
+	ctx := stream.Context()
+	m, release, err := d.use(r.GetHandle())
+	if err != nil {
+		return wire.Status(ctx, err)
+	}
+	defer release()
+	var page pb.ListReply
+	size := 0
+	opts := &driver.ListOptions{Recursive: r.GetRecursive(), StartAfter: string(r.GetStartAfter())}
+	for e, err := range m.List(ctx, string(r.GetPrefix()), opts) {
+		if err != nil {
+			if len(page.Entries) > 0 {
+				if e := stream.Send(&page); e != nil {
+					return e
+				}
+			}
+			return wire.Status(ctx, err)
+		}
+		page.Entries = append(page.Entries, wire.EntryToWire(e))
+		if size += len(e.Key) + len(e.Info.Version) + 32; size < listBytes && len(page.Entries) < listPage {
+			continue
+		}
+		if err := stream.Send(&page); err != nil {
+			return err
+		}
+		page, size = pb.ListReply{}, 0
+	}
+	if len(page.Entries) == 0 {
+		return nil
+	}
+	return stream.Send(&page)
+}

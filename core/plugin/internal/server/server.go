@@ -1,0 +1,123 @@
+// Package server is the plugin's side of the protocol: it answers the calls
+// of a host with drivers and filters that implement the project's own
+// interfaces. core/plugin serves it from a process, core/plugin/host over an
+// in-memory connection for tests; core/plugin/internal/wire is below.
+//
+// A panic in a codec fails its job only. A panic in a driver ends the
+// process: a store whose state is in doubt must not go on.
+package server
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Config is what a plugin serves.
+type Config struct {
+	Name    string
+	Version string
+	BuildID string
+	Drivers []driver.Opener
+	Filters []codecdriver.Provider
+}
+
+// Server implements the services. It is safe for concurrent use.
+type Server struct {
+	cfg       Config
+	maxObject atomic.Int64
+	drivers   driverService
+	codecs    codecService
+	plugin    pluginService
+}
+
+// New makes a server for cfg.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg}
+	s.maxObject.Store(handshake.MaxObject)
+	s.plugin.s = s
+	s.drivers = driverService{s: s, openers: map[string]driver.Opener{}, maps: map[uint64]*openMap{}}
+	for _, o := range cfg.Drivers {
+		s.drivers.openers[o.Describe().Name] = o
+	}
+	s.codecs = codecService{s: s, providers: map[string]codecdriver.Provider{}, pipelines: map[uint64]*pipeline{}}
+	for _, p := range cfg.Filters {
+		for _, d := range p.Describe() {
+			s.codecs.providers[d.ID] = p
+			if d.V3 != "" {
+				s.codecs.providers[d.V3] = p
+			}
+		}
+	}
+	return s
+}
+
+// Register adds the services to a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	pb.RegisterPluginServer(r, &s.plugin)
+	pb.RegisterDriverServer(r, &s.drivers)
+	pb.RegisterCodecServer(r, &s.codecs)
+}
+
+// Close closes the Maps that are still open; what was not flushed is lost.
+func (s *Server) Close(ctx context.Context) error { return s.drivers.closeAll(ctx) }
+
+// Options are the ceilings of a gRPC server that serves the protocol.
+func Options() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(handshake.MaxMessage),
+		grpc.MaxSendMsgSize(handshake.MaxMessage),
+		grpc.MaxConcurrentStreams(handshake.MaxStreams),
+		grpc.InitialWindowSize(4 << 20),
+		grpc.InitialConnWindowSize(16 << 20),
+	}
+}
+
+type pluginService struct {
+	pb.UnimplementedPluginServer
+	s    *Server
+	once sync.Mutex
+	done bool
+}
+
+func (p *pluginService) Describe(context.Context, *pb.DescribeRequest) (*pb.DescribeReply, error) {
+	cfg := p.s.cfg
+	r := &pb.DescribeReply{
+		Name: cfg.Name, Version: cfg.Version, BuildId: cfg.BuildID,
+		Major: handshake.Major, Minor: handshake.Minor, Levels: []uint32{0},
+	}
+	for _, o := range cfg.Drivers {
+		r.Drivers = append(r.Drivers, wire.DriverToWire(o.Describe()))
+	}
+	for _, f := range cfg.Filters {
+		for _, d := range f.Describe() {
+			r.Codecs = append(r.Codecs, wire.CodecToWire(d))
+		}
+	}
+	return r, nil
+}
+
+func (p *pluginService) Configure(ctx context.Context, r *pb.ConfigureRequest) (*pb.ConfigureReply, error) {
+	p.once.Lock()
+	defer p.once.Unlock()
+	switch {
+	case p.done:
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "configured already"))
+	case r.GetLevel() != 0 || len(r.GetSegments()) != 0:
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "configure", "", "no data plane of level %d", r.GetLevel()))
+	}
+	p.done = true
+	if n := r.GetMaxObject(); n > 0 {
+		p.s.maxObject.Store(n)
+	}
+	return &pb.ConfigureReply{}, nil
+}

@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"encoding/json"
+	"math"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+)
+
+// maxRank is the largest rank of a chunk that is carried; it is far above
+// what netCDF (1024) and Zarr allow.
+const maxRank = 4096
+
+// CodecToWire gives the message for d.
+func CodecToWire(d codecdriver.Description) *pb.CodecDescription {
+	return &pb.CodecDescription{
+		Id: text(d.ID), V3: text(d.V3), Hdf5: int32(min(max(0, d.HDF5), math.MaxInt32)), Summary: text(d.Summary),
+		Encode: d.Encode, Decode: d.Decode, Lossy: d.Lossy,
+	}
+}
+
+// CodecFromWire is the reverse of CodecToWire.
+func CodecFromWire(m *pb.CodecDescription) codecdriver.Description {
+	return codecdriver.Description{
+		ID: text(m.GetId()), V3: text(m.GetV3()), HDF5: int(max(0, m.GetHdf5())), Summary: text(m.GetSummary()),
+		Encode: m.GetEncode(), Decode: m.GetDecode(), Lossy: m.GetLossy(),
+	}
+}
+
+// StepsToWire gives the messages for steps.
+func StepsToWire(steps []codecdriver.Step) []*pb.Step {
+	out := make([]*pb.Step, len(steps))
+	for i, s := range steps {
+		out[i] = &pb.Step{Id: text(s.ID), Params: s.Params}
+	}
+	return out
+}
+
+// StepsFromWire is the reverse of StepsToWire.
+func StepsFromWire(ms []*pb.Step) []codecdriver.Step {
+	out := make([]codecdriver.Step, len(ms))
+	for i, m := range ms {
+		out[i].ID = m.GetId()
+		if len(m.GetParams()) > 0 {
+			out[i].Params = json.RawMessage(m.GetParams())
+		}
+	}
+	return out
+}
+
+// SpecToWire gives the message for s.
+func SpecToWire(s codecdriver.Spec) *pb.Spec {
+	m := &pb.Spec{
+		Kind: pb.SpecKind(s.Kind), Order: pb.MemoryOrder(s.Order), MaxBytes: s.MaxBytes, Fill: s.Fill, HasFill: s.Fill != nil,
+		Dtype: &pb.ElementType{
+			Kind: pb.ElementKind(s.DType.Kind), Size: uint32(min(max(0, s.DType.Size), dtype.MaxSize)),
+			Order: pb.ByteOrder(s.DType.Order), Unit: []byte(s.DType.Unit),
+		},
+	}
+	for _, n := range s.Shape {
+		m.Shape = append(m.Shape, uint64(max(0, n)))
+	}
+	return m
+}
+
+// SpecFromWire is the reverse of SpecToWire. Every number is checked; a bad
+// one is ncerr.ErrInvalid (the host reports it as a broken protocol).
+func SpecFromWire(m *pb.Spec) (codecdriver.Spec, error) {
+	var s codecdriver.Spec
+	bad := func(format string, args ...any) (codecdriver.Spec, error) {
+		return codecdriver.Spec{}, ncerr.Errorf(ncerr.ErrInvalid, "read spec", "", format, args...)
+	}
+	t := m.GetDtype()
+	switch {
+	case m == nil:
+		return bad("no spec")
+	case m.GetKind() < 0 || m.GetKind() > pb.SpecKind(codecdriver.Blob):
+		return bad("unknown kind %d", m.GetKind())
+	case m.GetOrder() < 0 || m.GetOrder() > pb.MemoryOrder(codecdriver.F):
+		return bad("unknown order %d", m.GetOrder())
+	case m.GetMaxBytes() < 0:
+		return bad("size %d", m.GetMaxBytes())
+	case len(m.GetShape()) > maxRank:
+		return bad("rank %d", len(m.GetShape()))
+	case t.GetKind() < 0 || t.GetKind() > pb.ElementKind(dtype.VlenBytes) || t.GetOrder() < 0 || t.GetOrder() > pb.ByteOrder(dtype.Big):
+		return bad("unknown element type %d, order %d", t.GetKind(), t.GetOrder())
+	case t.GetSize() > dtype.MaxSize || len(m.GetFill()) > dtype.MaxSize:
+		return bad("element of %d bytes, fill value of %d", t.GetSize(), len(m.GetFill()))
+	}
+	s = codecdriver.Spec{
+		Kind: codecdriver.Kind(m.GetKind()), Order: codecdriver.Order(m.GetOrder()), MaxBytes: m.GetMaxBytes(),
+		DType: dtype.Type{Kind: dtype.Kind(t.GetKind()), Size: int(t.GetSize()), Order: dtype.Order(t.GetOrder()), Unit: string(t.GetUnit())},
+	}
+	if m.GetHasFill() {
+		s.Fill = append([]byte{}, m.GetFill()...)
+	}
+	for _, n := range m.GetShape() {
+		if n > math.MaxInt {
+			return bad("dimension of length %d", n)
+		}
+		s.Shape = append(s.Shape, int(n))
+	}
+	return s, nil
+}
+
+// SpecsFromReply gives the specs after each of n steps, or ncerr.ErrPlugin.
+func SpecsFromReply(ms []*pb.Spec, n int) ([]codecdriver.Spec, error) {
+	if len(ms) != n {
+		return nil, lie("%d specs for %d steps", len(ms), n)
+	}
+	out := make([]codecdriver.Spec, n)
+	for i, m := range ms {
+		s, err := SpecFromWire(m)
+		if err != nil {
+			return nil, lie("spec after step %d: %v", i, err)
+		}
+		out[i] = s
+	}
+	return out, nil
+}

@@ -1,0 +1,202 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// lie is the error for an answer that breaks the protocol.
+func lie(format string, args ...any) error {
+	return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin broke the protocol: "+format, args...)
+}
+
+// DriverToWire gives the message for d.
+func DriverToWire(d driver.Description) *pb.DriverDescription {
+	m := &pb.DriverDescription{Name: text(d.Name), Summary: text(d.Summary)}
+	for _, o := range d.Options {
+		m.Options = append(m.Options, &pb.OptionDescription{
+			Name: text(o.Name), Type: text(o.Type), DefaultValue: text(o.Default), Doc: text(o.Doc), Secret: o.Secret,
+		})
+	}
+	for _, g := range d.Grants {
+		m.Grants = append(m.Grants, text(g))
+	}
+	return m
+}
+
+// DriverFromWire is the reverse of DriverToWire.
+func DriverFromWire(m *pb.DriverDescription) driver.Description {
+	d := driver.Description{Name: text(m.GetName()), Summary: text(m.GetSummary())}
+	for _, o := range m.GetOptions() {
+		d.Options = append(d.Options, driver.Option{
+			Name: text(o.GetName()), Type: text(o.GetType()), Default: text(o.GetDefaultValue()), Doc: text(o.GetDoc()), Secret: o.GetSecret(),
+		})
+	}
+	for _, g := range m.GetGrants() {
+		d.Grants = append(d.Grants, text(g))
+	}
+	return d
+}
+
+// OpenToWire gives the request that opens or removes the store of spec with
+// the driver of that name. spec.Env stays behind.
+func OpenToWire(name string, spec driver.OpenSpec) *pb.OpenRequest {
+	return &pb.OpenRequest{
+		Driver: text(name), Path: []byte(spec.Path), Endpoint: text(spec.Endpoint),
+		Options: spec.Options, Mode: pb.Mode(spec.Mode),
+	}
+}
+
+// OpenFromWire is the reverse of OpenToWire. An unknown mode is
+// ncerr.ErrUnsupported.
+func OpenFromWire(m *pb.OpenRequest) (name string, spec driver.OpenSpec, err error) {
+	if m.GetMode() < 0 || m.GetMode() > pb.Mode(driver.CreateExclusive) {
+		return "", spec, ncerr.Errorf(ncerr.ErrUnsupported, "open", string(m.GetPath()), "unknown mode %d", m.GetMode())
+	}
+	return m.GetDriver(), driver.OpenSpec{
+		Path: string(m.GetPath()), Endpoint: m.GetEndpoint(), Options: m.GetOptions(), Mode: driver.Mode(m.GetMode()),
+	}, nil
+}
+
+// CapabilitiesToWire gives the message for c.
+func CapabilitiesToWire(c driver.Capabilities) *pb.Capabilities {
+	return &pb.Capabilities{
+		Ranges: c.Ranges, List: c.List, Write: c.Write, Delete: c.Delete, IfAbsent: c.IfAbsent, IfMatch: c.IfMatch,
+		RecursiveList: c.RecursiveList, OrderedList: c.OrderedList, PrefixExclusive: c.PrefixExclusive,
+		Durable: pb.Durability(c.Durable), MaxKey: uint32(min(max(0, c.MaxKey), 1<<30)), Latency: pb.Latency(c.Latency),
+	}
+}
+
+// CapabilitiesFromWire is the reverse of CapabilitiesToWire. A durability or
+// latency that this version does not know is the more careful one.
+func CapabilitiesFromWire(m *pb.Capabilities) driver.Capabilities {
+	c := driver.Capabilities{
+		Ranges: m.GetRanges(), List: m.GetList(), Write: m.GetWrite(), Delete: m.GetDelete(),
+		IfAbsent: m.GetIfAbsent(), IfMatch: m.GetIfMatch(), RecursiveList: m.GetRecursiveList(),
+		OrderedList: m.GetOrderedList(), PrefixExclusive: m.GetPrefixExclusive(),
+		Durable: driver.OnFlush, MaxKey: int(min(m.GetMaxKey(), 1<<30)), Latency: driver.Remote,
+	}
+	if m.GetDurable() == pb.Durability_DURABILITY_ON_PUT {
+		c.Durable = driver.OnPut
+	}
+	if m.GetLatency() == pb.Latency_LATENCY_LOCAL {
+		c.Latency = driver.Local
+	}
+	return c
+}
+
+// InfoToWire gives the message for i.
+func InfoToWire(i driver.Info) *pb.Info {
+	m := &pb.Info{Size: i.Size, Version: []byte(i.Version)}
+	if !i.ModTime.IsZero() {
+		m.ModTimeNanos, m.HasModTime = i.ModTime.UnixNano(), true
+	}
+	return m
+}
+
+// InfoFromWire is the reverse of InfoToWire. The size must be known, except
+// where unknownSize allows -1.
+func InfoFromWire(m *pb.Info, unknownSize bool) (driver.Info, error) {
+	if m == nil {
+		return driver.Info{}, lie("facts about an object are missing")
+	}
+	i := driver.Info{Size: m.GetSize(), Version: string(m.GetVersion())}
+	if i.Size < 0 && !(unknownSize && i.Size == -1) {
+		return driver.Info{}, lie("an object of %d bytes", i.Size)
+	}
+	if m.GetHasModTime() {
+		i.ModTime = time.Unix(0, m.GetModTimeNanos()).UTC()
+	}
+	return i, nil
+}
+
+// GetToWire gives the message for one read.
+func GetToWire(key string, o driver.GetOptions) *pb.GetSpec {
+	m := &pb.GetSpec{Key: []byte(key), IfMatch: []byte(o.IfMatch), Limit: max(0, o.Limit)}
+	if o.Range != nil {
+		m.Range = &pb.Range{Offset: o.Range.Offset, Length: o.Range.Length}
+	}
+	return m
+}
+
+// GetFromWire is the reverse of GetToWire. A range that cannot be is
+// ncerr.ErrRange.
+func GetFromWire(m *pb.GetSpec) (key string, o driver.GetOptions, err error) {
+	key = string(m.GetKey())
+	o = driver.GetOptions{IfMatch: string(m.GetIfMatch()), Limit: max(0, m.GetLimit())}
+	if r := m.GetRange(); r != nil {
+		if r.GetLength() < -1 || r.GetOffset() < 0 && r.GetLength() != -1 {
+			return key, o, ncerr.Errorf(ncerr.ErrRange, "get", key, "range %d+%d", r.GetOffset(), r.GetLength())
+		}
+		o.Range = &driver.Range{Offset: r.GetOffset(), Length: r.GetLength()}
+	}
+	return key, o, nil
+}
+
+// HeadFromWire gives the facts and the length of what a read delivers, after
+// comparing them with what was asked for: the length must be that of the
+// range in an object of that size, and not above the limit.
+func HeadFromWire(m *pb.GetHead, o driver.GetOptions) (driver.Info, int64, error) {
+	if m == nil {
+		return driver.Info{}, 0, lie("data without a head")
+	}
+	info, err := InfoFromWire(m.GetInfo(), false)
+	if err != nil {
+		return info, 0, err
+	}
+	want := info.Size
+	if o.Range != nil {
+		if _, want, err = o.Range.Resolve(info.Size); err != nil {
+			return info, 0, lie("data for a range outside the object of %d bytes", info.Size)
+		}
+	}
+	if m.GetLength() != want {
+		return info, 0, lie("%d bytes announced where %d were asked for", m.GetLength(), want)
+	}
+	if o.Limit > 0 && want > o.Limit {
+		return info, 0, lie("%d bytes announced, more than the limit of %d", want, o.Limit)
+	}
+	return info, want, nil
+}
+
+// EntryToWire gives the message for e.
+func EntryToWire(e driver.Entry) *pb.Entry {
+	return &pb.Entry{Key: []byte(e.Key), Prefix: e.Prefix, Info: InfoToWire(e.Info)}
+}
+
+// EntryFromWire is the reverse of EntryToWire.
+func EntryFromWire(m *pb.Entry) (driver.Entry, error) {
+	e := driver.Entry{Key: string(m.GetKey()), Prefix: m.GetPrefix(), Info: driver.Info{Size: -1}}
+	if e.Key == "" {
+		return e, lie("an entry without a key in a listing")
+	}
+	if m.GetInfo() == nil {
+		return e, nil
+	}
+	var err error
+	e.Info, err = InfoFromWire(m.GetInfo(), true)
+	return e, err
+}
+
+// Inline gives the bytes of a level 0 payload; nil is no bytes. A region, or
+// more than limit bytes, breaks the protocol.
+func Inline(p *pb.Payload, limit int) ([]byte, error) {
+	if p == nil {
+		return nil, nil
+	}
+	if p.GetRegion() != nil {
+		return nil, lie("a region where level 0 was agreed")
+	}
+	if n := len(p.GetInline()); n > limit {
+		return nil, lie("a part of %d bytes, more than %d", n, limit)
+	}
+	return p.GetInline(), nil
+}
+
+// Bytes gives a level 0 payload that shares b.
+func Bytes(b []byte) *pb.Payload {
+	return &pb.Payload{Content: &pb.Payload_Inline{Inline: b}}
+}

@@ -1,0 +1,151 @@
+// Package wire turns the project's own types into the messages of the plugin
+// protocol and back. Both sides use it: core/plugin/internal/server and
+// core/plugin/host are above it, the generated package pb is below.
+//
+// Everything that arrives is untrusted: the From functions check what they
+// convert, and fail with ncerr.ErrPlugin.
+package wire
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+)
+
+// deadlineSlack is how much earlier than the host's clock a plugin may see
+// the deadline of a call: the deadline crosses as a duration.
+const deadlineSlack = 250 * time.Millisecond
+
+// maxText is the longest message of an error that is carried, in bytes.
+const maxText = 8 << 10
+
+// ErrTransport marks errors that say the connection or the process is gone.
+// It is found with errors.Is inside an ncerr.ErrPlugin.
+var ErrTransport = errors.New("connection to the plugin lost")
+
+// ToDetail gives the detail that carries err, which is not nil. A context
+// error becomes ncerr.ErrIO: see [Status] for those of the caller.
+func ToDetail(err error) *pb.ErrorDetail {
+	d := &pb.ErrorDetail{Kind: uint32(ncerr.KindOf(err))}
+	retryable, after := ncerr.Retry(err)
+	d.Retryable, d.RetryAfterNanos = retryable, max(0, after.Nanoseconds())
+	switch e := err.(type) { //nolint:errorlint // only the outermost error gives op and key
+	case *ncerr.Error:
+		d.Op, d.Key = text(e.Op), []byte(e.Key)
+		if e.Err != nil {
+			d.Message = text(e.Err.Error())
+		}
+	case ncerr.Kind:
+	default:
+		d.Message = text(err.Error())
+	}
+	if d.Kind == 0 {
+		d.Kind = uint32(ncerr.ErrIO)
+	}
+	return d
+}
+
+// FromDetail gives the error that d carries. A kind that this version does
+// not know is ncerr.ErrOther; a nil detail is ncerr.ErrPlugin.
+func FromDetail(d *pb.ErrorDetail) error {
+	if d == nil {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin failed without saying why")
+	}
+	e := &ncerr.Error{
+		Kind:       ncerr.ErrOther,
+		Op:         text(d.GetOp()),
+		Key:        string(d.GetKey()),
+		Retryable:  d.GetRetryable(),
+		RetryAfter: time.Duration(max(0, d.GetRetryAfterNanos())),
+	}
+	if k := d.GetKind(); k <= 1<<16-1 && ncerr.Kind(k).Known() {
+		e.Kind = ncerr.Kind(k)
+	}
+	if m := text(d.GetMessage()); m != "" {
+		e.Err = errors.New(m)
+	}
+	return e
+}
+
+// Status gives the gRPC error that carries err out of a handler with the
+// context ctx. The caller's own cancellation and deadline go without a
+// detail; a context error while ctx is alive is a time-out of the driver's
+// own and goes as ncerr.ErrIO.
+func Status(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ncerr.IsContext(err) && ctx.Err() != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	d := ToDetail(err)
+	st := status.New(codes.Code(ncerr.Kind(d.GetKind()).GRPC()), text(err.Error()))
+	if with, e := st.WithDetails(d); e == nil {
+		st = with
+	}
+	return st.Err()
+}
+
+// FromStatus gives the project's error for one that a gRPC call made with
+// ctx returned. When ctx has ended it is ctx's error, whatever was received.
+// A status without a detail is ncerr.ErrPlugin, one that says that the
+// connection is gone matches [ErrTransport] too.
+func FromStatus(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		return ncerr.New(ncerr.ErrPlugin, "", "", errors.Join(err, ErrTransport))
+	}
+	for _, d := range st.Details() {
+		if detail, ok := d.(*pb.ErrorDetail); ok {
+			return FromDetail(detail)
+		}
+	}
+	return bareStatus(ctx, st)
+}
+
+// bareStatus classifies a status that has no detail.
+func bareStatus(ctx context.Context, st *status.Status) error {
+	message := text(st.Message())
+	switch st.Code() {
+	case codes.DeadlineExceeded:
+		if end, ok := ctx.Deadline(); ok && time.Until(end) < deadlineSlack {
+			return context.DeadlineExceeded
+		}
+		return ncerr.Errorf(ncerr.ErrIO, "", "", "time-out in the plugin: %s", message)
+	case codes.Unavailable, codes.Canceled:
+		return ncerr.New(ncerr.ErrPlugin, "", "", &transportError{message})
+	case codes.Unimplemented:
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin lacks a method of the protocol: %s", message)
+	case codes.ResourceExhausted:
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a message is longer than the protocol allows: %s", message)
+	}
+	return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin answered %s without a reason: %s", st.Code(), message)
+}
+
+// transportError is ErrTransport with what gRPC said.
+type transportError struct{ message string }
+
+func (e *transportError) Error() string        { return ErrTransport.Error() + ": " + e.message }
+func (e *transportError) Is(target error) bool { return target == ErrTransport }
+
+// text gives s as UTF-8 of a bounded length, as protobuf strings and logs
+// need it.
+func text(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText] + " ..."
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
