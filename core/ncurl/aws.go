@@ -1,0 +1,171 @@
+package ncurl
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// defaultRegion is what Amazon hosts get when nothing names a region.
+const defaultRegion = "us-east-1"
+
+// setting makes an error about a setting: a bad URL when it stands in the
+// text, an invalid argument when it comes from elsewhere. The value is not
+// shown, since it may hold a secret.
+func (p *parser) setting(from string, cause error) error {
+	kind := ncerr.ErrInvalid
+	if strings.HasPrefix(from, "the fragment") {
+		kind = ncerr.ErrBadURL
+	}
+	return ncerr.New(kind, "parse location", maskText(p.text), fmt.Errorf("%s: %w", from, cause))
+}
+
+// rc gives the value of the rc entry for key that fits this location best:
+// the longest section that matches, and the last of equally long ones.
+func (p *parser) rc(keys ...string) (value, from string) {
+	best := -1
+	for _, e := range p.env.RC {
+		named := slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, e.Key) })
+		if n := p.matchSection(e.Host); named && n >= best {
+			best, value = n, e.Value
+			from = "the rc key " + e.Key
+			if e.Source != "" {
+				from += " (" + e.Source + ")"
+			}
+		}
+	}
+	return value, from
+}
+
+// matchSection gives the length of an rc section host[:port][/path] if it
+// fits this location, 0 for no section, and -2 if it does not fit.
+func (p *parser) matchSection(section string) int {
+	if section == "" {
+		return 0
+	}
+	if _, rest, ok := strings.Cut(section, "://"); ok {
+		section = rest
+	}
+	section = strings.TrimRight(section, "/")
+	host, prefix, hasPath := strings.Cut(section, "/")
+	authority := strings.ToLower(p.in.authority)
+	host = strings.ToLower(host)
+	if bare, _, ok := strings.Cut(authority, ":"); authority != host && (!ok || bare != host) || host == "" {
+		return -2
+	}
+	name := strings.Trim(p.in.path, "/")
+	if hasPath && name != prefix && !strings.HasPrefix(name, prefix+"/") {
+		return -2
+	}
+	return len(section)
+}
+
+// readProfile chooses the AWS profile: aws.profile, then the rc key, then
+// AWS_PROFILE if there is such a profile, then "default" if there is one.
+func (p *parser) readProfile() error {
+	name, from := "", ""
+	if value, ok := p.take(keyProfile); ok {
+		name, from = value, "the fragment key "+keyProfile
+		if name == "" {
+			return p.setting(from, errors.New("it needs a value"))
+		}
+	} else {
+		name, from = p.rc("AWS.PROFILE")
+	}
+	if name != "" {
+		return p.setProfile(name, from, true)
+	}
+	if name = p.env.Vars[varProfile]; name != "" {
+		if _, ok := p.env.Profiles[name]; ok || p.env.Profiles == nil || isUnsigned(name) {
+			return p.setProfile(name, "the variable "+varProfile, false)
+		}
+		p.warn(fmt.Sprintf("%s names a profile that does not exist, %q; it is ignored", varProfile, name))
+	}
+	if _, ok := p.env.Profiles["default"]; ok {
+		return p.setProfile("default", "nothing", false)
+	}
+	p.step("profile", "", "none chosen", "no profile is named and none is called default; the AWS chain finds credentials")
+	return nil
+}
+
+func isUnsigned(profile string) bool {
+	return strings.EqualFold(profile, "none") || strings.EqualFold(profile, "no")
+}
+
+func (p *parser) setProfile(name, from string, explicit bool) error {
+	if isUnsigned(name) {
+		p.loc.Unsigned = true
+		p.step("profile", "", "unsigned", from+` says "`+name+`": requests are anonymous`)
+		return nil
+	}
+	if _, ok := p.env.Profiles[name]; !ok && p.env.Profiles != nil {
+		return p.setting(from, fmt.Errorf("there is no AWS profile %q%s",
+			name, didYouMean(name, slices.Sorted(maps.Keys(p.env.Profiles)))))
+	}
+	p.loc.Profile, p.loc.ProfileExplicit = name, explicit
+	p.step("profile", "", name, from+" names the profile")
+	return nil
+}
+
+// endpointSetting gives the server for an s3: URL, or "" for Amazon's own.
+func (p *parser) endpointSetting() (value, from string) {
+	if value, ok := p.take(keyEndpoint); ok {
+		return value, "the fragment key " + keyEndpoint
+	}
+	if value, from = p.rc("AWS.ENDPOINT", "AWS.ENDPOINT_URL"); value != "" {
+		return value, from
+	}
+	if p.env.S3Endpoint != "" {
+		return p.env.S3Endpoint, "the configured endpoint"
+	}
+	for _, name := range []string{varEndpointS3, varEndpoint} {
+		if value = p.env.Vars[name]; value != "" {
+			return value, "the variable " + name
+		}
+	}
+	if value = p.env.Profiles[p.loc.Profile].Endpoint; value != "" {
+		return value, `endpoint_url of the profile "` + p.loc.Profile + `"`
+	}
+	return "", ""
+}
+
+// region chooses the region: the host, aws.region, the profile, the rc key,
+// AWS_REGION, AWS_DEFAULT_REGION, and on Amazon hosts us-east-1.
+func (p *parser) region(s site) (string, error) {
+	given, inURL := p.take(keyRegion)
+	if inURL && given == "" {
+		return "", p.setting("the fragment key "+keyRegion, errors.New("it needs a value"))
+	}
+	rcValue, rcFrom := p.rc("AWS.REGION")
+	choices := []struct{ value, from string }{
+		{s.region, "the host name"},
+		{given, "the fragment key " + keyRegion},
+		{p.env.Profiles[p.loc.Profile].Region, `the profile "` + p.loc.Profile + `"`},
+		{rcValue, rcFrom},
+		{p.env.Vars[varRegion], "the variable " + varRegion},
+		{p.env.Vars[varDefaultRegion], "the variable " + varDefaultRegion},
+	}
+	for _, c := range choices {
+		if c.value == "" {
+			continue
+		}
+		if !validRegion(c.value) {
+			return "", p.setting(c.from, errors.New("a region has only lower-case letters, digits and hyphens"))
+		}
+		if given != "" && given != c.value {
+			p.warn(fmt.Sprintf("%s=%s is ignored: the host names the region %s", keyRegion, given, c.value))
+		}
+		p.step("region", "", c.value, c.from+" names the region")
+		return c.value, nil
+	}
+	if s.kind != siteAmazon {
+		p.step("region", "", "", "nothing names a region; the driver chooses what the server accepts")
+		return "", nil
+	}
+	p.step("region", "", defaultRegion, "nothing names a region; this is Amazon's default")
+	return defaultRegion, nil
+}

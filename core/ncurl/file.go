@@ -1,0 +1,161 @@
+package ncurl
+
+import (
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// file places a plain path or a file: URL.
+func (p *parser) file(storage string) error {
+	if storage == modeS3 || storage == modeGS3 {
+		return p.bad(errors.New("mode=" + storage + " needs an s3: or https: URL, not a file"))
+	}
+	name, err := p.filePath()
+	if err != nil {
+		return p.bad(err)
+	}
+	p.loc.Path, p.loc.windows = name, p.env.Windows
+	switch storage {
+	case modeFile:
+		p.setStorage(DriverFile, modeFile, "mode has file")
+	case modeZip:
+		p.setStorage(DriverZip, modeZip, "mode has zip")
+	default:
+		return p.probe(name)
+	}
+	return nil
+}
+
+// filePath gives the clean path, absolute when the current directory is known.
+func (p *parser) filePath() (string, error) {
+	name := p.in.path
+	if p.in.scheme == schemeFile {
+		var err error
+		if name, err = unescape(name); err != nil {
+			return "", err
+		}
+	}
+	if name == "" {
+		return "", errors.New("the path is empty")
+	}
+	if strings.HasPrefix(name, "~/") {
+		p.warn(`"~" is an ordinary character here; let the shell expand it, or write the directory out`)
+	}
+	before := name
+	if p.env.Windows {
+		name = strings.ReplaceAll(name, `\`, "/")
+		if p.in.scheme == schemeFile && hasDrive(strings.TrimPrefix(name, "/")) {
+			name = strings.TrimPrefix(name, "/")
+		}
+	}
+	clean, why := cleanPath(name, p.env)
+	if clean != before {
+		p.step("path", before, clean, why)
+	}
+	return clean, nil
+}
+
+// cleanPath makes name clean, and absolute if env has a current directory.
+func cleanPath(name string, env *Env) (clean, why string) {
+	why = "the path is put in its shortest form"
+	absolute := strings.HasPrefix(name, "/") || env.Windows && hasDrive(name)
+	if !absolute && env.Cwd != "" {
+		cwd := env.Cwd
+		if env.Windows {
+			cwd = strings.ReplaceAll(cwd, `\`, "/")
+		}
+		name, why = cwd+"/"+name, "a relative path is taken from the current directory"
+	}
+	if env.Windows && strings.HasPrefix(name, "//") {
+		return "/" + path.Clean(name), why // a share: //server/share/...
+	}
+	return path.Clean(name), why
+}
+
+// hasDrive reports whether name begins with a drive letter and a slash.
+func hasDrive(name string) bool {
+	return len(name) >= 3 && name[0]|0x20 >= 'a' && name[0]|0x20 <= 'z' && name[1] == ':' && name[2] == '/'
+}
+
+// fileURL gives the canonical URL of a path that cleanPath made.
+func fileURL(name string, windows bool) string {
+	switch {
+	case windows && hasDrive(name):
+		return "file:///" + escape(name, keepPath)
+	case strings.HasPrefix(name, "/"):
+		return "file://" + escape(name, keepPath)
+	}
+	return "file:" + escape(name, keepPath)
+}
+
+// probe chooses between the file and zip drivers when no mode does.
+func (p *parser) probe(name string) error {
+	zipName := strings.HasSuffix(strings.ToLower(name), ".zip")
+	bytes := p.isBytes()
+	switch {
+	case bytes:
+		p.setStorage(DriverFile, modeFile, "mode=bytes reads the file itself")
+		return nil
+	case p.env.Create && zipName:
+		p.setStorage(DriverZip, modeZip, "a new dataset whose name ends in .zip is an archive")
+		return nil
+	case p.env.Create:
+		p.setStorage(DriverFile, modeFile, "a new dataset is a directory tree unless its name ends in .zip")
+		return nil
+	}
+	found := NotProbed
+	if p.env.Probe != nil {
+		found = p.env.Probe(name)
+		p.step("probe", name, found.String(), "no mode names the storage, so the path was looked at")
+	}
+	switch found {
+	case Directory:
+		p.setStorage(DriverFile, modeFile, "a directory is a directory tree")
+	case ZipArchive:
+		p.setStorage(DriverZip, modeZip, "the file begins with a zip signature")
+	case NetCDF3, HDF5, OtherFile:
+		return p.notZarr(found)
+	default:
+		p.setStorageByName(zipName)
+	}
+	return nil
+}
+
+func (p *parser) setStorageByName(zipName bool) {
+	if zipName {
+		p.setStorage(DriverZip, modeZip, "nothing was seen at the path; its name ends in .zip")
+		return
+	}
+	p.setStorage(DriverFile, modeFile, "nothing was seen at the path; without .zip it would be a directory tree")
+}
+
+// notZarr explains what a probe found instead of a store.
+func (p *parser) notZarr(found Probed) error {
+	text := "this is " + found.String() + "; a store is a directory or a zip archive"
+	if found == NetCDF3 || found == HDF5 {
+		text = "this is " + found.String() + "; convert it, for example with nccopy to file://PATH#mode=nczarr,file"
+	}
+	return ncerr.New(ncerr.ErrNotZarr, "parse location", maskText(p.text), errors.New(text))
+}
+
+// mem places a mem: URL.
+func (p *parser) mem(storage string) error {
+	if storage != "" {
+		return p.bad(errors.New("mode=" + storage + " contradicts the scheme mem:"))
+	}
+	name, err := unescape(p.in.path)
+	switch {
+	case err != nil:
+		return p.bad(err)
+	case name == "":
+		return p.bad(errors.New("mem: needs a name"))
+	case p.isBytes():
+		return p.bad(errors.New("mode=bytes reads a file, not memory"))
+	}
+	p.loc.Path = name
+	p.setStorage(DriverMem, "", "the scheme mem: is the memory of this process")
+	return nil
+}

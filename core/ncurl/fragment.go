@@ -1,0 +1,293 @@
+package ncurl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// The fragment keys that inference consumes.
+const (
+	keyMode      = "mode"
+	keyProfile   = "aws.profile"
+	keyRegion    = "aws.region"
+	keyEndpoint  = "aws.endpoint"
+	keySeparator = "dimension_separator"
+)
+
+// Keys lists the fragment keys with a meaning: those that [Parse] consumes,
+// then those that it keeps in Location.Fragment for others.
+func Keys() []string {
+	return []string{keyMode, keyProfile, keyRegion, keyEndpoint, keySeparator, "log", "show"}
+}
+
+// legacyKey gives today's spelling of a fragment key, in lower case when it
+// is a known one.
+func legacyKey(key string) string {
+	switch lower := strings.ToLower(key); {
+	case lower == "awsprofile":
+		return keyProfile
+	case lower == "aws.endpoint_url":
+		return keyEndpoint
+	case slices.Contains(Keys(), lower):
+		return lower
+	}
+	return key
+}
+
+// allKnown reports whether every param is one that has a meaning here: a
+// known key with a value, or "log" or a macro without one.
+func allKnown(params []Param) bool {
+	for _, f := range params {
+		key := legacyKey(f.Key)
+		known := f.Value != "" && slices.Contains(Keys(), key) ||
+			f.Value == "" && (key == "log" || macro(f.Key) != nil)
+		if !known {
+			return false
+		}
+	}
+	return true
+}
+
+// readFragment does the fragment's part of the inference: the scheme's mode,
+// prefix parameters, old spellings, macros, merging, mode inference. It
+// leaves the modes in p.mode and everything else in p.params.
+func (p *parser) readFragment() error {
+	params := append(slices.Clone(p.in.prefix), p.in.fragment...)
+	if len(p.in.prefix) > 0 {
+		p.step("prefix", showParams(p.in.prefix), showParams(params),
+			"prefix parameters are part of the fragment")
+	}
+	if p.in.scheme == schemeS3 || p.in.scheme == schemeGS3 {
+		before := showParams(params)
+		params = append(params, Param{keyMode, p.in.scheme})
+		p.step("scheme", before, showParams(params), "the scheme "+p.in.scheme+": stands for mode="+p.in.scheme)
+	}
+	params = p.expand(p.modernise(params))
+	params, err := p.merge(params)
+	if err != nil {
+		return err
+	}
+	for _, f := range params {
+		if f.Key == keyMode {
+			p.mode = strings.FieldsFunc(f.Value, func(r rune) bool { return r == ',' })
+		} else {
+			p.params = append(p.params, f)
+		}
+	}
+	return p.readMode()
+}
+
+// modernise replaces spellings of older documents by today's.
+func (p *parser) modernise(params []Param) []Param {
+	out := slices.Clone(params)
+	for i, f := range out {
+		out[i].Key = legacyKey(f.Key)
+		if out[i].Key != keyMode {
+			continue
+		}
+		values := strings.Split(strings.ToLower(f.Value), ",")
+		for j, v := range values {
+			values[j] = legacyMode(strings.TrimSpace(v))
+		}
+		out[i].Value = strings.Join(values, ",")
+	}
+	if !slices.Equal(params, out) {
+		p.step("legacy", showParams(params), showParams(out), "older spellings are read as today's")
+	}
+	return out
+}
+
+// expand replaces keys without a value by the modes that they stand for.
+func (p *parser) expand(params []Param) []Param {
+	var out []Param
+	changed := false
+	for _, f := range params {
+		if modes := macro(f.Key); f.Value == "" && modes != nil {
+			out = append(out, Param{keyMode, strings.Join(modes, ",")})
+			changed = true
+			continue
+		}
+		out = append(out, f)
+	}
+	if changed {
+		p.step("macro", showParams(params), showParams(out), "a key without a value is short for modes")
+	}
+	return out
+}
+
+// merge joins repeated keys, compared without regard to case, into one comma
+// list at the place of the first. The keys that can have one value only are
+// refused when repeated with another one.
+func (p *parser) merge(params []Param) ([]Param, error) {
+	var out []Param
+	repeated := false
+	for _, f := range params {
+		i := slices.IndexFunc(out, func(o Param) bool { return strings.EqualFold(o.Key, f.Key) })
+		switch {
+		case i < 0:
+			out = append(out, f)
+			continue
+		case isSingle(f.Key) && out[i].Value != f.Value:
+			return nil, p.bad(fmt.Errorf("%s has two values, %q and %q", f.Key, maskValue(f.Key, out[i].Value), maskValue(f.Key, f.Value)))
+		case !isSingle(f.Key):
+			out[i].Value = joinValues(out[i].Value, f.Value)
+		}
+		repeated = true
+	}
+	if repeated {
+		p.step("merge", showParams(params), showParams(out), "a key given more than once is one list")
+	}
+	return out, nil
+}
+
+// isSingle reports whether a key can have one value only.
+func isSingle(key string) bool {
+	return key == keyProfile || key == keyRegion || key == keyEndpoint || key == keySeparator
+}
+
+// joinValues joins two comma lists; a value that is there already, in any
+// case, is not repeated.
+func joinValues(a, b string) string {
+	var out []string
+	for _, v := range append(strings.Split(a, ","), strings.Split(b, ",")...) {
+		same := func(o string) bool { return strings.EqualFold(o, v) }
+		if v != "" && !slices.ContainsFunc(out, same) {
+			out = append(out, v)
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// readMode checks p.mode and runs inference and negation on it.
+func (p *parser) readMode() error {
+	for _, m := range p.mode {
+		if why := refusedMode(m); why != "" {
+			return p.unsupported(fmt.Errorf("mode=%s: %s", m, why))
+		}
+		if !slices.Contains(Modes(), m) {
+			return p.bad(fmt.Errorf("unknown mode %q%s (modes are %s)",
+				m, didYouMean(m, Modes()), strings.Join(Modes(), ", ")))
+		}
+	}
+	if value := p.env.Vars[varConsolidated]; truthy(value) && !slices.Contains(p.mode, modeConsolidated) {
+		p.step("environment", "", modeConsolidated, varConsolidated+"="+value+" asks for consolidated metadata")
+		p.mode = append(p.mode, modeConsolidated)
+	}
+	given := p.mode
+	p.mode = infer(given)
+	if !slices.Equal(given, p.mode) {
+		p.step("infer", showModes(given), showModes(p.mode),
+			"zarr, xarray and noxarray imply nczarr; xarray and noxarray imply zarr; duplicates go")
+	}
+	if kept := negate(p.mode); !slices.Equal(kept, p.mode) {
+		p.step("negate", showModes(p.mode), showModes(kept),
+			"bytes rules out nczarr and zarr; noxarray rules out xarray")
+		p.mode = kept
+	}
+	return nil
+}
+
+// truthy reads a switch as the reference does: a positive number, true or yes.
+func truthy(value string) bool {
+	value = strings.ToLower(strings.TrimSpace(value))
+	if value == "true" || value == "yes" {
+		return true
+	}
+	digits := strings.TrimLeft(strings.TrimPrefix(value, "+"), "0")
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// readFormat sets what the modes say about the format.
+func (p *parser) readFormat() {
+	l := p.loc
+	has := func(m string) bool { return slices.Contains(p.mode, m) }
+	l.Format, l.Xarray, l.Consolidated = NCZarr, !has(modeNoXarray), has(modeConsolidated)
+	l.FormatGiven = has(modeNCZarr) || has(modeZarr) || has(modeBytes)
+	why := "mode has nczarr"
+	switch {
+	case has(modeBytes):
+		l.Format, why = Bytes, "mode has bytes: one netCDF-3 or HDF5 file, read by byte ranges"
+	case has(modeZarr) && !l.Xarray:
+		l.Format, why = Zarr, "mode has noxarray: pure Zarr without dimension names in _ARRAY_DIMENSIONS"
+	case has(modeZarr):
+		l.Format, why = Zarr, "mode has zarr: pure Zarr with _ARRAY_DIMENSIONS"
+	case !l.FormatGiven:
+		why = "no mode names a format: NCZarr, or pure Zarr when the store has no NCZarr metadata"
+	}
+	p.step("format", "", string(l.Format), why)
+	if l.Consolidated {
+		p.step("consolidated", "", "", "consolidated metadata is used when reading and written when creating")
+	}
+}
+
+// readSeparator takes the dimension separator from the fragment or the rc
+// entries.
+func (p *parser) readSeparator() error {
+	value, ok := p.take(keySeparator)
+	from := "the fragment key " + keySeparator
+	if !ok {
+		if value, from = p.rc("ZARR.DIMENSION_SEPARATOR"); value == "" {
+			return nil
+		}
+	}
+	if value != "." && value != "/" {
+		return ncerr.Errorf(ncerr.ErrInvalid, "parse location", maskText(p.text),
+			`%s says %q, but a dimension separator is "." or "/"`, from, value)
+	}
+	p.loc.Separator = value
+	p.step("separator", "", value, from+" sets it for new arrays")
+	return nil
+}
+
+// keepRest moves what nobody consumed to the Location and warns of what
+// nobody knows.
+func (p *parser) keepRest() {
+	for _, f := range p.params {
+		p.loc.Fragment = append(p.loc.Fragment, f)
+		show := showParams([]Param{f})
+		switch lower := strings.ToLower(f.Key); {
+		case slices.Contains(Keys(), lower):
+			p.step("keep", show, "", "the program handles it")
+		case strings.HasPrefix(lower, "aws.") && p.loc.Driver == DriverS3:
+			p.step("keep", show, "", "the s3 driver handles it")
+		default:
+			p.step("unknown", show, "", "no key of this name is known; it is kept and has no effect")
+			hint := didYouMean(lower, Keys())
+			if f.Value == "" && slices.Contains(Modes(), lower) {
+				hint = `; did you mean "mode=` + lower + `"?`
+			}
+			p.warn(fmt.Sprintf("fragment key %q has no meaning%s", f.Key, hint))
+		}
+	}
+}
+
+// take removes a key from the params and gives its value.
+func (p *parser) take(key string) (string, bool) {
+	i := slices.IndexFunc(p.params, func(f Param) bool { return f.Key == key })
+	if i < 0 {
+		return "", false
+	}
+	value := p.params[i].Value
+	p.params = slices.Delete(p.params, i, i+1)
+	return value, true
+}
+
+// showParams prints params for a Step, secrets masked.
+func showParams(params []Param) string {
+	var b strings.Builder
+	for _, f := range params {
+		if b.Len() > 0 {
+			b.WriteByte('&')
+		}
+		b.WriteString(f.Key)
+		if f.Value != "" {
+			b.WriteString("=" + maskValue(f.Key, f.Value))
+		}
+	}
+	return b.String()
+}
+
+func showModes(modes []string) string { return "mode=" + strings.Join(modes, ",") }

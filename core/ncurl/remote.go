@@ -1,0 +1,238 @@
+package ncurl
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// remote places an s3:, gs3:, http: or https: URL.
+func (p *parser) remote(storage string) error {
+	scheme := p.in.scheme
+	if scheme == schemeS3 || scheme == schemeGS3 {
+		host := strings.ToLower(p.in.authority)
+		if !isAmazon(host) && !isGoogle(host) {
+			return p.bucketURL(storage)
+		}
+		scheme = schemeHTTPS // s3://s3.amazonaws.com/bucket/key names a host
+	}
+	srv, err := parseServer(scheme, p.in.authority)
+	if err != nil {
+		return p.bad(err)
+	}
+	site, err := siteOf(srv, storage != "")
+	if err != nil {
+		return p.siteError(err)
+	}
+	if storage == "" && (site.kind == siteOther || site.kind == siteWeb || p.in.hasQuery) {
+		return p.http(srv, site.kind)
+	}
+	if p.in.hasQuery {
+		return p.bad(errors.New("a query has no meaning for a bucket; leave it out"))
+	}
+	if storage == modeGS3 && site.kind == siteAmazon {
+		return p.bad(errors.New("mode=gs3 is Google's, the host is Amazon's"))
+	}
+	mode, why := storage, "mode has "+storage
+	if mode == "" {
+		mode, why = modeS3, "the host is a known object store"
+		if site.kind == siteGoogle {
+			mode = modeGS3
+		}
+	}
+	p.setStorage(DriverS3, mode, why)
+	if value, ok := p.take(keyEndpoint); ok && strings.TrimSuffix(value, "/") != srv.String() {
+		return p.bad(errors.New("aws.endpoint contradicts the host of the URL; use it with s3://bucket/key"))
+	}
+	return p.bucketOnHost(site)
+}
+
+// http places a URL of a web server.
+func (p *parser) http(srv server, kind siteKind) error {
+	name, err := cleanURLPath(p.in.path)
+	if err != nil {
+		return p.bad(err)
+	}
+	if strings.ContainsFunc(p.in.query, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>`", r) }) {
+		return p.bad(errors.New("the query has a character that must be percent-encoded"))
+	}
+	why := "an http or https URL without a storage mode is a web server; mode=s3 would make it an object store"
+	if kind != siteOther && kind != siteWeb {
+		why = "the URL has a query, so it is fetched as it is and not through the S3 driver"
+	}
+	p.loc.Endpoint, p.loc.Path, p.loc.Query = srv.String(), name, p.in.query
+	p.setStorage(DriverHTTP, "", why)
+	return nil
+}
+
+// cleanURLPath brings a URL's path into one spelling: a leading slash, no
+// trailing one, dot segments resolved, each segment encoded the same way. An
+// encoded slash stays encoded.
+func cleanURLPath(raw string) (string, error) {
+	var out []string
+	for segment := range strings.SplitSeq(strings.Trim(raw, "/"), "/") {
+		s, err := unescape(segment)
+		if err != nil {
+			return "", err
+		}
+		switch s {
+		case ".":
+		case "..":
+			out = out[:max(0, len(out)-1)]
+		default:
+			out = append(out, escape(s, keepSegment))
+		}
+	}
+	return "/" + strings.Trim(strings.Join(out, "/"), "/"), nil
+}
+
+// bucketURL places s3://bucket/key and gs3://bucket/key.
+func (p *parser) bucketURL(storage string) error {
+	p.setStorage(DriverS3, storage, "the scheme "+p.in.scheme+": is an object store")
+	bucket := p.in.authority
+	if strings.ContainsAny(bucket, ":[") {
+		return p.bad(errors.New("a bucket has no port; write http://HOST:PORT/BUCKET/KEY#mode=s3, " +
+			"or s3://BUCKET/KEY#aws.endpoint=http://HOST:PORT"))
+	}
+	if err := p.setBucket(bucket, p.in.path); err != nil {
+		return p.bad(err)
+	}
+	if err := p.readProfile(); err != nil {
+		return err
+	}
+	site := site{kind: siteAmazon, srv: server{scheme: schemeHTTPS, host: "s3" + amazonSuffix}, plain: true}
+	if storage == modeGS3 {
+		if _, ok := p.take(keyEndpoint); ok {
+			return p.bad(errors.New("gs3 means Google's own endpoint; use mode=s3 with aws.endpoint"))
+		}
+		site.kind, site.srv.host = siteGoogle, googleHost
+		p.step("endpoint", "", site.srv.String(), "gs3 is Google Cloud Storage")
+		return p.settle(site)
+	}
+	value, from := p.endpointSetting()
+	if value == "" {
+		return p.settle(site)
+	}
+	site, err := p.endpointSite(value, from)
+	if err != nil {
+		return err
+	}
+	return p.settle(site)
+}
+
+// bucketOnHost places an https: URL of an object store.
+func (p *parser) bucketOnHost(site site) error {
+	bucket, key := site.bucket, p.in.path
+	if bucket == "" {
+		first, rest, _ := strings.Cut(strings.TrimLeft(key, "/"), "/")
+		name, err := unescape(first)
+		if err != nil {
+			return p.bad(err)
+		}
+		bucket, key = name, rest
+	}
+	if err := p.setBucket(bucket, key); err != nil {
+		return p.bad(err)
+	}
+	if err := p.readProfile(); err != nil {
+		return err
+	}
+	return p.settle(site)
+}
+
+// setBucket checks and sets bucket and key; rawKey is percent-encoded.
+func (p *parser) setBucket(bucket, rawKey string) error {
+	if bucket == "" {
+		return errors.New("no bucket is named")
+	}
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	if len(bucket) > 255 || strings.Trim(bucket, letters+"._-") != "" || strings.ContainsAny(bucket[:1], "._-") {
+		return errors.New("the bucket name has a character other than letters, digits, dot, hyphen and underscore")
+	}
+	key, err := unescape(strings.Trim(rawKey, "/"))
+	if err != nil {
+		return err
+	}
+	key = strings.Trim(key, "/")
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	p.loc.Bucket, p.loc.Key, p.loc.Path = bucket, key, bucket
+	if key != "" {
+		p.loc.Path = bucket + "/" + key
+	}
+	return nil
+}
+
+// checkKey refuses keys that no driver may be given.
+func checkKey(key string) error {
+	if key == "" {
+		return nil
+	}
+	for s := range strings.SplitSeq(key, "/") {
+		if s == "" || s == "." || s == ".." {
+			return errors.New(`the key has an empty, "." or ".." segment`)
+		}
+	}
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if !utf8.ValidString(key) || strings.ContainsFunc(key, control) {
+		return errors.New("the key has a control character or is not UTF-8")
+	}
+	return nil
+}
+
+// settle fixes region and endpoint of an s3 Location.
+func (p *parser) settle(site site) error {
+	region, err := p.region(site)
+	if err != nil {
+		return err
+	}
+	p.loc.Region = region
+	before := site.srv.String()
+	if site.kind == siteAmazon && site.plain {
+		site.srv.host = amazonHost(region)
+	}
+	if site.kind != siteOther && site.srv.scheme == schemeHTTP {
+		site.srv.scheme = schemeHTTPS
+		if site.srv.port == "443" {
+			site.srv.port = ""
+		}
+	}
+	p.loc.Endpoint = site.srv.String()
+	if p.loc.Endpoint != before || site.bucket != "" {
+		p.step("rewrite", before, p.loc.Endpoint+"/"+p.loc.Path,
+			"object stores are addressed as https://host/bucket/key (path style), Amazon's with the region in the host")
+	}
+	return nil
+}
+
+// s3URL gives the canonical URL of an s3 Location up to the fragment, and
+// the fragment keys that it needs besides. An endpoint whose host would be
+// read as bucket.host, or is a bare web host, goes into the fragment.
+func (l *Location) s3URL() (base string, extra []Param) {
+	region := l.Region
+	base = l.Endpoint + "/" + escape(l.Path, keepPath)
+	scheme, host, _ := strings.Cut(l.Endpoint, "://")
+	if srv, err := parseServer(scheme, host); err == nil {
+		if site, err := siteOf(srv, true); err != nil || site.bucket != "" || site.kind == siteWeb {
+			base = "s3://" + escape(l.Path, keepPath)
+			extra = append(extra, Param{keyEndpoint, l.Endpoint})
+		} else if site.region == region {
+			region = ""
+		}
+	}
+	switch {
+	case l.Unsigned:
+		extra = append(extra, Param{keyProfile, "none"})
+	case l.ProfileExplicit:
+		extra = append(extra, Param{keyProfile, l.Profile})
+	}
+	if region != "" {
+		extra = append(extra, Param{keyRegion, region})
+	}
+	return base, extra
+}
+
+// isBytes reports whether mode=bytes is in force.
+func (p *parser) isBytes() bool { return slices.Contains(p.mode, modeBytes) }

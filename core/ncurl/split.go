@@ -1,0 +1,282 @@
+package ncurl
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// The schemes. Those of DAP are recognised only to be refused.
+const (
+	schemePath  = "" // a plain path
+	schemeFile  = "file"
+	schemeMem   = "mem"
+	schemeS3    = "s3"
+	schemeGS3   = "gs3"
+	schemeHTTP  = "http"
+	schemeHTTPS = "https"
+	schemeDODS  = "dods"
+	schemeDAP4  = "dap4"
+)
+
+func schemes() []string {
+	return []string{schemeFile, schemeS3, schemeGS3, schemeHTTP, schemeHTTPS, schemeMem}
+}
+
+// parts is a location cut at its separators, nothing decoded but the params.
+type parts struct {
+	scheme    string // lower case; empty for a plain path
+	authority string // what stands between "//" and the path
+	slashes   bool   // "//" was there
+	path      string // for file and mem: all that follows the scheme
+	query     string
+	hasQuery  bool
+	prefix    []Param // of [k=v] groups
+	fragment  []Param
+}
+
+// split cuts text at its separators. Errors carry no part of an authority.
+func split(text string) (parts, error) {
+	if strings.TrimSpace(text) == "" {
+		return parts{}, errors.New("the location is empty")
+	}
+	if strings.ContainsRune(text, 0) {
+		return parts{}, errors.New("the location contains a NUL character")
+	}
+	prefix, rest := cutPrefix(text)
+	scheme, after, ok := cutScheme(rest)
+	if !ok {
+		return splitPath(text), nil
+	}
+	p := parts{scheme: scheme}
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return p, errors.New("a URL cannot contain a control character; write it percent-encoded")
+	}
+	var err error
+	if p.prefix, err = parsePrefix(prefix); err != nil {
+		return p, err
+	}
+	after, frag, _ := strings.Cut(after, "#")
+	if p.fragment, err = parseParams(frag); err != nil {
+		return p, err
+	}
+	after, p.query, p.hasQuery = strings.Cut(after, "?")
+	p.path, p.slashes = strings.CutPrefix(after, "//")
+	if scheme == schemeFile || scheme == schemeMem {
+		return p, nil
+	}
+	if i := strings.IndexByte(p.path, '/'); i >= 0 {
+		p.authority, p.path = p.path[:i], p.path[i:]
+	} else {
+		p.authority, p.path = p.path, ""
+	}
+	return p, checkAuthority(&p)
+}
+
+// checkAuthority refuses a missing or unsafe authority.
+func checkAuthority(p *parts) error {
+	if !p.slashes {
+		return fmt.Errorf("%q must be followed by %q", p.scheme+":", "//")
+	}
+	if strings.Contains(p.authority, "@") {
+		return errors.New("a user name or password does not belong in a URL; " +
+			"name a profile (aws.profile=NAME) or use .netrc")
+	}
+	if p.authority == "" {
+		return fmt.Errorf("nothing stands between %q and the path", p.scheme+"://")
+	}
+	return nil
+}
+
+// splitPath treats text as a plain path. Its fragment counts only when all of
+// its keys are known, since "#" is legal in a file name.
+func splitPath(text string) parts {
+	if i := strings.LastIndexByte(text, '#'); i > 0 {
+		params, err := parseParams(text[i+1:])
+		if err == nil && len(params) > 0 && allKnown(params) {
+			return parts{path: text[:i], fragment: params}
+		}
+	}
+	return parts{path: text}
+}
+
+// cutPrefix cuts leading [..] groups off text; it gives the groups with their
+// brackets.
+func cutPrefix(text string) (groups, rest string) {
+	rest = text
+	for strings.HasPrefix(rest, "[") {
+		end := strings.IndexByte(rest, ']')
+		if end < 0 {
+			return "", text
+		}
+		rest = rest[end+1:]
+	}
+	return text[:len(text)-len(rest)], rest
+}
+
+// cutScheme cuts a scheme off text. A single letter is a drive, and a word
+// that is no known scheme counts only when "//" follows the colon, so that
+// "run12:00.zarr" is a path.
+func cutScheme(text string) (scheme, rest string, ok bool) {
+	word, rest, found := strings.Cut(text, ":")
+	if !found || len(word) < 2 {
+		return "", text, false
+	}
+	for i, c := range []byte(word) {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		if !letter && (i == 0 || !strings.ContainsRune("0123456789+.-", rune(c))) {
+			return "", text, false
+		}
+	}
+	scheme = strings.ToLower(word)
+	switch scheme {
+	case schemeFile, schemeMem, schemeS3, schemeGS3, schemeHTTP, schemeHTTPS, schemeDODS, schemeDAP4:
+		return scheme, rest, true
+	}
+	return scheme, rest, strings.HasPrefix(rest, "//")
+}
+
+// parsePrefix parses groups such as "[mode=zarr][log]".
+func parsePrefix(groups string) ([]Param, error) {
+	var out []Param
+	for groups != "" {
+		end := strings.IndexByte(groups, ']')
+		params, err := parseParams(groups[1:end])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, params...)
+		groups = groups[end+1:]
+	}
+	return out, nil
+}
+
+// parseParams parses "k=v&k2". Empty items are skipped. Errors show no value.
+func parseParams(text string) ([]Param, error) {
+	var out []Param
+	for item := range strings.SplitSeq(text, "&") {
+		if item == "" {
+			continue
+		}
+		rawKey, rawValue, _ := strings.Cut(item, "=")
+		key, err := url.PathUnescape(rawKey)
+		if err != nil {
+			return nil, errors.New("a fragment key has a bad percent-escape")
+		}
+		if key == "" {
+			return nil, errors.New("the fragment has a value without a key")
+		}
+		value, err := url.PathUnescape(rawValue)
+		if err != nil {
+			return nil, fmt.Errorf("the value of fragment key %q has a bad percent-escape", key)
+		}
+		out = append(out, Param{key, value})
+	}
+	return out, nil
+}
+
+// Characters that escape keeps besides letters, digits and "-._~".
+const (
+	keepSegment = "!$&'()*+,;=:@"   // in one segment of a URL path
+	keepPath    = keepSegment + "/" // in a whole path
+	keepValue   = "!$'()*+,;:@/?[]" // in a fragment
+)
+
+// escape percent-encodes the bytes of s that are neither unreserved nor in
+// keep.
+func escape(s, keep string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		lower := c | 0x20
+		switch {
+		case lower >= 'a' && lower <= 'z', c >= '0' && c <= '9', strings.IndexByte("-._~", c) >= 0,
+			strings.IndexByte(keep, c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		}
+	}
+	return b.String()
+}
+
+// unescape percent-decodes a path.
+func unescape(raw string) (string, error) {
+	s, err := url.PathUnescape(raw)
+	if err != nil {
+		return "", errors.New(`the path has a bad percent-escape; a bare "%" is written "%25"`)
+	}
+	if strings.ContainsRune(s, 0) {
+		return "", errors.New("the path contains a NUL character")
+	}
+	return s, nil
+}
+
+// server is a checked host and port.
+type server struct {
+	scheme string // http or https
+	host   string // lower case; an IPv6 address in brackets
+	port   string // empty for the scheme's default
+}
+
+// String gives scheme://host[:port].
+func (s server) String() string {
+	if s.port == "" {
+		return s.scheme + "://" + s.host
+	}
+	return s.scheme + "://" + s.host + ":" + s.port
+}
+
+// parseServer checks an authority that has no user information in it.
+func parseServer(scheme, authority string) (server, error) {
+	s := server{scheme: scheme}
+	host := authority
+	if i := strings.LastIndexByte(authority, ':'); i > strings.LastIndexByte(authority, ']') {
+		host = authority[:i]
+		port, err := strconv.ParseUint(authority[i+1:], 10, 16)
+		if err != nil || port == 0 {
+			return s, errors.New("the port is not a number from 1 to 65535")
+		}
+		if scheme == schemeHTTP && port != 80 || scheme == schemeHTTPS && port != 443 {
+			s.port = strconv.FormatUint(port, 10)
+		}
+	}
+	s.host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if inner, ok := strings.CutPrefix(s.host, "["); ok {
+		addr, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+		if err != nil || !addr.Is6() || addr.Zone() != "" || !strings.HasSuffix(inner, "]") {
+			return s, errors.New("the address in brackets is not an IPv6 address")
+		}
+		s.host = "[" + addr.String() + "]"
+		return s, nil
+	}
+	return s, checkHostName(s.host)
+}
+
+func checkHostName(host string) error {
+	if host == "" || len(host) > 253 {
+		return errors.New("the host name is empty or longer than 253 characters")
+	}
+	for label := range strings.SplitSeq(host, ".") {
+		if label == "" || len(label) > 63 {
+			return errors.New("the host name has an empty label or one longer than 63 characters")
+		}
+		for _, c := range []byte(label) {
+			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+				return errors.New("the host name has a character other than letters, digits, hyphen and dot; " +
+					"write an international name in its xn-- form")
+			}
+		}
+	}
+	return nil
+}
+
+// bad makes an ErrBadURL that shows text with its secrets masked.
+func bad(text string, cause error) error {
+	return ncerr.New(ncerr.ErrBadURL, "parse location", maskText(text), cause)
+}
