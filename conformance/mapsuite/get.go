@@ -1,0 +1,339 @@
+package mapsuite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+func getChecks() []Check {
+	w := []string{Write}
+	return []Check{
+		{ID: "map.get.whole", Doc: "Get without a range gives the whole object.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			for i, n := range []int{1, 2, 511, 4096, 65537, 1<<20 + 1} {
+				key := fmt.Sprintf("k%d", i)
+				s.put(key, pattern(1, n))
+				s.want(key, pattern(1, n))
+			}
+		}},
+		{ID: "map.get.empty", Doc: "An object of length 0 is content.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.put("a/empty", "")
+			s.want("a/empty", "")
+			if info, err := s.m.Stat(t.Context(), "a/empty"); err != nil || info.Size != 0 {
+				t.Errorf("stat of an empty object: %+v, %v", info, err)
+			}
+		}},
+		{ID: "map.get.absent", Doc: "A key without content is ErrNotFound as the outermost kind.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll("a/b")
+			for _, k := range []string{"x", "a/x", "a/x/y", "b"} {
+				s.wantAbsent(k)
+			}
+			_, _, err := s.tryGet("x", driver.GetOptions{})
+			if !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the error of an absent key is not fs.ErrNotExist: %v", err)
+			}
+		}},
+		{ID: "map.get.prefix", Doc: "A key that is only a prefix of others is ErrNotFound.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll("a/b/c")
+			s.wantAbsent("a")
+			s.wantAbsent("a/b")
+		}},
+		{ID: "map.get.below-object", Doc: "A key below an object is ErrNotFound.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll("a/b")
+			s.wantAbsent("a/b/c")
+			s.wantAbsent("a/b/c/d")
+		}},
+		{ID: "map.get.info", Doc: "Put, Get and Stat agree about an object.", Needs: w, Run: getInfo},
+		{ID: "map.get.version", Doc: "A version, where there is one, changes with the content.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			seen := map[string]string{}
+			for _, content := range []string{"one", "two", "six", "three"} {
+				v := s.put("k", content).Version
+				if old, twice := seen[v]; twice && v != "" {
+					t.Errorf("version %q belongs to %q and to %q", v, old, content)
+				}
+				seen[v] = content
+			}
+		}},
+		{ID: "map.get.limit", Doc: "A result longer than Limit is ErrLimit; one as long is given.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.put("k", "123456")
+			if got, _, err := s.tryGet("k", driver.GetOptions{Limit: 6}); err != nil || string(got) != "123456" {
+				t.Errorf("limit 6: %q, %v", got, err)
+			}
+			_, _, err := s.tryGet("k", driver.GetOptions{Limit: 5})
+			wantKind(t, "limit 5", err, ncerr.ErrLimit)
+		}},
+		{ID: "map.get.if-match", Doc: "IfMatch lets a read succeed only on that version.", Needs: []string{Write, IfMatch}, Run: getIfMatch},
+		{ID: "map.get.many", Doc: "GetMany answers every request once, each with the result that Get has.", Needs: []string{Write, Ranges, GetMany}, Run: getMany},
+		{ID: "map.stat.size", Doc: "Stat gives the size without the content.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			for _, n := range []int{0, 1, 70000} {
+				key := fmt.Sprint("k", n)
+				s.put(key, pattern(3, n))
+				if info, err := s.m.Stat(t.Context(), key); err != nil || info.Size != int64(n) {
+					t.Errorf("want size %d, got %+v, %v", n, info, err)
+				}
+			}
+		}},
+	}
+}
+
+func getInfo(t conformance.T, e *Env) {
+	s := e.create(t)
+	before := time.Now().Add(-time.Hour)
+	put := s.put("a/k", "12345")
+	_, get, err := s.tryGet("a/k", driver.GetOptions{})
+	if err != nil {
+		t.Fatalf("get: %v", err)
+	}
+	stat, err := s.m.Stat(t.Context(), "a/k")
+	if err != nil {
+		t.Fatalf("stat: %v", err)
+	}
+	for name, info := range map[string]driver.Info{"put": put, "get": get} {
+		if info.Size != stat.Size || info.Version != stat.Version {
+			t.Errorf("%s gives %+v, stat gives %+v", name, info, stat)
+		}
+		if !info.ModTime.IsZero() && (info.ModTime.Before(before) || info.ModTime.After(time.Now().Add(time.Hour))) {
+			t.Errorf("%s: modified at %v", name, info.ModTime)
+		}
+	}
+}
+
+func getIfMatch(t conformance.T, e *Env) {
+	s := e.create(t)
+	first := s.put("k", "first").Version
+	if first == "" {
+		t.Fatalf("IfMatch is declared, but put gives no version")
+	}
+	if got, _, err := s.tryGet("k", driver.GetOptions{IfMatch: first}); err != nil || string(got) != "first" {
+		t.Errorf("the version matches: %q, %v", got, err)
+	}
+	s.put("k", "other")
+	got, _, err := s.tryGet("k", driver.GetOptions{IfMatch: first})
+	wantKind(t, "get of an old version", err, ncerr.ErrConflict)
+	if len(got) > 0 {
+		t.Errorf("content beside a conflict: %q", got)
+	}
+	_, _, err = s.tryGet("none", driver.GetOptions{IfMatch: first})
+	wantKind(t, "get of an absent key", err, ncerr.ErrNotFound, ncerr.ErrConflict)
+}
+
+func getMany(t conformance.T, e *Env) {
+	s := e.create(t)
+	many, ok := s.m.(driver.GetManyer)
+	if !ok {
+		t.Fatalf("the map has no GetMany any more")
+	}
+	const n = 100
+	var reqs []driver.GetRequest
+	var want []string
+	for i := range n {
+		key, content := fmt.Sprintf("c/%d", i), pattern(byte(i), 100+i)
+		s.put(key, content)
+		r := driver.GetRequest{Key: key}
+		if i%2 == 0 {
+			r.Alloc = driver.Heap
+		}
+		switch i % 5 {
+		case 1:
+			r.Opts.Range = &driver.Range{Offset: 10, Length: 20}
+			content = content[10:30]
+		case 2:
+			r.Opts.Range = &driver.Range{Offset: -7, Length: -1}
+			content = content[len(content)-7:]
+		case 3:
+			r.Key, content = "none", ncerr.ErrNotFound.Name()
+		case 4:
+			r.Opts.Range = &driver.Range{Offset: 90, Length: 1000}
+			content = ncerr.ErrRange.Name()
+		}
+		reqs, want = append(reqs, r), append(want, content)
+	}
+	got, calls := make([]string, n), make([]int, n)
+	err := many.GetMany(t.Context(), reqs, func(i int, data []byte, _ driver.Info, err error) {
+		got[i] = string(data)
+		calls[i]++
+		if err != nil {
+			got[i] = ncerr.KindOf(err).Name()
+		}
+	})
+	if err != nil {
+		t.Fatalf("get many: %v", err)
+	}
+	for i := range want {
+		if got[i] != want[i] || calls[i] != 1 {
+			t.Errorf("request %d: want %s once, got %s, %d calls", i, show(want[i]), show(got[i]), calls[i])
+		}
+	}
+}
+
+func rangeChecks() []Check {
+	needs := []string{Write, Ranges}
+	const content = "0123456789"
+	part := func(id, doc string, r driver.Range, want string) Check {
+		return Check{ID: "map.get.range." + id, Doc: doc, Needs: needs, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.put("a/k", content)
+			got, info, err := s.tryRange("a/k", r.Offset, r.Length)
+			if err != nil || string(got) != want {
+				t.Errorf("range %+v: want %q, got %q, %v", r, want, got, err)
+			}
+			if err == nil && info.Size != int64(len(content)) {
+				t.Errorf("range %+v: want the size of the whole object, %d, got %d", r, len(content), info.Size)
+			}
+		}, Refuse: rangeRefused}
+	}
+	bad := func(id, doc, object string, r driver.Range) Check {
+		return Check{ID: "map.get.range." + id, Doc: doc, Needs: needs, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.put("a/k", object)
+			got, _, err := s.tryRange("a/k", r.Offset, r.Length)
+			wantKind(t, fmt.Sprintf("range %+v (got %q)", r, got), err, ncerr.ErrRange)
+		}}
+	}
+	return []Check{
+		part("inside", "A range gives exactly its bytes.", driver.Range{Offset: 3, Length: 4}, "3456"),
+		part("whole", "A range may be the whole object.", driver.Range{Offset: 0, Length: 10}, content),
+		part("to-end", "Length -1 reads to the end.", driver.Range{Offset: 7, Length: -1}, "789"),
+		part("at-end", "Length -1 at the end gives no bytes.", driver.Range{Offset: 10, Length: -1}, ""),
+		part("suffix", "A negative offset gives the last bytes.", driver.Range{Offset: -3, Length: -1}, "789"),
+		part("suffix-long", "A suffix longer than the object gives all of it.", driver.Range{Offset: -11, Length: -1}, content),
+		part("zero-length", "A range of length 0 inside the object gives no bytes.", driver.Range{Offset: 4, Length: 0}, ""),
+		bad("past-end", "A range that reaches past the end is ErrRange, never a short result.", content, driver.Range{Offset: 8, Length: 3}),
+		bad("beyond-end", "A range that starts beyond the end is ErrRange.", content, driver.Range{Offset: 11, Length: -1}),
+		bad("huge", "A range of absurd length is ErrRange and takes no memory.", content, driver.Range{Offset: 1, Length: 1<<62 - 1}),
+		bad("empty-past-end", "Any byte of an empty object is past its end.", "", driver.Range{Offset: 0, Length: 1}),
+		{ID: "map.get.range.empty-object", Doc: "Ranges without bytes of an empty object give no bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.put("k", "")
+			for _, r := range []driver.Range{{Offset: 0, Length: 0}, {Offset: 0, Length: -1}, {Offset: -5, Length: -1}} {
+				if got, _, err := s.tryRange("k", r.Offset, r.Length); err != nil || len(got) != 0 {
+					t.Errorf("range %+v: %q, %v", r, got, err)
+				}
+			}
+		}},
+		{ID: "map.get.range.absent", Doc: "A range of an absent key is ErrNotFound.", Needs: needs, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			_, _, err := s.tryRange("k", 0, 1)
+			wantKind(t, "range of an absent key", err, ncerr.ErrNotFound)
+		}},
+		{ID: "map.get.range.limit", Doc: "Limit counts the bytes of the range, not of the object.", Needs: needs, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.put("k", content)
+			got, _, err := s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 3}, Limit: 3})
+			if err != nil || string(got) != "234" {
+				t.Errorf("3 bytes within a limit of 3: %q, %v", got, err)
+			}
+			_, _, err = s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 4}, Limit: 3})
+			wantKind(t, "4 bytes with a limit of 3", err, ncerr.ErrLimit)
+		}},
+		{ID: "map.get.range.large", Doc: "Ranges of a large object give the right bytes wherever they are.", Needs: needs, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			const n = 3<<20 + 7
+			whole := pattern(9, n)
+			s.put("k", whole)
+			for _, off := range []int64{0, 1, 4095, 65536, 1<<20 - 1, 2 << 20, n - 100000} {
+				got, _, err := s.tryRange("k", off, 100000)
+				if err != nil || string(got) != whole[off:off+100000] {
+					t.Errorf("100000 bytes at %d: %d bytes, %v", off, len(got), err)
+				}
+			}
+		}},
+	}
+}
+
+// rangeRefused shows that a Map without ranges refuses one, or gives the right
+// bytes all the same.
+func rangeRefused(t conformance.T, e *Env) {
+	m, err := e.open(t.Context(), driver.Create)
+	if err != nil {
+		return // nothing can be stored here: the checks of Write show how it is refused
+	}
+	s := &store{t: t, m: m}
+	t.Cleanup(s.close)
+	if _, err := s.tryPut("k", "0123"); err != nil {
+		return
+	}
+	got, _, err := s.tryRange("k", 1, 2)
+	if err != nil {
+		wantKind(t, "range", err, ncerr.ErrUnsupported)
+	} else if string(got) != "12" {
+		t.Errorf("an undeclared range is answered wrongly: %q", got)
+	}
+}
+
+func allocChecks() []Check {
+	w := []string{Write}
+	return []Check{
+		{ID: "map.get.alloc.exact", Doc: "Get asks once for memory, of exactly the length, fills it and returns it.", Needs: w, Run: allocExact},
+		{ID: "map.get.alloc.error", Doc: "An error of alloc comes back.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.put("k", "12345")
+			_, _, err := s.m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Into(make([]byte, 4)))
+			wantKind(t, "buffer too small", err, ncerr.ErrShortBuffer)
+			_, _, err = s.m.Get(t.Context(), "k", &driver.GetOptions{}, func(int64) ([]byte, error) { return nil, ncerr.ErrAuth })
+			wantKind(t, "alloc refuses", err, ncerr.ErrAuth)
+			s.want("k", "12345")
+		}},
+		{ID: "map.get.alloc.absent", Doc: "No memory is taken for an object that is not there, or is longer than Limit.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.put("k", "12345")
+			calls := 0
+			alloc := func(n int64) ([]byte, error) { calls++; return make([]byte, n), nil }
+			_, _, err := s.m.Get(t.Context(), "none", &driver.GetOptions{}, alloc)
+			wantKind(t, "absent", err, ncerr.ErrNotFound)
+			_, _, err = s.m.Get(t.Context(), "k", &driver.GetOptions{Limit: 2}, alloc)
+			wantKind(t, "limit", err, ncerr.ErrLimit)
+			if calls > 0 {
+				t.Errorf("alloc was called %d times", calls)
+			}
+		}},
+	}
+}
+
+func allocExact(t conformance.T, e *Env) {
+	s := e.create(t)
+	sizes := []int{0, 1, 1000, 300000}
+	for _, n := range sizes {
+		s.put(fmt.Sprint("k", n), pattern(5, n))
+	}
+	ranges := []*driver.Range{nil}
+	if s.m.Capabilities().Ranges {
+		ranges = append(ranges, &driver.Range{Offset: 0, Length: -1}, &driver.Range{Offset: -10, Length: -1})
+	}
+	for _, n := range sizes {
+		for _, r := range ranges {
+			want := []byte(pattern(5, n))
+			if r != nil {
+				start, length, _ := r.Resolve(int64(n))
+				want = want[start : start+length]
+			}
+			var asked []int64
+			arena := make([]byte, n+2)
+			got, _, err := s.m.Get(t.Context(), fmt.Sprint("k", n), &driver.GetOptions{Range: r}, func(k int64) ([]byte, error) {
+				asked = append(asked, k)
+				return arena[1 : 1+k : 1+k], nil
+			})
+			ok := err == nil && slices.Equal(got, want) && (len(asked) == 1 && asked[0] == int64(len(want)) || len(asked) == 0 && len(want) == 0)
+			if !ok || len(got) > 0 && &got[0] != &arena[1] {
+				t.Errorf("%d bytes, range %v: got %d bytes, asked for %v, own memory %v, %v", n, r, len(got), asked, len(got) > 0 && &got[0] != &arena[1], err)
+			}
+			if arena[0] != 0 || arena[len(want)+1] != 0 {
+				t.Errorf("%d bytes, range %v: wrote outside the memory that alloc gave", n, r)
+			}
+		}
+	}
+}

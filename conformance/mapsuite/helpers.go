@@ -1,0 +1,214 @@
+package mapsuite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// open opens the environment's store.
+func (e *Env) open(ctx context.Context, mode driver.Mode) (driver.Map, error) {
+	spec := e.spec
+	spec.Mode = mode
+	return e.opener.Open(ctx, spec)
+}
+
+// store is an open Map with helpers that end the check when they fail.
+type store struct {
+	t conformance.T
+	m driver.Map
+}
+
+// create opens an empty store, closed when the check ends.
+func (e *Env) create(t conformance.T) *store { return e.mustOpen(t, driver.Create) }
+
+func (e *Env) mustOpen(t conformance.T, mode driver.Mode) *store {
+	m, err := e.open(t.Context(), mode)
+	if err != nil {
+		t.Fatalf("open in mode %s: %v", modeName(mode), err)
+	}
+	s := &store{t: t, m: m}
+	t.Cleanup(func() { s.close() })
+	return s
+}
+
+func modeName(m driver.Mode) string {
+	return []string{"read", "update", "create", "create-exclusive"}[m]
+}
+
+// close closes the Map, once.
+func (s *store) close() {
+	if s.m == nil {
+		return
+	}
+	m := s.m
+	s.m = nil
+	if err := m.Close(context.WithoutCancel(s.t.Context())); err != nil {
+		s.t.Errorf("close: %v", err)
+	}
+}
+
+func (s *store) flush() {
+	if err := s.m.Flush(s.t.Context()); err != nil {
+		s.t.Fatalf("flush: %v", err)
+	}
+}
+
+// put stores content that must be accepted.
+func (s *store) put(key, content string) driver.Info {
+	info, err := s.tryPut(key, content)
+	if err != nil {
+		s.t.Fatalf("put %q: %v", key, err)
+	}
+	if info.Size != int64(len(content)) {
+		s.t.Errorf("put %q: want size %d, got %d", key, len(content), info.Size)
+	}
+	return info
+}
+
+func (s *store) tryPut(key, content string) (driver.Info, error) {
+	return s.m.Put(s.t.Context(), key, driver.Bytes(content), &driver.PutOptions{})
+}
+
+// putAll stores each key with its own name as content.
+func (s *store) putAll(keys ...string) {
+	for _, k := range keys {
+		s.put(k, k)
+	}
+}
+
+func (s *store) delete(key string) {
+	if err := s.m.Delete(s.t.Context(), key, &driver.DeleteOptions{}); err != nil {
+		s.t.Fatalf("delete %q: %v", key, err)
+	}
+}
+
+// tryGet reads into a new slice.
+func (s *store) tryGet(key string, opts driver.GetOptions) ([]byte, driver.Info, error) {
+	return s.m.Get(s.t.Context(), key, &opts, driver.Heap)
+}
+
+func (s *store) tryRange(key string, offset, length int64) ([]byte, driver.Info, error) {
+	return s.tryGet(key, driver.GetOptions{Range: &driver.Range{Offset: offset, Length: length}})
+}
+
+// want checks the content of a key.
+func (s *store) want(key, content string) {
+	got, info, err := s.tryGet(key, driver.GetOptions{})
+	if err != nil {
+		s.t.Errorf("get %q: %v", key, err)
+		return
+	}
+	if !bytes.Equal(got, []byte(content)) {
+		s.t.Errorf("get %q: want %s, got %s", key, show(content), show(string(got)))
+	}
+	if info.Size != int64(len(content)) {
+		s.t.Errorf("get %q: want size %d, got %d", key, len(content), info.Size)
+	}
+}
+
+// wantOwn checks that each key holds its own name.
+func (s *store) wantOwn(keys ...string) {
+	for _, k := range keys {
+		s.want(k, k)
+	}
+}
+
+// wantAbsent checks that a key has no content, by Get and by Stat.
+func (s *store) wantAbsent(key string) {
+	_, _, err := s.tryGet(key, driver.GetOptions{})
+	wantKind(s.t, "get "+key, err, ncerr.ErrNotFound)
+	_, err = s.m.Stat(s.t.Context(), key)
+	wantKind(s.t, "stat "+key, err, ncerr.ErrNotFound)
+}
+
+// keys lists, in the order of the driver.
+func (s *store) keys(prefix string, opts driver.ListOptions) []string {
+	var keys []string
+	for e, err := range s.m.List(s.t.Context(), prefix, &opts) {
+		if err != nil {
+			s.t.Errorf("list %q: %v", prefix, err)
+			return keys
+		}
+		if e.Prefix != strings.HasSuffix(e.Key, "/") {
+			s.t.Errorf("list %q: %q is marked wrongly as a prefix or an object", prefix, e.Key)
+		}
+		keys = append(keys, e.Key)
+	}
+	return keys
+}
+
+// wantList checks a listing; the order counts only when the driver promises one.
+func (s *store) wantList(prefix string, opts driver.ListOptions, want ...string) {
+	got := s.keys(prefix, opts)
+	if !s.m.Capabilities().OrderedList {
+		slices.Sort(got)
+	}
+	if !slices.Equal(got, want) {
+		s.t.Errorf("list %q %+v:\nwant %q\ngot  %q", prefix, opts, want, got)
+	}
+}
+
+// wantKind checks an error's outermost kind.
+func wantKind(t conformance.T, what string, err error, want ...ncerr.Kind) {
+	if err == nil {
+		t.Errorf("%s: want %s, got no error", what, want[0].Name())
+	} else if got := ncerr.KindOf(err); !slices.Contains(want, got) {
+		t.Errorf("%s: want %s, got %s: %v", what, want[0].Name(), got.Name(), err)
+	}
+}
+
+// show quotes content, shortened.
+func show(s string) string {
+	if len(s) > 80 {
+		return quote(s[:40]) + "..." + quote(s[len(s)-20:])
+	}
+	return quote(s)
+}
+
+func quote(s string) string { return "\"" + strings.ToValidUTF8(s, "?") + "\"" }
+
+// pattern gives n bytes that depend on their place and on tag.
+func pattern(tag byte, n int) string {
+	p := make([]byte, n)
+	for i := range p {
+		p[i] = byte(i) ^ byte(i>>8) ^ byte(i>>16) ^ tag
+	}
+	return string(p)
+}
+
+// readerBody is a Body that is not driver.Bytes, so that nothing can depend on
+// the slice.
+type readerBody struct{ *strings.Reader }
+
+func (b readerBody) Size() int64 { return b.Reader.Size() }
+
+// badBody promises size bytes, and after good of them gives err.
+type badBody struct {
+	size, good int64
+	err        error
+}
+
+func (b badBody) Size() int64 { return b.size }
+
+func (b badBody) ReadAt(p []byte, off int64) (int, error) {
+	if off >= b.good {
+		return 0, b.err
+	}
+	n := int(min(int64(len(p)), b.good-off))
+	for i := range p[:n] {
+		p[i] = 'N'
+	}
+	if n < len(p) {
+		return n, b.err
+	}
+	return n, nil
+}
+
+var errBody = errors.New("body cannot be read")

@@ -1,0 +1,153 @@
+package mapsuite
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// tree is what the listing checks store.
+var tree = [...]string{".zgroup", "a-b", "a/.zarray", "a/0/0", "a/0/1", "a/1/0", "ab/x", "b", "c/d/e/f"} //nolint:gochecknoglobals // constant
+
+func listChecks() []Check {
+	needs := []string{Write, List}
+	deep := []string{Write, List, RecursiveList}
+	on := func(f func(s *store)) func(conformance.T, *Env) {
+		return func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll(tree[:]...)
+			f(s)
+		}
+	}
+	flat, all := driver.ListOptions{}, driver.ListOptions{Recursive: true}
+	return []Check{
+		{ID: "map.list.delimited", Doc: "A listing gives the next whole segments: objects, and prefixes with their slash, each once.", Needs: needs, Refuse: listRefused, Run: on(func(s *store) {
+			s.wantList("", flat, ".zgroup", "a-b", "a/", "ab/", "b", "c/")
+			s.wantList("a/", flat, "a/.zarray", "a/0/", "a/1/")
+			s.wantList("c/d/", flat, "c/d/e/")
+		})},
+		{ID: "map.list.recursive", Doc: "A recursive listing gives all objects below the prefix and no prefixes.", Needs: deep, Run: on(func(s *store) {
+			s.wantList("", all, tree[:]...)
+			s.wantList("a/", all, "a/.zarray", "a/0/0", "a/0/1", "a/1/0")
+			s.wantList("c/", all, "c/d/e/f")
+		})},
+		{ID: "map.list.segment-wise", Doc: "A prefix contains by whole segments: a/ does not contain ab/x or a-b.", Needs: deep, Run: on(func(s *store) {
+			s.wantList("a/0/", all, "a/0/0", "a/0/1")
+			s.wantList("ab/", all, "ab/x")
+			s.wantList("ab/", flat, "ab/x")
+		})},
+		{ID: "map.list.missing-prefix", Doc: "A prefix that is not there gives an empty listing.", Needs: needs, Run: on(func(s *store) {
+			for _, p := range []string{"x/", "a/x/", "x/y/z/", "A/0/x/"} {
+				s.wantList(p, flat)
+			}
+		})},
+		{ID: "map.list.object-prefix", Doc: "An object with nothing below it gives an empty listing as a prefix.", Needs: needs, Run: on(func(s *store) {
+			s.wantList("b/", flat)
+			s.wantList("a/.zarray/", flat)
+			s.wantList("a/.zarray/x/", flat)
+		})},
+		{ID: "map.list.empty-store", Doc: "An empty store gives an empty listing.", Needs: needs, Run: func(t conformance.T, e *Env) {
+			e.create(t).wantList("", flat)
+		}},
+		{ID: "map.list.order", Doc: "A declared order is byte order of the keys, where a prefix counts with its slash.", Needs: []string{Write, List, OrderedList}, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll("a0", "a/x", "a-", "a.b/x", "Z", "ä", "a/B", "a/b/c", "a/b-", "10", "9", "~")
+			for _, p := range []string{"", "a/"} {
+				if got := s.keys(p, flat); !slices.IsSorted(got) {
+					t.Errorf("list %q: not in byte order: %q", p, got)
+				}
+			}
+			if s.m.Capabilities().RecursiveList {
+				if got := s.keys("", all); !slices.IsSorted(got) || len(got) != 12 {
+					t.Errorf("recursive: not in byte order: %q", got)
+				}
+			}
+		}},
+		{ID: "map.list.start-after", Doc: "StartAfter leaves out all entries up to and including that key.", Needs: needs, Run: on(func(s *store) {
+			s.wantList("", driver.ListOptions{StartAfter: "a-b"}, "a/", "ab/", "b", "c/")
+			s.wantList("", driver.ListOptions{StartAfter: "a."}, "a/", "ab/", "b", "c/")
+			s.wantList("", driver.ListOptions{StartAfter: "a/"}, "ab/", "b", "c/")
+			s.wantList("", driver.ListOptions{StartAfter: "a/0/0"}, "ab/", "b", "c/")
+			s.wantList("a/", driver.ListOptions{StartAfter: "a/0/0"}, "a/1/")
+			s.wantList("", driver.ListOptions{StartAfter: "zzz"})
+		})},
+		{ID: "map.list.start-after.recursive", Doc: "A recursive listing resumes after any key, whether it exists or not.", Needs: deep, Run: on(func(s *store) {
+			for i := range tree {
+				s.wantList("", driver.ListOptions{Recursive: true, StartAfter: tree[i]}, tree[i+1:]...)
+				s.wantList("", driver.ListOptions{Recursive: true, StartAfter: tree[i] + "\x00"}, tree[i+1:]...)
+			}
+			s.wantList("a/", driver.ListOptions{Recursive: true, StartAfter: "a/0"}, "a/0/0", "a/0/1", "a/1/0")
+			s.wantList("a/", driver.ListOptions{Recursive: true, StartAfter: "A"}, "a/.zarray", "a/0/0", "a/0/1", "a/1/0")
+			s.wantList("a/", driver.ListOptions{Recursive: true, StartAfter: "b"})
+		})},
+		{ID: "map.list.sizes", Doc: "A size in a listing is right or -1.", Needs: deep, Run: on(func(s *store) {
+			for e, err := range s.m.List(s.t.Context(), "", &all) {
+				if err != nil {
+					s.t.Fatalf("list: %v", err)
+				}
+				if e.Info.Size != -1 && e.Info.Size != int64(len(e.Key)) {
+					s.t.Errorf("%q has %d bytes, listed with %d", e.Key, len(e.Key), e.Info.Size)
+				}
+			}
+		})},
+		{ID: "map.list.stop", Doc: "A listing can be left at any entry, and listed again.", Needs: needs, Run: on(func(s *store) {
+			for n := range 4 {
+				i := 0
+				for _, err := range s.m.List(s.t.Context(), "", &flat) {
+					if err != nil {
+						s.t.Fatalf("list: %v", err)
+					}
+					if i++; i > n {
+						break
+					}
+				}
+			}
+			s.wantList("a/", flat, "a/.zarray", "a/0/", "a/1/")
+		})},
+		{ID: "map.list.many", Doc: "Listings of more than one page are complete and give nothing twice.", Needs: needs, Run: listMany},
+	}
+}
+
+func listMany(t conformance.T, e *Env) {
+	s := e.create(t)
+	var want []string
+	for i := range 1203 {
+		key := fmt.Sprintf("big/c.%d", i)
+		s.put(key, "")
+		want = append(want, key)
+	}
+	for i := range 1100 {
+		s.put(fmt.Sprintf("wide/%d/x", i), "")
+	}
+	slices.Sort(want)
+	s.wantList("big/", driver.ListOptions{}, want...)
+	s.wantList("", driver.ListOptions{}, "big/", "wide/")
+	if n := len(s.keys("wide/", driver.ListOptions{})); n != 1100 {
+		t.Errorf("want 1100 prefixes, got %d", n)
+	}
+	if s.m.Capabilities().RecursiveList {
+		if n := len(s.keys("", driver.ListOptions{Recursive: true})); n != 2303 {
+			t.Errorf("want 2303 objects, got %d", n)
+		}
+	}
+	rest := want[700:]
+	s.wantList("big/", driver.ListOptions{StartAfter: want[699]}, rest...)
+}
+
+// listRefused shows that an undeclared listing is refused, not empty.
+func listRefused(t conformance.T, e *Env) {
+	m, err := e.open(t.Context(), driver.Create)
+	if err != nil {
+		return // nothing can be stored here at all
+	}
+	s := &store{t: t, m: m}
+	t.Cleanup(s.close)
+	var last error
+	for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
+		last = err
+	}
+	wantKind(t, "an undeclared listing", last, ncerr.ErrUnsupported)
+}

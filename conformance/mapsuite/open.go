@@ -1,0 +1,163 @@
+package mapsuite
+
+import (
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+func openChecks() []Check {
+	w := []string{Write}
+	return []Check{
+		{ID: "map.describe", Doc: "A driver has a name and a summary, and documents its options.", Run: func(t conformance.T, e *Env) {
+			d := e.opener.Describe()
+			if d.Name == "" || d.Summary == "" {
+				t.Errorf("name %q, summary %q", d.Name, d.Summary)
+			}
+			for _, o := range d.Options {
+				if o.Name == "" || o.Type == "" || o.Doc == "" {
+					t.Errorf("option %+v is not documented", o)
+				}
+			}
+		}},
+		{ID: "map.open.missing", Doc: "A store that is not there is ErrNoDataset, and opening does not make it.", Run: func(t conformance.T, e *Env) {
+			for _, mode := range []driver.Mode{driver.Read, driver.Update, driver.Read} {
+				m, err := e.open(t.Context(), mode)
+				if err == nil {
+					_ = m.Close(t.Context())
+				}
+				wantKind(t, "open in mode "+modeName(mode), err, ncerr.ErrNoDataset)
+			}
+		}},
+		{ID: "map.open.bad-option", Doc: "An option that the driver does not know is ErrInvalid.", Run: func(t conformance.T, e *Env) {
+			spec := e.spec
+			spec.Mode, spec.Options = driver.Create, []byte(`{"no-such-option-of-any-driver": 1}`)
+			m, err := e.opener.Open(t.Context(), spec)
+			if err == nil {
+				_ = m.Close(t.Context())
+			}
+			wantKind(t, "open with an unknown option", err, ncerr.ErrInvalid)
+		}},
+		{ID: "map.open.persists", Doc: "What was flushed is there when the store is opened again.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll(tree[:]...)
+			s.put("empty", "")
+			s.flush()
+			s.close()
+			for _, mode := range []driver.Mode{driver.Read, driver.Update} {
+				again := e.mustOpen(t, mode)
+				again.wantOwn(tree[:]...)
+				again.want("empty", "")
+				again.close()
+			}
+		}},
+		{ID: "map.open.durable-on-put", Doc: "With durability on put, what was put is there without a flush.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll("a/b")
+			s.close()
+			e.mustOpen(t, driver.Read).wantOwn("a/b")
+		}},
+		{ID: "map.open.unflushed", Doc: "After Close without Flush the store holds what was flushed before, whole.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll("kept")
+			s.flush()
+			s.close()
+			up := e.mustOpen(t, driver.Update)
+			up.putAll("later")
+			up.close()
+			again := e.mustOpen(t, driver.Read)
+			again.wantOwn("kept")
+			if again.m.Capabilities().Durable == driver.OnFlush {
+				again.wantAbsent("later")
+			}
+		}},
+		{ID: "map.open.read-only", Doc: "A store opened for reading refuses writes, and stays as it is.", Needs: []string{Write, Delete}, Run: openReadOnly},
+		{ID: "map.open.update", Doc: "A store opened for update keeps, replaces, adds and deletes.", Needs: []string{Write, Delete}, Run: openUpdate},
+		{ID: "map.open.create-replaces", Doc: "Mode Create starts from an empty store.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll("a/old", "both")
+			s.flush()
+			s.close()
+			s = e.create(t)
+			s.wantAbsent("a/old")
+			s.put("both", "new")
+			s.flush()
+			s.close()
+			again := e.mustOpen(t, driver.Read)
+			again.wantAbsent("a/old")
+			again.want("both", "new")
+			if again.m.Capabilities().List {
+				again.wantList("", driver.ListOptions{}, "both")
+			}
+		}},
+		{ID: "map.open.create-exclusive", Doc: "Mode CreateExclusive makes a new store and refuses an existing one, which stays.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.mustOpen(t, driver.CreateExclusive)
+			s.putAll("k")
+			s.flush()
+			s.close()
+			m, err := e.open(t.Context(), driver.CreateExclusive)
+			if err == nil {
+				_ = m.Close(t.Context())
+			}
+			wantKind(t, "a second time", err, ncerr.ErrExists)
+			e.mustOpen(t, driver.Read).wantOwn("k")
+		}},
+		{ID: "map.open.remove", Doc: "A removed store is gone; one that is not there cannot be removed.", Needs: w, Run: func(t conformance.T, e *Env) {
+			wantKind(t, "remove nothing", e.opener.Remove(t.Context(), e.spec), ncerr.ErrNoDataset)
+			s := e.create(t)
+			s.putAll(tree[:]...)
+			s.flush()
+			s.close()
+			if err := e.opener.Remove(t.Context(), e.spec); err != nil {
+				t.Fatalf("remove: %v", err)
+			}
+			_, err := e.open(t.Context(), driver.Read)
+			wantKind(t, "open after remove", err, ncerr.ErrNoDataset)
+			wantKind(t, "remove again", e.opener.Remove(t.Context(), e.spec), ncerr.ErrNoDataset)
+			e.create(t).wantAbsent("b")
+		}},
+	}
+}
+
+func openReadOnly(t conformance.T, e *Env) {
+	s := e.create(t)
+	s.putAll("a/b", "c")
+	s.flush()
+	s.close()
+	ro := e.mustOpen(t, driver.Read)
+	_, err := ro.tryPut("a/b", "scrawled")
+	wantKind(t, "put", err, ncerr.ErrReadOnly)
+	_, err = ro.tryPut("new/key", "x")
+	wantKind(t, "put of a new key", err, ncerr.ErrReadOnly)
+	err = ro.m.Delete(t.Context(), "c", &driver.DeleteOptions{})
+	wantKind(t, "delete", err, ncerr.ErrReadOnly)
+	ro.wantOwn("a/b", "c")
+	ro.wantAbsent("new/key")
+	if err := ro.m.Flush(t.Context()); err != nil && ncerr.KindOf(err) != ncerr.ErrReadOnly {
+		t.Errorf("flush: %v", err)
+	}
+	ro.close()
+	e.mustOpen(t, driver.Read).wantOwn("a/b", "c")
+}
+
+func openUpdate(t conformance.T, e *Env) {
+	s := e.create(t)
+	s.putAll("a/kept", "a/replaced", "a/deleted")
+	s.flush()
+	s.close()
+	up := e.mustOpen(t, driver.Update)
+	up.put("a/replaced", "x")
+	up.put("added", "y")
+	up.delete("a/deleted")
+	for _, s := range []*store{up, nil} {
+		if s == nil { // the same must hold after reopening
+			up.flush()
+			up.close()
+			s = e.mustOpen(t, driver.Read)
+		}
+		s.wantOwn("a/kept")
+		s.want("a/replaced", "x")
+		s.want("added", "y")
+		s.wantAbsent("a/deleted")
+	}
+}

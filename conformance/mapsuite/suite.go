@@ -1,0 +1,145 @@
+// Package mapsuite is the conformance suite of storage drivers: what
+// core/zmap/driver promises, as checks with stable ids. It works on a
+// driver.Opener from anywhere, in this process or behind a plugin.
+//
+//	func TestConformance(t *testing.T) {
+//		conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{
+//			Opener: mystore.New(),
+//			NewSpec: func() (driver.OpenSpec, func(), error) {
+//				return driver.OpenSpec{Path: ...}, func() {}, nil
+//			},
+//		})
+//	}
+//
+// The checks call the driver itself and keep what core/zmap/driver lists
+// under "Callers guarantee": keys are valid, option pointers are not nil,
+// conditions are set only when declared (except where a check shows that an
+// undeclared one is refused).
+//
+// Source: netcdf-c libnczarr/zmap.h for the semantics, made exact where its
+// drivers differ from each other.
+package mapsuite
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Version is the version of the suite.
+const Version = "0.1"
+
+// Check is one rule of the driver contract.
+type Check = conformance.Check[*Env]
+
+// Suite gives all checks.
+func Suite() conformance.Suite[*Env] {
+	return conformance.Suite[*Env]{Name: "map", Version: Version, Checks: slices.Concat(
+		openChecks(), keyChecks(), getChecks(), rangeChecks(), allocChecks(), putChecks(), conditionChecks(),
+		deleteChecks(), listChecks(), concurrencyChecks(), cancelChecks(), modelChecks(),
+	)}
+}
+
+// Names of capabilities, as checks need them. The first ten are fields of
+// driver.Capabilities.
+const (
+	Ranges          = "ranges"
+	List            = "list"
+	Write           = "write"
+	Delete          = "delete"
+	IfAbsent        = "if-absent"
+	IfMatch         = "if-match"
+	RecursiveList   = "recursive-list"
+	OrderedList     = "ordered-list"
+	PrefixExclusive = "prefix-exclusive"
+	DurableOnPut    = "durable-on-put"
+	GetMany         = "get-many" // the Map implements driver.GetManyer
+)
+
+// Target is a storage driver under test.
+type Target struct {
+	// Name names the driver in reports; empty takes the name that it gives
+	// itself.
+	Name string
+	// Opener is the driver.
+	Opener driver.Opener
+	// NewSpec names a place where no store is yet, another one at each call.
+	// cleanup removes whatever is there afterwards; it may be nil. The checks
+	// set the Mode.
+	NewSpec func() (spec driver.OpenSpec, cleanup func(), err error)
+}
+
+var _ conformance.Target[*Env] = (*Target)(nil)
+
+// TargetName implements conformance.Target.
+func (g *Target) TargetName() string {
+	if g.Name != "" {
+		return g.Name
+	}
+	return g.Opener.Describe().Name
+}
+
+// TargetCapabilities implements conformance.Target: it asks a fresh store.
+func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
+	spec, cleanup, err := g.NewSpec()
+	if err != nil {
+		return nil, err
+	}
+	if cleanup != nil {
+		defer cleanup()
+	}
+	spec.Mode = driver.Create
+	m, err := g.Opener.Open(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	caps := capabilityNames(m)
+	return caps, m.Close(ctx)
+}
+
+func capabilityNames(m driver.Map) []string {
+	c := m.Capabilities()
+	_, many := m.(driver.GetManyer)
+	var names []string
+	for _, x := range []struct {
+		name string
+		has  bool
+	}{
+		{Ranges, c.Ranges},
+		{List, c.List},
+		{Write, c.Write},
+		{Delete, c.Delete},
+		{IfAbsent, c.IfAbsent},
+		{IfMatch, c.IfMatch},
+		{RecursiveList, c.RecursiveList},
+		{OrderedList, c.OrderedList},
+		{PrefixExclusive, c.PrefixExclusive},
+		{DurableOnPut, c.Durable == driver.OnPut},
+		{GetMany, many},
+	} {
+		if x.has {
+			names = append(names, x.name)
+		}
+	}
+	return names
+}
+
+// New implements conformance.Target: a place of its own for one check.
+func (g *Target) New(t conformance.T) (*Env, error) {
+	spec, cleanup, err := g.NewSpec()
+	if err != nil {
+		return nil, err
+	}
+	if cleanup != nil {
+		t.Cleanup(cleanup)
+	}
+	return &Env{opener: g.Opener, spec: spec}, nil
+}
+
+// Env is what a check works on: a driver and a place for one store.
+type Env struct {
+	opener driver.Opener
+	spec   driver.OpenSpec
+}

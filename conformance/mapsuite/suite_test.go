@@ -1,0 +1,25 @@
+package mapsuite_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// inMemory is a target whose stores live in one Opener.
+func inMemory(o driver.Opener) *mapsuite.Target {
+	var n atomic.Int64
+	return &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
+		return driver.OpenSpec{Path: fmt.Sprint("store", n.Add(1))}, nil, nil
+	}}
+}
+
+func TestMemmap(t *testing.T) {
+	t.Parallel()
+	conformance.Test(t, mapsuite.Suite(), inMemory(memmap.NewOpener()))
+}
