@@ -1,0 +1,55 @@
+// Package file is the storage driver for directory trees: one file for each
+// object, one directory for each prefix.
+//
+// # Writing
+//
+// Put writes a temporary file beside its target and renames it, so that
+// nobody, in this process or another, ever sees part of an object. Parent
+// directories are made on demand, and removed by Delete when they have become
+// empty. With the option durability=rename, the default, a Put survives the
+// death of the process; with durability=fsync the file and its directories
+// are also synced before Put returns, so that it survives a power failure.
+//
+// Temporary files have names that begin with ".nczarr.tmp." in any case. They
+// are never listed, keys with such a segment are refused as bad names, and one
+// that a killed process left behind is garbage that may be removed; mode
+// Create removes them.
+//
+// A version is made of size, time of modification and file number. Put sets
+// the time itself, so that two contents of one key differ in version even
+// within one tick of the file system's clock. IfAbsent is decided by the file
+// system, for all processes. IfMatch is not declared, because a file system
+// has no such operation across processes.
+//
+// Mode Create empties an existing directory at once: first all that is there
+// is moved into one hidden directory, which is then deleted, so that the time
+// in which a killed process leaves half a store is short. It never deletes
+// outside the root, never follows a link while deleting, and refuses a path
+// that is not a directory.
+//
+// # Reading
+//
+// The root may be a symbolic link and is held open. Links below the root are
+// followed as long as they stay below it; others are ncerr.ErrPermission. When
+// a file is not there, the driver makes sure that the root is still the
+// directory that it opened: a removed or replaced root, or a vanished mount,
+// is ncerr.ErrIO and never absence; so is a link that points to nothing.
+// What is neither a file nor a directory is refused without waiting.
+//
+// Listings are in byte order and take no stat per key, so sizes in them are
+// -1. They leave out directories without objects, names that are not valid
+// segments of keys, and pipes, sockets and devices; links that cannot be
+// followed are listed, so that reading them says why.
+//
+// # Names
+//
+// File systems that ignore case or rewrite Unicode (macOS, Windows, mounted
+// media) are recognised when a store is opened for writing. There, a key whose
+// spelling collides with an existing one is refused as a bad name. Segments
+// are limited by the file system, usually to 255 bytes.
+//
+// The package implements core/zmap/driver; plugins serve the same package.
+//
+// Source: netcdf-c libnczarr/zmap_file.c for the layout; its overwriting in
+// place, which leaves the tail of longer content, is not imitated.
+package file

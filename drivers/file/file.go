@@ -1,0 +1,204 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Opener opens directory trees. It has no state.
+type Opener struct{}
+
+var _ driver.Opener = Opener{}
+
+// New makes the driver.
+func New() driver.Opener { return Opener{} }
+
+// options are the keys of OpenSpec.Options.
+type options struct {
+	Durability string `json:"durability"`
+}
+
+// Describe implements driver.Opener.
+func (Opener) Describe() driver.Description {
+	return driver.Description{
+		Name:    "file",
+		Summary: "a directory tree with one file for each object",
+		Options: []driver.Option{{
+			Name: "durability", Type: "string", Default: "rename",
+			Doc: "what a finished put survives: rename, the death of the process; fsync, a power failure too",
+		}},
+		Grants: []string{"path:read", "path:write"},
+	}
+}
+
+// Open implements driver.Opener. Path is a path of the operating system.
+func (o Opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	m, err := o.open(ctx, spec)
+	if err != nil {
+		return nil, openError("open", spec.Path, err)
+	}
+	return m, nil
+}
+
+func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
+	path, opts, err := check(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	switch spec.Mode {
+	case driver.CreateExclusive:
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return nil, err
+		}
+		if err := os.Mkdir(path, 0o777); err != nil {
+			if errors.Is(err, fs.ErrExist) {
+				return nil, ncerr.ErrExists
+			}
+			return nil, err
+		}
+	case driver.Create:
+		if err := os.MkdirAll(path, 0o777); err != nil {
+			return nil, notDirectory(path, err)
+		}
+	case driver.Read, driver.Update:
+	}
+	m, err := openRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	m.readOnly = !spec.Mode.Writable()
+	m.sync = opts.Durability == "fsync"
+	if err := m.prepare(ctx, spec.Mode); err != nil {
+		m.release()
+		return nil, err
+	}
+	return m, nil
+}
+
+// prepare does what a mode asks for beyond an open root.
+func (m *Map) prepare(ctx context.Context, mode driver.Mode) error {
+	switch mode {
+	case driver.Create:
+		if err := m.wipe(ctx); err != nil {
+			return err
+		}
+		return m.probe()
+	case driver.CreateExclusive:
+		return m.probe()
+	case driver.Update:
+		return m.recognise()
+	case driver.Read:
+	}
+	return nil
+}
+
+// notDirectory says what stands in the way of a directory, else gives err.
+func notDirectory(path string, err error) error {
+	if info, e := os.Stat(path); e == nil && !info.IsDir() {
+		return ncerr.Errorf(ncerr.ErrExists, "", "", "this is a file, not a directory")
+	}
+	return err
+}
+
+// check validates a spec and gives its absolute path.
+func check(ctx context.Context, spec driver.OpenSpec) (string, options, error) {
+	opts := options{Durability: "rename"}
+	if err := ctx.Err(); err != nil {
+		return "", opts, err
+	}
+	if spec.Path == "" {
+		return "", opts, ncerr.Errorf(ncerr.ErrInvalid, "", "", "no path")
+	}
+	if spec.Env.Inner != nil {
+		return "", opts, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a directory tree cannot live in another map")
+	}
+	if err := driver.DecodeOptions(spec.Options, &opts); err != nil {
+		return "", opts, err
+	}
+	if opts.Durability != "rename" && opts.Durability != "fsync" {
+		return "", opts, ncerr.Errorf(ncerr.ErrInvalid, "", "", "durability %q is neither rename nor fsync", opts.Durability)
+	}
+	path, err := filepath.Abs(spec.Path)
+	return path, opts, err
+}
+
+// Remove implements driver.Opener. Of a root that is a link, the directory
+// and the link are removed.
+func (Opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
+	path, _, err := check(ctx, spec)
+	if err == nil {
+		err = remove(ctx, path)
+	}
+	if err != nil {
+		return openError("remove", spec.Path, err)
+	}
+	return nil
+}
+
+func remove(ctx context.Context, path string) error {
+	m, err := openRoot(path)
+	if err != nil {
+		return err
+	}
+	err = m.wipe(ctx)
+	m.release()
+	if err != nil {
+		return err
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(target); err != nil || target == path {
+		return err
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSymlink {
+		return os.Remove(path)
+	}
+	return nil
+}
+
+// openRoot opens an existing directory.
+func openRoot(path string) (*Map, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
+		return nil, ncerr.New(ncerr.ErrNoDataset, "", "", plain(err, "this is not a directory"))
+	case err != nil:
+		return nil, err
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &Map{root: root, path: path}
+	if m.dir, err = root.Open("."); err == nil {
+		m.identity, err = m.dir.Stat()
+	}
+	if err != nil {
+		m.release()
+		return nil, err
+	}
+	return m, nil
+}
+
+// openError gives an error about the store as a whole its kind.
+func openError(op, path string, err error) error {
+	err = classify(err)
+	if ncerr.IsContext(err) {
+		return err
+	}
+	var e *ncerr.Error
+	if errors.As(err, &e) {
+		c := *e
+		c.Op, c.Key = op, path
+		return &c
+	}
+	return ncerr.New(ncerr.KindOf(err), op, path, nil)
+}

@@ -1,0 +1,103 @@
+package file
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// checkNew refuses keys that cannot be stored under exactly their name.
+func (m *Map) checkNew(key string) error {
+	if err := checkName(key); err != nil {
+		return err
+	}
+	if m.rewrites && strings.ContainsFunc(key, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return ncerr.Errorf(ncerr.ErrBadName, "", "", "this file system changes names that are not ASCII")
+	}
+	if !m.folds {
+		return nil
+	}
+	return m.checkSpelling(key)
+}
+
+// checkSpelling refuses a key of which some prefix exists in another spelling.
+func (m *Map) checkSpelling(key string) error {
+	for end := range len(key) + 1 {
+		if end < len(key) && key[end] != '/' {
+			continue
+		}
+		path := key[:end]
+		if _, err := m.root.Lstat(path); err != nil {
+			return nil // not there in any spelling; other failures show when it is written
+		}
+		dir, name := split(path)
+		names, err := m.dirNames(dir)
+		if err != nil {
+			return classify(err)
+		}
+		if !slices.Contains(names, name) {
+			return ncerr.Errorf(ncerr.ErrBadName, "", "", "%q exists here in another spelling, which this file system takes for the same", path)
+		}
+	}
+	return nil
+}
+
+// probe finds out, with a temporary file, what the file system does to names.
+// It is for new stores only.
+func (m *Map) probe() error {
+	const composed, decomposed = "\u00e9", "e\u0301"
+	base := temporaryName() + "-aq"
+	name := base + composed
+	f, err := m.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_ = f.Close()
+	defer func() { _ = m.root.Remove(name) }()
+	for _, other := range []string{strings.ToUpper(base) + composed, base + decomposed} {
+		_, err := m.root.Lstat(other)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		m.folds = m.folds || err == nil
+	}
+	names, err := m.dirNames(".")
+	m.rewrites = err == nil && !slices.Contains(names, name)
+	return err
+}
+
+// recognise finds out, from a name that is there, whether the file system
+// ignores case. It changes nothing.
+func (m *Map) recognise() error {
+	names, err := m.dirNames(".")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		other := swapCase(name)
+		if other == name || slices.Contains(names, other) {
+			continue
+		}
+		a, errA := m.root.Lstat(name)
+		b, errB := m.root.Lstat(other)
+		m.folds = errA == nil && errB == nil && os.SameFile(a, b)
+		if errA == nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+func swapCase(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsUpper(r) {
+			return unicode.ToLower(r)
+		}
+		return unicode.ToUpper(r)
+	}, s)
+}

@@ -1,0 +1,121 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// maxRead is the most that one system call is asked for, so that a context
+// that has ended is noticed.
+const maxRead = 16 << 20
+
+// Get implements driver.Map.
+func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	h, err := m.open(ctx, key)
+	if err != nil {
+		return nil, driver.Info{}, err
+	}
+	defer h.close()
+	x, err := h.stat()
+	if err != nil {
+		return nil, driver.Info{}, classify(err)
+	}
+	if err := x.object(); err != nil {
+		return nil, driver.Info{}, err
+	}
+	info := x.info()
+	start, n := int64(0), x.size
+	if opts.Range != nil {
+		if start, n, err = opts.Range.Resolve(x.size); err != nil {
+			return nil, info, err
+		}
+	}
+	if opts.Limit > 0 && n > opts.Limit {
+		return nil, info, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, opts.Limit)
+	}
+	dst, err := alloc(n)
+	if err != nil {
+		return nil, info, err
+	}
+	got, err := readFull(ctx, h, dst, start)
+	return dst[:got], info, err
+}
+
+// readFull fills dst from the given offset.
+func readFull(ctx context.Context, h handle, dst []byte, off int64) (int, error) {
+	got := 0
+	for got < len(dst) {
+		n, err := h.readAt(dst[got:min(len(dst), got+maxRead)], off+int64(got))
+		got += n
+		if got == len(dst) {
+			return got, nil
+		}
+		if err == nil && n == 0 || errors.Is(err, io.EOF) {
+			return got, ncerr.Errorf(ncerr.ErrIO, "", "", "the file became shorter while it was read")
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return got, classify(err)
+		}
+	}
+	return got, nil
+}
+
+// Stat implements driver.Map.
+func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Info{}, err
+	}
+	if err := checkName(key); err != nil {
+		return driver.Info{}, err
+	}
+	x, err := m.stat(key)
+	if err != nil {
+		return driver.Info{}, m.absent(key, err)
+	}
+	if err := x.object(); err != nil {
+		return driver.Info{}, err
+	}
+	return x.info(), nil
+}
+
+// open opens a file for reading, whatever it is, without waiting for anything.
+func (m *Map) open(ctx context.Context, key string) (handle, error) {
+	if err := ctx.Err(); err != nil {
+		return handle{}, err
+	}
+	if err := checkName(key); err != nil {
+		return handle{}, err
+	}
+	h, err := m.openFast(key)
+	if errors.Is(err, errNoFastOpen) {
+		h.f, err = m.root.OpenFile(key, os.O_RDONLY|nonblock, 0)
+	}
+	if err != nil {
+		return handle{}, m.absent(key, err)
+	}
+	return h, nil
+}
+
+// stat follows links below the root.
+func (m *Map) stat(key string) (meta, error) {
+	x, err := m.statFast(key)
+	if !errors.Is(err, errNoFastOpen) {
+		return x, err
+	}
+	info, err := m.root.Stat(key)
+	if err != nil {
+		return meta{}, err
+	}
+	return metaOf(info), nil
+}
+
+// errNoFastOpen says that the way through package os must be taken.
+var errNoFastOpen = errors.New("no fast open")

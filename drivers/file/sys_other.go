@@ -1,0 +1,55 @@
+//go:build !linux
+
+package file
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// handle is an open file.
+type handle struct{ f *os.File }
+
+func (*Map) openFast(string) (handle, error) { return handle{}, errNoFastOpen }
+func (*Map) statFast(string) (meta, error)   { return meta{}, errNoFastOpen }
+
+func (h handle) stat() (meta, error) {
+	info, err := h.f.Stat()
+	if err != nil {
+		return meta{}, err
+	}
+	return metaOf(info), nil
+}
+
+func (h handle) readAt(p []byte, off int64) (int, error) { return h.f.ReadAt(p, off) }
+
+func (h handle) close() { _ = h.f.Close() }
+
+// renameNew gives a file another name in its directory, unless that name is
+// taken.
+func renameNew(dir *os.Root, from, to string) error { return linkNew(dir, from, to) }
+
+// eachName calls f with the names in a directory and the types of their files
+// until it returns false.
+func eachName(d *os.File, f func(name string, t fs.FileMode) bool) error {
+	for {
+		part, err := d.ReadDir(1024)
+		for _, e := range part {
+			if !f(e.Name(), e.Type()) {
+				return nil
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			if info, e := d.Stat(); e == nil && !info.IsDir() {
+				return syscall.ENOTDIR
+			}
+			return err
+		}
+	}
+}

@@ -1,0 +1,44 @@
+//go:build unix
+
+package file
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// nonblock makes opening a pipe or a device return at once.
+const nonblock = syscall.O_NONBLOCK
+
+// directory makes opening anything but a directory fail.
+const directory = syscall.O_DIRECTORY
+
+// missing reports whether a path leads nowhere.
+func missing(err error) bool {
+	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR)
+}
+
+func fileNumber(info fs.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Ino
+	}
+	return 0
+}
+
+func errnoKind(errno syscall.Errno) ncerr.Kind {
+	switch errno {
+	case syscall.EACCES, syscall.EPERM, syscall.EROFS:
+		return ncerr.ErrPermission
+	case syscall.ENAMETOOLONG, syscall.EILSEQ:
+		return ncerr.ErrBadName
+	case syscall.EOPNOTSUPP, syscall.ENOSYS:
+		return ncerr.ErrUnsupported
+	}
+	return ncerr.ErrIO
+}
+
+// systemFlaw says why the system cannot hold a name; any name of a key will do.
+func systemFlaw(string) string { return "" }

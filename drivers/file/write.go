@@ -1,0 +1,317 @@
+package file
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+const (
+	copyBuffer = 1 << 20 // for bodies that are not in memory
+	attempts   = 100     // at directories that others remove meanwhile
+)
+
+// Put implements driver.Map.
+func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+	if m.readOnly {
+		return driver.Info{}, ncerr.ErrReadOnly
+	}
+	if opts.IfMatch != "" {
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a file system cannot replace one version only")
+	}
+	if err := ctx.Err(); err != nil {
+		return driver.Info{}, err
+	}
+	if err := m.checkNew(key); err != nil {
+		return driver.Info{}, err
+	}
+	dirName, name := split(key)
+	t, err := m.temporary(dirName)
+	if err != nil {
+		return driver.Info{}, m.putError(err)
+	}
+	defer t.discard()
+	x, err := t.fill(ctx, body, m.tick())
+	if err == nil {
+		err = t.commit(m, key, name, opts.IfAbsent)
+	}
+	if err != nil {
+		return driver.Info{}, m.putError(err)
+	}
+	return x.info(), nil
+}
+
+// putError gives the kind of a failed write.
+func (m *Map) putError(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if dead := m.alive(); dead != nil {
+			return dead
+		}
+	case ncerr.KindOf(err) != ncerr.ErrIO || ncerr.IsContext(err):
+		return err
+	case occupied(err):
+		return ncerr.Errorf(ncerr.ErrObjectExists, "", "", "the key, or one of its prefixes, is in use: %w", plain(err, ""))
+	}
+	return classify(err)
+}
+
+// tick gives the time of modification for a new file: now, but later than
+// that of any file before.
+func (m *Map) tick() time.Time {
+	for {
+		last, now := m.clock.Load(), time.Now().UnixNano()/100*100 // 100 ns: what all better file systems keep
+		now = max(now, last+100)
+		if m.clock.CompareAndSwap(last, now) {
+			return time.Unix(0, now)
+		}
+	}
+}
+
+// temporary is a file that becomes an object by being renamed.
+type temporary struct {
+	dir  *os.Root // where the object will be
+	name string
+	f    *os.File
+	sync bool
+	made bool // directories were made for it
+}
+
+func temporaryName() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return reserved + hex.EncodeToString(b[:])
+}
+
+// temporary makes an empty file in a directory, which is made first if need be.
+func (m *Map) temporary(dirName string) (*temporary, error) {
+	t := &temporary{name: temporaryName(), sync: m.sync}
+	var err error
+	for range attempts {
+		if t.dir, err = m.root.OpenRoot(dirName + "/."); err == nil {
+			t.f, err = t.dir.OpenFile(t.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+			if err == nil {
+				return t, nil
+			}
+			_ = t.dir.Close()
+		}
+		if !errors.Is(err, fs.ErrNotExist) || dirName == "." {
+			return nil, err
+		}
+		if err := m.root.MkdirAll(dirName, 0o777); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		t.made = true
+	}
+	return nil, err
+}
+
+// fill writes the body and sets the time of modification.
+func (t *temporary) fill(ctx context.Context, body driver.Body, mtime time.Time) (meta, error) {
+	if err := t.write(ctx, body); err != nil {
+		return meta{}, err
+	}
+	if err := t.dir.Chtimes(t.name, mtime, mtime); err != nil {
+		return meta{}, err
+	}
+	if t.sync {
+		if err := t.f.Sync(); err != nil {
+			return meta{}, err
+		}
+	}
+	info, err := t.f.Stat()
+	if err != nil {
+		return meta{}, err
+	}
+	f := t.f
+	t.f = nil
+	return metaOf(info), f.Close()
+}
+
+func (t *temporary) write(ctx context.Context, body driver.Body) error {
+	size := body.Size()
+	whole, inMemory := body.(driver.Bytes)
+	var buf []byte
+	if !inMemory {
+		buf = make([]byte, min(copyBuffer, size))
+	}
+	for off := int64(0); off < size; {
+		part := whole
+		if inMemory {
+			part = whole[off:min(off+maxRead, size)]
+		} else {
+			part = buf[:min(int64(len(buf)), size-off)]
+			if _, err := io.ReadFull(io.NewSectionReader(body, off, int64(len(part))), part); err != nil {
+				return ncerr.Errorf(ncerr.ErrIO, "", "", "read the body: %w", err)
+			}
+		}
+		if _, err := t.f.Write(part); err != nil {
+			return err
+		}
+		off += int64(len(part))
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit makes the file the object.
+func (t *temporary) commit(m *Map, key, name string, ifAbsent bool) error {
+	rename := t.dir.Rename
+	if ifAbsent {
+		rename = func(from, to string) error { return renameNew(t.dir, from, to) }
+	}
+	err := rename(t.name, name)
+	if err != nil && occupied(err) && m.prune(key) {
+		err = rename(t.name, name) // directories without objects do not count
+	}
+	if err != nil {
+		return err
+	}
+	t.name = ""
+	if t.sync {
+		return m.syncDirs(key, t.made)
+	}
+	return nil
+}
+
+// discard removes what has not become an object.
+func (t *temporary) discard() {
+	if t.f != nil {
+		_ = t.f.Close()
+	}
+	if t.name != "" {
+		_ = t.dir.Remove(t.name)
+	}
+	_ = t.dir.Close()
+}
+
+// linkNew is renameNew by means of a second hard link.
+func linkNew(dir *os.Root, from, to string) error {
+	if err := dir.Link(from, to); err != nil {
+		return err
+	}
+	return dir.Remove(from)
+}
+
+// syncDirs makes the names that lead to key durable: that of the object, and
+// those of all directories when some were made.
+func (m *Map) syncDirs(key string, all bool) error {
+	for {
+		dir, _ := split(key)
+		d, err := m.root.Open(dir)
+		if err != nil {
+			return err
+		}
+		err = syncDir(d)
+		_ = d.Close()
+		if err != nil || dir == "." || !all {
+			return err
+		}
+		key = dir
+	}
+}
+
+// syncDir syncs a directory where the system can do that.
+func syncDir(d *os.File) error {
+	err := d.Sync()
+	if errors.Is(err, fs.ErrInvalid) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
+}
+
+// Delete implements driver.Map. Directories that become empty go too.
+func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
+	if m.readOnly {
+		return ncerr.ErrReadOnly
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := checkName(key); err != nil {
+		return err
+	}
+	info, err := m.root.Lstat(key)
+	if err == nil {
+		if t := info.Mode().Type(); t != 0 && t != fs.ModeSymlink {
+			return nil // a prefix, or nothing that could be an object
+		}
+		err = m.root.Remove(key)
+	}
+	if missing(err) {
+		return m.alive()
+	}
+	if err != nil {
+		return classify(err)
+	}
+	if m.sync {
+		if err := m.syncDirs(key, false); err != nil {
+			return classify(err)
+		}
+	}
+	for dir, _ := split(key); dir != "."; dir, _ = split(dir) {
+		if !m.removeDir(dir) {
+			break
+		}
+	}
+	return nil
+}
+
+// removeDir removes an empty directory, never a link to one.
+func (m *Map) removeDir(dir string) bool {
+	info, err := m.root.Lstat(dir)
+	return err == nil && info.IsDir() && m.root.Remove(dir) == nil
+}
+
+// prune removes a tree of directories in which there is no file, and reports
+// whether all of it is gone.
+func (m *Map) prune(dir string) bool {
+	info, err := m.root.Lstat(dir)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	entries, err := m.readDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if !e.dir || !m.prune(dir+"/"+e.name) {
+			return false
+		}
+	}
+	return m.removeDir(dir)
+}
+
+// wipe removes everything below the root, following no link. All of it is
+// hidden before the first file is deleted.
+func (m *Map) wipe(ctx context.Context) error {
+	entries, err := m.dirNames(".")
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	trash := temporaryName()
+	if err := m.root.Mkdir(trash, 0o777); err != nil {
+		return err
+	}
+	for _, name := range entries {
+		if err := m.root.Rename(name, trash+"/"+name); err != nil {
+			if err := m.root.RemoveAll(name); err != nil { // a mount, perhaps
+				return err
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return m.root.RemoveAll(trash)
+}
