@@ -1,0 +1,180 @@
+package nczarr
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// addVar makes the variable of a node, or records why not.
+func (l *loader) addVar(n node) {
+	v := &Var{group: n.parent, name: n.name}
+	if err := l.buildVar(v, n); err != nil {
+		l.lose(n, v.Path(), err)
+		return
+	}
+	n.parent.vars = append(n.parent.vars, v)
+}
+
+func (l *loader) buildVar(v *Var, n node) error {
+	path := v.Path()
+	if err := checkStoredName(n.name); err != nil {
+		return err
+	}
+	if n.parent.findVar(n.name) != nil {
+		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the variable is listed twice")
+	}
+	if _, ok := n.docs[".zarray"]; !ok {
+		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, ".zarray"), "the variable is listed, but its document is missing")
+	}
+	return l.setMeta(v, path, n.docs)
+}
+
+// setMeta parses the documents of v and checks everything that can be known
+// before the first read.
+func (l *loader) setMeta(v *Var, path string, docs zarr.Docs) error {
+	ds := l.ds
+	meta, err := zarr.ParseArray(path, docs, ds.parseHint(ds.layout))
+	if err != nil {
+		return err
+	}
+	for _, w := range meta.Warnings {
+		ds.log.Warn(w, "path", path)
+	}
+	v.meta, v.attrs = meta, meta.Attrs
+	if v.nc = meta.DType.NC(); v.nc == dtype.NCNone {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "netCDF has no type for elements of %s", meta.DType)
+	}
+	if !meta.DType.Fixed() {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "elements of variable length (dtype %q) cannot be read yet", meta.DType)
+	}
+	if _, err := chunk.Bytes(meta.Chunks, meta.DType.Size, ds.opts.Limits.MaxChunk); err != nil {
+		return ncerr.Wrap("open", path, err)
+	}
+	return l.resolveDims(v)
+}
+
+// parseHint tells the parser what is known about the dataset.
+func (d *Dataset) parseHint(layout zarr.Layout) zarr.ParseHint {
+	return zarr.ParseHint{Layout: layout, Pure: d.loc.Format == ncurl.Zarr, NoXarray: d.noXarray, NCProperties: d.ncProperties}
+}
+
+// resolveDims finds or makes the dimensions of v: by NCZarr's references,
+// by xarray's names, or anonymous ones.
+func (l *loader) resolveDims(v *Var) error {
+	meta := v.meta
+	switch {
+	case meta.Scalar || len(meta.Shape) == 0:
+		return nil
+	case meta.DimRefs != nil && l.ds.layout != zarr.LayoutPure:
+		return l.byReference(v)
+	case meta.DimNames != nil && !l.ds.noXarray:
+		v.dims = l.byName(v)
+		return nil
+	}
+	v.dims = l.anonymous(meta.Shape)
+	return nil
+}
+
+func (l *loader) byReference(v *Var) error {
+	meta, path := v.meta, v.Path()
+	if len(meta.DimRefs) != len(meta.Shape) {
+		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "%d dimension references for a shape of rank %d", len(meta.DimRefs), len(meta.Shape))
+	}
+	for i, ref := range meta.DimRefs {
+		d := l.ds.top.lookupDim(ref)
+		if d == nil {
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "dimension %q is declared nowhere", ref)
+		}
+		n := meta.Shape[i]
+		switch {
+		case n > d.len && d.unlimited:
+			d.len = n
+		case n != d.len && !d.unlimited:
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the shape has %d where dimension %q has length %d", n, ref, d.len)
+		}
+		v.dims = append(v.dims, d)
+	}
+	return nil
+}
+
+// byName makes dimensions in the variable's own group. A name that already
+// has another length there makes way for an anonymous dimension.
+func (l *loader) byName(v *Var) []*Dim {
+	dims := make([]*Dim, len(v.meta.Shape))
+	for i, n := range v.meta.Shape {
+		name := v.meta.DimNames[i]
+		d := v.group.findDim(name)
+		if d == nil && checkStoredName(name) == nil {
+			d = &Dim{group: v.group, name: name, len: n}
+			v.group.dims = append(v.group.dims, d)
+		}
+		if d == nil || d.len != n {
+			l.ds.log.Warn("dimension name not used", "path", v.Path(), "name", name, "length", n)
+			d = l.anonymousDim(n)
+		}
+		dims[i] = d
+	}
+	return dims
+}
+
+func (l *loader) anonymous(shape []int64) []*Dim {
+	dims := make([]*Dim, len(shape))
+	for i, n := range shape {
+		dims[i] = l.anonymousDim(n)
+	}
+	return dims
+}
+
+// anonymousDim gives the root's anonymous dimension of that length.
+//
+// Source: netcdf-c libnczarr, NCZ_ANONDIM ("_Anonymous_Dim_").
+func (l *loader) anonymousDim(n int64) *Dim {
+	name := fmt.Sprintf("_Anonymous_Dim_%d", n)
+	if d := l.ds.top.findDim(name); d != nil && d.len == n {
+		return d
+	}
+	d := &Dim{group: l.ds.top, name: name, len: n, anonymous: true}
+	l.ds.top.dims = append(l.ds.top.dims, d)
+	return d
+}
+
+// loadRootArray opens a store whose root is an array: a dataset of one
+// variable, named as the dataset is. NCZarr's references to dimensions that
+// are not in the store give the names.
+func (l *loader) loadRootArray(docs zarr.Docs) error {
+	ds := l.ds
+	ds.top.meta = &zarr.Group{}
+	v := &Var{group: ds.top, name: ds.Name()}
+	v.data.atRoot = true
+	layout := ds.layout
+	ds.layout = zarr.LayoutPure
+	meta, err := zarr.ParseArray("/", docs, ds.parseHint(layout))
+	if err != nil {
+		return err
+	}
+	if err := l.setMeta(v, "/", docs); err != nil {
+		return err
+	}
+	if len(meta.DimRefs) == len(v.dims) {
+		for i, ref := range meta.DimRefs {
+			_, name := splitPath(ref)
+			if v.dims[i].anonymous && ds.top.findDim(name) == nil && checkStoredName(name) == nil {
+				v.dims[i] = &Dim{group: ds.top, name: name, len: meta.Shape[i]}
+			}
+		}
+	}
+	ds.top.dims = nil
+	for _, d := range v.dims {
+		if !slices.Contains(ds.top.dims, d) {
+			ds.top.dims = append(ds.top.dims, d)
+		}
+	}
+	ds.top.vars = append(ds.top.vars, v)
+	return nil
+}

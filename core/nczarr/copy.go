@@ -1,0 +1,211 @@
+package nczarr
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// CopyOptions say what [Copy] changes on the way. The zero value keeps all.
+type CopyOptions struct {
+	// Chunks gives the chunk shape of the copy of v; nil, or a nil result,
+	// keeps that of v.
+	Chunks func(v *Var) ([]int64, error)
+	// Codecs gives the codec chain of the copy of v; ok false keeps that of v.
+	Codecs func(v *Var) (chain []zarr.CodecSpec, ok bool, err error)
+	// Select says which variables are copied; nil copies all.
+	Select func(v *Var) bool
+	// Memory is about the most data held at once, in bytes; 0 is 64 MiB.
+	Memory int64
+	// Progress is called after each block with the bytes of array data
+	// written so far, and those to write; nil is not called.
+	Progress func(done, total int64)
+}
+
+// Copy copies everything below src into dst, which is usually the root of a
+// new dataset: dimensions, attributes, groups, variables and values. What the
+// format of dst cannot hold (unlimited dimensions in pure Zarr) becomes what
+// it can. On error the copy is not whole, and the caller aborts dst.
+func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
+	if o == nil {
+		o = &CopyOptions{}
+	}
+	c := &copier{opts: *o, dims: make(map[*Dim]*Dim)}
+	if c.opts.Memory <= 0 {
+		c.opts.Memory = 64 << 20
+	}
+	if err := c.group(ctx, dst, src); err != nil {
+		return err
+	}
+	for _, p := range c.pairs {
+		if err := c.data(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type copier struct {
+	opts        CopyOptions
+	dims        map[*Dim]*Dim
+	pairs       []pair
+	done, total int64
+}
+
+// pair is a variable and its copy.
+type pair struct{ dst, src *Var }
+
+// group copies the definitions of a group and of those below it.
+func (c *copier) group(ctx context.Context, dst, src *Group) error {
+	for _, a := range src.Attrs() {
+		if err := dst.SetAttr(a); err != nil {
+			return err
+		}
+	}
+	for _, d := range src.Dims() {
+		made, err := dst.DefineDim(d.Name(), d.Len(), d.Unlimited())
+		if err != nil {
+			return err
+		}
+		c.dims[d] = made
+	}
+	for _, v := range src.Vars() {
+		if c.opts.Select != nil && !c.opts.Select(v) {
+			continue
+		}
+		if err := c.define(ctx, dst, v); err != nil {
+			return err
+		}
+	}
+	for _, sub := range src.Groups() {
+		made, err := dst.DefineGroup(sub.Name())
+		if err != nil {
+			return err
+		}
+		if err := c.group(ctx, made, sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// define makes the copy of a variable, without data.
+func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
+	spec := v.spec()
+	for i, d := range spec.Dims {
+		if spec.Dims[i] = c.dims[d]; spec.Dims[i] == nil {
+			return ncerr.Errorf(ncerr.ErrNoDim, "copy", v.Path(), "dimension %q is not part of what is copied", d.Path())
+		}
+	}
+	if c.opts.Chunks != nil && len(spec.Dims) > 0 {
+		chunks, err := c.opts.Chunks(v)
+		if err != nil {
+			return err
+		}
+		if chunks != nil {
+			spec.Chunks = chunks
+		}
+	}
+	if c.opts.Codecs != nil {
+		chain, ok, err := c.opts.Codecs(v)
+		if err != nil {
+			return err
+		}
+		if ok {
+			spec.Codecs = chain
+		}
+	}
+	made, err := dst.DefineVar(ctx, v.Name(), spec)
+	if err != nil {
+		return err
+	}
+	c.pairs = append(c.pairs, pair{made, v})
+	c.total += chunk.All(v.Shape()).Len() * int64(v.meta.DType.Size)
+	return nil
+}
+
+// spec gives the VarSpec that makes a variable like v.
+func (v *Var) spec() *VarSpec {
+	s := &VarSpec{Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Codecs: v.Codecs(), Order: v.meta.DType.Order,
+		Separator: v.meta.Separator, Attrs: v.Attrs(), NoFill: !v.meta.HasFill}
+	if len(s.Dims) == 0 {
+		s.Chunks = nil
+	}
+	if v.nc == dtype.NCString {
+		s.MaxStrLen = v.textBytes()
+	}
+	if fill, ok := v.Fill(); ok {
+		s.Fill = fill
+	}
+	return s
+}
+
+// textBytes is the room that the values of v need as UTF-8: UCS-4 text may
+// need as many bytes as it has.
+func (v *Var) textBytes() int {
+	if n := v.meta.DType.Size; n > 0 {
+		return n
+	}
+	return defaultMaxStrLen
+}
+
+// data copies the values of one variable, block by block.
+func (c *copier) data(ctx context.Context, p pair) error {
+	shape := p.src.Shape()
+	if slices.Contains(shape, 0) {
+		return nil
+	}
+	block := c.blockShape(p, shape)
+	plan, err := chunk.NewPlan(chunk.All(shape), block)
+	if err != nil {
+		return ncerr.Wrap("copy", p.src.Path(), err)
+	}
+	proj := make(chunk.Projection, len(shape))
+	var room any // kept from block to block; the first is the largest
+	for i := range plan.Len() {
+		plan.At(i, proj)
+		sel := chunk.Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
+		for d, s := range proj {
+			sel.Start[d], sel.Count[d] = s.Out, s.N
+		}
+		if room == nil {
+			room = p.src.NewSlice(sel.Len())
+		}
+		buf := dtype.Slice(room, 0, int(sel.Len()))
+		if err := p.src.Read(ctx, sel, buf); err != nil {
+			return err
+		}
+		if err := p.dst.Write(ctx, sel, buf); err != nil {
+			return err
+		}
+		c.done += sel.Len() * int64(p.src.meta.DType.Size)
+		if c.opts.Progress != nil {
+			c.opts.Progress(c.done, c.total)
+		}
+	}
+	return nil
+}
+
+// blockShape makes blocks of whole chunks of the copy, as many along the last
+// dimensions as memory allows.
+func (c *copier) blockShape(p pair, shape []int64) []int64 {
+	block := slices.Clone(p.dst.Chunks())
+	size := int64(p.src.meta.DType.Size)
+	for d := range block {
+		block[d] = min(block[d], shape[d])
+		size *= block[d]
+	}
+	for d := len(block) - 1; d >= 0; d-- {
+		more := max(1, min(c.opts.Memory/max(1, size), (shape[d]+block[d]-1)/block[d]))
+		size *= more
+		if block[d] *= more; block[d] < shape[d] {
+			return block
+		}
+		block[d] = shape[d]
+	}
+	return block
+}

@@ -1,0 +1,145 @@
+package nczarr
+
+import (
+	"context"
+	"path"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Create makes a new dataset and opens it for writing. What was at the
+// location before is replaced, unless NoClobber is set; but something that is
+// no dataset is refused unless Force is set, and so is a place inside
+// another dataset.
+//
+// Nothing becomes visible as a dataset before the first Flush (or Close):
+// until then a process that dies leaves no dataset behind.
+//
+// Errors: ncerr.ErrExists when a dataset, or something else, is in the way,
+// and those of [Open].
+func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error) {
+	if o == nil {
+		o = &CreateOptions{}
+	}
+	opts, loc, err := resolve(url, &o.Options, true)
+	if err != nil {
+		return nil, err
+	}
+	layout := zarr.LayoutNewest
+	if loc.Format == ncurl.Zarr {
+		layout = zarr.LayoutPure
+	}
+	if o.Layout != nil {
+		layout = *o.Layout
+	}
+	if err := clearToCreate(ctx, loc, opts, o); err != nil {
+		return nil, err
+	}
+	mode := driver.Create
+	if o.NoClobber {
+		mode = driver.CreateExclusive
+	}
+	ds, err := newDataset(ctx, loc, opts, mode)
+	if err != nil {
+		return nil, err
+	}
+	ds.layout, ds.created = layout, true
+	ds.consolidated = o.Consolidated || loc.Consolidated
+	ds.top = &Group{ds: ds, meta: &zarr.Group{}, dirty: true}
+	ds.root = ds.top
+	if layout != zarr.LayoutPure {
+		ds.ncProperties = zarr.NCProperties(Version)
+	}
+	return ds, nil
+}
+
+// clearToCreate looks at what is at, and above, the place of a new dataset.
+func clearToCreate(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) error {
+	if err := checkTarget(ctx, loc, opts, o); err != nil {
+		return err
+	}
+	if o.Force || loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverZip {
+		return nil
+	}
+	up := *loc
+	up.Driver = ncurl.DriverFile
+	for dir := path.Dir(path.Clean(loc.Path)); ; dir = path.Dir(dir) {
+		up.Path = dir
+		if is, err := isDataset(ctx, &up, opts); err != nil {
+			return err
+		} else if is {
+			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it (force allows it)", dir)
+		}
+		if dir == path.Dir(dir) || dir == "." {
+			return nil
+		}
+	}
+}
+
+// checkTarget decides about what is already at the location.
+func checkTarget(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) error {
+	ds, err := newDataset(ctx, loc, opts, driver.Read)
+	switch ncerr.KindOf(err) {
+	case 0:
+		if err != nil { // a context error
+			return err
+		}
+	case ncerr.ErrNoDataset:
+		return nil
+	case ncerr.ErrCorrupt, ncerr.ErrInvalid, ncerr.ErrNotZarr:
+		if o.Force {
+			return nil
+		}
+		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there (force replaces it): %w", err)
+	default:
+		return err
+	}
+	defer ds.m.Close(ctx) //nolint:errcheck // only read
+	names, err := ds.m.Search(ctx, "")
+	switch {
+	case ncerr.KindOf(err) == ncerr.ErrUnsupported || err == nil && len(names) == 0:
+		return nil
+	case err != nil:
+		return err
+	}
+	if !hasRootDoc(names) && !o.Force {
+		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there (force replaces it)")
+	}
+	if o.NoClobber {
+		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there")
+	}
+	return nil
+}
+
+// isDataset reports whether a directory is the root of, or a group in, a
+// dataset.
+func isDataset(ctx context.Context, loc *ncurl.Location, opts Options) (bool, error) {
+	opts.DriverOptions = nil
+	ds, err := newDataset(ctx, loc, opts, driver.Read)
+	if err != nil {
+		if ncerr.IsContext(err) {
+			return false, err
+		}
+		return false, nil // nothing there, or nothing that we may look into
+	}
+	defer ds.m.Close(ctx) //nolint:errcheck // only read
+	for _, name := range []string{".zgroup", ".zarray", "zarr.json"} {
+		there, err := ds.m.Exists(ctx, name)
+		if there || ncerr.IsContext(err) {
+			return there, err
+		}
+	}
+	return false, nil
+}
+
+func hasRootDoc(names []string) bool {
+	for _, n := range names {
+		if zarr.IsZarrDoc(n) {
+			return true
+		}
+	}
+	return false
+}

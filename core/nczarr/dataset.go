@@ -1,0 +1,171 @@
+package nczarr
+
+import (
+	"context"
+	"log/slog"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Dataset is an open dataset.
+type Dataset struct {
+	loc    *ncurl.Location
+	m      *zmap.Map
+	opts   Options
+	log    *slog.Logger
+	layout zarr.Layout
+	spec   driver.OpenSpec
+	opener driver.Opener
+
+	mu   sync.RWMutex // guards the tree below and all that hangs on it
+	top  *Group       // root of the store
+	root *Group       // where the URL points: top, or a group below it
+
+	problems     []Problem
+	ncProperties string
+	noXarray     bool
+	consolidated bool // .zmetadata is kept up to date
+	getMany      bool // many reads in one call pay
+	created      bool
+	warned       atomic.Bool
+	locks        stripes
+}
+
+// Root gives the group that the URL named: the root of the store, or the
+// group below it that was opened.
+func (d *Dataset) Root() *Group { return d.root }
+
+// Location gives what was made of the URL.
+func (d *Dataset) Location() *ncurl.Location { return d.loc }
+
+// Layout gives the metadata layout of the dataset.
+func (d *Dataset) Layout() zarr.Layout { return d.layout }
+
+// Map gives the store, for tools that look at its objects.
+func (d *Dataset) Map() *zmap.Map { return d.m }
+
+// NCProperties gives the provenance text that netCDF software writes into
+// the root, or an empty string.
+func (d *Dataset) NCProperties() string { return d.ncProperties }
+
+// Consolidated reports whether the metadata was read from, or is written to,
+// one consolidated document.
+func (d *Dataset) Consolidated() bool { return d.consolidated }
+
+// Problems gives what could not be read and was left out, in path order.
+func (d *Dataset) Problems() []Problem {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return append([]Problem(nil), d.problems...)
+}
+
+// Name gives the dataset's name as CDL shows it: the last segment of its
+// path without one extension.
+func (d *Dataset) Name() string {
+	base := path.Base(strings.TrimRight(strings.ReplaceAll(d.loc.Path, `\`, "/"), "/"))
+	if ext := path.Ext(base); ext != "" && ext != base {
+		base = strings.TrimSuffix(base, ext)
+	}
+	if base == "." || base == "/" || base == "" {
+		return "dataset"
+	}
+	return base
+}
+
+// Writable reports whether the dataset can be changed.
+func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }
+
+// Flush writes all changed metadata and makes everything written so far
+// durable. The document that makes a dataset visible, that of the root
+// group, is written last.
+func (d *Dataset) Flush(ctx context.Context) error {
+	if !d.Writable() {
+		return nil
+	}
+	if err := d.save(ctx); err != nil {
+		return err
+	}
+	return ncerr.Wrap("flush", "", d.m.Flush(ctx))
+}
+
+// Close flushes a writable dataset and releases it. The dataset is released
+// even when an error is returned.
+func (d *Dataset) Close(ctx context.Context) error {
+	err := d.Flush(ctx)
+	d.closeVars()
+	if cerr := d.m.Close(ctx); err == nil && cerr != nil {
+		err = ncerr.Wrap("close", "", cerr)
+	}
+	return err
+}
+
+// Abort releases the dataset without flushing. A dataset that was made by
+// Create and never flushed is removed: nothing that looks whole stays behind.
+func (d *Dataset) Abort(ctx context.Context) error {
+	d.closeVars()
+	err := ncerr.Wrap("close", "", d.m.Close(ctx))
+	if !d.created {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx) // cleaning up must happen after a cancellation too
+	if rerr := d.opener.Remove(ctx, d.spec); rerr != nil && ncerr.KindOf(rerr) != ncerr.ErrNoDataset {
+		return ncerr.Wrap("remove", d.spec.Path, rerr)
+	}
+	return err
+}
+
+// closeVars releases the codec pipelines.
+func (d *Dataset) closeVars() {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	d.top.each(func(g *Group) {
+		for _, v := range g.vars {
+			v.data.close()
+		}
+	})
+}
+
+// each calls f for g and every group below it, parents first.
+func (g *Group) each(f func(*Group)) {
+	f(g)
+	for _, sub := range g.groups {
+		sub.each(f)
+	}
+}
+
+// key gives the prefix of the group's keys: "" or "a/b/".
+func (g *Group) key() string {
+	if g.parent == nil {
+		return ""
+	}
+	return g.parent.key() + g.name + "/"
+}
+
+// key gives the prefix of the variable's keys; "" when the store's root is
+// the array itself.
+func (v *Var) key() string {
+	if v.data.atRoot {
+		return ""
+	}
+	return v.group.key() + v.name + "/"
+}
+
+// stripes are locks for chunks that are read, changed and written back.
+type stripes [64]sync.Mutex
+
+// of gives the lock of a key.
+func (s *stripes) of(key string) *sync.Mutex {
+	h := uint32(2166136261) // FNV-1a
+	for i := range len(key) {
+		h = (h ^ uint32(key[i])) * 16777619
+	}
+	return &s[h%uint32(len(s))]
+}

@@ -1,0 +1,63 @@
+package nczarr
+
+import "math"
+
+// The constants of the default chunk shape.
+// Source: netcdf-c include/netcdf.h and libhdf5/hdf5var.c.
+const (
+	defaultChunkBytes = 16 << 20 // wanted size of a chunk
+	default1DBytes    = 4 << 10  // chunk size of a one-dimensional unlimited variable
+)
+
+// DefaultChunks gives the chunk shape that netCDF chooses for a variable of
+// the given shape: one index of each unlimited dimension, and as much of the
+// others as makes 16 MiB, in proportion to their lengths; 4 KiB for a
+// variable whose only dimension is unlimited. elemSize is in bytes. Every
+// length is at least 1.
+//
+// Source: netcdf-c nc4_find_default_chunksizes2.
+func DefaultChunks(shape []int64, unlimited []bool, elemSize int) []int64 {
+	chunks := make([]int64, len(shape))
+	values, nUnlimited := 1.0, 0
+	for i, n := range shape {
+		if unlimited[i] {
+			nUnlimited++
+			chunks[i] = 1
+		} else {
+			values *= float64(max(1, n))
+		}
+	}
+	size := float64(max(1, elemSize))
+	switch {
+	case len(shape) == 1 && nUnlimited == 1:
+		chunks[0] = max(1, default1DBytes/int64(size))
+		return chunks
+	case nUnlimited == len(shape):
+		each := int64(math.Pow(defaultChunkBytes/size, 1/float64(max(1, nUnlimited))))
+		for i := range chunks {
+			chunks[i] = max(1, each)
+		}
+		return chunks
+	}
+	part := math.Pow(defaultChunkBytes/(values*size), 1/float64(len(shape)-nUnlimited))
+	for i, n := range shape {
+		if !unlimited[i] {
+			chunks[i] = even(n, int64(min(part, 1)*float64(n)-.5))
+			if part >= 1 {
+				chunks[i] = max(1, n)
+			}
+		}
+	}
+	return chunks
+}
+
+// even makes a chunk length smaller so that the last chunk of a dimension of
+// length n is nearly as full as the others.
+func even(n, size int64) int64 {
+	size = max(1, min(size, n))
+	count := (n + size - 1) / size
+	if count == 0 {
+		return 1
+	}
+	return max(1, size-(count*size-n)/count)
+}

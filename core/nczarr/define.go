@@ -1,0 +1,421 @@
+package nczarr
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+)
+
+// The names of attributes that have a meaning of their own.
+const (
+	fillAttr             = "_FillValue"
+	maxStrLenAttr        = "_nczarr_maxstrlen"
+	defaultMaxStrLenAttr = "_nczarr_default_maxstrlen"
+)
+
+// defaultMaxStrLen is the size of strings when nothing says otherwise.
+// Source: netcdf-c libnczarr, NCZ_MAXSTR_DEFAULT.
+const defaultMaxStrLen = 128
+
+// checkName refuses names that netCDF or Zarr cannot have.
+func checkName(name string) error {
+	bad := func(why string) error { return ncerr.Errorf(ncerr.ErrBadName, "define", name, "%s", why) }
+	switch {
+	case name == "":
+		return bad("the name is empty")
+	case !utf8.ValidString(name):
+		return bad("the name is not UTF-8")
+	case strings.ContainsRune(name, '/'):
+		return bad("a name may not contain a slash")
+	case strings.HasPrefix(name, "."):
+		return bad("a name may not begin with a dot: readers skip such keys")
+	case strings.HasSuffix(name, " "):
+		return bad("a name may not end with a space")
+	}
+	return zmap.ValidKey(name)
+}
+
+// checkAttrName refuses the attributes that the format keeps for itself.
+//
+// Source: netcdf-c libnczarr, reserved attributes (NC_ENAMEINUSE).
+func checkAttrName(name string) error {
+	switch {
+	case name == "" || !utf8.ValidString(name):
+		return ncerr.Errorf(ncerr.ErrBadName, "set attribute", name, "the name is empty or not UTF-8")
+	case name == maxStrLenAttr || name == defaultMaxStrLenAttr:
+		return nil
+	case name == "_ARRAY_DIMENSIONS" || name == "_NCProperties" || strings.HasPrefix(strings.ToLower(name), "_nczarr_"):
+		return ncerr.Errorf(ncerr.ErrNameInUse, "set attribute", name, "the format keeps this name for itself")
+	}
+	return nil
+}
+
+// writable refuses changes to a dataset that is open for reading.
+func (d *Dataset) writable(op, path string) error {
+	if !d.Writable() {
+		return ncerr.New(ncerr.ErrReadOnly, op, path, nil)
+	}
+	return nil
+}
+
+// nameFree refuses a name that a group or variable of g has.
+func (g *Group) nameFree(name string) error {
+	lost := slices.ContainsFunc(g.lost, func(n node) bool { return n.name == name })
+	if g.findGroup(name) != nil || g.findVar(name) != nil || lost {
+		return ncerr.New(ncerr.ErrNameInUse, "define", join(g.Path(), name), nil)
+	}
+	return nil
+}
+
+// DefineGroup makes a subgroup. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse,
+// ncerr.ErrReadOnly.
+func (g *Group) DefineGroup(name string) (*Group, error) {
+	if err := g.ds.writable("define", join(g.Path(), name)); err != nil {
+		return nil, err
+	}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	g.ds.mu.Lock()
+	defer g.ds.mu.Unlock()
+	if err := g.nameFree(name); err != nil {
+		return nil, err
+	}
+	if g.depth+1 > g.ds.opts.Limits.MaxDepth {
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "define", name, "groups are nested more than %d deep", g.ds.opts.Limits.MaxDepth)
+	}
+	sub := &Group{ds: g.ds, parent: g, name: name, depth: g.depth + 1, meta: &zarr.Group{}, dirty: true}
+	g.groups = append(g.groups, sub)
+	g.dirty = true
+	return sub, nil
+}
+
+// DefineDim makes a dimension. length is its length, the current one if it is
+// unlimited. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse, ncerr.ErrInvalid
+// for a negative length, ncerr.ErrReadOnly.
+func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, error) {
+	path := join(g.Path(), name)
+	if err := g.ds.writable("define", path); err != nil {
+		return nil, err
+	}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if length < 0 || length > maxDim {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "define", path, "length %d", length)
+	}
+	g.ds.mu.Lock()
+	defer g.ds.mu.Unlock()
+	if g.findDim(name) != nil {
+		return nil, ncerr.New(ncerr.ErrNameInUse, "define", path, nil)
+	}
+	d := &Dim{group: g, name: name, len: length, unlimited: unlimited}
+	g.dims = append(g.dims, d)
+	g.dirty = true
+	return d, nil
+}
+
+// DefineVar makes a variable. Its codecs are opened, so that everything about
+// them is validated now. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse,
+// ncerr.ErrReadOnly, ncerr.ErrNoDim for a dimension that is not visible in g,
+// ncerr.ErrBadChunk, ncerr.ErrBadType, ncerr.ErrNoFilter, ncerr.ErrInvalid
+// for codec parameters, ncerr.ErrLimit for a chunk beyond the limit.
+func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var, error) {
+	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims), dirty: true}
+	path := v.Path()
+	if err := g.ds.writable("define", path); err != nil {
+		return nil, err
+	}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if err := v.define(spec); err != nil {
+		return nil, ncerr.Wrap("define", path, err)
+	}
+	if err := v.open(ctx); err != nil {
+		return nil, err
+	}
+	g.ds.mu.Lock()
+	defer g.ds.mu.Unlock()
+	if err := g.nameFree(name); err != nil {
+		v.data.close()
+		return nil, err
+	}
+	g.vars = append(g.vars, v)
+	g.dirty = true
+	return v, nil
+}
+
+// define fills in the metadata of a new variable.
+func (v *Var) define(spec *VarSpec) error {
+	if !spec.Type.Valid() {
+		return ncerr.Errorf(ncerr.ErrBadType, "", "", "%s is not a type of netCDF", spec.Type)
+	}
+	for _, d := range v.dims {
+		if v.group.lookupDim(d.Path()) != d || !v.visible(d) {
+			return ncerr.Errorf(ncerr.ErrNoDim, "", "", "dimension %q is not one of this group or of a group above", d.Path())
+		}
+	}
+	if len(v.dims) > chunk.MaxRank {
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "%d dimensions, at most %d are possible", len(v.dims), chunk.MaxRank)
+	}
+	for i, a := range spec.Attrs {
+		if err := v.checkAttr(a); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(spec.Attrs[:i], func(b Attr) bool { return b.Name == a.Name }) {
+			return ncerr.Errorf(ncerr.ErrNameInUse, "", "", "attribute %q is given twice", a.Name)
+		}
+	}
+	v.attrs = slices.Clone(spec.Attrs)
+	v.meta = &zarr.Array{Layout: v.group.ds.layout, Codecs: slices.Clone(spec.Codecs), Separator: spec.Separator, Storage: "chunked"}
+	if v.meta.Separator == 0 {
+		v.meta.Separator = '.'
+	}
+	if v.meta.Separator != '.' && v.meta.Separator != '/' {
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "dimension separator %q, only . and / are possible", v.meta.Separator)
+	}
+	if err := v.defineType(spec); err != nil {
+		return err
+	}
+	if err := v.defineChunks(spec); err != nil {
+		return err
+	}
+	return v.defineFill(spec)
+}
+
+// visible reports whether d belongs to v's group or one above it.
+func (v *Var) visible(d *Dim) bool {
+	for g := v.group; g != nil; g = g.parent {
+		if g == d.group {
+			return true
+		}
+	}
+	return false
+}
+
+// defineType sets the element type.
+func (v *Var) defineType(spec *VarSpec) error {
+	order := spec.Order
+	if order == dtype.OrderNone {
+		order = dtype.Little
+	}
+	v.meta.DType = spec.Type.Type(order)
+	if spec.Type != dtype.NCString {
+		return nil
+	}
+	n := spec.MaxStrLen
+	for _, src := range []struct {
+		attrs []Attr
+		name  string
+	}{{v.attrs, maxStrLenAttr}, {v.group.ds.top.attrs, defaultMaxStrLenAttr}} {
+		if n > 0 {
+			break
+		}
+		if a, err := findAttr(src.attrs, src.name); err == nil {
+			n = intAttr(a)
+		}
+	}
+	if n == 0 {
+		n = defaultMaxStrLen
+	}
+	if n < 1 || n > dtype.MaxSize {
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "string length %d", n)
+	}
+	v.meta.MaxStrLen = n
+	v.meta.DType = dtype.Type{Kind: dtype.Bytes, Size: n}
+	return nil
+}
+
+// intAttr gives the value of an attribute of one integer, or 0.
+func intAttr(a Attr) int {
+	out := []int64{0}
+	raw, t, ok := dtype.View(a.Value)
+	if !ok || dtype.Len(a.Value) != 1 || dtype.Decode(out, raw, t) != nil {
+		return 0
+	}
+	return int(out[0])
+}
+
+// defineChunks sets shape and chunk shape.
+func (v *Var) defineChunks(spec *VarSpec) error {
+	m, limit := v.meta, v.group.ds.opts.Limits.MaxChunk
+	if len(v.dims) == 0 {
+		if len(spec.Chunks) > 0 {
+			return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "a scalar has no chunk shape")
+		}
+		if m.Layout != zarr.LayoutPure {
+			m.Scalar, m.Shape, m.Chunks = true, []int64{1}, []int64{1}
+		}
+		return nil
+	}
+	m.Shape = make([]int64, len(v.dims))
+	unlimited := make([]bool, len(v.dims))
+	for i, d := range v.dims {
+		m.Shape[i], unlimited[i] = d.Len(), d.unlimited
+	}
+	switch {
+	case spec.Storage == "contiguous" || spec.Storage == "compact":
+		if slices.Contains(unlimited, true) {
+			return ncerr.Errorf(ncerr.ErrInvalid, "", "", "%s storage with an unlimited dimension", spec.Storage)
+		}
+		for _, n := range m.Shape {
+			m.Chunks = append(m.Chunks, max(1, n))
+		}
+	case spec.Chunks == nil:
+		m.Chunks = DefaultChunks(m.Shape, unlimited, m.DType.Size)
+	case len(spec.Chunks) != len(v.dims):
+		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "chunk shape %v for %d dimensions", spec.Chunks, len(v.dims))
+	default:
+		m.Chunks = slices.Clone(spec.Chunks)
+	}
+	_, err := chunk.Bytes(m.Chunks, m.DType.Size, limit)
+	return err
+}
+
+// defineFill sets the fill value: that of the attribute, of the spec, or
+// netCDF's default.
+func (v *Var) defineFill(spec *VarSpec) error {
+	value := spec.Fill
+	if a, err := findAttr(v.attrs, fillAttr); err == nil {
+		value = a.Value
+	} else if spec.NoFill {
+		return nil
+	}
+	if value == nil {
+		value = dtype.DefaultFill(v.nc)
+	}
+	fill, err := dtype.FillBytes(v.meta.DType, value)
+	if err != nil {
+		return ncerr.Errorf(ncerr.KindOf(err), "", "", "fill value: %w", err)
+	}
+	v.meta.Fill, v.meta.HasFill = fill, true
+	return nil
+}
+
+// checkAttr checks an attribute of v.
+func (v *Var) checkAttr(a Attr) error {
+	if err := checkAttr(a); err != nil {
+		return err
+	}
+	if a.Name != fillAttr {
+		return nil
+	}
+	n := 1
+	if s, ok := a.Value.(string); ok {
+		n = len(s)
+	} else if a.Value != nil {
+		n = dtype.Len(a.Value)
+	}
+	if a.Type != v.nc || n != 1 {
+		return ncerr.Errorf(ncerr.ErrBadType, "", "", "_FillValue must be one %s, not %d of %s", v.nc, n, a.Type)
+	}
+	return nil
+}
+
+// checkAttr checks that name and value of an attribute can be stored.
+func checkAttr(a Attr) error {
+	if err := checkAttrName(a.Name); err != nil {
+		return err
+	}
+	if _, ok := a.Value.(string); ok && a.Type == dtype.NCChar {
+		return nil
+	}
+	nc, ok := dtype.TypeOf(a.Value)
+	if !ok || nc != a.Type {
+		return ncerr.Errorf(ncerr.ErrBadType, "set attribute", a.Name, "the type is %s, the value a %T", a.Type, a.Value)
+	}
+	return nil
+}
+
+// SetAttr adds an attribute or replaces the one of that name, which keeps its
+// place. Errors: ncerr.ErrNameInUse for a name that the format keeps for
+// itself, ncerr.ErrBadType, ncerr.ErrReadOnly.
+func (g *Group) SetAttr(a Attr) error {
+	if err := g.ds.writable("set attribute", a.Name); err != nil {
+		return err
+	}
+	if err := checkAttr(a); err != nil {
+		return err
+	}
+	g.ds.mu.Lock()
+	defer g.ds.mu.Unlock()
+	g.attrs, g.dirty = setAttr(g.attrs, a), true
+	return nil
+}
+
+// DeleteAttr removes an attribute: ncerr.ErrNoAttr when there is none.
+func (g *Group) DeleteAttr(name string) error {
+	if err := g.ds.writable("delete attribute", name); err != nil {
+		return err
+	}
+	g.ds.mu.Lock()
+	defer g.ds.mu.Unlock()
+	attrs, err := deleteAttr(g.attrs, name)
+	if err == nil {
+		g.attrs, g.dirty = attrs, true
+	}
+	return err
+}
+
+// SetAttr is as [Group.SetAttr]. The attribute _FillValue can be given only
+// when the variable is defined: ncerr.ErrInvalid.
+//
+// Source: netcdf-c NC_ELATEFILL.
+func (v *Var) SetAttr(a Attr) error {
+	ds := v.group.ds
+	if err := ds.writable("set attribute", a.Name); err != nil {
+		return err
+	}
+	if a.Name == fillAttr {
+		return ncerr.Errorf(ncerr.ErrInvalid, "set attribute", a.Name, "the fill value of a variable is fixed when it is defined")
+	}
+	if err := checkAttr(a); err != nil {
+		return err
+	}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	v.attrs, v.dirty = setAttr(v.attrs, a), true
+	return nil
+}
+
+// DeleteAttr removes an attribute: ncerr.ErrNoAttr when there is none.
+func (v *Var) DeleteAttr(name string) error {
+	ds := v.group.ds
+	if err := ds.writable("delete attribute", name); err != nil {
+		return err
+	}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	attrs, err := deleteAttr(v.attrs, name)
+	if err == nil {
+		v.attrs, v.dirty = attrs, true
+	}
+	return err
+}
+
+// setAttr gives a new list: those handed out before are not changed.
+func setAttr(attrs []Attr, a Attr) []Attr {
+	attrs = slices.Clone(attrs)
+	for i := range attrs {
+		if attrs[i].Name == a.Name {
+			attrs[i] = a
+			return attrs
+		}
+	}
+	return append(attrs, a)
+}
+
+func deleteAttr(attrs []Attr, name string) ([]Attr, error) {
+	if _, err := findAttr(attrs, name); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(attrs), func(a Attr) bool { return a.Name == name }), nil
+}

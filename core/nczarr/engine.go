@@ -1,0 +1,208 @@
+package nczarr
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/codec"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/manifest"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// engine is what a variable needs to move data: its codec pipeline and its
+// chunk locator, opened at the first use.
+type engine struct {
+	once    sync.Once
+	pipe    *codec.Pipeline
+	loc     manifest.Locator
+	err     error
+	opened  atomic.Bool
+	atRoot  bool // the array is the root of the store
+	workers sync.Pool
+}
+
+// open opens the pipeline once; its error stays.
+func (v *Var) open(ctx context.Context) error {
+	e := &v.data
+	e.once.Do(func() {
+		// The outcome is kept, so that it must not depend on this caller.
+		e.err = v.openPipeline(context.WithoutCancel(ctx))
+		e.loc = manifest.NewComputed(v.group.ds.m, v.key(), v.meta.Separator)
+		e.opened.Store(true)
+	})
+	return ncerr.Wrap("open", v.Path(), e.err)
+}
+
+func (v *Var) openPipeline(ctx context.Context) error {
+	steps := make([]codecdriver.Step, len(v.meta.Codecs))
+	for i, c := range v.meta.Codecs {
+		steps[i] = codecdriver.Step{ID: c.ID, Params: c.Params}
+	}
+	in := codecdriver.Spec{Kind: codecdriver.Array, DType: v.meta.DType, Fill: v.meta.Fill, Shape: storedShape(v.meta)}
+	in.MaxBytes = v.chunkBytes()
+	var err error
+	v.data.pipe, err = codec.Open(ctx, steps, in, v.group.ds.opts.Registry.Filter)
+	return err
+}
+
+// storedShape is the chunk shape in the order in which it is stored.
+func storedShape(meta *zarr.Array) []int {
+	shape := make([]int, len(meta.Chunks))
+	for i := range shape {
+		d := i
+		if meta.Transpose != nil {
+			d = meta.Transpose[i]
+		}
+		shape[i] = int(meta.Chunks[d])
+	}
+	return shape
+}
+
+func (e *engine) close() {
+	if e.opened.Load() && e.pipe != nil {
+		_ = e.pipe.Close() // nothing was left in it
+	}
+}
+
+// chunkBytes is the size of a decoded chunk. It was checked against the limit
+// when the variable was opened.
+func (v *Var) chunkBytes() int64 {
+	n := int64(v.meta.DType.Size)
+	for _, c := range v.meta.Chunks {
+		n *= c
+	}
+	return n
+}
+
+// Available reports whether the variable's data can be read: nil, or the
+// error that a read would give because a codec is not there.
+func (v *Var) Available(ctx context.Context) error { return v.open(ctx) }
+
+// transfer is one slab read or write in progress: what its workers share.
+type transfer struct {
+	v     *Var
+	e     *engine
+	plan  *chunk.Plan
+	sel   chunk.Selection // as stored: a scalar has its one element's dimension
+	shape []int64         // of the array, as stored
+	array []byte          // the slab, in stored element type
+	fill  []byte
+	size  int64 // bytes of a decoded chunk
+	batch int64 // chunks a worker takes at once
+	next  atomic.Int64
+	fail  failure
+}
+
+// failure keeps the first error of several workers.
+type failure struct {
+	set  atomic.Bool
+	once sync.Once
+	err  error
+}
+
+func (f *failure) put(err error) {
+	if err != nil {
+		f.once.Do(func() { f.err = err; f.set.Store(true) })
+	}
+}
+
+// Batches: a request for at least batchBytes of output, at most batchMax
+// chunks. Source: facts of the data plane, requests of one MiB and more.
+const (
+	batchBytes = 1 << 20
+	batchMax   = 64
+)
+
+// newTransfer plans the move of sel, which has been checked, from or to
+// array.
+func (v *Var) newTransfer(sel chunk.Selection, shape []int64, array []byte) (*transfer, error) {
+	t := &transfer{v: v, e: &v.data, sel: sel, shape: shape, array: array, fill: v.meta.Fill, size: v.chunkBytes()}
+	if v.meta.Scalar && len(v.meta.Chunks) == 1 {
+		t.sel, t.shape = chunk.All([]int64{1}), []int64{1}
+	}
+	var err error
+	if t.plan, err = chunk.NewPlan(t.sel, v.meta.Chunks); err != nil {
+		return nil, err
+	}
+	t.batch = min(batchMax, max(1, batchBytes/t.size))
+	return t, nil
+}
+
+// run lets workers work until the plan is done, an error stops them or ctx
+// ends.
+func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) error) error {
+	n := t.v.group.ds.workers()
+	tasks := (t.plan.Len() + t.batch - 1) / t.batch
+	if tasks < int64(n) { // few chunks: smaller batches keep all workers busy
+		t.batch = max(1, (t.plan.Len()+int64(n)-1)/int64(n))
+		tasks = (t.plan.Len() + t.batch - 1) / t.batch
+	}
+	n = int(min(int64(n), tasks))
+	if n <= 1 {
+		t.fail.put(t.loop(ctx, work))
+		return t.fail.err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			if err := t.loop(ctx, work); err != nil {
+				t.fail.put(err)
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	return t.fail.err
+}
+
+// workers is the number of batches worked on at once.
+func (d *Dataset) workers() int {
+	if d.opts.Workers > 0 {
+		return d.opts.Workers
+	}
+	n := runtime.GOMAXPROCS(0)
+	if d.m.Capabilities().Latency == driver.Remote {
+		n = max(n, remoteInFlight)
+	}
+	return n
+}
+
+// remoteInFlight is the number of batches in flight for a store that takes
+// tens of milliseconds to answer.
+const remoteInFlight = 32
+
+func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker) error) error {
+	w := t.e.worker(t)
+	defer t.e.release(w)
+	for !t.fail.set.Load() {
+		first := t.next.Add(t.batch) - t.batch
+		if first >= t.plan.Len() {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		w.take(first, min(first+t.batch, t.plan.Len()))
+		if err := work(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// swap turns the slab from stored to native byte order or back.
+func (t *transfer) swap() {
+	dt := t.v.meta.DType
+	if dt.Order != dtype.OrderNone && dt.Order != dtype.Native {
+		dtype.SwapBytes(t.array, dt.Width())
+	}
+}

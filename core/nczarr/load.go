@@ -1,0 +1,377 @@
+package nczarr
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// consolidatedKey is the document that holds all others.
+const consolidatedKey = ".zmetadata"
+
+// loader reads the metadata of a whole dataset, level by level, each level in
+// one batch of requests.
+type loader struct {
+	ds    *Dataset
+	all   map[string]zarr.Docs // from consolidated metadata; nil without
+	kids  map[string][]string  // children by node, only with all
+	nodes int
+}
+
+// node is a group or array whose documents have been fetched.
+type node struct {
+	parent *Group
+	name   string
+	docs   zarr.Docs
+	isArr  bool // listed as an array
+	listed bool // promised by the parent's list
+}
+
+// load reads the dataset: the root first, then all levels below it.
+func (l *loader) load(ctx context.Context) error {
+	root, err := l.rootDocs(ctx)
+	if err != nil {
+		return err
+	}
+	ds := l.ds
+	if ds.layout, err = zarr.DetectLayout(root); err != nil {
+		return err
+	}
+	if ds.layout == zarr.LayoutV1 {
+		more, err := l.fetch(ctx, []string{""}, zarr.NodeDocNames(ds.layout))
+		if err != nil {
+			return err
+		}
+		maps.Copy(root, more[0])
+	}
+	if ds.loc.Format == ncurl.Zarr {
+		ds.layout = zarr.LayoutPure
+	}
+	ds.top = &Group{ds: ds}
+	ds.root = ds.top
+	if _, ok := root[".zarray"]; ok {
+		return l.loadRootArray(root)
+	}
+	if ds.top.meta, err = zarr.ParseGroup("/", root); err != nil {
+		return err
+	}
+	if ds.layout == zarr.LayoutPure && ds.top.meta.Listed && ds.loc.Format != ncurl.Zarr {
+		ds.layout = ds.top.meta.Layout // a group of a larger dataset: it has no superblock
+	}
+	l.fillGroup(ds.top)
+	ds.ncProperties = ds.top.meta.NCProperties
+	pending, err := l.loadLevels(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range pending {
+		l.addVar(n)
+	}
+	slices.SortStableFunc(ds.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+	return nil
+}
+
+// rootDocs fetches the documents of the root. Consolidated metadata is used
+// when the URL asks for it, when requests are expensive, and when it is all
+// there is; the single documents, which cannot be stale, otherwise.
+func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
+	ds := l.ds
+	asked := ds.loc.Consolidated || ds.m.Capabilities().Latency == driver.Remote
+	if asked {
+		docs, err := l.consolidatedRoot(ctx)
+		if docs != nil || err != nil {
+			return docs, err
+		}
+		if ds.loc.Consolidated && !ds.created {
+			ds.log.Warn("no consolidated metadata, reading the single documents", "key", consolidatedKey)
+		}
+	}
+	docs, err := l.fetch(ctx, []string{""}, zarr.RootDocNames())
+	if err != nil {
+		return nil, err
+	}
+	if len(docs[0]) == 0 && !asked {
+		if docs, err := l.consolidatedRoot(ctx); docs != nil || err != nil {
+			return docs, err
+		}
+	}
+	if len(docs[0]) == 0 {
+		return nil, l.notZarr(ctx)
+	}
+	return docs[0], nil
+}
+
+// consolidatedRoot reads the consolidated document and gives the root's
+// documents in it; nil when there is none.
+func (l *loader) consolidatedRoot(ctx context.Context) (zarr.Docs, error) {
+	body, _, err := l.ds.m.ReadAll(ctx, consolidatedKey, l.ds.opts.Limits.MaxMetadata)
+	if ncerr.KindOf(err) == ncerr.ErrNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.useConsolidated(body)
+}
+
+// notZarr says what was looked for and what is there instead.
+func (l *loader) notZarr(ctx context.Context) error {
+	ds := l.ds
+	looked := strings.Join(zarr.RootDocNames(), " ")
+	names, err := ds.m.Search(ctx, "")
+	switch {
+	case err != nil && ncerr.KindOf(err) != ncerr.ErrUnsupported:
+		return err
+	case err == nil && len(names) == 0:
+		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the store is empty")
+	case err == nil:
+		shown := names[:min(len(names), 5)]
+		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of %s is there (found %q)", looked, shown)
+	}
+	return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of %s is there", looked)
+}
+
+func (l *loader) useConsolidated(body []byte) (zarr.Docs, error) {
+	all, err := zarr.ParseConsolidated(body)
+	if err != nil {
+		return nil, err
+	}
+	l.all, l.kids = all, make(map[string][]string)
+	l.ds.consolidated = true
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	seen := make(map[string]bool)
+	for _, name := range names {
+		for name != "" && !seen[name] {
+			seen[name] = true
+			dir, base := splitKey(name)
+			l.kids[dir] = append(l.kids[dir], base)
+			name = dir
+		}
+	}
+	root := all[""]
+	if len(root) == 0 {
+		return nil, ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+consolidatedKey, "it has no document of the root group")
+	}
+	return root, nil
+}
+
+// splitKey cuts "a/b/c" into "a/b" and "c", "x" into "" and "x".
+func splitKey(key string) (dir, base string) {
+	if i := strings.LastIndexByte(key, '/'); i >= 0 {
+		return key[:i], key[i+1:]
+	}
+	return "", key
+}
+
+// fetch reads the named documents of all nodes in one batch. nodes are key
+// prefixes without the slash at the end; absent documents are left out.
+func (l *loader) fetch(ctx context.Context, nodes, names []string) ([]zarr.Docs, error) {
+	docs := make([]zarr.Docs, len(nodes))
+	if l.all != nil {
+		for i, n := range nodes {
+			docs[i] = l.all[n]
+		}
+		return docs, nil
+	}
+	reqs := make([]zmap.GetRequest, 0, len(nodes)*len(names))
+	for i, n := range nodes {
+		docs[i] = make(zarr.Docs)
+		prefix := n
+		if prefix != "" {
+			prefix += "/"
+		}
+		for _, name := range names {
+			reqs = append(reqs, zmap.GetRequest{Key: prefix + name, Alloc: driver.Heap,
+				Opts: driver.GetOptions{Limit: l.ds.opts.Limits.MaxMetadata}})
+		}
+	}
+	var failed error
+	err := l.ds.m.GetMany(ctx, reqs, func(i int, data []byte, _ zmap.Info, err error) {
+		switch {
+		case err == nil:
+			docs[i/len(names)][names[i%len(names)]] = data
+		case ncerr.KindOf(err) != ncerr.ErrNotFound && failed == nil:
+			failed = err
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	return docs, err
+}
+
+// loadLevels reads all groups below the top, breadth first, and gives the
+// arrays found.
+func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
+	var arrays []node
+	level := []*Group{l.ds.top}
+	for depth := 1; len(level) > 0; depth++ {
+		nodes, err := l.children(ctx, level)
+		if err != nil {
+			return nil, err
+		}
+		if l.nodes += len(nodes); l.nodes > l.ds.opts.Limits.MaxNodes {
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "more than %d groups and variables", l.ds.opts.Limits.MaxNodes)
+		}
+		if len(nodes) > 0 && depth > l.ds.opts.Limits.MaxDepth {
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "groups are nested more than %d deep", l.ds.opts.Limits.MaxDepth)
+		}
+		level = level[:0:0]
+		for _, n := range nodes {
+			if n.isArr {
+				arrays = append(arrays, n)
+			} else if g := l.addGroup(n); g != nil {
+				level = append(level, g)
+			}
+		}
+	}
+	return arrays, nil
+}
+
+// children finds and fetches the nodes directly below the groups of a level.
+func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
+	var nodes []node
+	var keys []string
+	for _, g := range level {
+		found, err := l.childNames(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range found {
+			nodes = append(nodes, n)
+			keys = append(keys, g.key()+n.name)
+		}
+	}
+	docs, err := l.fetch(ctx, keys, zarr.NodeDocNames(l.ds.layout))
+	if err != nil {
+		return nil, err
+	}
+	kept := nodes[:0]
+	for i, n := range nodes {
+		n.docs = docs[i]
+		_, isArr := n.docs[".zarray"]
+		switch {
+		case n.listed:
+			kept = append(kept, n)
+		case isArr:
+			n.isArr = true
+			kept = append(kept, n)
+		case isGroup(n.docs):
+			kept = append(kept, n)
+		}
+	}
+	return kept, nil
+}
+
+// isGroup reports whether documents are those of a group.
+func isGroup(docs zarr.Docs) bool {
+	for _, name := range []string{".zgroup", ".nczgroup", ".ncgroup"} {
+		if _, ok := docs[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// childNames gives the names below a group: from NCZarr's own lists where
+// they are, else by searching.
+func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
+	var out []node
+	if g.meta.Listed {
+		for _, name := range g.meta.Arrays {
+			out = append(out, node{parent: g, name: name, isArr: true, listed: true})
+		}
+		for _, name := range g.meta.Groups {
+			out = append(out, node{parent: g, name: name, listed: true})
+		}
+		return out, nil
+	}
+	names := l.kids[strings.TrimSuffix(g.key(), "/")]
+	if l.all == nil {
+		var err error
+		if names, err = l.ds.m.Search(ctx, g.key()); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, ".") {
+			out = append(out, node{parent: g, name: name})
+		}
+	}
+	return out, nil
+}
+
+// problem records that something is left out.
+func (l *loader) problem(path string, err error) {
+	l.ds.problems = append(l.ds.problems, Problem{Path: path, Err: err})
+	l.ds.log.Warn("left out", "path", path, "error", err)
+}
+
+// lose records that a node is left out, and keeps its name and documents, so
+// that it is still there after the metadata around it has been written again.
+func (l *loader) lose(n node, path string, err error) {
+	l.problem(path, err)
+	n.parent.lost = append(n.parent.lost, n)
+}
+
+// addGroup makes the group of a node, or records why not.
+func (l *loader) addGroup(n node) *Group {
+	g := &Group{ds: l.ds, parent: n.parent, name: n.name, depth: n.parent.depth + 1}
+	if err := l.buildGroup(g, n); err != nil {
+		l.lose(n, g.Path(), err)
+		return nil
+	}
+	n.parent.groups = append(n.parent.groups, g)
+	l.fillGroup(g)
+	return g
+}
+
+func (l *loader) buildGroup(g *Group, n node) (err error) {
+	path := g.Path()
+	if err := checkStoredName(n.name); err != nil {
+		return err
+	}
+	if n.parent.findGroup(n.name) != nil {
+		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the group is listed twice")
+	}
+	if len(n.docs) == 0 {
+		return ncerr.Errorf(ncerr.ErrNoObject, "open", path, "the group is listed, but has no documents")
+	}
+	g.meta, err = zarr.ParseGroup(path, n.docs)
+	return err
+}
+
+// fillGroup takes the dimensions and attributes out of g's metadata.
+func (l *loader) fillGroup(g *Group) {
+	g.attrs = g.meta.Attrs
+	if l.ds.layout == zarr.LayoutPure {
+		g.meta.Listed = false
+		return
+	}
+	for _, d := range g.meta.Dims {
+		if g.findDim(d.Name) != nil {
+			l.problem(join(g.Path(), d.Name), ncerr.Errorf(ncerr.ErrMetadata, "open", g.Path(), "dimension %q is declared twice", d.Name))
+			continue
+		}
+		g.dims = append(g.dims, &Dim{group: g, name: d.Name, len: d.Len, unlimited: d.Unlimited})
+	}
+}
+
+// checkStoredName refuses names that could not be keys.
+func checkStoredName(name string) error {
+	if name == "" || strings.Contains(name, "/") || zmap.ValidKey(name) != nil {
+		return ncerr.Errorf(ncerr.ErrBadName, "open", name, "not a legal name")
+	}
+	return nil
+}

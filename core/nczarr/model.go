@@ -1,0 +1,355 @@
+package nczarr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// Dim is a named dimension, shared by the variables of its group and of the
+// groups below it.
+type Dim struct {
+	group     *Group
+	name      string
+	len       int64
+	unlimited bool
+	anonymous bool
+}
+
+// Name gives the name within its group.
+func (d *Dim) Name() string { return d.name }
+
+// Path gives the absolute name, such as "/g/x".
+func (d *Dim) Path() string { return join(d.group.Path(), d.name) }
+
+// Group gives the group that declares the dimension.
+func (d *Dim) Group() *Group { return d.group }
+
+// Len gives the current length.
+func (d *Dim) Len() int64 {
+	d.group.ds.mu.RLock()
+	defer d.group.ds.mu.RUnlock()
+	return d.len
+}
+
+// Unlimited reports whether writes can make the dimension longer.
+func (d *Dim) Unlimited() bool { return d.unlimited }
+
+// Anonymous reports whether the dimension was invented for an array that has
+// no dimension names.
+func (d *Dim) Anonymous() bool { return d.anonymous }
+
+// Group is one group of a dataset.
+type Group struct {
+	ds     *Dataset
+	parent *Group
+	name   string
+	depth  int
+
+	dims   []*Dim
+	vars   []*Var
+	groups []*Group
+	attrs  []Attr
+	lost   []node // left out, see Dataset.Problems
+
+	meta  *zarr.Group
+	dirty bool
+}
+
+// Dataset gives the dataset that the group is in.
+func (g *Group) Dataset() *Dataset { return g.ds }
+
+// Parent gives the group above, nil for the root.
+func (g *Group) Parent() *Group { return g.parent }
+
+// Name gives the last segment of the path; empty for the root.
+func (g *Group) Name() string { return g.name }
+
+// Path gives the absolute name: "/" for the root, "/a/b" below it.
+func (g *Group) Path() string {
+	if g.parent == nil {
+		return "/"
+	}
+	return join(g.parent.Path(), g.name)
+}
+
+// Groups gives the subgroups, in definition order (sorted for pure Zarr).
+func (g *Group) Groups() []*Group { return snapshot(g.ds, &g.groups) }
+
+// Vars gives the variables, in definition order (sorted for pure Zarr).
+func (g *Group) Vars() []*Var { return snapshot(g.ds, &g.vars) }
+
+// Dims gives the dimensions that the group declares. For the root of a
+// dataset that was opened at a group inside a larger one, the dimensions of
+// the groups above that its variables use come first.
+func (g *Group) Dims() []*Dim {
+	g.ds.mu.RLock()
+	defer g.ds.mu.RUnlock()
+	if g != g.ds.root || g.parent == nil {
+		return slices.Clone(g.dims)
+	}
+	return append(g.inherited(), g.dims...)
+}
+
+// inherited gives the dimensions from above g that variables in or below it
+// use, in order of use.
+func (g *Group) inherited() []*Dim {
+	above := make(map[*Group]bool)
+	for at := g.parent; at != nil; at = at.parent {
+		above[at] = true
+	}
+	var dims []*Dim
+	g.each(func(sub *Group) {
+		for _, v := range sub.vars {
+			for _, d := range v.dims {
+				if above[d.group] && !slices.Contains(dims, d) {
+					dims = append(dims, d)
+				}
+			}
+		}
+	})
+	return dims
+}
+
+// Attrs gives the attributes, in order. The values must not be changed.
+func (g *Group) Attrs() []Attr { return snapshot(g.ds, &g.attrs) }
+
+// Group finds a subgroup by name, or by a path relative to g or absolute:
+// ncerr.ErrNoGroup when there is none.
+func (g *Group) Group(path string) (*Group, error) {
+	g.ds.mu.RLock()
+	defer g.ds.mu.RUnlock()
+	if found := g.walk(path); found != nil {
+		return found, nil
+	}
+	return nil, ncerr.New(ncerr.ErrNoGroup, "find group", path, nil)
+}
+
+// Var finds a variable by name, or by a path relative to g or absolute:
+// ncerr.ErrNoVar when there is none.
+func (g *Group) Var(path string) (*Var, error) {
+	g.ds.mu.RLock()
+	defer g.ds.mu.RUnlock()
+	dir, name := splitPath(path)
+	if in := g.walk(dir); in != nil {
+		if v := in.findVar(name); v != nil {
+			return v, nil
+		}
+	}
+	return nil, ncerr.New(ncerr.ErrNoVar, "find variable", path, nil)
+}
+
+// Dim finds a dimension visible in g: by name in g or the nearest group above
+// it, or by absolute path. ncerr.ErrNoDim when there is none.
+func (g *Group) Dim(name string) (*Dim, error) {
+	g.ds.mu.RLock()
+	defer g.ds.mu.RUnlock()
+	if d := g.lookupDim(name); d != nil {
+		return d, nil
+	}
+	return nil, ncerr.New(ncerr.ErrNoDim, "find dimension", name, nil)
+}
+
+// Attr finds an attribute of the group: ncerr.ErrNoAttr when there is none.
+func (g *Group) Attr(name string) (Attr, error) {
+	g.ds.mu.RLock()
+	defer g.ds.mu.RUnlock()
+	return findAttr(g.attrs, name)
+}
+
+// Var is one variable: an array with named dimensions and attributes.
+type Var struct {
+	group *Group
+	name  string
+	nc    dtype.NC
+	dims  []*Dim
+	attrs []Attr
+	meta  *zarr.Array
+	dirty bool
+	data  engine
+}
+
+// Group gives the group that the variable is in.
+func (v *Var) Group() *Group { return v.group }
+
+// Name gives the name within its group.
+func (v *Var) Name() string { return v.name }
+
+// Path gives the absolute name, such as "/g/temp".
+func (v *Var) Path() string { return join(v.group.Path(), v.name) }
+
+// Type gives the netCDF type that the values are shown as.
+func (v *Var) Type() dtype.NC { return v.nc }
+
+// DType gives the stored element type.
+func (v *Var) DType() dtype.Type { return v.meta.DType }
+
+// Rank gives the number of dimensions; 0 for a scalar.
+func (v *Var) Rank() int { return len(v.dims) }
+
+// Dims gives the dimensions, slowest varying first.
+func (v *Var) Dims() []*Dim { return slices.Clone(v.dims) }
+
+// Shape gives the current lengths of the dimensions.
+func (v *Var) Shape() []int64 {
+	v.group.ds.mu.RLock()
+	defer v.group.ds.mu.RUnlock()
+	return v.shape()
+}
+
+// shape is Shape with the lock held.
+func (v *Var) shape() []int64 {
+	s := make([]int64, len(v.dims))
+	for i, d := range v.dims {
+		s[i] = d.len
+	}
+	return s
+}
+
+// Chunks gives the chunk shape; empty for a scalar.
+func (v *Var) Chunks() []int64 {
+	if v.meta.Scalar {
+		return nil
+	}
+	return slices.Clone(v.meta.Chunks)
+}
+
+// Codecs gives the codec chain in encode order.
+func (v *Var) Codecs() []zarr.CodecSpec { return slices.Clone(v.meta.Codecs) }
+
+// Separator gives the dimension separator of the chunk keys: '.' or '/'.
+func (v *Var) Separator() byte { return v.meta.Separator }
+
+// Storage gives NCZarr's storage word: "chunked", "contiguous", "compact",
+// "scalar", or empty when nothing says.
+func (v *Var) Storage() string { return v.meta.Storage }
+
+// MaxStrLen gives the fixed length of NCString elements in bytes, 0 when the
+// length varies.
+func (v *Var) MaxStrLen() int {
+	if v.nc != dtype.NCString {
+		return 0
+	}
+	return v.meta.DType.Size
+}
+
+// Attrs gives the attributes, in order. The values must not be changed.
+func (v *Var) Attrs() []Attr { return snapshot(v.group.ds, &v.attrs) }
+
+// Attr finds an attribute: ncerr.ErrNoAttr when there is none.
+func (v *Var) Attr(name string) (Attr, error) {
+	v.group.ds.mu.RLock()
+	defer v.group.ds.mu.RUnlock()
+	return findAttr(v.attrs, name)
+}
+
+// Fill gives the fill value as a slice of one value of the Go type of Type (a
+// one-byte string for NCChar), and whether there is one: without, missing
+// elements read as zeros.
+func (v *Var) Fill() (any, bool) {
+	if !v.meta.HasFill {
+		return nil, false
+	}
+	val, err := decodeFill(v.meta, v.nc)
+	return val, err == nil
+}
+
+// All selects the whole variable at its current shape.
+func (v *Var) All() chunk.Selection { return chunk.All(v.Shape()) }
+
+func findAttr(attrs []Attr, name string) (Attr, error) {
+	for _, a := range attrs {
+		if a.Name == name {
+			return a, nil
+		}
+	}
+	return Attr{}, ncerr.New(ncerr.ErrNoAttr, "find attribute", name, nil)
+}
+
+func snapshot[T any](ds *Dataset, list *[]T) []T {
+	ds.mu.RLock()
+	defer ds.mu.RUnlock()
+	return slices.Clone(*list)
+}
+
+func (g *Group) findVar(name string) *Var {
+	for _, v := range g.vars {
+		if v.name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+func (g *Group) findGroup(name string) *Group {
+	for _, sub := range g.groups {
+		if sub.name == name {
+			return sub
+		}
+	}
+	return nil
+}
+
+func (g *Group) findDim(name string) *Dim {
+	for _, d := range g.dims {
+		if d.name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// walk follows a relative or absolute path of groups; "" is g itself.
+func (g *Group) walk(path string) *Group {
+	at := g
+	if strings.HasPrefix(path, "/") {
+		at = g.ds.root
+	}
+	for seg := range strings.SplitSeq(path, "/") {
+		if seg == "" {
+			continue
+		}
+		if at = at.findGroup(seg); at == nil {
+			return nil
+		}
+	}
+	return at
+}
+
+// lookupDim resolves a dimension name as netCDF does: the group itself, then
+// the groups above it.
+func (g *Group) lookupDim(name string) *Dim {
+	if strings.HasPrefix(name, "/") {
+		dir, base := splitPath(name)
+		if in := g.walk(dir); in != nil {
+			return in.findDim(base)
+		}
+		return nil
+	}
+	for at := g; at != nil; at = at.parent {
+		if d := at.findDim(name); d != nil {
+			return d
+		}
+	}
+	return nil
+}
+
+// splitPath cuts "a/b/c" into "a/b" and "c", "/x" into "/" and "x".
+func splitPath(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", path
+	}
+	return path[:i+1], path[i+1:]
+}
+
+func join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}

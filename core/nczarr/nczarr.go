@@ -1,0 +1,153 @@
+// Package nczarr is what a Go user imports to read and write netCDF data
+// stored as NCZarr or Zarr.
+//
+//	ds, err := nczarr.Open(ctx, "ocean.zarr", &nczarr.Options{Registry: reg})
+//	temp, err := ds.Root().Var("temp")
+//	values, err := nczarr.Get[float32](ctx, temp, chunk.All(temp.Shape()))
+//
+// A [Dataset] is a tree of [Group]s with shared [Dim]s, [Var]s and attributes.
+// Storage drivers and filters come from a [Registry]: drivers/builtin and
+// filters/builtin give the in-process ones, core/plugin/host the
+// out-of-process ones.
+//
+// All types are safe for concurrent use, except that nothing may be called
+// during or after Dataset.Close, and that two writes of overlapping regions
+// land in no particular order.
+package nczarr
+
+import (
+	"log/slog"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Version is the version of this module, as it is written into new datasets.
+const Version = "0.1.0"
+
+// Registry finds storage drivers and filters by name.
+type Registry interface {
+	// Driver gives the storage driver of that name, or ncerr.ErrUnsupported
+	// naming what there is.
+	Driver(name string) (driver.Opener, error)
+	// Filter gives a provider that has the codec id, or ncerr.ErrNoFilter
+	// naming what would supply it.
+	Filter(id string) (codecdriver.Provider, error)
+}
+
+// Attr is one attribute: a name, a netCDF type and a typed value.
+type Attr = zarr.Attr
+
+// Options say how a dataset is opened or created.
+type Options struct {
+	// Registry supplies drivers and filters; required.
+	Registry Registry
+	// URLEnv is what URL inference may know: settings of rc files and AWS
+	// configuration. nil means none; probing of local paths always works.
+	URLEnv *ncurl.Env
+	// DriverOptions gives each driver, by name, its options as a JSON object.
+	DriverOptions map[string][]byte
+	// Update opens an existing dataset for writing too.
+	Update bool
+	// Limits are the ceilings on what is read from a store; zero members
+	// take the defaults of [DefaultLimits].
+	Limits Limits
+	// Workers is the number of chunks worked on at once; 0 is GOMAXPROCS.
+	Workers int
+	// Wrap, when not nil, puts layers around the driver's Map: retry, log.
+	Wrap func(driver.Map) driver.Map
+	// Log receives what is noticed but is no error; nil is silence.
+	Log *slog.Logger
+	// SingleWriter states that no other process writes this dataset while it
+	// is open, so that partial chunks may be read, changed and written back
+	// on stores without conditional writes. Otherwise that is warned about
+	// once.
+	SingleWriter bool
+}
+
+// CreateOptions say what a new dataset is like.
+type CreateOptions struct {
+	Options
+	// Layout is the metadata layout to write; the format of the URL decides
+	// when Layout is nil: LayoutPure for mode=zarr, else LayoutNewest.
+	Layout *zarr.Layout
+	// NoClobber refuses with ncerr.ErrExists when there is a dataset already.
+	NoClobber bool
+	// Force allows creating a dataset inside another one, or over a directory
+	// that holds something else.
+	Force bool
+	// Consolidated also writes .zmetadata at each Flush.
+	Consolidated bool
+}
+
+// Limits are ceilings on untrusted sizes.
+type Limits struct {
+	MaxMetadata int64 // bytes of one metadata document; default 64 MiB
+	MaxChunk    int64 // bytes of one decoded chunk; default 2 GiB
+	MaxNodes    int   // groups and variables of a dataset; default 1,000,000
+	MaxDepth    int   // nesting of groups; default 256
+}
+
+// DefaultLimits gives the default ceilings.
+func DefaultLimits() Limits {
+	return Limits{MaxMetadata: 64 << 20, MaxChunk: 2 << 30, MaxNodes: 1_000_000, MaxDepth: 256}
+}
+
+func (l Limits) withDefaults() Limits {
+	d := DefaultLimits()
+	if l.MaxMetadata > 0 {
+		d.MaxMetadata = l.MaxMetadata
+	}
+	if l.MaxChunk > 0 {
+		d.MaxChunk = l.MaxChunk
+	}
+	if l.MaxNodes > 0 {
+		d.MaxNodes = l.MaxNodes
+	}
+	if l.MaxDepth > 0 {
+		d.MaxDepth = l.MaxDepth
+	}
+	return d
+}
+
+// Problem is something in a dataset that could not be read: it is left out,
+// the rest stays usable.
+type Problem struct {
+	// Path is the absolute name of the group or variable, such as "/g/temp".
+	Path string
+	// Err says why, with its kind.
+	Err error
+}
+
+// VarSpec describes a variable to define.
+type VarSpec struct {
+	// Type is the netCDF type.
+	Type dtype.NC
+	// Dims are the dimensions, of this group or of one above it; empty for a
+	// scalar.
+	Dims []*Dim
+	// Chunks is the chunk shape; nil chooses one (see [DefaultChunks]).
+	Chunks []int64
+	// Codecs is the chain in encode order (HDF5 order); nil stores raw.
+	Codecs []zarr.CodecSpec
+	// Order is the byte order of stored elements; OrderNone is little-endian.
+	Order dtype.Order
+	// Separator of chunk keys: '.' or '/'; 0 is '.'.
+	Separator byte
+	// Fill is the fill value: a slice of one value of Type's Go type, or a
+	// one-byte string for NCChar. nil is netCDF's default fill value.
+	Fill any
+	// NoFill stores null as the fill value: missing elements read as zeros.
+	NoFill bool
+	// Storage is "", "chunked", "contiguous" or "compact"; the last two are
+	// stored as one chunk of the variable's shape.
+	Storage string
+	// MaxStrLen is the fixed size in bytes of NCString elements; 0 takes the
+	// root attribute _nczarr_default_maxstrlen, else 128.
+	MaxStrLen int
+	// Attrs are the attributes, in order.
+	Attrs []Attr
+}

@@ -1,0 +1,263 @@
+package nczarr_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// memory makes options over a fresh in-memory driver.
+func memory(filters ...codecdriver.Provider) *nczarr.Options {
+	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()}, filters...), SingleWriter: true}
+}
+
+// create makes a dataset that the test closes.
+func create(t *testing.T, url string, o *nczarr.Options) *nczarr.Dataset {
+	t.Helper()
+	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ds
+}
+
+func open(t *testing.T, url string, o *nczarr.Options) *nczarr.Dataset {
+	t.Helper()
+	ds, err := nczarr.Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ds.Close(t.Context()) })
+	return ds
+}
+
+func closeDataset(t *testing.T, ds *nczarr.Dataset) {
+	t.Helper()
+	if err := ds.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func dim(t *testing.T, g *nczarr.Group, name string, n int64, unlimited bool) *nczarr.Dim {
+	t.Helper()
+	d, err := g.DefineDim(name, n, unlimited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func define(t *testing.T, g *nczarr.Group, name string, spec *nczarr.VarSpec) *nczarr.Var {
+	t.Helper()
+	v, err := g.DefineVar(t.Context(), name, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func write(t *testing.T, v *nczarr.Var, sel chunk.Selection, src any) {
+	t.Helper()
+	if err := v.Write(t.Context(), sel, src); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count[T int16 | int32 | float32 | float64](n int64) []T {
+	s := make([]T, n)
+	for i := range s {
+		s[i] = T(i + 1)
+	}
+	return s
+}
+
+func TestRoundTripOfEverything(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"mem:a#mode=nczarr", "mem:b#mode=zarr"} {
+		t.Run(url, func(t *testing.T) {
+			t.Parallel()
+			o := memory()
+			ds := create(t, url, o)
+			root := ds.Root()
+			y, x := dim(t, root, "y", 5, false), dim(t, root, "x", 7, false)
+			if err := root.SetAttr(nczarr.Attr{Name: "title", Type: dtype.NCChar, Value: "two words"}); err != nil {
+				t.Fatal(err)
+			}
+			a := define(t, root, "a", &nczarr.VarSpec{Type: dtype.NCFloat, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{2, 3},
+				Attrs: []nczarr.Attr{{Name: "valid_range", Type: dtype.NCFloat, Value: []float32{0.1, 1e30}}}})
+			big := define(t, root, "big", &nczarr.VarSpec{Type: dtype.NCInt64, Dims: []*nczarr.Dim{x}, Order: dtype.Big})
+			text := define(t, root, "text", &nczarr.VarSpec{Type: dtype.NCString, Dims: []*nczarr.Dim{y}, MaxStrLen: 6})
+			scalar := define(t, root, "scalar", &nczarr.VarSpec{Type: dtype.NCInt})
+			g, err := root.DefineGroup("g")
+			if err != nil {
+				t.Fatal(err)
+			}
+			inner := define(t, g, "inner", &nczarr.VarSpec{Type: dtype.NCShort, Dims: []*nczarr.Dim{x}, Separator: '/'})
+			write(t, a, a.All(), count[float32](35))
+			write(t, big, big.All(), []int64{1, -2, 3 << 40, 4, 5, 6, 7})
+			write(t, text, text.All(), []string{"a", "", "grün", "abcdef", "e"})
+			write(t, scalar, scalar.All(), []int32{42})
+			write(t, inner, inner.All(), count[int16](7))
+			closeDataset(t, ds)
+
+			ds = open(t, url, o)
+			if p := ds.Problems(); len(p) > 0 {
+				t.Fatalf("problems: %v", p)
+			}
+			expect(t, ds, "/a", count[float32](35))
+			expect(t, ds, "/big", []int64{1, -2, 3 << 40, 4, 5, 6, 7})
+			expect(t, ds, "/text", []string{"a", "", "grün", "abcdef", "e"})
+			expect(t, ds, "/scalar", []int32{42})
+			expect(t, ds, "/g/inner", count[int16](7))
+			title, err := ds.Root().Attr("title")
+			if err != nil || title.Value != "two words" {
+				t.Errorf("title: got %v, %v", title, err)
+			}
+		})
+	}
+}
+
+// expect reads a whole variable and compares.
+func expect[T nczarr.Element](t *testing.T, ds *nczarr.Dataset, path string, want []T) {
+	t.Helper()
+	v, err := ds.Root().Var(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := nczarr.Get[T](t.Context(), v, v.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: want %v, got %v", path, want, got)
+	}
+}
+
+func TestUnlimitedDimensionGrows(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	ds := create(t, "mem:u", o)
+	root := ds.Root()
+	time, x := dim(t, root, "time", 0, true), dim(t, root, "x", 3, false)
+	a := define(t, root, "a", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{time, x}, Chunks: []int64{2, 2}})
+	b := define(t, root, "b", &nczarr.VarSpec{Type: dtype.NCDouble, Dims: []*nczarr.Dim{time}})
+	write(t, a, chunk.Selection{Start: []int64{1, 0}, Count: []int64{2, 3}}, []int32{1, 2, 3, 4, 5, 6})
+	write(t, b, chunk.Selection{Start: []int64{3}, Count: []int64{1}}, []float64{7})
+	if n := time.Len(); n != 4 {
+		t.Fatalf("want length 4, got %d", n)
+	}
+	closeDataset(t, ds)
+
+	ds = open(t, "mem:u", o)
+	f := int32(-2147483647)
+	expect(t, ds, "a", []int32{f, f, f, 1, 2, 3, 4, 5, 6, f, f, f})
+	v, err := ds.Root().Var("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !v.Dims()[0].Unlimited() {
+		t.Error("the dimension is not unlimited any more")
+	}
+	got, err := nczarr.Get[float64](t.Context(), v, v.All())
+	if err != nil || got[3] != 7 || got[0] != dtype.DefaultFill(dtype.NCDouble).([]float64)[0] {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	ds := create(t, "mem:r", o)
+	defer ds.Abort(t.Context()) //nolint:errcheck // the test is about what was refused before
+	root := ds.Root()
+	x := dim(t, root, "x", 4, false)
+	g, err := root.DefineGroup("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := dim(t, g, "inner", 2, false)
+	v := define(t, root, "v", &nczarr.VarSpec{Type: dtype.NCByte, Dims: []*nczarr.Dim{x}})
+	ctx := t.Context()
+	for name, c := range map[string]struct {
+		err  error
+		want error
+	}{
+		"name in use":      {second(root.DefineVar(ctx, "v", &nczarr.VarSpec{Type: dtype.NCInt})), ncerr.ErrNameInUse},
+		"group over var":   {second(root.DefineGroup("v")), ncerr.ErrNameInUse},
+		"dot name":         {second(root.DefineVar(ctx, ".zarray", &nczarr.VarSpec{Type: dtype.NCInt})), ncerr.ErrBadName},
+		"slash":            {second(root.DefineDim("a/b", 1, false)), ncerr.ErrBadName},
+		"dim twice":        {second(root.DefineDim("x", 1, false)), ncerr.ErrNameInUse},
+		"negative dim":     {second(root.DefineDim("n", -1, false)), ncerr.ErrInvalid},
+		"dim from below":   {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{inner}})), ncerr.ErrNoDim},
+		"no type":          {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Dims: []*nczarr.Dim{x}})), ncerr.ErrBadType},
+		"chunk rank":       {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1, 1}})), ncerr.ErrBadChunk},
+		"chunk zero":       {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{0}})), ncerr.ErrBadChunk},
+		"chunk huge":       {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1 << 50}})), ncerr.ErrLimit},
+		"unknown codec":    {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Codecs: []zarr.CodecSpec{{ID: "nope"}}})), ncerr.ErrNoFilter},
+		"fill of two":      {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Attrs: []nczarr.Attr{{Name: "_FillValue", Type: dtype.NCInt, Value: []int32{1, 2}}}})), ncerr.ErrBadType},
+		"fill of a type":   {second(root.DefineVar(ctx, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Attrs: []nczarr.Attr{{Name: "_FillValue", Type: dtype.NCShort, Value: []int16{1}}}})), ncerr.ErrBadType},
+		"reserved":         {root.SetAttr(nczarr.Attr{Name: "_ARRAY_DIMENSIONS", Type: dtype.NCChar, Value: "x"}), ncerr.ErrNameInUse},
+		"late fill":        {v.SetAttr(nczarr.Attr{Name: "_FillValue", Type: dtype.NCByte, Value: []int8{1}}), ncerr.ErrInvalid},
+		"attr type":        {v.SetAttr(nczarr.Attr{Name: "u", Type: dtype.NCByte, Value: []int16{1}}), ncerr.ErrBadType},
+		"attr gone":        {v.DeleteAttr("u"), ncerr.ErrNoAttr},
+		"past the end":     {v.Write(ctx, chunk.Selection{Start: []int64{3}, Count: []int64{2}}, []int8{1, 2}), ncerr.ErrRange},
+		"length differs":   {v.Write(ctx, v.All(), []int8{1, 2}), ncerr.ErrInvalid},
+		"not a slice":      {v.Write(ctx, v.All(), 7), ncerr.ErrBadType},
+		"text for numbers": {v.Write(ctx, v.All(), []string{"", "", "", ""}), ncerr.ErrBadType},
+		"out of range":     {v.Write(ctx, v.All(), []int32{1, 2, 3, 400}), ncerr.ErrConvert},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: want %v, got %v", name, c.want, c.err)
+		}
+	}
+	expect(t, ds, "v", []int8{-127, -127, -127, -127})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestReadConverts(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	ds := create(t, "mem:c", o)
+	x := dim(t, ds.Root(), "x", 4, false)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCDouble, Dims: []*nczarr.Dim{x}, Order: dtype.Big})
+	write(t, v, v.All(), []float32{1.5, -2, 3e9, 4})
+	expect(t, ds, "v", []float64{1.5, -2, 3e9, 4})
+	expect(t, ds, "v", []int64{1, -2, 3e9, 4})
+	if _, err := nczarr.Get[int32](t.Context(), v, v.All()); !errors.Is(err, ncerr.ErrConvert) {
+		t.Errorf("want ErrConvert for 3e9 as int32, got %v", err)
+	}
+	closeDataset(t, ds)
+}
+
+func TestDefaultChunks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		shape     []int64
+		unlimited []bool
+		size      int
+		want      []int64
+	}{
+		{[]int64{3, 4}, []bool{false, false}, 4, []int64{3, 4}},
+		{[]int64{2, 4}, []bool{true, false}, 2, []int64{1, 4}},
+		{[]int64{5}, []bool{true}, 4, []int64{1024}},
+		{[]int64{5}, []bool{true}, 8, []int64{512}},
+		{[]int64{0, 0}, []bool{true, true}, 8, []int64{1448, 1448}},
+		{[]int64{0}, []bool{false}, 4, []int64{1}},
+		{[]int64{8192, 8192}, []bool{false, false}, 4, []int64{1639, 1639}},
+	} {
+		if got := nczarr.DefaultChunks(c.shape, c.unlimited, c.size); !slices.Equal(got, c.want) {
+			t.Errorf("%v: want %v, got %v", c.shape, c.want, got)
+		}
+	}
+}
+

@@ -1,0 +1,210 @@
+package nczarr
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path"
+	"runtime"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Open opens an existing dataset. url is a URL as netCDF tools take it
+// ("s3://bucket/key#mode=nczarr", "file:///d/x.zip#mode=zarr,zip") or a plain
+// path; see core/ncurl. A group inside a dataset may be named too: dimensions
+// that its variables share with groups above are found there.
+//
+// Errors: ncerr.ErrBadURL, ncerr.ErrNoDataset when nothing is there,
+// ncerr.ErrNotZarr when it is something else, ncerr.ErrMetadata for a damaged
+// root document, and those of the store. A group or variable that cannot be
+// read is left out: see [Dataset.Problems].
+func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
+	opts, loc, err := resolve(url, o, false)
+	if err != nil {
+		return nil, err
+	}
+	ds, err := openAt(ctx, loc, opts)
+	if err != nil {
+		return nil, err
+	}
+	return ds.climb(ctx)
+}
+
+// resolve completes the options and infers the location.
+func resolve(url string, o *Options, create bool) (Options, *ncurl.Location, error) {
+	if o == nil || o.Registry == nil {
+		return Options{}, nil, ncerr.Errorf(ncerr.ErrInvalid, "open", url, "Options.Registry is not set")
+	}
+	opts := *o
+	opts.Limits = opts.Limits.withDefaults()
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	env := ncurl.Env{}
+	if opts.URLEnv != nil {
+		env = *opts.URLEnv
+	}
+	env.Create = create
+	env.Windows = env.Windows || runtime.GOOS == "windows"
+	if env.Probe == nil {
+		env.Probe = Probe
+	}
+	if env.Cwd == "" {
+		env.Cwd, _ = os.Getwd() // without it relative paths stay relative
+	}
+	loc, err := ncurl.Parse(url, &env)
+	if err != nil {
+		return opts, nil, err
+	}
+	for _, w := range loc.Warnings {
+		opts.Log.Warn(w, "url", loc.Display)
+	}
+	if loc.Format == ncurl.Bytes {
+		return opts, nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", loc.Display, "byte-range access to netCDF-3 and HDF5 files is not supported yet")
+	}
+	return opts, loc, nil
+}
+
+// Probe looks at a local path for URL inference: is it a directory, and if a
+// file, what do its first bytes say.
+func Probe(name string) ncurl.Probed {
+	info, err := os.Stat(name)
+	switch {
+	case os.IsNotExist(err):
+		return ncurl.Missing
+	case err != nil:
+		return ncurl.NotProbed
+	case info.IsDir():
+		return ncurl.Directory
+	case !info.Mode().IsRegular():
+		return ncurl.OtherFile
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return ncurl.OtherFile
+	}
+	defer f.Close() //nolint:errcheck // only read
+	head := make([]byte, ncurl.SniffLen)
+	n, _ := io.ReadFull(f, head) // a short file is sniffed as far as it goes
+	return ncurl.Sniff(head[:n])
+}
+
+// newDataset opens the store of a location, without reading anything.
+func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode driver.Mode) (*Dataset, error) {
+	opener, err := opts.Registry.Driver(loc.Driver)
+	if err != nil {
+		return nil, ncerr.Wrap("open", loc.Display, err)
+	}
+	spec := driver.OpenSpec{Path: loc.Path, Endpoint: loc.Endpoint, Options: opts.DriverOptions[loc.Driver], Mode: mode}
+	if spec.Options, err = formatOptions(loc, spec.Options, mode); err != nil {
+		return nil, err
+	}
+	raw, err := opener.Open(ctx, spec)
+	if err != nil {
+		return nil, ncerr.Wrap("open", loc.Path, err)
+	}
+	_, many := raw.(driver.GetManyer)
+	if opts.Wrap != nil {
+		raw = opts.Wrap(raw)
+	}
+	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, ReadOnly: !mode.Writable()})
+	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray}
+	ds.getMany = many || m.Capabilities().Latency == driver.Remote
+	return ds, nil
+}
+
+// openAt opens the dataset whose root is exactly at the location.
+func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
+	mode := driver.Read
+	if opts.Update {
+		mode = driver.Update
+	}
+	ds, err := newDataset(ctx, loc, opts, mode)
+	if err != nil {
+		return nil, err
+	}
+	if err := (&loader{ds: ds}).load(ctx); err != nil {
+		_ = ds.m.Close(ctx) // the first error says more
+		return nil, ncerr.Wrap("open", loc.Path, err)
+	}
+	if opts.Update {
+		if err := ds.readyForUpdate(ctx); err != nil {
+			_ = ds.m.Close(ctx)
+			return nil, err
+		}
+	}
+	return ds, nil
+}
+
+// readyForUpdate finds out whether consolidated metadata has to be kept up to
+// date.
+func (d *Dataset) readyForUpdate(ctx context.Context) error {
+	if d.consolidated {
+		return nil
+	}
+	there, err := d.m.Exists(ctx, consolidatedKey)
+	d.consolidated = there
+	return err
+}
+
+// climb looks for the real root of a dataset that was opened at one of its
+// groups, and gives that dataset with the group as its Root.
+func (d *Dataset) climb(ctx context.Context) (*Dataset, error) {
+	if !d.isSubgroup() || d.loc.Driver == ncurl.DriverZip || d.loc.Driver == ncurl.DriverHTTP {
+		return d, nil
+	}
+	dir, below := path.Clean(d.loc.Path), ""
+	for {
+		up := path.Dir(dir)
+		if up == dir || up == "." {
+			return d, nil
+		}
+		below = strings.TrimSuffix(path.Join(path.Base(dir), below), "/")
+		dir = up
+		loc := *d.loc
+		loc.Path = dir
+		whole, err := openAt(ctx, &loc, d.opts)
+		if ncerr.IsContext(err) {
+			return nil, err
+		}
+		if err != nil {
+			return d, nil // nothing above: the group stands alone
+		}
+		if g := whole.top.walk(below); g != nil && !whole.isSubgroup() {
+			whole.root, whole.loc = g, d.loc
+			_ = d.m.Close(ctx) // it was only read
+			return whole, nil
+		}
+		if err := whole.m.Close(ctx); err != nil {
+			return d, nil
+		}
+	}
+}
+
+// isSubgroup reports whether the top has NCZarr's group block without the
+// superblock that every root has.
+func (d *Dataset) isSubgroup() bool {
+	m := d.top.meta
+	return m != nil && m.Listed && m.Superblock == ""
+}
+
+// OpenStore opens the store of a location for reading, whatever is in it, for
+// tools that look at its objects. The caller closes it. Errors: those of
+// [Open] but for the ones about metadata.
+func OpenStore(ctx context.Context, url string, o *Options) (*zmap.Map, error) {
+	opts, loc, err := resolve(url, o, false)
+	if err != nil {
+		return nil, err
+	}
+	ds, err := newDataset(ctx, loc, opts, driver.Read)
+	if err != nil {
+		return nil, err
+	}
+	return ds.m, nil
+}

@@ -1,0 +1,34 @@
+package nczarr
+
+import (
+	"encoding/json"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// formatOptions adds what the format asks of the driver: a new NCZarr archive
+// gets a top-level directory, since netcdf-c reads no other; a pure Zarr one
+// gets none, since zarr-python reads no other. An option that is set stays.
+//
+// Source: netcdf-c libnczarr/zmap_zip.c; zarr-python ZipStore.
+func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byte, error) {
+	if loc.Driver != ncurl.DriverZip || loc.Format != ncurl.NCZarr || mode != driver.Create && mode != driver.CreateExclusive {
+		return options, nil
+	}
+	set := make(map[string]json.RawMessage)
+	if len(options) > 0 {
+		if err := json.Unmarshal(options, &set); err != nil {
+			return nil, ncerr.New(ncerr.ErrInvalid, "read driver options", "zip", err)
+		}
+	}
+	if _, ok := set["prefix"]; !ok {
+		set["prefix"] = json.RawMessage(`"auto"`)
+	}
+	out, err := json.Marshal(set)
+	if err != nil {
+		return nil, ncerr.New(ncerr.ErrInternal, "write driver options", "zip", err)
+	}
+	return out, nil
+}

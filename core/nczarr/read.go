@@ -1,0 +1,199 @@
+package nczarr
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+)
+
+// readRaw reads sel into array, in the stored element type and in native
+// byte order.
+func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array []byte) error {
+	if err := v.open(ctx); err != nil {
+		return err
+	}
+	shape := v.Shape()
+	if err := sel.Check(shape); err != nil {
+		return ncerr.Wrap("read", v.Path(), err)
+	}
+	t, err := v.newTransfer(sel, shape, array)
+	if err != nil {
+		return ncerr.Wrap("read", v.Path(), err)
+	}
+	if err := t.run(ctx, readBatch); err != nil {
+		return ncerr.Wrap("read", v.Path(), err)
+	}
+	t.swap()
+	return nil
+}
+
+// readBatch reads, decodes and scatters one batch.
+func readBatch(ctx context.Context, w *worker) error {
+	if err := w.locate(ctx); err != nil {
+		return err
+	}
+	w.request()
+	if err := w.get(ctx); err != nil {
+		return err
+	}
+	return w.decode(ctx)
+}
+
+// get sends the requests of the batch: in one call where the driver gains by
+// it, else one after the other, since other workers are at work beside.
+func (w *worker) get(ctx context.Context) error {
+	ds := w.t.v.group.ds
+	if ds.getMany && len(w.reqs) > 1 {
+		if err := ds.m.GetMany(ctx, w.reqs, w.onGet); err != nil {
+			return err
+		}
+		return w.err
+	}
+	for k := range w.reqs {
+		r := &w.reqs[k]
+		data, info, err := ds.m.Get(ctx, r.Key, &r.Opts, r.Alloc)
+		if ncerr.IsContext(err) {
+			return err
+		}
+		if w.onGet(k, data, info, err); w.err != nil {
+			return w.err
+		}
+	}
+	return nil
+}
+
+// locate asks the locator for the batch.
+func (w *worker) locate(ctx context.Context) error {
+	return w.t.e.loc.Locate(ctx, w.indexes[:w.n], w.where[:w.n])
+}
+
+// request makes the requests for all chunks of the batch that have to be
+// read, and fills in those that are known to be absent.
+func (w *worker) request() {
+	w.reqs, w.jobItem = w.reqs[:0], w.jobItem[:0]
+	for i := range w.n {
+		it, at := &w.items[i], &w.where[i]
+		out, in, n, one := w.mover.Contiguous(it.proj)
+		if one && n == w.t.size && w.t.plan.Whole(it.proj) {
+			it.direct = w.t.array[out : out+n]
+		}
+		switch {
+		case at.Absent:
+			w.mover.Fill(w.t.array, w.t.fill, it.proj)
+		case at.Inline != nil:
+			it.have, it.in = true, at.Inline
+		default:
+			req := zmap.GetRequest{Key: at.Key, Alloc: it.alloc}
+			req.Opts.Range, req.Opts.IfMatch = at.Range, at.Version
+			if one && at.Range == nil && n < w.t.size && w.canRange() {
+				// Raw and one run: read only the wanted bytes, where they go.
+				it.part.Offset, it.part.Length = in, n
+				it.direct, req.Opts.Range = w.t.array[out:out+n], &it.part
+			}
+			w.reqs = append(w.reqs, req)
+			w.jobItem = append(w.jobItem, i)
+		}
+	}
+}
+
+func (w *worker) canRange() bool {
+	return w.t.e.pipe.Empty() && w.t.v.group.ds.m.Capabilities().Ranges
+}
+
+// got takes the answer to request k.
+func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
+	i := w.jobItem[k]
+	it, at := &w.items[i], &w.where[i]
+	switch {
+	case err == nil:
+		if it.part.Length > 0 && w.reqs[k].Opts.Range == &it.part && info.Size != w.t.size {
+			w.failItem(i, "read", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, its shape makes %d", info.Size, w.t.size))
+			return
+		}
+		it.have, it.in = true, data
+	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Promised:
+		w.mover.Fill(w.t.array, w.t.fill, it.proj)
+	case ncerr.KindOf(err) == ncerr.ErrNotFound:
+		w.failItem(i, "read", ncerr.New(ncerr.ErrNoObject, "", "", err))
+	case ncerr.KindOf(err) == ncerr.ErrRange:
+		w.failItem(i, "read", ncerr.New(ncerr.ErrCorrupt, "", zmap.Path(at.Key), err))
+	default:
+		w.failItem(i, "read", err)
+	}
+}
+
+// decode decodes what was read and puts it in its place.
+func (w *worker) decode(ctx context.Context) error {
+	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
+	for i := range w.n {
+		it := &w.items[i]
+		switch {
+		case !it.have:
+		case w.t.e.pipe.Empty():
+			w.placeRaw(i, it)
+		default:
+			job := codecdriver.Job{Src: it.in, Dst: it.direct, Limit: w.t.size, Skip: w.where[i].FilterMask}
+			if job.Dst == nil {
+				job.Dst = w.outOf(it)
+			}
+			w.jobs = append(w.jobs, job)
+			w.jobItem = append(w.jobItem, i)
+		}
+	}
+	if w.err != nil {
+		return w.err
+	}
+	return w.decodeJobs(ctx)
+}
+
+// decodeJobs decodes the batch: in one call where it crosses a process
+// boundary, else one after the other, since other workers are at work beside.
+func (w *worker) decodeJobs(ctx context.Context) error {
+	pipe := w.t.e.pipe
+	w.base = 0
+	if !pipe.Local() && len(w.jobs) > 0 {
+		if err := pipe.DecodeMany(ctx, w.jobs, w.onDecode); err != nil {
+			return err
+		}
+		return w.err
+	}
+	for w.base = range w.jobs {
+		if err := pipe.DecodeMany(ctx, w.jobs[w.base:w.base+1], w.onDecode); err != nil {
+			return err
+		}
+	}
+	return w.err
+}
+
+// placeRaw puts a chunk that is stored without codecs in its place.
+func (w *worker) placeRaw(i int, it *item) {
+	if it.direct != nil && len(it.in) == len(it.direct) && &it.in[0] == &it.direct[0] {
+		return // it landed there
+	}
+	w.place(i, it, it.in)
+}
+
+// decoded takes the result of job base+k.
+func (w *worker) decoded(k int, out []byte, err error) {
+	i := w.jobItem[w.base+k]
+	if err != nil {
+		w.failItem(i, "decode", err)
+		return
+	}
+	w.place(i, &w.items[i], out)
+}
+
+// place scatters the decoded bytes of item i.
+func (w *worker) place(i int, it *item, out []byte) {
+	if int64(len(out)) != w.t.size {
+		w.failItem(i, "read", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, its shape makes %d", len(out), w.t.size))
+		return
+	}
+	if it.direct != nil && &out[0] == &it.direct[0] {
+		return // it was decoded where it belongs
+	}
+	w.mover.Scatter(w.t.array, out, it.proj)
+}

@@ -1,0 +1,63 @@
+package nczarr
+
+import (
+	"slices"
+	"strings"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Static is a Registry over drivers and filters of this process. It is
+// read-only after NewRegistry and safe for concurrent use.
+type Static struct {
+	drivers map[string]driver.Opener
+	filters map[string]codecdriver.Provider
+}
+
+var _ Registry = (*Static)(nil)
+
+// NewRegistry makes a Registry of the given openers and providers. Of two
+// with one name the first wins.
+func NewRegistry(openers []driver.Opener, providers ...codecdriver.Provider) *Static {
+	s := &Static{drivers: make(map[string]driver.Opener), filters: make(map[string]codecdriver.Provider)}
+	for _, o := range openers {
+		if name := o.Describe().Name; s.drivers[name] == nil {
+			s.drivers[name] = o
+		}
+	}
+	for _, p := range providers {
+		for _, d := range p.Describe() {
+			if s.filters[d.ID] == nil {
+				s.filters[d.ID] = p
+			}
+		}
+	}
+	return s
+}
+
+// Driver implements Registry.
+func (s *Static) Driver(name string) (driver.Opener, error) {
+	if o := s.drivers[name]; o != nil {
+		return o, nil
+	}
+	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "there is no such storage driver, only %s", names(s.drivers))
+}
+
+// Filter implements Registry.
+func (s *Static) Filter(id string) (codecdriver.Provider, error) {
+	if p := s.filters[id]; p != nil {
+		return p, nil
+	}
+	return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "no filter has this codec; there are %s", names(s.filters))
+}
+
+func names[T any](m map[string]T) string {
+	list := make([]string, 0, len(m))
+	for name := range m {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}

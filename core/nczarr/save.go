@@ -1,0 +1,169 @@
+package nczarr
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// saved is the documents of one node on their way to the store.
+type saved struct {
+	prefix string // key prefix, "" for the root
+	docs   zarr.Docs
+	dirty  bool
+	clean  func() // forgets that the node was changed
+}
+
+// save writes the documents of all changed nodes: those of variables first,
+// then groups from the deepest up, the root last, so that nothing is
+// announced before it is there. The consolidated document, which repeats
+// them all, comes after.
+func (d *Dataset) save(ctx context.Context) error {
+	d.mu.Lock()
+	nodes, err := d.collect()
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	changed := false
+	for _, n := range nodes {
+		if n.dirty {
+			changed = true
+			if err := d.put(ctx, n); err != nil {
+				return err
+			}
+		}
+	}
+	if !changed || !d.consolidated {
+		return nil
+	}
+	all := make(map[string]zarr.Docs, len(nodes))
+	for _, n := range nodes {
+		all[strings.TrimSuffix(n.prefix, "/")] = n.docs
+	}
+	doc, err := zarr.WriteConsolidated(all)
+	if err != nil {
+		return err
+	}
+	_, err = d.m.Put(ctx, consolidatedKey, driver.Bytes(doc), nil)
+	return err
+}
+
+func (d *Dataset) put(ctx context.Context, n saved) error {
+	names := make([]string, 0, len(n.docs))
+	for name := range n.docs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	slices.Reverse(names) // .zgroup and .zarray after .zattrs: they make the node visible
+	slices.SortStableFunc(names, func(a, b string) int { return announces(a) - announces(b) })
+	for _, name := range names {
+		if _, err := d.m.Put(ctx, n.prefix+name, driver.Bytes(n.docs[name]), nil); err != nil {
+			return ncerr.Wrap("write", zmap.Path(n.prefix+name), err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n.clean()
+	return nil
+}
+
+// announces is 1 for the documents that make a node visible to readers.
+func announces(name string) int {
+	if name == ".zgroup" || name == ".zarray" {
+		return 1
+	}
+	return 0
+}
+
+// collect makes the documents of the changed nodes, or of all when they are
+// to be consolidated, in the order in which they are to be written.
+func (d *Dataset) collect() ([]saved, error) {
+	var groups []*Group
+	d.top.each(func(g *Group) { groups = append(groups, g) })
+	slices.SortStableFunc(groups, func(a, b *Group) int { return b.depth - a.depth })
+	var out []saved
+	for _, g := range groups {
+		for _, v := range g.vars {
+			if v.dirty || d.consolidated {
+				docs, err := v.docs()
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, saved{v.key(), docs, v.dirty, func() { v.dirty = false }})
+			}
+		}
+		for _, n := range g.lost {
+			out = append(out, saved{prefix: g.key() + n.name + "/", docs: n.docs})
+		}
+	}
+	for _, g := range groups {
+		if g.dirty || d.consolidated {
+			docs, err := g.docs()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, saved{g.key(), docs, g.dirty, func() { g.dirty = false }})
+		}
+	}
+	return out, nil
+}
+
+func (d *Dataset) writeOptions() zarr.WriteOptions {
+	return zarr.WriteOptions{Layout: d.layout, NoXarray: d.noXarray}
+}
+
+// docs makes the documents of a variable; the lock is held.
+func (v *Var) docs() (zarr.Docs, error) {
+	a := *v.meta
+	a.Attrs = v.attrs
+	if !a.Scalar {
+		a.Shape = v.shape()
+	}
+	a.DimNames, a.DimRefs = make([]string, 0, len(v.dims)), make([]string, 0, len(v.dims))
+	invented := false
+	for _, d := range v.dims {
+		a.DimNames = append(a.DimNames, d.name)
+		a.DimRefs = append(a.DimRefs, d.Path())
+		invented = invented || d.anonymous
+	}
+	if invented && v.group.ds.layout == zarr.LayoutPure {
+		a.DimNames = nil // names that we made up are not written down
+	}
+	opts := v.group.ds.writeOptions()
+	opts.IsRoot = v.group.parent == nil
+	return a.Docs(opts)
+}
+
+// docs makes the documents of a group; the lock is held.
+func (g *Group) docs() (zarr.Docs, error) {
+	ds := g.ds
+	m := zarr.Group{Layout: ds.layout, Listed: true, Attrs: g.attrs}
+	for _, d := range g.dims {
+		m.Dims = append(m.Dims, zarr.Dim{Name: d.name, Len: d.len, Unlimited: d.unlimited})
+	}
+	for _, v := range g.vars {
+		m.Arrays = append(m.Arrays, v.name)
+	}
+	for _, sub := range g.groups {
+		m.Groups = append(m.Groups, sub.name)
+	}
+	for _, n := range g.lost {
+		if n.isArr {
+			m.Arrays = append(m.Arrays, n.name)
+		} else {
+			m.Groups = append(m.Groups, n.name)
+		}
+	}
+	opts := ds.writeOptions()
+	if g.parent == nil {
+		opts.IsRoot = true
+		m.NCProperties = ds.ncProperties
+	}
+	return m.Docs(opts)
+}

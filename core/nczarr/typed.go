@@ -1,0 +1,236 @@
+package nczarr
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// Element is a Go type that values can be read into and written from.
+type Element interface {
+	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64 | string
+}
+
+// Get reads a slab into a new slice. See [Var.Read].
+func Get[T Element](ctx context.Context, v *Var, sel chunk.Selection) ([]T, error) {
+	if err := sel.Check(v.Shape()); err != nil {
+		return nil, ncerr.Wrap("read", v.Path(), err)
+	}
+	out := make([]T, sel.Len())
+	if err := v.Read(ctx, sel, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// NewSlice makes a slice of n zero values of v's own Go type: []int8 for
+// byte, []uint8 for ubyte and char, ... []string for string.
+func (v *Var) NewSlice(n int64) any { return dtype.MakeSlice(v.nc, int(n)) }
+
+// convertBytes is the amount of stored data that is converted at once when
+// the caller's type is not the stored one.
+const convertBytes = 4 << 20
+
+// Read reads the slab sel into dst, a slice with exactly sel.Len() elements
+// in C order: []int8, []uint8, ... []float64 for numbers of any type, []uint8
+// for char, []string for string. Numbers are converted to dst's type; one
+// that dst cannot hold is ncerr.ErrConvert. Missing chunks read as the fill
+// value.
+//
+// Errors: ncerr.ErrRange outside the shape, ncerr.ErrBadType for text against
+// numbers, ncerr.ErrNoFilter for a codec that is not there, ncerr.ErrCorrupt
+// for a damaged chunk, and those of the store. After an error the content of
+// dst is undefined.
+//
+// Source: netCDF C interface, nc_get_vars.
+func (v *Var) Read(ctx context.Context, sel chunk.Selection, dst any) error {
+	shape := v.Shape()
+	if err := v.checkSlab(sel, shape, dst); err != nil {
+		return ncerr.Wrap("read", v.Path(), err)
+	}
+	if dtype.Len(dst) == 0 {
+		return v.open(ctx)
+	}
+	if raw, t, ok := dtype.View(dst); ok && t.WithOrder(v.meta.DType.Order) == v.asNumber() {
+		return v.readRaw(ctx, sel, raw)
+	}
+	stored := v.meta.DType.WithOrder(dtype.Native)
+	return v.pieces(sel, func(part chunk.Selection, from, n int64) error {
+		raw := make([]byte, n*int64(stored.Size))
+		if err := v.readRaw(ctx, part, raw); err != nil {
+			return err
+		}
+		return ncerr.Wrap("read", v.Path(), dtype.Decode(dtype.Slice(dst, int(from), int(from+n)), raw, stored))
+	})
+}
+
+// asNumber gives the element type as plain numbers where the bytes are the
+// same: char and bool are ubyte, datetimes int64.
+func (v *Var) asNumber() dtype.Type {
+	t := v.meta.DType
+	switch t.Kind {
+	case dtype.Char, dtype.Bool:
+		return dtype.Type{Kind: dtype.Uint, Size: 1}
+	case dtype.Datetime, dtype.Timedelta:
+		return dtype.Type{Kind: dtype.Int, Size: 8, Order: t.Order}
+	}
+	return t
+}
+
+// checkSlab checks a selection and the slice that goes with it.
+func (v *Var) checkSlab(sel chunk.Selection, shape []int64, slice any) error {
+	if err := sel.Check(shape); err != nil {
+		return err
+	}
+	nc, ok := dtype.TypeOf(slice)
+	if !ok {
+		return ncerr.Errorf(ncerr.ErrBadType, "", "", "%T is not a slice of a netCDF type", slice)
+	}
+	text := v.nc == dtype.NCString
+	if text != (nc == dtype.NCString) || v.nc == dtype.NCChar && nc != dtype.NCUByte {
+		return ncerr.Errorf(ncerr.ErrBadType, "", "", "a variable of type %s and %T", v.nc, slice)
+	}
+	if n := int64(dtype.Len(slice)); n != sel.Len() {
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the slice has %d elements, the selection %d", n, sel.Len())
+	}
+	return nil
+}
+
+// pieces cuts a selection into parts that are runs of the slab and have at
+// most convertBytes of stored data (one index of the first dimension at
+// least), and calls f with each, its first element and its length.
+func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n int64) error) error {
+	total := sel.Len()
+	elem := int64(v.meta.DType.Size)
+	if len(sel.Count) == 0 || total*elem <= convertBytes {
+		return f(sel, 0, total)
+	}
+	row := total / sel.Count[0]
+	rows := max(1, convertBytes/(row*elem))
+	if step := v.meta.Chunks[0]; rows > step { // whole chunks: none is decoded twice
+		rows -= rows % step
+	}
+	for at := int64(0); at < sel.Count[0]; at += rows {
+		n := min(rows, sel.Count[0]-at)
+		part := chunk.Selection{Start: append([]int64(nil), sel.Start...), Count: append([]int64(nil), sel.Count...), Stride: sel.Stride}
+		step := int64(1)
+		if sel.Stride != nil {
+			step = sel.Stride[0]
+		}
+		part.Start[0] += at * step
+		part.Count[0] = n
+		if err := f(part, at*row, n*row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Write writes src, a slice as in [Var.Read], to the slab sel. A selection
+// may reach past the end of unlimited dimensions, which grow. Numbers are
+// converted to the variable's type; a value that it cannot hold, and a string
+// longer than MaxStrLen, are ncerr.ErrConvert, and then nothing is written.
+//
+// Chunks that are only partly covered are read, changed and written back. The
+// data is in the store when Write returns, or after Flush where the store is
+// durable only then; the new shape is, after Flush.
+//
+// Errors: those of Read, ncerr.ErrReadOnly, and ncerr.ErrAmbiguous when it is
+// unknown whether a chunk was written.
+//
+// Source: netCDF C interface, nc_put_vars.
+func (v *Var) Write(ctx context.Context, sel chunk.Selection, src any) error {
+	ds := v.group.ds
+	if !ds.Writable() {
+		return ncerr.New(ncerr.ErrReadOnly, "write", v.Path(), nil)
+	}
+	shape, err := v.grown(sel)
+	if err == nil {
+		err = v.checkSlab(sel, shape, src)
+	}
+	if err != nil {
+		return ncerr.Wrap("write", v.Path(), err)
+	}
+	if sel.Len() == 0 {
+		return v.open(ctx)
+	}
+	raw, err := v.encode(src)
+	if err != nil {
+		return ncerr.Wrap("write", v.Path(), err)
+	}
+	if err := v.writeRaw(ctx, sel, shape, raw); err != nil {
+		return err
+	}
+	v.setGrown(shape)
+	return nil
+}
+
+// encode gives src as stored elements: src's own memory where it is the same.
+func (v *Var) encode(src any) ([]byte, error) {
+	t := v.meta.DType
+	if raw, st, ok := dtype.View(src); ok && st.WithOrder(t.Order) == v.asNumber() && (t.Order == dtype.Native || t.Width() == 1) {
+		return raw, nil
+	}
+	raw := make([]byte, dtype.Len(src)*t.Size)
+	return raw, dtype.Encode(raw, t, src)
+}
+
+// grown gives the shape that v has after a write of sel: unlimited dimensions
+// may be longer than now.
+func (v *Var) grown(sel chunk.Selection) ([]int64, error) {
+	shape := v.Shape()
+	if len(sel.Start) != len(shape) || len(sel.Count) != len(shape) || sel.Stride != nil && len(sel.Stride) != len(shape) {
+		return shape, nil // Check will say what is wrong
+	}
+	for i, d := range v.dims {
+		if d.unlimited && sel.Count[i] > 0 && sel.Start[i] >= 0 {
+			last := sel.Last(i)
+			if last < 0 || last >= maxDim {
+				return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "dimension %q cannot grow to index %d", d.Path(), last)
+			}
+			shape[i] = max(shape[i], last+1)
+		}
+	}
+	return shape, nil
+}
+
+// maxDim is the ceiling on the length of a dimension.
+const maxDim = int64(1) << 56
+
+// setGrown records the lengths that a write has brought about.
+func (v *Var) setGrown(shape []int64) {
+	ds := v.group.ds
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for i, d := range v.dims {
+		if shape[i] > d.len {
+			d.len = shape[i]
+			d.group.dirty = true
+			ds.touchUsers(d)
+		}
+	}
+}
+
+// touchUsers marks all variables that have dimension d for being written
+// again: their shape has changed.
+func (d *Dataset) touchUsers(dim *Dim) {
+	d.top.each(func(g *Group) {
+		for _, v := range g.vars {
+			for _, vd := range v.dims {
+				v.dirty = v.dirty || vd == dim
+			}
+		}
+	})
+}
+
+// decodeFill gives a fill value as a slice of one value.
+func decodeFill(meta *zarr.Array, nc dtype.NC) (any, error) {
+	if nc == dtype.NCChar {
+		return string(meta.Fill), nil
+	}
+	out := dtype.MakeSlice(nc, 1)
+	return out, dtype.Decode(out, meta.Fill, meta.DType)
+}

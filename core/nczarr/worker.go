@@ -1,0 +1,141 @@
+package nczarr
+
+import (
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/manifest"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// worker is the scratch of one goroutine: it moves one batch of chunks at a
+// time and keeps its memory from batch to batch.
+type worker struct {
+	t     *transfer
+	mover *chunk.Mover
+	n     int // chunks in the batch
+
+	items   []item
+	spans   []chunk.Span
+	index   []int64
+	indexes [][]int64
+	where   []manifest.Location
+	reqs    []zmap.GetRequest
+	jobs    []codecdriver.Job
+	jobItem []int // item of each request, then of each job
+	base    int   // first of the jobs that are being decoded
+	err     error
+
+	onGet    driver.GetSink
+	onDecode codecdriver.Sink
+}
+
+// item is one chunk of the batch.
+type item struct {
+	proj   chunk.Projection
+	have   bool   // there are encoded bytes
+	in     []byte // encoded bytes; may be empty
+	out    []byte // decoded bytes
+	inBuf  []byte // kept between batches
+	outBuf []byte
+	direct []byte // the part of the slab that is this whole chunk, or nil
+	part   driver.Range
+	alloc  driver.Alloc
+}
+
+// worker gets a worker with its scratch, or makes one.
+func (e *engine) worker(t *transfer) *worker {
+	w, _ := e.workers.Get().(*worker)
+	if w == nil {
+		w = &worker{}
+		w.onGet, w.onDecode = w.got, w.decoded
+	}
+	w.t = t
+	w.mover = chunk.NewMover(t.plan, t.sel.Count, t.v.meta.Chunks, t.v.meta.Transpose, t.v.meta.DType.Size)
+	w.grow(int(t.batch), t.plan.Rank())
+	return w
+}
+
+// release keeps the worker for the next transfer, unless it holds much.
+func (e *engine) release(w *worker) {
+	w.t, w.mover, w.err = nil, nil, nil
+	for i := range w.items {
+		it := &w.items[i]
+		it.have, it.in, it.out, it.direct = false, nil, nil, nil
+	}
+	clear(w.where)
+	clear(w.reqs)
+	clear(w.jobs)
+	e.workers.Put(w)
+}
+
+func (w *worker) grow(batch, rank int) {
+	for len(w.items) < batch {
+		i := len(w.items)
+		w.items = append(w.items, item{})
+		w.items[i].alloc = func(n int64) ([]byte, error) { return w.allocIn(i, n) }
+	}
+	if need := batch * rank; len(w.spans) < need {
+		w.spans, w.index = make([]chunk.Span, need), make([]int64, need)
+	}
+	if cap(w.indexes) < batch {
+		w.indexes = make([][]int64, batch)
+		w.where = make([]manifest.Location, batch)
+		w.reqs = make([]zmap.GetRequest, 0, batch)
+		w.jobs = make([]codecdriver.Job, 0, batch)
+		w.jobItem = make([]int, 0, batch)
+	}
+	w.indexes, w.where = w.indexes[:batch], w.where[:batch]
+}
+
+// take sets the batch to projections first..last-1 of the plan.
+func (w *worker) take(first, last int64) {
+	rank := w.t.plan.Rank()
+	w.n, w.err = int(last-first), nil
+	for i := range w.n {
+		it := &w.items[i]
+		it.proj = chunk.Projection(w.spans[i*rank : (i+1)*rank])
+		it.have, it.in, it.out, it.direct = false, nil, nil, nil
+		w.t.plan.At(first+int64(i), it.proj)
+		index := w.index[i*rank : (i+1)*rank]
+		for d, s := range it.proj {
+			index[d] = s.Index
+		}
+		w.indexes[i] = index
+	}
+}
+
+// allocIn gives memory for the encoded bytes of item i: the slab itself where
+// the chunk is stored raw and lands as one run, else a buffer that is kept.
+func (w *worker) allocIn(i int, n int64) ([]byte, error) {
+	it := &w.items[i]
+	if it.direct != nil && n == int64(len(it.direct)) && w.t.e.pipe.Empty() {
+		return it.direct, nil
+	}
+	if limit := w.t.e.pipe.MaxEncoded(); n > limit {
+		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has %d bytes, more than the %d that its codecs can make", n, limit)
+	}
+	it.inBuf = sized(it.inBuf, n)
+	return it.inBuf, nil
+}
+
+// outOf gives the scratch for the decoded bytes of an item.
+func (w *worker) outOf(it *item) []byte {
+	it.outBuf = sized(it.outBuf, w.t.size)
+	return it.outBuf
+}
+
+// sized gives buf with length n, made anew when it is too small.
+func sized(buf []byte, n int64) []byte {
+	if int64(cap(buf)) < n {
+		return make([]byte, n)
+	}
+	return buf[:n]
+}
+
+func (w *worker) failItem(i int, op string, err error) {
+	if w.err == nil {
+		w.err = ncerr.Wrap(op, zmap.Path(w.where[i].Key), err)
+	}
+}

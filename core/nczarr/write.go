@@ -1,0 +1,142 @@
+package nczarr
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// writeRaw writes array, elements of the stored type in stored byte order, to
+// sel. shape is the variable's shape after growth.
+func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, array []byte) error {
+	if err := v.open(ctx); err != nil {
+		return err
+	}
+	t, err := v.newTransfer(sel, shape, array)
+	if err != nil {
+		return ncerr.Wrap("write", v.Path(), err)
+	}
+	return ncerr.Wrap("write", v.Path(), t.run(ctx, writeBatch))
+}
+
+// writeBatch writes the chunks of one batch.
+func writeBatch(ctx context.Context, w *worker) error {
+	if err := w.locate(ctx); err != nil {
+		return err
+	}
+	for i := range w.n {
+		var err error
+		if w.t.plan.Covers(w.items[i].proj, w.t.shape) {
+			err = w.writeWhole(ctx, i)
+		} else {
+			err = w.writePart(ctx, i)
+		}
+		if err != nil {
+			return ncerr.Wrap("write", zmap.Path(w.where[i].Key), err)
+		}
+	}
+	return nil
+}
+
+// writeWhole writes a chunk of which nothing has to be kept.
+func (w *worker) writeWhole(ctx context.Context, i int) error {
+	it := &w.items[i]
+	if out, _, n, one := w.mover.Contiguous(it.proj); one && n == w.t.size {
+		return w.put(ctx, i, w.t.array[out:out+n], nil)
+	}
+	buf := w.outOf(it)
+	if !w.t.plan.Whole(it.proj) {
+		chunk.Repeat(buf, w.t.fill)
+	}
+	w.mover.Gather(buf, w.t.array, it.proj)
+	return w.put(ctx, i, buf, nil)
+}
+
+// conflictTries is how often a partial chunk is read and written again when
+// somebody else changed it in between.
+const conflictTries = 16
+
+// writePart reads a chunk, changes a part of it and writes it back, under the
+// lock of its key, and with the version that was read where the store can.
+func (w *worker) writePart(ctx context.Context, i int) error {
+	ds := w.t.v.group.ds
+	lock := ds.locks.of(w.where[i].Key)
+	lock.Lock()
+	defer lock.Unlock()
+	caps := ds.m.Capabilities()
+	if !caps.IfMatch {
+		ds.warnSingleWriter()
+	}
+	var err error
+	for range conflictTries {
+		var opts driver.PutOptions
+		if err = w.readForChange(ctx, i, &opts, caps); err != nil {
+			return err
+		}
+		it := &w.items[i]
+		w.mover.Gather(it.outBuf, w.t.array, it.proj)
+		err = w.put(ctx, i, it.outBuf, &opts)
+		if k := ncerr.KindOf(err); k != ncerr.ErrConflict && !(opts.IfAbsent && k == ncerr.ErrObjectExists) {
+			return err
+		}
+	}
+	return err
+}
+
+// warnSingleWriter says once that changes of partial chunks are not guarded
+// against other processes.
+func (d *Dataset) warnSingleWriter() {
+	if !d.opts.SingleWriter && d.warned.CompareAndSwap(false, true) {
+		d.log.Warn("partial chunks are read, changed and written back, and the store cannot detect another writer: state SingleWriter if there is none", "store", d.loc.Driver)
+	}
+}
+
+// readForChange reads chunk i decoded into its scratch (fill where there is
+// none), and sets the condition for writing it back.
+func (w *worker) readForChange(ctx context.Context, i int, opts *driver.PutOptions, caps driver.Capabilities) error {
+	it, at := &w.items[i], &w.where[i]
+	buf := w.outOf(it)
+	data, info, err := w.t.v.group.ds.m.Get(ctx, at.Key, nil, it.alloc)
+	if err != nil {
+		if ncerr.KindOf(err) != ncerr.ErrNotFound {
+			return err
+		}
+		chunk.Repeat(buf, w.t.fill)
+		opts.IfAbsent = caps.IfAbsent && caps.IfMatch
+		return nil
+	}
+	if caps.IfMatch {
+		opts.IfMatch = info.Version
+	}
+	n := len(data)
+	if w.t.e.pipe.Empty() {
+		if n == len(buf) {
+			copy(buf, data)
+		}
+	} else if n, err = w.t.e.pipe.Decode(ctx, buf, data); err != nil {
+		return err
+	}
+	if n != len(buf) {
+		return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, its shape makes %d", n, len(buf))
+	}
+	return nil
+}
+
+// put encodes a decoded chunk and writes it.
+func (w *worker) put(ctx context.Context, i int, decoded []byte, opts *driver.PutOptions) error {
+	it := &w.items[i]
+	body := decoded
+	if pipe := w.t.e.pipe; !pipe.Empty() {
+		it.inBuf = sized(it.inBuf, pipe.MaxEncoded())
+		n, err := pipe.Encode(ctx, it.inBuf, decoded)
+		if err != nil {
+			return err
+		}
+		body = it.inBuf[:n]
+	}
+	_, err := w.t.v.group.ds.m.Put(ctx, w.where[i].Key, driver.Bytes(body), opts)
+	return err
+}
