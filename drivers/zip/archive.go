@@ -1,0 +1,302 @@
+package zip
+
+import (
+	"bytes"
+	"context"
+	"hash/maphash"
+	"iter"
+	"slices"
+	"sort"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// archive is one zip archive, open for reading. What it says does not change,
+// and all methods are safe for concurrent use.
+//
+// The index is a hash table with open addressing. A slot holds 32 bits of the
+// hash of a key and, plus one, the position of the record in the directory,
+// so that indexing takes no memory per member beyond 16 to 40 bytes.
+type archive struct {
+	src    source
+	dir    *directory
+	prefix string // "" or with its slash
+	found  string // what the names alone suggest as prefix
+	count  int    // objects
+
+	seed  maphash.Seed
+	mask  uint64
+	slots []uint64
+	heads []atomic.Uint32 // per slot, length of the verified local header
+
+	inOrder  bool // records stand in the order of their members, none overlapping
+	offsets  func() []int64
+	sorted   func() []uint32
+	versions func() []atomic.Pointer[string]
+
+	use sync.RWMutex // held shared by readers of a Map that may replace it
+}
+
+// newArchive checks and indexes a directory. fixed, when not nil, is the
+// prefix to use instead of the one that the names suggest.
+func newArchive(src source, d *directory, fixed *string) (*archive, error) {
+	a := &archive{src: src, dir: d, seed: maphash.MakeSeed()}
+	recs, found, err := a.scan()
+	if err != nil {
+		return nil, err
+	}
+	switch marked, ok := markedPrefix(d.comment); {
+	case fixed != nil:
+		a.prefix = *fixed
+	case ok:
+		a.prefix = marked
+	default:
+		a.prefix = found
+	}
+	a.found = found
+	a.index(recs)
+	a.offsets = sync.OnceValue(a.sortOffsets)
+	a.sorted = sync.OnceValue(a.sortKeys)
+	a.versions = sync.OnceValue(func() []atomic.Pointer[string] {
+		return make([]atomic.Pointer[string], len(a.slots))
+	})
+	return a, nil
+}
+
+// emptyArchive is what a new store starts from.
+func emptyArchive(prefix string) *archive {
+	a, err := newArchive(nothing{}, &directory{}, &prefix)
+	if err != nil {
+		panic("zip: " + err.Error()) // an empty directory has no flaw
+	}
+	return a
+}
+
+// scan checks the form of every record and gives the positions of those that
+// are objects, and the prefix that their names suggest.
+func (a *archive) scan() ([]uint32, string, error) {
+	d, pos := a.dir.raw, 0
+	recs := make([]uint32, 0, len(d)/(lenCentral+8)+1)
+	var f prefixFinder
+	var count uint64
+	a.inOrder = true
+	end := int64(0) // of the member before, at least
+	for len(d)-pos >= 4 && le.Uint32(d[pos:]) == sigCentral {
+		n := recordLen(d[pos:])
+		if n == 0 {
+			return nil, "", notZip("record %d of the directory is cut off", count)
+		}
+		if a.inOrder {
+			end, a.inOrder = follows(d[pos:], a.dir.base, end)
+		}
+		if judgeRecord(d[pos:]) == wanted {
+			recs = append(recs, uint32(pos))
+			f.add(recordName(d[pos:]))
+		}
+		pos += n
+		count++
+	}
+	if rest := d[pos:]; len(rest) > 0 && (len(rest) < 4 || le.Uint32(rest) != sigSigned) {
+		return nil, "", notZip("no record at byte %d of the directory", pos)
+	}
+	if count != a.dir.count && (a.dir.wide || count&max16 != a.dir.count) {
+		return nil, "", notZip("the directory has %d records and should have %d", count, a.dir.count)
+	}
+	return recs, f.prefix(), nil
+}
+
+// follows reports whether the member of the record at the start of d begins
+// at end or behind it, and where it ends at the earliest.
+func follows(d []byte, base, end int64) (int64, bool) {
+	csize, offset := le.Uint32(d[20:]), le.Uint32(d[42:])
+	c, o := int64(csize), base+int64(offset)
+	if csize == max32 || offset == max32 || le.Uint32(d[24:]) == max32 {
+		r, ok := parseRecord(d, base)
+		if !ok {
+			return 0, false
+		}
+		c, o = r.csize, r.offset
+	}
+	return o + lenLocal + int64(le.Uint16(d[28:])) + c, o >= end
+}
+
+// index fills the hash table. Of equal keys the last stays.
+func (a *archive) index(recs []uint32) {
+	size := 8
+	for size*3 < len(recs)*4 {
+		size *= 2
+	}
+	a.slots = make([]uint64, size)
+	a.heads = make([]atomic.Uint32, size)
+	a.mask = uint64(size - 1)
+	prefix := []byte(a.prefix)
+	for _, pos := range recs {
+		name := recordName(a.dir.raw[pos:])
+		key, ok := bytes.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		h := maphash.Bytes(a.seed, key)
+		i := h & a.mask
+		for ; a.slots[i] != 0; i = (i + 1) & a.mask {
+			if a.slots[i]>>32 == h>>32 && bytes.Equal(a.keyAt(a.slots[i]), key) {
+				a.count--
+				break
+			}
+		}
+		a.count++
+		a.slots[i] = h&^max32 | uint64(pos+1)
+	}
+}
+
+// skipped gives the positions of the records of members that are no objects;
+// directory entries and members that a later one of the same name replaces
+// are left out.
+func (a *archive) skipped() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		d := a.dir.raw
+		for pos := 0; ; {
+			n := recordLen(d[pos:])
+			if n == 0 {
+				return
+			}
+			why := judgeRecord(d[pos:])
+			inside := bytes.HasPrefix(recordName(d[pos:]), []byte(a.prefix))
+			if why != isDirectory && (why != wanted || !inside) && !yield(pos) {
+				return
+			}
+			pos += n
+		}
+	}
+}
+
+// keyAt gives the key of the record that a slot names, without its prefix.
+func (a *archive) keyAt(slot uint64) []byte {
+	return recordName(a.dir.raw[uint32(slot)-1:])[len(a.prefix):]
+}
+
+// find gives the slot of key, -1 when there is no such object.
+func (a *archive) find(key string) int {
+	h := maphash.String(a.seed, key)
+	for i := h & a.mask; a.slots[i] != 0; i = (i + 1) & a.mask {
+		if a.slots[i]>>32 == h>>32 && string(a.keyAt(a.slots[i])) == key {
+			return int(i)
+		}
+	}
+	return -1
+}
+
+// record gives the record of a slot. ok is false when it is impossible.
+func (a *archive) record(slot int) (r record, ok bool) {
+	return a.recordAt(int(uint32(a.slots[slot]) - 1))
+}
+
+// recordAt gives the record at a position of the directory.
+func (a *archive) recordAt(pos int) (r record, ok bool) {
+	r, ok = parseRecord(a.dir.raw[pos:], a.dir.base)
+	r.pos = pos
+	return r, ok
+}
+
+// sortKeys gives the slots of all objects in the order of their keys.
+func (a *archive) sortKeys() []uint32 {
+	list := make([]uint32, 0, a.count)
+	for i, s := range a.slots {
+		if s != 0 {
+			list = append(list, uint32(i))
+		}
+	}
+	slices.SortFunc(list, func(x, y uint32) int {
+		return bytes.Compare(a.keyAt(a.slots[x]), a.keyAt(a.slots[y]))
+	})
+	return list
+}
+
+// sortOffsets gives the offsets of all members in ascending order, repeated
+// ones repeated.
+func (a *archive) sortOffsets() []int64 {
+	var list []int64
+	for pos := 0; ; {
+		n := recordLen(a.dir.raw[pos:])
+		if n == 0 {
+			break
+		}
+		if r, ok := parseRecord(a.dir.raw[pos:], a.dir.base); ok {
+			list = append(list, r.offset)
+		}
+		pos += n
+	}
+	slices.Sort(list)
+	return list
+}
+
+// limit gives the position before which the member of record r must end: the
+// start of the next member or of the directory. ok is false when another
+// member starts at the same place.
+func (a *archive) limit(r record) (end int64, ok bool) {
+	if a.inOrder {
+		d := a.dir.raw[r.pos:]
+		d = d[recordLen(d):]
+		if recordLen(d) == 0 {
+			return a.dir.start, true
+		}
+		next, ok := parseRecord(d, a.dir.base)
+		return min(next.offset, a.dir.start), ok && next.offset > r.offset
+	}
+	list := a.offsets()
+	i := sort.Search(len(list), func(i int) bool { return list[i] > r.offset })
+	ok = i < 2 || list[i-2] != r.offset
+	if i == len(list) {
+		return a.dir.start, ok
+	}
+	return min(list[i], a.dir.start), ok
+}
+
+// info gives what Stat says about an object.
+func (a *archive) info(slot int) (driver.Info, error) {
+	r, ok := a.record(slot)
+	if !ok {
+		return driver.Info{}, badRecord("stat", string(a.keyAt(a.slots[slot])))
+	}
+	return driver.Info{Size: r.size, Version: a.version(slot, r)}, nil
+}
+
+func badRecord(op, key string) error {
+	return corrupt(op, key, "impossible size or offset in the directory of the archive")
+}
+
+// version gives the version of an object; it is made once.
+func (a *archive) version(slot int, r record) string {
+	p := &a.versions()[slot]
+	if v := p.Load(); v != nil {
+		return *v
+	}
+	v := versionOf(r.crc, r.size)
+	p.Store(&v)
+	return v
+}
+
+// versionOf makes a version from the checksum and the length of the content.
+func versionOf(crc uint32, size int64) string {
+	b := strconv.AppendUint(make([]byte, 0, 26), uint64(crc), 16)
+	return string(strconv.AppendInt(append(b, '-'), size, 16))
+}
+
+// openArchive reads and indexes what src holds.
+func openArchive(ctx context.Context, src source, fixed *string) (*archive, error) {
+	d, err := readDirectory(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	return newArchive(src, d, fixed)
+}
+
+// retire closes the archive when the last reader has left it.
+func (a *archive) retire() error {
+	a.use.Lock()
+	defer a.use.Unlock()
+	return a.src.close()
+}

@@ -1,0 +1,188 @@
+package zip
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// maxDirectory is the longest central directory that is read, in bytes:
+// several million members.
+const maxDirectory = 1 << 30
+
+// tailSize is how much of the end of an archive is read at once. It holds the
+// longest archive comment and, for most archives, the whole directory.
+const tailSize = 128 << 10
+
+// directory is the central directory of an archive as it stands in the file.
+type directory struct {
+	raw     []byte // its records, one behind the other
+	start   int64  // position in the file
+	base    int64  // what to add to the offsets in it
+	count   uint64 // number of records it claims to have
+	wide    bool   // count is exact; else only its low 16 bits are known
+	comment []byte // comment of the archive
+}
+
+// tail is the last bytes of an archive.
+type tail struct {
+	b   []byte
+	off int64
+}
+
+// at gives n bytes of the tail from position pos of the file, nil when they
+// are not wholly in it.
+func (t tail) at(pos, n int64) []byte {
+	from := pos - t.off
+	if from < 0 || n < 0 || from+n > int64(len(t.b)) {
+		return nil
+	}
+	return t.b[from : from+n]
+}
+
+// readDirectory finds and reads the central directory of src with one read of
+// the end of the archive and, when it is longer, one read of the directory.
+func readDirectory(ctx context.Context, src source) (*directory, error) {
+	t, err := readTail(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	end := bytes.LastIndex(t.b, []byte{'P', 'K', 5, 6})
+	if end < 0 || len(t.b)-end < lenEnd {
+		return nil, notZip("no end of a central directory in the last %d of %d bytes; is the file truncated?", len(t.b), src.size())
+	}
+	d := &directory{}
+	size, offset, endPos, err := d.readEnd(ctx, src, t, end)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.place(ctx, src, t, size, offset, endPos); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func readTail(ctx context.Context, src source) (tail, error) {
+	size := src.size()
+	if size < lenEnd {
+		return tail{}, notZip("%d bytes are too few", size)
+	}
+	n := min(size, tailSize)
+	t := tail{b: make([]byte, n), off: size - n}
+	_, err := src.readAt(ctx, t.b, t.off)
+	return t, err
+}
+
+// readEnd reads the end record at t.b[end:], and the zip64 one where there is
+// one. It gives size and offset of the directory and the position behind it.
+func (d *directory) readEnd(ctx context.Context, src source, t tail, end int) (size, offset uint64, endPos int64, err error) {
+	b := t.b[end:]
+	n := int(le.Uint16(b[20:]))
+	if lenEnd+n > len(b) {
+		return 0, 0, 0, notZip("the archive comment is truncated")
+	}
+	d.comment = bytes.Clone(b[lenEnd : lenEnd+n])
+	endPos = t.off + int64(end)
+	d.count = uint64(le.Uint16(b[10:]))
+	size, offset = uint64(le.Uint32(b[12:])), uint64(le.Uint32(b[16:]))
+	if d.count == max16 || size == max32 || offset == max32 {
+		b64, pos, err := findEnd64(ctx, src, t, endPos)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		if b64 != nil {
+			d.count, d.wide = le.Uint64(b64[32:]), true
+			size, offset = le.Uint64(b64[40:]), le.Uint64(b64[48:])
+			if le.Uint32(b64[16:]) != 0 || le.Uint32(b64[20:]) != 0 {
+				return 0, 0, 0, errSplit()
+			}
+			return size, offset, pos, nil
+		}
+	}
+	if le.Uint16(b[4:]) != 0 || le.Uint16(b[6:]) != 0 {
+		return 0, 0, 0, errSplit()
+	}
+	return size, offset, endPos, nil
+}
+
+func errSplit() error {
+	return ncerr.Errorf(ncerr.ErrUnsupported, "open", "", "the archive is split over several files")
+}
+
+// findEnd64 gives the zip64 end record that the locator in front of the end
+// record names, and its position. When bytes stand in front of the archive it
+// is directly before the locator instead. Without a locator it gives nil.
+func findEnd64(ctx context.Context, src source, t tail, endPos int64) ([]byte, int64, error) {
+	locPos := endPos - lenLocator
+	loc, err := readPart(ctx, src, t, locPos, lenLocator)
+	if err != nil || loc == nil || le.Uint32(loc) != sigLocator {
+		return nil, 0, err
+	}
+	named := le.Uint64(loc[8:])
+	for _, pos := range []int64{int64(min(named, 1<<62)), locPos - lenEnd64} {
+		if pos > locPos-lenEnd64 {
+			continue
+		}
+		b, err := readPart(ctx, src, t, pos, lenEnd64)
+		if err != nil {
+			return nil, 0, err
+		}
+		if b != nil && le.Uint32(b) == sigEnd64 {
+			return b, pos, nil
+		}
+	}
+	return nil, 0, notZip("the zip64 end record is missing")
+}
+
+// readPart gives n bytes at pos, from the tail where it has them. A negative
+// position gives nil.
+func readPart(ctx context.Context, src source, t tail, pos, n int64) ([]byte, error) {
+	if pos < 0 {
+		return nil, nil
+	}
+	if b := t.at(pos, n); b != nil {
+		return b, nil
+	}
+	b := make([]byte, n)
+	_, err := src.readAt(ctx, b, pos)
+	return b, err
+}
+
+// place checks where the directory must be and reads it. It ends where the
+// end record starts; if that leaves bytes between where it says it starts and
+// where it does, these stand in front of the archive and shift every offset.
+func (d *directory) place(ctx context.Context, src source, t tail, size, offset uint64, endPos int64) error {
+	if size > uint64(endPos) || offset > uint64(endPos)-size {
+		return notZip("a directory of %d bytes at %d does not fit before position %d", size, offset, endPos)
+	}
+	n := int64(size)
+	if n > maxDirectory {
+		return ncerr.Errorf(ncerr.ErrLimit, "open", "", "the directory of the archive has %d bytes, the limit is %d", n, maxDirectory)
+	}
+	if d.wide && d.count > size/lenCentral || !d.wide && d.count*lenCentral > size {
+		return notZip("%d members do not fit in a directory of %d bytes", d.count, size)
+	}
+	d.start = endPos - n
+	d.base = d.start - int64(offset)
+	if err := d.load(ctx, src, t, n); err != nil {
+		return err
+	}
+	if d.base > 0 && n >= 4 && le.Uint32(d.raw) != sigCentral {
+		d.start, d.base = int64(offset), 0
+		return d.load(ctx, src, t, n)
+	}
+	return nil
+}
+
+func (d *directory) load(ctx context.Context, src source, t tail, n int64) error {
+	raw, err := readPart(ctx, src, t, d.start, n)
+	if err != nil {
+		return err
+	}
+	d.raw = raw
+	if cap(raw) > len(raw) { // part of the tail: let go of the rest
+		d.raw = bytes.Clone(raw)
+	}
+	return nil
+}

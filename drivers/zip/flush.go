@@ -1,0 +1,252 @@
+package zip
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Flush implements driver.Map: it writes a new archive beside the old one and
+// puts it in its place in one step. Without changes it does nothing. An
+// archive that somebody else has written since it was read is
+// ncerr.ErrConflict and left alone. After any error the archive is as it was,
+// the Map still has all changes, and Flush may be tried again. Reads and
+// writes go on meanwhile; a write that comes while Flush runs waits for the
+// next one.
+func (m *Map) Flush(ctx context.Context) error {
+	if !m.mode.Writable() {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.flushing.Lock()
+	defer m.flushing.Unlock()
+	snap := m.snapshot()
+	if len(snap) == 0 && !m.fresh {
+		return nil
+	}
+	next, err := m.rewrite(ctx, snap)
+	if err != nil {
+		return ncerr.Wrap("flush", m.name, err)
+	}
+	return ncerr.Wrap("flush", m.name, m.adopt(next, snap))
+}
+
+// snapshot gives the changes so far. Deletions of what the archive does not
+// have are forgotten.
+func (m *Map) snapshot() map[string]*change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, c := range m.pending {
+		if c.deleted && m.arch.find(key) < 0 {
+			delete(m.pending, key)
+			m.sorted = nil
+		}
+	}
+	return maps.Clone(m.pending)
+}
+
+// adopt goes over to the archive next, which has the changes of snap.
+func (m *Map) adopt(next *archive, snap map[string]*change) error {
+	m.mu.Lock()
+	old := m.arch
+	m.arch, m.fresh, m.sorted = next, false, nil
+	for key, c := range snap {
+		if m.pending[key] == c {
+			delete(m.pending, key)
+			m.inMem -= int64(len(c.mem))
+		}
+	}
+	spill := m.detachSpill()
+	m.mu.Unlock()
+	err := old.retire()
+	if spill != nil {
+		err = errors.Join(err, spill.retire())
+	}
+	return err
+}
+
+// detachSpill gives the spill file when nothing needs it any more. m.mu is
+// held.
+func (m *Map) detachSpill() *spillFile {
+	s := m.spill
+	if s == nil || s.busy > 0 {
+		return nil
+	}
+	for _, c := range m.pending {
+		if c.spill == s {
+			return nil
+		}
+	}
+	m.spill = nil
+	return s
+}
+
+// rewrite writes the archive with the changes of snap and puts it in its
+// place. Until that has happened nothing but a temporary file has changed.
+func (m *Map) rewrite(ctx context.Context, snap map[string]*change) (*archive, error) {
+	tmp, err := m.home.temp()
+	if err != nil {
+		return nil, err
+	}
+	next, err := m.write(ctx, tmp, snap)
+	if err != nil {
+		return nil, errors.Join(err, discard(tmp))
+	}
+	var src source
+	if m.closeToRename {
+		src, err = m.replaceClosed(ctx, tmp)
+	} else {
+		src, err = m.home.replace(ctx, tmp, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	next.src = src
+	return next, nil
+}
+
+// replaceClosed replaces the archive where it has to be closed for that. If
+// it fails the old archive is opened again.
+func (m *Map) replaceClosed(ctx context.Context, tmp *os.File) (source, error) {
+	closed := false
+	src, err := m.home.replace(ctx, tmp, func() error {
+		m.mu.Lock()
+		m.arch.use.Lock()
+		closed = true
+		return m.arch.src.close()
+	})
+	if !closed {
+		return src, err
+	}
+	defer m.mu.Unlock()
+	defer m.arch.use.Unlock()
+	m.arch.src = nothing{}
+	if err == nil || m.fresh {
+		return src, err
+	}
+	old, again := m.home.open(ctx)
+	if again != nil {
+		return nil, errors.Join(err, again)
+	}
+	m.arch.src = old
+	return nil, err
+}
+
+// member is one member of the archive to be written: content that is new, or
+// the slot that has it now.
+type member struct {
+	key  string
+	slot int
+	c    *change
+}
+
+// write writes the whole archive to tmp and gives it, still without source.
+func (m *Map) write(ctx context.Context, tmp *os.File, snap map[string]*change) (*archive, error) {
+	a := m.arch
+	w := newWriter(tmp, m.cfg.Deflate)
+	if err := a.copyPreamble(ctx, w); err != nil {
+		return nil, err
+	}
+	for _, it := range m.plan(snap) {
+		var err error
+		if it.c != nil {
+			err = w.addNew(ctx, a.prefix+it.key, it.c)
+		} else {
+			r, ok := a.record(it.slot)
+			err = a.copyMember(ctx, m.pools, w, r, ok)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := a.copySkipped(ctx, m.pools, w); err != nil {
+		return nil, err
+	}
+	var next *archive
+	_, err := w.finish(func(d *directory) (err error) {
+		if next, err = newArchive(nothing{}, d, &a.prefix); err != nil {
+			return ncerr.New(ncerr.ErrInternal, "", "", err)
+		}
+		d.comment = markPrefix(a.dir.comment, a.prefix, next.found)
+		return nil
+	})
+	return next, err
+}
+
+// plan gives what the new archive holds, in its order.
+func (m *Map) plan(snap map[string]*change) []member {
+	a := m.arch
+	list := make([]member, 0, a.count+len(snap))
+	for i, s := range a.slots {
+		if s == 0 {
+			continue
+		}
+		if key := string(a.keyAt(s)); snap[key] == nil {
+			list = append(list, member{key: key, slot: i})
+		}
+	}
+	for key, c := range snap {
+		if !c.deleted {
+			list = append(list, member{key: key, c: c})
+		}
+	}
+	slices.SortFunc(list, func(x, y member) int { return compareWritten(x.key, y.key) })
+	return list
+}
+
+// copyMember copies an unchanged member, or one that is no object.
+func (a *archive) copyMember(ctx context.Context, p *pools, w *writer, r record, ok bool) error {
+	name := string(r.name)
+	if !ok {
+		return badRecord("copy", name)
+	}
+	if r.flags&flagEncrypted != 0 {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "copy", name, "the member is encrypted: the archive cannot be changed without losing it")
+	}
+	if err := a.fits(r, "copy", name); err != nil {
+		return err
+	}
+	from, start, err := a.locate(ctx, p, -1, r, name)
+	if err != nil {
+		return ncerr.Wrap("copy", name, err)
+	}
+	return ncerr.Wrap("copy", name, w.addRaw(ctx, r, from, start))
+}
+
+// copySkipped copies the members that are no objects of the store.
+func (a *archive) copySkipped(ctx context.Context, p *pools, w *writer) error {
+	for pos := range a.skipped() {
+		r, ok := a.recordAt(pos)
+		if err := a.copyMember(ctx, p, w, r, ok); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyPreamble keeps bytes that stand in front of the archive, such as the
+// program of one that extracts itself. What a deleted first member has left
+// behind is no such thing.
+func (a *archive) copyPreamble(ctx context.Context, w *writer) error {
+	n := a.dir.start
+	if list := a.offsets(); len(list) > 0 {
+		n = min(n, list[0])
+	}
+	if n < 2 {
+		return nil
+	}
+	head := make([]byte, 2)
+	if _, err := a.src.readAt(ctx, head, 0); err != nil {
+		return err
+	}
+	if string(head) == "PK" {
+		return nil
+	}
+	return w.copy(ctx, a.src, 0, n)
+}

@@ -1,0 +1,118 @@
+package zip
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// pendingKey is one change in the order of the keys.
+type pendingKey struct {
+	key string
+	c   *change
+}
+
+// view is the keys of a Map at one moment, in byte order.
+type view struct {
+	a       *archive
+	slots   []uint32
+	pending []pendingKey
+}
+
+// view takes the keys as they are now; the first call on an archive sorts it.
+func (m *Map) view() view {
+	if m.mode == driver.Read {
+		return view{a: m.arch, slots: m.arch.sorted()}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sorted == nil && len(m.pending) > 0 {
+		m.sorted = make([]pendingKey, 0, len(m.pending))
+		for key, c := range m.pending {
+			m.sorted = append(m.sorted, pendingKey{key, c})
+		}
+		slices.SortFunc(m.sorted, func(x, y pendingKey) int { return strings.Compare(x.key, y.key) })
+	}
+	return view{a: m.arch, slots: m.arch.sorted(), pending: m.sorted}
+}
+
+// seek drops the keys below key.
+func (v *view) seek(key string) {
+	v.slots = v.slots[sort.Search(len(v.slots), func(i int) bool { return string(v.base(i)) >= key }):]
+	v.pending = v.pending[sort.Search(len(v.pending), func(i int) bool { return v.pending[i].key >= key }):]
+}
+
+// base gives the i-th key of the archive.
+func (v *view) base(i int) []byte { return v.a.keyAt(v.a.slots[v.slots[i]]) }
+
+// next takes the first key off. c is its change, nil when the archive has it.
+func (v *view) next() (key string, slot int, c *change, ok bool) {
+	for len(v.slots) > 0 || len(v.pending) > 0 {
+		slot = -1
+		if len(v.slots) > 0 {
+			key, slot = string(v.base(0)), int(v.slots[0])
+		}
+		if len(v.pending) == 0 || slot >= 0 && key < v.pending[0].key {
+			v.slots = v.slots[1:]
+			return key, slot, nil, true
+		}
+		p := v.pending[0]
+		v.pending = v.pending[1:]
+		if slot >= 0 && key == p.key {
+			v.slots = v.slots[1:]
+		}
+		if !p.c.deleted {
+			return p.key, -1, p.c, true
+		}
+	}
+	return "", -1, nil, false
+}
+
+// List implements driver.Map. It shows the keys as they are when the sequence
+// starts, whatever is written while it runs. An object whose directory record
+// is impossible has the size -1.
+func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(driver.Entry{}, err)
+			return
+		}
+		v := m.view()
+		v.seek(max(prefix, opts.StartAfter))
+		for {
+			key, slot, c, ok := v.next()
+			if !ok || !strings.HasPrefix(key, prefix) {
+				return
+			}
+			if err := ctx.Err(); err != nil {
+				yield(driver.Entry{}, err)
+				return
+			}
+			e := driver.Entry{Key: key}
+			if i := strings.IndexByte(key[len(prefix):], '/'); i >= 0 && !opts.Recursive {
+				e = driver.Entry{Key: key[:len(prefix)+i+1], Prefix: true, Info: driver.Info{Size: -1}}
+				v.seek(key[:len(prefix)+i] + "0") // the byte after the slash
+			} else {
+				e.Info = v.info(slot, c)
+			}
+			if e.Key > opts.StartAfter && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (v *view) info(slot int, c *change) driver.Info {
+	if c != nil {
+		return c.info()
+	}
+	r, ok := v.a.record(slot)
+	if !ok {
+		return driver.Info{Size: -1}
+	}
+	return driver.Info{Size: r.size, Version: versionOf(r.crc, r.size)}
+}

@@ -1,0 +1,169 @@
+package zip
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Map is one open archive. It is safe for concurrent use; in mode Read no
+// method takes a lock.
+type Map struct {
+	driver.Base
+	home          home
+	cfg           config
+	mode          driver.Mode
+	name          string // in messages
+	pools         *pools
+	closeToRename bool
+
+	flushing sync.Mutex // held by Flush
+
+	mu      sync.RWMutex // protects what follows in writable modes
+	arch    *archive     // the archive as it was last read or written
+	fresh   bool         // it is to replace whatever is at home
+	pending map[string]*change
+	sorted  []pendingKey   // of pending; nil when out of date
+	dirs    map[string]int // per directory, the objects below it; nil until the first write
+	inMem   int64          // bytes of pending content in memory
+	spill   *spillFile     // nil until it is needed
+}
+
+var _ driver.Map = (*Map)(nil)
+
+// Capabilities implements driver.Map.
+func (m *Map) Capabilities() driver.Capabilities {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c := driver.Capabilities{
+		Ranges: true, List: true, Write: true, Delete: true, IfAbsent: true,
+		RecursiveList: true, OrderedList: true, PrefixExclusive: true,
+		Durable: driver.OnFlush,
+		MaxKey:  max16 - len(m.arch.prefix),
+		Latency: driver.Local,
+	}
+	if m.arch.src.remote() {
+		c.Latency = driver.Remote
+	}
+	return c
+}
+
+// Prefix gives the top-level directory of the archive that holds the dataset,
+// with a slash, or "" when there is none.
+func (m *Map) Prefix() string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.arch.prefix
+}
+
+// Skipped is a member of an archive that is no object of the store.
+type Skipped struct {
+	Name   string // as it stands in the archive, not necessarily UTF-8
+	Reason string
+}
+
+// Skipped lists the members that are left out of the store, in the order of
+// the archive; directory entries are not among them.
+func (m *Map) Skipped() []Skipped {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var list []Skipped
+	for pos := range m.arch.skipped() {
+		d := m.arch.dir.raw[pos:]
+		why := judgeRecord(d)
+		if why == wanted {
+			why = isOutside
+		}
+		list = append(list, Skipped{Name: string(recordName(d)), Reason: reasonText[why]})
+	}
+	return list
+}
+
+// found is where the content of a key is: in a change or in an archive.
+type found struct {
+	c    *change
+	a    *archive
+	slot int
+}
+
+// release must be called when the content has been read.
+func (f found) release(m *Map) {
+	switch {
+	case m.mode == driver.Read:
+	case f.a != nil:
+		f.a.use.RUnlock()
+	case f.c != nil && f.c.spill != nil:
+		f.c.spill.use.RUnlock()
+	}
+}
+
+// find looks key up and keeps its content from going away until release.
+func (m *Map) find(key string) (found, bool) {
+	if m.mode == driver.Read {
+		slot := m.arch.find(key)
+		return found{a: m.arch, slot: slot}, slot >= 0
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if c := m.pending[key]; c != nil {
+		if c.deleted {
+			return found{}, false
+		}
+		if c.spill != nil {
+			c.spill.use.RLock()
+		}
+		return found{c: c}, true
+	}
+	slot := m.arch.find(key)
+	if slot < 0 {
+		return found{}, false
+	}
+	m.arch.use.RLock()
+	return found{a: m.arch, slot: slot}, true
+}
+
+// Get implements driver.Map. The checksum is verified whenever the whole
+// object is read, and of a deflated one always: a range of it costs decoding
+// all of it. In the steady state it takes no memory but what alloc gives.
+func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, driver.Info{}, err
+	}
+	f, ok := m.find(key)
+	if !ok {
+		return nil, driver.Info{}, ncerr.ErrNotFound
+	}
+	defer f.release(m)
+	if f.c != nil {
+		return f.c.get(ctx, key, opts, alloc)
+	}
+	return f.a.get(ctx, m.pools, f.slot, key, opts, alloc)
+}
+
+// Stat implements driver.Map. It reads nothing.
+func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Info{}, err
+	}
+	f, ok := m.find(key)
+	if !ok {
+		return driver.Info{}, ncerr.ErrNotFound
+	}
+	defer f.release(m)
+	if f.c != nil {
+		return f.c.info(), nil
+	}
+	return f.a.info(f.slot)
+}
+
+// Close implements driver.Map: what was not flushed is discarded.
+func (m *Map) Close(context.Context) error {
+	var err error
+	if m.spill != nil {
+		err = discard(m.spill.f)
+	}
+	return errors.Join(m.arch.src.close(), err)
+}

@@ -1,0 +1,159 @@
+package zip
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// reader reads at positions that lie inside what it reads.
+type reader interface {
+	// readAt fills p from off; fewer bytes come with an error, never io.EOF.
+	readAt(ctx context.Context, p []byte, off int64) (int, error)
+}
+
+// source is the bytes of one archive, which do not change while it is open.
+type source interface {
+	reader
+	size() int64
+	// remote says that a read costs a request: join reads where possible.
+	remote() bool
+	close() error
+}
+
+// step is the most that is read between two looks at the context.
+const step = 16 << 20
+
+// fileSource is an archive in the file system.
+type fileSource struct {
+	f *os.File
+	n int64
+}
+
+func (s *fileSource) size() int64  { return s.n }
+func (s *fileSource) remote() bool { return false }
+func (s *fileSource) close() error { return s.f.Close() }
+
+func (s *fileSource) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+	return readFile(ctx, s.f, p, off)
+}
+
+// readFile fills p from f at off. An end of file is ncerr.ErrCorrupt: callers
+// ask only for what was there when the file was opened.
+func readFile(ctx context.Context, f io.ReaderAt, p []byte, off int64) (int, error) {
+	done := 0
+	for done < len(p) {
+		if err := ctx.Err(); err != nil {
+			return done, err
+		}
+		n, err := f.ReadAt(p[done:min(len(p), done+step)], off+int64(done))
+		done += n
+		if err != nil && done < len(p) {
+			if errors.Is(err, io.EOF) {
+				return done, corrupt("read", "", "the archive has become shorter")
+			}
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// mapSource is an archive that is one object of another Map.
+type mapSource struct {
+	m     driver.Map
+	key   string
+	info  driver.Info // as it was when the archive was opened
+	match bool        // m honours IfMatch
+	far   bool
+}
+
+func (s *mapSource) size() int64  { return s.info.Size }
+func (s *mapSource) remote() bool { return s.far }
+func (s *mapSource) close() error { return nil }
+
+func (s *mapSource) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	opts := driver.GetOptions{Range: &driver.Range{Offset: off, Length: int64(len(p))}}
+	if s.match {
+		opts.IfMatch = s.info.Version
+	}
+	got, info, err := s.m.Get(ctx, s.key, &opts, driver.Into(p))
+	switch {
+	case err != nil && lost(err):
+		return 0, ncerr.New(ncerr.ErrConflict, "read archive", s.key, errText(err))
+	case err != nil:
+		return len(got), err
+	case info.Size != s.info.Size || info.Version != s.info.Version:
+		return 0, ncerr.Errorf(ncerr.ErrConflict, "read archive", s.key, "it was replaced meanwhile")
+	case len(got) != len(p):
+		return len(got), ncerr.Errorf(ncerr.ErrIO, "read archive", s.key, "%d bytes instead of %d", len(got), len(p))
+	}
+	return len(p), nil
+}
+
+// lost reports whether err says that the archive is not any more what it was:
+// such an error must not look as if a member were absent.
+func lost(err error) bool {
+	switch ncerr.KindOf(err) {
+	case ncerr.ErrNotFound, ncerr.ErrRange, ncerr.ErrConflict:
+		return true
+	}
+	return false
+}
+
+// errText keeps the words of err and drops its kind.
+func errText(err error) error { return errors.New(err.Error()) }
+
+// nothing is the source of an archive that is not written yet.
+type nothing struct{}
+
+func (nothing) size() int64  { return 0 }
+func (nothing) remote() bool { return false }
+func (nothing) close() error { return nil }
+func (nothing) readAt(_ context.Context, p []byte, _ int64) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	return 0, corrupt("read", "", "the archive is empty")
+}
+
+// window is a part of an archive that has been read already.
+type window struct {
+	b   []byte
+	off int64
+}
+
+func (w window) readAt(_ context.Context, p []byte, off int64) (int, error) {
+	from := off - w.off
+	if from < 0 || from > int64(len(w.b)) {
+		return 0, corrupt("read", "", "position %d is outside what was read", off)
+	}
+	n := copy(p, w.b[from:])
+	if n < len(p) {
+		return n, corrupt("read", "", "%d bytes short", len(p)-n)
+	}
+	return n, nil
+}
+
+// stream reads a part of a reader from front to end.
+type stream struct {
+	ctx      context.Context //nolint:containedctx // lives as long as one call
+	r        reader
+	off, end int64
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	if s.off >= s.end {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), s.end-s.off)]
+	n, err := s.r.readAt(s.ctx, p, s.off)
+	s.off += int64(n)
+	return n, err
+}

@@ -1,0 +1,286 @@
+package zip
+
+import (
+	"context"
+	"errors"
+	"hash/crc32"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// change is what a Put or Delete has left for the next Flush. It is immutable.
+type change struct {
+	deleted bool
+	mem     []byte     // the content, or
+	spill   *spillFile // the file that has it
+	off     int64      // and where
+	size    int64
+	crc     uint32
+}
+
+// spillFile holds content that has no room in memory.
+type spillFile struct {
+	f    *os.File
+	end  int64        // where the next content goes; protected by Map.mu
+	busy int          // Puts that write to it; protected by Map.mu
+	use  sync.RWMutex // held shared by readers
+}
+
+func (c *change) info() driver.Info {
+	return driver.Info{Size: c.size, Version: versionOf(c.crc, c.size)}
+}
+
+// readAt implements reader.
+func (c *change) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if c.spill == nil {
+		return window{b: c.mem}.readAt(ctx, p, off)
+	}
+	return readFile(ctx, c.spill.f, p, c.off+off)
+}
+
+func (c *change) get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	info := c.info()
+	off, n, err := want(key, opts, info)
+	if err != nil {
+		return nil, info, err
+	}
+	dst, err := alloc(n)
+	if err != nil {
+		return nil, info, err
+	}
+	got, err := c.readAt(ctx, dst, off)
+	if err == nil && n == c.size {
+		err = checkSum("get", key, crc32.ChecksumIEEE(dst), c.crc)
+	}
+	return dst[:got], info, ncerr.Wrap("get", key, err)
+}
+
+// Put implements driver.Map. The content is copied, is seen by every later
+// read of the same Map and gets into the archive at Flush.
+func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+	if err := m.writable(ctx, "put", key); err != nil {
+		return driver.Info{}, err
+	}
+	if why := judgeName([]byte(key)); why != wanted {
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key, "%s", reasonText[why])
+	}
+	if n := len(m.arch.prefix) + len(key); n > max16 {
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key[:64]+"...", "a name of %d bytes, a zip archive takes %d", n, max16)
+	}
+	m.mu.Lock()
+	err := m.admit(key, opts)
+	m.mu.Unlock()
+	if err != nil {
+		return driver.Info{}, err
+	}
+	c, err := m.keep(ctx, body)
+	if err != nil {
+		return driver.Info{}, ncerr.Wrap("put", key, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.spill != nil {
+		c.spill.busy--
+	}
+	if err := m.admit(key, opts); err != nil {
+		m.inMem -= int64(len(c.mem))
+		return driver.Info{}, err
+	}
+	m.publish(key, c)
+	return c.info(), nil
+}
+
+// Delete implements driver.Map.
+func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
+	if err := m.writable(ctx, "delete", key); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.countDirs()
+	if m.live(key) {
+		m.publish(key, &change{deleted: true})
+	}
+	return nil
+}
+
+func (m *Map) writable(ctx context.Context, op, key string) error {
+	if !m.mode.Writable() {
+		return ncerr.Errorf(ncerr.ErrReadOnly, op, key, "the archive is open for reading")
+	}
+	return ctx.Err()
+}
+
+// live reports whether key has content. m.mu is held.
+func (m *Map) live(key string) bool {
+	if c := m.pending[key]; c != nil {
+		return !c.deleted
+	}
+	return m.arch.find(key) >= 0
+}
+
+// admit says whether key may be written now. m.mu is held.
+func (m *Map) admit(key string, opts *driver.PutOptions) error {
+	m.countDirs()
+	live := m.live(key)
+	switch {
+	case opts.IfAbsent && live:
+		return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "it exists")
+	case opts.IfMatch != "":
+		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "the checksums of an archive are too short to be a condition of a write")
+	case live:
+		return nil
+	case m.dirs[key] > 0:
+		return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "there are objects below it")
+	}
+	for dir := range parents(key) {
+		if m.live(dir) {
+			return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "%q above it is an object", dir)
+		}
+	}
+	return nil
+}
+
+// parents gives the directories of key, the innermost first, without slash.
+func parents(key string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for i := strings.LastIndexByte(key, '/'); i >= 0; i = strings.LastIndexByte(key[:i], '/') {
+			if !yield(key[:i]) {
+				return
+			}
+		}
+	}
+}
+
+// countDirs prepares m.dirs at the first write. m.mu is held.
+func (m *Map) countDirs() {
+	if m.dirs != nil {
+		return
+	}
+	m.pending, m.dirs = map[string]*change{}, map[string]int{}
+	for _, s := range m.arch.slots {
+		if s == 0 {
+			continue
+		}
+		for dir := range parents(string(m.arch.keyAt(s))) {
+			m.dirs[dir]++
+		}
+	}
+}
+
+// publish makes c the state of key. m.mu is held.
+func (m *Map) publish(key string, c *change) {
+	was := m.live(key)
+	if old := m.pending[key]; old != nil {
+		m.inMem -= int64(len(old.mem))
+	}
+	m.pending[key] = c
+	m.sorted = nil
+	if was == !c.deleted {
+		return
+	}
+	step := 1
+	if c.deleted {
+		step = -1
+	}
+	for dir := range parents(key) {
+		if m.dirs[dir] += step; m.dirs[dir] == 0 {
+			delete(m.dirs, dir)
+		}
+	}
+}
+
+// keep copies body to memory or, when there is no room, to the spill file.
+func (m *Map) keep(ctx context.Context, body driver.Body) (*change, error) {
+	n := body.Size()
+	if n < 0 {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a body of %d bytes", n)
+	}
+	m.mu.Lock()
+	if n <= int64(m.cfg.Spill)-m.inMem {
+		m.inMem += n
+		m.mu.Unlock()
+		c, err := keepInMemory(body, n)
+		if err != nil {
+			m.mu.Lock()
+			m.inMem -= n
+			m.mu.Unlock()
+		}
+		return c, err
+	}
+	s, off, err := m.reserve(n)
+	m.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.keep(ctx, body, off, n)
+	if err != nil {
+		m.mu.Lock()
+		s.busy--
+		m.mu.Unlock()
+	}
+	return c, err
+}
+
+func keepInMemory(body driver.Body, n int64) (*change, error) {
+	p := make([]byte, n)
+	if got, err := body.ReadAt(p, 0); int64(got) < n {
+		return nil, shortBody(got, n, err)
+	}
+	return &change{mem: p, size: n, crc: crc32.ChecksumIEEE(p)}, nil
+}
+
+func shortBody(got int, n int64, err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the body gave %d bytes and has %d", got, n)
+	}
+	return err
+}
+
+// reserve gives the spill file, marked as busy, with room for n bytes. m.mu is
+// held.
+func (m *Map) reserve(n int64) (*spillFile, int64, error) {
+	if m.spill == nil {
+		f, err := m.home.spill()
+		if err != nil {
+			return nil, 0, err
+		}
+		m.spill = &spillFile{f: f}
+	}
+	off := m.spill.end
+	m.spill.end += n
+	m.spill.busy++
+	return m.spill, off, nil
+}
+
+func (s *spillFile) keep(ctx context.Context, body driver.Body, off, n int64) (*change, error) {
+	c := &change{spill: s, off: off, size: n}
+	buf := make([]byte, min(n, copySize))
+	for done := int64(0); done < n; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p := buf[:min(n-done, copySize)]
+		if got, err := body.ReadAt(p, done); got < len(p) {
+			return nil, shortBody(int(done)+got, n, err)
+		}
+		if _, err := s.f.WriteAt(p, off+done); err != nil {
+			return nil, err
+		}
+		c.crc = crc32.Update(c.crc, crc32.IEEETable, p)
+		done += int64(len(p))
+	}
+	return c, nil
+}
+
+// retire deletes the file when the last reader has left it.
+func (s *spillFile) retire() error {
+	s.use.Lock()
+	defer s.use.Unlock()
+	return discard(s.f)
+}
