@@ -1,0 +1,289 @@
+package cdl
+
+import (
+	"math"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// bitsOf gives v as a value of an integer type with that many bits, in the
+// low bits of the result. A value may use all bits of the type whatever its
+// sign: 255 is the byte -1 and -1 the ubyte 255, as in ncgen; what needs more
+// bits, and a fraction, is refused. why is empty when it can be done.
+func bitsOf(v Value, width uint) (bits uint64, why string) {
+	low, high := int64(-1)<<(width-1), uint64(1)<<(width-1)<<1-1
+	const bad = "the value is out of range"
+	switch {
+	case v.Kind == Hex, v.Kind == Char, v.Kind == Number && isUnsigned(v.Type):
+		if v.Bits > high {
+			return 0, bad
+		}
+		return v.Bits, ""
+	case v.Kind == Number && isFloat(v.Type):
+		f := math.Float64frombits(v.Bits)
+		switch {
+		case f != math.Trunc(f): // also not-a-number
+			return 0, "the value is not an integer"
+		case f >= 0 && f < math.Ldexp(1, int(width)):
+			return uint64(f), ""
+		case f < 0 && f >= float64(low):
+			return uint64(int64(f)), ""
+		}
+		return 0, bad
+	case v.Kind == Number:
+		if n := int64(v.Bits); n < low || n > 0 && uint64(n) > high {
+			return 0, bad
+		}
+		return v.Bits, ""
+	}
+	return 0, notNumber(v)
+}
+
+// floatOf gives v as a floating-point number with that many bits.
+func floatOf(v Value, width int) (f float64, why string) {
+	switch {
+	case v.Kind == Hex, v.Kind == Char, v.Kind == Number && isUnsigned(v.Type):
+		f = float64(v.Bits)
+	case v.Kind == Number && isFloat(v.Type):
+		f = math.Float64frombits(v.Bits)
+	case v.Kind == Number:
+		f = float64(int64(v.Bits))
+	default:
+		return 0, notNumber(v)
+	}
+	if width == 32 && !math.IsInf(f, 0) && math.IsInf(float64(float32(f)), 0) {
+		return 0, "the value is out of range"
+	}
+	return f, ""
+}
+
+func notNumber(v Value) string {
+	switch v.Kind {
+	case Text:
+		return "expected a number, found a string"
+	case Nil:
+		return "NIL is for strings only"
+	case List:
+		return "expected a value, found a list in braces"
+	case Fill:
+		return "_ stands for no value here"
+	}
+	return "expected a number"
+}
+
+// converter turns constants into typed values; its errors carry positions.
+type converter struct{ name string }
+
+func (c converter) fail(kind ncerr.Kind, pos Pos, format string, args ...any) error {
+	return fail(kind, c.name, pos, format, args...)
+}
+
+// into converts vals to the elements of dst, a typed slice of the same
+// length; _ becomes fill, a slice of one or nil where _ is not allowed.
+func (c converter) into(dst any, vals []Value, fill any) error {
+	switch dst := dst.(type) {
+	case []int8:
+		return ints(c, dst, vals, fill, 8)
+	case []uint8:
+		return ints(c, dst, vals, fill, 8)
+	case []int16:
+		return ints(c, dst, vals, fill, 16)
+	case []uint16:
+		return ints(c, dst, vals, fill, 16)
+	case []int32:
+		return ints(c, dst, vals, fill, 32)
+	case []uint32:
+		return ints(c, dst, vals, fill, 32)
+	case []int64:
+		return ints(c, dst, vals, fill, 64)
+	case []uint64:
+		return ints(c, dst, vals, fill, 64)
+	case []float32:
+		return floats(c, dst, vals, fill, 32)
+	case []float64:
+		return floats(c, dst, vals, fill, 64)
+	case []string:
+		return c.strings(dst, vals, fill)
+	}
+	return ncerr.Errorf(ncerr.ErrInternal, "read cdl", c.name, "no conversion to %T", dst)
+}
+
+// one is the conversion of all values with a function for one.
+func one[T any](c converter, dst []T, vals []Value, fill any, f func(Value) (T, string)) error {
+	filler, _ := fill.([]T)
+	for i, v := range vals {
+		if v.Kind == Fill && len(filler) == 1 {
+			dst[i] = filler[0]
+			continue
+		}
+		x, why := f(v)
+		if why != "" {
+			return c.fail(ncerr.ErrConvert, v.Pos, "%s", why)
+		}
+		dst[i] = x
+	}
+	return nil
+}
+
+func ints[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64](c converter, dst []T, vals []Value, fill any, width uint) error {
+	return one(c, dst, vals, fill, func(v Value) (T, string) {
+		bits, why := bitsOf(v, width)
+		return T(bits), why
+	})
+}
+
+func floats[T float32 | float64](c converter, dst []T, vals []Value, fill any, width int) error {
+	return one(c, dst, vals, fill, func(v Value) (T, string) {
+		f, why := floatOf(v, width)
+		return T(f), why
+	})
+}
+
+func (c converter) strings(dst []string, vals []Value, fill any) error {
+	return one(c, dst, vals, fill, func(v Value) (string, string) {
+		switch v.Kind {
+		case Text:
+			return v.Text, ""
+		case Nil:
+			return "", ""
+		case Fill:
+			return "", "_ stands for no value here"
+		}
+		return "", "expected a string"
+	})
+}
+
+// chars joins character and string constants to bytes. Each string, and each
+// run of single characters, is filled up to a multiple of unit; an empty one
+// is a whole unit when padEmpty is set.
+//
+// Source: the netCDF CDL manual, "character constants"; netcdf-c ncgen.
+func (c converter) chars(vals []Value, unit int64, fill byte, padEmpty bool) ([]byte, error) {
+	out, run := []byte{}, false // in a run of single characters
+	start := 0                  // of the string or run
+	end := func() {
+		n := int64(len(out) - start)
+		if pad := (unit - n%unit) % unit; n > 0 || padEmpty {
+			if n == 0 {
+				pad = unit
+			}
+			for range pad {
+				out = append(out, fill)
+			}
+		}
+		start = len(out)
+	}
+	for _, v := range vals {
+		single := byte(v.Bits)
+		switch {
+		case v.Kind == Text:
+			if run {
+				end()
+			}
+			run = false
+			out = append(out, v.Text...)
+			end()
+			continue
+		case v.Kind == Char, v.Kind == Number && (v.Type == dtype.NCByte || v.Type == dtype.NCUByte):
+		case v.Kind == Fill:
+			single = fill
+		default:
+			return nil, c.fail(ncerr.ErrConvert, v.Pos, "expected a string or a character")
+		}
+		out, run = append(out, single), true
+	}
+	if run {
+		end()
+	}
+	return out, nil
+}
+
+// attrValue gives the value of an attribute as type typ.
+func (c converter) attrValue(a *Attr, typ dtype.NC) (any, error) {
+	if typ == dtype.NCChar {
+		text, err := c.chars(a.Values, 1, 0, false)
+		return string(text), err
+	}
+	if len(a.Values) == 0 {
+		return nil, c.fail(ncerr.ErrInvalid, a.Pos, "attribute %q has no value: only text may be empty", a.Name)
+	}
+	dst := dtype.MakeSlice(typ, len(a.Values))
+	return dst, c.into(dst, a.Values, nil)
+}
+
+// inferType gives the type of an attribute without one: char when the values
+// are strings, else the widest type among them.
+//
+// Source: netcdf-c ncgen, type inference of attributes.
+func (c converter) inferType(a *Attr) (dtype.NC, error) {
+	texts, wide := 0, dtype.NCNone
+	for _, v := range a.Values {
+		typ := v.Type
+		switch v.Kind {
+		case Text:
+			texts++
+			continue
+		case Char:
+			typ = dtype.NCByte
+		case Hex:
+			typ = hexType(v.Bits)
+		case Number:
+		default:
+			return 0, c.fail(ncerr.ErrInvalid, v.Pos, "%s", notNumber(v))
+		}
+		wide = wider(wide, typ)
+	}
+	switch {
+	case texts == len(a.Values):
+		return dtype.NCChar, nil
+	case texts > 0 && !onlyText(a.Values):
+		return 0, c.fail(ncerr.ErrInvalid, a.Pos, "attribute %q mixes strings and numbers", a.Name)
+	case texts > 0:
+		return dtype.NCChar, nil
+	}
+	if wide == dtype.NCInt64 || wide == dtype.NCUInt64 {
+		for _, v := range a.Values {
+			if v.Type == dtype.NCUInt64 && v.Bits > math.MaxInt64 {
+				return dtype.NCUInt64, nil
+			}
+		}
+	}
+	return wide, nil
+}
+
+func onlyText(vals []Value) bool {
+	for _, v := range vals {
+		if v.Kind != Text && v.Kind != Char {
+			return false
+		}
+	}
+	return true
+}
+
+// hexType is the type of a hexadecimal constant in an attribute.
+func hexType(bits uint64) dtype.NC {
+	switch {
+	case bits <= math.MaxInt32:
+		return dtype.NCInt
+	case bits <= math.MaxUint32:
+		return dtype.NCUInt
+	}
+	return dtype.NCUInt64
+}
+
+// wider gives the type for values of both: floating point over integers,
+// double over float, else by size, the later of equals.
+func wider(a, b dtype.NC) dtype.NC {
+	switch {
+	case a == dtype.NCNone:
+		return b
+	case isFloat(a) && isFloat(b):
+		return max(a, b)
+	case isFloat(a):
+		return a
+	case isFloat(b) || b.Size() >= a.Size():
+		return b
+	}
+	return a
+}

@@ -1,0 +1,733 @@
+package cdl_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/cdl"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+	"github.com/seed-695719ce/nczarr/filters/shuffle"
+	"github.com/seed-695719ce/nczarr/filters/zlib"
+	"github.com/seed-695719ce/nczarr/filters/zstd"
+)
+
+// registry has memory as its only driver, and three filters.
+type registry struct {
+	mem     *memmap.Opener
+	without string // id of a filter that is not there
+}
+
+func newRegistry() *registry { return &registry{mem: memmap.NewOpener()} }
+
+func (r *registry) Driver(name string) (driver.Opener, error) {
+	if name != "mem" {
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "only mem")
+	}
+	return r.mem, nil
+}
+
+func (r *registry) Filter(id string) (codecdriver.Provider, error) {
+	provider, ok := map[string]codecdriver.Provider{
+		"shuffle": shuffle.Provider(), "zlib": zlib.Provider(), "zstd": zstd.Provider(),
+	}[id]
+	if !ok || id == r.without {
+		return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "not in this test")
+	}
+	return provider, nil
+}
+
+func (r *registry) create() *nczarr.CreateOptions {
+	return &nczarr.CreateOptions{Options: nczarr.Options{Registry: r, SingleWriter: true}}
+}
+
+// open opens what was generated at url.
+func (r *registry) open(t *testing.T, url string) *nczarr.Dataset {
+	t.Helper()
+	ds, err := nczarr.Open(t.Context(), url, &nczarr.Options{Registry: r, Update: true, SingleWriter: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ds.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return ds
+}
+
+// generate makes a dataset from a text in a new registry.
+func generate(t *testing.T, text string) *nczarr.Dataset {
+	t.Helper()
+	r := newRegistry()
+	if err := cdl.Generate(t.Context(), mustParse(t, text), "mem:x", r.create()); err != nil {
+		t.Fatalf("generate: %v\n%s", err, text)
+	}
+	return r.open(t, "mem:x")
+}
+
+func dump(t *testing.T, ds *nczarr.Dataset, opts *cdl.WriteOptions) string {
+	t.Helper()
+	var b strings.Builder
+	if err := cdl.Write(t.Context(), &b, ds, opts); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	return b.String()
+}
+
+// diff shows the first line that differs.
+func diff(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(g), len(w)) {
+		a, b := "(end)", "(end)"
+		if i < len(g) {
+			a = g[i]
+		}
+		if i < len(w) {
+			b = w[i]
+		}
+		if a != b {
+			return "line " + string(rune('0'+i/100%10)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10)) + ":\n got " + strings.ReplaceAll(a, "\t", "→") + "\nwant " + strings.ReplaceAll(b, "\t", "→")
+		}
+	}
+	return ""
+}
+
+// otherInput lists expected dumps that belong to another text than the input
+// of the same name: the reference keeps both, and does not compare them.
+var otherInput = map[string]string{
+	"ref_tst_chardata": "the dump lacks ten variables of the text",
+	"ref_tst_unlim2":   "the dump has other dimensions and variables than the text",
+}
+
+// otherSpace lists expected dumps that ncdump did not print: the reference
+// compares them without regard to white space.
+var otherSpace = map[string]string{
+	"ref_tst_nul4": "there is no space before the variable's name",
+}
+
+func squeeze(text, name string) string {
+	if otherSpace[name] == "" {
+		return text
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// TestCorporaDump generates every text that NCZarr can hold and compares the
+// dump with the reference's, byte for byte. Then the dump is generated and
+// dumped again, and must be the same.
+func TestCorporaDump(t *testing.T) {
+	t.Parallel()
+	root := corpus(t, "cdl")
+	inputs, err := filepath.Glob(filepath.Join(root, "input", "*.cdl"))
+	if err != nil || len(inputs) == 0 {
+		t.Fatal("no inputs", err)
+	}
+	compared := 0
+	for _, path := range inputs {
+		name := strings.TrimSuffix(filepath.Base(path), ".cdl")
+		if strings.HasPrefix(name, "big") {
+			continue // see TestHuge
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := cdl.Parse(strings.NewReader(string(text)), name+".cdl")
+		if ncerr.KindOf(err) == ncerr.ErrUnsupported {
+			continue // TestParseCorpora says which, and why
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		r := newRegistry()
+		if err := cdl.Generate(t.Context(), f, "mem:"+name, r.create()); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := dump(t, r.open(t, "mem:"+name), nil)
+		want, err := os.ReadFile(filepath.Join(root, "expected", name+".dmp"))
+		if err == nil && otherInput[name] == "" {
+			compared++
+			if squeeze(got, name) != squeeze(string(want), name) {
+				t.Errorf("%s: %s", name, diff(got, string(want)))
+			}
+		}
+		if err := cdl.Generate(t.Context(), mustParse(t, got), "mem:again", r.create()); err != nil {
+			t.Errorf("%s again: %v", name, err)
+			continue
+		}
+		again := dump(t, r.open(t, "mem:again"), &cdl.WriteOptions{Name: name})
+		if again != got {
+			t.Errorf("%s again: %s", name, diff(again, got))
+		}
+	}
+	if compared < 24 {
+		t.Errorf("only %d dumps were compared", compared)
+	}
+}
+
+// TestHuge generates texts with variables of up to 4 GB of which nothing, or
+// one value, is written.
+func TestHuge(t *testing.T) {
+	t.Parallel()
+	root := corpus(t, "cdl")
+	for _, name := range []string{"bigf1", "bigf2", "bigf3", "bigr1", "bigr2", "bigr3"} {
+		text, err := os.ReadFile(filepath.Join(root, "input", name+".cdl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ds := generate(t, string(text))
+		head := dump(t, ds, &cdl.WriteOptions{Name: name, HeaderOnly: true})
+		if !strings.HasPrefix(head, "netcdf "+name+" {\ndimensions:\n\tx = 1") || strings.Contains(head, "data:") {
+			t.Errorf("%s:\n%s", name, head)
+		}
+		if name == "bigf3" {
+			if got := dump(t, ds, &cdl.WriteOptions{Vars: []string{"flast"}}); !strings.HasSuffix(got, "data:\n\n flast = 42 ;\n}\n") {
+				t.Errorf("%s:\n%s", name, got)
+			}
+		}
+	}
+}
+
+// unlimitedText has unlimited dimensions in every place, and groups.
+const unlimitedText = `netcdf x {
+dimensions: u = UNLIMITED; v = UNLIMITED; n = 3; m = 2 ;
+variables:
+ int a(u,v,n);
+ int b(m, v);
+ char c(u, v);
+ int d(u, v, m);
+ char e(m,n) ;
+ :ga = "x";
+data:
+ a = {1,2,3,4,5,6}, {7,8,9};
+ b = {1,2}, {3};
+ c = {"abc"}, {"d"};
+ d = {100000000,2000000000,300000000}, {1};
+ e = "a\nb", "\000\n";
+group: g {
+ dimensions: n = 4;
+ variables: float x(n) ; x:att = 1.f; double y(/n);
+ :gr = 1;
+ data: x = 1.5,2.5;
+ group: h { variables: int z ; data: z = 4 ; }
+}
+group: em { }
+}
+`
+
+// unlimitedDump is what netcdf-c 4.9.0 prints for unlimitedText, except c,
+// where ncgen runs the two lists together, and e, where ncdump breaks strings
+// so that ncgen reads back too many.
+const unlimitedDump = `netcdf x {
+dimensions:
+	u = UNLIMITED ; // (2 currently)
+	v = UNLIMITED ; // (3 currently)
+	n = 3 ;
+	m = 2 ;
+variables:
+	int a(u, v, n) ;
+	int b(m, v) ;
+	char c(u, v) ;
+	int d(u, v, m) ;
+	char e(m, n) ;
+
+// global attributes:
+		:ga = "x" ;
+data:
+
+ a =
+  {1, 2, 3,
+  4, 5, 6,
+  _, _, _},
+  {7, 8, 9,
+  _, _, _,
+  _, _, _} ;
+
+ b =
+  {1, 2, _},
+  {3, _, _} ;
+
+ c =
+  {"abc"},
+  {"d"} ;
+
+ d =
+  {100000000, 2000000000,
+  300000000, _,
+  _, _},
+  {1, _,
+  _, _,
+  _, _} ;
+
+ e =
+  "a\nb",
+  "\000\n" ;
+
+group: g {
+  dimensions:
+  	n = 4 ;
+  variables:
+  	float x(n) ;
+  		x:att = 1.f ;
+  	double y(/n) ;
+
+  // group attributes:
+  		:gr = 1 ;
+  data:
+
+   x = 1.5, 2.5, _, _ ;
+
+   y = _, _, _ ;
+
+  group: h {
+    variables:
+    	int z ;
+    data:
+
+     z = 4 ;
+    } // group h
+  } // group g
+
+group: em {
+  } // group em
+}
+`
+
+func TestUnlimitedAndGroups(t *testing.T) {
+	t.Parallel()
+	if d := diff(dump(t, generate(t, unlimitedText), nil), unlimitedDump); d != "" {
+		t.Error(d)
+	}
+	if d := diff(dump(t, generate(t, unlimitedDump), nil), unlimitedDump); d != "" {
+		t.Error("again:", d)
+	}
+}
+
+// TestRaggedChars checks nested lists of strings along unlimited dimensions.
+func TestRaggedChars(t *testing.T) {
+	t.Parallel()
+	got := dump(t, generate(t, `netcdf x {
+dimensions: u = UNLIMITED ; v = UNLIMITED ; w = UNLIMITED ;
+variables: char c(u, v, w) ;
+data: c = {{"1", "two"}}, {{"three"},{"four","xy"}} ;
+}`), nil)
+	want := " c =\n  {{\"1two\"},\n  {\"\"}},\n  {{\"three\"},\n  {\"fourxy\"}} ;\n}\n"
+	if !strings.HasSuffix(got, want) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestCharRows checks that arrays of characters are read back as they were.
+func TestCharRows(t *testing.T) {
+	t.Parallel()
+	ds := generate(t, `netcdf x {
+dimensions: n = 7 ; m = 2 ; u = UNLIMITED ;
+variables: char a(n) ; char b(m, n) ; char c(u) ; char d(n) ; d:_FillValue = "x" ; char e ; char f(n) ;
+data:
+ a = "a\n\000b\n" ;
+ b = "é\tb", '\0', '\377' ;
+ c = "one\n", "two" ;
+ d = "ab\000\000", "c" ;
+ f = "", 'a', 'b' ;
+}`)
+	got := dump(t, ds, nil)
+	_, data, _ := strings.Cut(got, "data:\n")
+	want := `
+ a = "a\n",
+    "\000b\n" ;
+
+ b =
+  "\303\251\tb",
+  "\000\377" ;
+
+ c = "one\n",
+    "two" ;
+
+ d = "ab\000\000cxx" ;
+
+ e = "" ;
+
+ f = "\000ab" ;
+}
+`
+	if d := diff(data, want); d != "" {
+		t.Error(d)
+	}
+	if d := diff(dump(t, generate(t, got), nil), got); d != "" {
+		t.Error("again:", d)
+	}
+}
+
+const smallText = `netcdf small {
+dimensions:
+	time = UNLIMITED ;
+	x = 3 ;
+variables:
+	double time(time) ;
+	float temp(time, x) ;
+		temp:units = "K" ;
+		temp:_FillValue = -9.f ;
+		temp:_Storage = "chunked" ;
+		temp:_ChunkSizes = 1, 3 ;
+		temp:_Shuffle = "true" ;
+		temp:_DeflateLevel = 4 ;
+		temp:_Endianness = "big" ;
+	byte flag ;
+	short raw(x) ;
+		raw:_NoFill = "true" ;
+		raw:_Filter = "32015,3" ;
+	string who(x) ;
+
+// global attributes:
+		:title = "small" ;
+		:_Format = "netCDF-4" ;
+data:
+
+ time = 0.333333333333333333, 1e-7 ;
+
+ temp = 1.23456789, 2, _, 4 ;
+
+ flag = -127 ;
+
+ raw = 1 ;
+
+ who = "a", NIL, "c" ;
+group: g {
+variables:
+	int x(x) ;
+	int temp ;
+data:
+ x = 7, 8, 9 ;
+ temp = 5 ;
+}
+}
+`
+
+// TestOptions checks each option of Write on one dataset.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	ds := generate(t, smallText)
+	header := `netcdf small {
+dimensions:
+	time = UNLIMITED ; // (2 currently)
+	x = 3 ;
+variables:
+	double time(time) ;
+	float temp(time, x) ;
+		temp:units = "K" ;
+		temp:_FillValue = -9.f ;
+	byte flag ;
+	short raw(x) ;
+	string who(x) ;
+
+// global attributes:
+		:title = "small" ;
+`
+	group := `
+group: g {
+  variables:
+  	int x(x) ;
+  	int temp ;
+`
+	const end = "  } // group g\n}\n"
+	cases := []struct {
+		name string
+		opts cdl.WriteOptions
+		want string
+	}{
+		{"all", cdl.WriteOptions{}, header + `data:
+
+ time = 0.333333333333333, 1e-07 ;
+
+ temp =
+  1.234568, 2, _,
+  4, _, _ ;
+
+ flag = -127 ;
+
+ raw = 1, _, _ ;
+
+ who = "a", NIL, "c" ;
+` + group + "  data:\n\n   x = 7, 8, 9 ;\n\n   temp = 5 ;\n" + end},
+		{"-h", cdl.WriteOptions{HeaderOnly: true}, header + group + end},
+		{"-c", cdl.WriteOptions{Coords: true}, header + "data:\n\n time = 0.333333333333333, 1e-07 ;\n" + group + "  data:\n\n   x = 7, 8, 9 ;\n" + end},
+		{"-v simple", cdl.WriteOptions{Vars: []string{"temp"}}, header + "data:\n\n temp =\n  1.234568, 2, _,\n  4, _, _ ;\n" + group + "  data:\n\n   temp = 5 ;\n" + end},
+		{"-v path", cdl.WriteOptions{Vars: []string{"/g/temp", "flag"}}, header + "data:\n\n flag = -127 ;\n" + group + "  data:\n\n   temp = 5 ;\n" + end},
+		{"-p", cdl.WriteOptions{FloatDigits: 3, DoubleDigits: 4, Vars: []string{"time", "/temp"}}, header + "data:\n\n time = 0.3333, 1e-07 ;\n\n temp =\n  1.23, 2, _,\n  4, _, _ ;\n" + group + "  data:\n" + end},
+		{"full", cdl.WriteOptions{FullPrecision: true, Vars: []string{"time", "/temp"}}, header + "data:\n\n time = 0.3333333333333333, 1e-07 ;\n\n temp =\n  1.2345679, 2, _,\n  4, _, _ ;\n" + group + "  data:\n" + end},
+	}
+	for _, c := range cases {
+		c.opts.Name = "small"
+		if d := diff(dump(t, ds, &c.opts), c.want); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+	if got := dump(t, ds, &cdl.WriteOptions{HeaderOnly: true, Name: "a b"}); !strings.HasPrefix(got, `netcdf a\ b {`) {
+		t.Errorf("-n: %.30s", got)
+	}
+	var b strings.Builder
+	err := cdl.Write(t.Context(), &b, ds, &cdl.WriteOptions{Vars: []string{"nosuch"}})
+	if ncerr.KindOf(err) != ncerr.ErrNoVar || b.Len() > 0 {
+		t.Errorf("-v nosuch: error %v, printed %q", err, b.String())
+	}
+}
+
+// TestSpecial checks the virtual attributes, and that a text with them makes
+// the same dataset.
+func TestSpecial(t *testing.T) {
+	t.Parallel()
+	ds := generate(t, smallText)
+	got := dump(t, ds, &cdl.WriteOptions{HeaderOnly: true, Special: true, Name: "small"})
+	want := `netcdf small {
+dimensions:
+	time = UNLIMITED ; // (2 currently)
+	x = 3 ;
+variables:
+	double time(time) ;
+		time:_Storage = "chunked" ;
+		time:_ChunkSizes = CHUNK ;
+		time:_Endianness = "little" ;
+	float temp(time, x) ;
+		temp:units = "K" ;
+		temp:_FillValue = -9.f ;
+		temp:_Storage = "chunked" ;
+		temp:_ChunkSizes = 1, 3 ;
+		temp:_Shuffle = "true" ;
+		temp:_DeflateLevel = 4 ;
+		temp:_Codecs = "[{\"elementsize\":4,\"id\":\"shuffle\"},{\"id\":\"zlib\",\"level\":4}]" ;
+		temp:_Endianness = "big" ;
+	byte flag ;
+		flag:_Storage = "contiguous" ;
+	short raw(x) ;
+		raw:_Storage = "chunked" ;
+		raw:_ChunkSizes = 3 ;
+		raw:_Filter = "32015,3" ;
+		raw:_Codecs = "[{\"id\":\"zstd\",\"level\":3}]" ;
+		raw:_Endianness = "little" ;
+		raw:_NoFill = "true" ;
+	string who(x) ;
+		who:_Storage = "chunked" ;
+		who:_ChunkSizes = 3 ;
+
+// global attributes:
+		:title = "small" ;
+		:_NCProperties = PROPS ;
+		:_SuperblockVersion = 2 ;
+		:_IsNetcdf4 = 1 ;
+		:_Format = "netCDF-4" ;
+`
+	for _, name := range []string{"time:_ChunkSizes = ", ":_NCProperties = "} { // differ by release
+		_, rest, _ := strings.Cut(got, name)
+		value, _, _ := strings.Cut(rest, " ;")
+		word := map[bool]string{true: "CHUNK", false: "PROPS"}[strings.HasPrefix(name, "time")]
+		want = strings.Replace(want, name+word, name+value, 1)
+		if value == "" {
+			t.Errorf("no value for %s", name)
+		}
+	}
+	got, _, _ = strings.Cut(got, "\ngroup:")
+	if d := diff(got, want); d != "" {
+		t.Error(d)
+	}
+	all := &cdl.WriteOptions{Special: true, Name: "small"}
+	first := dump(t, ds, all)
+	again := dump(t, generate(t, first), all)
+	if d := diff(again, first); d != "" {
+		t.Error("again:", d)
+	}
+}
+
+// TestUnreadable breaks variables of a dataset: each is reported and left
+// out, the rest is printed.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	r := newRegistry()
+	if err := cdl.Generate(t.Context(), mustParse(t, smallText), "mem:x", r.create()); err != nil {
+		t.Fatal(err)
+	}
+	r.without = "zstd"
+	ds := r.open(t, "mem:x")
+	if _, err := ds.Map().Put(t.Context(), "temp/1.0", driver.Bytes([]byte("no zlib stream")), nil); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	var reported []string
+	err := cdl.Write(t.Context(), &b, ds, &cdl.WriteOptions{OnProblem: func(p nczarr.Problem) {
+		reported = append(reported, p.Path)
+		if p.Err == nil {
+			t.Error("a problem without an error")
+		}
+	}})
+	if err == nil || !errors.Is(err, ncerr.ErrNoFilter) || ncerr.Exit(err) == 0 {
+		t.Errorf("error %v", err)
+	}
+	if got := strings.Join(reported, " "); got != "/temp /raw" {
+		t.Errorf("reported %q", got)
+	}
+	got := b.String()
+	for _, name := range []string{" temp =\n", " raw ="} {
+		if strings.Contains(got, "\n"+name) {
+			t.Errorf("%q is printed:\n%s", name, got)
+		}
+	}
+	for _, part := range []string{"float temp(time, x)", " who = ", "   temp = 5 ;", " flag = -127", "} // group g\n}\n"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%q is missing:\n%s", part, got)
+		}
+	}
+}
+
+// TestSlabs dumps a variable of several slabs with a short row, a long row
+// and in one row, and one that breaks in the middle.
+func TestSlabs(t *testing.T) {
+	t.Parallel()
+	for _, shape := range []string{"(n, m)", "(m, n)", "(nm)"} {
+		text := "netcdf x { dimensions: n = 1200 ; m = 1003 ; nm = 1203600 ; variables: double v" + shape + " ; v:_ChunkSizes = CHUNKS ; data: v = 1, 2, 3 ; }"
+		chunks := "100, 100"
+		if shape == "(nm)" {
+			chunks = "100000"
+		}
+		ds := generate(t, strings.Replace(text, "CHUNKS", chunks, 1))
+		_, data, _ := strings.Cut(dump(t, ds, nil), "data:\n")
+		if n := strings.Count(data, "_"); n != 1203600-3 {
+			t.Errorf("%s: %d fill values", shape, n)
+		}
+		if n := strings.Count(data, ";"); n != 1 {
+			t.Errorf("%s: %d semicolons", shape, n)
+		}
+		for _, line := range strings.Split(data, "\n") {
+			if len(line) > 80 {
+				t.Errorf("%s: a line of %d columns: %s", shape, len(line), line)
+				break
+			}
+		}
+		last := map[string]string{"(n, m)": "11.10", "(m, n)": "10.11", "(nm)": "12"}[shape]
+		if _, err := ds.Map().Put(t.Context(), "v/"+last, driver.Bytes([]byte("short")), nil); err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		err := cdl.Write(t.Context(), &b, ds, nil)
+		if ncerr.KindOf(err) == 0 || !strings.Contains(b.String(), "\n// the rest of v cannot be read\n") {
+			t.Errorf("%s: error %v and no remark", shape, err)
+		}
+		if _, err := cdl.Parse(strings.NewReader(b.String()), "cut"); err == nil {
+			t.Errorf("%s: the cut text parses", shape)
+		}
+	}
+}
+
+// TestWriteStops checks cancellation and a writer that fails.
+func TestWriteStops(t *testing.T) {
+	t.Parallel()
+	ds := generate(t, smallText)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := cdl.Write(ctx, &strings.Builder{}, ds, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	full := errors.New("disk full")
+	if err := cdl.Write(t.Context(), brokenWriter{full}, ds, nil); !errors.Is(err, full) {
+		t.Errorf("broken writer: %v", err)
+	}
+}
+
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// TestBuildErrors checks what a well-formed text cannot ask for.
+func TestBuildErrors(t *testing.T) {
+	t.Parallel()
+	long := `"` + strings.Repeat("x", 20) + `"`
+	cases := []struct {
+		vars, data, want string
+		kind             ncerr.Kind
+	}{
+		{"byte v(n) ;", "v = 1, 256 ;", `2:8": value not representable: the value is out of range`, ncerr.ErrConvert},
+		{"int v(n) ;", "v = 1, 2.5 ;", "the value is not an integer", ncerr.ErrConvert},
+		{"int v(n) ;", "v = NaN ;", "the value is not an integer", ncerr.ErrConvert},
+		{"int v(n) ;", `v = "1" ;`, "expected a number, found a string", ncerr.ErrConvert},
+		{"int v(n) ;", "v = NIL ;", "NIL is for strings only", ncerr.ErrConvert},
+		{"float v(n) ;", "v = 1e300 ;", "out of range", ncerr.ErrConvert},
+		{"uint64 v(n) ;", "v = 1e20 ;", "out of range", ncerr.ErrConvert},
+		{"int v(n) ;", "v = 1, 2, 3, 4 ;", `2:14": outside the bounds: 4 values for "v", there is room for 3`, ncerr.ErrRange},
+		{"int v ;", "v = 1, 2 ;", "there is room for 1", ncerr.ErrRange},
+		{"char v(n) ;", `v = "abcd" ;`, "there is room for 3", ncerr.ErrRange},
+		{"char v(n) ;", "v = 5 ;", "expected a string or a character", ncerr.ErrConvert},
+		{"string v(n) ;", "v = 5 ;", "expected a string", ncerr.ErrConvert},
+		{"string v(n) ; v:_nczarr_maxstrlen = 4 ;", "v = " + long + " ;", `a string of 20 bytes for "v", whose strings have 4`, ncerr.ErrConvert},
+		{"int v(u, w) ;", "v = 1, 2 ;", `the values along unlimited dimension "w", which is not the first, must be in braces`, ncerr.ErrInvalid},
+		{"int v(n, w) ;", "v = {1}, {2}, {3}, {4} ;", "4 lists for", ncerr.ErrRange},
+		{"int v ; v:a = \"x\", 5 ;", "", "mixes strings and numbers", ncerr.ErrInvalid},
+		{"int v ; byte v:a = 300 ;", "", "out of range", ncerr.ErrConvert},
+		{"int v ; int v:a = ;", "", "has no value", ncerr.ErrInvalid},
+		{"int v ; float v:_FillValue = 1 ;", "", "_FillValue is float, the variable", ncerr.ErrBadType},
+		{"int v ; v:_FillValue = 1, 2 ;", "", "_FillValue must be a single value", ncerr.ErrInvalid},
+		{"int v ; v:_Storage = \"cloud\" ;", "", `_Storage must be one of "chunked", "contiguous", "compact"`, ncerr.ErrInvalid},
+		{"int v(n) ; v:_ChunkSizes = 1, 1 ;", "", "chunk shape [1 1] for 1 dimensions", ncerr.ErrBadChunk},
+		{"int v(n) ; v:_ChunkSizes = -1 ;", "", "_ChunkSizes must be integers from 0 up", ncerr.ErrInvalid},
+		{"int v(n) ; v:_DeflateLevel = 10 ;", "", "_DeflateLevel must be an integer from 0 to 9", ncerr.ErrInvalid},
+		{"int v(n) ; v:_Shuffle = \"maybe\" ;", "", `_Shuffle must be "true" or "false"`, ncerr.ErrInvalid},
+		{"int v(n) ; v:_Filter = \"12345\" ;", "", "HDF5 filter 12345 has no codec", ncerr.ErrNoFilter},
+		{"int v(n) ; v:_Filter = \"307,x\" ;", "", "unsigned integers as parameters", ncerr.ErrInvalid},
+		{"int v(n) ; v:_Codecs = \"zlib\" ;", "", "a JSON list of codecs", ncerr.ErrInvalid},
+		{"int v(n) ; v:_Codecs = \"[{}]\" ;", "", `each is an object with an "id"`, ncerr.ErrInvalid},
+		{"int v(n) ; v:_Filter = \"307,9\" ;", "", "", ncerr.ErrNoFilter},
+		{"int v(n) ; v:_ARRAY_DIMENSIONS = \"n\" ;", "", "", ncerr.ErrNameInUse},
+	}
+	for _, c := range cases {
+		text := "netcdf x { dimensions: n = 3 ; u = UNLIMITED ; w = UNLIMITED ; variables: " + c.vars + " data:\n" + c.data + "}"
+		r := newRegistry()
+		err := cdl.Generate(t.Context(), mustParse(t, text), "mem:x", r.create())
+		if err == nil || !strings.Contains(err.Error(), c.want) || ncerr.KindOf(err) != c.kind || !strings.Contains(err.Error(), `"x.cdl:`) {
+			t.Errorf("%s %s\n got %v (kind %v)\nwant %s (kind %v)", c.vars, c.data, err, ncerr.KindOf(err), c.want, c.kind)
+		}
+		if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
+			t.Errorf("%s %s: something was left", c.vars, c.data)
+		}
+	}
+}
+
+// TestStringLengths checks how long the strings of a variable may be.
+func TestStringLengths(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 100)
+	ds := generate(t, "netcdf x { variables: string s ; string k ; data: s = \""+long+"\" ; k = \"k\" ; }")
+	if got := dump(t, ds, nil); !strings.Contains(got, "\n s = \n    \""+long+"\" ;\n") {
+		t.Errorf("the long string is lost: %s", got)
+	}
+	f := mustParse(t, `netcdf x { variables: string s ; string e ; :_nczarr_default_maxstrlen = 5 ; data: s = "0123456789" ; e = "ééé" ; }`)
+	f.CutStrings = true
+	r := newRegistry()
+	if err := cdl.Generate(t.Context(), f, "mem:x", r.create()); err != nil {
+		t.Fatal(err)
+	}
+	if got := dump(t, r.open(t, "mem:x"), nil); !strings.Contains(got, "s = \"01234\" ;\n\n e = \"éé\" ;") {
+		t.Errorf("cut strings: %s", got)
+	}
+}
+
+// TestBuildCancelled checks that a cancelled Generate leaves nothing.
+func TestBuildCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := newRegistry()
+	err := cdl.Generate(ctx, mustParse(t, smallText), "mem:x", r.create())
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
+		t.Error("something was left")
+	}
+}

@@ -1,0 +1,22 @@
+// Package cdl writes a dataset as CDL, netCDF's text form, exactly as ncdump
+// prints it, and reads CDL as ncgen does.
+//
+//	err := cdl.Write(ctx, os.Stdout, ds, &cdl.WriteOptions{HeaderOnly: true})
+//
+//	file, err := cdl.Parse(r, "ocean.cdl")
+//	err = cdl.Generate(ctx, file, "ocean.zarr", &nczarr.CreateOptions{...})
+//
+// [Write] streams: it holds at most a few MiB of values at a time. [Parse]
+// keeps the whole text as a tree ([File]), about 64 bytes a value. [Generate]
+// and [Build] turn a tree into a dataset.
+//
+// The language is that of netCDF-4 without user-defined types, which NCZarr
+// cannot hold: they are refused by name.
+//
+// Below this package is core/nczarr with its value types (core/chunk,
+// core/dtype, core/zarr) and the table of filter numbers in core/codec; above
+// it are conformance and nczctl.
+//
+// Source: the netCDF CDL manual; netcdf-c ncdump and ncgen, whose output and
+// input are reproduced by observation.
+package cdl

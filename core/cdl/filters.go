@@ -1,0 +1,239 @@
+package cdl
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/codec"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// storage collects what the special attributes of a variable ask for.
+type storage struct {
+	converter
+	spec    *nczarr.VarSpec
+	shuffle bool
+	deflate int64 // -1 when not asked for
+	sum     bool
+	filters []zarr.CodecSpec
+	codecs  []zarr.CodecSpec // of _Codecs, which says all
+	chained bool             // _Codecs was there
+	elem    int              // size of an element, for shuffle
+}
+
+// special takes an attribute that is not stored but says how the variable is.
+// Others are left: false.
+//
+// Source: netcdf-c ncgen, special attributes.
+func (s *storage) special(a *Attr) (taken bool, err error) {
+	switch a.Name {
+	case "_Storage":
+		s.spec.Storage, err = s.word(a, "chunked", "contiguous", "compact")
+	case "_ChunkSizes":
+		s.spec.Chunks, err = s.integers(a)
+	case "_DeflateLevel":
+		s.deflate, err = s.level(a)
+	case "_Shuffle":
+		s.shuffle, err = s.truth(a)
+	case "_Fletcher32":
+		s.sum, err = s.truth(a)
+	case "_NoFill":
+		s.spec.NoFill, err = s.truth(a)
+	case "_Endianness":
+		var word string
+		if word, err = s.word(a, "little", "big"); word == "big" {
+			s.spec.Order = dtype.Big
+		} else {
+			s.spec.Order = dtype.Little
+		}
+	case "_Filter":
+		s.filters, err = s.filter(a)
+	case "_Codecs":
+		s.chained = true
+		s.codecs, err = s.chain(a)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// finish puts the chain together: what _Codecs says, else shuffle, the other
+// filters, deflate, checksum.
+func (s *storage) finish() {
+	if s.spec.Chunks != nil && s.spec.Storage == "" {
+		s.spec.Storage = "chunked"
+	}
+	if s.chained {
+		s.spec.Codecs = s.codecs
+		return
+	}
+	var chain []zarr.CodecSpec
+	if s.shuffle {
+		chain = append(chain, codecSpec("shuffle", map[string]any{"elementsize": max(1, s.elem)}))
+	}
+	chain = append(chain, s.filters...)
+	if s.deflate >= 0 {
+		chain = append(chain, codecSpec("zlib", map[string]any{"level": s.deflate}))
+	}
+	if s.sum {
+		chain = append(chain, codecSpec("fletcher32", nil))
+	}
+	s.spec.Codecs = chain
+}
+
+// codecSpec makes one step with its document.
+func codecSpec(id string, params map[string]any) zarr.CodecSpec {
+	doc := map[string]any{"id": id}
+	for k, v := range params {
+		doc[k] = v
+	}
+	text, _ := json.Marshal(doc) // strings and integers always marshal
+	return zarr.CodecSpec{ID: id, Params: text}
+}
+
+func (s *storage) bad(a *Attr, want string) error {
+	return s.fail(ncerr.ErrInvalid, a.Pos, "%s must be %s", a.Name, want)
+}
+
+// text gives the value of an attribute that must be one string.
+func (s *storage) text(a *Attr) (string, bool) {
+	if len(a.Values) != 1 || a.Values[0].Kind != Text {
+		return "", false
+	}
+	return a.Values[0].Text, true
+}
+
+func (s *storage) word(a *Attr, allowed ...string) (string, error) {
+	text, ok := s.text(a)
+	for _, word := range allowed {
+		if ok && text == word {
+			return word, nil
+		}
+	}
+	return "", s.bad(a, `one of "`+strings.Join(allowed, `", "`)+`"`)
+}
+
+// truth reads "true", "false", 1, 0 or those two as strings.
+func (s *storage) truth(a *Attr) (bool, error) {
+	text, ok := s.text(a)
+	if list, err := s.integers(a); err == nil && len(list) == 1 {
+		text, ok = strconv.FormatInt(list[0], 10), true
+	}
+	switch {
+	case ok && (text == "true" || text == "1"):
+		return true, nil
+	case ok && (text == "false" || text == "0"):
+		return false, nil
+	}
+	return false, s.bad(a, `"true" or "false"`)
+}
+
+// integers reads a list of integers that are not negative.
+func (s *storage) integers(a *Attr) ([]int64, error) {
+	list := make([]int64, len(a.Values))
+	if s.into(list, a.Values, nil) != nil || len(list) == 0 {
+		return nil, s.bad(a, "integers")
+	}
+	for _, n := range list {
+		if n < 0 {
+			return nil, s.bad(a, "integers from 0 up")
+		}
+	}
+	return list, nil
+}
+
+func (s *storage) level(a *Attr) (int64, error) {
+	list, err := s.integers(a)
+	if err != nil || len(list) != 1 || list[0] > 9 {
+		return -1, s.bad(a, "an integer from 0 to 9")
+	}
+	return list[0], nil
+}
+
+// chain reads a JSON list of codec documents in encode order.
+func (s *storage) chain(a *Attr) ([]zarr.CodecSpec, error) {
+	text, _ := s.text(a)
+	var docs []json.RawMessage
+	if err := json.Unmarshal([]byte(text), &docs); err != nil {
+		return nil, s.bad(a, "a JSON list of codecs: "+err.Error())
+	}
+	var chain []zarr.CodecSpec
+	for _, doc := range docs {
+		var head struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(doc, &head); err != nil || head.ID == "" {
+			return nil, s.bad(a, `a JSON list of codecs: each is an object with an "id"`)
+		}
+		chain = append(chain, zarr.CodecSpec{ID: head.ID, Params: doc})
+	}
+	return chain, nil
+}
+
+// filter reads "id,param,...|id,...", where id is an HDF5 filter number or a
+// codec's name.
+func (s *storage) filter(a *Attr) ([]zarr.CodecSpec, error) {
+	text, ok := s.text(a)
+	if !ok {
+		return nil, s.bad(a, `a string such as "32015,3"`)
+	}
+	var chain []zarr.CodecSpec
+	for part := range strings.SplitSeq(text, "|") {
+		fields := strings.Split(part, ",")
+		id := strings.TrimSpace(fields[0])
+		params := make([]int64, 0, len(fields)-1)
+		for _, f := range fields[1:] {
+			n, err := strconv.ParseUint(strings.TrimRight(strings.TrimSpace(f), "uU"), 10, 32)
+			if err != nil {
+				return nil, s.bad(a, "filter numbers with unsigned integers as parameters, not "+strconv.Quote(f))
+			}
+			params = append(params, int64(n))
+		}
+		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
+			entry, known := codec.HDF5(uint32(n))
+			if !known {
+				return nil, s.fail(ncerr.ErrNoFilter, a.Pos, "HDF5 filter %d has no codec", n)
+			}
+			id = entry.ID
+		}
+		step, err := s.step(a, id, params)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, step)
+	}
+	return chain, nil
+}
+
+// step makes the codec of an HDF5 filter with its parameters.
+//
+// Source: netcdf-c plugins, the NCZarr filter hooks.
+func (s *storage) step(a *Attr, id string, p []int64) (zarr.CodecSpec, error) {
+	at := func(i int, missing int64) int64 {
+		if i < len(p) {
+			return p[i]
+		}
+		return missing
+	}
+	switch id {
+	case "shuffle":
+		return codecSpec(id, map[string]any{"elementsize": max(1, s.elem)}), nil
+	case "fletcher32":
+		return codecSpec(id, nil), nil
+	case "zlib", "bz2", "zstd":
+		return codecSpec(id, map[string]any{"level": at(0, 1)}), nil
+	case "szip":
+		return codecSpec(id, map[string]any{"mask": at(0, 0), "pixels-per-block": at(1, 0)}), nil
+	case "blosc":
+		code := at(6, 1)
+		if code < 0 || code >= int64(len(bloscNames)) {
+			return zarr.CodecSpec{}, s.bad(a, "a blosc filter with a compressor from 0 to 5")
+		}
+		return codecSpec(id, map[string]any{"blocksize": at(3, 0), "clevel": at(4, 5), "shuffle": at(5, 1), "cname": bloscNames[code]}), nil
+	}
+	return zarr.CodecSpec{}, s.fail(ncerr.ErrNoFilter, a.Pos, "filter %q cannot be given by number: use _Codecs", id)
+}

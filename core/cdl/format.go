@@ -1,0 +1,227 @@
+package cdl
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+)
+
+// formatter turns values into CDL text.
+type formatter struct {
+	digits [2]int // significant digits of float and double
+	exact  bool   // more digits where these do not give the value back
+}
+
+// appendFloat appends f as C's printf does with %.<digits>g; bits is 32 or
+// 64. Not-a-number and infinity are CDL's words.
+func (f *formatter) appendFloat(dst []byte, v float64, bits int) []byte {
+	tail := ""
+	digits, most := f.digits[1], 17
+	if bits == 32 {
+		tail, digits, most = "f", f.digits[0], 9
+	}
+	switch {
+	case math.IsNaN(v):
+		return append(append(dst, "NaN"...), tail...)
+	case math.IsInf(v, 1):
+		return append(append(dst, "Infinity"...), tail...)
+	case math.IsInf(v, -1):
+		return append(append(dst, "-Infinity"...), tail...)
+	}
+	start := len(dst)
+	dst = appendG(dst, v, digits)
+	for f.exact && digits < most {
+		if back, err := strconv.ParseFloat(string(dst[start:]), bits); err == nil && back == v {
+			break
+		}
+		digits++
+		dst = appendG(dst[:start], v, digits)
+	}
+	return dst
+}
+
+// appendG appends v as %.<digits>g does: at most that many significant
+// digits, no trailing zeros, an exponent below -4 and from digits up.
+func appendG(dst []byte, v float64, digits int) []byte {
+	return strconv.AppendFloat(dst, v, 'g', max(digits, 1), 64)
+}
+
+// appendAttrFloat is appendFloat for attributes, where the text must show
+// that it is a floating-point number: it has a point, and f after a float.
+func (f *formatter) appendAttrFloat(dst []byte, v float64, bits int) []byte {
+	start := len(dst)
+	dst = f.appendFloat(dst, v, bits)
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return dst
+	}
+	if bytes.IndexByte(dst[start:], '.') < 0 {
+		if e := bytes.IndexByte(dst[start:], 'e'); e >= 0 {
+			exp := string(dst[start+e:])
+			dst = append(append(dst[:start+e], '.'), exp...)
+		} else {
+			dst = append(dst, '.')
+		}
+	}
+	if bits == 32 {
+		dst = append(dst, 'f')
+	}
+	return dst
+}
+
+// appendAttr appends the values of an attribute.
+func (f *formatter) appendAttr(dst []byte, value any) []byte {
+	switch v := value.(type) {
+	case string:
+		return appendText(dst, strings.TrimRight(v, "\x00"))
+	case []string:
+		return appendList(dst, v, func(dst []byte, s string) []byte { return appendText(dst, strings.TrimRight(s, "\x00")) })
+	case []int8:
+		return appendInts(dst, v, "b")
+	case []int16:
+		return appendInts(dst, v, "s")
+	case []int32:
+		return appendInts(dst, v, "")
+	case []int64:
+		return appendInts(dst, v, "LL")
+	case plainInts:
+		return appendInts(dst, v, "")
+	case []uint8:
+		return appendUints(dst, v, "UB")
+	case []uint16:
+		return appendUints(dst, v, "US")
+	case []uint32:
+		return appendUints(dst, v, "U")
+	case []uint64:
+		return appendUints(dst, v, "ULL")
+	case []float32:
+		return appendList(dst, v, func(dst []byte, x float32) []byte { return f.appendAttrFloat(dst, float64(x), 32) })
+	case []float64:
+		return appendList(dst, v, func(dst []byte, x float64) []byte { return f.appendAttrFloat(dst, x, 64) })
+	}
+	return append(dst, `""`...)
+}
+
+// appendList appends the elements separated by commas; no element is an
+// empty string, as ncdump prints an attribute of length 0.
+func appendList[T any](dst []byte, list []T, one func([]byte, T) []byte) []byte {
+	if len(list) == 0 {
+		return append(dst, `""`...)
+	}
+	for i, x := range list {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = one(dst, x)
+	}
+	return dst
+}
+
+func appendInts[T ~int8 | ~int16 | ~int32 | ~int64](dst []byte, list []T, suffix string) []byte {
+	return appendList(dst, list, func(dst []byte, x T) []byte {
+		return append(strconv.AppendInt(dst, int64(x), 10), suffix...)
+	})
+}
+
+func appendUints[T ~uint8 | ~uint16 | ~uint32 | ~uint64](dst []byte, list []T, suffix string) []byte {
+	return appendList(dst, list, func(dst []byte, x T) []byte {
+		return append(strconv.AppendUint(dst, uint64(x), 10), suffix...)
+	})
+}
+
+// charEscapes are the characters with an escape of their own.
+var charEscapes = [256]string{
+	'\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\v': `\v`,
+	'\\': `\\`, '\'': `\'`, '"': `\"`,
+}
+
+// appendText appends a string or text attribute in quotes. Control characters
+// become escapes; bytes from 0x80 up stay as they are, so that UTF-8 is
+// readable.
+func appendText(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for i := range len(s) {
+		dst = appendByte(dst, s[i], 0xff)
+	}
+	return append(dst, '"')
+}
+
+// appendByte appends one byte of text, as an octal escape when it is a
+// control character or above top.
+func appendByte(dst []byte, c, top byte) []byte {
+	switch {
+	case charEscapes[c] != "":
+		return append(dst, charEscapes[c]...)
+	case c < ' ' || c == 0x7f || c > top:
+		return append(dst, '\\', '0'+c>>6, '0'+c>>3&7, '0'+c&7)
+	}
+	return append(dst, c)
+}
+
+// nameSpecials are the characters that need a backslash in a name.
+const nameSpecials = " !\"#$&'()*,:;<=>?[]\\^`{|}~"
+
+// escapeName gives a name as CDL writes it: a backslash before special
+// characters and a leading digit, \%hh for control characters.
+func escapeName(name string) string {
+	plain := true
+	for i := range len(name) {
+		c := name[i]
+		plain = plain && c > ' ' && c != 0x7f && strings.IndexByte(nameSpecials, c) < 0 && (i > 0 || !isDigit(c))
+	}
+	if plain {
+		return name
+	}
+	var b strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c < ' ' || c == 0x7f:
+			b.WriteString(`\%`)
+			b.WriteString(strconv.FormatUint(uint64(c)+0x100, 16)[1:])
+			continue
+		case strings.IndexByte(nameSpecials, c) >= 0, i == 0 && isDigit(c):
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// same reports whether ncdump takes v for the fill value: equal within the
+// machine's epsilon, both not-a-number or both the same infinity.
+func same(v, fill, eps float64) bool {
+	switch {
+	case v > 0 != (fill > 0):
+		return false
+	case math.IsNaN(v) || math.IsNaN(fill):
+		return math.IsNaN(v) && math.IsNaN(fill)
+	case math.IsInf(v, 0) || math.IsInf(fill, 0):
+		return v == fill
+	}
+	return math.Abs(v-fill) <= math.Abs(eps*fill)
+}
+
+// same32 is same for floats, with every step rounded to float as C does.
+func same32(v, fill float32) bool {
+	if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) || math.IsNaN(float64(fill)) || math.IsInf(float64(fill), 0) {
+		return same(float64(v), float64(fill), 0)
+	}
+	diff, limit := v-fill, float32(0x1p-23)*fill
+	return v > 0 == (fill > 0) && math.Abs(float64(diff)) <= math.Abs(float64(limit))
+}
+
+// defaultFill gives the default fill value that is printed as _, as a slice of
+// one: nil for the one-byte types, whose every value is likely to be data, and
+// for strings, where it is the empty string.
+//
+// Source: netcdf-c ncdump.
+func defaultFill(nc dtype.NC) any {
+	switch nc {
+	case dtype.NCByte, dtype.NCUByte, dtype.NCChar, dtype.NCString:
+		return nil
+	}
+	return dtype.DefaultFill(nc)
+}

@@ -1,0 +1,430 @@
+package cdl
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// tokenKind is the class of a token.
+type tokenKind uint8
+
+const (
+	tokEOF     tokenKind = iota
+	tokIdent             // a name; text is unescaped
+	tokPath              // an absolute path; text is unescaped
+	tokSection           // types: dimensions: variables: data: group:
+	tokValue             // a number, character or string constant in val
+	tokPunct             // one character in text
+)
+
+type token struct {
+	kind tokenKind
+	pos  Pos
+	text string // for messages too
+	val  Value
+}
+
+// lexer cuts a CDL text into tokens. The first error ends it.
+type lexer struct {
+	r    *bufio.Reader
+	name string
+	pos  Pos // of the next byte
+	buf  []byte
+}
+
+// maxToken is the ceiling on the bytes of one name or string.
+const maxToken = 1 << 28
+
+func newLexer(r io.Reader, name string) *lexer {
+	return &lexer{r: bufio.NewReaderSize(r, 64<<10), name: name, pos: Pos{1, 1}}
+}
+
+// fail makes an error of kind at pos; the text says what is wrong.
+func fail(kind ncerr.Kind, name string, pos Pos, format string, args ...any) error {
+	return ncerr.Errorf(kind, "read cdl", name+":"+pos.String(), format, args...)
+}
+
+func (l *lexer) fail(pos Pos, format string, args ...any) error {
+	return fail(ncerr.ErrInvalid, l.name, pos, format, args...)
+}
+
+// peek gives the byte at distance n without taking it; false at the end.
+func (l *lexer) peek(n int) (byte, bool) {
+	b, err := l.r.Peek(n + 1)
+	if err != nil {
+		return 0, false
+	}
+	return b[n], true
+}
+
+// take consumes the next byte, which peek has shown to be there.
+func (l *lexer) take() byte {
+	b, _ := l.r.ReadByte()
+	if b == '\n' {
+		l.pos.Line++
+		l.pos.Col = 1
+	} else {
+		l.pos.Col++
+	}
+	return b
+}
+
+// readErr gives the error of the reader that made peek fail, nil at the end.
+func (l *lexer) readErr() error {
+	if _, err := l.r.Peek(1); err != nil && !errors.Is(err, io.EOF) {
+		return ncerr.Wrap("read cdl", l.name, err)
+	}
+	return nil
+}
+
+// next gives the next token.
+func (l *lexer) next() (token, error) {
+	if err := l.skipSpace(); err != nil {
+		return token{}, err
+	}
+	pos := l.pos
+	c, ok := l.peek(0)
+	if !ok {
+		return token{kind: tokEOF, pos: pos, text: "end of file"}, l.readErr()
+	}
+	second, _ := l.peek(1)
+	switch {
+	case c == '"':
+		return l.text(pos)
+	case c == '\'':
+		return l.char(pos)
+	case isDigit(c), c == '.' && isDigit(second):
+		return l.number(pos)
+	case c == '+' || c == '-':
+		if isDigit(second) || second == '.' {
+			return l.number(pos)
+		}
+		if isIdentStart(second) {
+			return l.signedWord(pos)
+		}
+	case c == '/':
+		return l.path(pos)
+	case isIdentStart(c):
+		return l.word(pos)
+	}
+	return token{kind: tokPunct, pos: pos, text: string(rune(l.take()))}, nil
+}
+
+// skipSpace passes over white space and comments.
+func (l *lexer) skipSpace() error {
+	for {
+		c, ok := l.peek(0)
+		if !ok {
+			return l.readErr()
+		}
+		second, _ := l.peek(1)
+		switch {
+		case c <= ' ':
+			l.take()
+		case c == '/' && second == '/':
+			l.skipLine()
+		case c == '/' && second == '*':
+			if err := l.skipBlock(); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+func (l *lexer) skipLine() {
+	for {
+		if c, ok := l.peek(0); !ok || c == '\n' {
+			return
+		}
+		l.take()
+	}
+}
+
+func (l *lexer) skipBlock() error {
+	pos := l.pos
+	l.take()
+	l.take()
+	for {
+		c, ok := l.peek(0)
+		if !ok {
+			if err := l.readErr(); err != nil {
+				return err
+			}
+			return l.fail(pos, "comment without an end")
+		}
+		l.take()
+		if second, _ := l.peek(0); c == '*' && second == '/' {
+			l.take()
+			return nil
+		}
+	}
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// isIdentStart reports whether a name can begin with c: a letter, an
+// underscore, a byte of a UTF-8 sequence or an escaped digit.
+func isIdentStart(c byte) bool {
+	return isLetter(c) || c == '_' || c >= 0x80 || c == '\\'
+}
+
+func isIdentPart(c byte) bool {
+	return isIdentStart(c) || isDigit(c) || strings.IndexByte(".@+-%", c) >= 0
+}
+
+// ident reads a name, undoing its escapes: a backslash takes the next byte as
+// it is.
+func (l *lexer) ident() (string, error) {
+	l.buf = l.buf[:0]
+	for {
+		c, ok := l.peek(0)
+		if !ok || !isIdentPart(c) {
+			return string(l.buf), l.readErr()
+		}
+		if len(l.buf) >= maxToken {
+			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name of more than %d bytes", maxToken)
+		}
+		pos := l.pos
+		l.take()
+		if c == '\\' {
+			var err error
+			if c, err = l.identEscape(pos); err != nil {
+				return "", err
+			}
+		}
+		l.buf = append(l.buf, c)
+	}
+}
+
+func (l *lexer) identEscape(pos Pos) (byte, error) {
+	c, ok := l.peek(0)
+	if !ok || c < ' ' || c == 0x7f || c == '/' || isLetter(c) {
+		return 0, l.fail(pos, "a backslash in a name must stand before a special character or a digit")
+	}
+	return l.take(), nil
+}
+
+// word reads a name, or a section keyword when its colon follows at once.
+func (l *lexer) word(pos Pos) (token, error) {
+	name, err := l.ident()
+	if err != nil {
+		return token{}, err
+	}
+	switch name {
+	case "types", "dimensions", "variables", "data", "group":
+		if c, _ := l.peek(0); c == ':' {
+			l.take()
+			return token{kind: tokSection, pos: pos, text: name}, nil
+		}
+	}
+	return token{kind: tokIdent, pos: pos, text: name}, nil
+}
+
+// signedWord reads -Infinity and its like.
+func (l *lexer) signedWord(pos Pos) (token, error) {
+	sign := l.take()
+	name, err := l.ident()
+	if err != nil {
+		return token{}, err
+	}
+	text := string(rune(sign)) + name
+	val, ok := specialFloat(text)
+	if !ok {
+		return token{}, l.fail(pos, "%q is no number", text)
+	}
+	val.Pos = pos
+	return token{kind: tokValue, pos: pos, text: text, val: val}, nil
+}
+
+// path reads / or /name/name.
+func (l *lexer) path(pos Pos) (token, error) {
+	var b strings.Builder
+	for {
+		if c, _ := l.peek(0); c != '/' {
+			break
+		}
+		b.WriteByte(l.take())
+		if c, _ := l.peek(0); !isIdentStart(c) {
+			break
+		}
+		name, err := l.ident()
+		if err != nil {
+			return token{}, err
+		}
+		b.WriteString(name)
+	}
+	return token{kind: tokPath, pos: pos, text: b.String()}, l.readErr()
+}
+
+// number reads everything that can belong to a number, then judges it.
+func (l *lexer) number(pos Pos) (token, error) {
+	l.buf = append(l.buf[:0], l.take())
+	hex := false
+	for {
+		c, ok := l.peek(0)
+		prev := l.buf[len(l.buf)-1] | 0x20
+		sign := (c == '+' || c == '-') && prev == 'e' && !hex
+		if !ok || !isDigit(c) && !isLetter(c) && c != '.' && c != '_' && !sign {
+			break
+		}
+		if len(l.buf) > 1024 {
+			return token{}, l.fail(pos, "number of more than 1024 characters")
+		}
+		hex = hex || c|0x20 == 'x'
+		l.buf = append(l.buf, l.take())
+	}
+	text := string(l.buf)
+	val, why := parseNumber(text)
+	if why != "" {
+		return token{}, l.fail(pos, "number %s: %s", text, why)
+	}
+	val.Pos = pos
+	return token{kind: tokValue, pos: pos, text: text, val: val}, l.readErr()
+}
+
+// text reads a string constant.
+func (l *lexer) text(pos Pos) (token, error) {
+	l.take()
+	l.buf = l.buf[:0]
+	for {
+		c, ok := l.peek(0)
+		if !ok {
+			if err := l.readErr(); err != nil {
+				return token{}, err
+			}
+			return token{}, l.fail(pos, "string without an end")
+		}
+		if len(l.buf) >= maxToken {
+			return token{}, fail(ncerr.ErrLimit, l.name, pos, "string of more than %d bytes", maxToken)
+		}
+		at := l.pos
+		l.take()
+		switch c {
+		case '"':
+			s := string(l.buf)
+			return token{kind: tokValue, pos: pos, text: strconv.Quote(shorten(s)), val: Value{Pos: pos, Kind: Text, Text: s}}, nil
+		case '\\':
+			e, err := l.escape(at)
+			if err != nil {
+				return token{}, err
+			}
+			l.buf = append(l.buf, e)
+		default:
+			l.buf = append(l.buf, c)
+		}
+	}
+}
+
+// char reads a character constant: one byte in single quotes.
+func (l *lexer) char(pos Pos) (token, error) {
+	l.take()
+	c, ok := l.peek(0)
+	if !ok || c == '\n' || c == '\'' {
+		return token{}, l.fail(pos, "a character constant holds one character")
+	}
+	at := l.pos
+	if l.take(); c == '\\' {
+		var err error
+		if c, err = l.escape(at); err != nil {
+			return token{}, err
+		}
+	}
+	if end, _ := l.peek(0); end != '\'' {
+		return token{}, l.fail(pos, "a character constant holds one character of one byte")
+	}
+	l.take()
+	return token{kind: tokValue, pos: pos, text: fmt.Sprintf("%q", rune(c)), val: Value{Pos: pos, Kind: Char, Bits: uint64(c)}}, nil
+}
+
+// simpleEscapes maps the letter after a backslash to its byte. \? is DEL, as
+// ncgen has it.
+var simpleEscapes = map[byte]byte{
+	'a': 7, 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v', '?': 0x7f,
+}
+
+// escape reads what follows a backslash in a string or character constant:
+// a letter, one to three octal digits, x and two hexadecimal digits, or any
+// other byte for itself.
+func (l *lexer) escape(pos Pos) (byte, error) {
+	c, ok := l.peek(0)
+	if !ok {
+		return 0, l.fail(pos, "backslash at the end of the file")
+	}
+	l.take()
+	if b, ok := simpleEscapes[c]; ok {
+		return b, nil
+	}
+	switch {
+	case c >= '0' && c <= '7':
+		n := int(c - '0')
+		for range 2 {
+			d, _ := l.peek(0)
+			if d < '0' || d > '7' {
+				break
+			}
+			n = n*8 + int(l.take()-'0')
+		}
+		if n > 255 {
+			return 0, l.fail(pos, `octal escape \%o is more than a byte`, n)
+		}
+		return byte(n), nil
+	case c == 'x' || c == 'X':
+		hi, _ := l.peek(0)
+		lo, _ := l.peek(1)
+		n, err := strconv.ParseUint(string([]byte{hi, lo}), 16, 8)
+		if err != nil {
+			return 0, l.fail(pos, `\x needs two hexadecimal digits`)
+		}
+		l.take()
+		l.take()
+		return byte(n), nil
+	}
+	return c, nil
+}
+
+// datasetName reads what stands between the word netcdf and the brace, with
+// white space and control characters removed and escapes undone.
+func (l *lexer) datasetName() (string, error) {
+	l.buf = l.buf[:0]
+	for {
+		c, ok := l.peek(0)
+		switch {
+		case !ok:
+			if err := l.readErr(); err != nil {
+				return "", err
+			}
+			return "", l.fail(l.pos, `expected "{" after the dataset's name, found end of file`)
+		case c == '{':
+			return string(l.buf), nil
+		case len(l.buf) >= maxToken:
+			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name of more than %d bytes", maxToken)
+		}
+		if l.take(); c == '\\' {
+			if next, ok := l.peek(0); ok && next >= ' ' {
+				l.buf = append(l.buf, l.take())
+			}
+			continue
+		}
+		if c > ' ' {
+			l.buf = append(l.buf, c)
+		}
+	}
+}
+
+// shorten cuts a text for use in a message.
+func shorten(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "..."
+	}
+	return s
+}

@@ -1,0 +1,209 @@
+package cdl
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+)
+
+// specialFloats are the spellings of not-a-number and infinity, without sign.
+var specialFloats = map[string]Value{
+	"NaN": double(math.NaN()), "nan": double(math.NaN()),
+	"NaNf": float(math.NaN()), "nanf": float(math.NaN()),
+	"Infinity": double(math.Inf(1)), "inf": double(math.Inf(1)), "Inf": double(math.Inf(1)),
+	"infinity": double(math.Inf(1)), "DoubleInf": double(math.Inf(1)),
+	"Infinityf": float(math.Inf(1)), "inff": float(math.Inf(1)), "Inff": float(math.Inf(1)),
+	"infinityf": float(math.Inf(1)), "FloatInf": float(math.Inf(1)),
+}
+
+func double(f float64) Value {
+	return Value{Kind: Number, Type: dtype.NCDouble, Bits: math.Float64bits(f)}
+}
+
+func float(f float64) Value {
+	return Value{Kind: Number, Type: dtype.NCFloat, Bits: math.Float64bits(f)}
+}
+
+// specialFloat reads a spelling of not-a-number or infinity with or without
+// sign.
+func specialFloat(text string) (Value, bool) {
+	body, neg := strings.TrimLeft(text, "+-"), text != "" && text[0] == '-'
+	val, ok := specialFloats[body]
+	if f := math.Float64frombits(val.Bits); ok && neg && !math.IsNaN(f) {
+		val.Bits = math.Float64bits(-f)
+	}
+	return val, ok
+}
+
+// parseNumber reads a numeric constant with its suffix; why is empty when it
+// is one. A constant of a signed type may use all bits of it: 65535s is -1,
+// as in ncgen; what needs more bits is refused.
+func parseNumber(text string) (val Value, why string) {
+	body := text
+	neg := body[0] == '-'
+	if neg || body[0] == '+' {
+		body = body[1:]
+	}
+	switch {
+	case len(body) > 1 && body[0] == '0' && body[1]|0x20 == 'x':
+		return parseHex(body[2:], neg)
+	case strings.ContainsAny(body, ".eE"), endsIn(body, "fFdD"):
+		return parseFloat(body, neg)
+	}
+	return parseInt(body, neg)
+}
+
+func endsIn(s, set string) bool { return strings.IndexByte(set, s[len(s)-1]) >= 0 }
+
+func parseFloat(body string, neg bool) (Value, string) {
+	typ := dtype.NCDouble
+	if endsIn(body, "fFdDlL") {
+		if endsIn(body, "fF") {
+			typ = dtype.NCFloat
+		}
+		body = body[:len(body)-1]
+	}
+	if body == "" || strings.Trim(body, "0123456789.eE+-") != "" {
+		return Value{}, "not a number"
+	}
+	bits := 64
+	if typ == dtype.NCFloat {
+		bits = 32
+	}
+	f, err := strconv.ParseFloat(body, bits)
+	if err != nil {
+		if math.IsInf(f, 0) {
+			return Value{}, "too large for a " + typ.String()
+		}
+		return Value{}, "not a number"
+	}
+	if neg {
+		f = -f
+	}
+	return Value{Kind: Number, Type: typ, Bits: math.Float64bits(f)}, ""
+}
+
+// parseHex reads hexadecimal digits with an optional suffix S, L, LL and U.
+// Without one the constant has no type, only bits.
+func parseHex(body string, neg bool) (Value, string) {
+	digits, typ, ok := suffix(body, "SsLlUu")
+	if !ok || digits == "" {
+		return Value{}, "bad suffix"
+	}
+	n, err := strconv.ParseUint(digits, 16, 64)
+	switch {
+	case err != nil && strings.Trim(digits, "0123456789abcdefABCDEF") == "":
+		return Value{}, "more than 64 bits"
+	case err != nil:
+		return Value{}, "not a number"
+	case neg:
+		return Value{}, "a hexadecimal constant has no sign"
+	case typ == dtype.NCNone || typ == dtype.NCInt && n > math.MaxUint32:
+		return Value{Kind: Hex, Bits: n}, "" // ncgen too lets L stand for any width here
+	}
+	return fit(n, false, typ)
+}
+
+func parseInt(body string, neg bool) (Value, string) {
+	digits, typ, ok := suffix(body, "BbSsLlUu")
+	if !ok || digits == "" {
+		return Value{}, "bad suffix"
+	}
+	base := 10
+	if len(digits) > 1 && digits[0] == '0' {
+		base = 8
+	}
+	n, err := strconv.ParseUint(digits, base, 64)
+	switch {
+	case err != nil && strings.Trim(digits, "0123456789") != "":
+		return Value{}, "not a number"
+	case err != nil && base == 8 && strings.ContainsAny(digits, "89"):
+		return Value{}, "8 and 9 are no octal digits"
+	case err != nil:
+		return Value{}, "more than 64 bits"
+	case typ == dtype.NCNone:
+		return untyped(n, neg)
+	}
+	val, why := fit(n, neg, typ)
+	if why != "" && typ == dtype.NCInt { // ncgen too lets L stand for a long of 64 bits
+		return fit(n, neg, dtype.NCInt64)
+	}
+	return val, why
+}
+
+// suffix cuts the type suffix off an integer constant; typ is NCNone when
+// there is none.
+func suffix(s, letters string) (digits string, typ dtype.NC, ok bool) {
+	end := len(s)
+	for end > 0 && strings.IndexByte(letters, s[end-1]) >= 0 {
+		end--
+	}
+	tail := strings.ToLower(s[end:])
+	unsigned := strings.Count(tail, "u") == 1
+	if unsigned {
+		if tail[0] != 'u' && tail[len(tail)-1] != 'u' {
+			return "", 0, false
+		}
+		tail = strings.Replace(tail, "u", "", 1)
+	}
+	types := map[string][2]dtype.NC{
+		"": {dtype.NCNone, dtype.NCUInt}, "b": {dtype.NCByte, dtype.NCUByte}, "s": {dtype.NCShort, dtype.NCUShort},
+		"l": {dtype.NCInt, dtype.NCUInt}, "ll": {dtype.NCInt64, dtype.NCUInt64},
+	}
+	pair, ok := types[tail]
+	if unsigned {
+		return s[:end], pair[1], ok
+	}
+	return s[:end], pair[0], ok
+}
+
+// untyped gives an integer without suffix the smallest type of int, uint,
+// int64 (negative) and uint64 that holds it.
+func untyped(n uint64, neg bool) (Value, string) {
+	val := Value{Kind: Number, Bits: n}
+	switch {
+	case !neg && n <= math.MaxInt32, neg && n <= 1<<31:
+		val.Type = dtype.NCInt
+	case !neg && n <= math.MaxUint32:
+		val.Type = dtype.NCUInt
+	case !neg:
+		val.Type = dtype.NCUInt64
+	case n <= 1<<63:
+		val.Type = dtype.NCInt64
+	default:
+		return Value{}, "too small for any integer type"
+	}
+	if neg {
+		val.Bits = -n
+	}
+	return val, ""
+}
+
+// fit gives n (negated when neg) the integer type typ.
+func fit(n uint64, neg bool, typ dtype.NC) (Value, string) {
+	width := 8 * typ.Size()
+	if isUnsigned(typ) {
+		if neg && n != 0 {
+			return Value{}, "an unsigned constant has no sign"
+		}
+		if width < 64 && n >= 1<<width {
+			return Value{}, "out of range for " + typ.String()
+		}
+		return Value{Kind: Number, Type: typ, Bits: n}, ""
+	}
+	if neg && n > 1<<(width-1) || !neg && width < 64 && n >= 1<<width {
+		return Value{}, "out of range for " + typ.String()
+	}
+	if neg {
+		n = -n
+	}
+	return Value{Kind: Number, Type: typ, Bits: uint64(int64(n<<(64-width)) >> (64 - width))}, ""
+}
+
+func isUnsigned(t dtype.NC) bool {
+	return t == dtype.NCUByte || t == dtype.NCUShort || t == dtype.NCUInt || t == dtype.NCUInt64
+}
+
+func isFloat(t dtype.NC) bool { return t == dtype.NCFloat || t == dtype.NCDouble }

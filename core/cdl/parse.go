@@ -1,0 +1,476 @@
+package cdl
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Ceilings on nesting in a text.
+const (
+	maxGroupDepth = 256
+	maxListDepth  = 64
+)
+
+// typeNames are the type keywords.
+var typeNames = map[string]dtype.NC{
+	"char": dtype.NCChar, "byte": dtype.NCByte, "ubyte": dtype.NCUByte,
+	"short": dtype.NCShort, "ushort": dtype.NCUShort,
+	"int": dtype.NCInt, "long": dtype.NCInt, "integer": dtype.NCInt,
+	"uint": dtype.NCUInt, "ulong": dtype.NCUInt, "uinteger": dtype.NCUInt,
+	"int64": dtype.NCInt64, "uint64": dtype.NCUInt64,
+	"float": dtype.NCFloat, "real": dtype.NCFloat, "double": dtype.NCDouble,
+	"string": dtype.NCString,
+}
+
+// Parse reads a whole CDL text. name stands for it in errors, whose key is
+// "name:line:column".
+//
+// A text that is no CDL is ncerr.ErrInvalid; a user-defined type is
+// ncerr.ErrUnsupported and names the type; nesting and token sizes beyond the
+// ceilings are ncerr.ErrLimit; errors of r are passed on.
+//
+// Source: the netCDF CDL manual; netcdf-c ncgen.
+func Parse(r io.Reader, name string) (*File, error) {
+	p := &parser{lex: newLexer(r, name), name: name, file: &File{Name: name}}
+	if err := p.parseFile(); err != nil {
+		return nil, err
+	}
+	if err := p.resolveDims(p.file.Root, nil); err != nil {
+		return nil, err
+	}
+	return p.file, nil
+}
+
+// parser is a recursive-descent parser with one token of lookahead in tok.
+type parser struct {
+	lex  *lexer
+	name string
+	file *File
+	tok  token
+}
+
+func (p *parser) advance() error {
+	tok, err := p.lex.next()
+	p.tok = tok
+	return err
+}
+
+func (p *parser) fail(pos Pos, format string, args ...any) error {
+	return fail(ncerr.ErrInvalid, p.name, pos, format, args...)
+}
+
+// unexpected makes the error that something else was expected here.
+func (p *parser) unexpected(want string) error {
+	found := p.tok.text
+	switch {
+	case p.tok.kind == tokSection:
+		found = strconv.Quote(found + ":")
+	case p.tok.kind != tokEOF && !(p.tok.kind == tokValue && p.tok.val.Kind != Number && p.tok.val.Kind != Hex):
+		found = strconv.Quote(shorten(found))
+	}
+	return p.fail(p.tok.pos, "expected %s, found %s", want, found)
+}
+
+func (p *parser) is(punct string) bool { return p.tok.kind == tokPunct && p.tok.text == punct }
+
+// expect takes the punctuation mark given.
+func (p *parser) expect(punct string) error {
+	if !p.is(punct) {
+		return p.unexpected(strconv.Quote(punct))
+	}
+	return p.advance()
+}
+
+// accept takes the punctuation mark if it is next.
+func (p *parser) accept(punct string) (bool, error) {
+	if !p.is(punct) {
+		return false, nil
+	}
+	return true, p.advance()
+}
+
+// ident takes a name; what says whose.
+func (p *parser) ident(what string) (token, error) {
+	tok := p.tok
+	if tok.kind != tokIdent {
+		return tok, p.unexpected(what)
+	}
+	return tok, p.advance()
+}
+
+func (p *parser) parseFile() error {
+	if err := p.advance(); err != nil {
+		return err
+	}
+	if p.tok.kind != tokIdent || p.tok.text != "netcdf" && p.tok.text != "NETCDF" && p.tok.text != "netCDF" {
+		return p.unexpected(`"netcdf"`)
+	}
+	var err error
+	if p.file.Dataset, err = p.lex.datasetName(); err != nil {
+		return err
+	}
+	if err := p.advance(); err != nil {
+		return err
+	}
+	p.file.Root = &Group{Pos: p.tok.pos}
+	if err := p.parseGroup(p.file.Root, 0); err != nil {
+		return err
+	}
+	if p.tok.kind != tokEOF {
+		return p.unexpected("end of file")
+	}
+	return nil
+}
+
+// sectionOrder is the order of the sections of a group; 0 is before the first.
+var sectionOrder = map[string]int{"types": 1, "dimensions": 2, "variables": 3, "data": 4, "group": 5}
+
+// parseGroup reads a group from its opening to its closing brace.
+func (p *parser) parseGroup(g *Group, depth int) error {
+	if depth > maxGroupDepth {
+		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "groups nested more than %d deep", maxGroupDepth)
+	}
+	if err := p.expect("{"); err != nil {
+		return err
+	}
+	section := ""
+	for {
+		done, err := p.accept("}")
+		if done || err != nil {
+			return err
+		}
+		if p.tok.kind == tokSection {
+			section, err = p.parseSection(g, section, depth)
+		} else {
+			err = p.parseStatement(g, section)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// parseSection reads a section keyword, and the whole group after group:.
+func (p *parser) parseSection(g *Group, before string, depth int) (string, error) {
+	tok := p.tok
+	if sectionOrder[tok.text] < sectionOrder[before] || tok.text == before && tok.text != "group" {
+		return "", p.fail(tok.pos, `"%s:" cannot come after "%s:"`, tok.text, before)
+	}
+	if err := p.advance(); err != nil || tok.text != "group" {
+		return tok.text, err
+	}
+	name, err := p.ident("name of a group")
+	if err != nil {
+		return "", err
+	}
+	if g.findGroup(name.text) != nil {
+		return "", p.fail(name.pos, "group %q is already there", name.text)
+	}
+	sub := &Group{Pos: name.pos, Name: name.text}
+	g.Groups = append(g.Groups, sub)
+	return tok.text, p.parseGroup(sub, depth+1)
+}
+
+// parseStatement reads one declaration with its semicolon.
+func (p *parser) parseStatement(g *Group, section string) error {
+	if section == "data" {
+		return p.parseData(g)
+	}
+	if p.is(":") {
+		if err := p.parseAttr(&g.Attrs, dtype.NCNone); err != nil {
+			return err
+		}
+		return p.expect(";")
+	}
+	first := p.tok
+	if first.kind != tokIdent && first.kind != tokPath {
+		return p.unexpected(statementIn(section))
+	}
+	if err := p.advance(); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case section == "dimensions" && p.is("="):
+		err = p.parseDims(g, first)
+	case p.is(":"):
+		err = p.parseOwnedAttr(g, first)
+	case section == "types":
+		err = p.refuseType(first)
+	case p.tok.kind == tokIdent || p.tok.kind == tokPath || p.tok.kind == tokSection && section == "variables":
+		err = p.parseTyped(g, section, first)
+	default:
+		err = p.unexpected(statementIn(section))
+	}
+	if err != nil {
+		return err
+	}
+	return p.expect(";")
+}
+
+func statementIn(section string) string {
+	switch section {
+	case "types":
+		return "type declaration, attribute or section"
+	case "dimensions":
+		return "dimension, attribute or section"
+	case "variables":
+		return "variable, attribute or section"
+	case "group":
+		return `group, attribute or "}"`
+	}
+	return "section or attribute"
+}
+
+// parseDims reads "= 5, y = UNLIMITED" after the name of the first dimension.
+func (p *parser) parseDims(g *Group, name token) error {
+	for {
+		if name.kind != tokIdent {
+			return p.fail(name.pos, "%q is no name for a dimension", name.text)
+		}
+		if g.findDim(name.text) != nil {
+			return p.fail(name.pos, "dimension %q is already there", name.text)
+		}
+		if err := p.expect("="); err != nil {
+			return err
+		}
+		d := &Dim{Pos: name.pos, Name: name.text}
+		if err := p.parseLength(d); err != nil {
+			return err
+		}
+		g.Dims = append(g.Dims, d)
+		more, err := p.accept(",")
+		if !more || err != nil {
+			return err
+		}
+		if name, err = p.ident("name of a dimension"); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *parser) parseLength(d *Dim) error {
+	if p.tok.kind == tokIdent && (p.tok.text == "UNLIMITED" || p.tok.text == "unlimited") {
+		d.Unlimited = true
+		return p.advance()
+	}
+	v := p.tok.val
+	if p.tok.kind != tokValue || v.Kind != Number && v.Kind != Hex || isFloat(v.Type) {
+		return p.unexpected("length or UNLIMITED")
+	}
+	if d.Len = int64(v.Bits); d.Len < 0 {
+		return p.fail(p.tok.pos, "length %s of dimension %q is out of range", p.tok.text, d.Name)
+	}
+	return p.advance()
+}
+
+// parseTyped reads what follows a type: variables, or an attribute of a
+// variable.
+func (p *parser) parseTyped(g *Group, section string, typ token) error {
+	nc, known := typeNames[typ.text]
+	if typ.kind == tokPath || !known {
+		return p.fail(typ.pos, "%q is no type", typ.text)
+	}
+	if p.tok.kind == tokSection { // "int data:att": a variable named as a section
+		name := p.tok
+		if v := g.findVar(name.text); v == nil || name.text == "group" {
+			return p.unexpected("name of a variable")
+		}
+		return p.fail(name.pos, `an attribute of %q is written "%s :name"`, name.text, name.text)
+	}
+	name := p.tok
+	if err := p.advance(); err != nil {
+		return err
+	}
+	if p.is(":") {
+		v, err := p.variable(g, name)
+		if err != nil {
+			return err
+		}
+		return p.parseAttr(&v.Attrs, nc)
+	}
+	if section != "variables" || name.kind == tokPath {
+		return p.unexpected(`":"`)
+	}
+	return p.parseVars(g, nc, name)
+}
+
+// parseVars reads variables of type nc from after the name of the first.
+func (p *parser) parseVars(g *Group, nc dtype.NC, name token) error {
+	for {
+		if g.findVar(name.text) != nil {
+			return p.fail(name.pos, "variable %q is already there", name.text)
+		}
+		v := &Var{Pos: name.pos, Name: name.text, Type: nc}
+		if err := p.parseShape(v); err != nil {
+			return err
+		}
+		g.Vars = append(g.Vars, v)
+		more, err := p.accept(",")
+		if !more || err != nil {
+			return err
+		}
+		if name, err = p.ident("name of a variable"); err != nil {
+			return err
+		}
+	}
+}
+
+// parseShape reads the dimensions in parentheses; none is a scalar.
+func (p *parser) parseShape(v *Var) error {
+	open, err := p.accept("(")
+	if !open || err != nil {
+		return err
+	}
+	for {
+		if p.tok.kind != tokIdent && p.tok.kind != tokPath {
+			return p.unexpected("name of a dimension")
+		}
+		v.Dims = append(v.Dims, DimRef{Pos: p.tok.pos, Path: p.tok.text})
+		if err := p.advance(); err != nil {
+			return err
+		}
+		if more, err := p.accept(","); err != nil {
+			return err
+		} else if !more {
+			return p.expect(")")
+		}
+	}
+}
+
+// parseOwnedAttr reads an attribute whose first word is a type or a variable.
+func (p *parser) parseOwnedAttr(g *Group, owner token) error {
+	if nc, ok := typeNames[owner.text]; ok && owner.kind == tokIdent && g.findVar(owner.text) == nil {
+		return p.parseAttr(&g.Attrs, nc)
+	}
+	v, err := p.variable(g, owner)
+	if err != nil {
+		return err
+	}
+	return p.parseAttr(&v.Attrs, dtype.NCNone)
+}
+
+// parseAttr reads ":name = values" into list.
+func (p *parser) parseAttr(list *[]*Attr, nc dtype.NC) error {
+	if err := p.expect(":"); err != nil {
+		return err
+	}
+	name, err := p.ident("name of an attribute")
+	if err != nil {
+		return err
+	}
+	if findAttr(*list, name.text) != nil {
+		return p.fail(name.pos, "attribute %q is already there", name.text)
+	}
+	if err := p.expect("="); err != nil {
+		return err
+	}
+	a := &Attr{Pos: name.pos, Name: name.text, Type: nc}
+	if a.Values, err = p.parseValues(0); err != nil {
+		return err
+	}
+	*list = append(*list, a)
+	return nil
+}
+
+// parseData reads "name = values ;".
+func (p *parser) parseData(g *Group) error {
+	name := p.tok
+	if name.kind != tokIdent && name.kind != tokPath {
+		return p.unexpected("name of a variable")
+	}
+	v, err := p.variable(g, name)
+	if err != nil {
+		return err
+	}
+	if v.HasData {
+		return p.fail(name.pos, "variable %q has data already", name.text)
+	}
+	if err := p.advance(); err != nil {
+		return err
+	}
+	if err := p.expect("="); err != nil {
+		return err
+	}
+	v.HasData, v.DataPos = true, name.pos
+	if v.Data, err = p.parseValues(0); err != nil {
+		return err
+	}
+	return p.expect(";")
+}
+
+// parseValues reads constants separated by commas, perhaps none.
+func (p *parser) parseValues(depth int) ([]Value, error) {
+	if depth > maxListDepth {
+		return nil, fail(ncerr.ErrLimit, p.name, p.tok.pos, "lists nested more than %d deep", maxListDepth)
+	}
+	values := []Value{}
+	if p.is(";") || p.is("}") {
+		return values, nil
+	}
+	for {
+		v, err := p.parseValue(depth)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, v)
+		if more, err := p.accept(","); !more || err != nil {
+			return values, err
+		}
+	}
+}
+
+func (p *parser) parseValue(depth int) (Value, error) {
+	tok := p.tok
+	val := Value{Pos: tok.pos}
+	switch {
+	case tok.kind == tokValue:
+		val = tok.val
+	case p.is("{"):
+		return p.parseList(depth)
+	case tok.kind == tokIdent && tok.text == "_":
+		val.Kind = Fill
+	case tok.kind == tokIdent && (tok.text == "NIL" || tok.text == "nil" || tok.text == "Nil"):
+		val.Kind = Nil
+	case tok.kind == tokIdent:
+		special, ok := specialFloat(tok.text)
+		if !ok {
+			return val, p.unexpected("value")
+		}
+		special.Pos = tok.pos
+		val = special
+	default:
+		return val, p.unexpected("value")
+	}
+	return val, p.advance()
+}
+
+func (p *parser) parseList(depth int) (Value, error) {
+	val := Value{Pos: p.tok.pos, Kind: List}
+	if err := p.advance(); err != nil {
+		return val, err
+	}
+	sub, err := p.parseValues(depth + 1)
+	if err != nil {
+		return val, err
+	}
+	val.Sub = &sub
+	return val, p.expect("}")
+}
+
+// variable finds the variable a name or absolute path means.
+func (p *parser) variable(g *Group, name token) (*Var, error) {
+	at, base := g, name.text
+	if name.kind == tokPath {
+		at, base = p.group(name.text)
+	}
+	if at != nil {
+		if v := at.findVar(base); v != nil {
+			return v, nil
+		}
+	}
+	return nil, p.fail(name.pos, "there is no variable %q", name.text)
+}

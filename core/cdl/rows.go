@@ -1,0 +1,295 @@
+package cdl
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+)
+
+// maxLine is the column up to which values are put on a line: ncdump's 80,
+// less room for the delimiter.
+const maxLine = 78
+
+// rows prints the values of one variable, which come in row-major order in
+// slabs of any size.
+//
+// The last dimension is a row: a row ends with a line break, and is broken
+// with deeper indentation where it is longer than a line. Dimensions that are
+// unlimited, other than the first, are put in braces.
+type rows struct {
+	f      *formatter
+	w      *bytes.Buffer // drained by the caller after each slab
+	indent int           // of the group
+	shape  []int64
+	braces []bool // per dimension: unlimited and not the first
+
+	linep int     // columns used on this line
+	at    []int64 // index of the next value
+	fill  any     // value printed as _; nil for none
+	keep  bool    // empty strings are real, not absent
+	nuls  bool    // zero bytes at the end of a char row are printed
+	nul   int64   // zero bytes of a char row not yet printed
+	brk   bool    // a line feed was printed: the next byte begins a string
+	item  []byte  // scratch
+}
+
+func newRows(f *formatter, indent int, name string, shape []int64, unlimited []bool) *rows {
+	r := &rows{f: f, w: new(bytes.Buffer), indent: indent, shape: shape, at: make([]int64, len(shape)), braces: make([]bool, len(shape))}
+	for i := 1; i < len(shape); i++ {
+		r.braces[i] = unlimited[i]
+	}
+	r.w.WriteByte('\n')
+	r.pad()
+	r.w.WriteString(" " + escapeName(name))
+	if len(shape) <= 1 {
+		r.w.WriteString(" = ")
+		r.linep = len(name) + 4 + indent
+	} else {
+		r.w.WriteString(" =\n  ")
+		r.linep = 2 + indent
+	}
+	return r
+}
+
+func (r *rows) pad() {
+	for range r.indent {
+		r.w.WriteByte(' ')
+	}
+}
+
+// put writes an item that is not split, on a new line when it does not fit.
+func (r *rows) put(item []byte) {
+	if len(item)+r.linep > maxLine && len(item) > 2 {
+		r.w.WriteByte('\n')
+		r.pad()
+		r.w.WriteString("    ")
+		r.linep = 4 + r.indent
+	}
+	r.w.Write(item)
+	r.linep += len(item)
+}
+
+// rowLen is the number of values in a row.
+func (r *rows) rowLen() int64 {
+	if len(r.shape) == 0 {
+		return 1
+	}
+	return r.shape[len(r.shape)-1]
+}
+
+// column is the index of the next value within its row.
+func (r *rows) column() int64 {
+	if len(r.at) == 0 {
+		return 0
+	}
+	return r.at[len(r.at)-1]
+}
+
+// open writes the braces that begin at the next value.
+func (r *rows) open() {
+	for d := 1; d < len(r.shape); d++ {
+		if !r.braces[d] {
+			continue
+		}
+		first := true
+		for _, i := range r.at[d:] {
+			first = first && i == 0
+		}
+		if first {
+			r.put([]byte{'{'})
+		}
+	}
+}
+
+// step moves to the next value and gives the number of braces that close, and
+// whether everything is printed.
+func (r *rows) step() (closing int, done bool) {
+	for d := len(r.shape) - 1; d >= 0; d-- {
+		if r.at[d]++; r.at[d] < r.shape[d] {
+			return closing, false
+		}
+		r.at[d] = 0
+		if r.braces[d] {
+			closing++
+		}
+	}
+	return closing, true
+}
+
+// values prints a slab of anything but char.
+func printValues[T any](r *rows, vals []T, one func(dst []byte, v T) []byte) {
+	last := r.rowLen() - 1
+	for _, v := range vals {
+		col := r.column()
+		if col == 0 {
+			r.open()
+		}
+		r.item = one(r.item[:0], v)
+		if col < last {
+			r.item = append(r.item, ", "...)
+			r.put(r.item)
+			r.at[len(r.at)-1]++
+			continue
+		}
+		closing, done := r.step()
+		for range closing {
+			r.item = append(r.item, '}')
+		}
+		r.put(r.item)
+		r.endRow(done)
+	}
+}
+
+// endRow writes the delimiter after a row.
+func (r *rows) endRow(done bool) {
+	if done {
+		r.w.WriteString(" ;\n")
+	} else {
+		r.w.WriteString(",\n  ")
+		r.linep = r.indent + 2
+	}
+}
+
+// chars prints a slab of char: each row is a string, without the zero bytes
+// at its end. In an array of one dimension a line feed ends the line too, and
+// the rest is another string. ncdump does that in all arrays, and behind a
+// line feed at the end; there its own text would be read back differently,
+// because each string is filled up to a row.
+func (r *rows) chars(vals []byte) {
+	last := r.rowLen() - 1
+	for _, c := range vals {
+		if r.column() == 0 {
+			r.open()
+			r.w.WriteByte('"')
+			r.nul, r.brk = 0, false
+		}
+		if c == 0 {
+			r.nul++
+		} else {
+			r.pending()
+			r.item = appendByte(r.item[:0], c, 0x7e)
+			r.w.Write(r.item)
+			r.brk = c == '\n' && len(r.shape) <= 1
+		}
+		if r.column() < last {
+			r.at[len(r.at)-1]++
+			continue
+		}
+		if r.nuls {
+			r.pending()
+		}
+		r.w.WriteByte('"')
+		closing, done := r.step()
+		r.put(bytes.Repeat([]byte{'}'}, closing))
+		r.endRow(done)
+	}
+}
+
+// pending writes the line break and the zero bytes that were held back.
+func (r *rows) pending() {
+	if r.brk {
+		r.w.WriteString("\",\n    \"")
+		r.brk = false
+	}
+	for ; r.nul > 0; r.nul-- {
+		r.w.WriteString(`\000`)
+	}
+}
+
+// print prints one slab: a typed slice, []byte being char when nc is.
+func (r *rows) print(nc dtype.NC, slab any) {
+	switch v := slab.(type) {
+	case []int8:
+		printInts(r, v)
+	case []int16:
+		printInts(r, v)
+	case []int32:
+		printInts(r, v)
+	case []int64:
+		printInts(r, v)
+	case []uint8:
+		if nc == dtype.NCChar {
+			r.chars(v)
+		} else {
+			printUints(r, v)
+		}
+	case []uint16:
+		printUints(r, v)
+	case []uint32:
+		printUints(r, v)
+	case []uint64:
+		printUints(r, v)
+	case []float32:
+		r.floats(v)
+	case []float64:
+		r.doubles(v)
+	case []string:
+		r.strings(v)
+	}
+}
+
+// fillOf gives the fill value and whether there is one of type T.
+func fillOf[T any](r *rows) (fill T, ok bool) {
+	if list, is := r.fill.([]T); is && len(list) == 1 {
+		return list[0], true
+	}
+	return fill, false
+}
+
+func printInts[T int8 | int16 | int32 | int64](r *rows, vals []T) {
+	fill, has := fillOf[T](r)
+	printValues(r, vals, func(dst []byte, v T) []byte {
+		if has && v == fill {
+			return append(dst, '_')
+		}
+		return strconv.AppendInt(dst, int64(v), 10)
+	})
+}
+
+func printUints[T uint8 | uint16 | uint32 | uint64](r *rows, vals []T) {
+	fill, has := fillOf[T](r)
+	printValues(r, vals, func(dst []byte, v T) []byte {
+		if has && v == fill {
+			return append(dst, '_')
+		}
+		return strconv.AppendUint(dst, uint64(v), 10)
+	})
+}
+
+func (r *rows) floats(vals []float32) {
+	fill, has := fillOf[float32](r)
+	printValues(r, vals, func(dst []byte, v float32) []byte {
+		if has && (math.Float32bits(v) == math.Float32bits(fill) || !r.f.exact && same32(v, fill)) {
+			return append(dst, '_')
+		}
+		return r.f.appendFloat(dst, float64(v), 32)
+	})
+}
+
+func (r *rows) doubles(vals []float64) {
+	fill, has := fillOf[float64](r)
+	printValues(r, vals, func(dst []byte, v float64) []byte {
+		if has && (math.Float64bits(v) == math.Float64bits(fill) || !r.f.exact && same(v, fill, 0x1p-52)) {
+			return append(dst, '_')
+		}
+		return r.f.appendFloat(dst, v, 64)
+	})
+}
+
+// strings prints text. An empty string of fixed length cannot be told from an
+// absent one and is NIL, as netcdf-c reads it.
+func (r *rows) strings(vals []string) {
+	fill, has := fillOf[string](r)
+	printValues(r, vals, func(dst []byte, v string) []byte {
+		switch {
+		case has && v == fill:
+			return append(dst, '_')
+		case v == "" && !r.keep:
+			return append(dst, "NIL"...)
+		}
+		return appendText(dst, strings.TrimRight(v, "\x00"))
+	})
+}

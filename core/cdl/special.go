@@ -1,0 +1,186 @@
+package cdl
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/codec"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+func textAttr(name, value string) nczarr.Attr {
+	return nczarr.Attr{Name: name, Type: dtype.NCChar, Value: value}
+}
+
+func intsAttr(name string, values ...int32) nczarr.Attr {
+	return nczarr.Attr{Name: name, Type: dtype.NCInt, Value: values}
+}
+
+// specialAttrs gives the virtual attributes of a variable, in ncdump's order.
+//
+// Source: netcdf-c ncdump, option -s. Unlike it, a scalar has no _ChunkSizes:
+// ncdump prints an empty list there, which is no CDL.
+func specialAttrs(v *nczarr.Var) []nczarr.Attr {
+	attrs := storageAttrs(v)
+	shuffle, deflate, sum, filters := splitCodecs(v.Codecs())
+	if sum {
+		attrs = append(attrs, textAttr("_Fletcher32", "true"))
+	}
+	if shuffle {
+		attrs = append(attrs, textAttr("_Shuffle", "true"))
+	}
+	if deflate >= 0 {
+		attrs = append(attrs, intsAttr("_DeflateLevel", deflate))
+	}
+	if filters != "" {
+		attrs = append(attrs, textAttr("_Filter", filters))
+	}
+	if text := codecsText(v.Codecs()); text != "" {
+		attrs = append(attrs, textAttr("_Codecs", text))
+	}
+	switch {
+	case v.Type().Size() <= 1:
+	case v.DType().Order == dtype.Little:
+		attrs = append(attrs, textAttr("_Endianness", "little"))
+	case v.DType().Order == dtype.Big:
+		attrs = append(attrs, textAttr("_Endianness", "big"))
+	}
+	if _, has := v.Fill(); !has {
+		attrs = append(attrs, textAttr("_NoFill", "true"))
+	}
+	return attrs
+}
+
+func storageAttrs(v *nczarr.Var) []nczarr.Attr {
+	switch {
+	case v.Storage() == "compact":
+		return []nczarr.Attr{textAttr("_Storage", "compact")}
+	case v.Storage() == "contiguous", v.Rank() == 0:
+		return []nczarr.Attr{textAttr("_Storage", "contiguous")}
+	}
+	chunks := make([]int64, 0, v.Rank())
+	for _, n := range v.Chunks() {
+		chunks = append(chunks, n)
+	}
+	// The sizes are printed without a type, whatever their width.
+	return []nczarr.Attr{
+		textAttr("_Storage", "chunked"),
+		{Name: "_ChunkSizes", Type: dtype.NCInt64, Value: plainInts(chunks)},
+	}
+}
+
+// plainInts are integers printed without suffix.
+type plainInts []int64
+
+// codecParams are the parameters that have a place in an HDF5 filter.
+type codecParams struct {
+	Level     any    `json:"level"`
+	CLevel    any    `json:"clevel"`
+	Blocksize any    `json:"blocksize"`
+	Shuffle   any    `json:"shuffle"`
+	CName     string `json:"cname"`
+	Mask      any    `json:"mask"`
+	Pixels    any    `json:"pixels-per-block"`
+}
+
+// splitCodecs sorts a chain into what has an attribute of its own (deflate is
+// -1 when it is not there) and the text of _Filter.
+func splitCodecs(chain []zarr.CodecSpec) (shuffle bool, deflate int32, sum bool, filters string) {
+	deflate = -1
+	var list []string
+	for _, c := range chain {
+		var params codecParams
+		_ = json.Unmarshal(c.Params, &params) // what cannot be read counts as not given
+		entry, known := codec.ByID(c.ID)
+		switch {
+		case c.ID == "shuffle":
+			shuffle = true
+		case c.ID == "fletcher32":
+			sum = true
+		case c.ID == "zlib":
+			deflate = int32(integer(params.Level, 1))
+		case known && entry.HDF5 != 0:
+			text := strconv.FormatUint(uint64(entry.HDF5), 10)
+			for _, n := range filterParams(c.ID, &params) {
+				text += "," + strconv.FormatUint(uint64(uint32(n)), 10)
+			}
+			list = append(list, text)
+		}
+	}
+	return shuffle, deflate, sum, strings.Join(list, "|")
+}
+
+// integer reads a JSON number, or a text that holds one as old writers made.
+func integer(v any, missing int64) int64 {
+	switch v := v.(type) {
+	case float64:
+		return int64(v)
+	case string:
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			return n
+		}
+	}
+	return missing
+}
+
+// bloscNames are blosc's compressors in the order of their HDF5 codes.
+var bloscNames = []string{"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"}
+
+// filterParams gives the HDF5 parameters of a codec.
+//
+// Source: netcdf-c plugins, the NCZarr filter hooks.
+func filterParams(id string, p *codecParams) []int64 {
+	switch id {
+	case "bz2", "zstd":
+		return []int64{integer(p.Level, 1)}
+	case "szip":
+		return []int64{integer(p.Mask, 0), integer(p.Pixels, 0)}
+	case "blosc":
+		code := int64(1)
+		for i, name := range bloscNames {
+			if name == p.CName {
+				code = int64(i)
+			}
+		}
+		return []int64{0, 0, 0, integer(p.Blocksize, 0), integer(p.CLevel, 5), integer(p.Shuffle, 1), code}
+	}
+	return nil
+}
+
+// codecsText gives a chain as the JSON list of its codecs, in encode order;
+// empty for an empty chain.
+func codecsText(chain []zarr.CodecSpec) string {
+	if len(chain) == 0 {
+		return ""
+	}
+	list := make([]json.RawMessage, len(chain))
+	for i, c := range chain {
+		if list[i] = c.Params; len(c.Params) == 0 {
+			list[i], _ = json.Marshal(map[string]string{"id": c.ID}) // a map of strings always marshals
+		}
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// specialRoot gives the virtual attributes of the root.
+func specialRoot(ds *nczarr.Dataset) []nczarr.Attr {
+	var attrs []nczarr.Attr
+	if props := ds.NCProperties(); props != "" {
+		attrs = append(attrs, textAttr("_NCProperties", props))
+	}
+	version := int32(2)
+	if ds.Layout() == zarr.LayoutPure {
+		version = 0
+	}
+	return append(attrs,
+		intsAttr("_SuperblockVersion", version),
+		intsAttr("_IsNetcdf4", 1),
+		textAttr("_Format", "netCDF-4"))
+}
