@@ -64,7 +64,7 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	for i, d := range v.Dims() {
 		unlimited[i] = d.Unlimited()
 	}
-	out := newRows(&p.f, indent, v.Name(), shape, unlimited)
+	out := newRows(&p.f, p.w, indent, v.Name(), shape, unlimited)
 	out.fill, out.keep, out.nuls = fillShown(v), v.MaxStrLen() == 0, charFillShown(v) != 0
 	slabs := newSlabs(shape, v.Chunks(), MaxSlab/elementSize(v))
 	for first := true; slabs.next(); first = false {
@@ -75,8 +75,11 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 		if err := v.Read(p.ctx, slabs.sel, slab); err != nil {
 			return p.unreadable(v, err, first)
 		}
+		if first {
+			out.begin()
+		}
 		out.print(v.Type(), slab)
-		if _, err := out.w.WriteTo(p.w); err != nil {
+		if _, err := p.w.Write(nil); err != nil { // the writer keeps its first error
 			return ncerr.Wrap("write cdl", "", err)
 		}
 	}

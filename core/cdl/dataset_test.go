@@ -571,6 +571,11 @@ func TestUnreadable(t *testing.T) {
 	if err == nil || !errors.Is(err, ncerr.ErrNoFilter) || ncerr.Exit(err) == 0 {
 		t.Errorf("error %v", err)
 	}
+	for _, part := range []string{`"/temp"`, `"/raw"`, `"zstd"`} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not name %s: %v", part, err)
+		}
+	}
 	if got := strings.Join(reported, " "); got != "/temp /raw" {
 		t.Errorf("reported %q", got)
 	}
@@ -729,5 +734,30 @@ func TestBuildCancelled(t *testing.T) {
 	}
 	if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
 		t.Error("something was left")
+	}
+}
+
+// TestOracle compares with what ncgen and ncdump of netcdf-c made of the same
+// texts (testdata/oracle/PROVENANCE says how).
+func TestOracle(t *testing.T) {
+	t.Parallel()
+	inputs, err := filepath.Glob("testdata/oracle/*.cdl")
+	if err != nil || len(inputs) == 0 {
+		t.Fatal("no inputs", err)
+	}
+	for _, path := range inputs {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(strings.TrimSuffix(path, ".cdl") + ".dmp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(path), ".cdl")
+		got := dump(t, generate(t, string(text)), &cdl.WriteOptions{Name: name})
+		if d := diff(got, string(want)); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package cdl
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -32,17 +31,23 @@ type token struct {
 
 // lexer cuts a CDL text into tokens. The first error ends it.
 type lexer struct {
-	r    *bufio.Reader
+	r    io.Reader
+	err  error // of r, kept until the bytes before it are used up
+	win  []byte
+	at   int // index in win of the next byte
 	name string
 	pos  Pos // of the next byte
 	buf  []byte
 }
 
+// windowSize is how much of the text is in memory at a time.
+const windowSize = 64 << 10
+
 // maxToken is the ceiling on the bytes of one name or string.
 const maxToken = 1 << 28
 
 func newLexer(r io.Reader, name string) *lexer {
-	return &lexer{r: bufio.NewReaderSize(r, 64<<10), name: name, pos: Pos{1, 1}}
+	return &lexer{r: r, win: make([]byte, 0, windowSize), name: name, pos: Pos{1, 1}}
 }
 
 // fail makes an error of kind at pos; the text says what is wrong.
@@ -56,16 +61,37 @@ func (l *lexer) fail(pos Pos, format string, args ...any) error {
 
 // peek gives the byte at distance n without taking it; false at the end.
 func (l *lexer) peek(n int) (byte, bool) {
-	b, err := l.r.Peek(n + 1)
-	if err != nil {
-		return 0, false
+	for l.at+n >= len(l.win) {
+		if !l.more() {
+			return 0, false
+		}
 	}
-	return b[n], true
+	return l.win[l.at+n], true
+}
+
+// more reads on; false at the end or after an error. The few bytes that are
+// not used up move to the front.
+func (l *lexer) more() bool {
+	if l.err != nil {
+		return false
+	}
+	l.win = l.win[:copy(l.win, l.win[l.at:])]
+	l.at = 0
+	for range 100 {
+		n, err := l.r.Read(l.win[len(l.win):cap(l.win)])
+		l.win, l.err = l.win[:len(l.win)+n], err
+		if n > 0 || err != nil {
+			return n > 0
+		}
+	}
+	l.err = io.ErrNoProgress
+	return false
 }
 
 // take consumes the next byte, which peek has shown to be there.
 func (l *lexer) take() byte {
-	b, _ := l.r.ReadByte()
+	b := l.win[l.at]
+	l.at++
 	if b == '\n' {
 		l.pos.Line++
 		l.pos.Col = 1
@@ -77,8 +103,8 @@ func (l *lexer) take() byte {
 
 // readErr gives the error of the reader that made peek fail, nil at the end.
 func (l *lexer) readErr() error {
-	if _, err := l.r.Peek(1); err != nil && !errors.Is(err, io.EOF) {
-		return ncerr.Wrap("read cdl", l.name, err)
+	if l.at == len(l.win) && l.err != nil && !errors.Is(l.err, io.EOF) {
+		return ncerr.Wrap("read cdl", l.name, l.err)
 	}
 	return nil
 }
@@ -113,7 +139,7 @@ func (l *lexer) next() (token, error) {
 	case isIdentStart(c):
 		return l.word(pos)
 	}
-	return token{kind: tokPunct, pos: pos, text: string(rune(l.take()))}, nil
+	return token{kind: tokPunct, pos: pos, text: string([]byte{l.take()})}, nil
 }
 
 // skipSpace passes over white space and comments.

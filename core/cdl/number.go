@@ -133,6 +133,12 @@ func parseInt(body string, neg bool) (Value, string) {
 	return val, why
 }
 
+// suffixTypes are the signed and the unsigned type of each suffix.
+var suffixTypes = map[string][2]dtype.NC{
+	"": {dtype.NCNone, dtype.NCUInt}, "b": {dtype.NCByte, dtype.NCUByte}, "s": {dtype.NCShort, dtype.NCUShort},
+	"l": {dtype.NCInt, dtype.NCUInt}, "ll": {dtype.NCInt64, dtype.NCUInt64},
+}
+
 // suffix cuts the type suffix off an integer constant; typ is NCNone when
 // there is none.
 func suffix(s, letters string) (digits string, typ dtype.NC, ok bool) {
@@ -148,11 +154,7 @@ func suffix(s, letters string) (digits string, typ dtype.NC, ok bool) {
 		}
 		tail = strings.Replace(tail, "u", "", 1)
 	}
-	types := map[string][2]dtype.NC{
-		"": {dtype.NCNone, dtype.NCUInt}, "b": {dtype.NCByte, dtype.NCUByte}, "s": {dtype.NCShort, dtype.NCUShort},
-		"l": {dtype.NCInt, dtype.NCUInt}, "ll": {dtype.NCInt64, dtype.NCUInt64},
-	}
-	pair, ok := types[tail]
+	pair, ok := suffixTypes[tail]
 	if unsigned {
 		return s[:end], pair[1], ok
 	}

@@ -2,6 +2,7 @@ package cdl
 
 import (
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -415,6 +416,9 @@ func (p *parser) parseValues(depth int) ([]Value, error) {
 		v, err := p.parseValue(depth)
 		if err != nil {
 			return nil, err
+		}
+		if len(values) == cap(values) { // long lists: fewer copies than append makes
+			values = slices.Grow(values, max(4, len(values)))
 		}
 		values = append(values, v)
 		if more, err := p.accept(","); !more || err != nil {

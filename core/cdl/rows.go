@@ -1,6 +1,7 @@
 package cdl
 
 import (
+	"bufio"
 	"bytes"
 	"math"
 	"strconv"
@@ -21,8 +22,9 @@ const maxLine = 78
 // unlimited, other than the first, are put in braces.
 type rows struct {
 	f      *formatter
-	w      *bytes.Buffer // drained by the caller after each slab
-	indent int           // of the group
+	w      *bufio.Writer // its errors stick in it
+	name   string
+	indent int // of the group
 	shape  []int64
 	braces []bool // per dimension: unlimited and not the first
 
@@ -36,22 +38,26 @@ type rows struct {
 	item  []byte  // scratch
 }
 
-func newRows(f *formatter, indent int, name string, shape []int64, unlimited []bool) *rows {
-	r := &rows{f: f, w: new(bytes.Buffer), indent: indent, shape: shape, at: make([]int64, len(shape)), braces: make([]bool, len(shape))}
+func newRows(f *formatter, w *bufio.Writer, indent int, name string, shape []int64, unlimited []bool) *rows {
+	r := &rows{f: f, w: w, name: name, indent: indent, shape: shape, at: make([]int64, len(shape)), braces: make([]bool, len(shape))}
 	for i := 1; i < len(shape); i++ {
 		r.braces[i] = unlimited[i]
 	}
+	return r
+}
+
+// begin prints the name, before the first value.
+func (r *rows) begin() {
 	r.w.WriteByte('\n')
 	r.pad()
-	r.w.WriteString(" " + escapeName(name))
-	if len(shape) <= 1 {
+	r.w.WriteString(" " + escapeName(r.name))
+	if len(r.shape) <= 1 {
 		r.w.WriteString(" = ")
-		r.linep = len(name) + 4 + indent
+		r.linep = len(r.name) + 4 + r.indent
 	} else {
 		r.w.WriteString(" =\n  ")
-		r.linep = 2 + indent
+		r.linep = 2 + r.indent
 	}
-	return r
 }
 
 func (r *rows) pad() {

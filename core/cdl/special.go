@@ -1,6 +1,7 @@
 package cdl
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -156,17 +157,15 @@ func codecsText(chain []zarr.CodecSpec) string {
 	if len(chain) == 0 {
 		return ""
 	}
-	list := make([]json.RawMessage, len(chain))
+	var b bytes.Buffer
 	for i, c := range chain {
-		if list[i] = c.Params; len(c.Params) == 0 {
-			list[i], _ = json.Marshal(map[string]string{"id": c.ID}) // a map of strings always marshals
+		b.WriteByte("[,"[min(i, 1)])
+		if len(c.Params) == 0 || json.Compact(&b, c.Params) != nil {
+			b.WriteString(`{"id":` + strconv.Quote(c.ID) + `}`)
 		}
 	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return ""
-	}
-	return string(text)
+	b.WriteByte(']')
+	return b.String()
 }
 
 // specialRoot gives the virtual attributes of the root.

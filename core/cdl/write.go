@@ -109,7 +109,11 @@ func (p *printer) problem(path string, err error) {
 	if p.opts.OnProblem != nil {
 		p.opts.OnProblem(nczarr.Problem{Path: path, Err: err})
 	}
-	p.problems = append(p.problems, ncerr.Wrap("dump", path, err))
+	var named *ncerr.Error
+	if !errors.As(err, &named) || named.Key != path {
+		err = ncerr.New(ncerr.KindOf(err), "dump", path, err)
+	}
+	p.problems = append(p.problems, err)
 }
 
 // checkVars refuses names in Vars that no variable has.
