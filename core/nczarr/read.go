@@ -42,19 +42,30 @@ func readBatch(ctx context.Context, w *worker) error {
 	return w.decode(ctx)
 }
 
-// get sends the requests of the batch: in one call where the driver gains by
-// it, else one after the other, since other workers are at work beside.
+// get sends the requests of the batch to the Maps that they point into: in one
+// call where that pays, else one after the other, since other workers are at
+// work beside.
 func (w *worker) get(ctx context.Context) error {
-	ds := w.t.v.group.ds
-	if ds.getMany && len(w.reqs) > 1 {
-		if err := ds.m.GetMany(ctx, w.reqs, w.onGet); err != nil {
+	for w.base = 0; w.base < len(w.reqs); {
+		m := w.where[w.jobItem[w.base]].Map
+		n := 1
+		for w.base+n < len(w.reqs) && w.where[w.jobItem[w.base+n]].Map == m {
+			n++
+		}
+		if err := w.getFrom(ctx, m, w.reqs[w.base:w.base+n]); err != nil {
 			return err
 		}
-		return w.err
+		w.base += n
 	}
-	for k := range w.reqs {
-		r := &w.reqs[k]
-		data, info, err := ds.m.Get(ctx, r.Key, &r.Opts, r.Alloc)
+	return w.err
+}
+
+func (w *worker) getFrom(ctx context.Context, m *zmap.Map, reqs []zmap.GetRequest) error {
+	if w.t.v.group.ds.getMany && len(reqs) > 1 {
+		return m.GetMany(ctx, reqs, w.onGet)
+	}
+	for k := range reqs {
+		data, info, err := m.Get(ctx, reqs[k].Key, &reqs[k].Opts, reqs[k].Alloc)
 		if ncerr.IsContext(err) {
 			return err
 		}
@@ -88,7 +99,7 @@ func (w *worker) request() {
 		default:
 			req := zmap.GetRequest{Key: at.Key, Alloc: it.alloc}
 			req.Opts.Range, req.Opts.IfMatch = at.Range, at.Version
-			if one && at.Range == nil && n < w.t.size && w.canRange() {
+			if one && at.Range == nil && n < w.t.size && w.canRange(at.Map) {
 				// Raw and one run: read only the wanted bytes, where they go.
 				it.part.Offset, it.part.Length = in, n
 				it.direct, req.Opts.Range = w.t.array[out:out+n], &it.part
@@ -99,12 +110,14 @@ func (w *worker) request() {
 	}
 }
 
-func (w *worker) canRange() bool {
-	return w.t.e.pipe.Empty() && w.t.v.group.ds.m.Capabilities().Ranges
+// canRange reports whether a part of a chunk can be read on its own.
+func (w *worker) canRange(m *zmap.Map) bool {
+	return w.t.e.pipe.Empty() && m.Capabilities().Ranges
 }
 
-// got takes the answer to request k.
+// got takes the answer to request base+k.
 func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
+	k += w.base
 	i := w.jobItem[k]
 	it, at := &w.items[i], &w.where[i]
 	switch {

@@ -24,7 +24,7 @@ type worker struct {
 	reqs    []zmap.GetRequest
 	jobs    []codecdriver.Job
 	jobItem []int // item of each request, then of each job
-	base    int   // first of the jobs that are being decoded
+	base    int   // first of the requests, or jobs, of the call under way
 	err     error
 
 	onGet    driver.GetSink
