@@ -1,0 +1,313 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Host is a registry of drivers and filters that run in plugin processes. It
+// is safe for concurrent use. Close ends all processes.
+type Host struct {
+	opts    Options
+	ctx     context.Context //nolint:containedctx // ends with the host
+	cancel  context.CancelFunc
+	spawner spawner
+	self    *plug
+	plugs   []*plug // third-party, in the order of their names
+	dirs    []string
+
+	mu        sync.Mutex
+	private   string // the private directory; empty for loopback
+	slots     map[string]*slot
+	providers map[*plug]*provider
+	closed    bool
+	wg        sync.WaitGroup // starts and running processes
+}
+
+// New makes a host. It looks for plugins but starts nothing; a directory that
+// cannot be read is logged. A nil opts is the zero value.
+func New(opts *Options) (*Host, error) {
+	o := opts.withDefaults()
+	h := &Host{
+		opts: o, dirs: searchDirs(&o),
+		self:  &plug{name: "nczarr", builtin: true},
+		slots: map[string]*slot{}, providers: map[*plug]*provider{},
+	}
+	switch o.Isolation {
+	case Auto, Process, InProcess, Loopback:
+	default:
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "make plugin host", string(o.Isolation), "no such isolation")
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	if o.thirdPartyAllowed() {
+		paths, err := findExecutables(h.dirs)
+		if err != nil {
+			o.Logger.Warn("cannot look for plugins", "err", err)
+		}
+		for _, path := range paths {
+			h.plugs = append(h.plugs, newPlug(path, o.Lock))
+		}
+	}
+	return h, nil
+}
+
+// dir gives the private directory, made at the first use: only the user may
+// look into it.
+func (h *Host) dir() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.private == "" {
+		dir, err := os.MkdirTemp(h.opts.TempDir, "nczarr-")
+		if err != nil {
+			h.opts.Logger.Error("no private directory", "err", err)
+			return h.opts.TempDir
+		}
+		h.private = dir
+	}
+	return h.private
+}
+
+// goOwned runs f in a goroutine that Close waits for.
+func (h *Host) goOwned(f func()) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return ncerr.New(ncerr.ErrPlugin, "start plugin", "", errClosed)
+	}
+	h.wg.Go(f)
+	return nil
+}
+
+// slot gives the place of a process, made at the first use.
+func (h *Host) slot(p *plug, grant, role string, grants []string) *slot {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := p.name + "\x00" + grant
+	s := h.slots[key]
+	if s == nil {
+		s = &slot{
+			host: h, plug: p, grant: grant, role: role, grants: grants,
+			log: h.opts.Logger.With(slog.String("plugin", p.name), slog.String("serves", grant)),
+		}
+		h.slots[key] = s
+	}
+	return s
+}
+
+// Driver gives the storage driver of that name: a built-in one, else that of
+// a plugin. It starts no process unless the plugin has to be asked what it
+// serves. A name that nobody has is ncerr.ErrUnsupported.
+func (h *Host) Driver(name string) (driver.Opener, error) {
+	if o, err := h.opts.Builtin.Driver(name); err == nil {
+		if h.opts.builtinsInProcess() {
+			return o, nil
+		}
+		return &opener{h: h, plug: h.self, desc: o.Describe()}, nil
+	}
+	p, err := h.find(kindDriver, name)
+	if err != nil {
+		return nil, err
+	}
+	return &opener{h: h, plug: p, desc: p.driver(name)}, nil
+}
+
+// Filter gives the provider of the codec with that id or v3 name. The same
+// provider is given for all codecs of one plugin. An id that nobody has is
+// ncerr.ErrNoFilter, which says what would supply it.
+func (h *Host) Filter(id string) (codecdriver.Provider, error) {
+	if p, err := h.opts.Builtin.Filter(id); err == nil {
+		if h.opts.builtinsInProcess() {
+			return p, nil
+		}
+		return h.provider(h.self), nil
+	}
+	p, err := h.find(kindFilter, id)
+	if err != nil {
+		return nil, err
+	}
+	return h.provider(p), nil
+}
+
+func (h *Host) provider(p *plug) *provider {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.providers[p] == nil {
+		h.providers[p] = &provider{h: h, plug: p}
+	}
+	return h.providers[p]
+}
+
+// find looks for the plugin that serves something. When names alone do not
+// tell, the plugins that may run are started and asked.
+func (h *Host) find(kind, name string) (*plug, error) {
+	for _, p := range h.plugs {
+		if yes, _ := p.serves(kind, name); yes {
+			return p, nil
+		}
+	}
+	var failed []error
+	for _, p := range h.plugs {
+		if _, sure := p.serves(kind, name); sure || !h.mayRun(p) {
+			continue
+		}
+		if err := h.ask(h.ctx, p); err != nil {
+			failed = append(failed, err)
+		} else if yes, _ := p.serves(kind, name); yes {
+			return p, nil
+		}
+	}
+	return nil, h.notFound(kind, name, errors.Join(failed...))
+}
+
+// mayRun reports whether a plugin would be started. One with pins says there
+// what it serves and need not be asked.
+func (h *Host) mayRun(p *plug) bool { return len(p.pins) == 0 && h.opts.AllowUnpinned }
+
+// ask starts the plugin so that it says what it serves.
+func (h *Host) ask(ctx context.Context, p *plug) error {
+	grant := kindFilter + "s"
+	if p.kind == kindDriver {
+		grant = kindDriver + ":" + p.promised
+	}
+	_, err := h.slot(p, grant, "", nil).acquire(ctx)
+	return err
+}
+
+func (h *Host) notFound(kind, name string, failed error) error {
+	k, prefix := ncerr.ErrUnsupported, driverPrefix
+	if kind == kindFilter {
+		k, prefix = ncerr.ErrNoFilter, filterPrefix
+	}
+	text := "a plugin named " + prefix + name + " would supply it"
+	switch {
+	case !h.opts.thirdPartyAllowed():
+		text += fmt.Sprintf(", but isolation %q runs no plugins", h.opts.Isolation)
+	case len(h.dirs) == 0:
+		text += ", but no plugin directory is configured"
+	default:
+		text += " in " + strings.Join(h.dirs, " or ")
+	}
+	if failed != nil {
+		return ncerr.Errorf(k, "find "+kind, name, "%s; a plugin could not be asked: %w", text, failed)
+	}
+	return ncerr.Errorf(k, "find "+kind, name, "%s", text)
+}
+
+// Drivers describes the drivers that Driver gives, by name. Of a plugin that
+// has not been started only the name is known; Discover asks them all.
+func (h *Host) Drivers() []driver.Description {
+	out := h.opts.Builtin.Drivers()
+	seen := map[string]bool{}
+	for _, d := range out {
+		seen[d.Name] = true
+	}
+	for _, p := range h.plugs {
+		ds, _ := p.describe()
+		for _, d := range ds {
+			if !seen[d.Name] {
+				seen[d.Name] = true
+				out = append(out, d)
+			}
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
+}
+
+// Filters is Drivers for codecs, by id.
+func (h *Host) Filters() []codecdriver.Description {
+	out := h.opts.Builtin.Filters()
+	seen := map[string]bool{}
+	for _, d := range out {
+		seen[d.ID] = true
+	}
+	for _, p := range h.plugs {
+		_, cs := p.describe()
+		for _, d := range cs {
+			if !seen[d.ID] {
+				seen[d.ID] = true
+				out = append(out, d)
+			}
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
+	return out
+}
+
+// Discover starts every plugin that may run and has not said yet what it
+// serves, several at once. The error joins those of plugins that failed.
+func (h *Host) Discover(ctx context.Context) error {
+	errs := make([]error, len(h.plugs))
+	var wg sync.WaitGroup
+	for i, p := range h.plugs {
+		wg.Go(func() { errs[i] = h.ask(ctx, p) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Close ends all processes, gently first, and removes what they left. It
+// waits until that is done or ctx ends, at most some ten seconds. Calls that
+// are under way fail. It may be called again, and then waits again.
+func (h *Host) Close(ctx context.Context) error {
+	h.mu.Lock()
+	h.closed = true
+	slots := make([]*slot, 0, len(h.slots))
+	for _, s := range h.slots {
+		slots = append(slots, s)
+	}
+	h.mu.Unlock()
+	h.cancel()
+	for _, s := range slots {
+		if p := s.current(); p != nil {
+			p.stop(false)
+		}
+	}
+	done := make(chan struct{})
+	go func() { // bounded: every process is killed in the end
+		defer close(done)
+		h.wg.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		for _, s := range slots { // no more time: no more patience
+			if p := s.current(); p != nil {
+				p.stop(true)
+			}
+		}
+		select {
+		case <-done:
+		case <-time.After(2 * killGrace):
+			return ncerr.New(ncerr.ErrPlugin, "close plugin host", "", ctx.Err())
+		}
+	}
+	return h.cleanup()
+}
+
+// cleanup gives back what outlives the processes.
+func (h *Host) cleanup() error {
+	h.spawner.close()
+	for _, p := range h.plugs {
+		p.close()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.private == "" {
+		return nil
+	}
+	err := os.RemoveAll(h.private)
+	h.private = ""
+	return ncerr.Wrap("close plugin host", "", err)
+}

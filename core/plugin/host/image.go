@@ -1,0 +1,36 @@
+package host
+
+import (
+	"os"
+	"runtime"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// imageMax is the largest executable that is started: 512 MiB.
+const imageMax = 512 << 20
+
+// openExecutable opens the file at path, which must be one that may be
+// executed and that not everybody may change.
+func openExecutable(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, ncerr.New(ncerr.ErrPlugin, "open plugin", path, err)
+	}
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+	case !st.Mode().IsRegular():
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "not a regular file")
+	case runtime.GOOS == "windows":
+	case st.Mode()&0o111 == 0:
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "not executable")
+	case st.Mode()&0o002 != 0:
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "writable by everybody; take that right away (chmod o-w)")
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, ncerr.New(ncerr.ErrPlugin, "open plugin", path, err)
+	}
+	return f, nil
+}

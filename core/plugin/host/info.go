@@ -1,0 +1,105 @@
+package host
+
+import (
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"sort"
+	"time"
+)
+
+// PluginInfo is what is known about one plugin process, or about a plugin
+// that has none yet.
+type PluginInfo struct {
+	Name string `json:"name"`
+	// Serves is the grant set: "filters", or "driver:NAME" with "/read" or
+	// "/write" for drivers of local paths. Empty when never started.
+	Serves  string `json:"serves,omitempty"`
+	Path    string `json:"path,omitempty"` // empty: the running program
+	SHA256  string `json:"sha256,omitempty"`
+	Version string `json:"version,omitempty"`
+	Pinned  bool   `json:"pinned"`
+	// PID is 0 when no process runs.
+	PID int `json:"pid,omitempty"`
+	// Isolation is "process", "inproc" or "loopback".
+	Isolation Isolation `json:"isolation"`
+	// Level is the level of the data plane.
+	Level    int           `json:"level"`
+	Uptime   time.Duration `json:"uptime,omitempty"`
+	Calls    int64         `json:"calls"`
+	Jobs     int64         `json:"jobs"`  // chunks encoded or decoded, objects read or written
+	Bytes    int64         `json:"bytes"` // payload in both directions
+	Restarts int           `json:"restarts"`
+	Drivers  []string      `json:"drivers,omitempty"`
+	Filters  []string      `json:"filters,omitempty"`
+}
+
+// Plugins tells about all processes, running or not, and about the plugins
+// that have never had one. Built-ins that run in process are one entry.
+func (h *Host) Plugins() []PluginInfo {
+	h.mu.Lock()
+	slots := make([]*slot, 0, len(h.slots))
+	for _, s := range h.slots {
+		slots = append(slots, s)
+	}
+	h.mu.Unlock()
+	var out []PluginInfo
+	started := map[*plug]bool{}
+	for _, s := range slots {
+		started[s.plug] = true
+		out = append(out, s.info())
+	}
+	for _, p := range h.plugs {
+		if !started[p] {
+			out = append(out, p.info())
+		}
+	}
+	if h.opts.builtinsInProcess() {
+		i := PluginInfo{Name: "nczarr", Isolation: InProcess, Pinned: true}
+		i.list(h.opts.Builtin.Drivers(), h.opts.Builtin.Filters())
+		out = append(out, i)
+	}
+	sort.Slice(out, func(i, j int) bool {
+		return out[i].Name < out[j].Name || out[i].Name == out[j].Name && out[i].Serves < out[j].Serves
+	})
+	return out
+}
+
+func (p *plug) info() PluginInfo {
+	ds, cs := p.describe()
+	p.mu.Lock()
+	i := PluginInfo{Name: p.name, Path: p.path, SHA256: p.sum, Version: p.version, Pinned: p.builtin || len(p.pins) > 0, Isolation: Process}
+	p.mu.Unlock()
+	if !p.builtin {
+		i.list(ds, cs)
+	}
+	return i
+}
+
+func (s *slot) info() PluginInfo {
+	i := s.plug.info()
+	i.Serves = s.grant
+	i.Calls, i.Jobs, i.Bytes = s.calls.Load(), s.jobs.Load(), s.bytes.Load()
+	if s.host.opts.Isolation == Loopback {
+		i.Isolation = Loopback
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i.Restarts = max(0, s.starts-1)
+	if s.cur != nil && s.cur.alive() {
+		i.PID, i.Uptime = s.cur.child.pid(), time.Since(s.cur.started)
+		if s.plug.builtin {
+			i.Version = s.cur.desc.GetVersion()
+		}
+	}
+	return i
+}
+
+// list fills in the names of what is served.
+func (i *PluginInfo) list(ds []driver.Description, cs []codecdriver.Description) {
+	for _, d := range ds {
+		i.Drivers = append(i.Drivers, d.Name)
+	}
+	for _, c := range cs {
+		i.Filters = append(i.Filters, c.ID)
+	}
+}

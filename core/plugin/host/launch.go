@@ -1,0 +1,322 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+)
+
+// bad makes an ErrPlugin without an operation; the slot adds it.
+func bad(format string, args ...any) error {
+	return ncerr.Errorf(ncerr.ErrPlugin, "", "", format, args...)
+}
+
+// launch starts the process of s and configures it.
+func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.opts.StartTimeout)
+	defer cancel()
+	if h.opts.Isolation == Loopback {
+		return h.introduce(ctx, h.loopback(s))
+	}
+	img, err := s.plug.open(h)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(h.dir(), "p")
+	if err != nil {
+		return nil, bad("no private directory: %w", err)
+	}
+	l := &launch{h: h, s: s, dir: dir, stderr: newLogSink(s.log)}
+	p, err := l.run(ctx, img)
+	if err != nil {
+		return nil, errors.Join(err, l.cleanup())
+	}
+	return h.introduce(ctx, p)
+}
+
+// launch is one start of a process through go-plugin.
+type launch struct {
+	h      *Host
+	s      *slot
+	dir    string
+	stderr *logSink
+	client *goplugin.Client
+	child  *process
+}
+
+// config gives what go-plugin is told. It starts nothing by itself: the
+// process is ours, so are the log lines, and nothing of the environment is
+// inherited.
+func (l *launch) config(img image) *goplugin.ClientConfig {
+	mtls := !l.s.plug.builtin && !l.h.opts.DisableMTLS
+	return &goplugin.ClientConfig{
+		HandshakeConfig: goplugin.HandshakeConfig{
+			ProtocolVersion: handshake.Major, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue,
+		},
+		Plugins:          goplugin.PluginSet{handshake.PluginSetName: clientPlugin{}},
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		StartTimeout:     l.h.opts.StartTimeout,
+		Logger:           hclog.NewNullLogger(),
+		Stderr:           l.stderr,
+		SyncStderr:       l.stderr,
+		SyncStdout:       &stdoutSink{log: l.s.log},
+		AutoMTLS:         mtls,
+		SkipHostEnv:      true,
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.dir},
+		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
+			env := append(l.h.environment(l.dir, l.s.grants, l.s.plug.env(l.s)...), cmd.Env...)
+			l.child = newProcess(&l.h.spawner, img, env)
+			return l.child, nil
+		},
+		GRPCDialOptions: []grpc.DialOption{
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessage), grpc.MaxCallSendMsgSize(handshake.MaxMessage)),
+			grpc.WithInitialWindowSize(4 << 20),
+			grpc.WithInitialConnWindowSize(16 << 20),
+			grpc.WithIdleTimeout(0),
+			grpc.WithDisableServiceConfig(),
+		},
+	}
+}
+
+// run starts the process and connects. Both steps of go-plugin block on their
+// own clocks, so ours kills the process when its time is up.
+func (l *launch) run(ctx context.Context, img image) (*proc, error) {
+	l.client = goplugin.NewClient(l.config(img))
+	type result struct {
+		rpc goplugin.ClientProtocol
+		err error
+	}
+	ready := make(chan result, 1)
+	go func() { // ends soon after the process does, which is waited for below
+		rpc, err := l.client.Client()
+		ready <- result{rpc, err}
+	}()
+	var r result
+	select {
+	case r = <-ready:
+	case <-ctx.Done():
+		if l.child != nil && l.child.cmd.Process != nil {
+			_ = l.child.Kill(ctx)
+		}
+		r = <-ready
+	}
+	if r.err != nil {
+		return nil, l.why(ctx, r.err)
+	}
+	rpc, ok := r.rpc.(*goplugin.GRPCClient)
+	if !ok {
+		return nil, bad("does not serve gRPC")
+	}
+	return newProc(l.s, &processChild{l}, rpc.Conn, l.stderr), nil
+}
+
+// why says in our own words why the process did not get to serve.
+func (l *launch) why(ctx context.Context, err error) error {
+	if l.child == nil {
+		return bad("%w", err)
+	}
+	_ = l.child.Kill(ctx)
+	select {
+	case <-l.child.done:
+	case <-time.After(killGrace):
+	}
+	line := l.child.out.text()
+	switch {
+	case l.child.pid() == 0:
+		return bad("cannot be executed: %w", err)
+	case line != "":
+		return handshakeError(line, err)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "timeout"):
+		return bad("gave no sign of life within %v%s; a plugin must serve at once and do slow work when it is called", l.h.opts.StartTimeout, l.words())
+	case ctx.Err() != nil:
+		return errClosed
+	case l.child.code == handshake.ExitNoCookie || strings.Contains(l.stderr.tail(), "not meant to be executed directly"):
+		return bad("does not know this program's handshake cookie: it is a plugin for something else, or for another major version")
+	}
+	return bad("ended before it served (%s)%s", l.child.state, l.words())
+}
+
+// words gives the end of standard error for a message.
+func (l *launch) words() string {
+	if panicked := l.stderr.panicText(); panicked != "" {
+		return "; it said: " + panicked
+	}
+	if tail := l.stderr.tail(); tail != "" {
+		return "; its last words: " + tail
+	}
+	return ""
+}
+
+// handshakeError explains the first line of standard output.
+func handshakeError(line string, err error) error {
+	parts := strings.Split(line, "|")
+	core, e := strconv.Atoi(parts[0])
+	if e != nil || len(parts) < 4 {
+		return bad("printed %q where the handshake should be: a plugin must print nothing to standard output, its log goes to standard error", cut(line, 120))
+	}
+	version, e := strconv.Atoi(parts[1])
+	switch {
+	case core != goplugin.CoreProtocolVersion:
+		return bad("speaks version %d of the handshake, this program %d: rebuild the plugin with a current go-plugin", core, goplugin.CoreProtocolVersion)
+	case e != nil || version != handshake.Major:
+		return bad("speaks version %s of the plugin protocol, this program version %d: install the plugin that was made for it", cut(parts[1], 20), handshake.Major)
+	case len(parts) < 5 || parts[4] != string(goplugin.ProtocolGRPC):
+		return bad("does not serve gRPC")
+	}
+	return bad("the handshake failed: %w", err)
+}
+
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "..."
+}
+
+// cleanup gives back what a failed start had.
+func (l *launch) cleanup() error {
+	if l.child != nil {
+		_ = l.child.Kill(context.Background())
+	}
+	return l.finish()
+}
+
+// finish ends go-plugin's goroutines and removes the private directory. The
+// process is dead, so that go-plugin's Kill has nothing to wait for; if it
+// waits all the same, we do not wait for it.
+func (l *launch) finish() error {
+	killed := make(chan struct{})
+	go func() { // bounded by the death of the process
+		defer close(killed)
+		l.client.Kill()
+	}()
+	select {
+	case <-killed:
+	case <-time.After(killGrace):
+		l.s.log.Error("go-plugin does not let go of a dead process")
+	}
+	if l.child != nil && l.child.exited() {
+		l.child.closePipes()
+	}
+	return os.RemoveAll(l.dir)
+}
+
+// processChild is the child of a real process.
+type processChild struct{ l *launch }
+
+func (c *processChild) pid() int               { return c.l.child.pid() }
+func (c *processChild) ended() <-chan struct{} { return c.l.child.done }
+func (c *processChild) endLifeline()           { c.l.child.endLifeline() }
+func (c *processChild) terminate()             { c.l.child.terminate() }
+func (c *processChild) kill()                  { _ = c.l.child.Kill(context.Background()) }
+
+func (c *processChild) how() string {
+	if !c.l.child.exited() {
+		return "still running"
+	}
+	return c.l.child.state
+}
+
+func (c *processChild) release() {
+	if err := c.l.finish(); err != nil {
+		c.l.s.log.Warn("private directory of a plugin remains", "err", err)
+	}
+}
+
+// clientPlugin makes go-plugin give us the bare connection.
+type clientPlugin struct {
+	goplugin.NetRPCUnsupportedPlugin
+}
+
+var _ goplugin.GRPCPlugin = clientPlugin{}
+
+// GRPCServer implements goplugin.GRPCPlugin; a host serves nothing.
+func (clientPlugin) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("a host serves nothing")
+}
+
+// GRPCClient implements goplugin.GRPCPlugin.
+func (clientPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+	return conn, nil
+}
+
+// introduce makes the first two calls; a plugin that fails them is ended.
+func (h *Host) introduce(ctx context.Context, p *proc) (*proc, error) {
+	err := h.describe(ctx, p)
+	if err == nil {
+		_, err = pb.NewPluginClient(p.conn).Configure(ctx, &pb.ConfigureRequest{MaxObject: h.opts.MaxObject})
+		err = introError(ctx, p, "Configure", err)
+	}
+	if err == nil {
+		return p, nil
+	}
+	p.stop(true)
+	p.ladder()
+	p.child.release()
+	return nil, err
+}
+
+// introError explains a failed first call.
+func introError(ctx context.Context, p *proc, call string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return bad("gave no answer to %s within %v", call, p.slot.host.opts.StartTimeout)
+	case ctx.Err() != nil:
+		return errClosed
+	}
+	err = wire.FromStatus(ctx, err)
+	if errors.Is(err, wire.ErrTransport) {
+		select {
+		case <-p.child.ended():
+			return bad("died (%s) in %s; its last words: %s", p.child.how(), call, p.stderr.tail())
+		case <-time.After(time.Second):
+		}
+	}
+	return bad("%s failed: %w", call, err)
+}
+
+// describe asks the plugin what it is and checks the answer.
+func (h *Host) describe(ctx context.Context, p *proc) error {
+	r, err := pb.NewPluginClient(p.conn).Describe(ctx, &pb.DescribeRequest{Host: "nczarr", Minor: handshake.Minor})
+	if err := introError(ctx, p, "Describe", err); err != nil {
+		return err
+	}
+	p.desc = r
+	switch {
+	case r.GetMajor() != handshake.Major:
+		return bad("says that it speaks version %d of the plugin protocol, this program version %d", r.GetMajor(), handshake.Major)
+	case !slices.Contains(r.GetLevels(), 0):
+		return bad("does not have level 0 of the data plane, which every plugin must have")
+	case p.slot.plug.builtin && h.opts.Isolation != Loopback && r.GetBuildId() != h.opts.Self.BuildID():
+		return bad("is not this program any more: the executable was replaced while it ran; start it again")
+	}
+	return p.slot.plug.learn(r)
+}
+
+// sumError says that a plugin may not run.
+func sumError(path, sum string, pins []Pin) error {
+	if len(pins) == 0 {
+		return bad("%s is not in the lock file, so it may not run: pin it (sha256 %s) or allow unpinned plugins", path, sum)
+	}
+	return bad("%s has the checksum %s, which is none of those in the lock file: it was changed or replaced; pin it anew if that was you", path, sum)
+}
+
+var errClosed = fmt.Errorf("the plugin host is closed")

@@ -1,0 +1,75 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/server"
+)
+
+// memoryChild is a plugin that runs in this process, behind the whole
+// protocol, on a connection in memory.
+type memoryChild struct {
+	grpc *grpc.Server
+	srv  *server.Server
+	conn *grpc.ClientConn
+	log  *slog.Logger
+	once sync.Once
+	done chan struct{}
+	wg   sync.WaitGroup
+}
+
+// loopback serves the built-ins of s's role.
+func (h *Host) loopback(s *slot) *proc {
+	cfg := server.Config{Name: s.title(), Version: "loopback", Filters: h.opts.Builtin.Providers}
+	if s.role != "filters" {
+		cfg.Drivers, cfg.Filters = h.opts.Builtin.Openers, nil
+	}
+	c := &memoryChild{grpc: grpc.NewServer(server.Options()...), srv: server.New(cfg), log: s.log, done: make(chan struct{})}
+	c.srv.Register(c.grpc)
+	lis := bufconn.Listen(handshake.MaxPart)
+	c.wg.Go(func() {
+		if err := c.grpc.Serve(lis); err != nil {
+			s.log.Error("loopback server", "err", err)
+		}
+	})
+	conn, err := grpc.NewClient("passthrough:///loopback",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessage), grpc.MaxCallSendMsgSize(handshake.MaxMessage)),
+	)
+	if err != nil {
+		panic(err) // only for a malformed target, which this is not
+	}
+	c.conn = conn
+	return newProc(s, c, conn, newLogSink(s.log))
+}
+
+func (c *memoryChild) pid() int               { return os.Getpid() }
+func (c *memoryChild) ended() <-chan struct{} { return c.done }
+func (c *memoryChild) how() string            { return "loopback server stopped" }
+func (c *memoryChild) endLifeline()           { c.kill() }
+func (c *memoryChild) terminate()             { c.kill() }
+
+func (c *memoryChild) kill() {
+	c.once.Do(func() {
+		c.grpc.Stop()
+		close(c.done)
+	})
+}
+
+func (c *memoryChild) release() {
+	c.wg.Wait()
+	_ = c.conn.Close()
+	if err := c.srv.Close(context.Background()); err != nil {
+		c.log.Warn("closing stores of the loopback", "err", err)
+	}
+}

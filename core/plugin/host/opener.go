@@ -1,0 +1,163 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// opener opens stores of one driver in plugin processes.
+type opener struct {
+	h    *Host
+	plug *plug
+	desc driver.Description
+}
+
+var _ driver.Opener = (*opener)(nil)
+
+// Describe implements driver.Opener. A plugin that was not started yet is
+// started to be asked; when that fails only the name is given, and Open says
+// what went wrong.
+func (o *opener) Describe() driver.Description {
+	if o.plug.builtin {
+		return o.desc
+	}
+	if known := o.plug.isKnown(); !known {
+		_ = o.h.ask(o.h.ctx, o.plug) // Open reports it
+	}
+	return o.plug.driver(o.desc.Name)
+}
+
+func (p *plug) isKnown() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known
+}
+
+// slot gives the process for a store: one for each driver, and for drivers of
+// local paths one for reading and another for writing, as they are granted
+// different things.
+func (o *opener) slot(write bool) *slot {
+	d := o.Describe()
+	grant := kindDriver + ":" + d.Name
+	if pathGrants(d) {
+		if write {
+			grant += "/write"
+		} else {
+			grant += "/read"
+		}
+	}
+	return o.h.slot(o.plug, grant, kindDriver+":"+d.Name, d.Grants)
+}
+
+// prepare checks what cannot cross and merges the configured defaults.
+func (o *opener) prepare(op string, spec driver.OpenSpec) (driver.OpenSpec, error) {
+	if spec.Env.Inner != nil {
+		return spec, ncerr.Errorf(ncerr.ErrUnsupported, op, spec.Path, "the driver %s cannot use a store of this process from its own; use isolation inproc", o.desc.Name)
+	}
+	var err error
+	if spec.Options, err = mergeOptions(o.h.opts.Defaults[o.desc.Name], spec.Options); err != nil {
+		return spec, ncerr.New(ncerr.ErrInvalid, op, spec.Path, err)
+	}
+	return spec, nil
+}
+
+// mergeOptions gives the JSON object of both, over wins.
+func mergeOptions(under, over []byte) ([]byte, error) {
+	switch {
+	case len(bytes.TrimSpace(under)) == 0:
+		return over, nil
+	case len(bytes.TrimSpace(over)) == 0:
+		return under, nil
+	}
+	merged := map[string]json.RawMessage{}
+	for _, doc := range [][]byte{under, over} {
+		if err := json.Unmarshal(doc, &merged); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(merged)
+}
+
+// Open implements driver.Opener.
+func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	spec, err := o.prepare("open", spec)
+	if err != nil {
+		return nil, err
+	}
+	m := &remoteMap{slot: o.slot(spec.Mode.Writable()), driver: o.desc.Name, spec: spec}
+	for attempt := 0; ; attempt++ {
+		err = m.open(ctx, spec.Mode)
+		if err == nil {
+			return m, nil
+		}
+		lost, again := isLost(err)
+		if lost && spec.Mode == driver.CreateExclusive {
+			return nil, ncerr.New(ncerr.ErrAmbiguous, "open", spec.Path, err)
+		}
+		if attempt > 0 || !again {
+			return nil, err
+		}
+	}
+}
+
+// Remove implements driver.Opener. It is not repeated: when the process dies
+// in it, how much was removed is unknown.
+func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
+	spec, err := o.prepare("remove", spec)
+	if err != nil {
+		return err
+	}
+	p, err := o.slot(true).acquire(ctx)
+	if err != nil {
+		return err
+	}
+	w := p.watch(ctx)
+	defer w.end()
+	_, err = p.driver.Remove(w.ctx, wire.OpenToWire(o.desc.Name, spec))
+	err = w.fail(ctx, err)
+	if lost, _ := isLost(err); lost {
+		return ncerr.New(ncerr.ErrAmbiguous, "remove", spec.Path, err)
+	}
+	return err
+}
+
+// open makes a session in the running process.
+func (m *remoteMap) open(ctx context.Context, mode driver.Mode) error {
+	p, err := m.slot.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	spec := m.spec
+	spec.Mode = mode
+	w := p.watch(ctx)
+	defer w.end()
+	r, err := p.driver.Open(w.ctx, wire.OpenToWire(m.driver, spec))
+	if err := w.fail(ctx, err); err != nil {
+		return err
+	}
+	caps := wire.CapabilitiesFromWire(r.GetCapabilities())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.opened && caps != m.caps {
+		return p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the store has other capabilities when it is opened again"))
+	}
+	if !m.opened {
+		m.opened, m.caps = true, caps
+		// What Create replaced is replaced for good only by a Flush.
+		m.written = boolCount(caps.Durable == driver.OnFlush && (mode == driver.Create || mode == driver.CreateExclusive))
+	}
+	m.sess = &session{p: p, handle: r.GetHandle()}
+	return nil
+}
+
+func boolCount(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

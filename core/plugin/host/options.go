@@ -1,0 +1,124 @@
+package host
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+)
+
+// Isolation says where drivers and filters run.
+type Isolation string
+
+// The isolations.
+const (
+	// Auto runs everything out of process, except that built-ins run in
+	// process where the platform has no shared memory for the data plane,
+	// which is everywhere but on Linux.
+	Auto Isolation = "auto"
+	// Process runs everything out of process.
+	Process Isolation = "process"
+	// InProcess runs built-ins in process and refuses all other plugins.
+	InProcess Isolation = "inproc"
+	// Loopback runs built-ins in process, but behind the whole protocol on an
+	// in-memory connection. It is for tests.
+	Loopback Isolation = "loopback"
+)
+
+// ParseIsolation reads "auto", "process" or "inproc"; empty is Auto.
+func ParseIsolation(s string) (Isolation, error) {
+	switch i := Isolation(s); i {
+	case "":
+		return Auto, nil
+	case Auto, Process, InProcess:
+		return i, nil
+	}
+	return "", ncerr.Errorf(ncerr.ErrInvalid, "read isolation", s, "want auto, process or inproc")
+}
+
+// Options configure a Host. The zero value is usable: no built-ins, plugins
+// from the standard directories, none of them allowed because none is pinned.
+type Options struct {
+	// Self is the right to execute the running program, from plugin.Main. It
+	// names the built-ins.
+	Self plugin.Self
+	// Builtin replaces the built-ins of Self, for programs that run them in
+	// process only and never called plugin.Main.
+	Builtin plugin.Builtin
+	// Isolation defaults to Auto.
+	Isolation Isolation
+	// Dirs are searched for plugins, in order, before the directories of
+	// $NCZARR_PLUGIN_PATH and $XDG_DATA_HOME/nczarr/plugins.
+	Dirs []string
+	// Lock pins plugins; nil pins none.
+	Lock *Lock
+	// AllowUnpinned lets plugins run that Lock does not pin.
+	AllowUnpinned bool
+	// PassEnv names environment variables that every plugin process gets
+	// besides TZ, LANG, LC_ALL, GOMAXPROCS, GOMEMLIMIT and GOTRACEBACK.
+	PassEnv []string
+	// Defaults are options (JSON objects) by driver name, which the options
+	// of an OpenSpec override key by key.
+	Defaults map[string]json.RawMessage
+	// Logger gets the host's own records and the plugins' logs; nil is none.
+	Logger *slog.Logger
+	// CallTimeout is how long a call may go without any answer before the
+	// process counts as hung; default 2 minutes, negative is for ever.
+	CallTimeout time.Duration
+	// StartTimeout is how long a process may take until it serves; default
+	// 10 s.
+	StartTimeout time.Duration
+	// MaxObject is the largest object or decoded chunk in bytes; default and
+	// maximum 16 GiB.
+	MaxObject int64
+	// DisableMTLS starts third-party plugins without AutoMTLS, for plugins
+	// whose language cannot do it. The private socket directory remains.
+	DisableMTLS bool
+	// TempDir is where the private directory is made; default os.TempDir.
+	TempDir string
+	// Getenv reads the environment; default os.Getenv.
+	Getenv func(string) string
+}
+
+// withDefaults gives a copy of o with the defaults filled in.
+func (o *Options) withDefaults() Options {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if len(c.Builtin.Openers) == 0 && len(c.Builtin.Providers) == 0 {
+		c.Builtin = c.Self.Builtin()
+	}
+	if c.Isolation == "" {
+		c.Isolation = Auto
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.CallTimeout == 0 {
+		c.CallTimeout = 2 * time.Minute
+	}
+	if c.StartTimeout <= 0 {
+		c.StartTimeout = 10 * time.Second
+	}
+	if c.MaxObject <= 0 || c.MaxObject > handshake.MaxObject {
+		c.MaxObject = handshake.MaxObject
+	}
+	if c.Getenv == nil {
+		c.Getenv = os.Getenv
+	}
+	return c
+}
+
+// builtinsInProcess reports whether built-ins run without the protocol.
+func (o *Options) builtinsInProcess() bool {
+	return o.Isolation == InProcess || o.Isolation == Auto && runtime.GOOS != "linux"
+}
+
+// thirdPartyAllowed reports whether plugin executables may be started.
+func (o *Options) thirdPartyAllowed() bool { return o.Isolation == Auto || o.Isolation == Process }

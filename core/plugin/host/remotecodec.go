@@ -1,0 +1,358 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"reflect"
+	"runtime"
+	"sync"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+)
+
+// provider opens codecs of one plugin, all of them in one process.
+type provider struct {
+	h    *Host
+	plug *plug
+}
+
+var (
+	_ codecdriver.Provider       = (*provider)(nil)
+	_ codecdriver.PipelineOpener = (*provider)(nil)
+)
+
+func (p *provider) slot() *slot { return p.h.slot(p.plug, "filters", "filters", nil) }
+
+// Describe implements driver.Provider. A plugin that was not started yet is
+// started to be asked; when that fails only names are given, and Open says
+// what went wrong.
+func (p *provider) Describe() []codecdriver.Description {
+	if p.plug.builtin {
+		return p.h.opts.Builtin.Filters()
+	}
+	if !p.plug.isKnown() {
+		_ = p.h.ask(p.h.ctx, p.plug) // Open reports it
+	}
+	_, cs := p.plug.describe()
+	return cs
+}
+
+// Open implements driver.Provider: a pipeline of one step.
+func (p *provider) Open(id string, params json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+	r, specs, err := p.open(p.h.ctx, []codecdriver.Step{{ID: id, Params: params}}, in)
+	if err != nil {
+		return nil, codecdriver.Spec{}, err
+	}
+	c := &remoteCodec{r}
+	runtime.AddCleanup(c, func(r *remotePipeline) { r.forget() }, r) // a Codec has no Close
+	return c, specs[0], nil
+}
+
+// OpenPipeline implements driver.PipelineOpener.
+func (p *provider) OpenPipeline(ctx context.Context, steps []codecdriver.Step, in codecdriver.Spec) (codecdriver.Pipeline, []codecdriver.Spec, error) {
+	r, specs, err := p.open(ctx, steps, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, specs, nil
+}
+
+func (p *provider) open(ctx context.Context, steps []codecdriver.Step, in codecdriver.Spec) (*remotePipeline, []codecdriver.Spec, error) {
+	r := &remotePipeline{slot: p.slot(), steps: steps, in: in}
+	for attempt := 0; ; attempt++ {
+		_, err := r.session(ctx)
+		if err == nil {
+			return r, r.specs, nil
+		}
+		if _, again := isLost(err); !again || attempt > 0 {
+			return nil, nil, err
+		}
+	}
+}
+
+// remotePipeline is a pipeline in a plugin process. It has no state there
+// that a fresh process could not be given again.
+type remotePipeline struct {
+	slot  *slot
+	steps []codecdriver.Step
+	in    codecdriver.Spec
+
+	mu    sync.Mutex
+	specs []codecdriver.Spec
+	sess  *session
+}
+
+var _ codecdriver.Pipeline = (*remotePipeline)(nil)
+
+// session gives the handle in a running process.
+func (r *remotePipeline) session(ctx context.Context) (*session, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sess != nil && r.sess.p.alive() {
+		return r.sess, nil
+	}
+	p, err := r.slot.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := p.watch(ctx)
+	defer w.end()
+	if old := p.discarded(); len(old) > 0 {
+		if _, err := p.codec.ClosePipeline(w.ctx, &pb.ClosePipelineRequest{Handles: old}); err != nil {
+			return nil, w.fail(ctx, err)
+		}
+	}
+	reply, err := p.codec.OpenPipeline(w.ctx, &pb.OpenPipelineRequest{Steps: wire.StepsToWire(r.steps), Input: wire.SpecToWire(r.in)})
+	if err := w.fail(ctx, err); err != nil {
+		return nil, err
+	}
+	specs, err := wire.SpecsFromReply(reply.GetOutputs(), len(r.steps))
+	if err == nil && r.specs != nil && !reflect.DeepEqual(specs, r.specs) {
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a pipeline has other specs when it is opened again")
+	}
+	if err != nil {
+		return nil, p.broke(err)
+	}
+	r.specs, r.sess = specs, &session{p: p, handle: reply.GetHandle()}
+	return r.sess, nil
+}
+
+// forget has the plugin told, at the next occasion, that the handle is free.
+func (r *remotePipeline) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sess != nil {
+		r.sess.p.discard(r.sess.handle)
+		r.sess = nil
+	}
+}
+
+// Close implements driver.Pipeline.
+func (r *remotePipeline) Close() error {
+	r.forget()
+	return nil
+}
+
+// DecodeMany implements driver.Pipeline.
+func (r *remotePipeline) DecodeMany(ctx context.Context, jobs []codecdriver.Job, sink codecdriver.Sink) error {
+	return r.exec(ctx, pb.Op_OP_DECODE, jobs, sink)
+}
+
+// EncodeMany implements driver.Pipeline.
+func (r *remotePipeline) EncodeMany(ctx context.Context, jobs []codecdriver.Job, sink codecdriver.Sink) error {
+	return r.exec(ctx, pb.Op_OP_ENCODE, jobs, sink)
+}
+
+// exec does the jobs; those that a dying process did not finish are done
+// again, once, on a fresh one.
+func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.Job, sink codecdriver.Sink) error {
+	x := &execution{r: r, op: op, jobs: jobs, sink: sink, out: make([]output, len(jobs))}
+	for i := range jobs {
+		if n := int64(len(jobs[i].Src)); n > r.slot.host.opts.MaxObject {
+			x.finish(i, nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of %d bytes; the limit is %d", n, r.slot.host.opts.MaxObject))
+		}
+	}
+	for attempt := 0; x.done < len(jobs); attempt++ {
+		s, err := r.session(ctx)
+		if err == nil {
+			err = x.attempt(ctx, s)
+		}
+		if err == nil {
+			return nil
+		}
+		lost, again := isLost(err)
+		if !again || attempt > 0 {
+			if lost && attempt > 0 {
+				err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "one of %d chunks ends the plugin each time: %w", len(jobs)-x.done, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// execution is one call of EncodeMany or DecodeMany.
+type execution struct {
+	r    *remotePipeline
+	op   pb.Op
+	jobs []codecdriver.Job
+	sink codecdriver.Sink
+	out  []output
+	done int
+}
+
+// output is what has come for one job.
+type output struct {
+	done  bool
+	begun bool
+	buf   []byte // of the announced size
+	n     int
+}
+
+// finish hands a result over.
+func (x *execution) finish(i int, out []byte, err error) {
+	x.out[i] = output{done: true}
+	x.done++
+	if err == nil {
+		x.r.slot.jobs.Add(1)
+		x.r.slot.bytes.Add(int64(len(x.jobs[i].Src) + len(out)))
+	}
+	x.sink(i, out, err)
+}
+
+// attempt sends the jobs that are not done over one stream and takes their
+// results, in whatever order.
+func (x *execution) attempt(ctx context.Context, s *session) error {
+	w := s.p.watch(ctx)
+	stream, err := s.p.codec.Exec(w.ctx)
+	if err != nil {
+		defer w.end()
+		return w.fail(ctx, err)
+	}
+	open := make([]int, 0, len(x.jobs))
+	for i := range x.out {
+		if !x.out[i].done {
+			x.out[i] = output{}
+			open = append(open, i)
+		}
+	}
+	var sender sync.WaitGroup
+	sender.Go(func() { x.send(stream, s.handle, open) })
+	defer sender.Wait()
+	defer w.end() // runs first: it unblocks the sender
+	for err == nil {
+		w.progress()
+		var r *pb.BatchReply
+		if r, err = stream.Recv(); err != nil {
+			break
+		}
+		w.pause() // the sink takes its time
+		for _, result := range r.GetResults() {
+			if err := x.take(result); err != nil {
+				return s.p.broke(err)
+			}
+		}
+	}
+	switch {
+	case !errors.Is(err, io.EOF):
+		return w.fail(ctx, err)
+	case x.done < len(x.jobs):
+		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of %d jobs were not answered", len(x.jobs)-x.done, len(x.jobs)))
+	}
+	return nil
+}
+
+// jobCost is about what a job adds to a message besides its payload.
+const jobCost = 64
+
+// send sends jobs in batches of at most MaxPart. An error ends the stream,
+// and the receiving side says why.
+func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, open []int) {
+	var batch pb.Batch
+	size := 0
+	flush := func() bool {
+		err := stream.Send(&batch)
+		batch, size = pb.Batch{}, 0
+		return err == nil
+	}
+	for _, i := range open {
+		job := x.jobs[i]
+		src := job.Src
+		for first := true; first || len(src) > 0; first = false {
+			if size+jobCost >= handshake.MaxPart || len(batch.Jobs) == handshake.MaxBatch {
+				if !flush() {
+					return
+				}
+			}
+			n := min(len(src), handshake.MaxPart-size)
+			m := &pb.Job{Id: uint64(i) + 1, Payload: wire.Bytes(src[:n]), Last: n == len(src)}
+			if first {
+				m.Op, m.Pipeline, m.Size, m.Limit, m.Skip = x.op, handle, int64(len(src)), max(0, job.Limit), job.Skip
+			}
+			batch.Jobs = append(batch.Jobs, m)
+			src, size = src[n:], size+n+jobCost
+		}
+	}
+	if len(batch.Jobs) == 0 || flush() {
+		_ = stream.CloseSend() // the receiving side reports
+	}
+}
+
+// take checks a part of a result against its job and puts it where it
+// belongs.
+func (x *execution) take(r *pb.Result) error {
+	if r.GetId() == 0 || r.GetId() > uint64(len(x.jobs)) || x.out[r.GetId()-1].done {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", r.GetId())
+	}
+	i := int(r.GetId() - 1)
+	job, out := &x.jobs[i], &x.out[i]
+	if r.GetError() != nil {
+		x.finish(i, nil, wire.FromDetail(r.GetError()))
+		return nil
+	}
+	part, err := wire.Inline(r.GetPayload(), handshake.MaxPart)
+	if err != nil {
+		return err
+	}
+	if !out.begun {
+		size := r.GetSize()
+		if size < 0 || size > job.Limit {
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes where at most %d were asked for", size, job.Limit)
+		}
+		if r.GetLast() && int64(len(part)) == size && size > int64(len(job.Dst)) {
+			x.finish(i, part, nil) // lent: the message is ours
+			return nil
+		}
+		out.begun = true
+		if size <= int64(len(job.Dst)) {
+			out.buf = job.Dst[:size]
+		} else {
+			out.buf = make([]byte, size)
+		}
+	}
+	if len(part) > len(out.buf)-out.n {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of more than the announced %d bytes", len(out.buf))
+	}
+	out.n += copy(out.buf[out.n:], part)
+	if !r.GetLast() {
+		return nil
+	}
+	if out.n != len(out.buf) {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of the announced %d bytes of an output came", out.n, len(out.buf))
+	}
+	x.finish(i, out.buf, nil)
+	return nil
+}
+
+// remoteCodec is a pipeline of one step, called with one chunk.
+type remoteCodec struct{ r *remotePipeline }
+
+var _ codecdriver.Codec = (*remoteCodec)(nil)
+
+// Encode implements driver.Codec.
+func (c *remoteCodec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	return c.one(ctx, pb.Op_OP_ENCODE, dst, src)
+}
+
+// Decode implements driver.Codec.
+func (c *remoteCodec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	return c.one(ctx, pb.Op_OP_DECODE, dst, src)
+}
+
+func (c *remoteCodec) one(ctx context.Context, op pb.Op, dst, src []byte) (n int, err error) {
+	jobs := []codecdriver.Job{{Src: src, Dst: dst, Limit: int64(len(dst))}}
+	call := c.r.exec(ctx, op, jobs, func(_ int, out []byte, e error) {
+		n, err = copy(dst, out), e // a copy onto itself when out is dst
+	})
+	runtime.KeepAlive(c)
+	if call != nil {
+		return 0, call
+	}
+	return n, err
+}

@@ -1,0 +1,293 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// landing is one object that is being read: it outlives the process that
+// delivers it, so that the caller's alloc is called once.
+type landing struct {
+	key   string
+	opts  driver.GetOptions
+	alloc driver.Alloc // nil: parts may be lent, or memory of our own is taken
+
+	asked bool
+	dst   []byte // what alloc gave
+	lent  []byte // the only part, when alloc is nil
+	n     int64  // bytes that landed
+	head  bool   // the head of this attempt came
+	want  int64
+	info  driver.Info
+	done  bool
+	skip  bool // done early: parts that still come are not wanted
+}
+
+// restart forgets what an attempt brought.
+func (l *landing) restart() { l.n, l.head, l.lent = 0, false, nil }
+
+// data gives what has landed.
+func (l *landing) data() []byte {
+	switch {
+	case l.lent != nil:
+		return l.lent
+	case l.asked:
+		return l.dst[:min(l.n, int64(len(l.dst)))]
+	}
+	return nil
+}
+
+// errCaller marks an error of the caller's alloc, which is returned as it is.
+type errCaller struct{ error }
+
+// Unwrap gives alloc's error.
+func (e errCaller) Unwrap() error { return e.error }
+
+// take checks a part and puts it where it belongs. Errors are lies of the
+// plugin, except an errCaller and one of kind ErrConflict.
+func (l *landing) take(head *pb.GetHead, payload *pb.Payload, last bool) error {
+	part, err := wire.Inline(payload, handshake.MaxPart)
+	if err != nil {
+		return err
+	}
+	if head != nil {
+		if l.head {
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "two heads for one object")
+		}
+		if err := l.begin(head, int64(len(part)), last); err != nil {
+			return err
+		}
+	} else if !l.head {
+		if len(part) > 0 {
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "data without a head")
+		}
+		return nil
+	}
+	if int64(len(part)) > l.want-l.n {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "more than the announced %d bytes", l.want)
+	}
+	if l.asked {
+		copy(l.dst[l.n:], part)
+	} else {
+		l.lent = part
+	}
+	l.n += int64(len(part))
+	return nil
+}
+
+// begin takes the head, and memory unless all data is in this part and may be
+// lent.
+func (l *landing) begin(head *pb.GetHead, n int64, last bool) error {
+	info, want, err := wire.HeadFromWire(head, l.opts)
+	if err != nil {
+		return err
+	}
+	l.head, l.info, l.want = true, info, want
+	if l.alloc == nil && !l.asked && last && n == want {
+		return nil
+	}
+	if l.asked { // by an attempt before
+		if int64(len(l.dst)) != want {
+			return ncerr.Errorf(ncerr.ErrConflict, "get", l.key, "the object changed from %d to %d bytes while it was read", len(l.dst), want)
+		}
+		return nil
+	}
+	alloc := l.alloc
+	if alloc == nil {
+		alloc = driver.Heap
+	}
+	dst, err := alloc(want)
+	if err != nil {
+		return errCaller{err}
+	}
+	if int64(len(dst)) != want {
+		return errCaller{ncerr.Errorf(ncerr.ErrInternal, "get", l.key, "memory of %d bytes instead of %d", len(dst), want)}
+	}
+	l.asked, l.dst = true, dst
+	return nil
+}
+
+// finish checks that everything came.
+func (l *landing) finish() error {
+	if !l.head || l.n != l.want {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of the announced %d bytes came", l.n, l.want)
+	}
+	l.done = true
+	return nil
+}
+
+// fault sorts an error of take: the caller's own, or a lie.
+func fault(p *proc, err error) error {
+	var own errCaller
+	switch {
+	case errors.As(err, &own):
+		return own.error
+	case ncerr.KindOf(err) == ncerr.ErrConflict:
+		return err
+	}
+	return p.broke(err)
+}
+
+// Get implements driver.Map.
+func (m *remoteMap) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if alloc == nil {
+		alloc = driver.Heap
+	}
+	l := &landing{key: key, opts: m.bounded(*opts), alloc: alloc}
+	err := m.again(ctx, func(s *session) error {
+		l.restart()
+		return get(ctx, s, l)
+	})
+	if err == nil {
+		m.slot.jobs.Add(1)
+	}
+	m.slot.bytes.Add(l.n)
+	return l.data(), l.info, err
+}
+
+// bounded gives opts with the host's ceiling as limit.
+func (m *remoteMap) bounded(opts driver.GetOptions) driver.GetOptions {
+	if ceiling := m.slot.host.opts.MaxObject; opts.Limit <= 0 || opts.Limit > ceiling {
+		opts.Limit = ceiling
+	}
+	return opts
+}
+
+// get makes one attempt.
+func get(ctx context.Context, s *session, l *landing) error {
+	w := s.p.watch(ctx)
+	defer w.end()
+	stream, err := s.p.driver.Get(w.ctx, &pb.GetRequest{Handle: s.handle, Spec: wire.GetToWire(l.key, l.opts)})
+	for err == nil {
+		w.progress()
+		var r *pb.GetReply
+		if r, err = stream.Recv(); err != nil {
+			break
+		}
+		w.pause()
+		if err := l.take(r.GetHead(), r.GetPayload(), false); err != nil {
+			return fault(s.p, err)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		if err := l.finish(); err != nil {
+			return s.p.broke(err)
+		}
+		return nil
+	}
+	return w.fail(ctx, err)
+}
+
+// GetMany implements driver.GetManyer. Reads that a dying process did not
+// finish are made again, once, on a fresh one.
+func (m *remoteMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+	all := make([]landing, len(reqs))
+	for i, r := range reqs {
+		all[i] = landing{key: r.Key, opts: m.bounded(r.Opts), alloc: r.Alloc}
+	}
+	for start := 0; start < len(all); {
+		end := batchEnd(all, start)
+		err := m.again(ctx, func(s *session) error { return m.getBatch(ctx, s, all, start, end, sink) })
+		if err != nil {
+			return err
+		}
+		start = end
+	}
+	return nil
+}
+
+// batchEnd gives the end of the batch that starts at start: as many reads as
+// fit in one message.
+func batchEnd(all []landing, start int) int {
+	size := 0
+	for i := start; i < len(all); i++ {
+		size += len(all[i].key) + len(all[i].opts.IfMatch) + 64
+		if i > start && (size > handshake.MaxPart || i-start == handshake.MaxBatch) {
+			return i
+		}
+	}
+	return len(all)
+}
+
+// getBatch makes one attempt at the reads of a batch that are not done.
+func (m *remoteMap) getBatch(ctx context.Context, s *session, all []landing, start, end int, sink driver.GetSink) error {
+	req := &pb.GetManyRequest{Handle: s.handle}
+	var open []int
+	for i := start; i < end; i++ {
+		if !all[i].done {
+			all[i].restart()
+			open = append(open, i)
+			req.Specs = append(req.Specs, wire.GetToWire(all[i].key, all[i].opts))
+		}
+	}
+	w := s.p.watch(ctx)
+	defer w.end()
+	stream, err := s.p.driver.GetMany(w.ctx, req)
+	left := len(open)
+	for err == nil {
+		w.progress()
+		var r *pb.GetManyReply
+		if r, err = stream.Recv(); err != nil {
+			break
+		}
+		w.pause() // the sink takes its time
+		for _, item := range r.GetItems() {
+			if n := item.GetIndex(); int64(n) < int64(len(open)) && all[open[n]].skip {
+				all[open[n]].skip = !item.GetLast()
+				continue
+			}
+			if int64(item.GetIndex()) >= int64(len(open)) || all[open[item.GetIndex()]].done {
+				return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer for read %d of %d, which is done or was not asked for", item.GetIndex(), len(open)))
+			}
+			i := open[item.GetIndex()]
+			if err := m.item(s.p, &all[i], item, func(data []byte, err error) { sink(i, data, all[i].info, err) }); err != nil {
+				return err
+			}
+			if all[i].done {
+				left--
+			}
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		if left > 0 {
+			return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of %d reads were not answered", left, len(open)))
+		}
+		return nil
+	}
+	return w.fail(ctx, err)
+}
+
+// item takes one part of a read and calls sink when the read is over. Its own
+// error ends the whole call.
+func (m *remoteMap) item(p *proc, l *landing, item *pb.GetItem, sink func([]byte, error)) error {
+	if err := l.take(item.GetHead(), item.GetPayload(), item.GetLast()); err != nil {
+		if err = fault(p, err); ncerr.KindOf(err) == ncerr.ErrPlugin {
+			return err
+		}
+		l.done, l.skip = true, !item.GetLast() // the caller has no room for it
+		sink(l.data(), err)
+		return nil
+	}
+	if !item.GetLast() {
+		return nil
+	}
+	var err error
+	if item.GetError() != nil {
+		err, l.done = wire.FromDetail(item.GetError()), true
+	} else if e := l.finish(); e != nil {
+		return p.broke(e)
+	}
+	if err == nil {
+		m.slot.jobs.Add(1)
+	}
+	m.slot.bytes.Add(l.n)
+	sink(l.data(), err)
+	return nil
+}

@@ -1,0 +1,367 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"strings"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// remoteMap is a store that is open in a plugin process. When the process
+// dies it is opened again in a fresh one, unless that would lose writes.
+type remoteMap struct {
+	slot   *slot
+	driver string
+	spec   driver.OpenSpec
+
+	openMu sync.Mutex // held while opening again
+
+	mu      sync.Mutex
+	opened  bool
+	caps    driver.Capabilities
+	sess    *session
+	written int64 // writes that only a Flush makes durable,
+	flushed int64 // and how many of them one has
+	failed  error // set when the store has failed for good
+}
+
+// session is a store's handle in one process.
+type session struct {
+	p      *proc
+	handle uint64
+}
+
+var (
+	_ driver.Map       = (*remoteMap)(nil)
+	_ driver.GetManyer = (*remoteMap)(nil)
+)
+
+// Capabilities implements driver.Map.
+func (m *remoteMap) Capabilities() driver.Capabilities { return m.caps }
+
+// session gives the handle in a running process, opening the store again
+// when its process is gone.
+func (m *remoteMap) session(ctx context.Context) (*session, error) {
+	if s, err := m.current(); s != nil || err != nil {
+		return s, err
+	}
+	m.openMu.Lock()
+	defer m.openMu.Unlock()
+	if s, err := m.current(); s != nil || err != nil {
+		return s, err
+	}
+	mode := m.spec.Mode
+	if mode.Writable() {
+		mode = driver.Update // it was created: do not empty it again
+	}
+	if err := m.open(ctx, mode); err != nil {
+		return nil, err
+	}
+	return m.current()
+}
+
+// current gives the session when its process is alive, and the error of a
+// store that has failed for good.
+func (m *remoteMap) current() (*session, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.failed != nil:
+		return nil, m.failed
+	case m.sess != nil && m.sess.p.alive():
+		return m.sess, nil
+	case m.sess != nil && m.written > m.flushed:
+		m.failed = m.lostWrites(m.sess.p)
+		return nil, m.failed
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// lostWrites is the error of a store whose process took writes with it.
+func (m *remoteMap) lostWrites(p *proc) error {
+	cause := p.lost("is gone", true)
+	return ncerr.New(ncerr.ErrPlugin, "use store", m.spec.Path,
+		&lostError{"writes that were not flushed are lost, and the store cannot be used any more: open it again and write them anew (" + cause.Error() + ")", true})
+}
+
+// again calls f with a session, and once more with a fresh one when the
+// process died under it. what is done must be harmless to repeat.
+func (m *remoteMap) again(ctx context.Context, f func(*session) error) error {
+	for attempt := 0; ; attempt++ {
+		s, err := m.session(ctx)
+		if err == nil {
+			err = f(s)
+		}
+		if _, again := isLost(err); !again || attempt > 0 {
+			return err
+		}
+		m.slot.log.Info("repeating a call on a fresh process", "err", err)
+	}
+}
+
+// Stat implements driver.Map.
+func (m *remoteMap) Stat(ctx context.Context, key string) (info driver.Info, err error) {
+	err = m.again(ctx, func(s *session) error {
+		w := s.p.watch(ctx)
+		defer w.end()
+		r, err := s.p.driver.Stat(w.ctx, &pb.StatRequest{Handle: s.handle, Key: []byte(key)})
+		if err := w.fail(ctx, err); err != nil {
+			return err
+		}
+		if info, err = wire.InfoFromWire(r.GetInfo(), false); err != nil {
+			return s.p.broke(err)
+		}
+		return nil
+	})
+	return info, err
+}
+
+// Delete implements driver.Map.
+func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
+	var used *session
+	err := m.again(ctx, func(s *session) error {
+		used = s
+		w := s.p.watch(ctx)
+		defer w.end()
+		_, err := s.p.driver.Delete(w.ctx, &pb.DeleteRequest{Handle: s.handle, Key: []byte(key)})
+		return w.fail(ctx, err)
+	})
+	return m.wrote("delete", key, used, err)
+}
+
+// wrote counts a write that was done in the session used, and gives the error
+// of one that failed: when the process is gone, the outcome is unknown.
+func (m *remoteMap) wrote(op, key string, used *session, err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		if m.caps.Durable == driver.OnFlush {
+			m.written++
+			if m.sess != used && m.failed == nil { // another call has opened the store again meanwhile
+				m.failed = m.lostWrites(used.p)
+			}
+		}
+		return m.failed
+	}
+	if lost, _ := isLost(err); lost && m.failed == nil {
+		return ncerr.New(ncerr.ErrAmbiguous, op, key, err)
+	}
+	return err
+}
+
+// Flush implements driver.Map.
+func (m *remoteMap) Flush(ctx context.Context) error {
+	m.mu.Lock()
+	upTo := m.written
+	dirty := m.written > m.flushed
+	m.mu.Unlock()
+	call := func(s *session) error {
+		w := s.p.watch(ctx)
+		defer w.end()
+		_, err := s.p.driver.Flush(w.ctx, &pb.FlushRequest{Handle: s.handle})
+		return w.fail(ctx, err)
+	}
+	var err error
+	if dirty {
+		var s *session
+		if s, err = m.session(ctx); err != nil {
+			return err
+		}
+		if err = call(s); err != nil {
+			if lost, _ := isLost(err); lost {
+				return ncerr.New(ncerr.ErrAmbiguous, "flush", m.spec.Path, err)
+			}
+		}
+	} else {
+		err = m.again(ctx, call)
+	}
+	if err == nil {
+		m.mu.Lock()
+		m.flushed = max(m.flushed, upTo)
+		m.mu.Unlock()
+	}
+	return err
+}
+
+// Close implements driver.Map. A process that is gone has nothing to close.
+func (m *remoteMap) Close(ctx context.Context) error {
+	m.mu.Lock()
+	s := m.sess
+	m.mu.Unlock()
+	if s == nil || !s.p.alive() {
+		return nil
+	}
+	w := s.p.watch(ctx)
+	defer w.end()
+	_, err := s.p.driver.Close(w.ctx, &pb.CloseRequest{Handle: s.handle})
+	err = w.fail(ctx, err)
+	if lost, _ := isLost(err); lost {
+		return nil
+	}
+	return err
+}
+
+// List implements driver.Map. When the process dies it goes on after the last
+// entry if the listing is ordered, or from the start if nothing came yet.
+func (m *remoteMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		l := &lister{m: m, prefix: prefix, opts: *opts, yield: yield}
+		for attempt := 0; ; attempt++ {
+			s, err := m.session(ctx)
+			if err == nil {
+				err = l.run(ctx, s)
+			}
+			if err == nil {
+				return
+			}
+			_, again := isLost(err)
+			if again && attempt == 0 && (l.count == 0 || m.caps.OrderedList) {
+				continue
+			}
+			yield(driver.Entry{}, err)
+			return
+		}
+	}
+}
+
+// lister is one listing.
+type lister struct {
+	m      *remoteMap
+	prefix string
+	opts   driver.ListOptions
+	yield  func(driver.Entry, error) bool
+	count  int
+}
+
+// run reads pages until the end or until the caller has enough.
+func (l *lister) run(ctx context.Context, s *session) error {
+	w := s.p.watch(ctx)
+	defer w.end()
+	stream, err := s.p.driver.List(w.ctx, &pb.ListRequest{
+		Handle: s.handle, Prefix: []byte(l.prefix), Recursive: l.opts.Recursive, StartAfter: []byte(l.opts.StartAfter),
+	})
+	for err == nil {
+		w.progress()
+		var page *pb.ListReply
+		if page, err = stream.Recv(); err != nil {
+			break
+		}
+		w.pause() // the caller takes its time
+		for _, msg := range page.GetEntries() {
+			e, err := l.check(msg)
+			if err != nil {
+				return s.p.broke(err)
+			}
+			l.count++
+			if !l.yield(e, nil) {
+				return nil
+			}
+			if l.m.caps.OrderedList {
+				l.opts.StartAfter = e.Key
+			}
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return w.fail(ctx, err)
+}
+
+// check compares an entry with what was asked for.
+func (l *lister) check(msg *pb.Entry) (driver.Entry, error) {
+	e, err := wire.EntryFromWire(msg)
+	switch {
+	case err != nil:
+	case !strings.HasPrefix(e.Key, l.prefix) || e.Key == l.prefix:
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing of %q has the entry %q", l.prefix, e.Key)
+	case l.opts.StartAfter != "" && e.Key <= l.opts.StartAfter:
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing has %q after %q", e.Key, l.opts.StartAfter)
+	case e.Prefix != strings.HasSuffix(e.Key, "/"):
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing has the entry %q, prefix %t", e.Key, e.Prefix)
+	}
+	return e, err
+}
+
+// Put implements driver.Map. A plain Put is repeated once when the process
+// dies; a conditional one is not, as the first may have been done.
+func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (info driver.Info, err error) {
+	var used *session
+	call := func(s *session) error {
+		used = s
+		info, err = put(ctx, s, key, body, opts)
+		return err
+	}
+	if opts.IfAbsent || opts.IfMatch != "" {
+		var s *session
+		if s, err = m.session(ctx); err == nil {
+			err = call(s)
+		}
+	} else {
+		err = m.again(ctx, call)
+	}
+	if err == nil {
+		m.slot.jobs.Add(1)
+		m.slot.bytes.Add(body.Size())
+	}
+	return info, m.wrote("put", key, used, err)
+}
+
+// put makes one attempt.
+func put(ctx context.Context, s *session, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+	w := s.p.watch(ctx)
+	defer w.end()
+	stream, err := s.p.driver.Put(w.ctx)
+	if err != nil {
+		return driver.Info{}, w.fail(ctx, err)
+	}
+	head := &pb.PutHead{Handle: s.handle, Key: []byte(key), Size: body.Size(), IfAbsent: opts.IfAbsent, IfMatch: []byte(opts.IfMatch)}
+	if err := sendBody(w, stream, head, body); err != nil {
+		return driver.Info{}, ncerr.Wrap("put", key, err)
+	}
+	w.progress()
+	r, err := stream.CloseAndRecv()
+	if err := w.fail(ctx, err); err != nil {
+		return driver.Info{}, err
+	}
+	info, err := wire.InfoFromWire(r.GetInfo(), false)
+	if err == nil && info.Size != body.Size() {
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a put of %d bytes gave an object of %d", body.Size(), info.Size)
+	}
+	if err != nil {
+		return driver.Info{}, s.p.broke(err)
+	}
+	return info, nil
+}
+
+// sendBody sends all parts. Its error is that of reading the body; what the
+// plugin says comes with the answer.
+func sendBody(w *watch, stream pb.Driver_PutClient, head *pb.PutHead, body driver.Body) error {
+	inMemory, _ := body.(driver.Bytes)
+	var buf []byte
+	if inMemory == nil {
+		buf = make([]byte, min(body.Size(), handshake.MaxPart))
+	}
+	for off := int64(0); head != nil || off < body.Size(); {
+		n := min(body.Size()-off, handshake.MaxPart)
+		part := buf[:min(n, int64(len(buf)))]
+		if inMemory != nil {
+			part = inMemory[off : off+n]
+		} else if k, err := body.ReadAt(part, off); int64(k) < n {
+			return errors.Join(err, io.ErrUnexpectedEOF)
+		}
+		w.progress()
+		if err := stream.Send(&pb.PutRequest{Head: head, Payload: wire.Bytes(part)}); err != nil {
+			return nil //nolint:nilerr // the answer has the reason
+		}
+		head, off = nil, off+n
+	}
+	return nil
+}

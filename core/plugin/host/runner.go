@@ -1,0 +1,266 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-plugin/runner"
+)
+
+// pipeGrace is how long the output pipes may stay open after the process has
+// died: its own children may hold them.
+const pipeGrace = 300 * time.Millisecond
+
+// image is what is executed.
+type image struct {
+	path  string   // path to execute, or to the file when sealed is set
+	argv0 string   // what people see
+	file  *os.File // sealed copy that is executed instead of path, or nil
+}
+
+// process is one child process. It implements go-plugin's Runner, so that
+// starting, signals, groups, pipes and reaping are ours.
+type process struct {
+	spawner *spawner
+	cmd     *exec.Cmd
+	out     *firstLine
+	errPipe *os.File
+	life    *os.File // write end of standard input
+	lifeMu  sync.Once
+
+	mu     sync.Mutex
+	reaped bool // the numbers of process and group are no longer ours
+
+	done  chan struct{} // closed when the process is reaped
+	state string        // how it ended; valid after done
+	code  int
+	wg    sync.WaitGroup
+}
+
+var _ runner.Runner = (*process)(nil)
+
+// newProcess prepares img with the environment env.
+func newProcess(s *spawner, img image, env []string) *process {
+	cmd := &exec.Cmd{Path: img.path, Args: []string{img.argv0}, Env: env, SysProcAttr: processAttributes()}
+	if img.file != nil {
+		useImageFile(cmd, img.file)
+	}
+	return &process{spawner: s, cmd: cmd, done: make(chan struct{})}
+}
+
+// Start implements runner.Runner.
+func (p *process) Start(context.Context) error {
+	var theirs, ours []*os.File
+	pipe := func() (r, w *os.File, err error) { return os.Pipe() }
+	inR, inW, err := pipe()
+	if err == nil {
+		theirs, ours = append(theirs, inR), append(ours, inW)
+		var outR, outW, errR, errW *os.File
+		if outR, outW, err = pipe(); err == nil {
+			theirs, ours = append(theirs, outW), append(ours, outR)
+			if errR, errW, err = pipe(); err == nil {
+				theirs, ours = append(theirs, errW), append(ours, errR)
+				p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = inR, outW, errW
+				p.life, p.out, p.errPipe = inW, &firstLine{r: outR}, errR
+				err = p.spawner.start(p.cmd)
+			}
+		}
+	}
+	closeAll(theirs)
+	if err != nil {
+		closeAll(ours)
+		p.out = &firstLine{}
+		p.state = "was not started"
+		close(p.done)
+		return err
+	}
+	p.wg.Go(p.reap)
+	return nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close() // pipes: nothing can be lost
+	}
+}
+
+// reap waits for the end, kills what is left of the group while its number
+// cannot be reused, and closes the pipes soon after.
+func (p *process) reap() {
+	pid := p.cmd.Process.Pid
+	var err error
+	if awaitExit(pid) {
+		p.mu.Lock()
+		killGroup(pid)
+		err = p.cmd.Wait()
+		p.reaped = true
+		p.mu.Unlock()
+	} else {
+		err = p.cmd.Wait()
+		p.mu.Lock()
+		p.reaped = true
+		killGroup(pid)
+		p.mu.Unlock()
+	}
+	p.state, p.code = exitText(p.cmd.ProcessState, err), p.cmd.ProcessState.ExitCode()
+	close(p.done)
+	p.endLifeline()
+	_ = p.out.r.SetReadDeadline(time.Now().Add(pipeGrace))
+	_ = p.errPipe.SetReadDeadline(time.Now().Add(pipeGrace))
+}
+
+func exitText(st *os.ProcessState, err error) string {
+	if st == nil {
+		return fmt.Sprint(err)
+	}
+	return st.String() // "exit status 2", "signal: killed"
+}
+
+// endLifeline tells the plugin that the host is done with it.
+func (p *process) endLifeline() {
+	p.lifeMu.Do(func() {
+		if p.life != nil {
+			_ = p.life.Close()
+		}
+	})
+}
+
+// closePipes is called when nobody reads any more.
+func (p *process) closePipes() {
+	p.wg.Wait()
+	if p.out.r != nil {
+		_ = p.out.r.Close()
+		_ = p.errPipe.Close()
+	}
+}
+
+func (p *process) exited() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait implements runner.Runner.
+func (p *process) Wait(context.Context) error {
+	<-p.done
+	return nil
+}
+
+// Kill implements runner.Runner: it kills the whole group at once.
+func (p *process) Kill(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd.Process == nil || p.reaped {
+		return nil
+	}
+	killGroup(p.cmd.Process.Pid)
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+func (p *process) terminate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd.Process != nil && !p.reaped {
+		terminate(p.cmd.Process)
+	}
+}
+
+// Stdout implements runner.Runner.
+func (p *process) Stdout() io.ReadCloser { return io.NopCloser(p.out) }
+
+// Stderr implements runner.Runner.
+func (p *process) Stderr() io.ReadCloser { return p.errPipe }
+
+// Name implements runner.Runner.
+func (p *process) Name() string { return p.cmd.Args[0] }
+
+// ID implements runner.Runner.
+func (p *process) ID() string { return strconv.Itoa(p.pid()) }
+
+func (p *process) pid() int {
+	if p.cmd.Process == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+// Diagnose implements runner.Runner; our own errors say more.
+func (p *process) Diagnose(context.Context) string { return "" }
+
+// PluginToHost implements runner.Runner: addresses are the same on both sides.
+func (p *process) PluginToHost(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+
+// HostToPlugin implements runner.Runner.
+func (p *process) HostToPlugin(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+
+// handshakeMax is the longest handshake line, a certificate included.
+const handshakeMax = 8 << 10
+
+// firstLine passes the first line of standard output to go-plugin, keeps a
+// copy of its head for our errors, and swallows everything after it.
+type firstLine struct {
+	r    *os.File
+	mu   sync.Mutex
+	head []byte
+	n    int
+	done bool
+}
+
+// Read implements io.Reader.
+func (f *firstLine) Read(p []byte) (int, error) {
+	if f.r == nil {
+		return 0, io.EOF
+	}
+	for {
+		n, err := f.r.Read(p)
+		f.mu.Lock()
+		keep := f.take(p[:n])
+		f.mu.Unlock()
+		if keep > 0 || err != nil {
+			return keep, err
+		}
+	}
+}
+
+// take gives how many bytes of p belong to the first line.
+func (f *firstLine) take(p []byte) int {
+	if f.done {
+		return 0
+	}
+	keep := len(p)
+	if i := bytes.IndexByte(p, '\n'); i >= 0 {
+		keep, f.done = i+1, true
+	}
+	if f.n += keep; f.n > handshakeMax && !f.done {
+		f.done = true
+		p[keep-1] = '\n'
+	}
+	f.head = append(f.head, p[:min(keep, max(0, 512-len(f.head)))]...)
+	return keep
+}
+
+// text gives the head of the first line.
+func (f *firstLine) text() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	line, _, _ := bytes.Cut(f.head, []byte("\n"))
+	return string(bytes.TrimSpace(line))
+}

@@ -1,0 +1,182 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Restarts after deaths within deathWindow wait backoffMin, doubled with each
+// death up to backoffMax; after deathLimit deaths the plugin is refused.
+const (
+	deathWindow = time.Minute
+	deathLimit  = 5
+	backoffMin  = 100 * time.Millisecond
+	backoffMax  = 30 * time.Second
+)
+
+// slot is the place of one process: a (plugin, grant set). The process in it
+// is started when needed and replaced when it dies.
+type slot struct {
+	host   *Host
+	plug   *plug
+	grant  string
+	grants []string // what the driver declared
+	role   string   // of a built-in: see handshake.EnvRole
+	log    *slog.Logger
+
+	calls, jobs, bytes atomic.Int64
+
+	mu      sync.Mutex
+	cur     *proc
+	attempt *attempt
+	starts  int
+	deaths  []time.Time
+	last    error // the last failed start
+}
+
+// attempt is a start that is under way.
+type attempt struct {
+	done chan struct{}
+	p    *proc
+	err  error
+}
+
+// title names the plugin in errors: its name and what this process serves.
+func (s *slot) title() string {
+	if s.grant == "" || s.grant == s.plug.name {
+		return s.plug.name
+	}
+	return s.plug.name + " (" + s.grant + ")"
+}
+
+// acquire gives the running process, starting one if there is none. A start
+// goes on when ctx ends, as others may be waiting for it too.
+func (s *slot) acquire(ctx context.Context) (*proc, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	if s.cur != nil && s.cur.alive() {
+		defer s.mu.Unlock()
+		return s.cur, nil
+	}
+	a := s.attempt
+	if a == nil {
+		delay, err := s.mayStart(time.Now())
+		if err == nil {
+			a = &attempt{done: make(chan struct{})}
+			err = s.host.goOwned(func() { s.start(a, delay) })
+		}
+		if err != nil {
+			s.mu.Unlock()
+			return nil, err
+		}
+		s.attempt = a
+	}
+	s.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.p, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// mayStart gives the wait before the next start, or refuses it. The caller
+// holds mu.
+func (s *slot) mayStart(now time.Time) (time.Duration, error) {
+	for len(s.deaths) > 0 && now.Sub(s.deaths[0]) > deathWindow {
+		s.deaths = s.deaths[1:]
+	}
+	n := len(s.deaths)
+	if n >= deathLimit {
+		e := ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "failed %d times within %v and rests now: %w", n, deathWindow, s.last)
+		e.Retryable, e.RetryAfter = true, deathWindow-now.Sub(s.deaths[0])
+		return 0, e
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	delay := min(backoffMin<<(n-1), backoffMax)
+	delay += time.Duration(rand.Int64N(int64(delay/4) + 1))
+	return max(0, delay-now.Sub(s.deaths[n-1])), nil
+}
+
+// start makes one attempt; it is owned by the host.
+func (s *slot) start(a *attempt, delay time.Duration) {
+	ctx := s.host.ctx
+	var err error
+	var p *proc
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		p, err = s.host.launch(ctx, s)
+	case <-ctx.Done():
+		err = errClosed
+	}
+	s.mu.Lock()
+	if err != nil {
+		if ctx.Err() == nil {
+			s.deaths, s.last = append(s.deaths, time.Now()), err
+		}
+		err = ncerr.New(ncerr.ErrPlugin, "start plugin", s.title(), unwrapPlugin(err))
+	} else {
+		s.cur = p
+		s.starts++
+	}
+	a.p, a.err = p, err
+	s.attempt = nil
+	s.mu.Unlock()
+	close(a.done)
+	if p == nil {
+		return
+	}
+	s.log.Debug("plugin started", "pid", p.child.pid(), "took", time.Since(p.started))
+	if ctx.Err() != nil {
+		p.stop(false)
+	}
+	p.supervise()
+}
+
+// unwrapPlugin takes the cause out of a bare ErrPlugin, so that it is not
+// named twice.
+func unwrapPlugin(err error) error {
+	var e *ncerr.Error
+	if errors.As(err, &e) && e.Kind == ncerr.ErrPlugin && e.Op == "" && e.Err != nil {
+		return e.Err
+	}
+	return err
+}
+
+// died notes the end of p.
+func (s *slot) died(p *proc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cur == p {
+		s.cur = nil
+	}
+	if p.stopping.Load() && !p.broken.Load() {
+		return
+	}
+	s.deaths = append(s.deaths, time.Now())
+	s.last = fmt.Errorf("process %d died (%s)", p.child.pid(), p.child.how())
+	if tail := p.stderr.tail(); tail != "" {
+		s.last = fmt.Errorf("%w; its last words: %s", s.last, tail)
+	}
+}
+
+// current gives the running process or nil.
+func (s *slot) current() *proc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cur
+}

@@ -1,0 +1,164 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+const (
+	ringSize  = 64 << 10 // of standard error kept for diagnosis: a panic's text
+	lineMax   = 8 << 10  // longer lines are cut
+	tailLines = 6        // of them shown in an error
+	tailBytes = 2 << 10
+	logBurst  = 1000 // lines that are logged at once,
+	logRate   = 200  // and per second after that
+)
+
+// logSink takes a process's standard error: it keeps the end of it, and
+// passes the lines to the host's log.
+type logSink struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	line []byte
+	ring []byte
+
+	tokens  float64
+	last    time.Time
+	dropped int
+}
+
+func newLogSink(log *slog.Logger) *logSink {
+	return &logSink{log: log, tokens: logBurst, last: time.Now()}
+}
+
+// Write implements io.Writer; it never fails.
+func (s *logSink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for rest := p; len(rest) > 0; {
+		i := bytes.IndexByte(rest, '\n')
+		part := rest
+		if i >= 0 {
+			part = rest[:i]
+		}
+		s.line = append(s.line, part[:min(len(part), lineMax-len(s.line))]...)
+		if i < 0 {
+			break
+		}
+		s.emit()
+		rest = rest[i+1:]
+	}
+	return len(p), nil
+}
+
+// emit ends the line.
+func (s *logSink) emit() {
+	line := strings.ToValidUTF8(string(s.line), "\uFFFD")
+	s.line = s.line[:0]
+	if line == "" {
+		return
+	}
+	if s.ring = append(s.ring, line+"\n"...); len(s.ring) > 2*ringSize {
+		s.ring = append([]byte(nil), s.ring[len(s.ring)-ringSize:]...)
+	}
+	now := time.Now()
+	s.tokens = min(logBurst, s.tokens+now.Sub(s.last).Seconds()*logRate)
+	s.last = now
+	if s.tokens < 1 {
+		s.dropped++
+		return
+	}
+	s.tokens--
+	if s.dropped > 0 {
+		s.log.Warn("plugin log lines dropped", "count", s.dropped)
+		s.dropped = 0
+	}
+	s.record(line)
+}
+
+// record passes a line to the log, with the level and the values of an hclog
+// JSON record if it is one.
+func (s *logSink) record(line string) {
+	var fields map[string]any
+	if line[0] != '{' || json.Unmarshal([]byte(line), &fields) != nil {
+		level := slog.LevelDebug
+		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+			level = slog.LevelError
+		}
+		s.log.Log(context.Background(), level, line)
+		return
+	}
+	message, _ := fields["@message"].(string)
+	level, _ := fields["@level"].(string)
+	attrs := make([]any, 0, 2*len(fields))
+	for k, v := range fields {
+		if !strings.HasPrefix(k, "@") {
+			attrs = append(attrs, slog.Any(k, v))
+		}
+	}
+	s.log.Log(context.Background(), slogLevel(level), message, attrs...)
+}
+
+func slogLevel(name string) slog.Level {
+	switch hclog.LevelFromString(name) {
+	case hclog.Error:
+		return slog.LevelError
+	case hclog.Warn:
+		return slog.LevelWarn
+	case hclog.Info:
+		return slog.LevelInfo
+	default:
+		return slog.LevelDebug
+	}
+}
+
+// tail gives the last lines on one line, or nothing.
+func (s *logSink) tail() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := string(s.ring) + strings.ToValidUTF8(string(s.line), "\uFFFD")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) > tailLines {
+		lines = lines[len(lines)-tailLines:]
+	}
+	out := strings.Join(lines, " | ")
+	if len(out) > tailBytes {
+		out = "..." + strings.ToValidUTF8(out[len(out)-tailBytes:], "")
+	}
+	return out
+}
+
+// panicText gives the first line of a Go panic or fatal error, or nothing:
+// the end of standard error then is only the stack.
+func (s *logSink) panicText() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, mark := range []string{"panic: ", "fatal error: "} {
+		if i := bytes.LastIndex(s.ring, []byte(mark)); i >= 0 && (i == 0 || s.ring[i-1] == '\n') {
+			line, _, _ := bytes.Cut(s.ring[i:], []byte("\n"))
+			return string(line)
+		}
+	}
+	return ""
+}
+
+// stdoutSink notes that something came and forgets it.
+type stdoutSink struct {
+	log  *slog.Logger
+	once sync.Once
+}
+
+// Write implements io.Writer.
+func (s *stdoutSink) Write(p []byte) (int, error) {
+	s.once.Do(func() {
+		s.log.Warn("the plugin prints to standard output; it is ignored", "first", strings.ToValidUTF8(string(p[:min(len(p), 80)]), "\uFFFD"))
+	})
+	return len(p), nil
+}
