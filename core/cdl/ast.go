@@ -105,33 +105,6 @@ func (p Pos) String() string {
 	return strconv.Itoa(int(p.Line)) + ":" + strconv.Itoa(int(p.Col))
 }
 
-func (g *Group) findDim(name string) *Dim {
-	for _, d := range g.Dims {
-		if d.Name == name {
-			return d
-		}
-	}
-	return nil
-}
-
-func (g *Group) findVar(name string) *Var {
-	for _, v := range g.Vars {
-		if v.Name == name {
-			return v
-		}
-	}
-	return nil
-}
-
-func (g *Group) findGroup(name string) *Group {
-	for _, sub := range g.Groups {
-		if sub.Name == name {
-			return sub
-		}
-	}
-	return nil
-}
-
 func findAttr(attrs []*Attr, name string) *Attr {
 	for _, a := range attrs {
 		if a.Name == name {

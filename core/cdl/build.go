@@ -317,9 +317,7 @@ func (w *filler) slab(items []Value, text []byte, from, n int64, prefix []int64,
 	if w.v.Type == dtype.NCChar {
 		bytes := dst.([]uint8)
 		copy(bytes, text[min(from, n):])
-		for i := have; i < size; i++ {
-			bytes[i] = charFill(w.v)
-		}
+		spreadOf(bytes[have:], []uint8{charFill(w.v)})
 	} else {
 		part := items[min(from, n):min(from+have, n)]
 		if err := w.into(dtype.Slice(dst, 0, int(have)), part, w.fill); err != nil {

@@ -2,6 +2,7 @@ package cdl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -57,7 +58,7 @@ func isCoord(v *nczarr.Var) bool {
 // problem; an error is returned for what ends the whole printing.
 func (p *printer) values(v *nczarr.Var, indent int) error {
 	shape := v.Shape()
-	if (chunk.Selection{Count: shape}).Len() == 0 {
+	if slices.Contains(shape, 0) {
 		return nil
 	}
 	unlimited := make([]bool, len(shape))
@@ -144,7 +145,7 @@ func newSlabs(shape, chunks []int64, limit int64) *slabs {
 	s := &slabs{shape: shape, dim: len(shape) - 1}
 	s.sel = chunk.Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
 	inner := int64(1) // elements of one index of dim
-	for s.dim > 0 && inner*shape[s.dim] <= limit {
+	for s.dim > 0 && shape[s.dim] <= limit/inner {
 		inner *= shape[s.dim]
 		s.dim--
 	}

@@ -2,7 +2,6 @@ package cdl
 
 import (
 	"io"
-	"slices"
 	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -35,7 +34,7 @@ var typeNames = map[string]dtype.NC{
 //
 // Source: the netCDF CDL manual; netcdf-c ncgen.
 func Parse(r io.Reader, name string) (*File, error) {
-	p := &parser{lex: newLexer(r, name), name: name, file: &File{Name: name}}
+	p := &parser{lex: newLexer(r, name), name: name, file: &File{Name: name}, names: map[symbol]any{}}
 	if err := p.parseFile(); err != nil {
 		return nil, err
 	}
@@ -51,6 +50,9 @@ type parser struct {
 	name string
 	file *File
 	tok  token
+	// names finds everything that is declared, so that large texts do not
+	// take time with the square of their size.
+	names map[symbol]any
 }
 
 func (p *parser) advance() error {
@@ -167,10 +169,10 @@ func (p *parser) parseSection(g *Group, before string, depth int) (string, error
 	if err != nil {
 		return "", err
 	}
-	if g.findGroup(name.text) != nil {
+	sub := &Group{Pos: name.pos, Name: name.text}
+	if !p.declare(g, 'g', name.text, sub) {
 		return "", p.fail(name.pos, "group %q is already there", name.text)
 	}
-	sub := &Group{Pos: name.pos, Name: name.text}
 	g.Groups = append(g.Groups, sub)
 	return tok.text, p.parseGroup(sub, depth+1)
 }
@@ -181,7 +183,7 @@ func (p *parser) parseStatement(g *Group, section string) error {
 		return p.parseData(g)
 	}
 	if p.is(":") {
-		if err := p.parseAttr(&g.Attrs, dtype.NCNone); err != nil {
+		if err := p.parseAttr(g, &g.Attrs, dtype.NCNone); err != nil {
 			return err
 		}
 		return p.expect(";")
@@ -232,13 +234,13 @@ func (p *parser) parseDims(g *Group, name token) error {
 		if name.kind != tokIdent {
 			return p.fail(name.pos, "%q is no name for a dimension", name.text)
 		}
-		if g.findDim(name.text) != nil {
+		d := &Dim{Pos: name.pos, Name: name.text}
+		if !p.declare(g, 'd', name.text, d) {
 			return p.fail(name.pos, "dimension %q is already there", name.text)
 		}
 		if err := p.expect("="); err != nil {
 			return err
 		}
-		d := &Dim{Pos: name.pos, Name: name.text}
 		if err := p.parseLength(d); err != nil {
 			return err
 		}
@@ -277,7 +279,7 @@ func (p *parser) parseTyped(g *Group, section string, typ token) error {
 	}
 	if p.tok.kind == tokSection { // "int data:att": a variable named as a section
 		name := p.tok
-		if v := g.findVar(name.text); v == nil || name.text == "group" {
+		if p.findVar(g, name.text) == nil {
 			return p.unexpected("name of a variable")
 		}
 		return p.fail(name.pos, `an attribute of %q is written "%s :name"`, name.text, name.text)
@@ -291,7 +293,7 @@ func (p *parser) parseTyped(g *Group, section string, typ token) error {
 		if err != nil {
 			return err
 		}
-		return p.parseAttr(&v.Attrs, nc)
+		return p.parseAttr(v, &v.Attrs, nc)
 	}
 	if section != "variables" || name.kind == tokPath {
 		return p.unexpected(`":"`)
@@ -302,10 +304,10 @@ func (p *parser) parseTyped(g *Group, section string, typ token) error {
 // parseVars reads variables of type nc from after the name of the first.
 func (p *parser) parseVars(g *Group, nc dtype.NC, name token) error {
 	for {
-		if g.findVar(name.text) != nil {
+		v := &Var{Pos: name.pos, Name: name.text, Type: nc}
+		if !p.declare(g, 'v', name.text, v) {
 			return p.fail(name.pos, "variable %q is already there", name.text)
 		}
-		v := &Var{Pos: name.pos, Name: name.text, Type: nc}
 		if err := p.parseShape(v); err != nil {
 			return err
 		}
@@ -344,18 +346,18 @@ func (p *parser) parseShape(v *Var) error {
 
 // parseOwnedAttr reads an attribute whose first word is a type or a variable.
 func (p *parser) parseOwnedAttr(g *Group, owner token) error {
-	if nc, ok := typeNames[owner.text]; ok && owner.kind == tokIdent && g.findVar(owner.text) == nil {
-		return p.parseAttr(&g.Attrs, nc)
+	if nc, ok := typeNames[owner.text]; ok && owner.kind == tokIdent && p.findVar(g, owner.text) == nil {
+		return p.parseAttr(g, &g.Attrs, nc)
 	}
 	v, err := p.variable(g, owner)
 	if err != nil {
 		return err
 	}
-	return p.parseAttr(&v.Attrs, dtype.NCNone)
+	return p.parseAttr(v, &v.Attrs, dtype.NCNone)
 }
 
-// parseAttr reads ":name = values" into list.
-func (p *parser) parseAttr(list *[]*Attr, nc dtype.NC) error {
+// parseAttr reads ":name = values" into the list of its owner.
+func (p *parser) parseAttr(owner any, list *[]*Attr, nc dtype.NC) error {
 	if err := p.expect(":"); err != nil {
 		return err
 	}
@@ -363,7 +365,7 @@ func (p *parser) parseAttr(list *[]*Attr, nc dtype.NC) error {
 	if err != nil {
 		return err
 	}
-	if findAttr(*list, name.text) != nil {
+	if !p.declare(owner, 'a', name.text, nil) {
 		return p.fail(name.pos, "attribute %q is already there", name.text)
 	}
 	if err := p.expect("="); err != nil {
@@ -375,106 +377,4 @@ func (p *parser) parseAttr(list *[]*Attr, nc dtype.NC) error {
 	}
 	*list = append(*list, a)
 	return nil
-}
-
-// parseData reads "name = values ;".
-func (p *parser) parseData(g *Group) error {
-	name := p.tok
-	if name.kind != tokIdent && name.kind != tokPath {
-		return p.unexpected("name of a variable")
-	}
-	v, err := p.variable(g, name)
-	if err != nil {
-		return err
-	}
-	if v.HasData {
-		return p.fail(name.pos, "variable %q has data already", name.text)
-	}
-	if err := p.advance(); err != nil {
-		return err
-	}
-	if err := p.expect("="); err != nil {
-		return err
-	}
-	v.HasData, v.DataPos = true, name.pos
-	if v.Data, err = p.parseValues(0); err != nil {
-		return err
-	}
-	return p.expect(";")
-}
-
-// parseValues reads constants separated by commas, perhaps none.
-func (p *parser) parseValues(depth int) ([]Value, error) {
-	if depth > maxListDepth {
-		return nil, fail(ncerr.ErrLimit, p.name, p.tok.pos, "lists nested more than %d deep", maxListDepth)
-	}
-	values := []Value{}
-	if p.is(";") || p.is("}") {
-		return values, nil
-	}
-	for {
-		v, err := p.parseValue(depth)
-		if err != nil {
-			return nil, err
-		}
-		if len(values) == cap(values) { // long lists: fewer copies than append makes
-			values = slices.Grow(values, max(4, len(values)))
-		}
-		values = append(values, v)
-		if more, err := p.accept(","); !more || err != nil {
-			return values, err
-		}
-	}
-}
-
-func (p *parser) parseValue(depth int) (Value, error) {
-	tok := p.tok
-	val := Value{Pos: tok.pos}
-	switch {
-	case tok.kind == tokValue:
-		val = tok.val
-	case p.is("{"):
-		return p.parseList(depth)
-	case tok.kind == tokIdent && tok.text == "_":
-		val.Kind = Fill
-	case tok.kind == tokIdent && (tok.text == "NIL" || tok.text == "nil" || tok.text == "Nil"):
-		val.Kind = Nil
-	case tok.kind == tokIdent:
-		special, ok := specialFloat(tok.text)
-		if !ok {
-			return val, p.unexpected("value")
-		}
-		special.Pos = tok.pos
-		val = special
-	default:
-		return val, p.unexpected("value")
-	}
-	return val, p.advance()
-}
-
-func (p *parser) parseList(depth int) (Value, error) {
-	val := Value{Pos: p.tok.pos, Kind: List}
-	if err := p.advance(); err != nil {
-		return val, err
-	}
-	sub, err := p.parseValues(depth + 1)
-	if err != nil {
-		return val, err
-	}
-	val.Sub = &sub
-	return val, p.expect("}")
-}
-
-// variable finds the variable a name or absolute path means.
-func (p *parser) variable(g *Group, name token) (*Var, error) {
-	at, base := g, name.text
-	if name.kind == tokPath {
-		at, base = p.group(name.text)
-	}
-	if at != nil {
-		if v := at.findVar(base); v != nil {
-			return v, nil
-		}
-	}
-	return nil, p.fail(name.pos, "there is no variable %q", name.text)
 }

@@ -6,6 +6,52 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
+// symbol is a name of one kind in its owner, a *Group or a *Var.
+type symbol struct {
+	owner any
+	kind  byte // 'd', 'v', 'g' or 'a'
+	name  string
+}
+
+// declare records a name; false when the owner has it already.
+func (p *parser) declare(owner any, kind byte, name string, what any) bool {
+	key := symbol{owner, kind, name}
+	if _, there := p.names[key]; there {
+		return false
+	}
+	p.names[key] = what
+	return true
+}
+
+func (p *parser) findVar(g *Group, name string) *Var {
+	v, _ := p.names[symbol{g, 'v', name}].(*Var)
+	return v
+}
+
+func (p *parser) findDim(g *Group, name string) *Dim {
+	d, _ := p.names[symbol{g, 'd', name}].(*Dim)
+	return d
+}
+
+func (p *parser) findGroup(g *Group, name string) *Group {
+	sub, _ := p.names[symbol{g, 'g', name}].(*Group)
+	return sub
+}
+
+// variable finds the variable a name or absolute path means.
+func (p *parser) variable(g *Group, name token) (*Var, error) {
+	at, base := g, name.text
+	if name.kind == tokPath {
+		at, base = p.group(name.text)
+	}
+	if at != nil {
+		if v := p.findVar(at, base); v != nil {
+			return v, nil
+		}
+	}
+	return nil, p.fail(name.pos, "there is no variable %q", name.text)
+}
+
 // refuseType makes the error for a type declaration that begins with first.
 func (p *parser) refuseType(first token) error {
 	name := first
@@ -39,7 +85,7 @@ func (p *parser) group(path string) (*Group, string) {
 	at := p.file.Root
 	segs := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for _, seg := range segs[:len(segs)-1] {
-		if at = at.findGroup(seg); at == nil {
+		if at = p.findGroup(at, seg); at == nil {
 			return nil, ""
 		}
 	}
@@ -69,12 +115,12 @@ func (p *parser) resolveDims(g *Group, above []*Group) error {
 func (p *parser) dim(path string, scope []*Group) *Dim {
 	if strings.HasPrefix(path, "/") {
 		if g, name := p.group(path); g != nil {
-			return g.findDim(name)
+			return p.findDim(g, name)
 		}
 		return nil
 	}
 	for i := len(scope) - 1; i >= 0; i-- {
-		if d := scope[i].findDim(path); d != nil {
+		if d := p.findDim(scope[i], path); d != nil {
 			return d
 		}
 	}

@@ -48,6 +48,8 @@ const MaxSlab = 4 << 20
 // Write prints ds as ncdump does, byte for byte, except where that text would
 // be read back as something else: char arrays with line feeds, or with zero
 // bytes where the fill value is another byte, and the chunk sizes of scalars.
+// One loss is ncdump's too: zero bytes at the end of text along an unlimited
+// dimension are not shown, so that the dimension may come back shorter.
 //
 // A node that could not be opened, and a variable whose values cannot be
 // read, is reported to OnProblem and left out; the rest is printed, and the
