@@ -1,0 +1,458 @@
+package zarr
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// ParseHint tells ParseArray what is known about the dataset.
+type ParseHint struct {
+	// Layout is the layout of the dataset (see [DetectLayout]): it decides
+	// where the array itself has no NCZarr metadata.
+	Layout Layout
+	// Pure reads the array as pure Zarr: NCZarr's blocks are ignored.
+	Pure bool
+	// NoXarray ignores _ARRAY_DIMENSIONS.
+	NoXarray bool
+	// NCProperties is the root's provenance text; with it the defects of
+	// known releases are recognised.
+	NCProperties string
+}
+
+// arrayDoc holds the members of .zarray.
+type arrayDoc struct {
+	shape, chunks, dtype, fill, order, compressor, filters, separator jsontext.Value
+}
+
+// ParseArray reads the documents of the array at path. Any layout is read; see
+// [ParseHint] for what the array alone does not tell. docs is not kept.
+//
+// Errors, always with the key of the document and the member: ErrNoObject when
+// .zarray is not there, ErrNotZarr for text that is no JSON object,
+// ErrMetadata for a member that is missing or makes no sense, ErrBadChunk for
+// a chunk shape that does, ErrBadType for an unknown element type,
+// ErrUnsupported for structured types and Zarr v3, ErrLimit for a rank above
+// chunk.MaxRank or a size beyond 64 bits.
+//
+// Source: Zarr v2, "Arrays"; netcdf-c libnczarr/zsync.c.
+func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
+	n, err := loadNode(path, docs)
+	if err != nil {
+		return nil, err
+	}
+	v, ok := n.docs[docArray]
+	if !ok {
+		return nil, ncerr.New(ncerr.ErrNoObject, "parse", n.key(docArray), nil)
+	}
+	d := readArrayDoc(v)
+	a := &Array{Layout: LayoutPure}
+	if err := n.shape(a, d); err != nil {
+		return nil, err
+	}
+	blk, err := n.arrayBlock(a, hint)
+	if err != nil {
+		return nil, err
+	}
+	r, err := n.attrReader()
+	if err != nil {
+		return nil, err
+	}
+	a.Layout = effective(a.Layout, r.place, blk != nil, hint)
+	if err := n.elements(a, d, hint); err != nil {
+		return nil, err
+	}
+	if a.Codecs, err = n.codecs(d); err != nil {
+		return nil, err
+	}
+	if err := n.dimNames(a, hint); err != nil {
+		return nil, err
+	}
+	if hint.Pure {
+		r.types = nil
+	}
+	r.fill = a.DType.NC()
+	a.Attrs = r.all()
+	a.MaxStrLen = maxStrLenOf(a.Attrs)
+	a.Warnings = n.warnings
+	return a, nil
+}
+
+// effective gives the layout of an array: where its own blocks are, else the
+// dataset's.
+func effective(own Layout, attrs place, hasBlock bool, hint ParseHint) Layout {
+	switch {
+	case hint.Pure:
+		return LayoutPure
+	case hasBlock:
+		return own
+	case hint.Layout != LayoutPure:
+		return hint.Layout
+	}
+	return attrs.layout
+}
+
+func readArrayDoc(v jsontext.Value) arrayDoc {
+	var d arrayDoc
+	_ = v.Each(func(key string, m jsontext.Value) error {
+		switch key {
+		case "shape":
+			d.shape = m
+		case "chunks":
+			d.chunks = m
+		case "dtype":
+			d.dtype = m
+		case "fill_value":
+			d.fill = m
+		case "order":
+			d.order = m
+		case "compressor":
+			d.compressor = m
+		case "filters":
+			d.filters = m
+		case "dimension_separator":
+			d.separator = m
+		}
+		return nil
+	})
+	return d
+}
+
+// shape reads shape, chunks, order and dimension_separator.
+func (n *node) shape(a *Array, d arrayDoc) (err error) {
+	if a.Shape, err = n.lengths("shape", d.shape); err != nil {
+		return err
+	}
+	if a.Chunks, err = n.lengths("chunks", d.chunks); err != nil {
+		return err
+	}
+	if len(a.Chunks) != len(a.Shape) {
+		return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(docArray), "chunks: %d dimensions where shape has %d", len(a.Chunks), len(a.Shape))
+	}
+	for i, c := range a.Chunks {
+		if c == 0 && a.Shape[i] != 0 {
+			return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(docArray), "chunks: dimension %d is 0", i)
+		}
+		a.Chunks[i] = max(c, 1)
+	}
+	switch d.order.Text() {
+	case "", "null", "C":
+	case "F":
+		if len(a.Shape) > 1 {
+			a.Transpose = reversed(len(a.Shape))
+		}
+	default:
+		return n.bad(docArray, "order", `want "C" or "F", found %s`, clip(d.order))
+	}
+	switch d.separator.Text() {
+	case "", "null", ".":
+		a.Separator = '.'
+	case "/":
+		a.Separator = '/'
+	default:
+		return n.bad(docArray, "dimension_separator", `want "." or "/", found %s`, clip(d.separator))
+	}
+	return nil
+}
+
+// reversed gives rank-1 .. 0.
+func reversed(rank int) []int {
+	t := make([]int, rank)
+	for i := range t {
+		t[i] = rank - 1 - i
+	}
+	return t
+}
+
+var errRank = errors.New("too many dimensions")
+
+// lengths reads an array of lengths.
+func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
+	if v == nil {
+		return nil, n.bad(docArray, member, "is missing")
+	}
+	if v.Kind() != jsontext.Array {
+		return nil, n.bad(docArray, member, "want an array of lengths, found %s", clip(v))
+	}
+	list := []int64{}
+	err := v.Elems(func(i int, e jsontext.Value) error {
+		if i == chunk.MaxRank {
+			return errRank
+		}
+		k, ok := e.Int64()
+		if !ok || k < 0 {
+			return n.bad(docArray, member, "dimension %d: want a length from 0 to %d, found %s", i, int64(math.MaxInt64), clip(e))
+		}
+		list = append(list, k)
+		return nil
+	})
+	if errors.Is(err, errRank) {
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(docArray), "%s: more than %d dimensions", member, chunk.MaxRank)
+	}
+	return list, err
+}
+
+// elements reads dtype and fill_value, and checks that sizes stay in 64 bits.
+func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
+	switch d.dtype.Kind() {
+	case jsontext.Invalid:
+		return n.bad(docArray, "dtype", "is missing")
+	case jsontext.Array:
+		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docArray), "dtype: structured type %s", clip(d.dtype))
+	case jsontext.String:
+	default:
+		return n.bad(docArray, "dtype", "want a string, found %s", clip(d.dtype))
+	}
+	text := d.dtype.Text()
+	if a.DType, err = dtype.Parse(text); err != nil {
+		return ncerr.Errorf(ncerr.KindOf(err), "parse", n.key(docArray), "dtype: %w", cause(err))
+	}
+	layout := a.Layout
+	if layout == LayoutPure && oldChars(hint.NCProperties) {
+		layout = LayoutUpper
+	}
+	if isChar(a.DType, text, layout) {
+		a.DType = dtype.NCChar.Type(dtype.OrderNone)
+	}
+	if a.DType.Kind == dtype.String && bytes.Contains(d.filters, []byte(`"vlen-bytes"`)) {
+		a.DType.Kind = dtype.VlenBytes
+	}
+	if a.DType.Order == dtype.Big && strings.Contains(hint.NCProperties, "netcdf=4.9.0") {
+		n.warn("%s: netcdf-c 4.9.0 declared big-endian types but stored little-endian bytes: values may be byte-swapped", n.key(docArray))
+	}
+	for _, s := range []struct {
+		member  string
+		lengths []int64
+	}{{"shape", a.Shape}, {"chunks", a.Chunks}} {
+		if _, ok := product(s.lengths, int64(max(a.DType.Size, 1))); !ok {
+			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(docArray), "%s: more than %d bytes", s.member, int64(math.MaxInt64))
+		}
+	}
+	return n.fill(a, d.fill)
+}
+
+// cause gives what is inside an *ncerr.Error, so that it is not told twice.
+func cause(err error) error {
+	var e *ncerr.Error
+	if errors.As(err, &e) && e.Err != nil {
+		if e.Key != "" {
+			return errors.Join(errors.New(e.Key + ": " + e.Err.Error()))
+		}
+		return e.Err
+	}
+	return err
+}
+
+// isChar is the rule that tells netCDF chars from one-byte strings, of the
+// dtype as parsed and as spelled:
+//
+//   - In NCZarr ">S1" is char, and any other S1 is a string of one byte.
+//   - In the layouts of 4.8.0 to 4.9.0, and in pure Zarr that those releases
+//     wrote, one-character U types are char too, stored as one byte (not four)
+//     an element.
+//   - In pure Zarr any S1 is char, and U1 is what NumPy says: four bytes.
+func isChar(t dtype.Type, text string, layout Layout) bool {
+	old := layout == LayoutUpper || layout == LayoutV1
+	switch {
+	case t.Kind == dtype.Bytes && t.Size == 1:
+		return layout == LayoutPure || text == ">S1"
+	case t.Kind == dtype.Unicode && t.Size == 4:
+		return old
+	}
+	return false
+}
+
+// oldChars reports whether a release that stored chars as "<U1" wrote the
+// dataset.
+func oldChars(ncproperties string) bool {
+	for _, v := range []string{"netcdf=4.8.", "netcdf=4.9.0"} {
+		if strings.Contains(ncproperties, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// product multiplies lengths and size; ok is false beyond 63 bits. Zero
+// lengths count as 1, so that no other length can overflow behind them.
+func product(lengths []int64, size int64) (p int64, ok bool) {
+	p = size
+	for _, n := range lengths {
+		n = max(n, 1)
+		if p > math.MaxInt64/n {
+			return 0, false
+		}
+		p *= n
+	}
+	return p, true
+}
+
+// codecs reads filters, then compressor.
+func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
+	var list []CodecSpec
+	add := func(member string, v jsontext.Value) error {
+		if v.Kind() != jsontext.Object {
+			return n.bad(docArray, member, "want a codec, found %s", clip(v))
+		}
+		id := v.Get("id")
+		if id.Kind() != jsontext.String || id.Text() == "" {
+			return n.bad(docArray, member, "codec %s has no id", clip(v))
+		}
+		list = append(list, CodecSpec{ID: id.Text(), Params: strictJSON(v)})
+		return nil
+	}
+	switch d.filters.Kind() {
+	case jsontext.Invalid, jsontext.Null:
+	case jsontext.Array:
+		err := d.filters.Elems(func(i int, e jsontext.Value) error {
+			if i == maxCodecs {
+				return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(docArray), "filters: more than %d", maxCodecs)
+			}
+			return add("filters", e)
+		})
+		if err != nil {
+			return nil, err
+		}
+	default:
+		return nil, n.bad(docArray, "filters", "want an array of codecs, found %s", clip(d.filters))
+	}
+	if d.compressor != nil && d.compressor.Kind() != jsontext.Null {
+		if err := add("compressor", d.compressor); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// maxCodecs is the ceiling on the length of a codec chain: HDF5's.
+// Source: HDF5, H5Z_MAX_NFILTERS.
+const maxCodecs = 32
+
+// strictJSON copies v, as it stands if it is strict JSON, else made so.
+func strictJSON(v jsontext.Value) json.RawMessage {
+	if json.Valid(v) {
+		return bytes.Clone(v)
+	}
+	var w jsontext.Writer
+	w.Style = jsontext.Spaced
+	w.Value(v)
+	return w.Bytes()
+}
+
+// arrayBlock reads dimension references, scalar and storage.
+func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
+	if hint.Pure {
+		return nil, nil
+	}
+	v, p, err := n.block(arrayBlock)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	a.Layout = p.layout
+	if s := v.Get("storage"); s.Kind() == jsontext.String {
+		a.Storage = s.Text()
+	}
+	a.Scalar = a.Storage == "scalar" || truth(v.Get("scalar"))
+	refs, name := either(v, "dimension_references", "dimrefs")
+	if refs == nil || refs.Kind() == jsontext.Null {
+		return v, nil
+	}
+	list, ok := texts(refs)
+	if !ok {
+		return nil, n.bad(p.doc, name, "want an array of dimension names, found %s", clip(refs))
+	}
+	if len(list) == 0 && isOne(a.Shape) {
+		a.Scalar = true
+	}
+	switch {
+	case len(list) != a.rank():
+		n.warn("%s: %s: %d names for %d dimensions, ignored", n.key(p.doc), name, len(list), a.rank())
+	case !allRefs(list):
+		n.warn("%s: %s: %s holds what is no absolute name, ignored", n.key(p.doc), name, clip(refs))
+	default:
+		a.DimRefs = list
+	}
+	return v, nil
+}
+
+// rank is the number of netCDF dimensions.
+func (a *Array) rank() int {
+	if a.Scalar {
+		return 0
+	}
+	return len(a.Shape)
+}
+
+// isOne reports whether shape can be that of a stored scalar.
+func isOne(shape []int64) bool { return len(shape) == 0 || len(shape) == 1 && shape[0] == 1 }
+
+func allRefs(list []string) bool {
+	for _, ref := range list {
+		rest, ok := strings.CutPrefix(ref, "/")
+		if !ok {
+			return false
+		}
+		for seg := range strings.SplitSeq(rest, "/") {
+			if !goodName(seg) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// dimNames reads _ARRAY_DIMENSIONS, and finds the scalars of pure Zarr: shape
+// [], or one element with ["_scalar_"] or [] for its dimensions.
+func (n *node) dimNames(a *Array, hint ParseHint) error {
+	if len(a.Shape) == 0 {
+		a.Scalar = true
+	}
+	attrs, doc := n.attrsDoc()
+	v := attrs.Get(xarrayDims)
+	if v == nil {
+		return nil
+	}
+	names, ok := texts(v)
+	if ok && isOne(a.Shape) && (len(names) == 0 || len(names) == 1 && names[0] == scalarDim) {
+		a.Scalar = true
+	}
+	if hint.NoXarray {
+		return nil
+	}
+	if a.Scalar && ok && len(names) == 1 && names[0] == scalarDim {
+		names = names[:0]
+	}
+	for _, name := range names {
+		ok = ok && goodName(name)
+	}
+	switch {
+	case !ok:
+		n.warn("%s: %s: want an array of names, found %s; ignored", n.key(doc), xarrayDims, clip(v))
+	case len(names) != a.rank():
+		n.warn("%s: %s: %d names for %d dimensions, ignored", n.key(doc), xarrayDims, len(names), a.rank())
+	default:
+		a.DimNames = names
+	}
+	return nil
+}
+
+// maxStrLenOf gives the value of the attribute _nczarr_maxstrlen, 0 without.
+func maxStrLenOf(attrs []Attr) int {
+	for _, at := range attrs {
+		if at.Name != maxStrLen {
+			continue
+		}
+		dst := make([]int64, dtype.Len(at.Value))
+		if b, t, ok := dtype.View(at.Value); ok && len(dst) == 1 && dtype.Decode(dst, b, t) == nil && dst[0] > 0 && dst[0] <= dtype.MaxSize {
+			return int(dst[0])
+		}
+	}
+	return 0
+}

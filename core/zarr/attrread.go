@@ -1,0 +1,346 @@
+package zarr
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// attrReader turns JSON into typed attributes.
+//
+// A type comes from the attribute types of NCZarr; _FillValue without one has
+// the type of its variable; all others are inferred:
+//
+//	integers            the first of int, uint, int64, uint64, double that holds all
+//	other numbers       double
+//	true and false      ubyte 1 and 0
+//	a string            char
+//	several strings     string
+//	[]                  int, without values
+//	null, objects, and arrays of anything else: char holding the JSON as it stands
+//
+// A value that its type cannot hold is inferred too, with a warning, except
+// that char holds anything: the JSON as it stands.
+type attrReader struct {
+	n     *node
+	doc   string
+	attrs jsontext.Value
+	types map[string]string
+	place place    // of the types; zero without
+	fill  dtype.NC // type of _FillValue, or NCNone
+}
+
+func (n *node) attrReader() (*attrReader, error) {
+	r := &attrReader{n: n}
+	r.attrs, r.doc = n.attrsDoc()
+	blk, p, err := n.block(attrBlock)
+	if err != nil || blk == nil {
+		return r, err
+	}
+	r.place = p
+	if r.place.layout == LayoutNewest && !n.newest() {
+		r.place.layout = LayoutLower
+	}
+	types := blk.Get("types")
+	switch types.Kind() {
+	case jsontext.Invalid, jsontext.Null:
+		return r, nil
+	case jsontext.Object:
+	default:
+		return nil, n.bad(p.doc, "types", "want an object, found %s", clip(types))
+	}
+	r.types = map[string]string{}
+	_ = types.Each(func(name string, v jsontext.Value) error {
+		r.types[name] = v.Text()
+		return nil
+	})
+	return r, nil
+}
+
+// newest tells a node of LayoutNewest from one of LayoutLower, which keep the
+// attribute types in the same place: the former has another block beside it.
+func (n *node) newest() bool {
+	attrs, _ := n.attrsDoc()
+	return attrs.Get("_nczarr_group") != nil || attrs.Get("_nczarr_array") != nil || attrs.Get("_nczarr_superblock") != nil
+}
+
+// all reads all attributes but the reserved ones.
+func (r *attrReader) all() []Attr {
+	if r.attrs == nil {
+		return nil
+	}
+	var list []Attr
+	for _, m := range members(r.attrs) {
+		if reserved(m.key) {
+			continue
+		}
+		list = append(list, r.attr(m.key, m.val))
+	}
+	return list
+}
+
+func (r *attrReader) attr(name string, v jsontext.Value) Attr {
+	nc, asJSON := dtype.NCNone, false
+	text, given := r.types[name]
+	if given {
+		var ok bool
+		if nc, asJSON, ok = attrType(text); !ok {
+			r.n.warn("%s: attribute %q: unknown type %q, type taken from the value", r.n.key(r.doc), name, text)
+		}
+	} else if name == fillAttr {
+		nc = r.fill
+	}
+	if nc == dtype.NCNone {
+		return infer(name, v)
+	}
+	if asJSON && v.Kind() != jsontext.String {
+		return Attr{Name: name, Type: dtype.NCChar, Value: string(v)}
+	}
+	if value, ok := typed(nc, v); ok {
+		if s, isText := value.(string); isText && name == fillAttr && s == "" {
+			value = "\x00"
+		}
+		return Attr{Name: name, Type: nc, Value: value}
+	}
+	r.n.warn("%s: attribute %q: %s does not fit in type %s, type taken from the value", r.n.key(r.doc), name, clip(v), nc)
+	return infer(name, v)
+}
+
+// attrType reads a type of the attribute types: a dtype text, "|J0" for JSON,
+// or the number of a netCDF type. ">S1" and one-character "U" types are char.
+func attrType(text string) (nc dtype.NC, asJSON, ok bool) {
+	switch text {
+	case "|J0", ">J0", "<J0", "J0":
+		return dtype.NCChar, true, true
+	case ">S1", "<S1", "S1", "<U1", ">U1", "|U1", "U1":
+		return dtype.NCChar, false, true
+	}
+	if k, err := strconv.Atoi(text); err == nil {
+		if k >= 1 && k <= int(dtype.NCString) {
+			return dtype.NC(k), false, true
+		}
+		return dtype.NCNone, false, false
+	}
+	t, err := dtype.Parse(text)
+	if err != nil {
+		return dtype.NCNone, false, false
+	}
+	nc = t.NC()
+	return nc, false, nc != dtype.NCNone
+}
+
+// typed reads v as values of type nc; ok is false when it does not fit.
+func typed(nc dtype.NC, v jsontext.Value) (value any, ok bool) {
+	switch nc {
+	case dtype.NCChar:
+		return v.Text(), true
+	case dtype.NCString:
+		return typedStrings(v), true
+	case dtype.NCByte:
+		return ints[int8](v, math.MinInt8, math.MaxInt8)
+	case dtype.NCShort:
+		return ints[int16](v, math.MinInt16, math.MaxInt16)
+	case dtype.NCInt:
+		return ints[int32](v, math.MinInt32, math.MaxInt32)
+	case dtype.NCInt64:
+		return ints[int64](v, math.MinInt64, math.MaxInt64)
+	case dtype.NCUByte:
+		return uints[uint8](v, math.MaxUint8)
+	case dtype.NCUShort:
+		return uints[uint16](v, math.MaxUint16)
+	case dtype.NCUInt:
+		return uints[uint32](v, math.MaxUint32)
+	case dtype.NCUInt64:
+		return uints[uint64](v, math.MaxUint64)
+	case dtype.NCFloat:
+		return floats[float32](v, 32)
+	case dtype.NCDouble:
+		return floats[float64](v, 64)
+	}
+	return nil, false
+}
+
+// each calls f for v itself, or for each element when it is an array, until f
+// gives false.
+func each(v jsontext.Value, f func(jsontext.Value) bool) bool {
+	if v.Kind() != jsontext.Array {
+		return f(v)
+	}
+	ok := true
+	_ = v.Elems(func(_ int, e jsontext.Value) error {
+		ok = ok && f(e)
+		return nil
+	})
+	return ok
+}
+
+func typedStrings(v jsontext.Value) []string {
+	list := []string{}
+	each(v, func(e jsontext.Value) bool { list = append(list, e.Text()); return true })
+	return list
+}
+
+func ints[T int8 | int16 | int32 | int64](v jsontext.Value, lo, hi int64) (any, bool) {
+	list := []T{}
+	ok := each(v, func(e jsontext.Value) bool {
+		n, ok := intOf(e)
+		list = append(list, T(n))
+		return ok && n >= lo && n <= hi
+	})
+	return list, ok
+}
+
+func uints[T uint8 | uint16 | uint32 | uint64](v jsontext.Value, hi uint64) (any, bool) {
+	list := []T{}
+	ok := each(v, func(e jsontext.Value) bool {
+		n, ok := uintOf(e)
+		list = append(list, T(n))
+		return ok && n <= hi
+	})
+	return list, ok
+}
+
+func floats[T float32 | float64](v jsontext.Value, bits int) (any, bool) {
+	list := []T{}
+	ok := each(v, func(e jsontext.Value) bool {
+		f, ok := floatOf(e, bits)
+		list = append(list, T(f))
+		return ok
+	})
+	return list, ok
+}
+
+// intOf reads an integer from a number without a fraction, a flag, or a
+// string of such a number.
+func intOf(v jsontext.Value) (int64, bool) {
+	v = unquote(v)
+	if v.Kind() == jsontext.Bool {
+		return int64(len("false") - len(v)), true // "true" has 4 bytes
+	}
+	if v.IsInt() {
+		return v.Int64()
+	}
+	f, ok := v.Float(64)
+	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// uintOf is intOf for unsigned integers.
+func uintOf(v jsontext.Value) (uint64, bool) {
+	v = unquote(v)
+	if n, ok := v.Uint64(); ok {
+		return n, true
+	}
+	n, ok := intOf(v)
+	return uint64(n), ok && n >= 0
+}
+
+// floatOf reads a number, a flag, a word or string such as NaN, or a string of
+// a number.
+func floatOf(v jsontext.Value, bits int) (float64, bool) {
+	v = unquote(v)
+	if v.Kind() == jsontext.Bool {
+		return float64(len("false") - len(v)), true
+	}
+	return v.Float(bits)
+}
+
+// unquote gives the content of a string that holds a single number or word.
+func unquote(v jsontext.Value) jsontext.Value {
+	if v.Kind() != jsontext.String {
+		return v
+	}
+	inner := jsontext.Value(strings.TrimSpace(v.Text()))
+	switch inner.Kind() {
+	case jsontext.Number, jsontext.Word:
+		return inner
+	}
+	return v
+}
+
+// infer gives an attribute whose type nothing tells.
+func infer(name string, v jsontext.Value) Attr {
+	nc, value := inferred(v)
+	return Attr{Name: name, Type: nc, Value: value}
+}
+
+func inferred(v jsontext.Value) (dtype.NC, any) {
+	asText := func() (dtype.NC, any) { return dtype.NCChar, v.Text() }
+	switch v.Kind() {
+	case jsontext.Bool, jsontext.Number, jsontext.Array:
+	case jsontext.Word:
+		if _, ok := v.Float(64); !ok {
+			return asText()
+		}
+	default:
+		return asText()
+	}
+	nc := elemType(v)
+	if nc == dtype.NCNone {
+		return asText()
+	}
+	value, ok := typed(nc, v)
+	if !ok {
+		return asText()
+	}
+	return nc, value
+}
+
+// elemType gives the type that holds v, or all elements of an array, NCNone
+// when there is none.
+func elemType(v jsontext.Value) dtype.NC {
+	var total, bools, strs, words, numbers, fractions int
+	var neg, big bool // below 0; above the largest int64
+	var low, high = int64(0), int64(0)
+	each(v, func(e jsontext.Value) bool {
+		total++
+		switch e.Kind() {
+		case jsontext.Bool:
+			bools++
+		case jsontext.String:
+			strs++
+			if _, ok := e.Float(64); ok {
+				words++
+			}
+		case jsontext.Number, jsontext.Word:
+			n, isInt := e.Int64()
+			_, isUint := e.Uint64()
+			switch _, isFloat := e.Float(64); {
+			case isInt:
+				low, high, neg = min(low, n), max(high, n), neg || n < 0
+			case isUint:
+				big = true
+			case isFloat:
+				fractions++
+			default:
+				return false
+			}
+			numbers++
+		}
+		return true
+	})
+	switch {
+	case total == 0:
+		return dtype.NCInt
+	case bools == total:
+		return dtype.NCUByte
+	case strs == total:
+		return dtype.NCString
+	case numbers == 0 || numbers+words != total:
+		return dtype.NCNone
+	case fractions > 0 || words > 0 || big && neg:
+		return dtype.NCDouble
+	case big:
+		return dtype.NCUInt64
+	case low >= math.MinInt32 && high <= math.MaxInt32:
+		return dtype.NCInt
+	case !neg && high <= math.MaxUint32:
+		return dtype.NCUInt
+	}
+	return dtype.NCInt64
+}

@@ -1,0 +1,150 @@
+package zarr
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// stringAttr is the type that the reference gives string attributes, whatever
+// their length; longer ones get their own.
+const stringAttr = 128
+
+func invalid(format string, args ...any) error {
+	return ncerr.Errorf(ncerr.ErrInvalid, "write metadata", "", format, args...)
+}
+
+// checkAttr reports whether an attribute can be written: a name, and a value
+// of the Go type of its type.
+func checkAttr(a Attr) error {
+	if a.Name == "" || reserved(a.Name) {
+		return ncerr.Errorf(ncerr.ErrBadName, "write attribute", a.Name, "the name is reserved or empty")
+	}
+	nc, ok := dtype.TypeOf(a.Value)
+	if !ok || nc != a.Type || a.Type == dtype.NCNone {
+		return ncerr.Errorf(ncerr.ErrBadType, "write attribute", a.Name, "a %T is no value of type %s", a.Value, a.Type)
+	}
+	return nil
+}
+
+// writeAttr writes the value of an attribute: one value as it is, several or
+// none as an array. text says which char text may become a JSON value.
+func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
+	if text, ok := a.Value.(string); ok {
+		writeChars(w, a.Name, text, s)
+		return
+	}
+	if dtype.Len(a.Value) == 1 && !(s.pure && isString(a.Value)) {
+		appendValues(w, a.Value, s.pure)
+		return
+	}
+	w.Open('[')
+	appendValues(w, a.Value, s.pure)
+	w.Close()
+}
+
+func isString(v any) bool { _, ok := v.([]string); return ok }
+
+// writeChars writes char text: as a JSON value when it is one and reads back
+// as the very same text, else as a string.
+func writeChars(w *jsontext.Writer, name, text string, s *spelling) {
+	if name == fillAttr && text == "\x00" {
+		text = ""
+	}
+	if text != "" && (text[0] == '{' || text[0] == '[' && s.embedArrays) && json.Valid([]byte(text)) {
+		v, err := jsontext.Check([]byte(text))
+		same := err == nil && string(v) == text
+		if same && s.pure {
+			nc, back := inferred(v)
+			same = nc == dtype.NCChar && back == text
+		}
+		if same {
+			w.Raw(v)
+			return
+		}
+	}
+	w.String(text)
+}
+
+// appendValues writes the values of a typed slice, one after the other. With
+// point, whole floating values get ".0", so that readers without types see
+// that they are no integers.
+func appendValues(w *jsontext.Writer, values any, point bool) {
+	switch s := values.(type) {
+	case []int8:
+		writeInts(w, s)
+	case []int16:
+		writeInts(w, s)
+	case []int32:
+		writeInts(w, s)
+	case []int64:
+		writeInts(w, s)
+	case []uint8:
+		writeUints(w, s)
+	case []uint16:
+		writeUints(w, s)
+	case []uint32:
+		writeUints(w, s)
+	case []uint64:
+		writeUints(w, s)
+	case []float32:
+		for _, f := range s {
+			w.Append(func(dst []byte) []byte { return appendFloat(dst, float64(f), 32, point) })
+		}
+	case []float64:
+		for _, f := range s {
+			w.Append(func(dst []byte) []byte { return appendFloat(dst, f, 64, point) })
+		}
+	case []string:
+		for _, text := range s {
+			w.String(text)
+		}
+	}
+}
+
+func writeInts[T int8 | int16 | int32 | int64](w *jsontext.Writer, s []T) {
+	for _, v := range s {
+		w.Int(int64(v))
+	}
+}
+
+func writeUints[T uint8 | uint16 | uint32 | uint64](w *jsontext.Writer, s []T) {
+	for _, v := range s {
+		w.Append(func(dst []byte) []byte { return strconv.AppendUint(dst, uint64(v), 10) })
+	}
+}
+
+func appendFloat(dst []byte, f float64, bits int, point bool) []byte {
+	start := len(dst)
+	dst = dtype.AppendFloat(dst, f, bits)
+	if !point || dst[start] == '"' {
+		return dst
+	}
+	for _, c := range dst[start:] {
+		if c == '.' || c == 'e' {
+			return dst
+		}
+	}
+	return append(dst, ".0"...)
+}
+
+// typeText gives the spelling of an attribute's type.
+func (s *spelling) typeText(a Attr) string {
+	if s.numericTypes {
+		return strconv.Itoa(int(a.Type))
+	}
+	switch a.Type {
+	case dtype.NCChar:
+		return s.char
+	case dtype.NCString:
+		n := stringAttr
+		for _, text := range a.Value.([]string) {
+			n = max(n, len(text))
+		}
+		return "|S" + strconv.Itoa(n)
+	}
+	return a.Type.Type(dtype.Little).String()
+}

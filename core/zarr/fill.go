@@ -1,0 +1,200 @@
+package zarr
+
+import (
+	"encoding/base64"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// fill reads fill_value: null or missing is none. An array of one value stands
+// for the value. Text of single bytes is base64 in pure Zarr, as its
+// specification says, and plain in NCZarr; each is tried as the other when it
+// does not fit.
+//
+// Source: Zarr v2, "Fill value encoding"; netcdf-c libnczarr/zsync.c.
+func (n *node) fill(a *Array, v jsontext.Value) error {
+	if v.Kind() == jsontext.Array && a.DType.Kind != dtype.Complex {
+		if v.Len() != 1 {
+			return n.bad(docArray, "fill_value", "want one value, found %s", clip(v))
+		}
+		v = v.First()
+	}
+	if v == nil || v.Kind() == jsontext.Null {
+		return nil
+	}
+	value, ok := n.fillOf(a, v)
+	if !ok {
+		return n.bad(docArray, "fill_value", "%s is no value of type %s", clip(v), a.DType)
+	}
+	a.Fill, a.HasFill = value, true
+	return nil
+}
+
+// fillOf gives the bytes of one element; ok is false when v is none.
+func (n *node) fillOf(a *Array, v jsontext.Value) (b []byte, ok bool) {
+	switch t := a.DType; t.Kind {
+	case dtype.Bool:
+		k, ok := intOf(v)
+		return []byte{byte(k)}, ok && k|1 == 1
+	case dtype.Int, dtype.Uint, dtype.Datetime, dtype.Timedelta:
+		return n.fillInt(t, v)
+	case dtype.Float:
+		f, ok := floatOf(v, max(8*t.Size, 32))
+		return encoded(t, []float64{f}, ok)
+	case dtype.Complex:
+		return fillComplex(t, v)
+	case dtype.Char, dtype.Bytes:
+		return fillText(t, v, a.Layout == LayoutPure)
+	case dtype.Unicode:
+		text, ok := fillString(v)
+		return encoded(t, []string{text}, ok)
+	case dtype.Raw:
+		return fillRaw(t, v)
+	case dtype.String, dtype.VlenBytes:
+		text, ok := fillString(v)
+		return []byte(text), ok
+	}
+	return nil, false
+}
+
+// encoded makes the bytes of the one value in slice.
+func encoded(t dtype.Type, slice any, ok bool) ([]byte, bool) {
+	if !ok {
+		return nil, false
+	}
+	b, err := dtype.FillBytes(t, slice)
+	return b, err == nil
+}
+
+// fillInt reads an integer exactly; a fraction is cut off with a warning, as
+// the reference and NumPy do; "NaT" is the smallest number.
+func (n *node) fillInt(t dtype.Type, v jsontext.Value) ([]byte, bool) {
+	if t.Kind != dtype.Int && t.Kind != dtype.Uint && v.Text() == "NaT" {
+		return encoded(t, []int64{math.MinInt64}, true)
+	}
+	if k, ok := intOf(v); ok {
+		return encoded(t, []int64{k}, true)
+	}
+	if k, ok := uintOf(v); ok {
+		return encoded(t, []uint64{k}, true)
+	}
+	f, ok := floatOf(v, 64)
+	b, ok := encoded(t, []float64{f}, ok)
+	if ok {
+		n.warn("%s: fill_value: %s cut to a whole number", n.key(docArray), clip(v))
+	}
+	return b, ok
+}
+
+// fillComplex reads [re, im], or a number without imaginary part.
+func fillComplex(t dtype.Type, v jsontext.Value) ([]byte, bool) {
+	parts := make([]float64, 0, 2)
+	ok := each(v, func(e jsontext.Value) bool {
+		f, ok := floatOf(e, 4*t.Size)
+		parts = append(parts, f)
+		return ok && len(parts) <= 2
+	})
+	if len(parts) == 1 {
+		parts = append(parts, 0)
+	}
+	if !ok || len(parts) != 2 {
+		return nil, false
+	}
+	b := make([]byte, t.Size)
+	err := dtype.Encode(b, dtype.Type{Kind: dtype.Float, Size: t.Size / 2, Order: t.Order}, parts)
+	return b, err == nil
+}
+
+// fillString reads text; 0 stands for the empty text, as NumPy writes it.
+func fillString(v jsontext.Value) (string, bool) {
+	if k, ok := v.Int64(); ok && k == 0 {
+		return "", true
+	}
+	return v.Text(), v.Kind() == jsontext.String
+}
+
+// fillText reads fixed-length text of single bytes.
+func fillText(t dtype.Type, v jsontext.Value, pure bool) ([]byte, bool) {
+	text, ok := fillString(v)
+	if !ok {
+		return nil, false
+	}
+	plain := strings.TrimRight(text, "\x00")
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	if err == nil && len(decoded) <= t.Size && (pure || len(plain) > t.Size) {
+		plain = string(decoded)
+	}
+	if len(plain) > t.Size {
+		return nil, false
+	}
+	b := make([]byte, t.Size)
+	copy(b, plain)
+	return b, true
+}
+
+// fillRaw reads base64; 0 and "" stand for zeros.
+func fillRaw(t dtype.Type, v jsontext.Value) ([]byte, bool) {
+	text, ok := fillString(v)
+	b, err := base64.StdEncoding.DecodeString(text)
+	if !ok || err != nil || len(b) != t.Size && len(b) != 0 {
+		return nil, false
+	}
+	return append(b, make([]byte, t.Size-len(b))...), true
+}
+
+// writeFill writes fill_value.
+func writeFill(w *jsontext.Writer, a *Array, pure bool) error {
+	if !a.HasFill {
+		w.Raw([]byte("null"))
+		return nil
+	}
+	t := a.DType
+	if t.Fixed() && len(a.Fill) != t.Size {
+		return invalid("fill value of %d bytes for type %s", len(a.Fill), t)
+	}
+	switch t.Kind {
+	case dtype.Bool:
+		w.Raw([]byte(map[bool]string{false: "false", true: "true"}[a.Fill[0] != 0]))
+	case dtype.Raw:
+		w.String(base64.StdEncoding.EncodeToString(a.Fill))
+	case dtype.Char, dtype.Bytes:
+		text := strings.TrimRight(string(a.Fill), "\x00")
+		if pure {
+			text = base64.StdEncoding.EncodeToString([]byte(text))
+		}
+		w.String(text)
+	case dtype.String, dtype.VlenBytes:
+		w.String(string(a.Fill))
+	case dtype.Unicode:
+		text := make([]string, 1)
+		if err := dtype.Decode(text, a.Fill, t); err != nil {
+			return err
+		}
+		if !utf8.ValidString(text[0]) {
+			return invalid("fill value %q", text[0])
+		}
+		w.String(text[0])
+	case dtype.Complex:
+		w.Open('[')
+		err := writeNumbers(w, dtype.Type{Kind: dtype.Float, Size: t.Size / 2, Order: t.Order}, a.Fill)
+		w.Close()
+		return err
+	default:
+		return writeNumbers(w, t, a.Fill)
+	}
+	return nil
+}
+
+// writeNumbers writes stored numbers, one after the other.
+func writeNumbers(w *jsontext.Writer, t dtype.Type, b []byte) error {
+	values := dtype.MakeSlice(t.NC(), len(b)/t.Size)
+	if err := dtype.Decode(values, b, t); err != nil {
+		return err
+	}
+	appendValues(w, values, false)
+	return nil
+}

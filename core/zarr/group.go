@@ -1,0 +1,143 @@
+package zarr
+
+import (
+	"math"
+
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// ParseGroup reads the documents of the group at path ("/" is the root). Any
+// layout is read, whatever the dataset's is; documents that are not there are
+// taken as empty. docs is not kept.
+//
+// Names in the group block that can be no path segment, and names that come
+// twice, are left out with a warning.
+//
+// Errors, always with the key of the document: ErrNotZarr for text that is
+// no JSON object, ErrMetadata for members that make no sense, ErrUnsupported
+// for Zarr v3 and for unknown versions.
+func ParseGroup(path string, docs Docs) (*Group, error) {
+	n, err := loadNode(path, docs)
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{}
+	super, p, err := n.block(superBlock)
+	if err != nil {
+		return nil, err
+	}
+	if super != nil {
+		g.Layout = p.layout
+		if g.Superblock, err = superVersion(n.key(p.doc), super); err != nil {
+			return nil, err
+		}
+	}
+	blk, p, err := n.block(groupBlock)
+	if err != nil {
+		return nil, err
+	}
+	if blk != nil {
+		g.Layout, g.Listed = p.layout, true
+		if err := n.groupBlock(g, blk, p.doc); err != nil {
+			return nil, err
+		}
+	}
+	if g.Attrs, err = n.groupAttrs(g); err != nil {
+		return nil, err
+	}
+	g.Warnings = n.warnings
+	return g, nil
+}
+
+// groupBlock reads dimensions, arrays and groups, under either name.
+func (n *node) groupBlock(g *Group, v jsontext.Value, doc string) (err error) {
+	if g.Dims, err = n.dims(v, doc); err != nil {
+		return err
+	}
+	list, name := either(v, "arrays", "vars")
+	if g.Arrays, err = n.names(list, doc, name); err != nil {
+		return err
+	}
+	g.Groups, err = n.names(v.Get("groups"), doc, "groups")
+	return err
+}
+
+// dims reads {"x": 3, "t": {"size": 2, "unlimited": 1}}.
+func (n *node) dims(v jsontext.Value, doc string) ([]Dim, error) {
+	obj, name := either(v, "dimensions", "dims")
+	if obj == nil || obj.Kind() == jsontext.Null {
+		return nil, nil
+	}
+	if obj.Kind() != jsontext.Object {
+		return nil, n.bad(doc, name, "want an object, found %s", clip(obj))
+	}
+	var dims []Dim
+	for _, m := range members(obj) {
+		d := Dim{Name: m.key}
+		size := m.val
+		if size.Kind() == jsontext.Object {
+			size = m.val.Get("size")
+			d.Unlimited = truth(m.val.Get("unlimited"))
+		}
+		var ok bool
+		if d.Len, ok = size.Int64(); !ok || d.Len < 0 {
+			return nil, n.bad(doc, name, "dimension %q: want a length from 0 to %d, found %s", m.key, int64(math.MaxInt64), clip(m.val))
+		}
+		if !goodName(d.Name) {
+			n.warn("%s: %s: dimension left out, %q is no name", n.key(doc), name, d.Name)
+			continue
+		}
+		dims = append(dims, d)
+	}
+	return dims, nil
+}
+
+// truth reads a flag: true, or a number other than 0, or a string of either.
+func truth(v jsontext.Value) bool {
+	switch v.Text() {
+	case "", "0", "false", "null":
+		return false
+	}
+	return v.Kind() != jsontext.Object && v.Kind() != jsontext.Array
+}
+
+// names reads a list of names of children.
+func (n *node) names(v jsontext.Value, doc, member string) ([]string, error) {
+	if v == nil || v.Kind() == jsontext.Null {
+		return nil, nil
+	}
+	list, ok := texts(v)
+	if !ok {
+		return nil, n.bad(doc, member, "want an array of names, found %s", clip(v))
+	}
+	seen := make(map[string]bool, len(list))
+	var out []string
+	for _, name := range list {
+		if !goodName(name) || seen[name] {
+			n.warn("%s: %s: %q left out: it is no name, or comes twice", n.key(doc), member, name)
+			continue
+		}
+		seen[name] = true
+		out = append(out, name)
+	}
+	return out, nil
+}
+
+// groupAttrs reads the attributes; _NCProperties goes to its own field.
+func (n *node) groupAttrs(g *Group) ([]Attr, error) {
+	r, err := n.attrReader()
+	if err != nil {
+		return nil, err
+	}
+	if r.place.layout != LayoutPure && g.Layout == LayoutPure {
+		g.Layout = r.place.layout
+	}
+	attrs := r.all()
+	for i, a := range attrs {
+		if text, ok := a.Value.(string); ok && a.Name == ncProperties {
+			g.NCProperties = text
+			return append(attrs[:i:i], attrs[i+1:]...), nil
+		}
+	}
+	return attrs, nil
+}

@@ -1,0 +1,331 @@
+package jsontext
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Kind gives the class of v; Invalid for an empty value.
+func (v Value) Kind() Kind {
+	if len(v) == 0 {
+		return Invalid
+	}
+	switch v[0] {
+	case '{':
+		return Object
+	case '[':
+		return Array
+	case '"':
+		return String
+	}
+	switch string(v) {
+	case "null":
+		return Null
+	case "true", "false":
+		return Bool
+	}
+	if isNumber(v) {
+		return Number
+	}
+	return Word
+}
+
+// isNumber reports whether v is a decimal number, with or without digits
+// before or after the point. Values that differ from JSON's grammar only
+// there, or in a leading plus sign or zero, are numbers.
+func isNumber(v []byte) bool {
+	i, digits := 0, 0
+	if i < len(v) && (v[i] == '-' || v[i] == '+') {
+		i++
+	}
+	run := func() int {
+		n := 0
+		for ; i < len(v) && v[i] >= '0' && v[i] <= '9'; i++ {
+			n++
+		}
+		return n
+	}
+	digits = run()
+	if i < len(v) && v[i] == '.' {
+		i++
+		digits += run()
+	}
+	if digits == 0 {
+		return false
+	}
+	if i < len(v) && v[i]|0x20 == 'e' {
+		i++
+		if i < len(v) && (v[i] == '-' || v[i] == '+') {
+			i++
+		}
+		if run() == 0 {
+			return false
+		}
+	}
+	return i == len(v)
+}
+
+// IsInt reports whether v is a number written without point and exponent.
+func (v Value) IsInt() bool {
+	for i, c := range v {
+		if (c < '0' || c > '9') && (i > 0 || c != '-' && c != '+') {
+			return false
+		}
+	}
+	return v.Kind() == Number
+}
+
+// Int64 gives the value of an integer; ok is false when v is none, or too big.
+func (v Value) Int64() (n int64, ok bool) {
+	if !v.IsInt() {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	return n, err == nil
+}
+
+// Uint64 is Int64 for unsigned integers.
+func (v Value) Uint64() (n uint64, ok bool) {
+	if !v.IsInt() {
+		return 0, false
+	}
+	if v[0] == '+' {
+		v = v[1:]
+	}
+	n, err := strconv.ParseUint(string(v), 10, 64)
+	return n, err == nil
+}
+
+// Float gives the value of a number, of the words and of the strings NaN,
+// Infinity and -Infinity, rounded to the nearest value of bits (32 or 64).
+// ok is false for anything else and for numbers that overflow.
+func (v Value) Float(bits int) (f float64, ok bool) {
+	text := string(v)
+	switch v.Kind() {
+	case Number:
+		f, err := strconv.ParseFloat(text, bits)
+		return f, err == nil
+	case String:
+		text = v.Text()
+	case Word:
+	default:
+		return 0, false
+	}
+	switch text {
+	case "NaN", "nan", "NAN", "-NaN", "-nan":
+		return math.NaN(), true
+	case "Infinity", "inf", "infinity", "Inf", "+Infinity", "+inf":
+		return math.Inf(1), true
+	case "-Infinity", "-inf", "-infinity", "-Inf":
+		return math.Inf(-1), true
+	}
+	return 0, false
+}
+
+// errStop ends Each early, without an error.
+var errStop = errors.New("stop")
+
+// Each calls f for each member of an object, in order; the key is unescaped.
+// The same key may come more than once: the last counts. It does not rely on
+// v having been checked: bad syntax between the members is an error, the
+// values themselves are checked only as far as is needed to find their ends.
+// An error of f ends the walk and is returned.
+func (v Value) Each(f func(key string, val Value) error) error {
+	s := scanner{b: v}
+	if s.peek() != '{' {
+		s.fail(s.i, "want an object, found %s", show(v))
+		return s.err
+	}
+	s.i++
+	if s.peek() == '}' {
+		return nil
+	}
+	for {
+		key, val, ok := s.member()
+		if !ok {
+			return s.err
+		}
+		if err := f(key, val); err != nil {
+			return err
+		}
+		if more, ok := s.next('}'); !more {
+			if !ok {
+				return s.err
+			}
+			return nil
+		}
+	}
+}
+
+func (s *scanner) member() (key string, val Value, ok bool) {
+	if s.peek() != '"' {
+		return "", nil, s.fail(s.i, "want a member name, found %s", show(s.b[s.i:]))
+	}
+	start := s.i
+	if !s.skipString() {
+		return "", nil, false
+	}
+	key = Value(s.b[start:s.i]).Text()
+	if s.peek() != ':' {
+		return "", nil, s.fail(s.i, "want ':' after a member name, found %s", show(s.b[s.i:]))
+	}
+	s.i++
+	s.space()
+	start = s.i
+	if !s.skip() {
+		return "", nil, false
+	}
+	return key, s.b[start:s.i], true
+}
+
+// Elems calls f for each element of an array, in order, as Each does.
+func (v Value) Elems(f func(i int, val Value) error) error {
+	s := scanner{b: v}
+	if s.peek() != '[' {
+		s.fail(s.i, "want an array, found %s", show(v))
+		return s.err
+	}
+	s.i++
+	if s.peek() == ']' {
+		return nil
+	}
+	for n := 0; ; n++ {
+		s.space()
+		start := s.i
+		if !s.skip() {
+			return s.err
+		}
+		if err := f(n, s.b[start:s.i]); err != nil {
+			return err
+		}
+		if more, ok := s.next(']'); !more {
+			if !ok {
+				return s.err
+			}
+			return nil
+		}
+	}
+}
+
+// Len is the number of elements of an array that was checked.
+func (v Value) Len() int {
+	n := 0
+	_ = v.Elems(func(int, Value) error { n++; return nil })
+	return n
+}
+
+// First gives the first element of an array that was checked, nil when there
+// is none.
+func (v Value) First() (first Value) {
+	_ = v.Elems(func(_ int, e Value) error { first = e; return errStop })
+	return first
+}
+
+// Get gives the last member of that name of an object that was checked, nil
+// when there is none or v is no object.
+func (v Value) Get(key string) (val Value) {
+	if v.Kind() != Object {
+		return nil
+	}
+	_ = v.Each(func(k string, m Value) error {
+		if k == key {
+			val = m
+		}
+		return nil
+	})
+	return val
+}
+
+// Text gives the text of a string, and the text as it stands of any other
+// value. Escapes are decoded; an escaped lone low surrogate U+DC80 to U+DCFF
+// is the byte 0x80 to 0xFF (see [AppendString]); other lone surrogates become
+// U+FFFD.
+func (v Value) Text() string {
+	if len(v) < 2 || v[0] != '"' {
+		return string(v)
+	}
+	b := v[1 : len(v)-1]
+	for i, c := range b {
+		if c == '\\' {
+			return unescape(b, i)
+		}
+	}
+	return string(b)
+}
+
+// unescape decodes b, in which the first backslash is at i.
+func unescape(b []byte, i int) string {
+	out := append(make([]byte, 0, len(b)), b[:i]...)
+	for i < len(b) {
+		if b[i] != '\\' || i+1 >= len(b) {
+			out = append(out, b[i])
+			i++
+			continue
+		}
+		c := b[i+1]
+		i += 2
+		switch c {
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			var n int
+			out, n = appendEscaped(out, b[i:])
+			i += n
+		default:
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}
+
+// appendEscaped decodes what follows \u, and a second half of a surrogate
+// pair, and gives the bytes used.
+func appendEscaped(out, b []byte) ([]byte, int) {
+	r, ok := hex4(b)
+	if !ok {
+		return out, 0
+	}
+	if !utf16.IsSurrogate(r) {
+		return utf8.AppendRune(out, r), 4
+	}
+	if len(b) >= 10 && b[4] == '\\' && b[5] == 'u' {
+		if low, ok := hex4(b[6:]); ok {
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				return utf8.AppendRune(out, pair), 10
+			}
+		}
+	}
+	if r >= 0xdc80 && r <= 0xdcff {
+		return append(out, byte(r)), 4
+	}
+	return utf8.AppendRune(out, utf8.RuneError), 4
+}
+
+// hex4 reads four hexadecimal digits.
+func hex4(b []byte) (r rune, ok bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	for _, c := range b[:4] {
+		switch {
+		case c >= '0' && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}

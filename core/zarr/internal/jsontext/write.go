@@ -1,0 +1,222 @@
+package jsontext
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends s to dst as a JSON string. UTF-8 stays as it is; only
+// quotes, backslashes and control characters are escaped. A byte that is not
+// part of valid UTF-8 is written as the escaped lone surrogate U+DC00 plus the
+// byte, as Python's "surrogateescape" does, so that it survives.
+//
+// Source: PEP 383, "Non-decodable Bytes in System Character Interfaces".
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	plain := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		n := 1
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r != utf8.RuneError || size > 1 {
+				i += size
+				continue
+			}
+		} else if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[plain:i]...)
+		dst = appendEscape(dst, c)
+		i += n
+		plain = i
+	}
+	dst = append(dst, s[plain:]...)
+	return append(dst, '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\b':
+		return append(dst, `\b`...)
+	case '\f':
+		return append(dst, `\f`...)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	}
+	if c >= utf8.RuneSelf {
+		return append(dst, '\\', 'u', 'd', 'c', hexDigits[c>>4], hexDigits[c&15])
+	}
+	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}
+
+// Style says how members of objects are separated.
+type Style struct{ Comma string }
+
+// The styles of the reference's releases.
+var (
+	Spaced = Style{", "} // netcdf-c since 4.8.1
+	Tight  = Style{","}  // netcdf-c 4.8.0
+)
+
+// Writer builds one document. Members of objects come in the order of the
+// calls. The zero Writer writes in style Tight.
+type Writer struct {
+	Style Style
+	buf   []byte
+	// fresh says that the innermost container has no entry yet.
+	fresh []bool
+	array []bool
+}
+
+// Bytes gives the document.
+func (w *Writer) Bytes() []byte { return w.buf }
+
+// sep writes what goes before an element of an array.
+func (w *Writer) sep(comma string) {
+	if n := len(w.fresh); n > 0 {
+		if !w.fresh[n-1] {
+			w.buf = append(w.buf, comma...)
+		}
+		w.fresh[n-1] = false
+	}
+}
+
+// before is called ahead of each value.
+func (w *Writer) before() {
+	if n := len(w.array); n > 0 && w.array[n-1] {
+		w.sep(",")
+	}
+}
+
+// Key starts a member of an object; its value must follow.
+func (w *Writer) Key(name string) *Writer {
+	comma := w.Style.Comma
+	if comma == "" {
+		comma = ","
+	}
+	w.sep(comma)
+	w.buf = AppendString(w.buf, name)
+	w.buf = append(w.buf, ": "...)
+	return w
+}
+
+// Open starts an object ('{') or an array ('[').
+func (w *Writer) Open(bracket byte) {
+	w.before()
+	w.buf = append(w.buf, bracket)
+	w.fresh = append(w.fresh, true)
+	w.array = append(w.array, bracket == '[')
+}
+
+// Close ends the innermost object or array.
+func (w *Writer) Close() {
+	n := len(w.array) - 1
+	end := byte('}')
+	if w.array[n] {
+		end = ']'
+	}
+	w.buf = append(w.buf, end)
+	w.fresh, w.array = w.fresh[:n], w.array[:n]
+}
+
+// Raw writes a value that is JSON already.
+func (w *Writer) Raw(v []byte) {
+	w.before()
+	w.buf = append(w.buf, v...)
+}
+
+// String writes a string.
+func (w *Writer) String(s string) {
+	w.before()
+	w.buf = AppendString(w.buf, s)
+}
+
+// Int writes an integer.
+func (w *Writer) Int(n int64) {
+	w.before()
+	w.buf = strconv.AppendInt(w.buf, n, 10)
+}
+
+// Append writes a value by a function that appends it.
+func (w *Writer) Append(f func(dst []byte) []byte) {
+	w.before()
+	w.buf = f(w.buf)
+}
+
+// Strings writes an array of strings.
+func (w *Writer) Strings(list []string) {
+	w.Open('[')
+	for _, s := range list {
+		w.String(s)
+	}
+	w.Close()
+}
+
+// Ints writes an array of integers.
+func (w *Writer) Ints(list []int64) {
+	w.Open('[')
+	for _, n := range list {
+		w.Int(n)
+	}
+	w.Close()
+}
+
+// Value writes v, which was checked, as strict JSON: values that are strict
+// already keep their text; bare words become strings, numbers get the digits
+// that JSON wants, control characters in strings are escaped.
+func (w *Writer) Value(v Value) {
+	switch v.Kind() {
+	case Object:
+		w.Open('{')
+		_ = v.Each(func(key string, m Value) error { w.Key(key).Value(m); return nil })
+		w.Close()
+	case Array:
+		w.Open('[')
+		_ = v.Elems(func(_ int, e Value) error { w.Value(e); return nil })
+		w.Close()
+	case String:
+		w.String(v.Text())
+	case Number:
+		w.Raw(strictNumber(v))
+	case Word:
+		w.String(string(v))
+	case Null, Bool:
+		w.Raw(v)
+	default:
+		w.Raw([]byte("null"))
+	}
+}
+
+// strictNumber gives v with the digits that JSON's grammar wants.
+func strictNumber(v Value) []byte {
+	out := make([]byte, 0, len(v)+2)
+	if v[0] == '-' || v[0] == '+' {
+		if v[0] == '-' {
+			out = append(out, '-')
+		}
+		v = v[1:]
+	}
+	for len(v) > 1 && v[0] == '0' && v[1] >= '0' && v[1] <= '9' {
+		v = v[1:]
+	}
+	if v[0] == '.' {
+		out = append(out, '0')
+	}
+	for i, c := range v {
+		out = append(out, c)
+		if c == '.' && (i+1 == len(v) || v[i+1] < '0' || v[i+1] > '9') {
+			out = append(out, '0')
+		}
+	}
+	return out
+}

@@ -1,0 +1,197 @@
+package zarr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// The documents of Zarr v2, and the one of v3 that is recognised.
+const (
+	docGroup        = ".zgroup"
+	docArray        = ".zarray"
+	docAttrs        = ".zattrs"
+	docConsolidated = ".zmetadata"
+	docV3           = "zarr.json"
+)
+
+// The reserved attribute names that belong to no layout.
+const (
+	xarrayDims   = "_ARRAY_DIMENSIONS"
+	scalarDim    = "_scalar_"
+	ncProperties = "_NCProperties"
+	fillAttr     = "_FillValue"
+	maxStrLen    = "_nczarr_maxstrlen"
+)
+
+// block is one of the four pieces of metadata that NCZarr adds.
+type block uint8
+
+const (
+	superBlock block = iota // format version, at the root
+	groupBlock              // dimensions, arrays and groups of a group
+	arrayBlock              // dimension references and storage of an array
+	attrBlock               // types of attributes
+	numBlocks
+)
+
+// place is where a block can be: as a member of a document, or as a document
+// of its own when member is empty.
+type place struct {
+	layout      Layout
+	doc, member string
+}
+
+// places lists, for each block, every place that any release used, the newest
+// first. It is all that reading knows about layouts.
+//
+// Source: NCZarr versions 4.8.0 to 4.10 (their stores), and the drafts before.
+var places = [numBlocks][]place{
+	superBlock: {
+		{LayoutNewest, docAttrs, "_nczarr_superblock"},
+		{LayoutLower, docGroup, "_nczarr_superblock"},
+		{LayoutUpper, docGroup, "_NCZARR_SUPERBLOCK"},
+		{LayoutUpper, docAttrs, "_NCZARR_SUPERBLOCK"},
+		{LayoutV1, ".nczarr", ""},
+		{LayoutV1, ".NCZarr", ""},
+	},
+	groupBlock: {
+		{LayoutNewest, docAttrs, "_nczarr_group"},
+		{LayoutLower, docGroup, "_nczarr_group"},
+		{LayoutUpper, docGroup, "_NCZARR_GROUP"},
+		{LayoutUpper, docAttrs, "_NCZARR_GROUP"},
+		{LayoutV1, ".nczgroup", ""},
+		{LayoutV1, ".ncgroup", ""},
+	},
+	arrayBlock: {
+		{LayoutNewest, docAttrs, "_nczarr_array"},
+		{LayoutLower, docArray, "_nczarr_array"},
+		{LayoutUpper, docArray, "_NCZARR_ARRAY"},
+		{LayoutUpper, docAttrs, "_NCZARR_ARRAY"},
+		{LayoutV1, ".nczarray", ""},
+		{LayoutV1, ".nczvar", ""},
+		{LayoutV1, ".ncvar", ""},
+	},
+	attrBlock: {
+		{LayoutNewest, docAttrs, "_nczarr_attr"},
+		{LayoutUpper, docAttrs, "_NCZARR_ATTR"},
+		{LayoutV1, ".nczattrs", ""},
+		{LayoutV1, ".nczattr", ""},
+	},
+}
+
+// attrsDocs are the names of the attributes document, the newest first.
+var attrsDocs = []string{docAttrs, ".zattr"}
+
+// reserved reports whether an attribute name is NCZarr's own.
+func reserved(name string) bool {
+	if !strings.HasPrefix(name, "_") {
+		return false
+	}
+	if name == xarrayDims {
+		return true
+	}
+	for _, list := range places {
+		for _, p := range list {
+			if p.member == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// RootDocNames gives the documents to fetch from the root of a dataset to
+// tell what it is: enough for [DetectLayout], and for [ParseGroup] of every
+// layout but LayoutV1, which needs those of [NodeDocNames] too.
+func RootDocNames() []string {
+	return []string{docGroup, docAttrs, docArray, ".nczarr", ".NCZarr", docV3}
+}
+
+// NodeDocNames gives the documents to fetch for a group or array of a dataset
+// in layout l. They need not all be there.
+func NodeDocNames(l Layout) []string {
+	names := []string{docGroup, docArray, docAttrs}
+	if l != LayoutV1 {
+		return names
+	}
+	for _, list := range places[groupBlock:] {
+		for _, p := range list {
+			if p.layout == LayoutV1 {
+				names = append(names, p.doc)
+			}
+		}
+	}
+	return append(names, attrsDocs[1:]...)
+}
+
+// IsZarrDoc reports whether name is the base name of a metadata document of
+// any layout, of consolidated metadata, or of Zarr v3.
+func IsZarrDoc(name string) bool {
+	switch name {
+	case docGroup, docArray, docAttrs, docConsolidated, docV3:
+		return true
+	}
+	return strings.HasPrefix(name, ".") &&
+		(slices.Contains(NodeDocNames(LayoutV1), name) || slices.Contains(RootDocNames(), name))
+}
+
+// IsV3 reports whether a node is described by a Zarr v3 document.
+func IsV3(docs Docs) bool { _, ok := docs[docV3]; return ok }
+
+// String gives the name of the layout for people.
+func (l Layout) String() string {
+	switch l {
+	case LayoutPure:
+		return "pure Zarr"
+	case LayoutNewest:
+		return "NCZarr 2 (keys in .zattrs)"
+	case LayoutLower:
+		return "NCZarr 2 (lowercase keys in .zgroup and .zarray)"
+	case LayoutUpper:
+		return "NCZarr 2 (uppercase keys)"
+	case LayoutV1:
+		return "NCZarr 1"
+	}
+	return "unknown layout"
+}
+
+// DetectLayout tells the layout of a dataset from the documents of its root.
+//
+// Errors: ErrNotZarr when there is no document of Zarr or one is malformed,
+// ErrUnsupported for Zarr v3 and for versions of NCZarr other than 1 and 2.
+//
+// Source: netcdf-c libnczarr/zinfer.c.
+func DetectLayout(rootDocs Docs) (Layout, error) {
+	n, err := loadNode("/", rootDocs)
+	if err != nil {
+		return LayoutPure, err
+	}
+	if len(n.docs) == 0 {
+		return LayoutPure, ncerr.Errorf(ncerr.ErrNotZarr, "open", "/", "none of %s is there", strings.Join(RootDocNames(), ", "))
+	}
+	v, p, err := n.block(superBlock)
+	if err != nil || v == nil {
+		return LayoutPure, err
+	}
+	_, err = superVersion(n.key(p.doc), v)
+	return p.layout, err
+}
+
+// superVersion gives the version in a superblock.
+func superVersion(key string, v jsontext.Value) (string, error) {
+	text := v.Get("version")
+	if text == nil {
+		text = v.Get("nczarr_version")
+	}
+	version := text.Text()
+	if text == nil || version == "" {
+		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", key, "superblock: version is missing")
+	}
+	if major, _, _ := strings.Cut(version, "."); major != "1" && major != "2" {
+		return "", ncerr.Errorf(ncerr.ErrUnsupported, "parse", key, "superblock: NCZarr version %q", version)
+	}
+	return version, nil
+}
