@@ -5,13 +5,12 @@
                           --like STORE [--like-storage file|zip] OUT
 
 read: opens the store anew and reads the array into new memory, once to warm up and then N times (5).
-write: reads the array of --like once, untimed, then writes it N + 1 times with the same shape, chunks, codecs
-and attributes to OUT, which is removed before each run and after the last but one; OUT stays. Zarr v2 only.
+write: reads the array of --like once, untimed, then writes it N + 1 times with the same shape, chunks and codecs to
+OUT, which is replaced each time and stays. Zarr v2 only.
 --threads limits the workers of the peer; without it the peer decides. --array is empty for an array at the root.
 
-{"mode": "read", "with": "zarr", "version": "3.4.2", "seconds": [0.51, ...], "bytes": 536870912,
- "stored_bytes": 305000000, "chunks": [1024, 1024], "compressor": {...}, "filters": null, "sha256": "...",
- "peak_rss_mib": 561.2, "base_rss_mib": 49.8}
+{"mode": "read", "with": "zarr", "version": "3.4.2", "seconds": [0.51, ...], "bytes": 536870912, "stored_bytes": 305000000,
+ "chunks": [1024, 1024], "compressor": {}, "filters": null, "sha256": "...", "peak_rss_mib": 561.2, "base_rss_mib": 49.8}
 bytes is the array, stored_bytes all files of the store, base_rss_mib before the array is touched, so that peak - base -
 array is what the peer needs on top (writing: peak includes the reading of --like). sha256 as in canon.py.
 """
@@ -25,6 +24,7 @@ import time
 
 import canon
 import store
+import value
 
 
 def rss():
@@ -35,13 +35,6 @@ def stored(path):
     if os.path.isfile(path):
         return os.path.getsize(path)
     return sum(os.path.getsize(os.path.join(d, f)) for d, _, files in os.walk(path) for f in files)
-
-
-def remove(path):
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-    elif os.path.exists(path):
-        os.remove(path)
 
 
 class Zarr:
@@ -118,7 +111,8 @@ def run(args):
         data = Zarr(0).read(source, storage, args.array)
     for _ in range(args.runs + 1):
         if args.mode == "write":
-            remove(args.path)
+            if os.path.isdir(args.path):
+                shutil.rmtree(args.path)
             start = time.perf_counter()
             peer.write(args.path, args.storage, args.array, data, meta)
         else:
@@ -129,7 +123,7 @@ def run(args):
     peak = rss()
     return {"mode": args.mode, "with": peer.name, "version": importlib.metadata.version(peer.name), "seconds": seconds[1:],
             "bytes": data.nbytes, "stored_bytes": stored(args.path), "chunks": meta["chunks"], "compressor": meta["compressor"],
-            "filters": meta["filters"], "peak_rss_mib": peak, "base_rss_mib": base, "sha256": canon.digest(data)}
+            "filters": meta["filters"], "peak_rss_mib": peak, "base_rss_mib": base, "sha256": value.digest(data)}
 
 
 def main():

@@ -22,7 +22,7 @@ ATTRS = {"name": {"type": T, "value": V}} or null (the reader does not see attri
   text                             V is one string; char and single string attributes are not told apart
   strings                          V is a list of strings
   json                             V is any other JSON value (bool, null, object, mixed, nested, empty list)
-Left out: _ARRAY_DIMENSIONS (it is "dims"), names that begin with _nczarr_ and _NCProperties. _FillValue
+Left out: _ARRAY_DIMENSIONS (it is "dims"), _NCProperties, names that begin with _nczarr_ in any case. _FillValue
 stays where the reader shows it as an attribute. From xarray it is left out: there it is invented.
 
 SCALAR: integers exact (up to 64 bits); float and double as the shortest decimal of the value widened to
@@ -35,71 +35,22 @@ sha256 is over all values in C order, scale, offset and mask not applied:
   string    for each element its UTF-8 bytes without trailing NULs, then one NUL (a missing string is empty;
             a byte that is not UTF-8 becomes the four characters \\xhh); fixed-size strings are strings
 """
-import hashlib
 import json
 import logging
-import math
 import os
 import sys
 import warnings
 
 import numpy as np
 
+from value import digest, scalar, text, type_name
+
 warnings.simplefilter("ignore")
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
-NAMES = {"i1": "byte", "u1": "ubyte", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint",
-         "i8": "int64", "u8": "uint64", "f4": "float", "f8": "double", "S1": "char"}
-
-
-def type_name(dtype):
-    """Canonical name of a numpy dtype, or of str."""
-    if dtype is str or np.dtype(dtype).kind in "OTU":
-        return "string"
-    dtype = np.dtype(dtype)
-    name = f"{dtype.kind}{dtype.itemsize}"
-    return NAMES.get(name, "string" if dtype.kind == "S" else name)
-
-
-def text(value):
-    if value is None:
-        return ""
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "backslashreplace")
-    return str(value).rstrip("\0")
-
-
-def digest(values):
-    """Hash of an array's values as the module's description says."""
-    values = np.asarray(values)
-    h = hashlib.sha256()
-    if type_name(values.dtype) == "string":
-        for item in values.ravel(order="C").tolist():
-            h.update(text(item).encode() + b"\0")
-    else:
-        if values.dtype.byteorder == ">" or (values.dtype.byteorder == "=" and sys.byteorder == "big"):
-            values = values.astype(values.dtype.newbyteorder("<"))
-        h.update(np.ascontiguousarray(values).tobytes())
-    return h.hexdigest()
-
-
-def scalar(value):
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)) and not isinstance(value, np.timedelta64):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        value = float(value)
-        if math.isfinite(value):
-            return value
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return None if value is None else text(value)
-
 
 def own(name):
-    return name == "_ARRAY_DIMENSIONS" or name == "_NCProperties" or name.startswith("_nczarr_")
+    return name in ("_ARRAY_DIMENSIONS", "_NCProperties") or name.lower().startswith("_nczarr_")
 
 
 def typed_attr(value):

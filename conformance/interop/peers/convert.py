@@ -2,11 +2,11 @@
 (canon.py) of the original file, read raw by netCDF4, so that a reader of the store can be compared with it.
 
     python convert.py --from FILE.nc --with xarray  [--storage file|zip] [--consolidated] [--codec C] OUT
-    python convert.py --from FILE.nc --with netcdf4 [--format nczarr|zarr|noxarray] [--consolidated] [--codec C] OUT
+    python convert.py --from FILE.nc --with netcdf4 [--format nczarr|zarr|noxarray] [--storage file|zip] [--consolidated] [--codec C] OUT
 
 OUT must not exist. --codec is none (default), zlib, zstd or blosc (lz4, byte shuffle), for variables of
 rank 2 and more, in chunks of about 1 MiB. xarray stores "chunks" of its own for the others.
-Unlimited dimensions are lost by xarray. Exit status: 0 written, 1 with one line on stderr.
+Unlimited dimensions are lost by xarray. netcdf4 refuses zip when its library was built without (the wheel's is). Exit status: 0 written, 1 with one line on stderr.
 """
 import argparse
 import math
@@ -48,11 +48,9 @@ def with_xarray(args):
 def with_netcdf4(args):
     import netCDF4
     import netcdf
-    if args.storage == "zip":
-        raise NotImplementedError("the libnetcdf of the wheel is built without zip")
     codec = {"none": None, "blosc": "blosc_lz4"}.get(args.codec, args.codec)
     with netCDF4.Dataset(args.source) as src, \
-            netCDF4.Dataset(netcdf.url(args.out, netcdf.mode(args.format, args.consolidated)), "w") as dst:
+            netCDF4.Dataset(netcdf.url(args.out, netcdf.mode(args)), "w") as dst:
         src.set_auto_maskandscale(False)
         src.set_auto_chartostring(False)
         dst.setncatts({k: src.getncattr(k) for k in src.ncattrs()})

@@ -1,14 +1,20 @@
 """What read.py, write.py and convert.py share about the netCDF4 wheel."""
 import os
 
+# An inherited filter path, even an empty one, would hide the codecs that the wheel brings along.
+os.environ.pop("HDF5_PLUGIN_PATH", None)
+
 import netCDF4
 
 import canon
 
 
-def mode(form, consolidated=False):
-    """The fragment's mode list for nczarr, zarr or noxarray in a directory tree."""
-    return form + ",file" + (",consolidated" if consolidated else "")
+NOT_BUILT = -128  # libnetcdf's code for a feature that it was built without: zip in the wheel
+
+
+def mode(args, storage=None):
+    """The fragment's mode list from --format (nczarr, zarr or noxarray), --storage and --consolidated."""
+    return f"{args.format},{storage or args.storage}" + (",consolidated" if args.consolidated else "")
 
 
 def url(path, modes):
@@ -24,14 +30,17 @@ def describe_path(path):
         return describe(root)
 
 
+def attributes(owner):
+    return canon.attributes({k: owner.getncattr(k) for k in owner.ncattrs()}, canon.typed_attr)
+
+
 def describe(root):
     """Canonical description of an open netCDF4.Dataset, raw values."""
     groups, out, todo = {}, {}, [("/", root)]
     for path, g in todo:
         g.set_auto_maskandscale(False)
         g.set_auto_chartostring(False)
-        attrs = lambda o: canon.attributes({k: o.getncattr(k) for k in o.ncattrs()}, canon.typed_attr)
-        groups[path] = {"attrs": attrs(g), "dims": {
+        groups[path] = {"attrs": attributes(g), "dims": {
             k: {"size": len(d), "unlimited": d.isunlimited()} for k, d in g.dimensions.items()}}
         prefix = path.rstrip("/") + "/"
         for name, v in g.variables.items():
@@ -41,6 +50,6 @@ def describe(root):
             except Exception as err:
                 values = err
             out[prefix + name] = canon.variable(values, v.dimensions, chunks if isinstance(chunks, list) else None,
-                                                v.get_fill_value(), attrs(v), v.dtype, v.shape)
+                                                v.get_fill_value(), attributes(v), v.dtype, v.shape)
         todo += [(prefix + k, s) for k, s in g.groups.items()]
     return canon.document(peer(), groups, out)

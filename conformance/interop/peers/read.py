@@ -79,15 +79,19 @@ def with_xarray(args):
 
 def with_netcdf4(args):
     import netcdf
-    if args.storage == "zip":
+    mode, unpacked = netcdf.mode(args), False
+    try:
+        doc = netcdf.describe_path(netcdf.url(args.path, mode))
+    except OSError as err:
+        if err.errno != netcdf.NOT_BUILT:
+            raise
         _, top = store.keys(args.path, "zip")
-        tmp = tempfile.TemporaryDirectory()
-        with zipfile.ZipFile(args.path) as archive:
-            archive.extractall(tmp.name)
-        args.path = os.path.join(tmp.name, top)
-    mode = netcdf.mode(args.format, args.consolidated)
-    doc = netcdf.describe_path(netcdf.url(args.path, mode))
-    doc["peer"].update({"mode": mode, "unpacked": args.storage == "zip"})
+        mode, unpacked = netcdf.mode(args, "file"), True
+        with tempfile.TemporaryDirectory() as tmp:
+            with zipfile.ZipFile(args.path) as archive:
+                archive.extractall(tmp)
+            doc = netcdf.describe_path(netcdf.url(os.path.join(tmp, top), mode))
+    doc["peer"].update({"mode": mode, "unpacked": unpacked})
     return doc
 
 

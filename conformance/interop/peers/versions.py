@@ -72,6 +72,7 @@ def libnetcdf():
 
 
 def main():
+    os.environ.pop("HDF5_PLUGIN_PATH", None)  # it would hide the codecs that the wheel brings along
     out = {"python": {"version": platform.python_version()}}
     out.update({name.lower(): python_peer(name) for name in PYTHON})
     try:

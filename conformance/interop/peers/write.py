@@ -3,9 +3,9 @@ description (canon.py), computed from the originals and not by reading back.
 
     python write.py --with zarr    [--case types|layout|codecs|foreign] [--storage file|zip] [--consolidated] OUT
     python write.py --with xarray  [--storage file|zip] [--consolidated] OUT
-    python write.py --with netcdf4 [--format nczarr|zarr|noxarray] [--consolidated] OUT
+    python write.py --with netcdf4 [--format nczarr|zarr|noxarray] [--storage file|zip] [--consolidated] OUT
 
-OUT must not exist. Cases of zarr: types = every netCDF type in both byte orders, char, fixed strings,
+OUT must not exist. netcdf4 refuses zip when its library was built without (the wheel's is). Cases of zarr: types = every netCDF type in both byte orders, char, fixed strings,
 scalars, attributes; layout = C and F order, both separators, edge, missing and empty chunks, fill values,
 groups; codecs = zlib, gzip, zstd, shuffle, delta, blosc with every inner codec and shuffle; foreign =
 types and codecs that netCDF does not have beside a plain array, for tests of refusal and of later work.

@@ -1,4 +1,4 @@
-"""The netCDF-C sample of write.py, by the netCDF4 wheel: NCZarr or pure Zarr in a directory tree."""
+"""The netCDF-C sample of write.py, by the netCDF4 wheel: NCZarr or pure Zarr in a directory tree; a zip where libnetcdf can."""
 import numpy as np
 
 import canon
@@ -14,10 +14,8 @@ BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_zlib", "blosc_zstd")
 def with_netcdf4(args):
     import netCDF4
     import netcdf
-    if args.storage == "zip":
-        raise NotImplementedError("the libnetcdf of the wheel is built without zip")
     pure = args.format != "nczarr"  # no attribute types, no dimensions of their own
-    mode = netcdf.mode(args.format, args.consolidated)
+    mode = netcdf.mode(args)
     root = netCDF4.Dataset(netcdf.url(args.out, mode), "w")
     rec, handles = Record({**netcdf.peer(), "mode": mode}, canon.json_attr if pure else canon.typed_attr), {"/": root}
 
