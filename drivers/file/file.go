@@ -168,7 +168,7 @@ func remove(ctx context.Context, path string) error {
 func openRoot(path string) (*Map, error) {
 	info, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
+	case err != nil && missing(err) || err == nil && !info.IsDir():
 		return nil, ncerr.New(ncerr.ErrNoDataset, "", "", plain(err, "this is not a directory"))
 	case err != nil:
 		return nil, err

@@ -27,24 +27,41 @@ func (m *Map) checkNew(key string) error {
 
 // checkSpelling refuses a key of which some prefix exists in another spelling.
 func (m *Map) checkSpelling(key string) error {
+	exists := func(path string) bool {
+		_, err := m.root.Lstat(path)
+		return err == nil // other failures show when the key is written
+	}
+	path, err := otherSpelling(key, exists, m.dirNames)
+	switch {
+	case err != nil:
+		return classify(err)
+	case path != "":
+		return ncerr.Errorf(ncerr.ErrBadName, "", "", "%q exists here in another spelling, which this file system takes for the same", path)
+	}
+	return nil
+}
+
+// otherSpelling gives the first prefix of key, or key itself, that exists
+// although its directory does not hold its name; empty when there is none.
+func otherSpelling(key string, exists func(path string) bool, names func(dir string) ([]string, error)) (string, error) {
 	for end := range len(key) + 1 {
 		if end < len(key) && key[end] != '/' {
 			continue
 		}
 		path := key[:end]
-		if _, err := m.root.Lstat(path); err != nil {
-			return nil // not there in any spelling; other failures show when it is written
+		if !exists(path) {
+			return "", nil
 		}
 		dir, name := split(path)
-		names, err := m.dirNames(dir)
+		held, err := names(dir)
 		if err != nil {
-			return classify(err)
+			return "", err
 		}
-		if !slices.Contains(names, name) {
-			return ncerr.Errorf(ncerr.ErrBadName, "", "", "%q exists here in another spelling, which this file system takes for the same", path)
+		if !slices.Contains(held, name) {
+			return path, nil
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // probe finds out, with a temporary file, what the file system does to names.

@@ -106,7 +106,8 @@ func (m *Map) temporary(dirName string) (*temporary, error) {
 		if !errors.Is(err, fs.ErrNotExist) || dirName == "." {
 			return nil, err
 		}
-		if err := m.root.MkdirAll(dirName, 0o777); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := m.root.MkdirAll(dirName, 0o777) // fails with either when somebody removes a directory meanwhile
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
 		t.made = true

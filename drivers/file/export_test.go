@@ -1,0 +1,28 @@
+package file
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Slow is the driver on a system without the fast way to open files.
+type Slow struct{ Opener }
+
+// Open implements driver.Opener.
+func (s Slow) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	m, err := s.Opener.Open(ctx, spec)
+	if m, ok := m.(*Map); ok {
+		m.slow.Store(true)
+	}
+	return m, err
+}
+
+// OtherSpelling is otherSpelling.
+var OtherSpelling = otherSpelling //nolint:gochecknoglobals // for tests
+
+// Folds reports what a Map found out about its file system.
+func Folds(m driver.Map) (folds, rewrites bool) {
+	f, ok := m.(*Map)
+	return ok && f.folds, ok && f.rewrites
+}

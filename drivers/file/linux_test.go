@@ -1,0 +1,178 @@
+package file_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+	"golang.org/x/sys/unix"
+)
+
+func TestSpecialFiles(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	open(t, store, driver.Create)
+	must(t, unix.Mkfifo(filepath.Join(store, "pipe"), 0o666))
+	for _, opener := range []driver.Opener{file.New(), file.Slow{}} {
+		m, err := opener.Open(t.Context(), driver.OpenSpec{Path: store, Mode: driver.Update})
+		must(t, err)
+		_, err = get(t, m, "pipe")
+		wantKind(t, "get", err, ncerr.ErrUnsupported)
+		_, err = m.Stat(t.Context(), "pipe")
+		wantKind(t, "stat", err, ncerr.ErrUnsupported)
+		_, err = get(t, m, "pipe/k")
+		wantKind(t, "get below", err, ncerr.ErrNotFound)
+		_, err = m.Put(t.Context(), "pipe/k", driver.Bytes("x"), &driver.PutOptions{})
+		wantKind(t, "put below", err, ncerr.ErrObjectExists)
+		if keys, err := list(t, m, "", true); err != nil || len(keys) != 0 {
+			t.Errorf("list: %q, %v", keys, err)
+		}
+		if keys, err := list(t, m, "pipe/", true); err != nil || len(keys) != 0 {
+			t.Errorf("list below: %q, %v", keys, err)
+		}
+		must(t, m.Close(t.Context()))
+	}
+	_, err := file.New().Open(t.Context(), driver.OpenSpec{Path: filepath.Join(store, "pipe")})
+	wantKind(t, "open a pipe as a store", err, ncerr.ErrNoDataset)
+}
+
+// asNobody runs f in a thread that the file system does not take for root.
+func asNobody(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if os.Getuid() == 0 {
+			_, _ = unix.SetfsuidRetUid(65534)
+		}
+		f()
+	}()
+	<-done
+}
+
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755))
+	store, locked := filepath.Join(dir, "store"), filepath.Join(dir, "locked")
+	m := open(t, store, driver.Create)
+	put(t, m, "a/k", "x")
+	put(t, m, "shut/k", "x")
+	must(t, os.MkdirAll(locked+"/s", 0o777), os.Chmod(filepath.Join(store, "a/k"), 0), os.Chmod(filepath.Join(store, "a"), 0o555),
+		os.Chmod(filepath.Join(store, "shut"), 0), os.Chmod(locked, 0))
+	t.Cleanup(func() {
+		_ = os.Chmod(locked, 0o700)
+		_ = os.Chmod(store+"/a", 0o700)
+		_ = os.Chmod(store+"/shut", 0o700)
+	})
+	asNobody(func() {
+		_, err := get(t, m, "a/k")
+		wantKind(t, "get of an unreadable file", err, ncerr.ErrPermission)
+		_, err = get(t, m, "shut/absent")
+		wantKind(t, "get below a shut directory", err, ncerr.ErrPermission)
+		_, err = m.Stat(t.Context(), "shut/k")
+		wantKind(t, "stat below a shut directory", err, ncerr.ErrPermission)
+		_, err = list(t, m, "", true)
+		wantKind(t, "list of a shut directory", err, ncerr.ErrPermission)
+		for _, key := range []string{"a/k", "a/new", "a/sub/new"} {
+			_, err = m.Put(t.Context(), key, driver.Bytes("y"), &driver.PutOptions{})
+			wantKind(t, "put into a read-only directory", err, ncerr.ErrPermission)
+		}
+		wantKind(t, "delete from a read-only directory", m.Delete(t.Context(), "a/k", nil), ncerr.ErrPermission)
+		_, err = file.New().Open(t.Context(), driver.OpenSpec{Path: locked + "/s"})
+		wantKind(t, "open below a shut directory", err, ncerr.ErrPermission)
+		_, err = file.New().Open(t.Context(), driver.OpenSpec{Path: store + "/a", Mode: driver.CreateExclusive})
+		wantKind(t, "create over a directory", err, ncerr.ErrExists)
+		_, err = file.New().Open(t.Context(), driver.OpenSpec{Path: store + "/a", Mode: driver.Create})
+		wantKind(t, "create in a read-only directory", err, ncerr.ErrPermission)
+	})
+	must(t, os.Chmod(filepath.Join(store, "a/k"), 0o600))
+	if got, err := get(t, m, "a/k"); err != nil || got != "x" {
+		t.Errorf("afterwards: %q, %v", got, err)
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skip("needs the right to mount a small file system: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	store := filepath.Join(dir, "store")
+	m := open(t, store, driver.Create)
+	put(t, m, "k", "old")
+	_, err := m.Put(t.Context(), "k", driver.Bytes(make([]byte, 1<<20)), &driver.PutOptions{})
+	wantKind(t, "put", err, ncerr.ErrIO)
+	if !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("the reason is missing in %v", err)
+	}
+	if got, err := get(t, m, "k"); err != nil || got != "old" {
+		t.Errorf("afterwards: %q, %v", got, err)
+	}
+	if left, err := os.ReadDir(store); err != nil || len(left) != 1 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	must(t, unix.Unmount(dir, unix.MNT_DETACH))
+	_, err = get(t, m, "absent")
+	wantKind(t, "get after the mount has vanished", err, ncerr.ErrIO)
+}
+
+// TestKilledWriter kills a process that overwrites one object all the time,
+// and finds the object whole each time.
+func TestKilledWriter(t *testing.T) {
+	store := os.Getenv("NCZARR_TEST_WRITER")
+	if store != "" {
+		m := open(t, store, driver.Update)
+		for i := 0; ; i++ {
+			put(t, m, "a/k", strings.Repeat(string(rune('a'+i%26)), 100000+i%26))
+			fmt.Println("put")
+		}
+	}
+	store = filepath.Join(t.TempDir(), "store")
+	m := open(t, store, driver.Create)
+	put(t, m, "a/k", strings.Repeat("a", 100000))
+	for round := range 5 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledWriter$")
+		cmd.Env = append(os.Environ(), "NCZARR_TEST_WRITER="+store)
+		out, err := cmd.StdoutPipe()
+		must(t, err, cmd.Start())
+		if !bufio.NewScanner(out).Scan() {
+			t.Fatal("the writer wrote nothing")
+		}
+		time.Sleep(time.Duration(round*1300) * time.Microsecond)
+		must(t, cmd.Process.Signal(syscall.SIGKILL))
+		_ = cmd.Wait()
+		got, err := get(t, m, "a/k")
+		if err != nil || got == "" || bytes.Count([]byte(got), []byte{got[0]}) != len(got) || len(got) != 100000+int(got[0]-'a') {
+			t.Errorf("round %d: %d bytes, %v", round, len(got), err)
+		}
+		if keys, err := list(t, m, "", true); err != nil || len(keys) != 1 {
+			t.Errorf("round %d: list: %q, %v", round, keys, err)
+		}
+	}
+}
+
+// TestListingTakesNoStats sees that entries hold nothing that only a stat could
+// tell.
+func TestListingTakesNoStats(t *testing.T) {
+	t.Parallel()
+	m := open(t, filepath.Join(t.TempDir(), "store"), driver.Create)
+	put(t, m, "k", "content")
+	for e, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
+		if err != nil || e.Info.Size != -1 || e.Info.Version != "" || !e.Info.ModTime.IsZero() {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+}
