@@ -177,34 +177,3 @@ func swap32(b []byte) {
 		binary.NativeEndian.PutUint32(b, bits.ReverseBytes32(binary.NativeEndian.Uint32(b)))
 	}
 }
-
-// Slice gives s[from:to] of a slice of one of the types of [MakeSlice]; it
-// aliases s. It is nil for anything else, and panics as Go does when the
-// bounds are wrong.
-func Slice(s any, from, to int) any {
-	switch s := s.(type) {
-	case []int8:
-		return s[from:to]
-	case []uint8:
-		return s[from:to]
-	case []int16:
-		return s[from:to]
-	case []uint16:
-		return s[from:to]
-	case []int32:
-		return s[from:to]
-	case []uint32:
-		return s[from:to]
-	case []int64:
-		return s[from:to]
-	case []uint64:
-		return s[from:to]
-	case []float32:
-		return s[from:to]
-	case []float64:
-		return s[from:to]
-	case []string:
-		return s[from:to]
-	}
-	return nil
-}
