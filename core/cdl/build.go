@@ -21,7 +21,10 @@ func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptio
 	if err != nil {
 		return err
 	}
-	if err := Build(ctx, f, ds); err != nil {
+	if err = Build(ctx, f, ds); err == nil {
+		err = ds.Flush(ctx)
+	}
+	if err != nil {
 		return errors.Join(err, ds.Abort(ctx))
 	}
 	return ds.Close(ctx)
@@ -320,7 +323,7 @@ func (w *filler) slab(items []Value, text []byte, from, n int64, prefix []int64,
 		spreadOf(bytes[have:], []uint8{charFill(w.v)})
 	} else {
 		part := items[min(from, n):min(from+have, n)]
-		if err := w.into(dtype.Slice(dst, 0, int(have)), part, w.fill); err != nil {
+		if err := w.into(dst, part, w.fill); err != nil {
 			return err
 		}
 		spread(dst, int(have), w.fill)

@@ -79,8 +79,8 @@ func (c converter) fail(kind ncerr.Kind, pos Pos, format string, args ...any) er
 	return fail(kind, c.name, pos, format, args...)
 }
 
-// into converts vals to the elements of dst, a typed slice of the same
-// length; _ becomes fill, a slice of one or nil where _ is not allowed.
+// into converts vals to the first elements of dst, a typed slice at least as
+// long; _ becomes fill, a slice of one or nil where _ is not allowed.
 func (c converter) into(dst any, vals []Value, fill any) error {
 	switch dst := dst.(type) {
 	case []int8:

@@ -67,6 +67,7 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	}
 	out := newRows(&p.f, p.w, indent, v.Name(), shape, unlimited)
 	out.fill, out.keep, out.nuls = fillShown(v), v.MaxStrLen() == 0, charFillShown(v) != 0
+	out.own = p.ownFormat(v)
 	slabs := newSlabs(shape, v.Chunks(), MaxSlab/elementSize(v))
 	for first := true; slabs.next(); first = false {
 		if err := p.ctx.Err(); err != nil {

@@ -14,12 +14,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+	"github.com/seed-695719ce/nczarr/drivers/file"
 	"github.com/seed-695719ce/nczarr/filters/shuffle"
 	"github.com/seed-695719ce/nczarr/filters/zlib"
 	"github.com/seed-695719ce/nczarr/filters/zstd"
 )
 
-// registry has memory as its only driver, and three filters.
+// registry has memory and files as drivers, and three filters.
 type registry struct {
 	mem     *memmap.Opener
 	without string // id of a filter that is not there
@@ -28,10 +29,13 @@ type registry struct {
 func newRegistry() *registry { return &registry{mem: memmap.NewOpener()} }
 
 func (r *registry) Driver(name string) (driver.Opener, error) {
-	if name != "mem" {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "only mem")
+	switch name {
+	case "mem":
+		return r.mem, nil
+	case "file":
+		return file.New(), nil
 	}
-	return r.mem, nil
+	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "only mem and file")
 }
 
 func (r *registry) Filter(id string) (codecdriver.Provider, error) {
@@ -172,6 +176,34 @@ func TestCorporaDump(t *testing.T) {
 	}
 	if compared < 24 {
 		t.Errorf("only %d dumps were compared", compared)
+	}
+}
+
+// TestReferenceStrings generates the reference's text with strings, one of
+// them too long, and compares with its dump.
+func TestReferenceStrings(t *testing.T) {
+	t.Parallel()
+	root := corpus(t, "nczarr")
+	text, err := os.ReadFile(filepath.Join(root, "ref_string.cdl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join(root, "ref_string_nczarr.baseline"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := mustParse(t, string(text))
+	r := newRegistry()
+	err = cdl.Generate(t.Context(), f, "mem:x", r.create())
+	if ncerr.KindOf(err) != ncerr.ErrConvert || !strings.Contains(err.Error(), `a string of 10 bytes for "truncated", whose strings have 4`) {
+		t.Errorf("error %v", err)
+	}
+	f.CutStrings = true
+	if err := cdl.Generate(t.Context(), f, "mem:x", r.create()); err != nil {
+		t.Fatal(err)
+	}
+	if d := diff(dump(t, r.open(t, "mem:x"), &cdl.WriteOptions{Name: "ref_string"}), string(want)); d != "" {
+		t.Error(d)
 	}
 }
 
@@ -700,6 +732,48 @@ func TestBuildErrors(t *testing.T) {
 		if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
 			t.Errorf("%s %s: something was left", c.vars, c.data)
 		}
+	}
+}
+
+// TestSubgroup dumps a dataset opened at a group: it shows the dimensions of
+// the groups above that it uses, and is a whole text.
+func TestSubgroup(t *testing.T) {
+	t.Parallel()
+	r := newRegistry()
+	dir := filepath.ToSlash(t.TempDir()) + "/x.zarr"
+	text := `netcdf x { dimensions: a = 2 ; b = 3 ; unused = 4 ; variables: int top(a) ;
+group: g { dimensions: b = 1 ; variables: int v(a, b) ; data: v = 5, 6 ;
+group: h { variables: int w(a) ; data: w = 7, 8 ; } } }`
+	if err := cdl.Generate(t.Context(), mustParse(t, text), dir+"#mode=nczarr,file", r.create()); err != nil {
+		t.Fatal(err)
+	}
+	got := dump(t, r.open(t, dir+"/g#mode=nczarr,file"), nil)
+	want := `netcdf g {
+dimensions:
+	a = 2 ;
+	b = 1 ;
+variables:
+	int v(a, b) ;
+data:
+
+ v =
+  5,
+  6 ;
+
+group: h {
+  variables:
+  	int w(a) ;
+  data:
+
+   w = 7, 8 ;
+  } // group h
+}
+`
+	if d := diff(got, want); d != "" {
+		t.Error(d)
+	}
+	if d := diff(dump(t, generate(t, got), &cdl.WriteOptions{Name: "g"}), want); d != "" {
+		t.Error("again:", d)
 	}
 }
 

@@ -1,5 +1,12 @@
 package cdl
 
+import (
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+)
+
 // What the black-box tests need to see of the inside.
 
 // AppendG is appendG.
@@ -30,4 +37,27 @@ func FloatText(v float64, bits, digits int, exact bool) string {
 func Infer(a *Attr) (string, error) {
 	nc, err := converter{name: "x"}.inferType(a)
 	return nc.String(), err
+}
+
+// Slabs gives all selections that newSlabs makes.
+func Slabs(shape, chunks []int64, limit int64) (list []chunk.Selection) {
+	for s := newSlabs(shape, chunks, limit); s.next(); {
+		list = append(list, chunk.Selection{Start: slices.Clone(s.sel.Start), Count: slices.Clone(s.sel.Count)})
+	}
+	return list
+}
+
+// OwnFormat formats with a C_format; ok is false when it does not fit.
+func OwnFormat(format string, nc dtype.NC, v any) (text string, ok bool) {
+	own := parseVerb(format, nc)
+	if own == nil {
+		return "", false
+	}
+	switch v := v.(type) {
+	case int64:
+		return string(own.appendInt(nil, v)), true
+	case uint64:
+		return string(own.appendUint(nil, v)), true
+	}
+	return string(own.appendFloat(nil, v.(float64))), true
 }

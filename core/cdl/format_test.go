@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
+	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
 // TestPrintf compares with values that C's rules made.
@@ -180,5 +181,73 @@ func TestSame(t *testing.T) {
 	}
 	if !cdl.Same32(9.96921e36, 9.9692099683868690e+36) || cdl.Same32(9.9691e36, 9.9692099683868690e+36) {
 		t.Error("same32 misjudges the neighbourhood of the default fill value")
+	}
+}
+
+// TestSlabsCover checks that slabs cover an array once, in row-major order, within
+// the limit, and along chunk edges where the cut dimension allows.
+func TestSlabsCover(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		shape := rapid.SliceOfN(rapid.Int64Range(1, 9), 0, 4).Draw(t, "shape")
+		chunks := rapid.SliceOfN(rapid.Int64Range(1, 5), len(shape), len(shape)).Draw(t, "chunks")
+		limit := rapid.Int64Range(1, 100).Draw(t, "limit")
+		next, total := int64(0), int64(1)
+		for _, n := range shape {
+			total *= n
+		}
+		for _, sel := range cdl.Slabs(shape, chunks, limit) {
+			if n := sel.Len(); n < 1 || n > limit {
+				t.Fatalf("a slab of %d elements, the limit is %d", n, limit)
+			}
+			first, weight, run := int64(0), int64(1), true // run: everything after this dimension is whole
+			for d := len(shape) - 1; d >= 0; d-- {
+				first += sel.Start[d] * weight
+				weight *= shape[d]
+				if !run && sel.Count[d] != 1 {
+					t.Fatalf("%v of %v is no run in row-major order", sel, shape)
+				}
+				run = run && sel.Count[d] == shape[d]
+			}
+			if first != next {
+				t.Fatalf("slab at %d, want %d", first, next)
+			}
+			next += sel.Len()
+		}
+		if next != total {
+			t.Fatalf("%d elements in slabs, want %d", next, total)
+		}
+	})
+	if n := len(cdl.Slabs([]int64{1 << 40, 1 << 40}, nil, 1<<60)); n != 1<<20 {
+		t.Errorf("%d slabs of a huge array", n)
+	}
+}
+
+func TestOwnFormat(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		format string
+		nc     dtype.NC
+		v      any
+		want   string
+	}{
+		{"%.2f", dtype.NCFloat, 2.345, "2.35"},
+		{"%5.1e K", dtype.NCDouble, 2.345, "2.3e+00 K"},
+		{"%g", dtype.NCDouble, 123456789.0, "1.23457e+08"},
+		{"%x", dtype.NCShort, int64(-1), "ffffffff"},
+		{"%llx", dtype.NCInt64, int64(-1), "ffffffffffffffff"},
+		{"%u", dtype.NCInt, int64(-1), "4294967295"},
+		{"%i", dtype.NCByte, int64(-1), "-1"},
+		{"%03d", dtype.NCUByte, uint64(7), "007"},
+	}
+	for _, c := range cases {
+		if got, ok := cdl.OwnFormat(c.format, c.nc, c.v); !ok || got != c.want {
+			t.Errorf("%q of %v = %q, want %q", c.format, c.v, got, c.want)
+		}
+	}
+	for _, bad := range []string{"", "text", "%d", "%s", "%.2", "%", "%f%f", "%%", "%999f", "%n", "%*f"} {
+		if got, ok := cdl.OwnFormat(bad, dtype.NCFloat, 1.0); ok {
+			t.Errorf("%q is taken for a format of floats: %q", bad, got)
+		}
 	}
 }

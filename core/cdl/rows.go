@@ -31,6 +31,7 @@ type rows struct {
 	linep int     // columns used on this line
 	at    []int64 // index of the next value
 	fill  any     // value printed as _; nil for none
+	own   *verb   // the variable's own format; nil for none
 	keep  bool    // empty strings are real, not absent
 	nuls  bool    // zero bytes at the end of a char row are printed
 	nul   int64   // zero bytes of a char row not yet printed
@@ -251,6 +252,9 @@ func printInts[T int8 | int16 | int32 | int64](r *rows, vals []T) {
 		if has && v == fill {
 			return append(dst, '_')
 		}
+		if r.own != nil {
+			return r.own.appendInt(dst, int64(v))
+		}
 		return strconv.AppendInt(dst, int64(v), 10)
 	})
 }
@@ -260,6 +264,9 @@ func printUints[T uint8 | uint16 | uint32 | uint64](r *rows, vals []T) {
 	printValues(r, vals, func(dst []byte, v T) []byte {
 		if has && v == fill {
 			return append(dst, '_')
+		}
+		if r.own != nil {
+			return r.own.appendUint(dst, uint64(v))
 		}
 		return strconv.AppendUint(dst, uint64(v), 10)
 	})
@@ -271,7 +278,7 @@ func (r *rows) floats(vals []float32) {
 		if has && (math.Float32bits(v) == math.Float32bits(fill) || !r.f.exact && same32(v, fill)) {
 			return append(dst, '_')
 		}
-		return r.f.appendFloat(dst, float64(v), 32)
+		return r.float(dst, float64(v), 32)
 	})
 }
 
@@ -281,8 +288,16 @@ func (r *rows) doubles(vals []float64) {
 		if has && (math.Float64bits(v) == math.Float64bits(fill) || !r.f.exact && same(v, fill, 0x1p-52)) {
 			return append(dst, '_')
 		}
-		return r.f.appendFloat(dst, v, 64)
+		return r.float(dst, v, 64)
 	})
+}
+
+// float prints one value in the variable's own format or the usual one.
+func (r *rows) float(dst []byte, v float64, bits int) []byte {
+	if r.own != nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+		return r.own.appendFloat(dst, v)
+	}
+	return r.f.appendFloat(dst, v, bits)
 }
 
 // strings prints text. An empty string of fixed length cannot be told from an
