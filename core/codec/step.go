@@ -131,7 +131,7 @@ func (w *worker) step(ctx context.Context, p *Pipeline, c driver.Codec, i int, d
 		if ncerr.KindOf(err) != ncerr.ErrShortBuffer || room >= ceiling {
 			return nil, p.fault(ctx, err, d, i, i+1, int(room))
 		}
-		room = min(ceiling, 4*room)
+		room = min(ceiling, max(4*room, 1<<16))
 	}
 }
 

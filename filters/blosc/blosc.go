@@ -1,0 +1,162 @@
+// Package blosc is the filter "blosc": the container of c-blosc 1.x, which
+// cuts a chunk into blocks, shuffles each and encodes it with one of several
+// inner codecs. It imports core/codec/driver, the kernels below
+// filters/internal, klauspost/compress and pierrec/lz4; core/codec calls it.
+//
+// It decodes everything that c-blosc 1.x writes. It encodes with lz4, lz4hc,
+// snappy, zlib and zstd inside; blosclz is decoded only.
+package blosc
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/pierrec/lz4/v4"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/deflate"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/inflate"
+	"github.com/seed-695719ce/nczarr/filters/internal/zframe"
+)
+
+// ID is the numcodecs id and the Zarr v3 name.
+const ID = "blosc"
+
+// The values of Params.Shuffle.
+const (
+	AutoShuffle = -1 // bits for elements of one byte, else bytes
+	NoShuffle   = 0
+	ByteShuffle = 1
+	BitShuffle  = 2
+)
+
+// Params are the parameters. Only decoding needs none of them.
+type Params struct {
+	// CName is the inner codec: blosclz, lz4 (the default), lz4hc, snappy,
+	// zlib or zstd.
+	CName string `json:"cname"`
+	// CLevel is 0 (stored) to 9 (small); the default is 5.
+	CLevel int `json:"clevel"`
+	// Shuffle is one of the constants, or in v3 "noshuffle", "shuffle" or
+	// "bitshuffle"; the default is ByteShuffle.
+	Shuffle int `json:"shuffle"`
+	// BlockSize is the size of blocks in bytes; 0, the default, chooses one.
+	BlockSize int `json:"blocksize"`
+	// TypeSize is the size of an element in bytes, which v3 states; 0, the
+	// default, is that of the array's elements. Above 255 it counts as 1.
+	TypeSize int `json:"typesize,omitempty"`
+}
+
+var names = [...]string{"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"}
+
+// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
+// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer. Encoding with blosclz inside
+// is ncerr.ErrUnsupported.
+type Codec struct {
+	params   Params
+	typesize int
+	shuffle  int
+	pool     sync.Pool // of *scratch
+	inflate  inflate.Pool
+	deflate  *deflate.Encoder
+	zstd     zframe.Decoder
+	zenc     *zframe.Encoder
+}
+
+var (
+	_ driver.Codec        = (*Codec)(nil)
+	_ driver.DecodedSizer = (*Codec)(nil)
+	_ driver.PartDecoder  = (*Codec)(nil)
+)
+
+// New makes a codec for elements of p.TypeSize bytes.
+func New(p Params) (*Codec, error) {
+	if !slices.Contains(names[:], p.CName) || p.CLevel < 0 || p.CLevel > 9 || p.Shuffle < AutoShuffle || p.Shuffle > BitShuffle || p.BlockSize < 0 {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "blosc cannot work with %+v", p)
+	}
+	c := &Codec{params: p, typesize: p.TypeSize, shuffle: p.Shuffle}
+	if c.typesize < 1 || c.typesize > 255 {
+		c.typesize = 1
+	}
+	if c.shuffle == AutoShuffle {
+		c.shuffle = ByteShuffle
+		if c.typesize == 1 {
+			c.shuffle = BitShuffle
+		}
+	}
+	var err error
+	switch p.CName {
+	case "zlib":
+		c.deflate = deflate.New(deflate.Zlib, p.CLevel)
+	case "zstd":
+		c.zenc, err = zframe.NewEncoder(zstdLevel(p.CLevel), false, c.shuffle == NoShuffle)
+	}
+	return c, err
+}
+
+// zstdLevel maps levels as c-blosc does.
+func zstdLevel(level int) int {
+	switch {
+	case level == 9:
+		return 22
+	case level == 8:
+		return 20
+	}
+	return 2*level - 1
+}
+
+func hcLevel(level int) lz4.CompressionLevel {
+	return lz4.CompressionLevel(1 << (8 + max(level, 1)))
+}
+
+// Provider gives the filter.
+func Provider() driver.Provider {
+	return &filter.Single{
+		Desc: driver.Description{
+			ID: ID, V3: ID, HDF5: 32001, Encode: true, Decode: true,
+			Summary: "blocks, shuffled and compressed with lz4, lz4hc, zstd, zlib, snappy or (decoding only) blosclz",
+		},
+		OpenAs: open,
+	}
+}
+
+func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	// numcodecs' auto shuffle was written as an unsigned number by others.
+	const auto = 1<<32 - 1
+	prm := Params{
+		CName:     p.Text("cname", "lz4"),
+		CLevel:    p.Int("clevel", 5, 0, 9),
+		BlockSize: p.Int("blocksize", 0, 0, maxBytes),
+		TypeSize:  p.Int("typesize", 0, 0, 1<<24),
+	}
+	if p.IsText("shuffle") {
+		text := p.Text("shuffle", "")
+		if prm.Shuffle = slices.Index([]string{"noshuffle", "shuffle", "bitshuffle"}, text); prm.Shuffle < 0 {
+			p.Fail("shuffle", "%q is not known", text)
+		}
+	} else if prm.Shuffle = p.Int("shuffle", ByteShuffle, AutoShuffle, auto); prm.Shuffle == auto {
+		prm.Shuffle = AutoShuffle
+	} else if prm.Shuffle > BitShuffle {
+		p.Fail("shuffle", "%d is not known", prm.Shuffle)
+	}
+	if !slices.Contains(names[:], prm.CName) {
+		p.Fail("cname", "%q is not known", prm.CName)
+	}
+	if err := p.Err(); err != nil {
+		return nil, driver.Spec{}, err
+	}
+	if prm.TypeSize == 0 {
+		prm.TypeSize = elementSize(in.DType)
+	}
+	c, err := New(prm)
+	if err != nil {
+		return nil, driver.Spec{}, err
+	}
+	return c, filter.Blob(in, in.MaxBytes+headerSize), nil
+}
+
+// elementSize is the size that numcodecs sees: that of the numpy type.
+func elementSize(t dtype.Type) int { return max(t.Size, 1) }

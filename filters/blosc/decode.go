@@ -1,0 +1,201 @@
+package blosc
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/pierrec/lz4/v4"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/kernel"
+)
+
+// scratch is memory for one block at a time.
+type scratch struct {
+	a, b []byte
+	lz4  lz4.CompressorCCompat
+	hc   lz4.CompressorHC
+}
+
+func (c *Codec) take() *scratch {
+	if s, ok := c.pool.Get().(*scratch); ok {
+		return s
+	}
+	return new(scratch)
+}
+
+func grow(b *[]byte, n int) []byte {
+	if cap(*b) < n {
+		*b = make([]byte, n)
+	}
+	return (*b)[:n]
+}
+
+// Decode decodes one frame. Frames say themselves how they were made, so the
+// parameters of the codec do not matter.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	h, err := parseHeader(src)
+	if err != nil {
+		return 0, err
+	}
+	if h.size > len(dst) {
+		return 0, filter.Short(dst)
+	}
+	dst, src = dst[:h.size], src[:h.total]
+	if h.copied() {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return copy(dst, src[headerSize:]), nil
+	}
+	s := c.take()
+	defer c.pool.Put(s)
+	for i := range h.blocks() {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		at := i * h.block
+		if err := c.block(s, &h, i, dst[at:at+h.blockSize(i)], src); err != nil {
+			return 0, err
+		}
+	}
+	return h.size, nil
+}
+
+// DecodedSize gives the size that the frame claims.
+func (c *Codec) DecodedSize(src []byte) (int64, error) {
+	h, err := parseHeader(src)
+	return int64(h.size), err
+}
+
+// DecodePart decodes the blocks that the ranges touch, and nothing else.
+func (c *Codec) DecodePart(ctx context.Context, dst, src []byte, ranges []driver.ByteRange) (int, error) {
+	h, err := parseHeader(src)
+	if err != nil {
+		return 0, err
+	}
+	src = src[:h.total]
+	s := c.take()
+	defer c.pool.Put(s)
+	have, n := -1, 0
+	block := make([]byte, min(h.block, h.size))
+	for _, r := range ranges {
+		if r.Offset < 0 || r.Length < 0 || r.Offset > int64(h.size) || r.Length > int64(h.size)-r.Offset {
+			return 0, ncerr.Errorf(ncerr.ErrRange, "", "", "range %d+%d of %d bytes", r.Offset, r.Length, h.size)
+		}
+		if r.Length > int64(len(dst)-n) {
+			return 0, filter.Short(dst)
+		}
+		for at, end := int(r.Offset), int(r.Offset+r.Length); at < end; {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			i := at / h.block
+			if i != have {
+				if err := c.anyBlock(s, &h, i, block[:h.blockSize(i)], src); err != nil {
+					return 0, err
+				}
+				have = i
+			}
+			m := copy(dst[n:n+end-at], block[at-i*h.block:h.blockSize(i)])
+			at, n = at+m, n+m
+		}
+	}
+	return n, nil
+}
+
+func (c *Codec) anyBlock(s *scratch, h *header, i int, out, src []byte) error {
+	if h.copied() {
+		copy(out, src[headerSize+i*h.block:])
+		return nil
+	}
+	return c.block(s, h, i, out, src)
+}
+
+// block decodes block i into out, which has its size. The streams go to
+// scratch memory, which stays in the cache, and are unshuffled from there.
+func (c *Codec) block(s *scratch, h *header, i int, out, src []byte) error {
+	into := out
+	if h.shuffled() || h.bitShuffled() {
+		into = grow(&s.a, len(out))
+	}
+	at := int(int32(binary.LittleEndian.Uint32(src[headerSize+4*i:]))) //nolint:gosec // it is signed in the format
+	if at < headerSize+4*h.blocks() || at > len(src) {
+		return filter.Corrupt("block %d starts at %d", i, at)
+	}
+	rest, streams := src[at:], h.streams(i)
+	size := len(out) / streams
+	for k := range streams {
+		part := into[k*size : (k+1)*size]
+		if k == streams-1 {
+			part = into[k*size:]
+		}
+		if len(rest) < 4 {
+			return filter.Corrupt("block %d ends too early", i)
+		}
+		n := int(int32(binary.LittleEndian.Uint32(rest))) //nolint:gosec // it is signed in the format
+		rest = rest[4:]
+		if n < 0 || n > len(rest) {
+			return filter.Corrupt("block %d has a stream of %d bytes, %d are left", i, n, len(rest))
+		}
+		if n == len(part) {
+			copy(part, rest[:n])
+		} else if err := c.stream(h.format(), part, rest[:n]); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	switch {
+	case h.shuffled():
+		kernel.Unshuffle(out, into, h.typesize)
+	case h.bitShuffled():
+		kernel.BitUnshuffle(out, into, grow(&s.b, len(out)), h.typesize)
+	}
+	return nil
+}
+
+// stream decodes one stream, which must fill dst exactly.
+func (c *Codec) stream(format int, dst, src []byte) error {
+	n, err := 0, error(nil)
+	switch format {
+	case formatBloscLZ:
+		return blosclz(dst, src)
+	case formatLZ4:
+		n, err = lz4.UncompressBlock(src, dst)
+	case formatSnappy:
+		return snappy(dst, src)
+	case formatZlib:
+		d := c.inflate.Get()
+		n, err = d.Zlib(context.Background(), dst, src)
+		c.inflate.Put(d)
+	case formatZstd:
+		n, err = c.zstd.Decode(dst, src)
+	default:
+		return filter.Corrupt("unknown inner codec %d", format)
+	}
+	if err != nil {
+		return filter.Corrupt("inner codec: %w", err)
+	}
+	if n != len(dst) {
+		return filter.Corrupt("a stream gives %d bytes, not %d", n, len(dst))
+	}
+	return nil
+}
+
+func snappy(dst, src []byte) error {
+	n, err := s2.DecodedLen(src)
+	if err != nil || n != len(dst) {
+		return filter.Corrupt("a stream claims %d bytes, not %d", n, len(dst))
+	}
+	out, err := s2.Decode(dst, src)
+	if err != nil {
+		return filter.Corrupt("inner codec: %w", err)
+	}
+	if len(out) > 0 && &out[0] != &dst[0] {
+		copy(dst, out)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package blosc
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+)
+
+// headerSize is the length of a frame's header in bytes.
+const headerSize = 16
+
+// The flags of a frame.
+const (
+	flagShuffle    = 1 << 0
+	flagCopied     = 1 << 1 // not compressed
+	flagBitShuffle = 1 << 2
+	flagWhole      = 1 << 4 // blocks are not split into streams
+)
+
+// The numbers of the inner codecs, which are in the upper bits of the flags.
+const (
+	formatBloscLZ = iota
+	formatLZ4
+	formatSnappy
+	formatZlib
+	formatZstd
+)
+
+// Limits of the format.
+const (
+	maxSplit   = 16  // largest element that makes split blocks
+	minStream  = 128 // smallest stream of a split block
+	maxBytes   = math.MaxInt32 - headerSize
+	formatVers = 2
+)
+
+// header is the head of a frame.
+//
+// Source: c-blosc 1.21, README_HEADER.
+type header struct {
+	version, inner byte
+	flags          byte
+	typesize       int
+	size           int // bytes decoded
+	block          int // bytes of a block decoded
+	total          int // bytes of the frame
+}
+
+// parseHeader reads and checks the head of src. Nothing in the result can
+// lead outside src.
+func parseHeader(src []byte) (header, error) {
+	if len(src) < headerSize {
+		return header{}, filter.Corrupt("a frame of %d bytes has no header", len(src))
+	}
+	num := func(at int) int { return int(int32(binary.LittleEndian.Uint32(src[at:]))) } //nolint:gosec // it is signed in the format
+	h := header{
+		version: src[0], inner: src[1], flags: src[2], typesize: int(src[3]),
+		size: num(4), block: num(8), total: num(12),
+	}
+	switch {
+	case h.version < 1 || h.version > formatVers:
+		return h, filter.Corrupt("unknown version %d of the frame", h.version)
+	case h.size < 0 || h.size > maxBytes:
+		return h, filter.Corrupt("the frame claims %d bytes", h.size)
+	case h.total < headerSize || h.total > len(src):
+		return h, filter.Corrupt("the frame has %d bytes, %d are there", h.total, len(src))
+	case h.typesize == 0:
+		return h, filter.Corrupt("elements of no bytes")
+	case h.size > 0 && (h.block <= 0 || h.block > h.size):
+		return h, filter.Corrupt("blocks of %d bytes in a frame of %d", h.block, h.size)
+	case h.copied() && h.total != h.size+headerSize:
+		return h, filter.Corrupt("%d bytes are stored, %d are claimed", h.total-headerSize, h.size)
+	case !h.copied() && h.blocks() > (h.total-headerSize)/4:
+		return h, filter.Corrupt("%d blocks in a frame of %d bytes", h.blocks(), h.total)
+	}
+	return h, nil
+}
+
+func (h *header) put(dst []byte) {
+	dst[0], dst[1], dst[2], dst[3] = formatVers, 1, h.flags, byte(h.typesize)
+	binary.LittleEndian.PutUint32(dst[4:], uint32(h.size))
+	binary.LittleEndian.PutUint32(dst[8:], uint32(h.block))
+	binary.LittleEndian.PutUint32(dst[12:], uint32(h.total))
+}
+
+func (h *header) copied() bool { return h.flags&flagCopied != 0 }
+func (h *header) format() int  { return int(h.flags >> 5) }
+
+// blocks is the number of blocks.
+func (h *header) blocks() int {
+	if h.size == 0 {
+		return 0
+	}
+	return (h.size-1)/h.block + 1
+}
+
+// blockSize is the decoded size of block i.
+func (h *header) blockSize(i int) int { return min(h.block, h.size-i*h.block) }
+
+// streams is the number of streams of block i.
+func (h *header) streams(i int) int {
+	if h.flags&flagWhole == 0 && h.typesize <= maxSplit && h.block/h.typesize >= minStream && h.blockSize(i) == h.block {
+		return h.typesize
+	}
+	return 1
+}
+
+// shuffled and bitShuffled tell what was done to the blocks.
+func (h *header) shuffled() bool { return h.flags&flagShuffle != 0 && h.typesize > 1 }
+
+func (h *header) bitShuffled() bool { return h.flags&flagBitShuffle != 0 && h.block >= h.typesize }

@@ -1,0 +1,61 @@
+// Package builtin lists the filters that come with nczarr and offers them as
+// one provider. It is above every package of filters; programs hand it to a
+// registry, in this process or as a plugin.
+package builtin
+
+import (
+	"encoding/json"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/blosc"
+	"github.com/seed-695719ce/nczarr/filters/delta"
+	"github.com/seed-695719ce/nczarr/filters/gzip"
+	"github.com/seed-695719ce/nczarr/filters/shuffle"
+	"github.com/seed-695719ce/nczarr/filters/zlib"
+	"github.com/seed-695719ce/nczarr/filters/zstd"
+)
+
+// provider finds the filter for an id.
+type provider struct {
+	list []driver.Description
+	byID map[string]driver.Provider // numcodecs ids and v3 names
+}
+
+var _ driver.Provider = (*provider)(nil)
+
+// Provider gives all built-in filters. They are opened by numcodecs id or by
+// Zarr v3 name; any other is ncerr.ErrNoFilter. It is safe for concurrent use.
+func Provider() driver.Provider {
+	p := &provider{byID: map[string]driver.Provider{}}
+	for _, f := range all() {
+		for _, d := range f.Describe() {
+			p.list = append(p.list, d)
+			p.byID[d.ID] = f
+			if d.V3 != "" {
+				p.byID[d.V3] = f
+			}
+		}
+	}
+	return p
+}
+
+func all() []driver.Provider {
+	return []driver.Provider{
+		blosc.Provider(), delta.Provider(), gzip.Provider(), shuffle.Provider(), zlib.Provider(), zstd.Provider(),
+	}
+}
+
+// Describe lists the filters, sorted by id.
+func (p *provider) Describe() []driver.Description {
+	return append([]driver.Description(nil), p.list...)
+}
+
+// Open opens a filter.
+func (p *provider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	f, ok := p.byID[id]
+	if !ok {
+		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "%q is not built in", id)
+	}
+	return f.Open(id, params, in)
+}

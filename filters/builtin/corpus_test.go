@@ -1,0 +1,90 @@
+package builtin_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/filters/builtin"
+	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
+)
+
+// TestCorpus decodes everything that numcodecs wrote with the codecs that are
+// built in, and encodes and decodes it again.
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(filtertest.Corpora(t), "numcodecs")
+	p := builtin.Provider()
+	for _, d := range p.Describe() {
+		t.Run(d.ID, func(t *testing.T) {
+			t.Parallel()
+			var configs []string
+			for _, pattern := range []string{"codec.*", "*/codec.*"} {
+				found, err := filepath.Glob(filepath.Join(dir, d.ID, pattern, "config.json"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				configs = append(configs, found...)
+			}
+			if len(configs) == 0 {
+				t.Skipf("missing: numcodecs has no fixture of %q", d.ID)
+			}
+			n := 0
+			for _, path := range configs {
+				config, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += checkFolder(t, d.ID, filepath.Dir(path), config)
+			}
+			t.Logf("%d arrays", n)
+		})
+	}
+}
+
+func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "encoded.*.dat"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in %s, %v", dir, err)
+	}
+	for _, f := range files {
+		number := strings.Split(filepath.Base(f), ".")[1]
+		a := filtertest.ReadNPY(t, filepath.Join(dir, "..", "array."+number+".npy"))
+		enc, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, out := filtertest.Open(t, builtin.Provider(), id, string(config), a.Spec())
+		dst := make([]byte, len(a.Data))
+		n, err := c.Decode(t.Context(), dst, enc)
+		if id == "shuffle" && strings.Contains(string(config), `"elementsize": 0`) {
+			// numcodecs leaves bytes as they are when the size is 0. NetCDF-C
+			// writes 0 whatever the size, and means that of the elements; its
+			// files are the ones that exist, so that is how we read it.
+			if !bytes.Equal(enc, a.Data) || err != nil {
+				t.Errorf("%s: %v", f, err)
+			}
+			continue
+		}
+		if err != nil || n != len(dst) || !bytes.Equal(dst, a.Data) {
+			t.Errorf("%s: %d bytes of %d, %v", f, n, len(dst), err)
+		}
+		if strings.Contains(string(config), "blosclz") {
+			continue
+		}
+		buf := make([]byte, out.MaxBytes)
+		m, err := c.Encode(t.Context(), buf, a.Data)
+		if err != nil {
+			t.Errorf("%s: encode: %v", f, err)
+			continue
+		}
+		if n, err := c.Decode(t.Context(), dst, buf[:m]); err != nil || n != len(dst) || !bytes.Equal(dst, a.Data) {
+			t.Errorf("%s: round trip: %d bytes of %d, %v", f, n, len(dst), err)
+		}
+	}
+	return len(files)
+}

@@ -1,0 +1,272 @@
+// Package delta is the filter "delta": every element replaced by its
+// difference to the one before. It imports core/codec/driver, core/dtype and
+// the kernels below filters/internal; core/codec calls it.
+//
+// Integers wrap around, so they come back exactly. Floats are summed up in
+// their own precision as numcodecs does, which may lose their last bits.
+package delta
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/number"
+)
+
+// ID is the numcodecs id.
+const ID = "delta"
+
+// Params are the parameters, as numpy spells types.
+type Params struct {
+	// DType is the type of the decoded elements; absent it is that of the
+	// array.
+	DType string `json:"dtype"`
+	// AsType is the type of the encoded elements; absent it is DType.
+	AsType string `json:"astype,omitempty"`
+}
+
+// Codec encodes and decodes. It is safe for concurrent use.
+type Codec struct{ plain, coded dtype.Type }
+
+var _ driver.Codec = (*Codec)(nil)
+
+// New makes a codec for elements of type plain, stored as type coded; both
+// must be numbers.
+func New(plain, coded dtype.Type) (*Codec, error) {
+	if !number.OK(plain) || !number.OK(coded) {
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "no differences of %v as %v", plain, coded)
+	}
+	return &Codec{plain, coded}, nil
+}
+
+// Provider gives the filter.
+func Provider() driver.Provider {
+	return &filter.Single{
+		Desc: driver.Description{
+			ID: ID, V3: "numcodecs.delta", Encode: true, Decode: true,
+			Summary: "differences of neighbouring elements",
+		},
+		OpenAs: open,
+	}
+}
+
+func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	plain := filter.DType(p, "dtype", in.DType)
+	coded := filter.DType(p, "astype", plain)
+	c, err := New(plain, coded)
+	if err != nil {
+		return nil, driver.Spec{}, err
+	}
+	out, err := filter.Elements(in, plain, coded)
+	return c, out, err
+}
+
+// Encode writes the first element and the differences of all others.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	n, err := filter.Counts(ctx, dst, src, c.coded.Size, c.plain.Size)
+	if err != nil {
+		return 0, err
+	}
+	dst = dst[:n*c.coded.Size]
+	switch {
+	case c.plain != c.coded || c.plain.Kind == dtype.Bool || c.plain.Kind == dtype.Float && c.plain.Size == 2:
+		c.encodeAny(dst, src, n)
+	case c.plain.Kind == dtype.Float && c.plain.Size == 4:
+		encode32f(dst, src, order(c.plain))
+	case c.plain.Kind == dtype.Float:
+		encode64f(dst, src, order(c.plain))
+	default:
+		encodeInt(dst, src, c.plain.Size, order(c.plain))
+	}
+	return len(dst), nil
+}
+
+// Decode sums the differences up.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	n, err := filter.Counts(ctx, dst, src, c.plain.Size, c.coded.Size)
+	if err != nil {
+		return 0, err
+	}
+	dst = dst[:n*c.plain.Size]
+	switch {
+	case c.plain != c.coded || c.plain.Kind == dtype.Bool || c.plain.Kind == dtype.Float && c.plain.Size == 2:
+		c.decodeAny(dst, src, n)
+	case c.plain.Kind == dtype.Float && c.plain.Size == 4:
+		decode32f(dst, src, order(c.plain))
+	case c.plain.Kind == dtype.Float:
+		decode64f(dst, src, order(c.plain))
+	default:
+		decodeInt(dst, src, c.plain.Size, order(c.plain))
+	}
+	return len(dst), nil
+}
+
+// encodeAny is the form for all pairs of types. A difference is first one of
+// the plain type, then converted.
+func (c *Codec) encodeAny(dst, src []byte, n int) {
+	var before, diff [8]byte
+	for i := range n {
+		e := src[i*c.plain.Size:][:c.plain.Size]
+		c.combine(diff[:], e, before[:], -1)
+		if i == 0 {
+			copy(diff[:], e)
+		}
+		number.Cast(c.coded, dst[i*c.coded.Size:], c.plain, diff[:])
+		copy(before[:], e)
+	}
+}
+
+func (c *Codec) decodeAny(dst, src []byte, n int) {
+	var sum, diff [8]byte
+	for i := range n {
+		number.Cast(c.plain, diff[:], c.coded, src[i*c.coded.Size:])
+		if i == 0 {
+			sum = diff
+		} else {
+			c.combine(sum[:], sum[:], diff[:], 1)
+		}
+		copy(dst[i*c.plain.Size:][:c.plain.Size], sum[:])
+	}
+}
+
+// combine stores a plus or minus b. For bool both are "differs".
+func (c *Codec) combine(out, a, b []byte, sign int) {
+	t := c.plain
+	switch {
+	case t.Kind == dtype.Bool:
+		out[0] = a[0] ^ b[0]
+	case number.IsFloat(t):
+		number.PutFloat(t, out, number.Float(t, a)+float64(sign)*number.Float(t, b))
+	default:
+		number.PutBits(t, out, uint64(number.Int(t, a)+int64(sign)*number.Int(t, b)))
+	}
+}
+
+func order(t dtype.Type) binary.ByteOrder {
+	if t.Order == dtype.Big {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
+}
+
+// The loops below are kernels: one for each size, so that the element stays
+// in a register. The common byte order has loops of its own, which the
+// compiler turns into single loads and stores.
+
+func encodeInt(dst, src []byte, size int, o binary.ByteOrder) {
+	switch {
+	case size == 1:
+		var before byte
+		for i, v := range src {
+			dst[i], before = v-before, v
+		}
+	case size == 2:
+		var before uint16
+		for i := 0; i+2 <= len(src); i += 2 {
+			v := o.Uint16(src[i:])
+			o.PutUint16(dst[i:], v-before)
+			before = v
+		}
+	case size == 4 && o == binary.LittleEndian:
+		var before uint32
+		for i := 0; i+4 <= len(src); i += 4 {
+			v := binary.LittleEndian.Uint32(src[i:])
+			binary.LittleEndian.PutUint32(dst[i:], v-before)
+			before = v
+		}
+	case size == 4:
+		var before uint32
+		for i := 0; i+4 <= len(src); i += 4 {
+			v := o.Uint32(src[i:])
+			o.PutUint32(dst[i:], v-before)
+			before = v
+		}
+	default:
+		var before uint64
+		for i := 0; i+8 <= len(src); i += 8 {
+			v := o.Uint64(src[i:])
+			o.PutUint64(dst[i:], v-before)
+			before = v
+		}
+	}
+}
+
+func decodeInt(dst, src []byte, size int, o binary.ByteOrder) {
+	switch {
+	case size == 1:
+		var sum byte
+		for i, v := range src {
+			sum += v
+			dst[i] = sum
+		}
+	case size == 2 && o == binary.LittleEndian:
+		var sum uint16
+		for i := 0; i+2 <= len(src); i += 2 {
+			sum += binary.LittleEndian.Uint16(src[i:])
+			binary.LittleEndian.PutUint16(dst[i:], sum)
+		}
+	case size == 2:
+		var sum uint16
+		for i := 0; i+2 <= len(src); i += 2 {
+			sum += o.Uint16(src[i:])
+			o.PutUint16(dst[i:], sum)
+		}
+	case size == 4 && o == binary.LittleEndian:
+		var sum uint32
+		for i := 0; i+4 <= len(src); i += 4 {
+			sum += binary.LittleEndian.Uint32(src[i:])
+			binary.LittleEndian.PutUint32(dst[i:], sum)
+		}
+	case size == 4:
+		var sum uint32
+		for i := 0; i+4 <= len(src); i += 4 {
+			sum += o.Uint32(src[i:])
+			o.PutUint32(dst[i:], sum)
+		}
+	default:
+		var sum uint64
+		for i := 0; i+8 <= len(src); i += 8 {
+			sum += o.Uint64(src[i:])
+			o.PutUint64(dst[i:], sum)
+		}
+	}
+}
+
+// The first element is copied, not summed: a negative zero stays one.
+
+func encode32f(dst, src []byte, o binary.ByteOrder) {
+	copy(dst, src[:min(4, len(src))])
+	for i := 4; i+4 <= len(src); i += 4 {
+		d := math.Float32frombits(o.Uint32(src[i:])) - math.Float32frombits(o.Uint32(src[i-4:]))
+		o.PutUint32(dst[i:], math.Float32bits(d))
+	}
+}
+
+func decode32f(dst, src []byte, o binary.ByteOrder) {
+	copy(dst, src[:min(4, len(src))])
+	for i := 4; i+4 <= len(src); i += 4 {
+		sum := math.Float32frombits(o.Uint32(dst[i-4:])) + math.Float32frombits(o.Uint32(src[i:]))
+		o.PutUint32(dst[i:], math.Float32bits(sum))
+	}
+}
+
+func encode64f(dst, src []byte, o binary.ByteOrder) {
+	copy(dst, src[:min(8, len(src))])
+	for i := 8; i+8 <= len(src); i += 8 {
+		d := math.Float64frombits(o.Uint64(src[i:])) - math.Float64frombits(o.Uint64(src[i-8:]))
+		o.PutUint64(dst[i:], math.Float64bits(d))
+	}
+}
+
+func decode64f(dst, src []byte, o binary.ByteOrder) {
+	copy(dst, src[:min(8, len(src))])
+	for i := 8; i+8 <= len(src); i += 8 {
+		sum := math.Float64frombits(o.Uint64(dst[i-8:])) + math.Float64frombits(o.Uint64(src[i:]))
+		o.PutUint64(dst[i:], math.Float64bits(sum))
+	}
+}

@@ -1,0 +1,154 @@
+// Package deflate encodes into zlib and gzip frames. It stands below
+// filters/zlib, filters/gzip and filters/blosc; decoding is in
+// filters/internal/inflate.
+package deflate
+
+import (
+	stdgzip "compress/gzip"
+	stdzlib "compress/zlib"
+	"context"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Format is the frame around the DEFLATE data.
+type Format uint8
+
+// The formats. Gzip has no name and no time in it.
+const (
+	Zlib Format = iota
+	Gzip
+)
+
+// MaxEncoded is the largest size in bytes of n bytes encoded.
+func MaxEncoded(n int64) int64 { return n + n>>10 + 64 }
+
+// Encoder encodes at one level. It is safe for concurrent use.
+type Encoder struct {
+	format Format
+	level  int
+	fast   sync.Pool // of *stream
+	second sync.Pool // of *stream with the writers of the standard library
+	spare  sync.Pool // of *[]byte
+}
+
+// New makes an encoder: level is -1 (default, the same as 6), 0 (stored) or 1
+// to 9.
+func New(format Format, level int) *Encoder {
+	return &Encoder{format: format, level: level}
+}
+
+type resetter interface {
+	io.WriteCloser
+	Reset(w io.Writer)
+}
+
+// stream is a writer into a slice of fixed length.
+type stream struct {
+	w   resetter
+	dst []byte
+	n   int
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	n := copy(s.dst[s.n:], p)
+	s.n += n
+	if n < len(p) {
+		return n, ncerr.ErrShortBuffer
+	}
+	return n, nil
+}
+
+func (s *stream) encode(dst, src []byte) (int, error) {
+	s.dst, s.n = dst, 0
+	defer func() { s.dst = nil }()
+	s.w.Reset(s)
+	_, err := s.w.Write(src)
+	if err == nil {
+		err = s.w.Close()
+	}
+	if err != nil {
+		if s.n == len(dst) {
+			err = driver.ShortBuffer("", len(dst))
+		}
+		return 0, err
+	}
+	return s.n, nil
+}
+
+// gainless tells from the sizes that the fast encoder gave up. It does so on
+// floats that are not shuffled, although their bytes have a skewed
+// distribution that a Huffman code alone can use.
+func gainless(n, plain int) bool { return plain >= 256 && n >= plain-plain/100 }
+
+// Encode encodes src into dst and gives the length.
+func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s, ok := e.fast.Get().(*stream)
+	if !ok {
+		s = new(stream)
+		if err := e.make(s); err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.encode(dst, src)
+	e.fast.Put(s)
+	if err != nil || e.level == 0 || !gainless(n, len(src)) {
+		return n, err
+	}
+	return e.again(dst, src, n)
+}
+
+// again tries the standard library's encoder and keeps the smaller result; n
+// is the length of the one in dst.
+func (e *Encoder) again(dst, src []byte, n int) (int, error) {
+	s, ok := e.second.Get().(*stream)
+	if !ok {
+		s = new(stream)
+		if err := e.makeSecond(s); err != nil {
+			return 0, err
+		}
+	}
+	defer e.second.Put(s)
+	spare, ok := e.spare.Get().(*[]byte)
+	if !ok {
+		spare = new([]byte)
+	}
+	defer e.spare.Put(spare)
+	if cap(*spare) < n-1 {
+		*spare = make([]byte, n)
+	}
+	m, err := s.encode((*spare)[:n-1], src)
+	if err == nil {
+		return copy(dst, (*spare)[:m]), nil
+	}
+	return n, nil // longer, so the first result stays
+}
+
+func (e *Encoder) make(s *stream) (err error) {
+	if e.format == Gzip {
+		s.w, err = gzip.NewWriterLevel(s, e.level)
+	} else {
+		s.w, err = zlib.NewWriterLevel(s, e.level)
+	}
+	return err
+}
+
+// makeSecond uses the lowest level: what is gained comes from the Huffman
+// code, and higher levels only search longer for matches that are not there.
+func (e *Encoder) makeSecond(s *stream) (err error) {
+	if e.format == Gzip {
+		s.w, err = stdgzip.NewWriterLevel(s, stdgzip.BestSpeed)
+	} else {
+		s.w, err = stdzlib.NewWriterLevel(s, stdzlib.BestSpeed)
+	}
+	return err
+}

@@ -1,0 +1,119 @@
+package inflate
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/adler32"
+	"hash/crc32"
+)
+
+// Any decodes a zlib stream or a gzip file, whichever src looks like.
+func (d *Decoder) Any(ctx context.Context, dst, src []byte) (int, error) {
+	if len(src) >= 2 && src[0] == 0x1F && src[1] == 0x8B {
+		return d.Gzip(ctx, dst, src)
+	}
+	return d.Zlib(ctx, dst, src)
+}
+
+// Zlib decodes a zlib stream, verifies its checksum and gives the length of
+// the output. Bytes behind the stream are ignored.
+func (d *Decoder) Zlib(ctx context.Context, dst, src []byte) (int, error) {
+	if len(src) < 2 {
+		return 0, errTruncated
+	}
+	head := binary.BigEndian.Uint16(src)
+	switch {
+	case head>>8&15 != 8 || head>>12 > 7 || head%31 != 0:
+		return 0, corrupt("no zlib header")
+	case head&0x20 != 0:
+		return 0, corrupt("a preset dictionary is needed")
+	}
+	n, read, err := d.Deflate(ctx, dst, src[2:])
+	if err != nil {
+		return 0, err
+	}
+	tail := src[2+read:]
+	if len(tail) < 4 {
+		return 0, errTruncated
+	}
+	if want, got := binary.BigEndian.Uint32(tail), adler32.Checksum(dst[:n]); want != got {
+		return 0, corrupt("checksum is %08x, not %08x", got, want)
+	}
+	return n, nil
+}
+
+// Gzip decodes a gzip file of one or more members, verifies their checksums
+// and lengths and gives the length of the output. Zero bytes behind the last
+// member are padding.
+func (d *Decoder) Gzip(ctx context.Context, dst, src []byte) (int, error) {
+	total := 0
+	for {
+		head, err := gzipHeader(src)
+		if err != nil {
+			return 0, err
+		}
+		n, read, err := d.Deflate(ctx, dst[total:], src[head:])
+		if err != nil {
+			return 0, err
+		}
+		out := dst[total : total+n]
+		src = src[head+read:]
+		if len(src) < 8 {
+			return 0, errTruncated
+		}
+		if want, got := binary.LittleEndian.Uint32(src), crc32.ChecksumIEEE(out); want != got {
+			return 0, corrupt("checksum is %08x, not %08x", got, want)
+		}
+		if want := binary.LittleEndian.Uint32(src[4:]); want != uint32(n) { //nolint:gosec // the length modulo 2^32 is what gzip stores
+			return 0, corrupt("length is %d, not %d", n, want)
+		}
+		src, total = src[8:], total+n
+		if len(bytes.Trim(src, "\x00")) == 0 {
+			return total, nil
+		}
+	}
+}
+
+// gzipHeader gives the length of the header at the start of src.
+func gzipHeader(src []byte) (int, error) {
+	if len(src) < 10 {
+		return 0, errTruncated
+	}
+	if src[0] != 0x1F || src[1] != 0x8B || src[2] != 8 {
+		return 0, corrupt("no gzip header")
+	}
+	flags, at := src[3], 10
+	if flags&4 != 0 { // extra field
+		if len(src) < at+2 {
+			return 0, errTruncated
+		}
+		at += 2 + int(binary.LittleEndian.Uint16(src[at:]))
+	}
+	for _, bit := range [2]byte{8, 16} { // name, comment
+		if flags&bit == 0 {
+			continue
+		}
+		if at > len(src) {
+			return 0, errTruncated
+		}
+		end := bytes.IndexByte(src[at:], 0)
+		if end < 0 {
+			return 0, errTruncated
+		}
+		at += end + 1
+	}
+	if flags&2 != 0 { // checksum of the header
+		if len(src) < at+2 {
+			return 0, errTruncated
+		}
+		if binary.LittleEndian.Uint16(src[at:]) != uint16(crc32.ChecksumIEEE(src[:at])) { //nolint:gosec // its low half is stored
+			return 0, corrupt("checksum of the gzip header is wrong")
+		}
+		at += 2
+	}
+	if at > len(src) {
+		return 0, errTruncated
+	}
+	return at, nil
+}

@@ -1,0 +1,73 @@
+// Package shuffle is the filter "shuffle": the bytes of the elements sorted
+// by their place in the element, which makes them easier to compress. It
+// imports core/codec/driver and the kernels below filters/internal;
+// core/codec calls it.
+package shuffle
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/kernel"
+)
+
+// ID is the numcodecs id.
+const ID = "shuffle"
+
+// Params are the parameters.
+type Params struct {
+	// ElementSize is the size of an element in bytes, 1 to 65536. 0, which
+	// netCDF-C writes, is the size of the array's elements; absent it is 4, as
+	// in numcodecs.
+	ElementSize int `json:"elementsize"`
+}
+
+// Codec shuffles and unshuffles. It is safe for concurrent use.
+type Codec struct{ size int }
+
+var _ driver.Codec = (*Codec)(nil)
+
+// New makes a codec; an ElementSize below 2 leaves bytes as they are.
+func New(p Params) *Codec { return &Codec{size: p.ElementSize} }
+
+// Provider gives the filter.
+func Provider() driver.Provider {
+	return &filter.Single{
+		Desc: driver.Description{
+			ID: ID, V3: "numcodecs.shuffle", HDF5: 2, Encode: true, Decode: true,
+			Summary: "bytes of elements sorted by significance",
+		},
+		OpenAs: open,
+	}
+}
+
+func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	size := p.Int("elementsize", 4, 0, 1<<16)
+	if size == 0 {
+		size = filter.ElementSize(in)
+	}
+	return New(Params{ElementSize: size}), filter.Blob(in, in.MaxBytes), nil
+}
+
+// Encode writes src to dst by byte planes. Bytes behind the last whole
+// element are copied.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	return c.do(ctx, dst, src, kernel.Shuffle)
+}
+
+// Decode is the reverse of Encode.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	return c.do(ctx, dst, src, kernel.Unshuffle)
+}
+
+func (c *Codec) do(ctx context.Context, dst, src []byte, f func(dst, src []byte, size int)) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if len(dst) < len(src) {
+		return 0, filter.Short(dst)
+	}
+	f(dst[:len(src)], src, c.size)
+	return len(src), nil
+}

@@ -1,0 +1,104 @@
+// Package zstd is the filter "zstd": Zstandard frames. It imports
+// core/codec/driver and klauspost/compress; core/codec calls it.
+package zstd
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/zframe"
+)
+
+// ID is the numcodecs id and the Zarr v3 name.
+const ID = "zstd"
+
+// Params are the parameters.
+type Params struct {
+	// Level is that of the reference implementation: 1 (fast) to 22 (small),
+	// negative for faster still; 0 is 3. Values outside are taken as the
+	// nearest. The default is 1, as in numcodecs. Levels are mapped to the
+	// four that the encoder has.
+	Level int `json:"level"`
+	// Checksum adds a checksum of the content to the frame. The default is
+	// false.
+	Checksum bool `json:"checksum"`
+	// Entropy encodes literals even where no matches are found: it makes
+	// floats that have not been shuffled smaller, and costs time.
+	Entropy bool `json:"-"`
+}
+
+// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
+// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+type Codec struct {
+	enc *zframe.Encoder
+	dec zframe.Decoder
+}
+
+var (
+	_ driver.Codec        = (*Codec)(nil)
+	_ driver.DecodedSizer = (*Codec)(nil)
+)
+
+// New makes a codec.
+func New(p Params) (*Codec, error) {
+	level := p.Level
+	if level == 0 {
+		level = 3
+	}
+	enc, err := zframe.NewEncoder(level, p.Checksum, p.Entropy)
+	if err != nil {
+		return nil, err
+	}
+	return &Codec{enc: enc}, nil
+}
+
+// Provider gives the filter.
+func Provider() driver.Provider {
+	return &filter.Single{
+		Desc: driver.Description{
+			ID: ID, V3: ID, HDF5: 32015, Encode: true, Decode: true,
+			Summary: "Zstandard compression",
+		},
+		OpenAs: open,
+	}
+}
+
+func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	c, err := New(Params{
+		Level:    p.Int("level", 1, -1<<30, 1<<30),
+		Checksum: p.Bool("checksum", false),
+		Entropy:  in.Kind == driver.Array && in.DType.Kind == dtype.Float,
+	})
+	if err != nil {
+		return nil, driver.Spec{}, err
+	}
+	return c, filter.Blob(in, zframe.MaxEncoded(in.MaxBytes)), nil
+}
+
+// Encode writes one frame, which states the size of its content.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.enc.Encode(dst, src)
+}
+
+// Decode decodes one or more frames.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.dec.Decode(dst, src)
+}
+
+// DecodedSize gives the size that the first frame states, 0 when it does not.
+func (c *Codec) DecodedSize(src []byte) (int64, error) {
+	n, err := zframe.Size(src)
+	if err != nil && !errors.Is(err, zframe.ErrNoSize) {
+		return 0, err
+	}
+	return n, nil
+}
