@@ -293,7 +293,7 @@ func (w *filler) block(items []Value, prefix []int64) error {
 		n = int64(len(text))
 	}
 	tail := w.shape[len(prefix):]
-	if room := product(tail); n > room && !(room == 1 && len(items) == 1 && n == 0) {
+	if room := product(tail); n > room {
 		pos := items[min(room, int64(len(items))-1)].Pos
 		return w.fail(ncerr.ErrRange, pos, "%d values for %q, there is room for %d", n, w.v.Name, room)
 	}

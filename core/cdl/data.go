@@ -1,7 +1,6 @@
 package cdl
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -15,8 +14,8 @@ func (p *printer) data(vars []*nczarr.Var, indent int) error {
 	if p.opts.HeaderOnly || len(vars) == 0 {
 		return nil
 	}
-	p.pad(indent)
-	p.w.WriteString("data:\n")
+	p.w.pad(indent)
+	p.w.str("data:\n")
 	for _, v := range vars {
 		if !p.wanted(v) {
 			continue
@@ -81,8 +80,8 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 			out.begin()
 		}
 		out.print(v.Type(), slab)
-		if _, err := p.w.Write(nil); err != nil { // the writer keeps its first error
-			return ncerr.Wrap("write cdl", "", err)
+		if err := p.w.err(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -97,7 +96,7 @@ func (p *printer) unreadable(v *nczarr.Var, err error, first bool) error {
 	}
 	p.problem(v.Path(), err)
 	if !first {
-		fmt.Fprintf(p.w, "\n// the rest of %s cannot be read\n", escapeName(v.Name()))
+		p.w.printf("\n// the rest of %s cannot be read\n", escapeName(v.Name()))
 	}
 	return nil
 }

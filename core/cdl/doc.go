@@ -7,7 +7,7 @@
 //	err = cdl.Generate(ctx, file, "ocean.zarr", &nczarr.CreateOptions{...})
 //
 // [Write] streams: it holds at most a few MiB of values at a time. [Parse]
-// keeps the whole text as a tree ([File]), about 64 bytes a value. [Generate]
+// keeps the whole text as a tree ([File]), 50 to 100 bytes a value. [Generate]
 // and [Build] turn a tree into a dataset.
 //
 // The language is that of netCDF-4 without user-defined types, which NCZarr

@@ -2,6 +2,7 @@ package cdl
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -101,7 +102,7 @@ func (f *formatter) appendAttr(dst []byte, value any) []byte {
 	case []float64:
 		return appendList(dst, v, func(dst []byte, x float64) []byte { return f.appendAttrFloat(dst, x, 64) })
 	}
-	return append(dst, `""`...)
+	return fmt.Appendf(dst, "%q", fmt.Sprint(value)) // no such type by contract
 }
 
 // appendList appends the elements separated by commas; no element is an

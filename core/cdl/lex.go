@@ -142,6 +142,16 @@ func (l *lexer) next() (token, error) {
 	return token{kind: tokPunct, pos: pos, text: string([]byte{l.take()})}, nil
 }
 
+// skipMark passes over a byte order mark of UTF-8 at the beginning.
+func (l *lexer) skipMark() {
+	for i, want := range []byte("\xef\xbb\xbf") {
+		if c, ok := l.peek(i); !ok || c != want {
+			return
+		}
+	}
+	l.at += 3
+}
+
 // skipSpace passes over white space and comments.
 func (l *lexer) skipSpace() error {
 	for {

@@ -105,6 +105,7 @@ func (p *parser) ident(what string) (token, error) {
 }
 
 func (p *parser) parseFile() error {
+	p.lex.skipMark()
 	if err := p.advance(); err != nil {
 		return err
 	}

@@ -126,6 +126,15 @@ func TestConstants(t *testing.T) {
 	}
 }
 
+// TestMark checks that a byte order mark and other line ends do no harm.
+func TestMark(t *testing.T) {
+	t.Parallel()
+	f := mustParse(t, "\ufeffnetcdf x {\r\n:a = 1 ; // note\r\n}\r\n")
+	if f.Dataset != "x" || len(f.Root.Attrs) != 1 || f.Root.Attrs[0].Pos != (cdl.Pos{Line: 2, Col: 2}) {
+		t.Errorf("%+v", f.Root.Attrs[0])
+	}
+}
+
 func TestStrings(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{

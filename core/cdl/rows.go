@@ -1,7 +1,6 @@
 package cdl
 
 import (
-	"bufio"
 	"bytes"
 	"math"
 	"strconv"
@@ -22,7 +21,7 @@ const maxLine = 78
 // unlimited, other than the first, are put in braces.
 type rows struct {
 	f      *formatter
-	w      *bufio.Writer // its errors stick in it
+	w      sink
 	name   string
 	indent int // of the group
 	shape  []int64
@@ -39,7 +38,7 @@ type rows struct {
 	item  []byte  // scratch
 }
 
-func newRows(f *formatter, w *bufio.Writer, indent int, name string, shape []int64, unlimited []bool) *rows {
+func newRows(f *formatter, w sink, indent int, name string, shape []int64, unlimited []bool) *rows {
 	r := &rows{f: f, w: w, name: name, indent: indent, shape: shape, at: make([]int64, len(shape)), braces: make([]bool, len(shape))}
 	for i := 1; i < len(shape); i++ {
 		r.braces[i] = unlimited[i]
@@ -49,33 +48,27 @@ func newRows(f *formatter, w *bufio.Writer, indent int, name string, shape []int
 
 // begin prints the name, before the first value.
 func (r *rows) begin() {
-	r.w.WriteByte('\n')
-	r.pad()
-	r.w.WriteString(" " + escapeName(r.name))
+	r.w.char('\n')
+	r.w.pad(r.indent)
+	r.w.str(" " + escapeName(r.name))
 	if len(r.shape) <= 1 {
-		r.w.WriteString(" = ")
+		r.w.str(" = ")
 		r.linep = len(r.name) + 4 + r.indent
 	} else {
-		r.w.WriteString(" =\n  ")
+		r.w.str(" =\n  ")
 		r.linep = 2 + r.indent
-	}
-}
-
-func (r *rows) pad() {
-	for range r.indent {
-		r.w.WriteByte(' ')
 	}
 }
 
 // put writes an item that is not split, on a new line when it does not fit.
 func (r *rows) put(item []byte) {
 	if len(item)+r.linep > maxLine && len(item) > 2 {
-		r.w.WriteByte('\n')
-		r.pad()
-		r.w.WriteString("    ")
+		r.w.char('\n')
+		r.w.pad(r.indent)
+		r.w.str("    ")
 		r.linep = 4 + r.indent
 	}
-	r.w.Write(item)
+	r.w.raw(item)
 	r.linep += len(item)
 }
 
@@ -153,9 +146,9 @@ func printValues[T any](r *rows, vals []T, one func(dst []byte, v T) []byte) {
 // endRow writes the delimiter after a row.
 func (r *rows) endRow(done bool) {
 	if done {
-		r.w.WriteString(" ;\n")
+		r.w.str(" ;\n")
 	} else {
-		r.w.WriteString(",\n  ")
+		r.w.str(",\n  ")
 		r.linep = r.indent + 2
 	}
 }
@@ -170,7 +163,7 @@ func (r *rows) chars(vals []byte) {
 	for _, c := range vals {
 		if r.column() == 0 {
 			r.open()
-			r.w.WriteByte('"')
+			r.w.char('"')
 			r.nul, r.brk = 0, false
 		}
 		if c == 0 {
@@ -178,7 +171,7 @@ func (r *rows) chars(vals []byte) {
 		} else {
 			r.pending()
 			r.item = appendByte(r.item[:0], c, 0x7e)
-			r.w.Write(r.item)
+			r.w.raw(r.item)
 			r.brk = c == '\n' && len(r.shape) <= 1
 		}
 		if r.column() < last {
@@ -188,7 +181,7 @@ func (r *rows) chars(vals []byte) {
 		if r.nuls {
 			r.pending()
 		}
-		r.w.WriteByte('"')
+		r.w.char('"')
 		closing, done := r.step()
 		r.put(bytes.Repeat([]byte{'}'}, closing))
 		r.endRow(done)
@@ -198,11 +191,11 @@ func (r *rows) chars(vals []byte) {
 // pending writes the line break and the zero bytes that were held back.
 func (r *rows) pending() {
 	if r.brk {
-		r.w.WriteString("\",\n    \"")
+		r.w.str("\",\n    \"")
 		r.brk = false
 	}
 	for ; r.nul > 0; r.nul-- {
-		r.w.WriteString(`\000`)
+		r.w.str(`\000`)
 	}
 }
 

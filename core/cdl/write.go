@@ -1,10 +1,8 @@
 package cdl
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -64,7 +62,7 @@ const MaxSlab = 4 << 20
 //
 // Source: netcdf-c ncdump.
 func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) error {
-	p := &printer{ctx: ctx, ds: ds, w: bufio.NewWriterSize(w, 64<<10)}
+	p := &printer{ctx: ctx, ds: ds, w: newSink(w)}
 	if opts != nil {
 		p.opts = *opts
 	}
@@ -85,22 +83,22 @@ func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOpti
 	if name == "" {
 		name = ds.Name()
 	}
-	fmt.Fprintf(p.w, "netcdf %s {\n", escapeName(name))
+	p.w.printf("netcdf %s {\n", escapeName(name))
 	if err := p.group(ds.Root(), 0); err != nil {
 		return err
 	}
-	p.w.WriteString("}\n")
-	if err := p.w.Flush(); err != nil {
-		return ncerr.Wrap("write cdl", "", err)
+	p.w.str("}\n")
+	if err := p.w.flush(); err != nil {
+		return err
 	}
 	return errors.Join(p.problems...)
 }
 
-// printer is the state of one Write. Errors of w stick in it until Flush.
+// printer is the state of one Write.
 type printer struct {
 	ctx      context.Context
 	ds       *nczarr.Dataset
-	w        *bufio.Writer
+	w        sink
 	opts     WriteOptions
 	f        formatter
 	problems []error
@@ -152,19 +150,13 @@ func (p *printer) means(name string, v *nczarr.Var) bool {
 	return name == v.Path() || root+name == v.Path()
 }
 
-func (p *printer) pad(indent int) {
-	for range indent {
-		p.w.WriteByte(' ')
-	}
-}
-
 // group prints the content of a group, between its braces.
 func (p *printer) group(g *nczarr.Group, indent int) error {
 	p.dims(g, indent)
 	vars := g.Vars()
 	if len(vars) > 0 {
-		p.pad(indent)
-		p.w.WriteString("variables:\n")
+		p.w.pad(indent)
+		p.w.str("variables:\n")
 	}
 	for _, v := range vars {
 		p.declare(v, indent)
@@ -175,14 +167,14 @@ func (p *printer) group(g *nczarr.Group, indent int) error {
 	}
 	for _, sub := range g.Groups() {
 		name := escapeName(sub.Name())
-		p.w.WriteByte('\n')
-		p.pad(indent)
-		fmt.Fprintf(p.w, "group: %s {\n", name)
+		p.w.char('\n')
+		p.w.pad(indent)
+		p.w.printf("group: %s {\n", name)
 		if err := p.group(sub, indent+2); err != nil {
 			return err
 		}
-		p.pad(indent + 2)
-		fmt.Fprintf(p.w, "} // group %s\n", name)
+		p.w.pad(indent + 2)
+		p.w.printf("} // group %s\n", name)
 	}
 	return nil
 }
@@ -190,33 +182,33 @@ func (p *printer) group(g *nczarr.Group, indent int) error {
 func (p *printer) dims(g *nczarr.Group, indent int) {
 	for i, d := range g.Dims() {
 		if i == 0 {
-			p.pad(indent)
-			p.w.WriteString("dimensions:\n")
+			p.w.pad(indent)
+			p.w.str("dimensions:\n")
 		}
-		p.pad(indent)
+		p.w.pad(indent)
 		if d.Unlimited() {
-			fmt.Fprintf(p.w, "\t%s = UNLIMITED ; // (%d currently)\n", escapeName(d.Name()), d.Len())
+			p.w.printf("\t%s = UNLIMITED ; // (%d currently)\n", escapeName(d.Name()), d.Len())
 		} else {
-			fmt.Fprintf(p.w, "\t%s = %d ;\n", escapeName(d.Name()), d.Len())
+			p.w.printf("\t%s = %d ;\n", escapeName(d.Name()), d.Len())
 		}
 	}
 }
 
 // declare prints the declaration of a variable and its attributes.
 func (p *printer) declare(v *nczarr.Var, indent int) {
-	p.pad(indent)
-	fmt.Fprintf(p.w, "\t%s %s", v.Type(), escapeName(v.Name()))
+	p.w.pad(indent)
+	p.w.printf("\t%s %s", v.Type(), escapeName(v.Name()))
 	for i, d := range v.Dims() {
 		sep := ", "
 		if i == 0 {
 			sep = "("
 		}
-		p.w.WriteString(sep + dimName(v.Group(), d))
+		p.w.str(sep + dimName(v.Group(), d))
 	}
 	if v.Rank() > 0 {
-		p.w.WriteByte(')')
+		p.w.char(')')
 	}
-	p.w.WriteString(" ;\n")
+	p.w.str(" ;\n")
 	for _, a := range v.Attrs() {
 		p.attr(v.Name(), a, indent)
 	}
@@ -244,12 +236,12 @@ func (p *printer) groupAttrs(g *nczarr.Group, indent int) {
 	attrs := g.Attrs()
 	root := g == p.ds.Root()
 	if len(attrs) > 0 || p.opts.Special {
-		p.w.WriteByte('\n')
-		p.pad(indent)
+		p.w.char('\n')
+		p.w.pad(indent)
 		if root {
-			p.w.WriteString("// global attributes:\n")
+			p.w.str("// global attributes:\n")
 		} else {
-			p.w.WriteString("// group attributes:\n")
+			p.w.str("// group attributes:\n")
 		}
 	}
 	if root && p.opts.Special {
@@ -262,16 +254,16 @@ func (p *printer) groupAttrs(g *nczarr.Group, indent int) {
 
 // attr prints one attribute. Text needs no type: a string attribute says so.
 func (p *printer) attr(owner string, a nczarr.Attr, indent int) {
-	p.pad(indent)
-	p.w.WriteString("\t\t")
+	p.w.pad(indent)
+	p.w.str("\t\t")
 	if a.Type == dtype.NCString {
-		p.w.WriteString("string ")
+		p.w.str("string ")
 	}
-	p.w.WriteString(escapeName(owner))
+	p.w.str(escapeName(owner))
 	switch owner {
 	case "variables", "dimensions", "data", "group", "types":
-		p.w.WriteByte(' ') // or it would be read as the beginning of a section
+		p.w.char(' ') // or it would be read as the beginning of a section
 	}
 	p.buf = p.f.appendAttr(p.buf[:0], a.Value)
-	fmt.Fprintf(p.w, ":%s = %s ;\n", escapeName(a.Name), p.buf)
+	p.w.printf(":%s = %s ;\n", escapeName(a.Name), p.buf)
 }

@@ -1,0 +1,41 @@
+package cdl
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// sink is a buffered writer whose first error sticks in it: the printing
+// functions go on, and err or flush tells.
+type sink struct{ w *bufio.Writer }
+
+func newSink(w io.Writer) sink { return sink{bufio.NewWriterSize(w, 64<<10)} }
+
+func (s sink) str(text string) { _, _ = s.w.WriteString(text) } // the error sticks
+
+func (s sink) raw(text []byte) { _, _ = s.w.Write(text) } // the error sticks
+
+func (s sink) char(c byte) { _ = s.w.WriteByte(c) } // the error sticks
+
+func (s sink) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.w, format, args...) // the error sticks
+}
+
+// pad writes n spaces.
+func (s sink) pad(n int) {
+	for range n {
+		s.char(' ')
+	}
+}
+
+// err gives the first error of the writer.
+func (s sink) err() error {
+	_, err := s.w.Write(nil)
+	return ncerr.Wrap("write cdl", "", err)
+}
+
+// flush writes what is buffered.
+func (s sink) flush() error { return ncerr.Wrap("write cdl", "", s.w.Flush()) }
