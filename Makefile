@@ -1,0 +1,41 @@
+# make help lists the targets.
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w -buildid= -X main.version=$(VERSION)'
+FUZZ    ?= 20000x
+PEERS   := conformance/interop/peers
+
+.PHONY: help build demo test race lint gen fuzz bench docs clean cross
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+build: ## build bin/nczctl, a static binary
+	$(BUILD) -o bin/nczctl ./cmd/nczctl
+
+demo: build ## make, copy and dump a small ocean dataset, saying what happens
+	sh docs/examples/ocean/demo.sh bin/nczctl
+
+test: ## run all tests; installs the peers of the interop tests outside the tree
+	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...
+
+race: ## run the tests of the library under the race detector
+	$(GO) test -race -short -count=1 -timeout=30m ./core/... ./drivers/... ./filters/... ./conformance
+
+lint: ## vet, formatting, import arrows, generated code
+	$(GO) vet ./...
+	$(GO) tool -modfile=lint.mod golangci-lint run ./...
+	GOOS=darwin $(GO) vet ./... && GOOS=windows $(GO) vet ./cmd/... ./core/... ./drivers/... ./filters/...
+
+gen: ## generate code and reference pages
+	$(GO) generate ./...
+
+fuzz: ## run every fuzz target for a fixed number of inputs (FUZZ=20000x)
+	sh .ci/fuzz $(FUZZ)
+
+bench: ## measure beside zarr-python in the same run
+	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) run ./conformance/bench
+
+docs: gen ## the reference pages are generated
+clean: ## remove what was built
+	rm -rf bin dist
