@@ -1,0 +1,168 @@
+package cdl_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/cdl"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// TestBuildErrors checks what a well-formed text cannot ask for.
+func TestBuildErrors(t *testing.T) {
+	t.Parallel()
+	long := `"` + strings.Repeat("x", 20) + `"`
+	cases := []struct {
+		vars, data, want string
+		kind             ncerr.Kind
+	}{
+		{"byte v(n) ;", "v = 1, 256 ;", `2:8": value not representable: the value is out of range`, ncerr.ErrConvert},
+		{"int v(n) ;", "v = 1, 2.5 ;", "the value is not an integer", ncerr.ErrConvert},
+		{"int v(n) ;", "v = NaN ;", "the value is not an integer", ncerr.ErrConvert},
+		{"int v(n) ;", `v = "1" ;`, "expected a number, found a string", ncerr.ErrConvert},
+		{"int v(n) ;", "v = NIL ;", "NIL is for strings only", ncerr.ErrConvert},
+		{"float v(n) ;", "v = 1e300 ;", "out of range", ncerr.ErrConvert},
+		{"uint64 v(n) ;", "v = 1e20 ;", "out of range", ncerr.ErrConvert},
+		{"int v(n) ;", "v = 1, 2, 3, 4 ;", `2:14": outside the bounds: 4 values for "v", there is room for 3`, ncerr.ErrRange},
+		{"int v ;", "v = 1, 2 ;", "there is room for 1", ncerr.ErrRange},
+		{"char v(n) ;", `v = "abcd" ;`, "there is room for 3", ncerr.ErrRange},
+		{"char v(n) ;", "v = 5 ;", "expected a string or a character", ncerr.ErrConvert},
+		{"string v(n) ;", "v = 5 ;", "expected a string", ncerr.ErrConvert},
+		{"string v(n) ; v:_nczarr_maxstrlen = 4 ;", "v = " + long + " ;", `a string of 20 bytes for "v", whose strings have 4`, ncerr.ErrConvert},
+		{"int v(u, w) ;", "v = 1, 2 ;", `the values along unlimited dimension "w", which is not the first, must be in braces`, ncerr.ErrInvalid},
+		{"int v(n, w) ;", "v = {1}, {2}, {3}, {4} ;", "4 lists for", ncerr.ErrRange},
+		{"int v ; v:a = \"x\", 5 ;", "", "mixes strings and numbers", ncerr.ErrInvalid},
+		{"int v ; byte v:a = 300 ;", "", "out of range", ncerr.ErrConvert},
+		{"int v ; int v:a = ;", "", "has no value", ncerr.ErrInvalid},
+		{"int v ; float v:_FillValue = 1 ;", "", "_FillValue is float, the variable", ncerr.ErrBadType},
+		{"int v ; v:_FillValue = 1, 2 ;", "", "_FillValue must be a single value", ncerr.ErrInvalid},
+		{"int v ; v:_Storage = \"cloud\" ;", "", `_Storage must be one of "chunked", "contiguous", "compact"`, ncerr.ErrInvalid},
+		{"int v(n) ; v:_ChunkSizes = 1, 1 ;", "", "chunk shape [1 1] for 1 dimensions", ncerr.ErrBadChunk},
+		{"int v(n) ; v:_ChunkSizes = -1 ;", "", "_ChunkSizes must be integers from 0 up", ncerr.ErrInvalid},
+		{"int v(n) ; v:_DeflateLevel = 10 ;", "", "_DeflateLevel must be an integer from 0 to 9", ncerr.ErrInvalid},
+		{"int v(n) ; v:_Shuffle = \"maybe\" ;", "", `_Shuffle must be "true" or "false"`, ncerr.ErrInvalid},
+		{"int v(n) ; v:_Filter = \"12345\" ;", "", "HDF5 filter 12345 has no codec", ncerr.ErrNoFilter},
+		{"int v(n) ; v:_Filter = \"307,x\" ;", "", "unsigned integers as parameters", ncerr.ErrInvalid},
+		{"int v(n) ; v:_Codecs = \"zlib\" ;", "", "a JSON list of codecs", ncerr.ErrInvalid},
+		{"int v(n) ; v:_Codecs = \"[{}]\" ;", "", `each is an object with an "id"`, ncerr.ErrInvalid},
+		{"int v(n) ; v:_Filter = \"307,9\" ;", "", "", ncerr.ErrNoFilter},
+		{"int v(n) ; v:_ARRAY_DIMENSIONS = \"n\" ;", "", "", ncerr.ErrNameInUse},
+	}
+	for _, c := range cases {
+		text := "netcdf x { dimensions: n = 3 ; u = UNLIMITED ; w = UNLIMITED ; variables: " + c.vars + " data:\n" + c.data + "}"
+		r := newRegistry()
+		err := cdl.Generate(t.Context(), mustParse(t, text), "mem:x", r.create())
+		if err == nil || !strings.Contains(err.Error(), c.want) || ncerr.KindOf(err) != c.kind || !strings.Contains(err.Error(), `"x.cdl:`) {
+			t.Errorf("%s %s\n got %v (kind %v)\nwant %s (kind %v)", c.vars, c.data, err, ncerr.KindOf(err), c.want, c.kind)
+		}
+		if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
+			t.Errorf("%s %s: something was left", c.vars, c.data)
+		}
+	}
+}
+
+// TestSubgroup dumps a dataset opened at a group: it shows the dimensions of
+// the groups above that it uses, and is a whole text.
+func TestSubgroup(t *testing.T) {
+	t.Parallel()
+	r := newRegistry()
+	dir := filepath.ToSlash(t.TempDir()) + "/x.zarr"
+	text := `netcdf x { dimensions: a = 2 ; b = 3 ; unused = 4 ; variables: int top(a) ;
+group: g { dimensions: b = 1 ; variables: int v(a, b) ; data: v = 5, 6 ;
+group: h { variables: int w(a) ; data: w = 7, 8 ; } } }`
+	if err := cdl.Generate(t.Context(), mustParse(t, text), dir+"#mode=nczarr,file", r.create()); err != nil {
+		t.Fatal(err)
+	}
+	got := dump(t, r.open(t, dir+"/g#mode=nczarr,file"), nil)
+	want := `netcdf g {
+dimensions:
+	a = 2 ;
+	b = 1 ;
+variables:
+	int v(a, b) ;
+data:
+
+ v =
+  5,
+  6 ;
+
+group: h {
+  variables:
+  	int w(a) ;
+  data:
+
+   w = 7, 8 ;
+  } // group h
+}
+`
+	if d := diff(got, want); d != "" {
+		t.Error(d)
+	}
+	if d := diff(dump(t, generate(t, got), &cdl.WriteOptions{Name: "g"}), want); d != "" {
+		t.Error("again:", d)
+	}
+}
+
+// TestStringLengths checks how long the strings of a variable may be.
+func TestStringLengths(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 100)
+	ds := generate(t, "netcdf x { variables: string s ; string k ; data: s = \""+long+"\" ; k = \"k\" ; }")
+	if got := dump(t, ds, nil); !strings.Contains(got, "\n s = \n    \""+long+"\" ;\n") {
+		t.Errorf("the long string is lost: %s", got)
+	}
+	f := mustParse(t, `netcdf x { variables: string s ; string e ; :_nczarr_default_maxstrlen = 5 ; data: s = "0123456789" ; e = "ééé" ; }`)
+	f.CutStrings = true
+	r := newRegistry()
+	if err := cdl.Generate(t.Context(), f, "mem:x", r.create()); err != nil {
+		t.Fatal(err)
+	}
+	if got := dump(t, r.open(t, "mem:x"), nil); !strings.Contains(got, "s = \"01234\" ;\n\n e = \"éé\" ;") {
+		t.Errorf("cut strings: %s", got)
+	}
+}
+
+// TestBuildCancelled checks that a cancelled Generate leaves nothing.
+func TestBuildCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := newRegistry()
+	err := cdl.Generate(ctx, mustParse(t, smallText), "mem:x", r.create())
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
+		t.Error("something was left")
+	}
+}
+
+// TestOracle compares with what ncgen and ncdump of netcdf-c made of the same
+// texts (testdata/oracle/PROVENANCE says how).
+func TestOracle(t *testing.T) {
+	t.Parallel()
+	inputs, err := filepath.Glob("testdata/oracle/*.cdl")
+	if err != nil || len(inputs) == 0 {
+		t.Fatal("no inputs", err)
+	}
+	for _, path := range inputs {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(strings.TrimSuffix(path, ".cdl") + ".dmp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(path), ".cdl")
+		got := dump(t, generate(t, string(text)), &cdl.WriteOptions{Name: name})
+		if d := diff(got, string(want)); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package cdl
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// text reads a string constant.
+func (l *lexer) text(pos Pos) (token, error) {
+	l.take()
+	l.buf = l.buf[:0]
+	for {
+		c, ok := l.peek(0)
+		if !ok {
+			if err := l.readErr(); err != nil {
+				return token{}, err
+			}
+			return token{}, l.fail(pos, "string without an end")
+		}
+		if len(l.buf) >= maxToken {
+			return token{}, fail(ncerr.ErrLimit, l.name, pos, "string of more than %d bytes", maxToken)
+		}
+		at := l.pos
+		l.take()
+		switch c {
+		case '"':
+			s := string(l.buf)
+			return token{kind: tokValue, pos: pos, text: strconv.Quote(shorten(s)), val: Value{Pos: pos, Kind: Text, Text: s}}, nil
+		case '\\':
+			e, err := l.escape(at)
+			if err != nil {
+				return token{}, err
+			}
+			l.buf = append(l.buf, e)
+		default:
+			l.buf = append(l.buf, c)
+		}
+	}
+}
+
+// char reads a character constant: one byte in single quotes.
+func (l *lexer) char(pos Pos) (token, error) {
+	l.take()
+	c, ok := l.peek(0)
+	if !ok || c == '\n' || c == '\'' {
+		return token{}, l.fail(pos, "a character constant holds one character")
+	}
+	at := l.pos
+	if l.take(); c == '\\' {
+		var err error
+		if c, err = l.escape(at); err != nil {
+			return token{}, err
+		}
+	}
+	if end, _ := l.peek(0); end != '\'' {
+		return token{}, l.fail(pos, "a character constant holds one character of one byte")
+	}
+	l.take()
+	return token{kind: tokValue, pos: pos, text: fmt.Sprintf("%q", rune(c)), val: Value{Pos: pos, Kind: Char, Bits: uint64(c)}}, nil
+}
+
+// simpleEscapes maps the letter after a backslash to its byte. \? is DEL, as
+// ncgen has it.
+var simpleEscapes = map[byte]byte{
+	'a': 7, 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v', '?': 0x7f,
+}
+
+// escape reads what follows a backslash in a string or character constant:
+// a letter, one to three octal digits, x and two hexadecimal digits, or any
+// other byte for itself.
+func (l *lexer) escape(pos Pos) (byte, error) {
+	c, ok := l.peek(0)
+	if !ok {
+		return 0, l.fail(pos, "backslash at the end of the file")
+	}
+	l.take()
+	if b, ok := simpleEscapes[c]; ok {
+		return b, nil
+	}
+	switch {
+	case c >= '0' && c <= '7':
+		n := int(c - '0')
+		for range 2 {
+			d, _ := l.peek(0)
+			if d < '0' || d > '7' {
+				break
+			}
+			n = n*8 + int(l.take()-'0')
+		}
+		if n > 255 {
+			return 0, l.fail(pos, `octal escape \%o is more than a byte`, n)
+		}
+		return byte(n), nil
+	case c == 'x' || c == 'X':
+		hi, _ := l.peek(0)
+		lo, _ := l.peek(1)
+		n, err := strconv.ParseUint(string([]byte{hi, lo}), 16, 8)
+		if err != nil {
+			return 0, l.fail(pos, `\x needs two hexadecimal digits`)
+		}
+		l.take()
+		l.take()
+		return byte(n), nil
+	}
+	return c, nil
+}
+
+// datasetName reads what stands between the word netcdf and the brace, with
+// white space and control characters removed and escapes undone.
+func (l *lexer) datasetName() (string, error) {
+	l.buf = l.buf[:0]
+	for {
+		c, ok := l.peek(0)
+		switch {
+		case !ok:
+			if err := l.readErr(); err != nil {
+				return "", err
+			}
+			return "", l.fail(l.pos, `expected "{" after the dataset's name, found end of file`)
+		case c == '{':
+			return string(l.buf), nil
+		case len(l.buf) >= maxToken:
+			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name of more than %d bytes", maxToken)
+		}
+		if l.take(); c == '\\' {
+			if next, ok := l.peek(0); ok && next >= ' ' {
+				l.buf = append(l.buf, l.take())
+			}
+			continue
+		}
+		if c > ' ' {
+			l.buf = append(l.buf, c)
+		}
+	}
+}
+
+// shorten cuts a text for use in a message.
+func shorten(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "..."
+	}
+	return s
+}
