@@ -17,6 +17,6 @@
 // core/dtype, core/zarr) and the table of filter numbers in core/codec; above
 // it are conformance and nczctl.
 //
-// Source: the netCDF CDL manual; netcdf-c ncdump and ncgen, whose output and
-// input are reproduced by observation.
+// Source: the netCDF CDL manual; netcdf-c ncdump and ncgen, whose rules and
+// output are reproduced.
 package cdl
