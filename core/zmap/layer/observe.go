@@ -1,0 +1,178 @@
+package layer
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// call is what is known about a call that has ended.
+type call struct {
+	op    string
+	key   string
+	bytes int64 // delivered or stored
+	items int   // requests of a GetMany, entries of a listing
+	took  time.Duration
+	err   error
+}
+
+// observed reports every call, once it has ended.
+type observed struct {
+	driver.Map
+	report func(ctx context.Context, c call)
+}
+
+func observe(m driver.Map, report func(ctx context.Context, c call)) driver.Map {
+	o := &observed{Map: m, report: report}
+	return with(o, m, func(many driver.GetManyer) getMany {
+		return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+			start, bytes := time.Now(), int64(0)
+			err := many.GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) {
+				if err == nil {
+					bytes += int64(len(data))
+				}
+				sink(i, data, info, err)
+			})
+			report(ctx, call{op: "get many", bytes: bytes, items: len(reqs), took: time.Since(start), err: err})
+			return err
+		}
+	})
+}
+
+func (o *observed) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	start := time.Now()
+	data, info, err := o.Map.Get(ctx, key, opts, alloc)
+	o.report(ctx, call{op: "get", key: key, bytes: int64(len(data)), took: time.Since(start), err: err})
+	return data, info, err
+}
+
+func (o *observed) Stat(ctx context.Context, key string) (driver.Info, error) {
+	start := time.Now()
+	info, err := o.Map.Stat(ctx, key)
+	o.report(ctx, call{op: "stat", key: key, took: time.Since(start), err: err})
+	return info, err
+}
+
+func (o *observed) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+	start := time.Now()
+	info, err := o.Map.Put(ctx, key, body, opts)
+	c := call{op: "put", key: key, took: time.Since(start), err: err}
+	if err == nil {
+		c.bytes = body.Size()
+	}
+	o.report(ctx, c)
+	return info, err
+}
+
+func (o *observed) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) error {
+	start := time.Now()
+	err := o.Map.Delete(ctx, key, opts)
+	o.report(ctx, call{op: "delete", key: key, took: time.Since(start), err: err})
+	return err
+}
+
+func (o *observed) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		c, start := call{op: "list", key: prefix}, time.Now()
+		defer func() {
+			c.took = time.Since(start)
+			o.report(ctx, c)
+		}()
+		for e, err := range o.Map.List(ctx, prefix, opts) {
+			if c.err = err; err == nil {
+				c.items++
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (o *observed) Flush(ctx context.Context) error {
+	start := time.Now()
+	err := o.Map.Flush(ctx)
+	o.report(ctx, call{op: "flush", took: time.Since(start), err: err})
+	return err
+}
+
+func (o *observed) Close(ctx context.Context) error {
+	start := time.Now()
+	err := o.Map.Close(ctx)
+	o.report(ctx, call{op: "close", took: time.Since(start), err: err})
+	return err
+}
+
+// Log writes one record at level Debug for each call that has ended, with the
+// attributes op, key, bytes, items, took and error as far as they apply. A
+// listing is logged when it ends; took includes the use of its entries.
+func Log(m driver.Map, logger *slog.Logger) driver.Map {
+	return observe(m, func(ctx context.Context, c call) {
+		if !logger.Enabled(ctx, slog.LevelDebug) {
+			return
+		}
+		attrs := []slog.Attr{slog.String("op", c.op)}
+		if c.key != "" {
+			attrs = append(attrs, slog.String("key", c.key))
+		}
+		if c.bytes > 0 {
+			attrs = append(attrs, slog.Int64("bytes", c.bytes))
+		}
+		if c.items > 0 {
+			attrs = append(attrs, slog.Int("items", c.items))
+		}
+		attrs = append(attrs, slog.Duration("took", c.took))
+		if c.err != nil {
+			attrs = append(attrs, slog.String("error", c.err.Error()))
+		}
+		logger.LogAttrs(ctx, slog.LevelDebug, "zmap", attrs...)
+	})
+}
+
+// Counts is what went through a Map. It is safe for concurrent use.
+type Counts struct {
+	Get, GetMany, Stat, Put, Delete, List, Flush atomic.Int64 // calls
+	Items                                        atomic.Int64 // requests in GetMany and entries of listings
+	Failed                                       atomic.Int64 // calls that ended with an error
+	BytesRead, BytesWritten                      atomic.Int64 // content of successful calls
+}
+
+// Calls is the number of all calls.
+func (n *Counts) Calls() int64 {
+	return n.Get.Load() + n.GetMany.Load() + n.Stat.Load() + n.Put.Load() + n.Delete.Load() + n.List.Load() + n.Flush.Load()
+}
+
+// Count counts calls and bytes.
+func Count(m driver.Map) (driver.Map, *Counts) {
+	n := &Counts{}
+	return observe(m, func(_ context.Context, c call) {
+		n.Items.Add(int64(c.items))
+		if c.err != nil {
+			n.Failed.Add(1)
+			c.bytes = 0
+		}
+		switch c.op {
+		case "get":
+			n.Get.Add(1)
+			n.BytesRead.Add(c.bytes)
+		case "get many":
+			n.GetMany.Add(1)
+			n.BytesRead.Add(c.bytes)
+		case "stat":
+			n.Stat.Add(1)
+		case "put":
+			n.Put.Add(1)
+			n.BytesWritten.Add(c.bytes)
+		case "delete":
+			n.Delete.Add(1)
+		case "list":
+			n.List.Add(1)
+		case "flush":
+			n.Flush.Add(1)
+		}
+	}), n
+}
