@@ -1,0 +1,81 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/config"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// FuzzParse: no panic; errors are one line of a known kind; what is accepted
+// can be handed on as JSON.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		everything, "", "[limits]\nmax_chunk = \"1.5GiB\"", "[drivers.x]\na = [{b=1}, {c=nan}]", "[[drivers.x.y]]\nz = 1979-05-27",
+		"limits = {workers = 1}", "[a.b]\nc = \"\"\"\n\"\"\"", "[plugins]\ndirs = [\"~\"]", "drivers.\"s3\".a.b = inf",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := config.Parse("c.toml", data)
+		if err != nil {
+			if k := ncerr.KindOf(err); k != ncerr.ErrInvalid && k != ncerr.ErrLimit || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%s: %v", k.Name(), err)
+			}
+			return
+		}
+		for name, o := range c.Drivers {
+			if doc := o.JSON(); doc != nil && !json.Valid(doc) {
+				t.Fatalf("drivers.%s is not JSON: %s", name, doc)
+			}
+		}
+	})
+}
+
+// FuzzParseLock: what is accepted is written and read back the same.
+func FuzzParseLock(f *testing.F) {
+	f.Add([]byte(wantLock))
+	f.Add([]byte("format = 1\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l, err := config.ParseLock("l", data)
+		if err != nil {
+			return
+		}
+		first, err := l.Marshal()
+		if err != nil {
+			t.Fatalf("accepted, but not writable: %v", err)
+		}
+		again, err := config.ParseLock("l", first)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, first)
+		}
+		if second, err := again.Marshal(); err != nil || !bytes.Equal(first, second) {
+			t.Fatalf("%v\n%s\n%s", err, first, second)
+		}
+	})
+}
+
+// FuzzRC: no panic; every entry has a key and a place; problems never repeat
+// the line, which may hold a password.
+func FuzzRC(f *testing.F) {
+	f.Add([]byte("# c\r\n[h:1/p] K = V\nK=\n[x\n=\n"))
+	f.Add([]byte("[profile a]\nregion = x ; y\n  nested = 1\n[s t]\nq"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		entries, problems := config.ParseRC("rc", data)
+		for _, e := range entries {
+			if e.Key == "" || !strings.HasPrefix(e.Source, "rc:") || strings.ContainsAny(e.Key+e.Value, "\n") {
+				t.Fatalf("%+v", e)
+			}
+		}
+		profiles := map[string]config.AWSProfile{}
+		problems = append(problems, config.ParseAWS("aws", data, profiles)...)
+		for _, p := range problems {
+			if k := ncerr.KindOf(p); k != ncerr.ErrInvalid && k != ncerr.ErrLimit || strings.Contains(p.Error(), "\n") {
+				t.Fatalf("%s: %v", k.Name(), p)
+			}
+		}
+	})
+}

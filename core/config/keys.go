@@ -1,0 +1,114 @@
+package config
+
+import "time"
+
+// Key documents one configuration key.
+type Key struct {
+	Name    string `json:"name"`    // dotted: "plugins.dirs"
+	Type    string `json:"type"`    // "string", "path", "list of paths", "bool", "int", "size", "duration", "table"
+	Default string `json:"default"` // as it would be written in the file
+	Doc     string `json:"doc"`     // one or two sentences
+}
+
+// Keys lists every key, sorted as a reference page shows them: by table, then
+// in order of importance. The defaults given here are those in force.
+func Keys() []Key {
+	var out []Key
+	for _, s := range specs() {
+		out = append(out, s.Key)
+	}
+	return out
+}
+
+// spec is a key with its setter. A nil set marks the tables that are handed
+// on as they are.
+type spec struct {
+	Key
+	initial any // the default as the TOML decoder would give it
+	set     setter
+}
+
+// The tables of a configuration file.
+const (
+	tableDrivers = "drivers"
+	tableFilters = "filters"
+	tablePlugins = "plugins"
+	tableCache   = "cache"
+	tableLimits  = "limits"
+)
+
+func tables() []string {
+	return []string{tableDrivers, tableFilters, tablePlugins, tableCache, tableLimits}
+}
+
+// specs is the one table of keys, types, defaults and documentation.
+func specs() []spec {
+	return []spec{
+		{Key{"drivers.NAME", "table", "", "Options of the storage driver NAME. The driver defines and checks its keys."}, nil, nil},
+		{Key{"filters.NAME", "table", "", "Options of the filter NAME. The filter defines and checks its keys."}, nil, nil},
+		{
+			Key{"plugins.dirs", "list of paths", "[]", "Directories searched for plugins, in order, before $NCZARR_PLUGIN_PATH and the user's plugin directory."},
+			[]any{}, paths(func(c *Config) *[]string { return &c.Plugins.Dirs }),
+		},
+		{
+			Key{"plugins.lock_file", "path", `""`, "The file that pins plugins by version and SHA-256. Empty means plugins.lock beside the configuration file."},
+			"", path(func(c *Config) *string { return &c.Plugins.LockFile }),
+		},
+		{
+			Key{"plugins.allow_unpinned", "bool", "false", "Whether a plugin that the lock file does not name may be launched."},
+			false, boolean(func(c *Config) *bool { return &c.Plugins.AllowUnpinned }),
+		},
+		{
+			Key{
+				"plugins.isolation", "string", `"auto"`,
+				`Where drivers and filters run: "process" always out of process, "inproc" in this process (built-in ones only), "auto" out of process where the platform makes that cheap.`,
+			},
+			"auto",
+			choice(func(c *Config) *Isolation { return &c.Plugins.Isolation }, IsolationAuto, IsolationProcess, IsolationInProcess),
+		},
+		{
+			Key{"plugins.start_timeout", "duration", `"10s"`, "How long a plugin may take from its launch to the end of the handshake."},
+			"10s", duration(func(c *Config) *time.Duration { return &c.Plugins.StartTimeout }, time.Millisecond),
+		},
+		{
+			Key{"plugins.call_timeout", "duration", `"5m"`, "How long one call to a plugin may take; 0s means no limit."},
+			"5m", duration(func(c *Config) *time.Duration { return &c.Plugins.CallTimeout }, 0),
+		},
+		{
+			Key{"plugins.stop_timeout", "duration", `"2s"`, "How long a plugin may take to end when asked to, before it is killed."},
+			"2s", duration(func(c *Config) *time.Duration { return &c.Plugins.StopTimeout }, 0),
+		},
+		{
+			Key{"plugins.max_restarts", "int", "3", "How often one plugin is started again after a crash, within one run of the program."},
+			int64(3), integer(func(c *Config) *int { return &c.Plugins.MaxRestarts }, 0, 1000),
+		},
+		{
+			Key{"cache.dir", "path", `""`, "Directory of the local cache of remote objects. Empty means no cache."},
+			"", path(func(c *Config) *string { return &c.Cache.Dir }),
+		},
+		{
+			Key{"cache.size", "size", `"1GiB"`, "The most that the cache keeps on disk."},
+			"1GiB", size(func(c *Config) *Size { return &c.Cache.Size }),
+		},
+		{
+			Key{"limits.max_chunk", "size", `"1GiB"`, "The largest decoded chunk that is accepted."},
+			"1GiB", size(func(c *Config) *Size { return &c.Limits.MaxChunk }),
+		},
+		{
+			Key{"limits.max_metadata", "size", `"64MiB"`, "The largest metadata document that is accepted, consolidated metadata included."},
+			"64MiB", size(func(c *Config) *Size { return &c.Limits.MaxMetadata }),
+		},
+		{
+			Key{"limits.max_elements", "int", "1073741824", "The largest number of elements in one chunk."},
+			int64(1 << 30), integer(func(c *Config) *int64 { return &c.Limits.MaxElements }, 1, 1<<62),
+		},
+		{
+			Key{"limits.max_keys", "int", "10000000", "The largest number of keys that one listing may hold in memory."},
+			int64(10_000_000), integer(func(c *Config) *int64 { return &c.Limits.MaxKeys }, 1, 1<<62),
+		},
+		{
+			Key{"limits.workers", "int", "0", "How many chunks are decoded at once; 0 means one for each processor."},
+			int64(0), integer(func(c *Config) *int { return &c.Limits.Workers }, 0, 4096),
+		},
+	}
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// RCEntry is one line of an rc file. It has the fields of ncurl.RCEntry.
+type RCEntry struct {
+	Host   string // the section host[:port][/path], as written; empty for all
+	Key    string
+	Value  string
+	Source string // file:line
+}
+
+// RCFiles names the rc files in reading order, later ones overriding: .ncrc,
+// .daprc and .dodsrc of the home directory, then of the current one. The
+// variable NCRCENV_IGNORE, when not empty, stands for no file, NCRCENV_RC for
+// one file instead of all, NCRCENV_HOME for another home directory.
+// Source: netcdf-c libdispatch/drc.c.
+func RCFiles(env Env) []string {
+	if env.Vars["NCRCENV_IGNORE"] != "" {
+		return nil
+	}
+	if name := env.Vars["NCRCENV_RC"]; name != "" {
+		return []string{name}
+	}
+	home := env.Home
+	if other := env.Vars["NCRCENV_HOME"]; other != "" {
+		home = other
+	}
+	dirs := []string{home, env.Cwd}
+	if home == env.Cwd {
+		dirs = dirs[:1]
+	}
+	var out []string
+	for _, dir := range dirs {
+		for _, name := range []string{".ncrc", ".daprc", ".dodsrc"} {
+			if dir != "" {
+				out = append(out, filepath.Join(dir, name))
+			}
+		}
+	}
+	return out
+}
+
+// LoadRC reads rc files in order. A missing file is nothing. What cannot be
+// used is skipped and reported: these files are shared with other programs,
+// whose lines must not stop this one. See [ParseRC] for the problems.
+func LoadRC(files []string, read func(string) ([]byte, error)) (entries []RCEntry, problems []error) {
+	for _, name := range files {
+		data, err := readOptional(name, read)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		e, p := ParseRC(name, data)
+		entries, problems = append(entries, e...), append(problems, p...)
+	}
+	return entries, problems
+}
+
+// readOptional reads a file; a missing one is empty.
+func readOptional(name string, read func(string) ([]byte, error)) ([]byte, error) {
+	data, err := read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, readError(name, err)
+	}
+	return data, nil
+}
+
+// ParseRC reads the lines KEY=VALUE and [HOST]KEY=VALUE of an rc file. Space
+// around section, key and value is dropped, lines that begin with "#" are
+// comments. Each problem is an *ncerr.Error of kind ErrInvalid (ErrLimit for
+// a file of more than 64 KiB) with file:line and without the value.
+func ParseRC(name string, data []byte) (entries []RCEntry, problems []error) {
+	eachLine(name, data, &problems, func(line, at string, _ bool) error {
+		if line[0] == '#' {
+			return nil
+		}
+		e := RCEntry{Source: at}
+		if rest, ok := strings.CutPrefix(line, "["); ok {
+			host, after, closed := strings.Cut(rest, "]")
+			if !closed {
+				return errors.New(`the section has no "]"`)
+			}
+			e.Host, line = strings.TrimSpace(host), after
+		}
+		key, value, ok := strings.Cut(line, "=")
+		e.Key, e.Value = strings.TrimSpace(key), strings.TrimSpace(value)
+		switch {
+		case !ok && e.Key == "":
+			return errors.New("a section stands on the line of its key: [HOST]KEY=VALUE")
+		case !ok || e.Key == "":
+			return errors.New("the line is not of the form KEY=VALUE")
+		}
+		entries = append(entries, e)
+		return nil
+	})
+	return entries, problems
+}
+
+// eachLine calls f with every line that is not blank: its text without the
+// space around it, its place as file:line, and whether it was indented. An
+// error of f becomes a problem at that place.
+func eachLine(name string, data []byte, problems *[]error, f func(line, at string, indented bool) error) {
+	if len(data) > maxFile {
+		*problems = append(*problems,
+			ncerr.Errorf(ncerr.ErrLimit, opRead, name, "the file has more than %d bytes", maxFile))
+		return
+	}
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	number := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		number++
+		indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		at := name + ":" + strconv.Itoa(number)
+		if err := f(line, at, indented); err != nil {
+			*problems = append(*problems, ncerr.New(ncerr.ErrInvalid, opRead, at, err))
+		}
+	}
+}
