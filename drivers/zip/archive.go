@@ -19,7 +19,7 @@ import (
 //
 // The index is a hash table with open addressing. A slot holds 32 bits of the
 // hash of a key and, plus one, the position of the record in the directory,
-// so that indexing takes no memory per member beyond 16 to 40 bytes.
+// so that indexing takes no memory per member beyond 14 to 28 bytes.
 type archive struct {
 	src    source
 	dir    *directory
@@ -126,7 +126,7 @@ func follows(d []byte, base, end int64) (int64, bool) {
 // index fills the hash table. Of equal keys the last stays.
 func (a *archive) index(recs []uint32) {
 	size := 8
-	for size*3 < len(recs)*4 {
+	for size*7 < len(recs)*8 {
 		size *= 2
 	}
 	a.slots = make([]uint64, size)

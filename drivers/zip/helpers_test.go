@@ -3,8 +3,10 @@ package zip_test
 import (
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"context"
 	"errors"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"maps"
@@ -151,6 +153,9 @@ func stdZip(t testing.TB, comment string, entries ...entry) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if strings.HasSuffix(e.name, "/") {
+			continue
+		}
 		if _, err := io.WriteString(f, e.content); err != nil {
 			t.Fatal(err)
 		}
@@ -262,3 +267,19 @@ func exists(path string) bool {
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+func crcOf(s string) uint32 { return crc32.ChecksumIEEE([]byte(s)) }
+
+func deflated(t testing.TB, s string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.WriteString(w, s)
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}

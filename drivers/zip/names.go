@@ -56,38 +56,67 @@ func judgeName(name []byte) reason {
 	if name[0] == '/' {
 		return isAbsolute
 	}
-	high, dots, start := false, true, 0
-	for i, c := range name {
-		switch class[c] {
-		case plain:
-			dots = false
-		case dot:
-		case slash:
-			if i == start {
-				return isEmptySegment
-			}
-			if dots && i-start <= 2 {
-				return isDotted
-			}
-			start, dots = i+1, true
-		case multi:
-			high, dots = true, false
-		case backslash:
-			return isBackslash
-		case control:
-			return isControl
-		}
-	}
-	if high {
-		if why := judgeUnicode(name); why != wanted {
+	if !isPlainText(name) {
+		if why := judgeBytes(name); why != wanted {
 			return why
 		}
 	}
-	if start == len(name) {
-		return isDirectory
+	for {
+		i := bytes.IndexByte(name, '/')
+		if i < 0 {
+			break
+		}
+		if why := judgeSegment(name[:i]); why != wanted {
+			return why
+		}
+		if name = name[i+1:]; len(name) == 0 {
+			return isDirectory
+		}
 	}
-	if dots && len(name)-start <= 2 {
+	return judgeSegment(name)
+}
+
+func judgeSegment(s []byte) reason {
+	switch {
+	case len(s) == 0:
+		return isEmptySegment
+	case len(s) <= 2 && s[0] == '.' && s[len(s)-1] == '.':
 		return isDotted
+	}
+	return wanted
+}
+
+// isPlainText reports whether name has only bytes from space to tilde without
+// the backslash, looking at eight at once.
+func isPlainText(name []byte) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	var bad uint64
+	for ; len(name) >= 8; name = name[8:] {
+		w := le.Uint64(name)
+		bs, del := w^(ones*'\\'), w^(ones*0x7f)
+		bad |= w | (w-ones*0x20)&^w | (bs-ones)&^bs | (del-ones)&^del
+	}
+	odd := false
+	for _, c := range name {
+		odd = odd || c < 0x20 || c >= 0x7f || c == '\\'
+	}
+	return bad&tops == 0 && !odd
+}
+
+// judgeBytes looks for bytes that no key may have.
+func judgeBytes(name []byte) reason {
+	high := false
+	for _, c := range name {
+		switch {
+		case c == '\\':
+			return isBackslash
+		case c < 0x20 || c == 0x7f:
+			return isControl
+		}
+		high = high || c >= utf8.RuneSelf
+	}
+	if high {
+		return judgeUnicode(name)
 	}
 	return wanted
 }
@@ -101,29 +130,6 @@ func judgeUnicode(name []byte) reason {
 	}
 	return wanted
 }
-
-// The classes of bytes that judgeName tells apart.
-const (
-	plain = iota
-	dot
-	slash
-	multi
-	backslash
-	control
-)
-
-var class = func() (t [256]uint8) {
-	for i := range t {
-		switch {
-		case i < 0x20 || i == 0x7f:
-			t[i] = control
-		case i >= 0x80:
-			t[i] = multi
-		}
-	}
-	t['.'], t['/'], t['\\'] = dot, slash, backslash
-	return t
-}()
 
 // isRootDocument reports whether name, a last segment, is a metadata document
 // that marks the root of a dataset.

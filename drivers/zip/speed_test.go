@@ -1,0 +1,170 @@
+package zip_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
+)
+
+// manyMembers makes an archive of n small chunks below 100 variables.
+func manyMembers(t testing.TB, n int, prefix string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "many.zip")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := zip.NewWriter(f)
+	for i := range n {
+		name := fmt.Sprintf("%svariable_%02d/%d.%d.0", prefix, i%100, i/100/40, i/100%40)
+		if i == 0 {
+			name = prefix + ".zgroup"
+		}
+		m, err := w.CreateRaw(&zip.FileHeader{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Write(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// openClose opens an archive and gives the memory that this took.
+func openClose(t testing.TB, path string) (bytes, mallocs uint64, took time.Duration) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path})
+	took = time.Since(start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if err := m.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs, took
+}
+
+// TestOpen100k holds opening an archive of 100,000 members against its budget
+// of memory: 16 MiB altogether, and none per member.
+func TestOpen100k(t *testing.T) {
+	for _, prefix := range []string{"", "data.zarr/"} {
+		path := manyMembers(t, 100_000, prefix)
+		got, mallocs, took := openClose(t, path)
+		t.Logf("prefix %q: %.1f MiB in %d allocations, %v", prefix, float64(got)/(1<<20), mallocs, took)
+		if got > 16<<20 || mallocs > 100 {
+			t.Errorf("prefix %q: opening took %d bytes in %d allocations", prefix, got, mallocs)
+		}
+	}
+}
+
+// BenchmarkOpen100k opens and indexes an archive of 100,000 members.
+func BenchmarkOpen100k(b *testing.B) {
+	for _, prefix := range []string{"", "data.zarr/"} {
+		b.Run("prefix="+prefix, func(b *testing.B) {
+			path := manyMembers(b, 100_000, prefix)
+			o := zipdriver.New()
+			b.ReportAllocs()
+			for b.Loop() {
+				m, err := o.Open(b.Context(), driver.OpenSpec{Path: path})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := m.Close(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkOpen100kStd is the standard library with a map of the names, to
+// compare with.
+func BenchmarkOpen100kStd(b *testing.B) {
+	path := manyMembers(b, 100_000, "")
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := zip.OpenReader(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		names := make(map[string]*zip.File, len(r.File))
+		for _, f := range r.File {
+			names[f.Name] = f
+		}
+		if err := r.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestGetAllocations: reading a stored object into the caller's memory, whole
+// or a range, takes no memory once it has been read before.
+func TestGetAllocations(t *testing.T) {
+	path := saved(t, stdZip(t, "", entry{name: ".zgroup", content: "{}"}, entry{name: "v/0", content: string(make([]byte, 10000))},
+		entry{name: "v/1", content: string(make([]byte, 10000)), deflate: true}))
+	dst := make([]byte, 10000)
+	whole, part := &driver.GetOptions{}, &driver.GetOptions{Range: &driver.Range{Offset: 100, Length: 50}}
+	for _, tc := range []struct {
+		mode driver.Mode
+		key  string
+		opts *driver.GetOptions
+	}{
+		{driver.Read, "v/0", whole}, {driver.Read, "v/0", part},
+		{driver.Update, "v/0", whole}, {driver.Update, "v/0", part},
+		{driver.Read, "absent", whole}, {driver.Update, "absent", whole},
+	} {
+		m := opened(t, path, tc.mode, "")
+		alloc := driver.Into(dst)
+		n := testing.AllocsPerRun(200, func() {
+			if _, _, err := m.Get(t.Context(), tc.key, tc.opts, alloc); err != nil && tc.key != "absent" {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("mode %d, %q, range %v: %v allocations", tc.mode, tc.key, tc.opts.Range, n)
+		}
+	}
+	m := opened(t, path, driver.Read, "")
+	if n := testing.AllocsPerRun(200, func() { _, _, _ = m.Get(t.Context(), "v/1", whole, driver.Into(dst)) }); n > 4 {
+		t.Errorf("a deflated object: %v allocations", n)
+	}
+}
+
+// BenchmarkGet reads members whole into the caller's memory.
+func BenchmarkGet(b *testing.B) {
+	for _, size := range []int{4 << 10, 4 << 20} {
+		for _, deflate := range []bool{false, true} {
+			b.Run(fmt.Sprintf("size=%dKiB/deflate=%v", size>>10, deflate), func(b *testing.B) {
+				content := bytes.Repeat([]byte("0123456789abcdef, "), size/18+1)[:size]
+				m := opened(b, saved(b, stdZip(b, "", entry{name: "c", content: string(content), deflate: deflate})), driver.Read, "")
+				dst := make([]byte, size)
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, _, err := m.Get(b.Context(), "c", &driver.GetOptions{}, driver.Into(dst)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
