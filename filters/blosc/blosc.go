@@ -92,7 +92,7 @@ func New(p Params) (*Codec, error) {
 	case "zlib":
 		c.deflate = deflate.New(deflate.Zlib, p.CLevel)
 	case "zstd":
-		c.zenc, err = zframe.NewEncoder(zstdLevel(p.CLevel), false, c.shuffle == NoShuffle)
+		c.zenc, err = zframe.NewEncoder(zstdLevel(p.CLevel), false, true)
 	}
 	return c, err
 }

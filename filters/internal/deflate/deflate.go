@@ -101,14 +101,23 @@ func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	}
 	n, err := s.encode(dst, src)
 	e.fast.Put(s)
-	if err != nil || e.level == 0 || !gainless(n, len(src)) {
+	switch {
+	case e.level == 0:
+		return n, err
+	case err != nil && len(src) >= 256 && len(dst) < len(src):
+		n = len(dst) + 1 // what was given up may fit after all
+	case err != nil || !gainless(n, len(src)):
 		return n, err
 	}
-	return e.again(dst, src, n)
+	m, better := e.again(dst, src, n)
+	if better == nil {
+		return m, nil
+	}
+	return n, err
 }
 
-// again tries the standard library's encoder and keeps the smaller result; n
-// is the length of the one in dst.
+// again tries the standard library's encoder. Its result is put in dst when
+// it has fewer than n bytes, else dst stays and the result is an error.
 func (e *Encoder) again(dst, src []byte, n int) (int, error) {
 	s, ok := e.second.Get().(*stream)
 	if !ok {
@@ -123,14 +132,14 @@ func (e *Encoder) again(dst, src []byte, n int) (int, error) {
 		spare = new([]byte)
 	}
 	defer e.spare.Put(spare)
-	if cap(*spare) < n-1 {
+	if cap(*spare) < n {
 		*spare = make([]byte, n)
 	}
 	m, err := s.encode((*spare)[:n-1], src)
-	if err == nil {
-		return copy(dst, (*spare)[:m]), nil
+	if err != nil {
+		return 0, err
 	}
-	return n, nil // longer, so the first result stays
+	return copy(dst, (*spare)[:m]), nil
 }
 
 func (e *Encoder) make(s *stream) (err error) {

@@ -1,0 +1,380 @@
+package codecsuite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// lengths are numbers of elements: nothing, one, around powers of two, odd.
+var lengths = [...]int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000, 4099}
+
+func describe(t conformance.T, e *Env) {
+	for _, d := range e.target.Provider.Describe() {
+		if d.ID == e.target.ID || d.V3 != "" && d.V3 == e.target.ID {
+			if d.Summary == "" || !d.Encode && !d.Decode {
+				t.Errorf("%q has no summary or no direction: %+v", d.ID, d)
+			}
+			return
+		}
+	}
+	t.Errorf("%q is not described", e.target.ID)
+}
+
+func unknown(t conformance.T, e *Env) {
+	for _, id := range []string{"no-such-codec", "", e.target.ID + "x"} {
+		c := e.first(t, 10)
+		_, _, err := e.target.Provider.Open(id, nil, c.in)
+		if ncerr.KindOf(err) != ncerr.ErrNoFilter {
+			t.Errorf("id %q: want ErrNoFilter, got %v", id, err)
+		}
+	}
+}
+
+func invalid(t conformance.T, e *Env) {
+	c := e.first(t, 10)
+	for _, p := range e.target.Invalid {
+		if _, _, err := e.target.Provider.Open(e.target.ID, p, c.in); ncerr.KindOf(err) != ncerr.ErrInvalid {
+			t.Errorf("parameters %s: want ErrInvalid, got %v", p, err)
+		}
+	}
+}
+
+func notJSON(t conformance.T, e *Env) {
+	c := e.first(t, 10)
+	for _, p := range []string{"[]", "{", "3", `"text"`, "\x00"} {
+		if _, _, err := e.target.Provider.Open(e.target.ID, json.RawMessage(p), c.in); ncerr.KindOf(err) != ncerr.ErrInvalid {
+			t.Errorf("parameters %q: want ErrInvalid, got %v", p, err)
+		}
+	}
+}
+
+// back decodes enc into room bytes and compares it with want.
+func (c *opened) back(t conformance.T, enc, want []byte, room int) {
+	dst, whole := guarded(room)
+	n, err := c.Decode(t.Context(), dst, enc)
+	switch {
+	case err != nil:
+		t.Errorf("decode %d bytes of %v with %s: %v", len(want), c.in.DType, c.params, err)
+	case n != len(want) || !bytes.Equal(want, dst[:n]):
+		t.Errorf("%d bytes of %v with %s come back changed (%d bytes)", len(want), c.in.DType, c.params, n)
+	}
+	if !whole() {
+		t.Errorf("decode writes outside its output")
+	}
+}
+
+func roundTrip(t conformance.T, e *Env) {
+	for _, n := range lengths {
+		e.each(t, n, func(c *opened) {
+			for _, p := range patterns {
+				src := data(c.in.DType, n, p, t.Seed())
+				c.back(t, c.encode(t, src), src, len(src))
+			}
+		})
+	}
+}
+
+func roundTripLarge(t conformance.T, e *Env) {
+	for _, p := range e.params {
+		typ := e.first(t, 1).in.DType
+		n := 3<<20/typ.Size + 5
+		c := e.open(t, p, typ, n)
+		for _, pattern := range patterns {
+			src := data(typ, n, pattern, t.Seed())
+			c.back(t, c.encode(t, src), src, len(src))
+		}
+	}
+}
+
+func sizePromise(t conformance.T, e *Env) {
+	for _, n := range []int{0, 1, 100, 70_000} {
+		e.each(t, n, func(c *opened) {
+			src := make([]byte, c.in.MaxBytes)
+			r := rand.New(rand.NewPCG(t.Seed(), 1))
+			for i := range src {
+				src[i] = byte(r.Uint32())
+			}
+			c.encode(t, src)
+		})
+	}
+}
+
+func ceilingEncode(t conformance.T, e *Env) {
+	e.each(t, 500, func(c *opened) {
+		src := data(c.in.DType, 500, "smooth", t.Seed())
+		full := len(c.encode(t, src))
+		for _, room := range []int{0, 1, full / 2, full - 1} {
+			if room < 0 || room >= full {
+				continue
+			}
+			dst, whole := guarded(room)
+			n, err := c.Encode(t.Context(), dst, src)
+			if err == nil && n <= room { // another, shorter encoding is right too
+				c.back(t, dst[:n], src, len(src))
+			} else if ncerr.KindOf(err) != ncerr.ErrShortBuffer {
+				t.Errorf("%d of %d bytes of room: want ErrShortBuffer, got %v", room, full, err)
+			}
+			if !whole() {
+				t.Errorf("%d of %d bytes of room: bytes outside were written", room, full)
+			}
+		}
+	})
+}
+
+func ceilingDecode(t conformance.T, e *Env) {
+	e.each(t, 500, func(c *opened) {
+		src := data(c.in.DType, 500, "smooth", t.Seed())
+		enc := c.encode(t, src)
+		for _, room := range []int{0, 1, len(src) / 2, len(src) - 1} {
+			dst, whole := guarded(room)
+			if _, err := c.Decode(t.Context(), dst, enc); ncerr.KindOf(err) != ncerr.ErrShortBuffer {
+				t.Errorf("%d of %d bytes of room: want ErrShortBuffer, got %v", room, len(src), err)
+			}
+			if !whole() {
+				t.Errorf("%d of %d bytes of room: bytes outside were written", room, len(src))
+			}
+		}
+	})
+}
+
+func roomy(t conformance.T, e *Env) {
+	e.each(t, 300, func(c *opened) {
+		src := data(c.in.DType, 300, "smooth", t.Seed())
+		enc := c.encode(t, src)
+		for _, more := range []int{1, 13, 5000} {
+			c.back(t, enc, src, len(src)+more)
+		}
+	})
+}
+
+// bad decodes bytes that may be anything and checks that nothing breaks.
+func (c *opened) bad(t conformance.T, what string, src []byte) {
+	dst, whole := guarded(int(c.in.MaxBytes))
+	before := bytes.Clone(src)
+	n, err := c.safely(t.Context(), dst, src)
+	switch kind := ncerr.KindOf(err); {
+	case errors.Is(err, errPanic):
+		t.Errorf("%s: %v", what, err)
+	case err == nil && (n < 0 || n > len(dst)):
+		t.Errorf("%s: %d bytes are claimed in a buffer of %d", what, n, len(dst))
+	case err != nil && kind != ncerr.ErrCorrupt && kind != ncerr.ErrShortBuffer && kind != ncerr.ErrFilter:
+		t.Errorf("%s: want ErrCorrupt, got %v", what, err)
+	}
+	if !whole() {
+		t.Errorf("%s: bytes outside the output were written", what)
+	}
+	if !bytes.Equal(before, src) {
+		t.Errorf("%s: the input was changed", what)
+	}
+}
+
+var errPanic = errors.New("panic")
+
+func (c *opened) safely(ctx context.Context, dst, src []byte) (n int, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = ncerr.Errorf(ncerr.ErrInternal, "", "", "%w: %v", errPanic, r)
+		}
+	}()
+	return c.Decode(ctx, dst, src)
+}
+
+func truncated(t conformance.T, e *Env) {
+	e.each(t, 150, func(c *opened) {
+		enc := c.encode(t, data(c.in.DType, 150, "smooth", t.Seed()))
+		for n := range enc {
+			c.bad(t, "cut short", enc[:n:n])
+		}
+	})
+}
+
+func flipped(t conformance.T, e *Env) {
+	r := rand.New(rand.NewPCG(t.Seed(), 2))
+	e.each(t, 150, func(c *opened) {
+		enc := c.encode(t, data(c.in.DType, 150, "smooth", t.Seed()))
+		for i := range min(8*len(enc), 2000) {
+			at := i
+			if i >= 64*8 { // the head completely, the rest by chance
+				at = r.IntN(8 * len(enc))
+			}
+			enc[at/8] ^= 1 << (at % 8)
+			c.bad(t, "bit flipped", enc)
+			enc[at/8] ^= 1 << (at % 8)
+		}
+	})
+}
+
+func garbage(t conformance.T, e *Env) {
+	r := rand.New(rand.NewPCG(t.Seed(), 3))
+	e.each(t, 100, func(c *opened) {
+		for range 300 {
+			src := make([]byte, r.IntN(200))
+			for i := range src {
+				src[i] = byte(r.Uint32())
+			}
+			c.bad(t, "random bytes", src)
+		}
+	})
+}
+
+// memory overwrites the head, where sizes are, by large numbers.
+func memory(t conformance.T, e *Env) {
+	c := e.first(t, 1000)
+	enc := c.encode(t, data(c.in.DType, 1000, "smooth", t.Seed()))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	tries := 0
+	for at := range min(len(enc), 24) {
+		for width := 1; width <= 8 && at+width <= len(enc); width++ {
+			for _, v := range []byte{0x7F, 0xFF} {
+				bad := bytes.Clone(enc)
+				for i := range width {
+					bad[at+i] = v
+				}
+				c.bad(t, "absurd size", bad)
+				tries++
+			}
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > uint64(tries) {
+		t.Errorf("%d decodes of %d bytes took %d MiB of memory", tries, c.in.MaxBytes, took)
+	}
+}
+
+func source(t conformance.T, e *Env) {
+	e.each(t, 300, func(c *opened) {
+		src := data(c.in.DType, 300, "smooth", t.Seed())
+		keep := bytes.Clone(src)
+		enc := c.encode(t, src)
+		if !bytes.Equal(keep, src) {
+			t.Errorf("encode changes its input")
+		}
+		keepEnc := bytes.Clone(enc)
+		c.back(t, enc, keep, len(keep))
+		if !bytes.Equal(keepEnc, enc) {
+			t.Errorf("decode changes its input")
+		}
+	})
+}
+
+func deterministic(t conformance.T, e *Env) {
+	for _, p := range e.params {
+		typ := e.first(t, 1).in.DType
+		a, b := e.open(t, p, typ, 2000), e.open(t, p, typ, 2000)
+		src := data(typ, 2000, "smooth", t.Seed())
+		want := a.encode(t, src)
+		a.encode(t, data(typ, 2000, "noise", t.Seed()))
+		for _, c := range []*opened{a, b} {
+			if got := c.encode(t, src); !bytes.Equal(want, got) {
+				t.Errorf("%s: the same bytes are encoded in two ways", p)
+			}
+		}
+	}
+}
+
+func concurrent(t conformance.T, e *Env) {
+	c := e.first(t, 3000)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 20 {
+				src := data(c.in.DType, 3000, patterns[(g+i)%len(patterns)], uint64(g))
+				enc, dst := make([]byte, c.out.MaxBytes), make([]byte, len(src))
+				n, err := c.Encode(t.Context(), enc, src)
+				if err != nil {
+					t.Errorf("encode: %v", err)
+					return
+				}
+				if n, err = c.Decode(t.Context(), dst, enc[:n]); err != nil || !bytes.Equal(src, dst[:n]) {
+					t.Errorf("goroutine %d gets other bytes back: %v", g, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func cancelled(t conformance.T, e *Env) {
+	c := e.first(t, 1000)
+	src := data(c.in.DType, 1000, "smooth", t.Seed())
+	enc := c.encode(t, src)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dst := make([]byte, len(src))
+	n, err := c.Decode(ctx, dst, enc)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("decode: want a cancellation, got %v", err)
+	}
+	if err == nil && !bytes.Equal(src, dst[:n]) {
+		t.Errorf("decode ends without an error and with other bytes")
+	}
+	if _, err := c.Encode(ctx, make([]byte, c.out.MaxBytes), src); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("encode: want a cancellation, got %v", err)
+	}
+	c.back(t, enc, src, len(src))
+}
+
+func pipeline(t conformance.T, e *Env) {
+	c := e.first(t, 700)
+	opener, ok := e.target.Provider.(driver.PipelineOpener)
+	if !ok {
+		t.Fatalf("the provider opens no runs")
+	}
+	run, specs, err := opener.OpenPipeline(t.Context(), []driver.Step{{ID: e.target.ID, Params: c.params}}, c.in)
+	if err != nil {
+		t.Fatalf("open a run: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := run.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if len(specs) != 1 || specs[0].MaxBytes != c.out.MaxBytes {
+		t.Errorf("the run gives other specs than the step: %+v", specs)
+	}
+	jobs := make([]driver.Job, 9)
+	plain, want := make([][]byte, len(jobs)), make([][]byte, len(jobs))
+	for i := range jobs {
+		plain[i] = data(c.in.DType, 700, patterns[i%len(patterns)], uint64(i))
+		want[i] = c.encode(t, plain[i])
+		jobs[i] = driver.Job{Src: plain[i], Limit: c.out.MaxBytes}
+	}
+	batch(t, "encode", run.EncodeMany, jobs, want)
+	for i := range jobs {
+		jobs[i] = driver.Job{Src: want[i], Limit: c.in.MaxBytes}
+		if i%2 == 0 {
+			jobs[i].Dst = make([]byte, c.in.MaxBytes)
+		}
+	}
+	batch(t, "decode", run.DecodeMany, jobs, plain)
+}
+
+// batch does jobs and compares their results.
+func batch(t conformance.T, what string, do func(context.Context, []driver.Job, driver.Sink) error, jobs []driver.Job, want [][]byte) {
+	seen := make([]int, len(jobs))
+	err := do(t.Context(), jobs, func(i int, out []byte, err error) {
+		seen[i]++
+		if err != nil || !bytes.Equal(want[i], out) {
+			t.Errorf("%s: job %d gives other bytes than the step: %v", what, i, err)
+		}
+	})
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	for i, n := range seen {
+		if n != 1 {
+			t.Errorf("%s: the sink was called %d times for job %d", what, n, i)
+		}
+	}
+}

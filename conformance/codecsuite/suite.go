@@ -1,0 +1,30 @@
+package codecsuite
+
+import "github.com/seed-695719ce/nczarr/conformance"
+
+// Suite gives all checks of filters.
+func Suite() conformance.Suite[*Env] {
+	both := []string{CapExact}
+	enc := []string{CapEncode}
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.0", Checks: []conformance.Check[*Env]{
+		{ID: "codec.describe", Doc: "The provider describes the codec, with a summary and a direction.", Run: describe},
+		{ID: "codec.open.unknown", Doc: "An id that the provider does not have is ErrNoFilter.", Run: unknown},
+		{ID: "codec.open.invalid", Doc: "Parameters that cannot work are ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
+		{ID: "codec.open.garbage", Doc: "Parameters that are no JSON object are ErrInvalid.", Run: notJSON},
+		{ID: "codec.roundtrip", Doc: "Decoding gives back what was encoded, for every type, length and pattern.", Needs: both, Run: roundTrip},
+		{ID: "codec.roundtrip.large", Doc: "Decoding gives back what was encoded, for a chunk of megabytes.", Needs: both, Run: roundTripLarge},
+		{ID: "codec.size.promise", Doc: "Encoding never exceeds the size that Open promised, whatever the data.", Needs: enc, Run: sizePromise},
+		{ID: "codec.ceiling.encode", Doc: "Encoding into too small a buffer is ErrShortBuffer and writes nothing outside it.", Needs: enc, Run: ceilingEncode},
+		{ID: "codec.ceiling.decode", Doc: "Decoding into too small a buffer is ErrShortBuffer and writes nothing outside it.", Needs: both, Run: ceilingDecode},
+		{ID: "codec.ceiling.roomy", Doc: "Decoding into a larger buffer gives the same bytes and the right length.", Needs: both, Run: roomy},
+		{ID: "codec.input.truncated", Doc: "Input cut at any length gives an error or a value, never a panic or a write outside the output.", Needs: enc, Run: truncated},
+		{ID: "codec.input.flipped", Doc: "Input with a bit flipped gives an error or a value, never a panic or a write outside the output.", Needs: enc, Run: flipped},
+		{ID: "codec.input.garbage", Doc: "Random bytes give an error or a value, never a panic, a hang or a write outside the output.", Run: garbage},
+		{ID: "codec.input.memory", Doc: "Input that claims to be large takes no memory before it has proved it.", Level: conformance.Extended, Needs: enc, Run: memory},
+		{ID: "codec.source", Doc: "Neither direction changes its input.", Needs: both, Run: source},
+		{ID: "codec.deterministic", Doc: "Encoding the same bytes twice gives the same bytes, from any codec with the same parameters.", Needs: enc, Run: deterministic},
+		{ID: "codec.concurrent", Doc: "A codec may be used by many goroutines at once.", Needs: both, Run: concurrent},
+		{ID: "codec.cancel", Doc: "After the context has ended a call gives its error or the right result.", Needs: both, Run: cancelled},
+		{ID: "codec.pipeline", Doc: "A run gives the same bytes as its steps one by one, for every job of a batch.", Needs: []string{CapExact, CapPipeline}, Run: pipeline},
+	}}
+}

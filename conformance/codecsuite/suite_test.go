@@ -1,0 +1,142 @@
+package codecsuite_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
+	"github.com/seed-695719ce/nczarr/core/codec"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// params are further sets of parameters, and ones that must be refused.
+var params = map[string][2][]string{
+	"blosc": {
+		{`{}`, `{"cname":"zstd","clevel":3,"shuffle":2}`, `{"cname":"zlib","shuffle":0}`, `{"cname":"snappy","clevel":9,"shuffle":-1}`, `{"cname":"lz4hc","blocksize":256}`, `{"clevel":"1","shuffle":"bitshuffle"}`, `{"clevel":0}`},
+		{`{"cname":"lzma"}`, `{"clevel":10}`, `{"clevel":1.5}`, `{"shuffle":3}`, `{"shuffle":"no"}`, `{"blocksize":-1}`, `{"more":1}`},
+	},
+	"delta":   {{`{}`}, {`{"dtype":"what"}`, `{"dtype":7}`}},
+	"gzip":    {{`{}`, `{"level":9}`, `{"level":0}`, `{"level":"3"}`}, {`{"level":10}`, `{"level":"x"}`, `{"level":[1]}`}},
+	"shuffle": {{`{}`, `{"elementsize":0}`, `{"elementsize":3}`}, {`{"elementsize":-1}`, `{"elementsize":"big"}`}},
+	"zlib":    {{`{}`, `{"level":9}`, `{"level":-1}`, `{"level":null}`}, {`{"level":-2}`, `{"lever":1}`}},
+	"zstd":    {{`{}`, `{"level":0,"checksum":true}`, `{"level":22}`, `{"level":-5}`}, {`{"level":"fast"}`, `{"checksum":"maybe"}`}},
+}
+
+func target(p driver.Provider, id string) *codecsuite.Target {
+	t := &codecsuite.Target{Provider: p, ID: id}
+	for _, s := range params[id][0] {
+		t.Params = append(t.Params, json.RawMessage(s))
+	}
+	for _, s := range params[id][1] {
+		t.Invalid = append(t.Invalid, json.RawMessage(s))
+	}
+	return t
+}
+
+func TestBuiltin(t *testing.T) {
+	t.Parallel()
+	for _, d := range builtin.Provider().Describe() {
+		t.Run(d.ID, func(t *testing.T) {
+			t.Parallel()
+			conformance.Test(t, codecsuite.Suite(), target(runs{builtin.Provider()}, d.ID))
+		})
+	}
+}
+
+// runs opens the codecs of a provider in runs, too.
+type runs struct{ driver.Provider }
+
+func (r runs) OpenPipeline(ctx context.Context, steps []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {
+	p, err := codec.Open(ctx, steps, in, func(string) (driver.Provider, error) { return r.Provider, nil })
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, p.Specs()[1:], nil
+}
+
+// planted is a codec with one defect, around a good one.
+type planted struct {
+	driver.Provider
+	defect string
+}
+
+func (p planted) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	if p.defect == "accepts anything" && id != "shuffle" {
+		id, params = "shuffle", nil
+	}
+	c, out, err := p.Provider.Open(id, params, in)
+	return &broken{Codec: c, defect: p.defect}, out, err
+}
+
+type broken struct {
+	driver.Codec
+	defect string
+}
+
+func (b *broken) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	n, err := b.Codec.Encode(ctx, dst, src)
+	if b.defect == "drops the tail" && n > 5 && n%2 == 1 {
+		dst[n-1] = 0
+	}
+	return n, err
+}
+
+func (b *broken) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	switch b.defect {
+	case "trusts its input":
+		if len(dst) < len(src) {
+			panic("index out of range")
+		}
+	case "silent truncation":
+		n, err := b.Codec.Decode(ctx, dst, src[:min(len(src), len(dst))])
+		if ncerr.KindOf(err) == ncerr.ErrShortBuffer {
+			return len(dst), nil
+		}
+		return n, err
+	case "changes its input":
+		n, err := b.Codec.Decode(ctx, dst, src)
+		if len(src) > 0 {
+			src[0]++
+		}
+		return n, err
+	}
+	return b.Codec.Decode(ctx, dst, src)
+}
+
+// TestPlantedDefects shows that the checks catch what they are there for.
+func TestPlantedDefects(t *testing.T) {
+	t.Parallel()
+	cases := map[string][]string{
+		"accepts anything":  {"codec.open.unknown"},
+		"drops the tail":    {"codec.roundtrip"},
+		"trusts its input":  {"codec.ceiling.decode"},
+		"silent truncation": {"codec.ceiling.decode"},
+		"changes its input": {"codec.source", "codec.input.flipped"},
+		"":                  {},
+	}
+	for defect, checks := range cases {
+		tg := &codecsuite.Target{Provider: planted{builtin.Provider(), defect}, ID: "shuffle"}
+		report := conformance.Run(t.Context(), codecsuite.Suite(), tg, nil)
+		failed := map[string]bool{}
+		for _, r := range report.Results {
+			failed[r.ID] = r.Status == conformance.StatusFail || r.Status == conformance.StatusError
+		}
+		for _, id := range checks {
+			if !failed[id] {
+				t.Errorf("a codec that %q passes %s", defect, id)
+			}
+			delete(failed, id)
+		}
+		if defect == "" {
+			for id, bad := range failed {
+				if bad {
+					t.Errorf("a codec without a defect fails %s", id)
+				}
+			}
+		}
+	}
+}
