@@ -35,6 +35,7 @@ func listChecks() []Check {
 			s.wantList("c/", all, "c/d/e/f")
 		})},
 		{ID: "map.list.segment-wise", Doc: "A prefix contains by whole segments: a/ does not contain ab/x or a-b.", Needs: deep, Run: on(func(s *store) {
+			s.wantList("a/", all, "a/.zarray", "a/0/0", "a/0/1", "a/1/0")
 			s.wantList("a/0/", all, "a/0/0", "a/0/1")
 			s.wantList("ab/", all, "ab/x")
 			s.wantList("ab/", flat, "ab/x")

@@ -1,0 +1,212 @@
+package mapsuite_test
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// planted is memmap with a defect in every Map.
+type planted struct {
+	driver.Opener
+	plant func(driver.Map) driver.Map
+}
+
+func (p planted) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	m, err := p.Opener.Open(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return p.plant(m), nil
+}
+
+// inPlace overwrites like a careless file driver: what is longer keeps its tail.
+type inPlace struct{ driver.Map }
+
+func (m inPlace) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	old, _, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
+	if err != nil || int64(len(old)) <= body.Size() || o.IfAbsent || o.IfMatch != "" {
+		return m.Map.Put(ctx, key, body, o)
+	}
+	fresh, err := driver.ReadBody(body)
+	if err != nil {
+		return driver.Info{}, err
+	}
+	info, err := m.Map.Put(ctx, key, driver.Bytes(slices.Concat(fresh, old[len(fresh):])), o)
+	info.Size = body.Size()
+	return info, err
+}
+
+// hopeful says that an object is absent whenever it cannot give it.
+type hopeful struct{ driver.Map }
+
+func (m hopeful) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	data, info, err := m.Map.Get(ctx, key, o, alloc)
+	if err != nil {
+		err = ncerr.ErrNotFound
+	}
+	return data, info, err
+}
+
+// shortRead gives what there is of a range that reaches past the end.
+type shortRead struct{ driver.Map }
+
+func (m shortRead) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if info, err := m.Stat(ctx, key); err == nil && o.Range != nil && o.Range.Offset >= 0 {
+		c := *o
+		off := min(o.Range.Offset, info.Size)
+		c.Range = &driver.Range{Offset: off, Length: min(o.Range.Length, info.Size-off)}
+		o = &c
+	}
+	return m.Map.Get(ctx, key, o, alloc)
+}
+
+// stringPrefix lists what begins with the same letters.
+type stringPrefix struct{ driver.Map }
+
+func (m stringPrefix) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		if !o.Recursive {
+			for e, err := range m.Map.List(ctx, prefix, o) {
+				if !yield(e, err) {
+					return
+				}
+			}
+			return
+		}
+		for e, err := range m.Map.List(ctx, "", o) {
+			if (err != nil || strings.HasPrefix(e.Key, strings.TrimSuffix(prefix, "/"))) && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// torn shows the beginning of an object before all of it.
+type torn struct{ driver.Map }
+
+func (m torn) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if b, ok := body.(driver.Bytes); ok && len(b) > 10000 && !o.IfAbsent && o.IfMatch == "" {
+		if _, err := m.Map.Put(ctx, key, b[:len(b)/2], o); err != nil {
+			return driver.Info{}, err
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+	return m.Map.Put(ctx, key, body, o)
+}
+
+// lateCheck looks for the object first and stores it later.
+type lateCheck struct{ driver.Map }
+
+func (m lateCheck) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if o.IfAbsent {
+		if _, err := m.Stat(ctx, key); err == nil {
+			return driver.Info{}, ncerr.ErrObjectExists
+		}
+		time.Sleep(200 * time.Microsecond)
+		o = &driver.PutOptions{}
+	}
+	return m.Map.Put(ctx, key, body, o)
+}
+
+// plain hides GetMany, which the defects do not pass through.
+type plain struct{ driver.Map }
+
+// TestPlantedDefects shows that each defect is caught by exactly the checks
+// that are about it.
+func TestPlantedDefects(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		plant func(driver.Map) driver.Map
+		want  []string
+	}{
+		"none": {func(m driver.Map) driver.Map { return m }, nil},
+		"overwrites in place": {func(m driver.Map) driver.Map { return inPlace{m} }, []string{
+			"map.put.shorter", "map.put.to-empty", "map.model.random", "map.concurrent.same-key", "map.open.update",
+		}},
+		"failure as absence": {func(m driver.Map) driver.Map { return hopeful{m} }, []string{
+			"map.get.limit", "map.get.if-match", "map.get.range.past-end", "map.get.range.beyond-end", "map.get.range.huge",
+			"map.get.range.empty-past-end", "map.get.range.limit", "map.get.alloc.error", "map.get.alloc.absent",
+			"map.cancel.before", "map.model.random",
+		}},
+		"short read past the end": {func(m driver.Map) driver.Map { return shortRead{m} }, []string{
+			"map.get.range.past-end", "map.get.range.beyond-end", "map.get.range.huge", "map.get.range.empty-past-end", "map.model.random",
+		}},
+		"string prefix": {func(m driver.Map) driver.Map { return stringPrefix{m} }, []string{
+			"map.list.recursive", "map.list.segment-wise", "map.list.start-after.recursive",
+		}},
+		"put in two steps": {func(m driver.Map) driver.Map { return torn{m} }, []string{"map.concurrent.same-key", "map.concurrent.first-put"}},
+		"check, then put":  {func(m driver.Map) driver.Map { return lateCheck{m} }, []string{"map.put.if-absent.race"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return tc.plant(plain{m}) }}
+			r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Seed: 5})
+			got := r.Failed()
+			slices.Sort(got)
+			slices.Sort(tc.want)
+			if !slices.Equal(got, tc.want) || r.Totals.Error > 0 {
+				t.Errorf("want the failures %q\ngot  %q", tc.want, got)
+				for _, x := range r.Results {
+					if x.Status != conformance.StatusPass && !slices.Contains(tc.want, x.ID) {
+						t.Logf("%s %s: %s", x.Status, x.ID, x.Message)
+					}
+				}
+			}
+		})
+	}
+}
+
+// poor declares nothing and does nothing beyond what it must.
+type poor struct {
+	driver.Base
+	m driver.Map
+}
+
+func (p poor) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if o.Range != nil {
+		return nil, driver.Info{}, ncerr.ErrUnsupported
+	}
+	return p.m.Get(ctx, key, o, alloc)
+}
+
+func (p poor) Stat(ctx context.Context, key string) (driver.Info, error) { return p.m.Stat(ctx, key) }
+
+// TestUndeclared runs the suite over a Map that can only be read: nothing
+// fails, and what is refused cleanly is reported as unsupported.
+func TestUndeclared(t *testing.T) {
+	t.Parallel()
+	o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return poor{m: m} }}
+	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), nil)
+	if !r.OK() || r.Totals.Unsupported < 60 || len(r.Capabilities) != 1 {
+		t.Errorf("%+v, capabilities %q, failed %q", r.Totals, r.Capabilities, r.Failed())
+	}
+	liar := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return undeclaring{m} }}
+	r = conformance.Run(t.Context(), mapsuite.Suite(), inMemory(liar), nil)
+	if want := []string{"map.put.if-absent"}; !slices.Equal(r.Failed(), want) {
+		t.Errorf("a condition that is ignored: want %q, got %q", want, r.Failed())
+	}
+}
+
+// undeclaring does not declare IfAbsent, and ignores it.
+type undeclaring struct{ driver.Map }
+
+func (m undeclaring) Capabilities() driver.Capabilities {
+	c := m.Map.Capabilities()
+	c.IfAbsent = false
+	return c
+}
+
+func (m undeclaring) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	return m.Map.Put(ctx, key, body, &driver.PutOptions{IfMatch: o.IfMatch})
+}
