@@ -1,0 +1,135 @@
+package zip_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
+)
+
+// FuzzDirectory opens any bytes as an archive: nothing panics or asks for
+// absurd memory, every failure has a kind that says so, the standard library
+// finds the same members where it accepts the archive too, and what can be
+// rewritten has the same content afterwards.
+func FuzzDirectory(f *testing.F) {
+	for _, seed := range [][]byte{
+		nil, stdZip(f, ""), stdZip(f, "comment", entry{name: ".zgroup", content: "{}"}, entry{name: "v/0", content: strings.Repeat("x", 300), deflate: true}),
+		stdZip(f, "", entry{name: "d/zarr.json", content: "{}"}, entry{name: "d/"}, entry{name: "d/c/0", content: "1"}, entry{name: "d/c/0", content: "2"}),
+		stdZip(f, "", entry{name: "../x", content: "{}"}, entry{name: "caf\xe9"}, entry{name: "é"}, entry{name: "a\\b"}),
+		append([]byte("junk"), stdZip(f, "", entry{name: "k", content: "v"})...),
+		zip64Archive("k", "content"), append([]byte("junk"), zip64Archive("d/.zgroup", "content")...),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, archive []byte) {
+		inner := memmap.New()
+		put(t, inner, "z", string(archive))
+		spec := driver.OpenSpec{Mode: driver.Update, Options: []byte(`{"prefix": "."}`), Env: driver.Env{Inner: inner, InnerKey: "z"}}
+		m, err := zipdriver.New().Open(t.Context(), spec)
+		if err != nil {
+			wantRefusal(t, err)
+			return
+		}
+		sizes, readable := readAny(t, m, len(archive))
+		compareStd(t, archive, sizes)
+		put(t, m, "added by the test", "x")
+		if err := m.Flush(t.Context()); err != nil {
+			if ncerr.KindOf(err) != ncerr.ErrObjectExists {
+				wantRefusal(t, err)
+			}
+			return
+		}
+		again, err := zipdriver.New().Open(t.Context(), spec)
+		if err != nil {
+			t.Fatalf("what was rewritten cannot be opened: %v", err)
+		}
+		readable["added by the test"] = "x"
+		for key, want := range readable {
+			if got := get(t, again, key); got != want {
+				t.Errorf("%q holds %.50q after rewriting, was %.50q", key, got, want)
+			}
+		}
+		b := get(t, inner, "z")
+		if _, err := zip.NewReader(strings.NewReader(b), int64(len(b))); err != nil {
+			t.Errorf("the standard library refuses what was rewritten: %v", err)
+		}
+	})
+}
+
+// wantRefusal accepts the kinds that say that an archive is at fault.
+func wantRefusal(t *testing.T, err error) {
+	t.Helper()
+	switch ncerr.KindOf(err) {
+	case ncerr.ErrCorrupt, ncerr.ErrUnsupported:
+	default:
+		t.Fatalf("kind %s: %v", ncerr.KindOf(err).Name(), err)
+	}
+}
+
+// readAny lists and reads everything, with memory in proportion to the
+// archive; it gives all sizes and the content of what can be read.
+func readAny(t *testing.T, m driver.Map, archive int) (sizes map[string]int64, readable map[string]string) {
+	t.Helper()
+	sizes, readable = map[string]int64{}, map[string]string{}
+	for e, err := range m.List(t.Context(), "", &driver.ListOptions{Recursive: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes[e.Key] = e.Info.Size
+		b, _, err := m.Get(t.Context(), e.Key, &driver.GetOptions{}, func(n int64) ([]byte, error) {
+			if n > int64(archive)*1033 {
+				t.Fatalf("%d bytes were asked for by an archive of %d", n, archive)
+			}
+			return make([]byte, n), nil
+		})
+		if err != nil {
+			wantRefusal(t, err)
+			continue
+		}
+		readable[e.Key] = string(b)
+	}
+	return sizes, readable
+}
+
+// compareStd compares with the standard library, unless it takes other bytes
+// for the start of the archive: with bytes in front it guesses differently.
+func compareStd(t *testing.T, archive []byte, sizes map[string]int64) {
+	t.Helper()
+	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) || !bytes.HasPrefix(archive, []byte("PK\x03\x04")) {
+		return
+	}
+	want := map[string]int64{}
+	for _, f := range r.File {
+		if legalKey(f.Name) && f.Mode()&os.ModeSymlink == 0 {
+			want[f.Name] = int64(f.UncompressedSize64)
+		}
+	}
+	for key, n := range want {
+		if got, ok := sizes[key]; !ok || got != n && got != -1 {
+			t.Errorf("%q has %d bytes, the standard library says %d", key, got, n)
+		}
+	}
+	for key := range sizes {
+		if _, ok := want[key]; !ok {
+			t.Errorf("%q is unknown to the standard library", key)
+		}
+	}
+}
+
+// legalKey is the rule for keys, written another way than in the driver.
+func legalKey(name string) bool {
+	bad := func(r rune) bool { return r == '\\' || unicode.IsControl(r) }
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, bad) &&
+		!slices.ContainsFunc(strings.Split(name, "/"), func(s string) bool { return s == "" || s == "." || s == ".." })
+}
