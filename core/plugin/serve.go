@@ -47,6 +47,12 @@ func serve(cfg server.Config) {
 		fmt.Fprintln(os.Stderr, "cannot set standard output aside:", err)
 		os.Exit(handshake.ExitServe)
 	}
+	stderr := os.Stderr
+	cfg.Started = func() {
+		// go-plugin has put pipes here by now, which it sends through the
+		// connection: what a dying process says would be lost in them.
+		os.Stderr, os.Stdout = stderr, stderr //nolint:reassign // undone, not done
+	}
 	srv := server.New(cfg)
 	end := &ending{srv: srv}
 	if os.Getenv(handshake.EnvLifeline) == "stdin" {

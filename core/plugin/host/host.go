@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"runtime"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,7 +31,9 @@ type Host struct {
 	dirs    []string
 
 	mu        sync.Mutex
-	private   string // the private directory; empty for loopback
+	private   string   // the private directory; empty for loopback
+	owner     *os.File // its lock
+	launches  int
 	slots     map[string]*slot
 	providers map[*plug]*provider
 	closed    bool
@@ -64,19 +69,55 @@ func New(opts *Options) (*Host, error) {
 
 // dir gives the private directory, made at the first use: only the user may
 // look into it.
-func (h *Host) dir() string {
+func (h *Host) dir() (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.private == "" {
-		dir, err := os.MkdirTemp(h.opts.TempDir, "nczarr-")
+		parent := h.opts.TempDir
+		if parent == "" {
+			parent = os.TempDir()
+		}
+		if runtime.GOOS != "windows" && len(parent) > maxParent {
+			parent = "/tmp"
+		}
+		sweep(parent)
+		dir, err := os.MkdirTemp(parent, dirPrefix)
 		if err != nil {
-			h.opts.Logger.Error("no private directory", "err", err)
-			return h.opts.TempDir
+			return "", bad("no private directory: %w", err)
 		}
 		h.private = dir
+		if h.owner, err = ownDir(dir); err != nil {
+			return "", bad("private directory: %w", err)
+		}
 	}
-	return h.private
+	return h.private, nil
 }
+
+// processDir makes the directory of one process in the private one.
+func (h *Host) processDir() (string, error) {
+	parent, err := h.dir()
+	if err != nil {
+		return "", err
+	}
+	h.mu.Lock()
+	h.launches++
+	dir := filepath.Join(parent, strconv.Itoa(h.launches))
+	h.mu.Unlock()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", bad("no private directory: %w", err)
+	}
+	return dir, nil
+}
+
+// maxParent is the longest path that the private directory may lie in: the
+// address of a Unix socket has 104 bytes or little more, and 43 come after it.
+const maxParent = 60
+
+// The names of the private directory and of the file that marks its owner.
+const (
+	dirPrefix = "nczarr-host-"
+	ownerFile = "owner"
+)
 
 // goOwned runs f in a goroutine that Close waits for.
 func (h *Host) goOwned(f func()) error {
@@ -308,6 +349,9 @@ func (h *Host) cleanup() error {
 		return nil
 	}
 	err := os.RemoveAll(h.private)
-	h.private = ""
+	if h.owner != nil {
+		err = errors.Join(err, h.owner.Close())
+	}
+	h.private, h.owner = "", nil
 	return ncerr.Wrap("close plugin host", "", err)
 }

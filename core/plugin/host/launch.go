@@ -38,9 +38,9 @@ func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(h.dir(), "p")
+	dir, err := h.processDir()
 	if err != nil {
-		return nil, bad("no private directory: %w", err)
+		return nil, err
 	}
 	l := &launch{h: h, s: s, dir: dir, stderr: newLogSink(s.log)}
 	p, err := l.run(ctx, img)
@@ -81,6 +81,7 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.dir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 			env := append(l.h.environment(l.dir, l.s.grants, l.s.plug.env(l.s)...), cmd.Env...)
+			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // the last counts: go-plugin's own is longer
 			l.child = newProcess(&l.h.spawner, img, env)
 			return l.child, nil
 		},

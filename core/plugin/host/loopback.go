@@ -69,7 +69,9 @@ func (c *memoryChild) kill() {
 func (c *memoryChild) release() {
 	c.wg.Wait()
 	_ = c.conn.Close()
-	if err := c.srv.Close(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	if err := c.srv.Close(ctx); err != nil {
 		c.log.Warn("closing stores of the loopback", "err", err)
 	}
 }

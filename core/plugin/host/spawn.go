@@ -11,6 +11,7 @@ import (
 // thread that started it, and Go ends threads when it likes.
 type spawner struct {
 	once sync.Once
+	end  sync.Once
 	reqs chan spawnRequest
 	wg   sync.WaitGroup
 }
@@ -42,8 +43,10 @@ func (s *spawner) loop() {
 // close ends the thread. No start is under way, and all children are dead.
 func (s *spawner) close() {
 	s.once.Do(func() {})
-	if s.reqs != nil {
-		close(s.reqs)
-	}
+	s.end.Do(func() {
+		if s.reqs != nil {
+			close(s.reqs)
+		}
+	})
 	s.wg.Wait()
 }

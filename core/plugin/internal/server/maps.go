@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
@@ -11,6 +12,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
+
+// closeWait is how long Close waits for calls that were cancelled and have
+// not returned.
+const closeWait = 5 * time.Second
 
 // maxMaps is the number of stores that one plugin has open at once.
 const maxMaps = 1 << 16
@@ -133,7 +138,13 @@ func (d *driverService) Close(ctx context.Context, r *pb.CloseRequest) (*pb.Clos
 	if m == nil {
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "close", "", "no open store has the handle %d", r.GetHandle()))
 	}
-	m.calls.Wait()
+	wait, cancel := context.WithTimeout(ctx, closeWait)
+	defer cancel()
+	if err := m.idle(wait); err != nil && ctx.Err() == nil {
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInternal, "close", "", "a call that was cancelled has not returned"))
+	} else if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
 	return &pb.CloseReply{}, wire.Status(ctx, m.Map.Close(ctx))
 }
 
@@ -144,10 +155,28 @@ func (d *driverService) closeAll(ctx context.Context) error {
 	d.mu.Unlock()
 	var errs []error
 	for _, m := range maps {
-		m.calls.Wait()
+		if err := m.idle(ctx); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		errs = append(errs, m.Map.Close(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// idle waits until no call is in the Map, or ctx ends.
+func (m *openMap) idle(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { // ends with the last call
+		defer close(done)
+		m.calls.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // listPage is the number of entries, and listBytes about the number of bytes,

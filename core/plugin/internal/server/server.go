@@ -29,6 +29,8 @@ type Config struct {
 	BuildID string
 	Drivers []driver.Opener
 	Filters []codecdriver.Provider
+	// Started, when not nil, is called at the first Describe.
+	Started func()
 }
 
 // Server implements the services. It is safe for concurrent use.
@@ -84,13 +86,17 @@ func Options() []grpc.ServerOption {
 
 type pluginService struct {
 	pb.UnimplementedPluginServer
-	s    *Server
-	once sync.Mutex
-	done bool
+	s       *Server
+	started sync.Once
+	mu      sync.Mutex
+	done    bool // Configure was called
 }
 
 func (p *pluginService) Describe(context.Context, *pb.DescribeRequest) (*pb.DescribeReply, error) {
 	cfg := p.s.cfg
+	if cfg.Started != nil {
+		p.started.Do(cfg.Started)
+	}
 	r := &pb.DescribeReply{
 		Name: cfg.Name, Version: cfg.Version, BuildId: cfg.BuildID,
 		Major: handshake.Major, Minor: handshake.Minor, Levels: []uint32{0},
@@ -107,8 +113,8 @@ func (p *pluginService) Describe(context.Context, *pb.DescribeRequest) (*pb.Desc
 }
 
 func (p *pluginService) Configure(ctx context.Context, r *pb.ConfigureRequest) (*pb.ConfigureReply, error) {
-	p.once.Lock()
-	defer p.once.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
 	case p.done:
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "configured already"))

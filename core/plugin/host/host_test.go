@@ -1,0 +1,493 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// TestElsewhere proves that the work is done in other processes.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	text, err := get(t.Context(), m, "pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	driverPID, _ := strconv.Atoi(text)
+	p, err := h.Filter("trouble")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := p.Open("trouble", []byte(`{"mode":"pid"}`), codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := make([]byte, 100)
+	n, err := c.Decode(t.Context(), dst, []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	filterPID, _ := strconv.Atoi(string(dst[:n]))
+	own := os.Getpid()
+	if driverPID == 0 || filterPID == 0 || driverPID == own || filterPID == own || driverPID == filterPID {
+		t.Errorf("want three processes, got host %d, driver %d, filters %d", own, driverPID, filterPID)
+	}
+	served := map[int]int64{}
+	for _, i := range h.Plugins() {
+		served[i.PID] += i.Jobs
+		if i.Isolation != host.Process || i.Level != 0 || i.Uptime <= 0 || i.Calls == 0 {
+			t.Errorf("odd facts: %+v", i)
+		}
+	}
+	if served[driverPID] == 0 || served[filterPID] == 0 {
+		t.Errorf("want jobs served in both processes, got %v", served)
+	}
+	if _, ok := p.(filters); ok {
+		t.Error("the provider is the one of this process")
+	}
+}
+
+// TestGrantSets checks which stores share a process.
+func TestGrantSets(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		m := open(t, h, "file", driver.OpenSpec{Path: filepath.Join(dir, name), Mode: driver.Create})
+		if _, err := m.Put(t.Context(), "k", driver.Bytes("v"), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r := open(t, h, "file", driver.OpenSpec{Path: filepath.Join(dir, name)})
+		if got, err := get(t.Context(), r, "k"); err != nil || got != "v" {
+			t.Errorf("want %q, got %q, %v", "v", got, err)
+		}
+	}
+	var got []string
+	for _, i := range h.Plugins() {
+		got = append(got, i.Serves)
+	}
+	want := []string{"driver:file/read", "driver:file/write"}
+	if !slices.Equal(got, want) {
+		t.Errorf("want processes %q, got %q", want, got)
+	}
+}
+
+func TestIsolation(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		isolation host.Isolation
+		same      bool // the opener is the built-in one
+	}{{host.Process, false}, {host.Loopback, false}, {host.InProcess, true}} {
+		h := newHost(t, host.Options{Isolation: tc.isolation})
+		o, err := h.Driver("trouble")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, same := o.(trouble); same != tc.same {
+			t.Errorf("%s: want the built-in opener %t, got %t", tc.isolation, tc.same, same)
+		}
+		if _, err := h.Driver("floppy"); !errors.Is(err, ncerr.ErrUnsupported) {
+			t.Errorf("%s: want ErrUnsupported, got %v", tc.isolation, err)
+		}
+		if _, err := h.Filter("floppy"); !errors.Is(err, ncerr.ErrNoFilter) || !strings.Contains(err.Error(), "nczarr-filter-floppy") {
+			t.Errorf("%s: want ErrNoFilter naming a plugin, got %v", tc.isolation, err)
+		}
+		if len(h.Drivers()) != 3 || len(h.Filters()) != 3 {
+			t.Errorf("%s: got %v, %v", tc.isolation, h.Drivers(), h.Filters())
+		}
+	}
+}
+
+// TestNoMain checks that a program which did not call plugin.Main is never
+// executed.
+func TestNoMain(t *testing.T) {
+	t.Parallel()
+	h, err := host.New(&host.Options{Builtin: builtins(), Isolation: host.Process, TempDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = h.Close(context.Background()) }()
+	o, err := h.Driver("file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = o.Open(t.Context(), driver.OpenSpec{Path: t.TempDir()})
+	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "plugin.Main") {
+		t.Errorf("want ErrPlugin about plugin.Main, got %v", err)
+	}
+	if (plugin.Self{}).Valid() {
+		t.Error("the zero Self is valid")
+	}
+}
+
+func TestErrorsCross(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []host.Isolation{host.Process, host.Loopback} {
+		h := newHost(t, host.Options{Isolation: isolation})
+		m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+		_, err := get(t.Context(), m, "kind")
+		var e *ncerr.Error
+		if !errors.As(err, &e) || e.Kind != ncerr.ErrAuth || e.Op != "log in" || e.Key != "bucket" || !e.Retryable || e.RetryAfter != 3*time.Second {
+			t.Errorf("%s: got %#v", isolation, err)
+		}
+		if want := `log in "bucket": credentials missing or refused: no such user`; err.Error() != want {
+			t.Errorf("%s: want %q, got %q", isolation, want, err)
+		}
+		if _, err = get(t.Context(), m, "nothing"); !errors.Is(err, ncerr.ErrNotFound) || !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: want ErrNotFound, got %v", isolation, err)
+		}
+		if _, err = get(t.Context(), m, "own-timeout"); ncerr.KindOf(err) != ncerr.ErrIO || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: want ErrIO, got %v", isolation, err)
+		}
+		data, info, err := m.Get(t.Context(), "half", &driver.GetOptions{}, driver.Heap)
+		if string(data) != "01234" || info.Size != 10 || !errors.Is(err, ncerr.ErrCorrupt) {
+			t.Errorf("%s: want what landed, got %q, %v, %v", isolation, data, info, err)
+		}
+		_, _, err = m.Get(t.Context(), "pid", &driver.GetOptions{}, driver.Into(nil))
+		if !errors.Is(err, ncerr.ErrShortBuffer) {
+			t.Errorf("%s: want alloc's error, got %v", isolation, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, err = get(ctx, m, "wait"); err != context.DeadlineExceeded { //nolint:errorlint // unchanged is the promise
+			t.Errorf("%s: want the caller's deadline, got %v", isolation, err)
+		}
+		cancel()
+		if isolation == host.Loopback { // a goroutine that hangs here could not be ended
+			continue
+		}
+		o, _ := h.Driver("trouble")
+		hung, err := o.Open(t.Context(), driver.OpenSpec{Path: filepath.Join(t.TempDir(), "h"), Mode: driver.Create})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		if _, err = get(ctx, hung, "hang"); err != context.Canceled { //nolint:errorlint // as above
+			t.Errorf("%s: want the caller's cancellation, got %v", isolation, err)
+		}
+		if _, err = get(t.Context(), m, "pid"); err != nil {
+			t.Errorf("%s: after a plugin that ignores a cancellation: %v", isolation, err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if err := hung.Close(ctx); err != context.DeadlineExceeded { //nolint:errorlint // as above
+			t.Errorf("%s: close of a store whose call does not end: %v", isolation, err)
+		}
+		cancel()
+	}
+}
+
+// TestCrash checks what is said, what is repeated and what is not.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	before, _ := get(t.Context(), m, "pid")
+
+	data, err := get(t.Context(), m, "die-once")
+	if err != nil || data != "\x01" {
+		t.Fatalf("want the repeated read to work, got %q, %v", data, err)
+	}
+	after, _ := get(t.Context(), m, "pid")
+	if before == after || after == "" {
+		t.Errorf("want a fresh process, got %s and %s", before, after)
+	}
+	if _, err := m.Put(t.Context(), "panic-once", driver.Bytes("body"), &driver.PutOptions{}); err != nil {
+		t.Errorf("want the repeated put to work, got %v", err)
+	}
+	if got := h.Plugins()[0].Restarts; got != 2 {
+		t.Errorf("want 2 restarts, got %d", got)
+	}
+	_, err = get(t.Context(), m, "die")
+	if !errors.Is(err, ncerr.ErrPlugin) {
+		t.Fatalf("want ErrPlugin, got %v", err)
+	}
+	for _, part := range []string{"nczarr (driver:trouble)", "exit status 7", "these are my last words"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("want %q in %q", part, err)
+		}
+	}
+}
+
+// TestRest checks that a plugin which dies again and again is refused.
+func TestRest(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	o, _ := h.Driver("trouble")
+	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	var err error
+	for range 3 { // twice each
+		_, err = get(t.Context(), m, "die")
+	}
+	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "rests") {
+		t.Fatalf("want a refusal, got %v", err)
+	}
+	start := time.Now()
+	_, err = o.Open(t.Context(), driver.OpenSpec{Path: t.TempDir()})
+	if retry, after := ncerr.Retry(err); !retry || after <= 0 || after > time.Minute || time.Since(start) > time.Second {
+		t.Errorf("want a quick refusal with a time, got %v after %v", err, time.Since(start))
+	}
+}
+
+// TestWriteOutcome checks what is said of writes whose process died.
+func TestWriteOutcome(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	dir := t.TempDir()
+	h := newHost(t, host.Options{})
+	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(dir, "a"), Mode: driver.Create})
+	if _, err := m.Put(ctx, "die-once", driver.Bytes("x"), &driver.PutOptions{IfAbsent: true}); !errors.Is(err, ncerr.ErrAmbiguous) {
+		t.Errorf("conditional put: want ErrAmbiguous, got %v", err)
+	}
+	o, _ := h.Driver("trouble")
+	if err := o.Remove(ctx, driver.OpenSpec{Path: filepath.Join(dir, "die")}); !errors.Is(err, ncerr.ErrAmbiguous) {
+		t.Errorf("remove: want ErrAmbiguous, got %v", err)
+	}
+	if _, err := o.Open(ctx, driver.OpenSpec{Path: filepath.Join(dir, "die-on-open"), Mode: driver.CreateExclusive}); !errors.Is(err, ncerr.ErrAmbiguous) {
+		t.Errorf("exclusive create: want ErrAmbiguous, got %v", err)
+	}
+}
+
+// TestUnflushed checks that a store with unflushed writes fails for good.
+func TestUnflushed(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	spec := driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create, Options: []byte(`{"flush":true}`)}
+	h := newHost(t, host.Options{})
+	m := open(t, h, "trouble", spec)
+	put := func(key string) error {
+		_, err := m.Put(ctx, key, driver.Bytes("v"), &driver.PutOptions{})
+		return err
+	}
+	if err := errors.Join(put("a"), m.Flush(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := get(ctx, m, "die-once"); err != nil || data != "\x01" {
+		t.Fatalf("all was flushed: want the read to be repeated, got %q, %v", data, err)
+	}
+	if err := put("b"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"panic-once", "a", "a"} {
+		_, err := get(ctx, m, key)
+		if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "not flushed") {
+			t.Errorf("get %s: want the loss to be told, got %v", key, err)
+		}
+	}
+	if err := put("c"); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "not flushed") {
+		t.Errorf("put: want the loss to be told, got %v", err)
+	}
+	if err := m.Flush(ctx); !errors.Is(err, ncerr.ErrPlugin) {
+		t.Errorf("flush: want ErrPlugin, got %v", err)
+	}
+
+	spec.Mode = driver.Update
+	m2 := open(t, h, "trouble", spec)
+	for _, key := range []string{"a", "die-on-flush"} {
+		if _, err := m2.Put(ctx, key, driver.Bytes("v"), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m2.Flush(ctx); !errors.Is(err, ncerr.ErrAmbiguous) {
+		t.Errorf("flush that dies: want ErrAmbiguous, got %v", err)
+	}
+}
+
+// TestHang checks the watchdog: a silent plugin is killed, said so, and
+// replaced; a call that goes on is not.
+func TestHang(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{CallTimeout: 300 * time.Millisecond})
+	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	start := time.Now()
+	_, err := get(t.Context(), m, "hang")
+	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 300ms") || time.Since(start) > 3*time.Second {
+		t.Errorf("want a quick ErrPlugin, got %v after %v", err, time.Since(start))
+	}
+	if _, err := get(t.Context(), m, "pid"); err != nil {
+		t.Errorf("want a fresh process, got %v", err)
+	}
+	if _, err := m.Put(t.Context(), "hang", driver.Bytes("x"), &driver.PutOptions{}); !errors.Is(err, ncerr.ErrAmbiguous) {
+		t.Errorf("put: want ErrAmbiguous, got %v", err)
+	}
+	for i := range 20 { // a slow reader of a listing is no reason to kill
+		if _, err := m.Put(t.Context(), fmt.Sprint("k", i), driver.Bytes("x"), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for _, err := range m.List(t.Context(), "", &driver.ListOptions{Recursive: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n <= 2 {
+			time.Sleep(400 * time.Millisecond)
+		}
+	}
+	if n != 20 {
+		t.Errorf("want 20 entries, got %d", n)
+	}
+}
+
+// TestFlood checks that a noisy plugin neither blocks nor fills the memory.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	if got, err := get(t.Context(), m, "flood"); err != nil || got != "ok" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestBig moves objects across the sizes of parts, and many at once.
+func TestBig(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	m := open(t, h, "file", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	sizes := []int{0, 1, plugin.MaxPart - 1, plugin.MaxPart, plugin.MaxPart + 1, 5*plugin.MaxPart + 7}
+	want := make([][]byte, len(sizes))
+	var reqs []driver.GetRequest
+	for i, n := range sizes {
+		want[i] = bytes.Repeat([]byte{byte(i + 1), 2, 3}, n/3+1)[:n]
+		key := fmt.Sprint("k", i)
+		var body driver.Body = driver.Bytes(want[i])
+		if i%2 == 1 {
+			body = bytes.NewReader(want[i])
+		}
+		info, err := m.Put(t.Context(), key, body, &driver.PutOptions{})
+		if err != nil || info.Size != int64(n) {
+			t.Fatalf("put %d bytes: %v, %v", n, info, err)
+		}
+		if got, err := get(t.Context(), m, key); err != nil || got != string(want[i]) {
+			t.Errorf("get %d bytes: %d came, %v", n, len(got), err)
+		}
+		reqs = append(reqs, driver.GetRequest{Key: key}, driver.GetRequest{Key: key, Alloc: driver.Heap}, driver.GetRequest{Key: "no" + key})
+		if n > 0 {
+			reqs = append(reqs, driver.GetRequest{Key: key, Alloc: driver.Into(nil)})
+		}
+	}
+	seen := make([]bool, len(reqs))
+	err := m.(driver.GetManyer).GetMany(t.Context(), reqs, func(i int, data []byte, info driver.Info, err error) {
+		if seen[i] {
+			t.Errorf("request %d answered twice", i)
+		}
+		seen[i] = true
+		k, absent := strings.CutPrefix(reqs[i].Key, "no")
+		n, _ := strconv.Atoi(k[1:])
+		switch {
+		case absent && !errors.Is(err, ncerr.ErrNotFound):
+			t.Errorf("%s: want ErrNotFound, got %v", reqs[i].Key, err)
+		case absent:
+		case reqs[i].Alloc != nil && errors.Is(err, ncerr.ErrShortBuffer):
+		case err != nil || !bytes.Equal(data, want[n]) || info.Size != int64(len(want[n])):
+			t.Errorf("%s: %d bytes, %v, %v", reqs[i].Key, len(data), info, err)
+		}
+	})
+	if err != nil || slices.Contains(seen, false) {
+		t.Errorf("got %v, answered %v", err, seen)
+	}
+}
+
+// TestManyReads needs several messages for the requests alone.
+func TestManyReads(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	m := open(t, h, "file", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	if _, err := m.Put(t.Context(), "a", driver.Bytes("b"), &driver.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	reqs := make([]driver.GetRequest, 3000)
+	for i := range reqs {
+		reqs[i].Key = "a"
+	}
+	count := 0
+	err := m.(driver.GetManyer).GetMany(t.Context(), reqs, func(_ int, data []byte, _ driver.Info, err error) {
+		if err == nil && string(data) == "b" {
+			count++
+		}
+	})
+	if err != nil || count != len(reqs) {
+		t.Errorf("want %d, got %d, %v", len(reqs), count, err)
+	}
+}
+
+// TestOneStart checks that callers who come at once share one start.
+func TestOneStart(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	p, err := h.Filter("xor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, _, err := p.Open("xor", nil, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 10}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if ps := h.Plugins(); len(ps) != 1 || ps[0].Restarts != 0 {
+		t.Errorf("want one process, got %+v", ps)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := get(context.Background(), m, "hang")
+		failed <- err
+	}()
+	time.Sleep(100 * time.Millisecond)
+	if err := h.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; !errors.Is(err, ncerr.ErrPlugin) {
+		t.Errorf("call under way: want ErrPlugin, got %v", err)
+	}
+	if _, err := get(t.Context(), m, "a"); !errors.Is(err, ncerr.ErrPlugin) {
+		t.Errorf("call after: want ErrPlugin, got %v", err)
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{Isolation: host.Loopback, Defaults: map[string]json.RawMessage{"trouble": json.RawMessage(`{"flush":true}`)}})
+	for options, want := range map[string]driver.Durability{``: driver.OnFlush, `{"flush":false}`: driver.OnPut} {
+		m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create, Options: []byte(options)})
+		if got := m.Capabilities().Durable; got != want {
+			t.Errorf("options %q: want durability %d, got %d", options, want, got)
+		}
+	}
+	o, _ := h.Driver("trouble")
+	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: t.TempDir(), Options: []byte(`{"flash":true}`)}); !errors.Is(err, ncerr.ErrInvalid) {
+		t.Errorf("want ErrInvalid, got %v", err)
+	}
+	if _, err := o.Open(t.Context(), driver.OpenSpec{Env: driver.Env{Inner: driver.Base{}}}); !errors.Is(err, ncerr.ErrUnsupported) {
+		t.Errorf("a Map of this process: want ErrUnsupported, got %v", err)
+	}
+}

@@ -1,0 +1,113 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+	"github.com/seed-695719ce/nczarr/drivers/zip"
+)
+
+// self is the right to execute this test binary as a plugin.
+var self plugin.Self
+
+// zooEnv chooses a member of the zoo; see zoo_test.go.
+const zooEnv = "NCZARR_TEST_ZOO"
+
+func builtins() plugin.Builtin {
+	return plugin.Builtin{
+		Openers:   []driver.Opener{file.New(), zip.New(), trouble{name: "trouble"}},
+		Providers: []codecdriver.Provider{filters{}},
+	}
+}
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(zooEnv); kind != "" {
+		zoo(kind)
+	}
+	self = plugin.Main(builtins())
+	os.Exit(m.Run())
+}
+
+// newHost makes a host that is closed at the end of the test, and checks then
+// that no process and no file is left.
+func newHost(t *testing.T, opts host.Options) *host.Host {
+	t.Helper()
+	if !opts.Self.Valid() {
+		opts.Self = self
+	}
+	if opts.Isolation == "" {
+		opts.Isolation = host.Process
+	}
+	opts.TempDir = t.TempDir()
+	h, err := host.New(&opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		var pids []int
+		for _, p := range h.Plugins() {
+			if p.PID != 0 && p.PID != os.Getpid() {
+				pids = append(pids, p.PID)
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := h.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		for _, pid := range pids {
+			if running(pid) {
+				t.Errorf("process %d still runs after Close", pid)
+			}
+		}
+		if left, _ := filepath.Glob(filepath.Join(opts.TempDir, "*")); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	})
+	return h
+}
+
+// running reports whether a process exists and is no zombie.
+func running(pid int) bool {
+	if runtime.GOOS == "windows" {
+		return false
+	}
+	p, err := os.FindProcess(pid)
+	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
+// open opens a store of a driver.
+func open(t *testing.T, h *host.Host, name string, spec driver.OpenSpec) driver.Map {
+	t.Helper()
+	o, err := h.Driver(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := o.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(context.Background()); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
+	return m
+}
+
+// get reads a whole object.
+func get(ctx context.Context, m driver.Map, key string) (string, error) {
+	data, _, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
+	return string(data), err
+}

@@ -1,0 +1,482 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// zoo is the main function of a bad plugin, and never returns.
+func zoo(kind string) {
+	switch kind {
+	case "exits":
+		fmt.Fprintln(os.Stderr, "no licence found")
+		os.Exit(3)
+	case "sleeps":
+		select {}
+	case "garbage":
+		fmt.Println("Welcome to the plugin!")
+		time.Sleep(time.Minute)
+	case "endless":
+		for {
+			fmt.Print(strings.Repeat("spam", 1024))
+		}
+	case "cookie":
+		serveZoo(kind, goplugin.HandshakeConfig{ProtocolVersion: handshake.Major, MagicCookieKey: handshake.CookieKey, MagicCookieValue: "another"})
+	case "version":
+		serveZoo(kind, goplugin.HandshakeConfig{ProtocolVersion: 7, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue})
+	case "host":
+		zooHost()
+	case "good", "misnamed":
+		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(trouble{name: "good"}), plugin.Filter(filters{}))
+	default:
+		serveZoo(kind, goplugin.HandshakeConfig{ProtocolVersion: handshake.Major, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue})
+	}
+	os.Exit(0)
+}
+
+// zooHost is a host that waits to be killed, and says which processes it has.
+func zooHost() {
+	h, err := host.New(&host.Options{Dirs: []string{os.Getenv("ZOO_DIR")}, AllowUnpinned: true, Isolation: host.Process, TempDir: os.Getenv("ZOO_TMP"), PassEnv: []string{zooEnv}, Getenv: func(name string) string {
+		if name == zooEnv {
+			return "good"
+		}
+		return ""
+	}})
+	if err == nil {
+		err = h.Discover(context.Background())
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(h.Plugins()[0].PID)
+	time.Sleep(time.Minute)
+}
+
+// serveZoo serves the liar of that kind.
+func serveZoo(kind string, config goplugin.HandshakeConfig) {
+	goplugin.Serve(&goplugin.ServeConfig{
+		HandshakeConfig: config,
+		Plugins:         goplugin.PluginSet{handshake.PluginSetName: &liar{kind: kind}},
+		GRPCServer:      func(o []grpc.ServerOption) *grpc.Server { return grpc.NewServer(o...) },
+	})
+}
+
+// liar is a plugin that breaks the protocol in the way of its kind.
+type liar struct {
+	goplugin.NetRPCUnsupportedPlugin
+	pb.UnimplementedPluginServer
+	pb.UnimplementedDriverServer
+	pb.UnimplementedCodecServer
+	kind string
+}
+
+func (l *liar) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
+	pb.RegisterPluginServer(s, l)
+	pb.RegisterDriverServer(s, l)
+	pb.RegisterCodecServer(s, l)
+	return nil
+}
+
+func (l *liar) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (l *liar) Describe(ctx context.Context, _ *pb.DescribeRequest) (*pb.DescribeReply, error) {
+	r := &pb.DescribeReply{
+		Name: "liar", Version: "1", Major: handshake.Major, Levels: []uint32{0},
+		Drivers: []*pb.DriverDescription{{Name: "zoo"}}, Codecs: []*pb.CodecDescription{{Id: "zoo"}},
+	}
+	switch l.kind {
+	case "describe-hangs":
+		<-ctx.Done()
+		select {}
+	case "describe-dies":
+		os.Exit(5)
+	case "describe-major":
+		r.Major = 2
+	case "describe-levels":
+		r.Levels = []uint32{1}
+	}
+	return r, nil
+}
+
+func (l *liar) Configure(context.Context, *pb.ConfigureRequest) (*pb.ConfigureReply, error) {
+	return &pb.ConfigureReply{}, nil
+}
+
+func (l *liar) Open(context.Context, *pb.OpenRequest) (*pb.OpenReply, error) {
+	return &pb.OpenReply{Handle: 1, Capabilities: &pb.Capabilities{Ranges: true, List: true, OrderedList: true, Write: true}}, nil
+}
+
+func (l *liar) Close(context.Context, *pb.CloseRequest) (*pb.CloseReply, error) {
+	return &pb.CloseReply{}, nil
+}
+
+func (l *liar) Stat(context.Context, *pb.StatRequest) (*pb.StatReply, error) {
+	if l.kind == "stat-nothing" {
+		return &pb.StatReply{}, nil
+	}
+	return &pb.StatReply{Info: &pb.Info{Size: -5}}, nil
+}
+
+func inline(b []byte) *pb.Payload { return &pb.Payload{Content: &pb.Payload_Inline{Inline: b}} }
+
+func zooHead(size, length int64) *pb.GetHead {
+	return &pb.GetHead{Info: &pb.Info{Size: size}, Length: length}
+}
+
+func (l *liar) Get(_ *pb.GetRequest, s pb.Driver_GetServer) error {
+	eight := inline([]byte("12345678"))
+	switch l.kind {
+	case "get-long": // more than announced
+		return errors.Join(s.Send(&pb.GetReply{Head: zooHead(8, 8), Payload: eight}), s.Send(&pb.GetReply{Payload: eight}))
+	case "get-short":
+		return s.Send(&pb.GetReply{Head: zooHead(9, 9), Payload: eight})
+	case "get-other": // not the length of the object
+		return s.Send(&pb.GetReply{Head: zooHead(100, 8), Payload: eight})
+	case "get-negative":
+		return s.Send(&pb.GetReply{Head: zooHead(-8, -8), Payload: eight})
+	case "get-twice":
+		return errors.Join(s.Send(&pb.GetReply{Head: zooHead(16, 16), Payload: eight}), s.Send(&pb.GetReply{Head: zooHead(16, 16), Payload: eight}))
+	case "get-headless":
+		return s.Send(&pb.GetReply{Payload: eight})
+	case "get-nothing":
+		return nil
+	case "get-region":
+		return s.Send(&pb.GetReply{Head: zooHead(8, 8), Payload: &pb.Payload{Content: &pb.Payload_Region{Region: &pb.Region{Length: 8}}}})
+	case "get-part": // a part above the ceiling, in a message below it
+		return s.Send(&pb.GetReply{Head: zooHead(2<<20, 2<<20), Payload: inline(make([]byte, 2<<20))})
+	case "get-message": // a message above the ceiling
+		return s.Send(&pb.GetReply{Head: zooHead(8<<20, 8<<20), Payload: inline(make([]byte, 8<<20))})
+	case "get-bare":
+		return io.ErrClosedPipe
+	}
+	return s.Send(&pb.GetReply{Head: zooHead(8, 8), Payload: eight})
+}
+
+func (l *liar) GetMany(r *pb.GetManyRequest, s pb.Driver_GetManyServer) error {
+	item := func(i int, last bool) *pb.GetManyReply {
+		return &pb.GetManyReply{Items: []*pb.GetItem{{Index: uint32(i), Head: zooHead(1, 1), Payload: inline([]byte("x")), Last: last}}}
+	}
+	switch l.kind {
+	case "many-index":
+		return s.Send(item(len(r.GetSpecs()), true))
+	case "many-twice":
+		return errors.Join(s.Send(item(0, true)), s.Send(item(0, true)))
+	}
+	return s.Send(item(0, true)) // many-missing: the others never come
+}
+
+func (l *liar) Put(s pb.Driver_PutServer) error {
+	for {
+		if _, err := s.Recv(); err != nil {
+			return s.SendAndClose(&pb.PutReply{Info: &pb.Info{Size: 1}})
+		}
+	}
+}
+
+func (l *liar) List(_ *pb.ListRequest, s pb.Driver_ListServer) error {
+	keys := map[string][]string{"list-order": {"p/b", "p/a"}, "list-outside": {"q/a"}, "list-prefix": {"p/x/"}, "list-empty": {""}}[l.kind]
+	r := &pb.ListReply{}
+	for _, k := range keys {
+		r.Entries = append(r.Entries, &pb.Entry{Key: []byte(k), Info: &pb.Info{Size: -1}})
+	}
+	return s.Send(r)
+}
+
+func (l *liar) OpenPipeline(_ context.Context, r *pb.OpenPipelineRequest) (*pb.OpenPipelineReply, error) {
+	reply := &pb.OpenPipelineReply{Handle: 1}
+	for range r.GetSteps() {
+		reply.Outputs = append(reply.Outputs, &pb.Spec{Kind: pb.SpecKind_SPEC_KIND_BLOB, MaxBytes: 100})
+	}
+	switch l.kind {
+	case "specs-count":
+		reply.Outputs = append(reply.Outputs, reply.Outputs[0])
+	case "specs-negative":
+		reply.Outputs[0].MaxBytes = -1
+	}
+	return reply, nil
+}
+
+func (l *liar) Exec(s pb.Codec_ExecServer) error {
+	b, err := s.Recv()
+	if err != nil {
+		return err
+	}
+	id := b.GetJobs()[0].GetId()
+	send := func(r ...*pb.Result) error { return s.Send(&pb.BatchReply{Results: r}) }
+	whole := &pb.Result{Id: id, Size: 4, Payload: inline([]byte("abcd")), Last: true}
+	switch l.kind {
+	case "job-id":
+		return send(&pb.Result{Id: id + 77, Size: 4, Payload: inline([]byte("abcd")), Last: true})
+	case "job-twice":
+		return send(whole, whole)
+	case "job-limit":
+		return send(&pb.Result{Id: id, Size: 1 << 40, Payload: inline([]byte("abcd"))})
+	case "job-negative":
+		return send(&pb.Result{Id: id, Size: -4, Payload: inline([]byte("abcd")), Last: true})
+	case "job-long":
+		return send(&pb.Result{Id: id, Size: 2, Payload: inline([]byte("abcd")), Last: true})
+	case "job-short":
+		return send(&pb.Result{Id: id, Size: 8, Payload: inline([]byte("abcd")), Last: true})
+	}
+	return nil // job-missing
+}
+
+// plugins makes a directory with this test binary under the given names.
+func plugins(t *testing.T, names ...string) string {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs symbolic links")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, n := range names {
+		if err := os.Symlink(exe, filepath.Join(dir, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// zooOptions gives a host with a zoo member under the given names, allowed.
+func zooOptions(t *testing.T, kind string, names ...string) host.Options {
+	t.Helper()
+	return host.Options{
+		Dirs: []string{plugins(t, names...)}, AllowUnpinned: true, PassEnv: []string{zooEnv}, StartTimeout: 2 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Getenv: func(name string) string {
+			if name == zooEnv {
+				return kind
+			}
+			return ""
+		},
+	}
+}
+
+// TestZooStart has plugins that never get to serve.
+func TestZooStart(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string][]string{
+		"exits":           {"ended before it served", "exit status 3", "no licence found"},
+		"sleeps":          {"no sign of life within 2s"},
+		"garbage":         {`printed "Welcome to the plugin!"`, "log goes to standard error"},
+		"endless":         {"printed", "spam"},
+		"cookie":          {"handshake cookie"},
+		"version":         {"speaks version 7", "this program version 1"},
+		"misnamed":        {`serves no driver named "zoo"`},
+		"describe-hangs":  {"no answer to Describe within 2s"},
+		"describe-dies":   {"died (exit status 5) in Describe"},
+		"describe-major":  {"version 2 of the plugin protocol"},
+		"describe-levels": {"level 0"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, zooOptions(t, kind, "nczarr-driver-zoo"))
+			o, err := h.Driver("zoo")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = o.Open(t.Context(), driver.OpenSpec{Path: "x"})
+			if !errors.Is(err, ncerr.ErrPlugin) {
+				t.Fatalf("want ErrPlugin, got %v", err)
+			}
+			for _, part := range append(want, "nczarr-driver-zoo") {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("want %q in %q", part, err)
+				}
+			}
+		})
+	}
+}
+
+// TestZooStore has drivers that lie.
+func TestZooStore(t *testing.T) {
+	t.Parallel()
+	read := func(ctx context.Context, m driver.Map) error {
+		room := []byte("--------________") // 8 bytes that may be written, and canaries
+		_, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Into(room[:8:8]))
+		if string(room[8:]) != "________" {
+			return errors.New("the host wrote past the destination")
+		}
+		return err
+	}
+	many := func(ctx context.Context, m driver.Map) error {
+		return m.(driver.GetManyer).GetMany(ctx, make([]driver.GetRequest, 3), func(int, []byte, driver.Info, error) {})
+	}
+	list := func(ctx context.Context, m driver.Map) error {
+		for _, err := range m.List(ctx, "p/", &driver.ListOptions{}) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	stat := func(ctx context.Context, m driver.Map) error {
+		_, err := m.Stat(ctx, "k")
+		return err
+	}
+	put := func(ctx context.Context, m driver.Map) error {
+		_, err := m.Put(ctx, "k", driver.Bytes("1234"), &driver.PutOptions{})
+		return err
+	}
+	for kind, call := range map[string]func(context.Context, driver.Map) error{
+		"get-long": read, "get-short": nil, "get-other": read, "get-negative": read, "get-twice": nil, "get-headless": read,
+		"get-nothing": read, "get-region": read, "get-part": nil, "get-message": read, "get-bare": read,
+		"many-index": many, "many-twice": many, "many-missing": many,
+		"list-order": list, "list-outside": list, "list-prefix": list, "list-empty": list,
+		"stat-nothing": stat, "stat-negative": stat, "put-size": put,
+	} {
+		if call == nil { // longer than the canary's room
+			call = func(ctx context.Context, m driver.Map) error {
+				_, err := get(ctx, m, "k")
+				return err
+			}
+		}
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, zooOptions(t, kind, "nczarr-driver-zoo"))
+			m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+			if err := call(t.Context(), m); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "nczarr-driver-zoo") {
+				t.Errorf("want ErrPlugin naming the plugin, got %v", err)
+			}
+		})
+	}
+}
+
+// TestZooCodec has filters that lie.
+func TestZooCodec(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"job-id", "job-twice", "job-limit", "job-negative", "job-long", "job-short", "job-missing", "specs-count", "specs-negative"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, zooOptions(t, kind, "nczarr-filter-zoo"))
+			p, err := h.Filter("zoo")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, _, err := p.Open("zoo", nil, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 10})
+			if err == nil {
+				room := []byte("--------________")
+				_, err = c.Decode(t.Context(), room[:8:8], []byte("src"))
+				if string(room[8:]) != "________" {
+					t.Error("the host wrote past the destination")
+				}
+			}
+			if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "nczarr-filter-zoo") {
+				t.Errorf("want ErrPlugin naming the plugin, got %v", err)
+			}
+		})
+	}
+}
+
+// TestNoOrphan kills a host and looks for its plugin, and for its files at
+// the next start.
+func TestNoOrphan(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmp := t.TempDir()
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), zooEnv+"=host", "ZOO_DIR="+plugins(t, "nczarr-driver-good"), "ZOO_TMP="+tmp)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil || !running(pid) {
+		_ = cmd.Process.Kill()
+		t.Fatalf("plugin process %d: %v", pid, err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for deadline := time.Now().Add(5 * time.Second); running(pid); {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d outlives its host", pid)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	left := func() []string { dirs, _ := filepath.Glob(filepath.Join(tmp, "*")); return dirs }
+	if len(left()) != 1 {
+		t.Fatalf("want the dead host's directory, got %q", left())
+	}
+	h, err := host.New(&host.Options{Self: self, Isolation: host.Process, TempDir: tmp})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open(t, h, "file", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	if err := h.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(left()) != 0 {
+		t.Errorf("want nothing left, got %q", left())
+	}
+}
+
+// TestNoLeak checks that hosts leave no goroutine and no descriptor.
+func TestNoLeak(t *testing.T) { //nolint:paralleltest // it counts what the whole process has
+	count := func() (goroutines, files int) {
+		fds, _ := os.ReadDir("/proc/self/fd")
+		return runtime.NumGoroutine(), len(fds)
+	}
+	once := func() {
+		h, err := host.New(&host.Options{Self: self, Isolation: host.Process, TempDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, _ := h.Driver("trouble")
+		m, err := o.Open(t.Context(), driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = get(t.Context(), m, "die-once")
+		_, _ = get(t.Context(), m, "kind")
+		if err := errors.Join(m.Close(t.Context()), h.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	once()
+	g0, f0 := count()
+	for range 5 {
+		once()
+	}
+	var g, f int
+	for range 100 {
+		if g, f = count(); g <= g0 && f <= f0 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	buf := make([]byte, 1<<20)
+	t.Errorf("want %d goroutines and %d descriptors, got %d and %d\n%s", g0, f0, g, f, buf[:runtime.Stack(buf, true)])
+}
