@@ -370,45 +370,6 @@ func TestAllocOfTheCaller(t *testing.T) {
 	}
 }
 
-func TestGetTakesNoMemory(t *testing.T) {
-	z := zmap.New(filled(t, "abcdef"), nil)
-	ctx := t.Context()
-	dst := make([]byte, 8)
-	alloc := driver.Into(dst)
-	opts := &zmap.GetOptions{Range: &zmap.Range{Offset: 1, Length: 4}, Limit: 8}
-	reqs := make([]zmap.GetRequest, 50)
-	for i := range reqs {
-		reqs[i] = zmap.GetRequest{Key: "abcdef", Opts: *opts, Alloc: alloc}
-	}
-	var sinkErr error
-	sink := func(_ int, _ []byte, _ zmap.Info, err error) { sinkErr = errors.Join(sinkErr, err) }
-	tests := map[string]struct {
-		max float64
-		f   func() error
-	}{
-		"get":      {0, func() error { return second2(z.Get(ctx, "abcdef", nil, alloc)) }},
-		"range":    {0, func() error { return second2(z.Get(ctx, "abcdef", opts, alloc)) }},
-		"read all": {1, func() error { return second2(z.ReadAll(ctx, "abcdef", 10)) }},
-		"stat":     {0, func() error { return second(z.Stat(ctx, "abcdef")) }},
-		"get many": {1, func() error { return z.GetMany(ctx, reqs, sink) }},
-	}
-	for name, tc := range tests {
-		got := testing.AllocsPerRun(200, func() {
-			if err := tc.f(); err != nil {
-				t.Fatal(name, err)
-			}
-		})
-		if got > tc.max {
-			t.Errorf("%s: want at most %v allocations, got %v", name, tc.max, got)
-		}
-	}
-	if sinkErr != nil {
-		t.Error(sinkErr)
-	}
-}
-
-func second2[A, B any](_ A, _ B, err error) error { return err }
-
 // manyDouble adds a GetMany that a test replaces.
 type manyDouble struct {
 	double
