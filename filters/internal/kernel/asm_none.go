@@ -1,4 +1,4 @@
-// (tag)
+//go:build !amd64 || purego
 
 package kernel
 
@@ -6,3 +6,4 @@ package kernel
 
 func shuffleAsm(_, _ []byte, _, _ int) int   { return 0 }
 func unshuffleAsm(_, _ []byte, _, _ int) int { return 0 }
+func bitsAsm(_ []byte) int                   { return 0 }

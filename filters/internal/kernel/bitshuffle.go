@@ -11,11 +11,22 @@ func bits8(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
+// bitsAll transposes every 8 bytes of b, whose length is a multiple of 8, as
+// a matrix of bits.
+func bitsAll(b []byte) {
+	for i := bitsAsm(b); i < len(b); i += 8 {
+		store(b, i, bits8(load(b, i)))
+	}
+}
+
 // BitShuffle writes the elements of src, each of size bytes, to dst by bit
 // planes: row 8*j+k holds bit k of byte j of every element, eight elements to
 // a byte, first element in the lowest bit. The number of whole elements must
 // be a multiple of 8, else the bytes are copied as they are; so are bytes
 // behind the last whole element. tmp is scratch of at least len(src) bytes.
+//
+// It is a byte shuffle, a transposition of the bits of 8 elements each, and a
+// byte shuffle of the result in units of 8.
 //
 // Source: the block filter of c-blosc 1.x.
 func BitShuffle(dst, src, tmp []byte, size int) {
@@ -25,27 +36,11 @@ func BitShuffle(dst, src, tmp []byte, size int) {
 		copy(dst, src)
 		return
 	}
-	whole, row := n*size, n/8
+	whole := n * size
 	Shuffle(tmp[:whole], src[:whole], size)
-	var x [8]uint64
+	bitsAll(tmp[:whole])
 	for j := range size {
-		plane, out := tmp[j*n:(j+1)*n], dst[j*n:(j+1)*n]
-		g := 0
-		for ; g+8 <= row; g += 8 {
-			for k := range x {
-				x[k] = bits8(load(plane, 8*(g+k)))
-			}
-			transpose8(&x)
-			for k := range x {
-				store(out, k*row+g, x[k])
-			}
-		}
-		for ; g < row; g++ {
-			v := bits8(load(plane, 8*g))
-			for k := range 8 {
-				out[k*row+g] = byte(v >> (8 * k))
-			}
-		}
+		Shuffle(dst[j*n:(j+1)*n], tmp[j*n:(j+1)*n], 8)
 	}
 	copy(dst[whole:], src[whole:])
 }
@@ -58,28 +53,11 @@ func BitUnshuffle(dst, src, tmp []byte, size int) {
 		copy(dst, src)
 		return
 	}
-	whole, row := n*size, n/8
-	var x [8]uint64
+	whole := n * size
 	for j := range size {
-		in, plane := src[j*n:(j+1)*n], tmp[j*n:(j+1)*n]
-		g := 0
-		for ; g+8 <= row; g += 8 {
-			for k := range x {
-				x[k] = load(in, k*row+g)
-			}
-			transpose8(&x)
-			for k := range x {
-				store(plane, 8*(g+k), bits8(x[k]))
-			}
-		}
-		for ; g < row; g++ {
-			var v uint64
-			for k := range 8 {
-				v |= uint64(in[k*row+g]) << (8 * k)
-			}
-			store(plane, 8*g, bits8(v))
-		}
+		Unshuffle(tmp[j*n:(j+1)*n], src[j*n:(j+1)*n], 8)
 	}
+	bitsAll(tmp[:whole])
 	Unshuffle(dst[:whole], tmp[:whole], size)
 	copy(dst[whole:], src[whole:])
 }

@@ -1,0 +1,85 @@
+//go:build !purego
+
+package kernel
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+// The assembly takes count elements, a multiple of 32 and not 0, and planes
+// that are n bytes apart.
+
+//go:noescape
+func shuffle2AVX2(dst, src *byte, n, count int)
+
+//go:noescape
+func shuffle4AVX2(dst, src *byte, n, count int)
+
+//go:noescape
+func shuffle8AVX2(dst, src *byte, n, count int)
+
+//go:noescape
+func unshuffle2AVX2(dst, src *byte, n, count int)
+
+//go:noescape
+func unshuffle4AVX2(dst, src *byte, n, count int)
+
+//go:noescape
+func unshuffle8AVX2(dst, src *byte, n, count int)
+
+//go:noescape
+func bitsAVX2(b *byte, count int)
+
+// bitsAsm does the first bytes of bitsAll and gives their number.
+func bitsAsm(b []byte) int {
+	count := len(b) &^ 31
+	if count == 0 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	bitsAVX2(unsafe.SliceData(b), count)
+	return count
+}
+
+// shuffleAsm shuffles the first elements of n and gives their number.
+func shuffleAsm(dst, src []byte, size, n int) int {
+	count := n &^ 31
+	if count == 0 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	_, _ = dst[size*n-1], src[size*n-1]
+	d, s := unsafe.SliceData(dst), unsafe.SliceData(src)
+	switch size {
+	case 2:
+		shuffle2AVX2(d, s, n, count)
+	case 4:
+		shuffle4AVX2(d, s, n, count)
+	case 8:
+		shuffle8AVX2(d, s, n, count)
+	default:
+		return 0
+	}
+	return count
+}
+
+// unshuffleAsm is the reverse of shuffleAsm.
+func unshuffleAsm(dst, src []byte, size, n int) int {
+	count := n &^ 31
+	if count == 0 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	_, _ = dst[size*n-1], src[size*n-1]
+	d, s := unsafe.SliceData(dst), unsafe.SliceData(src)
+	switch size {
+	case 2:
+		unshuffle2AVX2(d, s, n, count)
+	case 4:
+		unshuffle4AVX2(d, s, n, count)
+	case 8:
+		unshuffle8AVX2(d, s, n, count)
+	default:
+		return 0
+	}
+	return count
+}
