@@ -48,11 +48,11 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, ok := n.docs[docArray]
+	doc, ok := n.docs[docArray]
 	if !ok {
 		return nil, ncerr.New(ncerr.ErrNoObject, "parse", n.key(docArray), nil)
 	}
-	d := readArrayDoc(v)
+	d := readArrayDoc(doc)
 	a := &Array{Layout: LayoutPure}
 	if err := n.shape(a, d); err != nil {
 		return nil, err
@@ -71,6 +71,9 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 	}
 	if a.Codecs, err = n.codecs(d); err != nil {
 		return nil, err
+	}
+	if a.DType.Kind == dtype.String && len(a.Codecs) > 0 && a.Codecs[0].ID == "vlen-bytes" {
+		a.DType.Kind = dtype.VlenBytes
 	}
 	if err := n.dimNames(a, hint); err != nil {
 		return nil, err
@@ -99,30 +102,11 @@ func effective(own Layout, attrs place, hasBlock bool, hint ParseHint) Layout {
 	return attrs.layout
 }
 
-func readArrayDoc(v jsontext.Value) arrayDoc {
-	var d arrayDoc
-	_ = v.Each(func(key string, m jsontext.Value) error {
-		switch key {
-		case "shape":
-			d.shape = m
-		case "chunks":
-			d.chunks = m
-		case "dtype":
-			d.dtype = m
-		case "fill_value":
-			d.fill = m
-		case "order":
-			d.order = m
-		case "compressor":
-			d.compressor = m
-		case "filters":
-			d.filters = m
-		case "dimension_separator":
-			d.separator = m
-		}
-		return nil
-	})
-	return d
+func readArrayDoc(doc document) arrayDoc {
+	return arrayDoc{
+		shape: doc.get("shape"), chunks: doc.get("chunks"), dtype: doc.get("dtype"), fill: doc.get("fill_value"),
+		order: doc.get("order"), compressor: doc.get("compressor"), filters: doc.get("filters"), separator: doc.get("dimension_separator"),
+	}
 }
 
 // shape reads shape, chunks, order and dimension_separator.
@@ -220,9 +204,6 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 	}
 	if isChar(a.DType, text, layout) {
 		a.DType = dtype.NCChar.Type(dtype.OrderNone)
-	}
-	if a.DType.Kind == dtype.String && bytes.Contains(d.filters, []byte(`"vlen-bytes"`)) {
-		a.DType.Kind = dtype.VlenBytes
 	}
 	if a.DType.Order == dtype.Big && strings.Contains(hint.NCProperties, "netcdf=4.9.0") {
 		n.warn("%s: netcdf-c 4.9.0 declared big-endian types but stored little-endian bytes: values may be byte-swapped", n.key(docArray))
@@ -359,7 +340,10 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	if s := v.Get("storage"); s.Kind() == jsontext.String {
 		a.Storage = s.Text()
 	}
-	a.Scalar = a.Storage == "scalar" || truth(v.Get("scalar"))
+	if a.Scalar = a.Storage == "scalar" || truth(v.Get("scalar")); a.Scalar && !a.isOne() {
+		n.warn("%s: %s: a scalar of shape %v in chunks of %v, read as an array", n.key(p.doc), p.member, a.Shape, a.Chunks)
+		a.Scalar = false
+	}
 	refs, name := either(v, "dimension_references", "dimrefs")
 	if refs == nil || refs.Kind() == jsontext.Null {
 		return v, nil
@@ -368,7 +352,7 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	if !ok {
 		return nil, n.bad(p.doc, name, "want an array of dimension names, found %s", clip(refs))
 	}
-	if len(list) == 0 && isOne(a.Shape) {
+	if len(list) == 0 && a.isOne() {
 		a.Scalar = true
 	}
 	switch {
@@ -390,8 +374,10 @@ func (a *Array) rank() int {
 	return len(a.Shape)
 }
 
-// isOne reports whether shape can be that of a stored scalar.
-func isOne(shape []int64) bool { return len(shape) == 0 || len(shape) == 1 && shape[0] == 1 }
+// isOne reports whether the array can be a stored scalar.
+func (a *Array) isOne() bool {
+	return len(a.Shape) == 0 || len(a.Shape) == 1 && a.Shape[0] == 1 && a.Chunks[0] == 1
+}
 
 func allRefs(list []string) bool {
 	for _, ref := range list {
@@ -415,12 +401,12 @@ func (n *node) dimNames(a *Array, hint ParseHint) error {
 		a.Scalar = true
 	}
 	attrs, doc := n.attrsDoc()
-	v := attrs.Get(xarrayDims)
+	v := attrs.get(xarrayDims)
 	if v == nil {
 		return nil
 	}
 	names, ok := texts(v)
-	if ok && isOne(a.Shape) && (len(names) == 0 || len(names) == 1 && names[0] == scalarDim) {
+	if ok && a.isOne() && (len(names) == 0 || len(names) == 1 && names[0] == scalarDim) {
 		a.Scalar = true
 	}
 	if hint.NoXarray {

@@ -27,7 +27,7 @@ import (
 type attrReader struct {
 	n     *node
 	doc   string
-	attrs jsontext.Value
+	attrs document
 	types map[string]string
 	place place    // of the types; zero without
 	fill  dtype.NC // type of _FillValue, or NCNone
@@ -64,17 +64,18 @@ func (n *node) attrReader() (*attrReader, error) {
 // attribute types in the same place: the former has another block beside it.
 func (n *node) newest() bool {
 	attrs, _ := n.attrsDoc()
-	return attrs.Get("_nczarr_group") != nil || attrs.Get("_nczarr_array") != nil || attrs.Get("_nczarr_superblock") != nil
+	return attrs.get("_nczarr_group") != nil || attrs.get("_nczarr_array") != nil || attrs.get("_nczarr_superblock") != nil
 }
 
 // all reads all attributes but the reserved ones.
 func (r *attrReader) all() []Attr {
-	if r.attrs == nil {
-		return nil
-	}
 	var list []Attr
-	for _, m := range members(r.attrs) {
+	for _, m := range r.attrs.list {
 		if reserved(m.key) {
+			continue
+		}
+		if m.key == "" {
+			r.n.warn("%s: attribute without a name left out", r.n.key(r.doc))
 			continue
 		}
 		list = append(list, r.attr(m.key, m.val))

@@ -87,11 +87,11 @@ var attrsDocs = []string{docAttrs, ".zattr"}
 
 // reserved reports whether an attribute name is NCZarr's own.
 func reserved(name string) bool {
-	if !strings.HasPrefix(name, "_") {
-		return false
-	}
 	if name == xarrayDims {
 		return true
+	}
+	if !strings.HasPrefix(name, "_nczarr_") && !strings.HasPrefix(name, "_NCZARR_") {
+		return false
 	}
 	for _, list := range places {
 		for _, p := range list {

@@ -12,13 +12,29 @@ import (
 // node holds the checked documents of one group or array.
 type node struct {
 	path     string
-	docs     map[string]jsontext.Value
+	docs     map[string]document
 	warnings []string
+}
+
+// document is one checked document, cut into members once.
+type document struct {
+	text jsontext.Value
+	list []member
+}
+
+// get gives the member of that name, nil when there is none.
+func (d document) get(name string) jsontext.Value {
+	for i := range d.list {
+		if d.list[i].key == name {
+			return d.list[i].val
+		}
+	}
+	return nil
 }
 
 // loadNode checks the syntax of all documents of a node.
 func loadNode(path string, docs Docs) (*node, error) {
-	n := &node{path: "/" + strings.Trim(path, "/"), docs: make(map[string]jsontext.Value, len(docs))}
+	n := &node{path: "/" + strings.Trim(path, "/"), docs: make(map[string]document, len(docs))}
 	if IsV3(docs) {
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docV3), "Zarr v3 is not read by this version")
 	}
@@ -33,10 +49,10 @@ func loadNode(path string, docs Docs) (*node, error) {
 		if v.Kind() != jsontext.Object {
 			return nil, ncerr.Errorf(ncerr.ErrNotZarr, "parse", n.key(name), "want a JSON object, found %s", clip(v))
 		}
-		n.docs[name] = v
+		n.docs[name] = document{v, members(v)}
 	}
 	for _, name := range []string{docGroup, docArray} {
-		if v := n.docs[name].Get("zarr_format"); v != nil {
+		if v := n.docs[name].get("zarr_format"); v != nil {
 			if err := checkFormat(n.key(name), v); err != nil {
 				return nil, err
 			}
@@ -80,9 +96,9 @@ func (n *node) block(b block) (jsontext.Value, place, error) {
 		if !ok {
 			continue
 		}
-		v := doc
+		v := doc.text
 		if p.member != "" {
-			if v = doc.Get(p.member); v == nil {
+			if v = doc.get(p.member); v == nil {
 				continue
 			}
 		}
@@ -101,14 +117,15 @@ func (n *node) block(b block) (jsontext.Value, place, error) {
 	return nil, place{}, nil
 }
 
-// attrsDoc gives the attributes document and its name; nil when there is none.
-func (n *node) attrsDoc() (jsontext.Value, string) {
+// attrsDoc gives the attributes document and its name; the zero document when
+// there is none.
+func (n *node) attrsDoc() (document, string) {
 	for _, name := range attrsDocs {
 		if v, ok := n.docs[name]; ok {
 			return v, name
 		}
 	}
-	return nil, docAttrs
+	return document{}, docAttrs
 }
 
 // either gives the member that goes by one of two names.

@@ -315,7 +315,7 @@ func (a *Array) check() error {
 	switch {
 	case len(a.Chunks) != rank:
 		return invalid("chunk shape %v for shape %v", a.Chunks, a.Shape)
-	case a.Scalar && !isOne(a.Shape):
+	case a.Scalar && !a.isOne():
 		return invalid("scalar of shape %v", a.Shape)
 	case a.DimNames != nil && len(a.DimNames) != a.rank(), a.DimRefs != nil && len(a.DimRefs) != a.rank():
 		return invalid("dimension names %q, references %q for %d dimensions", a.DimNames, a.DimRefs, a.rank())

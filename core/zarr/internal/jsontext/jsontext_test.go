@@ -1,0 +1,195 @@
+package jsontext_test
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+func TestCheckErrors(t *testing.T) {
+	t.Parallel()
+	for doc, want := range map[string]string{
+		"":                       "the document is empty",
+		"  \n ":                  "line 2, column 2: the document is empty",
+		"{":                      "want a member name, found the end",
+		`{"a"}`:                  "want ':'",
+		`{"a": }`:                "want a value, found \"}\"",
+		`{"a": 1,}`:              "want a member name",
+		`[1,]`:                   "want a value",
+		`[1 2]`:                  "want ',' or ']'",
+		`{"a": 1} x`:             "after the end",
+		"{\n\"a\": \"\xff\"}":    "line 2, column 7: byte 0xff is not valid UTF-8",
+		`"\x"`:                   "bad escape",
+		`"\u12"`:                 "bad escape",
+		`"abc`:                   "string without end",
+		`"abc\`:                  "string without end",
+		strings.Repeat("[", 100): "nested deeper than 64",
+		strings.Repeat(`{"":`, 70) + "1" + strings.Repeat("}", 70): "nested deeper than 64",
+	} {
+		_, err := jsontext.Check([]byte(doc))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: want %q, got %v", doc, want, err)
+		}
+	}
+}
+
+func TestTolerance(t *testing.T) {
+	t.Parallel()
+	for doc, want := range map[string]string{
+		`{"a": NaN, "b": [Infinity, -Infinity], "c": 0x10}`: `{"a": "NaN", "b": ["Infinity","-Infinity"], "c": "0x10"}`,
+		`[0.,.5,-.5,+1,01,1.e5]`:                            `[0.0,0.5,-0.5,1,1,1.0e5]`,
+		"\ufeff[1]":                                         `[1]`,
+		"[\"a\x01\tb\"]":                                    `["a\u0001\tb"]`,
+		`["\ud83d\ude00 \u00e9 \/"]`:                        `["😀 é /"]`,
+		`["\udcb0"]`:                                        `["\udcb0"]`,
+		`["\ud800"]`:                                        `["` + "\ufffd" + `"]`,
+		`{ "a" : { } , "b" : [ ] , "c":null }`:              `{"a": {}, "b": [], "c": null}`,
+	} {
+		v, err := jsontext.Check([]byte(doc))
+		if err != nil {
+			t.Errorf("%q: %v", doc, err)
+			continue
+		}
+		w := jsontext.Writer{Style: jsontext.Spaced}
+		w.Value(v)
+		if got := string(w.Bytes()); got != want {
+			t.Errorf("%q: want %s, got %s", doc, want, got)
+		}
+		if !json.Valid(w.Bytes()) {
+			t.Errorf("%q: %s is not strict JSON", doc, w.Bytes())
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		kind jsontext.Kind
+		i    int64
+		isI  bool
+		f    float64
+		isF  bool
+	}{
+		{"9223372036854775807", jsontext.Number, math.MaxInt64, true, 9223372036854775807, true},
+		{"9223372036854775808", jsontext.Number, 0, false, 9223372036854775808, true},
+		{"-9223372036854775808", jsontext.Number, math.MinInt64, true, -9223372036854775808, true},
+		{"1e3", jsontext.Number, 0, false, 1000, true},
+		{"1e999", jsontext.Number, 0, false, 0, false},
+		{"-", jsontext.Word, 0, false, 0, false},
+		{"1e", jsontext.Word, 0, false, 0, false},
+		{".", jsontext.Word, 0, false, 0, false},
+		{"Infinity", jsontext.Word, 0, false, math.Inf(1), true},
+		{`"-Infinity"`, jsontext.String, 0, false, math.Inf(-1), true},
+		{`"5"`, jsontext.String, 0, false, 0, false},
+		{"true", jsontext.Bool, 0, false, 0, false},
+		{"null", jsontext.Null, 0, false, 0, false},
+	} {
+		v := jsontext.Value(c.text)
+		i, isI := v.Int64()
+		f, isF := v.Float(64)
+		if v.Kind() != c.kind || isI != c.isI || isI && i != c.i || isF != c.isF || isF && f != c.f {
+			t.Errorf("%s: kind %d, int %d %v, float %v %v", c.text, v.Kind(), i, isI, f, isF)
+		}
+	}
+	if n, ok := jsontext.Value("18446744073709551615").Uint64(); !ok || n != math.MaxUint64 {
+		t.Error("largest uint64:", n, ok)
+	}
+}
+
+func TestGetLastWins(t *testing.T) {
+	t.Parallel()
+	v := jsontext.Value(`{"a": 1, "b": "}]\"", "\u0061": [2, {"a": 3}]}`)
+	if got := string(v.Get("a")); got != `[2, {"a": 3}]` {
+		t.Errorf("got %s", got)
+	}
+	if got := v.Get("b").Text(); got != `}]"` {
+		t.Errorf("got %s", got)
+	}
+	if v.Get("c") != nil || v.Get("a").Len() != 2 || string(v.Get("a").First()) != "2" {
+		t.Error("Get, Len or First is wrong")
+	}
+}
+
+// Any bytes survive as a JSON string, and the string is strict JSON.
+func FuzzString(f *testing.F) {
+	for _, s := range []string{"", "é", "\x00\x1f\x7f", "\xb0C", "\xed\xa0\x80", `"\`, "\u2028"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		b := jsontext.AppendString(nil, s)
+		if !json.Valid(b) || !utf8.Valid(b) {
+			t.Fatalf("%q: %s is not strict JSON", s, b)
+		}
+		v, err := jsontext.Check(b)
+		if err != nil || v.Text() != s {
+			t.Fatalf("%q became %s and then %q, %v", s, b, v.Text(), err)
+		}
+	})
+}
+
+// tree builds what encoding/json would.
+func tree(v jsontext.Value) any {
+	switch v.Kind() {
+	case jsontext.Null:
+		return nil
+	case jsontext.Bool:
+		return string(v) == "true"
+	case jsontext.Number:
+		return json.Number(v)
+	case jsontext.String:
+		return v.Text()
+	case jsontext.Array:
+		list := []any{}
+		_ = v.Elems(func(_ int, e jsontext.Value) error { list = append(list, tree(e)); return nil })
+		return list
+	case jsontext.Object:
+		m := map[string]any{}
+		_ = v.Each(func(k string, e jsontext.Value) error { m[k] = tree(e); return nil })
+		return m
+	}
+	return "word " + string(v)
+}
+
+// FuzzJSON compares with encoding/json on all that is valid JSON in valid
+// UTF-8, and asks of everything else that it does no harm and that strict
+// writing gives strict JSON.
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{`{"a": [1, 2.5e3, "x\n\u00e9", true, null], "a": {}}`, `[NaN]`, `{"a`, `[[[]]]`, "\ufeff{}", `[0.]`, "\"\\\"", `{"a":1 "b"}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		v, err := jsontext.Check(doc)
+		_ = jsontext.Trim(doc).Each(func(string, jsontext.Value) error { return nil })
+		_ = jsontext.Trim(doc).Elems(func(int, jsontext.Value) error { return nil })
+		valid := json.Valid(doc) && utf8.Valid(doc)
+		if err != nil {
+			if valid && !strings.Contains(err.Error(), "nested deeper") {
+				t.Fatalf("refused valid JSON: %v", err)
+			}
+			return
+		}
+		w := jsontext.Writer{Style: jsontext.Spaced}
+		w.Value(v)
+		if !json.Valid(w.Bytes()) {
+			t.Fatalf("%q written as %q, which is not JSON", doc, w.Bytes())
+		}
+		if !valid || strings.Contains(strings.ToLower(string(doc)), `\ud`) {
+			return // lone surrogates differ on purpose
+		}
+		d := json.NewDecoder(strings.NewReader(string(doc)))
+		d.UseNumber()
+		var want any
+		if err := d.Decode(&want); err != nil {
+			t.Skip(err)
+		}
+		if got := tree(v); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q: want %#v, got %#v", doc, want, got)
+		}
+	})
+}

@@ -1,0 +1,381 @@
+package zarr_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+func zarray(members string) []byte {
+	return []byte(`{"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": "<i4", "fill_value": 0, "order": "C", "compressor": null, "filters": null` + members + `}`)
+}
+
+func TestInferredAttributes(t *testing.T) {
+	t.Parallel()
+	for json, want := range map[string]any{
+		`1`:                        []int32{1},
+		`-2147483648`:              []int32{math.MinInt32},
+		`2147483648`:               []uint32{2147483648},
+		`4294967296`:               []int64{4294967296},
+		`-2147483649`:              []int64{-2147483649},
+		`9223372036854775807`:      []int64{math.MaxInt64},
+		`9223372036854775808`:      []uint64{9223372036854775808},
+		`18446744073709551616`:     []float64{18446744073709551616},
+		`1.0`:                      []float64{1},
+		`1e3`:                      []float64{1000},
+		`NaN`:                      []float64{math.NaN()},
+		`-Infinity`:                []float64{math.Inf(-1)},
+		`"NaN"`:                    "NaN",
+		`true`:                     []uint8{1},
+		`[true,false]`:             []uint8{1, 0},
+		`""`:                       "",
+		`"a\u0000b"`:               "a\x00b",
+		`"\udcb0C"`:                "\xb0C",
+		`[]`:                       []int32{},
+		`[1,2.5]`:                  []float64{1, 2.5},
+		`[2.5,1]`:                  []float64{2.5, 1},
+		`[1,3000000000]`:           []uint32{1, 3000000000},
+		`[-1,3000000000]`:          []int64{-1, 3000000000},
+		`[1,9223372036854775808]`:  []uint64{1, 9223372036854775808},
+		`[-1,9223372036854775808]`: []float64{-1, 9223372036854775808},
+		`[1.5,"NaN"]`:              []float64{1.5, math.NaN()},
+		`["a","b"]`:                []string{"a", "b"},
+		`["NaN"]`:                  []string{"NaN"},
+		`null`:                     "null",
+		`{"a":  [1, 2]}`:           `{"a":  [1, 2]}`,
+		`[[1,2],[3,4]]`:            `[[1,2],[3,4]]`,
+		`[1,"a"]`:                  `[1,"a"]`,
+		`[1,true]`:                 `[1,true]`,
+		`[null]`:                   `[null]`,
+		`0x10`:                     "0x10",
+		`"say \"hi\""`:             `say "hi"`,
+	} {
+		g, err := zarr.ParseGroup("/", zarr.Docs{".zattrs": []byte(`{"a": ` + json + `}`)})
+		if err != nil {
+			t.Errorf("%s: %v", json, err)
+			continue
+		}
+		if got := g.Attrs[0]; show(got.Value) != show(want) {
+			t.Errorf("%s: want %s, got %s", json, show(want), show(got.Value))
+		} else if nc, _ := dtype.TypeOf(got.Value); nc != got.Type {
+			t.Errorf("%s: %s is not of type %v", json, show(got.Value), got.Type)
+		}
+	}
+}
+
+func TestTypedAttributes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		typ, json string
+		want      any
+		warn      bool
+	}{
+		{"<i2", "[1,2]", []int16{1, 2}, false},
+		{">i8", "9223372036854775807", []int64{math.MaxInt64}, false},
+		{"<u8", "18446744073709551615", []uint64{math.MaxUint64}, false},
+		{"|u1", "300", []int32{300}, true},
+		{"<i4", "1.0", []int32{1}, false},
+		{"<i4", "1.5", []float64{1.5}, true},
+		{"<i4", `"abc"`, "abc", true},
+		{"<i4", `"5"`, []int32{5}, false},
+		{"<f4", "0.1", []float32{0.1}, false},
+		{"<f4", `"NaN"`, []float32{float32(math.NaN())}, false},
+		{"<f8", "Infinity", []float64{math.Inf(1)}, false},
+		{"<f8", "1", []float64{1}, false},
+		{"<f8", "[]", []float64{}, false},
+		{">S1", `"abc"`, "abc", false},
+		{">S1", "42", "42", false},
+		{">S1", "1.50", "1.50", false},
+		{">S1", "true", "true", false},
+		{">S1", "null", "null", false},
+		{">S1", "NaN", "NaN", false},
+		{">S1", "[1, 2]", "[1, 2]", false},
+		{"<U1", `{"a":1}`, `{"a":1}`, false},
+		{"|J0", `{"a":1}`, `{"a":1}`, false},
+		{"2", `"v1"`, "v1", false},
+		{"5", "1", []float32{1}, false},
+		{"99", "1", []int32{1}, true},
+		{"wat", "1", []int32{1}, true},
+		{"|S128", `["a","b"]`, []string{"a", "b"}, false},
+		{"|S128", `"a"`, []string{"a"}, false},
+		{"|S128", `[]`, []string{}, false},
+	} {
+		doc := fmt.Sprintf(`{"a": %s, "_nczarr_attr": {"types": {"a": %q}}}`, c.json, c.typ)
+		g, err := zarr.ParseGroup("/g", zarr.Docs{".zattrs": []byte(doc)})
+		if err != nil {
+			t.Errorf("%s %s: %v", c.typ, c.json, err)
+			continue
+		}
+		if len(g.Attrs) != 1 || show(g.Attrs[0].Value) != show(c.want) || (len(g.Warnings) > 0) != c.warn {
+			t.Errorf("%s %s: want %s, got %+v, warnings %q", c.typ, c.json, show(c.want), g.Attrs, g.Warnings)
+		}
+	}
+}
+
+func TestFillValues(t *testing.T) {
+	t.Parallel()
+	b64 := base64.StdEncoding.EncodeToString
+	for _, c := range []struct {
+		dtype, json string
+		want        string // bytes; "none" for no fill value, "error"
+		layout      zarr.Layout
+	}{
+		{"<i4", "null", "none", 0},
+		{"<i4", "-1", "\xff\xff\xff\xff", 0},
+		{">i4", "1", "\x00\x00\x00\x01", 0},
+		{"<i4", "1.5", "\x01\x00\x00\x00", 0},
+		{"<i4", "0.0", "\x00\x00\x00\x00", 0},
+		{"<i4", "true", "\x01\x00\x00\x00", 0},
+		{"<i4", "[7]", "\x07\x00\x00\x00", 0},
+		{"<i4", `"7"`, "\x07\x00\x00\x00", 0},
+		{"<i4", "[1,2]", "error", 0},
+		{"<i4", `"abc"`, "error", 0},
+		{"<i4", "NaN", "error", 0},
+		{"<i4", "{}", "error", 0},
+		{"<i4", "2147483648", "error", 0},
+		{"|u1", "300", "error", 0},
+		{"|u1", "-1", "error", 0},
+		{"<i8", "9223372036854775807", "\xff\xff\xff\xff\xff\xff\xff\x7f", 0},
+		{"<i8", "-9223372036854775806", "\x02\x00\x00\x00\x00\x00\x00\x80", 0},
+		{"<u8", "18446744073709551614", "\xfe\xff\xff\xff\xff\xff\xff\xff", 0},
+		{"<u8", "18446744073709551616", "error", 0},
+		{"<f4", `"NaN"`, "\x00\x00\xc0\x7f", 0},
+		{"<f4", `NaN`, "\x00\x00\xc0\x7f", 0},
+		{"<f4", `"-Infinity"`, "\x00\x00\x80\xff", 0},
+		{"<f4", `1`, "\x00\x00\x80\x3f", 0},
+		{"<f4", `1e39`, "error", 0},
+		{"<f4", `"abc"`, "error", 0},
+		{"<f8", `"1.5"`, "\x00\x00\x00\x00\x00\x00\xf8\x3f", 0},
+		{"<f2", `1`, "\x00\x3c", 0},
+		{"|b1", "false", "\x00", 0},
+		{"|b1", "1", "\x01", 0},
+		{"|b1", "2", "error", 0},
+		{"<c8", `[1,"NaN"]`, "\x00\x00\x80\x3f\x00\x00\xc0\x7f", 0},
+		{"<c8", `[1,2,3]`, "error", 0},
+		{"<M8[ns]", `"NaT"`, "\x00\x00\x00\x00\x00\x00\x00\x80", 0},
+		{"<M8[ns]", `5`, "\x05\x00\x00\x00\x00\x00\x00\x00", 0},
+		{"|S3", `""`, "\x00\x00\x00", 0},
+		{"|S3", `0`, "\x00\x00\x00", 0},
+		{"|S3", fmt.Sprintf("%q", b64([]byte("ab"))), "ab\x00", 0},
+		{"|S4", `"YWI="`, "YWI=", zarr.LayoutNewest},
+		{"|S3", `"YWI="`, "ab\x00", zarr.LayoutNewest},
+		{"|S3", `"ab"`, "ab\x00", zarr.LayoutNewest},
+		{"|S3", `"abcdefg"`, "error", 0},
+		{">S1", `""`, "\x00", zarr.LayoutNewest},
+		{">S1", `"x"`, "x", zarr.LayoutNewest},
+		{">S1", `"\udcff"`, "\xff", zarr.LayoutNewest},
+		{">S1", `"é"`, "error", zarr.LayoutNewest},
+		{"<U2", `"é"`, "\xe9\x00\x00\x00\x00\x00\x00\x00", 0},
+		{"<U2", `0`, "\x00\x00\x00\x00\x00\x00\x00\x00", 0},
+		{"<U1", `"ab"`, "error", 0},
+		{"|V2", `"AQI="`, "\x01\x02", 0},
+		{"|V2", `0`, "\x00\x00", 0},
+		{"|V2", `"AQ=="`, "error", 0},
+		{"|O", `0`, "", 0},
+		{"|O", `"x"`, "x", 0},
+	} {
+		doc := fmt.Sprintf(`{"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": %q, "fill_value": %s}`, c.dtype, c.json)
+		a, err := zarr.ParseArray("v", zarr.Docs{".zarray": []byte(doc)}, zarr.ParseHint{Layout: c.layout})
+		switch {
+		case c.want == "error":
+			if ncerr.KindOf(err) != ncerr.ErrMetadata || !strings.Contains(err.Error(), `"/v/.zarray"`) || !strings.Contains(err.Error(), "fill_value: ") {
+				t.Errorf("%s %s: want an error, got %v", c.dtype, c.json, err)
+			}
+			continue
+		case err != nil:
+			t.Errorf("%s %s: %v", c.dtype, c.json, err)
+			continue
+		case c.want == "none":
+			if a.HasFill || a.Fill != nil {
+				t.Errorf("%s %s: want none, got %q", c.dtype, c.json, a.Fill)
+			}
+		case !a.HasFill || string(a.Fill) != c.want:
+			t.Errorf("%s %s: want %q, got %q", c.dtype, c.json, c.want, a.Fill)
+		}
+		again(t, a)
+	}
+}
+
+func TestArrayErrors(t *testing.T) {
+	t.Parallel()
+	for members, want := range map[string]struct {
+		kind ncerr.Kind
+		text string
+	}{
+		`, "shape": null`:                                {ncerr.ErrMetadata, "shape: want an array of lengths, found null"},
+		`, "shape": [-1]`:                                {ncerr.ErrMetadata, "shape: dimension 0"},
+		`, "shape": [1.5]`:                               {ncerr.ErrMetadata, "shape: dimension 0"},
+		`, "shape": [9223372036854775808]`:               {ncerr.ErrMetadata, "shape: dimension 0"},
+		`, "shape": [4, 4]`:                              {ncerr.ErrBadChunk, "chunks: 1 dimensions where shape has 2"},
+		`, "chunks": [0]`:                                {ncerr.ErrBadChunk, "chunks: dimension 0 is 0"},
+		`, "shape": [9223372036854775807]`:               {ncerr.ErrLimit, "shape: more than"},
+		`, "chunks": [9223372036854775807]`:              {ncerr.ErrLimit, "chunks: more than"},
+		`, "shape": [` + strings.Repeat("1,", 64) + `1]`: {ncerr.ErrLimit, "shape: more than 64 dimensions"},
+		`, "dtype": null`:                                {ncerr.ErrMetadata, "dtype: want a string"},
+		`, "dtype": "int32"`:                             {ncerr.ErrBadType, "dtype: "},
+		`, "dtype": [["a", "<i4"]]`:                      {ncerr.ErrUnsupported, `dtype: structured type [["a", "<i4"]]`},
+		`, "order": "X"`:                                 {ncerr.ErrMetadata, "order: "},
+		`, "dimension_separator": "-"`:                   {ncerr.ErrMetadata, "dimension_separator: "},
+		`, "compressor": "zlib"`:                         {ncerr.ErrMetadata, "compressor: want a codec"},
+		`, "compressor": {}`:                             {ncerr.ErrMetadata, "compressor: codec {} has no id"},
+		`, "filters": {}`:                                {ncerr.ErrMetadata, "filters: want an array"},
+		`, "filters": [1]`:                               {ncerr.ErrMetadata, "filters: want a codec"},
+		`, "zarr_format": 3`:                             {ncerr.ErrUnsupported, "zarr_format is 3"},
+		`, "zarr_format": "x"`:                           {ncerr.ErrMetadata, "zarr_format: want 2"},
+		`, "_nczarr_array": 1`:                           {ncerr.ErrMetadata, "_nczarr_array: want an object"},
+		`, "_nczarr_array": {"dimrefs": [1]}`:            {ncerr.ErrMetadata, "dimrefs: want an array"},
+		`, "x": `:                                        {ncerr.ErrNotZarr, "not JSON: line 1"},
+	} {
+		_, err := zarr.ParseArray("/g/v", zarr.Docs{".zarray": zarray(members)}, zarr.ParseHint{})
+		if ncerr.KindOf(err) != want.kind || !strings.Contains(err.Error(), want.text) || !strings.Contains(err.Error(), `"/g/v/.zarray"`) {
+			t.Errorf("%s: want %v with %q, got %v", members, want.kind, want.text, err)
+		}
+	}
+	if _, err := zarr.ParseArray("v", zarr.Docs{}, zarr.ParseHint{}); ncerr.KindOf(err) != ncerr.ErrNoObject {
+		t.Error(err)
+	}
+	if _, err := zarr.ParseArray("v", zarr.Docs{"zarr.json": nil}, zarr.ParseHint{}); ncerr.KindOf(err) != ncerr.ErrUnsupported {
+		t.Error(err)
+	}
+}
+
+func TestCharRule(t *testing.T) {
+	t.Parallel()
+	char, one, wide := dtype.NCChar.Type(0), dtype.Type{Kind: dtype.Bytes, Size: 1}, dtype.Type{Kind: dtype.Unicode, Size: 4, Order: dtype.Little}
+	for _, c := range []struct {
+		text string
+		hint zarr.ParseHint
+		want dtype.Type
+	}{
+		{">S1", zarr.ParseHint{}, char},
+		{"|S1", zarr.ParseHint{}, char},
+		{"<U1", zarr.ParseHint{}, wide},
+		{"<U1", zarr.ParseHint{NCProperties: "version=2,netcdf=4.9.0,nczarr=2.0.0"}, char},
+		{">S1", zarr.ParseHint{Layout: zarr.LayoutNewest}, char},
+		{"|S1", zarr.ParseHint{Layout: zarr.LayoutNewest}, one},
+		{"<U1", zarr.ParseHint{Layout: zarr.LayoutNewest}, wide},
+		{"<U1", zarr.ParseHint{Layout: zarr.LayoutUpper}, char},
+		{"<U1", zarr.ParseHint{Layout: zarr.LayoutV1}, char},
+		{"|S1", zarr.ParseHint{Layout: zarr.LayoutUpper}, one},
+	} {
+		doc := []byte(`{"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": "` + c.text + `", "fill_value": ""}`)
+		a, err := zarr.ParseArray("v", zarr.Docs{".zarray": doc}, c.hint)
+		if err != nil || a.DType != c.want {
+			t.Errorf("%s %+v: want %v, got %+v, %v", c.text, c.hint, c.want, a, err)
+		}
+	}
+}
+
+func TestCodecSplit(t *testing.T) {
+	t.Parallel()
+	for chain, want := range map[string]string{
+		"":                   `"compressor": null, "filters": null}`,
+		"zlib":               `"compressor": {"id": "zlib"}, "filters": null}`,
+		"shuffle zlib":       `"compressor": {"id": "zlib"}, "filters": [{"id": "shuffle"}]}`,
+		"shuffle":            `"compressor": null, "filters": [{"id": "shuffle"}]}`,
+		"delta":              `"compressor": null, "filters": [{"id": "delta"}]}`,
+		"zlib fletcher32":    `"compressor": null, "filters": [{"id": "zlib"},{"id": "fletcher32"}]}`,
+		"delta shuffle zstd": `"compressor": {"id": "zstd"}, "filters": [{"id": "delta"},{"id": "shuffle"}]}`,
+		"own":                `"compressor": {"id": "own"}, "filters": null}`,
+	} {
+		a := &zarr.Array{Shape: []int64{2}, Chunks: []int64{2}, DType: dtype.NCInt.Type(dtype.Little)}
+		for id := range strings.FieldsSeq(chain) {
+			a.Codecs = append(a.Codecs, zarr.CodecSpec{ID: id})
+		}
+		docs, err := a.Docs(zarr.WriteOptions{})
+		if err != nil || !strings.HasSuffix(string(docs[".zarray"]), want) {
+			t.Errorf("%q: want %s, got %s, %v", chain, want, docs[".zarray"], err)
+			continue
+		}
+		b, err := zarr.ParseArray("v", docs, zarr.ParseHint{})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		var ids []string
+		for _, c := range b.Codecs {
+			ids = append(ids, c.ID)
+		}
+		if got := strings.Join(ids, " "); got != chain {
+			t.Errorf("want %q, got %q", chain, got)
+		}
+	}
+}
+
+// Char text becomes a JSON value only where it reads back as it was.
+func TestCharText(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, newest, pure, upper string }{
+		{`{"a": [1,2]}`, `{"a": [1,2]}`, `{"a": [1,2]}`, `{"a": [1,2]}`},
+		{`{ "a":1 }`, `{ "a":1 }`, `{ "a":1 }`, `{ "a":1 }`},
+		{`[1,2]`, `[1,2]`, `"[1,2]"`, `"[1,2]"`},
+		{`[[1],[2]]`, `[[1],[2]]`, `[[1],[2]]`, `"[[1],[2]]"`},
+		{`[0.,1.]`, `"[0.,1.]"`, `"[0.,1.]"`, `"[0.,1.]"`},
+		{`{"a":1} `, `"{\"a\":1} "`, `"{\"a\":1} "`, `"{\"a\":1} "`},
+		{`42`, `"42"`, `"42"`, `"42"`},
+		{`true`, `"true"`, `"true"`, `"true"`},
+		{`null`, `"null"`, `"null"`, `"null"`},
+		{`"q"`, `"\"q\""`, `"\"q\""`, `"\"q\""`},
+		{` lead`, `" lead"`, `" lead"`, `" lead"`},
+		{"nul\x00", `"nul\u0000"`, `"nul\u0000"`, `"nul\u0000"`},
+		{"23\xb0C", `"23\udcb0C"`, `"23\udcb0C"`, `"23\udcb0C"`},
+		{"", `""`, `""`, `""`},
+		{"{\"a\": \"\xff\"}", `"{\"a\": \"\udcff\"}"`, `"{\"a\": \"\udcff\"}"`, `"{\"a\": \"\udcff\"}"`},
+	} {
+		for layout, want := range map[zarr.Layout]string{zarr.LayoutNewest: c.newest, zarr.LayoutPure: c.pure, zarr.LayoutUpper: c.upper} {
+			g := zarr.Group{Attrs: []zarr.Attr{{Name: "a", Type: dtype.NCChar, Value: c.text}}}
+			docs, err := g.Docs(zarr.WriteOptions{Layout: layout})
+			if err != nil || !strings.HasPrefix(string(docs[".zattrs"]), `{"a": `+want) {
+				t.Errorf("%q in %v: want %s, got %s, %v", c.text, layout, want, docs[".zattrs"], err)
+				continue
+			}
+			back, err := zarr.ParseGroup("/", docs)
+			if err != nil || len(back.Attrs) != 1 || back.Attrs[0].Value != c.text {
+				t.Errorf("%q in %v: read back as %+v, %v", c.text, layout, back, err)
+			}
+		}
+	}
+}
+
+func TestConsolidated(t *testing.T) {
+	t.Parallel()
+	nodes := map[string]zarr.Docs{
+		"":     {".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": NaN}`)},
+		"g":    {".zgroup": []byte(`{"zarr_format": 2}`)},
+		"g/a2": {".zarray": zarray(""), ".zattrs": []byte(`{}`)},
+	}
+	b, err := zarr.WriteConsolidated(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"metadata": {".zgroup": {"zarr_format": 2}, ".zattrs": {"a": "NaN"}, "g/.zgroup": {"zarr_format": 2}, "g/a2/.zarray": ` + string(zarray("")) + `, "g/a2/.zattrs": {}}, "zarr_consolidated_format": 1}`
+	if string(b) != want {
+		t.Errorf("want %s\ngot  %s", want, b)
+	}
+	nodes[""][".zattrs"] = []byte(`{"a": "NaN"}`)
+	back, err := zarr.ParseConsolidated(b)
+	if err != nil || !reflect.DeepEqual(back, nodes) {
+		t.Errorf("want %s, got %s, %v", nodes, back, err)
+	}
+	for doc, kind := range map[string]ncerr.Kind{
+		`{"metadata": {".zgroup": {}}}`:                                ncerr.ErrConsolidated,
+		`{"metadata": {}, "zarr_consolidated_format": 1}`:              ncerr.ErrConsolidated,
+		`{"metadata": [], "zarr_consolidated_format": 1}`:              ncerr.ErrConsolidated,
+		`{"zarr_consolidated_format": 1}`:                              ncerr.ErrConsolidated,
+		`{"metadata": {".zgroup": {}}, "zarr_consolidated_format": 2}`: ncerr.ErrConsolidated,
+		`{"metadata": {".zgroup": {}`:                                  ncerr.ErrNotZarr,
+		``:                                                             ncerr.ErrNotZarr,
+		`[]`:                                                           ncerr.ErrNotZarr,
+	} {
+		if _, err := zarr.ParseConsolidated([]byte(doc)); ncerr.KindOf(err) != kind || !strings.Contains(err.Error(), "/.zmetadata") {
+			t.Errorf("%s: want %v, got %v", doc, kind, err)
+		}
+	}
+}
