@@ -1,6 +1,7 @@
 package mapsuite_test
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -22,4 +23,15 @@ func inMemory(o driver.Opener) *mapsuite.Target {
 func TestMemmap(t *testing.T) {
 	t.Parallel()
 	conformance.Test(t, mapsuite.Suite(), inMemory(memmap.NewOpener()))
+}
+
+func ExampleSuite() {
+	stores := 0
+	target := &mapsuite.Target{Opener: memmap.NewOpener(), NewSpec: func() (driver.OpenSpec, func(), error) {
+		stores++
+		return driver.OpenSpec{Path: fmt.Sprint("store", stores)}, nil, nil
+	}}
+	report := conformance.Run(context.Background(), mapsuite.Suite(), target, &conformance.Options{Select: []string{"map.get.range.*"}})
+	fmt.Println(report.Target, report.OK(), report.Totals.Pass, report.Failed())
+	// Output: mem true 15 []
 }

@@ -179,8 +179,11 @@ func (t *temporary) commit(m *Map, key, name string, ifAbsent bool) error {
 		return err
 	}
 	t.name = ""
-	if t.sync {
-		return m.syncDirs(key, t.made)
+	if !t.sync {
+		return nil
+	}
+	if err := m.syncDirs(key, t.made); err != nil { // the object is there, but perhaps not for long
+		return ncerr.New(ncerr.ErrAmbiguous, "", "", plain(err, ""))
 	}
 	return nil
 }
