@@ -112,6 +112,16 @@ func (p *plug) learn(r *pb.DescribeReply) error {
 	case p.kind == kindFilter && !hasCodec(cs, p.promised):
 		return bad("serves no filter named %q, as its file name promises", p.promised)
 	}
+	for _, n := range p.pin.Drivers {
+		if !hasDriver(ds, n) {
+			return bad("serves no driver named %q, which the lock file promises", n)
+		}
+	}
+	for _, n := range p.pin.Filters {
+		if !hasCodec(cs, n) {
+			return bad("serves no filter named %q, which the lock file promises", n)
+		}
+	}
 	p.known, p.version, p.drivers, p.codecs = true, r.GetVersion(), ds, cs
 	return nil
 }

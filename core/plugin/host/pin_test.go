@@ -1,0 +1,232 @@
+package host_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+)
+
+// TestThirdParty runs one plugin that serves drivers and filters, over mutual
+// TLS, found by what it says when its file name does not tell.
+func TestThirdParty(t *testing.T) {
+	t.Parallel()
+	opts := zooOptions(t, "good", "nczarr-driver-good")
+	opts.Builtin.Openers = []driver.Opener{file.New()} // no filters: they would come first
+	h := newHost(t, opts)
+	m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	if pid, err := get(t.Context(), m, "pid"); err != nil || pid == "" {
+		t.Errorf("got %q, %v", pid, err)
+	}
+	p, err := h.Filter("twice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Describe()) != 3 {
+		t.Errorf("got %+v", p.Describe())
+	}
+	if _, _, err := p.Open("twice", nil, codecdriver.Spec{MaxBytes: 1}); err != nil {
+		t.Error(err)
+	}
+	var names []string
+	for _, d := range h.Drivers() {
+		names = append(names, d.Name)
+	}
+	if got := strings.Join(names, " "); got != "file good" {
+		t.Errorf("got drivers %q", got)
+	}
+	info := h.Plugins()[0]
+	if info.Version != "1.2.3" || info.Pinned || len(info.SHA256) != 64 || info.Path == "" {
+		t.Errorf("got %+v", info)
+	}
+	off := opts
+	off.DisableMTLS = true
+	open(t, newHost(t, off), "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+}
+
+// TestPins checks who may run.
+func TestPins(t *testing.T) {
+	t.Parallel()
+	exe, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Skip("needs the running image as a file")
+	}
+	sum := sha256.Sum256(exe)
+	good := host.Pin{File: "nczarr-driver-good", Name: "good", Version: "1.2.3", SHA256: hex.EncodeToString(sum[:]), Drivers: []string{"good"}, Filters: []string{"xor"}}
+	change := func(f func(*host.Pin)) *host.Lock {
+		p := good
+		f(&p)
+		return &host.Lock{Plugins: []host.Pin{p}}
+	}
+	for name, tc := range map[string]struct {
+		lock    *host.Lock
+		allowed bool
+		want    string
+	}{
+		"pinned":            {change(func(*host.Pin) {}), false, ""},
+		"unpinned":          {nil, false, "not in the lock file"},
+		"unpinned, allowed": {nil, true, ""},
+		"another checksum":  {change(func(p *host.Pin) { p.SHA256 = strings.Repeat("0", 64) }), true, "changed or replaced"},
+		"another version":   {change(func(p *host.Pin) { p.Version = "1.2.4" }), false, `version "1.2.3"`},
+		"another filter":    {change(func(p *host.Pin) { p.Filters = []string{"xor", "yor"} }), false, `no filter named "yor"`},
+		"another name":      {change(func(p *host.Pin) { p.Name = "better" }), false, `itself "good"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := zooOptions(t, "good", "nczarr-driver-good")
+			opts.Lock, opts.AllowUnpinned = tc.lock, tc.allowed
+			opts.Builtin.Openers = []driver.Opener{file.New()}
+			h := newHost(t, opts)
+			o, err := h.Driver("good")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := o.Open(t.Context(), driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+			if tc.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := m.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			} else if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want ErrPlugin with %q, got %v", tc.want, err)
+			}
+			if tc.lock != nil { // found without being started
+				if _, err := h.Filter("xor"); err != nil {
+					t.Errorf("a filter that only the lock file names: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestReplaced changes the file after it was checked: the copy is executed.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux executes a sealed copy")
+	}
+	opts := zooOptions(t, "good", "nczarr-driver-good")
+	h := newHost(t, opts)
+	m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	path := filepath.Join(opts.Dirs[0], "nczarr-driver-good")
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("#!/bin/false\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(t.Context(), m, "die-once"); err != nil {
+		t.Errorf("want the restart to execute what was checked, got %v", err)
+	}
+}
+
+func TestUnfitFiles(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs modes of files")
+	}
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"nczarr-driver-open": 0o777, "nczarr-driver-text": 0o755, "nczarr-driver-plain": 0o644, "nczarr-driver-": 0o755, "other": 0o755} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, []byte("no program"), 0o600), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := newHost(t, host.Options{Dirs: []string{dir, dir, filepath.Join(dir, "absent")}, AllowUnpinned: true})
+	for name, want := range map[string]string{"open": "writable by everybody", "text": "cannot be executed"} {
+		o, err := h.Driver(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.Open(t.Context(), driver.OpenSpec{Path: "x"}); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want %q, got %v", name, want, err)
+		}
+	}
+	if _, err := h.Driver("plain"); !errors.Is(err, ncerr.ErrUnsupported) {
+		t.Errorf("a file that is not executable: want ErrUnsupported, got %v", err)
+	}
+	if n := len(h.Plugins()); n != 2 {
+		t.Errorf("want 2 plugins, got %+v", h.Plugins())
+	}
+}
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	dir, data := plugins(t, "nczarr-filter-a"), t.TempDir()
+	own := filepath.Join(data, "nczarr", "plugins")
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	exe, _ := os.Executable()
+	for _, n := range []string{"nczarr-filter-a", "nczarr-filter-b"} {
+		if err := os.Symlink(exe, filepath.Join(own, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"NCZARR_PLUGIN_PATH": "relative" + string(os.PathListSeparator) + dir, "XDG_DATA_HOME": data, "PATH": dir}
+	h := newHost(t, host.Options{Getenv: func(n string) string { return env[n] }})
+	var got []string
+	for _, i := range h.Plugins() {
+		got = append(got, i.Path)
+	}
+	want := []string{filepath.Join(dir, "nczarr-filter-a"), filepath.Join(own, "nczarr-filter-b")}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("want %q, got %q", want, got)
+	}
+}
+
+func TestLock(t *testing.T) {
+	t.Parallel()
+	sum := strings.Repeat("ab", 32)
+	l := &host.Lock{Plugins: []host.Pin{
+		{File: "nczarr-filter-z", Name: "z", Version: "2", SHA256: sum, Filters: []string{"z"}},
+		{File: "nczarr-driver-a", Name: "a", Version: "1", SHA256: sum, Drivers: []string{"a", "b"}},
+	}}
+	text, err := l.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := host.ParseLock("x.lock", text)
+	if err != nil || len(back.Plugins) != 2 || !reflect.DeepEqual(back.Plugins[0], l.Plugins[1]) || !reflect.DeepEqual(back.Plugins[1], l.Plugins[0]) {
+		t.Errorf("got %+v, %v from\n%s", back, err, text)
+	}
+	for bad, want := range map[string]string{
+		"[[plugin]]\nfile = 3": "line 2",
+		"[[plugin]]\nfile = \"nczarr-driver-a\"\nsha256 = \"" + sum + "\"\nsha1 = \"x\"": `"plugin.sha1"`,
+		"[[plugin]]\nfile = \"a.out\"\nsha256 = \"" + sum + "\"":                         "nczarr-driver-NAME",
+		"[[plugin]]\nfile = \"nczarr-driver-a\"\nsha256 = \"abc\"":                       "64 hexadecimal digits",
+	} {
+		if _, err := host.ParseLock("x.lock", []byte(bad)); !errors.Is(err, ncerr.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "x.lock") {
+			t.Errorf("%q: want %q, got %v", bad, want, err)
+		}
+	}
+}
+
+func FuzzLock(f *testing.F) {
+	f.Add([]byte("[[plugin]]\nfile = \"nczarr-driver-a\"\nsha256 = \"" + strings.Repeat("ab", 32) + "\"\n"))
+	f.Add([]byte("plugin = 1"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l, err := host.ParseLock("x", data)
+		if err != nil {
+			return
+		}
+		text, err := l.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := host.ParseLock("x", text); err != nil {
+			t.Errorf("own text is refused: %v\n%s", err, text)
+		}
+	})
+}
