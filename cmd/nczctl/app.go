@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+)
+
+// app is what the commands share: where they read and write, and what was
+// made of the global flags.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) string
+	self     plugin.Self // the right to serve the built-ins from processes
+
+	flags        globals
+	isolationSet bool
+	session      *session // made at the first use
+	log          *slog.Logger
+	logFile      *os.File
+	tracing      bool
+}
+
+// globals are the flags of every command.
+type globals struct {
+	isolation string
+	config    string
+	trace     bool
+	stats     bool
+	quiet     bool
+	json      bool
+	pluginDir []string
+	unpinned  bool
+}
+
+// main runs the command line and gives the exit code.
+func (a *app) main(ctx context.Context, args []string) int {
+	root := a.command()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	began := time.Now()
+	err := root.ExecuteContext(ctx)
+	a.printStats(time.Since(began))
+	if cerr := a.close(ctx); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		return ncerr.ExitOK
+	}
+	if ctx.Err() != nil && ncerr.IsContext(err) {
+		fmt.Fprintln(a.err, "nczctl: cancelled")
+		return ncerr.ExitCancelled
+	}
+	var said *saidError
+	if !errors.As(err, &said) {
+		fmt.Fprintf(a.err, "nczctl: %v\n", err)
+	}
+	return exitCode(err)
+}
+
+// printStats tells what the plugin processes did, for --stats.
+func (a *app) printStats(took time.Duration) {
+	if !a.flags.stats {
+		return
+	}
+	fmt.Fprintf(a.err, "took %v\n", took.Round(time.Millisecond))
+	if a.session == nil {
+		return
+	}
+	for _, p := range a.session.host.Plugins() {
+		switch {
+		case p.Isolation == host.InProcess:
+			fmt.Fprintln(a.err, "  drivers and filters ran in this process")
+		case p.Calls > 0:
+			fmt.Fprintf(a.err, "  plugin %s %s, process %d: %d jobs, %d calls, %d bytes\n", p.Name, p.Serves, p.PID, p.Jobs, p.Calls, p.Bytes)
+		}
+	}
+}
+
+// usageError is a wrong command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// saidError is an error that has been reported already; only its exit code
+// is left to be used.
+type saidError struct{ err error }
+
+func (e *saidError) Error() string { return e.err.Error() }
+func (e *saidError) Unwrap() error { return e.err }
+
+func exitCode(err error) int {
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return ncerr.ExitUsage
+	}
+	return ncerr.Exit(err)
+}
+
+// command makes the tree of commands.
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "nczctl",
+		Short: "Read, write, copy and examine NCZarr and Zarr datasets",
+		Long: `nczctl works on netCDF data stored as NCZarr or Zarr: in a directory, a zip
+archive, or any store that a driver plugin knows. A dataset is named by a plain
+path or by a URL such as file:///data/x.zip#mode=nczarr,zip.
+
+Storage drivers and filters run as plugins in processes of their own, unless
+--isolation=inproc says otherwise.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRun: func(c *cobra.Command, _ []string) {
+			a.isolationSet = c.Flags().Changed("isolation")
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.flags.isolation, "isolation", "auto", "where drivers and filters run: auto, process or inproc")
+	f.StringVar(&a.flags.config, "config", "", "configuration `file` (default $NCZARR_CONFIG, else the user's)")
+	f.BoolVar(&a.flags.trace, "trace", false, "log every call of drivers and plugins to standard error")
+	f.BoolVar(&a.flags.stats, "stats", false, "print the time taken and the work of each plugin process to standard error")
+	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress bars and no warnings")
+	f.BoolVar(&a.flags.json, "json", false, "print results as JSON")
+	f.StringArrayVar(&a.flags.pluginDir, "plugin-dir", nil, "look for plugins in this `directory` first (may be repeated)")
+	f.BoolVar(&a.flags.unpinned, "allow-unpinned", false, "run third-party plugins that the lock file does not pin")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+	})
+	root.AddCommand(a.newDump(), a.newGen(), a.newCopy(), a.newLs(), a.newSearch(), a.newCat(), a.newZmap(),
+		a.newURL(), a.newInfo(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
+	for _, c := range root.Commands() {
+		describeExit(c)
+	}
+	return root
+}
+
+// args wraps an argument check so that a failure is a usage error.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, list []string) error {
+		if err := check(c, list); err != nil {
+			return &usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// describeExit adds the pointer to the exit codes to a command's help.
+func describeExit(c *cobra.Command) {
+	if c.Long == "" {
+		c.Long = c.Short + "."
+	}
+}
+
+// printJSON prints v, indented.
+func (a *app) printJSON(v any) error {
+	e := json.NewEncoder(a.out)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// warn prints a line for people, unless --quiet was given.
+func (a *app) warn(format string, args ...any) {
+	if !a.flags.quiet {
+		fmt.Fprintf(a.err, "nczctl: "+format+"\n", args...)
+	}
+}
+
+// open opens an existing dataset.
+func (a *app) open(ctx context.Context, url string) (*nczarr.Dataset, error) {
+	s, err := a.start(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return nczarr.Open(ctx, url, s.options(a))
+}
+
+// problems prints what was left out of a dataset, and gives the error that
+// the command ends with.
+func (a *app) problems(list []nczarr.Problem) error {
+	if len(list) == 0 {
+		return nil
+	}
+	for _, p := range list {
+		fmt.Fprintf(a.err, "nczctl: skipped %q: %v\n", p.Path, p.Err)
+	}
+	return &saidError{list[0].Err}
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// catLimit is the largest object that cat prints.
+const catLimit = 4 << 30
+
+func (a *app) newCat() *cobra.Command {
+	return &cobra.Command{
+		Use:     "cat URL/key",
+		Short:   "Print the content of one object of a store",
+		Example: "  nczctl cat data.zip/temp/.zarray",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			m, key, err := a.openStore(c.Context(), list[0])
+			if err != nil {
+				return err
+			}
+			defer m.Close(c.Context()) //nolint:errcheck // only read
+			if key == "" {
+				return ncerr.Errorf(ncerr.ErrInvalid, "cat", list[0], "this is a store: name a key in it")
+			}
+			body, _, err := m.ReadAll(c.Context(), key, catLimit)
+			if err != nil {
+				return err
+			}
+			if a.flags.json {
+				return a.printJSON(map[string]any{"key": "/" + key, "size": len(body), "content": body})
+			}
+			_, err = fmt.Fprintf(a.out, "%s", body)
+			return err
+		},
+	}
+}

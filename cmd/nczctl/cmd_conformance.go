@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// conformanceFlags say what is checked and how.
+type conformanceFlags struct {
+	driver, filter, plugin string
+	place, options, report string
+	run                    []string
+	params                 []string
+	seed                   uint64
+}
+
+func (a *app) newConformance() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "conformance",
+		Short: "Check whether a driver, a filter or a plugin keeps its contract",
+		Args:  args(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.newConformanceRun(), a.newConformanceList())
+	return c
+}
+
+func (a *app) newConformanceRun() *cobra.Command {
+	var f conformanceFlags
+	c := &cobra.Command{
+		Use:   "run --driver NAME | --filter NAME | --plugin FILE",
+		Short: "Run the checks and report",
+		Long: `Run the conformance checks against a storage driver, a filter, or everything
+that a plugin executable serves, in the way in which nczctl would run it. The
+exit code is 3 when a check fails.
+
+Stores of the checks are made in a temporary directory, unless --place names
+the beginning of their paths for a driver that keeps them elsewhere.`,
+		Example: `  nczctl conformance run --driver zip
+  nczctl conformance run --filter zstd --params '{"level": 9}' --report json
+  nczctl conformance run --plugin ./nczarr-driver-tape --place tape0/test-`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return a.runConformance(c.Context(), &f) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.driver, "driver", "", "check the storage driver of this `name`")
+	fl.StringVar(&f.filter, "filter", "", "check the filter of this codec `id`")
+	fl.StringVar(&f.plugin, "plugin", "", "check all that this plugin `executable` serves; it need not be pinned")
+	fl.StringVar(&f.place, "place", "", "beginning of the `paths` of stores (default a temporary directory)")
+	fl.StringVar(&f.options, "options", "", "options of the driver as a `JSON` object")
+	fl.StringArrayVar(&f.params, "params", nil, "parameters of the filter as a `JSON` object (may be repeated)")
+	fl.StringArrayVar(&f.run, "run", nil, "run only checks whose id matches this `glob` (may be repeated)")
+	fl.StringVar(&f.report, "report", "text", "form of the report: text or json")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random choices (default from the clock)")
+	return c
+}
+
+func (a *app) newConformanceList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the checks with their rules",
+		Args:  args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			type check struct {
+				ID    string   `json:"id"`
+				Level string   `json:"level"`
+				Needs []string `json:"needs,omitempty"`
+				Doc   string   `json:"doc"`
+			}
+			var all []check
+			for _, c := range mapsuite.Suite().Checks {
+				all = append(all, check{c.ID, string(c.Level), c.Needs, c.Doc})
+			}
+			for _, c := range codecsuite.Suite().Checks {
+				all = append(all, check{c.ID, string(c.Level), c.Needs, c.Doc})
+			}
+			if a.flags.json {
+				return a.printJSON(all)
+			}
+			for _, c := range all {
+				fmt.Fprintf(a.out, "%-44s %s\n", c.ID, c.Doc)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) runConformance(ctx context.Context, f *conformanceFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.plugin != "" {
+		return a.checkPlugin(ctx, f)
+	}
+	s, err := a.start(ctx, "")
+	if err != nil {
+		return err
+	}
+	ok := true
+	if f.driver != "" {
+		o, err := s.host.Driver(f.driver)
+		if err != nil {
+			return err
+		}
+		if ok, err = a.checkDriver(ctx, f, o); err != nil {
+			return err
+		}
+		return verdict(ok)
+	}
+	if ok, err = a.checkFilter(ctx, f, f.filter); err != nil {
+		return err
+	}
+	return verdict(ok)
+}
+
+// check refuses flags that contradict each other.
+func (f *conformanceFlags) check() error {
+	named := 0
+	for _, s := range []string{f.driver, f.filter, f.plugin} {
+		if s != "" {
+			named++
+		}
+	}
+	if named != 1 {
+		return &usageError{fmt.Errorf("conformance run needs one of --driver, --filter and --plugin")}
+	}
+	if f.report != "text" && f.report != "json" {
+		return &usageError{fmt.Errorf("--report %s: want text or json", f.report)}
+	}
+	for _, text := range append([]string{f.options}, f.params...) {
+		if text != "" && !json.Valid([]byte(text)) {
+			return &usageError{fmt.Errorf("%q is not JSON", text)}
+		}
+	}
+	return nil
+}
+
+// verdict is the error of a run with failures: they have been reported.
+func verdict(ok bool) error {
+	if ok {
+		return nil
+	}
+	return &saidError{ncerr.ErrDiffers}
+}
+
+// checkPlugin runs the suites against all that a plugin executable serves.
+func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
+	path, err := filepath.Abs(f.plugin)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return &inputError{f.plugin, err}
+	}
+	a.flags.pluginDir = append([]string{filepath.Dir(path)}, a.flags.pluginDir...)
+	a.flags.unpinned = true
+	s, err := a.start(ctx, "")
+	if err != nil {
+		return err
+	}
+	failed := s.host.Discover(ctx)
+	for _, p := range s.host.Plugins() {
+		if p.Path != path {
+			continue
+		}
+		if len(p.Drivers)+len(p.Filters) == 0 {
+			break
+		}
+		return a.checkServed(ctx, f, p.Drivers, p.Filters)
+	}
+	if failed != nil {
+		return failed
+	}
+	return ncerr.Errorf(ncerr.ErrPlugin, "check plugin", f.plugin, "it serves nothing, or is not named nczarr-driver-NAME or nczarr-filter-NAME")
+}
+
+func (a *app) checkServed(ctx context.Context, f *conformanceFlags, drivers, filters []string) error {
+	all := true
+	for _, name := range drivers {
+		o, err := a.session.host.Driver(name)
+		if err != nil {
+			return err
+		}
+		ok, err := a.checkDriver(ctx, f, o)
+		if err != nil {
+			return err
+		}
+		all = all && ok
+	}
+	for _, id := range filters {
+		ok, err := a.checkFilter(ctx, f, id)
+		if err != nil {
+			return err
+		}
+		all = all && ok
+	}
+	return verdict(all)
+}
+
+// checkDriver runs the map suite against a driver.
+func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, o driver.Opener) (bool, error) {
+	place := f.place
+	if place == "" {
+		dir, err := os.MkdirTemp("", "nczarr-conformance-")
+		if err != nil {
+			return false, err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // temporary
+		place = dir + string(filepath.Separator)
+	}
+	var n atomic.Int64
+	target := &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
+		spec := driver.OpenSpec{Path: place + strconv.FormatInt(n.Add(1), 10), Options: []byte(f.options)}
+		return spec, func() { _ = o.Remove(context.WithoutCancel(ctx), spec) }, nil
+	}}
+	return a.report(f, conformance.Run(ctx, mapsuite.Suite(), target, f.runOptions()))
+}
+
+// checkFilter runs the codec suite against a filter.
+func (a *app) checkFilter(ctx context.Context, f *conformanceFlags, id string) (bool, error) {
+	p, err := a.session.host.Filter(id)
+	if err != nil {
+		return false, err
+	}
+	target := &codecsuite.Target{Provider: p, ID: id}
+	for _, text := range f.params {
+		target.Params = append(target.Params, json.RawMessage(text))
+	}
+	return a.report(f, conformance.Run(ctx, codecsuite.Suite(), target, f.runOptions()))
+}
+
+func (f *conformanceFlags) runOptions() *conformance.Options {
+	return &conformance.Options{Select: f.run, Seed: f.seed}
+}
+
+func (a *app) report(f *conformanceFlags, r *conformance.Report) (bool, error) {
+	if f.report == "json" || a.flags.json {
+		return r.OK(), r.WriteJSON(a.out)
+	}
+	return r.OK(), r.WriteText(a.out)
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// copyFlags are those of nccopy, and what Zarr needs beside.
+type copyFlags struct {
+	create  createFlags
+	chunks  string
+	deflate int
+	shuffle bool
+	codec   string
+	vars    []string
+	skip    bool
+	memory  string
+}
+
+func (a *app) newCopy() *cobra.Command {
+	f := copyFlags{deflate: -1}
+	c := &cobra.Command{
+		Use:   "copy [flags] SRC DST",
+		Short: "Copy a dataset, with other chunks, codecs or format if asked",
+		Long: `Copy a dataset. The destination's URL decides about storage and format: x.zip
+makes a zip archive, #mode=zarr pure Zarr. Chunks and codecs are kept unless
+flags say otherwise.
+
+Nothing that looks whole is left behind when the copy fails.
+
+--codec takes "none", or codecs in the order of encoding with their parameters:
+"shuffle,zstd:level=3", or a JSON list as it stands in Zarr metadata.`,
+		Example: `  nczctl copy ocean.zarr ocean.zip
+  nczctl copy -c time/1,lat/90,lon/180 --codec shuffle,zstd:level=5 a.zarr b.zarr
+  nczctl copy -d 6 -s a.zarr 'b.zarr#mode=zarr'`,
+		Args: args(cobra.ExactArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error { return a.runCopy(c.Context(), &f, list[0], list[1]) },
+	}
+	fl := c.Flags()
+	fl.StringVarP(&f.chunks, "chunks", "c", "", "chunk shape: \"dim/N,dim/N\" for all variables, \"var:N,N\" for one; several joined by ;")
+	fl.IntVarP(&f.deflate, "deflate", "d", -1, "compress with zlib at this `level`, 0 to 9 (0 stores raw)")
+	fl.BoolVarP(&f.shuffle, "shuffle", "s", false, "with -d: shuffle bytes before compressing")
+	fl.StringVar(&f.codec, "codec", "", "codec `chain` for all variables")
+	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy these `variables` only (names or paths)")
+	fl.BoolVar(&f.skip, "skip-unreadable", false, "leave out variables that cannot be read, instead of failing")
+	fl.StringVar(&f.memory, "memory", "64MiB", "about the most data to hold at once")
+	f.create.add(c)
+	return c
+}
+
+func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error {
+	opts, err := f.options()
+	if err != nil {
+		return err
+	}
+	src, err := a.open(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer src.Close(ctx) //nolint:errcheck // only read
+	left := src.Problems()
+	if len(left) > 0 && !f.skip {
+		return fmt.Errorf("%w (and %d more like it; --skip-unreadable leaves them out)", left[0].Err, len(left)-1)
+	}
+	if err := checkVarNames(src, f.vars); err != nil {
+		return err
+	}
+	dst, err := a.create(ctx, &f.create, to)
+	if err != nil {
+		return err
+	}
+	bar := a.progress("copying")
+	opts.Progress = bar.set
+	err = nczarr.Copy(ctx, dst.Root(), src.Root(), opts)
+	bar.done()
+	if err != nil {
+		return abort(ctx, dst, err)
+	}
+	if err := dst.Close(ctx); err != nil {
+		return err
+	}
+	return a.problems(left)
+}
+
+// options turns the flags into copy options.
+func (f *copyFlags) options() (*nczarr.CopyOptions, error) {
+	o := &nczarr.CopyOptions{}
+	size, err := parseSize(f.memory)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--memory: %w", err)}
+	}
+	o.Memory = size
+	if f.chunks != "" {
+		spec, err := parseChunkSpec(f.chunks)
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		o.Chunks = spec.shape
+	}
+	chain, given, err := f.chain()
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	if given {
+		o.Codecs = func(*nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain, true, nil }
+	}
+	if len(f.vars) > 0 {
+		o.Select = f.selected
+	}
+	return o, nil
+}
+
+// chain gives the codec chain that the flags ask for, and whether they do.
+func (f *copyFlags) chain() ([]zarr.CodecSpec, bool, error) {
+	if f.codec != "" {
+		if f.deflate >= 0 {
+			return nil, false, fmt.Errorf("-d and --codec exclude each other")
+		}
+		chain, err := parseCodecs(f.codec)
+		return chain, true, err
+	}
+	switch {
+	case f.deflate < 0 && f.shuffle:
+		return nil, false, fmt.Errorf("-s goes with -d")
+	case f.deflate < 0:
+		return nil, false, nil
+	case f.deflate > 9:
+		return nil, false, fmt.Errorf("-d %d: the level is 0 to 9", f.deflate)
+	case f.deflate == 0:
+		return nil, true, nil
+	}
+	text := fmt.Sprintf("zlib:level=%d", f.deflate)
+	if f.shuffle {
+		text = "shuffle," + text
+	}
+	chain, err := parseCodecs(text)
+	return chain, true, err
+}
+
+func (f *copyFlags) selected(v *nczarr.Var) bool {
+	for _, name := range f.vars {
+		if name == v.Name() || name == v.Path() || "/"+name == v.Path() {
+			return true
+		}
+	}
+	return false
+}
+
+// eachVar calls f for all variables of a group and those below it.
+func eachVar(g *nczarr.Group, f func(*nczarr.Var)) {
+	for _, v := range g.Vars() {
+		f(v)
+	}
+	for _, sub := range g.Groups() {
+		eachVar(sub, f)
+	}
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+)
+
+// listing is one line of ls.
+type listing struct {
+	Key     string `json:"key"`
+	Prefix  bool   `json:"prefix,omitempty"`
+	Size    *int64 `json:"size,omitempty"`
+	ModTime string `json:"modified,omitempty"`
+}
+
+func (a *app) newLs() *cobra.Command {
+	var long, recursive bool
+	c := &cobra.Command{
+		Use:   "ls [-l] [-R] URL[/key]",
+		Short: "List the keys of a store",
+		Long: `List the keys of a store, or those below a key. Names that lead further end in
+a slash.`,
+		Example: "  nczctl ls -l data.zip\n  nczctl ls -R data.zarr/temp",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return a.runLs(c.Context(), list[0], long, recursive)
+		},
+	}
+	c.Flags().BoolVarP(&long, "long", "l", false, "show size and time")
+	c.Flags().BoolVarP(&recursive, "recursive", "R", false, "list all keys below, not only the next names")
+	return c
+}
+
+func (a *app) runLs(ctx context.Context, arg string, long, recursive bool) error {
+	m, key, err := a.openStore(ctx, arg)
+	if err != nil {
+		return err
+	}
+	defer m.Close(ctx) //nolint:errcheck // only read
+	prefix := key
+	if prefix != "" {
+		prefix += "/"
+	}
+	var rows []listing
+	for e, err := range m.List(ctx, prefix, &zmap.ListOptions{Recursive: recursive}) {
+		if err != nil {
+			return err
+		}
+		rows = append(rows, listing{Key: zmap.Path(e.Key), Prefix: e.Prefix})
+		if long && !e.Prefix {
+			if err := fillLong(ctx, m, e, &rows[len(rows)-1]); err != nil {
+				return err
+			}
+		}
+	}
+	if len(rows) == 0 && key != "" {
+		return a.lsObject(ctx, m, key, long)
+	}
+	return a.printListing(rows, long)
+}
+
+// lsObject lists one object, or says that nothing is there.
+func (a *app) lsObject(ctx context.Context, m *zmap.Map, key string, long bool) error {
+	info, err := m.Stat(ctx, key)
+	if err != nil {
+		return err
+	}
+	row := listing{Key: zmap.Path(key)}
+	row.set(info)
+	return a.printListing([]listing{row}, long)
+}
+
+// fillLong adds size and time, asking for them where the listing does not
+// know them.
+func fillLong(ctx context.Context, m *zmap.Map, e zmap.Entry, row *listing) error {
+	info := e.Info
+	if info.Size < 0 {
+		var err error
+		if info, err = m.Stat(ctx, e.Key); ncerr.KindOf(err) == ncerr.ErrNotFound {
+			return nil // gone meanwhile
+		} else if err != nil {
+			return err
+		}
+	}
+	row.set(info)
+	return nil
+}
+
+func (l *listing) set(info zmap.Info) {
+	size := info.Size
+	l.Size = &size
+	if !info.ModTime.IsZero() {
+		l.ModTime = info.ModTime.UTC().Format(time.RFC3339)
+	}
+}
+
+func (a *app) printListing(rows []listing, long bool) error {
+	if a.flags.json {
+		if rows == nil {
+			rows = []listing{}
+		}
+		return a.printJSON(rows)
+	}
+	for _, r := range rows {
+		if !long {
+			fmt.Fprintln(a.out, r.Key)
+			continue
+		}
+		size, when := "-", r.ModTime
+		if r.Size != nil {
+			size = fmt.Sprint(*r.Size)
+		}
+		if when == "" {
+			when = "-"
+		}
+		fmt.Fprintf(a.out, "%12s  %-20s  %s\n", size, when, r.Key)
+	}
+	return nil
+}
+
+func (a *app) newSearch() *cobra.Command {
+	return &cobra.Command{
+		Use:   "search URL [PREFIX]",
+		Short: "Search a store for names",
+		Long: `Search a store: print the names that follow a prefix. In the prefix, * stands
+for any characters within a name, and ** for any number of names; then the
+matching keys are printed. Only the zmap search operation is used, so that it
+works on every store.`,
+		Example: "  nczctl search data.zarr /temp\n  nczctl search data.zip '/**/.zarray'",
+		Args:    args(cobra.RangeArgs(1, 2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			prefix := "/"
+			if len(list) == 2 {
+				prefix = list[1]
+			}
+			return a.runSearch(c.Context(), list[0], prefix)
+		},
+	}
+}
+
+func (a *app) runSearch(ctx context.Context, arg, pattern string) error {
+	m, key, err := a.openStore(ctx, arg)
+	if err != nil {
+		return err
+	}
+	defer m.Close(ctx) //nolint:errcheck // only read
+	pattern = strings.Trim(pattern, "/")
+	if key != "" {
+		pattern = strings.Trim(key+"/"+pattern, "/")
+	}
+	var found []string
+	if strings.Contains(pattern, "*") {
+		found, err = globSearch(ctx, m, pattern)
+	} else {
+		found, err = m.Search(ctx, pattern)
+	}
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		if found == nil {
+			found = []string{}
+		}
+		return a.printJSON(found)
+	}
+	for _, name := range found {
+		fmt.Fprintln(a.out, name)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+)
+
+func (a *app) newPlugin() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "plugin",
+		Short: "Look at drivers, filters and the plugins that serve them",
+		Args:  args(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(&cobra.Command{
+		Use:   "list",
+		Short: "List the drivers and filters that there are, and who serves them",
+		Args:  args(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return a.runPluginList(c.Context()) },
+	}, &cobra.Command{
+		Use:   "info NAME",
+		Short: "Show a plugin: binary, hash, version, processes, level, counters",
+		Long: `Show a plugin, a driver or a filter: the binary, its hash and version, where it
+runs and what it serves. The plugin is started for this.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error { return a.runPluginInfo(c.Context(), list[0]) },
+	})
+	return c
+}
+
+// served is one driver or filter in the list.
+type served struct {
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	HDF5    int    `json:"hdf5,omitempty"`
+	Summary string `json:"summary"`
+	Does    string `json:"does,omitempty"`
+}
+
+func (a *app) runPluginList(ctx context.Context) error {
+	s, err := a.start(ctx, "")
+	if err != nil {
+		return err
+	}
+	failed := s.host.Discover(ctx)
+	rows := a.servedRows()
+	if a.flags.json {
+		return a.printJSON(map[string]any{"served": rows, "plugins": s.host.Plugins()})
+	}
+	for _, r := range rows {
+		id := ""
+		if r.HDF5 != 0 {
+			id = fmt.Sprintf("(HDF5 %d) ", r.HDF5)
+		}
+		fmt.Fprintf(a.out, "%-6s  %-16s %s%s%s\n", r.Kind, r.Name, id, r.Summary, r.Does)
+	}
+	fmt.Fprintln(a.out)
+	for _, p := range s.host.Plugins() {
+		fmt.Fprintf(a.out, "plugin  %-16s %s\n", p.Name, place(p))
+	}
+	if failed != nil {
+		a.warn("%v", failed)
+	}
+	return nil
+}
+
+func (a *app) servedRows() []served {
+	var rows []served
+	for _, d := range a.session.host.Drivers() {
+		rows = append(rows, served{Kind: "driver", Name: d.Name, Summary: d.Summary})
+	}
+	for _, f := range a.session.host.Filters() {
+		does := ""
+		switch {
+		case !f.Encode:
+			does = ", decoding only"
+		case !f.Decode:
+			does = ", encoding only"
+		}
+		rows = append(rows, served{"filter", f.ID, f.HDF5, f.Summary, does})
+	}
+	return rows
+}
+
+// place says where a plugin is and whether it may run.
+func place(p host.PluginInfo) string {
+	switch {
+	case p.Isolation == host.InProcess:
+		return "built in, in this process"
+	case p.Path == "":
+		return "built in, in processes of their own"
+	case !p.Pinned:
+		return p.Path + " (not pinned: it runs with --allow-unpinned only)"
+	}
+	return p.Path
+}
+
+func (a *app) runPluginInfo(ctx context.Context, name string) error {
+	s, err := a.start(ctx, "")
+	if err != nil {
+		return err
+	}
+	failed := s.host.Discover(ctx)
+	var found []host.PluginInfo
+	for _, p := range s.host.Plugins() {
+		if p.Name == name || contains(p.Drivers, name) || contains(p.Filters, name) {
+			found = append(found, p)
+		}
+	}
+	if len(found) == 0 {
+		if failed != nil {
+			return failed
+		}
+		return ncerr.Errorf(ncerr.ErrUnsupported, "find plugin", name, "no plugin, driver or filter has this name; nczctl plugin list shows all")
+	}
+	if a.flags.json {
+		return a.printJSON(found)
+	}
+	for _, p := range found {
+		a.printPlugin(p)
+	}
+	return nil
+}
+
+func contains(list []string, name string) bool {
+	for _, n := range list {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *app) printPlugin(p host.PluginInfo) {
+	rows := []struct{ name, value string }{
+		{"version", p.Version}, {"binary", p.Path}, {"sha256", p.SHA256}, {"runs", place(p)}, {"serves", p.Serves},
+		{"drivers", strings.Join(p.Drivers, ", ")}, {"filters", strings.Join(p.Filters, ", ")},
+		{"level", fmt.Sprintf("%d (values travel inside the messages)", p.Level)},
+	}
+	if p.PID != 0 {
+		rows = append(rows, struct{ name, value string }{"process", fmt.Sprintf("%d, up %v, %d calls, %d jobs, %d bytes, %d restarts",
+			p.PID, p.Uptime.Round(time.Millisecond), p.Calls, p.Jobs, p.Bytes, p.Restarts)})
+	}
+	fmt.Fprintln(a.out, p.Name)
+	for _, r := range rows {
+		if r.value != "" {
+			fmt.Fprintf(a.out, "  %-8s %s\n", r.name, r.value)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+)
+
+// version is set by the build (-ldflags -X main.version=...).
+var version = "devel" //nolint:gochecknoglobals // the linker writes it
+
+// versionInfo is what "nczctl version --json" prints.
+type versionInfo struct {
+	Version   string `json:"version"`
+	Revision  string `json:"revision,omitempty"`
+	Go        string `json:"go"`
+	Platform  string `json:"platform"`
+	Protocol  string `json:"plugin_protocol"`
+	Isolation string `json:"isolation"`
+}
+
+func (a *app) newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the plugin protocol and where plugins run",
+		Args:  args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			info := versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+				Protocol: plugin.ProtocolVersion(), Isolation: a.flags.isolation}
+			if build, ok := debug.ReadBuildInfo(); ok {
+				for _, s := range build.Settings {
+					if s.Key == "vcs.revision" {
+						info.Revision = s.Value
+					}
+				}
+			}
+			if a.flags.json {
+				return a.printJSON(info)
+			}
+			fmt.Fprintf(a.out, "nczctl %s\n%s %s\nplugin protocol %s\nisolation %s\n", info.Version, info.Go, info.Platform, info.Protocol, info.Isolation)
+			return nil
+		},
+	}
+}
+
+// newExitCodes is a help topic: a command without a run function.
+func newExitCodes() *cobra.Command {
+	text := "The exit codes of nczctl:\n\n    0  success\n    1  any failure without a code of its own\n    2  wrong usage\n"
+	byCode := make(map[int]string)
+	var order []int
+	for _, r := range ncerr.Table() {
+		if r.Exit <= ncerr.ExitUsage {
+			continue
+		}
+		if byCode[r.Exit] == "" {
+			order = append(order, r.Exit)
+		} else {
+			byCode[r.Exit] += "; "
+		}
+		byCode[r.Exit] += r.Meaning
+	}
+	for code := ncerr.ExitUsage + 1; code < ncerr.ExitCancelled; code++ {
+		for _, c := range order {
+			if c == code {
+				text += fmt.Sprintf("  %3d  %s\n", code, byCode[code])
+			}
+		}
+	}
+	text += fmt.Sprintf("  %3d  cancelled by a signal\n", ncerr.ExitCancelled)
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: text}
+}

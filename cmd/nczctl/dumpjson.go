@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/seed-695719ce/nczarr/core/cdl"
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// jsonDumper prints a dataset as one JSON object: groups, dimensions,
+// attributes with their types, and the values of each variable as one flat
+// array in C order. NaN and the infinities are the strings "NaN", "Infinity"
+// and "-Infinity"; char data is one string for all of the variable.
+type jsonDumper struct {
+	ctx  context.Context //nolint:containedctx // lives as long as the command
+	w    *bufio.Writer
+	opts *cdl.WriteOptions
+	err  error // of the first variable that could not be read
+}
+
+func (a *app) dumpJSON(ctx context.Context, ds *nczarr.Dataset, f *dumpFlags, opts *cdl.WriteOptions) error {
+	d := &jsonDumper{ctx: ctx, w: bufio.NewWriterSize(a.out, 1<<16), opts: opts}
+	name := f.name
+	if name == "" {
+		name = ds.Name()
+	}
+	for _, p := range ds.Problems() {
+		d.problem(p)
+	}
+	d.raw(`{"name": `)
+	d.value(name)
+	d.raw(`, "format": `)
+	d.value(ds.Layout().String())
+	d.raw(`, `)
+	d.group(ds.Root())
+	d.raw("}\n")
+	if err := d.w.Flush(); err != nil {
+		return err
+	}
+	if d.err != nil {
+		return &saidError{d.err}
+	}
+	return nil
+}
+
+func (d *jsonDumper) problem(p nczarr.Problem) {
+	if d.err == nil {
+		d.err = p.Err
+	}
+	d.opts.OnProblem(p)
+}
+
+// raw writes text; the writer keeps its first error for Flush.
+func (d *jsonDumper) raw(text string) { _, _ = d.w.WriteString(text) }
+
+func (d *jsonDumper) value(v any) {
+	b, err := json.Marshal(v)
+	if err != nil { // only strings and integers come here
+		panic(err)
+	}
+	_, _ = d.w.Write(b)
+}
+
+func (d *jsonDumper) group(g *nczarr.Group) {
+	d.raw(`"dimensions": [`)
+	for i, dim := range g.Dims() {
+		d.comma(i)
+		fmt.Fprintf(d.w, `{"name": %s, "length": %d, "unlimited": %t}`, quoted(dim.Name()), dim.Len(), dim.Unlimited())
+	}
+	d.raw(`], "attributes": [`)
+	d.attrs(g.Attrs())
+	d.raw(`], "variables": [`)
+	for i, v := range g.Vars() {
+		d.comma(i)
+		d.variable(v)
+	}
+	d.raw(`], "groups": [`)
+	for i, sub := range g.Groups() {
+		d.comma(i)
+		d.raw(`{"name": ` + quoted(sub.Name()) + `, `)
+		d.group(sub)
+		d.raw(`}`)
+	}
+	d.raw(`]`)
+}
+
+func quoted(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil { // a string always can be
+		panic(err)
+	}
+	return string(b)
+}
+
+func (d *jsonDumper) comma(i int) {
+	if i > 0 {
+		d.raw(", ")
+	}
+}
+
+func (d *jsonDumper) attrs(list []nczarr.Attr) {
+	for i, a := range list {
+		d.comma(i)
+		d.raw(`{"name": ` + quoted(a.Name) + `, "type": "` + a.Type.String() + `", "value": `)
+		if text, ok := a.Value.(string); ok {
+			d.raw(quoted(text))
+		} else {
+			d.raw("[")
+			d.values(a.Value)
+			d.raw("]")
+		}
+		d.raw(`}`)
+	}
+}
+
+func (d *jsonDumper) variable(v *nczarr.Var) {
+	var dims []string
+	for _, dim := range v.Dims() {
+		dims = append(dims, dim.Path())
+	}
+	d.raw(`{"name": ` + quoted(v.Name()) + `, "type": "` + v.Type().String() + `", "dimensions": `)
+	d.value(append([]string{}, dims...))
+	d.raw(`, "shape": `)
+	d.value(v.Shape())
+	d.raw(`, "attributes": [`)
+	d.attrs(v.Attrs())
+	d.raw(`]`)
+	if d.wanted(v) {
+		d.data(v)
+	}
+	d.raw(`}`)
+}
+
+// wanted reports whether the data of v is to be printed.
+func (d *jsonDumper) wanted(v *nczarr.Var) bool {
+	o := d.opts
+	switch {
+	case o.HeaderOnly:
+		return false
+	case len(o.Vars) > 0:
+		return slices.Contains(o.Vars, v.Name()) || slices.Contains(o.Vars, v.Path())
+	case o.Coords:
+		return v.Rank() == 1 && v.Dims()[0].Name() == v.Name()
+	}
+	return true
+}
+
+// data prints the values, a few rows at a time. A failure in the middle
+// closes the array and adds an "error" member, so that the text stays JSON
+// and cannot be taken for whole.
+func (d *jsonDumper) data(v *nczarr.Var) {
+	open, closing := `, "data": [`, `]`
+	if v.Type() == dtype.NCChar {
+		open, closing = `, "data": "`, `"`
+	}
+	d.raw(open)
+	first := true
+	err := eachSlab(v, func(sel chunk.Selection) error {
+		buf := v.NewSlice(sel.Len())
+		if err := v.Read(d.ctx, sel, buf); err != nil {
+			return err
+		}
+		if v.Type() == dtype.NCChar {
+			text := quoted(string(buf.([]uint8)))
+			d.raw(text[1 : len(text)-1])
+			return nil
+		}
+		if !first {
+			d.raw(", ")
+		}
+		first = false
+		d.values(buf)
+		return nil
+	})
+	d.raw(closing)
+	if err != nil {
+		d.raw(`, "error": ` + quoted(err.Error()))
+		d.problem(nczarr.Problem{Path: v.Path(), Err: err})
+	}
+}
+
+// slabBytes is about the most data that a dump holds at once.
+const slabBytes = 4 << 20
+
+// eachSlab calls f with slabs of v in C order, of whole chunks along the
+// first dimension.
+func eachSlab(v *nczarr.Var, f func(chunk.Selection) error) error {
+	shape := v.Shape()
+	sel := chunk.All(shape)
+	if sel.Len() == 0 {
+		return nil
+	}
+	if len(shape) == 0 {
+		return f(sel)
+	}
+	row := sel.Len() / shape[0] * int64(max(1, v.DType().Size))
+	rows := max(1, slabBytes/row)
+	if c := v.Chunks()[0]; rows > c {
+		rows -= rows % c
+	}
+	for at := int64(0); at < shape[0]; at += rows {
+		part := chunk.All(shape)
+		part.Start[0], part.Count[0] = at, min(rows, shape[0]-at)
+		if err := f(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// values prints the elements of a typed slice.
+func (d *jsonDumper) values(slice any) {
+	n := dtype.Len(slice)
+	for i := range n {
+		d.comma(i)
+		d.raw(element(slice, i))
+	}
+}
+
+func element(slice any, i int) string {
+	switch s := slice.(type) {
+	case []float32:
+		return floatText(float64(s[i]), 32)
+	case []float64:
+		return floatText(s[i], 64)
+	case []string:
+		return quoted(s[i])
+	case []uint8: // not fmt's idea of bytes
+		return strconv.Itoa(int(s[i]))
+	}
+	one := dtype.Slice(slice, i, i+1)
+	text := fmt.Sprint(one)
+	return text[1 : len(text)-1]
+}
+
+func floatText(f float64, bits int) string {
+	switch {
+	case math.IsNaN(f):
+		return `"NaN"`
+	case math.IsInf(f, 1):
+		return `"Infinity"`
+	case math.IsInf(f, -1):
+		return `"-Infinity"`
+	}
+	return strconv.FormatFloat(f, 'g', -1, bits)
+}
+
+// checkVarNames refuses names of variables that are not there.
+func checkVarNames(ds *nczarr.Dataset, names []string) error {
+	for _, name := range names {
+		found := false
+		eachVar(ds.Root(), func(v *nczarr.Var) { found = found || v.Name() == name || v.Path() == name || v.Path() == "/"+name })
+		if !found {
+			return ncerr.New(ncerr.ErrNoVar, "find variable", name, nil)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+// Command nczctl reads, writes, copies and examines NCZarr and Zarr datasets.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/drivers/builtin"
+	filters "github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+func main() {
+	// When this process was started by another nczctl to serve the built-in
+	// drivers or filters, Main does that and does not return.
+	self := plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
+	os.Exit(run(self))
+}
+
+// run is the whole program but for the exit.
+func run(self plugin.Self) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, self: self}
+	return a.main(ctx, os.Args[1:])
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/config"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
+)
+
+// session is what a command needs to open datasets: settings, and the host of
+// the plugins.
+type session struct {
+	cfg    *config.Config
+	urlEnv *ncurl.Env
+	host   *host.Host
+}
+
+// start makes the session at its first use. url is the command's dataset: a
+// log key in its fragment turns logging on.
+func (a *app) start(_ context.Context, url string) (*session, error) {
+	if a.session != nil {
+		return a.session, nil
+	}
+	if err := a.startLog(url); err != nil {
+		return nil, err
+	}
+	env := a.surroundings()
+	cfg, err := config.Load(config.Files(a.flags.config, env), os.ReadFile)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{cfg: cfg, urlEnv: a.urlSettings(env)}
+	if s.host, err = a.startHost(cfg); err != nil {
+		return nil, err
+	}
+	a.session = s
+	return s, nil
+}
+
+// surroundings collects what the configuration files depend on.
+func (a *app) surroundings() config.Env {
+	home, _ := os.UserHomeDir() // without one its files are not looked for
+	cwd, _ := os.Getwd()
+	env := config.Env{Home: home, Cwd: cwd, Vars: make(map[string]string)}
+	for _, line := range os.Environ() {
+		if name, value, ok := strings.Cut(line, "="); ok {
+			env.Vars[name] = value
+		}
+	}
+	return env
+}
+
+// urlSettings reads the files that URL inference depends on. What is wrong in
+// them is told, and does not stop: they are shared with other programs.
+func (a *app) urlSettings(env config.Env) *ncurl.Env {
+	u := &ncurl.Env{Cwd: env.Cwd, Vars: env.Vars, Profiles: make(map[string]ncurl.Profile)}
+	rc, problems := config.LoadRC(config.RCFiles(env), os.ReadFile)
+	for _, e := range rc {
+		u.RC = append(u.RC, ncurl.RCEntry(e))
+	}
+	profiles, more := config.LoadAWS(config.AWSFiles(env), os.ReadFile)
+	for name, p := range profiles {
+		u.Profiles[name] = ncurl.Profile(p)
+	}
+	for _, err := range append(problems, more...) {
+		a.warn("%v", err)
+	}
+	return u
+}
+
+// startHost makes the registry of drivers and filters.
+func (a *app) startHost(cfg *config.Config) (*host.Host, error) {
+	isolation := a.flags.isolation
+	if !a.isolationSet && cfg.Where("plugins.isolation") != "" {
+		isolation = string(cfg.Plugins.Isolation)
+	}
+	mode, err := host.ParseIsolation(isolation)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	lock, err := readLock(cfg.LockPath())
+	if err != nil {
+		return nil, err
+	}
+	defaults := make(map[string]json.RawMessage)
+	for name, o := range cfg.Drivers {
+		defaults[name] = o.JSON()
+	}
+	return host.New(&host.Options{
+		Self: a.self, Isolation: mode, Dirs: append(a.flags.pluginDir, cfg.Plugins.Dirs...), Lock: lock,
+		AllowUnpinned: a.flags.unpinned || cfg.Plugins.AllowUnpinned, Defaults: defaults, Logger: a.log,
+		CallTimeout: cfg.Plugins.CallTimeout, StartTimeout: cfg.Plugins.StartTimeout,
+	})
+}
+
+// readLock reads the lock file of the plugins; one that is not there pins
+// nothing.
+func readLock(path string) (*host.Lock, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &inputError{path, err}
+	}
+	return host.ParseLock(path, data)
+}
+
+// options gives the options of opening a dataset.
+func (s *session) options(a *app) *nczarr.Options {
+	limits := s.cfg.Limits
+	o := &nczarr.Options{
+		Registry: s.host, URLEnv: s.urlEnv, Log: a.log, Workers: limits.Workers, SingleWriter: true,
+		Limits: nczarr.Limits{MaxMetadata: int64(limits.MaxMetadata), MaxChunk: int64(limits.MaxChunk)},
+	}
+	if a.tracing {
+		o.Wrap = func(m driver.Map) driver.Map { return layer.Log(m, a.log) }
+	}
+	return o
+}
+
+// close ends what the session started.
+func (a *app) close(ctx context.Context) error {
+	var err error
+	if a.session != nil {
+		// A cancelled command still stops its plugins, within bounds.
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		err = a.session.host.Close(end)
+	}
+	if a.logFile != nil {
+		err = errors.Join(err, a.logFile.Close())
+	}
+	return err
+}
+
+// startLog sets up the one log that --trace, the fragment key log[=FILE],
+// NCLOGGING and NCTRACING feed.
+//
+// Source: netcdf-c nclog.c (the variables).
+func (a *app) startLog(url string) error {
+	level, on := a.logLevel()
+	out := a.err
+	if _, fragment, ok := strings.Cut(url, "#"); ok {
+		for item := range strings.SplitSeq(fragment, "&") {
+			key, file, _ := strings.Cut(item, "=")
+			if !strings.EqualFold(key, "log") {
+				continue
+			}
+			if !on {
+				level, on = slog.LevelInfo, true
+			}
+			if file != "" {
+				f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+				if err != nil {
+					return &inputError{file, err}
+				}
+				a.logFile, out = f, f
+			}
+		}
+	}
+	if !on {
+		a.log = slog.New(&warnings{a: a})
+		return nil
+	}
+	a.tracing = level <= slog.LevelDebug
+	a.log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
+	return nil
+}
+
+// logLevel gives the level that flags and environment ask for.
+func (a *app) logLevel() (slog.Level, bool) {
+	if a.flags.trace {
+		return slog.LevelDebug, true
+	}
+	if text := a.env("NCTRACING"); text != "" {
+		if n, err := strconv.Atoi(text); err == nil && n >= 0 {
+			if n >= 3 {
+				return slog.LevelDebug, true
+			}
+			return slog.LevelInfo, n > 0
+		}
+	}
+	switch text := strings.ToLower(a.env("NCLOGGING")); text {
+	case "", "0", "off", "false", "no":
+		return 0, false
+	case "error", "err":
+		return slog.LevelError, true
+	case "warn", "warning":
+		return slog.LevelWarn, true
+	case "debug", "trace":
+		return slog.LevelDebug, true
+	default:
+		return slog.LevelInfo, true
+	}
+}
+
+// warnings is the log when nobody asked for one: warnings become plain lines
+// for people, the rest is dropped.
+type warnings struct {
+	slog.Handler
+	a     *app
+	attrs []slog.Attr
+}
+
+func (w *warnings) Enabled(_ context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && !w.a.flags.quiet
+}
+
+func (w *warnings) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "left out" { // the command reports these itself, as errors
+		return nil
+	}
+	text := "warning: " + r.Message
+	add := func(at slog.Attr) bool {
+		text += " " + at.Key + "=" + strconv.Quote(at.Value.String())
+		return true
+	}
+	for _, at := range w.attrs {
+		add(at)
+	}
+	r.Attrs(add)
+	w.a.warn("%s", text)
+	return nil
+}
+
+func (w *warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &warnings{a: w.a, attrs: append(w.attrs[:len(w.attrs):len(w.attrs)], attrs...)}
+}
+
+func (w *warnings) WithGroup(string) slog.Handler { return w }

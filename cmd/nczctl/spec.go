@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// chunkSpec is a parsed -c: lengths by dimension name, and shapes by variable.
+type chunkSpec struct {
+	dims map[string]int64
+	vars map[string][]int64
+}
+
+// parseChunkSpec reads "dim/N,dim/N" and "var:N,N", joined by semicolons.
+//
+// Source: the -c option of nccopy.
+func parseChunkSpec(text string) (*chunkSpec, error) {
+	spec := &chunkSpec{dims: make(map[string]int64), vars: make(map[string][]int64)}
+	for part := range strings.SplitSeq(text, ";") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		if name, shape, ok := strings.Cut(part, ":"); ok {
+			for n := range strings.SplitSeq(shape, ",") {
+				v, err := parseLength(n)
+				if err != nil {
+					return nil, fmt.Errorf("-c %s: %w", part, err)
+				}
+				spec.vars[strings.TrimPrefix(name, "/")] = append(spec.vars[strings.TrimPrefix(name, "/")], v)
+			}
+			continue
+		}
+		for item := range strings.SplitSeq(part, ",") {
+			i := strings.LastIndexByte(item, '/')
+			if i < 1 {
+				return nil, fmt.Errorf("-c %s: %q is neither dim/N nor var:N,N", text, item)
+			}
+			v, err := parseLength(item[i+1:])
+			if err != nil {
+				return nil, fmt.Errorf("-c %s: %w", text, err)
+			}
+			spec.dims[strings.TrimPrefix(item[:i], "/")] = v
+		}
+	}
+	return spec, nil
+}
+
+func parseLength(text string) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%q is not a chunk length", text)
+	}
+	return n, nil
+}
+
+// shape gives the chunk shape of a variable; nil when the spec does not
+// concern it.
+func (s *chunkSpec) shape(v *nczarr.Var) ([]int64, error) {
+	for _, name := range []string{strings.TrimPrefix(v.Path(), "/"), v.Name()} {
+		if shape := s.vars[name]; shape != nil {
+			if len(shape) != v.Rank() {
+				return nil, &usageError{fmt.Errorf("-c %s: %d lengths for the %d dimensions of %q", name, len(shape), v.Rank(), v.Path())}
+			}
+			return shape, nil
+		}
+	}
+	shape, changed := v.Chunks(), false
+	for i, d := range v.Dims() {
+		for _, name := range []string{d.Name(), strings.TrimPrefix(d.Path(), "/")} {
+			if n, ok := s.dims[name]; ok {
+				shape[i], changed = n, true
+			}
+		}
+	}
+	if !changed {
+		return nil, nil
+	}
+	return shape, nil
+}
+
+// parseCodecs reads "none", "id:key=value:key=value,id" or a JSON list.
+func parseCodecs(text string) ([]zarr.CodecSpec, error) {
+	if text == "none" {
+		return nil, nil
+	}
+	if strings.HasPrefix(strings.TrimSpace(text), "[") {
+		return parseCodecList(text)
+	}
+	var chain []zarr.CodecSpec
+	for item := range strings.SplitSeq(text, ",") {
+		parts := strings.Split(item, ":")
+		params := map[string]any{"id": parts[0]}
+		if parts[0] == "" {
+			return nil, fmt.Errorf("--codec %s: a codec has no name", text)
+		}
+		for _, p := range parts[1:] {
+			key, value, ok := strings.Cut(p, "=")
+			if !ok {
+				return nil, fmt.Errorf("--codec %s: %q is not key=value", text, p)
+			}
+			params[key] = paramValue(value)
+		}
+		raw, err := json.Marshal(params)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, zarr.CodecSpec{ID: parts[0], Params: raw})
+	}
+	return chain, nil
+}
+
+// paramValue takes what looks like a number or a bool as one.
+func paramValue(text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return f
+	}
+	if b, err := strconv.ParseBool(text); err == nil {
+		return b
+	}
+	return text
+}
+
+func parseCodecList(text string) ([]zarr.CodecSpec, error) {
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("--codec: %w", err)
+	}
+	chain := make([]zarr.CodecSpec, len(list))
+	for i, raw := range list {
+		var head struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(raw, &head); err != nil || head.ID == "" {
+			return nil, fmt.Errorf("--codec: %s has no \"id\"", raw)
+		}
+		chain[i] = zarr.CodecSpec{ID: head.ID, Params: raw}
+	}
+	return chain, nil
+}
+
+// parseSize reads a number of bytes such as "64MiB", "1GB" or "4096".
+func parseSize(text string) (int64, error) {
+	units := []struct {
+		suffix string
+		n      int64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(text, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+		if err != nil || n < 1 || n > (1<<62)/u.n {
+			break
+		}
+		return n * u.n, nil
+	}
+	return 0, fmt.Errorf("%q is not a size such as 64MiB", text)
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// runChild performs one measurement: once to warm up, once measured.
+func runChild(ctx context.Context, self plugin.Self, text string) error {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return err
+	}
+	h, err := host.New(&host.Options{Self: self, Isolation: host.Isolation(j.Isolation)})
+	if err != nil {
+		return err
+	}
+	opts := &nczarr.Options{Registry: h, SingleWriter: true}
+	var r result
+	switch j.Op {
+	case "read":
+		err = j.read(ctx, opts, &r)
+	case "write":
+		err = j.write(ctx, opts, &r)
+	case "baseline":
+		err = j.baseline(&r)
+	default:
+		err = fmt.Errorf("unknown measurement %q", j.Op)
+	}
+	if cerr := h.Close(ctx); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	r.Peak = peakMemory()
+	r.Size, err = storeSize(j.path())
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+func (j *job) path() string {
+	path, _, _ := strings.Cut(j.URL, "#")
+	return path
+}
+
+// read reads the whole array into new memory, twice.
+func (j *job) read(ctx context.Context, opts *nczarr.Options, r *result) error {
+	var data []float32
+	for range 2 {
+		data = nil
+		runtime.GC() // the first array must not count into the peak of the second
+		began := time.Now()
+		ds, err := nczarr.Open(ctx, j.URL, opts)
+		if err != nil {
+			return err
+		}
+		v, err := ds.Root().Var("data")
+		if err != nil {
+			return err
+		}
+		if data, err = nczarr.Get[float32](ctx, v, v.All()); err != nil {
+			return err
+		}
+		if err := ds.Close(ctx); err != nil {
+			return err
+		}
+		r.Seconds = time.Since(began).Seconds()
+	}
+	raw, _, _ := dtype.View(data)
+	sum := sha256.Sum256(raw)
+	r.Sum = hex.EncodeToString(sum[:])
+	return nil
+}
+
+// write writes the whole array, twice.
+func (j *job) write(ctx context.Context, opts *nczarr.Options, r *result) error {
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(j.Codecs), &list); err != nil {
+		return err
+	}
+	var chain []zarr.CodecSpec
+	for _, raw := range list {
+		var head struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(raw, &head); err != nil {
+			return err
+		}
+		chain = append(chain, zarr.CodecSpec{ID: head.ID, Params: raw})
+	}
+	data := synthetic(j.Rows, j.Cols)
+	for range 2 {
+		if err := os.RemoveAll(j.path()); err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := j.writeOnce(ctx, opts, chain, data); err != nil {
+			return err
+		}
+		r.Seconds = time.Since(began).Seconds()
+	}
+	return nil
+}
+
+func (j *job) writeOnce(ctx context.Context, opts *nczarr.Options, chain []zarr.CodecSpec, data []float32) error {
+	ds, err := nczarr.Create(ctx, j.URL, &nczarr.CreateOptions{Options: *opts})
+	if err != nil {
+		return err
+	}
+	y, err := ds.Root().DefineDim("y", j.Rows, false)
+	if err != nil {
+		return err
+	}
+	x, err := ds.Root().DefineDim("x", j.Cols, false)
+	if err != nil {
+		return err
+	}
+	v, err := ds.Root().DefineVar(ctx, "data", &nczarr.VarSpec{Type: dtype.NCFloat, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{j.Chunk, j.Chunk}, Codecs: chain})
+	if err != nil {
+		return err
+	}
+	if err := v.Write(ctx, v.All(), data); err != nil {
+		return err
+	}
+	return ds.Close(ctx)
+}
+
+// baseline reads all chunk files with as many goroutines as there are
+// processors, into buffers that are reused: what the disk cache can give.
+func (j *job) baseline(r *result) error {
+	files, err := filepath.Glob(filepath.Join(j.path(), "data", "[0-9]*"))
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		began := time.Now()
+		var next atomic.Int64
+		var wg sync.WaitGroup
+		var failed atomic.Pointer[error]
+		for range runtime.GOMAXPROCS(0) {
+			wg.Go(func() {
+				buf := make([]byte, j.Chunk*j.Chunk*8)
+				for i := next.Add(1) - 1; i < int64(len(files)); i = next.Add(1) - 1 {
+					if err := readInto(files[i], buf); err != nil {
+						failed.Store(&err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if p := failed.Load(); p != nil {
+			return *p
+		}
+		r.Seconds = time.Since(began).Seconds()
+	}
+	return nil
+}
+
+func readInto(name string, buf []byte) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > int64(len(buf)) {
+		return fmt.Errorf("%s is too large", name)
+	}
+	_, err = f.ReadAt(buf[:info.Size()], 0)
+	return err
+}
+
+// synthetic makes a smooth field with noise of one hundredth: what float32
+// fields of models look like to a codec.
+func synthetic(rows, cols int64) []float32 {
+	data := make([]float32, rows*cols)
+	wave := make([]float64, rows+cols)
+	for i := range wave {
+		wave[i] = 3*math.Sin(float64(i)/97) + math.Cos(float64(i)/1031)
+	}
+	seed := uint64(1)
+	for y := range rows {
+		base := 280 + 10*math.Sin(float64(y)/500)
+		for x := range cols {
+			seed = seed*6364136223846793005 + 1442695040888963407
+			noise := float64(int32(seed>>33)%2001-1000) / 100000
+			data[y*cols+x] = float32(base + wave[y+x] + 5*wave[x] + noise)
+		}
+	}
+	return data
+}
+
+// peakMemory is the largest resident size of this process so far, in bytes,
+// or 0 where the system does not tell.
+func peakMemory() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.SplitSeq(string(status), "\n") {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// storeSize adds up the files of a store.
+func storeSize(path string) (int64, error) {
+	var total int64
+	err := filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			total += info.Size()
+		}
+		return err
+	})
+	return total, err
+}

@@ -1,0 +1,246 @@
+// Command bench measures reading and writing of a float32 array, in process
+// and out of process, beside zarr-python and tensorstore in the same run, and
+// prints a table with ratios, sizes and peak memory.
+//
+// Each measurement is a process of its own, so that peak memory is that of
+// the measurement; the peers and ours take turns, so that a busy machine
+// disturbs both.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/drivers/builtin"
+	filters "github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// settings of a run.
+type settings struct {
+	rows, cols, chunk int64
+	runs              int
+	dir, peers        string
+	only              string
+	child             string
+}
+
+func main() {
+	self := plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
+	var s settings
+	flag.Int64Var(&s.rows, "rows", 8192, "rows of the array")
+	flag.Int64Var(&s.cols, "cols", 16384, "columns of the array")
+	flag.Int64Var(&s.chunk, "chunk", 1024, "rows and columns of a chunk")
+	flag.IntVar(&s.runs, "runs", 3, "times that each measurement is repeated")
+	flag.StringVar(&s.dir, "dir", "", "where the stores are made (default a temporary directory)")
+	flag.StringVar(&s.peers, "peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty leaves them out")
+	flag.StringVar(&s.only, "only", "", "only measurements whose name contains this")
+	flag.StringVar(&s.child, "child", "", "internal: perform one measurement, given as JSON")
+	flag.Parse()
+	var err error
+	if s.child != "" {
+		err = runChild(context.Background(), self, s.child)
+	} else {
+		err = s.run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// job is one measurement, as it is handed to a child process.
+type job struct {
+	Op        string // read, write or baseline
+	URL       string // of the dataset
+	Isolation string
+	Codecs    string // JSON list
+	Rows      int64
+	Cols      int64
+	Chunk     int64
+}
+
+// result is what one measurement gives.
+type result struct {
+	Seconds float64 `json:"seconds"`
+	Peak    int64   `json:"peak"` // bytes, of the measuring process
+	Size    int64   `json:"size"` // bytes of the store
+	Sum     string  `json:"sum"`  // SHA-256 of the array, of reads
+}
+
+// codecSet is one way to store the array.
+type codecSet struct{ name, json string }
+
+func codecSets() []codecSet {
+	return []codecSet{
+		{"raw", `[]`},
+		{"blosc-lz4", `[{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}]`},
+		{"shuffle+zstd", `[{"id": "shuffle", "elementsize": 4}, {"id": "zstd", "level": 1}]`},
+		{"shuffle+zlib", `[{"id": "shuffle", "elementsize": 4}, {"id": "zlib", "level": 1}]`},
+	}
+}
+
+// run makes all measurements and prints the table.
+func (s *settings) run() error {
+	if s.dir == "" {
+		dir, err := os.MkdirTemp("", "nczarr-bench-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // temporary
+		s.dir = dir
+	}
+	fmt.Printf("float32 %d x %d (%d MiB), chunks %d x %d (%d KiB), best of %d\n\n", s.rows, s.cols, s.rows*s.cols*4>>20,
+		s.chunk, s.chunk, s.chunk*s.chunk*4>>10, s.runs)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "store\tcodec\top\tin process\tout of process\tratio\tbaseline\tzarr-python\tratio\ttensorstore\tratio\tsize MiB\tpeer MiB\tpeak MiB\tpeer peak\t")
+	for _, storage := range []string{"file", "zip"} {
+		for _, c := range codecSets() {
+			for _, op := range []string{"write", "read"} {
+				if !strings.Contains(storage+" "+c.name+" "+op, s.only) && op == "read" {
+					continue
+				}
+				if err := s.measure(w, storage, c, op); err != nil {
+					return err
+				}
+				if err := w.Flush(); err != nil {
+					return err
+				}
+			}
+			if err := os.RemoveAll(s.store(storage, c)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *settings) store(storage string, c codecSet) string {
+	name := strings.NewReplacer("+", "-").Replace(c.name)
+	if storage == "zip" {
+		return filepath.Join(s.dir, name+".zip")
+	}
+	return filepath.Join(s.dir, name+".zarr")
+}
+
+// row collects the repetitions of one line of the table.
+type row struct{ in, out, base, zarr, ts []result }
+
+func (s *settings) measure(w *tabwriter.Writer, storage string, c codecSet, op string) error {
+	var r row
+	url := s.store(storage, c) + "#mode=zarr," + storage
+	for range s.runs {
+		for _, m := range []struct {
+			isolation string
+			to        *[]result
+		}{{"inproc", &r.in}, {"process", &r.out}} {
+			got, err := s.spawn(job{op, url, m.isolation, c.json, s.rows, s.cols, s.chunk})
+			if err != nil {
+				return err
+			}
+			*m.to = append(*m.to, got)
+		}
+		if op == "read" && storage == "file" {
+			got, err := s.spawn(job{"baseline", url, "inproc", c.json, s.rows, s.cols, s.chunk})
+			if err != nil {
+				return err
+			}
+			r.base = append(r.base, got)
+		}
+		if err := s.peersOf(&r, storage, c, op); err != nil {
+			return err
+		}
+	}
+	return r.print(w, storage, c, op)
+}
+
+// spawn performs one of our own measurements in a process of its own.
+func (s *settings) spawn(j job) (result, error) {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return result{}, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return result{}, err
+	}
+	return collect(exec.Command(exe, "-child", string(text)))
+}
+
+func collect(cmd *exec.Cmd) (result, error) {
+	var r result
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", filepath.Base(cmd.Path), err)
+	}
+	return r, json.Unmarshal(out, &r)
+}
+
+// print writes the line, from the fastest repetition of each.
+func (r *row) print(w *tabwriter.Writer, storage string, c codecSet, op string) error {
+	in, out := best(r.in), best(r.out)
+	for _, other := range [][]result{r.out, r.zarr, r.ts} {
+		for _, o := range other {
+			if op == "read" && o.Sum != "" && o.Sum != in.Sum {
+				return fmt.Errorf("%s %s: the values differ: %s and %s", storage, c.name, in.Sum, o.Sum)
+			}
+		}
+	}
+	fmt.Fprintf(w, "%s\t%s\t%s\t%.3f s\t%.3f s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t\n", storage, c.name, op,
+		in.Seconds, out.Seconds, in.Seconds/out.Seconds, seconds(r.base), seconds(r.zarr), ratio(r.zarr, in), seconds(r.ts), ratio(r.ts, in),
+		mib(in.Size), sizeOf(r.zarr), in.Peak>>20, peakOf(r.zarr))
+	return nil
+}
+
+func best(rs []result) result {
+	return slices.MinFunc(rs, func(a, b result) int {
+		switch {
+		case a.Seconds < b.Seconds:
+			return -1
+		case a.Seconds > b.Seconds:
+			return 1
+		}
+		return 0
+	})
+}
+
+func seconds(rs []result) string {
+	if len(rs) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f s", best(rs).Seconds)
+}
+
+// ratio is how many times as long the peer took.
+func ratio(peer []result, own result) string {
+	if len(peer) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2fx", best(peer).Seconds/own.Seconds)
+}
+
+func mib(n int64) string { return fmt.Sprintf("%.1f", float64(n)/(1<<20)) }
+
+func sizeOf(rs []result) string {
+	if len(rs) == 0 || rs[0].Size == 0 {
+		return "-"
+	}
+	return mib(rs[0].Size)
+}
+
+func peakOf(rs []result) string {
+	if len(rs) == 0 {
+		return "-"
+	}
+	return fmt.Sprint(best(rs).Peak >> 20)
+}
