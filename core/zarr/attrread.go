@@ -309,19 +309,16 @@ func elemType(v jsontext.Value) dtype.NC {
 				words++
 			}
 		case jsontext.Number, jsontext.Word:
-			n, isInt := e.Int64()
-			_, isUint := e.Uint64()
-			switch _, isFloat := e.Float(64); {
-			case isInt:
-				low, high, neg = min(low, n), max(high, n), neg || n < 0
-			case isUint:
-				big = true
-			case isFloat:
-				fractions++
-			default:
-				return false
-			}
 			numbers++
+			if !e.IsInt() {
+				fractions++ // whether it is a number at all is seen when it is read
+			} else if n, ok := e.Int64(); ok {
+				low, high, neg = min(low, n), max(high, n), neg || n < 0
+			} else if _, ok := e.Uint64(); ok {
+				big = true
+			} else {
+				fractions++
+			}
 		}
 		return true
 	})

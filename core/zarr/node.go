@@ -145,7 +145,7 @@ type member struct {
 // members lists an object that was checked; of equal keys the last value
 // counts, at the place of the first.
 func members(v jsontext.Value) []member {
-	var list []member
+	list := make([]member, 0, 12)
 	var index map[string]int
 	_ = v.Each(func(key string, val jsontext.Value) error {
 		at, dup := -1, false
