@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 
@@ -223,10 +224,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 func cause(err error) error {
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Err != nil {
-		if e.Key != "" {
-			return errors.Join(errors.New(e.Key + ": " + e.Err.Error()))
-		}
-		return e.Err
+		return fmt.Errorf("%q: %w", e.Key, e.Err)
 	}
 	return err
 }

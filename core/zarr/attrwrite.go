@@ -31,7 +31,8 @@ func checkAttr(a Attr) error {
 }
 
 // writeAttr writes the value of an attribute: one value as it is, several or
-// none as an array. text says which char text may become a JSON value.
+// none as an array. In pure Zarr, where nothing else tells them from char, one
+// string is an array too.
 func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 	if text, ok := a.Value.(string); ok {
 		writeChars(w, a.Name, text, s)

@@ -3,7 +3,14 @@
 //
 // The model in memory is shaped as Zarr v3 is (codec chain, chunk key
 // encoding, dimension names); every layout is parsed into it and written from
-// it. Below it are core/dtype and core/chunk; above it is core/nczarr.
+// it. All functions are safe for concurrent use; models belong to the caller
+// and share no memory with the documents, except those of [ParseConsolidated].
+//
+//	layout, err := zarr.DetectLayout(root)
+//	a, err := zarr.ParseArray("/temp", docs, zarr.ParseHint{Layout: layout})
+//	docs, err = a.Docs(zarr.WriteOptions{Layout: layout, IsRoot: true})
+//
+// Below it are core/dtype and core/chunk; above it is core/nczarr.
 package zarr
 
 import (

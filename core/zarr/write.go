@@ -33,13 +33,15 @@ type spelling struct {
 	scalarFlag, scalarDim                        bool   // "scalar": 1; ["_scalar_"]
 	ownTypes, numericTypes                       bool   // types of the blocks themselves; numbers for types
 	embedArrays                                  bool   // char text may become an array, else objects only
-	groupAttrs, rootXarray, emptyAttrs, sizeDims bool   // see newSpelling
+	groupAttrs, rootXarray, emptyAttrs, sizeDims bool   // see spellings
 }
 
 // spellings has one row a layout. groupAttrs: .zattrs is there even when it is
 // empty; rootXarray: dimension names only for arrays in the root group;
 // emptyAttrs: an attribute block without types is {}; sizeDims: unlimited
 // dimensions are told.
+//
+// Source: the documents that netCDF-C 4.8.0 to 4.10 write.
 var spellings = [...]spelling{
 	LayoutPure: {
 		style: jsontext.Spaced, pure: true, char: ">S1", embedArrays: true, groupAttrs: true,
