@@ -9,6 +9,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
@@ -69,6 +70,9 @@ func (s *stream) encode(dst, src []byte) (int, error) {
 	s.dst, s.n = dst, 0
 	defer func() { s.dst = nil }()
 	s.w.Reset(s)
+	if g, ok := s.w.(*gzip.Writer); ok {
+		g.ModTime = time.Unix(0, 0) // its zero time is not that of the format
+	}
 	_, err := s.w.Write(src)
 	if err == nil {
 		err = s.w.Close()

@@ -147,6 +147,8 @@ func clamp(t dtype.Type, f float64) uint64 {
 // numpy's astype does; bits that do not fit in an integer are cut off.
 func Cast(to dtype.Type, dst []byte, from dtype.Type, src []byte) {
 	switch {
+	case to == from:
+		copy(dst[:to.Size], src)
 	case IsFloat(to) || IsFloat(from):
 		PutFloat(to, dst, Float(from, src))
 	case to.Kind == dtype.Bool:

@@ -1,0 +1,125 @@
+package blosc_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/blosc"
+)
+
+func ramp(n int) []byte {
+	b := make([]byte, 4*n)
+	for i := range n {
+		binary.LittleEndian.PutUint32(b[4*i:], uint32(i*i/7))
+	}
+	return b
+}
+
+func encode(t *testing.T, p blosc.Params, src []byte) (*blosc.Codec, []byte) {
+	t.Helper()
+	c, err := blosc.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := make([]byte, len(src)+16)
+	n, err := c.Encode(t.Context(), dst, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, dst[:n]
+}
+
+func TestPart(t *testing.T) {
+	t.Parallel()
+	src := ramp(50_000)
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, p := range []blosc.Params{
+		{CName: "lz4", CLevel: 5, Shuffle: 1, TypeSize: 4, BlockSize: 5000}, {CName: "zstd", CLevel: 1, Shuffle: 2, TypeSize: 4, BlockSize: 4096}, {CName: "lz4", TypeSize: 4},
+	} {
+		c, enc := encode(t, p, src)
+		for range 50 {
+			var ranges []driver.ByteRange
+			var want []byte
+			for range 3 {
+				at := r.IntN(len(src) + 1)
+				n := r.IntN(min(len(src)-at, 20_000) + 1)
+				ranges = append(ranges, driver.ByteRange{Offset: int64(at), Length: int64(n)})
+				want = append(want, src[at:at+n]...)
+			}
+			dst := make([]byte, len(want))
+			if n, err := c.DecodePart(t.Context(), dst, enc, ranges); err != nil || !bytes.Equal(want, dst[:n]) {
+				t.Fatalf("%+v of %+v: wrong bytes, %v", ranges, p, err)
+			}
+		}
+		bad := []driver.ByteRange{{Offset: int64(len(src)), Length: 1}}
+		if _, err := c.DecodePart(t.Context(), make([]byte, 1), enc, bad); ncerr.KindOf(err) != ncerr.ErrRange {
+			t.Errorf("past the end: want ErrRange, got %v", err)
+		}
+	}
+}
+
+func TestIncompressibleIsStored(t *testing.T) {
+	t.Parallel()
+	src := make([]byte, 100_000)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range src {
+		src[i] = byte(r.Uint32())
+	}
+	for _, name := range []string{"lz4", "lz4hc", "snappy", "zlib", "zstd"} {
+		_, enc := encode(t, blosc.Params{CName: name, CLevel: 5, Shuffle: 1, TypeSize: 8}, src)
+		if len(enc) != len(src)+16 || enc[2]&2 == 0 {
+			t.Errorf("%s: want a frame of %d stored bytes, got %d with flags %#x", name, len(src)+16, len(enc), enc[2])
+		}
+	}
+}
+
+// TestHeader: each absurd member is refused before anything is decoded.
+func TestHeader(t *testing.T) {
+	t.Parallel()
+	c, enc := encode(t, blosc.Params{CName: "lz4", CLevel: 5, Shuffle: 1, TypeSize: 4}, ramp(10_000))
+	put := func(at int, v uint32) []byte {
+		b := bytes.Clone(enc)
+		binary.LittleEndian.PutUint32(b[at:], v)
+		return b
+	}
+	version, size := bytes.Clone(enc), bytes.Clone(enc)
+	version[0], size[3] = 9, 0
+	for name, src := range map[string][]byte{
+		"no header": enc[:15], "version": version, "typesize": size,
+		"negative size": put(4, 1<<31), "negative block": put(8, 1<<31), "no block": put(8, 0), "block above size": put(8, 50_000),
+		"tiny blocks": put(8, 1), "longer than its bytes": put(12, uint32(len(enc)+1)), "shorter than its header": put(12, 3),
+		"block outside": put(16, uint32(len(enc)+5)), "block in the header": put(16, 2),
+	} {
+		if _, err := c.Decode(t.Context(), make([]byte, 40_000), src); ncerr.KindOf(err) != ncerr.ErrCorrupt {
+			t.Errorf("%s: want ErrCorrupt, got %v", name, err)
+		}
+	}
+	if n, err := c.DecodedSize(enc); err != nil || n != 40_000 {
+		t.Errorf("want 40000 bytes, got %d, %v", n, err)
+	}
+	if _, err := c.Decode(t.Context(), make([]byte, 39_999), enc); ncerr.KindOf(err) != ncerr.ErrShortBuffer {
+		t.Errorf("want ErrShortBuffer, got %v", err)
+	}
+}
+
+func TestBloscLZIsDecodedOnly(t *testing.T) {
+	t.Parallel()
+	c, err := blosc.New(blosc.Params{CName: "blosclz", CLevel: 5, TypeSize: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Encode(t.Context(), make([]byte, 100), make([]byte, 10)); ncerr.KindOf(err) != ncerr.ErrUnsupported {
+		t.Errorf("want ErrUnsupported, got %v", err)
+	}
+	// One literal, then a match of 9+0 bytes that repeats it.
+	frame := []byte{2, 1, 0x10, 1, 10, 0, 0, 0, 10, 0, 0, 0, 28, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0, 0, 'a', 7 << 5, 0, 0}
+	frame[12] = byte(len(frame))
+	dst := make([]byte, 10)
+	if n, err := c.Decode(t.Context(), dst, frame); err != nil || string(dst[:n]) != "aaaaaaaaaa" {
+		t.Errorf("want ten letters, got %q, %v", dst[:n], err)
+	}
+}

@@ -1,0 +1,93 @@
+package delta_test
+
+import (
+	"bytes"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/delta"
+	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
+)
+
+var integers = []string{"|b1", "|i1", "|u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8", "<M8[s]", ">m8[ns]"}
+
+// TestIntegersComeBack: any bits survive, in every type and byte order.
+func TestIntegersComeBack(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		name := rapid.SampledFrom(integers).Draw(r, "type")
+		typ, err := dtype.Parse(name)
+		if err != nil {
+			r.Fatal(err)
+		}
+		n := rapid.IntRange(0, 50).Draw(r, "n")
+		src := rapid.SliceOfN(rapid.Byte(), n*typ.Size, n*typ.Size).Draw(r, "src")
+		c, err := delta.New(typ, typ)
+		if err != nil {
+			r.Fatal(err)
+		}
+		enc, dst := make([]byte, len(src)), make([]byte, len(src))
+		if _, err := c.Encode(t.Context(), enc, src); err != nil {
+			r.Fatal(err)
+		}
+		if k, err := c.Decode(t.Context(), dst, enc); err != nil || k != len(src) || !bytes.Equal(src, dst) {
+			r.Fatalf("%s: want %x, got %x, %v", name, src, dst, err)
+		}
+	})
+}
+
+// TestAgainstNumbers uses differences worked out by hand.
+func TestAgainstNumbers(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		params     string
+		plain, enc []byte
+	}{
+		"i2 little":  {`{"dtype":"<i2"}`, []byte{10, 0, 12, 0, 9, 0}, []byte{10, 0, 2, 0, 0xFD, 0xFF}},
+		"i2 big":     {`{"dtype":">i2"}`, []byte{0, 10, 0, 12, 0, 9}, []byte{0, 10, 0, 2, 0xFF, 0xFD}},
+		"i4 as i1":   {`{"dtype":"<i4","astype":"|i1"}`, []byte{5, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0}, []byte{5, 0xFF, 3}},
+		"u1 wraps":   {`{"dtype":"|u1"}`, []byte{1, 0, 255}, []byte{1, 255, 255}},
+		"f4":         {`{"dtype":"<f4"}`, []byte{0, 0, 0x80, 0x3F, 0, 0, 0x40, 0x40}, []byte{0, 0, 0x80, 0x3F, 0, 0, 0, 0x40}},
+		"f4 as >f8":  {`{"dtype":"<f4","astype":">f8"}`, []byte{0, 0, 0x80, 0x3F, 0, 0, 0x40, 0x40}, []byte{0x3F, 0xF0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0}},
+		"f2":         {`{"dtype":"<f2"}`, []byte{0, 0x3C, 0, 0x42}, []byte{0, 0x3C, 0, 0x40}},
+		"bool":       {`{"dtype":"|b1"}`, []byte{1, 1, 0, 1}, []byte{1, 0, 1, 1}},
+		"minus zero": {`{"dtype":"<f4"}`, []byte{0, 0, 0, 0x80}, []byte{0, 0, 0, 0x80}},
+	}
+	for name, c := range cases {
+		in := driver.Spec{DType: dtype.Type{Kind: dtype.Uint, Size: 1}, Shape: []int{len(c.plain)}, MaxBytes: int64(len(c.plain))}
+		d, out := filtertest.Open(t, delta.Provider(), delta.ID, c.params, in)
+		if out.MaxBytes != int64(len(c.enc)) {
+			t.Errorf("%s: want %d bytes out, got %d", name, len(c.enc), out.MaxBytes)
+		}
+		enc, dst := make([]byte, len(c.enc)), make([]byte, len(c.plain))
+		if _, err := d.Encode(t.Context(), enc, c.plain); err != nil || !bytes.Equal(c.enc, enc) {
+			t.Errorf("%s: encode: want %x, got %x, %v", name, c.enc, enc, err)
+		}
+		if _, err := d.Decode(t.Context(), dst, c.enc); err != nil || !bytes.Equal(c.plain, dst) {
+			t.Errorf("%s: decode: want %x, got %x, %v", name, c.plain, dst, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	text := driver.Spec{DType: dtype.Type{Kind: dtype.Bytes, Size: 3}, Shape: []int{4}, MaxBytes: 12}
+	if _, _, err := delta.Provider().Open("delta", nil, text); ncerr.KindOf(err) != ncerr.ErrUnsupported {
+		t.Errorf("text: want ErrUnsupported, got %v", err)
+	}
+	if _, _, err := delta.Provider().Open("delta", []byte(`{"dtype":"<i8"}`), text); ncerr.KindOf(err) != ncerr.ErrUnsupported {
+		t.Errorf("12 bytes as <i8: want ErrUnsupported, got %v", err)
+	}
+	typ := dtype.Type{Kind: dtype.Int, Size: 4, Order: dtype.Little}
+	c, err := delta.New(typ, typ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Decode(t.Context(), make([]byte, 8), make([]byte, 7)); ncerr.KindOf(err) != ncerr.ErrCorrupt {
+		t.Errorf("7 bytes: want ErrCorrupt, got %v", err)
+	}
+}

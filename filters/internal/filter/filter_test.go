@@ -1,0 +1,62 @@
+package filter_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+)
+
+func TestParams(t *testing.T) {
+	t.Parallel()
+	type got struct {
+		n int
+		f float64
+		b bool
+		s string
+	}
+	def := got{7, 1.5, true, "d"}
+	cases := map[string]struct {
+		params string
+		want   got
+		fault  string
+	}{
+		"nothing":          {"", def, ""},
+		"empty":            {"{}", def, ""},
+		"null":             {`{"n":null,"s":null}`, def, ""},
+		"all":              {`{"id":"x","n":3,"f":2,"b":false,"s":"t"}`, got{3, 2, false, "t"}, ""},
+		"numbers as text":  {`{"n":"3","f":" 2.5 ","b":"0"}`, got{3, 2.5, false, "d"}, ""},
+		"whole float":      {`{"n":3.0}`, got{3, 1.5, true, "d"}, ""},
+		"fraction":         {`{"n":3.5}`, got{}, `"n": 3.5 is not an integer`},
+		"too large":        {`{"n":11}`, got{}, "not in the range 0 to 10"},
+		"far too large":    {`{"n":1e300}`, got{}, "not in the range"},
+		"word":             {`{"n":"much"}`, got{}, "not a number"},
+		"infinite":         {`{"f":"inf"}`, got{}, "not a number"},
+		"list":             {`{"n":[1]}`, got{}, "not a number"},
+		"number as string": {`{"s":3}`, got{}, "not a string"},
+		"no truth":         {`{"b":"perhaps"}`, got{}, "not true or false"},
+		"unknown":          {`{"z":1,"a":2}`, got{}, `unknown parameter "a", "z"`},
+		"no object":        {`[1]`, got{}, "not a JSON object"},
+	}
+	for name, c := range cases {
+		var v got
+		s := filter.Single{Desc: driver.Description{ID: "x"}, OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+			v = got{p.Int("n", 7, 0, 10), p.Float("f", 1.5), p.Bool("b", true), p.Text("s", "d")}
+			return nil, in, nil
+		}}
+		_, _, err := s.Open("x", json.RawMessage(c.params), driver.Spec{})
+		switch {
+		case c.fault == "" && (err != nil || v != c.want):
+			t.Errorf("%s: want %+v, got %+v, %v", name, c.want, v, err)
+		case c.fault != "" && (ncerr.KindOf(err) != ncerr.ErrInvalid || !strings.Contains(err.Error(), c.fault)):
+			t.Errorf("%s: want ErrInvalid with %q, got %v", name, c.fault, err)
+		}
+	}
+	s := filter.Single{Desc: driver.Description{ID: "x"}}
+	if _, _, err := s.Open("", nil, driver.Spec{}); ncerr.KindOf(err) != ncerr.ErrNoFilter {
+		t.Errorf("the empty id: want ErrNoFilter, got %v", err)
+	}
+}
