@@ -20,6 +20,9 @@ func Get[T Element](ctx context.Context, v *Var, sel chunk.Selection) ([]T, erro
 		return nil, ncerr.Wrap("read", v.Path(), err)
 	}
 	out := make([]T, sel.Len())
+	if raw, _, ok := dtype.View(out); ok {
+		preferHugePages(raw)
+	}
 	if err := v.Read(ctx, sel, out); err != nil {
 		return nil, err
 	}
