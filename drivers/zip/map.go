@@ -17,6 +17,7 @@ type Map struct {
 	cfg           config
 	mode          driver.Mode
 	name          string // in messages
+	prefix        string // of the dataset in the archive, with its slash
 	pools         *pools
 	closeToRename bool
 
@@ -42,7 +43,7 @@ func (m *Map) Capabilities() driver.Capabilities {
 		Ranges: true, List: true, Write: true, Delete: true, IfAbsent: true,
 		RecursiveList: true, OrderedList: true, PrefixExclusive: true,
 		Durable: driver.OnFlush,
-		MaxKey:  max16 - len(m.arch.prefix),
+		MaxKey:  max16 - len(m.prefix),
 		Latency: driver.Local,
 	}
 	if m.arch.src.remote() {
@@ -53,11 +54,7 @@ func (m *Map) Capabilities() driver.Capabilities {
 
 // Prefix gives the top-level directory of the archive that holds the dataset,
 // with a slash, or "" when there is none.
-func (m *Map) Prefix() string {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.arch.prefix
-}
+func (m *Map) Prefix() string { return m.prefix }
 
 // Skipped is a member of an archive that is no object of the store.
 type Skipped struct {

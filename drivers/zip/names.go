@@ -56,10 +56,11 @@ func judgeName(name []byte) reason {
 	if name[0] == '/' {
 		return isAbsolute
 	}
-	if !isPlainText(name) {
-		if why := judgeBytes(name); why != wanted {
-			return why
-		}
+	if isPlain(name) {
+		return wanted
+	}
+	if why := judgeBytes(name); why != wanted {
+		return why
 	}
 	for {
 		i := bytes.IndexByte(name, '/')
@@ -86,21 +87,34 @@ func judgeSegment(s []byte) reason {
 	return wanted
 }
 
-// isPlainText reports whether name has only bytes from space to tilde without
-// the backslash, looking at eight at once.
-func isPlainText(name []byte) bool {
+// isPlain reports whether name is beyond doubt a legal key. It looks at eight
+// bytes at once for all from space to tilde but the backslash, and for slashes
+// without a slash or dot behind them.
+func isPlain(name []byte) bool {
+	n := len(name)
+	if n < 8 || name[0] == '.' || name[0] == '/' || name[n-1] == '/' {
+		return false
+	}
+	const tops = 0x8080808080808080
+	var bad, before uint64
+	for i := 0; i+8 <= n; i += 8 {
+		var b uint64
+		b, before = doubts(le.Uint64(name[i:]), before)
+		bad |= b
+	}
+	last, _ := doubts(le.Uint64(name[n-8:]), 0)
+	return (bad|last)&tops == 0
+}
+
+// doubts marks the bytes of w that need a closer look, in their top bits.
+// before and next carry a slash at the end of one word to the following one.
+func doubts(w, before uint64) (bad, next uint64) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	var bad uint64
-	for ; len(name) >= 8; name = name[8:] {
-		w := le.Uint64(name)
-		bs, del := w^(ones*'\\'), w^(ones*0x7f)
-		bad |= w | (w-ones*0x20)&^w | (bs-ones)&^bs | (del-ones)&^del
-	}
-	odd := false
-	for _, c := range name {
-		odd = odd || c < 0x20 || c >= 0x7f || c == '\\'
-	}
-	return bad&tops == 0 && !odd
+	back, del, slash, dot := w^(ones*'\\'), w^(ones*0x7f), w^(ones*'/'), w^(ones*'.')
+	slash = (slash - ones) &^ slash & tops
+	dot = (dot - ones) &^ dot & tops
+	bad = w | (w-ones*0x20)&^w | (back-ones)&^back | (del-ones)&^del
+	return bad | (slash<<8|before)&(slash|dot), slash >> 56
 }
 
 // judgeBytes looks for bytes that no key may have.

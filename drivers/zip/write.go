@@ -69,7 +69,7 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 	if why := judgeName([]byte(key)); why != wanted {
 		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key, "%s", reasonText[why])
 	}
-	if n := len(m.arch.prefix) + len(key); n > max16 {
+	if n := len(m.prefix) + len(key); n > max16 {
 		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key[:64]+"...", "a name of %d bytes, a zip archive takes %d", n, max16)
 	}
 	m.mu.Lock()

@@ -180,7 +180,7 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	}
 	fixed := c.fixedPrefix(m.name, fresh)
 	if fresh {
-		m.arch, m.fresh = emptyArchive(*fixed), true
+		m.arch, m.fresh, m.prefix = emptyArchive(*fixed), true, *fixed
 		return m, nil
 	}
 	src, err := h.open(ctx)
@@ -190,6 +190,7 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	if m.arch, err = openArchive(ctx, src, fixed); err != nil {
 		return nil, errors.Join(err, src.close())
 	}
+	m.prefix = m.arch.prefix
 	return m, nil
 }
 
