@@ -13,8 +13,10 @@ import (
 // Flush implements driver.Map: it writes a new archive beside the old one and
 // puts it in its place in one step. Without changes it does nothing. An
 // archive that somebody else has written since it was read is
-// ncerr.ErrConflict and left alone. After any error the archive is as it was,
-// the Map still has all changes, and Flush may be tried again. Reads and
+// ncerr.ErrConflict and left alone. After any error the archive is as it was
+// (with durability fsync it may be the new one already, when only waiting for
+// the disk failed), the Map still has all changes, and Flush may be tried
+// again. Reads and
 // writes go on meanwhile; a write that comes while Flush runs waits for the
 // next one.
 func (m *Map) Flush(ctx context.Context) error {
