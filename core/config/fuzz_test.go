@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -31,29 +30,6 @@ func FuzzParse(f *testing.F) {
 			if doc := o.JSON(); doc != nil && !json.Valid(doc) {
 				t.Fatalf("drivers.%s is not JSON: %s", name, doc)
 			}
-		}
-	})
-}
-
-// FuzzParseLock: what is accepted is written and read back the same.
-func FuzzParseLock(f *testing.F) {
-	f.Add([]byte(wantLock))
-	f.Add([]byte("format = 1\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		l, err := config.ParseLock("l", data)
-		if err != nil {
-			return
-		}
-		first, err := l.Marshal()
-		if err != nil {
-			t.Fatalf("accepted, but not writable: %v", err)
-		}
-		again, err := config.ParseLock("l", first)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, first)
-		}
-		if second, err := again.Marshal(); err != nil || !bytes.Equal(first, second) {
-			t.Fatalf("%v\n%s\n%s", err, first, second)
 		}
 	})
 }
