@@ -19,11 +19,17 @@ var params = map[string][2][]string{
 		{`{}`, `{"cname":"zstd","clevel":3,"shuffle":2}`, `{"cname":"zlib","shuffle":0}`, `{"cname":"snappy","clevel":9,"shuffle":-1}`, `{"cname":"lz4hc","blocksize":256}`, `{"clevel":"1","shuffle":"bitshuffle"}`, `{"clevel":0}`},
 		{`{"cname":"lzma"}`, `{"clevel":10}`, `{"clevel":1.5}`, `{"shuffle":3}`, `{"shuffle":"no"}`, `{"blocksize":-1}`, `{"more":1}`},
 	},
-	"delta":   {{`{}`}, {`{"dtype":"what"}`, `{"dtype":7}`}},
-	"gzip":    {{`{}`, `{"level":9}`, `{"level":0}`, `{"level":"3"}`}, {`{"level":10}`, `{"level":"x"}`, `{"level":[1]}`}},
-	"shuffle": {{`{}`, `{"elementsize":0}`, `{"elementsize":3}`}, {`{"elementsize":-1}`, `{"elementsize":"big"}`}},
-	"zlib":    {{`{}`, `{"level":9}`, `{"level":-1}`, `{"level":null}`}, {`{"level":-2}`, `{"lever":1}`}},
-	"zstd":    {{`{}`, `{"level":0,"checksum":true}`, `{"level":22}`, `{"level":-5}`}, {`{"level":"fast"}`, `{"checksum":"maybe"}`}},
+	"bz2":        {{`{"level":9}`}, {`{"level":0}`}},
+	"crc32":      {{`{}`, `{"location":"end"}`}, {`{"location":"middle"}`}},
+	"crc32c":     {{`{}`}, {`{"location":3}`}},
+	"adler32":    {{`{}`}, {`{"more":3}`}},
+	"fletcher32": {{`{}`}, {`{"location":"end"}`}},
+	"lz4":        {{`{}`, `{"acceleration":-1}`, `{"acceleration":"100"}`}, {`{"acceleration":"x"}`}},
+	"delta":      {{`{}`}, {`{"dtype":"what"}`, `{"dtype":7}`}},
+	"gzip":       {{`{}`, `{"level":9}`, `{"level":0}`, `{"level":"3"}`}, {`{"level":10}`, `{"level":"x"}`, `{"level":[1]}`}},
+	"shuffle":    {{`{}`, `{"elementsize":0}`, `{"elementsize":3}`}, {`{"elementsize":-1}`, `{"elementsize":"big"}`}},
+	"zlib":       {{`{}`, `{"level":9}`, `{"level":-1}`, `{"level":null}`}, {`{"level":-2}`, `{"lever":1}`}},
+	"zstd":       {{`{}`, `{"level":0,"checksum":true}`, `{"level":-5}`}, {`{"level":"fast"}`, `{"checksum":"maybe"}`}},
 }
 
 func target(p driver.Provider, id string) *codecsuite.Target {

@@ -5,12 +5,17 @@ package builtin
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/blosc"
+	"github.com/seed-695719ce/nczarr/filters/bz2"
+	"github.com/seed-695719ce/nczarr/filters/checksum"
 	"github.com/seed-695719ce/nczarr/filters/delta"
 	"github.com/seed-695719ce/nczarr/filters/gzip"
+	"github.com/seed-695719ce/nczarr/filters/lz4"
 	"github.com/seed-695719ce/nczarr/filters/shuffle"
 	"github.com/seed-695719ce/nczarr/filters/zlib"
 	"github.com/seed-695719ce/nczarr/filters/zstd"
@@ -37,12 +42,14 @@ func Provider() driver.Provider {
 			}
 		}
 	}
+	slices.SortFunc(p.list, func(a, b driver.Description) int { return strings.Compare(a.ID, b.ID) })
 	return p
 }
 
 func all() []driver.Provider {
 	return []driver.Provider{
-		blosc.Provider(), delta.Provider(), gzip.Provider(), shuffle.Provider(), zlib.Provider(), zstd.Provider(),
+		blosc.Provider(), bz2.Provider(), checksum.Provider(), delta.Provider(), gzip.Provider(),
+		lz4.Provider(), shuffle.Provider(), zlib.Provider(), zstd.Provider(),
 	}
 }
 

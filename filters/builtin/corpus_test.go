@@ -21,6 +21,9 @@ func TestCorpus(t *testing.T) {
 	for _, d := range p.Describe() {
 		t.Run(d.ID, func(t *testing.T) {
 			t.Parallel()
+			if d.ID == "fletcher32" {
+				t.Skip("missing: numcodecs has no fixture of \"fletcher32\"; TestPeer covers it")
+			}
 			var configs []string
 			for _, pattern := range []string{"codec.*", "*/codec.*"} {
 				found, err := filepath.Glob(filepath.Join(dir, d.ID, pattern, "config.json"))
@@ -73,7 +76,7 @@ func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
 		if err != nil || n != len(dst) || !bytes.Equal(dst, a.Data) {
 			t.Errorf("%s: %d bytes of %d, %v", f, n, len(dst), err)
 		}
-		if strings.Contains(string(config), "blosclz") {
+		if id == "bz2" || strings.Contains(string(config), "blosclz") { // decoded only
 			continue
 		}
 		buf := make([]byte, out.MaxBytes)

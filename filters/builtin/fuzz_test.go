@@ -8,6 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/builtin"
+	"github.com/seed-695719ce/nczarr/filters/bz2"
 	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
 )
 
@@ -65,6 +66,21 @@ func FuzzDecodeGzip(f *testing.F)    { fuzz(f, "gzip", `{"level":6}`, `{"level":
 func FuzzDecodeZstd(f *testing.F)    { fuzz(f, "zstd", `{"level":3}`, `{"level":1,"checksum":true}`) }
 func FuzzDecodeShuffle(f *testing.F) { fuzz(f, "shuffle", `{"elementsize":4}`, `{"elementsize":3}`) }
 func FuzzDecodeDelta(f *testing.F)   { fuzz(f, "delta", `{"dtype":"<i4"}`) }
+
+func FuzzDecodeLZ4(f *testing.F)      { fuzz(f, "lz4", `{}`) }
+func FuzzDecodeFletcher(f *testing.F) { fuzz(f, "fletcher32", `{}`) }
+
+// FuzzDecodeBz2 has no encoder to compare with.
+func FuzzDecodeBz2(f *testing.F) {
+	c := bz2.Codec{}
+	f.Add([]byte("BZh91AY&SY"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		n, err := c.Decode(t.Context(), make([]byte, 1<<14), src)
+		if k := ncerr.KindOf(err); err != nil && k != ncerr.ErrCorrupt && k != ncerr.ErrShortBuffer || n > 1<<14 {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+	})
+}
 
 func FuzzDecodeBlosc(f *testing.F) {
 	// A BloscLZ frame: header, one block, one stream of a literal and a match.

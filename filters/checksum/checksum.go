@@ -1,0 +1,155 @@
+// Package checksum has the filters "crc32", "crc32c", "adler32" and
+// "fletcher32": the bytes as they are, with four bytes of checksum before or
+// behind them. It imports core/codec/driver; core/codec calls it.
+package checksum
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"hash/adler32"
+	"hash/crc32"
+	"math/bits"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+)
+
+// size is the length of a checksum in bytes.
+const size = 4
+
+// Codec adds and verifies a checksum. It is safe for concurrent use; a wrong
+// checksum is ncerr.ErrCorrupt.
+type Codec struct {
+	sum func([]byte) uint32
+	end bool // the checksum is behind the data
+	// swapped accepts a checksum with its bytes swapped within each half, as
+	// old HDF5 releases wrote it on big-endian machines.
+	swapped bool
+}
+
+var _ driver.Codec = (*Codec)(nil)
+
+// Provider gives the four filters.
+func Provider() driver.Provider {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	crc32c := func(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+	return family{
+		single("crc32", "numcodecs.crc32", 0, "CRC-32 (IEEE) checksum", Codec{sum: crc32.ChecksumIEEE}),
+		single("crc32c", "crc32c", 0, "CRC-32C (Castagnoli) checksum", Codec{sum: crc32c, end: true}),
+		single("adler32", "numcodecs.adler32", 0, "Adler-32 checksum", Codec{sum: adler32.Checksum}),
+		single("fletcher32", "numcodecs.fletcher32", 3, "Fletcher-32 checksum as in HDF5", Codec{sum: fletcher32, end: true, swapped: true}),
+	}
+}
+
+type family []*filter.Single
+
+func (f family) Describe() []driver.Description {
+	var list []driver.Description
+	for _, s := range f {
+		list = append(list, s.Desc)
+	}
+	return list
+}
+
+func (f family) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	for _, s := range f {
+		if id != "" && (id == s.Desc.ID || id == s.Desc.V3) {
+			return s.Open(id, params, in)
+		}
+	}
+	return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "%q is no checksum", id)
+}
+
+func single(id, v3 string, hdf5 int, summary string, c Codec) *filter.Single {
+	return &filter.Single{
+		Desc: driver.Description{ID: id, V3: v3, HDF5: hdf5, Summary: summary, Encode: true, Decode: true},
+		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+			c := c
+			if id != "fletcher32" {
+				switch place := p.Text("location", ""); place {
+				case "":
+				case "start", "end":
+					c.end = place == "end"
+				default:
+					p.Fail("location", "%q is neither start nor end", place)
+				}
+			}
+			return &c, filter.Blob(in, in.MaxBytes+size), nil
+		},
+	}
+}
+
+// Encode writes src and its checksum to dst.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	n := len(src) + size
+	if len(dst) < n {
+		return 0, filter.Short(dst)
+	}
+	if c.end {
+		copy(dst, src)
+		binary.LittleEndian.PutUint32(dst[len(src):], c.sum(src))
+	} else {
+		copy(dst[size:], src)
+		binary.LittleEndian.PutUint32(dst, c.sum(src))
+	}
+	return n, nil
+}
+
+// Decode verifies the checksum and writes the rest of src to dst.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	n := len(src) - size
+	if n < 0 {
+		return 0, filter.Corrupt("%d bytes hold no checksum", len(src))
+	}
+	if len(dst) < n {
+		return 0, filter.Short(dst)
+	}
+	data, sum := src[size:], src[:size]
+	if c.end {
+		data, sum = src[:n], src[n:]
+	}
+	// What was copied is verified: src may be memory that others can write.
+	copy(dst, data)
+	want, got := binary.LittleEndian.Uint32(sum), c.sum(dst[:n])
+	if want != got && !(c.swapped && want == bits.RotateLeft32(bits.ReverseBytes32(got), 16)) {
+		return 0, filter.Corrupt("checksum is %08x, not %08x", got, want)
+	}
+	return n, nil
+}
+
+// fletcher32 adds up big-endian words of 16 bits, and the sums; an odd last
+// byte is the upper half of a word.
+//
+// Source: HDF5, H5_checksum_fletcher32.
+func fletcher32(b []byte) uint32 {
+	var s1, s2 uint64
+	for len(b) >= 2 {
+		k := min(len(b)&^1, 2*360)
+		for i := 0; i < k; i += 2 {
+			s1 += uint64(b[i])<<8 | uint64(b[i+1])
+			s2 += s1
+		}
+		b = b[k:]
+		s1, s2 = fold(s1), fold(s2)
+	}
+	if len(b) == 1 {
+		s1 += uint64(b[0]) << 8
+		s2 += s1
+	}
+	s1, s2 = fold(fold(s1)), fold(fold(s2))
+	return uint32(s2)<<16 | uint32(s1)
+}
+
+// fold brings a sum closer to 16 bits without changing it modulo 65535.
+func fold(s uint64) uint64 {
+	s = s&0xFFFF + s>>16
+	return s&0xFFFF + s>>16
+}
