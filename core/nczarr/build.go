@@ -2,7 +2,10 @@ package nczarr
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -11,17 +14,40 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
+// parsed is the outcome of parsing the documents of an array.
+type parsed struct {
+	meta *zarr.Array
+	err  error
+}
+
+// parseArrays parses the documents of all arrays, several at once.
+func (l *loader) parseArrays(nodes []node) []parsed {
+	out := make([]parsed, len(nodes))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(nodes)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(nodes)); i = next.Add(1) - 1 {
+				path := join(nodes[i].parent.Path(), nodes[i].name)
+				out[i].meta, out[i].err = zarr.ParseArray(path, nodes[i].docs, l.ds.parseHint(l.ds.layout))
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
 // addVar makes the variable of a node, or records why not.
-func (l *loader) addVar(n node) {
+func (l *loader) addVar(n node, p parsed) {
 	v := &Var{group: n.parent, name: n.name}
-	if err := l.buildVar(v, n); err != nil {
+	if err := l.buildVar(v, n, p); err != nil {
 		l.lose(n, v.Path(), err)
 		return
 	}
 	n.parent.vars = append(n.parent.vars, v)
 }
 
-func (l *loader) buildVar(v *Var, n node) error {
+func (l *loader) buildVar(v *Var, n node, p parsed) error {
 	path := v.Path()
 	if err := checkStoredName(n.name); err != nil {
 		return err
@@ -32,17 +58,16 @@ func (l *loader) buildVar(v *Var, n node) error {
 	if _, ok := n.docs[".zarray"]; !ok {
 		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, ".zarray"), "the variable is listed, but its document is missing")
 	}
-	return l.setMeta(v, path, n.docs)
+	if p.err != nil {
+		return p.err
+	}
+	return l.setMeta(v, path, p.meta)
 }
 
-// setMeta parses the documents of v and checks everything that can be known
+// setMeta takes the metadata of v and checks everything that can be known
 // before the first read.
-func (l *loader) setMeta(v *Var, path string, docs zarr.Docs) error {
+func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 	ds := l.ds
-	meta, err := zarr.ParseArray(path, docs, ds.parseHint(ds.layout))
-	if err != nil {
-		return err
-	}
 	for _, w := range meta.Warnings {
 		ds.log.Warn(w, "path", path)
 	}
@@ -158,7 +183,7 @@ func (l *loader) loadRootArray(docs zarr.Docs) error {
 	if err != nil {
 		return err
 	}
-	if err := l.setMeta(v, "/", docs); err != nil {
+	if err := l.setMeta(v, "/", meta); err != nil {
 		return err
 	}
 	if len(meta.DimRefs) == len(v.dims) {

@@ -71,8 +71,9 @@ func (l *loader) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range pending {
-		l.addVar(n)
+	parsed := l.parseArrays(pending)
+	for i, n := range pending {
+		l.addVar(n, parsed[i])
 	}
 	slices.SortStableFunc(ds.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 	return nil
@@ -354,6 +355,9 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 
 // fillGroup takes the dimensions and attributes out of g's metadata.
 func (l *loader) fillGroup(g *Group) {
+	for _, w := range g.meta.Warnings {
+		l.ds.log.Warn(w, "path", g.Path())
+	}
 	g.attrs = g.meta.Attrs
 	if l.ds.layout == zarr.LayoutPure {
 		g.meta.Listed = false

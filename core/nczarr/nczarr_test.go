@@ -260,4 +260,3 @@ func TestDefaultChunks(t *testing.T) {
 		}
 	}
 }
-
