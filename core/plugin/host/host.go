@@ -221,7 +221,10 @@ func (h *Host) ask(ctx context.Context, p *plug) error {
 	if p.kind == kindDriver {
 		grant = kindDriver + ":" + p.promised
 	}
-	_, err := h.slot(p, grant, "", nil).acquire(ctx)
+	running, err := h.slot(p, grant, "", nil).acquire(ctx)
+	if err == nil && p.kind == kindDriver && pathGrants(p.driver(p.promised)) {
+		running.stop(false) // its stores go to processes with a grant set each
+	}
 	return err
 }
 

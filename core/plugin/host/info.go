@@ -45,8 +45,10 @@ func (h *Host) Plugins() []PluginInfo {
 	var out []PluginInfo
 	started := map[*plug]bool{}
 	for _, s := range slots {
-		started[s.plug] = true
-		out = append(out, s.info())
+		if i := s.info(); i.PID != 0 || i.Calls > 0 {
+			started[s.plug] = true
+			out = append(out, i)
+		}
 	}
 	for _, p := range h.plugs {
 		if !started[p] {

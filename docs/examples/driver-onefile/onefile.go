@@ -1,20 +1,18 @@
-// Package onefile keeps a whole store in one file that is written at Flush.
+// Package onefile keeps a whole store in one file: it is read when the store
+// is opened, worked on in memory, and written anew at Flush.
 package onefile
 
 import (
+	"bytes"
 	"context"
 	"encoding/gob"
 	"errors"
 	"io/fs"
-	"iter"
-	"maps"
 	"os"
-	"slices"
-	"strings"
-	"sync"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
 type opener struct{}
@@ -23,82 +21,80 @@ type opener struct{}
 func New() driver.Opener { return opener{} }
 
 func (opener) Describe() driver.Description {
-	return driver.Description{Name: "onefile", Summary: "a store in one file", Grants: []string{"path:read", "path:write"}}
+	return driver.Description{Name: "onefile", Summary: "a whole store in one file", Grants: []string{"path:read", "path:write"}}
 }
 
-func (opener) Open(_ context.Context, spec driver.OpenSpec) (driver.Map, error) {
-	m := &store{path: spec.Path, write: spec.Mode.Writable(), objects: map[string][]byte{}}
-	f, err := os.Open(spec.Path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && (spec.Mode == driver.Read || spec.Mode == driver.Update):
-		return nil, ncerr.New(ncerr.ErrNoDataset, "open", spec.Path, nil)
-	case errors.Is(err, fs.ErrNotExist):
-		return m, m.Flush(context.Background())
-	case err != nil:
+func (opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	if err := driver.DecodeOptions(spec.Options, &struct{}{}); err != nil { // it has none
 		return nil, err
 	}
-	defer f.Close()
-	if spec.Mode == driver.CreateExclusive {
+	data, err := os.ReadFile(spec.Path)
+	absent := errors.Is(err, fs.ErrNotExist)
+	objects := map[string][]byte{}
+	switch {
+	case absent && (spec.Mode == driver.Read || spec.Mode == driver.Update):
+		return nil, ncerr.New(ncerr.ErrNoDataset, "open", spec.Path, nil)
+	case !absent && err != nil:
+		return nil, err
+	case !absent && spec.Mode == driver.CreateExclusive:
 		return nil, ncerr.New(ncerr.ErrExists, "open", spec.Path, nil)
+	case !absent && spec.Mode != driver.Create:
+		if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&objects); err != nil {
+			return nil, ncerr.New(ncerr.ErrCorrupt, "open", spec.Path, err)
+		}
 	}
-	if spec.Mode == driver.Create {
-		return m, nil
+	memory := memmap.NewOpener()
+	m, err := memory.Open(ctx, driver.OpenSpec{Path: "it", Mode: driver.Create})
+	for key, value := range objects {
+		if err == nil {
+			_, err = m.Put(ctx, key, driver.Bytes(value), &driver.PutOptions{})
+		}
 	}
-	if err := gob.NewDecoder(f).Decode(&m.objects); err != nil {
-		return nil, ncerr.New(ncerr.ErrCorrupt, "open", spec.Path, err)
+	if err == nil && !spec.Mode.Writable() { // the same objects, not to be changed
+		m, err = memory.Open(ctx, driver.OpenSpec{Path: "it", Mode: driver.Read})
 	}
-	return m, nil
+	return &store{m, spec}, err
 }
 
 func (opener) Remove(_ context.Context, spec driver.OpenSpec) error {
-	err := os.Remove(spec.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ncerr.New(ncerr.ErrNoDataset, "remove", spec.Path, nil)
+	if err := os.Remove(spec.Path); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	return ncerr.New(ncerr.ErrNoDataset, "remove", spec.Path, nil)
 }
 
+// store is the Map in memory, but what concerns the file.
 type store struct {
-	driver.Base
-	path    string
-	write   bool
-	mu      sync.RWMutex
-	objects map[string][]byte // a value is never changed, only replaced
+	driver.Map
+	spec driver.OpenSpec
 }
 
-func (m *store) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Ranges: true, List: true, Write: m.write, Delete: m.write, RecursiveList: true, OrderedList: true, Durable: driver.OnFlush}
+func (s *store) Capabilities() driver.Capabilities {
+	c := s.Map.Capabilities()
+	c.Durable = driver.OnFlush
+	return c
 }
 
-func (m *store) value(key string) ([]byte, driver.Info, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	v, ok := m.objects[key]
-	if !ok {
-		return nil, driver.Info{}, ncerr.ErrNotFound
+// Flush replaces the file by a rename, so that it is always whole.
+func (s *store) Flush(ctx context.Context) error {
+	if !s.spec.Mode.Writable() {
+		return nil
 	}
-	return v, driver.Info{Size: int64(len(v))}, nil
-}
-
-func (m *store) Get(_ context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	v, info, err := m.value(key)
-	if err == nil && opts.Range != nil {
-		var start, n int64
-		if start, n, err = opts.Range.Resolve(info.Size); err == nil {
-			v = v[start : start+n]
+	objects := map[string][]byte{}
+	for e, err := range s.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+		if err == nil {
+			objects[e.Key], _, err = s.Get(ctx, e.Key, &driver.GetOptions{}, driver.Heap)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if err == nil && opts.Limit > 0 && int64(len(v)) > opts.Limit {
-		err = ncerr.ErrLimit
+	f, err := os.Create(s.spec.Path + ".new")
+	if err == nil {
+		err = errors.Join(gob.NewEncoder(f).Encode(objects), f.Sync(), f.Close())
 	}
-	if err != nil {
-		return nil, info, err
+	if err == nil {
+		err = os.Rename(f.Name(), s.spec.Path)
 	}
-	dst, err := alloc(int64(len(v)))
-	return dst[:copy(dst, v)], info, err
-}
-
-func (m *store) Stat(_ context.Context, key string) (driver.Info, error) {
-	_, info, err := m.value(key)
-	return info, err
+	return err
 }
