@@ -421,6 +421,9 @@ func TestLargeBlobGrowsOnDemand(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
+	if raceOn {
+		t.Skip("allocations are not counted under the race detector")
+	}
 	p := open(t, array(1000), local, tagStep('1'), driver.Step{ID: "xor"}, tagStep('2'))
 	src, enc, dst := noise(4000), make([]byte, 4002), make([]byte, 4000)
 	n, err := p.Encode(t.Context(), enc, src)
