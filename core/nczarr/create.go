@@ -48,7 +48,8 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	}
 	ds.layout, ds.created = layout, true
 	ds.consolidated = o.Consolidated || loc.Consolidated
-	ds.top = &Group{ds: ds, meta: &zarr.Group{}, dirty: true}
+	ds.top = &Group{ds: ds, meta: &zarr.Group{}}
+	ds.top.changes.add()
 	ds.root = ds.top
 	if layout != zarr.LayoutPure {
 		ds.ncProperties = zarr.NCProperties(Version)

@@ -91,9 +91,10 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 	if g.depth+1 > g.ds.opts.Limits.MaxDepth {
 		return nil, ncerr.Errorf(ncerr.ErrLimit, "define", name, "groups are nested more than %d deep", g.ds.opts.Limits.MaxDepth)
 	}
-	sub := &Group{ds: g.ds, parent: g, name: name, depth: g.depth + 1, meta: &zarr.Group{}, dirty: true}
+	sub := &Group{ds: g.ds, parent: g, name: name, depth: g.depth + 1, meta: &zarr.Group{}}
+	sub.changes.add()
 	g.groups = append(g.groups, sub)
-	g.dirty = true
+	g.changes.add()
 	return sub, nil
 }
 
@@ -118,7 +119,7 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 	}
 	d := &Dim{group: g, name: name, len: length, unlimited: unlimited}
 	g.dims = append(g.dims, d)
-	g.dirty = true
+	g.changes.add()
 	return d, nil
 }
 
@@ -128,7 +129,8 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 // ncerr.ErrBadChunk, ncerr.ErrBadType, ncerr.ErrNoFilter, ncerr.ErrInvalid
 // for codec parameters, ncerr.ErrLimit for a chunk beyond the limit.
 func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var, error) {
-	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims), dirty: true}
+	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims)}
+	v.changes.add()
 	path := v.Path()
 	if err := g.ds.writable("define", path); err != nil {
 		return nil, err
@@ -149,7 +151,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		return nil, err
 	}
 	g.vars = append(g.vars, v)
-	g.dirty = true
+	g.changes.add()
 	return v, nil
 }
 
@@ -347,7 +349,8 @@ func (g *Group) SetAttr(a Attr) error {
 	}
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()
-	g.attrs, g.dirty = setAttr(g.attrs, a), true
+	g.attrs = setAttr(g.attrs, a)
+	g.changes.add()
 	return nil
 }
 
@@ -360,7 +363,8 @@ func (g *Group) DeleteAttr(name string) error {
 	defer g.ds.mu.Unlock()
 	attrs, err := deleteAttr(g.attrs, name)
 	if err == nil {
-		g.attrs, g.dirty = attrs, true
+		g.attrs = attrs
+		g.changes.add()
 	}
 	return err
 }
@@ -382,7 +386,8 @@ func (v *Var) SetAttr(a Attr) error {
 	}
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	v.attrs, v.dirty = setAttr(v.attrs, a), true
+	v.attrs = setAttr(v.attrs, a)
+	v.changes.add()
 	return nil
 }
 
@@ -396,7 +401,8 @@ func (v *Var) DeleteAttr(name string) error {
 	defer ds.mu.Unlock()
 	attrs, err := deleteAttr(v.attrs, name)
 	if err == nil {
-		v.attrs, v.dirty = attrs, true
+		v.attrs = attrs
+		v.changes.add()
 	}
 	return err
 }

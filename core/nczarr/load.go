@@ -45,7 +45,7 @@ func (l *loader) load(ctx context.Context) error {
 		return err
 	}
 	if ds.layout == zarr.LayoutV1 {
-		more, err := l.fetch(ctx, []string{""}, zarr.NodeDocNames(ds.layout))
+		more, err := l.fetch(ctx, []want{{"", zarr.NodeDocNames(ds.layout)}})
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 			ds.log.Warn("no consolidated metadata, reading the single documents", "key", consolidatedKey)
 		}
 	}
-	docs, err := l.fetch(ctx, []string{""}, zarr.RootDocNames())
+	docs, err := l.fetch(ctx, []want{{"", zarr.RootDocNames()}})
 	if err != nil {
 		return nil, err
 	}
@@ -175,33 +175,42 @@ func splitKey(key string) (dir, base string) {
 	return "", key
 }
 
-// fetch reads the named documents of all nodes in one batch. nodes are key
-// prefixes without the slash at the end; absent documents are left out.
-func (l *loader) fetch(ctx context.Context, nodes, names []string) ([]zarr.Docs, error) {
-	docs := make([]zarr.Docs, len(nodes))
+// want is the documents to read of one node.
+type want struct {
+	key   string   // prefix of the node's keys, without the slash at the end
+	names []string // base names
+}
+
+// fetch reads documents of many nodes in one batch. Absent documents are left
+// out.
+func (l *loader) fetch(ctx context.Context, wants []want) ([]zarr.Docs, error) {
+	docs := make([]zarr.Docs, len(wants))
 	if l.all != nil {
-		for i, n := range nodes {
-			docs[i] = l.all[n]
+		for i, w := range wants {
+			docs[i] = l.all[w.key]
 		}
 		return docs, nil
 	}
-	reqs := make([]zmap.GetRequest, 0, len(nodes)*len(names))
-	for i, n := range nodes {
-		docs[i] = make(zarr.Docs)
-		prefix := n
+	var reqs []zmap.GetRequest
+	var node []int
+	for i, w := range wants {
+		docs[i] = make(zarr.Docs, len(w.names))
+		prefix := w.key
 		if prefix != "" {
 			prefix += "/"
 		}
-		for _, name := range names {
+		for _, name := range w.names {
 			reqs = append(reqs, zmap.GetRequest{Key: prefix + name, Alloc: driver.Heap,
 				Opts: driver.GetOptions{Limit: l.ds.opts.Limits.MaxMetadata}})
+			node = append(node, i)
 		}
 	}
 	var failed error
 	err := l.ds.m.GetMany(ctx, reqs, func(i int, data []byte, _ zmap.Info, err error) {
 		switch {
 		case err == nil:
-			docs[i/len(names)][names[i%len(names)]] = data
+			_, name := splitKey(reqs[i].Key)
+			docs[node[i]][name] = data
 		case ncerr.KindOf(err) != ncerr.ErrNotFound && failed == nil:
 			failed = err
 		}
@@ -243,7 +252,8 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 // children finds and fetches the nodes directly below the groups of a level.
 func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
-	var keys []string
+	var wants []want
+	names := zarr.NodeDocNames(l.ds.layout)
 	for _, g := range level {
 		found, err := l.childNames(ctx, g)
 		if err != nil {
@@ -251,10 +261,10 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 		}
 		for _, n := range found {
 			nodes = append(nodes, n)
-			keys = append(keys, g.key()+n.name)
+			wants = append(wants, want{g.key() + n.name, n.needs(names)})
 		}
 	}
-	docs, err := l.fetch(ctx, keys, zarr.NodeDocNames(l.ds.layout))
+	docs, err := l.fetch(ctx, wants)
 	if err != nil {
 		return nil, err
 	}
@@ -273,6 +283,18 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 		}
 	}
 	return kept, nil
+}
+
+// needs leaves out the documents that a node of known kind cannot have.
+func (n node) needs(names []string) []string {
+	other := ".zarray"
+	if n.isArr {
+		other = ".zgroup"
+	}
+	if !n.listed {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == other })
 }
 
 // isGroup reports whether documents are those of a group.

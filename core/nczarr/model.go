@@ -56,8 +56,8 @@ type Group struct {
 	attrs  []Attr
 	lost   []node // left out, see Dataset.Problems
 
-	meta  *zarr.Group
-	dirty bool
+	meta    *zarr.Group
+	changes changes
 }
 
 // Dataset gives the dataset that the group is in.
@@ -163,14 +163,14 @@ func (g *Group) Attr(name string) (Attr, error) {
 
 // Var is one variable: an array with named dimensions and attributes.
 type Var struct {
-	group *Group
-	name  string
-	nc    dtype.NC
-	dims  []*Dim
-	attrs []Attr
-	meta  *zarr.Array
-	dirty bool
-	data  engine
+	group   *Group
+	name    string
+	nc      dtype.NC
+	dims    []*Dim
+	attrs   []Attr
+	meta    *zarr.Array
+	changes changes
+	data    engine
 }
 
 // Group gives the group that the variable is in.

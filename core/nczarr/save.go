@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -11,12 +13,27 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
+// changes counts the changes of a node's metadata, and how many of them the
+// store has seen: a change made while the node is being written is written at
+// the next Flush.
+type changes struct{ made, written int }
+
+func (c *changes) add()          { c.made++ }
+func (c *changes) pending() bool { return c.made != c.written }
+
+// seal gives a function that records that everything up to now was written.
+func (c *changes) seal() func() {
+	made := c.made
+	return func() { c.written = made }
+}
+
 // saved is the documents of one node on their way to the store.
 type saved struct {
 	prefix string // key prefix, "" for the root
 	docs   zarr.Docs
 	dirty  bool
-	clean  func() // forgets that the node was changed
+	stage  int    // nodes of one stage are written at once, stages in order
+	clean  func() // records that the node was written
 }
 
 // save writes the documents of all changed nodes: those of variables first,
@@ -30,17 +47,9 @@ func (d *Dataset) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changed := false
-	for _, n := range nodes {
-		if n.dirty {
-			changed = true
-			if err := d.put(ctx, n); err != nil {
-				return err
-			}
-		}
-	}
-	if !changed || !d.consolidated {
-		return nil
+	changed, err := d.putAll(ctx, nodes)
+	if err != nil || !changed || !d.consolidated {
+		return err
 	}
 	all := make(map[string]zarr.Docs, len(nodes))
 	for _, n := range nodes {
@@ -52,6 +61,39 @@ func (d *Dataset) save(ctx context.Context) error {
 	}
 	_, err = d.m.Put(ctx, consolidatedKey, driver.Bytes(doc), nil)
 	return err
+}
+
+// putAll writes the documents of the changed nodes stage by stage, and reports
+// whether there were any.
+func (d *Dataset) putAll(ctx context.Context, nodes []saved) (changed bool, err error) {
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n saved) bool { return !n.dirty })
+	for len(nodes) > 0 {
+		n := 1
+		for n < len(nodes) && nodes[n].stage == nodes[0].stage {
+			n++
+		}
+		if err := d.putStage(ctx, nodes[:n]); err != nil {
+			return true, err
+		}
+		nodes, changed = nodes[n:], true
+	}
+	return changed, nil
+}
+
+// putStage writes the documents of nodes, several at once.
+func (d *Dataset) putStage(ctx context.Context, nodes []saved) error {
+	var next atomic.Int64
+	var fail failure
+	var wg sync.WaitGroup
+	for range min(d.workers(), len(nodes)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(nodes)) && !fail.set.Load(); i = next.Add(1) - 1 {
+				fail.put(d.put(ctx, nodes[i]))
+			}
+		})
+	}
+	wg.Wait()
+	return fail.err
 }
 
 func (d *Dataset) put(ctx context.Context, n saved) error {
@@ -90,25 +132,26 @@ func (d *Dataset) collect() ([]saved, error) {
 	var out []saved
 	for _, g := range groups {
 		for _, v := range g.vars {
-			if v.dirty || d.consolidated {
+			if v.changes.pending() || d.consolidated {
 				docs, err := v.docs()
 				if err != nil {
 					return nil, err
 				}
-				out = append(out, saved{v.key(), docs, v.dirty, func() { v.dirty = false }})
+				out = append(out, saved{v.key(), docs, v.changes.pending(), 0, v.changes.seal()})
 			}
 		}
 		for _, n := range g.lost {
 			out = append(out, saved{prefix: g.key() + n.name + "/", docs: n.docs})
 		}
 	}
+	deepest := groups[0].depth
 	for _, g := range groups {
-		if g.dirty || d.consolidated {
+		if g.changes.pending() || d.consolidated {
 			docs, err := g.docs()
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, saved{g.key(), docs, g.dirty, func() { g.dirty = false }})
+			out = append(out, saved{g.key(), docs, g.changes.pending(), 1 + deepest - g.depth, g.changes.seal()})
 		}
 	}
 	return out, nil

@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -211,7 +212,7 @@ func (v *Var) setGrown(shape []int64) {
 	for i, d := range v.dims {
 		if shape[i] > d.len {
 			d.len = shape[i]
-			d.group.dirty = true
+			d.group.changes.add()
 			ds.touchUsers(d)
 		}
 	}
@@ -222,8 +223,8 @@ func (v *Var) setGrown(shape []int64) {
 func (d *Dataset) touchUsers(dim *Dim) {
 	d.top.each(func(g *Group) {
 		for _, v := range g.vars {
-			for _, vd := range v.dims {
-				v.dirty = v.dirty || vd == dim
+			if slices.Contains(v.dims, dim) {
+				v.changes.add()
 			}
 		}
 	})
