@@ -315,6 +315,9 @@ func TestCancelledReadSaysSo(t *testing.T) {
 // Reading more chunks must not allocate more: what a read needs does not grow
 // with the number of chunks. (Key strings come out of blocks of many.)
 func TestReadAllocatesNothingPerChunk(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
 	for _, codecs := range [][]zarr.CodecSpec{nil, {{ID: "invert"}}} {
 		allocs := func(n int64) float64 {
 			o := memory(invert{})

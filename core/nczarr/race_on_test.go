@@ -1,0 +1,6 @@
+//go:build race
+
+package nczarr_test
+
+// raceDetector says that the race detector is on, which allocates.
+const raceDetector = true
