@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
 	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
@@ -44,5 +45,26 @@ func TestConformance(t *testing.T) {
 				t.Error("no job was served by a process")
 			}
 		})
+	}
+}
+
+// TestCodecConformance runs the suite of filters through the protocol.
+func TestCodecConformance(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []host.Isolation{host.Loopback, host.Process} {
+		for _, id := range []string{"zlib", "zstd", "blosc", "shuffle"} {
+			t.Run(string(isolation)+"/"+id, func(t *testing.T) {
+				t.Parallel()
+				h := newHost(t, host.Options{Isolation: isolation})
+				p, err := h.Filter(id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				conformance.Test(t, codecsuite.Suite(), &codecsuite.Target{Provider: p, ID: id})
+				if i := h.Plugins()[0]; i.Jobs == 0 || i.Isolation != isolation {
+					t.Errorf("want jobs served by a plugin, got %+v", i)
+				}
+			})
+		}
 	}
 }

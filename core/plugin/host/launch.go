@@ -135,6 +135,7 @@ func (l *launch) why(ctx context.Context, err error) error {
 	_ = l.child.Kill(ctx)
 	select {
 	case <-l.child.done:
+		l.child.awaitDrained()
 	case <-time.After(killGrace):
 	}
 	line := l.child.out.text()
@@ -234,6 +235,12 @@ func (c *processChild) how() string {
 	return c.l.child.state
 }
 
+func (c *processChild) words() {
+	if c.l.child.exited() {
+		c.l.child.awaitDrained()
+	}
+}
+
 func (c *processChild) release() {
 	if err := c.l.finish(); err != nil {
 		c.l.s.log.Warn("private directory of a plugin remains", "err", err)
@@ -275,18 +282,20 @@ func (h *Host) introduce(ctx context.Context, p *proc) (*proc, error) {
 
 // introError explains a failed first call.
 func introError(ctx context.Context, p *proc, call string, err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return bad("gave no answer to %s within %v", call, p.slot.host.opts.StartTimeout)
-	case ctx.Err() != nil:
-		return errClosed
 	}
 	err = wire.FromStatus(ctx, err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return bad("gave no answer to %s within %v", call, p.slot.host.opts.StartTimeout)
+	case ncerr.IsContext(err):
+		return errClosed
+	}
 	if errors.Is(err, wire.ErrTransport) {
 		select {
 		case <-p.child.ended():
+			p.child.words()
 			return bad("died (%s) in %s; its last words: %s", p.child.how(), call, p.stderr.tail())
 		case <-time.After(time.Second):
 		}

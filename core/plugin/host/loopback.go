@@ -56,6 +56,7 @@ func (h *Host) loopback(s *slot) *proc {
 func (c *memoryChild) pid() int               { return os.Getpid() }
 func (c *memoryChild) ended() <-chan struct{} { return c.done }
 func (c *memoryChild) how() string            { return "loopback server stopped" }
+func (c *memoryChild) words()                 {}
 func (c *memoryChild) endLifeline()           { c.kill() }
 func (c *memoryChild) terminate()             { c.kill() }
 

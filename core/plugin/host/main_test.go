@@ -16,6 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 	"github.com/seed-695719ce/nczarr/drivers/zip"
+	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
 // self is the right to execute this test binary as a plugin.
@@ -27,7 +28,7 @@ const zooEnv = "NCZARR_TEST_ZOO"
 func builtins() plugin.Builtin {
 	return plugin.Builtin{
 		Openers:   []driver.Opener{file.New(), zip.New(), trouble{name: "trouble"}},
-		Providers: []codecdriver.Provider{filters{}},
+		Providers: []codecdriver.Provider{filters{}, builtin.Provider()},
 	}
 }
 

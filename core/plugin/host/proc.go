@@ -29,6 +29,7 @@ type child interface {
 	pid() int
 	ended() <-chan struct{}
 	how() string // how it ended
+	words()      // after the end: waits a moment for the last words
 	endLifeline()
 	terminate()
 	kill()
@@ -53,6 +54,7 @@ type proc struct {
 	hard     chan struct{} // asks for an immediate end
 	soft     chan struct{} // asks for a gentle end
 	once     [2]sync.Once
+	counted  bool          // its death is; guarded by the slot
 	done     chan struct{} // closed when it is gone and its things are given back
 
 	mu      sync.Mutex
@@ -103,6 +105,7 @@ func (p *proc) supervise() {
 	case <-p.soft:
 		p.ladder()
 	}
+	p.child.words()
 	if p.stopping.Load() && !p.broken.Load() {
 		p.log.Debug("plugin stopped", "how", p.child.how())
 	} else {
@@ -287,6 +290,7 @@ func (p *proc) gone(ctx context.Context, err error) error {
 	defer timer.Stop()
 	select {
 	case <-p.child.ended():
+		p.child.words()
 		return p.lost("died ("+p.child.how()+")", false)
 	case <-ctx.Done():
 		return ctx.Err()

@@ -33,7 +33,8 @@ type process struct {
 	cmd     *exec.Cmd
 	out     *firstLine
 	errPipe *os.File
-	life    *os.File // write end of standard input
+	drained chan struct{} // closed when all of standard error was read
+	life    *os.File      // write end of standard input
 	lifeMu  sync.Once
 
 	mu     sync.Mutex
@@ -53,7 +54,7 @@ func newProcess(s *spawner, img image, env []string) *process {
 	if img.file != nil {
 		useImageFile(cmd, img.file)
 	}
-	return &process{spawner: s, cmd: cmd, done: make(chan struct{})}
+	return &process{spawner: s, cmd: cmd, done: make(chan struct{}), drained: make(chan struct{})}
 }
 
 // Start implements runner.Runner.
@@ -133,6 +134,18 @@ func (p *process) endLifeline() {
 	})
 }
 
+// awaitDrained waits a moment until what the dead process wrote to standard
+// error has been read.
+func (p *process) awaitDrained() {
+	if p.errPipe == nil {
+		return
+	}
+	select {
+	case <-p.drained:
+	case <-time.After(2 * pipeGrace):
+	}
+}
+
 // closePipes is called when nobody reads any more.
 func (p *process) closePipes() {
 	p.wg.Wait()
@@ -183,7 +196,23 @@ func (p *process) terminate() {
 func (p *process) Stdout() io.ReadCloser { return io.NopCloser(p.out) }
 
 // Stderr implements runner.Runner.
-func (p *process) Stderr() io.ReadCloser { return p.errPipe }
+func (p *process) Stderr() io.ReadCloser { return io.NopCloser(&toEnd{r: p.errPipe, end: p.drained}) }
+
+// toEnd tells when its reader has come to the end.
+type toEnd struct {
+	r    io.Reader
+	once sync.Once
+	end  chan struct{}
+}
+
+// Read implements io.Reader.
+func (t *toEnd) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	if err != nil {
+		t.once.Do(func() { close(t.end) })
+	}
+	return n, err
+}
 
 // Name implements runner.Runner.
 func (p *process) Name() string { return p.cmd.Args[0] }

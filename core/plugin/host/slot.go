@@ -68,6 +68,10 @@ func (s *slot) acquire(ctx context.Context) (*proc, error) {
 		defer s.mu.Unlock()
 		return s.cur, nil
 	}
+	if s.cur != nil {
+		s.count(s.cur) // its supervisor may come later than we do
+		s.cur = nil
+	}
 	a := s.attempt
 	if a == nil {
 		delay, err := s.mayStart(time.Now())
@@ -164,9 +168,16 @@ func (s *slot) died(p *proc) {
 	if s.cur == p {
 		s.cur = nil
 	}
-	if p.stopping.Load() && !p.broken.Load() {
+	s.count(p)
+}
+
+// count adds the death of p, once, unless the host wanted it. The caller
+// holds mu.
+func (s *slot) count(p *proc) {
+	if p.counted || p.stopping.Load() && !p.broken.Load() {
 		return
 	}
+	p.counted = true
 	s.deaths = append(s.deaths, time.Now())
 	s.last = fmt.Errorf("process %d died (%s)", p.child.pid(), p.child.how())
 	if tail := p.stderr.tail(); tail != "" {
