@@ -60,7 +60,8 @@ type Options struct {
 	// AllowUnpinned lets plugins run that Lock does not pin.
 	AllowUnpinned bool
 	// PassEnv names environment variables that every plugin process gets
-	// besides TZ, LANG, LC_ALL, GOMAXPROCS, GOMEMLIMIT and GOTRACEBACK.
+	// besides TZ, LANG, LC_ALL, GOMAXPROCS, GOMEMLIMIT, GOTRACEBACK,
+	// SSL_CERT_FILE and SSL_CERT_DIR.
 	PassEnv []string
 	// Defaults are options (JSON objects) by driver name, which the options
 	// of an OpenSpec override key by key.
