@@ -159,7 +159,7 @@ func (v *Var) key() string {
 }
 
 // stripes are locks for chunks that are read, changed and written back.
-type stripes [64]sync.Mutex
+type stripes [1024]sync.Mutex
 
 // of gives the lock of a key.
 func (s *stripes) of(key string) *sync.Mutex {

@@ -3,6 +3,7 @@ package nczarr
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -18,6 +19,7 @@ type Dim struct {
 	len       int64
 	unlimited bool
 	anonymous bool
+	reach     atomic.Int64 // the length that writes under way will bring about
 }
 
 // Name gives the name within its group.

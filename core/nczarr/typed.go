@@ -165,6 +165,7 @@ func (v *Var) Write(ctx context.Context, sel chunk.Selection, src any) error {
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
+	v.claim(shape)
 	if err := v.writeRaw(ctx, sel, shape, raw); err != nil {
 		return err
 	}
@@ -203,6 +204,19 @@ func (v *Var) grown(sel chunk.Selection) ([]int64, error) {
 
 // maxDim is the ceiling on the length of a dimension.
 const maxDim = int64(1) << 56
+
+// claim makes other writes know that elements up to shape are being written.
+// The claim stays when the write fails: then they only read more than needed.
+func (v *Var) claim(shape []int64) {
+	for i, d := range v.dims {
+		for {
+			old := d.reach.Load()
+			if shape[i] <= old || d.reach.CompareAndSwap(old, shape[i]) {
+				break
+			}
+		}
+	}
+}
 
 // setGrown records the lengths that a write has brought about.
 func (v *Var) setGrown(shape []int64) {

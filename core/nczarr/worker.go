@@ -19,6 +19,7 @@ type worker struct {
 	items   []item
 	spans   []chunk.Span
 	index   []int64
+	shape   []int64 // see bounds
 	indexes [][]int64
 	where   []manifest.Location
 	reqs    []zmap.GetRequest

@@ -28,17 +28,33 @@ func writeBatch(ctx context.Context, w *worker) error {
 		return err
 	}
 	for i := range w.n {
-		var err error
-		if w.t.plan.Covers(w.items[i].proj, w.t.shape) {
-			err = w.writeWhole(ctx, i)
-		} else {
-			err = w.writePart(ctx, i)
-		}
-		if err != nil {
+		if err := w.writeChunk(ctx, i); err != nil {
 			return ncerr.Wrap("write", zmap.Path(w.where[i].Key), err)
 		}
 	}
 	return nil
+}
+
+// writeChunk writes chunk i under the lock of its key: a chunk that is written
+// whole must not land between the reading and the writing back of a part.
+func (w *worker) writeChunk(ctx context.Context, i int) error {
+	lock := w.t.v.group.ds.locks.of(w.where[i].Key)
+	lock.Lock()
+	defer lock.Unlock()
+	if w.t.plan.Covers(w.items[i].proj, w.bounds()) {
+		return w.writeWhole(ctx, i)
+	}
+	return w.writePart(ctx, i)
+}
+
+// bounds gives the shape beyond which no write of this process has gone: what
+// lies in a chunk outside it has to be kept by nobody.
+func (w *worker) bounds() []int64 {
+	w.shape = append(w.shape[:0], w.t.shape...)
+	for i, d := range w.t.v.dims {
+		w.shape[i] = max(w.shape[i], d.reach.Load())
+	}
+	return w.shape
 }
 
 // writeWhole writes a chunk of which nothing has to be kept.
@@ -59,13 +75,10 @@ func (w *worker) writeWhole(ctx context.Context, i int) error {
 // somebody else changed it in between.
 const conflictTries = 16
 
-// writePart reads a chunk, changes a part of it and writes it back, under the
-// lock of its key, and with the version that was read where the store can.
+// writePart reads a chunk, changes a part of it and writes it back, with the
+// version that was read where the store can.
 func (w *worker) writePart(ctx context.Context, i int) error {
 	ds := w.t.v.group.ds
-	lock := ds.locks.of(w.where[i].Key)
-	lock.Lock()
-	defer lock.Unlock()
 	caps := ds.m.Capabilities()
 	if !caps.IfMatch {
 		ds.warnSingleWriter()

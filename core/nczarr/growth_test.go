@@ -1,0 +1,111 @@
+package nczarr_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// gate stops the first Put of a key until it is opened, or for a moment.
+type gate struct {
+	driver.Map
+	key     string
+	first   atomic.Bool
+	entered chan struct{}
+	open    chan struct{}
+	plain   bool // no conditional writes
+}
+
+func newGate(key string, plain bool) (*gate, func(driver.Map) driver.Map) {
+	g := &gate{key: key, entered: make(chan struct{}), open: make(chan struct{}), plain: plain}
+	return g, func(m driver.Map) driver.Map {
+		g.Map = m
+		return g
+	}
+}
+
+func (g *gate) Capabilities() driver.Capabilities {
+	c := g.Map.Capabilities()
+	if g.plain {
+		c.IfMatch, c.IfAbsent = false, false
+	}
+	return c
+}
+
+func (g *gate) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if key == g.key && g.first.CompareAndSwap(false, true) {
+		close(g.entered)
+		select {
+		case <-g.open:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return g.Map.Put(ctx, key, body, o)
+}
+
+func slab(start, count int64) chunk.Selection {
+	return chunk.Selection{Start: []int64{start}, Count: []int64{count}}
+}
+
+// A write that fills a chunk up to the end of an unlimited dimension, and one
+// that makes the dimension longer meanwhile, lose nothing of each other.
+func TestGrowthBesideWriteOfLastChunk(t *testing.T) {
+	t.Parallel()
+	for _, plain := range []bool{false, true} {
+		o := memory()
+		g, wrap := newGate("v/0", plain)
+		o.Wrap = wrap
+		ds := create(t, "mem:g", o)
+		x := dim(t, ds.Root(), "x", 0, true)
+		v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := v.Write(t.Context(), slab(0, 3), []int32{1, 2, 3}); err != nil {
+				t.Error(err)
+			}
+		})
+		<-g.entered
+		write(t, v, slab(3, 1), []int32{4})
+		close(g.open)
+		wg.Wait()
+		expect(t, ds, "v", []int32{1, 2, 3, 4})
+		closeDataset(t, ds)
+	}
+}
+
+// Of a whole chunk and a part of it, written at once, all elements that only
+// the whole has are there afterwards.
+func TestWholeChunkBesidePart(t *testing.T) {
+	t.Parallel()
+	for _, plain := range []bool{false, true} {
+		o := memory()
+		g, wrap := newGate("v/0", plain)
+		o.Wrap = wrap
+		ds := create(t, "mem:w", o)
+		x := dim(t, ds.Root(), "x", 4, false)
+		v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := v.Write(t.Context(), slab(1, 1), []int32{9}); err != nil {
+				t.Error(err)
+			}
+		})
+		<-g.entered
+		write(t, v, v.All(), []int32{1, 2, 3, 4})
+		close(g.open)
+		wg.Wait()
+		got, err := nczarr.Get[int32](t.Context(), v, v.All())
+		if err != nil || !slices.Equal(got, []int32{1, 2, 3, 4}) && !slices.Equal(got, []int32{1, 9, 3, 4}) {
+			t.Errorf("plain %t: got %v, %v", plain, got, err)
+		}
+		closeDataset(t, ds)
+	}
+}
