@@ -43,7 +43,7 @@ func main() {
 	flag.IntVar(&s.runs, "runs", 3, "times that each measurement is repeated")
 	flag.StringVar(&s.dir, "dir", "", "where the stores are made (default a temporary directory)")
 	flag.StringVar(&s.peers, "peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty leaves them out")
-	flag.StringVar(&s.only, "only", "", "only measurements whose name contains this")
+	flag.StringVar(&s.only, "only", "", "only stores whose storage and codec (\"zip raw\") contain this")
 	flag.StringVar(&s.child, "child", "", "internal: perform one measurement, given as JSON")
 	flag.Parse()
 	var err error
@@ -105,10 +105,10 @@ func (s *settings) run() error {
 	fmt.Fprintln(w, "store\tcodec\top\tin process\tout of process\tratio\tbaseline\tzarr-python\tratio\ttensorstore\tratio\tsize MiB\tpeer MiB\tpeak MiB\tpeer peak\t")
 	for _, storage := range []string{"file", "zip"} {
 		for _, c := range codecSets() {
+			if !strings.Contains(storage+" "+c.name, s.only) {
+				continue
+			}
 			for _, op := range []string{"write", "read"} {
-				if !strings.Contains(storage+" "+c.name+" "+op, s.only) && op == "read" {
-					continue
-				}
 				if err := s.measure(w, storage, c, op); err != nil {
 					return err
 				}
