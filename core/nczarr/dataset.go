@@ -35,6 +35,9 @@ type Dataset struct {
 	consolidated bool // .zmetadata is kept up to date
 	getMany      bool // many reads in one call pay
 	created      bool
+	flushed      atomic.Bool // a Flush has succeeded
+	saving       sync.Mutex  // held by the one save at a time
+	stale        bool        // .zmetadata is older than the documents; guarded by saving
 	warned       atomic.Bool
 	locks        stripes
 }
@@ -93,7 +96,11 @@ func (d *Dataset) Flush(ctx context.Context) error {
 	if err := d.save(ctx); err != nil {
 		return err
 	}
-	return ncerr.Wrap("flush", "", d.m.Flush(ctx))
+	if err := d.m.Flush(ctx); err != nil {
+		return ncerr.Wrap("flush", "", err)
+	}
+	d.flushed.Store(true)
+	return nil
 }
 
 // Close flushes a writable dataset and releases it. The dataset is released
@@ -112,7 +119,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 func (d *Dataset) Abort(ctx context.Context) error {
 	d.closeVars()
 	err := ncerr.Wrap("close", "", d.m.Close(ctx))
-	if !d.created {
+	if !d.created || d.flushed.Load() {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // cleaning up must happen after a cancellation too

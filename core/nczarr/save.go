@@ -41,6 +41,8 @@ type saved struct {
 // announced before it is there. The consolidated document, which repeats
 // them all, comes after.
 func (d *Dataset) save(ctx context.Context) error {
+	d.saving.Lock() // else an older document could land after a newer one
+	defer d.saving.Unlock()
 	d.mu.Lock()
 	nodes, err := d.collect()
 	d.mu.Unlock()
@@ -48,7 +50,8 @@ func (d *Dataset) save(ctx context.Context) error {
 		return err
 	}
 	changed, err := d.putAll(ctx, nodes)
-	if err != nil || !changed || !d.consolidated {
+	d.stale = d.consolidated && (d.stale || changed)
+	if err != nil || !d.stale {
 		return err
 	}
 	all := make(map[string]zarr.Docs, len(nodes))
@@ -60,6 +63,7 @@ func (d *Dataset) save(ctx context.Context) error {
 		return err
 	}
 	_, err = d.m.Put(ctx, consolidatedKey, driver.Bytes(doc), nil)
+	d.stale = err != nil
 	return err
 }
 
