@@ -149,7 +149,14 @@ func openError(err error, id string, i, n int) error {
 	if kind == ncerr.ErrIO {
 		kind = ncerr.ErrFilter
 	}
-	return ncerr.New(kind, "open codec", id, fmt.Errorf("step %d of %d: %w", i+1, n, err))
+	var e *ncerr.Error
+	if errors.As(err, &e) && e.Key == id && e.Kind == ncerr.ErrNoFilter && e.Err != nil {
+		err = e.Err // the registry names the codec too
+	}
+	if n > 1 {
+		err = fmt.Errorf("step %d of %d: %w", i+1, n, err)
+	}
+	return ncerr.New(kind, "open codec", id, err)
 }
 
 // same reports whether two providers are the same value.

@@ -221,8 +221,11 @@ func TestOpenErrors(t *testing.T) {
 		kind   ncerr.Kind
 		text   string
 	}{
-		"unknown":   {array(1), local, []driver.Step{{ID: "xor"}, {ID: "wat"}}, ncerr.ErrNoFilter, `open codec "wat": filter not available: step 2 of 2`},
-		"lookup":    {array(1), func(string) (driver.Provider, error) { return nil, nil }, []driver.Step{{ID: "xor"}}, ncerr.ErrNoFilter, "step 1 of 1"},
+		"unknown": {array(1), local, []driver.Step{{ID: "xor"}, {ID: "wat"}}, ncerr.ErrNoFilter, `open codec "wat": step 2 of 2: filter not available: no such fake`},
+		"lookup":  {array(1), func(string) (driver.Provider, error) { return nil, nil }, []driver.Step{{ID: "xor"}}, ncerr.ErrNoFilter, `open codec "xor": filter not available`},
+		"named": {array(1), func(id string) (driver.Provider, error) {
+			return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "none")
+		}, []driver.Step{{ID: "xor"}}, ncerr.ErrNoFilter, `open codec "xor": filter not available: none`},
 		"raw":       {array(1), func(string) (driver.Provider, error) { return nil, errRaw }, []driver.Step{{ID: "xor"}}, ncerr.ErrFilter, "raw failure"},
 		"params":    {array(1), local, []driver.Step{{ID: "tag", Params: []byte("[")}}, ncerr.ErrInvalid, `"tag"`},
 		"panic":     {array(1), local, []driver.Step{{ID: "openpanic"}}, ncerr.ErrFilter, "panic: in open"},

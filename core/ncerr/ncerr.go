@@ -87,7 +87,8 @@ func Wrap(op, key string, err error) error {
 	return w
 }
 
-// Error gives `op "key": meaning: cause`, leaving out what is not known.
+// Error gives `op "key": meaning: cause`, leaving out what is not known. A
+// chain of errors of one kind says the meaning once, at the innermost of them.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
@@ -107,14 +108,30 @@ func (e *Error) Error() string {
 		return b.String()
 	}
 	text := e.Err.Error()
-	if k, ok := e.Err.(Kind); !ok || k != e.Kind { //nolint:errorlint // comparing with the direct cause
-		if !strings.HasPrefix(text, e.Kind.Error()) {
-			b.WriteString(e.Kind.Error())
-			b.WriteString(": ")
-		}
+	if !strings.HasPrefix(text, e.Kind.Error()) && !saysKind(e.Err, e.Kind) {
+		b.WriteString(e.Kind.Error())
+		b.WriteString(": ")
 	}
 	b.WriteString(text)
 	return b.String()
+}
+
+// saysKind reports whether the text of err says the meaning of k, because err
+// or a cause of it is of that kind.
+func saysKind(err error, k Kind) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		switch x := err.(type) { //nolint:errorlint // this walks the chain by hand
+		case *Error:
+			if x.Kind == k {
+				return true
+			}
+		case Kind:
+			if x == k {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Is reports whether target is e's kind, or the standard library's name for it.
