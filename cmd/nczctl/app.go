@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,12 +28,11 @@ type app struct {
 	env      func(string) string
 	self     plugin.Self // the right to serve the built-ins from processes
 
-	flags        globals
-	isolationSet bool
-	session      *session // made at the first use
-	log          *slog.Logger
-	logFile      *os.File
-	tracing      bool
+	flags   globals
+	session *session // made at the first use
+	log     *slog.Logger
+	logFile *os.File
+	tracing bool
 }
 
 // globals are the flags of every command.
@@ -51,16 +52,25 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root := a.command()
 	root.SetArgs(args)
 	root.SetIn(a.in)
+	out := bufio.NewWriterSize(a.out, 1<<16) // keeps its first error for Flush
+	a.out = out
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	began := time.Now()
 	err := root.ExecuteContext(ctx)
+	ferr := out.Flush()
+	if ferr != nil && !ncerr.IsContext(err) {
+		err = &outputError{ferr}
+	}
 	a.printStats(time.Since(began))
 	if cerr := a.close(ctx); err == nil {
 		err = cerr
 	}
 	if err == nil {
 		return ncerr.ExitOK
+	}
+	if errors.Is(ferr, syscall.EPIPE) { // the reader has seen enough
+		return ncerr.ExitOther
 	}
 	if ctx.Err() != nil && ncerr.IsContext(err) {
 		fmt.Fprintln(a.err, "nczctl: cancelled")
@@ -98,6 +108,12 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
+// outputError is a failure to write the results.
+type outputError struct{ err error }
+
+func (e *outputError) Error() string { return "write to standard output: " + cause(e.err).Error() }
+func (e *outputError) Unwrap() error { return e.err }
+
 // saidError is an error that has been reported already; only its exit code
 // is left to be used.
 type saidError struct{ err error }
@@ -126,14 +142,11 @@ Storage drivers and filters run as plugins in processes of their own, unless
 --isolation=inproc says otherwise.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          args(oneOf),
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRun: func(c *cobra.Command, _ []string) {
-			a.isolationSet = c.Flags().Changed("isolation")
-		},
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&a.flags.isolation, "isolation", "auto", "where drivers and filters run: auto, process or inproc")
+	f.StringVar(&a.flags.isolation, "isolation", "", "where drivers and filters run: auto, process or inproc (default $NCZARR_ISOLATION, else the configuration's, else auto)")
 	f.StringVar(&a.flags.config, "config", "", "configuration `file` (default $NCZARR_CONFIG, else the user's)")
 	f.BoolVar(&a.flags.trace, "trace", false, "log every call of drivers and plugins to standard error")
 	f.BoolVar(&a.flags.stats, "stats", false, "print the time taken and the work of each plugin process to standard error")
@@ -146,10 +159,21 @@ Storage drivers and filters run as plugins in processes of their own, unless
 	})
 	root.AddCommand(a.newDump(), a.newGen(), a.newCopy(), a.newLs(), a.newSearch(), a.newCat(), a.newZmap(),
 		a.newURL(), a.newInfo(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
-	for _, c := range root.Commands() {
-		describeExit(c)
-	}
+	completeHelp(root)
 	return root
+}
+
+// oneOf refuses the argument of a command that has only subcommands: it is
+// none of them.
+func oneOf(c *cobra.Command, list []string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", list[0], c.CommandPath())
+	if near := c.SuggestionsFor(list[0]); len(near) > 0 {
+		text += fmt.Sprintf(", did you mean %q?", near[0])
+	}
+	return errors.New(text)
 }
 
 // args wraps an argument check so that a failure is a usage error.
@@ -162,10 +186,14 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// describeExit adds the pointer to the exit codes to a command's help.
-func describeExit(c *cobra.Command) {
+// completeHelp makes a sentence of the summary of each command that has no
+// longer description.
+func completeHelp(c *cobra.Command) {
 	if c.Long == "" {
 		c.Long = c.Short + "."
+	}
+	for _, sub := range c.Commands() {
+		completeHelp(sub)
 	}
 }
 

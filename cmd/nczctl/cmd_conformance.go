@@ -31,7 +31,7 @@ func (a *app) newConformance() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conformance",
 		Short: "Check whether a driver, a filter or a plugin keeps its contract",
-		Args:  args(cobra.NoArgs),
+		Args:  args(oneOf),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.newConformanceRun(), a.newConformanceList())
@@ -163,7 +163,7 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 		return err
 	}
 	if _, err := os.Stat(path); err != nil {
-		return &inputError{f.plugin, err}
+		return &inputError{"read", f.plugin, err}
 	}
 	a.flags.pluginDir = append([]string{filepath.Dir(path)}, a.flags.pluginDir...)
 	a.flags.unpinned = true

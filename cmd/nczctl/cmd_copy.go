@@ -31,7 +31,8 @@ func (a *app) newCopy() *cobra.Command {
 makes a zip archive, #mode=zarr pure Zarr. Chunks and codecs are kept unless
 flags say otherwise.
 
-Nothing that looks whole is left behind when the copy fails.
+Nothing that looks whole is left behind when the copy fails. With --overwrite a
+dataset that is there stays until the copy is whole.
 
 --codec takes "none", or codecs in the order of encoding with their parameters:
 "shuffle,zstd:level=3", or a JSON list as it stands in Zarr metadata.`,
@@ -70,6 +71,9 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err := checkVarNames(src, f.vars); err != nil {
 		return err
 	}
+	if err := a.checkApart(src, to); err != nil {
+		return err
+	}
 	dst, err := a.create(ctx, &f.create, to)
 	if err != nil {
 		return err
@@ -79,9 +83,9 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	err = nczarr.Copy(ctx, dst.Root(), src.Root(), opts)
 	bar.done()
 	if err != nil {
-		return abort(ctx, dst, err)
+		return dst.abort(ctx, err)
 	}
-	if err := dst.Close(ctx); err != nil {
+	if err := dst.finish(ctx); err != nil {
 		return err
 	}
 	return a.problems(left)

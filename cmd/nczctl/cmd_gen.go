@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 // createFlags are those of the commands that make a dataset.
@@ -27,8 +26,7 @@ func (f *createFlags) add(c *cobra.Command) {
 }
 
 func (a *app) newGen() *cobra.Command {
-	var f createFlags
-	var out string
+	var f genFlags
 	c := &cobra.Command{
 		Use:   "gen -o URL [FILE.cdl]",
 		Short: "Make a dataset from CDL text, as ncgen does",
@@ -37,7 +35,8 @@ text is read from standard input. The URL decides about storage and format:
 x.zip makes a zip archive, #mode=zarr pure Zarr.
 
 Nothing is left behind when something is wrong: the text is checked first, and
-a dataset becomes visible only when it is whole.`,
+a dataset becomes visible only when it is whole. With --overwrite a dataset
+that is there stays until the new one is whole.`,
 		Example: "  nczctl gen -o ocean.zarr ocean.cdl\n  nczctl gen -o 'file:///d/x.zip#mode=zarr,zip' ocean.cdl",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -45,23 +44,31 @@ a dataset becomes visible only when it is whole.`,
 			if len(list) == 1 {
 				file = list[0]
 			}
-			return a.runGen(c.Context(), &f, out, file)
+			return a.runGen(c.Context(), &f, file)
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "`URL` of the dataset to make (required)")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "`URL` of the dataset to make (required)")
+	c.Flags().BoolVar(&f.cut, "cut-strings", false, "cut strings that are longer than _MaxStrLen, as netcdf-c does, instead of refusing them")
 	f.add(c)
 	return c
 }
 
-func (a *app) runGen(ctx context.Context, f *createFlags, out, file string) error {
-	if out == "" {
+// genFlags are those of gen.
+type genFlags struct {
+	createFlags
+	output string
+	cut    bool
+}
+
+func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
+	if f.output == "" {
 		return &usageError{fmt.Errorf("gen needs -o URL (see nczctl gen --help)")}
 	}
 	in, name := a.in, "<stdin>"
 	if file != "-" {
 		h, err := os.Open(file)
 		if err != nil {
-			return &inputError{file, err}
+			return &inputError{"read", file, err}
 		}
 		defer h.Close() //nolint:errcheck // only read
 		in, name = h, file
@@ -70,29 +77,38 @@ func (a *app) runGen(ctx context.Context, f *createFlags, out, file string) erro
 	if err != nil {
 		return err
 	}
-	ds, err := a.create(ctx, f, out)
+	parsed.CutStrings = f.cut
+	ds, err := a.create(ctx, &f.createFlags, f.output)
 	if err != nil {
 		return err
 	}
-	if err := cdl.Build(ctx, parsed, ds); err != nil {
-		return abort(ctx, ds, err)
+	if err := cdl.Build(ctx, parsed, ds.Dataset); err != nil {
+		return ds.abort(ctx, err)
 	}
-	return ds.Close(ctx)
+	return ds.finish(ctx)
 }
 
-// inputError is a file of the command line that cannot be read.
+// inputError is a file of the command line with which op failed.
 type inputError struct {
-	path string
-	err  error
+	op, path string
+	err      error
 }
 
 func (e *inputError) Error() string {
-	cause := e.err
+	return fmt.Sprintf("%s %q: %v", e.op, e.path, cause(e.err))
+}
+
+// cause is what the system said, without the path.
+func cause(err error) error {
 	var perr *os.PathError
-	if errors.As(cause, &perr) {
-		cause = perr.Err
+	var lerr *os.LinkError
+	switch {
+	case errors.As(err, &perr):
+		return perr.Err
+	case errors.As(err, &lerr):
+		return lerr.Err
 	}
-	return fmt.Sprintf("read %q: %v", e.path, cause)
+	return err
 }
 
 // Unwrap gives the kind, which decides about the exit code.
@@ -104,31 +120,4 @@ func (e *inputError) Unwrap() error {
 		return ncerr.ErrPermission
 	}
 	return ncerr.ErrIO
-}
-
-// create makes a new dataset.
-func (a *app) create(ctx context.Context, f *createFlags, url string) (*nczarr.Dataset, error) {
-	s, err := a.start(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	ds, err := nczarr.Create(ctx, url, &nczarr.CreateOptions{
-		Options: *s.options(a), NoClobber: !f.overwrite && !f.force, Force: f.force, Consolidated: f.consolidated,
-	})
-	if ncerr.KindOf(err) == ncerr.ErrExists && !f.force {
-		hint := "--overwrite replaces it"
-		if f.overwrite {
-			hint = "see --force"
-		}
-		return nil, fmt.Errorf("%w (%s)", err, hint)
-	}
-	return ds, err
-}
-
-// abort drops a dataset that could not be finished.
-func abort(ctx context.Context, ds *nczarr.Dataset, err error) error {
-	if aerr := ds.Abort(context.WithoutCancel(ctx)); aerr != nil {
-		return fmt.Errorf("%w (and cleaning up failed: %w)", err, aerr)
-	}
-	return err
 }

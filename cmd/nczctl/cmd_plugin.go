@@ -16,7 +16,7 @@ func (a *app) newPlugin() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugin",
 		Short: "Look at drivers, filters and the plugins that serve them",
-		Args:  args(cobra.NoArgs),
+		Args:  args(oneOf),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-695719ce/nczarr/core/ncurl"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
 func (a *app) newURL() *cobra.Command {
@@ -20,13 +19,10 @@ secrets are masked.`,
 		Example: "  nczctl url 's3://bucket/key#mode=nczarr'\n  nczctl url data.zip",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			s, err := a.start(c.Context(), list[0])
-			if err != nil {
+			if _, err := a.start(c.Context(), list[0]); err != nil {
 				return err
 			}
-			env := *s.urlEnv
-			env.Create, env.Probe = create, nczarr.Probe
-			loc, err := ncurl.Parse(list[0], &env)
+			loc, err := a.locate(list[0], create)
 			if err != nil {
 				return err
 			}

@@ -29,9 +29,13 @@ func (a *app) newVersion() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version, the plugin protocol and where plugins run",
 		Args:  args(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := a.start(c.Context(), "")
+			if err != nil {
+				return err
+			}
 			info := versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-				Protocol: plugin.ProtocolVersion(), Isolation: a.flags.isolation}
+				Protocol: plugin.ProtocolVersion(), Isolation: a.isolation(s.cfg)}
 			if build, ok := debug.ReadBuildInfo(); ok {
 				for _, s := range build.Settings {
 					if s.Key == "vcs.revision" {

@@ -22,6 +22,7 @@ func main() {
 
 // run is the whole program but for the exit.
 func run(self plugin.Self) int {
+	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is an error of writing: plugins are still ended in order
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, self: self}

@@ -79,13 +79,25 @@ func (a *app) urlSettings(env config.Env) *ncurl.Env {
 	return u
 }
 
+// isolationVar is the environment variable that takes the place of
+// --isolation.
+const isolationVar = "NCZARR_ISOLATION"
+
+// isolation is where drivers and filters run: as the flag says, else the
+// environment, else the configuration.
+func (a *app) isolation(cfg *config.Config) string {
+	if a.flags.isolation != "" {
+		return a.flags.isolation
+	}
+	if v := a.env(isolationVar); v != "" {
+		return v
+	}
+	return string(cfg.Plugins.Isolation)
+}
+
 // startHost makes the registry of drivers and filters.
 func (a *app) startHost(cfg *config.Config) (*host.Host, error) {
-	isolation := a.flags.isolation
-	if !a.isolationSet && cfg.Where("plugins.isolation") != "" {
-		isolation = string(cfg.Plugins.Isolation)
-	}
-	mode, err := host.ParseIsolation(isolation)
+	mode, err := host.ParseIsolation(a.isolation(cfg))
 	if err != nil {
 		return nil, &usageError{err}
 	}
@@ -115,7 +127,7 @@ func readLock(path string) (*host.Lock, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &inputError{path, err}
+		return nil, &inputError{"read", path, err}
 	}
 	return host.ParseLock(path, data)
 }
@@ -167,7 +179,7 @@ func (a *app) startLog(url string) error {
 			if file != "" {
 				f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 				if err != nil {
-					return &inputError{file, err}
+					return &inputError{"open log", file, err}
 				}
 				a.logFile, out = f, f
 			}

@@ -72,7 +72,7 @@ func clearToCreate(ctx context.Context, loc *ncurl.Location, opts Options, o *Cr
 		if is, err := isDataset(ctx, &up, opts); err != nil {
 			return err
 		} else if is {
-			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it (force allows it)", dir)
+			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it", dir)
 		}
 		if dir == path.Dir(dir) || dir == "." {
 			return nil
@@ -94,7 +94,7 @@ func checkTarget(ctx context.Context, loc *ncurl.Location, opts Options, o *Crea
 		if o.Force {
 			return nil
 		}
-		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there (force replaces it): %w", err)
+		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there: %w", err)
 	default:
 		return err
 	}
@@ -107,7 +107,7 @@ func checkTarget(ctx context.Context, loc *ncurl.Location, opts Options, o *Crea
 		return err
 	}
 	if !hasRootDoc(names) && !o.Force {
-		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there (force replaces it)")
+		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there")
 	}
 	if o.NoClobber {
 		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there")
