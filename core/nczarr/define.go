@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -65,6 +66,25 @@ func (d *Dataset) writable(op, path string) error {
 	return nil
 }
 
+// changeable refuses changes to metadata that cannot be written.
+func (d *Dataset) changeable(op, path string) error {
+	if err := d.writable(op, path); err != nil {
+		return err
+	}
+	if d.frozen != "" {
+		return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "%s", d.frozen)
+	}
+	return nil
+}
+
+// changeable refuses changes to a group that is none.
+func (g *Group) changeable(op, path string) error {
+	if g.ds.arrayOnly {
+		return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "the store is one array, which no group is around")
+	}
+	return g.ds.changeable(op, path)
+}
+
 // nameFree refuses a name that a group or variable of g has.
 func (g *Group) nameFree(name string) error {
 	lost := slices.ContainsFunc(g.lost, func(n node) bool { return n.name == name })
@@ -77,7 +97,7 @@ func (g *Group) nameFree(name string) error {
 // DefineGroup makes a subgroup. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse,
 // ncerr.ErrReadOnly.
 func (g *Group) DefineGroup(name string) (*Group, error) {
-	if err := g.ds.writable("define", join(g.Path(), name)); err != nil {
+	if err := g.changeable("define", join(g.Path(), name)); err != nil {
 		return nil, err
 	}
 	if err := checkName(name); err != nil {
@@ -103,7 +123,7 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 // for a negative length, ncerr.ErrReadOnly.
 func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, error) {
 	path := join(g.Path(), name)
-	if err := g.ds.writable("define", path); err != nil {
+	if err := g.changeable("define", path); err != nil {
 		return nil, err
 	}
 	if err := checkName(name); err != nil {
@@ -132,7 +152,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims)}
 	v.changes.add()
 	path := v.Path()
-	if err := g.ds.writable("define", path); err != nil {
+	if err := g.changeable("define", path); err != nil {
 		return nil, err
 	}
 	if err := checkName(name); err != nil {
@@ -141,9 +161,11 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 	if err := v.define(spec); err != nil {
 		return nil, ncerr.Wrap("define", path, err)
 	}
+	v.meta.Codecs = sizeUnknown(v.meta.Codecs)
 	if err := v.open(ctx); err != nil {
 		return nil, err
 	}
+	v.meta.Codecs = sizeStated(v.meta.Codecs, v.data.pipe.Specs())
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()
 	if err := g.nameFree(name); err != nil {
@@ -160,8 +182,11 @@ func (v *Var) define(spec *VarSpec) error {
 	if !spec.Type.Valid() {
 		return ncerr.Errorf(ncerr.ErrBadType, "", "", "%s is not a type of netCDF", spec.Type)
 	}
-	for _, d := range v.dims {
-		if v.group.lookupDim(d.Path()) != d || !v.visible(d) {
+	for i, d := range v.dims {
+		if d == nil || d.group == nil {
+			return ncerr.Errorf(ncerr.ErrInvalid, "", "", "dimension %d is not one of a dataset", i)
+		}
+		if !v.visible(d) {
 			return ncerr.Errorf(ncerr.ErrNoDim, "", "", "dimension %q is not one of this group or of a group above", d.Path())
 		}
 	}
@@ -217,7 +242,7 @@ func (v *Var) defineType(spec *VarSpec) error {
 	for _, src := range []struct {
 		attrs []Attr
 		name  string
-	}{{v.attrs, maxStrLenAttr}, {v.group.ds.top.attrs, defaultMaxStrLenAttr}} {
+	}{{v.attrs, maxStrLenAttr}, {v.group.ds.top.Attrs(), defaultMaxStrLenAttr}} {
 		if n > 0 {
 			break
 		}
@@ -278,8 +303,24 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	default:
 		m.Chunks = slices.Clone(spec.Chunks)
 	}
+	if err := checkSize(m.Shape, m.DType.Size); err != nil {
+		return err
+	}
 	_, err := chunk.Bytes(m.Chunks, m.DType.Size, limit)
 	return err
+}
+
+// checkSize refuses arrays that no reader could open: their size in bytes must
+// stay in 63 bits, even when a dimension of length 0 has become longer.
+func checkSize(shape []int64, elem int) error {
+	n := int64(elem)
+	for _, s := range shape {
+		if s = max(s, 1); n > math.MaxInt64/s {
+			return ncerr.Errorf(ncerr.ErrLimit, "", "", "an array of shape %v and %d bytes an element is larger than %d bytes", shape, elem, int64(math.MaxInt64))
+		}
+		n *= s
+	}
+	return nil
 }
 
 // defineFill sets the fill value: that of the attribute, of the spec, or
@@ -341,7 +382,7 @@ func checkAttr(a Attr) error {
 // place. Errors: ncerr.ErrNameInUse for a name that the format keeps for
 // itself, ncerr.ErrBadType, ncerr.ErrReadOnly.
 func (g *Group) SetAttr(a Attr) error {
-	if err := g.ds.writable("set attribute", a.Name); err != nil {
+	if err := g.changeable("set attribute", a.Name); err != nil {
 		return err
 	}
 	if err := checkAttr(a); err != nil {
@@ -356,7 +397,7 @@ func (g *Group) SetAttr(a Attr) error {
 
 // DeleteAttr removes an attribute: ncerr.ErrNoAttr when there is none.
 func (g *Group) DeleteAttr(name string) error {
-	if err := g.ds.writable("delete attribute", name); err != nil {
+	if err := g.changeable("delete attribute", name); err != nil {
 		return err
 	}
 	g.ds.mu.Lock()
@@ -375,7 +416,7 @@ func (g *Group) DeleteAttr(name string) error {
 // Source: netcdf-c NC_ELATEFILL.
 func (v *Var) SetAttr(a Attr) error {
 	ds := v.group.ds
-	if err := ds.writable("set attribute", a.Name); err != nil {
+	if err := ds.changeable("set attribute", a.Name); err != nil {
 		return err
 	}
 	if a.Name == fillAttr {
@@ -394,7 +435,7 @@ func (v *Var) SetAttr(a Attr) error {
 // DeleteAttr removes an attribute: ncerr.ErrNoAttr when there is none.
 func (v *Var) DeleteAttr(name string) error {
 	ds := v.group.ds
-	if err := ds.writable("delete attribute", name); err != nil {
+	if err := ds.changeable("delete attribute", name); err != nil {
 		return err
 	}
 	ds.mu.Lock()

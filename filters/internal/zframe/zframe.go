@@ -36,9 +36,16 @@ func Size(src []byte) (int64, error) {
 
 // Encoder makes frames. It is safe for concurrent use.
 type Encoder struct {
-	opts []zstd.EOption
-	pool sync.Pool // of *zstd.Encoder
+	opts  []zstd.EOption
+	pool  sync.Pool // of *zstd.Encoder
+	small sync.Pool // of *zstd.Encoder, for less than smallContent bytes
 }
+
+// smallContent is the size from which a frame that is not one segment states
+// the size of its content. Decoders of other implementations need it.
+//
+// Source: RFC 8878, section 3.1.1.1.1, Frame_Content_Size_flag.
+const smallContent = 256
 
 // NewEncoder makes an encoder for a level of the reference implementation.
 func NewEncoder(level int, checksum, entropy bool) (*Encoder, error) {
@@ -59,14 +66,19 @@ func NewEncoder(level int, checksum, entropy bool) (*Encoder, error) {
 
 // Encode writes one frame to dst.
 func (e *Encoder) Encode(dst, src []byte) (int, error) {
-	w, ok := e.pool.Get().(*zstd.Encoder)
+	pool, small := &e.pool, len(src) < smallContent
+	if small {
+		pool = &e.small
+	}
+	w, ok := pool.Get().(*zstd.Encoder)
 	if !ok {
 		var err error
-		if w, err = zstd.NewWriter(nil, e.opts...); err != nil {
+		opts := append(e.opts[:len(e.opts):len(e.opts)], zstd.WithSingleSegment(small))
+		if w, err = zstd.NewWriter(nil, opts...); err != nil {
 			return 0, ncerr.New(ncerr.ErrInternal, "", "", err)
 		}
 	}
-	defer e.pool.Put(w)
+	defer pool.Put(w)
 	out := w.EncodeAll(src, dst[:0:len(dst)])
 	return settle(dst, out)
 }
