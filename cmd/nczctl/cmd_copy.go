@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
@@ -111,13 +112,20 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, error) {
 		return nil, &usageError{err}
 	}
 	if given {
-		o.Codecs = func(*nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain, true, nil }
+		o.Codecs = func(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain, takesCodecs(v), nil }
 	}
 	if len(f.vars) > 0 {
 		o.Select = f.selected
 	}
 	return o, nil
 }
+
+// takesCodecs reports whether codecs given for all variables are for this one
+// too: scalars and strings keep what they have, since libnetcdf refuses
+// filters on the former and misreads them on the latter.
+//
+// Source: netcdf-c libdispatch/dfilter.c, libnczarr/zfilter.c.
+func takesCodecs(v *nczarr.Var) bool { return v.Rank() > 0 && v.Type() != dtype.NCString }
 
 // chain gives the codec chain that the flags ask for, and whether they do.
 func (f *copyFlags) chain() ([]zarr.CodecSpec, bool, error) {
