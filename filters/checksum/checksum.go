@@ -1,19 +1,20 @@
 // Package checksum has the filters "crc32", "crc32c", "adler32" and
 // "fletcher32": the bytes as they are, with four bytes of checksum before or
-// behind them. It imports core/codec/driver; core/codec calls it.
+// behind them. It imports core/codec/driver and the kernels below
+// filters/internal; core/codec calls it.
 package checksum
 
 import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"hash/adler32"
 	"hash/crc32"
 	"math/bits"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/kernel"
 )
 
 // size is the length of a checksum in bytes.
@@ -38,7 +39,7 @@ func Provider() driver.Provider {
 	return family{
 		single("crc32", "numcodecs.crc32", 0, "CRC-32 (IEEE) checksum", Codec{sum: crc32.ChecksumIEEE}),
 		single("crc32c", "crc32c", 0, "CRC-32C (Castagnoli) checksum", Codec{sum: crc32c, end: true}),
-		single("adler32", "numcodecs.adler32", 0, "Adler-32 checksum", Codec{sum: adler32.Checksum}),
+		single("adler32", "numcodecs.adler32", 0, "Adler-32 checksum", Codec{sum: kernel.Adler32}),
 		single("fletcher32", "numcodecs.fletcher32", 3, "Fletcher-32 checksum as in HDF5", Codec{sum: fletcher32, end: true, swapped: true}),
 	}
 }

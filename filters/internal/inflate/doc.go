@@ -2,7 +2,8 @@
 // another. Since both are whole, there is no window and no copy of it, which
 // makes it about twice as fast as decoders of streams.
 //
-// It stands below filters/zlib, filters/gzip and filters/blosc and uses
+// It stands below filters/zlib, filters/gzip and filters/blosc, above
+// filters/internal/kernel, and uses
 // core/ncerr for its errors: ncerr.ErrCorrupt for bad input,
 // ncerr.ErrShortBuffer for output that does not fit.
 //

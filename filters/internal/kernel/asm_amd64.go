@@ -83,3 +83,29 @@ func unshuffleAsm(dst, src []byte, size, n int) int {
 	}
 	return count
 }
+
+//go:noescape
+func adlerAVX2(p *byte, count int) (sum, weighted uint64)
+
+// Bytes of a step of the checksum, and the most whose sums stay in 32 bits.
+const (
+	adlerStep  = 64
+	adlerChunk = 86 * adlerStep
+)
+
+// adlerAsm sums up the first bytes of b and gives their number.
+func adlerAsm(b []byte) (s1, s2 uint32, done int) {
+	whole := len(b) &^ (adlerStep - 1)
+	if whole == 0 || !cpu.X86.HasAVX2 {
+		return 0, 0, 0
+	}
+	s := [2]uint64{1, 0}
+	for done < whole {
+		part := b[done:min(whole, done+adlerChunk)]
+		sum, weighted := adlerAVX2(unsafe.SliceData(part), len(part))
+		s[1] = (s[1] + s[0]*uint64(len(part)) + weighted) % adlerMod
+		s[0] = (s[0] + sum) % adlerMod
+		done += len(part)
+	}
+	return uint32(s[0]), uint32(s[1]), done
+}

@@ -4,6 +4,7 @@ package kernel
 
 // Without assembly the portable kernels do all elements.
 
-func shuffleAsm(_, _ []byte, _, _ int) int   { return 0 }
-func unshuffleAsm(_, _ []byte, _, _ int) int { return 0 }
-func bitsAsm(_ []byte) int                   { return 0 }
+func shuffleAsm(_, _ []byte, _, _ int) int    { return 0 }
+func unshuffleAsm(_, _ []byte, _, _ int) int  { return 0 }
+func bitsAsm(_ []byte) int                    { return 0 }
+func adlerAsm(_ []byte) (uint32, uint32, int) { return 0, 0, 0 }
