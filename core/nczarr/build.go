@@ -52,8 +52,8 @@ func (l *loader) buildVar(v *Var, n node, p parsed) error {
 	if err := checkStoredName(n.name); err != nil {
 		return err
 	}
-	if n.parent.findVar(n.name) != nil {
-		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the variable is listed twice")
+	if n.parent.findVar(n.name) != nil || n.parent.findGroup(n.name) != nil {
+		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the variable is listed twice, or as a group too")
 	}
 	if _, ok := n.docs[".zarray"]; !ok {
 		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, ".zarray"), "the variable is listed, but its document is missing")
@@ -136,7 +136,7 @@ func (l *loader) byName(v *Var) []*Dim {
 		name := v.meta.DimNames[i]
 		d := v.group.findDim(name)
 		if d == nil && checkStoredName(name) == nil {
-			d = &Dim{group: v.group, name: name, len: n}
+			d = &Dim{group: v.group, name: name, len: n, invented: true}
 			v.group.dims = append(v.group.dims, d)
 		}
 		if d == nil || d.len != n {
@@ -161,10 +161,17 @@ func (l *loader) anonymous(shape []int64) []*Dim {
 // Source: netcdf-c libnczarr, NCZ_ANONDIM ("_Anonymous_Dim_").
 func (l *loader) anonymousDim(n int64) *Dim {
 	name := fmt.Sprintf("_Anonymous_Dim_%d", n)
-	if d := l.ds.top.findDim(name); d != nil && d.len == n {
-		return d
+	for i := 2; ; i++ {
+		d := l.ds.top.findDim(name)
+		if d == nil {
+			break
+		}
+		if d.len == n && !d.unlimited {
+			return d
+		}
+		name = fmt.Sprintf("_Anonymous_Dim_%d_%d", n, i) // somebody's own dimension has the name
 	}
-	d := &Dim{group: l.ds.top, name: name, len: n, anonymous: true}
+	d := &Dim{group: l.ds.top, name: name, len: n, anonymous: true, invented: true}
 	l.ds.top.dims = append(l.ds.top.dims, d)
 	return d
 }
@@ -177,6 +184,10 @@ func (l *loader) loadRootArray(docs zarr.Docs) error {
 	ds.top.meta = &zarr.Group{}
 	v := &Var{group: ds.top, name: ds.Name()}
 	v.data.atRoot = true
+	ds.arrayOnly = true
+	if namesNCZarr(docs) {
+		ds.frozen = "the array is a part of an NCZarr dataset: open that"
+	}
 	layout := ds.layout
 	ds.layout = zarr.LayoutPure
 	meta, err := zarr.ParseArray("/", docs, ds.parseHint(layout))

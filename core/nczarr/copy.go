@@ -71,6 +71,7 @@ func (c *copier) group(ctx context.Context, dst, src *Group) error {
 		if err != nil {
 			return err
 		}
+		made.anonymous = d.anonymous
 		c.dims[d] = made
 	}
 	for _, v := range src.Vars() {

@@ -32,8 +32,10 @@ type Dataset struct {
 	problems     []Problem
 	ncProperties string
 	noXarray     bool
-	consolidated bool // .zmetadata is kept up to date
-	getMany      bool // many reads in one call pay
+	frozen       string // why no metadata can be written, or empty
+	arrayOnly    bool   // the root of the store is an array
+	consolidated bool   // .zmetadata is kept up to date
+	getMany      bool   // many reads in one call pay
 	created      bool
 	flushed      atomic.Bool // a Flush has succeeded
 	saving       sync.Mutex  // held by the one save at a time

@@ -1,6 +1,7 @@
 package nczarr
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -52,6 +53,9 @@ func (l *loader) load(ctx context.Context) error {
 		maps.Copy(root, more[0])
 	}
 	if ds.loc.Format == ncurl.Zarr {
+		if ds.layout != zarr.LayoutPure || namesNCZarr(root) {
+			ds.frozen = "the dataset is NCZarr, and opened as pure Zarr: what only NCZarr knows would be lost"
+		}
 		ds.layout = zarr.LayoutPure
 	}
 	ds.top = &Group{ds: ds}
@@ -77,6 +81,16 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	slices.SortStableFunc(ds.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 	return nil
+}
+
+// namesNCZarr reports whether documents have members of NCZarr.
+func namesNCZarr(docs zarr.Docs) bool {
+	for _, doc := range docs {
+		if bytes.Contains(doc, []byte(`"_nczarr_`)) || bytes.Contains(doc, []byte(`"_NCZARR_`)) {
+			return true
+		}
+	}
+	return false
 }
 
 // rootDocs fetches the documents of the root. Consolidated metadata is used

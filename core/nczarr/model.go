@@ -19,6 +19,7 @@ type Dim struct {
 	len       int64
 	unlimited bool
 	anonymous bool
+	invented  bool         // no group document of the store declares it
 	reach     atomic.Int64 // the length that writes under way will bring about
 }
 
@@ -309,7 +310,7 @@ func (g *Group) findDim(name string) *Dim {
 func (g *Group) walk(path string) *Group {
 	at := g
 	if strings.HasPrefix(path, "/") {
-		at = g.ds.root
+		at = g.ds.top
 	}
 	for seg := range strings.SplitSeq(path, "/") {
 		if seg == "" {

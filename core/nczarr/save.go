@@ -136,6 +136,9 @@ func (d *Dataset) collect() ([]saved, error) {
 	var out []saved
 	for _, g := range groups {
 		for _, v := range g.vars {
+			if v.changes.pending() && d.layout != zarr.LayoutPure {
+				v.declareDims()
+			}
 			if v.changes.pending() || d.consolidated {
 				docs, err := v.docs()
 				if err != nil {
@@ -150,7 +153,7 @@ func (d *Dataset) collect() ([]saved, error) {
 	}
 	deepest := groups[0].depth
 	for _, g := range groups {
-		if g.changes.pending() || d.consolidated {
+		if (g.changes.pending() || d.consolidated) && !d.arrayOnly {
 			docs, err := g.docs()
 			if err != nil {
 				return nil, err
@@ -159,6 +162,17 @@ func (d *Dataset) collect() ([]saved, error) {
 		}
 	}
 	return out, nil
+}
+
+// declareDims has the groups written that declare the dimensions which v is
+// about to refer to and which are declared nowhere yet.
+func (v *Var) declareDims() {
+	for _, d := range v.dims {
+		if d.invented {
+			d.invented = false
+			d.group.changes.add()
+		}
+	}
 }
 
 func (d *Dataset) writeOptions() zarr.WriteOptions {
@@ -173,14 +187,14 @@ func (v *Var) docs() (zarr.Docs, error) {
 		a.Shape = v.shape()
 	}
 	a.DimNames, a.DimRefs = make([]string, 0, len(v.dims)), make([]string, 0, len(v.dims))
-	invented := false
+	anonymous := false
 	for _, d := range v.dims {
 		a.DimNames = append(a.DimNames, d.name)
 		a.DimRefs = append(a.DimRefs, d.Path())
-		invented = invented || d.anonymous
+		anonymous = anonymous || d.anonymous
 	}
-	if invented && v.group.ds.layout == zarr.LayoutPure {
-		a.DimNames = nil // names that we made up are not written down
+	if anonymous && v.group.ds.layout == zarr.LayoutPure {
+		a.DimNames = v.meta.DimNames // names that we made up are not written down
 	}
 	opts := v.group.ds.writeOptions()
 	opts.IsRoot = v.group.parent == nil

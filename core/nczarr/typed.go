@@ -3,6 +3,7 @@ package nczarr
 import (
 	"context"
 	"slices"
+	"unsafe"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -15,10 +16,17 @@ type Element interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64 | string
 }
 
+// maxMemory is what no machine has, in bytes: Go's own limit, beyond which
+// make panics.
+const maxMemory = 1 << 47
+
 // Get reads a slab into a new slice. See [Var.Read].
 func Get[T Element](ctx context.Context, v *Var, sel chunk.Selection) ([]T, error) {
 	if err := sel.Check(v.Shape()); err != nil {
 		return nil, ncerr.Wrap("read", v.Path(), err)
+	}
+	if n := sel.Len(); n > maxMemory/int64(unsafe.Sizeof(*new(T))) {
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", v.Path(), "%d elements fit into no memory", n)
 	}
 	out := make([]T, sel.Len())
 	if raw, _, ok := dtype.View(out); ok {
@@ -155,6 +163,9 @@ func (v *Var) Write(ctx context.Context, sel chunk.Selection, src any) error {
 	if err == nil {
 		err = v.checkSlab(sel, shape, src)
 	}
+	if err == nil {
+		err = v.checkGrowth(shape)
+	}
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
@@ -204,6 +215,32 @@ func (v *Var) grown(sel chunk.Selection) ([]int64, error) {
 
 // maxDim is the ceiling on the length of a dimension.
 const maxDim = int64(1) << 56
+
+// checkGrowth refuses a write that would make v, or another variable with one
+// of its dimensions, larger than arrays can be.
+func (v *Var) checkGrowth(shape []int64) error {
+	if slices.Equal(shape, v.Shape()) {
+		return nil
+	}
+	ds := v.group.ds
+	ds.mu.RLock()
+	defer ds.mu.RUnlock()
+	var err error
+	ds.top.each(func(g *Group) {
+		for _, other := range g.vars {
+			lengths := other.shape()
+			for i, d := range other.dims {
+				if k := slices.Index(v.dims, d); k >= 0 {
+					lengths[i] = max(lengths[i], shape[k])
+				}
+			}
+			if err == nil {
+				err = ncerr.Wrap("grow", other.Path(), checkSize(lengths, other.meta.DType.Size))
+			}
+		}
+	})
+	return err
+}
 
 // claim makes other writes know that elements up to shape are being written.
 // The claim stays when the write fails: then they only read more than needed.

@@ -1,0 +1,376 @@
+package nczarr_test
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+)
+
+// store makes a store in memory out of the given objects.
+func store(t *testing.T, o *nczarr.Options, name string, objects map[string]string) {
+	t.Helper()
+	opener, err := o.Registry.Driver("mem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := opener.Open(t.Context(), driver.OpenSpec{Path: name, Mode: driver.Create})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, body := range objects {
+		if _, err := m.Put(t.Context(), key, driver.Bytes(body), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// update opens a dataset for writing too.
+func update(t *testing.T, url string, o *nczarr.Options) *nczarr.Dataset {
+	t.Helper()
+	u := *o
+	u.Update = true
+	ds, err := nczarr.Open(t.Context(), url, &u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ds
+}
+
+func variable(t *testing.T, ds *nczarr.Dataset, path string) *nczarr.Var {
+	t.Helper()
+	v, err := ds.Root().Var(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func attr(t *testing.T, attrs []nczarr.Attr, name string) any {
+	t.Helper()
+	i := slices.IndexFunc(attrs, func(a nczarr.Attr) bool { return a.Name == name })
+	if i < 0 {
+		t.Errorf("attribute %q is gone", name)
+		return nil
+	}
+	return attrs[i].Value
+}
+
+var layouts = map[string]struct {
+	layout zarr.Layout
+	mode   string
+}{
+	"newest": {zarr.LayoutNewest, "nczarr"}, "lower": {zarr.LayoutLower, "nczarr"}, "upper": {zarr.LayoutUpper, "nczarr"},
+	"v1": {zarr.LayoutV1, "nczarr"}, "pure": {zarr.LayoutPure, "zarr"},
+	"newest consolidated": {zarr.LayoutNewest, "nczarr,consolidated"}, "pure consolidated": {zarr.LayoutPure, "zarr,consolidated"},
+}
+
+// In every layout: a dataset is made, opened, changed in every way, and read
+// again; what was not changed is still there.
+func TestUpdateOfEveryLayout(t *testing.T) {
+	t.Parallel()
+	for name, c := range layouts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := memory(invert{})
+			url := "mem:up#mode=" + c.mode
+			ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+			if err != nil {
+				t.Fatal(err)
+			}
+			setText(t, ds.Root().SetAttr, "keep", "root")
+			time, x := dim(t, ds.Root(), "time", 0, true), dim(t, ds.Root(), "x", 3, false)
+			g, err := ds.Root().DefineGroup("g")
+			if err != nil {
+				t.Fatal(err)
+			}
+			setText(t, g.SetAttr, "keep", "group")
+			v := define(t, g, "v", &nczarr.VarSpec{Type: dtype.NCShort, Dims: []*nczarr.Dim{time, x}, Chunks: []int64{2, 2}, Order: dtype.Big,
+				Codecs: []zarr.CodecSpec{{ID: "invert"}}, Attrs: []nczarr.Attr{{Name: "keep", Type: dtype.NCUShort, Value: []uint16{1, 2}}}})
+			s := define(t, ds.Root(), "s", &nczarr.VarSpec{Type: dtype.NCChar})
+			write(t, v, chunk.Selection{Start: []int64{0, 0}, Count: []int64{3, 3}}, count[int16](9))
+			write(t, s, s.All(), []uint8{'q'})
+			closeDataset(t, ds)
+
+			ds = update(t, url, o)
+			if ds.Layout() != c.layout {
+				t.Fatalf("want layout %s, got %s", c.layout, ds.Layout())
+			}
+			g, err = ds.Root().Group("g")
+			if err != nil {
+				t.Fatal(err)
+			}
+			v = variable(t, ds, "g/v")
+			setText(t, v.SetAttr, "new", "v")
+			w := define(t, g, "w", &nczarr.VarSpec{Type: dtype.NCDouble, Dims: v.Dims()[1:]})
+			write(t, w, w.All(), []float64{1, 2, 3})
+			write(t, v, chunk.Selection{Start: []int64{1, 1}, Count: []int64{1, 2}}, []int16{50, 60})
+			want := []int16{1, 2, 3, 4, 50, 60, 7, 8, 9}
+			if c.layout == zarr.LayoutNewest {
+				write(t, v, chunk.Selection{Start: []int64{4, 2}, Count: []int64{1, 1}}, []int16{15})
+				f := int16(-32767)
+				want = append(want, f, f, f, f, f, 15)
+			}
+			sub, err := g.DefineGroup("sub")
+			if err != nil {
+				t.Fatal(err)
+			}
+			setText(t, sub.SetAttr, "new", "sub")
+			closeDataset(t, ds)
+
+			ds = open(t, url, o)
+			if p := ds.Problems(); len(p) > 0 {
+				t.Fatal(p)
+			}
+			expect(t, ds, "g/v", want)
+			expect(t, ds, "g/w", []float64{1, 2, 3})
+			expect(t, ds, "s", []uint8{'q'})
+			v = variable(t, ds, "g/v")
+			if k := attr(t, v.Attrs(), "keep"); fmt.Sprint(k) != "[1 2]" {
+				t.Errorf("keep: got %v", k)
+			}
+			if n := v.Dims()[0].Name(); n != "time" && c.layout != zarr.LayoutUpper && c.layout != zarr.LayoutV1 {
+				t.Errorf("want dimension time, got %s", n)
+			}
+			if variable(t, ds, "s").Type() != dtype.NCChar || v.DType().Order != dtype.Big {
+				t.Error("a type has changed")
+			}
+			sub, err = ds.Root().Group("g/sub")
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, _ = ds.Root().Group("g")
+			for _, a := range []any{attr(t, ds.Root().Attrs(), "keep"), attr(t, g.Attrs(), "keep"), attr(t, v.Attrs(), "new"), attr(t, sub.Attrs(), "new")} {
+				if !slices.Contains([]any{"root", "group", "v", "sub"}, a) {
+					t.Errorf("an attribute has changed: %v", a)
+				}
+			}
+		})
+	}
+}
+
+const i4 = `"zarr_format": 2, "dtype": "<i4", "compressor": null, "filters": null, "fill_value": 7, "order": "C"`
+
+// A variable of an NCZarr dataset whose dimensions nothing declares can be
+// changed, and is still there.
+func TestUpdateDeclaresDimensions(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	store(t, o, "d", map[string]string{
+		".zgroup":   `{"zarr_format": 2}`,
+		".zattrs":   `{"_nczarr_superblock": {"version": "2.0.0"}, "_nczarr_group": {"dimensions": {"_Anonymous_Dim_4": 9}, "arrays": ["a", "b"], "groups": []}}`,
+		"a/.zarray": `{"shape": [4, 5], "chunks": [4, 5], ` + i4 + `}`,
+		"b/.zarray": `{"shape": [6], "chunks": [6], ` + i4 + `}`,
+		"b/.zattrs": `{"_ARRAY_DIMENSIONS": ["y"]}`,
+	})
+	ds := update(t, "mem:d#mode=nczarr", o)
+	setText(t, variable(t, ds, "a").SetAttr, "new", "x")
+	setText(t, variable(t, ds, "b").SetAttr, "new", "x")
+	closeDataset(t, ds)
+	ds = open(t, "mem:d#mode=nczarr", o)
+	if p := ds.Problems(); len(p) > 0 {
+		t.Fatal(p)
+	}
+	expect(t, ds, "b", []int32{7, 7, 7, 7, 7, 7})
+	for path, want := range map[string][]int64{"a": {4, 5}, "b": {6}} {
+		v := variable(t, ds, path)
+		if attr(t, v.Attrs(), "new") != "x" || !slices.Equal(v.Shape(), want) {
+			t.Errorf("%s: got %v", path, v.Shape())
+		}
+	}
+}
+
+// What pure Zarr says in other ways than we would stays said.
+func TestUpdateKeepsPureMetadata(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	objects := map[string]string{
+		".zgroup":   `{"zarr_format": 2}`,
+		".zattrs":   `{"o": {"a": [1, {"b": null}]}, "n": null, "mixed": [1, "x"], "t": true, "big": 12345678901234567890, "none": [], "f": 0.1}`,
+		"a/.zarray": `{"shape": [2], "chunks": [2], ` + i4 + `}`,
+		"a/.zattrs": `{"_ARRAY_DIMENSIONS": ["x"]}`,
+		"b/.zarray": `{"shape": [3], "chunks": [3], "dimension_separator": "/", ` + strings.Replace(i4, `"C"`, `"F"`, 1) + `}`,
+		"b/.zattrs": `{"_ARRAY_DIMENSIONS": ["x"]}`,
+	}
+	store(t, o, "p", objects)
+	ds := update(t, "mem:p#mode=zarr", o)
+	setText(t, variable(t, ds, "b").SetAttr, "new", "x")
+	setText(t, ds.Root().SetAttr, "new", "x")
+	closeDataset(t, ds)
+	ds = open(t, "mem:p#mode=zarr", o)
+	body, _, err := ds.Map().ReadAll(t.Context(), "b/.zattrs", 0)
+	if err != nil || !strings.Contains(string(body), `"x"`) || !strings.Contains(string(body), "_ARRAY_DIMENSIONS") {
+		t.Errorf("the names of the dimensions are gone: %s %v", body, err)
+	}
+	body, _, err = ds.Map().ReadAll(t.Context(), ".zattrs", 0)
+	text := strings.ReplaceAll(string(body), " ", "")
+	for _, want := range []string{`"o":{"a":[1,{"b":null}]}`, `"mixed":[1,"x"]`, `"big":12345678901234567890`, `"none":[]`, `"f":0.1`} {
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("%s is gone: %s, %v", want, body, err)
+		}
+	}
+	if body, _, err := ds.Map().ReadAll(t.Context(), "a/.zarray", 0); err != nil || string(body) != objects["a/.zarray"] {
+		t.Errorf("a document was written without need: %s, %v", body, err)
+	}
+}
+
+// NCZarr metadata is not written away by somebody who looked at it as Zarr, or
+// at one of its arrays.
+func TestUpdateNeverStripsNCZarr(t *testing.T) {
+	t.Parallel()
+	for name, c := range layouts {
+		if c.layout == zarr.LayoutPure {
+			continue
+		}
+		o := memory()
+		ds, err := nczarr.Create(t.Context(), "mem:s", &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := dim(t, ds.Root(), "x", 3, true)
+		define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}})
+		closeDataset(t, ds)
+		ds = update(t, "mem:s#mode=zarr", o)
+		v := variable(t, ds, "v")
+		for _, err := range []error{
+			v.SetAttr(nczarr.Attr{Name: "a", Type: dtype.NCInt, Value: []int32{1}}), v.DeleteAttr("a"),
+			ds.Root().SetAttr(nczarr.Attr{Name: "a", Type: dtype.NCInt, Value: []int32{1}}),
+			second(ds.Root().DefineGroup("g")), second(ds.Root().DefineDim("d", 1, false)),
+			second(ds.Root().DefineVar(t.Context(), "w", &nczarr.VarSpec{Type: dtype.NCInt})),
+		} {
+			if !errors.Is(err, ncerr.ErrUnsupported) {
+				t.Errorf("%s: want ErrUnsupported, got %v", name, err)
+			}
+		}
+		write(t, v, v.All(), []int32{1, 2, 3})
+		closeDataset(t, ds)
+		ds = open(t, "mem:s", o)
+		expect(t, ds, "v", []int32{1, 2, 3})
+		if _, err := ds.Root().Dim("x"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A store whose root is an array takes values and attributes, and stays an
+// array.
+func TestUpdateOfAnArrayAtTheRoot(t *testing.T) {
+	t.Parallel()
+	doc := `{"shape": [3], "chunks": [2], ` + i4 + `}`
+	for name, c := range map[string]struct {
+		attrs  string
+		frozen bool
+	}{
+		"pure":   {`{"_ARRAY_DIMENSIONS": ["x"], "keep": 1}`, false},
+		"nczarr": {`{"_nczarr_array": {"dimension_references": ["/x"], "storage": "chunked"}, "keep": 1}`, true},
+	} {
+		o := memory()
+		store(t, o, "arr", map[string]string{".zarray": doc, ".zattrs": c.attrs})
+		ds := update(t, "mem:arr", o)
+		if len(ds.Root().Vars()) != 1 {
+			t.Fatalf("%s: want one variable", name)
+		}
+		v := ds.Root().Vars()[0]
+		write(t, v, slab(1, 2), []int32{1, 2})
+		if err := ds.Root().SetAttr(nczarr.Attr{Name: "a", Type: dtype.NCInt, Value: []int32{1}}); !errors.Is(err, ncerr.ErrUnsupported) {
+			t.Errorf("%s: group attribute: want ErrUnsupported, got %v", name, err)
+		}
+		if err := v.SetAttr(nczarr.Attr{Name: "new", Type: dtype.NCInt, Value: []int32{1}}); errors.Is(err, ncerr.ErrUnsupported) != c.frozen {
+			t.Errorf("%s: got %v", name, err)
+		}
+		closeDataset(t, ds)
+		ds = open(t, "mem:arr", o)
+		names, err := ds.Map().Search(t.Context(), "")
+		if err != nil || !slices.Equal(names, []string{".zarray", ".zattrs", "0", "1"}) {
+			t.Errorf("%s: got %q, %v", name, names, err)
+		}
+		v = ds.Root().Vars()[0]
+		if got, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || !slices.Equal(got, []int32{7, 1, 2}) {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+		attr(t, v.Attrs(), "keep")
+		if v.Dims()[0].Name() != "x" {
+			t.Errorf("%s: dimension %q", name, v.Dims()[0].Name())
+		}
+	}
+}
+
+func fileOptions() *nczarr.Options {
+	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New()}), SingleWriter: true}
+}
+
+// A dataset opened at one of its groups is written through it.
+func TestUpdateOfASubgroup(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"newest", "lower", "upper"} {
+		layout := layouts[name].layout
+		o := fileOptions()
+		dir := path.Join(t.TempDir(), "ds.file")
+		ds, err := nczarr.Create(t.Context(), dir, &nczarr.CreateOptions{Options: *o, Layout: &layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time := dim(t, ds.Root(), "time", 2, layout == zarr.LayoutNewest)
+		a, err := ds.Root().DefineGroup("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := a.DefineGroup("b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := define(t, b, "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{time}})
+		write(t, v, v.All(), []int32{1, 2})
+		define(t, ds.Root(), "other", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{time}})
+		closeDataset(t, ds)
+
+		ds = update(t, dir+"/a/b", o)
+		if p := ds.Root().Path(); p != "/a/b" {
+			t.Fatalf("%s: want root /a/b, got %s", name, p)
+		}
+		v = variable(t, ds, "v")
+		if same := variable(t, ds, v.Path()); same != v {
+			t.Errorf("%s: the absolute name of a variable leads to another one", name)
+		}
+		if v.Dims()[0].Path() != "/time" {
+			t.Errorf("%s: dimension %s", name, v.Dims()[0].Path())
+		}
+		want, other := []int32{1, 2}, 2
+		if layout == zarr.LayoutNewest {
+			write(t, v, slab(2, 1), []int32{3})
+			want, other = append(want, 3), 3
+		}
+		setText(t, v.SetAttr, "new", "v")
+		setText(t, ds.Root().SetAttr, "new", "b")
+		w := define(t, ds.Root(), "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: v.Dims()})
+		write(t, w, w.All(), want)
+		closeDataset(t, ds)
+
+		ds = open(t, dir, o)
+		if p := ds.Problems(); len(p) > 0 {
+			t.Fatal(p)
+		}
+		expect(t, ds, "/a/b/v", want)
+		expect(t, ds, "/a/b/w", want)
+		if n := variable(t, ds, "other").Shape()[0]; n != int64(other) {
+			t.Errorf("%s: want length %d, got %d", name, other, n)
+		}
+		b, err = ds.Root().Group("a/b")
+		if err != nil || attr(t, b.Attrs(), "new") != "b" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
