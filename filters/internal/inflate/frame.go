@@ -70,7 +70,7 @@ func (d *Decoder) Gzip(ctx context.Context, dst, src []byte) (int, error) {
 			return 0, corrupt("length is %d, not %d", n, want)
 		}
 		src, total = src[8:], total+n
-		if len(bytes.Trim(src, "\x00")) == 0 {
+		if len(bytes.TrimLeft(src, "\x00")) == 0 {
 			return total, nil
 		}
 	}

@@ -29,6 +29,7 @@ type Decoder struct {
 	dist    [distSize]uint32
 	pre     [preSize]uint32
 	lengths [288 + 32]uint8
+	isFixed bool // lit and dist are the tables of the fixed codes
 
 	src, dst []byte
 	ip, op   int    // next byte to read, next byte to write
@@ -140,7 +141,11 @@ func (d *Decoder) stored() error {
 	return nil
 }
 
+// fixed builds the tables of the fixed codes, unless they are there already.
 func (d *Decoder) fixed() {
+	if d.isFixed {
+		return
+	}
 	for i := range 288 {
 		switch {
 		case i < 144:
@@ -158,6 +163,7 @@ func (d *Decoder) fixed() {
 	}
 	build(d.lit[:], litBits, d.lengths[:288], litSymbol)
 	build(d.dist[:], distBits, d.lengths[288:], distSymbol)
+	d.isFixed = true
 }
 
 var preOrder = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
@@ -184,6 +190,7 @@ func (d *Decoder) dynamic() error {
 	if err := d.codeLengths(nlit + ndist); err != nil {
 		return err
 	}
+	d.isFixed = false
 	if !build(d.lit[:], litBits, d.lengths[:nlit], litSymbol) {
 		return corrupt("bad literal and length code")
 	}
