@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -159,8 +160,27 @@ Storage drivers and filters run as plugins in processes of their own, unless
 	})
 	root.AddCommand(a.newDump(), a.newGen(), a.newCopy(), a.newLs(), a.newSearch(), a.newCat(), a.newZmap(),
 		a.newURL(), a.newInfo(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
+	root.SetHelpCommand(newHelp(root))
 	completeHelp(root)
 	return root
+}
+
+// newHelp is cobra's help command, but that a topic which is not there is an
+// error.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		Long:  "Print the help of a command, or of one of the additional topics.",
+		RunE: func(_ *cobra.Command, list []string) error {
+			c, rest, err := root.Find(list)
+			if err != nil || len(rest) > 0 {
+				return &usageError{fmt.Errorf("no help on %q (see %s --help)", strings.Join(list, " "), root.Name())}
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
 }
 
 // oneOf refuses the argument of a command that has only subcommands: it is
@@ -170,6 +190,7 @@ func oneOf(c *cobra.Command, list []string) error {
 		return nil
 	}
 	text := fmt.Sprintf("unknown command %q for %q", list[0], c.CommandPath())
+	c.SuggestionsMinimumDistance = 2 // letters that may differ
 	if near := c.SuggestionsFor(list[0]); len(near) > 0 {
 		text += fmt.Sprintf(", did you mean %q?", near[0])
 	}

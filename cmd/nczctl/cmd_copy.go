@@ -67,7 +67,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	defer src.Close(ctx) //nolint:errcheck // only read
 	left := src.Problems()
 	if len(left) > 0 && !f.skip {
-		return fmt.Errorf("%w (and %d more like it; --skip-unreadable leaves them out)", left[0].Err, len(left)-1)
+		return fmt.Errorf("cannot read %q: %w (--skip-unreadable leaves out what cannot be read, here %d)", left[0].Path, left[0].Err, len(left))
 	}
 	if err := checkVarNames(src, f.vars); err != nil {
 		return err

@@ -68,8 +68,10 @@ func (t *target) stage(ctx context.Context, a *app, url string, force bool) (str
 	}
 	name := ".nczctl-" + rand.Text()[:8] + "-" + filepath.Base(real)
 	t.final, t.staged = real, filepath.Join(filepath.Dir(real), name)
-	_, fragment, _ := strings.Cut(url, "#")
-	at := t.staged + "#" + fragment
+	at := t.staged
+	if _, fragment, ok := strings.Cut(url, "#"); ok {
+		at += "#" + fragment
+	}
 	if again, err := a.locate(at, true); err != nil || again.Path != filepath.ToSlash(t.staged) || again.Driver != loc.Driver {
 		return "", ncerr.Errorf(ncerr.ErrUnsupported, "create", loc.Path, "a dataset at a path of this form cannot be replaced in one step: remove it first")
 	}

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -44,6 +45,10 @@ func (p *Pipeline) fault(ctx context.Context, err error, d direction, lo, hi int
 	}
 	if kind == 0 || kind == ncerr.ErrIO {
 		kind = ncerr.ErrFilter
+	}
+	var e *ncerr.Error
+	if errors.As(err, &e) && e.Kind == kind && e.Op == d.String() && e.Key != "" {
+		return e
 	}
 	return ncerr.New(kind, d.String(), p.name(lo, hi), err)
 }

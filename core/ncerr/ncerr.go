@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -129,6 +130,8 @@ func saysKind(err error, k Kind) bool {
 			if x == k {
 				return true
 			}
+		case interface{ Unwrap() []error }:
+			return slices.ContainsFunc(x.Unwrap(), func(sub error) bool { return saysKind(sub, k) })
 		}
 	}
 	return false

@@ -130,6 +130,7 @@ func TestWrap(t *testing.T) {
 		{"sentinel", ncerr.ErrNotFound, `get "v/0": no object at this key`, ncerr.ErrNotFound},
 		{"no key yet", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "bad checksum"), `get "v/0": corrupt data: bad checksum`, ncerr.ErrCorrupt},
 		{"has a key", ncerr.New(ncerr.ErrCorrupt, "decode", "a", nil), `decode "a": corrupt data`, ncerr.ErrCorrupt},
+		{"kind in one of several", errors.Join(ncerr.Errorf(ncerr.ErrCorrupt, "open", "", "cut")), `get "v/0": open: corrupt data: cut`, ncerr.ErrCorrupt},
 		{"kind inside", fmt.Errorf("step 2: %w", ncerr.ErrFilter), `get "v/0": step 2: filter failed`, ncerr.ErrFilter},
 	} {
 		got := ncerr.Wrap("get", "v/0", c.err)

@@ -193,7 +193,10 @@ func (w *worker) placeRaw(i int, it *item) {
 func (w *worker) decoded(k int, out []byte, err error) {
 	i := w.jobItem[w.base+k]
 	if err != nil {
-		w.failItem(i, "decode", err)
+		if !ncerr.IsContext(err) { // it names the codec, not yet the chunk
+			err = ncerr.New(ncerr.KindOf(err), "", "", err)
+		}
+		w.failItem(i, "read", err)
 		return
 	}
 	w.place(i, &w.items[i], out)
