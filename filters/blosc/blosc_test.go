@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -59,6 +60,24 @@ func TestPart(t *testing.T) {
 		if _, err := c.DecodePart(t.Context(), make([]byte, 1), enc, bad); ncerr.KindOf(err) != ncerr.ErrRange {
 			t.Errorf("past the end: want ErrRange, got %v", err)
 		}
+	}
+}
+
+// TestPartOfAbsurdFrame: a short frame that claims a gigabyte is refused
+// before memory is taken for its block.
+func TestPartOfAbsurdFrame(t *testing.T) {
+	t.Parallel()
+	in := driver.Spec{Kind: driver.Blob, MaxBytes: 4000}
+	c, _, err := blosc.Provider().Open("blosc", nil, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, enc := encode(t, blosc.Params{CName: "lz4", CLevel: 5, Shuffle: 1, TypeSize: 4}, ramp(1000))
+	binary.LittleEndian.PutUint32(enc[4:], 1<<30)
+	binary.LittleEndian.PutUint32(enc[8:], 1<<30)
+	_, err = c.(driver.PartDecoder).DecodePart(t.Context(), make([]byte, 10), enc, []driver.ByteRange{{Length: 10}})
+	if ncerr.KindOf(err) != ncerr.ErrCorrupt || !strings.Contains(err.Error(), "claims") {
+		t.Errorf("want ErrCorrupt for the claim, got %v", err)
 	}
 }
 

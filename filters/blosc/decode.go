@@ -71,11 +71,16 @@ func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	return int64(h.size), err
 }
 
-// DecodePart decodes the blocks that the ranges touch, and nothing else.
+// DecodePart decodes the blocks that the ranges touch, and nothing else. A
+// frame that claims more than a chunk can have is ncerr.ErrCorrupt: a block of
+// it is memory that dst says nothing about.
 func (c *Codec) DecodePart(ctx context.Context, dst, src []byte, ranges []driver.ByteRange) (int, error) {
 	h, err := parseHeader(src)
 	if err != nil {
 		return 0, err
+	}
+	if int64(h.size) > c.limit {
+		return 0, filter.Corrupt("the frame claims %d bytes, a chunk has at most %d", h.size, c.limit)
 	}
 	src = src[:h.total]
 	s := c.take()
