@@ -59,7 +59,7 @@ type Codec struct {
 	params   Params
 	typesize int
 	shuffle  int
-	limit    int64 // largest frame that DecodePart takes memory for, in decoded bytes
+	limit    int64     // largest frame that DecodePart takes memory for, in decoded bytes
 	pool     sync.Pool // of *scratch
 	inflate  inflate.Pool
 	deflate  *deflate.Encoder
