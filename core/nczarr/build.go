@@ -55,6 +55,9 @@ func (l *loader) buildVar(v *Var, n node, p parsed) error {
 	if n.parent.findVar(n.name) != nil || n.parent.findGroup(n.name) != nil {
 		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the variable is listed twice, or as a group too")
 	}
+	if n.err != nil {
+		return n.err
+	}
 	if _, ok := n.docs[".zarray"]; !ok {
 		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, ".zarray"), "the variable is listed, but its document is missing")
 	}

@@ -253,6 +253,9 @@ func (v *Var) defineType(spec *VarSpec) error {
 	if n == 0 {
 		n = defaultMaxStrLen
 	}
+	if n == 1 && v.meta.Layout == zarr.LayoutPure {
+		n = 2 // strings of one byte are chars there
+	}
 	if n < 1 || n > dtype.MaxSize {
 		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "string length %d", n)
 	}

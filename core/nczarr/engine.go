@@ -19,37 +19,43 @@ import (
 // engine is what a variable needs to move data: its codec pipeline and its
 // chunk locator, opened at the first use.
 type engine struct {
-	once    sync.Once
+	mu      sync.Mutex  // held while it is opened
+	opened  atomic.Bool // pipe and loc are set
 	pipe    *codec.Pipeline
 	loc     manifest.Locator
-	err     error
-	opened  atomic.Bool
 	atRoot  bool // the array is the root of the store
 	workers sync.Pool
 }
 
-// open opens the pipeline once; its error stays.
+// open opens the pipeline unless it is open. After a failure the next use tries
+// again: a plugin that was not there may have come.
 func (v *Var) open(ctx context.Context) error {
 	e := &v.data
-	e.once.Do(func() {
-		// The outcome is kept, so that it must not depend on this caller.
-		e.err = v.openPipeline(context.WithoutCancel(ctx))
-		e.loc = manifest.NewComputed(v.group.ds.m, v.key(), v.meta.Separator)
-		e.opened.Store(true)
-	})
-	return ncerr.Wrap("open", v.Path(), e.err)
+	if e.opened.Load() {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.opened.Load() {
+		return nil
+	}
+	pipe, err := v.openPipeline(ctx)
+	if err != nil {
+		return ncerr.Wrap("open", v.Path(), err)
+	}
+	e.pipe, e.loc = pipe, manifest.NewComputed(v.group.ds.m, v.key(), v.meta.Separator)
+	e.opened.Store(true)
+	return nil
 }
 
-func (v *Var) openPipeline(ctx context.Context) error {
+func (v *Var) openPipeline(ctx context.Context) (*codec.Pipeline, error) {
 	steps := make([]codecdriver.Step, len(v.meta.Codecs))
 	for i, c := range v.meta.Codecs {
 		steps[i] = codecdriver.Step{ID: c.ID, Params: c.Params}
 	}
 	in := codecdriver.Spec{Kind: codecdriver.Array, DType: v.meta.DType, Fill: v.meta.Fill, Shape: storedShape(v.meta)}
 	in.MaxBytes = v.chunkBytes()
-	var err error
-	v.data.pipe, err = codec.Open(ctx, steps, in, v.group.ds.opts.Registry.Filter)
-	return err
+	return codec.Open(ctx, steps, in, v.group.ds.opts.Registry.Filter)
 }
 
 // storedShape is the chunk shape in the order in which it is stored.
@@ -66,7 +72,7 @@ func storedShape(meta *zarr.Array) []int {
 }
 
 func (e *engine) close() {
-	if e.opened.Load() && e.pipe != nil {
+	if e.opened.Load() {
 		_ = e.pipe.Close() // nothing was left in it
 	}
 }

@@ -31,6 +31,7 @@ type node struct {
 	parent *Group
 	name   string
 	docs   zarr.Docs
+	err    error
 	isArr  bool // listed as an array
 	listed bool // promised by the parent's list
 }
@@ -46,11 +47,11 @@ func (l *loader) load(ctx context.Context) error {
 		return err
 	}
 	if ds.layout == zarr.LayoutV1 {
-		more, err := l.fetch(ctx, []want{{"", zarr.NodeDocNames(ds.layout)}})
+		more, err := l.fetchRoot(ctx, zarr.NodeDocNames(ds.layout))
 		if err != nil {
 			return err
 		}
-		maps.Copy(root, more[0])
+		maps.Copy(root, more)
 	}
 	if ds.loc.Format == ncurl.Zarr {
 		if ds.layout != zarr.LayoutPure || namesNCZarr(root) {
@@ -108,19 +109,19 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 			ds.log.Warn("no consolidated metadata, reading the single documents", "key", consolidatedKey)
 		}
 	}
-	docs, err := l.fetch(ctx, []want{{"", zarr.RootDocNames()}})
+	docs, err := l.fetchRoot(ctx, zarr.RootDocNames())
 	if err != nil {
 		return nil, err
 	}
-	if len(docs[0]) == 0 && !asked {
+	if len(docs) == 0 && !asked {
 		if docs, err := l.consolidatedRoot(ctx); docs != nil || err != nil {
 			return docs, err
 		}
 	}
-	if len(docs[0]) == 0 {
+	if len(docs) == 0 {
 		return nil, l.notZarr(ctx)
 	}
-	return docs[0], nil
+	return docs, nil
 }
 
 // consolidatedRoot reads the consolidated document and gives the root's
@@ -195,20 +196,38 @@ type want struct {
 	names []string // base names
 }
 
+// fetched is the documents of one node, or why they cannot be had.
+type fetched struct {
+	docs zarr.Docs
+	err  error
+}
+
+// fetchRoot reads documents of the root, without which there is nothing.
+func (l *loader) fetchRoot(ctx context.Context, names []string) (zarr.Docs, error) {
+	got, err := l.fetch(ctx, []want{{"", names}})
+	if err == nil {
+		err = got[0].err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return got[0].docs, nil
+}
+
 // fetch reads documents of many nodes in one batch. Absent documents are left
-// out.
-func (l *loader) fetch(ctx context.Context, wants []want) ([]zarr.Docs, error) {
-	docs := make([]zarr.Docs, len(wants))
+// out. An error that another try would meet again concerns its node only.
+func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
+	out := make([]fetched, len(wants))
 	if l.all != nil {
 		for i, w := range wants {
-			docs[i] = l.all[w.key]
+			out[i].docs = l.all[w.key]
 		}
-		return docs, nil
+		return out, nil
 	}
 	var reqs []zmap.GetRequest
 	var node []int
 	for i, w := range wants {
-		docs[i] = make(zarr.Docs, len(w.names))
+		out[i].docs = make(zarr.Docs, len(w.names))
 		prefix := w.key
 		if prefix != "" {
 			prefix += "/"
@@ -221,18 +240,32 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]zarr.Docs, error) {
 	}
 	var failed error
 	err := l.ds.m.GetMany(ctx, reqs, func(i int, data []byte, _ zmap.Info, err error) {
+		at := &out[node[i]]
 		switch {
 		case err == nil:
 			_, name := splitKey(reqs[i].Key)
-			docs[node[i]][name] = data
-		case ncerr.KindOf(err) != ncerr.ErrNotFound && failed == nil:
+			at.docs[name] = data
+		case ncerr.KindOf(err) == ncerr.ErrNotFound:
+		case lasting(err):
+			at.err = err
+		case failed == nil:
 			failed = err
 		}
 	})
 	if err == nil {
 		err = failed
 	}
-	return docs, err
+	return out, err
+}
+
+// lasting reports whether an error says something about one object, rather
+// than about the store as a whole or about this moment.
+func lasting(err error) bool {
+	switch ncerr.KindOf(err) {
+	case ncerr.ErrLimit, ncerr.ErrPermission, ncerr.ErrBadName, ncerr.ErrCorrupt, ncerr.ErrUnsupported:
+		return true
+	}
+	return false
 }
 
 // loadLevels reads all groups below the top, breadth first, and gives the
@@ -245,9 +278,7 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.nodes += len(nodes); l.nodes > l.ds.opts.Limits.MaxNodes {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "more than %d groups and variables", l.ds.opts.Limits.MaxNodes)
-		}
+		l.nodes += len(nodes)
 		if len(nodes) > 0 && depth > l.ds.opts.Limits.MaxDepth {
 			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "groups are nested more than %d deep", l.ds.opts.Limits.MaxDepth)
 		}
@@ -270,21 +301,26 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	names := zarr.NodeDocNames(l.ds.layout)
 	for _, g := range level {
 		found, err := l.childNames(ctx, g)
-		if err != nil {
+		if lasting(err) && g.parent != nil {
+			l.problem(g.Path(), err)
+		} else if err != nil {
 			return nil, err
+		}
+		if l.nodes+len(nodes)+len(found) > l.ds.opts.Limits.MaxNodes {
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "more than %d groups and variables", l.ds.opts.Limits.MaxNodes)
 		}
 		for _, n := range found {
 			nodes = append(nodes, n)
 			wants = append(wants, want{g.key() + n.name, n.needs(names)})
 		}
 	}
-	docs, err := l.fetch(ctx, wants)
+	got, err := l.fetch(ctx, wants)
 	if err != nil {
 		return nil, err
 	}
 	kept := nodes[:0]
 	for i, n := range nodes {
-		n.docs = docs[i]
+		n.docs, n.err = got[i].docs, got[i].err
 		_, isArr := n.docs[".zarray"]
 		switch {
 		case n.listed:
@@ -292,7 +328,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 		case isArr:
 			n.isArr = true
 			kept = append(kept, n)
-		case isGroup(n.docs):
+		case isGroup(n.docs), n.err != nil:
 			kept = append(kept, n)
 		}
 	}
@@ -381,6 +417,9 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 	}
 	if n.parent.findGroup(n.name) != nil {
 		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the group is listed twice")
+	}
+	if n.err != nil {
+		return n.err
 	}
 	if len(n.docs) == 0 {
 		return ncerr.Errorf(ncerr.ErrNoObject, "open", path, "the group is listed, but has no documents")

@@ -146,7 +146,8 @@ type VarSpec struct {
 	// stored as one chunk of the variable's shape.
 	Storage string
 	// MaxStrLen is the fixed size in bytes of NCString elements; 0 takes the
-	// root attribute _nczarr_default_maxstrlen, else 128.
+	// root attribute _nczarr_default_maxstrlen, else 128. In pure Zarr it is
+	// at least 2, since one byte is a char there.
 	MaxStrLen int
 	// Attrs are the attributes, in order.
 	Attrs []Attr

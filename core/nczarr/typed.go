@@ -80,11 +80,11 @@ func (v *Var) Read(ctx context.Context, sel chunk.Selection, dst any) error {
 }
 
 // asNumber gives the element type as plain numbers where the bytes are the
-// same: char and bool are ubyte, datetimes int64.
+// same: char is ubyte, datetimes are int64. Not all bytes are bools.
 func (v *Var) asNumber() dtype.Type {
 	t := v.meta.DType
 	switch t.Kind {
-	case dtype.Char, dtype.Bool:
+	case dtype.Char:
 		return dtype.Type{Kind: dtype.Uint, Size: 1}
 	case dtype.Datetime, dtype.Timedelta:
 		return dtype.Type{Kind: dtype.Int, Size: 8, Order: t.Order}
