@@ -152,6 +152,9 @@ func (h *Host) slot(p *plug, grant, role string, grants []string) *slot {
 func (h *Host) Driver(name string) (driver.Opener, error) {
 	if o, err := h.opts.Builtin.Driver(name); err == nil {
 		if h.opts.builtinsInProcess() {
+			if defaults := h.opts.Defaults[name]; len(defaults) > 0 {
+				o = &localOpener{Opener: o, defaults: defaults}
+			}
 			return o, nil
 		}
 		return &opener{h: h, plug: h.self, desc: o.Describe()}, nil

@@ -476,18 +476,23 @@ func TestClosed(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, host.Options{Isolation: host.Loopback, Defaults: map[string]json.RawMessage{"trouble": json.RawMessage(`{"flush":true}`)}})
-	for options, want := range map[string]driver.Durability{``: driver.OnFlush, `{"flush":false}`: driver.OnPut} {
-		m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create, Options: []byte(options)})
-		if got := m.Capabilities().Durable; got != want {
-			t.Errorf("options %q: want durability %d, got %d", options, want, got)
+	for _, isolation := range []host.Isolation{host.Loopback, host.InProcess} {
+		h := newHost(t, host.Options{Isolation: isolation, Defaults: map[string]json.RawMessage{"trouble": json.RawMessage(`{"flush":true}`)}})
+		for options, want := range map[string]driver.Durability{``: driver.OnFlush, `{"flush":false}`: driver.OnPut} {
+			m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create, Options: []byte(options)})
+			if got := m.Capabilities().Durable; got != want {
+				t.Errorf("options %q: want durability %d, got %d", options, want, got)
+			}
 		}
-	}
-	o, _ := h.Driver("trouble")
-	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: t.TempDir(), Options: []byte(`{"flash":true}`)}); !errors.Is(err, ncerr.ErrInvalid) {
-		t.Errorf("want ErrInvalid, got %v", err)
-	}
-	if _, err := o.Open(t.Context(), driver.OpenSpec{Env: driver.Env{Inner: driver.Base{}}}); !errors.Is(err, ncerr.ErrUnsupported) {
-		t.Errorf("a Map of this process: want ErrUnsupported, got %v", err)
+		o, _ := h.Driver("trouble")
+		if _, err := o.Open(t.Context(), driver.OpenSpec{Path: t.TempDir(), Options: []byte(`{"flash":true}`)}); !errors.Is(err, ncerr.ErrInvalid) {
+			t.Errorf("want ErrInvalid, got %v", err)
+		}
+		if isolation == host.InProcess {
+			continue
+		}
+		if _, err := o.Open(t.Context(), driver.OpenSpec{Env: driver.Env{Inner: driver.Base{}}}); !errors.Is(err, ncerr.ErrUnsupported) {
+			t.Errorf("a Map of this process: want ErrUnsupported, got %v", err)
+		}
 	}
 }
