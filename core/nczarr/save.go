@@ -194,7 +194,7 @@ func (v *Var) docs() (zarr.Docs, error) {
 		anonymous = anonymous || d.anonymous
 	}
 	if anonymous && v.group.ds.layout == zarr.LayoutPure {
-		a.DimNames = v.meta.DimNames // names that we made up are not written down
+		a.DimNames, a.DimRefs = v.meta.DimNames, nil // names that we made up are not written down
 	}
 	opts := v.group.ds.writeOptions()
 	opts.IsRoot = v.group.parent == nil

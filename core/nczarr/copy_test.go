@@ -1,0 +1,167 @@
+package nczarr_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// document makes a .zarray of two elements in chunks of two.
+func document(dt, fill, order, codecs string) string {
+	return `{"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "` + dt + `", "fill_value": ` + fill + `, "order": "` + order + `", "compressor": null, "filters": ` + codecs + `}`
+}
+
+// zoo is pure Zarr with element types and shapes that netCDF does not have.
+func zoo() map[string]string {
+	return map[string]string{
+		".zgroup":        `{"zarr_format": 2}`,
+		"half/.zarray":   document(">f2", `"NaN"`, "C", "null"),
+		"half/0":         "\x3c\x00\xc0\x00",
+		"bool/.zarray":   document("|b1", "true", "C", "null"),
+		"date/.zarray":   document("<M8[ns]", "0", "C", "null"),
+		"date/0":         "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80",
+		"ucs4/.zarray":   document(">U2", `""`, "C", "null"),
+		"ucs4/0":         "\x00\x01\xf6\x00\x00\x01\xf6\x00\x00\x00\x00\xe4\x00\x00\x00\x00",
+		"s1/.zarray":     document("|S1", `""`, "C", "null"),
+		"s1/0":           "ab",
+		"s3/.zarray":     document("|S3", `"eHg="`, "C", "null"),
+		"null/.zarray":   document("<i4", "null", "C", "null"),
+		"big/.zarray":    document(">i8", "-5", "C", "null"),
+		"coded/.zarray":  document("<f2", "1.5", "C", `[{"id": "invert"}]`),
+		"scalar/.zarray": strings.ReplaceAll(document("<i4", "3", "C", "null"), "[2]", "[]"),
+		"zero/.zarray":   strings.ReplaceAll(document("<i4", "3", "C", "null"), `"shape": [2]`, `"shape": [0]`),
+		"f/.zarray":      strings.ReplaceAll(document("<i2", "3", "F", "null"), "[2]", "[2, 2]"),
+		"f/0.0":          "\x01\x00\x02\x00\x03\x00\x04\x00",
+	}
+}
+
+func zooValues() map[string]any {
+	nan := float32(math.NaN())
+	return map[string]any{
+		"half": []float32{1, -2}, "bool": []uint8{1, 1}, "date": []int64{1, math.MinInt64}, "ucs4": []string{"\U0001F600\U0001F600", "ä"},
+		"s1": []uint8("ab"), "s3": []string{"xx", "xx"}, "null": []int32{0, 0}, "big": []int64{-5, -5},
+		"coded": []float32{1.5, 1.5}, "scalar": []int32{3}, "zero": []int32{}, "f": []int16{1, 3, 2, 4}, "nan": []float32{nan, nan},
+	}
+}
+
+// Everything that can be read can be copied into every layout, with equal
+// values, byte order, fill and names, and copied on from there.
+func TestCopyIntoEveryLayout(t *testing.T) {
+	t.Parallel()
+	for name, c := range layouts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := memory(invert{})
+			objects := zoo()
+			objects["nan/.zarray"] = document("<f4", `"NaN"`, "C", "null")
+			objects["nan/.zattrs"] = `{"_ARRAY_DIMENSIONS": ["x"], "units": "m"}`
+			store(t, o, "src", objects)
+			src := open(t, "mem:src#mode=zarr", o)
+			checkZoo(t, src)
+			once := copyOf(t, src, "mem:once#mode="+c.mode, o, &c.layout)
+			checkZoo(t, once)
+			twice := copyOf(t, once, "mem:twice#mode=nczarr", o, nil)
+			checkZoo(t, twice)
+			if v := variable(t, twice, "nan"); attr(t, v.Attrs(), "units") != "m" || v.Dims()[0].Name() != "x" && c.layout != zarr.LayoutUpper {
+				t.Errorf("nan: dimension %s", v.Dims()[0].Name())
+			}
+			for _, v := range []*nczarr.Var{variable(t, once, "big"), variable(t, twice, "big")} {
+				if v.DType().Order != dtype.Big {
+					t.Error("the byte order has changed")
+				}
+			}
+			if _, ok := variable(t, twice, "null").Fill(); ok {
+				t.Error("a fill value has come into being")
+			}
+		})
+	}
+}
+
+func copyOf(t *testing.T, src *nczarr.Dataset, url string, o *nczarr.Options, layout *zarr.Layout) *nczarr.Dataset {
+	t.Helper()
+	dst, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, dst)
+	ds := open(t, url, o)
+	if p := ds.Problems(); len(p) > 0 {
+		t.Fatal(p)
+	}
+	return ds
+}
+
+func checkZoo(t *testing.T, ds *nczarr.Dataset) {
+	t.Helper()
+	for name, want := range zooValues() {
+		v := variable(t, ds, name)
+		switch w := want.(type) {
+		case []float32:
+			got, err := nczarr.Get[float32](t.Context(), v, v.All())
+			if err != nil || !slices.EqualFunc(got, w, func(a, b float32) bool { return a == b || a != a && b != b }) {
+				t.Errorf("%s: want %v, got %v, %v", name, w, got, err)
+			}
+		case []uint8:
+			expect(t, ds, name, w)
+		case []int16:
+			expect(t, ds, name, w)
+		case []int32:
+			expect(t, ds, name, w)
+		case []int64:
+			expect(t, ds, name, w)
+		case []string:
+			expect(t, ds, name, w)
+		}
+	}
+}
+
+// Names that were made up for arrays without any stay out of pure Zarr.
+func TestCopyWritesNoInventedNames(t *testing.T) {
+	t.Parallel()
+	o := memory(invert{})
+	store(t, o, "src", zoo())
+	ds := copyOf(t, open(t, "mem:src#mode=zarr", o), "mem:dst#mode=zarr", o, nil)
+	body, _, err := ds.Map().ReadAll(t.Context(), "big/.zattrs", 0)
+	if err != nil || strings.Contains(string(body), "Anonymous") {
+		t.Errorf("got %s, %v", body, err)
+	}
+}
+
+// A group inside a dataset is copied with the dimensions from above.
+func TestCopyOfASubgroup(t *testing.T) {
+	t.Parallel()
+	o := fileOptions()
+	dir := t.TempDir()
+	ds := create(t, dir+"/whole.file", o)
+	time, x := dim(t, ds.Root(), "time", 0, true), dim(t, ds.Root(), "x", 2, false)
+	g, err := ds.Root().DefineGroup("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := dim(t, g, "x", 3, false) // hides the outer one
+	h, err := g.DefineGroup("h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := define(t, h, "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{time, inner}})
+	if err := v.Write(t.Context(), chunk.Selection{Start: []int64{0, 0}, Count: []int64{2, 3}}, []int32{1, 2, 3, 4, 5, 6}); err != nil {
+		t.Fatal(err)
+	}
+	_ = x
+	closeDataset(t, ds)
+	part := copyOf(t, open(t, dir+"/whole.file/g/h", o), dir+"/part.file", o, nil)
+	expect(t, part, "v", []int32{1, 2, 3, 4, 5, 6})
+	dims := variable(t, part, "v").Dims()
+	if dims[0].Name() != "time" || !dims[0].Unlimited() || dims[1].Name() != "x" {
+		t.Errorf("got dimensions %s, %s", dims[0].Path(), dims[1].Path())
+	}
+}
