@@ -73,7 +73,10 @@ func (e *Encoder) Encode(dst, src []byte) (int, error) {
 	w, ok := pool.Get().(*zstd.Encoder)
 	if !ok {
 		var err error
-		opts := append(e.opts[:len(e.opts):len(e.opts)], zstd.WithSingleSegment(small))
+		opts := e.opts
+		if small {
+			opts = append(opts[:len(opts):len(opts)], zstd.WithSingleSegment(true))
+		}
 		if w, err = zstd.NewWriter(nil, opts...); err != nil {
 			return 0, ncerr.New(ncerr.ErrInternal, "", "", err)
 		}
