@@ -127,6 +127,9 @@ func checkLen(slice any, n int, t Type) error {
 	if _, ok := TypeOf(slice); !ok || !t.Fixed() {
 		return badType("convert", t, slice)
 	}
+	if _, text := slice.([]string); text && t.Kind == Raw {
+		return badType("convert", t, slice)
+	}
 	want := Len(slice)
 	if t.Kind != Raw {
 		if want > (1<<62)/t.Size {

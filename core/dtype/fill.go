@@ -69,7 +69,8 @@ func FillBytes(t Type, value any) ([]byte, error) {
 }
 
 // AppendFloat appends f to dst as JSON: the shortest text that reads back as
-// the same value in bits (32 or 64) bits, in the style of C's %g, and the
+// the same value in bits (32 or 64) bits, in the style of C's %g ("-0.0" for
+// negative zero, which many readers lose from the integer "-0"), and the
 // quoted words "NaN", "Infinity" and "-Infinity", which JSON has no numbers
 // for.
 //
@@ -82,6 +83,8 @@ func AppendFloat(dst []byte, f float64, bits int) []byte {
 		return append(dst, `"Infinity"`...)
 	case math.IsInf(f, -1):
 		return append(dst, `"-Infinity"`...)
+	case f == 0 && math.Signbit(f):
+		return append(dst, "-0.0"...)
 	}
 	return strconv.AppendFloat(dst, f, 'g', -1, bits)
 }
