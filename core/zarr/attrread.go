@@ -111,7 +111,8 @@ func (r *attrReader) attr(name string, v jsontext.Value) Attr {
 }
 
 // attrType reads a type of the attribute types: a dtype text, "|J0" for JSON,
-// or the number of a netCDF type. ">S1" and one-character "U" types are char.
+// or the number of a netCDF type. ">S1" and one-character "U" types are char;
+// "|S" is a string of any length, longer ones than an element can have too.
 func attrType(text string) (nc dtype.NC, asJSON, ok bool) {
 	switch text {
 	case "|J0", ">J0", "<J0", "J0":
@@ -124,6 +125,9 @@ func attrType(text string) (nc dtype.NC, asJSON, ok bool) {
 			return dtype.NC(k), false, true
 		}
 		return dtype.NCNone, false, false
+	}
+	if digits, found := strings.CutPrefix(text, "|S"); found && digits != "" && strings.Trim(digits, "0123456789") == "" {
+		return dtype.NCString, false, true
 	}
 	t, err := dtype.Parse(text)
 	if err != nil {

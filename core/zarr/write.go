@@ -44,7 +44,7 @@ type spelling struct {
 // Source: the documents that netCDF-C 4.8.0 to 4.10 write.
 var spellings = [...]spelling{
 	LayoutPure: {
-		style: jsontext.Spaced, pure: true, char: ">S1", embedArrays: true, groupAttrs: true,
+		style: jsontext.Spaced, pure: true, char: "|S1", embedArrays: true, groupAttrs: true,
 	},
 	LayoutNewest: {
 		style:    jsontext.Spaced,

@@ -99,6 +99,10 @@ func (v Value) Uint64() (n uint64, ok bool) {
 	return n, err == nil
 }
 
+// quietNaN is the NaN without a payload, which C and NumPy mean by that word;
+// math.NaN has another one, and fill values are compared by their bytes.
+const quietNaN = 0x7FF8000000000000
+
 // Float gives the value of a number, of the words and of the strings NaN,
 // Infinity and -Infinity, rounded to the nearest value of bits (32 or 64).
 // ok is false for anything else and for numbers that overflow.
@@ -116,7 +120,7 @@ func (v Value) Float(bits int) (f float64, ok bool) {
 	}
 	switch text {
 	case "NaN", "nan", "NAN", "-NaN", "-nan":
-		return math.NaN(), true
+		return math.Float64frombits(quietNaN), true
 	case "Infinity", "inf", "infinity", "Inf", "+Infinity", "+inf":
 		return math.Inf(1), true
 	case "-Infinity", "-inf", "-infinity", "-Inf":

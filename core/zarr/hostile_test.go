@@ -1,0 +1,51 @@
+package zarr_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// TestCharSpelling: Zarr software knows char as "|S1", netCDF software as ">S1".
+func TestCharSpelling(t *testing.T) {
+	t.Parallel()
+	a := zarr.Array{Shape: []int64{5}, Chunks: []int64{5}, DType: dtype.NCChar.Type(dtype.OrderNone)}
+	for layout, want := range map[zarr.Layout]string{
+		zarr.LayoutPure: "|S1", zarr.LayoutNewest: ">S1", zarr.LayoutLower: ">S1", zarr.LayoutUpper: "<U1", zarr.LayoutV1: "<U1",
+	} {
+		docs, err := a.Docs(zarr.WriteOptions{Layout: layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(docs[".zarray"]); !strings.Contains(got, `"dtype": "`+want+`"`) {
+			t.Errorf("%v: want %s, got %s", layout, want, got)
+		}
+		back, err := zarr.ParseArray("v", docs, zarr.ParseHint{Layout: layout})
+		if err != nil || back.DType.Kind != dtype.Char {
+			t.Errorf("%v: want char again, got %v, %v", layout, back, err)
+		}
+	}
+}
+
+// TestLongStringAttribute: the type text of a string longer than any element
+// still reads as a string.
+func TestLongStringAttribute(t *testing.T) {
+	t.Parallel()
+	want := strings.Repeat("x", dtype.MaxSize+1)
+	g := zarr.Group{Attrs: []zarr.Attr{{Name: "a", Type: dtype.NCString, Value: []string{want}}}}
+	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1} {
+		docs, err := g.Docs(zarr.WriteOptions{Layout: layout, IsRoot: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := zarr.ParseGroup("/", docs)
+		if err != nil || len(back.Attrs) != 1 || back.Attrs[0].Type != dtype.NCString || len(back.Warnings) > 0 {
+			t.Fatalf("%v: want a string again, got %d attributes, warnings %.200q, %v", layout, len(back.Attrs), back.Warnings, err)
+		}
+		if got := back.Attrs[0].Value.([]string); len(got) != 1 || got[0] != want {
+			t.Errorf("%v: the text came back changed", layout)
+		}
+	}
+}
