@@ -17,7 +17,7 @@ demo: build ## make, copy and dump a small ocean dataset, saying what happens
 	sh docs/examples/ocean/demo.sh bin/nczctl
 
 test: ## run all tests; installs the peers of the interop tests outside the tree
-	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...
+	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" NCZARR_PEERS_PYTHON="$$dir/venv/bin/python" $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...
 
 race: ## run the tests of the library under the race detector
 	$(GO) test -race -short -count=1 -timeout=30m ./core/... ./drivers/... ./filters/... ./conformance
