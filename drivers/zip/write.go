@@ -195,14 +195,20 @@ func (m *Map) publish(key string, c *change) {
 	}
 }
 
-// keep copies body to memory or, when there is no room, to the spill file.
+// spillFrom is the size from which content goes to the spill file at once. A
+// file takes it as fast as memory does, and such pieces of memory are garbage
+// after the next Flush.
+const spillFrom = 256 << 10
+
+// keep copies body to memory or, when it is large or there is no room, to the
+// spill file.
 func (m *Map) keep(ctx context.Context, body driver.Body) (*change, error) {
 	n := body.Size()
 	if n < 0 {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a body of %d bytes", n)
 	}
 	m.mu.Lock()
-	if n <= int64(m.cfg.Spill)-m.inMem {
+	if n < spillFrom && n <= int64(m.cfg.Spill)-m.inMem {
 		m.inMem += n
 		m.mu.Unlock()
 		c, err := keepInMemory(body, n)
@@ -258,16 +264,26 @@ func (m *Map) reserve(n int64) (*spillFile, int64, error) {
 	return m.spill, off, nil
 }
 
+// keep writes body at off. What is in memory is written from where it is.
 func (s *spillFile) keep(ctx context.Context, body driver.Body, off, n int64) (*change, error) {
 	c := &change{spill: s, off: off, size: n}
-	buf := make([]byte, min(n, copySize))
+	whole, inMemory := body.(driver.Bytes)
+	var buf []byte
+	if !inMemory {
+		buf = make([]byte, min(n, spillFrom))
+	}
 	for done := int64(0); done < n; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		p := buf[:min(n-done, copySize)]
-		if got, err := body.ReadAt(p, done); got < len(p) {
-			return nil, shortBody(int(done)+got, n, err)
+		var p []byte
+		if inMemory {
+			p = whole[done:min(done+copySize, n)]
+		} else {
+			p = buf[:min(n-done, spillFrom)]
+			if got, err := body.ReadAt(p, done); got < len(p) {
+				return nil, shortBody(int(done)+got, n, err)
+			}
 		}
 		if _, err := s.f.WriteAt(p, off+done); err != nil {
 			return nil, err

@@ -38,7 +38,7 @@ func (*opener) Describe() driver.Description {
 		Summary: "a dataset in one zip archive, rewritten as a whole at each flush",
 		Options: []driver.Option{
 			{Name: "prefix", Type: "string", Doc: "top-level directory of the dataset in the archive. Empty: none in a new archive, recognised in an existing one; auto: named after a new archive without its extension, recognised in an existing one; a single dot: none; else its name"},
-			{Name: "spill", Type: "size", Default: "64MiB", Doc: "how much unflushed content is kept in memory; more goes to a temporary file beside the archive"},
+			{Name: "spill", Type: "size", Default: "64MiB", Doc: "how much unflushed content is kept in memory; more, and every object of 256 KiB or more, goes to a temporary file beside the archive"},
 			{Name: "deflate", Type: "int", Default: "0", Doc: "level from 1 to 9 at which new members are deflated; 0 stores them as they are"},
 			{Name: "durability", Type: "string", Default: "rename", Doc: "what a flush waits for: rename leaves writing to the disk to the system, fsync waits until archive and directory are on it"},
 		},
