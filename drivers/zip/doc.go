@@ -39,8 +39,11 @@
 // Equal content gives equal bytes: metadata documents first, depth first, then
 // the other members, without directory entries, all dated 1980-01-01. Members
 // that did not change are copied as they are, with their date. Values wait in
-// memory up to the size of the option spill, above that in a temporary file
-// beside the archive.
+// memory up to the size of the option spill; those above it, and those of 256
+// KiB or more, wait in a temporary file beside the archive. A writer that is
+// killed in a Flush leaves a file .NAME.<16 hexadecimal digits>.tmp there; the
+// next opening for writing deletes it when nobody has it locked and it was last
+// written more than ten minutes ago.
 //
 // The layer above is core/zmap; below are the file system or, when
 // driver.Env has an Inner Map, one object of that Map.

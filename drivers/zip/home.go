@@ -3,12 +3,11 @@ package zip
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -99,7 +98,7 @@ func kindOf(m fs.FileMode) string {
 }
 
 // probe finds out early that the archive may not be written or its directory
-// not be changed.
+// not be changed. It deletes what killed writers have left there.
 func (h *fileHome) probe(context.Context) error {
 	if h.was != nil {
 		f, err := os.OpenFile(h.path, os.O_RDWR, 0)
@@ -114,6 +113,8 @@ func (h *fileHome) probe(context.Context) error {
 	if err != nil {
 		return err
 	}
+	dir, base := filepath.Split(h.path)
+	sweep(dir, base, time.Now().Add(-staleAge))
 	return discard(f)
 }
 
@@ -138,40 +139,6 @@ func (h *fileHome) temp() (*os.File, error) {
 func (h *fileHome) spill() (*os.File, error) {
 	dir, base := filepath.Split(h.path)
 	return makeHidden(dir, base)
-}
-
-// makeTemp makes a file with the permissions of any new file, which
-// os.CreateTemp does not.
-func makeTemp(dir, base string) (*os.File, error) {
-	if len(base) > 64 {
-		base = base[:64]
-	}
-	for {
-		name := filepath.Join(dir, fmt.Sprintf(".%s.%016x.tmp", base, rand.Uint64()))
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, fileError(err)
-		}
-	}
-}
-
-// makeHidden makes a file and takes its name away at once, where a file that
-// is open can lose its name. Others must discard it.
-func makeHidden(dir, base string) (*os.File, error) {
-	f, err := makeTemp(dir, base)
-	if err == nil {
-		_ = os.Remove(f.Name()) // discard tries again
-	}
-	return f, err
-}
-
-// discard closes and deletes a temporary file.
-func discard(f *os.File) error {
-	err := f.Close()
-	if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) {
-		err = errors.Join(err, gone)
-	}
-	return err
 }
 
 func (h *fileHome) replace(_ context.Context, tmp *os.File, letGo func() error) (source, error) {
@@ -211,6 +178,7 @@ func (h *fileHome) swap(tmp *os.File, letGo func() error) (source, error) {
 		return nil, err
 	}
 	h.was = is
+	unlock(tmp) // it is the archive now
 	return &fileSource{f: tmp, n: is.Size()}, h.syncDir()
 }
 

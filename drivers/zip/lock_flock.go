@@ -1,0 +1,41 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package zip
+
+import (
+	"os"
+	"syscall"
+)
+
+// tryLock takes the lock of an open file, which ends with the process that
+// holds it. It reports false when somebody else has it, and an error where
+// the file system has no locks.
+func tryLock(f *os.File) (bool, error) {
+	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == syscall.EWOULDBLOCK { //nolint:errorlint // a bare number
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// unlock gives the lock back while the file stays open.
+func unlock(f *os.File) { _ = flock(f, syscall.LOCK_UN) }
+
+func flock(f *os.File, how int) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var locked error
+	err = raw.Control(func(fd uintptr) {
+		for {
+			if locked = syscall.Flock(int(fd), how); locked != syscall.EINTR { //nolint:errorlint // a bare number
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return locked
+}
