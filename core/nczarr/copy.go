@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -131,7 +132,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 
 // spec gives the VarSpec that makes a variable like v.
 func (v *Var) spec() *VarSpec {
-	s := &VarSpec{Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Codecs: v.Codecs(), Order: v.meta.DType.Order,
+	s := &VarSpec{Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Codecs: v.portableCodecs(), Order: v.meta.DType.Order,
 		Separator: v.meta.Separator, Attrs: v.Attrs(), NoFill: !v.meta.HasFill}
 	if len(s.Dims) == 0 {
 		s.Chunks = nil
@@ -143,6 +144,23 @@ func (v *Var) spec() *VarSpec {
 		s.Fill = fill
 	}
 	return s
+}
+
+// portableCodecs gives the codecs that fit a copy of v. Where netCDF has
+// another element type for the values than is stored, codecs that name the
+// stored type would take the bytes for what they are not, and are left out.
+func (v *Var) portableCodecs() []zarr.CodecSpec {
+	t := v.meta.DType
+	switch {
+	case t.Kind == dtype.Float && t.Size == 2:
+	case t.Kind == dtype.Bool, t.Kind == dtype.Unicode, t.Kind == dtype.Datetime, t.Kind == dtype.Timedelta:
+	default:
+		return v.Codecs()
+	}
+	return slices.DeleteFunc(v.Codecs(), func(c zarr.CodecSpec) bool {
+		var params struct{ DType json.RawMessage }
+		return json.Unmarshal(c.Params, &params) == nil && params.DType != nil
+	})
 }
 
 // textBytes is the room that the values of v need as UTF-8: UCS-4 text may

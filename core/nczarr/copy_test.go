@@ -10,6 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/filters/delta"
 )
 
 // document makes a .zarray of two elements in chunks of two.
@@ -164,4 +165,18 @@ func TestCopyOfASubgroup(t *testing.T) {
 	if dims[0].Name() != "time" || !dims[0].Unlimited() || dims[1].Name() != "x" {
 		t.Errorf("got dimensions %s, %s", dims[0].Path(), dims[1].Path())
 	}
+}
+
+// A codec that is told the stored element type is not applied to another one.
+func TestCopyOfHalfPrecisionDeltas(t *testing.T) {
+	t.Parallel()
+	o := memory(delta.Provider())
+	store(t, o, "src", map[string]string{".zgroup": `{"zarr_format": 2}`, "v/0": "\xff\x7b\xff\xfb",
+		"v/.zarray": document("<f2", "0", "C", `[{"id": "delta", "dtype": "<f2"}]`)})
+	src := open(t, "mem:src#mode=zarr", o)
+	want, err := nczarr.Get[float32](t.Context(), variable(t, src, "v"), variable(t, src, "v").All())
+	if err != nil || want[0] == 0 {
+		t.Fatal(want, err)
+	}
+	expect(t, copyOf(t, src, "mem:dst#mode=zarr", o, nil), "v", want)
 }
