@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -57,7 +58,32 @@ type launch struct {
 	dir    string
 	stderr *logSink
 	client *goplugin.Client
-	child  *process
+
+	mu    sync.Mutex
+	over  bool     // its time is up: start nothing any more
+	child *process // set by go-plugin's goroutine; others read it after run's
+}
+
+// adopt takes the process that go-plugin is about to start, unless it is too
+// late for that.
+func (l *launch) adopt(p *process) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return context.DeadlineExceeded
+	}
+	l.child = p
+	return nil
+}
+
+// giveUp kills the process, now or as soon as it would be started.
+func (l *launch) giveUp(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	if l.child != nil {
+		_ = l.child.Kill(ctx)
+	}
 }
 
 // config gives what go-plugin is told. It starts nothing by itself: the
@@ -82,8 +108,8 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 			env := append(l.h.environment(l.dir, l.s.grants, l.s.plug.env(l.s)...), cmd.Env...)
 			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // the last counts: go-plugin's own is longer
-			l.child = newProcess(&l.h.spawner, img, env)
-			return l.child, nil
+			child := newProcess(&l.h.spawner, img, env)
+			return child, l.adopt(child)
 		},
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessage), grpc.MaxCallSendMsgSize(handshake.MaxMessage)),
@@ -112,9 +138,7 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	select {
 	case r = <-ready:
 	case <-ctx.Done():
-		if l.child != nil && l.child.cmd.Process != nil {
-			_ = l.child.Kill(ctx)
-		}
+		l.giveUp(ctx)
 		r = <-ready
 	}
 	if r.err != nil {

@@ -37,8 +37,9 @@ type process struct {
 	life    *os.File      // write end of standard input
 	lifeMu  sync.Once
 
-	mu     sync.Mutex
-	reaped bool // the numbers of process and group are no longer ours
+	mu     sync.Mutex // held while it is started
+	killed bool       // before it was started
+	reaped bool       // the numbers of process and group are no longer ours
 
 	done  chan struct{} // closed when the process is reaped
 	state string        // how it ended; valid after done
@@ -71,7 +72,7 @@ func (p *process) Start(context.Context) error {
 				theirs, ours = append(theirs, errW), append(ours, errR)
 				p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = inR, outW, errW
 				p.life, p.out, p.errPipe = inW, &firstLine{r: outR}, errR
-				err = p.spawner.start(p.cmd)
+				err = p.spawn()
 			}
 		}
 	}
@@ -85,6 +86,16 @@ func (p *process) Start(context.Context) error {
 	}
 	p.wg.Go(p.reap)
 	return nil
+}
+
+// spawn starts the process, unless it was killed before.
+func (p *process) spawn() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.killed {
+		return os.ErrProcessDone
+	}
+	return p.spawner.start(p.cmd)
 }
 
 func closeAll(files []*os.File) {
@@ -170,11 +181,15 @@ func (p *process) Wait(context.Context) error {
 	return nil
 }
 
-// Kill implements runner.Runner: it kills the whole group at once.
+// Kill implements runner.Runner: it kills the whole group at once. A process
+// that was not started yet never is.
 func (p *process) Kill(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd.Process == nil || p.reaped {
+	if p.cmd.Process == nil {
+		p.killed = true
+	}
+	if p.killed || p.reaped {
 		return nil
 	}
 	killGroup(p.cmd.Process.Pid)

@@ -1,0 +1,32 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+)
+
+// TestKilledBeforeStart: a start whose time is up while go-plugin still
+// prepares it must not bring a process to life that nobody waits for.
+func TestKilledBeforeStart(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s spawner
+	defer s.close()
+	l := &launch{}
+	p := newProcess(&s, image{path: self, argv0: "never"}, []string{"X=1"})
+	if err := l.adopt(p); err != nil {
+		t.Fatal(err)
+	}
+	l.giveUp(context.Background())
+	if err := p.Start(context.Background()); !errors.Is(err, os.ErrProcessDone) || p.pid() != 0 {
+		t.Errorf("started all the same: pid %d, %v", p.pid(), err)
+	}
+	if err := l.adopt(newProcess(&s, image{path: self}, nil)); err == nil {
+		t.Error("a second process was accepted after the end")
+	}
+}
