@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -109,32 +108,12 @@ func (e *Error) Error() string {
 		return b.String()
 	}
 	text := e.Err.Error()
-	if !strings.HasPrefix(text, e.Kind.Error()) && !saysKind(e.Err, e.Kind) {
-		b.WriteString(e.Kind.Error())
+	if said := e.Kind.Error(); !strings.Contains(text, said+":") && !strings.HasSuffix(text, said) {
+		b.WriteString(said)
 		b.WriteString(": ")
 	}
 	b.WriteString(text)
 	return b.String()
-}
-
-// saysKind reports whether the text of err says the meaning of k, because err
-// or a cause of it is of that kind.
-func saysKind(err error, k Kind) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		switch x := err.(type) { //nolint:errorlint // this walks the chain by hand
-		case *Error:
-			if x.Kind == k {
-				return true
-			}
-		case Kind:
-			if x == k {
-				return true
-			}
-		case interface{ Unwrap() []error }:
-			return slices.ContainsFunc(x.Unwrap(), func(sub error) bool { return saysKind(sub, k) })
-		}
-	}
-	return false
 }
 
 // Is reports whether target is e's kind, or the standard library's name for it.
