@@ -1,0 +1,134 @@
+package nczarr_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// Names of any characters, for everything that has a name, come back; what
+// cannot come back is refused when it is defined, not when it is flushed.
+func TestOddNames(t *testing.T) {
+	t.Parallel()
+	for layout, c := range layouts {
+		o := memory()
+		ds, err := nczarr.Create(t.Context(), "mem:odd#mode="+c.mode, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept []string
+		for i, name := range []string{"a b", "grün", `q"uo\te`, "#?&%2F", "..x", "x.", "0", "0.0", "\u2028", "a\x00b", "a\u0085b", "\xff", "_FillValue", "~", "ﬀ", "a:b*"} {
+			x, err := ds.Root().DefineDim(name, 2, false)
+			if err != nil {
+				if !errors.Is(err, ncerr.ErrBadName) {
+					t.Error(err)
+				}
+				continue
+			}
+			g, err := ds.Root().DefineGroup("g" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := define(t, g, name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}})
+			write(t, v, v.All(), []int32{int32(i), 1})
+			if name != "_FillValue" {
+				setText(t, v.SetAttr, name, name)
+			}
+			kept = append(kept, name)
+		}
+		closeDataset(t, ds)
+		ds = open(t, "mem:odd#mode="+c.mode, o)
+		if p := ds.Problems(); len(p) > 0 {
+			t.Errorf("%s: %v", layout, p)
+			continue
+		}
+		for _, name := range kept {
+			v := variable(t, ds, "g"+name+"/"+name)
+			if got, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || got[1] != 1 {
+				t.Errorf("%s: %q: got %v, %v", layout, name, got, err)
+			}
+			if name != "_FillValue" && attr(t, v.Attrs(), name) != name {
+				t.Errorf("%s: attribute %q: got %q", layout, name, attr(t, v.Attrs(), name))
+			}
+		}
+	}
+}
+
+// Attribute text of any kind survives, or is refused; it is never changed.
+func TestAttributeText(t *testing.T) {
+	t.Parallel()
+	for layout, c := range layouts {
+		for i, text := range []string{"", "{", `{"a": 1}`, `{ "a":1 }`, "[1,2]", "[1, 2]", "[not json", "null", "12", "NaN", "a\x00", "\x00", "\x00b", "\xff\xfe", "grün", "\n\t", `"q"`, "true"} {
+			o := memory()
+			ds, err := nczarr.Create(t.Context(), "mem:t#mode="+c.mode, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ds.Root().SetAttr(nczarr.Attr{Name: "a", Type: dtype.NCChar, Value: text}); err != nil {
+				continue
+			}
+			if err := ds.Close(t.Context()); err != nil {
+				t.Errorf("%s: %q was accepted, and cannot be flushed: %v", layout, text, err)
+				continue
+			}
+			got := attr(t, open(t, "mem:t#mode="+c.mode, o).Root().Attrs(), "a")
+			if fmt.Sprint(got) != text {
+				t.Errorf("%s: text %d: want %q, got %T %q", layout, i, text, got, got)
+			}
+		}
+	}
+}
+
+// What is at the place of a new dataset, above it and below it decides whether
+// it may be made.
+func TestCreateBesideOthers(t *testing.T) {
+	t.Parallel()
+	o := fileOptions()
+	dir := t.TempDir()
+	ds := create(t, dir+"/a", o)
+	if _, err := ds.Root().DefineGroup("g"); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	if err := os.MkdirAll(dir+"/other/deep", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/other/file", []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		path             string
+		noClobber, force bool
+		want             error
+	}{
+		"inside":           {dir + "/a/new", false, false, ncerr.ErrExists},
+		"inside a group":   {dir + "/a/g/x/new", false, false, ncerr.ErrExists},
+		"above":            {dir, false, false, ncerr.ErrExists},
+		"something else":   {dir + "/other", false, false, ncerr.ErrExists},
+		"there":            {dir + "/a", true, false, ncerr.ErrExists},
+		"forced, but kept": {dir + "/a", true, true, ncerr.ErrExists},
+	} {
+		_, err := nczarr.Create(t.Context(), c.path, &nczarr.CreateOptions{Options: *o, NoClobber: c.noClobber, Force: c.force})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: want %v, got %v", name, c.want, err)
+		}
+	}
+	if _, err := open(t, dir+"/a", o).Root().Group("g"); err != nil {
+		t.Errorf("the dataset was touched: %v", err)
+	}
+	if _, err := os.Stat(dir + "/other/file"); err != nil {
+		t.Errorf("something else was touched: %v", err)
+	}
+	layout := zarr.LayoutPure
+	ds, err := nczarr.Create(t.Context(), dir+"/a/new", &nczarr.CreateOptions{Options: *o, Force: true, Layout: &layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+}
