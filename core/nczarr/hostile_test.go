@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -197,11 +198,11 @@ func TestLimits(t *testing.T) {
 	}
 	objects := map[string]string{".zgroup": `{"zarr_format": 2}`, ".zattrs": `{` + superblock + `, "_nczarr_group": {"dimensions": {}, "groups": [], "arrays": ` + string(list) + `}}`}
 	store(t, o, "many", objects)
-	gets := 0
-	o.Wrap = func(m driver.Map) driver.Map { return counter{Map: m, get: func() { gets++ }, list: func() {}} }
+	var gets atomic.Int64
+	o.Wrap = func(m driver.Map) driver.Map { return counter{Map: m, get: func() { gets.Add(1) }, list: func() {}} }
 	o.Limits.MaxNodes = 4999
-	if _, err := nczarr.Open(t.Context(), "mem:many#mode=nczarr", o); !errors.Is(err, ncerr.ErrLimit) || gets > 100 {
-		t.Errorf("nodes: want ErrLimit, got %v after %d requests", err, gets)
+	if _, err := nczarr.Open(t.Context(), "mem:many#mode=nczarr", o); !errors.Is(err, ncerr.ErrLimit) || gets.Load() > 100 {
+		t.Errorf("nodes: want ErrLimit, got %v after %d requests", err, gets.Load())
 	}
 	o.Wrap, o.Limits = nil, nczarr.Limits{MaxDepth: 5}
 	deep := map[string]string{}

@@ -1,0 +1,120 @@
+package manifest_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/manifest"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+func newMap(t *testing.T) *zmap.Map {
+	t.Helper()
+	raw, err := memmap.NewOpener().Open(t.Context(), driver.OpenSpec{Path: "m", Mode: driver.Create})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := zmap.New(raw, nil)
+	t.Cleanup(func() { _ = m.Close(t.Context()) })
+	return m
+}
+
+func join(prefix string, index []int64, sep string) string {
+	if len(index) == 0 {
+		return prefix + "0"
+	}
+	return prefix + strings.ReplaceAll(strings.Trim(fmt.Sprint(index), "[]"), " ", sep)
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	m := newMap(t)
+	for _, c := range []struct {
+		prefix string
+		index  []int64
+		sep    byte
+		want   string
+	}{
+		{"", nil, '.', "0"},
+		{"v/", nil, '/', "v/0"},
+		{"v/", []int64{0}, '.', "v/0"},
+		{"v/", []int64{1, 20, 300}, '.', "v/1.20.300"},
+		{"g/v/", []int64{1, 20, 300}, '/', "g/v/1/20/300"},
+		{"", []int64{math.MaxInt64, math.MaxInt64}, '.', "9223372036854775807.9223372036854775807"},
+	} {
+		out := []manifest.Location{{Key: "old", Absent: true, Inline: []byte{1}, Version: "x", FilterMask: 7, Promised: true}}
+		if err := manifest.NewComputed(m, c.prefix, c.sep).Locate(t.Context(), [][]int64{c.index}, out); err != nil {
+			t.Fatal(err)
+		}
+		l := out[0]
+		if l.Key != c.want || l.Map != m {
+			t.Errorf("want %q, got %q", c.want, l.Key)
+		}
+		if l.Absent || l.Promised || l.Inline != nil || l.Range != nil || l.Version != "" || l.FilterMask != 0 {
+			t.Errorf("%q: something of the old entry is left: %+v", c.want, l)
+		}
+	}
+}
+
+// Keys stay what they are while many more are made, at once and of any length.
+func TestKeysStay(t *testing.T) {
+	t.Parallel()
+	m := newMap(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		prefix := strings.Repeat("p/", rapid.IntRange(0, 8<<10).Draw(rt, "prefix"))
+		rank := rapid.IntRange(0, chunk.MaxRank).Draw(rt, "rank")
+		c := manifest.NewComputed(m, prefix, '.')
+		const n = 8
+		var wg sync.WaitGroup
+		for w := range 2 {
+			indexes, out := make([][]int64, n), make([]manifest.Location, n)
+			for i := range indexes {
+				for d := range rank {
+					indexes[i] = append(indexes[i], int64(w*1000+i*10+d))
+				}
+			}
+			wg.Go(func() {
+				for range 3 {
+					if err := c.Locate(t.Context(), indexes, out); err != nil {
+						t.Error(err)
+					}
+					other := make([]manifest.Location, n)
+					if err := c.Locate(t.Context(), indexes, other); err != nil {
+						t.Error(err)
+					}
+				}
+				for i := range out {
+					if want := join(prefix, indexes[i], "."); out[i].Key != want {
+						t.Errorf("want %.50q, got %.50q", want, out[i].Key)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// A key costs a part of a block, not an allocation.
+func TestKeysShareBlocks(t *testing.T) {
+	c := manifest.NewComputed(newMap(t), "v/", '.')
+	indexes, out := make([][]int64, 64), make([]manifest.Location, 64)
+	for i := range indexes {
+		indexes[i] = []int64{int64(i), 7}
+	}
+	allocs := testing.AllocsPerRun(100, func() {
+		if err := c.Locate(t.Context(), indexes, out); err != nil {
+			t.Error(err)
+		}
+	})
+	if allocs > 8 { // the race detector's pools drop entries at random
+		t.Errorf("%v allocations for 64 keys", allocs)
+	}
+}
