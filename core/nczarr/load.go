@@ -46,12 +46,8 @@ func (l *loader) load(ctx context.Context) error {
 	if ds.layout, err = zarr.DetectLayout(root); err != nil {
 		return err
 	}
-	if ds.layout == zarr.LayoutV1 {
-		more, err := l.fetchRoot(ctx, zarr.NodeDocNames(ds.layout))
-		if err != nil {
-			return err
-		}
-		maps.Copy(root, more)
+	if err := l.addV1(ctx, root); err != nil {
+		return err
 	}
 	if ds.loc.Format == ncurl.Zarr {
 		if ds.layout != zarr.LayoutPure || namesNCZarr(root) {
@@ -82,6 +78,29 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	slices.SortStableFunc(ds.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 	return nil
+}
+
+// addV1 adds the documents that only LayoutV1 has to those of the root. A group
+// of a larger dataset has no superblock to tell that layout by: then its group
+// document is asked for.
+func (l *loader) addV1(ctx context.Context, root zarr.Docs) error {
+	ds := l.ds
+	_, group := root[".zgroup"]
+	if ds.layout == zarr.LayoutPure && group && ds.loc.Format != ncurl.Zarr && l.all == nil && !namesNCZarr(root) {
+		there, err := ds.m.Exists(ctx, ".nczgroup")
+		if err != nil && !lasting(err) {
+			return err
+		}
+		if there {
+			ds.layout = zarr.LayoutV1
+		}
+	}
+	if ds.layout != zarr.LayoutV1 {
+		return nil
+	}
+	more, err := l.fetchRoot(ctx, zarr.NodeDocNames(ds.layout))
+	maps.Copy(root, more)
+	return err
 }
 
 // namesNCZarr reports whether documents have members of NCZarr.
