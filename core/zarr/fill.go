@@ -12,8 +12,9 @@ import (
 
 // fill reads fill_value: null or missing is none. An array of one value stands
 // for the value. Text of single bytes is base64 in pure Zarr, as its
-// specification says, and plain in NCZarr; each is tried as the other when it
-// does not fit.
+// specification says, and plain in NCZarr and where _FillValue beside it is the
+// same text, as netCDF-C writes both; each is tried as the other when it does
+// not fit.
 //
 // Source: Zarr v2, "Fill value encoding"; netcdf-c libnczarr/zsync.c.
 func (n *node) fill(a *Array, v jsontext.Value) error {
@@ -48,7 +49,7 @@ func (n *node) fillOf(a *Array, v jsontext.Value) (b []byte, ok bool) {
 	case dtype.Complex:
 		return fillComplex(t, v)
 	case dtype.Char, dtype.Bytes:
-		return fillText(t, v, a.Layout == LayoutPure)
+		return fillText(t, v, a.Layout == LayoutPure && !n.plainFill(v))
 	case dtype.Unicode:
 		text, ok := fillString(v)
 		return encoded(t, []string{text}, ok)
@@ -117,15 +118,26 @@ func fillString(v jsontext.Value) (string, bool) {
 	return v.Text(), v.Kind() == jsontext.String
 }
 
-// fillText reads fixed-length text of single bytes.
-func fillText(t dtype.Type, v jsontext.Value, pure bool) ([]byte, bool) {
+// plainFill reports whether the attribute _FillValue is the same text as v.
+func (n *node) plainFill(v jsontext.Value) bool {
+	attrs, _ := n.attrsDoc()
+	at := attrs.get(fillAttr)
+	if at.Kind() == jsontext.Array && at.Len() == 1 {
+		at = at.First()
+	}
+	return at.Kind() == jsontext.String && at.Text() == v.Text()
+}
+
+// fillText reads fixed-length text of single bytes; coded says that it is base64
+// rather than plain.
+func fillText(t dtype.Type, v jsontext.Value, coded bool) ([]byte, bool) {
 	text, ok := fillString(v)
 	if !ok {
 		return nil, false
 	}
 	plain := strings.TrimRight(text, "\x00")
 	decoded, err := base64.StdEncoding.DecodeString(text)
-	if err == nil && len(decoded) <= t.Size && (pure || len(plain) > t.Size) {
+	if err == nil && len(decoded) <= t.Size && (coded || len(plain) > t.Size) {
 		plain = string(decoded)
 	}
 	if len(plain) > t.Size {

@@ -49,3 +49,28 @@ func TestLongStringAttribute(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainFillOfPureText: netCDF-C writes the fill value of text as it is, in
+// pure Zarr too, where the specification wants base64; _FillValue, which it
+// writes beside it, tells the two apart.
+func TestPlainFillOfPureText(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ fill, attrs, want string }{
+		{`"abcd"`, `{"_FillValue": "abcd"}`, "abcd"},
+		{`"abcd"`, `{"_FillValue": ["abcd"]}`, "abcd"},
+		{`"YWI="`, `{"_FillValue": "ab"}`, "ab"},
+		{`"abcd"`, `{}`, "i\xb7\x1d"},
+		{`"abcd"`, `{"_FillValue": 0}`, "i\xb7\x1d"},
+	} {
+		a, err := zarr.ParseArray("v", zarr.Docs{
+			".zarray": []byte(`{"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|S8", "fill_value": ` + c.fill + `}`),
+			".zattrs": []byte(c.attrs),
+		}, zarr.ParseHint{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimRight(string(a.Fill), "\x00"); got != c.want {
+			t.Errorf("fill_value %s beside %s: want %q, got %q", c.fill, c.attrs, c.want, got)
+		}
+	}
+}
