@@ -89,6 +89,9 @@ func (p *Pipeline) openStage(ctx context.Context, steps []driver.Step, providers
 			hi++
 		}
 		run, specs, err := opener.OpenPipeline(ctx, steps[lo:hi], p.specs[lo])
+		if err == nil && run == nil {
+			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "the provider gave no pipeline")
+		}
 		if err == nil && len(specs) != hi-lo {
 			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "%d specs for %d steps", len(specs), hi-lo)
 			err = errors.Join(err, run.Close())

@@ -149,7 +149,7 @@ func firstRoom(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling 
 		return min(ceiling, max(eager, 2*int64(len(src)))), nil
 	}
 	if s, ok := c.(driver.DecodedSizer); ok {
-		n, err := s.DecodedSize(src)
+		n, err := claimed(s, src)
 		if err != nil {
 			return 0, err
 		}
@@ -159,6 +159,16 @@ func firstRoom(c driver.Codec, d direction, in driver.Spec, src []byte, ceiling 
 		return max(n, 0), nil
 	}
 	return min(ceiling, max(eager, 8*int64(len(src)))), nil
+}
+
+// claimed asks for the decoded size; a panic is an error of the chunk.
+func claimed(s driver.DecodedSizer, src []byte) (n int64, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			n, err = 0, ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: %v", r)
+		}
+	}()
+	return s.DecodedSize(src)
 }
 
 // call runs a codec. A panic is an error of the chunk, not of the process,
