@@ -36,7 +36,8 @@ type driverService struct {
 // them, as the driver contract promises no call during or after Close.
 type openMap struct {
 	driver.Map
-	calls sync.WaitGroup
+	calls   sync.WaitGroup
+	closing bool // takes no new calls; protected by driverService.mu
 }
 
 func (d *driverService) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenReply, error) {
@@ -47,6 +48,9 @@ func (d *driverService) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenRe
 	m, err := o.Open(ctx, spec)
 	if err != nil {
 		return nil, wire.Status(ctx, err)
+	}
+	if ctx.Err() != nil { // nobody will learn the handle, and so nobody would close it
+		return nil, wire.Status(ctx, errors.Join(ctx.Err(), m.Close(context.WithoutCancel(ctx))))
 	}
 	caps := m.Capabilities()
 	handle, err := d.add(m)
@@ -92,7 +96,7 @@ func (d *driverService) use(handle uint64) (m *openMap, release func(), err erro
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m = d.maps[handle]
-	if m == nil {
+	if m == nil || m.closing {
 		return nil, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "no open store has the handle %d", handle)
 	}
 	m.calls.Add(1)
@@ -133,6 +137,9 @@ func (d *driverService) Flush(ctx context.Context, r *pb.FlushRequest) (*pb.Flus
 func (d *driverService) Close(ctx context.Context, r *pb.CloseRequest) (*pb.CloseReply, error) {
 	d.mu.Lock()
 	m := d.maps[r.GetHandle()]
+	if m != nil {
+		m.closing = true
+	}
 	delete(d.maps, r.GetHandle())
 	d.mu.Unlock()
 	if m == nil {
@@ -140,7 +147,13 @@ func (d *driverService) Close(ctx context.Context, r *pb.CloseRequest) (*pb.Clos
 	}
 	wait, cancel := context.WithTimeout(ctx, closeWait)
 	defer cancel()
-	if err := m.idle(wait); err != nil && ctx.Err() == nil {
+	err := m.idle(wait)
+	if err != nil { // left for another Close, or the end of the process
+		d.mu.Lock()
+		d.maps[r.GetHandle()] = m
+		d.mu.Unlock()
+	}
+	if err != nil && ctx.Err() == nil {
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInternal, "close", "", "a call that was cancelled has not returned"))
 	} else if err != nil {
 		return nil, wire.Status(ctx, err)
