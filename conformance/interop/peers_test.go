@@ -1,0 +1,156 @@
+package interop_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// nczctl is the program under test, built once.
+var nczctl string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "interop")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	nczctl = filepath.Join(dir, "nczctl")
+	if out, err := exec.Command("go", "build", "-o", nczctl, "../../cmd/nczctl").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build nczctl: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// atOnce bounds how many peers run at a time.
+var atOnce = make(chan struct{}, 2)
+
+// need skips the test when a peer is not there, or fails it when
+// NCZARR_REQUIRE_PEERS is set. What install.sh printed is in NCZARR_PEERS_DIR.
+func need(t *testing.T, names ...string) {
+	t.Helper()
+	dir := os.Getenv("NCZARR_PEERS_DIR")
+	versions := map[string]struct{ Version, Absent string }{}
+	why := "NCZARR_PEERS_DIR is not set; peers/install.sh prints it"
+	if dir != "" {
+		data, err := os.ReadFile(filepath.Join(dir, "versions.json"))
+		if err == nil {
+			err = json.Unmarshal(data, &versions)
+		}
+		why = fmt.Sprint(err)
+	}
+	for _, name := range names {
+		v, known := versions[name]
+		if known && v.Absent == "" {
+			t.Logf("%s %s", name, v.Version)
+			continue
+		}
+		if known {
+			why = v.Absent
+		}
+		if os.Getenv("NCZARR_REQUIRE_PEERS") == "1" {
+			t.Fatalf("the peer %s is absent: %s", name, why)
+		}
+		t.Skipf("the peer %s is absent: %s", name, why)
+	}
+}
+
+// packages are the peers that a tool's --with needs.
+var packages = map[string][]string{
+	"zarr": {"zarr", "numcodecs"}, "xarray": {"xarray", "zarr"}, "netcdf4": {"netcdf4", "libnetcdf"}, "tensorstore": {"tensorstore"},
+}
+
+// tool runs one of the peers' tools and gives the document that it prints.
+func tool(t *testing.T, name string, args ...string) ([]byte, error) {
+	t.Helper()
+	atOnce <- struct{}{}
+	defer func() { <-atOnce }()
+	python := filepath.Join(os.Getenv("NCZARR_PEERS_DIR"), "venv", "bin", "python")
+	cmd := exec.CommandContext(t.Context(), python, append([]string{"-B", filepath.Join("peers", name)}, args...)...)
+	var out, msg bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &msg
+	if err := cmd.Run(); err != nil {
+		return out.Bytes(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, msg.Bytes())
+	}
+	return out.Bytes(), nil
+}
+
+// must is tool for what may not fail.
+func must(t *testing.T, name string, args ...string) []byte {
+	t.Helper()
+	out, err := tool(t, name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// compare gives one line for each difference, except those that begin with
+// one of known.
+func compare(t *testing.T, want, got []byte, ignore string, known ...string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	w, g := filepath.Join(dir, "want.json"), filepath.Join(dir, "got.json")
+	if err := errors.Join(os.WriteFile(w, want, 0o666), os.WriteFile(g, got, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := tool(t, "compare.py", w, g, "--ignore", ignore)
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || len(out) == 0) {
+		t.Fatal(err)
+	}
+	var lines []string
+	if err == nil {
+		return nil
+	}
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(line)
+		skip := false
+		for _, k := range known {
+			skip = skip || strings.HasPrefix(line, k)
+		}
+		if !skip {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func same(t *testing.T, want, got []byte, ignore string, known ...string) {
+	t.Helper()
+	for _, line := range compare(t, want, got, ignore, known...) {
+		t.Error(line)
+	}
+}
+
+func encode(t *testing.T, doc *document) []byte {
+	t.Helper()
+	out, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// ctl runs nczctl, which must succeed, and gives its standard output.
+func ctl(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), nczctl, append([]string{"--isolation=inproc", "-q"}, args...)...)
+	var msg bytes.Buffer
+	cmd.Stderr = &msg
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("nczctl %s: %v: %s", strings.Join(args, " "), err, msg.Bytes())
+	}
+	return out
+}
