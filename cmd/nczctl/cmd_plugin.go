@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ func (a *app) newPlugin() *cobra.Command {
 		Use:   "info NAME",
 		Short: "Show a plugin: binary, hash, version, processes, level, counters",
 		Long: `Show a plugin, a driver or a filter: the binary, its hash and version, where it
-runs and what it serves. The plugin is started for this.`,
+runs and what it serves. A plugin of others is started for this.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runPluginInfo(c.Context(), list[0]) },
 	})
@@ -110,9 +111,21 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	failed := s.host.Discover(ctx)
 	var found []host.PluginInfo
 	for _, p := range s.host.Plugins() {
-		if p.Name == name || contains(p.Drivers, name) || contains(p.Filters, name) {
+		if p.Name == name || slices.Contains(p.Drivers, name) || slices.Contains(p.Filters, name) {
 			found = append(found, p)
 		}
+	}
+	if len(found) == 0 && slices.ContainsFunc(a.servedRows(), func(r served) bool { return r.Name == name }) {
+		// No plugin of others has it, and nothing has been started: it is built in.
+		builtIn := host.PluginInfo{Name: "nczarr", Version: version, Isolation: host.Process}
+		for _, r := range a.servedRows() {
+			if r.Name == name && r.Kind == "driver" {
+				builtIn.Drivers = append(builtIn.Drivers, name)
+			} else if r.Name == name {
+				builtIn.Filters = append(builtIn.Filters, name)
+			}
+		}
+		found = append(found, builtIn)
 	}
 	if len(found) == 0 {
 		if failed != nil {
@@ -127,15 +140,6 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 		a.printPlugin(p)
 	}
 	return nil
-}
-
-func contains(list []string, name string) bool {
-	for _, n := range list {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 func (a *app) printPlugin(p host.PluginInfo) {

@@ -30,7 +30,7 @@ func (a *app) newZmap() *cobra.Command {
 		Long: `Print every object of a store with its content, in the form of zmapio: an
 index that counts prefixes too, the key, the length, and the content: text for
 metadata, numbers for chunks. Chunks are shown as they are stored, without
-decoding, as numbers of the type of -t.`,
+decoding, as numbers of the type of -t; with --json as bytes in base64.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runZmap(c.Context(), &f, list[0]) },
 	}
@@ -58,8 +58,14 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 	defer m.Close(ctx) //nolint:errcheck // only read
 	w := bufio.NewWriter(a.out)
 	z := zmapper{ctx: ctx, m: m, w: w, nc: nc, header: f.header}
+	if a.flags.json {
+		z.rows = []zmapRow{}
+	}
 	if err := z.walk(key); err != nil {
 		return err
+	}
+	if a.flags.json {
+		return a.printJSON(z.rows)
 	}
 	return w.Flush()
 }
@@ -74,6 +80,17 @@ type zmapper struct {
 	nc     dtype.NC
 	header bool
 	n      int
+	rows   []zmapRow // what was found so far, for --json; nil without it
+}
+
+// zmapRow is an object in the JSON form: a document has its text, a chunk its
+// bytes.
+type zmapRow struct {
+	Index   int    `json:"index"`
+	Key     string `json:"key"`
+	Size    int    `json:"size"`
+	Text    string `json:"text,omitempty"`
+	Content []byte `json:"content,omitempty"`
 }
 
 func (z *zmapper) walk(prefix string) error {
@@ -104,7 +121,21 @@ func (z *zmapper) walk(prefix string) error {
 }
 
 func (z *zmapper) object(index int, key string, body []byte) error {
-	if zarr.IsZarrDoc(path.Base(key)) {
+	doc := zarr.IsZarrDoc(path.Base(key))
+	if z.rows != nil {
+		row := zmapRow{Index: index, Key: zmap.Path(key), Size: len(body)}
+		switch {
+		case doc:
+			row.Text = string(body)
+		case z.header:
+			return nil
+		default:
+			row.Content = body
+		}
+		z.rows = append(z.rows, row)
+		return nil
+	}
+	if doc {
 		_, err := fmt.Fprintf(z.w, "[%d] %s : (%d) |%s|\n", index, zmap.Path(key), len(body), body)
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -20,7 +21,27 @@ func (a *app) openStore(ctx context.Context, arg string) (*zmap.Map, string, err
 	}
 	store, key := splitStore(arg)
 	m, err := nczarr.OpenStore(ctx, store, s.options(a))
-	return m, key, err
+	if err != nil || key == "" {
+		return m, key, err
+	}
+	if err := mustBeThere(ctx, m, key); err != nil {
+		_ = m.Close(ctx) // the first error says more
+		return nil, "", err
+	}
+	return m, key, nil
+}
+
+// mustBeThere refuses a key that is neither an object nor a prefix.
+func mustBeThere(ctx context.Context, m *zmap.Map, key string) error {
+	there, err := m.Exists(ctx, key)
+	if err != nil || there {
+		return err
+	}
+	names, err := m.Search(ctx, key)
+	if err == nil && len(names) == 0 {
+		err = ncerr.New(ncerr.ErrNotFound, "find", key, nil)
+	}
+	return err
 }
 
 // splitStore cuts a path into the innermost directory or archive that is

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/drivers/builtin"
+	filters "github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// TestMain lets the test binary be nczctl, and the plugin processes that
+// nczctl makes of itself.
+func TestMain(m *testing.M) {
+	plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
+	testscript.Main(m, map[string]func(){"nczctl": main})
+}
+
+// TestScripts runs testdata/script out of process, as nczctl does by itself.
+func TestScripts(t *testing.T) { runScripts(t, "process") }
+
+// TestScriptsInProcess runs the same scripts with drivers and filters in the
+// process of nczctl.
+func TestScriptsInProcess(t *testing.T) { runScripts(t, "inproc") }
+
+func runScripts(t *testing.T, isolation string) {
+	t.Parallel()
+	corpora := findCorpora(t)
+	module, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv(isolationVar, isolation)
+			env.Setenv("CORPORA", corpora)
+			env.Setenv("MODULE", module)
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("TMPDIR", t.TempDir())
+			env.Defer(func() { noneLeft(t, env.Getenv("TMPDIR")) })
+			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o777)
+		},
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "corpora":
+				return corpora != "", nil
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "process":
+				return isolation == "process", nil
+			}
+			return false, errors.New("unknown condition " + cond)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": cmdExits, "fails": cmdFails, "flip": cmdFlip, "truncate": cmdTruncate, "subst": cmdSubst,
+			"bomb": cmdBomb, "validjson": cmdValidJSON, "buildplugin": cmdBuildPlugin, "same": cmdSame,
+		},
+	})
+}
+
+// findCorpora gives the directory of the corpora, "" when there is none.
+func findCorpora(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("NCZARR_CORPORA")
+	if dir == "" {
+		dir = "../../../shared/corpora"
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "nczarr")); err != nil {
+		return ""
+	}
+	return dir
+}
+
+// noneLeft fails the test when a command left something in the directory of
+// temporary files.
+func noneLeft(t *testing.T, dir string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range list {
+		t.Errorf("a command left %q in the temporary directory", e.Name())
+	}
+}
+
+// cmdExits is "exits CODE COMMAND ARG...": the command must end with the code.
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code: want %d, got %d\n%s", want, got, ts.ReadFile("stderr"))
+	}
+}
+
+// cmdFails is "fails CODE ARG...": nczctl must end with the code and exactly
+// one line that is its own.
+func cmdFails(ts *testscript.TestScript, neg bool, args []string) {
+	cmdExits(ts, neg, append([]string{args[0], "nczctl"}, args[1:]...))
+	text := ts.ReadFile("stderr")
+	if !strings.HasPrefix(text, "nczctl: ") || strings.Count(text, "\n") != 1 {
+		ts.Fatalf("want one line from nczctl, got:\n%s", text)
+	}
+}
+
+// cmdFlip is "flip FILE OFFSET": it inverts a byte; a negative offset counts
+// from the end.
+func cmdFlip(ts *testscript.TestScript, _ bool, args []string) {
+	data := []byte(ts.ReadFile(args[0]))
+	at, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	if at < 0 {
+		at += len(data)
+	}
+	data[at] ^= 0xff
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), data, 0o666))
+}
+
+// cmdTruncate is "truncate FILE SIZE".
+func cmdTruncate(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+// cmdSubst is "subst FILE OLD NEW": OLD must be in the file.
+func cmdSubst(ts *testscript.TestScript, _ bool, args []string) {
+	text := ts.ReadFile(args[0])
+	if !strings.Contains(text, args[1]) {
+		ts.Fatalf("no %q in %s:\n%s", args[1], args[0], text)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(text, args[1], args[2], 1)), 0o666))
+}
+
+// cmdBomb is "bomb FILE MIB": a small zlib stream of that many MiB of zeros.
+func cmdBomb(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var b bytes.Buffer
+	w := zlib.NewWriter(&b)
+	for range n {
+		_, err := w.Write(make([]byte, 1<<20))
+		ts.Check(err)
+	}
+	ts.Check(w.Close())
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
+}
+
+// cmdValidJSON is "validjson FILE": the file (or stdout) is one JSON value.
+func cmdValidJSON(ts *testscript.TestScript, _ bool, args []string) {
+	d := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	var v any
+	ts.Check(d.Decode(&v))
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		ts.Fatalf("%s goes on after its JSON value", args[0])
+	}
+}
+
+// cmdBuildPlugin is "buildplugin EXAMPLE NAME DIR": it builds a plugin of
+// docs/examples, as its author would.
+func cmdBuildPlugin(ts *testscript.TestScript, _ bool, args []string) {
+	c := exec.CommandContext(context.Background(), "go", "build", "-o", ts.MkAbs(filepath.Join(args[2], args[1])), "./cmd/"+args[1])
+	c.Dir = filepath.Join(ts.Getenv("MODULE"), "docs", "examples", args[0])
+	c.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	if out, err := c.CombinedOutput(); err != nil {
+		ts.Fatalf("build %s: %v\n%s", args[1], err, out)
+	}
+}
+
+// cmdSame is "same A B": two datasets have the same dump.
+func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
+	var text [2]string
+	for i := range text {
+		cmdExits(ts, false, []string{"0", "nczctl", "dump", "-n", "x", args[i]})
+		text[i] = ts.ReadFile("stdout")
+	}
+	if (text[0] == text[1]) == neg {
+		ts.Fatalf("dumps of %s and %s:\n%s\n%s", args[0], args[1], text[0], text[1])
+	}
+}
