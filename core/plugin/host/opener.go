@@ -40,9 +40,14 @@ func (p *plug) isKnown() bool {
 
 // slot gives the process for a store: one for each driver, and for drivers of
 // local paths one for reading and another for writing, as they are granted
-// different things.
+// different things. What a third-party plugin says it needs is no grant: it
+// would choose for itself which variables of the environment it sees.
 func (o *opener) slot(write bool) *slot {
 	d := o.Describe()
+	var grants []string
+	if o.plug.builtin {
+		grants = d.Grants
+	}
 	grant := kindDriver + ":" + d.Name
 	if pathGrants(d) {
 		if write {
@@ -51,7 +56,7 @@ func (o *opener) slot(write bool) *slot {
 			grant += "/read"
 		}
 	}
-	return o.h.slot(o.plug, grant, kindDriver+":"+d.Name, d.Grants)
+	return o.h.slot(o.plug, grant, kindDriver+":"+d.Name, grants)
 }
 
 // prepare checks what cannot cross and merges the configured defaults.
@@ -116,7 +121,7 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	if err != nil {
 		return err
 	}
-	w := p.watch(ctx)
+	w := p.watch(ctx).patient()
 	defer w.end()
 	_, err = p.driver.Remove(w.ctx, wire.OpenToWire(o.desc.Name, spec))
 	err = w.fail(ctx, err)
@@ -136,6 +141,9 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) error {
 	spec.Mode = mode
 	w := p.watch(ctx)
 	defer w.end()
+	if mode == driver.Create {
+		w.patient() // it may have much to delete
+	}
 	r, err := p.driver.Open(w.ctx, wire.OpenToWire(m.driver, spec))
 	if err := w.fail(ctx, err); err != nil {
 		return err

@@ -69,7 +69,9 @@ type Options struct {
 	// Logger gets the host's own records and the plugins' logs; nil is none.
 	Logger *slog.Logger
 	// CallTimeout is how long a call may go without any answer before the
-	// process counts as hung; default 2 minutes, negative is for ever.
+	// process counts as hung; default 2 minutes, negative is for ever. Flush,
+	// Remove and Open in mode Create may take as long as a store is large:
+	// they go on for as long as the process still answers other calls.
 	CallTimeout time.Duration
 	// StartTimeout is how long a process may take until it serves; default
 	// 10 s.

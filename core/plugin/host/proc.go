@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
@@ -183,6 +184,56 @@ type watch struct {
 	p      *proc
 	timer  *time.Timer
 	idle   time.Duration
+	hollow int         // messages without content since the last one with some
+	slow   atomic.Bool // silence is no fault while the process answers others
+}
+
+// maxHollow is the number of messages in a row that may have no content: more
+// keep a call alive without an end.
+const maxHollow = 1000
+
+// patient lets the call be silent for as long as the process still answers
+// other calls: it may take as long as a store is large.
+func (w *watch) patient() *watch {
+	w.slow.Store(true)
+	return w
+}
+
+// got counts a message of a stream, and fails when the plugin goes on and on
+// without saying anything.
+func (w *watch) got(content bool) error {
+	w.hollow++
+	if content {
+		w.hollow = 0
+	}
+	if w.hollow > maxHollow {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin broke the protocol: %d messages without content", w.hollow)
+	}
+	return nil
+}
+
+// expired is called when the plugin has been silent for too long.
+func (w *watch) expired() {
+	for w.slow.Load() && w.p.answers(w.ctx) {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-time.After(w.idle):
+		}
+	}
+	if w.slow.Load() && w.ctx.Err() != nil {
+		return // the call ended while we asked
+	}
+	w.cancel(errHung)
+	w.p.markBroken(fmt.Sprintf("no answer for %v", w.idle))
+}
+
+// answers reports whether the process answers a call that has nothing to do.
+func (p *proc) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, p.slot.host.opts.StartTimeout)
+	defer cancel()
+	_, err := pb.NewPluginClient(p.conn).Describe(ctx, &pb.DescribeRequest{Host: "nczarr", Minor: handshake.Minor})
+	return err == nil
 }
 
 // watch starts the watchdog of a call made with ctx.
@@ -191,10 +242,7 @@ func (p *proc) watch(ctx context.Context) *watch {
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	p.slot.calls.Add(1)
 	if w.idle > 0 {
-		w.timer = time.AfterFunc(w.idle, func() {
-			w.cancel(errHung)
-			p.markBroken(fmt.Sprintf("no answer for %v", w.idle))
-		})
+		w.timer = time.AfterFunc(w.idle, w.expired)
 	}
 	return w
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -233,6 +234,10 @@ func (x *execution) attempt(ctx context.Context, s *session) error {
 			break
 		}
 		w.pause() // the sink takes its time
+		content := func(r *pb.Result) bool { return r.GetLast() || len(r.GetPayload().GetInline()) > 0 }
+		if err := w.got(slices.ContainsFunc(r.GetResults(), content)); err != nil {
+			return s.p.broke(err)
+		}
 		for _, result := range r.GetResults() {
 			if err := x.take(result); err != nil {
 				return s.p.broke(err)

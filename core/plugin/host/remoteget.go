@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
@@ -172,6 +173,9 @@ func get(ctx context.Context, s *session, l *landing) error {
 			break
 		}
 		w.pause()
+		if err := w.got(r.GetHead() != nil || len(r.GetPayload().GetInline()) > 0); err != nil {
+			return s.p.broke(err)
+		}
 		if err := l.take(r.GetHead(), r.GetPayload(), false); err != nil {
 			return fault(s.p, err)
 		}
@@ -238,6 +242,9 @@ func (m *remoteMap) getBatch(ctx context.Context, s *session, all []landing, sta
 			break
 		}
 		w.pause() // the sink takes its time
+		if err := w.got(slices.ContainsFunc(r.GetItems(), contentful)); err != nil {
+			return s.p.broke(err)
+		}
 		for _, item := range r.GetItems() {
 			if n := item.GetIndex(); int64(n) < int64(len(open)) && all[open[n]].skip {
 				all[open[n]].skip = !item.GetLast()
@@ -262,6 +269,11 @@ func (m *remoteMap) getBatch(ctx context.Context, s *session, all []landing, sta
 		return nil
 	}
 	return w.fail(ctx, err)
+}
+
+// contentful reports whether an item brings a read further.
+func contentful(i *pb.GetItem) bool {
+	return i.GetLast() || i.GetHead() != nil || len(i.GetPayload().GetInline()) > 0
 }
 
 // item takes one part of a read and calls sink when the read is over. Its own

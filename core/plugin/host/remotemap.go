@@ -164,7 +164,7 @@ func (m *remoteMap) Flush(ctx context.Context) error {
 	dirty := m.written > m.flushed
 	m.mu.Unlock()
 	call := func(s *session) error {
-		w := s.p.watch(ctx)
+		w := s.p.watch(ctx).patient()
 		defer w.end()
 		_, err := s.p.driver.Flush(w.ctx, &pb.FlushRequest{Handle: s.handle})
 		return w.fail(ctx, err)
@@ -192,7 +192,13 @@ func (m *remoteMap) Flush(ctx context.Context) error {
 }
 
 // Close implements driver.Map. A process that is gone has nothing to close.
+// The store is closed even when ctx has ended, or its handle would stay open.
 func (m *remoteMap) Close(ctx context.Context) error {
+	if ctx.Err() != nil {
+		rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+		defer cancel()
+		ctx = rest
+	}
 	m.mu.Lock()
 	s := m.sess
 	m.mu.Unlock()
@@ -255,6 +261,9 @@ func (l *lister) run(ctx context.Context, s *session) error {
 			break
 		}
 		w.pause() // the caller takes its time
+		if err := w.got(len(page.GetEntries()) > 0); err != nil {
+			return s.p.broke(err)
+		}
 		for _, msg := range page.GetEntries() {
 			e, err := l.check(msg)
 			if err != nil {

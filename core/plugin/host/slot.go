@@ -28,7 +28,7 @@ type slot struct {
 	host   *Host
 	plug   *plug
 	grant  string
-	grants []string // what the driver declared
+	grants []string // what a built-in driver declared
 	role   string   // of a built-in: see handshake.EnvRole
 	log    *slog.Logger
 

@@ -78,9 +78,16 @@ func zooHost() {
 func serveZoo(kind string, config goplugin.HandshakeConfig) {
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: config,
-		Plugins:         goplugin.PluginSet{handshake.PluginSetName: &liar{kind: kind}},
+		Plugins:         goplugin.PluginSet{handshake.PluginSetName: badPlugin(kind)},
 		GRPCServer:      func(o []grpc.ServerOption) *grpc.Server { return grpc.NewServer(o...) },
 	})
+}
+
+func badPlugin(kind string) goplugin.Plugin {
+	if strings.HasPrefix(kind, "hostile") {
+		return hostile{&liar{kind: kind}}
+	}
+	return &liar{kind: kind}
 }
 
 // liar is a plugin that breaks the protocol in the way of its kind.

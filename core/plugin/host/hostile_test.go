@@ -1,0 +1,140 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// hostile is a plugin with more kinds of tricks than liar.
+type hostile struct{ *liar }
+
+func (l hostile) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
+	pb.RegisterPluginServer(s, l)
+	pb.RegisterDriverServer(s, l)
+	pb.RegisterCodecServer(s, l)
+	return nil
+}
+
+func (l hostile) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.DescribeReply, error) {
+	d, err := l.liar.Describe(ctx, r)
+	d.Drivers[0].Grants = []string{"path:read", "path:write", "env:HOSTILE_SECRET"}
+	return d, err
+}
+
+func (l hostile) Get(r *pb.GetRequest, s pb.Driver_GetServer) error {
+	switch l.kind {
+	case "hostile-drip":
+		err := s.Send(&pb.GetReply{Head: zooHead(8, 8)})
+		for err == nil {
+			err = s.Send(&pb.GetReply{})
+		}
+		return err
+	case "hostile-secret":
+		text := []byte(os.Getenv("HOSTILE_SECRET") + "|")
+		n := int64(len(text))
+		return s.Send(&pb.GetReply{Head: zooHead(n, n), Payload: inline(text)})
+	}
+	return l.liar.Get(r, s)
+}
+
+func (l hostile) GetMany(_ *pb.GetManyRequest, s pb.Driver_GetManyServer) error {
+	var err error
+	for err == nil {
+		err = s.Send(&pb.GetManyReply{Items: []*pb.GetItem{{}}})
+	}
+	return err
+}
+
+func (l hostile) List(_ *pb.ListRequest, s pb.Driver_ListServer) error {
+	var err error
+	for err == nil {
+		err = s.Send(&pb.ListReply{})
+	}
+	return err
+}
+
+// Flush takes a second, or for ever with the whole process.
+func (l hostile) Flush(context.Context, *pb.FlushRequest) (*pb.FlushReply, error) {
+	time.Sleep(time.Second)
+	return &pb.FlushReply{}, nil
+}
+
+// TestHollowMessages: a plugin that goes on sending nothing hangs nobody.
+func TestHollowMessages(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, zooOptions(t, "hostile-drip", "nczarr-driver-zoo"))
+	for what, call := range map[string]func(context.Context, driver.Map) error{
+		"get": func(ctx context.Context, m driver.Map) error {
+			_, err := get(ctx, m, "k")
+			return err
+		},
+		"many": func(ctx context.Context, m driver.Map) error {
+			return m.(driver.GetManyer).GetMany(ctx, make([]driver.GetRequest, 1), func(int, []byte, driver.Info, error) {})
+		},
+		"list": func(ctx context.Context, m driver.Map) error {
+			for _, err := range m.List(ctx, "", &driver.ListOptions{}) {
+				return err
+			}
+			return nil
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		m := open(t, h, "zoo", driver.OpenSpec{Path: "x"})
+		if err := call(ctx, m); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "without content") {
+			t.Errorf("%s: want ErrPlugin, got %v", what, err)
+		}
+		cancel()
+	}
+}
+
+// TestNoSelfGrantedEnvironment: declaring a grant does not give it.
+func TestNoSelfGrantedEnvironment(t *testing.T) {
+	t.Parallel()
+	o := zooOptions(t, "hostile-secret", "nczarr-driver-zoo")
+	zooVar := o.Getenv
+	o.Getenv = func(name string) string {
+		if name == "HOSTILE_SECRET" {
+			return "secret"
+		}
+		return zooVar(name)
+	}
+	m := open(t, newHost(t, o), "zoo", driver.OpenSpec{Path: "x"})
+	if got, err := get(t.Context(), m, "k"); err != nil || string(got) != "|" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestSlowFlush: a flush may take longer than the time that any other call
+// may be silent, as long as the process lives.
+func TestSlowFlush(t *testing.T) {
+	t.Parallel()
+	o := zooOptions(t, "hostile-slow", "nczarr-driver-zoo")
+	o.CallTimeout = 200 * time.Millisecond
+	m := open(t, newHost(t, o), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+	if err := m.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCloseAfterTheEnd: a cancelled context does not leave the store open.
+func TestCloseAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, zooOptions(t, "hostile", "nczarr-driver-zoo"))
+	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := m.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
