@@ -300,6 +300,9 @@ func (m *Map) prune(dir string) bool {
 // hidden before the first file is deleted.
 func (m *Map) wipe(ctx context.Context) error {
 	entries, err := m.dirNames(".")
+	if err == nil {
+		err = ctx.Err() // the last chance: what is half removed is of no use to anybody
+	}
 	if err != nil || len(entries) == 0 {
 		return err
 	}
@@ -313,9 +316,6 @@ func (m *Map) wipe(ctx context.Context) error {
 				return err
 			}
 		}
-	}
-	if err := ctx.Err(); err != nil {
-		return err
 	}
 	return m.root.RemoveAll(trash)
 }

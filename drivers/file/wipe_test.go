@@ -1,0 +1,54 @@
+package file_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+)
+
+// endsAfter is a context that ends when it was asked n times.
+type endsAfter struct {
+	context.Context
+	n atomic.Int64
+}
+
+func (c *endsAfter) Err() error {
+	if c.n.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestCancelledCreate: whenever it is cancelled, Create leaves the old store
+// whole or nothing of it, hidden or not.
+func TestCancelledCreate(t *testing.T) {
+	t.Parallel()
+	for n := range int64(6) {
+		dir := t.TempDir()
+		for _, name := range []string{"a", "b"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx := &endsAfter{Context: t.Context()}
+		ctx.n.Store(n)
+		m, err := file.New().Open(ctx, driver.OpenSpec{Path: dir, Mode: driver.Create})
+		if err == nil {
+			if err := m.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		left, e := os.ReadDir(dir)
+		if e != nil {
+			t.Fatal(e)
+		}
+		if want := 2; err == nil && len(left) != 0 || err != nil && len(left) != want {
+			t.Errorf("ended after %d questions, %v: %d files are left", n, err, len(left))
+		}
+	}
+}
