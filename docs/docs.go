@@ -1,0 +1,4 @@
+// Package docs holds the documentation; its reference pages are generated.
+package docs
+
+//go:generate sh -c "cd .. && go run ./docs/gen"

@@ -1,0 +1,201 @@
+// Package docs_test checks the documentation: links, names, code.
+package docs_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pages gives every page of the tree, by its path from the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := fs.WalkDir(os.DirFS(".."), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join("..", path))
+		out[path] = string(text)
+		return err
+	})
+	if err != nil || len(out) < 10 {
+		t.Fatalf("%d pages, %v", len(out), err)
+	}
+	return out
+}
+
+var (
+	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	// A path of this tree in back quotes.
+	quoted = regexp.MustCompile("`((?:core|drivers|filters|conformance|cmd|docs)/[A-Za-z0-9_./-]+|\\.ci/[a-z]+)`")
+	// A test in back quotes, after the file it is in.
+	named = regexp.MustCompile("`([a-z][A-Za-z0-9_/]*_test\\.go)`,? `(Test[A-Za-z0-9]+|Fuzz[A-Za-z0-9]+)`")
+	host  = regexp.MustCompile(`(^|[\s"'(=:])/(work|root|home)/`)
+)
+
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	for path, text := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, _, _ := strings.Cut(m[1], "#")
+			if target == "" || strings.Contains(target, "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join("..", filepath.Dir(path), target)); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere", path, m[1])
+			}
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for path, text := range pages(t) {
+		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join("..", m[1])); err != nil {
+				t.Errorf("%s: there is no %s", path, m[1])
+			}
+		}
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			source, err := os.ReadFile(filepath.Join("..", m[1]))
+			if err != nil || !strings.Contains(string(source), "func "+m[2]+"(") {
+				t.Errorf("%s: there is no %s in %s", path, m[2], m[1])
+			}
+		}
+		if m := host.FindString(text); m != "" {
+			t.Errorf("%s: the path %q is of one machine", path, m)
+		}
+	}
+}
+
+// TestMap shows that docs/README.md leads to every page.
+func TestMap(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	for path := range all {
+		rest, ok := strings.CutPrefix(path, "docs/")
+		if ok && rest != "README.md" && !strings.HasPrefix(rest, "adr/0") && !strings.HasPrefix(rest, "examples/") &&
+			!strings.Contains(all["docs/README.md"], "]("+rest+")") {
+			t.Errorf("docs/README.md does not lead to %s", path)
+		}
+	}
+}
+
+// TestDependencies compares the reasons given with the direct requirements.
+func TestDependencies(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "mod", "edit", "-json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mod struct {
+		Require []struct {
+			Path     string
+			Indirect bool
+		}
+	}
+	if err := json.Unmarshal(out, &mod); err != nil {
+		t.Fatal(err)
+	}
+	want, got := map[string]bool{}, map[string]bool{}
+	for _, r := range mod.Require {
+		if !r.Indirect {
+			want[r.Path] = true
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z][^ ]*[./][^ ]*) \|`).FindAllStringSubmatch(pages(t)["docs/reference/dependencies.md"], -1) {
+		got[m[1]] = true
+	}
+	if !maps.Equal(want, got) {
+		t.Errorf("want %v\ngot  %v", slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
+	}
+}
+
+var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
+
+// frame makes a whole program of a snippet.
+func frame(snippet string) string {
+	switch {
+	case strings.HasPrefix(snippet, "package "):
+		return snippet
+	case strings.Contains(snippet, "tape.New()"):
+		return `package main
+
+import (
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+type opener struct{}
+
+func (opener) New() driver.Opener { return nil }
+
+var tape opener
+
+` + snippet
+	}
+	return `package main
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	drivers "github.com/seed-695719ce/nczarr/drivers/builtin"
+	filters "github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+func main() {
+	ctx := context.Background()
+` + snippet + `
+	_, _ = values, err
+}
+`
+}
+
+// TestSnippets compiles every block of Go on every page.
+func TestSnippets(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, n := t.TempDir(), 0
+	replace := map[string]string{}
+	args := []string{"build", "-buildvcs=false", "-overlay", filepath.Join(dir, "overlay.json"), "-o", filepath.Join(dir, "bin") + string(filepath.Separator)}
+	for path, text := range pages(t) {
+		for _, m := range goBlock.FindAllStringSubmatch(text, -1) {
+			n++
+			name := fmt.Sprintf("snippet%d", n)
+			file := filepath.Join(dir, name+".go")
+			if err := os.WriteFile(file, []byte("// From "+path+".\n"+frame(m[1])), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			replace[filepath.Join(root, "docs", name, "main.go")] = file
+			args = append(args, "./docs/"+name)
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600)
+	}
+	if err != nil || n < 4 {
+		t.Fatalf("%d snippets, %v", n, err)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
