@@ -10,13 +10,20 @@ import (
 )
 
 // ownDir marks a private directory as that of a living host: the lock on its
-// file "owner" ends with the process, however it ends.
+// file "owner" ends with the process, however it ends. The file gets its name
+// when it is locked, so that no other host finds it unlocked and removes the
+// directory.
 func ownDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, ownerFile), os.O_CREATE|os.O_RDWR, 0o600)
+	path := filepath.Join(dir, ownerFile)
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
