@@ -94,6 +94,8 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	}
 	dst = dst[:n*c.plain.Size]
 	switch {
+	case c.plain != c.coded && (number.IsFloat(c.plain) || number.IsFloat(c.coded)):
+		c.decodeWide(dst, src, n)
 	case c.plain != c.coded || c.plain.Kind == dtype.Bool || c.plain.Kind == dtype.Float && c.plain.Size == 2:
 		c.decodeAny(dst, src, n)
 	case c.plain.Kind == dtype.Float && c.plain.Size == 4:
@@ -132,6 +134,47 @@ func (c *Codec) decodeAny(dst, src []byte, n int) {
 		}
 		copy(dst[i*c.plain.Size:][:c.plain.Size], sum[:])
 	}
+}
+
+// decodeWide sums up in the float that holds both types, and rounds only what
+// it stores.
+//
+// Source: NumPy, cumsum with an output of another type.
+func (c *Codec) decodeWide(dst, src []byte, n int) {
+	wide := dtype.Type{Kind: dtype.Float, Size: max(floatSize(c.plain), floatSize(c.coded)), Order: dtype.Little}
+	var acc [8]byte
+	for i := range n {
+		x := number.Float(c.coded, src[i*c.coded.Size:])
+		if i > 0 {
+			x += number.Float(wide, acc[:])
+		}
+		number.PutFloat(wide, acc[:], x)
+		c.store(dst[i*c.plain.Size:], number.Float(wide, acc[:]))
+	}
+}
+
+// store puts a sum in the plain type; in integers, whose differences wrapped
+// around, it wraps around again.
+func (c *Codec) store(dst []byte, sum float64) {
+	v := math.Mod(math.Trunc(sum), 1<<64)
+	switch {
+	case number.IsFloat(c.plain) || c.plain.Kind == dtype.Bool || v != v: //nolint:gocritic // NaN
+		number.PutFloat(c.plain, dst, sum)
+	case math.Abs(v) < 1<<63:
+		number.PutBits(c.plain, dst, uint64(int64(v)))
+	case v < 0:
+		number.PutBits(c.plain, dst, -uint64(-v))
+	default:
+		number.PutBits(c.plain, dst, uint64(v))
+	}
+}
+
+// floatSize is the size in bytes of the float that NumPy pairs with t.
+func floatSize(t dtype.Type) int {
+	if number.IsFloat(t) || t.Kind == dtype.Bool {
+		return max(t.Size, 2)
+	}
+	return min(2*t.Size, 8)
 }
 
 // combine stores a plus or minus b. For bool both are "differs".

@@ -91,3 +91,44 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("7 bytes: want ErrCorrupt, got %v", err)
 	}
 }
+
+// TestSumsInTheWiderType: the sum keeps what one element cannot. The wanted
+// values are those of numcodecs 0.17.
+func TestSumsInTheWiderType(t *testing.T) {
+	t.Parallel()
+	in := driver.Spec{Kind: driver.Array, DType: dtype.Type{Kind: dtype.Int, Size: 4, Order: dtype.Little}, Shape: []int{3}, MaxBytes: 12}
+	c, _, err := delta.Provider().Open("delta", []byte(`{"dtype":"<i4","astype":"<f4"}`), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := []byte{0, 0, 0x40, 0x3F, 0, 0, 0x40, 0x3F, 0, 0, 0x40, 0x3F} // three times 0.75
+	dst := make([]byte, 12)
+	if n, err := c.Decode(t.Context(), dst, src); err != nil || n != 12 {
+		t.Fatal(n, err)
+	}
+	if want := []byte{0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0}; !bytes.Equal(want, dst) {
+		t.Errorf("want %v, got %v", want, dst)
+	}
+}
+
+// TestWrappedDifferencesAsFloat: 10 and 5 as uint8 differ by 251.
+func TestWrappedDifferencesAsFloat(t *testing.T) {
+	t.Parallel()
+	in := driver.Spec{Kind: driver.Array, DType: dtype.Type{Kind: dtype.Uint, Size: 1}, Shape: []int{300}, MaxBytes: 300}
+	c, out, err := delta.Provider().Open("delta", []byte(`{"dtype":"|u1","astype":"<f4"}`), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := make([]byte, 300)
+	for i := range src {
+		src[i] = byte(i * i * 7)
+	}
+	enc, dst := make([]byte, out.MaxBytes), make([]byte, 300)
+	n, err := c.Encode(t.Context(), enc, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Decode(t.Context(), dst, enc[:n]); err != nil || !bytes.Equal(src, dst) {
+		t.Errorf("want %v, got %v, %v", src[:8], dst[:8], err)
+	}
+}
