@@ -139,6 +139,11 @@ func (s *session) options(a *app) *nczarr.Options {
 		Registry: s.host, URLEnv: s.urlEnv, Log: a.log, Workers: limits.Workers, SingleWriter: true,
 		Limits: nczarr.Limits{MaxMetadata: int64(limits.MaxMetadata), MaxChunk: int64(limits.MaxChunk)},
 	}
+	// The library has to see what is set: it adds what a format asks for.
+	o.DriverOptions = make(map[string][]byte)
+	for name, options := range s.cfg.Drivers {
+		o.DriverOptions[name] = options.JSON()
+	}
 	if a.tracing {
 		o.Wrap = func(m driver.Map) driver.Map { return layer.Log(m, a.log) }
 	}

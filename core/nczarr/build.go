@@ -2,8 +2,10 @@ package nczarr
 
 import (
 	"fmt"
+	"path"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -179,13 +181,26 @@ func (l *loader) anonymousDim(n int64) *Dim {
 	return d
 }
 
+// arrayName names an array after its place: the last segment, without the
+// extension of a store.
+func arrayName(place string) string {
+	base := path.Base(strings.TrimRight(place, "/"))
+	for _, ext := range []string{".zarr", ".zip", ".nczarr", ".ncz"} {
+		base = strings.TrimSuffix(base, ext)
+	}
+	if checkStoredName(base) != nil {
+		return "data"
+	}
+	return base
+}
+
 // loadRootArray opens a store whose root is an array: a dataset of one
 // variable, named as the dataset is. NCZarr's references to dimensions that
 // are not in the store give the names.
 func (l *loader) loadRootArray(docs zarr.Docs) error {
 	ds := l.ds
 	ds.top.meta = &zarr.Group{}
-	v := &Var{group: ds.top, name: ds.Name()}
+	v := &Var{group: ds.top, name: arrayName(ds.loc.Path)}
 	v.data.atRoot = true
 	ds.arrayOnly = true
 	if namesNCZarr(docs) {

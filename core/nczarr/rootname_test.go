@@ -1,0 +1,22 @@
+package nczarr_test
+
+import (
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// An array that is opened by itself keeps its whole name, dots included.
+func TestArrayAtRootKeepsItsName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := fileOptions()
+	ds := create(t, dir+"/d.zarr#mode=zarr,file", o)
+	x := dim(t, ds.Root(), "x", 2, false)
+	v := define(t, ds.Root(), "1d.raw.i2", &nczarr.VarSpec{Type: dtype.NCShort, Dims: []*nczarr.Dim{x}})
+	write(t, v, v.All(), []int16{1, 2})
+	closeDataset(t, ds)
+	one := open(t, dir+"/d.zarr/1d.raw.i2", o)
+	expect(t, one, "1d.raw.i2", []int16{1, 2})
+}
