@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -66,7 +67,7 @@ func fileError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return ncerr.New(ncerr.ErrPermission, "", "", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return ncerr.New(ncerr.ErrIO, "", "", err)
