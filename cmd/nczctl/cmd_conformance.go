@@ -105,25 +105,13 @@ func (a *app) runConformance(ctx context.Context, f *conformanceFlags) error {
 	if f.plugin != "" {
 		return a.checkPlugin(ctx, f)
 	}
-	s, err := a.start(ctx, "")
-	if err != nil {
+	if _, err := a.start(ctx, ""); err != nil {
 		return err
 	}
-	ok := true
 	if f.driver != "" {
-		o, err := s.host.Driver(f.driver)
-		if err != nil {
-			return err
-		}
-		if ok, err = a.checkDriver(ctx, f, o); err != nil {
-			return err
-		}
-		return verdict(ok)
+		return a.checkServed(ctx, f, []string{f.driver}, nil)
 	}
-	if ok, err = a.checkFilter(ctx, f, f.filter); err != nil {
-		return err
-	}
-	return verdict(ok)
+	return a.checkServed(ctx, f, nil, []string{f.filter})
 }
 
 // check refuses flags that contradict each other.

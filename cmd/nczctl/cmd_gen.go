@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -73,7 +72,7 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 		defer h.Close() //nolint:errcheck // only read
 		in, name = h, file
 	}
-	parsed, err := cdl.Parse(io.Reader(in), name)
+	parsed, err := cdl.Parse(in, name)
 	if err != nil {
 		return err
 	}

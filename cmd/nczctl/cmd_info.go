@@ -72,8 +72,10 @@ func (a *app) runInfo(ctx context.Context, url string) error {
 		return err
 	}
 	defer ds.Close(ctx) //nolint:errcheck // only read
-	info := &datasetInfo{URL: ds.Location().Display, Driver: ds.Location().Driver, Format: ds.Layout().String(),
-		Consolidated: ds.Consolidated(), NCProperties: ds.NCProperties(), Dims: []dimInfo{}, Vars: []varInfo{}, Problems: []problemInfo{}}
+	info := &datasetInfo{
+		URL: ds.Location().Display, Driver: ds.Location().Driver, Format: ds.Layout().String(),
+		Consolidated: ds.Consolidated(), NCProperties: ds.NCProperties(), Dims: []dimInfo{}, Vars: []varInfo{}, Problems: []problemInfo{},
+	}
 	info.group(ctx, ds.Root())
 	for _, p := range ds.Problems() {
 		info.Problems = append(info.Problems, problemInfo{p.Path, p.Err.Error()})
@@ -108,8 +110,10 @@ func (i *datasetInfo) group(ctx context.Context, g *nczarr.Group) {
 }
 
 func describeVar(ctx context.Context, v *nczarr.Var) varInfo {
-	info := varInfo{Path: v.Path(), Type: v.Type().String(), DType: v.DType().String(), Dims: []string{}, Shape: v.Shape(),
-		Chunks: v.Chunks(), Codecs: []string{}}
+	info := varInfo{
+		Path: v.Path(), Type: v.Type().String(), DType: v.DType().String(), Dims: []string{}, Shape: v.Shape(),
+		Chunks: v.Chunks(), Codecs: []string{},
+	}
 	if info.Chunks == nil {
 		info.Chunks = []int64{}
 	}

@@ -144,8 +144,13 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 
 func (a *app) printPlugin(p host.PluginInfo) {
 	rows := []struct{ name, value string }{
-		{"version", p.Version}, {"binary", p.Path}, {"sha256", p.SHA256}, {"runs", place(p)}, {"serves", p.Serves},
-		{"drivers", strings.Join(p.Drivers, ", ")}, {"filters", strings.Join(p.Filters, ", ")},
+		{"version", p.Version},
+		{"binary", p.Path},
+		{"sha256", p.SHA256},
+		{"runs", place(p)},
+		{"serves", p.Serves},
+		{"drivers", strings.Join(p.Drivers, ", ")},
+		{"filters", strings.Join(p.Filters, ", ")},
 		{"level", fmt.Sprintf("%d (values travel inside the messages)", p.Level)},
 	}
 	if p.PID != 0 {

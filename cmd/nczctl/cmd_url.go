@@ -40,8 +40,15 @@ func (a *app) printLocation(loc *ncurl.Location) error {
 	fmt.Fprintf(a.out, "%s\n", loc.Display)
 	shown := loc.Redacted()
 	for _, row := range []struct{ name, value string }{
-		{"driver", loc.Driver}, {"path", loc.Path}, {"endpoint", loc.Endpoint}, {"bucket", loc.Bucket}, {"key", loc.Key},
-		{"query", shown.Query}, {"format", string(loc.Format)}, {"region", loc.Region}, {"profile", loc.Profile},
+		{"driver", loc.Driver},
+		{"path", loc.Path},
+		{"endpoint", loc.Endpoint},
+		{"bucket", loc.Bucket},
+		{"key", loc.Key},
+		{"query", shown.Query},
+		{"format", string(loc.Format)},
+		{"region", loc.Region},
+		{"profile", loc.Profile},
 	} {
 		if row.value != "" {
 			fmt.Fprintf(a.out, "  %-9s %s\n", row.name, row.value)

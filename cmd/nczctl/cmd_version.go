@@ -34,8 +34,10 @@ func (a *app) newVersion() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			info := versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-				Protocol: plugin.ProtocolVersion(), Isolation: a.isolation(s.cfg)}
+			info := versionInfo{
+				Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+				Protocol: plugin.ProtocolVersion(), Isolation: a.isolation(s.cfg),
+			}
 			if build, ok := debug.ReadBuildInfo(); ok {
 				for _, s := range build.Settings {
 					if s.Key == "vcs.revision" {

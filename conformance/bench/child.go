@@ -68,7 +68,7 @@ func (j *job) path() string {
 func (j *job) read(ctx context.Context, opts *nczarr.Options, r *result) error {
 	var data []float32
 	for range 2 {
-		data = nil
+		data = nil   //nolint:ineffassign,wastedassign // lets go of the first array
 		runtime.GC() // the first array must not count into the peak of the second
 		began := time.Now()
 		ds, err := nczarr.Open(ctx, j.URL, opts)

@@ -50,8 +50,10 @@ func arrays() []row {
 			"data.zipped_from_within.zarr.zip": "zarr-v2/data.zipped_from_within.zarr.zip",
 		} {
 			// Other arrays of the store cannot be read, which the exit code tells.
-			out = append(out, row{files: []string{about}, run: "dump -v " + a.name + " $C/zarr-v2/" + store, exit: 15,
-				has: []string{a.kind + ` \` + a.name + "(", fmt.Sprintf("data:\n\n \\%s =%s ;\n\n", a.name, spaced(a.values))}})
+			out = append(out, row{
+				files: []string{about}, run: "dump -v " + a.name + " $C/zarr-v2/" + store, exit: 15,
+				has: []string{a.kind + ` \` + a.name + "(", fmt.Sprintf("data:\n\n \\%s =%s ;\n\n", a.name, spaced(a.values))},
+			})
 		}
 	}
 	for _, a := range []struct{ name, says, later string }{
@@ -60,10 +62,14 @@ func arrays() []row {
 		{"1d.contiguous.bitround.f4", `open codec "bitround"`, "codec bitround"},
 		{"1d.contiguous.fixedscaleoffset.f4", `open codec "fixedscaleoffset"`, "codec fixedscaleoffset"},
 	} {
-		out = append(out, row{files: []string{"zarr-v2/data.zarr/" + a.name}, run: "dump $C/zarr-v2/data.zarr", exit: 15,
-			has: []string{"netcdf data {"}, says: `skipped "/` + a.name + `"`, later: a.later},
-			row{files: []string{"zarr-v2/data.zarr/" + a.name}, run: "dump $C/zarr-v2/data.zarr", exit: 15,
-				has: []string{"netcdf data {"}, says: a.says, later: a.later})
+		out = append(out, row{
+			files: []string{"zarr-v2/data.zarr/" + a.name}, run: "dump $C/zarr-v2/data.zarr", exit: 15,
+			has: []string{"netcdf data {"}, says: `skipped "/` + a.name + `"`, later: a.later,
+		},
+			row{
+				files: []string{"zarr-v2/data.zarr/" + a.name}, run: "dump $C/zarr-v2/data.zarr", exit: 15,
+				has: []string{"netcdf data {"}, says: a.says, later: a.later,
+			})
 	}
 	return append(out, row{
 		files: []string{"zarr-v2/data.zarr/.zgroup", "zarr-v2/data.zarr/.zattrs", "zarr-v2/data.zarr/.zmetadata", "zarr-v2/data.zarr/my group with spaces"},

@@ -35,10 +35,14 @@ var rows = []row{
 	{files: f("ref_quotes_orig.zip", "ref_quotes.cdl"), run: "dump -h -n ref_quotes $C/nczarr/ref_quotes_orig.zip", same: "nczarr/ref_quotes.cdl"},
 	// The archive has a root group beside the directory of the dataset: the
 	// configuration says which is meant, and the plain reading shows both.
-	{files: f("ref_power_901_constants_orig.zip", "ref_power_901_constants.cdl"), setup: []string{"config [drivers.zip]\nprefix = \"ref_power_901_constants\"\n"},
-		run: "dump -h -n ref_power_901_constants $C/nczarr/ref_power_901_constants_orig.zip", same: "nczarr/ref_power_901_constants.cdl"},
-	{files: f("ref_power_901_constants_orig.zip"), run: "dump -h -n x $C/nczarr/ref_power_901_constants_orig.zip",
-		has: []string{"netcdf x {\n\ngroup: ref_power_901_constants {", "float FROCEAN(lat, lon) ;"}},
+	{
+		files: f("ref_power_901_constants_orig.zip", "ref_power_901_constants.cdl"), setup: []string{"config [drivers.zip]\nprefix = \"ref_power_901_constants\"\n"},
+		run: "dump -h -n ref_power_901_constants $C/nczarr/ref_power_901_constants_orig.zip", same: "nczarr/ref_power_901_constants.cdl",
+	},
+	{
+		files: f("ref_power_901_constants_orig.zip"), run: "dump -h -n x $C/nczarr/ref_power_901_constants_orig.zip",
+		has: []string{"netcdf x {\n\ngroup: ref_power_901_constants {", "float FROCEAN(lat, lon) ;"},
+	},
 	{files: f("ref_data.zarr"), run: "dump $C/nczarr/ref_data.zarr", text: `netcdf ref_data {
 dimensions:
 	_Anonymous_Dim_10 = 10 ;
@@ -60,31 +64,47 @@ data:
 
 	// Text that is too long is refused where the reference cuts it.
 	{files: f("ref_string.cdl"), run: "gen -o x.zarr $C/nczarr/ref_string.cdl", exit: 13, says: `a string of 10 bytes for "truncated", whose strings have 4`},
-	{files: f("ref_string.cdl", "ref_string_nczarr.baseline"), setup: []string{"edit s.cdl $C/nczarr/ref_string.cdl", "gen -o x.zarr s.cdl"},
-		run: "dump -n ref_string x.zarr#mode=nczarr,file", same: "nczarr/ref_string_nczarr.baseline"},
+	{
+		files: f("ref_string.cdl", "ref_string_nczarr.baseline"), setup: []string{"edit s.cdl $C/nczarr/ref_string.cdl", "gen -o x.zarr s.cdl"},
+		run: "dump -n ref_string x.zarr#mode=nczarr,file", same: "nczarr/ref_string_nczarr.baseline",
+	},
 	// In pure Zarr we read one-byte strings as char and lists of strings as string attributes.
-	{files: f("ref_string_zarr.baseline"), setup: []string{"edit s.cdl $C/nczarr/ref_string.cdl", "gen -o x.zarr#mode=zarr s.cdl"},
+	{
+		files: f("ref_string_zarr.baseline"), setup: []string{"edit s.cdl $C/nczarr/ref_string.cdl", "gen -o x.zarr#mode=zarr s.cdl"},
 		run: "dump -n ref_string x.zarr#mode=zarr,file", same: "nczarr/ref_string_zarr.baseline",
-		edits: []string{"string c(d2)", "char c(d2)", `:stringattr = "[\"abc\",\"def\"]"`, `string :stringattr = "abc", "def"`, `c = "a", "b"`, `c = "ab"`}},
+		edits: []string{"string c(d2)", "char c(d2)", `:stringattr = "[\"abc\",\"def\"]"`, `string :stringattr = "abc", "def"`, `c = "a", "b"`, `c = "ab"`},
+	},
 	{files: f("ref_scalar.cdl"), setup: []string{"gen -o x.zarr#mode=zarr $C/nczarr/ref_scalar.cdl"}, run: "dump -n ref_scalar x.zarr#mode=zarr", same: "nczarr/ref_scalar.cdl"},
 	{files: f("ref_scalar_nczarr.cdl"), setup: []string{"gen -o x.zarr $C/nczarr/ref_scalar_nczarr.cdl"}, run: "dump -n ref_scalar x.zarr", same: "nczarr/ref_scalar_nczarr.cdl"},
-	{files: f("ref_purezarr_base.cdl", "ref_purezarr.cdl"), setup: []string{"gen -o x.zarr#mode=noxarray $C/nczarr/ref_purezarr_base.cdl"},
-		run: "dump -n tmp_purezarr x.zarr#mode=noxarray", same: "nczarr/ref_purezarr.cdl"},
-	{files: f("ref_purezarr.cdl"), setup: []string{"gen -o x.zip#mode=zarr,zip $C/nczarr/ref_purezarr_base.cdl"},
-		run: "dump -n tmp_purezarr x.zip#mode=noxarray,zip", same: "nczarr/ref_purezarr.cdl"},
-	{files: f("ref_purezarr_xarray.cdl"), setup: []string{"gen -o x.zarr#mode=zarr $C/nczarr/ref_purezarr_base.cdl"},
-		run: "dump -n tmp_purezarr_xarray x.zarr#mode=zarr", same: "nczarr/ref_purezarr_xarray.cdl"},
+	{
+		files: f("ref_purezarr_base.cdl", "ref_purezarr.cdl"), setup: []string{"gen -o x.zarr#mode=noxarray $C/nczarr/ref_purezarr_base.cdl"},
+		run: "dump -n tmp_purezarr x.zarr#mode=noxarray", same: "nczarr/ref_purezarr.cdl",
+	},
+	{
+		files: f("ref_purezarr.cdl"), setup: []string{"gen -o x.zip#mode=zarr,zip $C/nczarr/ref_purezarr_base.cdl"},
+		run: "dump -n tmp_purezarr x.zip#mode=noxarray,zip", same: "nczarr/ref_purezarr.cdl",
+	},
+	{
+		files: f("ref_purezarr_xarray.cdl"), setup: []string{"gen -o x.zarr#mode=zarr $C/nczarr/ref_purezarr_base.cdl"},
+		run: "dump -n tmp_purezarr_xarray x.zarr#mode=zarr", same: "nczarr/ref_purezarr_xarray.cdl",
+	},
 	{files: f("ref_xarray.cdl"), setup: []string{"gen -o x.zip $C/nczarr/ref_purezarr_base.cdl"}, run: "dump -n tmp_xarray x.zip#mode=nczarr", same: "nczarr/ref_xarray.cdl"},
 	{files: f("ref_xarray.cdl"), setup: []string{"gen -o x.zarr $C/nczarr/ref_xarray.cdl"}, run: "dump -n tmp_xarray x.zarr#mode=zarr", same: "nczarr/ref_xarray.cdl"},
-	{files: f("ref_xarrayanon.cdl"), setup: []string{"gen -o x.zarr#mode=noxarray $C/nczarr/ref_xarrayanon.cdl"},
-		run: "dump -n tmp_xarrayanon x.zarr#mode=noxarray", same: "nczarr/ref_xarrayanon.cdl", edits: []string{" \tint", "\tint"}},
+	{
+		files: f("ref_xarrayanon.cdl"), setup: []string{"gen -o x.zarr#mode=noxarray $C/nczarr/ref_xarrayanon.cdl"},
+		run: "dump -n tmp_xarrayanon x.zarr#mode=noxarray", same: "nczarr/ref_xarrayanon.cdl", edits: []string{" \tint", "\tint"},
+	},
 	{files: f("ref_nczarr2zarr.cdl"), setup: []string{"gen -o x.zarr $C/nczarr/ref_nczarr2zarr.cdl"}, run: "dump -n nczarr2zarr x.zarr#mode=noxarray", same: "nczarr/ref_nczarr2zarr.cdl"},
 	// Numbers that JSON has no form for stay quoted: what is written is strict JSON.
-	{files: f("ref_jsonconvention.cdl", "ref_jsonconvention.zmap"), setup: []string{"gen -o x.zarr $C/nczarr/ref_jsonconvention.cdl"}, run: "zmap x.zarr",
-		same: "nczarr/ref_jsonconvention.zmap", mask: true, edits: []string{"[0.,0.,1.]", `"[0.,0.,1.]"`}},
+	{
+		files: f("ref_jsonconvention.cdl", "ref_jsonconvention.zmap"), setup: []string{"gen -o x.zarr $C/nczarr/ref_jsonconvention.cdl"}, run: "zmap x.zarr",
+		same: "nczarr/ref_jsonconvention.zmap", mask: true, edits: []string{"[0.,0.,1.]", `"[0.,0.,1.]"`},
+	},
 	// A store as a big-endian machine writes it, from its listing.
-	{files: f("ref_jsonconvention_be.zmap"), setup: []string{"rebuild x $C/nczarr/ref_jsonconvention_be.zmap"},
-		run: "dump -n tmp_jsonconvention x", same: "nczarr/ref_jsonconvention.cdl", edits: []string{"varjson3  =", "varjson3 =", "varchar1  =", "varchar1 ="}},
+	{
+		files: f("ref_jsonconvention_be.zmap"), setup: []string{"rebuild x $C/nczarr/ref_jsonconvention_be.zmap"},
+		run: "dump -n tmp_jsonconvention x", same: "nczarr/ref_jsonconvention.cdl", edits: []string{"varjson3  =", "varjson3 =", "varchar1  =", "varchar1 ="},
+	},
 	{files: f("ref_blosc_zmap.txt"), setup: []string{"rebuild x $C/nczarr/ref_blosc_zmap.txt"}, run: "dump -h -n var x#mode=nczarr", text: `netcdf var {
 dimensions:
 	dim0 = 4 ;
@@ -95,8 +115,10 @@ variables:
 	float var(dim0, dim1, dim2, dim3) ;
 }
 `},
-	{files: f("ref_blosc_zmap.txt"), setup: []string{"rebuild x $C/nczarr/ref_blosc_zmap.txt"}, run: "dump -n var x",
-		has: []string{" var =\n  0, 1, 2, 3,\n  4, 5, 6, 7,", "252, 253, 254, 255 ;\n}"}},
+	{
+		files: f("ref_blosc_zmap.txt"), setup: []string{"rebuild x $C/nczarr/ref_blosc_zmap.txt"}, run: "dump -n var x",
+		has: []string{" var =\n  0, 1, 2, 3,\n  4, 5, 6, 7,", "252, 253, 254, 255 ;\n}"},
+	},
 
 	{files: f("ref_ut_mapapi_create.cdl"), setup: []string{"rebuild x $C/nczarr/ref_ut_mapapi_create.cdl"}, run: "zmap x", same: "nczarr/ref_ut_mapapi_create.cdl"},
 	{files: f("ref_ut_mapapi_meta.cdl"), setup: []string{"rebuild x $C/nczarr/ref_ut_mapapi_meta.cdl"}, run: "zmap x", same: "nczarr/ref_ut_mapapi_meta.cdl"},
@@ -119,8 +141,10 @@ func f(names ...string) []string {
 
 // read is the object of a map unit test, as it was written.
 func read(file, meta string) row {
-	return row{files: f(file), setup: []string{"rebuild x $C/nczarr/" + file}, run: "cat x/" + meta + "/.zarray", same: "nczarr/" + file,
-		edits: []string{"/" + meta + "/.zarray: |", "", "}|\n", "}"}}
+	return row{
+		files: f(file), setup: []string{"rebuild x $C/nczarr/" + file}, run: "cat x/" + meta + "/.zarray", same: "nczarr/" + file,
+		edits: []string{"/" + meta + "/.zarray: |", "", "}|\n", "}"},
+	}
 }
 
 // search is the order in which a map unit test finds the names of a store.

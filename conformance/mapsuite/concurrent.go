@@ -195,7 +195,7 @@ func cancelChecks() []Check {
 }
 
 // ended reports an error that is neither nil nor the context's own.
-func ended(t conformance.T, what string, ctx context.Context, err error) {
+func ended(ctx context.Context, t conformance.T, what string, err error) {
 	if err != nil && !errors.Is(err, ctx.Err()) {
 		t.Errorf("%s: want success or %v, got %v", what, ctx.Err(), err)
 	}
@@ -207,16 +207,16 @@ func cancelBefore(t conformance.T, e *Env) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	data, _, err := s.m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap)
-	ended(t, "get", ctx, err)
+	ended(ctx, t, "get", err)
 	if err == nil && string(data) != "old" {
 		t.Errorf("get gives %q", data)
 	}
 	_, err = s.m.Stat(ctx, "none")
 	if ncerr.KindOf(err) != ncerr.ErrNotFound {
-		ended(t, "stat", ctx, err)
+		ended(ctx, t, "stat", err)
 	}
 	_, err = s.m.Put(ctx, "k", driver.Bytes("new"), &driver.PutOptions{})
-	ended(t, "put", ctx, err)
+	ended(ctx, t, "put", err)
 	want := "old"
 	if err == nil {
 		want = "new"
@@ -247,7 +247,7 @@ func cancelPut(t conformance.T, e *Env) {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := s.m.Put(ctx, key, cancellingBody{driver.Bytes(fresh), cancel}, &driver.PutOptions{})
 		cancel()
-		ended(t, "put "+key, ctx, err)
+		ended(ctx, t, "put "+key, err)
 		switch {
 		case err == nil:
 			s.want(key, fresh)
@@ -276,7 +276,7 @@ func cancelList(t conformance.T, e *Env) {
 			cancel()
 		}
 	}
-	ended(t, "list", ctx, last)
+	ended(ctx, t, "list", last)
 	if last == nil && n != 300 {
 		t.Errorf("the listing ended without an error after %d of 300 entries", n)
 	}

@@ -1,6 +1,7 @@
 package cdl
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -95,7 +96,7 @@ func (p *parser) group(path string) (*Group, string) {
 // resolveDims finds the dimension of every reference below g: a bare name is
 // searched in the variable's group and then upward.
 func (p *parser) resolveDims(g *Group, above []*Group) error {
-	scope := append(above[:len(above):len(above)], g)
+	scope := append(slices.Clone(above), g)
 	for _, v := range g.Vars {
 		for i := range v.Dims {
 			ref := &v.Dims[i]

@@ -63,9 +63,7 @@ func storageAttrs(v *nczarr.Var) []nczarr.Attr {
 		return []nczarr.Attr{textAttr("_Storage", "contiguous")}
 	}
 	chunks := make([]int64, 0, v.Rank())
-	for _, n := range v.Chunks() {
-		chunks = append(chunks, n)
-	}
+	chunks = append(chunks, v.Chunks()...)
 	// The sizes are printed without a type, whatever their width.
 	return []nczarr.Attr{
 		textAttr("_Storage", "chunked"),

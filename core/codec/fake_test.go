@@ -15,7 +15,7 @@ import (
 )
 
 // fakes provides codecs with one habit each.
-type fakes struct{ opened *atomic.Int64 }
+type fakes struct{}
 
 func (fakes) Describe() []driver.Description { return nil }
 

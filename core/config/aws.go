@@ -69,7 +69,8 @@ func ParseAWS(name string, data []byte, profiles map[string]AWSProfile) (problem
 		case line[0] == '[':
 			var err error
 			if section, known, err = awsSection(line); known {
-				profiles[section] = profiles[section] // a profile without settings is one, too
+				p := profiles[section] // a profile without settings is one, too
+				profiles[section] = p
 			}
 			return err
 		case !known:

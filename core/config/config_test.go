@@ -179,7 +179,7 @@ func TestErrors(t *testing.T) {
 		"[limits]\nmax_chunk = 0":              `"c.toml:2": invalid argument: limits.max_chunk: a size must be more than nothing`,
 		"[limits]\nmax_chunk = \"0MiB\"":       `"c.toml:2": invalid argument: limits.max_chunk: a size must be more than nothing`,
 		"[plugins]\nallow_unpinned = 1":        `"c.toml:2": invalid argument: plugins.allow_unpinned: want true or false, found an integer`,
-		"[plugins]\nisolation = \"proces\"":    `"c.toml:2": invalid argument: plugins.isolation: "proces" is none of auto, process, inproc; did you mean "process"?`,
+		"[plugins]\nisolation = \"inproces\"":  `"c.toml:2": invalid argument: plugins.isolation: "inproces" is none of auto, process, inproc; did you mean "inproc"?`,
 		"[plugins]\nisolation = []":            `"c.toml:2": invalid argument: plugins.isolation: want a string, found an array`,
 		"[plugins]\nstart_timeout = 10":        `"c.toml:2": invalid argument: plugins.start_timeout: want a duration such as "10s", found an integer`,
 		"[plugins]\nstart_timeout = \"10\"":    `"c.toml:2": invalid argument: plugins.start_timeout: "10" is not a duration such as "10s" or "1m30s"`,
@@ -243,15 +243,18 @@ func TestFiles(t *testing.T) {
 		"nothing known": {"", config.Env{}, nil},
 		"home":          {"", config.Env{Home: "/h"}, []config.Source{{"/h/.config/nczarr/config.toml", false}}},
 		"xdg": {
-			"", config.Env{Home: "/h", Vars: map[string]string{"XDG_CONFIG_HOME": "/x"}},
+			"",
+			config.Env{Home: "/h", Vars: map[string]string{"XDG_CONFIG_HOME": "/x"}},
 			[]config.Source{{"/x/nczarr/config.toml", false}},
 		},
 		"relative xdg": {
-			"", config.Env{Home: "/h", Vars: map[string]string{"XDG_CONFIG_HOME": "x"}},
+			"",
+			config.Env{Home: "/h", Vars: map[string]string{"XDG_CONFIG_HOME": "x"}},
 			[]config.Source{{"/h/.config/nczarr/config.toml", false}},
 		},
 		"all": {
-			"flag.toml", config.Env{Home: "/h", Cwd: "/w", Vars: map[string]string{"NCZARR_CONFIG": "/e.toml"}},
+			"flag.toml",
+			config.Env{Home: "/h", Cwd: "/w", Vars: map[string]string{"NCZARR_CONFIG": "/e.toml"}},
 			[]config.Source{{"/h/.config/nczarr/config.toml", false}, {"/e.toml", true}, {"/w/flag.toml", true}},
 		},
 	} {

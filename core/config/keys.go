@@ -48,7 +48,8 @@ func specs() []spec {
 		{Key{"filters.NAME", "table", "", "Options of the filter NAME. The filter defines and checks its keys."}, nil, nil},
 		{
 			Key{"plugins.dirs", "list of paths", "[]", "Directories searched for plugins, in order, before $NCZARR_PLUGIN_PATH and the user's plugin directory."},
-			[]any{}, paths(func(c *Config) *[]string { return &c.Plugins.Dirs }),
+			[]any{},
+			paths(func(c *Config) *[]string { return &c.Plugins.Dirs }),
 		},
 		{
 			Key{"plugins.lock_file", "path", `""`, "The file that pins plugins by version and SHA-256. Empty means plugins.lock beside the configuration file."},

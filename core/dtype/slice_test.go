@@ -126,9 +126,16 @@ func TestAppendFloat(t *testing.T) {
 		bits int
 		want string
 	}{
-		{math.Pi, 64, "3.141592653589793"}, {float64(float32(0.1)), 32, "0.1"}, {1e30, 32, "1e+30"}, {-999.5, 32, "-999.5"},
-		{math.Copysign(0, -1), 64, "-0.0"}, {9.969209968386869e36, 64, "9.969209968386869e+36"}, {float64(float32(9.96921e36)), 32, "9.96921e+36"},
-		{math.NaN(), 64, `"NaN"`}, {math.Inf(1), 64, `"Infinity"`}, {math.Inf(-1), 32, `"-Infinity"`},
+		{math.Pi, 64, "3.141592653589793"},
+		{float64(float32(0.1)), 32, "0.1"},
+		{1e30, 32, "1e+30"},
+		{-999.5, 32, "-999.5"},
+		{math.Copysign(0, -1), 64, "-0.0"},
+		{9.969209968386869e36, 64, "9.969209968386869e+36"},
+		{float64(float32(9.96921e36)), 32, "9.96921e+36"},
+		{math.NaN(), 64, `"NaN"`},
+		{math.Inf(1), 64, `"Infinity"`},
+		{math.Inf(-1), 32, `"-Infinity"`},
 	} {
 		if got := string(dtype.AppendFloat([]byte("x"), c.f, c.bits)); got != "x"+c.want {
 			t.Errorf("want x%s, got %s", c.want, got)

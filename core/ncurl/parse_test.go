@@ -171,26 +171,48 @@ func TestPaths(t *testing.T) {
 		rows []row
 	}{
 		"relative to nothing": {ncurl.Env{}, []row{
-			{"x.zarr", "x.zarr"}, {"./a//b/../x.zarr/", "a/x.zarr"}, {"..", ".."}, {".", "."},
-			{"file:x.zarr", "x.zarr"}, {"file://x/y", "x/y"},
+			{"x.zarr", "x.zarr"},
+			{"./a//b/../x.zarr/", "a/x.zarr"},
+			{"..", ".."},
+			{".", "."},
+			{"file:x.zarr", "x.zarr"},
+			{"file://x/y", "x/y"},
 		}},
 		"relative to cwd": {ncurl.Env{Cwd: "/home/u"}, []row{
-			{"x.zarr", "/home/u/x.zarr"}, {"../x", "/home/x"}, {"/x", "/x"}, {".", "/home/u"},
+			{"x.zarr", "/home/u/x.zarr"},
+			{"../x", "/home/x"},
+			{"/x", "/x"},
+			{".", "/home/u"},
 			{"file://x/y", "/home/u/x/y"}, // the reference: two slashes mean relative
-			{"file:///x/y", "/x/y"}, {"file:/x/y", "/x/y"},
+			{"file:///x/y", "/x/y"},
+			{"file:/x/y", "/x/y"},
 			{"file:rel", "/home/u/rel"}, // differs: no URL in the reference
 			{"file:////x", "/x"},        // differs: no URL in the reference
 			{"~/x", "/home/u/~/x"},      // "~" belongs to the shell
-			{"a#b", "/home/u/a#b"}, {"a#mode", "/home/u/a#mode"}, {"#mode=zip", "/home/u/#mode=zip"},
-			{"a%20b", "/home/u/a%20b"}, {"file:a%20b%23c", "/home/u/a b#c"}, {"a?b", "/home/u/a?b"},
-			{"run12:00.zarr", "/home/u/run12:00.zarr"}, {`C:\x`, `/home/u/C:\x`}, {"C:/x", "/home/u/C:/x"},
-			{"[a=b]c", "/home/u/[a=b]c"}, {"ü/\xff", "/home/u/ü/\xff"}, {"a\nb", "/home/u/a\nb"},
-			{"file:///C:/x", "/C:/x"}, {"file:100%25", "/home/u/100%"},
+			{"a#b", "/home/u/a#b"},
+			{"a#mode", "/home/u/a#mode"},
+			{"#mode=zip", "/home/u/#mode=zip"},
+			{"a%20b", "/home/u/a%20b"},
+			{"file:a%20b%23c", "/home/u/a b#c"},
+			{"a?b", "/home/u/a?b"},
+			{"run12:00.zarr", "/home/u/run12:00.zarr"},
+			{`C:\x`, `/home/u/C:\x`},
+			{"C:/x", "/home/u/C:/x"},
+			{"[a=b]c", "/home/u/[a=b]c"},
+			{"ü/\xff", "/home/u/ü/\xff"},
+			{"a\nb", "/home/u/a\nb"},
+			{"file:///C:/x", "/C:/x"},
+			{"file:100%25", "/home/u/100%"},
 		}},
 		"windows": {ncurl.Env{Windows: true, Cwd: `C:\Users\u`}, []row{
-			{`D:\data\x.zarr`, "D:/data/x.zarr"}, {`d:/data\..\x`, "d:/x"}, {`x\y`, "C:/Users/u/x/y"},
-			{"file:///C:/a%20b", "C:/a b"}, {"file:C:/x", "C:/x"}, {`\\srv\share\x`, "//srv/share/x"},
-			{"file://x/y", "C:/Users/u/x/y"}, {`file:\\\C:\x`, "//C:/x"},
+			{`D:\data\x.zarr`, "D:/data/x.zarr"},
+			{`d:/data\..\x`, "d:/x"},
+			{`x\y`, "C:/Users/u/x/y"},
+			{"file:///C:/a%20b", "C:/a b"},
+			{"file:C:/x", "C:/x"},
+			{`\\srv\share\x`, "//srv/share/x"},
+			{"file://x/y", "C:/Users/u/x/y"},
+			{`file:\\\C:\x`, "//C:/x"},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -148,7 +148,8 @@ func TestObjectStoreErrors(t *testing.T) {
 func settings() *ncurl.Env {
 	return &ncurl.Env{
 		RC: []ncurl.RCEntry{
-			{Key: "AWS.PROFILE", Value: "rc"}, {Key: "aws.region", Value: "rc-region"},
+			{Key: "AWS.PROFILE", Value: "rc"},
+			{Key: "aws.region", Value: "rc-region"},
 			{Key: "AWS.ENDPOINT_URL", Value: "http://rc.example"},
 		},
 		Profiles: map[string]ncurl.Profile{

@@ -132,8 +132,10 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 
 // spec gives the VarSpec that makes a variable like v.
 func (v *Var) spec() *VarSpec {
-	s := &VarSpec{Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Codecs: v.portableCodecs(), Order: v.meta.DType.Order,
-		Separator: v.meta.Separator, Attrs: v.Attrs(), NoFill: !v.meta.HasFill}
+	s := &VarSpec{
+		Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Codecs: v.portableCodecs(), Order: v.meta.DType.Order,
+		Separator: v.meta.Separator, Attrs: v.Attrs(), NoFill: !v.meta.HasFill,
+	}
 	if len(s.Dims) == 0 {
 		s.Chunks = nil
 	}

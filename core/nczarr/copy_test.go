@@ -171,8 +171,10 @@ func TestCopyOfASubgroup(t *testing.T) {
 func TestCopyOfHalfPrecisionDeltas(t *testing.T) {
 	t.Parallel()
 	o := memory(delta.Provider())
-	store(t, o, "src", map[string]string{".zgroup": `{"zarr_format": 2}`, "v/0": "\xff\x7b\xff\xfb",
-		"v/.zarray": document("<f2", "0", "C", `[{"id": "delta", "dtype": "<f2"}]`)})
+	store(t, o, "src", map[string]string{
+		".zgroup": `{"zarr_format": 2}`, "v/0": "\xff\x7b\xff\xfb",
+		"v/.zarray": document("<f2", "0", "C", `[{"id": "delta", "dtype": "<f2"}]`),
+	})
 	src := open(t, "mem:src#mode=zarr", o)
 	want, err := nczarr.Get[float32](t.Context(), variable(t, src, "v"), variable(t, src, "v").All())
 	if err != nil || want[0] == 0 {

@@ -183,8 +183,10 @@ func TestConcurrentWritersShareChunks(t *testing.T) {
 	o := memory(invert{})
 	ds := create(t, "mem:con", o)
 	x := dim(t, ds.Root(), "x", 64, false)
-	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{16},
-		Codecs: []zarr.CodecSpec{{ID: "invert"}}})
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{
+		Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{16},
+		Codecs: []zarr.CodecSpec{{ID: "invert"}},
+	})
 	var wg sync.WaitGroup
 	for i := range int64(64) {
 		wg.Go(func() {

@@ -54,8 +54,10 @@ func TestHostileShapes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := memory()
-			store(t, o, "h", map[string]string{".zgroup": `{"zarr_format": 2}`, "ok/.zarray": `{"shape": [1], "chunks": [1], ` + i4 + `}`,
-				"v/.zarray": `{"shape": ` + c.shape + `, "chunks": ` + c.chunks + `, ` + i4 + `}`})
+			store(t, o, "h", map[string]string{
+				".zgroup": `{"zarr_format": 2}`, "ok/.zarray": `{"shape": [1], "chunks": [1], ` + i4 + `}`,
+				"v/.zarray": `{"shape": ` + c.shape + `, "chunks": ` + c.chunks + `, ` + i4 + `}`,
+			})
 			ds := open(t, "mem:h#mode=zarr", o)
 			expect(t, ds, "ok", []int32{7})
 			if c.want != nil {
@@ -214,8 +216,10 @@ func TestLimits(t *testing.T) {
 		t.Errorf("depth: want ErrLimit, got %v", err)
 	}
 	o.Limits = nczarr.Limits{MaxMetadata: 500}
-	store(t, o, "long", map[string]string{".zgroup": `{"zarr_format": 2}`, "ok/.zarray": `{"shape": [1], "chunks": [1], ` + i4 + `}`,
-		"v/.zarray": `{"shape": [1], "chunks": [1], ` + i4 + `}`, "v/.zattrs": `{"a": "` + strings.Repeat("x", 500) + `"}`})
+	store(t, o, "long", map[string]string{
+		".zgroup": `{"zarr_format": 2}`, "ok/.zarray": `{"shape": [1], "chunks": [1], ` + i4 + `}`,
+		"v/.zarray": `{"shape": [1], "chunks": [1], ` + i4 + `}`, "v/.zattrs": `{"a": "` + strings.Repeat("x", 500) + `"}`,
+	})
 	ds := open(t, "mem:long#mode=zarr", o)
 	if p := ds.Problems(); len(p) != 1 || p[0].Path != "/v" || !errors.Is(p[0].Err, ncerr.ErrLimit) {
 		t.Errorf("document: want one problem of /v, got %v", p)
@@ -229,8 +233,10 @@ func TestRefusedDocument(t *testing.T) {
 	t.Parallel()
 	for kind, whole := range map[ncerr.Kind]bool{ncerr.ErrPermission: false, ncerr.ErrCorrupt: false, ncerr.ErrIO: true, ncerr.ErrPlugin: true} {
 		o := memory()
-		store(t, o, "r", map[string]string{".zgroup": `{"zarr_format": 2}`, "ok/.zarray": `{"shape": [1], "chunks": [1], ` + i4 + `}`,
-			"v/.zarray": `{"shape": [1], "chunks": [1], ` + i4 + `}`})
+		store(t, o, "r", map[string]string{
+			".zgroup": `{"zarr_format": 2}`, "ok/.zarray": `{"shape": [1], "chunks": [1], ` + i4 + `}`,
+			"v/.zarray": `{"shape": [1], "chunks": [1], ` + i4 + `}`,
+		})
 		o.Wrap = func(m driver.Map) driver.Map {
 			return faulty{m, func(key string) error {
 				if key == "v/.zattrs" {
@@ -260,9 +266,11 @@ func TestRefusedDocument(t *testing.T) {
 // A small dataset takes little memory to open, whatever it says.
 func TestSmallDatasetTakesLittleMemory(t *testing.T) {
 	o := memory()
-	store(t, o, "small", map[string]string{".zgroup": `{"zarr_format": 2}`,
+	store(t, o, "small", map[string]string{
+		".zgroup":   `{"zarr_format": 2}`,
 		"v/.zarray": `{"shape": [1152921504606846976], "chunks": [500000000], ` + i4 + `}`,
-		"s/.zarray": strings.Replace(`{"shape": [1000000000], "chunks": [1], `+i4+`}`, `"<i4"`, `"|S2000000000"`, 1)})
+		"s/.zarray": strings.Replace(`{"shape": [1000000000], "chunks": [1], `+i4+`}`, `"<i4"`, `"|S2000000000"`, 1),
+	})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	ds := open(t, "mem:small#mode=zarr", o)
@@ -352,8 +360,10 @@ func TestLargerEncodedChunk(t *testing.T) {
 func TestBools(t *testing.T) {
 	t.Parallel()
 	o := memory()
-	store(t, o, "b", map[string]string{".zgroup": `{"zarr_format": 2}`, "v/0": "\x00\x01",
-		"v/.zarray": `{"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|b1", "compressor": null, "filters": null, "fill_value": false, "order": "C"}`})
+	store(t, o, "b", map[string]string{
+		".zgroup": `{"zarr_format": 2}`, "v/0": "\x00\x01",
+		"v/.zarray": `{"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|b1", "compressor": null, "filters": null, "fill_value": false, "order": "C"}`,
+	})
 	ds := update(t, "mem:b#mode=zarr", o)
 	v := variable(t, ds, "v")
 	expect(t, ds, "v", []uint8{0, 1})

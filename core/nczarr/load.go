@@ -252,8 +252,10 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			prefix += "/"
 		}
 		for _, name := range w.names {
-			reqs = append(reqs, zmap.GetRequest{Key: prefix + name, Alloc: driver.Heap,
-				Opts: driver.GetOptions{Limit: l.ds.opts.Limits.MaxMetadata}})
+			reqs = append(reqs, zmap.GetRequest{
+				Key: prefix + name, Alloc: driver.Heap,
+				Opts: driver.GetOptions{Limit: l.ds.opts.Limits.MaxMetadata},
+			})
 			node = append(node, i)
 		}
 	}

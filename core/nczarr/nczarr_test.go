@@ -92,8 +92,10 @@ func TestRoundTripOfEverything(t *testing.T) {
 			if err := root.SetAttr(nczarr.Attr{Name: "title", Type: dtype.NCChar, Value: "two words"}); err != nil {
 				t.Fatal(err)
 			}
-			a := define(t, root, "a", &nczarr.VarSpec{Type: dtype.NCFloat, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{2, 3},
-				Attrs: []nczarr.Attr{{Name: "valid_range", Type: dtype.NCFloat, Value: []float32{0.1, 1e30}}}})
+			a := define(t, root, "a", &nczarr.VarSpec{
+				Type: dtype.NCFloat, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{2, 3},
+				Attrs: []nczarr.Attr{{Name: "valid_range", Type: dtype.NCFloat, Value: []float32{0.1, 1e30}}},
+			})
 			big := define(t, root, "big", &nczarr.VarSpec{Type: dtype.NCInt64, Dims: []*nczarr.Dim{x}, Order: dtype.Big})
 			text := define(t, root, "text", &nczarr.VarSpec{Type: dtype.NCString, Dims: []*nczarr.Dim{y}, MaxStrLen: 6})
 			scalar := define(t, root, "scalar", &nczarr.VarSpec{Type: dtype.NCInt})

@@ -18,8 +18,10 @@ func TestShuffleStatesItsElementSize(t *testing.T) {
 		o := memory(shuffle.Provider())
 		ds := create(t, "mem:s", o)
 		x := dim(t, ds.Root(), "x", 5, false)
-		v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCShort, Dims: []*nczarr.Dim{x},
-			Codecs: []zarr.CodecSpec{{ID: "shuffle", Params: json.RawMessage(params)}}})
+		v := define(t, ds.Root(), "v", &nczarr.VarSpec{
+			Type: dtype.NCShort, Dims: []*nczarr.Dim{x},
+			Codecs: []zarr.CodecSpec{{ID: "shuffle", Params: json.RawMessage(params)}},
+		})
 		write(t, v, v.All(), []int16{1, 2, 3, 4, 5})
 		if err := ds.Flush(t.Context()); err != nil {
 			t.Fatal(err)

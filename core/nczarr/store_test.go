@@ -39,8 +39,10 @@ func TestFOrderAgainstModel(t *testing.T) {
 		o := memory(invert{})
 		o.Workers = rapid.IntRange(1, 3).Draw(rt, "workers")
 		dt := map[bool]string{false: "<i4", true: ">i4"}[big]
-		store(t, o, "f", map[string]string{".zgroup": `{"zarr_format": 2}`,
-			"v/.zarray": `{"zarr_format": 2, "shape": ` + list(shape) + `, "chunks": ` + list(chunks) + `, "dtype": "` + dt + `", "fill_value": -9, "order": "F", "compressor": null, "filters": ` + codec + `}`})
+		store(t, o, "f", map[string]string{
+			".zgroup":   `{"zarr_format": 2}`,
+			"v/.zarray": `{"zarr_format": 2, "shape": ` + list(shape) + `, "chunks": ` + list(chunks) + `, "dtype": "` + dt + `", "fill_value": -9, "order": "F", "compressor": null, "filters": ` + codec + `}`,
+		})
 		ds := update(t, "mem:f#mode=zarr", o)
 		v := variable(t, ds, "v")
 		m := newModel(shape, -9)

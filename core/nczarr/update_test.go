@@ -98,8 +98,10 @@ func TestUpdateOfEveryLayout(t *testing.T) {
 				t.Fatal(err)
 			}
 			setText(t, g.SetAttr, "keep", "group")
-			v := define(t, g, "v", &nczarr.VarSpec{Type: dtype.NCShort, Dims: []*nczarr.Dim{time, x}, Chunks: []int64{2, 2}, Order: dtype.Big,
-				Codecs: []zarr.CodecSpec{{ID: "invert"}}, Attrs: []nczarr.Attr{{Name: "keep", Type: dtype.NCUShort, Value: []uint16{1, 2}}}})
+			v := define(t, g, "v", &nczarr.VarSpec{
+				Type: dtype.NCShort, Dims: []*nczarr.Dim{time, x}, Chunks: []int64{2, 2}, Order: dtype.Big,
+				Codecs: []zarr.CodecSpec{{ID: "invert"}}, Attrs: []nczarr.Attr{{Name: "keep", Type: dtype.NCUShort, Value: []uint16{1, 2}}},
+			})
 			s := define(t, ds.Root(), "s", &nczarr.VarSpec{Type: dtype.NCChar})
 			write(t, v, chunk.Selection{Start: []int64{0, 0}, Count: []int64{3, 3}}, count[int16](9))
 			write(t, s, s.All(), []uint8{'q'})

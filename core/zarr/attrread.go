@@ -301,7 +301,7 @@ func inferred(v jsontext.Value) (dtype.NC, any) {
 func elemType(v jsontext.Value) dtype.NC {
 	var total, bools, strs, words, numbers, fractions int
 	var neg, big bool // below 0; above the largest int64
-	var low, high = int64(0), int64(0)
+	low, high := int64(0), int64(0)
 	each(v, func(e jsontext.Value) bool {
 		total++
 		switch e.Kind() {

@@ -310,8 +310,10 @@ func TestWriteErrors(t *testing.T) {
 // be, gives an error or a model that can be written again.
 func TestMutations(t *testing.T) {
 	t.Parallel()
-	bad := []string{"", "null", "true", "-1", "1e400", "99999999999999999999", "1.5", `""`, `"x"`, "[]", "[[]]", "[null]", `["x"]`, "{}", `{"size": -1}`, `{"id": 1}`,
-		"NaN", strings.Repeat("[", 70) + strings.Repeat("]", 70), strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60), `[9223372036854775807,9223372036854775807]`}
+	bad := []string{
+		"", "null", "true", "-1", "1e400", "99999999999999999999", "1.5", `""`, `"x"`, "[]", "[[]]", "[null]", `["x"]`, "{}", `{"size": -1}`, `{"id": 1}`,
+		"NaN", strings.Repeat("[", 70) + strings.Repeat("]", 70), strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60), `[9223372036854775807,9223372036854775807]`,
+	}
 	runs := 0
 	for _, c := range golden {
 		for doc, text := range c.docs {

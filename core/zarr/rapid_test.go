@@ -169,8 +169,10 @@ func TestGroupRoundTrip(t *testing.T) {
 			want.Superblock = "1.0.0"
 		}
 		for i := range rapid.IntRange(0, 3).Draw(t, "n") {
-			want.Dims = append(want.Dims, zarr.Dim{Name: fmt.Sprintf("d %d", i), Len: rapid.Int64Min(0).Draw(t, "len"),
-				Unlimited: want.Layout == zarr.LayoutNewest && rapid.Bool().Draw(t, "unlimited")})
+			want.Dims = append(want.Dims, zarr.Dim{
+				Name: fmt.Sprintf("d %d", i), Len: rapid.Int64Min(0).Draw(t, "len"),
+				Unlimited: want.Layout == zarr.LayoutNewest && rapid.Bool().Draw(t, "unlimited"),
+			})
 			want.Arrays = append(want.Arrays, fmt.Sprintf("v\"%d", i))
 			want.Groups = append(want.Groups, fmt.Sprintf("gé%d", i))
 		}

@@ -75,7 +75,7 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	m.readOnly = !spec.Mode.Writable()
 	m.sync = opts.Durability == "fsync"
 	if err := m.prepare(ctx, spec.Mode); err != nil {
-		m.release()
+		_ = m.release() // the first error says more
 		return nil, err
 	}
 	return m, nil
@@ -147,7 +147,7 @@ func remove(ctx context.Context, path string) error {
 		return err
 	}
 	err = m.wipe(ctx)
-	m.release()
+	_ = m.release() // the first error says more
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func openRoot(path string) (*Map, error) {
 		m.identity, err = m.dir.Stat()
 	}
 	if err != nil {
-		m.release()
+		_ = m.release() // the first error says more
 		return nil, err
 	}
 	return m, nil

@@ -145,7 +145,7 @@ func (t *temporary) write(ctx context.Context, body driver.Body) error {
 		buf = make([]byte, min(copyBuffer, size))
 	}
 	for off := int64(0); off < size; {
-		part := whole
+		var part []byte
 		if inMemory {
 			part = whole[off:min(off+maxRead, size)]
 		} else {

@@ -128,9 +128,12 @@ func TestGetAllocations(t *testing.T) {
 		key  string
 		opts *driver.GetOptions
 	}{
-		{driver.Read, "v/0", whole}, {driver.Read, "v/0", part},
-		{driver.Update, "v/0", whole}, {driver.Update, "v/0", part},
-		{driver.Read, "absent", whole}, {driver.Update, "absent", whole},
+		{driver.Read, "v/0", whole},
+		{driver.Read, "v/0", part},
+		{driver.Update, "v/0", whole},
+		{driver.Update, "v/0", part},
+		{driver.Read, "absent", whole},
+		{driver.Update, "absent", whole},
 	} {
 		m := opened(t, path, tc.mode, "")
 		alloc := driver.Into(dst)

@@ -61,9 +61,10 @@ func fuzz(f *testing.F, id string, params ...string) {
 	})
 }
 
-func FuzzDecodeZlib(f *testing.F)    { fuzz(f, "zlib", `{"level":6}`, `{"level":0}`) }
-func FuzzDecodeGzip(f *testing.F)    { fuzz(f, "gzip", `{"level":6}`, `{"level":0}`) }
-func FuzzDecodeZstd(f *testing.F)    { fuzz(f, "zstd", `{"level":3}`, `{"level":1,"checksum":true}`) }
+func FuzzDecodeZlib(f *testing.F) { fuzz(f, "zlib", `{"level":6}`, `{"level":0}`) }
+func FuzzDecodeGzip(f *testing.F) { fuzz(f, "gzip", `{"level":6}`, `{"level":0}`) }
+func FuzzDecodeZstd(f *testing.F) { fuzz(f, "zstd", `{"level":3}`, `{"level":1,"checksum":true}`) }
+
 func FuzzDecodeShuffle(f *testing.F) { fuzz(f, "shuffle", `{"elementsize":4}`, `{"elementsize":3}`) }
 func FuzzDecodeDelta(f *testing.F)   { fuzz(f, "delta", `{"dtype":"<i4"}`) }
 
@@ -84,6 +85,6 @@ func FuzzDecodeBz2(f *testing.F) {
 
 func FuzzDecodeBlosc(f *testing.F) {
 	// A BloscLZ frame: header, one block, one stream of a literal and a match.
-	f.Add([]byte{2, 1, 0x10, 1, 12, 0, 0, 0, 12, 0, 0, 0, 29, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0, 0, 'a', 7<<5 | 0, 2, 0})
+	f.Add([]byte{2, 1, 0x10, 1, 12, 0, 0, 0, 12, 0, 0, 0, 29, 0, 0, 0, 20, 0, 0, 0, 5, 0, 0, 0, 0, 'a', 7 << 5, 2, 0})
 	fuzz(f, "blosc", `{"cname":"lz4","blocksize":4096}`, `{"cname":"lz4","shuffle":2}`, `{"cname":"zstd"}`, `{"cname":"zlib","shuffle":0}`, `{"cname":"snappy"}`, `{"cname":"lz4hc"}`, `{"clevel":0}`)
 }

@@ -110,7 +110,7 @@ func TestNoSelfGrantedEnvironment(t *testing.T) {
 		return zooVar(name)
 	}
 	m := open(t, newHost(t, o), "zoo", driver.OpenSpec{Path: "x"})
-	if got, err := get(t.Context(), m, "k"); err != nil || string(got) != "|" {
+	if got, err := get(t.Context(), m, "k"); err != nil || got != "|" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

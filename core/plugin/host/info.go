@@ -1,10 +1,11 @@
 package host
 
 import (
-	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
-	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"sort"
 	"time"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // PluginInfo is what is known about one plugin process, or about a plugin

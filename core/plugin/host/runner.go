@@ -61,7 +61,7 @@ func newProcess(s *spawner, img image, env []string) *process {
 // Start implements runner.Runner.
 func (p *process) Start(context.Context) error {
 	var theirs, ours []*os.File
-	pipe := func() (r, w *os.File, err error) { return os.Pipe() }
+	pipe := os.Pipe
 	inR, inW, err := pipe()
 	if err == nil {
 		theirs, ours = append(theirs, inR), append(ours, inW)

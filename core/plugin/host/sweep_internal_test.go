@@ -26,7 +26,7 @@ func TestSweepSparesTheLiving(t *testing.T) {
 		wg.Go(func() {
 			for range 50 {
 				sweep(parent)
-				dir, err := os.MkdirTemp(parent, dirPrefix)
+				dir, err := os.MkdirTemp(parent, dirPrefix) //nolint:usetesting // it must lie in parent
 				if err != nil {
 					t.Error(err)
 					return

@@ -212,7 +212,8 @@ func TestInfo(t *testing.T) {
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	for _, s := range []codecdriver.Spec{
-		{}, {Kind: codecdriver.Blob, MaxBytes: 9},
+		{},
+		{Kind: codecdriver.Blob, MaxBytes: 9},
 		{Kind: codecdriver.Array, DType: dtype.Type{Kind: dtype.Datetime, Size: 8, Order: dtype.Big, Unit: "25s"}, Shape: []int{3, 0, 7}, Order: codecdriver.F, MaxBytes: 8, Fill: []byte{}},
 	} {
 		if got, err := wire.SpecFromWire(wire.SpecToWire(s)); err != nil || !reflect.DeepEqual(got, s) {
