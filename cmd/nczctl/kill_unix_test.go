@@ -97,7 +97,9 @@ func TestInterruptedCopy(t *testing.T) {
 			t.Skipf("no signal came in time; the last exit code is %d", code)
 		}
 	}
-	if code, _ := run(0, 0, "info", dst); code != 10 {
-		t.Errorf("info after the interrupt: want exit code 10, got %d", code)
+	// Nothing is there, or an empty directory when the signal came while the
+	// driver made it: no dataset in either case.
+	if code, _ := run(0, 0, "info", dst); code != 10 && code != 13 {
+		t.Errorf("info after the interrupt: want exit code 10 or 13, got %d", code)
 	}
 }

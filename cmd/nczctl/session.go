@@ -109,10 +109,14 @@ func (a *app) startHost(cfg *config.Config) (*host.Host, error) {
 	for name, o := range cfg.Drivers {
 		defaults[name] = o.JSON()
 	}
+	callTimeout := cfg.Plugins.CallTimeout
+	if callTimeout == 0 {
+		callTimeout = -1 // the configuration's "no limit" is the host's negative
+	}
 	return host.New(&host.Options{
 		Self: a.self, Isolation: mode, Dirs: append(a.flags.pluginDir, cfg.Plugins.Dirs...), Lock: lock,
 		AllowUnpinned: a.flags.unpinned || cfg.Plugins.AllowUnpinned, Defaults: defaults, Logger: a.log,
-		CallTimeout: cfg.Plugins.CallTimeout, StartTimeout: cfg.Plugins.StartTimeout,
+		CallTimeout: callTimeout, StartTimeout: cfg.Plugins.StartTimeout,
 	})
 }
 

@@ -2,6 +2,7 @@ package ncurl
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"strings"
 
@@ -18,6 +19,9 @@ func (p *parser) file(storage string) error {
 		return p.bad(err)
 	}
 	p.loc.Path, p.loc.windows = name, p.env.Windows
+	if driver, ok := p.take(keyDriver); ok {
+		return p.named(driver, storage)
+	}
 	switch storage {
 	case modeFile:
 		p.setStorage(DriverFile, modeFile, "mode has file")
@@ -27,6 +31,35 @@ func (p *parser) file(storage string) error {
 		return p.probe(name)
 	}
 	return nil
+}
+
+// named takes the storage driver that the fragment names: one that a plugin
+// brings, or a built-in one for local paths.
+func (p *parser) named(driver, storage string) error {
+	switch {
+	case !driverName(driver):
+		return p.bad(fmt.Errorf("driver=%s is no name: letters, digits, - and _ make one", driver))
+	case storage != "" && storage != driver:
+		return p.bad(fmt.Errorf("mode=%s and driver=%s exclude each other", storage, driver))
+	case driver == DriverFile || driver == DriverZip:
+		p.setStorage(driver, driver, "the fragment names the driver")
+		return nil
+	case driver == DriverS3 || driver == DriverHTTP || driver == DriverMem:
+		return p.bad(fmt.Errorf("driver=%s needs a URL of its own scheme, not a path", driver))
+	case p.isBytes():
+		return p.bad(errors.New("mode=bytes reads a file itself, without a driver"))
+	}
+	p.loc.Driver = driver
+	p.step("driver", "", driver, "the fragment names the driver, which a plugin has to bring")
+	return nil
+}
+
+// driverName reports whether text can be the name of a driver.
+func driverName(text string) bool {
+	if text == "" {
+		return false
+	}
+	return strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }
 
 // filePath gives the clean path, absolute when the current directory is known.

@@ -15,12 +15,13 @@ const (
 	keyRegion    = "aws.region"
 	keyEndpoint  = "aws.endpoint"
 	keySeparator = "dimension_separator"
+	keyDriver    = "driver"
 )
 
 // Keys lists the fragment keys with a meaning: those that [Parse] consumes,
 // then those that it keeps in Location.Fragment for others.
 func Keys() []string {
-	return []string{keyMode, keyProfile, keyRegion, keyEndpoint, keySeparator, "log", "show"}
+	return []string{keyMode, keyProfile, keyRegion, keyEndpoint, keySeparator, keyDriver, "log", "show"}
 }
 
 // legacyKey gives today's spelling of a fragment key, in lower case when it
@@ -145,7 +146,7 @@ func (p *parser) merge(params []Param) ([]Param, error) {
 
 // isSingle reports whether a key can have one value only.
 func isSingle(key string) bool {
-	return key == keyProfile || key == keyRegion || key == keyEndpoint || key == keySeparator
+	return key == keyProfile || key == keyRegion || key == keyEndpoint || key == keySeparator || key == keyDriver
 }
 
 // joinValues joins two comma lists; a value that is there already, in any

@@ -36,7 +36,8 @@ const (
 // in it is shared with the Env it came from. Treat it as read-only; it is then
 // safe for concurrent use.
 type Location struct {
-	// Driver is the storage driver's name: one of the Driver constants.
+	// Driver is the storage driver's name: one of the Driver constants, or the
+	// name that the fragment key "driver" gives for one that a plugin brings.
 	Driver string `json:"driver"`
 	// Path is the place in the driver's own terms. file, zip: a clean path
 	// with forward slashes, absolute unless Env.Cwd was empty. s3:
@@ -206,6 +207,9 @@ func (l *Location) url(mask bool) string {
 		} else if l.Query != "" {
 			b.WriteString("?" + l.Query)
 		}
+	default:
+		b.WriteString(fileURL(l.Path, l.windows))
+		frag = append(frag, Param{keyDriver, l.Driver})
 	}
 	if l.Separator != "" {
 		frag = append(frag, Param{keySeparator, l.Separator})

@@ -115,7 +115,11 @@ func (p *parser) place(storage string) error {
 	switch p.in.scheme {
 	case schemePath, schemeFile:
 		return p.file(storage)
-	case schemeMem:
+	}
+	if driver, ok := p.take(keyDriver); ok {
+		return p.bad(errors.New("driver=" + driver + " goes with a path or a file: URL"))
+	}
+	if p.in.scheme == schemeMem {
 		return p.mem(storage)
 	}
 	if storage == modeFile {

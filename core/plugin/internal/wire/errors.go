@@ -11,6 +11,7 @@ import (
 	"errors"
 	"strings"
 	"time"
+	"unicode"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -142,10 +143,15 @@ func (e *transportError) Error() string        { return ErrTransport.Error() + "
 func (e *transportError) Is(target error) bool { return target == ErrTransport }
 
 // text gives s as UTF-8 of a bounded length, as protobuf strings and logs
-// need it.
+// need it, without control characters: what a plugin says ends on terminals.
 func text(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText] + " ..."
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
