@@ -32,11 +32,11 @@ func (m *Map) Flush(ctx context.Context) error {
 	if len(snap) == 0 && !m.fresh {
 		return nil
 	}
-	next, err := m.rewrite(ctx, snap)
+	left, err := m.rewrite(ctx, snap)
 	if err != nil {
 		return ncerr.Wrap("flush", m.name, err)
 	}
-	return ncerr.Wrap("flush", m.name, m.adopt(next, snap))
+	return ncerr.Wrap("flush", m.name, left.retire())
 }
 
 // snapshot gives the changes so far. Deletions of what the archive does not
@@ -53,9 +53,23 @@ func (m *Map) snapshot() map[string]*change {
 	return maps.Clone(m.pending)
 }
 
-// adopt goes over to the archive next, which has the changes of snap.
-func (m *Map) adopt(next *archive, snap map[string]*change) error {
-	m.mu.Lock()
+// leftover is what a Flush has no more use for.
+type leftover struct {
+	old   *archive
+	spill *spillFile
+}
+
+func (l leftover) retire() error {
+	err := l.old.retire()
+	if l.spill != nil {
+		err = errors.Join(err, l.spill.retire())
+	}
+	return err
+}
+
+// adopt goes over to the archive next, which has the changes of snap. m.mu is
+// held.
+func (m *Map) adopt(next *archive, snap map[string]*change) leftover {
 	old := m.arch
 	m.arch, m.fresh, m.sorted = next, false, nil
 	for key, c := range snap {
@@ -64,13 +78,7 @@ func (m *Map) adopt(next *archive, snap map[string]*change) error {
 			m.inMem -= int64(len(c.mem))
 		}
 	}
-	spill := m.detachSpill()
-	m.mu.Unlock()
-	err := old.retire()
-	if spill != nil {
-		err = errors.Join(err, spill.retire())
-	}
-	return err
+	return leftover{old, m.detachSpill()}
 }
 
 // detachSpill gives the spill file when nothing needs it any more. m.mu is
@@ -89,33 +97,33 @@ func (m *Map) detachSpill() *spillFile {
 	return s
 }
 
-// rewrite writes the archive with the changes of snap and puts it in its
-// place. Until that has happened nothing but a temporary file has changed.
-func (m *Map) rewrite(ctx context.Context, snap map[string]*change) (*archive, error) {
+// rewrite writes the archive with the changes of snap, puts it in its place
+// and goes over to it. Until it is in its place nothing but a temporary file
+// has changed.
+func (m *Map) rewrite(ctx context.Context, snap map[string]*change) (leftover, error) {
 	tmp, err := m.home.temp()
 	if err != nil {
-		return nil, err
+		return leftover{}, err
 	}
 	next, err := m.write(ctx, tmp, snap)
 	if err != nil {
-		return nil, errors.Join(err, discard(tmp))
+		return leftover{}, errors.Join(err, discard(tmp))
 	}
-	var src source
 	if m.closeToRename {
-		src, err = m.replaceClosed(ctx, tmp)
-	} else {
-		src, err = m.home.replace(ctx, tmp, nil)
+		return m.replaceClosed(ctx, tmp, next, snap)
 	}
-	if err != nil {
-		return nil, err
+	if next.src, err = m.home.replace(ctx, tmp, nil); err != nil {
+		return leftover{}, err
 	}
-	next.src = src
-	return next, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.adopt(next, snap), nil
 }
 
-// replaceClosed replaces the archive where it has to be closed for that. If
-// it fails the old archive is opened again.
-func (m *Map) replaceClosed(ctx context.Context, tmp *os.File) (source, error) {
+// replaceClosed replaces the archive where it has to be closed for that, and
+// goes over to next before anybody can read from the closed one. If it fails
+// the old archive is opened again.
+func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, snap map[string]*change) (leftover, error) {
 	closed := false
 	src, err := m.home.replace(ctx, tmp, func() error {
 		m.mu.Lock()
@@ -123,21 +131,32 @@ func (m *Map) replaceClosed(ctx context.Context, tmp *os.File) (source, error) {
 		closed = true
 		return m.arch.src.close()
 	})
-	if !closed {
-		return src, err
+	if !closed { // there was nothing to close
+		if err != nil {
+			return leftover{}, err
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		next.src = src
+		return m.adopt(next, snap), nil
 	}
+	old := m.arch
 	defer m.mu.Unlock()
-	defer m.arch.use.Unlock()
-	m.arch.src = nothing{}
-	if err == nil || m.fresh {
-		return src, err
+	defer old.use.Unlock()
+	old.src = nothing{}
+	if err == nil {
+		next.src = src
+		return m.adopt(next, snap), nil
 	}
-	old, again := m.home.open(ctx)
-	if again != nil {
-		return nil, errors.Join(err, again)
+	if m.fresh {
+		return leftover{}, err
 	}
-	m.arch.src = old
-	return nil, err
+	again, oerr := m.home.open(ctx)
+	if oerr != nil {
+		return leftover{}, errors.Join(err, oerr)
+	}
+	old.src = again
+	return leftover{}, err
 }
 
 // member is one member of the archive to be written: content that is new, or
