@@ -58,7 +58,7 @@ func (e *engine) worker(t *transfer) *worker {
 	return w
 }
 
-// release keeps the worker for the next transfer, unless it holds much.
+// release keeps the worker for the next transfer, with the memory it has grown to.
 func (e *engine) release(w *worker) {
 	w.t, w.mover, w.err = nil, nil, nil
 	for i := range w.items {
