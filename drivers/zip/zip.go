@@ -42,7 +42,7 @@ func (*opener) Describe() driver.Description {
 			{Name: "deflate", Type: "int", Default: "0", Doc: "level from 1 to 9 at which new members are deflated; 0 stores them as they are"},
 			{Name: "durability", Type: "string", Default: "rename", Doc: "what a flush waits for: rename leaves writing to the disk to the system, fsync waits until archive and directory are on it"},
 		},
-		Grants: []string{"path:read", "path:write"},
+		Grants: []string{"path:read", "dir:write"},
 	}
 }
 

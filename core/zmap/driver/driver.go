@@ -75,8 +75,11 @@ type Description struct {
 	Summary string `json:"summary"`
 	// Options lists the keys that OpenSpec.Options may have.
 	Options []Option `json:"options,omitempty"`
-	// Grants lists what the driver needs from a sandbox, as "path:read",
-	// "path:write", "network" or "env:NAME".
+	// Grants lists what the driver needs from its sandbox, each as [Grant]
+	// describes. A built-in driver is given what it lists, or, when it is a
+	// [Granter], what that gives for the store. A plugin of others is given
+	// the grants of the kinds path and dir that it lists, as their paths are
+	// what the user names, and beyond them only what the configuration says.
 	Grants []string `json:"grants,omitempty"`
 }
 
