@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the peers of the interop tests outside the tree and prints the directory they are in:
-# DIR/venv/bin/python runs the tools here, DIR/versions.json says peer -> version, or why it is absent.
+# DIR/venv/bin/python runs the tools here, DIR/node has zarrita.js, DIR/versions.json says peer -> version, or why it is absent.
 # DIR is a folder of $NCZARR_PEERS, or of $XDG_CACHE_HOME/nczarr/peers, named by the pins and the Python used.
 # $NCZARR_PYTHON names the Python to use (3.11 or newer). Messages go to standard error.
 set -eu
@@ -44,7 +44,13 @@ if [ ! -e "$dir/venv/complete" ]; then
         "$dir/venv/bin/python" -m pip install --disable-pip-version-check -q --no-deps -r "$here/requirements.txt" &&
         : >"$dir/venv/complete"; } >"$dir/pip.log" 2>&1 || say "pip failed, see $dir/pip.log"
 fi
-PEERS_WHY_NOT=$why_not "$dir/venv/bin/python" "$here/versions.py" >"$dir/versions.json.new"
+if [ ! -e "$dir/node/complete" ]; then
+    mkdir -p "$dir/node"
+    # shellcheck disable=SC2046 # a list of packages
+    { npm install --no-fund --no-audit --ignore-scripts --prefix "$dir/node" $(sed -n 's/^# npm //p' "$here/requirements.txt") &&
+        : >"$dir/node/complete"; } >"$dir/npm.log" 2>&1 || say "npm failed, see $dir/npm.log"
+fi
+PEERS_WHY_NOT=$why_not PEERS_NODE=$dir/node "$dir/venv/bin/python" "$here/versions.py" >"$dir/versions.json.new"
 mv "$dir/versions.json.new" "$dir/versions.json"
 if grep -q '"absent"' "$dir/versions.json"; then say "some are absent, see $dir/versions.json"; else : >"$dir/complete"; fi
 echo "$dir"

@@ -1,6 +1,6 @@
 """Read a whole dataset with one peer and print its canonical description (canon.py) as JSON.
 
-    python read.py --with zarr|xarray|netcdf4|tensorstore [--format nczarr|zarr|noxarray] [--storage file|zip]
+    python read.py --with zarr|xarray|netcdf4|tensorstore|gdal|zarrita [--format nczarr|zarr|noxarray] [--storage file|zip]
                    [--consolidated] PATH
 
 --format matters to netcdf4 only (its mode). Without --consolidated, zarr opens every array that a
@@ -9,7 +9,10 @@ netcdf4 gets an archive unpacked into a temporary directory when its library can
 Exit status: 0 read (perhaps with "error" in single variables), 1 refused, with one line on stderr.
 """
 import argparse
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import zipfile
 
@@ -118,7 +121,26 @@ def with_tensorstore(args):
     return canon.document({"name": "tensorstore", "version": version}, None, out)
 
 
-READERS = {"zarr": with_zarr, "xarray": with_xarray, "netcdf4": with_netcdf4, "tensorstore": with_tensorstore}
+def with_gdal(args):
+    import gdal
+    return gdal.read(os.path.abspath(args.path), args.storage)
+
+
+def with_zarrita(args):
+    """Node finds the packages beside the virtual environment; see zarrita.mjs."""
+    if args.storage != "file":
+        raise ValueError("zarrita is given directories only")
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zarrita.mjs")
+    with open(script, "rb") as f:
+        done = subprocess.run(["node", "--input-type=module", "-", os.path.abspath(args.path)], stdin=f, capture_output=True,
+                              text=True, check=False, cwd=os.path.join(os.path.dirname(sys.prefix), "node"))
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout)
+
+
+READERS = {"zarr": with_zarr, "xarray": with_xarray, "netcdf4": with_netcdf4, "tensorstore": with_tensorstore, "gdal": with_gdal,
+           "zarrita": with_zarrita}
 
 
 def main():

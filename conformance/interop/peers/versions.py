@@ -71,6 +71,25 @@ def libnetcdf():
                 "codecs": sorted(k for k, v in codecs.items() if round_trip(tmp, "nczarr,file", v))}
 
 
+def gdal_peer():
+    try:
+        import gdal
+        rasterio, version = gdal.Library().version
+        return {"version": version, "rasterio": rasterio}
+    except Exception as err:
+        return {"absent": line(err)}
+
+
+def node_peer(name):
+    try:
+        with open(os.path.join(os.environ["PEERS_NODE"], "node_modules", name, "package.json"), encoding="utf-8") as f:
+            version = json.load(f)["version"]
+        node = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        return {"version": version, "node": node}
+    except Exception as err:
+        return {"absent": line(err)}
+
+
 def main():
     os.environ.pop("HDF5_PLUGIN_PATH", None)  # it would hide the codecs that the wheel brings along
     out = {"python": {"version": platform.python_version()}}
@@ -79,6 +98,8 @@ def main():
         out["libnetcdf"] = libnetcdf()
     except Exception as err:
         out["libnetcdf"] = {"absent": line(err)}
+    out["gdal"] = gdal_peer()
+    out["zarrita"] = node_peer("zarrita")
     out.update({name: debian_peer(name) for name in DEBIAN})
     print(json.dumps(out, indent=1))
 

@@ -3,6 +3,7 @@ description (canon.py), computed from the originals and not by reading back.
 
     python write.py --with zarr    [--case types|layout|codecs|foreign] [--storage file|zip] [--consolidated] OUT
     python write.py --with xarray  [--storage file|zip] [--consolidated] OUT
+    python write.py --with gdal    OUT
     python write.py --with netcdf4 [--format nczarr|zarr|noxarray] [--storage file|zip] [--consolidated] OUT
 
 OUT must not exist. netcdf4 refuses zip when its library was built without (the wheel's is). Cases of zarr: types = every netCDF type in both byte orders, char, fixed strings,
@@ -114,7 +115,8 @@ def with_zarr(args):
 def main():
     from write_netcdf import with_netcdf4
     from write_xarray import with_xarray
-    writers = {"zarr": with_zarr, "xarray": with_xarray, "netcdf4": with_netcdf4}
+    import gdal
+    writers = {"gdal": lambda args: gdal.write(os.path.abspath(args.out)), "zarr": with_zarr, "xarray": with_xarray, "netcdf4": with_netcdf4}
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--with", dest="peer", choices=writers, required=True)
     p.add_argument("--case", choices=("types", "layout", "codecs", "foreign"), default="types")
