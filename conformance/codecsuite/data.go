@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
@@ -35,10 +37,55 @@ func guarded(n int) (buf []byte, whole func() bool) {
 // patterns names the kinds of data.
 var patterns = [...]string{"zeros", "ramp", "smooth", "noise"}
 
+// words are the elements of variable length: empty, short, long, beyond ASCII.
+var words = [...]string{"", "a", "bc", "three", "größe", "\U0001F30D", "a \"quoted\" line\n", strings.Repeat("long ", 12)}
+
+// Words gives the values that elements of variable length have in the checks.
+func Words() []string { return append([]string(nil), words[:]...) }
+
+// maxWord is the length in bytes of the longest of words.
+const maxWord = 60
+
+// values gives n elements of variable length in the layout of driver.Values.
+func values(n int, pattern string, r *rand.Rand) []byte {
+	dst := make([]byte, driver.ValuesSize(n, int64(n)*maxWord))
+	w, err := driver.NewValuesWriter(dst, n)
+	for i := 0; i < n && err == nil; i++ {
+		k := 0
+		switch pattern {
+		case "ramp":
+			k = i % len(words)
+		case "smooth":
+			k = i / 10 % len(words)
+		case "noise":
+			k = r.IntN(len(words))
+		}
+		err = w.AddString(words[k])
+	}
+	if err == nil {
+		n, err = w.Done()
+	}
+	if err != nil {
+		panic(err) // the room was reckoned from the words
+	}
+	return dst[:n]
+}
+
+// room is the size of n elements of type t at most.
+func room(t dtype.Type, n int) int64 {
+	if !t.Fixed() {
+		return driver.ValuesSize(n, int64(n)*maxWord)
+	}
+	return int64(n) * int64(t.Size)
+}
+
 // data gives n elements of type t. Floats are whole numbers, so that sums and
 // differences of them are exact.
 func data(t dtype.Type, n int, pattern string, seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
+	if !t.Fixed() {
+		return values(n, pattern, r)
+	}
 	b := make([]byte, n*t.Size)
 	for i := range n {
 		v := int64(0)

@@ -28,6 +28,9 @@ var params = map[string][2][]string{
 	"delta":      {{`{}`}, {`{"dtype":"what"}`, `{"dtype":7}`}},
 	"gzip":       {{`{}`, `{"level":9}`, `{"level":0}`, `{"level":"3"}`}, {`{"level":10}`, `{"level":"x"}`, `{"level":[1]}`}},
 	"shuffle":    {{`{}`, `{"elementsize":0}`, `{"elementsize":3}`}, {`{"elementsize":-1}`, `{"elementsize":"big"}`}},
+	"vlen-utf8":  {{`{}`}, {`{"more":1}`}},
+	"vlen-bytes": {{`{}`}, {`{"more":1}`}},
+	"vlen-array": {{`{"dtype":"|u1"}`}, {`{}`, `{"dtype":"|O"}`}},
 	"zlib":       {{`{}`, `{"level":9}`, `{"level":-1}`, `{"level":null}`}, {`{"level":-2}`, `{"lever":1}`}},
 	"zstd":       {{`{}`, `{"level":0,"checksum":true}`, `{"level":-5}`}, {`{"level":"fast"}`, `{"checksum":"maybe"}`}},
 }

@@ -38,8 +38,9 @@ type Target struct {
 	// Invalid are sets of parameters that must be refused with
 	// ncerr.ErrInvalid.
 	Invalid []json.RawMessage
-	// Types are the element types to check with; empty is a list of integers
-	// and floats. Types that the filter refuses with ErrUnsupported are left
+	// Types are the element types to check with; empty is a list of integers,
+	// floats, bool and text of variable length, which has the values Words.
+	// Types that the filter refuses with ErrUnsupported are left
 	// out.
 	Types []dtype.Type
 }
@@ -79,7 +80,7 @@ func (t *Target) New(conformance.T) (*Env, error) {
 		e.params = []json.RawMessage{json.RawMessage(`{}`)}
 	}
 	if len(e.types) == 0 {
-		for _, s := range []string{"|u1", "<i2", ">i2", "<i4", "<f4", ">f4", "<f8", "<i8"} {
+		for _, s := range []string{"|u1", "<i2", ">i2", "<i4", "<f4", ">f4", "<f8", "<i8", "|b1", "|O"} {
 			typ, err := dtype.Parse(s)
 			if err != nil {
 				return nil, err
@@ -106,7 +107,7 @@ type opened struct {
 
 // open opens the codec; nil stands for a type that the filter does not take.
 func (e *Env) open(t conformance.T, params json.RawMessage, typ dtype.Type, n int) *opened {
-	in := driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: int64(n * typ.Size)}
+	in := driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)}
 	c, out, err := e.target.Provider.Open(e.target.ID, params, in)
 	if ncerr.KindOf(err) == ncerr.ErrUnsupported {
 		t.Logf("%v is refused: %v", typ, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/gzip"
 	"github.com/seed-695719ce/nczarr/filters/lz4"
 	"github.com/seed-695719ce/nczarr/filters/shuffle"
+	"github.com/seed-695719ce/nczarr/filters/vlen"
 	"github.com/seed-695719ce/nczarr/filters/zlib"
 	"github.com/seed-695719ce/nczarr/filters/zstd"
 )
@@ -49,7 +50,7 @@ func Provider() driver.Provider {
 func all() []driver.Provider {
 	return []driver.Provider{
 		blosc.Provider(), bz2.Provider(), checksum.Provider(), delta.Provider(), gzip.Provider(),
-		lz4.Provider(), shuffle.Provider(), zlib.Provider(), zstd.Provider(),
+		lz4.Provider(), shuffle.Provider(), vlen.Provider(), zlib.Provider(), zstd.Provider(),
 	}
 }
 

@@ -7,12 +7,10 @@ package checksum
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"hash/crc32"
 	"math/bits"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
-	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
 	"github.com/seed-695719ce/nczarr/filters/internal/kernel"
 )
@@ -36,31 +34,12 @@ var _ driver.Codec = (*Codec)(nil)
 func Provider() driver.Provider {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	crc32c := func(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
-	return family{
+	return filter.Family{
 		single("crc32", "numcodecs.crc32", 0, "CRC-32 (IEEE) checksum", Codec{sum: crc32.ChecksumIEEE}),
 		single("crc32c", "crc32c", 0, "CRC-32C (Castagnoli) checksum", Codec{sum: crc32c, end: true}),
 		single("adler32", "numcodecs.adler32", 0, "Adler-32 checksum", Codec{sum: kernel.Adler32}),
 		single("fletcher32", "numcodecs.fletcher32", 3, "Fletcher-32 checksum as in HDF5", Codec{sum: fletcher32, end: true, swapped: true}),
 	}
-}
-
-type family []*filter.Single
-
-func (f family) Describe() []driver.Description {
-	var list []driver.Description
-	for _, s := range f {
-		list = append(list, s.Desc)
-	}
-	return list
-}
-
-func (f family) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	for _, s := range f {
-		if id != "" && (id == s.Desc.ID || id == s.Desc.V3) {
-			return s.Open(id, params, in)
-		}
-	}
-	return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "%q is no checksum", id)
 }
 
 func single(id, v3 string, hdf5 int, summary string, c Codec) *filter.Single {

@@ -10,6 +10,11 @@
 // returns the Spec of what comes out. So element type, fill value and every
 // scratch size are known, and every parameter is validated, when the array is
 // opened.
+//
+// Elements of fixed size lie one after the other. Elements of variable length
+// (dtype.String, dtype.VlenBytes) travel as offsets plus data in the layout of
+// [Values], which object codecs such as vlen-utf8 and json2 turn into the
+// bytes of the store and back.
 package driver
 
 import (
@@ -49,9 +54,11 @@ type Spec struct {
 	// Order is the layout of the elements when Kind is Array.
 	Order Order
 	// MaxBytes is the largest size in bytes of the data here: exact for an
-	// Array of fixed-size elements, a ceiling otherwise.
+	// Array of fixed-size elements, a ceiling otherwise (of offsets and data
+	// together where elements have variable length, see [Values]).
 	MaxBytes int64
-	// Fill is one element of fill value in DType's byte order, or nil.
+	// Fill is one element of fill value in DType's byte order, or nil; of
+	// variable length it is the bytes of the element.
 	Fill []byte
 }
 

@@ -1,0 +1,32 @@
+package filter
+
+import (
+	"encoding/json"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Family is a provider of several related codecs.
+type Family []*Single
+
+var _ driver.Provider = Family(nil)
+
+// Describe gives the description of each codec.
+func (f Family) Describe() []driver.Description {
+	var list []driver.Description
+	for _, s := range f {
+		list = append(list, s.Desc)
+	}
+	return list
+}
+
+// Open opens a codec under its numcodecs id or its v3 name.
+func (f Family) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	for _, s := range f {
+		if id != "" && (id == s.Desc.ID || id == s.Desc.V3) {
+			return s.Open(id, params, in)
+		}
+	}
+	return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "this provider has no %q", id)
+}

@@ -1,0 +1,169 @@
+// Package vlen has the filters "vlen-utf8", "vlen-bytes" and "vlen-array":
+// the number of elements, then each element behind its length. It imports
+// core/codec/driver; core/codec calls it.
+//
+// Source: numcodecs, vlen.pyx; the Zarr v3 extension codecs vlen-utf8 and
+// vlen-bytes.
+package vlen
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"unicode/utf8"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+)
+
+// The numcodecs ids.
+const (
+	UTF8  = "vlen-utf8"
+	Bytes = "vlen-bytes"
+	Array = "vlen-array"
+)
+
+// Codec encodes and decodes the elements of chunks of count elements, in the
+// layout of driver.Values. It is safe for concurrent use. Errors of Decode
+// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer; text that is not UTF-8 is
+// ErrCorrupt in both directions.
+type Codec struct {
+	count int
+	text  bool // elements are UTF-8
+	unit  int  // elements are whole numbers of so many bytes
+}
+
+var (
+	_ driver.Codec        = (*Codec)(nil)
+	_ driver.DecodedSizer = (*Codec)(nil)
+)
+
+// Provider gives the three filters.
+func Provider() driver.Provider {
+	return filter.Family{
+		single(UTF8, UTF8, "text of variable length, as UTF-8"),
+		single(Bytes, Bytes, "bytes of variable length"),
+		single(Array, "", "arrays of variable length, as the bytes of their elements"),
+	}
+}
+
+func single(id, v3, summary string) *filter.Single {
+	return &filter.Single{
+		Desc: driver.Description{ID: id, V3: v3, Summary: summary, Encode: true, Decode: true},
+		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+			c := &Codec{text: id == UTF8, unit: 1}
+			if id == Array {
+				c.unit = itemSize(p)
+			}
+			if err := p.Err(); err != nil {
+				return nil, driver.Spec{}, err
+			}
+			ok := in.DType.Kind == dtype.String || in.DType.Kind == dtype.VlenBytes && !c.text
+			if in.Kind != driver.Array || !ok {
+				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v have no variable length", in.DType)
+			}
+			var err error
+			c.count, err = in.Elements()
+			return c, filter.Blob(in, in.MaxBytes), err
+		},
+	}
+}
+
+// itemSize is the size of the items of vlen-array, whose type is a parameter
+// that it must have.
+func itemSize(p *filter.Params) int {
+	t := filter.DType(p, "dtype", dtype.Type{})
+	switch {
+	case !p.Has("dtype"):
+		p.Fail("dtype", "it is missing")
+	case !t.Fixed():
+		p.Fail("dtype", "%v has no fixed size", t)
+	}
+	return max(t.Size, 1)
+}
+
+// Encode writes the number of elements, and each behind its length.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	v, err := driver.ParseValues(src, c.count)
+	if err != nil {
+		return 0, err
+	}
+	if c.count > math.MaxUint32 {
+		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk holds at most %d elements", uint32(math.MaxUint32))
+	}
+	if len(dst) < len(src) { // both forms have one number more than elements
+		return 0, filter.Short(dst)
+	}
+	binary.LittleEndian.PutUint32(dst, uint32(c.count))
+	at := 4
+	for i := range c.count {
+		e := v.At(i)
+		if err := c.check(i, e); err != nil {
+			return 0, err
+		}
+		binary.LittleEndian.PutUint32(dst[at:], uint32(len(e)))
+		at += 4 + copy(dst[at+4:], e)
+	}
+	return at, nil
+}
+
+func (c *Codec) check(i int, e []byte) error {
+	switch {
+	case c.text && !utf8.Valid(e):
+		return filter.Corrupt("element %d is not valid UTF-8", i)
+	case len(e)%c.unit != 0:
+		return filter.Corrupt("element %d of %d bytes holds no whole number of items of %d", i, len(e), c.unit)
+	}
+	return nil
+}
+
+// DecodedSize is the size that the elements of src take at most.
+func (c *Codec) DecodedSize(src []byte) (int64, error) {
+	return max(int64(len(src)), driver.ValuesSize(c.count, 0)), nil
+}
+
+// Decode is the reverse of Encode.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if len(src) < 4 {
+		return 0, filter.Corrupt("%d bytes hold no number of elements", len(src))
+	}
+	if n := binary.LittleEndian.Uint32(src); int64(n) != int64(c.count) {
+		return 0, filter.Corrupt("%d elements, not %d", n, c.count)
+	}
+	w, err := driver.NewValuesWriter(dst, c.count)
+	if err != nil {
+		return 0, err
+	}
+	src = src[4:]
+	for i := range c.count {
+		if len(src) < 4 {
+			return 0, filter.Corrupt("it ends before element %d of %d", i, c.count)
+		}
+		n := int64(binary.LittleEndian.Uint32(src))
+		if n > int64(len(src)-4) {
+			return 0, filter.Corrupt("element %d claims %d bytes, %d are left", i, n, len(src)-4)
+		}
+		e := src[4 : 4+n]
+		room, err := w.Room(len(e))
+		if err != nil {
+			return 0, err
+		}
+		copy(room, e)
+		if err := c.check(i, room); err != nil { // of the copy: src may change
+			return 0, err
+		}
+		src = src[4+n:]
+	}
+	if len(src) > 0 {
+		return 0, filter.Corrupt("%d bytes behind the last element", len(src))
+	}
+	return w.Done()
+}
