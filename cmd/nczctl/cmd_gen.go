@@ -15,6 +15,7 @@ import (
 // createFlags are those of the commands that make a dataset.
 type createFlags struct {
 	overwrite, force, consolidated bool
+	layout                         layoutFlag
 }
 
 func (f *createFlags) add(c *cobra.Command) {
@@ -22,6 +23,7 @@ func (f *createFlags) add(c *cobra.Command) {
 	fl.BoolVar(&f.overwrite, "overwrite", false, "replace a dataset that is there")
 	fl.BoolVar(&f.force, "force", false, "also replace something that is no dataset, and allow a place inside another dataset")
 	fl.BoolVar(&f.consolidated, "consolidated", false, "also write consolidated metadata (.zmetadata)")
+	fl.Var(&f.layout, "layout", "metadata `layout` to write: "+layoutNames()+" (default: newest, or pure when the URL says mode=zarr)")
 }
 
 func (a *app) newGen() *cobra.Command {

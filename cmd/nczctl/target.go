@@ -38,6 +38,7 @@ func (a *app) create(ctx context.Context, f *createFlags, url string) (*target, 
 	}
 	t.Dataset, err = nczarr.Create(ctx, at, &nczarr.CreateOptions{
 		Options: *s.options(a), NoClobber: !f.overwrite && !f.force, Force: f.force, Consolidated: f.consolidated,
+		Layout: f.layout.layout, NoXarray: f.layout.noXarray,
 	})
 	return t, f.hint(err)
 }

@@ -28,12 +28,9 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	if err != nil {
 		return nil, err
 	}
-	layout := zarr.LayoutNewest
-	if loc.Format == ncurl.Zarr {
-		layout = zarr.LayoutPure
-	}
-	if o.Layout != nil {
-		layout = *o.Layout
+	layout, err := layoutFor(loc, o)
+	if err != nil {
+		return nil, err
 	}
 	if err := clearToCreate(ctx, loc, opts, o); err != nil {
 		return nil, err
@@ -47,6 +44,7 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 		return nil, err
 	}
 	ds.layout, ds.created = layout, true
+	ds.noXarray = ds.noXarray || o.NoXarray
 	ds.consolidated = o.Consolidated || loc.Consolidated
 	ds.top = &Group{ds: ds, meta: &zarr.Group{}}
 	ds.top.changes.add()
@@ -55,6 +53,26 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 		ds.ncProperties = zarr.NCProperties(Version)
 	}
 	return ds, nil
+}
+
+// layoutFor gives the layout of a new dataset, and makes the format of its
+// location that of the layout.
+func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
+	if o.Layout == nil {
+		if loc.Format == ncurl.Zarr {
+			return zarr.LayoutPure, nil
+		}
+		return zarr.LayoutNewest, nil
+	}
+	format := ncurl.NCZarr
+	if *o.Layout == zarr.LayoutPure {
+		format = ncurl.Zarr
+	}
+	if loc.FormatGiven && loc.Format != format {
+		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL asks for format %s, the layout is %s", loc.Format, *o.Layout)
+	}
+	loc.Format = format
+	return *o.Layout, nil
 }
 
 // clearToCreate looks at what is at, and above, the place of a new dataset.

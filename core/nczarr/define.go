@@ -231,7 +231,7 @@ func (v *Var) visible(d *Dim) bool {
 // defineType sets the element type.
 func (v *Var) defineType(spec *VarSpec) error {
 	order := spec.Order
-	if order == dtype.OrderNone {
+	if order == dtype.OrderNone || zarr.LittleOnly(v.group.ds.ncProperties) {
 		order = dtype.Little
 	}
 	v.meta.DType = spec.Type.Type(order)

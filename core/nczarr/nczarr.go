@@ -72,8 +72,13 @@ type Options struct {
 type CreateOptions struct {
 	Options
 	// Layout is the metadata layout to write; the format of the URL decides
-	// when Layout is nil: LayoutPure for mode=zarr, else LayoutNewest.
+	// when Layout is nil: LayoutPure for mode=zarr, else LayoutNewest. A URL
+	// whose mode says the opposite is refused with ncerr.ErrInvalid.
 	Layout *zarr.Layout
+	// NoXarray leaves out _ARRAY_DIMENSIONS, as mode=noxarray does. With the
+	// layouts of NCZarr nothing is lost; in pure Zarr the names of dimensions
+	// are.
+	NoXarray bool
 	// NoClobber refuses with ncerr.ErrExists when there is a dataset already.
 	NoClobber bool
 	// Force allows creating a dataset inside another one, or over a directory
@@ -133,7 +138,9 @@ type VarSpec struct {
 	Chunks []int64
 	// Codecs is the chain in encode order (HDF5 order); nil stores raw.
 	Codecs []zarr.CodecSpec
-	// Order is the byte order of stored elements; OrderNone is little-endian.
+	// Order is the byte order of stored elements; OrderNone is little-endian,
+	// and so is all that is added to a dataset of netcdf-c 4.9.0, which knew
+	// nothing else.
 	Order dtype.Order
 	// Separator of chunk keys: '.' or '/'; 0 is '.'.
 	Separator byte

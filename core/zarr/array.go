@@ -206,8 +206,9 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 	if isChar(a.DType, text, layout) {
 		a.DType = dtype.NCChar.Type(dtype.OrderNone)
 	}
-	if a.DType.Order == dtype.Big && strings.Contains(hint.NCProperties, "netcdf=4.9.0") {
-		n.warn("%s: netcdf-c 4.9.0 declared big-endian types but stored little-endian bytes: values may be byte-swapped", n.key(docArray))
+	if a.DType.Order == dtype.Big && LittleOnly(hint.NCProperties) {
+		n.warn("%s: dtype: netcdf-c 4.9.0 wrote %s but stored little-endian bytes, read as such", n.key(docArray), text)
+		a.DType.Order = dtype.Little
 	}
 	for _, s := range []struct {
 		member  string
@@ -247,6 +248,12 @@ func isChar(t dtype.Type, text string, layout Layout) bool {
 	}
 	return false
 }
+
+// LittleOnly reports whether the release that wrote the dataset, told by the
+// root's provenance text, stored little-endian bytes whatever it declared:
+// netcdf-c 4.9.0, which reads its big-endian types so too. In such a dataset
+// nothing else can be told apart from that, so nothing else is to be written.
+func LittleOnly(ncproperties string) bool { return strings.Contains(ncproperties, "netcdf=4.9.0,") }
 
 // oldChars reports whether a release that stored chars as "<U1" wrote the
 // dataset.

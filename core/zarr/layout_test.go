@@ -54,6 +54,7 @@ var golden = []struct {
 	}},
 	{"lower root", zarr.LayoutLower, true, map[string]string{
 		".zgroup": `{"zarr_format": 2, "_nczarr_superblock": {"version": "2.0.0"}, "_nczarr_group": {"dims": {"d0": 2, "d1": 4}, "vars": ["v"], "groups": []}}`,
+		".zattrs": `{}`,
 	}},
 	{"lower array", zarr.LayoutLower, true, map[string]string{
 		".zarray": `{"zarr_format": 2, "shape": [2,4], "dtype": "<i4", "chunks": [2,4], "fill_value": null, "order": "C", "compressor": null, "filters": null, "_nczarr_array": {"dimrefs": ["/d0","/d1"], "storage": "chunked"}}`,
@@ -260,7 +261,7 @@ func TestWarnings(t *testing.T) {
 	}
 	be := zarr.Docs{".zarray": []byte(strings.Replace(string(zarray("")), "<i4", ">i4", 1))}
 	a, err := zarr.ParseArray("v", be, zarr.ParseHint{NCProperties: "version=2,netcdf=4.9.0,nczarr=2.0.0"})
-	if err != nil || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "byte-swapped") {
+	if err != nil || a.DType.Order != dtype.Little || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "stored little-endian bytes") {
 		t.Errorf("%+v, %v", a, err)
 	}
 	g, err := zarr.ParseGroup("/", zarr.Docs{".zattrs": []byte(`{"_nczarr_group": {"dims": {"../x": 1}, "arrays": ["..", "a/b", "v", "v"]}}`)})
