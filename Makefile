@@ -4,6 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w -buildid= -X main.version=$(VERSION)'
 FUZZ    ?= 20000x
 PEERS   := conformance/interop/peers
+S3      := conformance/s3server
 
 .PHONY: help build demo test race lint gen fuzz bench docs clean cross
 
@@ -16,8 +17,8 @@ build: ## build bin/nczctl, a static binary
 demo: build ## make, copy and dump a small ocean dataset, saying what happens
 	sh docs/examples/ocean/demo.sh bin/nczctl
 
-test: ## run all tests; installs the peers of the interop tests outside the tree
-	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" NCZARR_PEERS_PYTHON="$$dir/venv/bin/python" $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...
+test: ## run all tests; installs the peers of the interop tests and an S3 server outside the tree
+	@dir=$$(sh $(PEERS)/install.sh) && s3=$$(sh $(S3)/install.sh) && NCZARR_VERSITYGW="$$s3" NCZARR_PEERS_DIR="$$dir" NCZARR_PEERS_PYTHON="$$dir/venv/bin/python" $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...
 
 race: ## run the tests of the library under the race detector
 	$(GO) test -race -short -count=1 -timeout=30m ./core/... ./drivers/... ./filters/... ./conformance

@@ -1,0 +1,22 @@
+package s3server
+
+import (
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+)
+
+// Proxy starts an HTTP proxy that sends every request to the server, whatever
+// its host, and leaves the Host header as it is: with HTTP_PROXY set to its
+// URL, http://BUCKET.s3.test reaches the bucket in virtual-host style. The
+// caller closes it.
+func (s *Server) Proxy() *httptest.Server {
+	target, err := url.Parse(s.Endpoint)
+	if err != nil {
+		panic(err) // Endpoint is made here
+	}
+	return httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
+		r.Out.Host = r.In.Host
+	}})
+}

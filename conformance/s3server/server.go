@@ -1,0 +1,225 @@
+package s3server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// VirtualDomain is the domain under which the server takes virtual-host
+// requests: BUCKET.s3.test. Nothing resolves it: see [Server.Proxy].
+const VirtualDomain = "s3.test"
+
+// requireVar makes a server that cannot be built a failure instead of a skip.
+const requireVar = "NCZARR_REQUIRE_PEERS"
+
+// binaryVar names a versitygw that is there already.
+const binaryVar = "NCZARR_VERSITYGW"
+
+// Server is a running server. Its fields are constant.
+type Server struct {
+	Endpoint  string // http://127.0.0.1:PORT
+	Region    string // the one region that it accepts
+	AccessKey string
+	SecretKey string
+	Bucket    string // made already, empty
+	Root      string // the directory that holds the buckets as directories
+	PID       int
+}
+
+// T is what Start needs of a *testing.T.
+type T interface {
+	Helper()
+	TempDir() string
+	Cleanup(f func())
+	Context() context.Context
+	Skipf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// Start starts a server with one bucket, which stops when the test ends. Where
+// the server cannot be built the test is skipped, or fails when
+// NCZARR_REQUIRE_PEERS is 1. Every test may start its own: it takes about 0.2 s.
+func Start(t T) *Server {
+	t.Helper()
+	binary, err := Binary(t.Context())
+	if err != nil {
+		if os.Getenv(requireVar) == "1" {
+			t.Fatalf("the S3 server of the tests: %v", err)
+		}
+		t.Skipf("the S3 server of the tests: %v", err)
+	}
+	s, stop, err := Run(t.Context(), binary, t.TempDir())
+	if err != nil {
+		t.Fatalf("the S3 server of the tests: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Logf("the S3 server of the tests: %v", err)
+		}
+	})
+	return s
+}
+
+var binary = sync.OnceValues(func() (string, error) {
+	if name := os.Getenv(binaryVar); name != "" {
+		return name, nil
+	}
+	_, here, _, _ := runtime.Caller(0)
+	cmd := exec.Command("sh", filepath.Join(filepath.Dir(here), "install.sh"))
+	var msg bytes.Buffer
+	cmd.Stderr = &msg
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("install.sh: %w: %s", err, msg.Bytes())
+	}
+	return strings.TrimSpace(string(out)), nil
+})
+
+// Binary gives the path of the server, which is built if need be: that takes
+// a minute or more. NCZARR_VERSITYGW names one that is there already.
+func Binary(context.Context) (string, error) { return binary() }
+
+// Run starts a server that keeps its data below dir, and makes a bucket. stop
+// ends it; it must be called. The server does not outlive the process, where
+// the system can do that.
+func Run(ctx context.Context, binary, dir string) (s *Server, stop func() error, err error) {
+	for range 3 { // another program may take the port first
+		if s, stop, err = run(ctx, binary, dir); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.MakeBucket(ctx, s.Bucket); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	return s, stop, nil
+}
+
+func run(ctx context.Context, binary, dir string) (*Server, func() error, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &Server{
+		Endpoint: "http://" + address, Region: "us-east-1", Bucket: "test-bucket",
+		AccessKey: "test-access", SecretKey: "test-secret-key", Root: filepath.Join(dir, "data"),
+	}
+	iam := filepath.Join(dir, "iam")
+	if err := errors.Join(os.MkdirAll(s.Root, 0o777), os.MkdirAll(iam, 0o777)); err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.Command(binary, "--port", address, "--region", s.Region, "--virtual-domain", VirtualDomain,
+		"--health", "/health", "--iam-dir", iam, "--quiet", "posix", s.Root)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "ROOT_ACCESS_KEY=" + s.AccessKey, "ROOT_SECRET_KEY=" + s.SecretKey}
+	cmd.SysProcAttr = withParent()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	s.PID = cmd.Process.Pid
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // received by ready, or by end
+	if err := s.ready(ctx, ended); err != nil {
+		_ = cmd.Process.Kill() // it may be gone already
+		return nil, nil, fmt.Errorf("%w: %s", err, out.Bytes())
+	}
+	return s, func() error { return end(cmd.Process, ended) }, nil
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// ready waits until the server answers.
+func (s *Server) ready(ctx context.Context, ended chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Endpoint+"/health", nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("it ended: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// end asks the server to stop, and makes it.
+func end(p *os.Process, ended chan error) error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		_ = p.Kill() // systems without that signal
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(10 * time.Second):
+		return errors.Join(errors.New("it had to be killed"), p.Kill(), <-ended)
+	}
+}
+
+// Client gives a plain client of the server, independent of our driver.
+func (s *Server) Client() *s3.Client {
+	return s3.New(s3.Options{
+		Region: s.Region, BaseEndpoint: aws.String(s.Endpoint), UsePathStyle: true,
+		Credentials: credentials.NewStaticCredentialsProvider(s.AccessKey, s.SecretKey, ""),
+	})
+}
+
+// MakeBucket makes another bucket.
+func (s *Server) MakeBucket(ctx context.Context, name string) error {
+	_, err := s.Client().CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &name})
+	return err
+}
+
+// Env gives the environment with which any S3 program finds the server, and
+// no settings of the user's: NAME=VALUE.
+func (s *Server) Env() []string {
+	none := filepath.Join(s.Root, "..", "none")
+	return []string{
+		"AWS_ACCESS_KEY_ID=" + s.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s.SecretKey, "AWS_REGION=" + s.Region,
+		"AWS_ENDPOINT_URL=" + s.Endpoint, "AWS_EC2_METADATA_DISABLED=true", "AWS_PROFILE=", "AWS_SESSION_TOKEN=",
+		"AWS_CONFIG_FILE=" + none, "AWS_SHARED_CREDENTIALS_FILE=" + none,
+	}
+}
+
+// URL gives the URL of a dataset in the server's bucket: key is its place
+// there, mode the value of the fragment key, such as "nczarr,s3".
+func (s *Server) URL(key, mode string) string {
+	return s.Endpoint + "/" + s.Bucket + "/" + key + "#mode=" + mode
+}

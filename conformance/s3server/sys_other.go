@@ -1,0 +1,8 @@
+//go:build !linux
+
+package s3server
+
+import "syscall"
+
+// withParent would make the server end with this process; this system cannot.
+func withParent() *syscall.SysProcAttr { return nil }
