@@ -18,6 +18,7 @@ type copyFlags struct {
 	deflate int
 	shuffle bool
 	codec   string
+	round   string
 	vars    []string
 	skip    bool
 	memory  string
@@ -48,6 +49,7 @@ dataset that is there stays until the copy is whole.
 	fl.IntVarP(&f.deflate, "deflate", "d", -1, "compress with zlib at this `level`, 0 to 9 (0 stores raw)")
 	fl.BoolVarP(&f.shuffle, "shuffle", "s", false, "with -d: shuffle bytes before compressing")
 	fl.StringVar(&f.codec, "codec", "", "codec `chain` for all variables")
+	fl.StringVar(&f.round, "quantize", "", "round float and double, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy these `variables` only (names or paths)")
 	fl.BoolVar(&f.skip, "skip-unreadable", false, "leave out variables that cannot be read, instead of failing")
 	fl.StringVar(&f.memory, "memory", "64MiB", "about the most data to hold at once")
@@ -113,6 +115,15 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, error) {
 	}
 	if given {
 		o.Codecs = func(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain, takesCodecs(v), nil }
+	}
+	if f.round != "" {
+		q, err := parseQuantize(f.round)
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		o.Quantize = func(v *nczarr.Var) (dtype.Quantization, bool, error) {
+			return q, v.Type() == dtype.NCFloat || v.Type() == dtype.NCDouble, nil
+		}
 	}
 	if len(f.vars) > 0 {
 		o.Select = f.selected

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
@@ -144,6 +145,17 @@ func parseCodecList(text string) ([]zarr.CodecSpec, error) {
 		chain[i] = zarr.CodecSpec{ID: head.ID, Params: raw}
 	}
 	return chain, nil
+}
+
+// parseQuantize reads "bitgroom=3" and its kin.
+func parseQuantize(text string) (dtype.Quantization, error) {
+	mode, digits, _ := strings.Cut(text, "=")
+	modes := map[string]dtype.QuantizeMode{"bitgroom": dtype.BitGroom, "granular": dtype.GranularBitRound, "bitround": dtype.BitRound}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || modes[mode] == dtype.QuantizeNone {
+		return dtype.Quantization{}, fmt.Errorf("--quantize %s: want bitgroom=N, granular=N or bitround=N", text)
+	}
+	return dtype.Quantization{Mode: modes[mode], Digits: n}, nil
 }
 
 // parseSize reads a number of bytes such as "64MiB", "1GB" or "4096".

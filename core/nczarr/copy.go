@@ -18,6 +18,9 @@ type CopyOptions struct {
 	Chunks func(v *Var) ([]int64, error)
 	// Codecs gives the codec chain of the copy of v; ok false keeps that of v.
 	Codecs func(v *Var) (chain []zarr.CodecSpec, ok bool, err error)
+	// Quantize gives the quantization of the copy of v; ok false writes the
+	// values as they are in v: they are not rounded a second time.
+	Quantize func(v *Var) (q dtype.Quantization, ok bool, err error)
 	// Select says which variables are copied; nil copies all.
 	Select func(v *Var) bool
 	// Memory is about the most data held at once, in bytes; 0 is 64 MiB.
@@ -57,8 +60,11 @@ type copier struct {
 	done, total int64
 }
 
-// pair is a variable and its copy.
-type pair struct{ dst, src *Var }
+// pair is a variable and its copy, and the rounding on the way.
+type pair struct {
+	dst, src *Var
+	quantize dtype.Quantization
+}
 
 // group copies the definitions of a group and of those below it.
 func (c *copier) group(ctx context.Context, dst, src *Group) error {
@@ -121,12 +127,31 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 			spec.Codecs = chain
 		}
 	}
+	if err := c.quantize(v, spec); err != nil {
+		return err
+	}
 	made, err := dst.DefineVar(ctx, v.Name(), spec)
 	if err != nil {
 		return err
 	}
-	c.pairs = append(c.pairs, pair{made, v})
+	c.pairs = append(c.pairs, pair{made, v, spec.Quantize})
 	c.total += chunk.All(v.Shape()).Len() * int64(v.meta.DType.Size)
+	return nil
+}
+
+// quantize asks for the quantization of the copy of v, and puts it in place of
+// the one that v tells of.
+func (c *copier) quantize(v *Var, spec *VarSpec) error {
+	if c.opts.Quantize == nil {
+		return nil
+	}
+	q, ok, err := c.opts.Quantize(v)
+	if err != nil || !ok {
+		return err
+	}
+	spec.Quantize = q
+	old := v.Quantization().Mode.Attr()
+	spec.Attrs = slices.DeleteFunc(spec.Attrs, func(a Attr) bool { return a.Name == old })
 	return nil
 }
 
@@ -200,7 +225,7 @@ func (c *copier) data(ctx context.Context, p pair) error {
 		if err := p.src.Read(ctx, sel, buf); err != nil {
 			return err
 		}
-		if err := p.dst.Write(ctx, sel, buf); err != nil {
+		if err := p.dst.write(ctx, sel, buf, p.quantize); err != nil {
 			return err
 		}
 		c.done += sel.Len() * int64(p.src.meta.DType.Size)

@@ -212,6 +212,9 @@ func (v *Var) define(spec *VarSpec) error {
 	if err := v.defineType(spec); err != nil {
 		return err
 	}
+	if err := v.defineQuantization(spec); err != nil {
+		return err
+	}
 	if err := v.defineChunks(spec); err != nil {
 		return err
 	}

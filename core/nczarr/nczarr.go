@@ -156,6 +156,11 @@ type VarSpec struct {
 	// root attribute _nczarr_default_maxstrlen, else 128. In pure Zarr it is
 	// at least 2, since one byte is a char there.
 	MaxStrLen int
+	// Quantize says how values of float and double are rounded when they are
+	// written; the zero value keeps them. Attributes of the names that
+	// [dtype.QuantizeMode.Attr] gives say the same: the one for Quantize is
+	// added when it is not among Attrs, and without Quantize they set it.
+	Quantize dtype.Quantization
 	// Attrs are the attributes, in order.
 	Attrs []Attr
 }

@@ -145,6 +145,7 @@ func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n i
 // may reach past the end of unlimited dimensions, which grow. Numbers are
 // converted to the variable's type; a value that it cannot hold, and a string
 // longer than MaxStrLen, are ncerr.ErrConvert, and then nothing is written.
+// Values of a quantized variable are rounded first (see [VarSpec]).
 //
 // Chunks that are only partly covered are read, changed and written back. The
 // data is in the store when Write returns, or after Flush where the store is
@@ -155,6 +156,11 @@ func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n i
 //
 // Source: netCDF C interface, nc_put_vars.
 func (v *Var) Write(ctx context.Context, sel chunk.Selection, src any) error {
+	return v.write(ctx, sel, src, v.Quantization())
+}
+
+// write is Write with the rounding to be done.
+func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Quantization) error {
 	ds := v.group.ds
 	if !ds.Writable() {
 		return ncerr.New(ncerr.ErrReadOnly, "write", v.Path(), nil)
@@ -172,7 +178,13 @@ func (v *Var) Write(ctx context.Context, sel chunk.Selection, src any) error {
 	if sel.Len() == 0 {
 		return v.open(ctx)
 	}
-	raw, err := v.encode(src)
+	if q.Mode != dtype.QuantizeNone {
+		src, err = v.quantized(src, q)
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = v.encode(src)
+	}
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}

@@ -1,0 +1,249 @@
+package dtype
+
+import (
+	"math"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// QuantizeMode is a way to round floating values so that they compress well.
+// The numbers are those of netCDF-C.
+type QuantizeMode uint8
+
+// The modes. Source: netcdf-c include/netcdf.h, NC_QUANTIZE_BITGROOM and its
+// kin.
+const (
+	QuantizeNone     QuantizeMode = iota
+	BitGroom                      // shave and set the last bits of every other value; decimal digits
+	GranularBitRound              // round each value to as many bits as its decimal digits need
+	BitRound                      // round to a number of explicit bits of the mantissa
+)
+
+// quantizeAttrs are the names of the attributes that tell of each mode.
+var quantizeAttrs = [...]string{
+	"", "_QuantizeBitGroomNumberOfSignificantDigits", "_QuantizeGranularBitRoundNumberOfSignificantDigits", "_QuantizeBitRoundNumberOfSignificantBits",
+}
+
+// Attr gives the name of the attribute, of type int, that tells that a
+// variable was quantized in mode m, its value being the number of digits or
+// bits; empty for QuantizeNone.
+func (m QuantizeMode) Attr() string {
+	if int(m) < len(quantizeAttrs) {
+		return quantizeAttrs[m]
+	}
+	return ""
+}
+
+// Quantization says how values are rounded when they are written. The zero
+// Quantization keeps them as they are.
+type Quantization struct {
+	Mode QuantizeMode
+	// Digits is the number of significant decimal digits that are kept, 1 to 6
+	// for float and 1 to 15 for double; for BitRound that of explicit bits of
+	// the mantissa, 1 to 23 and 1 to 52.
+	Digits int
+}
+
+// Check reports whether values of type nc can be quantized as q says:
+// ncerr.ErrBadType for anything but float and double, ncerr.ErrInvalid for an
+// unknown mode or a number of digits out of range.
+//
+// Source: netcdf-c nc_def_var_quantize. Before 4.10 it took 7 digits of float
+// too, for which BitGroom has no bits left to change.
+func (q Quantization) Check(nc NC) error {
+	if q == (Quantization{}) {
+		return nil
+	}
+	if q.Mode.Attr() == "" {
+		return ncerr.Errorf(ncerr.ErrInvalid, "quantize", "", "unknown mode %d", q.Mode)
+	}
+	most := map[NC]int{NCFloat: 6, NCDouble: 15}[nc]
+	if q.Mode == BitRound {
+		most = map[NC]int{NCFloat: floatBits, NCDouble: doubleBits}[nc]
+	}
+	if most == 0 {
+		return ncerr.Errorf(ncerr.ErrBadType, "quantize", "", "only float and double can be quantized, not %s", nc)
+	}
+	if q.Digits < 1 || q.Digits > most {
+		return ncerr.Errorf(ncerr.ErrInvalid, "quantize", "", "%s: %d is not between 1 and %d, for %s", q.Mode.Attr(), q.Digits, most, nc)
+	}
+	return nil
+}
+
+// The number of explicit bits of a mantissa.
+const (
+	floatBits  = 23
+	doubleBits = 52
+)
+
+// Quantize rounds the values of slice, a []float32 or []float64, in place.
+// Values that equal fill (the default fill value where fill is nil), zeros and
+// not-a-number stay as they are, bit by bit. BitGroom treats the first value
+// of the slice, and every other after it, unlike the rest.
+//
+// The result is netCDF-C's, with two exceptions where that spoils values:
+// infinities stay infinite, and a finite value that rounding would make
+// infinite is cut instead. Errors are those of Check.
+//
+// Source: netcdf-c libsrc4/nc4var.c, nc4_convert_type.
+func (q Quantization) Quantize(slice, fill any) error {
+	nc, _ := TypeOf(slice)
+	if err := q.Check(nc); err != nil || q.Mode == QuantizeNone {
+		return err
+	}
+	if fill == nil {
+		fill = DefaultFill(nc)
+	}
+	switch s := slice.(type) {
+	case []float32:
+		f, ok := fill.([]float32)
+		if !ok || len(f) != 1 {
+			return badType("quantize", nc.Type(Native), fill)
+		}
+		q.floats(s, f[0])
+	case []float64:
+		f, ok := fill.([]float64)
+		if !ok || len(f) != 1 {
+			return badType("quantize", nc.Type(Native), fill)
+		}
+		q.doubles(s, f[0])
+	}
+	return nil
+}
+
+func (q Quantization) floats(s []float32, fill float32) {
+	kept := q.bits()
+	for i, v := range s {
+		if v == fill || v == 0 || math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			continue
+		}
+		if q.Mode == GranularBitRound {
+			kept = granularBits(float64(v), q.Digits)
+		}
+		low := uint32(1)<<max(floatBits-kept, 0) - 1
+		b := math.Float32bits(v)
+		switch {
+		case q.Mode == BitGroom && i%2 == 0:
+			b &^= low
+		case q.Mode == BitGroom:
+			b |= low
+		default:
+			r := (b + (low+1)>>1) &^ low
+			if r<<1 >= 0xff<<24 {
+				r = b &^ low
+			}
+			b = r
+		}
+		s[i] = math.Float32frombits(b)
+	}
+}
+
+func (q Quantization) doubles(s []float64, fill float64) {
+	kept := q.bits()
+	for i, v := range s {
+		if v == fill || v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		if q.Mode == GranularBitRound {
+			kept = granularBits(v, q.Digits)
+		}
+		low := uint64(1)<<max(doubleBits-kept, 0) - 1
+		b := math.Float64bits(v)
+		switch {
+		case q.Mode == BitGroom && i%2 == 0:
+			b &^= low
+		case q.Mode == BitGroom:
+			b |= low
+		default:
+			r := (b + (low+1)>>1) &^ low
+			if r<<1 >= 0x7ff<<53 {
+				r = b &^ low
+			}
+			b = r
+		}
+		s[i] = math.Float64frombits(b)
+	}
+}
+
+// bits gives the number of explicit bits that the modes with one number for
+// all values keep.
+func (q Quantization) bits() int {
+	if q.Mode == BitGroom {
+		return int(math.Ceil(float64(q.Digits)*bitsPerDigit)) + 1
+	}
+	return q.Digits
+}
+
+// bitsPerDigit and digitsPerBit are quotients of doubles: constants of Go
+// would be exact, and round to others.
+var (
+	ln2, ln10    float64 = math.Ln2, math.Ln10
+	bitsPerDigit         = ln10 / ln2
+	digitsPerBit         = ln2 / ln10
+)
+
+// granularBits gives the number of explicit bits that v needs for nsd
+// significant digits. What is asked of the logarithm is only on which side of
+// a whole number it is; where that is close, it is computed with more digits,
+// and rounded as C libraries round it.
+//
+// Source: Delaunay, Gressier and others (2019), doi 10.5194/gmd-12-4099-2019,
+// equations 7 and 8, as netcdf-c has them.
+func granularBits(v float64, nsd int) int {
+	mantissa, exp := math.Frexp(math.Abs(v))
+	log := math.Log(mantissa)
+	const lg = 1 / math.Ln10
+	a := float64(float64(exp)*digitsPerBit) + float64(lg*log)
+	b := float64(exp) - float64(bitsPerDigit*float64(lg*log))
+	if nearWhole(a) || nearWhole(b) {
+		log = logRounded(mantissa)
+		a = float64(float64(exp)*digitsPerBit) + float64(lg*log)
+		b = float64(exp) - float64(bitsPerDigit*float64(lg*log))
+	}
+	power := math.Floor(bitsPerDigit * (math.Floor(a) + 1 - float64(nsd)))
+	return int(math.Abs(math.Floor(b)-power)) - 1
+}
+
+// nearWhole reports whether x is so close to a whole number that the error of
+// math.Log could put it on the other side.
+func nearWhole(x float64) bool { return math.Abs(x-math.RoundToEven(x)) < 1e-9 }
+
+// logRounded gives the natural logarithm of x, 0.5 to 1, rounded to the
+// nearest double: as series of the inverse hyperbolic tangent, in pairs of
+// doubles.
+func logRounded(x float64) float64 {
+	s := pair{x - 1, 0}.div(sum(x, 1))
+	square := s.mul(s)
+	term, total := s, s
+	for k := 3.0; k < 80; k += 2 {
+		term = term.mul(square)
+		total = total.add(term.div(pair{k, 0}))
+	}
+	return 2*total.hi + 2*total.lo
+}
+
+// pair is the unevaluated sum of two doubles.
+type pair struct{ hi, lo float64 }
+
+// sum gives a+b exactly.
+func sum(a, b float64) pair {
+	s := a + b
+	t := s - a
+	return pair{s, (a - (s - t)) + (b - t)}
+}
+
+func (p pair) add(q pair) pair {
+	s := sum(p.hi, q.hi)
+	return sum(s.hi, s.lo+p.lo+q.lo)
+}
+
+func (p pair) mul(q pair) pair {
+	h := p.hi * q.hi
+	return sum(h, math.FMA(p.hi, q.hi, -h)+(float64(p.hi*q.lo)+float64(p.lo*q.hi)))
+}
+
+func (p pair) div(q pair) pair {
+	h := p.hi / q.hi
+	rest := math.FMA(-h, q.hi, p.hi) + p.lo - float64(h*q.lo)
+	return sum(h, rest/q.hi)
+}

@@ -1,0 +1,71 @@
+package nczarr
+
+import (
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Quantization tells how values are rounded when they are written: as the
+// spec of the variable said, or one of the attributes _QuantizeBitGroom... and
+// their kin says; the zero Quantization when they are not.
+//
+// Source: netcdf-c libnczarr/zvar.c, NCZ_ensure_quantizer.
+func (v *Var) Quantization() dtype.Quantization {
+	v.group.ds.mu.RLock()
+	defer v.group.ds.mu.RUnlock()
+	return v.quantization()
+}
+
+// quantization is Quantization with the lock held. An attribute that makes no
+// sense changes nothing.
+func (v *Var) quantization() dtype.Quantization {
+	for mode := dtype.BitGroom; mode.Attr() != ""; mode++ {
+		a, err := findAttr(v.attrs, mode.Attr())
+		q := dtype.Quantization{Mode: mode, Digits: intAttr(a)}
+		if err == nil && q.Check(v.nc) == nil && v.meta.DType.Size == v.nc.Size() {
+			return q
+		}
+	}
+	return dtype.Quantization{}
+}
+
+// defineQuantization checks the quantization of a new variable and adds the
+// attribute that tells of it.
+func (v *Var) defineQuantization(spec *VarSpec) error {
+	q := spec.Quantize
+	if err := q.Check(v.nc); err != nil {
+		return err
+	}
+	found := v.quantization()
+	if q.Mode == dtype.QuantizeNone || q == found {
+		return nil
+	}
+	if found.Mode != dtype.QuantizeNone {
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the attribute %q says another quantization than the spec", found.Mode.Attr())
+	}
+	v.attrs = setAttr(v.attrs, Attr{Name: q.Mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) //nolint:gosec // 52 at most
+	return nil
+}
+
+// quantized gives src as values of v's type, rounded as q says. src is not
+// changed.
+func (v *Var) quantized(src any, q dtype.Quantization) (any, error) {
+	var out any
+	switch s := src.(type) {
+	case []float32:
+		out = slices.Clone(s)
+	case []float64:
+		out = slices.Clone(s)
+	}
+	if nc, _ := dtype.TypeOf(src); nc != v.nc {
+		out = dtype.MakeSlice(v.nc, dtype.Len(src))
+		raw, t, _ := dtype.View(out)
+		if err := dtype.Encode(raw, t, src); err != nil {
+			return nil, err
+		}
+	}
+	fill, _ := v.Fill()
+	return out, q.Quantize(out, fill)
+}
