@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/server"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
 // closeTime is how long open stores may take to close when the host went.
@@ -56,10 +58,15 @@ func serve(cfg server.Config) {
 	srv := server.New(cfg)
 	end := &ending{srv: srv}
 	if os.Getenv(handshake.EnvLifeline) == "stdin" {
-		go func() { // ends with the process
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			end.exit()
-		}()
+		go end.after(os.Stdin)
+	}
+	channel, err := openChannel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot use the inherited channel:", err)
+		os.Exit(handshake.ExitServe)
+	}
+	if channel != nil {
+		go end.after(channel)
 	}
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
@@ -74,10 +81,29 @@ func serve(cfg server.Config) {
 	end.exit()
 }
 
+// openChannel gives the channel of level 1, nil when the host gave none.
+func openChannel() (*os.File, error) {
+	number := os.Getenv(handshake.EnvChannel)
+	if number == "" {
+		return nil, nil //nolint:nilnil // level 0
+	}
+	fd, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, err
+	}
+	return shm.Adopt(fd)
+}
+
 // ending closes what is open, once, and exits.
 type ending struct {
 	srv  *server.Server
 	once sync.Once
+}
+
+// after waits for the end of a lifeline. It runs as long as the process.
+func (e *ending) after(lifeline *os.File) {
+	_, _ = io.Copy(io.Discard, lifeline)
+	e.exit()
 }
 
 func (e *ending) exit() {

@@ -53,7 +53,9 @@ func readImage(path string) (img image, sum string, err error) {
 // useImageFile makes cmd execute f. The descriptor stays open in the child, as
 // an interpreter needs it to read a script.
 func useImageFile(cmd *exec.Cmd, f *os.File) {
-	cmd.ExtraFiles = make([]*os.File, imageFD-3+1)
-	cmd.ExtraFiles[imageFD-3] = f
+	files := make([]*os.File, imageFD-3+1)
+	copy(files, cmd.ExtraFiles)
+	files[imageFD-3] = f
+	cmd.ExtraFiles = files
 	cmd.Path = "/proc/self/fd/" + strconv.Itoa(imageFD)
 }

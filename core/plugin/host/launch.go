@@ -44,6 +44,9 @@ func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
 		return nil, err
 	}
 	l := &launch{h: h, s: s, dir: dir, stderr: newLogSink(s.log)}
+	if l.plane, err = newPlane(); err != nil {
+		s.log.Warn("no shared memory for the plugin, the slow data plane is used", "err", err)
+	}
 	p, err := l.run(ctx, img)
 	if err != nil {
 		return nil, errors.Join(err, l.cleanup())
@@ -58,6 +61,7 @@ type launch struct {
 	dir    string
 	stderr *logSink
 	client *goplugin.Client
+	plane  *plane // nil where there is no shared memory
 
 	mu    sync.Mutex
 	over  bool     // its time is up: start nothing any more
@@ -108,7 +112,8 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 			env := append(l.h.environment(l.dir, l.s.grants, l.s.plug.env(l.s)...), cmd.Env...)
 			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // the last counts: go-plugin's own is longer
-			child := newProcess(&l.h.spawner, img, env)
+			files, planeEnv := l.plane.planeFiles()
+			child := newProcess(&l.h.spawner, img, append(env, planeEnv...), files)
 			return child, l.adopt(child)
 		},
 		GRPCDialOptions: []grpc.DialOption{
@@ -125,6 +130,7 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 // own clocks, so ours kills the process when its time is up.
 func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	l.client = goplugin.NewClient(l.config(img))
+	defer l.plane.sent()
 	type result struct {
 		rpc goplugin.ClientProtocol
 		err error
@@ -148,7 +154,9 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	if !ok {
 		return nil, bad("does not serve gRPC")
 	}
-	return newProc(l.s, &processChild{l}, rpc.Conn, l.stderr), nil
+	p := newProc(l.s, &processChild{l}, rpc.Conn, l.stderr)
+	p.plane = l.plane
+	return p, nil
 }
 
 // why says in our own words why the process did not get to serve.
@@ -240,6 +248,7 @@ func (l *launch) finish() error {
 	if l.child != nil && l.child.exited() {
 		l.child.closePipes()
 	}
+	l.plane.close()
 	return os.RemoveAll(l.dir)
 }
 

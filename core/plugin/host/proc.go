@@ -46,6 +46,7 @@ type proc struct {
 	stderr  *logSink
 	desc    *pb.DescribeReply
 	started time.Time
+	plane   *plane // shared memory; nil where there is none
 
 	driver pb.DriverClient
 	codec  pb.CodecClient

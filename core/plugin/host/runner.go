@@ -49,9 +49,10 @@ type process struct {
 
 var _ runner.Runner = (*process)(nil)
 
-// newProcess prepares img with the environment env.
-func newProcess(s *spawner, img image, env []string) *process {
-	cmd := &exec.Cmd{Path: img.path, Args: []string{img.argv0}, Env: env, SysProcAttr: processAttributes()}
+// newProcess prepares img with the environment env; files are its descriptors
+// from 3 on.
+func newProcess(s *spawner, img image, env []string, files []*os.File) *process {
+	cmd := &exec.Cmd{Path: img.path, Args: []string{img.argv0}, Env: env, ExtraFiles: files, SysProcAttr: processAttributes()}
 	if img.file != nil {
 		useImageFile(cmd, img.file)
 	}

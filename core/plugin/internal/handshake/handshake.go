@@ -30,8 +30,19 @@ const (
 	// EnvLifeline says where the lifeline is: "stdin". Its end of file means
 	// that the host is gone.
 	EnvLifeline = "NCZARR_PLUGIN_LIFELINE"
+	// EnvChannel is the number of the descriptor that is the channel of level
+	// 1, where there is one. Its end of file means that the host is gone.
+	EnvChannel = "NCZARR_PLUGIN_CHANNEL"
 	// EnvPath lists directories with third-party plugins.
 	EnvPath = "NCZARR_PLUGIN_PATH"
+)
+
+// The descriptors of level 1 in a plugin process. Others need not know them:
+// EnvChannel and Configure say them.
+const (
+	FDRequest  = 3 // segment that the plugin can only read
+	FDChannel  = 4
+	FDResponse = 5 // segment that the plugin writes its answers to
 )
 
 // PluginSetName is the name under which go-plugin dispenses the services.

@@ -1,0 +1,116 @@
+package host
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// The smallest and the largest region, in bytes.
+const (
+	minRegion = 64 << 10
+	maxRegion = 64 << 20
+)
+
+// arena gives out regions of one segment. What it knows is in memory of the
+// host's own. Regions are powers of two aligned to their size, and the lowest
+// address goes first, so that the pages in use stay few and warm.
+type arena struct {
+	mu   sync.Mutex
+	tree []uint8 // 1 + order of the largest free block below each node; heap order
+	top  int     // order of the root
+	used int     // regions given out
+	high int64   // end of the highest region given out since trim
+	last uint32  // generation of the last region
+}
+
+// region is a part of a segment that belongs to one job.
+type region struct {
+	off, size  int64
+	generation uint32
+	node       int
+}
+
+// newArena makes the arena of a segment; its size is a power of two.
+func newArena(size int64) *arena {
+	top := bits.Len64(uint64(size/minRegion)) - 1
+	a := &arena{top: top, tree: make([]uint8, 2<<top)} // node 1 is the root
+	for i := 1; i < len(a.tree); i++ {
+		a.tree[i] = uint8(top - bits.Len(uint(i)) + 2)
+	}
+	return a
+}
+
+// orderOf gives the order of the smallest region that holds n bytes.
+func orderOf(n int64) int {
+	if n <= minRegion {
+		return 0
+	}
+	return bits.Len64(uint64((n - 1) / minRegion))
+}
+
+// alloc gives a region of at least n bytes, if there is one.
+func (a *arena) alloc(n int64) (region, bool) {
+	want := orderOf(n)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n > maxRegion || int(a.tree[1]) <= want {
+		return region{}, false
+	}
+	node, order, off := 1, a.top, int64(0)
+	for order > want {
+		order--
+		node *= 2
+		if int(a.tree[node]) <= want {
+			node++
+			off += minRegion << order
+		}
+	}
+	a.tree[node] = 0
+	for i := node / 2; i > 0; i /= 2 {
+		a.tree[i] = max(a.tree[2*i], a.tree[2*i+1])
+	}
+	a.used++
+	a.last++
+	r := region{off: off, size: minRegion << order, generation: a.last, node: node}
+	a.high = max(a.high, r.off+r.size)
+	return r, true
+}
+
+// free takes a region back. It reports whether none is left in use.
+func (a *arena) free(r region) (idle bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	order := uint8(bits.Len64(uint64(r.size / minRegion)))
+	a.tree[r.node] = order
+	for i := r.node / 2; i > 0; i /= 2 {
+		l, right := a.tree[2*i], a.tree[2*i+1]
+		if l == order && right == order {
+			a.tree[i] = order + 1 // both halves are whole
+		} else {
+			a.tree[i] = max(l, right)
+		}
+		order++
+	}
+	a.used--
+	return a.used == 0
+}
+
+// trim gives how many bytes from the start have been in use since the last
+// trim, when none are now; f is called with that number and no region is given
+// out meanwhile.
+func (a *arena) trim(f func(n int64)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.used == 0 && a.high > 0 {
+		f(a.high)
+		a.high = 0
+	}
+}
+
+// peak gives how many bytes from the start have been in use since the last
+// trim.
+func (a *arena) peak() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.high
+}

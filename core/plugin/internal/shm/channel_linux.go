@@ -1,0 +1,110 @@
+package shm
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// tagSize is the length of the message that carries a descriptor: its tag.
+const tagSize = 8
+
+// Pair makes the two ends of a channel. Ours does not wait when it is read.
+func Pair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	// Blocking mode is what os.NewFile leaves to its user; Take asks not to wait.
+	return os.NewFile(uintptr(fds[0]), "channel"), os.NewFile(uintptr(fds[1]), "channel"), nil
+}
+
+// Adopt gives the inherited end of a channel, or any other descriptor that
+// can be waited for, and keeps children of this process from inheriting it.
+func Adopt(fd int) (*os.File, error) {
+	unix.CloseOnExec(fd)
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), "channel"), nil
+}
+
+// Lend sends a copy of f's descriptor under a tag. It waits while the channel
+// is full.
+func Lend(channel *os.File, tag uint64, f *os.File) error {
+	conn, err := channel.SyscallConn()
+	if err != nil {
+		return err
+	}
+	msg := binary.LittleEndian.AppendUint64(nil, tag)
+	var sent error
+	err = conn.Write(func(fd uintptr) bool {
+		for {
+			sent = unix.Sendmsg(int(fd), msg, unix.UnixRights(int(f.Fd())), nil, unix.MSG_NOSIGNAL)
+			if !errors.Is(sent, unix.EINTR) {
+				return !errors.Is(sent, unix.EAGAIN)
+			}
+		}
+	})
+	return errors.Join(err, os.NewSyscallError("sendmsg", sent))
+}
+
+// Take receives the next lent descriptor with its tag. It does not wait:
+// without one it fails with os.ErrDeadlineExceeded, and with io.EOF when the
+// other end is closed. A message that is not what [Lend] sends is
+// os.ErrInvalid; descriptors in it are closed.
+func Take(channel *os.File) (tag uint64, f *os.File, err error) {
+	conn, err := channel.SyscallConn()
+	if err != nil {
+		return 0, nil, err
+	}
+	buf := make([]byte, tagSize+1)
+	oob := make([]byte, unix.CmsgSpace(4))
+	var n, oobn, flags int
+	var got error
+	err = conn.Control(func(fd uintptr) {
+		for {
+			n, oobn, flags, _, got = unix.Recvmsg(int(fd), buf, oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+			if !errors.Is(got, unix.EINTR) {
+				return
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case errors.Is(got, unix.EAGAIN):
+		return 0, nil, os.ErrDeadlineExceeded
+	case got != nil:
+		return 0, nil, os.NewSyscallError("recvmsg", got)
+	}
+	fds := received(oob[:oobn])
+	switch {
+	case n == tagSize && len(fds) == 1 && flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) == 0:
+		return binary.LittleEndian.Uint64(buf), os.NewFile(uintptr(fds[0]), "lent"), nil
+	case n == 0 && oobn == 0:
+		return 0, nil, io.EOF
+	}
+	for _, fd := range fds {
+		_ = unix.Close(fd) // nobody wants it
+	}
+	return 0, nil, os.ErrInvalid
+}
+
+// received gives the descriptors in the control part of a message.
+func received(oob []byte) []int {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	var all []int
+	for i := range messages {
+		if fds, err := unix.ParseUnixRights(&messages[i]); err == nil {
+			all = append(all, fds...)
+		}
+	}
+	return all
+}

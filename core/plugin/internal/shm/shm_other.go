@@ -1,0 +1,35 @@
+//go:build !linux
+
+package shm
+
+import (
+	"errors"
+	"os"
+)
+
+// Available reports whether this system has level 1.
+const Available = false
+
+// Create fails: there is no memory that can be sealed.
+func Create(string, int64, bool) ([]byte, *os.File, error) { return nil, nil, errors.ErrUnsupported }
+
+// Map fails.
+func Map(int, int64, bool) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// Unmap fails.
+func Unmap([]byte) error { return errors.ErrUnsupported }
+
+// Release fails.
+func Release([]byte) error { return errors.ErrUnsupported }
+
+// Pair fails.
+func Pair() (ours, theirs *os.File, err error) { return nil, nil, errors.ErrUnsupported }
+
+// Lend fails.
+func Lend(*os.File, uint64, *os.File) error { return errors.ErrUnsupported }
+
+// Take fails.
+func Take(*os.File) (uint64, *os.File, error) { return 0, nil, errors.ErrUnsupported }
+
+// Adopt fails.
+func Adopt(int) (*os.File, error) { return nil, errors.ErrUnsupported }
