@@ -46,6 +46,8 @@ type globals struct {
 	json      bool
 	pluginDir []string
 	unpinned  bool
+
+	consolidated consolidatedFlag
 }
 
 // main runs the command line and gives the exit code.
@@ -155,10 +157,11 @@ Storage drivers and filters run as plugins in processes of their own, unless
 	f.BoolVar(&a.flags.json, "json", false, "print results as JSON")
 	f.StringArrayVar(&a.flags.pluginDir, "plugin-dir", nil, "look for plugins in this `directory` first (may be repeated)")
 	f.BoolVar(&a.flags.unpinned, "allow-unpinned", false, "run third-party plugins that the lock file does not pin")
+	f.Var(&a.flags.consolidated, "use-consolidated", "read consolidated metadata: auto (where requests are expensive or the URL asks for it), verify (compare it with all documents), trust or ignore")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
-	root.AddCommand(a.newDump(), a.newGen(), a.newCopy(), a.newLs(), a.newSearch(), a.newCat(), a.newZmap(),
+	root.AddCommand(a.newDump(), a.newGen(), a.newCopy(), a.newConsolidate(), a.newLs(), a.newSearch(), a.newCat(), a.newZmap(),
 		a.newURL(), a.newInfo(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
 	root.SetHelpCommand(newHelp(root))
 	completeHelp(root)

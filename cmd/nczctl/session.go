@@ -141,7 +141,8 @@ func (s *session) options(a *app) *nczarr.Options {
 	limits := s.cfg.Limits
 	o := &nczarr.Options{
 		Registry: s.host, URLEnv: s.urlEnv, Log: a.log, Workers: limits.Workers, SingleWriter: true,
-		Limits: nczarr.Limits{MaxMetadata: int64(limits.MaxMetadata), MaxChunk: int64(limits.MaxChunk)},
+		UseConsolidated: a.flags.consolidated.use,
+		Limits:          nczarr.Limits{MaxMetadata: int64(limits.MaxMetadata), MaxChunk: int64(limits.MaxChunk)},
 	}
 	// The library has to see what is set: it adds what a format asks for.
 	o.DriverOptions = make(map[string][]byte)

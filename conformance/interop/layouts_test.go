@@ -137,3 +137,44 @@ func TestOldBigEndian(t *testing.T) {
 		t.Errorf("want\n%s\ngot\n%s", want, got)
 	}
 }
+
+// TestConsolidated checks that consolidated metadata of zarr-python and xarray
+// is found current, and that they read what nczctl consolidates, with no other
+// document beside it.
+func TestConsolidated(t *testing.T) {
+	t.Parallel()
+	for _, peer := range []string{"zarr", "xarray"} {
+		t.Run(peer, func(t *testing.T) {
+			t.Parallel()
+			need(t, packages[peer]...)
+			theirs, ours := filepath.Join(t.TempDir(), "a.zarr"), filepath.Join(t.TempDir(), "b.zarr")
+			args := []string{"--with", peer}
+			if peer == "zarr" {
+				args = append(args, "--case", "layout")
+			}
+			must(t, "write.py", append(args, "--consolidated", theirs)...)
+			if got := string(ctl(t, "consolidate", "--check", theirs)); !strings.Contains(got, "is current") {
+				t.Errorf("got %q", got)
+			}
+			want := must(t, "write.py", append(args, ours)...)
+			if err := os.RemoveAll(filepath.Join(ours, ".zmetadata")); err != nil {
+				t.Fatal(err)
+			}
+			ctl(t, "consolidate", ours)
+			for _, pattern := range []string{".z[ga]*", "*/.z*", "*/*/.z*"} {
+				files, err := filepath.Glob(filepath.Join(ours, pattern))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, file := range files {
+					if err := os.Remove(file); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got := must(t, "read.py", "--with", peer, "--format", "zarr", "--consolidated", ours)
+			same(t, want, got, "")
+			same(t, want, encode(t, describe(t, ours, false)), "")
+		})
+	}
+}

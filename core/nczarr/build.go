@@ -46,6 +46,9 @@ func (l *loader) addVar(n node, p parsed) {
 		l.lose(n, v.Path(), err)
 		return
 	}
+	if l.keep {
+		v.docsInStore = n.docs
+	}
 	n.parent.vars = append(n.parent.vars, v)
 }
 
@@ -229,6 +232,7 @@ func (l *loader) loadRootArray(docs zarr.Docs) error {
 			ds.top.dims = append(ds.top.dims, d)
 		}
 	}
+	v.docsInStore, ds.top.docsInStore = ds.top.docsInStore, nil
 	ds.top.vars = append(ds.top.vars, v)
 	return nil
 }

@@ -30,6 +30,7 @@ type Dataset struct {
 	root *Group       // where the URL points: top, or a group below it
 
 	problems     []Problem
+	staleDocs    []string // see StaleDocuments
 	ncProperties string
 	noXarray     bool
 	frozen       string // why no metadata can be written, or empty

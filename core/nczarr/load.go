@@ -14,9 +14,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// consolidatedKey is the document that holds all others.
-const consolidatedKey = ".zmetadata"
-
 // loader reads the metadata of a whole dataset, level by level, each level in
 // one batch of requests.
 type loader struct {
@@ -24,6 +21,7 @@ type loader struct {
 	all   map[string]zarr.Docs // from consolidated metadata; nil without
 	kids  map[string][]string  // children by node, only with all
 	nodes int
+	keep  bool // the documents are kept with the nodes
 }
 
 // node is a group or array whose documents have been fetched.
@@ -55,7 +53,11 @@ func (l *loader) load(ctx context.Context) error {
 		}
 		ds.layout = zarr.LayoutPure
 	}
+	l.keep = ds.opts.Update || ds.opts.UseConsolidated == ConsolidatedVerify
 	ds.top = &Group{ds: ds}
+	if l.keep {
+		ds.top.docsInStore = root
+	}
 	ds.root = ds.top
 	if _, ok := root[".zarray"]; ok {
 		return l.loadRootArray(root)
@@ -113,19 +115,20 @@ func namesNCZarr(docs zarr.Docs) bool {
 	return false
 }
 
-// rootDocs fetches the documents of the root. Consolidated metadata is used
-// when the URL asks for it, when requests are expensive, and when it is all
-// there is; the single documents, which cannot be stale, otherwise.
+// rootDocs fetches the documents of the root: those in consolidated metadata
+// where ConsolidatedUse says so, and when it is all there is; the single
+// documents, which cannot be stale, otherwise.
 func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	ds := l.ds
-	asked := ds.loc.Consolidated || ds.m.Capabilities().Latency == driver.Remote
+	asked := ds.consolidatedFirst()
 	if asked {
-		docs, err := l.consolidatedRoot(ctx)
+		docs, err := l.consolidatedRoot(ctx, true)
+		if damaged(err) && ds.opts.UseConsolidated == ConsolidatedAuto {
+			ds.log.Warn("consolidated metadata is damaged, reading the single documents", "key", consolidatedKey, "error", err)
+			err = nil
+		}
 		if docs != nil || err != nil {
 			return docs, err
-		}
-		if ds.loc.Consolidated && !ds.created {
-			ds.log.Warn("no consolidated metadata, reading the single documents", "key", consolidatedKey)
 		}
 	}
 	docs, err := l.fetchRoot(ctx, zarr.RootDocNames())
@@ -133,7 +136,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 		return nil, err
 	}
 	if len(docs) == 0 && !asked {
-		if docs, err := l.consolidatedRoot(ctx); docs != nil || err != nil {
+		if docs, err := l.consolidatedRoot(ctx, false); docs != nil || err != nil {
 			return docs, err
 		}
 	}
@@ -141,19 +144,6 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 		return nil, l.notZarr(ctx)
 	}
 	return docs, nil
-}
-
-// consolidatedRoot reads the consolidated document and gives the root's
-// documents in it; nil when there is none.
-func (l *loader) consolidatedRoot(ctx context.Context) (zarr.Docs, error) {
-	body, _, err := l.ds.m.ReadAll(ctx, consolidatedKey, l.ds.opts.Limits.MaxMetadata)
-	if ncerr.KindOf(err) == ncerr.ErrNotFound {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return l.useConsolidated(body)
 }
 
 // notZarr says what was looked for and what is there instead.
@@ -171,34 +161,6 @@ func (l *loader) notZarr(ctx context.Context) error {
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of %s is there (found %q)", looked, shown)
 	}
 	return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of %s is there", looked)
-}
-
-func (l *loader) useConsolidated(body []byte) (zarr.Docs, error) {
-	all, err := zarr.ParseConsolidated(body)
-	if err != nil {
-		return nil, err
-	}
-	l.all, l.kids = all, make(map[string][]string)
-	l.ds.consolidated = true
-	names := make([]string, 0, len(all))
-	for name := range all {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	seen := make(map[string]bool)
-	for _, name := range names {
-		for name != "" && !seen[name] {
-			seen[name] = true
-			dir, base := splitKey(name)
-			l.kids[dir] = append(l.kids[dir], base)
-			name = dir
-		}
-	}
-	root := all[""]
-	if len(root) == 0 {
-		return nil, ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+consolidatedKey, "it has no document of the root group")
-	}
-	return root, nil
 }
 
 // splitKey cuts "a/b/c" into "a/b" and "c", "x" into "" and "x".
@@ -444,6 +406,9 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 	}
 	if len(n.docs) == 0 {
 		return ncerr.Errorf(ncerr.ErrNoObject, "open", path, "the group is listed, but has no documents")
+	}
+	if l.keep {
+		g.docsInStore = n.docs
 	}
 	g.meta, err = zarr.ParseGroup(path, n.docs)
 	return err

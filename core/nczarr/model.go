@@ -59,8 +59,9 @@ type Group struct {
 	attrs  []Attr
 	lost   []node // left out, see Dataset.Problems
 
-	meta    *zarr.Group
-	changes changes
+	meta        *zarr.Group
+	docsInStore zarr.Docs // see Dataset.documents; nil for a new group
+	changes     changes
 }
 
 // Dataset gives the dataset that the group is in.
@@ -174,6 +175,8 @@ type Var struct {
 	meta    *zarr.Array
 	changes changes
 	data    engine
+
+	docsInStore zarr.Docs // see Dataset.documents; nil for a new variable
 }
 
 // Group gives the group that the variable is in.

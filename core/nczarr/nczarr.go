@@ -52,6 +52,8 @@ type Options struct {
 	DriverOptions map[string][]byte
 	// Update opens an existing dataset for writing too.
 	Update bool
+	// UseConsolidated says how consolidated metadata is read.
+	UseConsolidated ConsolidatedUse
 	// Limits are the ceilings on what is read from a store; zero members
 	// take the defaults of [DefaultLimits].
 	Limits Limits

@@ -133,23 +133,23 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 		_ = ds.m.Close(ctx) // the first error says more
 		return nil, ncerr.Wrap("open", loc.Path, err)
 	}
-	if opts.Update {
-		if err := ds.readyForUpdate(ctx); err != nil {
-			_ = ds.m.Close(ctx)
-			return nil, err
-		}
+	if err := ds.afterLoad(ctx); err != nil {
+		_ = ds.m.Close(ctx)
+		return nil, err
 	}
 	return ds, nil
 }
 
-// readyForUpdate finds out whether consolidated metadata has to be kept up to
-// date.
-func (d *Dataset) readyForUpdate(ctx context.Context) error {
-	if d.consolidated {
-		return nil
+// afterLoad finds out whether consolidated metadata is current, or has to be
+// kept so.
+func (d *Dataset) afterLoad(ctx context.Context) (err error) {
+	switch {
+	case d.consolidated:
+	case d.opts.UseConsolidated == ConsolidatedVerify:
+		err = d.verifyConsolidated(ctx)
+	case d.opts.Update:
+		d.consolidated, err = d.m.Exists(ctx, consolidatedKey)
 	}
-	there, err := d.m.Exists(ctx, consolidatedKey)
-	d.consolidated = there
 	return err
 }
 

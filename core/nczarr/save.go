@@ -140,11 +140,11 @@ func (d *Dataset) collect() ([]saved, error) {
 				v.declareDims()
 			}
 			if v.changes.pending() || d.consolidated {
-				docs, err := v.docs()
+				n, err := toSave(v.key(), &v.changes, &v.docsInStore, v.docs)
 				if err != nil {
 					return nil, err
 				}
-				out = append(out, saved{v.key(), docs, v.changes.pending(), 0, v.changes.seal()})
+				out = append(out, n)
 			}
 		}
 		for _, n := range g.lost {
@@ -154,14 +154,26 @@ func (d *Dataset) collect() ([]saved, error) {
 	deepest := groups[0].depth
 	for _, g := range groups {
 		if (g.changes.pending() || d.consolidated) && !d.arrayOnly {
-			docs, err := g.docs()
+			n, err := toSave(g.key(), &g.changes, &g.docsInStore, g.docs)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, saved{g.key(), docs, g.changes.pending(), 1 + deepest - g.depth, g.changes.seal()})
+			n.stage = 1 + deepest - g.depth
+			out = append(out, n)
 		}
 	}
 	return out, nil
+}
+
+// toSave makes what is written of one node: documents made anew when it has
+// changed, those in the store otherwise.
+func toSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Docs, error)) (saved, error) {
+	if !c.pending() && *inStore != nil {
+		return saved{prefix: prefix, docs: *inStore}, nil
+	}
+	docs, err := write()
+	seal := c.seal()
+	return saved{prefix: prefix, docs: docs, dirty: c.pending(), clean: func() { seal(); *inStore = docs }}, err
 }
 
 // declareDims has the groups written that declare the dimensions which v is
@@ -197,7 +209,7 @@ func (v *Var) docs() (zarr.Docs, error) {
 		a.DimNames, a.DimRefs = v.meta.DimNames, nil // names that we made up are not written down
 	}
 	opts := v.group.ds.writeOptions()
-	opts.IsRoot = v.group.parent == nil
+	opts.IsRoot, opts.Old = v.group.parent == nil, v.docsInStore
 	return a.Docs(opts)
 }
 
@@ -222,6 +234,7 @@ func (g *Group) docs() (zarr.Docs, error) {
 		}
 	}
 	opts := ds.writeOptions()
+	opts.Old = g.docsInStore
 	if g.parent == nil {
 		opts.IsRoot = true
 		m.NCProperties = ds.ncProperties

@@ -90,9 +90,11 @@ func reserved(name string) bool {
 	if name == xarrayDims {
 		return true
 	}
-	if !strings.HasPrefix(name, "_nczarr_") && !strings.HasPrefix(name, "_NCZARR_") {
-		return false
-	}
+	return (strings.HasPrefix(name, "_nczarr_") || strings.HasPrefix(name, "_NCZARR_")) && isPlace(name)
+}
+
+// isPlace reports whether a block can be a member of that name.
+func isPlace(name string) bool {
 	for _, list := range places {
 		for _, p := range list {
 			if p.member == name {

@@ -18,6 +18,11 @@ type WriteOptions struct {
 	NoXarray bool
 	// IsRoot says that the node is the root group, or an array in it.
 	IsRoot bool
+	// Old are the documents that are being replaced, nil for a new node. What
+	// stands in them and is neither Zarr's nor NCZarr's is kept: unknown
+	// members of .zgroup, .zarray and of NCZarr's blocks, and, where none is
+	// written, _ARRAY_DIMENSIONS.
+	Old Docs
 }
 
 // spelling is all that writing knows about a layout.
@@ -83,13 +88,20 @@ func NCProperties(version string) string { return "version=2,nczarr=2.0.0,go-ncz
 type output struct {
 	s    *spelling
 	docs map[string]*jsontext.Writer
+	old  *node // what is being replaced, nil for a new node
 }
 
-func newOutput(l Layout) (*output, error) {
-	if int(l) >= len(spellings) {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "write metadata", "", "layout %d", l)
+func newOutput(opts WriteOptions) (*output, error) {
+	if int(opts.Layout) >= len(spellings) {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "write metadata", "", "layout %d", opts.Layout)
 	}
-	return &output{s: &spellings[l], docs: map[string]*jsontext.Writer{}}, nil
+	o := &output{s: &spellings[opts.Layout], docs: map[string]*jsontext.Writer{}}
+	if opts.Old == nil {
+		return o, nil
+	}
+	var err error
+	o.old, err = loadNode("/", opts.Old)
+	return o, err
 }
 
 // doc gives the writer of a document, opened on first use.
@@ -119,7 +131,9 @@ func done(w *jsontext.Writer, member string) {
 	}
 }
 
-func (o *output) finish() Docs {
+// finish ends the documents; names says that the old _ARRAY_DIMENSIONS stay.
+func (o *output) finish(names bool) Docs {
+	o.keep(names)
 	docs := make(Docs, len(o.docs))
 	for name, w := range o.docs {
 		w.Close()
@@ -136,7 +150,7 @@ func (o *output) finish() Docs {
 // ErrBadType for an attribute whose value is not of its type, ErrInvalid for a
 // negative length.
 func (g *Group) Docs(opts WriteOptions) (Docs, error) {
-	o, err := newOutput(opts.Layout)
+	o, err := newOutput(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +169,7 @@ func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 		o.doc(docAttrs)
 	}
 	if s.pure {
-		return o.finish(), nil
+		return o.finish(false), nil
 	}
 	if s.superDoc != s.groupDoc || s.superDoc == docGroup {
 		o.super(opts.IsRoot)
@@ -169,7 +183,7 @@ func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 		own = append(own, s.superName)
 	}
 	o.types(types, own)
-	return o.finish(), nil
+	return o.finish(false), nil
 }
 
 func (g *Group) check() error {
@@ -215,6 +229,7 @@ func (o *output) super(root bool) {
 	} else {
 		w.Key("version").String(o.s.version)
 	}
+	o.keepIn(w, superBlock)
 	done(w, o.s.superName)
 }
 
@@ -236,6 +251,7 @@ func (o *output) group(g *Group) {
 	w.Close()
 	w.Key(o.s.arrays).Strings(g.Arrays)
 	w.Key("groups").Strings(g.Groups)
+	o.keepIn(w, groupBlock)
 	done(w, o.s.groupName)
 }
 
@@ -270,6 +286,7 @@ func (o *output) types(types [][2]string, own []string) {
 		w.Key(t[0]).String(t[1])
 	}
 	w.Close()
+	o.keepIn(w, attrBlock)
 	done(w, s.attrName)
 }
 
@@ -286,7 +303,7 @@ func (o *output) types(types [][2]string, own []string) {
 // what v2 cannot say (a transpose that is no reversal, a char in a layout of
 // wide chars), ErrBadName and ErrBadType as Group.Docs.
 func (a *Array) Docs(opts WriteOptions) (Docs, error) {
-	o, err := newOutput(opts.Layout)
+	o, err := newOutput(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -298,8 +315,10 @@ func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 	}
 	s := o.s
 	types := o.attrs(a.Attrs)
+	named := false
 	if !opts.NoXarray && (!s.rootXarray || opts.IsRoot) {
-		if names, ok := a.xarrayNames(s); ok {
+		var names []string
+		if names, named = a.xarrayNames(s); named {
 			o.doc(docAttrs).Key(xarrayDims).Strings(names)
 		}
 	}
@@ -307,11 +326,11 @@ func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 		o.doc(docAttrs)
 	}
 	if s.pure {
-		return o.finish(), nil
+		return o.finish(!named), nil
 	}
 	o.arrayBlock(a)
 	o.types(types, []string{s.arrayName})
-	return o.finish(), nil
+	return o.finish(!named), nil
 }
 
 func (a *Array) check() error {
@@ -489,5 +508,6 @@ func (o *output) arrayBlock(a *Array) {
 		}
 	}
 	w.Key("storage").String(storage)
+	o.keepIn(w, arrayBlock)
 	done(w, s.arrayName)
 }

@@ -1,0 +1,224 @@
+package nczarr
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// consolidatedKey is the document that holds all others.
+const consolidatedKey = ".zmetadata"
+
+// ConsolidatedUse says how consolidated metadata is read. Whatever it says,
+// consolidated metadata is used where there is nothing else, and never by
+// [Options.Update]: what it says of others' documents is not written back.
+type ConsolidatedUse uint8
+
+// The ways to read consolidated metadata.
+const (
+	// ConsolidatedAuto uses it on stores where requests are expensive, and
+	// where the URL asks for it. On other stores the documents of the root are
+	// compared with it, which costs nothing there: when they differ it is
+	// stale, which is logged, and the single documents are read. On the former
+	// it is the only request. One that is damaged is logged and not used.
+	ConsolidatedAuto ConsolidatedUse = iota
+	// ConsolidatedVerify reads the single documents, and compares all of them
+	// with it: see [Dataset.StaleDocuments]. Damaged consolidated metadata is
+	// an error.
+	ConsolidatedVerify
+	// ConsolidatedTrust uses it wherever it is, unchecked.
+	ConsolidatedTrust
+	// ConsolidatedIgnore reads the single documents.
+	ConsolidatedIgnore
+)
+
+// consolidatedFirst reports whether consolidated metadata is looked at before the single
+// documents.
+func (d *Dataset) consolidatedFirst() bool {
+	switch {
+	case d.opts.Update:
+		return false
+	case d.opts.UseConsolidated == ConsolidatedTrust:
+		return true
+	}
+	return d.opts.UseConsolidated == ConsolidatedAuto && (d.loc.Consolidated || d.remote())
+}
+
+func (d *Dataset) remote() bool { return d.m.Capabilities().Latency == driver.Remote }
+
+// readConsolidated reads the consolidated document; nil when there is none.
+func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, error) {
+	body, _, err := d.m.ReadAll(ctx, consolidatedKey, d.opts.Limits.MaxMetadata)
+	if ncerr.KindOf(err) == ncerr.ErrNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := zarr.ParseConsolidated(body)
+	if err == nil && len(all[""]) == 0 {
+		err = ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+consolidatedKey, "it has no document of the root group")
+	}
+	return all, err
+}
+
+// consolidatedRoot gives the root's documents as the consolidated document has
+// them; nil when there is none, or when it is seen to be stale.
+func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, error) {
+	all, err := l.ds.readConsolidated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if all == nil {
+		if l.ds.loc.Consolidated {
+			l.ds.log.Warn("no consolidated metadata, reading the single documents", "key", consolidatedKey)
+		}
+		return nil, nil
+	}
+	if check && !l.ds.remote() && l.ds.opts.UseConsolidated != ConsolidatedTrust {
+		single, err := l.fetchRoot(ctx, zarr.RootDocNames())
+		if err != nil {
+			return nil, err
+		}
+		if keys := differing("", all[""], single); len(single) > 0 && len(keys) > 0 {
+			l.ds.log.Warn("consolidated metadata is stale, reading the single documents", "key", consolidatedKey, "differs", keys[0])
+			return nil, nil
+		}
+	}
+	l.useConsolidated(all)
+	return all[""], nil
+}
+
+// damaged reports whether an error says that consolidated metadata is there and
+// makes no sense.
+func damaged(err error) bool {
+	k := ncerr.KindOf(err)
+	return k == ncerr.ErrConsolidated || k == ncerr.ErrNotZarr
+}
+
+// useConsolidated takes all documents from the consolidated one.
+func (l *loader) useConsolidated(all map[string]zarr.Docs) {
+	l.all, l.kids = all, make(map[string][]string)
+	l.ds.consolidated = true
+	seen := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for name != "" && !seen[name] {
+			seen[name] = true
+			dir, base := splitKey(name)
+			l.kids[dir] = append(l.kids[dir], base)
+			name = dir
+		}
+	}
+}
+
+// differing gives the keys of a node's documents that are not the same, or are
+// only in one of two places, sorted.
+func differing(prefix string, a, b zarr.Docs) []string {
+	var keys []string
+	for name, text := range a {
+		if other, ok := b[name]; !ok || !zarr.SameJSON(text, other) {
+			keys = append(keys, prefix+name)
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			keys = append(keys, prefix+name)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// verifyConsolidated compares the documents that were read one by one with
+// those of the consolidated document.
+func (d *Dataset) verifyConsolidated(ctx context.Context) error {
+	all, err := d.readConsolidated(ctx)
+	if err != nil || all == nil {
+		return err
+	}
+	d.consolidated = true
+	for prefix, docs := range d.documents() {
+		node := strings.TrimSuffix(prefix, "/")
+		d.staleDocs = append(d.staleDocs, differing(prefix, docs, all[node])...)
+		delete(all, node)
+	}
+	for node, docs := range all {
+		if node != "" {
+			node += "/"
+		}
+		d.staleDocs = append(d.staleDocs, differing(node, docs, nil)...)
+	}
+	slices.Sort(d.staleDocs)
+	if len(d.staleDocs) > 0 {
+		d.log.Warn("consolidated metadata is stale", "key", consolidatedKey, "differs", d.staleDocs[0], "documents", len(d.staleDocs))
+	}
+	return nil
+}
+
+// documents gives the documents of all nodes, as they stand in the store, by
+// key prefix. They are there when the dataset was opened with Update or
+// ConsolidatedVerify.
+func (d *Dataset) documents() map[string]zarr.Docs {
+	out := make(map[string]zarr.Docs)
+	d.top.each(func(g *Group) {
+		if !d.arrayOnly {
+			out[g.key()] = g.docsInStore
+		}
+		for _, v := range g.vars {
+			out[v.key()] = v.docsInStore
+		}
+		for _, n := range g.lost {
+			out[g.key()+n.name+"/"] = n.docs
+		}
+	})
+	return out
+}
+
+// StaleDocuments gives the keys of the documents that are not in consolidated
+// metadata as they are in the store, or in one of the two only, sorted. It
+// needs [ConsolidatedVerify], and is empty without.
+func (d *Dataset) StaleDocuments() []string { return slices.Clone(d.staleDocs) }
+
+// Consolidate has consolidated metadata written at the next Flush, and kept
+// up to date from then on. Errors: ncerr.ErrReadOnly.
+func (d *Dataset) Consolidate() error {
+	if err := d.writable("consolidate", zmap.Path(consolidatedKey)); err != nil {
+		return err
+	}
+	d.saving.Lock()
+	defer d.saving.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.consolidated, d.stale = true, true
+	return nil
+}
+
+// RemoveConsolidated deletes consolidated metadata, which is not written again.
+// Errors: ncerr.ErrReadOnly, ncerr.ErrNotFound when there is none.
+func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
+	if err := d.writable("remove", zmap.Path(consolidatedKey)); err != nil {
+		return err
+	}
+	d.saving.Lock()
+	defer d.saving.Unlock()
+	there, err := d.m.Exists(ctx, consolidatedKey)
+	if err == nil && !there {
+		err = ncerr.New(ncerr.ErrNotFound, "remove", zmap.Path(consolidatedKey), nil)
+	}
+	if err == nil {
+		err = d.m.Delete(ctx, consolidatedKey)
+	}
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.consolidated, d.stale = false, false
+	return nil
+}

@@ -1,0 +1,63 @@
+package zarr
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// SameJSON reports whether two documents say the same: members in any order,
+// numbers by their value, a bare NaN as the text. What is no JSON is the same
+// as nothing.
+func SameJSON(a, b []byte) bool {
+	x, err := jsontext.Check(a)
+	if err != nil {
+		return false
+	}
+	y, err := jsontext.Check(b)
+	return err == nil && same(x, y)
+}
+
+func same(a, b jsontext.Value) bool {
+	if string(a) == string(b) {
+		return true
+	}
+	switch k := a.Kind(); {
+	case k == jsontext.String || k == jsontext.Word:
+		return (b.Kind() == jsontext.String || b.Kind() == jsontext.Word) && a.Text() == b.Text()
+	case k != b.Kind():
+		return false
+	case k == jsontext.Number:
+		return sameNumber(a, b)
+	case k == jsontext.Array:
+		x, y := elements(a), elements(b)
+		return slices.EqualFunc(x, y, same)
+	case k == jsontext.Object:
+		x, y := memberMap(a), memberMap(b)
+		return maps.EqualFunc(x, y, same)
+	}
+	return false
+}
+
+// sameNumber compares integers exactly, other numbers as doubles.
+func sameNumber(a, b jsontext.Value) bool {
+	if a.IsInt() && b.IsInt() {
+		return string(a) == string(b)
+	}
+	x, xok := a.Float(64)
+	y, yok := b.Float(64)
+	return xok && yok && x == y && a.IsInt() == b.IsInt()
+}
+
+func elements(v jsontext.Value) []jsontext.Value {
+	var list []jsontext.Value
+	_ = v.Elems(func(_ int, e jsontext.Value) error { list = append(list, e); return nil })
+	return list
+}
+
+func memberMap(v jsontext.Value) map[string]jsontext.Value {
+	m := make(map[string]jsontext.Value)
+	_ = v.Each(func(key string, val jsontext.Value) error { m[key] = val; return nil })
+	return m
+}
