@@ -13,7 +13,7 @@ import (
 )
 
 func getChecks() []Check {
-	w := []string{Write}
+	w := []string{Content}
 	return []Check{
 		{ID: "map.get.whole", Doc: "Get without a range gives the whole object.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -75,8 +75,8 @@ func getChecks() []Check {
 			_, _, err := s.tryGet("k", driver.GetOptions{Limit: 5})
 			wantKind(t, "limit 5", err, ncerr.ErrLimit)
 		}},
-		{ID: "map.get.if-match", Doc: "IfMatch lets a read succeed only on that version.", Needs: []string{Write, IfMatch}, Run: getIfMatch},
-		{ID: "map.get.many", Doc: "GetMany answers every request once, each with the result that Get has.", Needs: []string{Write, Ranges, GetMany}, Run: getMany},
+		{ID: "map.get.if-match", Doc: "IfMatch lets a read succeed only on that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
+		{ID: "map.get.many", Doc: "GetMany answers every request once, each with the result that Get has.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
 		{ID: "map.stat.size", Doc: "Stat gives the size without the content.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			for _, n := range []int{0, 1, 70000} {
@@ -181,7 +181,7 @@ func getMany(t conformance.T, e *Env) {
 }
 
 func rangeChecks() []Check {
-	needs := []string{Write, Ranges}
+	needs := []string{Content, Ranges}
 	const content = "0123456789"
 	part := func(id, doc string, r driver.Range, want string) Check {
 		return Check{ID: "map.get.range." + id, Doc: doc, Needs: needs, Run: func(t conformance.T, e *Env) {
@@ -258,7 +258,7 @@ func rangeChecks() []Check {
 // rangeRefused shows that a Map without ranges refuses one, or gives the right
 // bytes all the same.
 func rangeRefused(t conformance.T, e *Env) {
-	m, err := e.open(t.Context(), driver.Create)
+	m, err := e.fresh(t.Context(), driver.Create)
 	if err != nil {
 		return // nothing can be stored here: the checks of Write show how it is refused
 	}
@@ -276,7 +276,7 @@ func rangeRefused(t conformance.T, e *Env) {
 }
 
 func allocChecks() []Check {
-	w := []string{Write}
+	w := []string{Content}
 	return []Check{
 		{ID: "map.get.alloc.exact", Doc: "Get asks once for memory, of exactly the length, fills it and returns it.", Needs: w, Run: allocExact},
 		{ID: "map.get.alloc.error", Doc: "An error of alloc comes back.", Needs: w, Run: func(t conformance.T, e *Env) {

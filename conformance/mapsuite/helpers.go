@@ -12,6 +12,64 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
+// fresh opens an empty store whose objects are put there by whoever can, and
+// read through the driver.
+func (e *Env) fresh(ctx context.Context, mode driver.Mode) (driver.Map, error) {
+	if e.place == nil || mode != driver.Create {
+		return e.open(ctx, mode)
+	}
+	w, err := e.place(ctx, e.spec)
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.open(ctx, driver.Read)
+	if err != nil {
+		_ = w.Close(ctx) // the first error says more
+		return nil, err
+	}
+	p := placed{Map: r, writer: w}
+	if many, ok := r.(driver.GetManyer); ok {
+		return placedMany{p, many}, nil
+	}
+	return p, nil
+}
+
+// placed is a read-only Map with somebody else's way to write.
+type placed struct {
+	driver.Map
+	writer driver.Map
+}
+
+// placedMany is placed with the fast path of the Map that reads.
+type placedMany struct {
+	placed
+	driver.GetManyer
+}
+
+// Put puts where the driver reads, and asks it what it sees.
+func (p placed) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+	if _, err := p.writer.Put(ctx, key, body, opts); err != nil {
+		return driver.Info{}, err
+	}
+	if err := p.writer.Flush(ctx); err != nil {
+		return driver.Info{}, err
+	}
+	return p.Map.Stat(ctx, key)
+}
+
+// Delete deletes where the driver reads.
+func (p placed) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) error {
+	return p.writer.Delete(ctx, key, opts)
+}
+
+// Flush does nothing: Put has flushed.
+func (p placed) Flush(context.Context) error { return nil }
+
+// Close closes both.
+func (p placed) Close(ctx context.Context) error {
+	return errors.Join(p.Map.Close(ctx), p.writer.Close(ctx))
+}
+
 // open opens the environment's store.
 func (e *Env) open(ctx context.Context, mode driver.Mode) (driver.Map, error) {
 	spec := e.spec
@@ -29,7 +87,7 @@ type store struct {
 func (e *Env) create(t conformance.T) *store { return e.mustOpen(t, driver.Create) }
 
 func (e *Env) mustOpen(t conformance.T, mode driver.Mode) *store {
-	m, err := e.open(t.Context(), mode)
+	m, err := e.fresh(t.Context(), mode)
 	if err != nil {
 		t.Fatalf("open in mode %s: %v", modeName(mode), err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func keyChecks() []Check {
-	w := []string{Write}
+	w := []string{Content}
 	return []Check{
 		{ID: "map.keys.unicode", Doc: "Keys may hold any letters; they come back as they were given.", Needs: w, Run: keysRoundTrip("größe/μ", "日本語/温度", "данные", "a b/c d", "𝛼/β")},
 		{ID: "map.keys.dots", Doc: "Dots inside and around names mean nothing.", Needs: w, Run: keysRoundTrip(".zgroup", "a/.zarray", "a/0.0.0", "a/...", "a..b", "..a", "v1.2/x", "a/1.")},

@@ -13,8 +13,8 @@ import (
 var tree = [...]string{".zgroup", "a-b", "a/.zarray", "a/0/0", "a/0/1", "a/1/0", "ab/x", "b", "c/d/e/f"} //nolint:gochecknoglobals // constant
 
 func listChecks() []Check {
-	needs := []string{Write, List}
-	deep := []string{Write, List, RecursiveList}
+	needs := []string{Content, List}
+	deep := []string{Content, List, RecursiveList}
 	on := func(f func(s *store)) func(conformance.T, *Env) {
 		return func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -53,7 +53,7 @@ func listChecks() []Check {
 		{ID: "map.list.empty-store", Doc: "An empty store gives an empty listing.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			e.create(t).wantList("", flat)
 		}},
-		{ID: "map.list.order", Doc: "A declared order is byte order of the keys, where a prefix counts with its slash.", Needs: []string{Write, List, OrderedList}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.list.order", Doc: "A declared order is byte order of the keys, where a prefix counts with its slash.", Needs: []string{Content, List, OrderedList}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a0", "a/x", "a-", "a.b/x", "Z", "ä", "a/B", "a/b/c", "a/b-", "10", "9", "~")
 			for _, p := range []string{"", "a/"} {
@@ -140,7 +140,7 @@ func listMany(t conformance.T, e *Env) {
 
 // listRefused shows that an undeclared listing is refused, not empty.
 func listRefused(t conformance.T, e *Env) {
-	m, err := e.open(t.Context(), driver.Create)
+	m, err := e.fresh(t.Context(), driver.Create)
 	if err != nil {
 		return // nothing can be stored here at all
 	}

@@ -56,6 +56,8 @@ const (
 	PrefixExclusive = "prefix-exclusive"
 	DurableOnPut    = "durable-on-put"
 	GetMany         = "get-many" // the Map implements driver.GetManyer
+	Content         = "content"  // the suite can put objects there: Write, or Target.Place
+	FindsMissing    = "finds-missing"
 )
 
 // Target is a storage driver under test.
@@ -69,6 +71,14 @@ type Target struct {
 	// cleanup removes whatever is there afterwards; it may be nil. The checks
 	// set the Mode.
 	NewSpec func() (spec driver.OpenSpec, cleanup func(), err error)
+	// Place, for a driver that cannot write, opens an empty store for writing
+	// at the place that a spec of NewSpec names: the directory that a web
+	// server serves. The checks put their objects there and read them through
+	// the driver. nil for a driver that writes.
+	Place func(ctx context.Context, spec driver.OpenSpec) (driver.Map, error)
+	// Blind says that Open does not look whether a store is there, because
+	// that would cost a request: the first read shows it.
+	Blind bool
 }
 
 var _ conformance.Target[*Env] = (*Target)(nil)
@@ -91,11 +101,25 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 		defer cleanup()
 	}
 	spec.Mode = driver.Create
+	if g.Place != nil {
+		spec.Mode = driver.Read
+		w, err := g.Place(ctx, spec)
+		if err != nil {
+			return nil, err
+		}
+		defer w.Close(ctx) //nolint:errcheck // nothing was written
+	}
 	m, err := g.Opener.Open(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	caps := capabilityNames(m)
+	if g.Place != nil || m.Capabilities().Write {
+		caps = append(caps, Content)
+	}
+	if !g.Blind {
+		caps = append(caps, FindsMissing)
+	}
 	return caps, m.Close(ctx)
 }
 
@@ -135,11 +159,12 @@ func (g *Target) New(t conformance.T) (*Env, error) {
 	if cleanup != nil {
 		t.Cleanup(cleanup)
 	}
-	return &Env{opener: g.Opener, spec: spec}, nil
+	return &Env{opener: g.Opener, spec: spec, place: g.Place}, nil
 }
 
 // Env is what a check works on: a driver and a place for one store.
 type Env struct {
 	opener driver.Opener
 	spec   driver.OpenSpec
+	place  func(context.Context, driver.OpenSpec) (driver.Map, error) // nil: through opener
 }

@@ -55,6 +55,10 @@ type Location struct {
 	// Query is the raw query of an http URL, to be repeated in every request;
 	// it may hold secrets, see [Location.Redacted].
 	Query string `json:"query,omitempty"`
+	// Web holds what rc files set for an http Location, as options of that
+	// driver: user, password, netrc, proxy, ca_file, user_agent. It may hold
+	// secrets and is never printed.
+	Web []Param `json:"-"`
 
 	// Format is what to read or write; NCZarr unless a mode says otherwise.
 	Format Format `json:"format"`
@@ -147,7 +151,7 @@ func (l *Location) Equal(other *Location) bool {
 		a.Format == b.Format && a.FormatGiven == b.FormatGiven && a.Xarray == b.Xarray &&
 		a.Consolidated == b.Consolidated && a.Separator == b.Separator && a.Region == b.Region &&
 		a.Profile == b.Profile && a.ProfileExplicit == b.ProfileExplicit && a.Unsigned == b.Unsigned &&
-		a.Display == b.Display && slices.Equal(a.Mode, b.Mode) && slices.Equal(a.Fragment, b.Fragment)
+		a.Display == b.Display && slices.Equal(a.Mode, b.Mode) && slices.Equal(a.Fragment, b.Fragment) && slices.Equal(a.Web, b.Web)
 }
 
 // Redacted gives a copy whose Query and Fragment have their secrets masked,

@@ -63,7 +63,31 @@ func (p *parser) http(srv server, kind siteKind) error {
 	}
 	p.loc.Endpoint, p.loc.Path, p.loc.Query = srv.String(), name, p.in.query
 	p.setStorage(DriverHTTP, "", why)
+	p.webSettings()
 	return nil
+}
+
+// webSettings takes what the rc files set for a web server. Values may be
+// secret: only the keys are told.
+//
+// Source: netcdf-c docs/auth.md.
+func (p *parser) webSettings() {
+	for _, s := range []struct {
+		option string
+		keys   []string
+	}{
+		{"user", []string{"HTTP.CREDENTIALS.USERNAME", "HTTP.CREDENTIALS.USER"}},
+		{"password", []string{"HTTP.CREDENTIALS.PASSWORD"}},
+		{"netrc", []string{"HTTP.NETRC"}},
+		{"proxy", []string{"HTTP.PROXY.SERVER", "HTTP.PROXY_SERVER"}},
+		{"ca_file", []string{"HTTP.SSL.CAINFO"}},
+		{"user_agent", []string{"HTTP.USERAGENT"}},
+	} {
+		if value, from := p.rc(s.keys...); value != "" {
+			p.loc.Web = append(p.loc.Web, Param{s.option, value})
+			p.step("rc", "", "driver option "+s.option, from+" sets it")
+		}
+	}
 }
 
 // cleanURLPath brings a URL's path into one spelling: a leading slash, no

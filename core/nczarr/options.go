@@ -14,6 +14,9 @@ import (
 //
 // Source: netcdf-c libnczarr/zmap_zip.c; zarr-python ZipStore.
 func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byte, error) {
+	if loc.Driver == ncurl.DriverHTTP {
+		return webOptions(loc, options)
+	}
 	if loc.Driver != ncurl.DriverZip || loc.Format != ncurl.NCZarr || mode != driver.Create && mode != driver.CreateExclusive {
 		return options, nil
 	}
@@ -29,6 +32,31 @@ func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byt
 	out, err := json.Marshal(set)
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrInternal, "write driver options", "zip", err)
+	}
+	return out, nil
+}
+
+// webOptions adds what the URL and the rc files say to the options of the http
+// driver: the query is the URL's own, of the rest an option that is set stays.
+func webOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
+	if loc.Query == "" && len(loc.Web) == 0 {
+		return options, nil
+	}
+	set := make(map[string]any)
+	for _, p := range loc.Web {
+		set[p.Key] = p.Value
+	}
+	if len(options) > 0 {
+		if err := json.Unmarshal(options, &set); err != nil {
+			return nil, ncerr.New(ncerr.ErrInvalid, "read driver options", "http", err)
+		}
+	}
+	if loc.Query != "" {
+		set["query"] = loc.Query
+	}
+	out, err := json.Marshal(set)
+	if err != nil {
+		return nil, ncerr.New(ncerr.ErrInternal, "write driver options", "http", err)
 	}
 	return out, nil
 }

@@ -56,7 +56,8 @@ type Opener interface {
 	//
 	// Callers guarantee: spec.Path is not empty for drivers that need a path.
 	// Implementations must: return ncerr.ErrNoDataset in modes Read and Update
-	// when there is no store; ncerr.ErrExists in mode CreateExclusive when
+	// when there is no store, unless to find that out costs a request of its
+	// own: then the first read may show it; ncerr.ErrExists in mode CreateExclusive when
 	// there is one; in mode Create start from an empty store (what was there
 	// before is gone at the latest after Flush, and is still whole when the
 	// process dies before it, where the medium can do that); in mode Read

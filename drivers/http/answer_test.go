@@ -1,0 +1,364 @@
+package http_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
+)
+
+// open opens the driver on a server.
+func open(t *testing.T, url, options string) driver.Map {
+	t.Helper()
+	m, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: url, Path: "/d", Options: []byte(options)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close(context.WithoutCancel(t.Context())) })
+	return m
+}
+
+// serve gives a server that answers everything with h.
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// part answers with a 206.
+func part(contentRange, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Range", contentRange)
+		w.WriteHeader(http.StatusPartialContent)
+		fmt.Fprint(w, body)
+	}
+}
+
+func status(code int, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(code)
+		fmt.Fprint(w, "some page")
+	}
+}
+
+// cut announces more than it sends.
+func cut(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "10")
+	fmt.Fprint(w, "0123")
+	w.(http.Flusher).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// TestAnswers shows how answers are judged: never as a value that is not one,
+// and as absence only when the server says so.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	mid := &driver.Range{Offset: 2, Length: 3}
+	for name, tc := range map[string]struct {
+		answer  http.HandlerFunc
+		key     string
+		opts    driver.GetOptions
+		options string
+		want    string
+		kind    ncerr.Kind
+		again   bool
+		after   time.Duration
+		text    string
+	}{
+		"absent":                 {answer: status(404), kind: ncerr.ErrNotFound},
+		"gone":                   {answer: status(410), kind: ncerr.ErrNotFound},
+		"forbidden":              {answer: status(403), kind: ncerr.ErrPermission},
+		"login":                  {answer: status(401), kind: ncerr.ErrAuth},
+		"proxy login":            {answer: status(407), kind: ncerr.ErrAuth},
+		"other version":          {answer: status(412), kind: ncerr.ErrConflict},
+		"teapot":                 {answer: status(418), kind: ncerr.ErrIO, text: "418"},
+		"no content":             {answer: status(204), kind: ncerr.ErrIO},
+		"not modified":           {answer: status(304), kind: ncerr.ErrIO},
+		"server error":           {answer: status(500), kind: ncerr.ErrIO, again: true},
+		"unavailable for 7 s":    {answer: status(503, "Retry-After", "7"), kind: ncerr.ErrIO, again: true, after: 7 * time.Second},
+		"too many requests":      {answer: status(429, "Retry-After", "x"), kind: ncerr.ErrIO, again: true},
+		"multiple choices":       {answer: status(300), kind: ncerr.ErrIO},
+		"redirect to nowhere":    {answer: status(302), kind: ncerr.ErrIO},
+		"packed":                 {answer: status(200, "Content-Encoding", "gzip"), kind: ncerr.ErrUnsupported, text: "gzip"},
+		"identity":               {answer: status(200, "Content-Encoding", "identity"), want: "some page"},
+		"cut":                    {answer: cut, want: "0123", kind: ncerr.ErrIO, again: true, text: "4 of 10"},
+		"part of no range":       {answer: part("bytes 0-1/2", "ab"), kind: ncerr.ErrIO, again: true},
+		"range":                  {answer: part("bytes 2-4/9", "abc"), opts: driver.GetOptions{Range: mid}, want: "abc"},
+		"another range":          {answer: part("bytes 3-5/9", "abc"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
+		"shorter range":          {answer: part("bytes 2-3/9", "ab"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
+		"range of unknown whole": {answer: part("bytes 2-4/*", "abc"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
+		"range without name":     {answer: part("", "abc"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
+		"range in lines":         {answer: part("lines 2-4/9", "abc"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
+		"range, wrong length":    {answer: part("bytes 2-4/9", "abcd"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
+		"range past the end":     {answer: part("bytes 2-3/4", "ab"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrRange},
+		"416":                    {answer: status(416, "Content-Range", "bytes */2"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrRange},
+		"416 inside":             {answer: status(416, "Content-Range", "bytes */9"), opts: driver.GetOptions{Range: mid}, kind: ncerr.ErrIO, again: true},
+		"whole for a range":      {answer: status(200, "Content-Length", "9"), opts: driver.GetOptions{Range: mid}, want: "me "},
+		"whole for a far range": {
+			answer: status(200, "Content-Length", "9"), opts: driver.GetOptions{Range: mid}, options: `{"max_skip": 1}`,
+			kind: ncerr.ErrUnsupported, text: "does not give ranges",
+		},
+		"of another version": {answer: status(200, "ETag", `"a"`), opts: driver.GetOptions{IfMatch: `"b"`}, kind: ncerr.ErrConflict},
+		"of no version":      {answer: status(200, "ETag", `W/"b"`), opts: driver.GetOptions{IfMatch: `"b"`}, kind: ncerr.ErrConflict},
+		"too long":           {answer: status(200), opts: driver.GetOptions{Limit: 8}, kind: ncerr.ErrLimit},
+		"page for a document": {
+			answer: status(200, "Content-Type", "text/html; charset=utf-8"), key: "a/.zarray", kind: ncerr.ErrNotZarr, text: "HTML page",
+		},
+		"page for a chunk": {
+			answer: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<!DOCTYPE html><p>app") }, kind: ncerr.ErrNotZarr,
+		},
+		"text for a chunk": {answer: status(200, "Content-Type", "text/html"), want: "some page"},
+		"endless redirects": {
+			answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/d/x"+r.URL.Path, http.StatusFound) },
+			kind:   ncerr.ErrIO, text: "more than 10 redirects",
+		},
+		"directory": {
+			answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"/", 301) }, kind: ncerr.ErrNotFound,
+		},
+		"redirect to a file": {
+			answer: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Location", "file:///etc/passwd")
+				w.WriteHeader(302)
+			},
+			kind: ncerr.ErrUnsupported,
+		},
+		"late": {
+			answer: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, options: `{"first_byte_timeout": "30ms"}`,
+			kind: ncerr.ErrIO, again: true, text: "timed out after 30ms",
+		},
+		"stalled": {
+			answer: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "10")
+				fmt.Fprint(w, "0123")
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			},
+			options: `{"stall_timeout": "40ms"}`, want: "0123", kind: ncerr.ErrIO, again: true, text: "receiving nothing",
+		},
+		"slow but steady": {
+			answer: func(w http.ResponseWriter, _ *http.Request) {
+				for _, c := range "0123456789" {
+					fmt.Fprint(w, string(c))
+					w.(http.Flusher).Flush()
+					time.Sleep(20 * time.Millisecond)
+				}
+			},
+			options: `{"stall_timeout": "150ms"}`, want: "0123456789",
+		},
+		"unannounced and too long": {
+			answer:  func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); fmt.Fprint(w, "0123456789") },
+			options: `{"max_blind": 9}`, kind: ncerr.ErrLimit,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tc.key == "" {
+				tc.key = "a/0.0"
+			}
+			m := open(t, serve(t, tc.answer), tc.options)
+			got, _, err := m.Get(t.Context(), tc.key, &tc.opts, driver.Heap)
+			if string(got) != tc.want {
+				t.Errorf("want %q, got %q", tc.want, got)
+			}
+			again, after := ncerr.Retry(err)
+			if ncerr.KindOf(err) != tc.kind || again != tc.again || after != tc.after || err != nil && !strings.Contains(err.Error(), tc.text) {
+				t.Errorf("want %s (again %v after %v) with %q, got %v (again %v after %v)", tc.kind.Name(), tc.again, tc.after, tc.text, err, again, after)
+			}
+		})
+	}
+}
+
+// TestUnreachable shows that a server that is not there is no absence.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.NotFoundHandler())
+	url := s.URL
+	s.Close()
+	_, err := open(t, url, `{"query": "sig=hush"}`).Stat(t.Context(), "k")
+	if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !again || strings.Contains(err.Error(), "hush") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestStatWithoutHead shows that sizes are known from servers without HEAD or
+// without lengths in its answers.
+func TestStatWithoutHead(t *testing.T) {
+	t.Parallel()
+	for name, head := range map[string]http.HandlerFunc{
+		"refused": status(405),
+		"no length": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Transfer-Encoding", "chunked")
+			w.WriteHeader(200)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodHead {
+					head(w, r)
+					return
+				}
+				http.ServeContent(w, r, "x", time.Unix(1e9, 0), bytes.NewReader(make([]byte, 1234)))
+			}), "")
+			i, err := m.Stat(t.Context(), "k")
+			if err != nil || i.Size != 1234 || i.Version == "" || i.ModTime.Unix() != 1e9 {
+				t.Errorf("got %+v, %v", i, err)
+			}
+		})
+	}
+}
+
+// TestQueryAndHeaders shows what every request carries.
+func TestQueryAndHeaders(t *testing.T) {
+	t.Parallel()
+	m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.RequestURI, " ", r.Header.Get("Accept-Encoding"), " ", r.Header.Get("User-Agent"))
+	}), `{"query": "sv=1&sig=a%2Fb", "user_agent": "me"}`)
+	got, _, err := m.Get(t.Context(), "ä b/0.0", &driver.GetOptions{}, driver.Heap)
+	if want := "/d/%C3%A4%20b/0.0?sv=1&sig=a%2Fb identity me"; err != nil || string(got) != want {
+		t.Errorf("want %q, got %q, %v", want, got, err)
+	}
+}
+
+// TestCredentials shows who gets which name and password.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	echo := func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		fmt.Fprint(w, user, ":", password, " ", r.Header.Get("Referer"))
+	}
+	there := httptest.NewServer(http.HandlerFunc(echo))
+	t.Cleanup(there.Close)
+	elsewhere := strings.Replace(there.URL, "127.0.0.1", "localhost", 1) // another host by name
+	home := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/away") {
+			http.Redirect(w, r, elsewhere+"/x", http.StatusFound)
+			return
+		}
+		echo(w, r)
+	})
+	netrc := filepath.Join(t.TempDir(), "netrc")
+	if err := os.WriteFile(netrc, []byte("machine 127.0.0.1 login nr password #p\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	both := netrc + ".both"
+	if err := os.WriteFile(both, []byte("machine localhost\n login away password w\ndefault login any password d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ options, key, want string }{
+		{`{"user": "u", "password": "p"}`, "k", "u:p "},
+		{`{"user": "u", "password": "p", "query": "sig=s"}`, "away", ": "},
+		{fmt.Sprintf(`{"netrc": %q}`, netrc), "k", "nr:#p "},
+		{fmt.Sprintf(`{"netrc": %q}`, netrc), "away", ": "},
+		{fmt.Sprintf(`{"netrc": %q}`, both), "away", "away:w "},
+		{fmt.Sprintf(`{"netrc": %q}`, both), "k", "any:d "},
+		{fmt.Sprintf(`{"netrc": %q, "user": "u"}`, netrc), "k", "u: "},
+	} {
+		got, _, err := open(t, home, tc.options).Get(t.Context(), tc.key, &driver.GetOptions{}, driver.Heap)
+		if err != nil || string(got) != tc.want {
+			t.Errorf("%s, %s: want %q, got %q, %v", tc.options, tc.key, tc.want, got, err)
+		}
+	}
+	_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: home, Path: "/d", Options: []byte(`{"netrc": "/no/such/file"}`)})
+	if ncerr.KindOf(err) != ncerr.ErrInvalid {
+		t.Errorf("a netrc file that was named and is not there: %v", err)
+	}
+}
+
+// TestDowngrade shows that a redirect from https to http is refused, and that
+// a certificate that nobody vouches for is an error that says so.
+func TestDowngrade(t *testing.T) {
+	t.Parallel()
+	plain := serve(t, status(200))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, plain, http.StatusFound) }))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it would tell of the refused certificate
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	_, _, err := open(t, s.URL, "").Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+	if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || again || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("an unknown certificate: %v", err)
+	}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, httpdriver.PEM(s.Certificate()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = open(t, s.URL, fmt.Sprintf(`{"ca_file": %q}`, ca)).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+	if ncerr.KindOf(err) != ncerr.ErrPermission || !strings.Contains(err.Error(), "from https to http") {
+		t.Errorf("a redirect to http: %v", err)
+	}
+}
+
+// TestProxy shows that a configured proxy gets the requests.
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	proxy := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		fmt.Fprint(w, r.URL.Host)
+	})
+	m := open(t, "http://data.invalid", fmt.Sprintf(`{"proxy": %q}`, proxy))
+	got, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+	if err != nil || string(got) != "data.invalid" || asked.Load() != 1 {
+		t.Errorf("got %q, %v, %d requests", got, err, asked.Load())
+	}
+}
+
+// TestCancel shows that a Get ends with its context, whatever the server does.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		fmt.Fprint(w, "0123")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}), "")
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _, err := m.Get(ctx, "k", &driver.GetOptions{}, func(n int64) ([]byte, error) {
+		time.AfterFunc(20*time.Millisecond, cancel)
+		return make([]byte, n), nil
+	})
+	if err != context.Canceled { //nolint:errorlint // it must be bare
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestReadOnly shows that nothing can be written, listed or opened for it.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	m := open(t, "http://data.invalid", "")
+	_, err := m.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{})
+	if ncerr.KindOf(err) != ncerr.ErrReadOnly {
+		t.Errorf("put: %v", err)
+	}
+	if err := m.Delete(t.Context(), "k", &driver.DeleteOptions{}); ncerr.KindOf(err) != ncerr.ErrReadOnly {
+		t.Errorf("delete: %v", err)
+	}
+	for _, mode := range []driver.Mode{driver.Update, driver.Create, driver.CreateExclusive} {
+		_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: "http://data.invalid", Mode: mode})
+		if ncerr.KindOf(err) != ncerr.ErrReadOnly {
+			t.Errorf("open in mode %d: %v", mode, err)
+		}
+	}
+	for _, spec := range []driver.OpenSpec{{Endpoint: "ftp://x"}, {Endpoint: "http://u:hush@x"}, {Endpoint: "http://x", Path: "/%zz"}, {Endpoint: "x"}} {
+		if _, err := httpdriver.New().Open(t.Context(), spec); ncerr.KindOf(err) != ncerr.ErrBadURL || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%+v: %v", spec, err)
+		}
+	}
+}

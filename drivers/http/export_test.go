@@ -1,0 +1,77 @@
+package http
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// PEM gives a certificate as text.
+func PEM(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+func TestParseNetrc(t *testing.T) {
+	t.Parallel()
+	hosts, rest := parseNetrc(`# a comment
+machine A.example login "u \" v" password p#w account x
+machine b.example
+  login b
+  macdef init
+cd /x
+machine not.a.host
+
+machine b.example login second
+default login d password e
+`)
+	want := map[string]login{"a.example": {`u " v`, "p#w"}, "b.example": {user: "b"}}
+	if !reflect.DeepEqual(hosts, want) || rest == nil || *rest != (login{"d", "e"}) {
+		t.Errorf("want %v, got %v, %v", want, hosts, rest)
+	}
+}
+
+// FuzzParseNetrc shows that any file is read to its end, and that no word is
+// made up.
+func FuzzParseNetrc(f *testing.F) {
+	for _, s := range []string{"machine a login b password c", "default", "machine", "macdef x\n\n", `machine a login "x\`, "# x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		hosts, rest := parseNetrc(text)
+		for h, l := range hosts {
+			if h == "" || strings.Contains(l.user, "\\") && !strings.Contains(text, "\\") {
+				t.Errorf("host %q, user %q", h, l.user)
+			}
+		}
+		if rest != nil && !strings.Contains(text, "default") {
+			t.Error("a default out of nothing")
+		}
+	})
+}
+
+// FuzzContentRange shows that what is accepted is consistent, and that its
+// plain form is accepted again.
+func FuzzContentRange(f *testing.F) {
+	for _, s := range []string{"bytes 0-1/2", "bytes */5", "bytes 0-1/*", "bytes 0--1/0", "bytes 5-1/9", "bytes 1-9223372036854775807/9223372036854775807", "x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		first, last, size, ok := contentRange(text)
+		if !ok || first < 0 {
+			return
+		}
+		if last < first && size != 0 || size >= 0 && last >= size || size < -1 {
+			t.Fatalf("%q: %d-%d/%d", text, first, last, size)
+		}
+		total := fmt.Sprint(size)
+		if size < 0 {
+			total = "*"
+		}
+		if a, b, c, ok := contentRange(fmt.Sprintf("bytes %d-%d/%s", first, last, total)); !ok || a != first || b != last || c != size {
+			t.Fatalf("%q again: %d-%d/%d, %v", text, a, b, c, ok)
+		}
+	})
+}

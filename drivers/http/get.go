@@ -1,0 +1,307 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/internal/web"
+)
+
+// Stat implements driver.Map: a HEAD, or a GET of one byte where the server
+// does not answer HEAD or leaves out the length.
+func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
+	req, err := m.request(ctx, http.MethodHead, key)
+	if err != nil {
+		return driver.Info{}, err
+	}
+	resp, err := m.send(req)
+	if err != nil {
+		return driver.Info{}, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it has no content
+	switch resp.StatusCode {
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return m.statByGet(ctx, key)
+	}
+	if err := check(resp); err != nil {
+		return driver.Info{}, err
+	}
+	if isDocument(key) && isHTML(resp.Header) {
+		return driver.Info{}, errPage()
+	}
+	if resp.ContentLength < 0 || resp.StatusCode == http.StatusPartialContent {
+		return m.statByGet(ctx, key)
+	}
+	return info(resp.Header, resp.ContentLength), nil
+}
+
+// statByGet learns the size from the answer to a range.
+func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
+	r := driver.Range{Offset: -1, Length: -1}
+	_, i, err := m.Get(ctx, key, &driver.GetOptions{Range: &r}, driver.Heap)
+	return i, err
+}
+
+// Get implements driver.Map.
+func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if opts.Range != nil && opts.Range.Length == 0 && opts.Range.Offset >= 0 {
+		return m.getNothing(ctx, key, opts, alloc)
+	}
+	req, err := m.request(ctx, http.MethodGet, key)
+	if err != nil {
+		return nil, driver.Info{}, err
+	}
+	if opts.Range != nil {
+		req.Header.Set("Range", rangeHeader(*opts.Range))
+	}
+	if opts.IfMatch != "" && opts.IfMatch[0] == '"' {
+		req.Header.Set("If-Match", opts.IfMatch)
+	}
+	resp, err := m.send(req)
+	if err != nil {
+		return nil, driver.Info{}, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // what was read is judged by its length
+	g := &get{m: m, ctx: ctx, key: key, opts: opts, alloc: alloc, resp: resp}
+	switch {
+	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && opts.Range != nil:
+		return g.unsatisfiable()
+	case resp.StatusCode == http.StatusPartialContent:
+		return g.partial()
+	case resp.StatusCode == http.StatusOK:
+		return g.whole()
+	}
+	return nil, driver.Info{}, check(resp)
+}
+
+// farthest is the largest position that is put into a header: servers may
+// count in numbers of floating point.
+const farthest = 1<<53 - 1
+
+// rangeHeader gives the header of a range that is not empty.
+func rangeHeader(r driver.Range) string {
+	switch {
+	case r.Offset < 0:
+		return "bytes=" + strconv.FormatInt(max(r.Offset, -farthest), 10) // with its minus sign: a suffix
+	case r.Length < 0:
+		return "bytes=" + strconv.FormatInt(r.Offset, 10) + "-"
+	}
+	last := int64(farthest)
+	if r.Length <= farthest-r.Offset {
+		last = r.Offset + r.Length - 1
+	}
+	return "bytes=" + strconv.FormatInt(r.Offset, 10) + "-" + strconv.FormatInt(max(last, r.Offset), 10)
+}
+
+// getNothing answers a range of no bytes, which HTTP cannot ask for.
+func (m *Map) getNothing(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	i, err := m.Stat(ctx, key)
+	if err != nil {
+		return nil, driver.Info{}, err
+	}
+	if _, _, err := opts.Range.Resolve(i.Size); err != nil {
+		return nil, i, err
+	}
+	if err := sameVersion(i, opts); err != nil {
+		return nil, i, err
+	}
+	data, err := alloc(0)
+	return data, i, err
+}
+
+func sameVersion(i driver.Info, opts *driver.GetOptions) error {
+	if opts.IfMatch != "" && i.Version != opts.IfMatch {
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "version %q, expected %q", i.Version, opts.IfMatch)
+	}
+	return nil
+}
+
+// get is one answer that is being read.
+type get struct {
+	m     *Map
+	ctx   context.Context //nolint:containedctx // lives as long as the Get
+	key   string
+	opts  *driver.GetOptions
+	alloc driver.Alloc
+	resp  *http.Response
+}
+
+// unsatisfiable judges a 416: right for a range beyond the end, and the only
+// way for a server to give no bytes.
+func (g *get) unsatisfiable() ([]byte, driver.Info, error) {
+	_, _, size, ok := contentRange(g.resp.Header.Get("Content-Range"))
+	i := driver.Info{Size: size}
+	if ok && size >= 0 {
+		i = info(g.resp.Header, size)
+	} else {
+		var err error
+		if i, err = g.m.Stat(g.ctx, g.key); err != nil {
+			return nil, driver.Info{}, err
+		}
+	}
+	_, n, err := g.opts.Range.Resolve(i.Size)
+	if err != nil {
+		return nil, i, err
+	}
+	if n > 0 {
+		return nil, i, broken("the server says that a range inside of an object of %d bytes cannot be had", i.Size)
+	}
+	if i.Version == "" { // error answers need not name it
+		if i, err = g.m.Stat(g.ctx, g.key); err != nil {
+			return nil, driver.Info{}, err
+		}
+	}
+	if err := sameVersion(i, g.opts); err != nil {
+		return nil, i, err
+	}
+	data, err := g.alloc(0)
+	return data, i, err
+}
+
+// partial judges and reads a 206.
+func (g *get) partial() ([]byte, driver.Info, error) {
+	if err := check(g.resp); err != nil {
+		return nil, driver.Info{}, err
+	}
+	if g.opts.Range == nil {
+		return nil, driver.Info{}, broken("the server answered with a part although the whole was asked for")
+	}
+	text := g.resp.Header.Get("Content-Range")
+	first, last, size, ok := contentRange(text)
+	if !ok || first < 0 || size < 0 {
+		return nil, driver.Info{}, broken("the server sent a part without saying which, or of how much: Content-Range %q", text)
+	}
+	i := info(g.resp.Header, size)
+	start, n, err := g.opts.Range.Resolve(size)
+	if err != nil {
+		return nil, i, err
+	}
+	if first != start || last-first+1 != n {
+		return nil, i, broken("the server sent bytes %d to %d of %d, asked for were %d from %d", first, last, size, n, start)
+	}
+	if cl := g.resp.ContentLength; cl >= 0 && cl != n {
+		return nil, i, broken("the server announced %d bytes for a range of %d", cl, n)
+	}
+	return g.read(i, n)
+}
+
+// whole judges a 200: the object, or the answer of a server without ranges.
+func (g *get) whole() ([]byte, driver.Info, error) {
+	if err := check(g.resp); err != nil {
+		return nil, driver.Info{}, err
+	}
+	size := g.resp.ContentLength
+	if size < 0 {
+		return g.blind()
+	}
+	i := info(g.resp.Header, size)
+	if g.opts.Range == nil {
+		return g.read(i, size)
+	}
+	start, n, err := g.opts.Range.Resolve(size)
+	if err != nil {
+		return nil, i, err
+	}
+	if start > g.m.o.MaxSkip {
+		return nil, i, g.noRanges(start)
+	}
+	if _, err := io.CopyN(io.Discard, g.resp.Body, start); err != nil {
+		return nil, i, g.cut(0, start, err)
+	}
+	return g.read(i, n)
+}
+
+func (g *get) noRanges(start int64) error {
+	return ncerr.Errorf(ncerr.ErrUnsupported, "", "",
+		"the server does not give ranges: to read from byte %d everything before it would have to come, more than the %d bytes of max_skip", start, g.m.o.MaxSkip)
+}
+
+// read reads n bytes from the body, which stands at the right place.
+func (g *get) read(i driver.Info, n int64) ([]byte, driver.Info, error) {
+	if err := sameVersion(i, g.opts); err != nil {
+		return nil, i, err
+	}
+	if g.opts.Limit > 0 && n > g.opts.Limit {
+		return nil, i, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, g.opts.Limit)
+	}
+	if isDocument(g.key) && isHTML(g.resp.Header) {
+		return nil, i, errPage()
+	}
+	dst, err := g.alloc(n)
+	if err != nil {
+		return nil, i, err
+	}
+	got, err := io.ReadFull(g.resp.Body, dst)
+	if err != nil {
+		return dst[:got], i, g.cut(int64(got), n, err)
+	}
+	if g.opts.Range == nil && g.isPage(dst) {
+		return nil, i, errPage()
+	}
+	return dst, i, g.noMore(n)
+}
+
+// isPage reports whether whole content is an HTML page in the place of an
+// object: of a document always, of a chunk when the server calls it one too.
+func (g *get) isPage(content []byte) bool {
+	return htmlPage(content) && (isDocument(g.key) || isHTML(g.resp.Header))
+}
+
+// noMore makes sure that a body of unannounced length ends.
+func (g *get) noMore(n int64) error {
+	if g.resp.ContentLength >= 0 {
+		return nil
+	}
+	var more [1]byte
+	k, err := io.ReadFull(g.resp.Body, more[:])
+	switch {
+	case k > 0:
+		return broken("the server sent more than the %d bytes that it announced", n)
+	case errors.Is(err, io.EOF):
+		return nil
+	}
+	return g.cut(n, n, err)
+}
+
+// cut is the error of a body that ended early.
+func (g *get) cut(got, n int64, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if own := g.ctx.Err(); own != nil {
+			return own
+		}
+		return broken("the connection ended after %d of %d bytes", got, n)
+	}
+	return web.Failed(g.ctx, err)
+}
+
+// blind reads a 200 whose length the server does not announce.
+func (g *get) blind() ([]byte, driver.Info, error) {
+	limit := g.m.o.MaxBlind
+	if g.opts.Limit > 0 && g.opts.Range == nil {
+		limit = min(limit, g.opts.Limit)
+	}
+	var body bytes.Buffer
+	if _, err := io.Copy(&body, io.LimitReader(g.resp.Body, limit+1)); err != nil {
+		return nil, driver.Info{}, g.cut(int64(body.Len()), -1, err)
+	}
+	size := int64(body.Len())
+	if size > limit {
+		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "more than %d bytes, of unannounced length", limit)
+	}
+	i := info(g.resp.Header, size)
+	start, n := int64(0), size
+	if g.opts.Range != nil {
+		var err error
+		if start, n, err = g.opts.Range.Resolve(size); err != nil {
+			return nil, i, err
+		}
+	}
+	g.resp.Body = io.NopCloser(bytes.NewReader(body.Bytes()[start : start+n]))
+	return g.read(i, n)
+}

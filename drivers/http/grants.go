@@ -1,0 +1,15 @@
+package http
+
+// grants lists what the driver needs from its sandbox: ports, the variables
+// and files that name proxies, certificates and logins, and what resolving
+// names takes.
+func grants(more ...string) []string {
+	return append([]string{
+		"network", "env:HOME", "env:NETRC",
+		"env:HTTP_PROXY", "env:HTTPS_PROXY", "env:NO_PROXY", "env:http_proxy", "env:https_proxy", "env:no_proxy",
+		"env:SSL_CERT_FILE", "env:SSL_CERT_DIR",
+		"read:~/.netrc", "read:$NETRC", "read:$SSL_CERT_FILE", "read:$SSL_CERT_DIR",
+		"read:/etc/hosts", "read:/etc/resolv.conf", "read:/etc/nsswitch.conf", "read:/etc/host.conf", "read:/run/systemd/resolve",
+		"read:/etc/ssl", "read:/etc/pki", "read:/etc/ca-certificates", "read:/usr/share/ca-certificates", "read:/usr/local/share/ca-certificates",
+	}, more...)
+}

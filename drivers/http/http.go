@@ -1,0 +1,162 @@
+package http
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/internal/web"
+)
+
+// Name is the driver's name.
+const Name = "http"
+
+// Opener opens datasets on web servers. It has no state.
+type Opener struct{}
+
+var _ driver.Opener = Opener{}
+
+// New makes the driver.
+func New() driver.Opener { return Opener{} }
+
+// options are the keys of OpenSpec.Options.
+type options struct {
+	Query     string   `json:"query"`
+	User      string   `json:"user"`
+	Password  string   `json:"password"`
+	Netrc     string   `json:"netrc"`
+	Proxy     string   `json:"proxy"`
+	CAFile    string   `json:"ca_file"`
+	UserAgent string   `json:"user_agent"`
+	Connect   duration `json:"connect_timeout"`
+	FirstByte duration `json:"first_byte_timeout"`
+	Stall     duration `json:"stall_timeout"`
+	Redirects int      `json:"max_redirects"`
+	MaxSkip   int64    `json:"max_skip"`
+	MaxBlind  int64    `json:"max_blind"`
+}
+
+// defaults are the options of a file that sets none.
+func defaults() options {
+	return options{
+		UserAgent: "nczarr", Connect: duration(10 * time.Second), FirstByte: duration(time.Minute),
+		Stall: duration(30 * time.Second), Redirects: 10, MaxSkip: 64 << 20, MaxBlind: 1 << 30,
+	}
+}
+
+// duration is a time.Duration written as text: "30s".
+type duration time.Duration
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *duration) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	v, err := time.ParseDuration(text)
+	if err != nil {
+		return err
+	}
+	if v <= 0 {
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the duration %q is not positive", text)
+	}
+	*d = duration(v)
+	return nil
+}
+
+// Describe implements driver.Opener.
+func (Opener) Describe() driver.Description {
+	return driver.Description{
+		Name:    Name,
+		Summary: "files below a URL of a web server, read only",
+		Options: []driver.Option{
+			{Name: "query", Type: "string", Secret: true, Doc: "the raw query that every request repeats, without the question mark; that of the dataset's URL"},
+			{Name: "user", Type: "string", Doc: "user name for basic authentication with the dataset's host"},
+			{Name: "password", Type: "string", Secret: true, Doc: "password for basic authentication with the dataset's host"},
+			{Name: "netrc", Type: "string", Doc: "netrc file with user names and passwords of hosts; empty: $NETRC, else .netrc in the home directory"},
+			{Name: "proxy", Type: "string", Secret: true, Doc: "URL of a proxy for all requests; empty: HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the environment"},
+			{Name: "ca_file", Type: "string", Doc: "certificates to trust instead of the system's"},
+			{Name: "user_agent", Type: "string", Default: "nczarr", Doc: "the User-Agent header"},
+			{Name: "connect_timeout", Type: "duration", Default: "10s", Doc: "how long making a connection may take"},
+			{Name: "first_byte_timeout", Type: "duration", Default: "1m0s", Doc: "how long the head of an answer may take"},
+			{Name: "stall_timeout", Type: "duration", Default: "30s", Doc: "how long a body may bring no byte"},
+			{Name: "max_redirects", Type: "int", Default: "10", Doc: "how many redirects of one request are followed"},
+			{Name: "max_skip", Type: "int", Default: "67108864", Doc: "how many bytes may be read and thrown away to reach a range on a server that ignores ranges"},
+			{Name: "max_blind", Type: "int", Default: "1073741824", Doc: "largest object, in bytes, whose length the server does not announce"},
+		},
+		Grants: grants(),
+	}
+}
+
+// Open implements driver.Opener. Endpoint is scheme://host[:port], Path the
+// percent-encoded path of the dataset. Nothing is sent: whether something is
+// there, the first read shows. Modes other than Read are ncerr.ErrReadOnly.
+func (o Opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	m, err := o.open(ctx, spec)
+	if err != nil {
+		return nil, ncerr.Wrap("open", spec.Path, err)
+	}
+	return m, nil
+}
+
+func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	opts := defaults()
+	if err := driver.DecodeOptions(spec.Options, &opts); err != nil {
+		return nil, err
+	}
+	switch {
+	case spec.Env.Inner != nil:
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a web server cannot live in another map")
+	case spec.Mode.Writable():
+		return nil, ncerr.Errorf(ncerr.ErrReadOnly, "", "", "a dataset on a web server can only be read")
+	case opts.Redirects < 0 || opts.MaxSkip < 0 || opts.MaxBlind < 0:
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a limit is negative")
+	}
+	base, err := baseURL(spec, opts.Query)
+	if err != nil {
+		return nil, err
+	}
+	tr, err := web.New(web.Options{
+		Connect: time.Duration(opts.Connect), FirstByte: time.Duration(opts.FirstByte), Stall: time.Duration(opts.Stall),
+		Proxy: opts.Proxy, CAFile: opts.CAFile,
+	})
+	if err != nil {
+		return nil, ncerr.New(ncerr.ErrInvalid, "", "", err)
+	}
+	keys, err := readCredentials(base, opts)
+	if err != nil {
+		return nil, err
+	}
+	m := &Map{base: base, o: opts, transport: tr, keys: keys}
+	m.client = &http.Client{Transport: tr, CheckRedirect: m.redirect}
+	return m, nil
+}
+
+// baseURL gives the URL of the dataset, with a slash at its end.
+func baseURL(spec driver.OpenSpec, query string) (*url.URL, error) {
+	u, err := url.Parse(spec.Endpoint + "/" + strings.Trim(spec.Path, "/"))
+	switch {
+	case err != nil: // its text would show the URL
+		return nil, ncerr.Errorf(ncerr.ErrBadURL, "", "", "the endpoint and the path make no URL")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, ncerr.Errorf(ncerr.ErrBadURL, "", "", "the endpoint must be http://HOST or https://HOST, the path percent-encoded")
+	}
+	if !strings.HasSuffix(u.Path, "/") {
+		u = u.JoinPath("/")
+	}
+	u.RawQuery = query
+	return u, nil
+}
+
+// Remove implements driver.Opener: it refuses.
+func (Opener) Remove(_ context.Context, spec driver.OpenSpec) error {
+	return ncerr.Errorf(ncerr.ErrReadOnly, "remove", spec.Path, "a dataset on a web server can only be read")
+}

@@ -1,0 +1,119 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/internal/web"
+)
+
+// Map is a dataset on a web server.
+type Map struct {
+	driver.Base
+	base      *url.URL // ends in a slash
+	o         options
+	client    *http.Client
+	transport *web.Transport
+	keys      credentials
+}
+
+var _ driver.Map = (*Map)(nil)
+
+// Capabilities implements driver.Map.
+func (m *Map) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Ranges: true, IfMatch: true, Latency: driver.Remote}
+}
+
+// Put implements driver.Map: it refuses.
+func (m *Map) Put(context.Context, string, driver.Body, *driver.PutOptions) (driver.Info, error) {
+	return driver.Info{}, ncerr.ErrReadOnly
+}
+
+// Delete implements driver.Map: it refuses.
+func (m *Map) Delete(context.Context, string, *driver.DeleteOptions) error { return ncerr.ErrReadOnly }
+
+// Close implements driver.Map.
+func (m *Map) Close(context.Context) error {
+	m.transport.CloseIdleConnections()
+	return nil
+}
+
+// request makes a request for an object.
+func (m *Map) request(ctx context.Context, method, key string) (*http.Request, error) {
+	u := *m.base
+	u.Path += key
+	u.RawPath = m.base.EscapedPath() + escapeKey(key)
+	req, err := http.NewRequestWithContext(ctx, method, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.URL, req.Host = &u, u.Host
+	req.Header.Set("User-Agent", m.o.UserAgent)
+	req.Header.Set("Accept-Encoding", "identity")
+	m.keys.authorize(req)
+	return req, nil
+}
+
+// escapeKey percent-encodes a key as a part of a path. Everything that a
+// server might take for more than a name is encoded.
+func escapeKey(key string) string {
+	var b strings.Builder
+	for i, segment := range strings.Split(key, "/") {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(url.PathEscape(segment))
+	}
+	return b.String()
+}
+
+// errDirectory marks a redirect that only adds a slash: the path is a
+// directory, and so no object.
+var errDirectory = errors.New("redirected to a directory")
+
+// redirect judges a redirect. Credentials go to the host that they are for and
+// to no other.
+func (m *Map) redirect(req *http.Request, via []*http.Request) error {
+	last := via[len(via)-1].URL
+	switch {
+	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server redirects to a URL that is neither http nor https")
+	case req.URL.Path == last.Path+"/" && strings.EqualFold(req.URL.Hostname(), last.Hostname()):
+		return errDirectory
+	case last.Scheme == "https" && req.URL.Scheme == "http":
+		return ncerr.Errorf(ncerr.ErrPermission, "", "", "the server redirects from https to http on %q, which is refused", req.URL.Host)
+	case len(via) > m.o.Redirects:
+		return ncerr.Errorf(ncerr.ErrIO, "", "", "more than %d redirects", m.o.Redirects)
+	}
+	req.Header.Del("Authorization")
+	req.Header.Del("Referer") // it would show the query, which may hold a secret
+	m.keys.authorize(req)
+	return nil
+}
+
+// send sends a request and gives its answer, whose body the caller closes.
+func (m *Map) send(req *http.Request) (*http.Response, error) {
+	resp, err := m.client.Do(req)
+	if err == nil {
+		return resp, nil
+	}
+	if resp != nil { // of a redirect that was refused; its body is closed
+		_ = resp.Body.Close()
+	}
+	if errors.Is(err, errDirectory) {
+		return nil, ncerr.ErrNotFound
+	}
+	return nil, web.Failed(req.Context(), err)
+}
+
+// isDocument reports whether a key is that of a metadata document.
+func isDocument(key string) bool {
+	name := path.Base(key)
+	return strings.HasPrefix(name, ".") || name == "zarr.json"
+}

@@ -1,0 +1,43 @@
+package http_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
+)
+
+// self is the right to serve the driver from processes of this program.
+var self plugin.Self //nolint:gochecknoglobals // set by TestMain only
+
+func TestMain(m *testing.M) {
+	self = plugin.Main(plugin.Builtin{Openers: []driver.Opener{httpdriver.New()}})
+	os.Exit(m.Run())
+}
+
+// remote gives the driver in a process of its own.
+func remote(t *testing.T) driver.Opener {
+	t.Helper()
+	h, err := host.New(&host.Options{Self: self, Isolation: host.Process})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close(t.Context()) })
+	o, err := h.Driver(httpdriver.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestConformanceOverPlugin(t *testing.T) {
+	t.Parallel()
+	g := target(t, tagged)
+	g.Opener = remote(t)
+	conformance.Test(t, mapsuite.Suite(), g)
+}
