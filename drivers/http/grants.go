@@ -1,5 +1,29 @@
 package http
 
+import (
+	"path/filepath"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+var _ driver.Granter = Opener{}
+
+// Grants implements driver.Granter: the files that the options name may be
+// read too. Redirects may lead to any port, so the network stays open.
+func (Opener) Grants(spec driver.OpenSpec) []string {
+	opts := defaults()
+	if err := driver.DecodeOptions(spec.Options, &opts); err != nil {
+		return grants() // Open reports it
+	}
+	var files []string
+	for _, name := range []string{opts.Netrc, opts.CAFile} {
+		if filepath.IsAbs(name) {
+			files = append(files, "read:"+name)
+		}
+	}
+	return grants(files...)
+}
+
 // grants lists what the driver needs from its sandbox: ports, the variables
 // and files that name proxies, certificates and logins, and what resolving
 // names takes.
