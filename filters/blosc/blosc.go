@@ -136,7 +136,9 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	}
 	if p.IsText("shuffle") {
 		text := p.Text("shuffle", "")
-		if prm.Shuffle = slices.Index([]string{"noshuffle", "shuffle", "bitshuffle"}, text); prm.Shuffle < 0 {
+		// The names of Zarr v3, then those that GDAL writes into v2.
+		i := slices.Index([]string{"noshuffle", "shuffle", "bitshuffle", "NONE", "BYTE", "BIT"}, text)
+		if prm.Shuffle = i % 3; i < 0 {
 			p.Fail("shuffle", "%q is not known", text)
 		}
 	} else if prm.Shuffle = p.Int("shuffle", ByteShuffle, AutoShuffle, auto); prm.Shuffle == auto {

@@ -37,6 +37,7 @@ func TestParams(t *testing.T) {
 		"infinite":         {`{"f":"inf"}`, got{}, "not a number"},
 		"list":             {`{"n":[1]}`, got{}, "not a number"},
 		"number as string": {`{"s":3}`, got{}, "not a string"},
+		"truth of GDAL":    {`{"b":"NO"}`, got{7, 1.5, false, "d"}, ""},
 		"no truth":         {`{"b":"perhaps"}`, got{}, "not true or false"},
 		"unknown":          {`{"z":1,"a":2}`, got{}, `unknown parameter "a", "z"`},
 		"no object":        {`[1]`, got{}, "not a JSON object"},

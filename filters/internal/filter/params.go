@@ -115,13 +115,18 @@ func (p *Params) number(name string) (float64, bool) {
 	return f, true
 }
 
-// Bool gives a truth value, or def when it is absent; 0 and 1 are accepted.
+// Bool gives a truth value, or def when it is absent; 0 and 1 are accepted, and
+// the words "YES" and "NO" that GDAL writes.
 func (p *Params) Bool(name string, def bool) bool {
 	raw := p.raw(name)
 	if raw == nil {
 		return def
 	}
-	b, err := strconv.ParseBool(strings.Trim(string(raw), `"`))
+	text := strings.Trim(string(raw), `"`)
+	if word := strings.ToUpper(text); word == "YES" || word == "NO" {
+		return word == "YES"
+	}
+	b, err := strconv.ParseBool(text)
 	if err != nil {
 		p.Fail(name, "%s is not true or false", raw)
 		return def
