@@ -1,0 +1,331 @@
+package cftime
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+const (
+	second = int64(1e9) // in nanoseconds
+	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
+)
+
+// Units is a unit of time, a moment from which it is counted and a calendar.
+// It does not change after Parse: safe for concurrent use.
+type Units struct {
+	cal    calendar
+	span   int64 // nanoseconds of the unit; 0 for months
+	months int64 // months of the unit; 0 for the others
+	base   date
+	first  int64 // number of the base's day
+	clock  int64 // nanoseconds of the base's day, from 0 to a day
+}
+
+// MaxYear is the largest year, and its negative the smallest, that is given.
+const MaxYear = 9_999_999
+
+// Parse reads a units attribute such as "hours since 1900-01-01 00:00:00",
+// and the name of a calendar: standard or gregorian (also when empty),
+// proleptic_gregorian, julian, noleap or 365_day, all_leap or 366_day,
+// 360_day. Case does not matter.
+//
+// Units are nanoseconds to weeks, months, seasons (three months) and years,
+// with their usual short forms. A month is one of the calendar, a year twelve
+// of them. The moment has a date, of which the month and the day may be
+// missing, a time after a blank or a T, and a zone: Z, UTC, GMT or an offset
+// such as +05:30.
+//
+// The error says what is wrong; it has no kind, because a text that is no
+// unit of time is no failure.
+func Parse(units, calendarName string) (*Units, error) {
+	cal, ok := calendarNamed(calendarName)
+	if !ok {
+		return nil, fmt.Errorf("calendar %q is unknown", calendarName)
+	}
+	words := strings.Fields(units)
+	if len(words) < 3 || !strings.EqualFold(words[1], "since") {
+		return nil, fmt.Errorf("units %q are not of the form \"unit since date\"", units)
+	}
+	u := &Units{cal: cal}
+	if u.span, u.months, ok = unitNamed(strings.ToLower(words[0])); !ok {
+		return nil, fmt.Errorf("%q is no unit of time", words[0])
+	}
+	if err := u.parseBase(words[2:]); err != nil {
+		return nil, fmt.Errorf("units %q: %w", units, err)
+	}
+	return u, nil
+}
+
+// unitNamed finds a unit by its name in lower case.
+//
+// Source: netcdf-c ncdump (it takes what begins with the first letters);
+// UDUNITS for h, d and the parts of a second.
+func unitNamed(name string) (span, months int64, ok bool) {
+	switch strings.TrimSuffix(name, "s") {
+	case "", "sec", "second":
+		return second, 0, true
+	case "n", "nsec", "nanosec", "nanosecond":
+		return 1, 0, name != "n"
+	case "u", "usec", "microsec", "microsecond":
+		return 1000, 0, name != "u"
+	case "m", "msec", "millisec", "millisecond":
+		return 1000_000, 0, name != "m"
+	case "min", "mn", "minute":
+		return minute, 0, true
+	case "h", "hr", "hour":
+		return hour, 0, true
+	case "d", "dy", "day":
+		return day, 0, true
+	case "wk", "week":
+		return 7 * day, 0, true
+	case "mo", "mon", "month":
+		return 0, 1, true
+	case "season":
+		return 0, 3, true
+	case "yr", "year":
+		return 0, 12, true
+	}
+	return 0, 0, false
+}
+
+// parseBase reads the moment: a date, perhaps a time, perhaps a zone.
+func (u *Units) parseBase(words []string) error {
+	if at := strings.IndexAny(words[0], "Tt"); at >= 0 {
+		words = append([]string{words[0][:at], words[0][at+1:]}, words[1:]...)
+	}
+	var ok bool
+	if u.base, ok = parseDate(words[0]); !ok || !u.cal.valid(u.base) {
+		return fmt.Errorf("%q is no date of the calendar", words[0])
+	}
+	rest := strings.Join(words[1:], " ")
+	at := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("0123456789:.", r) })
+	if at < 0 {
+		at = len(rest)
+	}
+	if u.clock, ok = parseClock(rest[:at]); !ok {
+		return fmt.Errorf("%q is no time", rest)
+	}
+	offset, ok := parseZone(strings.TrimSpace(rest[at:]))
+	if !ok {
+		return fmt.Errorf("%q is no time zone", rest[at:])
+	}
+	u.clock -= offset
+	u.first = u.cal.number(u.base) + div(u.clock, day)
+	u.clock = mod(u.clock, day)
+	u.base = u.cal.date(u.first)
+	return nil
+}
+
+// parseDate reads [-]year[-month[-day]].
+func parseDate(s string) (date, bool) {
+	body := strings.TrimPrefix(strings.TrimPrefix(s, "+"), "-")
+	parts := strings.Split(body, "-")
+	d := [3]int{0, 1, 1}
+	if len(parts) > 3 {
+		return date{}, false
+	}
+	for i, p := range parts {
+		n, err := strconv.ParseUint(p, 10, 32)
+		if err != nil || i == 0 && n > 99999 || i > 0 && len(p) > 2 {
+			return date{}, false
+		}
+		d[i] = int(n)
+	}
+	if s[0] == '-' {
+		d[0] = -d[0]
+	}
+	return date{int64(d[0]), d[1], d[2]}, true
+}
+
+// parseClock reads hour[:minute[:second]], the second with decimals; nothing
+// is midnight.
+func parseClock(s string) (int64, bool) {
+	if s == "" {
+		return 0, true
+	}
+	parts := strings.Split(s, ":")
+	if len(parts) > 3 {
+		return 0, false
+	}
+	total := int64(0)
+	for i, p := range parts {
+		whole, decimals, _ := strings.Cut(p, ".")
+		n, err := strconv.ParseUint(whole, 10, 8)
+		if err != nil || n >= []uint64{24, 60, 61}[i] || decimals != "" && i < 2 {
+			return 0, false
+		}
+		total += int64(n) * []int64{hour, minute, second}[i]
+		if decimals = (decimals + "000000000")[:9]; strings.Trim(decimals, "0") != "" {
+			frac, err := strconv.ParseUint(decimals, 10, 32)
+			if err != nil {
+				return 0, false
+			}
+			total += int64(frac)
+		}
+	}
+	return total, true
+}
+
+// parseZone gives the nanoseconds by which a zone is ahead of UTC.
+func parseZone(s string) (int64, bool) {
+	switch strings.ToUpper(s) {
+	case "", "Z", "UTC", "GMT":
+		return 0, true
+	}
+	if s[0] != '+' && s[0] != '-' {
+		return 0, false
+	}
+	h, m, colon := strings.Cut(s[1:], ":")
+	if !colon && len(h) > 2 {
+		h, m = h[:len(h)-2], h[len(h)-2:]
+	}
+	hours, err := strconv.ParseUint(h, 10, 8)
+	minutes := uint64(0)
+	if m != "" && err == nil {
+		minutes, err = strconv.ParseUint(m, 10, 8)
+	}
+	if err != nil || hours > 15 || minutes > 59 {
+		return 0, false
+	}
+	offset := int64(hours)*hour + int64(minutes)*minute
+	if s[0] == '-' {
+		offset = -offset
+	}
+	return offset, true
+}
+
+// AppendInt appends the moment that v means. The text is
+// YYYY-MM-DD, then sep and as much of HH:MM:SS.ffffff as is not zero. It is
+// false, and dst is as it was, when there is no such date: beyond MaxYear, or
+// the 31st of a month of 30 days.
+func (u *Units) AppendInt(dst []byte, v int64, sep byte) ([]byte, bool) {
+	if u.months > 0 {
+		return u.addMonths(dst, float64(v), sep)
+	}
+	mag := uint64(v)
+	if v < 0 {
+		mag = -mag
+	}
+	hi, lo := bits.Mul64(mag, uint64(u.span))
+	if hi >= uint64(day) {
+		return dst, false
+	}
+	q, r := bits.Div64(hi, lo, uint64(day))
+	if q > 1<<40 {
+		return dst, false
+	}
+	days, rest := int64(q), int64(r)
+	if v < 0 {
+		days, rest = -days, -rest
+	}
+	return u.appendMoment(dst, days, rest, sep)
+}
+
+// AppendFloat is AppendInt for floating-point numbers, rounded to a
+// microsecond, or to more where the number itself is not known so well: the
+// neighbours of 100000.1 are more than a microsecond of a day away from it.
+// Not-a-number and infinities are no moment.
+func (u *Units) AppendFloat(dst []byte, v float64, sep byte) ([]byte, bool) {
+	if u.months > 0 {
+		return u.addMonths(dst, v, sep)
+	}
+	perDay := float64(day) / float64(u.span) // units in a day; below 1 for weeks
+	if math.IsNaN(v) || math.Abs(v) > (1<<40)*math.Max(perDay, 1) {
+		return dst, false
+	}
+	whole, frac := math.Modf(v)
+	n := int64(whole)
+	span, days := u.span, int64(0)
+	if span > day {
+		days, n = n*(span/day), 0
+	} else {
+		per := day / span
+		days, n = n/per, n%per
+	}
+	grain := 1000.0
+	for ulp := (math.Nextafter(math.Abs(v), math.Inf(1)) - math.Abs(v)) * float64(span); grain < ulp; {
+		grain *= 10
+	}
+	rest := n*span + int64(math.Round(frac*float64(u.span)/grain)*grain)
+	return u.appendMoment(dst, days, rest, sep)
+}
+
+// appendMoment appends the moment that is days and nanoseconds after the base.
+func (u *Units) appendMoment(dst []byte, days, rest int64, sep byte) ([]byte, bool) {
+	rest += u.clock
+	n := u.first + days + div(rest, day)
+	if n > 367*MaxYear || n < -367*MaxYear {
+		return dst, false
+	}
+	d := u.cal.date(n)
+	if d.year > MaxYear || d.year < -MaxYear {
+		return dst, false
+	}
+	return appendClock(appendDate(dst, d), mod(rest, day), sep), true
+}
+
+// addMonths appends the moment that is v times the unit's months after the
+// base. Only whole months have a meaning.
+func (u *Units) addMonths(dst []byte, v float64, sep byte) ([]byte, bool) {
+	total := v * float64(u.months)
+	if whole := math.Round(total); math.Abs(total-whole) < 1e-9 {
+		total = whole
+	}
+	if total != math.Trunc(total) || math.Abs(total) > 12*MaxYear {
+		return dst, false
+	}
+	at := u.base.year*12 + int64(u.base.month-1) + int64(total)
+	d := date{div(at, 12), int(mod(at, 12)) + 1, u.base.day}
+	if d.year > MaxYear || d.year < -MaxYear || !u.cal.valid(d) {
+		return dst, false
+	}
+	return appendClock(appendDate(dst, d), u.clock, sep), true
+}
+
+func appendDate(dst []byte, d date) []byte {
+	if d.year < 0 {
+		dst = append(dst, '-')
+		d.year = -d.year
+	}
+	for limit := int64(1000); limit > d.year && limit > 1; limit /= 10 {
+		dst = append(dst, '0')
+	}
+	dst = strconv.AppendInt(dst, d.year, 10)
+	return appendTwo(append(appendTwo(append(dst, '-'), int64(d.month)), '-'), int64(d.day))
+}
+
+func appendTwo(dst []byte, n int64) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }
+
+// appendClock appends the time of day as far as it is not zero.
+func appendClock(dst []byte, nanos int64, sep byte) []byte {
+	if nanos == 0 {
+		return dst
+	}
+	dst = appendTwo(append(dst, sep), nanos/hour)
+	if nanos %= hour; nanos == 0 {
+		return dst
+	}
+	dst = appendTwo(append(dst, ':'), nanos/minute)
+	if nanos %= minute; nanos == 0 {
+		return dst
+	}
+	dst = appendTwo(append(dst, ':'), nanos/second)
+	if nanos %= second; nanos == 0 {
+		return dst
+	}
+	width, scale := 6, int64(1000)
+	if nanos%1000 != 0 {
+		width, scale = 9, 1
+	}
+	digits := strconv.FormatInt(nanos/scale, 10)
+	dst = append(dst, '.')
+	for range width - len(digits) {
+		dst = append(dst, '0')
+	}
+	return append(dst, digits...)
+}
