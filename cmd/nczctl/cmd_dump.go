@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -15,9 +16,12 @@ import (
 
 // dumpFlags are those of ncdump.
 type dumpFlags struct {
-	header, coords, special bool
-	name, precision         string
-	vars                    []string
+	header, coords, special, filters bool
+	kind, ncml, dates, isoDates      bool
+	cache                            bool
+	name, precision, brief, full     string
+	vars, groups                     []string
+	line, log                        int
 }
 
 func (a *app) newDump() *cobra.Command {
@@ -25,34 +29,52 @@ func (a *app) newDump() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dump [flags] URL",
 		Short: "Print a dataset as CDL, as ncdump does",
-		Long: `Print a dataset as CDL, as ncdump does. A variable that cannot be read is
-reported and skipped, the rest is printed, and the exit code tells.`,
-		Example: "  nczctl dump -h data.zarr\n  nczctl dump -v temp,salt 'file:///d/x.zip#mode=zarr,zip'",
-		Args:    args(cobra.ExactArgs(1)),
-		RunE:    func(c *cobra.Command, list []string) error { return a.runDump(c.Context(), &f, list[0]) },
+		Long: `Print a dataset as CDL, as ncdump does, with ncdump's options. A variable that
+cannot be read is reported and skipped, the rest is printed, and the exit code
+tells.`,
+		Example: `  nczctl dump -h data.zarr                  header only
+  nczctl dump -v temp,salt -p 4 data.zarr   two variables, floats with 4 digits
+  nczctl dump -t -v time data.zarr          times as dates
+  nczctl dump -hs 'file:///d/x.zip#mode=zarr,zip'`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error { return a.runDump(c.Context(), &f, list[0]) },
 	}
 	fl := c.Flags()
 	fl.BoolP("help", "", false, "help for dump")
 	fl.BoolVarP(&f.header, "header", "h", false, "header only, no data")
 	fl.BoolVarP(&f.coords, "coords", "c", false, "data of coordinate variables only")
-	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "data of these `variables` only")
+	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "data of these `variables` only: names, or paths such as g/x and /g/x")
+	fl.StringSliceVarP(&f.groups, "groups", "g", nil, "data of these `groups` only: names or absolute paths; / is the root")
 	fl.BoolVarP(&f.special, "special", "s", false, "show storage as special attributes")
+	fl.BoolVarP(&f.filters, "filters", "F", false, "with -s: every filter in _Filter, no _Shuffle, _DeflateLevel and _Fletcher32")
+	fl.BoolVarP(&f.dates, "times", "t", false, "times as dates: \"2000-01-01 06:30\"")
+	fl.BoolVarP(&f.isoDates, "iso-times", "i", false, "times as ISO dates: \"2000-01-01T06:30\"")
+	fl.StringVarP(&f.brief, "brief", "b", "", "indices of each row in comments, in the order of `language` c or f (Fortran)")
+	fl.StringVarP(&f.full, "full", "f", "", "each value on its own line with its indices in a comment, in the order of `language` c or f")
+	fl.IntVarP(&f.line, "length", "l", 80, "most characters of a line of data, at least 10")
 	fl.StringVarP(&f.name, "name", "n", "", "`name` of the dataset in the output")
 	fl.StringVarP(&f.precision, "precision", "p", "", "significant `digits` of floats[,doubles], or \"full\" for as many as it takes to read them back (default 7,15)")
+	fl.BoolVarP(&f.kind, "kind", "k", false, "print only the kind of the dataset")
+	fl.BoolVarP(&f.ncml, "xml", "x", false, "NcML (XML) instead of CDL: no data")
+	fl.BoolVarP(&f.cache, "cache", "w", false, "accepted for ncdump's sake: every chunk is read only once anyway")
+	fl.IntVarP(&f.log, "log-level", "L", 0, "above 0: log every call to standard error, as --trace does")
+	c.MarkFlagsMutuallyExclusive("brief", "full")
+	c.MarkFlagsMutuallyExclusive("times", "iso-times")
 	return c
 }
 
 func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
-	opts := &cdl.WriteOptions{Name: f.name, HeaderOnly: f.header, Coords: f.coords, Vars: f.vars, Special: f.special}
-	if err := f.digits(opts); err != nil {
+	opts, err := f.options()
+	if err != nil {
 		return err
 	}
+	a.flags.trace = a.flags.trace || f.log > 0
 	ds, err := a.open(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer ds.Close(ctx) //nolint:errcheck // only read
-	if err := checkVarNames(ds, f.vars); err != nil {
+	if err := opts.Check(ds); err != nil {
 		return err
 	}
 	said := false
@@ -60,11 +82,18 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 		said = true
 		fmt.Fprintf(a.err, "nczctl: skipped %q: %v\n", p.Path, p.Err)
 	}
-	if a.flags.json {
+	if a.flags.json && !f.kind && !f.ncml {
 		return a.dumpJSON(ctx, ds, f, opts)
 	}
 	w := bufio.NewWriterSize(a.out, 1<<16)
-	err = cdl.Write(ctx, w, ds, opts)
+	switch {
+	case f.kind:
+		err = a.printKind(w)
+	case f.ncml:
+		err = cdl.WriteNcML(ctx, w, ds, url, opts)
+	default:
+		err = cdl.Write(ctx, w, ds, opts)
+	}
 	if ferr := w.Flush(); err == nil {
 		err = ferr
 	}
@@ -72,6 +101,47 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 		return &saidError{err}
 	}
 	return err
+}
+
+// printKind prints the kind of dataset that NCZarr and Zarr are for ncdump -k.
+func (a *app) printKind(w io.Writer) error {
+	const kind = "netCDF-4"
+	if a.flags.json {
+		return a.printJSON(map[string]string{"kind": kind})
+	}
+	_, err := fmt.Fprintln(w, kind)
+	return err
+}
+
+// options gives the flags as cdl has them.
+func (f *dumpFlags) options() (*cdl.WriteOptions, error) {
+	opts := &cdl.WriteOptions{
+		Name: f.name, HeaderOnly: f.header, Coords: f.coords, Vars: f.vars, Groups: f.groups,
+		Special: f.special, Filters: f.filters, LineLength: f.line,
+	}
+	switch {
+	case f.line < 10:
+		return nil, &usageError{fmt.Errorf("-l %d: a line has at least 10 characters", f.line)}
+	case f.isoDates:
+		opts.Times = cdl.TimesISO
+	case f.dates:
+		opts.Times = cdl.TimesBlank
+	}
+	flag, language := "-b", f.brief
+	if f.brief != "" {
+		opts.Notes = cdl.NotesBrief
+	}
+	if f.full != "" {
+		flag, language, opts.Notes = "-f", f.full, cdl.NotesFull
+	}
+	switch strings.ToLower(language + " ")[0] { // ncdump too looks at the first letter: "-b fortran"
+	case 'f':
+		opts.Index = cdl.IndexFortran
+	case 'c', ' ':
+	default:
+		return nil, &usageError{fmt.Errorf("%s %s: the language is c or f (Fortran)", flag, language)}
+	}
+	return opts, f.digits(opts)
 }
 
 // digits parses -p.
@@ -88,7 +158,7 @@ func (f *dumpFlags) digits(opts *cdl.WriteOptions) error {
 		text string
 		to   *int
 		most int
-	}{{float, &opts.FloatDigits, 10}, {double, &opts.DoubleDigits, 20}} {
+	}{{float, &opts.FloatDigits, 20}, {double, &opts.DoubleDigits, 20}} {
 		if d.text == "" && !two {
 			continue
 		}

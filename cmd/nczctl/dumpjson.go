@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
@@ -134,24 +133,10 @@ func (d *jsonDumper) variable(v *nczarr.Var) {
 	d.raw(`, "attributes": [`)
 	d.attrs(v.Attrs())
 	d.raw(`]`)
-	if d.wanted(v) {
+	if d.opts.Wants(v) {
 		d.data(v)
 	}
 	d.raw(`}`)
-}
-
-// wanted reports whether the data of v is to be printed.
-func (d *jsonDumper) wanted(v *nczarr.Var) bool {
-	o := d.opts
-	switch {
-	case o.HeaderOnly:
-		return false
-	case len(o.Vars) > 0:
-		return slices.Contains(o.Vars, v.Name()) || slices.Contains(o.Vars, v.Path())
-	case o.Coords:
-		return v.Rank() == 1 && v.Dims()[0].Name() == v.Name()
-	}
-	return true
 }
 
 // data prints the values, a few rows at a time. A failure in the middle

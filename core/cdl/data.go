@@ -10,14 +10,14 @@ import (
 )
 
 // data prints the data section of a group.
-func (p *printer) data(vars []*nczarr.Var, indent int) error {
-	if p.opts.HeaderOnly || len(vars) == 0 {
+func (p *printer) data(g *nczarr.Group, vars []*nczarr.Var, indent int) error {
+	if p.opts.HeaderOnly || len(vars) == 0 || !p.opts.wantsGroup(g) {
 		return nil
 	}
 	p.w.pad(indent)
 	p.w.str("data:\n")
 	for _, v := range vars {
-		if !p.wanted(v) {
+		if !p.opts.Wants(v) {
 			continue
 		}
 		if err := p.values(v, indent); err != nil {
@@ -25,32 +25,6 @@ func (p *printer) data(vars []*nczarr.Var, indent int) error {
 		}
 	}
 	return nil
-}
-
-// wanted reports whether the options ask for the values of v.
-func (p *printer) wanted(v *nczarr.Var) bool {
-	if len(p.opts.Vars) > 0 {
-		found := false
-		for _, name := range p.opts.Vars {
-			found = found || p.means(name, v)
-		}
-		if !found {
-			return false
-		}
-	}
-	return !p.opts.Coords || isCoord(v)
-}
-
-// isCoord reports whether v is a coordinate variable: of one dimension, and
-// named as a dimension that its group can see.
-//
-// Source: netcdf-c ncdump, option -c.
-func isCoord(v *nczarr.Var) bool {
-	if v.Rank() != 1 {
-		return false
-	}
-	_, err := v.Group().Dim(v.Name())
-	return err == nil
 }
 
 // values prints all values of v, slab by slab. What cannot be read is a
@@ -66,7 +40,8 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	}
 	out := newRows(&p.f, p.w, indent, v.Name(), shape, unlimited)
 	out.fill, out.keep, out.nuls = fillShown(v), v.MaxStrLen() == 0, charFillShown(v) != 0
-	out.own = p.ownFormat(v)
+	out.own, out.when = p.ownFormat(v), p.valueMoments(v)
+	out.max, out.notes, out.order = p.opts.lineMax(), p.opts.Notes, p.opts.Index
 	slabs := newSlabs(shape, v.Chunks(), MaxSlab/elementSize(v))
 	for first := true; slabs.next(); first = false {
 		if err := p.ctx.Err(); err != nil {

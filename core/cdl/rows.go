@@ -1,17 +1,12 @@
 package cdl
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
-
-// maxLine is the column up to which values are put on a line: ncdump's 80,
-// less room for the delimiter.
-const maxLine = 78
 
 // rows prints the values of one variable, which come in row-major order in
 // slabs of any size.
@@ -27,6 +22,11 @@ type rows struct {
 	shape  []int64
 	braces []bool // per dimension: unlimited and not the first
 
+	max   int // column up to which values are put on a line
+	notes Notes
+	order IndexOrder
+	when  *moments // prints values as dates; nil for none
+
 	linep int     // columns used on this line
 	at    []int64 // index of the next value
 	fill  any     // value printed as _; nil for none
@@ -36,6 +36,7 @@ type rows struct {
 	nul   int64   // zero bytes of a char row not yet printed
 	brk   bool    // a line feed was printed: the next byte begins a string
 	item  []byte  // scratch
+	note  []byte  // scratch
 }
 
 func newRows(f *formatter, w sink, indent int, name string, shape []int64, unlimited []bool) *rows {
@@ -62,7 +63,7 @@ func (r *rows) begin() {
 
 // put writes an item that is not split, on a new line when it does not fit.
 func (r *rows) put(item []byte) {
-	if len(item)+r.linep > maxLine && len(item) > 2 {
+	if len(item)+r.linep > r.max && len(item) > 2 {
 		r.w.char('\n')
 		r.w.pad(r.indent)
 		r.w.str("    ")
@@ -102,6 +103,9 @@ func (r *rows) open() {
 			r.put([]byte{'{'})
 		}
 	}
+	if r.notes == NotesBrief && len(r.shape) > 1 {
+		r.briefNote()
+	}
 }
 
 // step moves to the next value and gives the number of braces that close, and
@@ -130,73 +134,42 @@ func printValues[T any](r *rows, vals []T, one func(dst []byte, v T) []byte) {
 		r.item = one(r.item[:0], v)
 		if col < last {
 			r.item = append(r.item, ", "...)
-			r.put(r.item)
+			if r.notes == NotesFull {
+				r.item = r.appendFullNote(append(r.item, ' ', ' '))
+				r.w.raw(r.item)
+			} else {
+				r.put(r.item)
+			}
 			r.at[len(r.at)-1]++
 			continue
 		}
-		closing, done := r.step()
-		for range closing {
-			r.item = append(r.item, '}')
-		}
-		r.put(r.item)
-		r.endRow(done)
+		r.endRow(r.item)
 	}
 }
 
-// endRow writes the delimiter after a row.
-func (r *rows) endRow(done bool) {
-	if done {
+// endRow writes the last item of a row, which may be empty, the braces that
+// close behind it and the delimiter.
+func (r *rows) endRow(item []byte) {
+	if r.notes == NotesFull {
+		r.note = r.appendFullNote(r.note[:0]) // before the index moves on
+	}
+	closing, done := r.step()
+	for range closing {
+		item = append(item, '}')
+	}
+	switch {
+	case r.notes == NotesFull:
+		r.w.raw(append(item, ",;"[btoi(done)], ' ', ' '))
+		r.w.raw(r.note)
+	case done:
+		r.put(item)
 		r.w.str(" ;\n")
-	} else {
+	default:
+		r.put(item)
 		r.w.str(",\n  ")
 		r.linep = r.indent + 2
 	}
-}
-
-// chars prints a slab of char: each row is a string, without the zero bytes
-// at its end. In an array of one dimension a line feed ends the line too, and
-// the rest is another string. ncdump does that in all arrays, and behind a
-// line feed at the end; there its own text would be read back differently,
-// because each string is filled up to a row.
-func (r *rows) chars(vals []byte) {
-	last := r.rowLen() - 1
-	for _, c := range vals {
-		if r.column() == 0 {
-			r.open()
-			r.w.char('"')
-			r.nul, r.brk = 0, false
-		}
-		if c == 0 {
-			r.nul++
-		} else {
-			r.pending()
-			r.item = appendByte(r.item[:0], c, 0x7e)
-			r.w.raw(r.item)
-			r.brk = c == '\n' && len(r.shape) <= 1
-		}
-		if r.column() < last {
-			r.at[len(r.at)-1]++
-			continue
-		}
-		if r.nuls {
-			r.pending()
-		}
-		r.w.char('"')
-		closing, done := r.step()
-		r.put(bytes.Repeat([]byte{'}'}, closing))
-		r.endRow(done)
-	}
-}
-
-// pending writes the line break and the zero bytes that were held back.
-func (r *rows) pending() {
-	if r.brk {
-		r.w.str("\",\n    \"")
-		r.brk = false
-	}
-	for ; r.nul > 0; r.nul-- {
-		r.w.str(`\000`)
-	}
+	r.item = item[:0]
 }
 
 // print prints one slab: a typed slice, []byte being char when nc is.
@@ -245,6 +218,9 @@ func printInts[T int8 | int16 | int32 | int64](r *rows, vals []T) {
 		if has && v == fill {
 			return append(dst, '_')
 		}
+		if r.when != nil {
+			return r.when.appendInt(dst, int64(v))
+		}
 		if r.own != nil {
 			return r.own.appendInt(dst, int64(v))
 		}
@@ -257,6 +233,9 @@ func printUints[T uint8 | uint16 | uint32 | uint64](r *rows, vals []T) {
 	printValues(r, vals, func(dst []byte, v T) []byte {
 		if has && v == fill {
 			return append(dst, '_')
+		}
+		if r.when != nil {
+			return r.when.appendUint(dst, uint64(v))
 		}
 		if r.own != nil {
 			return r.own.appendUint(dst, uint64(v))
@@ -287,6 +266,9 @@ func (r *rows) doubles(vals []float64) {
 
 // float prints one value in the variable's own format or the usual one.
 func (r *rows) float(dst []byte, v float64, bits int) []byte {
+	if r.when != nil {
+		return r.when.appendFloat(dst, v, bits)
+	}
 	if r.own != nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return r.own.appendFloat(dst, v)
 	}

@@ -20,13 +20,14 @@ func intsAttr(name string, values ...int32) nczarr.Attr {
 	return nczarr.Attr{Name: name, Type: dtype.NCInt, Value: values}
 }
 
-// specialAttrs gives the virtual attributes of a variable, in ncdump's order.
+// specialAttrs gives the virtual attributes of a variable, in ncdump's order;
+// when filters is set, every filter stands in _Filter.
 //
 // Source: netcdf-c ncdump, option -s. Unlike it, a scalar has no _ChunkSizes:
 // ncdump prints an empty list there, which is no CDL.
-func specialAttrs(v *nczarr.Var) []nczarr.Attr {
+func specialAttrs(v *nczarr.Var, filters bool) []nczarr.Attr {
 	attrs := storageAttrs(v)
-	shuffle, deflate, sum, filters := splitCodecs(v.Codecs())
+	shuffle, deflate, sum, numbers := splitCodecs(v.Codecs(), filters)
 	if sum {
 		attrs = append(attrs, textAttr("_Fletcher32", "true"))
 	}
@@ -36,8 +37,8 @@ func specialAttrs(v *nczarr.Var) []nczarr.Attr {
 	if deflate >= 0 {
 		attrs = append(attrs, intsAttr("_DeflateLevel", deflate))
 	}
-	if filters != "" {
-		attrs = append(attrs, textAttr("_Filter", filters))
+	if numbers != "" {
+		attrs = append(attrs, textAttr("_Filter", numbers))
 	}
 	if text := codecsText(v.Codecs()); text != "" {
 		attrs = append(attrs, textAttr("_Codecs", text))
@@ -77,6 +78,7 @@ type plainInts []int64
 // codecParams are the parameters that have a place in an HDF5 filter.
 type codecParams struct {
 	Level     any    `json:"level"`
+	Size      any    `json:"elementsize"`
 	CLevel    any    `json:"clevel"`
 	Blocksize any    `json:"blocksize"`
 	Shuffle   any    `json:"shuffle"`
@@ -86,8 +88,9 @@ type codecParams struct {
 }
 
 // splitCodecs sorts a chain into what has an attribute of its own (deflate is
-// -1 when it is not there) and the text of _Filter.
-func splitCodecs(chain []zarr.CodecSpec) (shuffle bool, deflate int32, sum bool, filters string) {
+// -1 when it is not there) and the text of _Filter, which has all of it when
+// whole is set.
+func splitCodecs(chain []zarr.CodecSpec, whole bool) (shuffle bool, deflate int32, sum bool, filters string) {
 	deflate = -1
 	var list []string
 	for _, c := range chain {
@@ -95,11 +98,11 @@ func splitCodecs(chain []zarr.CodecSpec) (shuffle bool, deflate int32, sum bool,
 		_ = json.Unmarshal(c.Params, &params) // what cannot be read counts as not given
 		entry, known := codec.ByID(c.ID)
 		switch {
-		case c.ID == "shuffle":
+		case c.ID == "shuffle" && !whole:
 			shuffle = true
-		case c.ID == "fletcher32":
+		case c.ID == "fletcher32" && !whole:
 			sum = true
-		case c.ID == "zlib":
+		case c.ID == "zlib" && !whole:
 			deflate = int32(integer(params.Level, 1))
 		case known && entry.HDF5 != 0:
 			text := strconv.FormatUint(uint64(entry.HDF5), 10)
@@ -133,7 +136,9 @@ var bloscNames = []string{"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"}
 // Source: netcdf-c plugins, the NCZarr filter hooks.
 func filterParams(id string, p *codecParams) []int64 {
 	switch id {
-	case "bz2", "zstd":
+	case "shuffle":
+		return []int64{integer(p.Size, 0)}
+	case "zlib", "bz2", "zstd":
 		return []int64{integer(p.Level, 1)}
 	case "szip":
 		return []int64{integer(p.Mask, 0), integer(p.Pixels, 0)}

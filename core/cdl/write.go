@@ -34,6 +34,21 @@ type WriteOptions struct {
 	// FullPrecision prints more digits where those do not give the value
 	// back, so that nothing is lost.
 	FullPrecision bool
+	// Groups prints the data of these groups only (ncdump -g): simple names,
+	// which mean every group of that name, or absolute paths; "/" is the root.
+	Groups []string
+	// Filters prints every filter in _Filter, and no _Shuffle, _DeflateLevel
+	// and _Fletcher32 (ncdump -F). It has an effect with Special.
+	Filters bool
+	// Times prints the values of variables whose units are "... since ..." as
+	// dates, and those of their bounds; of their attributes in a comment.
+	Times Times
+	// LineLength is the most characters of a line of data, not counting the
+	// indentation of groups (ncdump -l): 10 or more, 0 for 80.
+	LineLength int
+	// Notes puts the indices of values into comments, in the order Index.
+	Notes Notes
+	Index IndexOrder
 	// OnProblem is called for everything that is left out because it cannot
 	// be read; nil drops the report, not the error.
 	OnProblem func(nczarr.Problem)
@@ -56,24 +71,15 @@ const MaxSlab = 4 << 20
 // without their closing semicolon, so that the text cannot be taken for a
 // whole one.
 //
-// An unknown name in Vars is ncerr.ErrNoVar before anything is printed;
+// An unknown name in Vars is ncerr.ErrNoVar, one in Groups ncerr.ErrNoGroup
+// and a LineLength below 10 ncerr.ErrInvalid, before anything is printed;
 // errors of w and of the context end the printing. Write may run beside other
 // readers of ds.
 //
 // Source: netcdf-c ncdump.
 func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) error {
-	p := &printer{ctx: ctx, ds: ds, w: newSink(w)}
-	if opts != nil {
-		p.opts = *opts
-	}
-	p.f = formatter{digits: [2]int{7, 15}, exact: p.opts.FullPrecision}
-	if p.opts.FloatDigits > 0 {
-		p.f.digits[0] = p.opts.FloatDigits
-	}
-	if p.opts.DoubleDigits > 0 {
-		p.f.digits[1] = p.opts.DoubleDigits
-	}
-	if err := p.checkVars(); err != nil {
+	p := newPrinter(ctx, w, ds, opts)
+	if err := p.opts.Check(ds); err != nil {
 		return err
 	}
 	for _, problem := range ds.Problems() {
@@ -92,6 +98,22 @@ func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOpti
 		return err
 	}
 	return errors.Join(p.problems...)
+}
+
+// newPrinter makes the state of one Write.
+func newPrinter(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) *printer {
+	p := &printer{ctx: ctx, ds: ds, w: newSink(w)}
+	if opts != nil {
+		p.opts = *opts
+	}
+	p.f = formatter{digits: [2]int{7, 15}, exact: p.opts.FullPrecision}
+	if p.opts.FloatDigits > 0 {
+		p.f.digits[0] = p.opts.FloatDigits
+	}
+	if p.opts.DoubleDigits > 0 {
+		p.f.digits[1] = p.opts.DoubleDigits
+	}
+	return p
 }
 
 // printer is the state of one Write.
@@ -116,40 +138,6 @@ func (p *printer) problem(path string, err error) {
 	p.problems = append(p.problems, err)
 }
 
-// checkVars refuses names in Vars that no variable has.
-func (p *printer) checkVars() error {
-	for _, name := range p.opts.Vars {
-		if !p.anyVar(p.ds.Root(), name) && !p.lostVar(name) {
-			return ncerr.New(ncerr.ErrNoVar, "dump", name, nil)
-		}
-	}
-	return nil
-}
-
-func (p *printer) anyVar(g *nczarr.Group, name string) bool {
-	if slices.ContainsFunc(g.Vars(), func(v *nczarr.Var) bool { return p.means(name, v) }) {
-		return true
-	}
-	return slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return p.anyVar(sub, name) })
-}
-
-// lostVar reports whether the name is that of a node that could not be opened.
-func (p *printer) lostVar(name string) bool {
-	return slices.ContainsFunc(p.ds.Problems(), func(q nczarr.Problem) bool {
-		return strings.HasSuffix(q.Path, "/"+strings.TrimPrefix(name, "/"))
-	})
-}
-
-// means reports whether a name of Vars is v's: a simple name, or its path.
-func (p *printer) means(name string, v *nczarr.Var) bool {
-	if !strings.Contains(name, "/") {
-		return name == v.Name()
-	}
-	root := strings.TrimSuffix(p.ds.Root().Path(), "/")
-	name = "/" + strings.TrimPrefix(name, "/")
-	return name == v.Path() || root+name == v.Path()
-}
-
 // group prints the content of a group, between its braces.
 func (p *printer) group(g *nczarr.Group, indent int) error {
 	p.dims(g, indent)
@@ -162,7 +150,7 @@ func (p *printer) group(g *nczarr.Group, indent int) error {
 		p.declare(v, indent)
 	}
 	p.groupAttrs(g, indent)
-	if err := p.data(vars, indent); err != nil {
+	if err := p.data(g, vars, indent); err != nil {
 		return err
 	}
 	for _, sub := range g.Groups() {
@@ -209,12 +197,13 @@ func (p *printer) declare(v *nczarr.Var, indent int) {
 		p.w.char(')')
 	}
 	p.w.str(" ;\n")
+	m := p.moments(v)
 	for _, a := range v.Attrs() {
-		p.attr(v.Name(), a, indent)
+		p.attr(v.Name(), a, indent, m)
 	}
 	if p.opts.Special {
-		for _, a := range specialAttrs(v) {
-			p.attr(v.Name(), a, indent)
+		for _, a := range specialAttrs(v, p.opts.Filters) {
+			p.attr(v.Name(), a, indent, nil)
 		}
 	}
 }
@@ -248,12 +237,13 @@ func (p *printer) groupAttrs(g *nczarr.Group, indent int) {
 		attrs = append(slices.Clone(attrs), specialRoot(p.ds)...)
 	}
 	for _, a := range attrs {
-		p.attr("", a, indent)
+		p.attr("", a, indent, nil)
 	}
 }
 
-// attr prints one attribute. Text needs no type: a string attribute says so.
-func (p *printer) attr(owner string, a nczarr.Attr, indent int) {
+// attr prints one attribute, its numbers as dates too when m is not nil. Text
+// needs no type: a string attribute says so.
+func (p *printer) attr(owner string, a nczarr.Attr, indent int, m *moments) {
 	p.w.pad(indent)
 	p.w.str("\t\t")
 	if a.Type == dtype.NCString {
@@ -265,5 +255,9 @@ func (p *printer) attr(owner string, a nczarr.Attr, indent int) {
 		p.w.char(' ') // or it would be read as the beginning of a section
 	}
 	p.buf = p.f.appendAttr(p.buf[:0], a.Value)
-	p.w.printf(":%s = %s ;\n", escapeName(a.Name), p.buf)
+	p.w.printf(":%s = %s ;", escapeName(a.Name), p.buf)
+	if m != nil {
+		p.attrMoments(m, a, indent)
+	}
+	p.w.char('\n')
 }

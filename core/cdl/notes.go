@@ -1,0 +1,82 @@
+package cdl
+
+import (
+	"strconv"
+)
+
+// Notes says which comments with indices stand in the data.
+type Notes uint8
+
+// The kinds of notes.
+const (
+	NotesNone  Notes = iota
+	NotesBrief       // the range of each row (ncdump -b)
+	NotesFull        // every value on a line of its own, with its index (ncdump -f)
+)
+
+// IndexOrder says how indices in notes are written.
+type IndexOrder uint8
+
+// The orders of indices.
+const (
+	IndexC       IndexOrder = iota // from 0, the last index varies fastest
+	IndexFortran                   // from 1, the first index varies fastest
+)
+
+// briefNote writes which row follows: its indices and the range of the last.
+func (r *rows) briefNote() {
+	r.w.str("// " + escapeName(r.name) + "(")
+	last := len(r.shape) - 1
+	n := r.shape[last]
+	if r.order == IndexC {
+		for _, i := range r.at[:last] {
+			r.w.printf("%d,", i)
+		}
+		if n == 1 {
+			r.w.char('0')
+		} else {
+			r.w.printf(" 0-%d", n-1)
+		}
+	} else {
+		if n == 1 {
+			r.w.char('1')
+		} else {
+			r.w.printf("1-%d ", n)
+		}
+		for d := last - 1; d >= 0; d-- {
+			r.w.printf(",%d", r.at[d]+1)
+		}
+	}
+	r.w.str(")\n")
+	r.w.pad(r.indent)
+	r.w.str("    ")
+	r.linep = 4 + r.indent
+}
+
+// appendFullNote appends which value it was. A scalar has one index, as for
+// ncdump; in Fortran's order that is 1, where ncdump prints what it happens to
+// find.
+func (r *rows) appendFullNote(dst []byte) []byte {
+	dst = append(dst, "// "...)
+	dst = append(append(dst, escapeName(r.name)...), '(')
+	last := max(0, len(r.at)-1)
+	if r.order == IndexC {
+		for _, i := range r.at[:last] {
+			dst = append(strconv.AppendInt(dst, i, 10), ',')
+		}
+		dst = strconv.AppendInt(dst, r.column(), 10)
+	} else {
+		dst = strconv.AppendInt(dst, r.column()+1, 10)
+		for d := last - 1; d >= 0; d-- {
+			dst = strconv.AppendInt(append(dst, ','), r.at[d]+1, 10)
+		}
+	}
+	return append(dst, ")\n    "...)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,45 @@
+package cdl
+
+// chars prints a slab of char: each row is a string, without the zero bytes
+// at its end. In an array of one dimension a line feed ends the line too, and
+// the rest is another string. ncdump does that in all arrays, and behind a
+// line feed at the end; there its own text would be read back differently,
+// because each string is filled up to a row.
+func (r *rows) chars(vals []byte) {
+	last := r.rowLen() - 1
+	for _, c := range vals {
+		if r.column() == 0 {
+			r.open()
+			r.w.char('"')
+			r.nul, r.brk = 0, false
+		}
+		if c == 0 {
+			r.nul++
+		} else {
+			r.pending()
+			r.item = appendByte(r.item[:0], c, 0x7e)
+			r.w.raw(r.item)
+			r.brk = c == '\n' && len(r.shape) <= 1
+		}
+		if r.column() < last {
+			r.at[len(r.at)-1]++
+			continue
+		}
+		if r.nuls {
+			r.pending()
+		}
+		r.w.char('"')
+		r.endRow(r.item[:0])
+	}
+}
+
+// pending writes the line break and the zero bytes that were held back.
+func (r *rows) pending() {
+	if r.brk {
+		r.w.str("\",\n    \"")
+		r.brk = false
+	}
+	for ; r.nul > 0; r.nul-- {
+		r.w.str(`\000`)
+	}
+}

@@ -1,0 +1,120 @@
+package cdl
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// minLine is the shortest LineLength.
+const minLine = 10
+
+// Check refuses what a dump of ds could not follow: an unknown name in Vars is
+// ncerr.ErrNoVar, one in Groups ncerr.ErrNoGroup, a LineLength below 10
+// ncerr.ErrInvalid. Write does it by itself.
+func (o *WriteOptions) Check(ds *nczarr.Dataset) error {
+	if n := o.LineLength; n != 0 && n < minLine {
+		return ncerr.Errorf(ncerr.ErrInvalid, "dump", "", "line length %d is less than %d", n, minLine)
+	}
+	for _, name := range o.Groups {
+		if !anyGroup(ds.Root(), name) {
+			return ncerr.New(ncerr.ErrNoGroup, "find group", name, nil)
+		}
+	}
+	for _, name := range o.Vars {
+		if !anyVar(ds.Root(), name) && !lostVar(ds, name) {
+			return ncerr.New(ncerr.ErrNoVar, "find variable", name, nil)
+		}
+	}
+	return nil
+}
+
+// Wants reports whether the options ask for the values of v.
+func (o *WriteOptions) Wants(v *nczarr.Var) bool {
+	if o.HeaderOnly || o.Coords && !isCoord(v) || !o.wantsGroup(v.Group()) {
+		return false
+	}
+	return len(o.Vars) == 0 || slices.ContainsFunc(o.Vars, func(name string) bool { return means(name, v) })
+}
+
+// wantsGroup reports whether the options ask for data of g.
+func (o *WriteOptions) wantsGroup(g *nczarr.Group) bool {
+	return len(o.Groups) == 0 || slices.ContainsFunc(o.Groups, func(name string) bool { return meansGroup(name, g) })
+}
+
+// lineMax is the column up to which values are put on a line: the length less
+// room for the delimiter.
+func (o *WriteOptions) lineMax() int {
+	if o.LineLength == 0 {
+		return 78
+	}
+	return o.LineLength - 2
+}
+
+func anyGroup(g *nczarr.Group, name string) bool {
+	return meansGroup(name, g) || slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyGroup(sub, name) })
+}
+
+// meansGroup reports whether a name of Groups is g's: a simple name, or its
+// path from the root of the dataset.
+//
+// Source: netcdf-c ncdump, option -g.
+func meansGroup(name string, g *nczarr.Group) bool {
+	root := g.Dataset().Root()
+	switch {
+	case name == "" || name == "/":
+		return g == root
+	case strings.HasPrefix(name, "/"):
+		return pathIn(root, g.Path()) == name
+	}
+	return g != root && g.Name() == name
+}
+
+// pathIn gives a path from the root of the dataset, which may be a group of a
+// larger one.
+func pathIn(root *nczarr.Group, path string) string {
+	return strings.TrimPrefix(path, strings.TrimSuffix(root.Path(), "/"))
+}
+
+func anyVar(g *nczarr.Group, name string) bool {
+	if slices.ContainsFunc(g.Vars(), func(v *nczarr.Var) bool { return means(name, v) }) {
+		return true
+	}
+	return slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyVar(sub, name) })
+}
+
+// lostVar reports whether the name is that of a node that could not be opened.
+func lostVar(ds *nczarr.Dataset, name string) bool {
+	return slices.ContainsFunc(ds.Problems(), func(q nczarr.Problem) bool {
+		return strings.HasSuffix(q.Path, "/"+strings.TrimPrefix(name, "/"))
+	})
+}
+
+// means reports whether a name of Vars is v's: a simple name, an absolute
+// path, or the end of one.
+//
+// Source: netcdf-c ncdump, option -v, which in an absolute path finds no
+// variable of the root.
+func means(name string, v *nczarr.Var) bool {
+	switch {
+	case !strings.Contains(name, "/"):
+		return name == v.Name()
+	case strings.HasPrefix(name, "/"):
+		return name == v.Path() || name == pathIn(v.Group().Dataset().Root(), v.Path())
+	}
+	return strings.HasSuffix(v.Path(), "/"+name)
+}
+
+// isCoord reports whether v is a coordinate variable: of one dimension, and
+// named as a dimension that its group can see.
+//
+// Source: netcdf-c ncdump, option -c.
+func isCoord(v *nczarr.Var) bool {
+	if v.Rank() != 1 {
+		return false
+	}
+	_, err := v.Group().Dim(v.Name())
+	return err == nil
+}
