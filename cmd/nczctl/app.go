@@ -86,7 +86,8 @@ func (a *app) main(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// printStats tells what the plugin processes did, for --stats.
+// printStats tells what was asked of the stores and what the plugin processes
+// did, for --stats.
 func (a *app) printStats(took time.Duration) {
 	if !a.flags.stats {
 		return
@@ -94,6 +95,11 @@ func (a *app) printStats(took time.Duration) {
 	fmt.Fprintf(a.err, "took %v\n", took.Round(time.Millisecond))
 	if a.session == nil {
 		return
+	}
+	_ = a.session.stats.Print(a.err) // as above: nothing is to be done about it
+	if c := &a.session.cached; c.Hits.Load()+c.Misses.Load() > 0 {
+		fmt.Fprintf(a.err, "  cache  %6d hits (%d without asking the store), %d bytes, %d misses, %d damaged, %d not kept\n",
+			c.Hits.Load(), c.Trusted.Load(), c.Bytes.Load(), c.Misses.Load(), c.Damaged.Load(), c.Unkept.Load())
 	}
 	for _, p := range a.session.host.Plugins() {
 		switch {
@@ -152,7 +158,7 @@ Storage drivers and filters run as plugins in processes of their own, unless
 	f.StringVar(&a.flags.isolation, "isolation", "", "where drivers and filters run: auto, process or inproc (default $NCZARR_ISOLATION, else the configuration's, else auto)")
 	f.StringVar(&a.flags.config, "config", "", "configuration `file` (default $NCZARR_CONFIG, else the user's)")
 	f.BoolVar(&a.flags.trace, "trace", false, "log every call of drivers and plugins to standard error")
-	f.BoolVar(&a.flags.stats, "stats", false, "print the time taken and the work of each plugin process to standard error")
+	f.BoolVar(&a.flags.stats, "stats", false, "print the time taken, the requests to stores and the work of each plugin process to standard error")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress bars and no warnings")
 	f.BoolVar(&a.flags.json, "json", false, "print results as JSON")
 	f.StringArrayVar(&a.flags.pluginDir, "plugin-dir", nil, "look for plugins in this `directory` first (may be repeated)")

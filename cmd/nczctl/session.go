@@ -24,6 +24,8 @@ type session struct {
 	cfg    *config.Config
 	urlEnv *ncurl.Env
 	host   *host.Host
+	stats  *layer.Stats     // requests to stores
+	cached layer.CacheStats // what the local cache did
 }
 
 // start makes the session at its first use. url is the command's dataset: a
@@ -40,7 +42,7 @@ func (a *app) start(_ context.Context, url string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{cfg: cfg, urlEnv: a.urlSettings(env)}
+	s := &session{cfg: cfg, urlEnv: a.urlSettings(env), stats: layer.NewStats()}
 	if s.host, err = a.startHost(cfg); err != nil {
 		return nil, err
 	}
@@ -149,8 +151,30 @@ func (s *session) options(a *app) *nczarr.Options {
 	for name, options := range s.cfg.Drivers {
 		o.DriverOptions[name] = options.JSON()
 	}
-	if a.tracing {
-		o.Wrap = func(m driver.Map) driver.Map { return layer.Log(m, a.log) }
+	o.Wrap = func(m driver.Map) driver.Map {
+		m = layer.Measure(m, s.stats)
+		if a.tracing {
+			m = layer.Log(m, a.log)
+		}
+		return m
+	}
+	o.Remote = s.remote(a)
+	return o
+}
+
+// remote gives the options for stores that take their time.
+func (s *session) remote(a *app) layer.RemoteOptions {
+	r := s.cfg.Remote
+	o := layer.RemoteOptions{
+		Retry:       layer.RetryOptions{Attempts: r.Attempts, Budget: r.RetryBudget},
+		CallTimeout: r.CallTimeout, InFlight: r.InFlight,
+	}
+	o.Retry.OnRetry = func(op, key string, err error, wait time.Duration) {
+		s.stats.Retried(op, key, err, wait)
+		a.log.Debug("retry", "op", op, "key", key, "wait", wait, "error", err)
+	}
+	if c := s.cfg.Cache; c.Dir != "" {
+		o.Cache = &layer.CacheOptions{Dir: c.Dir, Size: int64(c.Size), MaxAge: c.MaxAge, Stats: &s.cached}
 	}
 	return o
 }

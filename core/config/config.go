@@ -26,6 +26,7 @@ type Config struct {
 	Drivers map[string]Options
 	Filters map[string]Options
 	Plugins Plugins
+	Remote  Remote
 	Cache   Cache
 	Limits  Limits
 
@@ -72,10 +73,19 @@ const (
 	IsolationInProcess Isolation = "inproc"  // built-in ones in this process; others are refused
 )
 
+// Remote says how stores are used that take tens of milliseconds to answer.
+type Remote struct {
+	Attempts    int           // tries of one call, the first included
+	RetryBudget time.Duration // that one call may spend waiting between them
+	CallTimeout time.Duration // of one try
+	InFlight    int           // calls at once
+}
+
 // Cache is the local read-through cache of remote objects.
 type Cache struct {
-	Dir  string // empty: no cache
-	Size Size   // the most that is kept
+	Dir    string        // empty: no cache
+	Size   Size          // the most that is kept
+	MaxAge time.Duration // how long content is used without asking the store
 }
 
 // Limits are the ceilings on what comes from outside; see design principle 5.

@@ -51,8 +51,15 @@ call_timeout = "0s"
 stop_timeout = "250ms"
 max_restarts = 0
 
+[remote]
+attempts = 7
+retry_budget = "90s"
+call_timeout = "10m"
+in_flight = 12
+
 [cache]
 dir = "/var/cache/nczarr"
+max_age = "1h"
 size = 1000
 
 [limits]
@@ -76,7 +83,10 @@ func TestParseEverything(t *testing.T) {
 	if !reflect.DeepEqual(c.Plugins, wantPlugins) {
 		t.Errorf("plugins\nwant %+v\n got %+v", wantPlugins, c.Plugins)
 	}
-	if want := (config.Cache{Dir: "/var/cache/nczarr", Size: 1000}); c.Cache != want {
+	if want := (config.Remote{Attempts: 7, RetryBudget: 90 * time.Second, CallTimeout: 10 * time.Minute, InFlight: 12}); c.Remote != want {
+		t.Errorf("remote: want %+v, got %+v", want, c.Remote)
+	}
+	if want := (config.Cache{Dir: "/var/cache/nczarr", Size: 1000, MaxAge: time.Hour}); c.Cache != want {
 		t.Errorf("cache: want %+v, got %+v", want, c.Cache)
 	}
 	wantLimits := config.Limits{MaxChunk: 3 << 29, MaxMetadata: 10_000_000, MaxElements: 17, MaxKeys: 18, Workers: 19}
@@ -94,7 +104,7 @@ func TestParseEverything(t *testing.T) {
 		t.Errorf("filters.blosc: got %s", got)
 	}
 	for key, want := range map[string]string{
-		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:33", "plugins.nothing": "",
+		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:40", "plugins.nothing": "",
 	} {
 		if got := c.Where(key); got != want {
 			t.Errorf("Where(%q): want %q, got %q", key, want, got)
@@ -154,7 +164,7 @@ func TestErrors(t *testing.T) {
 		"a = 1\na = 2":             `"c.toml:2": invalid argument: `,
 		"[limits]\nworkers = \xff": `"c.toml:2": invalid argument: `,
 		// Unknown names.
-		"\n\n[limit]":                                `"c.toml:3": invalid argument: unknown table or key "limit"; did you mean "limits"? (tables are drivers, filters, plugins, cache, limits)`,
+		"\n\n[limit]":                                `"c.toml:3": invalid argument: unknown table or key "limit"; did you mean "limits"? (tables are drivers, filters, plugins, remote, cache, limits)`,
 		"[driver.s3]\nx = 1":                         `"c.toml:1": invalid argument: unknown table or key "driver"; did you mean "drivers"?`,
 		"verbose = true":                             `"c.toml:1": invalid argument: unknown table or key "verbose" (tables are`,
 		"[plugins]\n\ndir = []":                      `"c.toml:3": invalid argument: unknown key "plugins.dir"; did you mean "dirs"? (keys of [plugins] are dirs, lock_file,`,

@@ -33,12 +33,13 @@ const (
 	tableDrivers = "drivers"
 	tableFilters = "filters"
 	tablePlugins = "plugins"
+	tableRemote  = "remote"
 	tableCache   = "cache"
 	tableLimits  = "limits"
 )
 
 func tables() []string {
-	return []string{tableDrivers, tableFilters, tablePlugins, tableCache, tableLimits}
+	return []string{tableDrivers, tableFilters, tablePlugins, tableRemote, tableCache, tableLimits}
 }
 
 // specs is the one table of keys, types, defaults and documentation.
@@ -84,12 +85,32 @@ func specs() []spec {
 			int64(3), integer(func(c *Config) *int { return &c.Plugins.MaxRestarts }, 0, 1000),
 		},
 		{
+			Key{"remote.attempts", "int", "5", "How often one call to a remote store is tried, the first time included. A try that brought 64 KiB of an object does not count."},
+			int64(5), integer(func(c *Config) *int { return &c.Remote.Attempts }, 1, 1000),
+		},
+		{
+			Key{"remote.retry_budget", "duration", `"1m"`, "How long one call to a remote store may wait between its tries, all waits together; a store that asks for a longer wait (Retry-After) gets no other try."},
+			"1m", duration(func(c *Config) *time.Duration { return &c.Remote.RetryBudget }, time.Millisecond),
+		},
+		{
+			Key{"remote.call_timeout", "duration", `"5m"`, "How long one try of one call to a remote store may take as a whole. Drivers have shorter times for connections on which nothing moves."},
+			"5m", duration(func(c *Config) *time.Duration { return &c.Remote.CallTimeout }, time.Millisecond),
+		},
+		{
+			Key{"remote.in_flight", "int", "64", "The largest number of requests to one remote store at once. Below it the number follows the store: it grows while answers come as fast as before, and shrinks when the store is overloaded."},
+			int64(64), integer(func(c *Config) *int { return &c.Remote.InFlight }, 1, 4096),
+		},
+		{
 			Key{"cache.dir", "path", `""`, "Directory of the local cache of remote objects. Empty means no cache."},
 			"", path(func(c *Config) *string { return &c.Cache.Dir }),
 		},
 		{
 			Key{"cache.size", "size", `"1GiB"`, "The most that the cache keeps on disk."},
 			"1GiB", size(func(c *Config) *Size { return &c.Cache.Size }),
+		},
+		{
+			Key{"cache.max_age", "duration", `"0s"`, "How long content of the cache is used without asking the store whether it has changed; with 0s the store is always asked, which takes a round trip but no transfer. Anything longer may give stale data for so long."},
+			"0s", duration(func(c *Config) *time.Duration { return &c.Cache.MaxAge }, 0),
 		},
 		{
 			Key{"limits.max_chunk", "size", `"1GiB"`, "The largest decoded chunk that is accepted."},

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
 // Version is the version of this module, as it is written into new datasets.
@@ -59,8 +60,13 @@ type Options struct {
 	Limits Limits
 	// Workers is the number of chunks worked on at once; 0 is GOMAXPROCS.
 	Workers int
-	// Wrap, when not nil, puts layers around the driver's Map: retry, log.
+	// Wrap, when not nil, puts layers around the driver's Map, which see every
+	// single request: log, count.
 	Wrap func(driver.Map) driver.Map
+	// Remote says how a store is used that takes tens of milliseconds to
+	// answer: repetition, calls at once, the local cache. The zero value has
+	// the defaults of layer.RemoteOptions. Cache.Identity need not be set.
+	Remote layer.RemoteOptions
 	// Log receives what is noticed but is no error; nil is silence.
 	Log *slog.Logger
 	// SingleWriter states that no other process writes this dataset while it

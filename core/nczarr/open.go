@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
 // Open opens an existing dataset. url is a URL as netCDF tools take it
@@ -113,10 +114,30 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 	if opts.Wrap != nil {
 		raw = opts.Wrap(raw)
 	}
+	if raw.Capabilities().Latency == driver.Remote {
+		if raw, err = remote(ctx, raw, loc, opts.Remote); err != nil {
+			return nil, err
+		}
+	}
 	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, ReadOnly: !mode.Writable()})
 	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray}
 	ds.getMany = many || m.Capabilities().Latency == driver.Remote
 	return ds, nil
+}
+
+// remote puts the layers around a store that takes its time. Only a hash of the
+// cache's identity is ever written.
+func remote(ctx context.Context, raw driver.Map, loc *ncurl.Location, o layer.RemoteOptions) (driver.Map, error) {
+	if o.Cache != nil {
+		c := *o.Cache
+		c.Identity = strings.Join([]string{loc.Driver, loc.Endpoint, loc.Path, loc.Query}, "\n")
+		o.Cache = &c
+	}
+	m, err := layer.Remote(raw, o)
+	if err != nil {
+		_ = raw.Close(ctx) // the first error says more
+	}
+	return m, err
 }
 
 // openAt opens the dataset whose root is exactly at the location.

@@ -136,9 +136,13 @@ func (z *Map) Flush(ctx context.Context) error {
 // List is a call in flight until it ends.
 func (z *Map) Close(ctx context.Context) error {
 	select {
-	case z.shut <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	case z.shut <- struct{}{}: // first of all: also when ctx has ended already
+	default:
+		select {
+		case z.shut <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	defer func() { <-z.shut }()
 	if z.gone {

@@ -3,95 +3,133 @@ package layer
 import (
 	"context"
 	"iter"
+	"time"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// limit holds one token in its channel for each call in flight.
+// AdaptOptions are the options of [Adapt]; zero members take the defaults.
+type AdaptOptions struct {
+	Min   int // never fewer calls at once; 0 is 4
+	Max   int // never more; 0 is 64
+	Start int // at first; 0 is 16
+}
+
+func (o AdaptOptions) withDefaults() AdaptOptions {
+	if o.Max <= 0 {
+		o.Max = 64
+	}
+	if o.Min <= 0 {
+		o.Min = 4
+	}
+	if o.Start <= 0 {
+		o.Start = 16
+	}
+	o.Min = min(o.Min, o.Max)
+	o.Start = min(max(o.Start, o.Min), o.Max)
+	return o
+}
+
+// limit sends each call through its gate.
 type limit struct {
 	driver.Map
-	slots chan struct{}
+	gate *gate
 }
 
 // Limit lets at most n calls be in flight at once, n at least 1; others wait
-// until their turn or the end of their context. A GetMany counts as one call,
-// so its sink must not call the Map. A listing counts while it looks for its
-// next entry, not while that is used.
+// until their turn or the end of their context, in the order in which they
+// came. A GetMany counts as one call, so its sink must not call the Map. A
+// listing counts while it looks for its next entry, not while that is used.
 func Limit(m driver.Map, n int) driver.Map {
-	l := &limit{Map: m, slots: make(chan struct{}, max(n, 1))}
+	n = max(n, 1)
+	return Adapt(m, AdaptOptions{Min: n, Max: n, Start: n})
+}
+
+// Adapt is [Limit] with a number of calls that follows the store, between Min
+// and Max: it grows as long as more calls at once do not make answers begin
+// later, and shrinks by a third when the store says that it is overloaded (an
+// error that is Retryable).
+func Adapt(m driver.Map, o AdaptOptions) driver.Map {
+	l := &limit{Map: m, gate: newGate(o.withDefaults())}
 	return with(l, m, func(many driver.GetManyer) getMany {
 		return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
-			if err := l.acquire(ctx); err != nil {
+			if err := l.gate.enter(ctx); err != nil {
 				return err
 			}
-			defer l.release()
-			return many.GetMany(ctx, reqs, sink)
+			err := many.GetMany(ctx, reqs, sink)
+			l.gate.leave(outcome(0, err))
+			return err
 		}
 	})
 }
 
-func (l *limit) acquire(ctx context.Context) error {
-	select {
-	case l.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// outcome is what a call that began its answer after latency shows.
+func outcome(latency time.Duration, err error) sample {
+	if err == nil {
+		return sample{latency: latency}
 	}
+	again, _ := ncerr.Retry(err)
+	return sample{throttled: again}
 }
 
-func (l *limit) release() { <-l.slots }
-
-func (l *limit) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	if err := l.acquire(ctx); err != nil {
+func (l *limit) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) (data []byte, info driver.Info, err error) {
+	if err := l.gate.enter(ctx); err != nil {
 		return nil, driver.Info{}, err
 	}
-	defer l.release()
-	return l.Map.Get(ctx, key, opts, alloc)
+	start, first := time.Now(), time.Duration(0)
+	defer func() { l.gate.leave(outcome(first, err)) }()
+	return l.Map.Get(ctx, key, opts, func(n int64) ([]byte, error) {
+		first = time.Since(start)
+		return alloc(n)
+	})
 }
 
-func (l *limit) Stat(ctx context.Context, key string) (driver.Info, error) {
-	if err := l.acquire(ctx); err != nil {
+func (l *limit) Stat(ctx context.Context, key string) (info driver.Info, err error) {
+	if err := l.gate.enter(ctx); err != nil {
 		return driver.Info{}, err
 	}
-	defer l.release()
+	start := time.Now()
+	defer func() { l.gate.leave(outcome(time.Since(start), err)) }()
 	return l.Map.Stat(ctx, key)
 }
 
-func (l *limit) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
-	if err := l.acquire(ctx); err != nil {
+func (l *limit) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (info driver.Info, err error) {
+	if err := l.gate.enter(ctx); err != nil {
 		return driver.Info{}, err
 	}
-	defer l.release()
+	start := time.Now()
+	defer func() { l.gate.leave(outcome(time.Since(start), err)) }()
 	return l.Map.Put(ctx, key, body, opts)
 }
 
-func (l *limit) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) error {
-	if err := l.acquire(ctx); err != nil {
+func (l *limit) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) (err error) {
+	if err := l.gate.enter(ctx); err != nil {
 		return err
 	}
-	defer l.release()
+	defer func() { l.gate.leave(outcome(0, err)) }()
 	return l.Map.Delete(ctx, key, opts)
 }
 
 func (l *limit) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
-		if err := l.acquire(ctx); err != nil {
+		if err := l.gate.enter(ctx); err != nil {
 			yield(driver.Entry{}, err)
 			return
 		}
 		held := true
 		defer func() {
 			if held {
-				l.release()
+				l.gate.leave(sample{})
 			}
 		}()
 		for e, err := range l.Map.List(ctx, prefix, opts) {
-			l.release()
+			l.gate.leave(outcome(0, err))
 			held = false
 			if !yield(e, err) || err != nil {
 				return
 			}
-			if err := l.acquire(ctx); err != nil {
+			if err := l.gate.enter(ctx); err != nil {
 				yield(driver.Entry{}, err)
 				return
 			}
@@ -100,10 +138,10 @@ func (l *limit) List(ctx context.Context, prefix string, opts *driver.ListOption
 	}
 }
 
-func (l *limit) Flush(ctx context.Context) error {
-	if err := l.acquire(ctx); err != nil {
+func (l *limit) Flush(ctx context.Context) (err error) {
+	if err := l.gate.enter(ctx); err != nil {
 		return err
 	}
-	defer l.release()
+	defer func() { l.gate.leave(outcome(0, err)) }()
 	return l.Map.Flush(ctx)
 }

@@ -17,6 +17,7 @@ type call struct {
 	bytes int64 // delivered or stored
 	items int   // requests of a GetMany, entries of a listing
 	took  time.Duration
+	first time.Duration // until a Get's answer began; 0 when none did
 	err   error
 }
 
@@ -44,9 +45,12 @@ func observe(m driver.Map, report func(ctx context.Context, c call)) driver.Map 
 }
 
 func (o *observed) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	start := time.Now()
-	data, info, err := o.Map.Get(ctx, key, opts, alloc)
-	o.report(ctx, call{op: "get", key: key, bytes: int64(len(data)), took: time.Since(start), err: err})
+	start, first := time.Now(), time.Duration(0)
+	data, info, err := o.Map.Get(ctx, key, opts, func(n int64) ([]byte, error) {
+		first = max(time.Since(start), 1)
+		return alloc(n)
+	})
+	o.report(ctx, call{op: "get", key: key, bytes: int64(len(data)), took: time.Since(start), first: first, err: err})
 	return data, info, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -24,6 +25,13 @@ type RetryOptions struct {
 	// Budget is the longest time that one call may spend waiting; a wait that
 	// would exceed it is not begun. 0 is one minute.
 	Budget time.Duration
+	// Reserve is the number of repetitions that all calls together may make
+	// beyond one for every five calls that went well: when a store fails as a
+	// whole, calls end with their first error instead of knocking on and on. 0
+	// is 100, negative is no limit.
+	Reserve int
+	// OnRetry, when not nil, is told of each repetition before its wait.
+	OnRetry func(op, key string, err error, wait time.Duration)
 	// Sleep waits, or gives the context's error; nil really waits. For tests.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Random gives numbers from 0 up to but not including 1; nil is a good
@@ -35,7 +43,12 @@ type retry struct {
 	driver.Map
 	o       RetryOptions
 	ordered bool
+	resumes bool // a Get can go on where it broke
+	tokens  atomic.Int64
 }
+
+// A repetition costs retryCost tokens; a call that goes well gives one back.
+const retryCost = 5
 
 // Retry repeats calls that failed with an error marked Retryable, if a
 // repetition cannot do harm: Get, Stat, Delete, Put without a condition, and
@@ -45,12 +58,19 @@ type retry struct {
 // jitter), and at least as long as the server asked for. When attempts or
 // budget are used up, the last error is given as it was.
 //
-// A Get that failed half way is read again from its beginning into the same
-// memory; when the object has another length by then, that is
-// ncerr.ErrConflict. After a GetMany, requests that failed are repeated one by
-// one.
+// A Get that broke half way goes on from the byte where it broke, on condition
+// that the object still has the same version. Without versions, or when the
+// object has changed, it is read again from its beginning into the same memory;
+// when it has another length by then, that is ncerr.ErrConflict. A try that
+// brought at least 64 KiB does not count. After a GetMany, requests that failed
+// are repeated one by one.
+//
+// The waits are computed here and not by a library: the whole of it is one
+// shift and one random number, and what is worth having around it (the server's
+// own wait, the budget, the reserve, resuming) no library has in this form.
 func Retry(m driver.Map, opts *RetryOptions) driver.Map {
-	r := &retry{Map: m, ordered: m.Capabilities().OrderedList}
+	caps := m.Capabilities()
+	r := &retry{Map: m, ordered: caps.OrderedList, resumes: caps.Ranges && caps.IfMatch}
 	if opts != nil {
 		r.o = *opts
 	}
@@ -58,6 +78,10 @@ func Retry(m driver.Map, opts *RetryOptions) driver.Map {
 	r.o.Base = orElse(r.o.Base, 100*time.Millisecond)
 	r.o.Max = orElse(r.o.Max, 20*time.Second)
 	r.o.Budget = orElse(r.o.Budget, time.Minute)
+	if r.o.Reserve == 0 {
+		r.o.Reserve = 100
+	}
+	r.tokens.Store(int64(r.o.Reserve) * retryCost)
 	if r.o.Sleep == nil {
 		r.o.Sleep = sleep
 	}
@@ -87,9 +111,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // pause is the state of one call that may be repeated.
 type pause struct {
-	r     *retry
-	tries int
-	spent time.Duration
+	r       *retry
+	op, key string
+	tries   int
+	spent   time.Duration
+}
+
+// well gives back what a call that went well is worth.
+func (p *pause) well() {
+	if n := p.r.tokens.Load(); n < int64(p.r.o.Reserve)*retryCost {
+		p.r.tokens.Add(1)
+	}
 }
 
 // again reports whether the call that failed with err is to be repeated, and
@@ -108,46 +140,24 @@ func (p *pause) again(ctx context.Context, err error) bool {
 	if wait > p.r.o.Budget-p.spent {
 		return false
 	}
+	if p.r.o.Reserve > 0 && p.r.tokens.Add(-retryCost) < 0 {
+		p.r.tokens.Add(retryCost)
+		return false
+	}
 	p.spent += wait
+	if p.r.o.OnRetry != nil {
+		p.r.o.OnRetry(p.op, p.key, err, wait)
+	}
 	return p.r.o.Sleep(ctx, wait) == nil
 }
 
-// sameAgain gives each repetition the memory of the first try.
-func sameAgain(alloc driver.Alloc) driver.Alloc {
-	var mem []byte
-	asked := false
-	return func(n int64) ([]byte, error) {
-		if asked {
-			if n != int64(len(mem)) {
-				return nil, ncerr.Errorf(ncerr.ErrConflict, "", "", "%d bytes at first, %d when read again", len(mem), n)
-			}
-			return mem, nil
-		}
-		p, err := alloc(n)
-		if err == nil {
-			mem, asked = p, true
-		}
-		return p, err
-	}
-}
-
-func (r *retry) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	return r.get(ctx, pause{r: r}, key, opts, sameAgain(alloc))
-}
-
-func (r *retry) get(ctx context.Context, p pause, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	for {
-		data, info, err := r.Map.Get(ctx, key, opts, alloc)
-		if err == nil || !p.again(ctx, err) {
-			return data, info, err
-		}
-	}
-}
-
 func (r *retry) Stat(ctx context.Context, key string) (driver.Info, error) {
-	p := pause{r: r}
+	p := pause{r: r, op: "stat", key: key}
 	for {
 		info, err := r.Map.Stat(ctx, key)
+		if err == nil {
+			p.well()
+		}
 		if err == nil || !p.again(ctx, err) {
 			return info, err
 		}
@@ -155,9 +165,12 @@ func (r *retry) Stat(ctx context.Context, key string) (driver.Info, error) {
 }
 
 func (r *retry) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
-	p := pause{r: r}
+	p := pause{r: r, op: "put", key: key}
 	for {
 		info, err := r.Map.Put(ctx, key, body, opts)
+		if err == nil {
+			p.well()
+		}
 		if err == nil || opts.IfAbsent || opts.IfMatch != "" || !p.again(ctx, err) {
 			return info, err
 		}
@@ -165,9 +178,12 @@ func (r *retry) Put(ctx context.Context, key string, body driver.Body, opts *dri
 }
 
 func (r *retry) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) error {
-	p := pause{r: r}
+	p := pause{r: r, op: "delete", key: key}
 	for {
 		err := r.Map.Delete(ctx, key, opts)
+		if err == nil {
+			p.well()
+		}
 		if err == nil || !p.again(ctx, err) {
 			return err
 		}
@@ -177,7 +193,7 @@ func (r *retry) Delete(ctx context.Context, key string, opts *driver.DeleteOptio
 func (r *retry) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	o := *opts
 	return func(yield func(driver.Entry, error) bool) {
-		p, given := pause{r: r}, false
+		p, given := pause{r: r, op: "list", key: prefix}, false
 		for {
 			var failed error
 			for e, err := range r.Map.List(ctx, prefix, &o) {
@@ -193,6 +209,7 @@ func (r *retry) List(ctx context.Context, prefix string, opts *driver.ListOption
 				}
 			}
 			if failed == nil {
+				p.well()
 				return
 			}
 			if given && !r.ordered || !p.again(ctx, failed) {
@@ -201,62 +218,4 @@ func (r *retry) List(ctx context.Context, prefix string, opts *driver.ListOption
 			}
 		}
 	}
-}
-
-// getMany holds back what may be repeated and does it one by one afterwards.
-func (r *retry) getMany(many driver.GetManyer) getMany {
-	return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
-		mine := make([]driver.GetRequest, len(reqs))
-		for i := range reqs {
-			mine[i] = reqs[i]
-			if reqs[i].Alloc != nil {
-				mine[i].Alloc = sameAgain(reqs[i].Alloc)
-			}
-		}
-		done, held := make([]bool, len(reqs)), make([]error, len(reqs))
-		failed := many.GetMany(ctx, mine, func(i int, data []byte, info driver.Info, err error) {
-			if can, _ := ncerr.Retry(err); can {
-				held[i] = err
-				return
-			}
-			done[i] = true
-			sink(i, data, info, err)
-		})
-		for i := range mine {
-			if done[i] {
-				continue
-			}
-			if err := r.late(ctx, i, mine[i], held[i], failed, sink); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// late repeats a request of a batch that failed with err, or was not done
-// because the whole batch failed. Its error is for the call as a whole.
-func (r *retry) late(ctx context.Context, i int, req driver.GetRequest, err, failed error, sink driver.GetSink) error {
-	cause := err
-	if cause == nil {
-		cause = failed
-	}
-	p := pause{r: r}
-	switch {
-	case cause == nil: // never answered: the layers above will say so
-		return nil
-	case p.again(ctx, cause):
-		if req.Alloc == nil {
-			req.Alloc = driver.Heap
-		}
-		data, info, err := r.get(ctx, p, req.Key, &req.Opts, req.Alloc)
-		sink(i, data, info, err)
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		sink(i, nil, driver.Info{}, err)
-	default:
-		return failed
-	}
-	return nil
 }

@@ -1,0 +1,244 @@
+package layer
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// disk is the directory of a cache: DIR/v1/ab/abcd..., one file for each
+// content, named by a hash of what it is the content of. A file is a head and
+// the content:
+//
+//	magic, CRC-32C of all that follows, length of the version, size of the
+//	object, time of modification, time of fetching, length of the content
+//	(each little-endian), the version, the content
+//
+// A file is never changed: it is written under another name and renamed. Time
+// of modification of a file is when it was last used; the least recently used
+// go first. Nothing is locked: who deletes a file that another process reads
+// takes only its name away.
+type disk struct {
+	dir     string
+	size    int64
+	written atomic.Int64 // since the last sweep
+	held    atomic.Int64 // found by the last sweep
+	sweeper sync.Mutex   // held by the one sweep at a time
+}
+
+const (
+	diskMagic   = "nczcach1"
+	diskHead    = 8 + 4 + 4 + 8 + 8 + 8 + 8
+	maxVersion  = 1 << 12
+	sweepPart   = 16 // a sweep for each sixteenth of the size that was written
+	tempPrefix  = "tmp-"
+	tempAge     = time.Hour // a temporary file so old is a dead process's
+	touchPeriod = time.Minute
+)
+
+func openDisk(dir string, size int64) (*disk, error) {
+	d := &disk{dir: filepath.Join(dir, "v1"), size: size}
+	if dir == "" {
+		return nil, errors.New("no directory")
+	}
+	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return nil, err
+	}
+	d.written.Store(size) // the first content that is kept begins with a sweep
+	return d, nil
+}
+
+// entryName gives the file name of a content.
+func entryName(identity, key string, r *driver.Range) string {
+	text := "whole"
+	if r != nil {
+		text = strconv.FormatInt(r.Offset, 10) + "+" + strconv.FormatInt(r.Length, 10)
+	}
+	sum := sha256.Sum256([]byte(strconv.Quote(identity) + strconv.Quote(key) + text))
+	return hex.EncodeToString(sum[:])
+}
+
+func (d *disk) path(name string) string { return filepath.Join(d.dir, name[:2], name) }
+
+// entry is an open file of the cache.
+type entry struct {
+	f       *os.File
+	info    driver.Info
+	fetched time.Time
+	length  int64
+	sum     uint32
+	rest    []byte // what the checksum covers before the content
+}
+
+// open gives an entry, or nil when there is none or its head is damaged.
+func (d *disk) open(name string) *entry {
+	f, err := os.Open(d.path(name))
+	if err != nil {
+		return nil
+	}
+	e := &entry{f: f}
+	if !e.readHead() {
+		d.drop(e)
+		e.close()
+		return nil
+	}
+	return e
+}
+
+func (e *entry) close() { _ = e.f.Close() }
+
+func (e *entry) readHead() bool {
+	var head [diskHead]byte
+	if _, err := io.ReadFull(e.f, head[:]); err != nil || string(head[:8]) != diskMagic {
+		return false
+	}
+	e.sum = binary.LittleEndian.Uint32(head[8:])
+	n := binary.LittleEndian.Uint32(head[12:])
+	e.info.Size = int64(binary.LittleEndian.Uint64(head[16:]))
+	if t := int64(binary.LittleEndian.Uint64(head[24:])); t != 0 {
+		e.info.ModTime = time.Unix(0, t)
+	}
+	e.fetched = time.Unix(0, int64(binary.LittleEndian.Uint64(head[32:])))
+	e.length = int64(binary.LittleEndian.Uint64(head[40:]))
+	stat, err := e.f.Stat()
+	if err != nil || n > maxVersion || e.length < 0 || e.info.Size < e.length || stat.Size() != diskHead+int64(n)+e.length {
+		return false
+	}
+	version := make([]byte, n)
+	if _, err := io.ReadFull(e.f, version); err != nil {
+		return false
+	}
+	e.info.Version = string(version)
+	e.rest = append(head[12:], version...)
+	return true
+}
+
+// read reads the content into dst, which has its length, and reports whether
+// it is what was written.
+func (e *entry) read(dst []byte) bool {
+	if _, err := io.ReadFull(e.f, dst); err != nil {
+		return false
+	}
+	return checksum(e.rest, dst) == e.sum
+}
+
+func checksum(head, content []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum(head, table), table, content)
+}
+
+// keep writes a content that was asked for at the time began.
+func (d *disk) keep(name string, began time.Time, info driver.Info, data []byte) error {
+	if len(info.Version) > maxVersion {
+		return errors.New("the version is too long")
+	}
+	head := make([]byte, diskHead, diskHead+len(info.Version))
+	copy(head, diskMagic)
+	binary.LittleEndian.PutUint32(head[12:], uint32(len(info.Version)))
+	binary.LittleEndian.PutUint64(head[16:], uint64(info.Size))
+	if !info.ModTime.IsZero() {
+		binary.LittleEndian.PutUint64(head[24:], uint64(info.ModTime.UnixNano()))
+	}
+	binary.LittleEndian.PutUint64(head[32:], uint64(began.UnixNano()))
+	binary.LittleEndian.PutUint64(head[40:], uint64(len(data)))
+	head = append(head, info.Version...)
+	binary.LittleEndian.PutUint32(head[8:], checksum(head[12:], data))
+	n := int64(len(head) + len(data))
+	if d.written.Add(n) > d.size/sweepPart || d.held.Load()+d.written.Load() > d.size {
+		d.sweep()
+	}
+	return d.write(name, head, data)
+}
+
+func (d *disk) write(name string, head, data []byte) error {
+	path := d.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, io.MultiReader(bytes.NewReader(head), bytes.NewReader(data)))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error says more
+	}
+	return err
+}
+
+// drop removes a damaged entry.
+func (d *disk) drop(e *entry) { _ = os.Remove(e.f.Name()) }
+
+// touch notes that an entry was used.
+func (d *disk) touch(e *entry) {
+	if stat, err := e.f.Stat(); err == nil && time.Since(stat.ModTime()) > touchPeriod {
+		now := time.Now()
+		_ = os.Chtimes(e.f.Name(), now, now)
+	}
+}
+
+// kept is a file that a sweep found.
+type kept struct {
+	path string
+	size int64
+	used time.Time
+}
+
+// sweep counts what is there, and removes what was used least recently until
+// nine tenths of the size are left, room for what is being written included.
+func (d *disk) sweep() {
+	if !d.sweeper.TryLock() {
+		return
+	}
+	defer d.sweeper.Unlock()
+	d.written.Store(0)
+	var files []kept
+	var total int64
+	_ = filepath.WalkDir(d.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil //nolint:nilerr // what cannot be looked at is left alone
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil //nolint:nilerr // it has just gone
+		}
+		if strings.HasPrefix(e.Name(), tempPrefix) && time.Since(info.ModTime()) > tempAge {
+			_ = os.Remove(path)
+			return nil
+		}
+		files = append(files, kept{path, info.Size(), info.ModTime()})
+		total += info.Size()
+		return nil
+	})
+	if total > d.size*9/10 {
+		slices.SortFunc(files, func(a, b kept) int { return cmp.Compare(a.used.UnixNano(), b.used.UnixNano()) })
+		for _, f := range files {
+			if total <= d.size*8/10 {
+				break
+			}
+			if !strings.HasPrefix(filepath.Base(f.path), tempPrefix) && os.Remove(f.path) == nil {
+				total -= f.size
+			}
+		}
+	}
+	d.held.Store(total)
+}
