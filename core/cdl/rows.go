@@ -286,6 +286,9 @@ func (r *rows) strings(vals []string) {
 		case v == "" && !r.keep:
 			return append(dst, "NIL"...)
 		}
-		return appendText(dst, strings.TrimRight(v, "\x00"))
+		if !r.keep {
+			v = strings.TrimRight(v, "\x00")
+		}
+		return appendText(dst, v)
 	})
 }

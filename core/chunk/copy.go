@@ -140,6 +140,29 @@ func copyRuns(dst, src []byte, d, s, ds, ss, n, run int64) {
 	}
 }
 
+// Each calls f with where each element of the projection is, counted in
+// elements: in the selection's array and in the chunk. The Mover was made for
+// elements of 1 byte.
+func (m *Mover) Each(proj Projection, f func(out, in int64)) {
+	m.prepare(proj)
+	m.each(m.offOut, m.offIn, len(m.loops)-1, f)
+}
+
+func (m *Mover) each(out, in int64, k int, f func(out, in int64)) {
+	if k < 0 {
+		for i := range m.run {
+			f(out+i, in+i)
+		}
+		return
+	}
+	l := m.loops[k]
+	for range l.n {
+		m.each(out, in, k-1, f)
+		out += l.out
+		in += l.in
+	}
+}
+
 // Fill writes the element fill over the projection's part of the selection's
 // array.
 func (m *Mover) Fill(array, fill []byte, proj Projection) {

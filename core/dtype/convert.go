@@ -427,6 +427,15 @@ func putUCS4(cell []byte, s string, o Order) {
 	}
 }
 
+// CheckUTF8 refuses value s of a slice, number i, with ncerr.ErrConvert when it
+// is not UTF-8: text of type String cannot hold it.
+func CheckUTF8(i int, s string) error {
+	if utf8.ValidString(s) {
+		return nil
+	}
+	return badValue(i, fmt.Sprintf("%q, which is not UTF-8,", clip(s)), "text of variable length")
+}
+
 // clip shortens text for error messages.
 func clip(s string) string {
 	if len(s) > 40 {

@@ -162,7 +162,7 @@ func (t Type) NC() NC {
 		return NCUByte
 	case Char:
 		return NCChar
-	case Bytes, Unicode, String:
+	case Bytes, Unicode, String, VlenBytes:
 		return NCString
 	case Datetime, Timedelta:
 		return NCInt64
@@ -174,6 +174,16 @@ func (t Type) NC() NC {
 		return [9]NC{2: NCFloat, 4: NCFloat, 8: NCDouble}[t.index()]
 	}
 	return NCNone
+}
+
+// Plain reports whether t is one of the types that NCZarr stores: netCDF's
+// numbers and char, and text of fixed length.
+func (t Type) Plain() bool {
+	switch t.Kind {
+	case Int, Uint, Char, Bytes:
+		return true
+	}
+	return t.Kind == Float && t.Size > 2
 }
 
 // index is t.Size where a number of that size can be, else 0.

@@ -43,13 +43,14 @@ func DefaultFill(nc NC) any {
 
 // FillBytes gives one element of type t that holds value: a slice of one of
 // the types of [MakeSlice], or a string for text (a Char takes its one byte,
-// the empty string is NUL). For a String it is the text itself. Errors are
+// the empty string is NUL). For elements of variable length it is
+// the text itself. Errors are
 // those of [Encode].
 func FillBytes(t Type, value any) ([]byte, error) {
 	if s, ok := value.(string); ok {
 		value = []string{s}
 	}
-	if s, ok := value.([]string); ok && t.Kind == String && len(s) == 1 {
+	if s, ok := value.([]string); ok && !t.Fixed() && t.NC() == NCString && len(s) == 1 {
 		return append([]byte{}, s[0]...), nil
 	}
 	if n := Len(value); n != 1 && t.Kind != Raw {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -80,13 +79,16 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 		ds.log.Warn(w, "path", path)
 	}
 	v.meta, v.attrs = meta, meta.Attrs
+	v.showTimes()
 	if v.nc = meta.DType.NC(); v.nc == dtype.NCNone {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "netCDF has no type for elements of %s", meta.DType)
 	}
-	if !meta.DType.Fixed() {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "elements of variable length (dtype %q) cannot be read yet", meta.DType)
+	if v.varies() {
+		if err := checkObject(path, meta); err != nil {
+			return err
+		}
 	}
-	if _, err := chunk.Bytes(meta.Chunks, meta.DType.Size, ds.opts.Limits.MaxChunk); err != nil {
+	if err := ds.checkChunk(meta); err != nil {
 		return ncerr.Wrap("open", path, err)
 	}
 	return l.resolveDims(v)

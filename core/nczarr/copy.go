@@ -21,6 +21,8 @@ type CopyOptions struct {
 	// Quantize gives the quantization of the copy of v; ok false writes the
 	// values as they are in v: they are not rounded a second time.
 	Quantize func(v *Var) (q dtype.Quantization, ok bool, err error)
+	// Strings says how strings are stored in the copy.
+	Strings StringStorage
 	// Select says which variables are copied; nil copies all.
 	Select func(v *Var) bool
 	// Memory is about the most data held at once, in bytes; 0 is 64 MiB.
@@ -29,6 +31,19 @@ type CopyOptions struct {
 	// written so far, and those to write; nil is not called.
 	Progress func(done, total int64)
 }
+
+// StringStorage is a way to store strings.
+type StringStorage uint8
+
+// The ways. StringsAuto keeps strings as they are in pure Zarr, and makes those
+// of variable length fixed for NCZarr, since netcdf-c refuses a dataset with
+// others. StringsFixed has the length of the longest, for which strings of
+// variable length are read once more.
+const (
+	StringsAuto StringStorage = iota
+	StringsFixed
+	StringsVarLen
+)
 
 // Copy copies everything below src into dst, which is usually the root of a
 // new dataset: dimensions, attributes, groups, variables and values. What the
@@ -104,6 +119,9 @@ func (c *copier) group(ctx context.Context, dst, src *Group) error {
 // define makes the copy of a variable, without data.
 func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	spec := v.spec()
+	if err := c.element(ctx, dst, v, spec); err != nil {
+		return err
+	}
 	for i, d := range spec.Dims {
 		if spec.Dims[i] = c.dims[d]; spec.Dims[i] == nil {
 			return ncerr.Errorf(ncerr.ErrNoDim, "copy", v.Path(), "dimension %q is not part of what is copied", d.Path())
@@ -135,7 +153,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 		return err
 	}
 	c.pairs = append(c.pairs, pair{made, v, spec.Quantize})
-	c.total += chunk.All(v.Shape()).Len() * int64(v.meta.DType.Size)
+	c.total += chunk.All(v.Shape()).Len() * v.elemBytes()
 	return nil
 }
 
@@ -158,14 +176,11 @@ func (c *copier) quantize(v *Var, spec *VarSpec) error {
 // spec gives the VarSpec that makes a variable like v.
 func (v *Var) spec() *VarSpec {
 	s := &VarSpec{
-		Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Codecs: v.portableCodecs(), Order: v.meta.DType.Order,
+		Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Order: v.meta.DType.Order,
 		Separator: v.meta.Separator, Attrs: v.Attrs(), NoFill: !v.meta.HasFill,
 	}
 	if len(s.Dims) == 0 {
 		s.Chunks = nil
-	}
-	if v.nc == dtype.NCString {
-		s.MaxStrLen = v.textBytes()
 	}
 	if fill, ok := v.Fill(); ok {
 		s.Fill = fill
@@ -173,51 +188,67 @@ func (v *Var) spec() *VarSpec {
 	return s
 }
 
-// portableCodecs gives the codecs that fit a copy of v. Where netCDF has
-// another element type for the values than is stored, codecs that name the
-// stored type would take the bytes for what they are not, and are left out.
+// element sets the element type of a copy of v in dst and its codecs, which
+// may depend on it: that of v where the layout can have it.
+func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec) (err error) {
+	keep := dst.ds.layout == zarr.LayoutPure
+	switch {
+	case v.nc != dtype.NCString, c.opts.Strings == StringsAuto && keep:
+	case c.opts.Strings == StringsVarLen:
+		keep = keep && v.varies()
+		spec.MaxStrLen = VarLen
+	case v.varies():
+		keep = false
+		spec.MaxStrLen, err = v.longest(ctx, c.opts.Memory)
+	default:
+		keep = keep && v.meta.DType.Kind == dtype.Bytes
+		spec.MaxStrLen = v.meta.DType.Size
+	}
+	spec.Codecs = v.Codecs()
+	if keep {
+		spec.DType = v.meta.DType
+		return nil
+	}
+	spec.Codecs = v.portableCodecs()
+	return err
+}
+
+// portableCodecs gives the codecs that fit a copy of v with another element
+// type: without those that name the stored type, which would take the bytes
+// for what they are not, and without the one for objects.
 func (v *Var) portableCodecs() []zarr.CodecSpec {
 	t := v.meta.DType
-	switch {
-	case t.Kind == dtype.Float && t.Size == 2:
-	case t.Kind == dtype.Bool, t.Kind == dtype.Unicode, t.Kind == dtype.Datetime, t.Kind == dtype.Timedelta:
-	default:
+	if t.Plain() && t.Kind != dtype.Bytes {
 		return v.Codecs()
 	}
 	return slices.DeleteFunc(v.Codecs(), func(c zarr.CodecSpec) bool {
 		var params struct{ DType json.RawMessage }
-		return json.Unmarshal(c.Params, &params) == nil && params.DType != nil
+		typed := json.Unmarshal(c.Params, &params) == nil && params.DType != nil
+		return typed || v.varies() && slices.Contains(objectCodecs, c.ID)
 	})
 }
 
-// textBytes is the room that the values of v need as UTF-8: UCS-4 text may
-// need as many bytes as it has.
-func (v *Var) textBytes() int {
-	if n := v.meta.DType.Size; n > 0 {
-		return n
-	}
-	return defaultMaxStrLen
+// longest reads all strings of v, about memory bytes at once, and gives the
+// length in bytes of the longest, 1 at least.
+func (v *Var) longest(ctx context.Context, memory int64) (int, error) {
+	most := 1
+	err := v.blocks(v.Chunks(), memory, func(sel chunk.Selection) error {
+		text := make([]string, sel.Len())
+		if err := v.Read(ctx, sel, text); err != nil {
+			return err
+		}
+		for _, s := range text {
+			most = max(most, len(s))
+		}
+		return nil
+	})
+	return most, err
 }
 
 // data copies the values of one variable, block by block.
 func (c *copier) data(ctx context.Context, p pair) error {
-	shape := p.src.Shape()
-	if slices.Contains(shape, 0) {
-		return nil
-	}
-	block := c.blockShape(p, shape)
-	plan, err := chunk.NewPlan(chunk.All(shape), block)
-	if err != nil {
-		return ncerr.Wrap("copy", p.src.Path(), err)
-	}
-	proj := make(chunk.Projection, len(shape))
 	var room any // kept from block to block; the first is the largest
-	for i := range plan.Len() {
-		plan.At(i, proj)
-		sel := chunk.Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
-		for d, s := range proj {
-			sel.Start[d], sel.Count[d] = s.Out, s.N
-		}
+	return p.src.blocks(p.dst.Chunks(), c.opts.Memory, func(sel chunk.Selection) error {
 		if room == nil {
 			room = p.src.NewSlice(sel.Len())
 		}
@@ -228,25 +259,50 @@ func (c *copier) data(ctx context.Context, p pair) error {
 		if err := p.dst.write(ctx, sel, buf, p.quantize); err != nil {
 			return err
 		}
-		c.done += sel.Len() * int64(p.src.meta.DType.Size)
+		c.done += sel.Len() * p.src.elemBytes()
 		if c.opts.Progress != nil {
 			c.opts.Progress(c.done, c.total)
+		}
+		return nil
+	})
+}
+
+// blocks cuts v into blocks of whole chunks of a shape, of about memory bytes,
+// and calls f with each.
+func (v *Var) blocks(chunks []int64, memory int64, f func(chunk.Selection) error) error {
+	shape := v.Shape()
+	if slices.Contains(shape, 0) {
+		return nil
+	}
+	plan, err := chunk.NewPlan(chunk.All(shape), v.blockShape(chunks, shape, memory))
+	if err != nil {
+		return ncerr.Wrap("copy", v.Path(), err)
+	}
+	proj := make(chunk.Projection, len(shape))
+	for i := range plan.Len() {
+		plan.At(i, proj)
+		sel := chunk.Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
+		for d, s := range proj {
+			sel.Start[d], sel.Count[d] = s.Out, s.N
+		}
+		if err := f(sel); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// blockShape makes blocks of whole chunks of the copy, as many along the last
-// dimensions as memory allows.
-func (c *copier) blockShape(p pair, shape []int64) []int64 {
-	block := slices.Clone(p.dst.Chunks())
-	size := int64(p.src.meta.DType.Size)
+// blockShape makes blocks of whole chunks, as many along the last dimensions
+// as memory allows.
+func (v *Var) blockShape(chunks, shape []int64, memory int64) []int64 {
+	block := slices.Clone(chunks)
+	size := v.elemBytes()
 	for d := range block {
 		block[d] = min(block[d], shape[d])
 		size *= block[d]
 	}
 	for d := len(block) - 1; d >= 0; d-- {
-		more := max(1, min(c.opts.Memory/max(1, size), (shape[d]+block[d]-1)/block[d]))
+		more := max(1, min(memory/max(1, size), (shape[d]+block[d]-1)/block[d]))
 		size *= more
 		if block[d] *= more; block[d] < shape[d] {
 			return block

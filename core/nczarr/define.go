@@ -237,26 +237,69 @@ func (v *Var) defineType(spec *VarSpec) error {
 	if order == dtype.OrderNone || zarr.LittleOnly(v.group.ds.ncProperties) {
 		order = dtype.Little
 	}
-	v.meta.DType = spec.Type.Type(order)
-	if spec.Type != dtype.NCString {
-		return nil
+	switch {
+	case spec.DType != dtype.Type{}:
+		return v.defineStored(spec.DType)
+	case spec.Type == dtype.NCString:
+		return v.defineString(spec.MaxStrLen)
 	}
-	n := spec.MaxStrLen
+	v.meta.DType = spec.Type.Type(order)
+	return nil
+}
+
+// defineStored takes an element type of Zarr. The layouts of NCZarr, whose
+// reader refuses a dataset for one foreign type, have netCDF's own only.
+func (v *Var) defineStored(t dtype.Type) error {
+	if t.NC() != v.nc {
+		return ncerr.Errorf(ncerr.ErrBadType, "", "", "elements of %s are %s, not %s", t, t.NC(), v.nc)
+	}
+	if v.meta.Layout != zarr.LayoutPure && !t.Plain() {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %s are for pure Zarr only: in NCZarr netcdf-c would refuse the dataset", t)
+	}
+	v.meta.DType = t
+	if t.Kind == dtype.Bytes {
+		v.meta.MaxStrLen = t.Size
+	}
+	v.showTimes()
+	v.addObjectCodec()
+	return nil
+}
+
+// addObjectCodec puts the codec for elements of variable length first in the
+// chain, unless there is one.
+func (v *Var) addObjectCodec() {
+	if !v.varies() || len(v.meta.Codecs) > 0 && slices.Contains(objectCodecs, v.meta.Codecs[0].ID) {
+		return
+	}
+	id := objectCodecs[0]
+	if v.meta.DType.Kind == dtype.VlenBytes {
+		id = objectCodecs[1]
+	}
+	v.meta.Codecs = slices.Insert(v.meta.Codecs, 0, zarr.CodecSpec{ID: id})
+}
+
+// defineString sets the element type of strings: see [VarSpec].
+func (v *Var) defineString(n int) error {
+	pure := v.meta.Layout == zarr.LayoutPure
 	for _, src := range []struct {
 		attrs []Attr
 		name  string
 	}{{v.attrs, maxStrLenAttr}, {v.group.ds.top.Attrs(), defaultMaxStrLenAttr}} {
-		if n > 0 {
+		if n != 0 {
 			break
 		}
 		if a, err := findAttr(src.attrs, src.name); err == nil {
-			n = intAttr(a)
+			n = max(intAttr(a), 0)
 		}
 	}
-	if n == 0 {
+	switch {
+	case n == VarLen || n == 0 && pure:
+		v.meta.DType = dtype.Type{Kind: dtype.String}
+		v.addObjectCodec()
+		return nil
+	case n == 0:
 		n = defaultMaxStrLen
-	}
-	if n == 1 && v.meta.Layout == zarr.LayoutPure {
+	case n == 1 && pure:
 		n = 2 // strings of one byte are chars there
 	}
 	if n < 1 || n > dtype.MaxSize {
@@ -279,7 +322,7 @@ func intAttr(a Attr) int {
 
 // defineChunks sets shape and chunk shape.
 func (v *Var) defineChunks(spec *VarSpec) error {
-	m, limit := v.meta, v.group.ds.opts.Limits.MaxChunk
+	m := v.meta
 	if len(v.dims) == 0 {
 		if len(spec.Chunks) > 0 {
 			return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "a scalar has no chunk shape")
@@ -303,7 +346,7 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 			m.Chunks = append(m.Chunks, max(1, n))
 		}
 	case spec.Chunks == nil:
-		m.Chunks = DefaultChunks(m.Shape, unlimited, m.DType.Size)
+		m.Chunks = DefaultChunks(m.Shape, unlimited, int(v.elemBytes()))
 	case len(spec.Chunks) != len(v.dims):
 		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "chunk shape %v for %d dimensions", spec.Chunks, len(v.dims))
 	default:
@@ -312,14 +355,28 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	if err := checkSize(m.Shape, m.DType.Size); err != nil {
 		return err
 	}
-	_, err := chunk.Bytes(m.Chunks, m.DType.Size, limit)
-	return err
+	return v.group.ds.checkChunk(m)
+}
+
+// checkChunk refuses chunks beyond the limits, of bytes and of elements.
+func (d *Dataset) checkChunk(m *zarr.Array) error {
+	size := m.DType.Size
+	if !m.DType.Fixed() {
+		size = 4 // of its offset, see codec/driver.Values
+	}
+	if _, err := chunk.Bytes(m.Chunks, size, d.opts.Limits.MaxChunk); err != nil {
+		return err
+	}
+	if n := product(m.Chunks); n > d.opts.Limits.MaxElements {
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of shape %v has %d elements, the limit is %d", m.Chunks, n, d.opts.Limits.MaxElements)
+	}
+	return nil
 }
 
 // checkSize refuses arrays that no reader could open: their size in bytes must
 // stay in 63 bits, even when a dimension of length 0 has become longer.
 func checkSize(shape []int64, elem int) error {
-	n := int64(elem)
+	n := int64(max(elem, 1))
 	for _, s := range shape {
 		if s = max(s, 1); n > math.MaxInt64/s {
 			return ncerr.Errorf(ncerr.ErrLimit, "", "", "an array of shape %v and %d bytes an element is larger than %d bytes", shape, elem, int64(math.MaxInt64))

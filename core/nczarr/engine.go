@@ -77,12 +77,20 @@ func (e *engine) close() {
 	}
 }
 
-// chunkBytes is the size of a decoded chunk. It was checked against the limit
-// when the variable was opened.
+// chunkBytes is the size of a decoded chunk, which was checked against the
+// limit when the variable was opened; where elements vary it is the limit.
 func (v *Var) chunkBytes() int64 {
-	n := int64(v.meta.DType.Size)
-	for _, c := range v.meta.Chunks {
-		n *= c
+	if v.varies() {
+		return v.group.ds.opts.Limits.MaxChunk
+	}
+	return int64(v.meta.DType.Size) * product(v.meta.Chunks)
+}
+
+// product multiplies lengths whose product is known to fit.
+func product(lengths []int64) int64 {
+	n := int64(1)
+	for _, k := range lengths {
+		n *= k
 	}
 	return n
 }
@@ -98,12 +106,14 @@ type transfer struct {
 	plan  *chunk.Plan
 	sel   chunk.Selection // as stored: a scalar has its one element's dimension
 	shape []int64         // of the array, as stored
-	array []byte          // the slab, in stored element type
-	fill  []byte
-	size  int64 // bytes of a decoded chunk
-	batch int64 // chunks a worker takes at once
-	next  atomic.Int64
-	fail  failure
+	slab
+	fill     []byte
+	size     int64 // bytes of a decoded chunk; the ceiling where that varies
+	elements int64 // of a chunk
+	varies   bool
+	batch    int64 // chunks a worker takes at once
+	next     atomic.Int64
+	fail     failure
 }
 
 // failure keeps the first error of several workers.
@@ -127,9 +137,9 @@ const (
 )
 
 // newTransfer plans the move of sel, which has been checked, from or to
-// array.
-func (v *Var) newTransfer(sel chunk.Selection, shape []int64, array []byte) (*transfer, error) {
-	t := &transfer{v: v, e: &v.data, sel: sel, shape: shape, array: array, fill: v.meta.Fill, size: v.chunkBytes()}
+// values.
+func (v *Var) newTransfer(sel chunk.Selection, shape []int64, values slab) (*transfer, error) {
+	t := &transfer{v: v, e: &v.data, sel: sel, shape: shape, slab: values, fill: v.meta.Fill, size: v.chunkBytes(), elements: product(v.meta.Chunks), varies: v.varies()}
 	if v.meta.Scalar && len(v.meta.Chunks) == 1 {
 		t.sel, t.shape = chunk.All([]int64{1}), []int64{1}
 	}
@@ -137,7 +147,7 @@ func (v *Var) newTransfer(sel chunk.Selection, shape []int64, array []byte) (*tr
 	if t.plan, err = chunk.NewPlan(t.sel, v.meta.Chunks); err != nil {
 		return nil, err
 	}
-	t.batch = min(batchMax, max(1, batchBytes/t.size))
+	t.batch = min(batchMax, max(1, batchBytes/(t.elements*v.elemBytes())))
 	return t, nil
 }
 
@@ -209,6 +219,6 @@ func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker)
 func (t *transfer) swap() {
 	dt := t.v.meta.DType
 	if dt.Order != dtype.OrderNone && dt.Order != dtype.Native {
-		dtype.SwapBytes(t.array, dt.Width())
+		dtype.SwapBytes(t.raw, dt.Width())
 	}
 }

@@ -172,6 +172,7 @@ type Var struct {
 	nc      dtype.NC
 	dims    []*Dim
 	attrs   []Attr
+	shown   []Attr // shown beside attrs, see showTimes
 	meta    *zarr.Array
 	changes changes
 	data    engine
@@ -243,14 +244,20 @@ func (v *Var) MaxStrLen() int {
 	return v.meta.DType.Size
 }
 
-// Attrs gives the attributes, in order. The values must not be changed.
-func (v *Var) Attrs() []Attr { return snapshot(v.group.ds, &v.attrs) }
+// Attrs gives the attributes, in order. The values must not be changed. An
+// array of datetimes or timedeltas, which are int64 in netCDF, also shows the
+// attributes units, calendar, scale_factor and _FillValue that say so.
+func (v *Var) Attrs() []Attr {
+	v.group.ds.mu.RLock()
+	defer v.group.ds.mu.RUnlock()
+	return v.allAttrs()
+}
 
 // Attr finds an attribute: ncerr.ErrNoAttr when there is none.
 func (v *Var) Attr(name string) (Attr, error) {
 	v.group.ds.mu.RLock()
 	defer v.group.ds.mu.RUnlock()
-	return findAttr(v.attrs, name)
+	return findAttr(v.allAttrs(), name)
 }
 
 // Fill gives the fill value as a slice of one value of the Go type of Type (a

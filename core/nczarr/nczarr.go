@@ -100,13 +100,14 @@ type CreateOptions struct {
 type Limits struct {
 	MaxMetadata int64 // bytes of one metadata document; default 64 MiB
 	MaxChunk    int64 // bytes of one decoded chunk; default 2 GiB
+	MaxElements int64 // elements of one chunk; default 2^30
 	MaxNodes    int   // groups and variables of a dataset; default 1,000,000
 	MaxDepth    int   // nesting of groups; default 256
 }
 
 // DefaultLimits gives the default ceilings.
 func DefaultLimits() Limits {
-	return Limits{MaxMetadata: 64 << 20, MaxChunk: 2 << 30, MaxNodes: 1_000_000, MaxDepth: 256}
+	return Limits{MaxMetadata: 64 << 20, MaxChunk: 2 << 30, MaxElements: 1 << 30, MaxNodes: 1_000_000, MaxDepth: 256}
 }
 
 func (l Limits) withDefaults() Limits {
@@ -116,6 +117,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.MaxChunk > 0 {
 		d.MaxChunk = l.MaxChunk
+	}
+	if l.MaxElements > 0 {
+		d.MaxElements = l.MaxElements
 	}
 	if l.MaxNodes > 0 {
 		d.MaxNodes = l.MaxNodes
@@ -160,10 +164,18 @@ type VarSpec struct {
 	// Storage is "", "chunked", "contiguous" or "compact"; the last two are
 	// stored as one chunk of the variable's shape.
 	Storage string
-	// MaxStrLen is the fixed size in bytes of NCString elements; 0 takes the
-	// root attribute _nczarr_default_maxstrlen, else 128. In pure Zarr it is
-	// at least 2, since one byte is a char there.
+	// MaxStrLen is the fixed size in bytes of NCString elements. 0 takes the
+	// attribute _nczarr_maxstrlen, the root's _nczarr_default_maxstrlen, or what
+	// readers of the layout expect: strings of variable length in pure Zarr, 128
+	// bytes in NCZarr. [VarLen] always makes strings of variable length, for
+	// which netcdf-c refuses the whole dataset. In pure Zarr a fixed size is at
+	// least 2, since one byte is a char there.
 	MaxStrLen int
+	// DType is the element type that is stored, where it is to be another than
+	// Type's own: float16 for float, bool for ubyte, datetimes for int64, fixed
+	// text for string. Type must be what it is read as. In the layouts of NCZarr
+	// only netCDF's own types are possible. The zero value is Type's own.
+	DType dtype.Type
 	// Quantize says how values of float and double are rounded when they are
 	// written; the zero value keeps them. Attributes of the names that
 	// [dtype.QuantizeMode.Attr] gives say the same: the one for Quantize is

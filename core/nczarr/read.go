@@ -19,7 +19,7 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array []byte) er
 	if err := sel.Check(shape); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
-	t, err := v.newTransfer(sel, shape, array)
+	t, err := v.newTransfer(sel, shape, slab{raw: array})
 	if err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
@@ -88,12 +88,13 @@ func (w *worker) request() {
 	for i := range w.n {
 		it, at := &w.items[i], &w.where[i]
 		out, in, n, one := w.mover.Contiguous(it.proj)
+		one = one && !w.t.varies
 		if one && n == w.t.size && w.t.plan.Whole(it.proj) {
-			it.direct = w.t.array[out : out+n]
+			it.direct = w.t.raw[out : out+n]
 		}
 		switch {
 		case at.Absent:
-			w.mover.Fill(w.t.array, w.t.fill, it.proj)
+			w.fillItem(it)
 		case at.Inline != nil:
 			it.have, it.in = true, at.Inline
 		default:
@@ -102,7 +103,7 @@ func (w *worker) request() {
 			if one && at.Range == nil && n < w.t.size && w.canRange(at.Map) {
 				// Raw and one run: read only the wanted bytes, where they go.
 				it.part.Offset, it.part.Length = in, n
-				it.direct, req.Opts.Range = w.t.array[out:out+n], &it.part
+				it.direct, req.Opts.Range = w.t.raw[out:out+n], &it.part
 			}
 			w.reqs = append(w.reqs, req)
 			w.jobItem = append(w.jobItem, i)
@@ -128,7 +129,7 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 		}
 		it.have, it.in = true, data
 	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Promised:
-		w.mover.Fill(w.t.array, w.t.fill, it.proj)
+		w.fillItem(it)
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		w.failItem(i, "read", ncerr.New(ncerr.ErrNoObject, "", "", err))
 	case ncerr.KindOf(err) == ncerr.ErrRange:
@@ -149,7 +150,7 @@ func (w *worker) decode(ctx context.Context) error {
 			w.placeRaw(i, it)
 		default:
 			job := codecdriver.Job{Src: it.in, Dst: it.direct, Limit: w.t.size, Skip: w.where[i].FilterMask}
-			if job.Dst == nil {
+			if job.Dst == nil && !w.t.varies {
 				job.Dst = w.outOf(it)
 			}
 			w.jobs = append(w.jobs, job)
@@ -199,6 +200,10 @@ func (w *worker) decoded(k int, out []byte, err error) {
 		w.failItem(i, "read", err)
 		return
 	}
+	if w.t.varies {
+		w.placeText(i, &w.items[i], out)
+		return
+	}
 	w.place(i, &w.items[i], out)
 }
 
@@ -211,5 +216,5 @@ func (w *worker) place(i int, it *item, out []byte) {
 	if it.direct != nil && &out[0] == &it.direct[0] {
 		return // it was decoded where it belongs
 	}
-	w.mover.Scatter(w.t.array, out, it.proj)
+	w.mover.Scatter(w.t.raw, out, it.proj)
 }

@@ -66,6 +66,10 @@ func (v *Var) Read(ctx context.Context, sel chunk.Selection, dst any) error {
 	if dtype.Len(dst) == 0 {
 		return v.open(ctx)
 	}
+	if v.varies() {
+		text, _ := dst.([]string)
+		return v.readText(ctx, sel, text)
+	}
 	if raw, t, ok := dtype.View(dst); ok && t.WithOrder(v.meta.DType.Order) == v.asNumber() {
 		return v.readRaw(ctx, sel, raw)
 	}
@@ -178,32 +182,43 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if sel.Len() == 0 {
 		return v.open(ctx)
 	}
-	if q.Mode != dtype.QuantizeNone {
-		src, err = v.quantized(src, q)
-	}
-	var raw []byte
-	if err == nil {
-		raw, err = v.encode(src)
-	}
+	from, err := v.encode(src, q)
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
 	v.claim(shape)
-	if err := v.writeRaw(ctx, sel, shape, raw); err != nil {
+	if err := v.writeRaw(ctx, sel, shape, from); err != nil {
 		return err
 	}
 	v.setGrown(shape)
 	return nil
 }
 
-// encode gives src as stored elements: src's own memory where it is the same.
-func (v *Var) encode(src any) ([]byte, error) {
+// slab is values as they are moved: stored elements, or strings where their
+// size varies.
+type slab struct {
+	raw  []byte
+	text []string
+}
+
+// encode gives src, rounded as q says, as it is stored: src's own memory where
+// it is the same.
+func (v *Var) encode(src any, q dtype.Quantization) (slab, error) {
 	t := v.meta.DType
+	if text, ok := src.([]string); ok && v.varies() {
+		return slab{text: text}, v.checkText(text)
+	}
+	if q.Mode != dtype.QuantizeNone {
+		var err error
+		if src, err = v.quantized(src, q); err != nil {
+			return slab{}, err
+		}
+	}
 	if raw, st, ok := dtype.View(src); ok && st.WithOrder(t.Order) == v.asNumber() && (t.Order == dtype.Native || t.Width() == 1) {
-		return raw, nil
+		return slab{raw: raw}, nil
 	}
 	raw := make([]byte, dtype.Len(src)*t.Size)
-	return raw, dtype.Encode(raw, t, src)
+	return slab{raw: raw}, dtype.Encode(raw, t, src)
 }
 
 // grown gives the shape that v has after a write of sel: unlimited dimensions
@@ -297,6 +312,9 @@ func (d *Dataset) touchUsers(dim *Dim) {
 func decodeFill(meta *zarr.Array, nc dtype.NC) (any, error) {
 	if nc == dtype.NCChar {
 		return string(meta.Fill), nil
+	}
+	if !meta.DType.Fixed() {
+		return []string{string(meta.Fill)}, nil
 	}
 	out := dtype.MakeSlice(nc, 1)
 	return out, dtype.Decode(out, meta.Fill, meta.DType)

@@ -20,6 +20,7 @@ type worker struct {
 	spans   []chunk.Span
 	index   []int64
 	shape   []int64 // see bounds
+	texts   []string
 	indexes [][]int64
 	where   []manifest.Location
 	reqs    []zmap.GetRequest
@@ -53,7 +54,7 @@ func (e *engine) worker(t *transfer) *worker {
 		w.onGet, w.onDecode = w.got, w.decoded
 	}
 	w.t = t
-	w.mover = chunk.NewMover(t.plan, t.sel.Count, t.v.meta.Chunks, t.v.meta.Transpose, t.v.meta.DType.Size)
+	w.mover = chunk.NewMover(t.plan, t.sel.Count, t.v.meta.Chunks, t.v.meta.Transpose, max(t.v.meta.DType.Size, 1))
 	w.grow(int(t.batch), t.plan.Rank())
 	return w
 }

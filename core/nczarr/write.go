@@ -9,13 +9,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// writeRaw writes array, elements of the stored type in stored byte order, to
+// writeRaw writes from, elements of the stored type in stored byte order, to
 // sel. shape is the variable's shape after growth.
-func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, array []byte) error {
+func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from slab) error {
 	if err := v.open(ctx); err != nil {
 		return err
 	}
-	t, err := v.newTransfer(sel, shape, array)
+	t, err := v.newTransfer(sel, shape, from)
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
@@ -41,7 +41,11 @@ func (w *worker) writeChunk(ctx context.Context, i int) error {
 	lock := w.t.v.group.ds.locks.of(w.where[i].Key)
 	lock.Lock()
 	defer lock.Unlock()
-	if w.t.plan.Covers(w.items[i].proj, w.bounds()) {
+	whole := w.t.plan.Covers(w.items[i].proj, w.bounds())
+	switch {
+	case w.t.varies:
+		return w.writeChunkText(ctx, i, whole)
+	case whole:
 		return w.writeWhole(ctx, i)
 	}
 	return w.writePart(ctx, i)
@@ -61,13 +65,13 @@ func (w *worker) bounds() []int64 {
 func (w *worker) writeWhole(ctx context.Context, i int) error {
 	it := &w.items[i]
 	if out, _, n, one := w.mover.Contiguous(it.proj); one && n == w.t.size {
-		return w.put(ctx, i, w.t.array[out:out+n], nil)
+		return w.put(ctx, i, w.t.raw[out:out+n], nil)
 	}
 	buf := w.outOf(it)
 	if !w.t.plan.Whole(it.proj) {
 		chunk.Repeat(buf, w.t.fill)
 	}
-	w.mover.Gather(buf, w.t.array, it.proj)
+	w.mover.Gather(buf, w.t.raw, it.proj)
 	return w.put(ctx, i, buf, nil)
 }
 
@@ -78,25 +82,14 @@ const conflictTries = 16
 // writePart reads a chunk, changes a part of it and writes it back, with the
 // version that was read where the store can.
 func (w *worker) writePart(ctx context.Context, i int) error {
-	ds := w.t.v.group.ds
-	caps := ds.m.Capabilities()
-	if !caps.IfMatch {
-		ds.warnSingleWriter()
-	}
-	var err error
-	for range conflictTries {
-		var opts driver.PutOptions
-		if err = w.readForChange(ctx, i, &opts, caps); err != nil {
+	return w.change(func(opts *driver.PutOptions, caps driver.Capabilities) error {
+		if err := w.readForChange(ctx, i, opts, caps); err != nil {
 			return err
 		}
 		it := &w.items[i]
-		w.mover.Gather(it.outBuf, w.t.array, it.proj)
-		err = w.put(ctx, i, it.outBuf, &opts)
-		if k := ncerr.KindOf(err); k != ncerr.ErrConflict && !(opts.IfAbsent && k == ncerr.ErrObjectExists) {
-			return err
-		}
-	}
-	return err
+		w.mover.Gather(it.outBuf, w.t.raw, it.proj)
+		return w.put(ctx, i, it.outBuf, opts)
+	})
 }
 
 // warnSingleWriter says once that changes of partial chunks are not guarded
@@ -110,19 +103,14 @@ func (d *Dataset) warnSingleWriter() {
 // readForChange reads chunk i decoded into its scratch (fill where there is
 // none), and sets the condition for writing it back.
 func (w *worker) readForChange(ctx context.Context, i int, opts *driver.PutOptions, caps driver.Capabilities) error {
-	it, at := &w.items[i], &w.where[i]
-	buf := w.outOf(it)
-	data, info, err := w.t.v.group.ds.m.Get(ctx, at.Key, nil, it.alloc)
+	buf := w.outOf(&w.items[i])
+	data, found, err := w.current(ctx, i, opts, caps)
 	if err != nil {
-		if ncerr.KindOf(err) != ncerr.ErrNotFound {
-			return err
-		}
-		chunk.Repeat(buf, w.t.fill)
-		opts.IfAbsent = caps.IfAbsent && caps.IfMatch
-		return nil
+		return err
 	}
-	if caps.IfMatch {
-		opts.IfMatch = info.Version
+	if !found {
+		chunk.Repeat(buf, w.t.fill)
+		return nil
 	}
 	n := len(data)
 	if w.t.e.pipe.Empty() {

@@ -1,0 +1,45 @@
+package dtype
+
+import (
+	"strconv"
+	"strings"
+)
+
+// timeUnits are numpy's units of fixed length by their CF names. Months and
+// years have none: UDUNITS takes them for parts of a mean year.
+//
+// Source: NumPy, "Datetimes and timedeltas"; CF, "Time coordinate".
+var timeUnits = map[string]string{
+	"D": "days", "h": "hours", "m": "minutes", "s": "seconds", "ms": "milliseconds", "us": "microseconds",
+	"ns": "nanoseconds", "ps": "picoseconds", "fs": "femtoseconds", "as": "attoseconds",
+}
+
+// CountsOf gives what a Datetime or Timedelta counts, such as 10 and
+// "milliseconds" for "M8[10ms]". Weeks are 7 "days", which more readers know.
+// Months and years, whose length varies, are "calendar months" and "calendar
+// years", which no reader mistakes for units of time. ok is false for other
+// types and for the generic unit.
+func (t Type) CountsOf() (count int64, unit string, ok bool) {
+	if t.Kind != Datetime && t.Kind != Timedelta {
+		return 0, "", false
+	}
+	code := strings.TrimLeft(t.Unit, "0123456789")
+	count = 1
+	if digits := t.Unit[:len(t.Unit)-len(code)]; digits != "" {
+		n, err := strconv.ParseInt(digits, 10, 32)
+		if err != nil || n < 1 {
+			return 0, "", false
+		}
+		count = n
+	}
+	switch code {
+	case "W":
+		return 7 * count, "days", true
+	case "M":
+		return count, "calendar months", true
+	case "Y":
+		return count, "calendar years", true
+	}
+	unit, ok = timeUnits[code]
+	return count, unit, ok
+}
