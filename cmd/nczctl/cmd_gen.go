@@ -16,6 +16,7 @@ import (
 type createFlags struct {
 	overwrite, force, consolidated bool
 	layout                         layoutFlag
+	strings                        string
 }
 
 func (f *createFlags) add(c *cobra.Command) {
@@ -24,6 +25,7 @@ func (f *createFlags) add(c *cobra.Command) {
 	fl.BoolVar(&f.force, "force", false, "also replace something that is no dataset, and allow a place inside another dataset")
 	fl.BoolVar(&f.consolidated, "consolidated", false, "also write consolidated metadata (.zmetadata)")
 	fl.Var(&f.layout, "layout", "metadata `layout` to write: "+layoutNames()+" (default: newest, or pure when the URL says mode=zarr)")
+	fl.StringVar(&f.strings, "strings", "auto", "`how` strings are stored: auto, fixed or vlen (auto: vlen in pure Zarr, fixed in NCZarr)")
 }
 
 func (a *app) newGen() *cobra.Command {

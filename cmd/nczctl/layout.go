@@ -4,8 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
+
+// stringStorages are the values of --strings.
+var stringStorages = map[string]nczarr.StringStorage{
+	"auto": nczarr.StringsAuto, "fixed": nczarr.StringsFixed, "vlen": nczarr.StringsVarLen,
+}
 
 // layouts are the values of --layout: each older layout goes by the first
 // release of netcdf-c that wrote it.

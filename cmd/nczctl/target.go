@@ -25,6 +25,10 @@ type target struct {
 
 // create makes a new dataset.
 func (a *app) create(ctx context.Context, f *createFlags, url string) (*target, error) {
+	strs, ok := stringStorages[f.strings]
+	if !ok {
+		return nil, &usageError{fmt.Errorf("--strings %s: want auto, fixed or vlen", f.strings)}
+	}
 	s, err := a.start(ctx, url)
 	if err != nil {
 		return nil, err
@@ -38,7 +42,7 @@ func (a *app) create(ctx context.Context, f *createFlags, url string) (*target, 
 	}
 	t.Dataset, err = nczarr.Create(ctx, at, &nczarr.CreateOptions{
 		Options: *s.options(a), NoClobber: !f.overwrite && !f.force, Force: f.force, Consolidated: f.consolidated,
-		Layout: f.layout.layout, NoXarray: f.layout.noXarray,
+		Layout: f.layout.layout, NoXarray: f.layout.noXarray, Strings: strs,
 	})
 	return t, f.hint(err)
 }

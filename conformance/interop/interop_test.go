@@ -63,7 +63,11 @@ func TestForeign(t *testing.T) {
 	if v := got.Variables["/type_f"]; v == nil || v.SHA256 != digest(t, []float32{0, 1, 2, 3, 4, 5}) {
 		t.Errorf("half floats, which are read as float: %+v", v)
 	}
-	for _, line := range compare(t, want, encode(t, got), "type", "/type_b: fill:", "/type_f: sha256:") {
+	// Datetimes are integers here, with attributes that say so.
+	if v := got.Variables["/type_M"]; v == nil || v.SHA256 != digest(t, []int64{0, 1, 2, 3, 4, 5}) || v.Attrs["units"].Value != "seconds since 1970-01-01" {
+		t.Errorf("datetimes: %+v", v)
+	}
+	for _, line := range compare(t, want, encode(t, got), "type", "/type_b: fill:", "/type_f: sha256:", "/type_M:") {
 		name, _, _ := strings.Cut(line, ":")
 		if v := got.Variables[name]; v == nil || !strings.HasPrefix(v.Error, unread) {
 			t.Error(line)

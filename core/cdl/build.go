@@ -183,7 +183,7 @@ func (b *builder) spec(v *Var) (*nczarr.VarSpec, error) {
 		spec.Attrs = append(spec.Attrs, attr)
 	}
 	st.finish()
-	if v.Type == dtype.NCString && b.strLen && findAttr(v.Attrs, "_nczarr_maxstrlen") == nil {
+	if v.Type == dtype.NCString && b.strLen && b.ds.FixedStrings() && findAttr(v.Attrs, "_nczarr_maxstrlen") == nil {
 		if n := longest(v); n > 128 {
 			spec.MaxStrLen = n
 		}

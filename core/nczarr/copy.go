@@ -21,8 +21,6 @@ type CopyOptions struct {
 	// Quantize gives the quantization of the copy of v; ok false writes the
 	// values as they are in v: they are not rounded a second time.
 	Quantize func(v *Var) (q dtype.Quantization, ok bool, err error)
-	// Strings says how strings are stored in the copy.
-	Strings StringStorage
 	// Select says which variables are copied; nil copies all.
 	Select func(v *Var) bool
 	// Memory is about the most data held at once, in bytes; 0 is 64 MiB.
@@ -31,19 +29,6 @@ type CopyOptions struct {
 	// written so far, and those to write; nil is not called.
 	Progress func(done, total int64)
 }
-
-// StringStorage is a way to store strings.
-type StringStorage uint8
-
-// The ways. StringsAuto keeps strings as they are in pure Zarr, and makes those
-// of variable length fixed for NCZarr, since netcdf-c refuses a dataset with
-// others. StringsFixed has the length of the longest, for which strings of
-// variable length are read once more.
-const (
-	StringsAuto StringStorage = iota
-	StringsFixed
-	StringsVarLen
-)
 
 // Copy copies everything below src into dst, which is usually the root of a
 // new dataset: dimensions, attributes, groups, variables and values. What the
@@ -193,8 +178,8 @@ func (v *Var) spec() *VarSpec {
 func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec) (err error) {
 	keep := dst.ds.layout == zarr.LayoutPure
 	switch {
-	case v.nc != dtype.NCString, c.opts.Strings == StringsAuto && keep:
-	case c.opts.Strings == StringsVarLen:
+	case v.nc != dtype.NCString, dst.ds.strings == StringsAuto && keep:
+	case dst.ds.strings == StringsVarLen:
 		keep = keep && v.varies()
 		spec.MaxStrLen = VarLen
 	case v.varies():

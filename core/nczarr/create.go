@@ -45,6 +45,7 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	}
 	ds.layout, ds.created = layout, true
 	ds.noXarray = ds.noXarray || o.NoXarray
+	ds.strings = o.Strings
 	ds.consolidated = o.Consolidated || loc.Consolidated
 	ds.top = &Group{ds: ds, meta: &zarr.Group{}}
 	ds.top.changes.add()

@@ -33,6 +33,7 @@ type Dataset struct {
 	staleDocs    []string // see StaleDocuments
 	ncProperties string
 	noXarray     bool
+	strings      StringStorage
 	frozen       string // why no metadata can be written, or empty
 	arrayOnly    bool   // the root of the store is an array
 	consolidated bool   // .zmetadata is kept up to date

@@ -293,7 +293,7 @@ func (v *Var) defineString(n int) error {
 		}
 	}
 	switch {
-	case n == VarLen || n == 0 && pure:
+	case n == VarLen || v.group.ds.strings == StringsVarLen || n == 0 && !v.group.ds.FixedStrings():
 		v.meta.DType = dtype.Type{Kind: dtype.String}
 		v.addObjectCodec()
 		return nil

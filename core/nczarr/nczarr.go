@@ -87,6 +87,8 @@ type CreateOptions struct {
 	// layouts of NCZarr nothing is lost; in pure Zarr the names of dimensions
 	// are.
 	NoXarray bool
+	// Strings says how strings are stored.
+	Strings StringStorage
 	// NoClobber refuses with ncerr.ErrExists when there is a dataset already.
 	NoClobber bool
 	// Force allows creating a dataset inside another one, or over a directory
@@ -166,8 +168,7 @@ type VarSpec struct {
 	Storage string
 	// MaxStrLen is the fixed size in bytes of NCString elements. 0 takes the
 	// attribute _nczarr_maxstrlen, the root's _nczarr_default_maxstrlen, or what
-	// readers of the layout expect: strings of variable length in pure Zarr, 128
-	// bytes in NCZarr. [VarLen] always makes strings of variable length, for
+	// [StringStorage] says. [VarLen] always makes strings of variable length, for
 	// which netcdf-c refuses the whole dataset. In pure Zarr a fixed size is at
 	// least 2, since one byte is a char there.
 	MaxStrLen int

@@ -189,25 +189,30 @@ func TestCopyOfStrings(t *testing.T) {
 		"kept": {"zarr", nczarr.StringsAuto, 0}, "nczarr": {"nczarr", nczarr.StringsAuto, 200},
 		"fixed": {"zarr", nczarr.StringsFixed, 200}, "asked": {"nczarr", nczarr.StringsVarLen, 0},
 	} {
-		dst := create(t, "mem:"+name+"#mode="+c.mode, o)
-		if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), &nczarr.CopyOptions{Strings: c.how}); err != nil {
-			t.Fatal(name, err)
-		}
+		dst := copyStrings(t, src, "mem:"+name+"#mode="+c.mode, o, c.how)
 		expect(t, dst, "v", want)
 		if got := variable(t, dst, "v").MaxStrLen(); got != c.size {
 			t.Errorf("%s: length %d, not %d", name, got, c.size)
 		}
-		back := create(t, "mem:back-"+name+"#mode=zarr", o)
-		if err := nczarr.Copy(t.Context(), back.Root(), dst.Root(), &nczarr.CopyOptions{Strings: nczarr.StringsVarLen}); err != nil {
-			t.Fatal(name, err)
-		}
-		expect(t, back, "v", want)
+		expect(t, copyStrings(t, dst, "mem:back-"+name+"#mode=zarr", o, nczarr.StringsVarLen), "v", want)
 	}
 	write(t, v, chunk.Selection{Start: []int64{0}, Count: []int64{1}}, []string{"ends in\x00"})
 	dst := create(t, "mem:nul", o)
 	if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil); !errors.Is(err, ncerr.ErrConvert) {
 		t.Errorf("a NUL at the end was dropped: %v", err)
 	}
+}
+
+func copyStrings(t *testing.T, src *nczarr.Dataset, url string, o *nczarr.Options, how nczarr.StringStorage) *nczarr.Dataset {
+	t.Helper()
+	dst, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Strings: how})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil); err != nil {
+		t.Fatal(url, err)
+	}
+	return dst
 }
 
 // Element types of Zarr are kept in pure Zarr and shown with what CF readers

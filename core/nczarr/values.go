@@ -16,6 +16,27 @@ import (
 // VarLen as MaxStrLen of a [VarSpec] makes strings of variable length.
 const VarLen = -1
 
+// StringStorage is a way to store strings in a new dataset.
+type StringStorage uint8
+
+// The ways. With StringsAuto strings have variable length in pure Zarr, as its
+// other writers make them, and fixed length in NCZarr, where netcdf-c refuses
+// a dataset with others; copies within pure Zarr keep them as they are. With
+// StringsFixed and StringsVarLen all have the one or the other. A fixed length
+// that is not stated is 128 bytes, in copies that of the source, or of the
+// longest string, for which strings of variable length are read once more.
+const (
+	StringsAuto StringStorage = iota
+	StringsFixed
+	StringsVarLen
+)
+
+// FixedStrings reports whether new variables of strings have a fixed length
+// when none is stated.
+func (d *Dataset) FixedStrings() bool {
+	return d.strings == StringsFixed || d.strings == StringsAuto && d.layout != zarr.LayoutPure
+}
+
 // guessedString is the size in bytes that a string of variable length is taken
 // for where only a guess is possible: to cut data into blocks.
 const guessedString = 64
