@@ -21,14 +21,26 @@ type Self struct {
 //
 // In a process that a host started for that purpose, as the environment tells
 // (never the arguments), Main serves the part of b that is wanted and exits.
-// In any other process it returns at once what core/plugin/host needs to
-// start such processes. Whatever main does before Main happens in both.
+// When the host starts a plugin of others, it starts this program too: Main
+// then puts the sandbox in force and executes the plugin in its place. In any
+// other process it returns at once what core/plugin/host needs to start such
+// processes. Whatever main does before Main happens in both.
 func Main(b Builtin) Self {
-	if role := os.Getenv(handshake.EnvRole); role != "" && startedByHost() {
+	if !startedByHost() {
+		return Self{builtin: b, buildID: handshake.BuildID()}
+	}
+	confined := confine()
+	if path := os.Getenv(handshake.EnvExec); path != "" {
+		execute(path)
+	}
+	if role := os.Getenv(handshake.EnvRole); role != "" {
 		cfg, err := roleConfig(b, role)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "cannot serve:", err)
 			os.Exit(handshake.ExitBadRole)
+		}
+		if confined {
+			cfg.Started = seal
 		}
 		serve(cfg)
 	}

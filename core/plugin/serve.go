@@ -50,7 +50,11 @@ func serve(cfg server.Config) {
 		os.Exit(handshake.ExitServe)
 	}
 	stderr := os.Stderr
+	started := cfg.Started
 	cfg.Started = func() {
+		if started != nil {
+			started()
+		}
 		// go-plugin has put pipes here by now, which it sends through the
 		// connection: what a dying process says would be lost in them.
 		os.Stderr, os.Stdout = stderr, stderr //nolint:reassign // undone, not done

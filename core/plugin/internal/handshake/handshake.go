@@ -33,6 +33,12 @@ const (
 	// EnvChannel is the number of the descriptor that is the channel of level
 	// 1, where there is one. Its end of file means that the host is gone.
 	EnvChannel = "NCZARR_PLUGIN_CHANNEL"
+	// EnvSandbox is the policy that a process puts in force before anything
+	// else, as JSON.
+	EnvSandbox = "NCZARR_PLUGIN_SANDBOX"
+	// EnvExec is the path that a process executes once its sandbox is in
+	// force: the running program then is the launcher of another's plugin.
+	EnvExec = "NCZARR_PLUGIN_EXEC"
 	// EnvPath lists directories with third-party plugins.
 	EnvPath = "NCZARR_PLUGIN_PATH"
 )
@@ -53,6 +59,7 @@ const (
 	ExitNoCookie = 64 // not started by a host, or by one with another cookie
 	ExitBadRole  = 65 // self-execution for something this program has not
 	ExitServe    = 66 // the server could not start
+	ExitSandbox  = 67 // the sandbox could not be put in force
 )
 
 // The ceilings of the data plane.

@@ -1,0 +1,184 @@
+package host
+
+import (
+	"bytes"
+	"debug/elf"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
+)
+
+// Sandbox says what happens when a process cannot be confined to its grants.
+type Sandbox string
+
+// The sandboxes.
+const (
+	// SandboxAuto confines as far as the system can, and warns once of what
+	// it cannot.
+	SandboxAuto Sandbox = "auto"
+	// SandboxRequire refuses to start a process that could do more than it
+	// is granted.
+	SandboxRequire Sandbox = "require"
+	// SandboxOff confines nothing.
+	SandboxOff Sandbox = "off"
+)
+
+// ParseSandbox reads "auto", "require" or "off"; empty is SandboxAuto.
+func ParseSandbox(s string) (Sandbox, error) {
+	switch m := Sandbox(s); m {
+	case "":
+		return SandboxAuto, nil
+	case SandboxAuto, SandboxRequire, SandboxOff:
+		return m, nil
+	}
+	return "", ncerr.Errorf(ncerr.ErrInvalid, "read sandbox", s, "want auto, require or off")
+}
+
+// SandboxInfo is what confines a process.
+type SandboxInfo struct {
+	// Landlock is the version of the kernel's Landlock, 0 for none.
+	Landlock int `json:"landlock"`
+	// Seccomp says that system calls are filtered.
+	Seccomp bool `json:"seccomp"`
+	// Memory is the ceiling on the process's memory in bytes, 0 for none.
+	Memory int64 `json:"memory,omitempty"`
+	// Missing says in words what is not enforced; empty when all is.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// kernel is what the running kernel offers, asked for once.
+var kernel = sync.OnceValue(sandbox.Probe)
+
+// cell is the sandbox of one process.
+type cell struct {
+	policy *sandbox.Policy // nil when nothing is confined
+	info   SandboxInfo
+}
+
+// cell makes the sandbox of a process, or refuses when it is required and has
+// holes. dir is its private directory.
+func (h *Host) cell(s *slot, img image, dir string) (cell, error) {
+	c := h.plan(s)
+	if len(c.info.Missing) > 0 {
+		what := strings.Join(c.info.Missing, "; ")
+		if h.opts.Sandbox == SandboxRequire {
+			return c, bad("the sandbox is required, and has holes here: %s", what)
+		}
+		if h.opts.Sandbox != SandboxOff {
+			h.warnOnce(what)
+		}
+	}
+	if c.policy == nil {
+		return c, nil
+	}
+	p := *c.policy
+	p.Private, p.MayExec = dir, !s.plug.builtin
+	if !s.plug.builtin {
+		if p.NoFiles && s.plug.interpreted(img) {
+			p.NoFiles = false // an interpreter may want to keep something there
+		}
+		p.Exec = append(p.Exec, s.plug.libraries(img)...)
+	}
+	c.policy = &p
+	return c, nil
+}
+
+// plan gives what can be confined of a process.
+func (h *Host) plan(s *slot) cell {
+	switch {
+	case h.opts.Sandbox == SandboxOff:
+		return cell{info: SandboxInfo{Missing: []string{"the sandbox is off"}}}
+	case runtime.GOOS != "linux":
+		return cell{info: SandboxInfo{Missing: []string{"there is no sandbox on " + runtime.GOOS}}}
+	case !s.plug.builtin && !h.opts.Self.Valid():
+		return cell{info: SandboxInfo{Missing: []string{"plugins are not confined by a program that did not call plugin.Main"}}}
+	}
+	p := s.set.policy
+	p.Kernel, p.Memory = h.opts.kernel(), max(0, h.opts.MaxMemory)
+	return cell{policy: &p, info: SandboxInfo{
+		Landlock: p.Kernel.Landlock, Seccomp: p.Kernel.Seccomp, Memory: p.Memory, Missing: p.Kernel.Missing(&p, s.plug.builtin),
+	}}
+}
+
+// warnOnce warns of each lack once.
+func (h *Host) warnOnce(what string) {
+	h.mu.Lock()
+	known := slices.Contains(h.warned, what)
+	if !known {
+		h.warned = append(h.warned, what)
+	}
+	h.mu.Unlock()
+	if !known {
+		h.opts.Logger.Warn("plugins are not wholly confined", "missing", what)
+	}
+}
+
+// env gives what tells the process about its sandbox.
+func (c *cell) env(img image) []string {
+	if c.policy == nil {
+		return nil
+	}
+	env := []string{handshake.EnvSandbox + "=" + c.policy.Encode()}
+	if c.policy.MayExec {
+		env = append(env, handshake.EnvExec+"="+execPath(img))
+	}
+	return env
+}
+
+// systemFiles are what programs that are not static need: libraries,
+// interpreters, their data, and devices without a memory.
+var systemFiles = [...]string{
+	"/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
+	"/etc/localtime", "/dev/null", "/dev/urandom",
+}
+
+// libraries gives what the program needs to run: nothing when it is static.
+func (p *plug) libraries(img image) []string {
+	head, static := examine(img)
+	if static {
+		return nil
+	}
+	out := slices.Clone(systemFiles[:])
+	if line, ok := bytes.CutPrefix(head, []byte("#!")); ok {
+		if fields := strings.Fields(string(line)); len(fields) > 0 && filepath.IsAbs(fields[0]) {
+			out = append(out, fields[0])
+		}
+	}
+	return out
+}
+
+// interpreted reports whether the program is a script.
+func (p *plug) interpreted(img image) bool {
+	head, _ := examine(img)
+	return bytes.HasPrefix(head, []byte("#!"))
+}
+
+// examine gives the first line of an executable, and whether it is one that
+// needs no other file.
+func examine(img image) (head []byte, static bool) {
+	var r io.ReaderAt = img.file
+	if img.file == nil {
+		f, err := os.Open(img.path)
+		if err != nil {
+			return nil, false
+		}
+		defer func() { _ = f.Close() }()
+		r = f
+	}
+	buf := make([]byte, 256)
+	n, _ := r.ReadAt(buf, 0)
+	head, _, _ = bytes.Cut(buf[:n], []byte("\n"))
+	file, err := elf.NewFile(r)
+	if err != nil {
+		return head, false
+	}
+	return head, !slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+}

@@ -1,0 +1,157 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/psx"
+)
+
+// Probe asks the kernel what it offers.
+func Probe() Support {
+	return Support{Landlock: min(landlockCall(1<<0), abiNewest), Scoped: landlockCall(1<<1)&erratumScope != 0, Seccomp: haveSeccomp()}
+}
+
+// erratumScope is set where threads of one process may always signal each
+// other.
+const erratumScope = 1 << 1
+
+// landlockCall asks for the version or the errata of Landlock; 0 is none.
+func landlockCall(flag uintptr) int {
+	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, flag)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// Apply puts the policy that text holds in force for all threads, for good.
+// An error leaves the process partly restricted: it must end.
+func Apply(text string) error {
+	var p Policy
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return fmt.Errorf("read policy: %w", err)
+	}
+	steps := []struct {
+		name string
+		do   func(*Policy) error
+	}{
+		{"close descriptors", closeOthers}, {"set limits", setLimits}, {"drop capabilities", dropCapabilities},
+		{"set no_new_privs", noNewPrivileges}, {"apply Landlock", confineFiles}, {"apply seccomp", filterCalls},
+	}
+	for _, s := range steps {
+		if err := s.do(&p); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// closeOthers closes what the process inherited without being meant to. What
+// Go opened by itself closes on exec; what was inherited does not.
+func closeOthers(p *Policy) error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= 2 || slices.Contains(p.Keep, fd) {
+			continue
+		}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd) // it may have been the directory itself
+		}
+	}
+	return nil
+}
+
+// The limits that do not depend on the policy.
+const (
+	maxFiles = 4096
+	maxStack = 64 << 20
+)
+
+// setLimits sets resource limits, which only ever go down.
+func setLimits(p *Policy) error {
+	limits := []struct {
+		what int
+		max  uint64
+	}{{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_NOFILE, maxFiles}, {unix.RLIMIT_STACK, maxStack}, {unix.RLIMIT_MEMLOCK, 64 << 10}, {unix.RLIMIT_MSGQUEUE, 0}}
+	if p.Memory > 0 {
+		// Not the address space: Go reserves much more than it uses.
+		limits = append(limits, struct {
+			what int
+			max  uint64
+		}{unix.RLIMIT_DATA, uint64(p.Memory)})
+	}
+	if p.NoFiles {
+		limits = append(limits, struct {
+			what int
+			max  uint64
+		}{unix.RLIMIT_FSIZE, 0})
+	}
+	for _, l := range limits {
+		var r syscall.Rlimit
+		if err := syscall.Getrlimit(l.what, &r); err != nil {
+			return err
+		}
+		r.Cur, r.Max = min(r.Cur, l.max), min(r.Max, l.max)
+		if l.what == unix.RLIMIT_NOFILE {
+			r.Cur = r.Max
+		}
+		if err := syscall.Setrlimit(l.what, &r); err != nil { // not x/sys's: exec would undo it
+			return fmt.Errorf("limit %d: %w", l.what, err)
+		}
+	}
+	return nil
+}
+
+// keptCapabilities are what the superuser keeps where a driver may write: to
+// reach the files of other users in the granted paths, as a driver in the
+// program itself would.
+const keptCapabilities = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_CHOWN | 1<<unix.CAP_FOWNER | 1<<unix.CAP_DAC_READ_SEARCH
+
+// dropCapabilities takes the superuser's powers away. With no_new_privs an
+// execution cannot bring them back.
+func dropCapabilities(p *Policy) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return err
+	}
+	keep := uint32(0)
+	if len(p.Write)+len(p.Read) > 0 {
+		keep = keptCapabilities
+	}
+	data[0] = unix.CapUserData{Effective: data[0].Effective & keep, Permitted: data[0].Permitted & keep}
+	data[1] = unix.CapUserData{}
+	var pin runtime.Pinner // all threads look at them
+	defer pin.Unpin()
+	pin.Pin(&header)
+	pin.Pin(&data)
+	_, _, errno := psx.Syscall3(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0)
+	return failure(errno)
+}
+
+func noNewPrivileges(*Policy) error {
+	_, _, errno := psx.Syscall3(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)
+	return failure(errno)
+}
+
+func failure(errno syscall.Errno) error {
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

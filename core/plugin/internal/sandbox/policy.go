@@ -1,0 +1,95 @@
+package sandbox
+
+import "encoding/json"
+
+// Policy is what a plugin process may do beyond computing, reading and
+// writing the descriptors that it has, and listening on Unix sockets in its
+// private directory. The zero value grants nothing and limits nothing. It
+// travels as JSON from the host to the process.
+type Policy struct {
+	// Private is the process's own directory, for its socket and temporary
+	// files.
+	Private string `json:"private,omitempty"`
+	// Read and Write are files or directories with all below them. Paths that
+	// do not exist are passed over.
+	Read  []string `json:"read,omitempty"`
+	Write []string `json:"write,omitempty"`
+	// Exec are files and directories of programs and libraries, for reading
+	// and executing.
+	Exec []string `json:"exec,omitempty"`
+	// Network allows TCP connections and datagrams; Ports, when not empty,
+	// are the only ports that may be connected to.
+	Network bool     `json:"network,omitempty"`
+	Ports   []uint16 `json:"ports,omitempty"`
+	// Memory is the ceiling on private writable memory in bytes, 0 for none.
+	Memory int64 `json:"memory,omitempty"`
+	// NoFiles forbids a process to write to files at all, its private
+	// directory included; empty files can still be made there.
+	NoFiles bool `json:"no_files,omitempty"`
+	// Keep are descriptors that stay open besides the first three.
+	Keep []int `json:"keep,omitempty"`
+	// MayExec is set for a process that executes its program after the policy
+	// is in force.
+	MayExec bool `json:"may_exec,omitempty"`
+	// Kernel is what the host found; the process applies exactly that.
+	Kernel Support `json:"kernel"`
+}
+
+// Encode gives the policy as JSON.
+func (p *Policy) Encode() string {
+	text, err := json.Marshal(p)
+	if err != nil { // strings and numbers only
+		panic("sandbox: " + err.Error())
+	}
+	return string(text)
+}
+
+// Support is what the kernel offers.
+type Support struct {
+	// Landlock is the version of its interface; 0 is none.
+	Landlock int `json:"landlock"`
+	// Scoped says that signals between threads of one process work although
+	// signals to others are confined.
+	Scoped bool `json:"scoped"`
+	// Seccomp says that system calls can be filtered.
+	Seccomp bool `json:"seccomp"`
+}
+
+// The versions of Landlock's interface in which something new came.
+const (
+	abiFiles    = 1
+	abiRefer    = 2
+	abiTruncate = 3
+	abiTCP      = 4
+	abiScope    = 6
+	abiUnix     = 9
+	abiUDP      = 10
+	abiNewest   = 11
+)
+
+// usable reports whether Landlock can carry p: the first version forbids all
+// moves between directories, which a driver that writes cannot live with.
+func (s Support) usable(p *Policy) bool {
+	return s.Landlock >= abiRefer || s.Landlock >= abiFiles && len(p.Write) == 0
+}
+
+// Missing names what a process with this policy could do on this kernel
+// although it is not granted. SelfContained says that the process, being
+// ours, gives up Unix sockets once it has its own.
+func (s Support) Missing(p *Policy, selfContained bool) []string {
+	var out []string
+	add := func(missing bool, text string) {
+		if missing {
+			out = append(out, text)
+		}
+	}
+	add(!s.Seccomp, "system calls are not filtered (no seccomp)")
+	if !s.usable(p) {
+		return append(out, "files are not confined (no Landlock)")
+	}
+	add(s.Landlock < abiTruncate && len(p.Read)+len(p.Exec) > 0, "files that may be read can be emptied (Landlock before version 3)")
+	add(s.Landlock < abiTCP && len(p.Ports) > 0, "ports are not confined (Landlock before version 4)")
+	add(s.Landlock < abiScope && p.Network, "abstract Unix sockets can be reached (Landlock before version 6)")
+	add(s.Landlock < abiUnix && p.Network && !selfContained, "Unix sockets of the user can be reached (Landlock before version 9)")
+	return out
+}

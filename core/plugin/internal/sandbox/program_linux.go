@@ -1,0 +1,120 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import "golang.org/x/sys/unix"
+
+// program gives the filter of a process with that number. It is a list of
+// what is refused, as plugins come in all languages; what is refused is all
+// that reaches other processes, the machine's configuration, or memory that no
+// limit counts.
+func program(p *Policy, pid int) filter {
+	var f filter
+	f.prologue()
+	f.refuse(unix.EPERM, forbidden[:]...)
+	f.refuse(unix.EPERM, legacy[:]...)
+	f.refuse(unix.ENOSYS, unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_PIDFD_OPEN)
+	if len(p.Write) == 0 { // a driver that writes sets times
+		f.refuse(unix.EPERM, unix.SYS_UTIMENSAT)
+	}
+	if !p.MayExec {
+		f.refuse(unix.EPERM, unix.SYS_EXECVE, unix.SYS_EXECVEAT)
+	}
+	processRules(&f, uint32(pid))
+	memoryRules(&f)
+	socketRules(&f, p.Network)
+	f.ret(unix.SECCOMP_RET_ALLOW)
+	return f
+}
+
+// forbidden is what no plugin needs, on all architectures.
+var forbidden = [...]uint32{
+	// Other processes.
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
+	unix.SYS_PIDFD_GETFD, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_KCMP, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_GET_ROBUST_LIST,
+	unix.SYS_SETPGID, unix.SYS_SETSID, unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET,
+	// Namespaces, mounts, roots.
+	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT,
+	unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
+	// Ways around the filter and the rules.
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
+	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+	// Memory that lives outside processes, and meeting places without files.
+	unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMCTL, unix.SYS_SEMTIMEDOP,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+	// Attributes of files by their path: Landlock does not see them.
+	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_SETXATTRAT,
+	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR,
+	// The machine.
+	unix.SYS_REBOOT, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
+	unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
+}
+
+// The bits of clone that begin a namespace, and those of mmap.
+const (
+	newNamespace = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	sharedAnon   = unix.MAP_SHARED | unix.MAP_ANONYMOUS
+)
+
+// processRules keep a process one process: threads only, signals only to
+// itself, and its parent-death signal as it is.
+func processRules(f *filter, pid uint32) {
+	f.when(unix.SYS_CLONE, func(b *block) {
+		b.refuseUnless(0, unix.CLONE_THREAD, unix.EPERM, unix.CLONE_THREAD)
+		b.refuseAny(0, newNamespace, unix.EPERM)
+	})
+	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
+		f.when(nr, func(b *block) { b.refuseUnless(0, ^uint32(0), unix.EPERM, pid) })
+	}
+	for _, nr := range []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY} {
+		f.when(nr, func(b *block) { b.refuseUnless(0, ^uint32(0), unix.EPERM, 0, pid) })
+	}
+	f.when(unix.SYS_TKILL, func(b *block) { b.refuseUnless(0, ^uint32(0), unix.EPERM, pid) })
+	f.when(unix.SYS_PRCTL, func(b *block) { b.refuseIf(0, ^uint32(0), unix.PR_SET_PDEATHSIG, unix.EPERM) })
+	f.when(unix.SYS_FCNTL, func(b *block) { // signals that the kernel sends for a descriptor
+		b.refuseIf(1, ^uint32(0), unix.F_SETOWN, unix.EPERM)
+		b.refuseIf(1, ^uint32(0), unix.F_SETOWN_EX, unix.EPERM)
+	})
+	f.when(unix.SYS_IOCTL, func(b *block) {
+		for _, request := range []uint32{unix.TIOCSTI, unix.TIOCSCTTY, 0x541c /* TIOCLINUX */, 0x8901 /* FIOSETOWN */, 0x8902 /* SIOCSPGRP */} {
+			b.refuseIf(1, ^uint32(0), request, unix.EPERM)
+		}
+	})
+}
+
+// memoryRules refuse memory that the limit on data does not count.
+func memoryRules(f *filter) {
+	f.when(unix.SYS_MMAP, func(b *block) {
+		b.refuseIf(3, sharedAnon, sharedAnon, unix.EPERM)
+		b.refuseAny(3, unix.MAP_GROWSDOWN|unix.MAP_HUGETLB, unix.EPERM)
+	})
+}
+
+// kindOfSocket masks the flags out of a socket's type.
+const kindOfSocket = 0xf
+
+// socketRules allow streams between Unix sockets, and with network TCP and
+// datagrams. Without it nothing may be connected or addressed: a Unix socket
+// can then only be listened on.
+func socketRules(f *filter, network bool) {
+	f.when(unix.SYS_SOCKETPAIR, func(b *block) {
+		b.refuseUnless(0, ^uint32(0), unix.EACCES, unix.AF_UNIX)
+		b.refuseUnless(1, kindOfSocket, unix.EACCES, unix.SOCK_STREAM)
+	})
+	if !network {
+		f.refuse(unix.EACCES, unix.SYS_CONNECT)
+		f.when(unix.SYS_SENDTO, func(b *block) { b.refusePointer(4, unix.EACCES) })
+		f.when(unix.SYS_SOCKET, func(b *block) {
+			b.refuseUnless(0, ^uint32(0), unix.EACCES, unix.AF_UNIX)
+			b.refuseUnless(1, kindOfSocket, unix.EACCES, unix.SOCK_STREAM)
+		})
+		return
+	}
+	f.when(unix.SYS_SOCKET, func(b *block) {
+		b.refuseUnless(0, ^uint32(0), unix.EACCES, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)
+		b.refuseUnless(1, kindOfSocket, unix.EACCES, unix.SOCK_STREAM, unix.SOCK_DGRAM)
+		// Multipath TCP escapes Landlock's rules of ports.
+		b.refuseUnless(2, ^uint32(0), unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)
+	})
+}

@@ -1,0 +1,150 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The places in struct seccomp_data.
+const (
+	dataNumber = 0
+	dataArch   = 4
+	dataArgs   = 16
+)
+
+// haveSeccomp asks whether a filter can refuse a call.
+func haveSeccomp() bool {
+	if arch == 0 {
+		return false
+	}
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	return errno == 0
+}
+
+// filterCalls puts the filter of p in force for all threads.
+func filterCalls(p *Policy) error {
+	if !p.Kernel.Seccomp {
+		return nil
+	}
+	return install(program(p, os.Getpid()))
+}
+
+// Seal takes away what a process of ours no longer needs once it listens:
+// making Unix sockets, with which one that may connect could reach the
+// user's.
+func Seal() error {
+	if !haveSeccomp() {
+		return nil
+	}
+	var f filter
+	f.prologue()
+	f.when(unix.SYS_SOCKET, func(b *block) { b.refuseIf(0, ^uint32(0), unix.AF_UNIX, unix.EACCES) })
+	f.ret(unix.SECCOMP_RET_ALLOW)
+	return install(f)
+}
+
+func install(f filter) error {
+	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
+	tid, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(f)
+	if errno != 0 {
+		return errno
+	}
+	if tid != 0 {
+		return fmt.Errorf("thread %d cannot be restricted", tid)
+	}
+	return nil
+}
+
+// filter is a program of the classic packet filter.
+type filter []unix.SockFilter
+
+func (f *filter) op(code uint16, k uint32, jt, jf uint8) {
+	*f = append(*f, unix.SockFilter{Code: code, K: k, Jt: jt, Jf: jf})
+}
+
+func (f *filter) load(at uint32) { f.op(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, at, 0, 0) }
+func (f *filter) ret(k uint32)   { f.op(unix.BPF_RET|unix.BPF_K, k, 0, 0) }
+
+// refusal is the verdict that makes a call fail with errno.
+func refusal(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
+
+// prologue ends a process that calls for another architecture, and leaves the
+// number of the call to be looked at. Numbers that nobody knew when this was
+// written do not exist.
+func (f *filter) prologue() {
+	f.load(dataArch)
+	f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, arch, 1, 0)
+	f.ret(unix.SECCOMP_RET_KILL_PROCESS)
+	f.load(dataNumber)
+	f.op(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, lastNumber, 0, 1) // also the x32 twins
+	f.ret(refusal(unix.ENOSYS))
+}
+
+// refuse makes calls fail.
+func (f *filter) refuse(errno unix.Errno, numbers ...uint32) {
+	for _, nr := range numbers {
+		f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, 0, 1)
+		f.ret(refusal(errno))
+	}
+}
+
+// when judges one call by its arguments; what no rule of the block refuses is
+// allowed.
+func (f *filter) when(nr uint32, judge func(*block)) {
+	var b block
+	judge(&b)
+	b.ret(unix.SECCOMP_RET_ALLOW)
+	f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, 0, uint8(len(b.filter)))
+	*f = append(*f, b.filter...)
+}
+
+// block is the part of a filter that judges one call.
+type block struct{ filter }
+
+// arg loads the low half of an argument, masked.
+func (b *block) arg(n int, mask uint32) {
+	b.load(dataArgs + 8*uint32(n))
+	if mask != ^uint32(0) {
+		b.op(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, mask, 0, 0)
+	}
+}
+
+// refuseIf refuses the call when the masked argument has the value.
+func (b *block) refuseIf(n int, mask, value uint32, errno unix.Errno) {
+	b.arg(n, mask)
+	b.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, value, 0, 1)
+	b.ret(refusal(errno))
+}
+
+// refuseAny refuses the call when the argument has any of the bits.
+func (b *block) refuseAny(n int, bits uint32, errno unix.Errno) {
+	b.arg(n, ^uint32(0))
+	b.op(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, bits, 0, 1)
+	b.ret(refusal(errno))
+}
+
+// refuseUnless refuses the call when the masked argument has none of the
+// values.
+func (b *block) refuseUnless(n int, mask uint32, errno unix.Errno, values ...uint32) {
+	b.arg(n, mask)
+	for i, v := range values {
+		b.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, v, uint8(len(values)-i), 0)
+	}
+	b.ret(refusal(errno))
+}
+
+// refusePointer refuses the call when the argument is not zero.
+func (b *block) refusePointer(n int, errno unix.Errno) {
+	b.refuseUnless(n, ^uint32(0), errno, 0)
+	b.load(dataArgs + 8*uint32(n) + 4)
+	b.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 1, 0)
+	b.ret(refusal(errno))
+}
