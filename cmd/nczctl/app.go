@@ -48,6 +48,7 @@ type globals struct {
 	unpinned  bool
 
 	consolidated consolidatedFlag
+	requireSandbox bool
 }
 
 // main runs the command line and gives the exit code.
@@ -164,6 +165,7 @@ Storage drivers and filters run as plugins in processes of their own, unless
 	f.StringArrayVar(&a.flags.pluginDir, "plugin-dir", nil, "look for plugins in this `directory` first (may be repeated)")
 	f.BoolVar(&a.flags.unpinned, "allow-unpinned", false, "run third-party plugins that the lock file does not pin")
 	f.Var(&a.flags.consolidated, "use-consolidated", "read consolidated metadata: auto (where requests are expensive or the URL asks for it), verify (compare it with all documents), trust or ignore")
+	f.BoolVar(&a.flags.requireSandbox, "require-sandbox", false, "start no plugin process that this system cannot confine to what it is granted")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})

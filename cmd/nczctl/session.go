@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/config"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
@@ -107,19 +108,67 @@ func (a *app) startHost(cfg *config.Config) (*host.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	defaults := make(map[string]json.RawMessage)
-	for name, o := range cfg.Drivers {
-		defaults[name] = o.JSON()
-	}
-	callTimeout := cfg.Plugins.CallTimeout
-	if callTimeout == 0 {
-		callTimeout = -1 // the configuration's "no limit" is the host's negative
-	}
-	return host.New(&host.Options{
+	o := &host.Options{
 		Self: a.self, Isolation: mode, Dirs: append(a.flags.pluginDir, cfg.Plugins.Dirs...), Lock: lock,
-		AllowUnpinned: a.flags.unpinned || cfg.Plugins.AllowUnpinned, Defaults: defaults, Logger: a.log,
-		CallTimeout: callTimeout, StartTimeout: cfg.Plugins.StartTimeout,
-	})
+		AllowUnpinned: a.flags.unpinned || cfg.Plugins.AllowUnpinned, Logger: a.log,
+		StartTimeout: cfg.Plugins.StartTimeout, StopTimeout: max(cfg.Plugins.StopTimeout, time.Nanosecond),
+		Sandbox: host.Sandbox(cfg.Plugins.Sandbox), Roots: cfg.Plugins.Roots,
+		MaxMemory: orNone(int64(cfg.Plugins.MaxMemory)), MaxRestarts: int(orNone(int64(cfg.Plugins.MaxRestarts))), CallTimeout: time.Duration(orNone(int64(cfg.Plugins.CallTimeout))),
+	}
+	if a.flags.requireSandbox {
+		o.Sandbox = host.SandboxRequire
+	}
+	if err := grantedBy(cfg, o); err != nil {
+		return nil, err
+	}
+	return host.New(o)
+}
+
+// orNone gives the host's way to say none, which is negative, for the
+// configuration's, which is zero.
+func orNone(n int64) int64 {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// grantedBy takes over what the tables of drivers and filters say: options
+// and grants.
+func grantedBy(cfg *config.Config, o *host.Options) error {
+	o.Defaults = make(map[string]json.RawMessage)
+	o.DriverGrants, o.FilterGrants = make(map[string][]string), make(map[string][]string)
+	for name, table := range cfg.Drivers {
+		grants, rest, err := checkedGrants(cfg, "drivers."+name, table)
+		if err != nil {
+			return err
+		}
+		o.Defaults[name], o.DriverGrants[name] = rest.JSON(), grants
+	}
+	for name, table := range cfg.Filters {
+		grants, rest, err := checkedGrants(cfg, "filters."+name, table)
+		if err != nil {
+			return err
+		}
+		for key := range rest {
+			return ncerr.Errorf(ncerr.ErrInvalid, "read configuration", cfg.Where("filters."+name+"."+key), "unknown key %q: a filter's table has grants only", key)
+		}
+		o.FilterGrants[name] = grants
+	}
+	return nil
+}
+
+func checkedGrants(cfg *config.Config, table string, o config.Options) ([]string, config.Options, error) {
+	grants, rest, err := o.Grants()
+	for _, text := range grants {
+		if err == nil {
+			_, err = driver.ParseGrant(text)
+		}
+	}
+	if err != nil {
+		return nil, nil, ncerr.New(ncerr.ErrInvalid, "read configuration", cfg.Where(table+".grants"), err)
+	}
+	return grants, rest, nil
 }
 
 // readLock reads the lock file of the plugins; one that is not there pins
@@ -149,7 +198,8 @@ func (s *session) options(a *app) *nczarr.Options {
 	// The library has to see what is set: it adds what a format asks for.
 	o.DriverOptions = make(map[string][]byte)
 	for name, options := range s.cfg.Drivers {
-		o.DriverOptions[name] = options.JSON()
+		_, rest, _ := options.Grants() // checked at the start
+		o.DriverOptions[name] = rest.JSON()
 	}
 	o.Wrap = func(m driver.Map) driver.Map {
 		m = layer.Measure(m, s.stats)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"time"
 
@@ -57,6 +58,9 @@ type Plugins struct {
 	LockFile      string        // empty: see Config.LockPath
 	AllowUnpinned bool          // launch plugins that the lock file does not name
 	Isolation     Isolation     // where drivers and filters run
+	Sandbox       Sandbox       // whether plugin processes are confined
+	Roots         []string      // directories that drivers may see as a whole
+	MaxMemory     Size          // of one plugin process; 0 means no ceiling
 	StartTimeout  time.Duration // from launch to the end of the handshake
 	CallTimeout   time.Duration // of one call; 0 means none
 	StopTimeout   time.Duration // from asking a plugin to stop to killing it
@@ -79,6 +83,38 @@ type Remote struct {
 	RetryBudget time.Duration // that one call may spend waiting between them
 	CallTimeout time.Duration // of one try
 	InFlight    int           // calls at once
+}
+
+// Sandbox says whether plugin processes are confined.
+type Sandbox string
+
+// The ways to confine plugin processes.
+const (
+	SandboxAuto    Sandbox = "auto"    // as far as the system can
+	SandboxRequire Sandbox = "require" // wholly, or they are not started
+	SandboxOff     Sandbox = "off"     // not at all
+)
+
+// Grants takes the key grants out of a [drivers.NAME] or [filters.NAME]
+// table. What is left is for the driver or filter. A value that is no list of
+// strings is ncerr.ErrInvalid.
+func (o Options) Grants() (grants []string, rest Options, err error) {
+	value, ok := o["grants"]
+	if !ok {
+		return nil, o, nil
+	}
+	list, ok := value.([]any)
+	for _, v := range list {
+		text, isText := v.(string)
+		ok = ok && isText
+		grants = append(grants, text)
+	}
+	if !ok {
+		return nil, nil, ncerr.Errorf(ncerr.ErrInvalid, opRead, "grants", "not a list of strings")
+	}
+	rest = maps.Clone(o)
+	delete(rest, "grants")
+	return grants, rest, nil
 }
 
 // Cache is the local read-through cache of remote objects.

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -50,6 +51,9 @@ start_timeout = "1m30s"
 call_timeout = "0s"
 stop_timeout = "250ms"
 max_restarts = 0
+sandbox = "require"
+roots = ["data"]
+max_memory = "1GiB"
 
 [remote]
 attempts = 7
@@ -79,6 +83,7 @@ func TestParseEverything(t *testing.T) {
 	wantPlugins := config.Plugins{
 		Dirs: []string{"/etc/nc/plugins", "/opt/nczarr/plugins"}, LockFile: "/etc/nc/my.lock", AllowUnpinned: true,
 		Isolation: config.IsolationProcess, StartTimeout: 90 * time.Second, StopTimeout: 250 * time.Millisecond,
+		Sandbox: config.SandboxRequire, Roots: []string{"/etc/nc/data"}, MaxMemory: 1 << 30,
 	}
 	if !reflect.DeepEqual(c.Plugins, wantPlugins) {
 		t.Errorf("plugins\nwant %+v\n got %+v", wantPlugins, c.Plugins)
@@ -104,7 +109,7 @@ func TestParseEverything(t *testing.T) {
 		t.Errorf("filters.blosc: got %s", got)
 	}
 	for key, want := range map[string]string{
-		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:40", "plugins.nothing": "",
+		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:43", "plugins.nothing": "",
 	} {
 		if got := c.Where(key); got != want {
 			t.Errorf("Where(%q): want %q, got %q", key, want, got)
@@ -368,5 +373,22 @@ func TestSizes(t *testing.T) {
 	}
 	if got := config.Size(256 << 20).String(); got != "256MiB" {
 		t.Errorf("want 256MiB, got %s", got)
+	}
+}
+
+// TestGrants takes the grants out of a table.
+func TestGrants(t *testing.T) {
+	t.Parallel()
+	grants, rest, err := config.Options{"grants": []any{"network", "env:X"}, "level": int64(3)}.Grants()
+	if err != nil || len(grants) != 2 || grants[1] != "env:X" || string(rest.JSON()) != `{"level":3}` {
+		t.Errorf("got %q, %v, %v", grants, rest, err)
+	}
+	for _, bad := range []any{"network", []any{"network", int64(1)}, int64(1)} {
+		if _, _, err := (config.Options{"grants": bad}).Grants(); !errors.Is(err, ncerr.ErrInvalid) {
+			t.Errorf("%v: want ErrInvalid, got %v", bad, err)
+		}
+	}
+	if grants, rest, err := (config.Options{"a": true}).Grants(); grants != nil || len(rest) != 1 || err != nil {
+		t.Errorf("got %q, %v, %v", grants, rest, err)
 	}
 }

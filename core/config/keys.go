@@ -45,8 +45,8 @@ func tables() []string {
 // specs is the one table of keys, types, defaults and documentation.
 func specs() []spec {
 	return []spec{
-		{Key{"drivers.NAME", "table", "", "Options of the storage driver NAME. The driver defines and checks its keys."}, nil, nil},
-		{Key{"filters.NAME", "table", "", "Options of the filter NAME. The filter defines and checks its keys."}, nil, nil},
+		{Key{"drivers.NAME", "table", "", "Options of the storage driver NAME. The driver defines and checks its keys, but for grants: a list of what its process may reach besides what a built-in driver asks for, such as \"tcp:9000\", \"env:TOKEN\", \"read:/etc/tape\" (docs/explanation/security.md)."}, nil, nil},
+		{Key{"filters.NAME", "table", "", "Settings of the process that serves the filter NAME. The only key is grants, as for drivers; it has effect on plugins, as built-in filters need nothing."}, nil, nil},
 		{
 			Key{"plugins.dirs", "list of paths", "[]", "Directories searched for plugins, in order, before $NCZARR_PLUGIN_PATH and the user's plugin directory."},
 			[]any{},
@@ -67,6 +67,20 @@ func specs() []spec {
 			},
 			"auto",
 			choice(func(c *Config) *Isolation { return &c.Plugins.Isolation }, IsolationAuto, IsolationProcess, IsolationInProcess),
+		},
+		{
+			Key{"plugins.sandbox", "string", `"auto"`, `Whether plugin processes are confined to what they are granted: "auto" as far as the system can, with a warning of what it cannot, "require" not to start where it has holes, "off" not at all.`},
+			"auto",
+			choice(func(c *Config) *Sandbox { return &c.Plugins.Sandbox }, SandboxAuto, SandboxRequire, SandboxOff),
+		},
+		{
+			Key{"plugins.roots", "list of paths", "[]", "Directories that storage drivers may see as a whole: the stores in one of them share a process. Others have a process each."},
+			[]any{},
+			paths(func(c *Config) *[]string { return &c.Plugins.Roots }),
+		},
+		{
+			Key{"plugins.max_memory", "size", `"4GiB"`, "The most private memory that one plugin process may have; 0 means no ceiling. It needs the sandbox."},
+			"4GiB", size(func(c *Config) *Size { return &c.Plugins.MaxMemory }),
 		},
 		{
 			Key{"plugins.start_timeout", "duration", `"10s"`, "How long a plugin may take from its launch to the end of the handshake."},

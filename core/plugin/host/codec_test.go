@@ -136,7 +136,7 @@ func TestCodecErrors(t *testing.T) {
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for _, always := range []bool{false, true} {
-		h := newHost(t, host.Options{})
+		h := newHost(t, host.Options{Sandbox: host.SandboxOff}) // it leaves a mark in a file
 		params := `{"mode":"die"}`
 		if !always {
 			params = fmt.Sprintf(`{"mode":"die","marker":%q}`, filepath.Join(t.TempDir(), "m"))

@@ -121,16 +121,22 @@ func (h *Host) warnOnce(what string) {
 	}
 }
 
-// env gives what tells the process about its sandbox.
-func (c *cell) env(img image) []string {
+// enter gives the image to start, and the environment that tells it about its
+// sandbox, for a process with that many descriptors from 3 on.
+func (c *cell) enter(img image, files int) (image, []string) {
 	if c.policy == nil {
-		return nil
+		return img, nil
 	}
-	env := []string{handshake.EnvSandbox + "=" + c.policy.Encode()}
-	if c.policy.MayExec {
-		env = append(env, handshake.EnvExec+"="+execPath(img))
+	p := *c.policy
+	for fd := range files {
+		p.Keep = append(p.Keep, 3+fd)
 	}
-	return env
+	if !p.MayExec {
+		return img, []string{handshake.EnvSandbox + "=" + p.Encode()}
+	}
+	p.Keep = append(p.Keep, imageFD)
+	img.launcher = selfImage
+	return img, []string{handshake.EnvSandbox + "=" + p.Encode(), handshake.EnvExec + "=" + imagePath}
 }
 
 // systemFiles are what programs that are not static need: libraries,

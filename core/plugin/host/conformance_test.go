@@ -27,7 +27,8 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(string(tc.isolation)+"/"+tc.driver, func(t *testing.T) {
 			t.Parallel()
-			opts := host.Options{Isolation: tc.isolation}
+			dir := t.TempDir()
+			opts := host.Options{Isolation: tc.isolation, Roots: []string{dir}}
 			if tc.driver == "mem" {
 				opts.Builtin = plugin.Builtin{Openers: []driver.Opener{memmap.NewOpener()}}
 			}
@@ -36,12 +37,15 @@ func TestConformance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir := t.TempDir()
 			var n atomic.Int64
 			conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
 				return driver.OpenSpec{Path: filepath.Join(dir, fmt.Sprint("s", n.Add(1)))}, nil, nil
 			}})
-			if tc.isolation == host.Process && h.Plugins()[0].Jobs == 0 {
+			var jobs int64
+			for _, p := range h.Plugins() {
+				jobs += p.Jobs
+			}
+			if tc.isolation == host.Process && jobs == 0 {
 				t.Error("no job was served by a process")
 			}
 		})

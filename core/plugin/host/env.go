@@ -1,7 +1,7 @@
 package host
 
 import (
-	"strings"
+	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 )
@@ -23,24 +23,17 @@ var passedEnv = [...]string{
 
 // environment gives the environment of a plugin process, without what
 // go-plugin adds: the allowed variables and a private temporary directory.
-func (h *Host) environment(dir string, grants []string, extra ...string) []string {
+func (h *Host) environment(dir string, set *grantSet, extra ...string) []string {
 	names := append(passedEnv[:len(passedEnv):len(passedEnv)], h.opts.PassEnv...)
-	for _, g := range grants {
-		if name, ok := cutEnvGrant(g); ok {
-			names = append(names, name)
-		}
-	}
+	names = append(names, set.env...)
 	env := []string{"TMPDIR=" + dir, "TMP=" + dir, "TEMP=" + dir, handshake.EnvLifeline + "=stdin"}
 	for _, n := range names {
 		if v := h.opts.Getenv(n); v != "" {
 			env = append(env, n+"="+v)
 		}
 	}
+	if h.opts.MaxMemory > 0 && h.opts.Getenv("GOMEMLIMIT") == "" { // collect garbage before the ceiling is hit
+		env = append(env, "GOMEMLIMIT="+strconv.FormatInt(h.opts.MaxMemory/10*9, 10))
+	}
 	return append(env, extra...)
-}
-
-// cutEnvGrant gives NAME of "env:NAME".
-func cutEnvGrant(grant string) (string, bool) {
-	name, ok := strings.CutPrefix(grant, "env:")
-	return name, ok && name != ""
 }

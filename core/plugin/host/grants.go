@@ -120,15 +120,14 @@ func (g *grantSet) add(text, id string) {
 // addPath grants a path: what is there now, under whatever name. A file that
 // takes its place later is another one.
 func (g *grantSet) addPath(path string, write bool) {
-	st, err := os.Stat(path)
-	if err != nil { // the driver will say so
+	if _, err := os.Stat(path); err != nil { // the driver will say so
 		return
 	}
 	kind, list := driver.GrantRead, &g.policy.Read
 	if write {
 		kind, list = driver.GrantWrite, &g.policy.Write
 	}
-	g.add(string(kind)+":"+path, identity(st))
+	g.add(string(kind)+":"+path, identity(path))
 	if !slices.Contains(*list, path) {
 		*list = append(*list, path)
 	}

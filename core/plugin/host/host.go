@@ -36,6 +36,7 @@ type Host struct {
 	launches  int
 	slots     map[string]*slot
 	providers map[*plug]*provider
+	warned    []string // what was warned of
 	closed    bool
 	wg        sync.WaitGroup // starts and running processes
 }
@@ -53,6 +54,9 @@ func New(opts *Options) (*Host, error) {
 	case Auto, Process, InProcess, Loopback:
 	default:
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "make plugin host", string(o.Isolation), "no such isolation")
+	}
+	if _, err := ParseSandbox(string(o.Sandbox)); err != nil {
+		return nil, err
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	if o.thirdPartyAllowed() {
@@ -131,15 +135,29 @@ func (h *Host) goOwned(f func()) error {
 }
 
 // slot gives the place of a process, made at the first use.
-func (h *Host) slot(p *plug, grant, role string, grants []string) *slot {
+func (h *Host) slot(p *plug, set *grantSet) *slot {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	key := p.name + "\x00" + grant
+	return h.slotLocked(p, set)
+}
+
+// hold gives the place of a process for a store, and keeps the process until
+// the slot's leave.
+func (h *Host) hold(p *plug, set *grantSet) *slot {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.slotLocked(p, set)
+	s.enter()
+	return s
+}
+
+func (h *Host) slotLocked(p *plug, set *grantSet) *slot {
+	key := p.name + "\x00" + set.key()
 	s := h.slots[key]
 	if s == nil {
 		s = &slot{
-			host: h, plug: p, grant: grant, role: role, grants: grants,
-			log: h.opts.Logger.With(slog.String("plugin", p.name), slog.String("serves", grant)),
+			host: h, plug: p, set: set,
+			log: h.opts.Logger.With(slog.String("plugin", p.name), slog.String("serves", set.serves)),
 		}
 		h.slots[key] = s
 	}
@@ -220,11 +238,11 @@ func (h *Host) mayRun(p *plug) bool { return len(p.pins) == 0 && h.opts.AllowUnp
 
 // ask starts the plugin so that it says what it serves.
 func (h *Host) ask(ctx context.Context, p *plug) error {
-	grant := kindFilter + "s"
+	set := &grantSet{serves: kindFilter + "s"}
 	if p.kind == kindDriver {
-		grant = kindDriver + ":" + p.promised
+		set.serves = kindDriver + ":" + p.promised
 	}
-	running, err := h.slot(p, grant, "", nil).acquire(ctx)
+	running, err := h.slot(p, set).acquire(ctx)
 	if err == nil && p.kind == kindDriver && pathGrants(p.driver(p.promised)) {
 		running.stop(false) // its stores go to processes with a grant set each
 	}

@@ -82,10 +82,11 @@ func TestGrantSets(t *testing.T) {
 	}
 	var got []string
 	for _, i := range h.Plugins() {
-		got = append(got, i.Serves)
+		got = append(got, i.Serves+" "+strings.Join(i.Grants, " "))
 	}
-	want := []string{"driver:file/read", "driver:file/write"}
-	if !slices.Equal(got, want) {
+	// Both are made in one directory, and read each from its own.
+	want := []string{"driver:file/read read:" + dir + "/a", "driver:file/read read:" + dir + "/b", "driver:file/write write:" + dir}
+	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("want processes %q, got %q", want, got)
 	}
 }
@@ -219,7 +220,7 @@ func TestCrash(t *testing.T) {
 	if !errors.Is(err, ncerr.ErrPlugin) {
 		t.Fatalf("want ErrPlugin, got %v", err)
 	}
-	for _, part := range []string{"nczarr (driver:trouble)", "exit status 7", "these are my last words"} {
+	for _, part := range []string{"nczarr (driver:trouble/write)", "exit status 7", "these are my last words"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("want %q in %q", part, err)
 		}
@@ -231,7 +232,8 @@ func TestRest(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
 	o, _ := h.Driver("trouble")
-	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	dir := t.TempDir()
+	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(dir, "s"), Mode: driver.Create})
 	var err error
 	for range 3 { // twice each
 		_, err = get(t.Context(), m, "die")
@@ -240,7 +242,7 @@ func TestRest(t *testing.T) {
 		t.Fatalf("want a refusal, got %v", err)
 	}
 	start := time.Now()
-	_, err = o.Open(t.Context(), driver.OpenSpec{Path: t.TempDir()})
+	_, err = o.Open(t.Context(), driver.OpenSpec{Path: filepath.Join(dir, "another"), Mode: driver.Create})
 	if retry, after := ncerr.Retry(err); !retry || after <= 0 || after > time.Minute || time.Since(start) > time.Second {
 		t.Errorf("want a quick refusal with a time, got %v after %v", err, time.Since(start))
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -17,6 +16,12 @@ import (
 // imageFD is the descriptor under which a child finds the copy that it is
 // executed from; the ones below are kept for the data plane.
 const imageFD = 10
+
+// imagePath is the path of that copy in the child.
+const imagePath = "/proc/self/fd/10"
+
+// selfImage is the path of the running program.
+const selfImage = "/proc/self/exe"
 
 // readImage copies the executable at path into sealed memory while it takes
 // the checksum, so that what was checked is what is executed, whatever happens
@@ -57,5 +62,5 @@ func useImageFile(cmd *exec.Cmd, f *os.File) {
 	copy(files, cmd.ExtraFiles)
 	files[imageFD-3] = f
 	cmd.ExtraFiles = files
-	cmd.Path = "/proc/self/fd/" + strconv.Itoa(imageFD)
+	cmd.Path = imagePath
 }

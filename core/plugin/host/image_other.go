@@ -28,5 +28,11 @@ func readImage(path string) (img image, sum string, err error) {
 	return image{path: path, argv0: path}, hex.EncodeToString(hash.Sum(nil)), nil
 }
 
+// There is no sandbox here, and so no launcher.
+const (
+	imageFD              = 0
+	imagePath, selfImage = "", ""
+)
+
 // useImageFile is for platforms that execute a copy.
 func useImageFile(*exec.Cmd, *os.File) {}

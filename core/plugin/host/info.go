@@ -14,11 +14,13 @@ type PluginInfo struct {
 	Name string `json:"name"`
 	// Serves is the grant set: "filters", or "driver:NAME" with "/read" or
 	// "/write" for drivers of local paths. Empty when never started.
-	Serves  string `json:"serves,omitempty"`
-	Path    string `json:"path,omitempty"` // empty: the running program
-	SHA256  string `json:"sha256,omitempty"`
-	Version string `json:"version,omitempty"`
-	Pinned  bool   `json:"pinned"`
+	Serves string `json:"serves,omitempty"`
+	// Grants is what the process may reach, as driver.Grant says, looked up.
+	Grants  []string `json:"grants,omitempty"`
+	Path    string   `json:"path,omitempty"` // empty: the running program
+	SHA256  string   `json:"sha256,omitempty"`
+	Version string   `json:"version,omitempty"`
+	Pinned  bool     `json:"pinned"`
 	// PID is 0 when no process runs.
 	PID int `json:"pid,omitempty"`
 	// Isolation is "process", "inproc" or "loopback".
@@ -30,8 +32,10 @@ type PluginInfo struct {
 	Jobs     int64         `json:"jobs"`  // chunks encoded or decoded, objects read or written
 	Bytes    int64         `json:"bytes"` // payload in both directions
 	Restarts int           `json:"restarts"`
-	Drivers  []string      `json:"drivers,omitempty"`
-	Filters  []string      `json:"filters,omitempty"`
+	// Sandbox is what confines the process.
+	Sandbox SandboxInfo `json:"sandbox"`
+	Drivers []string    `json:"drivers,omitempty"`
+	Filters []string    `json:"filters,omitempty"`
 }
 
 // Plugins tells about all processes, running or not, and about the plugins
@@ -80,7 +84,7 @@ func (p *plug) info() PluginInfo {
 
 func (s *slot) info() PluginInfo {
 	i := s.plug.info()
-	i.Serves = s.grant
+	i.Serves, i.Grants, i.Sandbox = s.set.serves, s.set.texts, s.host.plan(s).info
 	i.Calls, i.Jobs, i.Bytes = s.calls.Load(), s.jobs.Load(), s.bytes.Load()
 	if s.host.opts.Isolation == Loopback {
 		i.Isolation = Loopback

@@ -44,6 +44,9 @@ func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
 		return nil, err
 	}
 	l := &launch{h: h, s: s, dir: dir, stderr: newLogSink(s.log)}
+	if l.cell, err = h.cell(s, img, dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
 	if l.plane, err = newPlane(); err != nil {
 		s.log.Warn("no shared memory for the plugin, the slow data plane is used", "err", err)
 	}
@@ -62,6 +65,7 @@ type launch struct {
 	stderr *logSink
 	client *goplugin.Client
 	plane  *plane // nil where there is no shared memory
+	cell   cell
 
 	mu    sync.Mutex
 	over  bool     // its time is up: start nothing any more
@@ -110,10 +114,11 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 		SkipHostEnv:      true,
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.dir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
-			env := append(l.h.environment(l.dir, l.s.grants, l.s.plug.env(l.s)...), cmd.Env...)
+			env := append(l.h.environment(l.dir, l.s.set, l.s.plug.env(l.s)...), cmd.Env...)
 			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // the last counts: go-plugin's own is longer
 			files, planeEnv := l.plane.planeFiles()
-			child := newProcess(&l.h.spawner, img, append(env, planeEnv...), files)
+			img, cellEnv := l.cell.enter(img, len(files))
+			child := newProcess(&l.h.spawner, img, append(append(env, planeEnv...), cellEnv...), files)
 			return child, l.adopt(child)
 		},
 		GRPCDialOptions: []grpc.DialOption{
@@ -155,7 +160,7 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 		return nil, bad("does not serve gRPC")
 	}
 	p := newProc(l.s, &processChild{l}, rpc.Conn, l.stderr)
-	p.plane = l.plane
+	p.plane, p.cell = l.plane, l.cell
 	return p, nil
 }
 
@@ -174,6 +179,8 @@ func (l *launch) why(ctx context.Context, err error) error {
 	switch {
 	case l.child.pid() == 0:
 		return bad("cannot be executed: %w", err)
+	case l.child.code == handshake.ExitSandbox:
+		return bad("could not be put into its sandbox%s", l.words())
 	case line != "":
 		return handshakeError(line, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "timeout"):

@@ -30,7 +30,7 @@ type memoryChild struct {
 // loopback serves the built-ins of s's role.
 func (h *Host) loopback(s *slot) *proc {
 	cfg := server.Config{Name: s.title(), Version: "loopback", Filters: h.opts.Builtin.Providers}
-	if s.role != "filters" {
+	if s.set.role != "filters" {
 		cfg.Drivers, cfg.Filters = h.opts.Builtin.Openers, nil
 	}
 	c := &memoryChild{grpc: grpc.NewServer(server.Options()...), srv: server.New(cfg), log: s.log, done: make(chan struct{})}

@@ -13,6 +13,7 @@ import (
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 	"github.com/seed-695719ce/nczarr/drivers/zip"
@@ -33,7 +34,7 @@ func builtins() plugin.Builtin {
 }
 
 func TestMain(m *testing.M) {
-	if kind := os.Getenv(zooEnv); kind != "" {
+	if kind := os.Getenv(zooEnv); kind != "" && os.Getenv(handshake.EnvExec) == "" { // not while it is the launcher
 		zoo(kind)
 	}
 	self = plugin.Main(builtins())

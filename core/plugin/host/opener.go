@@ -38,25 +38,14 @@ func (p *plug) isKnown() bool {
 	return p.known
 }
 
-// slot gives the process for a store: one for each driver, and for drivers of
-// local paths one for reading and another for writing, as they are granted
-// different things. What a third-party plugin says it needs is no grant: it
-// would choose for itself which variables of the environment it sees.
-func (o *opener) slot(write bool) *slot {
-	d := o.Describe()
-	var grants []string
-	if o.plug.builtin {
-		grants = d.Grants
+// slot gives the process for a store, held: one that is granted exactly what
+// this store needs.
+func (o *opener) slot(spec driver.OpenSpec, remove bool) (*slot, error) {
+	set, err := o.h.driverSet(o.plug, o.Describe(), spec, remove)
+	if err != nil {
+		return nil, ncerr.Wrap("open", spec.Path, err)
 	}
-	grant := kindDriver + ":" + d.Name
-	if pathGrants(d) {
-		if write {
-			grant += "/write"
-		} else {
-			grant += "/read"
-		}
-	}
-	return o.h.slot(o.plug, grant, kindDriver+":"+d.Name, grants)
+	return o.h.hold(o.plug, set), nil
 }
 
 // prepare checks what cannot cross and merges the configured defaults.
@@ -94,7 +83,11 @@ func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	if err != nil {
 		return nil, err
 	}
-	m := &remoteMap{slot: o.slot(spec.Mode.Writable()), driver: o.desc.Name, spec: spec}
+	s, err := o.slot(spec, false)
+	if err != nil {
+		return nil, err
+	}
+	m := &remoteMap{slot: s, driver: o.desc.Name, spec: spec}
 	for attempt := 0; ; attempt++ {
 		err = m.open(ctx, spec.Mode)
 		if err == nil {
@@ -102,9 +95,11 @@ func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 		}
 		lost, again := isLost(err)
 		if lost && spec.Mode == driver.CreateExclusive {
+			s.leave()
 			return nil, ncerr.New(ncerr.ErrAmbiguous, "open", spec.Path, err)
 		}
 		if attempt > 0 || !again {
+			s.leave()
 			return nil, err
 		}
 	}
@@ -117,7 +112,12 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.slot(true).acquire(ctx)
+	s, err := o.slot(spec, true)
+	if err != nil {
+		return err
+	}
+	defer s.leave()
+	p, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}

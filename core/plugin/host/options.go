@@ -10,6 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
 )
 
 // Isolation says where drivers and filters run.
@@ -59,6 +60,25 @@ type Options struct {
 	Lock *Lock
 	// AllowUnpinned lets plugins run that Lock does not pin.
 	AllowUnpinned bool
+	// Sandbox defaults to SandboxAuto.
+	Sandbox Sandbox
+	// DriverGrants and FilterGrants are what the user grants to the process
+	// of a driver or a filter, by its name, beyond what a built-in declares;
+	// each is written as driver.Grant says.
+	DriverGrants, FilterGrants map[string][]string
+	// Roots are directories that drivers may see as a whole: the stores in
+	// one of them share a process. Others have one for each store.
+	Roots []string
+	// MaxMemory is the ceiling on the private memory of one plugin process in
+	// bytes; default 4 GiB, negative is none. It needs the sandbox.
+	MaxMemory int64
+	// MaxRestarts is how often one process is started again after it died,
+	// in the life of the host; 0 is any number, negative is never. Restarts
+	// wait longer and longer whatever this is.
+	MaxRestarts int
+	// StopTimeout is how long a process may take to end when it is asked to,
+	// before it is killed; default 2 s.
+	StopTimeout time.Duration
 	// PassEnv names environment variables that every plugin process gets
 	// besides TZ, LANG, LC_ALL, GOMAXPROCS, GOMEMLIMIT, GOTRACEBACK,
 	// SSL_CERT_FILE and SSL_CERT_DIR.
@@ -86,7 +106,15 @@ type Options struct {
 	TempDir string
 	// Getenv reads the environment; default os.Getenv.
 	Getenv func(string) string
+	// Environ lists the environment as os.Environ does, for grants of all
+	// variables that begin alike; default os.Environ.
+	Environ func() []string
+
+	kernel func() sandbox.Support // what the kernel offers; tests say less
 }
+
+// defaultMemory is the ceiling on the memory of a process: 4 GiB.
+const defaultMemory = 4 << 30
 
 // withDefaults gives a copy of o with the defaults filled in.
 func (o *Options) withDefaults() Options {
@@ -105,6 +133,21 @@ func (o *Options) withDefaults() Options {
 	}
 	if c.CallTimeout == 0 {
 		c.CallTimeout = 2 * time.Minute
+	}
+	if c.Sandbox == "" {
+		c.Sandbox = SandboxAuto
+	}
+	if c.MaxMemory == 0 {
+		c.MaxMemory = defaultMemory
+	}
+	if c.StopTimeout <= 0 {
+		c.StopTimeout = shutdownGrace
+	}
+	if c.Environ == nil {
+		c.Environ = os.Environ
+	}
+	if c.kernel == nil {
+		c.kernel = kernel
 	}
 	if c.StartTimeout <= 0 {
 		c.StartTimeout = 10 * time.Second

@@ -78,12 +78,13 @@ func (p *plug) close() {
 	p.img = nil
 }
 
-// env gives what self-execution needs.
+// env gives what self-execution needs; no plugin starts plugins.
 func (p *plug) env(s *slot) []string {
-	if !p.builtin {
-		return nil
+	env := []string{handshake.EnvDepth + "=1"}
+	if p.builtin {
+		env = append(env, handshake.EnvRole+"="+s.set.role)
 	}
-	return []string{handshake.EnvRole + "=" + s.role, handshake.EnvDepth + "=1"}
+	return env
 }
 
 // learn takes over what a plugin says of itself, and compares it with its

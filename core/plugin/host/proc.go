@@ -47,6 +47,7 @@ type proc struct {
 	desc    *pb.DescribeReply
 	started time.Time
 	plane   *plane // shared memory; nil where there is none
+	cell    cell
 
 	driver pb.DriverClient
 	codec  pb.CodecClient
@@ -127,12 +128,12 @@ func (p *proc) ladder() {
 	case <-p.hard:
 	default:
 		var wg sync.WaitGroup
-		ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+		ctx, cancel := context.WithTimeout(context.Background(), p.slot.host.opts.StopTimeout)
 		wg.Go(func() { // go-plugin's own shutdown method; the answer may get lost
 			_ = p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 		})
 		p.child.endLifeline()
-		ended := p.waitEnd(shutdownGrace)
+		ended := p.waitEnd(p.slot.host.opts.StopTimeout)
 		cancel()
 		wg.Wait()
 		if ended {

@@ -28,7 +28,13 @@ var (
 	_ codecdriver.PipelineOpener = (*provider)(nil)
 )
 
-func (p *provider) slot() *slot { return p.h.slot(p.plug, "filters", "filters", nil) }
+func (p *provider) slot() (*slot, error) {
+	set, err := p.h.filterSet(p.plug)
+	if err != nil {
+		return nil, err
+	}
+	return p.h.slot(p.plug, set), nil
+}
 
 // Describe implements driver.Provider. A plugin that was not started yet is
 // started to be asked; when that fails only names are given, and Open says
@@ -65,7 +71,11 @@ func (p *provider) OpenPipeline(ctx context.Context, steps []codecdriver.Step, i
 }
 
 func (p *provider) open(ctx context.Context, steps []codecdriver.Step, in codecdriver.Spec) (*remotePipeline, []codecdriver.Spec, error) {
-	r := &remotePipeline{slot: p.slot(), steps: steps, in: in}
+	s, err := p.slot()
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &remotePipeline{slot: s, steps: steps, in: in}
 	for attempt := 0; ; attempt++ {
 		_, err := r.session(ctx)
 		if err == nil {

@@ -194,6 +194,7 @@ func (m *remoteMap) Flush(ctx context.Context) error {
 // Close implements driver.Map. A process that is gone has nothing to close.
 // The store is closed even when ctx has ended, or its handle would stay open.
 func (m *remoteMap) Close(ctx context.Context) error {
+	defer m.slot.leave()
 	if ctx.Err() != nil {
 		rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 		defer cancel()

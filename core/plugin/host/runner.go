@@ -21,9 +21,12 @@ const pipeGrace = 300 * time.Millisecond
 
 // image is what is executed.
 type image struct {
-	path  string   // path to execute, or to the file when sealed is set
-	argv0 string   // what people see
-	file  *os.File // sealed copy that is executed instead of path, or nil
+	path  string // path to execute, or to the file when sealed is set
+	argv0 string // what people see
+	// launcher, when not empty, is executed first, and executes this image
+	// once the sandbox is in force.
+	launcher string
+	file     *os.File // sealed copy that is executed instead of path, or nil
 }
 
 // process is one child process. It implements go-plugin's Runner, so that
@@ -55,6 +58,9 @@ func newProcess(s *spawner, img image, env []string, files []*os.File) *process 
 	cmd := &exec.Cmd{Path: img.path, Args: []string{img.argv0}, Env: env, ExtraFiles: files, SysProcAttr: processAttributes()}
 	if img.file != nil {
 		useImageFile(cmd, img.file)
+	}
+	if img.launcher != "" {
+		cmd.Path = img.launcher
 	}
 	return &process{spawner: s, cmd: cmd, done: make(chan struct{}), drained: make(chan struct{})}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -25,12 +26,10 @@ const (
 // slot is the place of one process: a (plugin, grant set). The process in it
 // is started when needed and replaced when it dies.
 type slot struct {
-	host   *Host
-	plug   *plug
-	grant  string
-	grants []string // what a built-in driver declared
-	role   string   // of a built-in: see handshake.EnvRole
-	log    *slog.Logger
+	host *Host
+	plug *plug
+	set  *grantSet
+	log  *slog.Logger
 
 	calls, jobs, bytes atomic.Int64
 
@@ -39,7 +38,10 @@ type slot struct {
 	attempt *attempt
 	starts  int
 	deaths  []time.Time
+	crashes int   // deaths in the life of the host
 	last    error // the last failed start
+	users   int   // stores that are open, or being opened
+	idle    *time.Timer
 }
 
 // attempt is a start that is under way.
@@ -51,10 +53,50 @@ type attempt struct {
 
 // title names the plugin in errors: its name and what this process serves.
 func (s *slot) title() string {
-	if s.grant == "" || s.grant == s.plug.name {
-		return s.plug.name
+	return s.plug.name + " (" + s.set.serves + ")"
+}
+
+// linger is how long a process that serves one place only stays when its last
+// store is closed.
+const linger = 10 * time.Second
+
+// enter keeps the process until leave: a store is open, or being opened.
+func (s *slot) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users++
+	if s.idle != nil {
+		s.idle.Stop()
 	}
-	return s.plug.name + " (" + s.grant + ")"
+}
+
+// leave ends enter.
+func (s *slot) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users--
+	switch {
+	case s.users > 0 || !s.set.local:
+	case s.idle == nil:
+		s.idle = time.AfterFunc(linger, s.retire)
+	default:
+		s.idle.Reset(linger)
+	}
+}
+
+// retire ends the process and gives up its place when nobody uses it.
+func (s *slot) retire() {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users > 0 {
+		return
+	}
+	if s.cur != nil {
+		s.cur.stop(false)
+	}
+	maps.DeleteFunc(s.host.slots, func(_ string, other *slot) bool { return other == s })
 }
 
 // acquire gives the running process, starting one if there is none. A start
@@ -100,6 +142,9 @@ func (s *slot) mayStart(now time.Time) (time.Duration, error) {
 	for len(s.deaths) > 0 && now.Sub(s.deaths[0]) > deathWindow {
 		s.deaths = s.deaths[1:]
 	}
+	if limit := s.host.opts.MaxRestarts; limit != 0 && s.crashes > max(0, limit) {
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "failed %d times, and is to be started again at most %d times (plugins.max_restarts): %w", s.crashes, max(0, limit), s.last)
+	}
 	n := len(s.deaths)
 	if n >= deathLimit {
 		e := ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "failed %d times within %v and rests now: %w", n, deathWindow, s.last)
@@ -131,6 +176,7 @@ func (s *slot) start(a *attempt, delay time.Duration) {
 	if err != nil {
 		if ctx.Err() == nil {
 			s.deaths, s.last = append(s.deaths, time.Now()), err
+			s.crashes++
 		}
 		err = ncerr.New(ncerr.ErrPlugin, "start plugin", s.title(), unwrapPlugin(err))
 	} else {
@@ -178,6 +224,7 @@ func (s *slot) count(p *proc) {
 		return
 	}
 	p.counted = true
+	s.crashes++
 	s.deaths = append(s.deaths, time.Now())
 	s.last = fmt.Errorf("process %d died (%s)", p.child.pid(), p.child.how())
 	if tail := p.stderr.tail(); tail != "" {

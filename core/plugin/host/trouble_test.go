@@ -19,7 +19,7 @@ import (
 type trouble struct{ name string }
 
 func (o trouble) Describe() driver.Description {
-	return driver.Description{Name: o.name, Summary: "misbehaves", Options: []driver.Option{{Name: "flush", Type: "bool", Doc: "durable on flush"}}}
+	return driver.Description{Name: o.name, Summary: "misbehaves", Grants: []string{"path:read", "path:write"}, Options: []driver.Option{{Name: "flush", Type: "bool", Doc: "durable on flush"}}}
 }
 
 func (o trouble) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {

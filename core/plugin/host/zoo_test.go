@@ -64,13 +64,20 @@ func zooHost() {
 		return ""
 	}})
 	if err == nil {
-		err = h.Discover(context.Background())
+		var o driver.Opener
+		if o, err = h.Driver("good"); err == nil {
+			_, err = o.Open(context.Background(), driver.OpenSpec{Path: os.Getenv("ZOO_DIR")})
+		}
 	}
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(h.Plugins()[0].PID)
+	for _, p := range h.Plugins() {
+		if p.PID != 0 {
+			fmt.Println(p.PID)
+		}
+	}
 	time.Sleep(time.Minute)
 }
 

@@ -21,7 +21,7 @@ type opener struct{}
 func New() driver.Opener { return opener{} }
 
 func (opener) Describe() driver.Description {
-	return driver.Description{Name: "onefile", Summary: "a whole store in one file", Grants: []string{"path:read", "path:write"}}
+	return driver.Description{Name: "onefile", Summary: "a whole store in one file", Grants: []string{"path:read", "dir:write"}}
 }
 
 func (opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {

@@ -145,7 +145,7 @@ func dropCapabilities(p *Policy) error {
 }
 
 func noNewPrivileges(*Policy) error {
-	_, _, errno := psx.Syscall3(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)
+	_, _, errno := psx.Syscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
 	return failure(errno)
 }
 
