@@ -1,7 +1,6 @@
 package zarr
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,8 +48,8 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, ok := n.docs[docArray]
-	if !ok {
+	doc := n.doc(docArray)
+	if doc == nil {
 		return nil, ncerr.New(ncerr.ErrNoObject, "parse", n.key(docArray), nil)
 	}
 	d := readArrayDoc(doc)
@@ -66,7 +65,7 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Layout = effective(a.Layout, r.place, blk != nil, hint)
+	a.Layout = effective(a.Layout, r.place, blk != "", hint)
 	if err := n.elements(a, d, hint); err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 		return nil, err
 	}
 	if hint.Pure {
-		r.types = nil
+		r.types = typeList{}
 	}
 	r.fill = a.DType.NC()
 	a.Attrs = r.all()
@@ -103,7 +102,7 @@ func effective(own Layout, attrs place, hasBlock bool, hint ParseHint) Layout {
 	return attrs.layout
 }
 
-func readArrayDoc(doc document) arrayDoc {
+func readArrayDoc(doc *document) arrayDoc {
 	return arrayDoc{
 		shape: doc.get("shape"), chunks: doc.get("chunks"), dtype: doc.get("dtype"), fill: doc.get("fill_value"),
 		order: doc.get("order"), compressor: doc.get("compressor"), filters: doc.get("filters"), separator: doc.get("dimension_separator"),
@@ -156,17 +155,20 @@ func reversed(rank int) []int {
 	return t
 }
 
+// usualRank is room for the dimensions of most arrays.
+const usualRank = 4
+
 var errRank = errors.New("too many dimensions")
 
 // lengths reads an array of lengths.
 func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
-	if v == nil {
+	if v == "" {
 		return nil, n.bad(docArray, member, "is missing")
 	}
 	if v.Kind() != jsontext.Array {
 		return nil, n.bad(docArray, member, "want an array of lengths, found %s", clip(v))
 	}
-	list := []int64{}
+	list := make([]int64, 0, usualRank)
 	err := v.Elems(func(i int, e jsontext.Value) error {
 		if i == chunk.MaxRank {
 			return errRank
@@ -291,7 +293,7 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 		if id.Kind() != jsontext.String || id.Text() == "" {
 			return n.bad(docArray, member, "codec %s has no id", clip(v))
 		}
-		list = append(list, CodecSpec{ID: id.Text(), Params: strictJSON(v)})
+		list = append(list, CodecSpec{ID: id.Text(), Params: strictJSON(v, n.doc(docArray).Strict)})
 		return nil
 	}
 	switch d.filters.Kind() {
@@ -309,7 +311,7 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 	default:
 		return nil, n.bad(docArray, "filters", "want an array of codecs, found %s", clip(d.filters))
 	}
-	if d.compressor != nil && d.compressor.Kind() != jsontext.Null {
+	if d.compressor != "" && d.compressor.Kind() != jsontext.Null {
 		if err := add("compressor", d.compressor); err != nil {
 			return nil, err
 		}
@@ -322,9 +324,9 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 const maxCodecs = 32
 
 // strictJSON copies v, as it stands if it is strict JSON, else made so.
-func strictJSON(v jsontext.Value) json.RawMessage {
-	if json.Valid(v) {
-		return bytes.Clone(v)
+func strictJSON(v jsontext.Value, strict bool) json.RawMessage {
+	if strict {
+		return json.RawMessage(v)
 	}
 	var w jsontext.Writer
 	w.Style = jsontext.Spaced
@@ -335,11 +337,11 @@ func strictJSON(v jsontext.Value) json.RawMessage {
 // arrayBlock reads dimension references, scalar and storage.
 func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	if hint.Pure {
-		return nil, nil
+		return "", nil
 	}
 	v, p, err := n.block(arrayBlock)
-	if err != nil || v == nil {
-		return nil, err
+	if err != nil || v == "" {
+		return "", err
 	}
 	a.Layout = p.layout
 	if s := v.Get("storage"); s.Kind() == jsontext.String {
@@ -350,12 +352,12 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 		a.Scalar = false
 	}
 	refs, name := either(v, "dimension_references", "dimrefs")
-	if refs == nil || refs.Kind() == jsontext.Null {
+	if refs == "" || refs.Kind() == jsontext.Null {
 		return v, nil
 	}
 	list, ok := texts(refs)
 	if !ok {
-		return nil, n.bad(p.doc, name, "want an array of dimension names, found %s", clip(refs))
+		return "", n.bad(p.doc, name, "want an array of dimension names, found %s", clip(refs))
 	}
 	if len(list) == 0 && a.isOne() {
 		a.Scalar = true
@@ -407,7 +409,7 @@ func (n *node) dimNames(a *Array, hint ParseHint) error {
 	}
 	attrs, doc := n.attrsDoc()
 	v := attrs.get(xarrayDims)
-	if v == nil {
+	if v == "" {
 		return nil
 	}
 	names, ok := texts(v)

@@ -27,8 +27,8 @@ import (
 type attrReader struct {
 	n     *node
 	doc   string
-	attrs document
-	types map[string]string
+	attrs *document // nil without
+	types typeList
 	place place    // of the types; zero without
 	fill  dtype.NC // type of _FillValue, or NCNone
 }
@@ -37,7 +37,7 @@ func (n *node) attrReader() (*attrReader, error) {
 	r := &attrReader{n: n}
 	r.attrs, r.doc = n.attrsDoc()
 	blk, p, err := n.block(attrBlock)
-	if err != nil || blk == nil {
+	if err != nil || blk == "" {
 		return r, err
 	}
 	r.place = p
@@ -52,40 +52,81 @@ func (n *node) attrReader() (*attrReader, error) {
 	default:
 		return nil, n.bad(p.doc, "types", "want an object, found %s", clip(types))
 	}
-	r.types = map[string]string{}
-	_ = types.Each(func(name string, v jsontext.Value) error {
-		r.types[name] = v.Text()
-		return nil
-	})
+	r.types = newTypeList(jsontext.Members(types))
 	return r, nil
+}
+
+// typeList finds the types of attributes by name. They mostly stand in the order
+// of the attributes, so the search goes on where it last ended.
+type typeList struct {
+	list  []jsontext.Member
+	next  int
+	index map[string]int // of a long list only
+}
+
+func newTypeList(list []jsontext.Member) typeList {
+	l := typeList{list: list}
+	if len(list) > 64 {
+		l.index = make(map[string]int, len(list))
+		for i := range list {
+			l.index[list[i].Key] = i
+		}
+	}
+	return l
+}
+
+func (l *typeList) find(name string) (text string, ok bool) {
+	if l.index != nil {
+		if at, ok := l.index[name]; ok {
+			return l.list[at].Val.Text(), true
+		}
+		return "", false
+	}
+	for k := range l.list {
+		at := l.next + k
+		if at >= len(l.list) {
+			at -= len(l.list)
+		}
+		if l.list[at].Key == name {
+			l.next = at + 1
+			return l.list[at].Val.Text(), true
+		}
+	}
+	return "", false
 }
 
 // newest tells a node of LayoutNewest from one of LayoutLower, which keep the
 // attribute types in the same place: the former has another block beside it.
 func (n *node) newest() bool {
 	attrs, _ := n.attrsDoc()
-	return attrs.get("_nczarr_group") != nil || attrs.get("_nczarr_array") != nil || attrs.get("_nczarr_superblock") != nil
+	return attrs.get("_nczarr_group") != "" || attrs.get("_nczarr_array") != "" || attrs.get("_nczarr_superblock") != ""
 }
 
 // all reads all attributes but the reserved ones.
 func (r *attrReader) all() []Attr {
-	var list []Attr
-	for _, m := range r.attrs.list {
-		if reserved(m.key) {
+	if r.attrs == nil {
+		return nil
+	}
+	list := make([]Attr, 0, len(r.attrs.Members))
+	for _, m := range r.attrs.Members {
+		if reserved(m.Key) {
 			continue
 		}
-		if m.key == "" {
+		if m.Key == "" {
 			r.n.warn("%s: attribute without a name left out", r.n.key(r.doc))
 			continue
 		}
-		list = append(list, r.attr(m.key, m.val))
+		list = append(list, r.attr(m.Key, m.Val))
+	}
+	if len(list) == 0 {
+		return nil
 	}
 	return list
 }
 
 func (r *attrReader) attr(name string, v jsontext.Value) Attr {
 	nc, asJSON := dtype.NCNone, false
-	text, given := r.types[name]
+	text, given := r.types.find(name)
 	if given {
 		var ok bool
 		if nc, asJSON, ok = attrType(text); !ok {
@@ -168,6 +209,14 @@ func typed(nc dtype.NC, v jsontext.Value) (value any, ok bool) {
 	return nil, false
 }
 
+// room is a guess of how many values v has; exact for one.
+func room(v jsontext.Value) int {
+	if v.Kind() != jsontext.Array {
+		return 1
+	}
+	return 1 + min(strings.Count(string(v), ","), 1024)
+}
+
 // each calls f for v itself, or for each element when it is an array, until f
 // gives false.
 func each(v jsontext.Value, f func(jsontext.Value) bool) bool {
@@ -183,13 +232,13 @@ func each(v jsontext.Value, f func(jsontext.Value) bool) bool {
 }
 
 func typedStrings(v jsontext.Value) []string {
-	list := []string{}
+	list := make([]string, 0, room(v))
 	each(v, func(e jsontext.Value) bool { list = append(list, e.Text()); return true })
 	return list
 }
 
 func ints[T int8 | int16 | int32 | int64](v jsontext.Value, lo, hi int64) (any, bool) {
-	list := []T{}
+	list := make([]T, 0, room(v))
 	ok := each(v, func(e jsontext.Value) bool {
 		n, ok := intOf(e)
 		list = append(list, T(n))
@@ -199,7 +248,7 @@ func ints[T int8 | int16 | int32 | int64](v jsontext.Value, lo, hi int64) (any, 
 }
 
 func uints[T uint8 | uint16 | uint32 | uint64](v jsontext.Value, hi uint64) (any, bool) {
-	list := []T{}
+	list := make([]T, 0, room(v))
 	ok := each(v, func(e jsontext.Value) bool {
 		n, ok := uintOf(e)
 		list = append(list, T(n))
@@ -209,7 +258,7 @@ func uints[T uint8 | uint16 | uint32 | uint64](v jsontext.Value, hi uint64) (any
 }
 
 func floats[T float32 | float64](v jsontext.Value, bits int) (any, bool) {
-	list := []T{}
+	list := make([]T, 0, room(v))
 	ok := each(v, func(e jsontext.Value) bool {
 		f, ok := floatOf(e, bits)
 		list = append(list, T(f))

@@ -56,7 +56,7 @@ func writeChars(w *jsontext.Writer, name, text string, s *spelling) {
 		text = ""
 	}
 	if text != "" && (text[0] == '{' || text[0] == '[' && s.embedArrays) && json.Valid([]byte(text)) {
-		v, err := jsontext.Check([]byte(text))
+		v, err := jsontext.Check(text)
 		same := err == nil && string(v) == text
 		if same && s.pure {
 			nc, back := inferred(v)

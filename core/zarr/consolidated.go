@@ -1,7 +1,6 @@
 package zarr
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -28,13 +27,14 @@ func ParseConsolidated(b []byte) (map[string]Docs, error) {
 		return ncerr.Errorf(ncerr.ErrConsolidated, "parse", consolidatedKey, format, args...)
 	}
 	var metadata, format jsontext.Value
-	doc := jsontext.Trim(b)
-	err := doc.Each(func(key string, v jsontext.Value) error {
+	start := 0 // of metadata, in b
+	doc := jsontext.Value(b)
+	err := doc.EachSpan(func(key string, from, to int) error {
 		switch key {
 		case "metadata":
-			metadata = v
+			metadata, start = doc[from:to], from
 		case "zarr_consolidated_format":
-			format = v
+			format = doc[from:to]
 		}
 		return nil
 	})
@@ -48,7 +48,7 @@ func ParseConsolidated(b []byte) (map[string]Docs, error) {
 		return nil, wrong("metadata: want an object, found %s", orMissing(metadata))
 	}
 	nodes := map[string]Docs{}
-	err = metadata.Each(func(key string, v jsontext.Value) error {
+	err = metadata.EachSpan(func(key string, from, to int) error {
 		key = strings.Trim(key, "/")
 		path, name := "", key
 		if i := strings.LastIndexByte(key, '/'); i >= 0 {
@@ -60,7 +60,7 @@ func ParseConsolidated(b []byte) (map[string]Docs, error) {
 		if nodes[path] == nil {
 			nodes[path] = make(Docs, 2)
 		}
-		nodes[path][name] = v
+		nodes[path][name] = b[start+from : start+to : start+to]
 		return nil
 	})
 	if err != nil {
@@ -75,14 +75,14 @@ func ParseConsolidated(b []byte) (map[string]Docs, error) {
 // notJSON says where b is no JSON; the quick walk that met err knows less.
 func notJSON(b []byte, err error) error {
 	var syntax *jsontext.SyntaxError
-	if _, exact := jsontext.Check(b); errors.As(exact, &syntax) {
+	if _, exact := jsontext.Check(string(b)); errors.As(exact, &syntax) {
 		err = exact
 	}
 	return ncerr.Errorf(ncerr.ErrNotZarr, "parse", consolidatedKey, "not JSON: %w", err)
 }
 
 func orMissing(v jsontext.Value) string {
-	if v == nil {
+	if v == "" {
 		return "nothing"
 	}
 	return clip(v)
@@ -115,15 +115,15 @@ func WriteConsolidated(nodes map[string]Docs) ([]byte, error) {
 				continue
 			}
 			key := strings.TrimPrefix(strings.Trim(path, "/")+"/"+name, "/")
-			v, err := jsontext.Check(text)
+			v, err := jsontext.Parse(text)
 			if err != nil {
 				return nil, ncerr.Errorf(ncerr.ErrNotZarr, "write metadata", "/"+key, "not JSON: %w", err)
 			}
 			w.Key(key)
-			if json.Valid(v) {
-				w.Raw(v)
+			if v.Strict {
+				w.Raw(v.Text)
 			} else {
-				w.Value(v)
+				w.Value(v.Text)
 			}
 			count++
 		}

@@ -24,7 +24,7 @@ func (n *node) fill(a *Array, v jsontext.Value) error {
 		}
 		v = v.First()
 	}
-	if v == nil || v.Kind() == jsontext.Null {
+	if v == "" || v.Kind() == jsontext.Null {
 		return nil
 	}
 	value, ok := n.fillOf(a, v)
@@ -161,7 +161,7 @@ func fillRaw(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 // writeFill writes fill_value.
 func writeFill(w *jsontext.Writer, a *Array, pure bool) error {
 	if !a.HasFill {
-		w.Raw([]byte("null"))
+		w.Raw("null")
 		return nil
 	}
 	t := a.DType
@@ -170,7 +170,7 @@ func writeFill(w *jsontext.Writer, a *Array, pure bool) error {
 	}
 	switch t.Kind {
 	case dtype.Bool:
-		w.Raw([]byte(map[bool]string{false: "false", true: "true"}[a.Fill[0] != 0]))
+		w.Raw(map[bool]jsontext.Value{false: "false", true: "true"}[a.Fill[0] != 0])
 	case dtype.Raw:
 		w.String(base64.StdEncoding.EncodeToString(a.Fill))
 	case dtype.Char, dtype.Bytes:

@@ -26,7 +26,7 @@ func ParseGroup(path string, docs Docs) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if super != nil {
+	if super != "" {
 		g.Layout = p.layout
 		if g.Superblock, err = superVersion(n.key(p.doc), super); err != nil {
 			return nil, err
@@ -36,7 +36,7 @@ func ParseGroup(path string, docs Docs) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if blk != nil {
+	if blk != "" {
 		g.Layout, g.Listed = p.layout, true
 		if err := n.groupBlock(g, blk, p.doc); err != nil {
 			return nil, err
@@ -65,23 +65,23 @@ func (n *node) groupBlock(g *Group, v jsontext.Value, doc string) (err error) {
 // dims reads {"x": 3, "t": {"size": 2, "unlimited": 1}}.
 func (n *node) dims(v jsontext.Value, doc string) ([]Dim, error) {
 	obj, name := either(v, "dimensions", "dims")
-	if obj == nil || obj.Kind() == jsontext.Null {
+	if obj == "" || obj.Kind() == jsontext.Null {
 		return nil, nil
 	}
 	if obj.Kind() != jsontext.Object {
 		return nil, n.bad(doc, name, "want an object, found %s", clip(obj))
 	}
 	var dims []Dim
-	for _, m := range members(obj) {
-		d := Dim{Name: m.key}
-		size := m.val
+	for _, m := range jsontext.Members(obj) {
+		d := Dim{Name: m.Key}
+		size := m.Val
 		if size.Kind() == jsontext.Object {
-			size = m.val.Get("size")
-			d.Unlimited = truth(m.val.Get("unlimited"))
+			size = m.Val.Get("size")
+			d.Unlimited = truth(m.Val.Get("unlimited"))
 		}
 		var ok bool
 		if d.Len, ok = size.Int64(); !ok || d.Len < 0 {
-			return nil, n.bad(doc, name, "dimension %q: want a length from 0 to %d, found %s", m.key, int64(math.MaxInt64), clip(m.val))
+			return nil, n.bad(doc, name, "dimension %q: want a length from 0 to %d, found %s", m.Key, int64(math.MaxInt64), clip(m.Val))
 		}
 		if !goodName(d.Name) {
 			n.warn("%s: %s: dimension left out, %q is no name", n.key(doc), name, d.Name)
@@ -103,7 +103,7 @@ func truth(v jsontext.Value) bool {
 
 // names reads a list of names of children.
 func (n *node) names(v jsontext.Value, doc, member string) ([]string, error) {
-	if v == nil || v.Kind() == jsontext.Null {
+	if v == "" || v.Kind() == jsontext.Null {
 		return nil, nil
 	}
 	list, ok := texts(v)

@@ -34,22 +34,22 @@ func (o *output) keep(names bool) {
 		return
 	}
 	for _, name := range []string{docGroup, docArray} {
-		doc, ok := old.docs[name]
-		if _, writing := o.docs[name]; !ok || !writing {
+		doc := old.doc(name)
+		if _, writing := o.docs[name]; doc == nil || !writing {
 			continue
 		}
-		for _, m := range doc.list {
-			if !slices.Contains(docMembers[name], m.key) && !isPlace(m.key) {
+		for _, m := range doc.Members {
+			if !slices.Contains(docMembers[name], m.Key) && !isPlace(m.Key) {
 				o.member(o.docs[name], m)
 			}
 		}
 	}
 	attrs, _ := old.attrsDoc()
-	if dims := attrs.get(xarrayDims); dims != nil && names {
-		o.member(o.doc(docAttrs), member{xarrayDims, dims})
+	if dims := attrs.get(xarrayDims); dims != "" && names {
+		o.member(o.doc(docAttrs), jsontext.Member{Key: xarrayDims, Val: dims})
 	}
 	for _, name := range append([]string{".nczattrs", ".nczattr"}, attrsDocs...) {
-		if _, ok := old.docs[name]; ok {
+		if old.doc(name) != nil {
 			o.doc(name)
 		}
 	}
@@ -61,21 +61,21 @@ func (o *output) keepIn(w *jsontext.Writer, b block) {
 		return
 	}
 	v, _, err := o.old.block(b)
-	if err != nil || v == nil {
+	if err != nil || v == "" {
 		return
 	}
-	for _, m := range members(v) {
-		if !slices.Contains(ownMembers[b], m.key) {
+	for _, m := range jsontext.Members(v) {
+		if !slices.Contains(ownMembers[b], m.Key) {
 			o.member(w, m)
 		}
 	}
 }
 
 // member writes a member as it stands if it is strict JSON, else made so.
-func (o *output) member(w *jsontext.Writer, m member) {
-	if w.Key(m.key); json.Valid(m.val) {
-		w.Raw(m.val)
+func (o *output) member(w *jsontext.Writer, m jsontext.Member) {
+	if w.Key(m.Key); json.Valid([]byte(m.Val)) {
+		w.Raw(m.Val)
 		return
 	}
-	w.Value(m.val)
+	w.Value(m.Val)
 }

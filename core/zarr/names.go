@@ -175,7 +175,7 @@ func DetectLayout(rootDocs Docs) (Layout, error) {
 		return LayoutPure, ncerr.Errorf(ncerr.ErrNotZarr, "open", "/", "none of %s is there", strings.Join(RootDocNames(), ", "))
 	}
 	v, p, err := n.block(superBlock)
-	if err != nil || v == nil {
+	if err != nil || v == "" {
 		return LayoutPure, err
 	}
 	_, err = superVersion(n.key(p.doc), v)
@@ -185,11 +185,11 @@ func DetectLayout(rootDocs Docs) (Layout, error) {
 // superVersion gives the version in a superblock.
 func superVersion(key string, v jsontext.Value) (string, error) {
 	text := v.Get("version")
-	if text == nil {
+	if text == "" {
 		text = v.Get("nczarr_version")
 	}
 	version := text.Text()
-	if text == nil || version == "" {
+	if version == "" {
 		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", key, "superblock: version is missing")
 	}
 	if major, _, _ := strings.Cut(version, "."); major != "1" && major != "2" {

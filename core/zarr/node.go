@@ -12,29 +12,40 @@ import (
 // node holds the checked documents of one group or array.
 type node struct {
 	path     string
-	docs     map[string]document
+	docs     []document // each of another name
 	warnings []string
 }
 
-// document is one checked document, cut into members once.
+// document is one checked document.
 type document struct {
-	text jsontext.Value
-	list []member
+	jsontext.Document
+	name string
 }
 
-// get gives the member of that name, nil when there is none.
-func (d document) get(name string) jsontext.Value {
-	for i := range d.list {
-		if d.list[i].key == name {
-			return d.list[i].val
+// doc gives the document of that name, nil when there is none.
+func (n *node) doc(name string) *document {
+	for i := range n.docs {
+		if n.docs[i].name == name {
+			return &n.docs[i]
 		}
 	}
 	return nil
 }
 
+// get gives the member of that name, empty when there is none, or no document.
+func (d *document) get(name string) jsontext.Value {
+	if d == nil {
+		return ""
+	}
+	return d.Get(name)
+}
+
 // loadNode checks the syntax of all documents of a node.
 func loadNode(path string, docs Docs) (*node, error) {
-	n := &node{path: "/" + strings.Trim(path, "/"), docs: make(map[string]document, len(docs))}
+	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
+		path = "/" + strings.Trim(path, "/")
+	}
+	n := &node{path: path, docs: make([]document, 0, len(docs))}
 	if IsV3(docs) {
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docV3), "Zarr v3 is not read by this version")
 	}
@@ -42,17 +53,17 @@ func loadNode(path string, docs Docs) (*node, error) {
 		if !IsZarrDoc(name) || name == docConsolidated {
 			continue
 		}
-		v, err := jsontext.Check(text)
+		d, err := jsontext.Parse(text)
 		if err != nil {
 			return nil, ncerr.Errorf(ncerr.ErrNotZarr, "parse", n.key(name), "not JSON: %w", err)
 		}
-		if v.Kind() != jsontext.Object {
-			return nil, ncerr.Errorf(ncerr.ErrNotZarr, "parse", n.key(name), "want a JSON object, found %s", clip(v))
+		if d.Text.Kind() != jsontext.Object {
+			return nil, ncerr.Errorf(ncerr.ErrNotZarr, "parse", n.key(name), "want a JSON object, found %s", clip(d.Text))
 		}
-		n.docs[name] = document{v, members(v)}
+		n.docs = append(n.docs, document{d, name})
 	}
 	for _, name := range []string{docGroup, docArray} {
-		if v := n.docs[name].get("zarr_format"); v != nil {
+		if v := n.doc(name).get("zarr_format"); v != "" {
 			if err := checkFormat(n.key(name), v); err != nil {
 				return nil, err
 			}
@@ -88,92 +99,51 @@ func (n *node) bad(doc, member, format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrMetadata, "parse", n.key(doc), "%s: %s", member, fmt.Sprintf(format, args...))
 }
 
-// block finds a block in the first of its places; nil when there is none. A
+// block finds a block in the first of its places; empty when there is none. A
 // block may stand as an object, or as a string that holds one.
 func (n *node) block(b block) (jsontext.Value, place, error) {
 	for _, p := range places[b] {
-		doc, ok := n.docs[p.doc]
-		if !ok {
+		doc := n.doc(p.doc)
+		if doc == nil {
 			continue
 		}
-		v := doc.text
+		v := doc.Text
 		if p.member != "" {
-			if v = doc.get(p.member); v == nil {
+			if v = doc.get(p.member); v == "" {
 				continue
 			}
 		}
 		if v.Kind() == jsontext.String {
-			inner, err := jsontext.Check([]byte(v.Text()))
+			inner, err := jsontext.Check(v.Text())
 			if err != nil {
-				return nil, p, n.bad(p.doc, p.member, "%v", err)
+				return "", p, n.bad(p.doc, p.member, "%v", err)
 			}
 			v = inner
 		}
 		if v.Kind() != jsontext.Object {
-			return nil, p, n.bad(p.doc, p.member, "want an object, found %s", clip(v))
+			return "", p, n.bad(p.doc, p.member, "want an object, found %s", clip(v))
 		}
 		return v, p, nil
 	}
-	return nil, place{}, nil
+	return "", place{}, nil
 }
 
-// attrsDoc gives the attributes document and its name; the zero document when
-// there is none.
-func (n *node) attrsDoc() (document, string) {
+// attrsDoc gives the attributes document, nil when there is none, and its name.
+func (n *node) attrsDoc() (*document, string) {
 	for _, name := range attrsDocs {
-		if v, ok := n.docs[name]; ok {
-			return v, name
+		if d := n.doc(name); d != nil {
+			return d, name
 		}
 	}
-	return document{}, docAttrs
+	return nil, docAttrs
 }
 
 // either gives the member that goes by one of two names.
 func either(v jsontext.Value, a, b string) (jsontext.Value, string) {
-	if m := v.Get(a); m != nil {
+	if m := v.Get(a); m != "" {
 		return m, a
 	}
 	return v.Get(b), b
-}
-
-// member is one member of an object.
-type member struct {
-	key string
-	val jsontext.Value
-}
-
-// members lists an object that was checked; of equal keys the last value
-// counts, at the place of the first.
-func members(v jsontext.Value) []member {
-	list := make([]member, 0, 12)
-	var index map[string]int
-	_ = v.Each(func(key string, val jsontext.Value) error {
-		at, dup := -1, false
-		if index != nil {
-			at, dup = index[key]
-		} else {
-			for i := range list {
-				if list[i].key == key {
-					at, dup = i, true
-				}
-			}
-		}
-		if dup {
-			list[at].val = val
-			return nil
-		}
-		list = append(list, member{key, val})
-		if index != nil {
-			index[key] = len(list) - 1
-		} else if len(list) == 16 {
-			index = make(map[string]int, 64)
-			for i := range list {
-				index[list[i].key] = i
-			}
-		}
-		return nil
-	})
-	return list
 }
 
 // texts gives an array of strings; ok is false when v is anything else.
@@ -181,7 +151,7 @@ func texts(v jsontext.Value) (list []string, ok bool) {
 	if v.Kind() != jsontext.Array {
 		return nil, false
 	}
-	list, ok = []string{}, true
+	list, ok = make([]string, 0, usualRank), true
 	_ = v.Elems(func(_ int, e jsontext.Value) error {
 		ok = ok && e.Kind() == jsontext.String
 		list = append(list, e.Text())
@@ -191,7 +161,7 @@ func texts(v jsontext.Value) (list []string, ok bool) {
 }
 
 // clip gives the head of a value for messages.
-func clip(v []byte) string {
+func clip[T ~string | ~[]byte](v T) string {
 	const most = 60
 	if len(v) <= most {
 		return string(v)

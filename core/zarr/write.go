@@ -386,7 +386,7 @@ func (o *output) array(a *Array) error {
 	filters, compressor := splitCodecs(a.Codecs)
 	w.Key("compressor")
 	if compressor == nil {
-		w.Raw([]byte("null"))
+		w.Raw("null")
 	} else if err := writeCodec(w, *compressor); err != nil {
 		return err
 	}
@@ -415,7 +415,7 @@ func (o *output) dtypeText(t dtype.Type) (string, error) {
 
 func writeFilters(w *jsontext.Writer, filters []CodecSpec) error {
 	if len(filters) == 0 {
-		w.Raw([]byte("null"))
+		w.Raw("null")
 		return nil
 	}
 	w.Open('[')
@@ -453,21 +453,21 @@ func writeCodec(w *jsontext.Writer, c CodecSpec) error {
 	if len(c.Params) > 0 {
 		params = c.Params
 	}
-	v, err := jsontext.Check(params)
+	v, err := jsontext.Check(string(params))
 	if err != nil || v.Kind() != jsontext.Object {
 		return invalid("parameters of codec %q are no JSON object: %s", c.ID, clip(c.Params))
 	}
 	w.Open('{')
-	if v.Get("id") == nil {
+	if v.Get("id") == "" {
 		w.Key("id").String(c.ID)
 	}
-	for _, m := range members(v) {
-		w.Key(m.key)
-		if m.key == "id" {
+	for _, m := range jsontext.Members(v) {
+		w.Key(m.Key)
+		if m.Key == "id" {
 			w.String(c.ID)
 			continue
 		}
-		w.Value(m.val)
+		w.Value(m.Val)
 	}
 	w.Close()
 	return nil

@@ -2,8 +2,10 @@ package jsontext_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -31,7 +33,7 @@ func TestCheckErrors(t *testing.T) {
 		strings.Repeat("[", 100): "nested deeper than 64",
 		strings.Repeat(`{"":`, 70) + "1" + strings.Repeat("}", 70): "nested deeper than 64",
 	} {
-		_, err := jsontext.Check([]byte(doc))
+		_, err := jsontext.Check(doc)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: want %q, got %v", doc, want, err)
 		}
@@ -50,7 +52,7 @@ func TestTolerance(t *testing.T) {
 		`["\ud800"]`:                                        `["` + "\ufffd" + `"]`,
 		`{ "a" : { } , "b" : [ ] , "c":null }`:              `{"a": {}, "b": [], "c": null}`,
 	} {
-		v, err := jsontext.Check([]byte(doc))
+		v, err := jsontext.Check(doc)
 		if err != nil {
 			t.Errorf("%q: %v", doc, err)
 			continue
@@ -111,7 +113,7 @@ func TestGetLastWins(t *testing.T) {
 	if got := v.Get("b").Text(); got != `}]"` {
 		t.Errorf("got %s", got)
 	}
-	if v.Get("c") != nil || v.Get("a").Len() != 2 || string(v.Get("a").First()) != "2" {
+	if v.Get("c") != "" || v.Get("a").Len() != 2 || string(v.Get("a").First()) != "2" {
 		t.Error("Get, Len or First is wrong")
 	}
 }
@@ -126,7 +128,7 @@ func FuzzString(f *testing.F) {
 		if !json.Valid(b) || !utf8.Valid(b) {
 			t.Fatalf("%q: %s is not strict JSON", s, b)
 		}
-		v, err := jsontext.Check(b)
+		v, err := jsontext.Check(string(b))
 		if err != nil || v.Text() != s {
 			t.Fatalf("%q became %s and then %q, %v", s, b, v.Text(), err)
 		}
@@ -164,10 +166,13 @@ func FuzzJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		v, err := jsontext.Check(doc)
-		_ = jsontext.Trim(doc).Each(func(string, jsontext.Value) error { return nil })
-		_ = jsontext.Trim(doc).Elems(func(int, jsontext.Value) error { return nil })
+		v, err := jsontext.Check(string(doc))
+		_ = jsontext.Value(doc).Each(func(string, jsontext.Value) error { return nil })
+		_ = jsontext.Value(doc).Elems(func(int, jsontext.Value) error { return nil })
 		valid := json.Valid(doc) && utf8.Valid(doc)
+		if d, perr := jsontext.Parse(doc); (perr == nil) != (err == nil) || err == nil && (d.Text != v || d.Strict != valid) {
+			t.Fatalf("%q: strict is %v, %v", doc, d.Strict, perr)
+		}
 		if err != nil {
 			if valid && !strings.Contains(err.Error(), "nested deeper") {
 				t.Fatalf("refused valid JSON: %v", err)
@@ -192,4 +197,28 @@ func FuzzJSON(f *testing.F) {
 			t.Fatalf("%q: want %#v, got %#v", doc, want, got)
 		}
 	})
+}
+
+// Members are found in the pass that checks the document, and are those that
+// Each finds, in long documents too.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 3, 23, 24, 25, 500} {
+		var b strings.Builder
+		b.WriteString(`{"a": 1`)
+		for i := range n {
+			fmt.Fprintf(&b, `, "k%d": {"a": [%d, "}"]}`, i%400, i)
+		}
+		b.WriteString(`, "\u0061": 2}`)
+		d, err := jsontext.Parse([]byte(b.String()))
+		if err != nil || !d.Strict {
+			t.Fatalf("%d: %v, strict %v", n, err, d.Strict)
+		}
+		if list := jsontext.Members(d.Text); !slices.Equal(list, d.Members) || len(list) != min(n, 400)+1 {
+			t.Errorf("%d: got %v, want %v", n, d.Members, list)
+		}
+		if d.Members[0] != (jsontext.Member{Key: "a", Val: "2"}) || d.Get("k401") != "" || n == 500 && d.Get("k99") != `{"a": [499, "}"]}` {
+			t.Errorf("%d: of equal names the last counts", n)
+		}
+	}
 }

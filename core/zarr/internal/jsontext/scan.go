@@ -2,10 +2,12 @@
 // tolerantly than the standard asks, and writes it strictly in the style of
 // netCDF-C.
 //
-// A [Value] is the text of one value. Nothing is built in memory: members and
-// elements are found by scanning when they are asked for, so a document costs
-// no more memory than its bytes, and any value can be kept or written back
-// exactly as it stands.
+// A [Value] is the text of one value, a part of the document's own text. Nothing
+// is built in memory: the members of a document are found in the one pass that
+// checks it ([Parse]), deeper ones by scanning when they are asked for. So a
+// document costs little more memory than its bytes, and any value can be kept or
+// written back exactly as it stands. Texts taken out of a document keep all of
+// it in memory.
 //
 // Beyond the standard it accepts what real Zarr and NCZarr writers leave
 // behind: bare words such as NaN, Infinity or 0x10, numbers such as "0." and
@@ -16,8 +18,8 @@
 package jsontext
 
 import (
-	"bytes"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -40,7 +42,7 @@ const (
 )
 
 // Value is the text of one JSON value, without space around it.
-type Value []byte
+type Value string
 
 // SyntaxError says what is wrong with a document, and where.
 type SyntaxError struct {
@@ -56,9 +58,11 @@ func (e *SyntaxError) Error() string {
 
 // scanner walks over a document. The first error stays.
 type scanner struct {
-	b   []byte
-	i   int
-	err *SyntaxError
+	b     string
+	i     int
+	loose bool        // something was not strict JSON
+	found *memberList // of the outermost object; nil when nobody asks
+	err   *SyntaxError
 }
 
 func (s *scanner) fail(at int, format string, args ...any) bool {
@@ -66,8 +70,8 @@ func (s *scanner) fail(at int, format string, args ...any) bool {
 		head := s.b[:min(at, len(s.b))]
 		s.err = &SyntaxError{
 			Offset: at,
-			Line:   1 + bytes.Count(head, []byte{'\n'}),
-			Column: at - bytes.LastIndexByte(head, '\n'),
+			Line:   1 + strings.Count(head, "\n"),
+			Column: at - strings.LastIndexByte(head, '\n'),
 			Msg:    fmt.Sprintf(format, args...),
 		}
 	}
@@ -95,23 +99,33 @@ func (s *scanner) peek() byte {
 }
 
 // Check validates a whole document and gives its one value.
-func Check(doc []byte) (Value, error) {
-	s := scanner{b: doc, i: len(doc) - len(bytes.TrimPrefix(doc, []byte("\ufeff")))}
+func Check(doc string) (Value, error) {
+	s := scanner{b: doc}
+	return s.whole()
+}
+
+// byteOrderMark may stand at the start of a document.
+const byteOrderMark = "\ufeff"
+
+func (s *scanner) whole() (Value, error) {
+	if strings.HasPrefix(s.b, byteOrderMark) {
+		s.i, s.loose = len(byteOrderMark), true
+	}
 	s.space()
 	start := s.i
-	if s.i == len(doc) {
+	if s.i == len(s.b) {
 		s.fail(s.i, "the document is empty")
-		return nil, s.err
+		return "", s.err
 	}
 	if !s.value(0) {
-		return nil, s.err
+		return "", s.err
 	}
 	end := s.i
-	if s.peek(); s.i < len(doc) {
-		s.fail(s.i, "unexpected %s after the end of the value", show(doc[s.i:]))
-		return nil, s.err
+	if s.peek(); s.i < len(s.b) {
+		s.fail(s.i, "unexpected %s after the end of the value", show(s.b[s.i:]))
+		return "", s.err
 	}
-	return doc[start:end], nil
+	return Value(s.b[start:end]), nil
 }
 
 // value checks one value at depth.
@@ -141,15 +155,22 @@ func (s *scanner) object(depth int) bool {
 		if s.peek() != '"' {
 			return s.fail(s.i, "want a member name, found %s", show(s.b[s.i:]))
 		}
+		name := s.i
 		if !s.str() {
 			return false
 		}
+		nameEnd := s.i
 		if s.peek() != ':' {
 			return s.fail(s.i, "want ':' after a member name, found %s", show(s.b[s.i:]))
 		}
 		s.i++
+		s.space()
+		val := s.i
 		if !s.value(depth + 1) {
 			return false
+		}
+		if depth == 0 && s.found != nil {
+			s.found.add(Value(s.b[name:nameEnd]).Text(), Value(s.b[val:s.i]))
 		}
 		if more, ok := s.next('}'); !more {
 			return ok
@@ -192,25 +213,26 @@ func (s *scanner) next(closing byte) (more, ok bool) {
 // str checks a string that begins at s.i.
 func (s *scanner) str() bool {
 	start, b := s.i, s.b
-	i, ascii := s.i+1, true
+	i, all := s.i+1, byte(0) // all: every byte of the string, joined
 	for i < len(b) && b[i] != '"' {
-		if b[i] >= utf8.RuneSelf {
-			ascii = false
-		}
-		if b[i] == '\\' {
+		c := b[i]
+		all |= c
+		if c == '\\' {
 			if !s.escape(i) {
 				return false
 			}
 			i++
+		} else if c < ' ' {
+			s.loose = true
 		}
 		i++
 	}
 	if i >= len(b) {
 		return s.fail(start, "string without end")
 	}
-	if !ascii && !utf8.Valid(b[start:i]) {
+	if all >= utf8.RuneSelf && !utf8.ValidString(b[start:i]) {
 		for k := start; k < i; {
-			r, n := utf8.DecodeRune(b[k:i])
+			r, n := utf8.DecodeRuneInString(b[k:i])
 			if r == utf8.RuneError && n == 1 {
 				return s.fail(k, "byte %#x is not valid UTF-8", b[k])
 			}
@@ -250,11 +272,51 @@ func (s *scanner) word() bool {
 	if s.i == start {
 		return s.fail(s.i, "want a value, found %s", show(s.b[s.i:]))
 	}
+	s.loose = s.loose || !strictWord(s.b[start:s.i])
 	return true
 }
 
+// strictWord reports whether JSON's grammar has a word: a number, or one of
+// true, false and null.
+func strictWord(w string) bool {
+	switch w {
+	case "null", "true", "false":
+		return true
+	}
+	i := 0
+	if w[0] == '-' {
+		i++
+	}
+	digits := func() (from int, ok bool) {
+		from = i
+		for i < len(w) && w[i] >= '0' && w[i] <= '9' {
+			i++
+		}
+		return from, i > from
+	}
+	from, ok := digits()
+	if !ok || w[from] == '0' && i > from+1 {
+		return false
+	}
+	if i < len(w) && w[i] == '.' {
+		i++
+		if _, ok := digits(); !ok {
+			return false
+		}
+	}
+	if i < len(w) && w[i]|0x20 == 'e' {
+		if i++; i < len(w) && (w[i] == '-' || w[i] == '+') {
+			i++
+		}
+		if _, ok := digits(); !ok {
+			return false
+		}
+	}
+	return i == len(w)
+}
+
 // show quotes the head of b for a message.
-func show(b []byte) string {
+func show(b string) string {
 	if len(b) == 0 {
 		return "the end"
 	}
@@ -297,7 +359,7 @@ func (s *scanner) skipString() bool {
 	start := s.i
 	i := s.i + 1
 	for {
-		k := bytes.IndexByte(s.b[min(i, len(s.b)):], '"')
+		k := strings.IndexByte(s.b[min(i, len(s.b)):], '"')
 		if k < 0 {
 			return s.fail(start, "string without end")
 		}
@@ -312,10 +374,4 @@ func (s *scanner) skipString() bool {
 			return true
 		}
 	}
-}
-
-// Trim gives doc without a byte order mark and the space around its value,
-// unchecked.
-func Trim(doc []byte) Value {
-	return bytes.Trim(bytes.TrimPrefix(doc, []byte("\ufeff")), " \t\r\n")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -21,7 +22,7 @@ func (v Value) Kind() Kind {
 	case '"':
 		return String
 	}
-	switch string(v) {
+	switch v {
 	case "null":
 		return Null
 	case "true", "false":
@@ -36,7 +37,7 @@ func (v Value) Kind() Kind {
 // isNumber reports whether v is a decimal number, with or without digits
 // before or after the point. Values that differ from JSON's grammar only
 // there, or in a leading plus sign or zero, are numbers.
-func isNumber(v []byte) bool {
+func isNumber(v Value) bool {
 	i, digits := 0, 0
 	if i < len(v) && (v[i] == '-' || v[i] == '+') {
 		i++
@@ -70,8 +71,8 @@ func isNumber(v []byte) bool {
 
 // IsInt reports whether v is a number written without point and exponent.
 func (v Value) IsInt() bool {
-	for i, c := range v {
-		if (c < '0' || c > '9') && (i > 0 || c != '-' && c != '+') {
+	for i := range len(v) {
+		if c := v[i]; (c < '0' || c > '9') && (i > 0 || c != '-' && c != '+') {
 			return false
 		}
 	}
@@ -110,6 +111,11 @@ func (v Value) Float(bits int) (f float64, ok bool) {
 	text := string(v)
 	switch v.Kind() {
 	case Number:
+		// Whole numbers as most writers spell them; with the zero they miss
+		// the quick way of ParseFloat.
+		if n := len(text) - 2; n > 0 && text[n:] == ".0" && text[n-1] >= '0' && text[n-1] <= '9' {
+			text = text[:n]
+		}
 		f, err := strconv.ParseFloat(text, bits)
 		return f, err == nil
 	case String:
@@ -138,9 +144,15 @@ var errStop = errors.New("stop")
 // values themselves are checked only as far as is needed to find their ends.
 // An error of f ends the walk and is returned.
 func (v Value) Each(f func(key string, val Value) error) error {
-	s := scanner{b: v}
+	return v.EachSpan(func(key string, from, to int) error { return f(key, v[from:to]) })
+}
+
+// EachSpan is Each with the places of the values in v. A byte order mark and
+// space may stand before the object.
+func (v Value) EachSpan(f func(key string, from, to int) error) error {
+	s := scanner{b: string(v), i: len(v) - len(strings.TrimPrefix(string(v), byteOrderMark))}
 	if s.peek() != '{' {
-		s.fail(s.i, "want an object, found %s", show(v))
+		s.fail(s.i, "want an object, found %s", show(string(v)))
 		return s.err
 	}
 	s.i++
@@ -148,11 +160,11 @@ func (v Value) Each(f func(key string, val Value) error) error {
 		return nil
 	}
 	for {
-		key, val, ok := s.member()
+		key, from, ok := s.member()
 		if !ok {
 			return s.err
 		}
-		if err := f(key, val); err != nil {
+		if err := f(key, from, s.i); err != nil {
 			return err
 		}
 		if more, ok := s.next('}'); !more {
@@ -164,32 +176,33 @@ func (v Value) Each(f func(key string, val Value) error) error {
 	}
 }
 
-func (s *scanner) member() (key string, val Value, ok bool) {
+// member passes over a member and gives its name and where its value begins.
+func (s *scanner) member() (key string, from int, ok bool) {
 	if s.peek() != '"' {
-		return "", nil, s.fail(s.i, "want a member name, found %s", show(s.b[s.i:]))
+		return "", 0, s.fail(s.i, "want a member name, found %s", show(s.b[s.i:]))
 	}
 	start := s.i
 	if !s.skipString() {
-		return "", nil, false
+		return "", 0, false
 	}
 	key = Value(s.b[start:s.i]).Text()
 	if s.peek() != ':' {
-		return "", nil, s.fail(s.i, "want ':' after a member name, found %s", show(s.b[s.i:]))
+		return "", 0, s.fail(s.i, "want ':' after a member name, found %s", show(s.b[s.i:]))
 	}
 	s.i++
 	s.space()
-	start = s.i
+	from = s.i
 	if !s.skip() {
-		return "", nil, false
+		return "", 0, false
 	}
-	return key, s.b[start:s.i], true
+	return key, from, true
 }
 
 // Elems calls f for each element of an array, in order, as Each does.
 func (v Value) Elems(f func(i int, val Value) error) error {
-	s := scanner{b: v}
+	s := scanner{b: string(v)}
 	if s.peek() != '[' {
-		s.fail(s.i, "want an array, found %s", show(v))
+		s.fail(s.i, "want an array, found %s", show(string(v)))
 		return s.err
 	}
 	s.i++
@@ -202,7 +215,7 @@ func (v Value) Elems(f func(i int, val Value) error) error {
 		if !s.skip() {
 			return s.err
 		}
-		if err := f(n, s.b[start:s.i]); err != nil {
+		if err := f(n, Value(s.b[start:s.i])); err != nil {
 			return err
 		}
 		if more, ok := s.next(']'); !more {
@@ -221,18 +234,18 @@ func (v Value) Len() int {
 	return n
 }
 
-// First gives the first element of an array that was checked, nil when there
+// First gives the first element of an array that was checked, empty when there
 // is none.
 func (v Value) First() (first Value) {
 	_ = v.Elems(func(_ int, e Value) error { first = e; return errStop })
 	return first
 }
 
-// Get gives the last member of that name of an object that was checked, nil
+// Get gives the last member of that name of an object that was checked, empty
 // when there is none or v is no object.
 func (v Value) Get(key string) (val Value) {
 	if v.Kind() != Object {
-		return nil
+		return ""
 	}
 	_ = v.Each(func(k string, m Value) error {
 		if k == key {
@@ -251,17 +264,15 @@ func (v Value) Text() string {
 	if len(v) < 2 || v[0] != '"' {
 		return string(v)
 	}
-	b := v[1 : len(v)-1]
-	for i, c := range b {
-		if c == '\\' {
-			return unescape(b, i)
-		}
+	b := string(v[1 : len(v)-1])
+	if i := strings.IndexByte(b, '\\'); i >= 0 {
+		return unescape(b, i)
 	}
-	return string(b)
+	return b
 }
 
 // unescape decodes b, in which the first backslash is at i.
-func unescape(b []byte, i int) string {
+func unescape(b string, i int) string {
 	out := append(make([]byte, 0, len(b)), b[:i]...)
 	for i < len(b) {
 		if b[i] != '\\' || i+1 >= len(b) {
@@ -295,7 +306,7 @@ func unescape(b []byte, i int) string {
 
 // appendEscaped decodes what follows \u, and a second half of a surrogate
 // pair, and gives the bytes used.
-func appendEscaped(out, b []byte) ([]byte, int) {
+func appendEscaped(out []byte, b string) ([]byte, int) {
 	r, ok := hex4(b)
 	if !ok {
 		return out, 0
@@ -317,11 +328,12 @@ func appendEscaped(out, b []byte) ([]byte, int) {
 }
 
 // hex4 reads four hexadecimal digits.
-func hex4(b []byte) (r rune, ok bool) {
+func hex4(b string) (r rune, ok bool) {
 	if len(b) < 4 {
 		return 0, false
 	}
-	for _, c := range b[:4] {
+	for i := range 4 {
+		c := b[i]
 		switch {
 		case c >= '0' && c <= '9':
 			r = r<<4 | rune(c-'0')

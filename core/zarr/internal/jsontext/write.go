@@ -130,7 +130,7 @@ func (w *Writer) Close() {
 }
 
 // Raw writes a value that is JSON already.
-func (w *Writer) Raw(v []byte) {
+func (w *Writer) Raw(v Value) {
 	w.before()
 	w.buf = append(w.buf, v...)
 }
@@ -193,12 +193,12 @@ func (w *Writer) Value(v Value) {
 	case Null, Bool:
 		w.Raw(v)
 	default:
-		w.Raw([]byte("null"))
+		w.Raw("null")
 	}
 }
 
 // strictNumber gives v with the digits that JSON's grammar wants.
-func strictNumber(v Value) []byte {
+func strictNumber(v Value) Value {
 	out := make([]byte, 0, len(v)+2)
 	if v[0] == '-' || v[0] == '+' {
 		if v[0] == '-' {
@@ -212,11 +212,12 @@ func strictNumber(v Value) []byte {
 	if v[0] == '.' {
 		out = append(out, '0')
 	}
-	for i, c := range v {
+	for i := range len(v) {
+		c := v[i]
 		out = append(out, c)
 		if c == '.' && (i+1 == len(v) || v[i+1] < '0' || v[i+1] > '9') {
 			out = append(out, '0')
 		}
 	}
-	return out
+	return Value(out)
 }
