@@ -154,7 +154,7 @@ func (v *Var) newTransfer(sel chunk.Selection, shape []int64, values slab) (*tra
 // run lets workers work until the plan is done, an error stops them or ctx
 // ends.
 func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) error) error {
-	n := t.v.group.ds.workers()
+	n := t.v.group.ds.workers(t.size)
 	tasks := (t.plan.Len() + t.batch - 1) / t.batch
 	if tasks < int64(n) { // few chunks: smaller batches keep all workers busy
 		t.batch = max(1, (t.plan.Len()+int64(n)-1)/int64(n))
@@ -180,21 +180,27 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 	return t.fail.err
 }
 
-// workers is the number of batches worked on at once.
-func (d *Dataset) workers() int {
+// workers is the number of batches worked on at once, with chunks of size
+// bytes. For a store that takes tens of milliseconds to answer it is as many as
+// requests may be in flight, as far as their scratch stays within bounds.
+func (d *Dataset) workers(size int64) int {
 	if d.opts.Workers > 0 {
 		return d.opts.Workers
 	}
 	n := runtime.GOMAXPROCS(0)
-	if d.m.Capabilities().Latency == driver.Remote {
-		n = max(n, remoteInFlight)
+	if d.m.Capabilities().Latency != driver.Remote {
+		return n
 	}
-	return n
+	flying := int64(d.opts.Remote.InFlight)
+	if flying <= 0 {
+		flying = 64
+	}
+	return max(n, int(min(flying, remoteScratch/max(2*size, 1))))
 }
 
-// remoteInFlight is the number of batches in flight for a store that takes
-// tens of milliseconds to answer.
-const remoteInFlight = 32
+// remoteScratch bounds the scratch of the workers for a store that takes its
+// time, in bytes: two buffers of the size of a chunk for each.
+const remoteScratch = 256 << 20
 
 func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker) error) error {
 	w := t.e.worker(t)

@@ -41,10 +41,12 @@ func (l *loader) load(ctx context.Context) error {
 		return err
 	}
 	ds := l.ds
+	_, old := root[oldGroup]
+	delete(root, oldGroup)
 	if ds.layout, err = zarr.DetectLayout(root); err != nil {
 		return err
 	}
-	if err := l.addV1(ctx, root); err != nil {
+	if err := l.addV1(ctx, root, old); err != nil {
 		return err
 	}
 	if ds.loc.Format == ncurl.Zarr {
@@ -82,20 +84,18 @@ func (l *loader) load(ctx context.Context) error {
 	return nil
 }
 
+// oldGroup is the group document of LayoutV1. It is asked for together with the
+// documents of the root, so as to save a round trip.
+const oldGroup = ".nczgroup"
+
 // addV1 adds the documents that only LayoutV1 has to those of the root. A group
-// of a larger dataset has no superblock to tell that layout by: then its group
-// document is asked for.
-func (l *loader) addV1(ctx context.Context, root zarr.Docs) error {
+// of a larger dataset has no superblock to tell that layout by, but old: a
+// group document of that layout.
+func (l *loader) addV1(ctx context.Context, root zarr.Docs, old bool) error {
 	ds := l.ds
 	_, group := root[".zgroup"]
-	if ds.layout == zarr.LayoutPure && group && ds.loc.Format != ncurl.Zarr && l.all == nil && !namesNCZarr(root) {
-		there, err := ds.m.Exists(ctx, ".nczgroup")
-		if err != nil && !lasting(err) {
-			return err
-		}
-		if there {
-			ds.layout = zarr.LayoutV1
-		}
+	if old && ds.layout == zarr.LayoutPure && group && ds.loc.Format != ncurl.Zarr && l.all == nil && !namesNCZarr(root) {
+		ds.layout = zarr.LayoutV1
 	}
 	if ds.layout != zarr.LayoutV1 {
 		return nil
@@ -131,9 +131,12 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 			return docs, err
 		}
 	}
-	docs, err := l.fetchRoot(ctx, zarr.RootDocNames())
+	docs, err := l.fetchRoot(ctx, append(zarr.RootDocNames(), oldGroup))
 	if err != nil {
 		return nil, err
+	}
+	if _, old := docs[oldGroup]; old && len(docs) == 1 {
+		delete(docs, oldGroup)
 	}
 	if len(docs) == 0 && !asked {
 		if docs, err := l.consolidatedRoot(ctx, false); docs != nil || err != nil {
@@ -160,7 +163,7 @@ func (l *loader) notZarr(ctx context.Context) error {
 		shown := names[:min(len(names), 5)]
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of %s is there (found %q)", looked, shown)
 	}
-	return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of %s is there", looked)
+	return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "none of %s %s is there, and the store cannot be listed", consolidatedKey, looked)
 }
 
 // splitKey cuts "a/b/c" into "a/b" and "c", "x" into "" and "x".
@@ -301,6 +304,9 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := l.askForGroups(ctx, nodes, wants, got); err != nil {
+		return nil, err
+	}
 	kept := nodes[:0]
 	for i, n := range nodes {
 		n.docs, n.err = got[i].docs, got[i].err
@@ -318,14 +324,35 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	return kept, nil
 }
 
-// needs leaves out the documents that a node of known kind cannot have.
+// askForGroups fetches the group documents of the nodes that turned out to be
+// no arrays: most nodes are arrays, and need no such request.
+func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, got []fetched) error {
+	var more []want
+	var at []int
+	for i, n := range nodes {
+		if _, isArr := got[i].docs[".zarray"]; !n.listed && !isArr && got[i].err == nil {
+			more, at = append(more, want{wants[i].key, []string{".zgroup"}}), append(at, i)
+		}
+	}
+	if len(more) == 0 || l.all != nil {
+		return nil
+	}
+	groups, err := l.fetch(ctx, more)
+	for k, i := range at {
+		if groups[k].err != nil {
+			got[i].err = groups[k].err
+		}
+		maps.Copy(got[i].docs, groups[k].docs)
+	}
+	return err
+}
+
+// needs leaves out the documents that a node of known kind cannot have, and
+// those that only one that is no array has.
 func (n node) needs(names []string) []string {
 	other := ".zarray"
-	if n.isArr {
+	if n.isArr || !n.listed {
 		other = ".zgroup"
-	}
-	if !n.listed {
-		return names
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == other })
 }
@@ -357,7 +384,7 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	if l.all == nil {
 		var err error
 		if names, err = l.ds.m.Search(ctx, g.key()); err != nil {
-			return nil, err
+			return nil, l.unlisted(g, err)
 		}
 	}
 	for _, name := range names {
@@ -366,6 +393,16 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 		}
 	}
 	return out, nil
+}
+
+// unlisted says what would have helped where a store cannot be searched.
+func (l *loader) unlisted(g *Group, err error) error {
+	if ncerr.KindOf(err) != ncerr.ErrUnsupported {
+		return err
+	}
+	return ncerr.Errorf(ncerr.ErrUnsupported, "open", g.Path(),
+		"the names of its variables and groups are not known: the %s store cannot be listed, and there is neither consolidated metadata (%s) nor NCZarr's own list; consolidate the dataset where it is written, or open one of its arrays by its own URL",
+		l.ds.loc.Driver, consolidatedKey)
 }
 
 // problem records that something is left out.

@@ -89,7 +89,7 @@ func (d *Dataset) putStage(ctx context.Context, nodes []saved) error {
 	var next atomic.Int64
 	var fail failure
 	var wg sync.WaitGroup
-	for range min(d.workers(), len(nodes)) {
+	for range min(d.workers(1<<20), len(nodes)) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(nodes)) && !fail.set.Load(); i = next.Add(1) - 1 {
 				fail.put(d.put(ctx, nodes[i]))

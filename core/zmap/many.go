@@ -11,9 +11,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// remoteInFlight is the number of calls in flight to a Remote store.
-const remoteInFlight = 32
-
 // GetMany performs all requests, in any order and several at once, and calls
 // sink once for each, from one goroutine at a time. A request without Alloc
 // is read into memory of the Map's own; in any case data is lent until sink
@@ -190,7 +187,7 @@ func (z *Map) each(ctx context.Context, n int, f func(i int) error) error {
 func (z *Map) eachWorker(ctx context.Context, n int, worker func() func(i int) error) error {
 	workers := runtime.GOMAXPROCS(0)
 	if z.caps.Latency == driver.Remote {
-		workers = remoteInFlight
+		workers = z.inFlight
 	}
 	workers = min(workers, n)
 	var next atomic.Int64

@@ -51,6 +51,9 @@ type Options struct {
 	// it must sort them, and that Search and DeletePrefix collect; more is
 	// ncerr.ErrLimit. 0 is [DefaultMaxList].
 	MaxList int
+	// InFlight is the number of calls at once that GetMany and DeletePrefix make to a
+	// Remote store that has no fast path; 0 is 64.
+	InFlight int
 }
 
 // Map is one open store. It is made by [New]; the zero value is not usable.
@@ -66,6 +69,7 @@ type Map struct {
 	name     string
 	readOnly bool
 	maxList  int
+	inFlight int
 
 	guards  sync.Pool // of *guard
 	batches sync.Pool // of *batch
@@ -88,12 +92,15 @@ func New(m driver.Map, opts *Options) *Map {
 	if o.Name == "" {
 		o.Name = "store"
 	}
+	if o.InFlight <= 0 {
+		o.InFlight = 64
+	}
 	if o.MaxList <= 0 {
 		o.MaxList = DefaultMaxList
 	}
 	z := &Map{
 		m: m, caps: m.Capabilities(), name: o.Name, readOnly: o.ReadOnly, maxList: o.MaxList,
-		idle: make(chan struct{}), shut: make(chan struct{}, 1),
+		inFlight: o.InFlight, idle: make(chan struct{}), shut: make(chan struct{}, 1),
 	}
 	z.many, _ = m.(driver.GetManyer)
 	z.guards.New = func() any { return newGuard() }

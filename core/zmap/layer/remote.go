@@ -10,8 +10,8 @@ import (
 type RemoteOptions struct {
 	// Retry says how failed calls are repeated.
 	Retry RetryOptions
-	// InFlight bounds the number of calls at once, which follows the store
-	// below that; 0 is 64.
+	// InFlight bounds the number of calls at once, which begins with half of
+	// it and then follows the store; 0 is 64.
 	InFlight int
 	// CallTimeout is the longest time of one try of one call; 0 is 5 minutes.
 	// Drivers have shorter times for a connection on which nothing moves.
@@ -27,7 +27,11 @@ type RemoteOptions struct {
 // itself; the portable Map makes them at once.
 func Remote(m driver.Map, o RemoteOptions) (driver.Map, error) {
 	m = Deadline(single{m}, orElse(o.CallTimeout, 5*time.Minute))
-	m = Adapt(m, AdaptOptions{Max: o.InFlight})
+	n := o.InFlight
+	if n <= 0 {
+		n = 64
+	}
+	m = Adapt(m, AdaptOptions{Max: n, Start: (n + 1) / 2})
 	m = Retry(m, &o.Retry)
 	if o.Cache == nil {
 		return m, nil

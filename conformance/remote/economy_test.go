@@ -1,0 +1,213 @@
+package remote_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
+)
+
+// columns are those of the table in docs/reference/requests.md.
+var columns = [...]string{"get", "stat", "list", "put"} //nolint:gochecknoglobals // constant
+
+// table reads docs/reference/requests.md: situation -> requests by kind, and
+// round trips under "round trips".
+func table(t *testing.T) map[string]map[string]int {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "requests.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]map[string]int{}
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if !strings.HasPrefix(line, "| `") || len(cells) != len(columns)+2 {
+			continue
+		}
+		row := map[string]int{}
+		for i, cell := range cells[1:] {
+			n, err := strconv.Atoi(strings.TrimSpace(cell))
+			if err != nil {
+				t.Fatalf("row %q: %v", line, err)
+			}
+			if i < len(columns) {
+				row[columns[i]] = n
+			} else {
+				row["round trips"] = n
+			}
+		}
+		rows[strings.Trim(strings.TrimSpace(cells[0]), "`")] = row
+	}
+	if len(rows) < 10 {
+		t.Fatalf("only %d rows", len(rows))
+	}
+	return rows
+}
+
+// want compares what was counted with a row of the table.
+func want(t *testing.T, rows map[string]map[string]int, situation string, r *rounds) {
+	t.Helper()
+	kinds, depth := r.take()
+	row, ok := rows[situation]
+	if !ok {
+		t.Errorf("%s is not in the table", situation)
+	}
+	for _, kind := range columns {
+		if kinds[kind] != row[kind] {
+			t.Errorf("%s: the table says %d %s requests, %d were sent", situation, row[kind], kind, kinds[kind])
+		}
+	}
+	if depth != row["round trips"] {
+		t.Errorf("%s: the table says %d round trips, there were %d", situation, row["round trips"], depth)
+	}
+}
+
+// wide lets as many requests go at once as there are, so that only those that
+// wait for each other's answers make round trips.
+func wide(reg nczarr.Registry, wrap func(driver.Map) driver.Map) nczarr.Options {
+	return nczarr.Options{Registry: reg, Wrap: wrap, SingleWriter: true, Remote: layer.RemoteOptions{InFlight: 4096}}
+}
+
+func open(t *testing.T, url string, o nczarr.Options) *nczarr.Dataset {
+	t.Helper()
+	ds, err := nczarr.Open(t.Context(), url, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ds.Close(context.WithoutCancel(t.Context())) })
+	if n := len(ds.Root().Vars()); n != arrays || len(ds.Problems()) > 0 {
+		t.Fatalf("%d variables, problems %v", n, ds.Problems())
+	}
+	return ds
+}
+
+func slab(y0, x0, ny, nx int64) chunk.Selection {
+	return chunk.Selection{Start: []int64{y0, x0}, Count: []int64{ny, nx}}
+}
+
+// TestRequests compares the requests to a remote store with the table.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	rows, r := table(t), newRounds()
+	reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
+	near := nczarr.Options{Registry: reg, SingleWriter: true}
+	o := wide(reg, func(m driver.Map) driver.Map { return far{m, r} })
+	build(t, "mem:nczarr#mode=nczarr", &nczarr.CreateOptions{Options: near})
+	build(t, "mem:pure#mode=zarr", &nczarr.CreateOptions{Options: near})
+	build(t, "mem:all#mode=nczarr", &nczarr.CreateOptions{Options: near, Consolidated: true})
+	if m, err := nczarr.OpenStore(t.Context(), "mem:all", &near); err != nil {
+		t.Fatal(err)
+	} else if _, err := m.Stat(t.Context(), ".zmetadata"); err != nil {
+		t.Fatal(err)
+	}
+
+	open(t, "mem:all#mode=nczarr", o)
+	want(t, rows, "open-consolidated", r)
+	open(t, "mem:pure#mode=zarr", o)
+	want(t, rows, "open-pure", r)
+	ds := open(t, "mem:nczarr#mode=nczarr", o)
+	want(t, rows, "open-nczarr", r)
+
+	v, err := ds.Root().Var(name(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(situation string, sel chunk.Selection) {
+		t.Helper()
+		if _, err := nczarr.Get[int32](t.Context(), v, sel); err != nil {
+			t.Fatal(err)
+		}
+		want(t, rows, situation, r)
+	}
+	read("read-chunk", slab(0, 16, 16, 16))
+	read("read-part", slab(3, 16, 2, 16))
+	read("read-absent-chunk", slab(48, 48, 16, 16))
+	read("read-16-chunks", v.All())
+	writes(t, rows, r, o)
+
+	if _, err := memmapStore(t, reg, "empty"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nczarr.Open(t.Context(), "mem:empty", &o); ncerr.KindOf(err) != ncerr.ErrNotZarr {
+		t.Errorf("an empty store: %v", err)
+	}
+	want(t, rows, "open-missing", r)
+}
+
+func memmapStore(t *testing.T, reg nczarr.Registry, name string) (driver.Map, error) {
+	t.Helper()
+	d, err := reg.Driver("mem")
+	if err != nil {
+		return nil, err
+	}
+	return d.Open(t.Context(), driver.OpenSpec{Path: name, Mode: driver.Create})
+}
+
+// writes counts writing a whole chunk and a part of one.
+func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o nczarr.Options) {
+	t.Helper()
+	o.Update = true
+	up := open(t, "mem:nczarr#mode=nczarr", o)
+	v, err := up.Root().Var(name(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.take()
+	if err := v.Write(t.Context(), slab(0, 0, 16, 16), make([]int32, 256)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, rows, "write-chunk", r)
+	if err := v.Write(t.Context(), slab(0, 0, 1, 2), make([]int32, 2)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, rows, "write-part", r)
+}
+
+// TestRequestsOfHTTP compares what a web server sees with the table.
+func TestRequestsOfHTTP(t *testing.T) {
+	t.Parallel()
+	rows, r, dir := table(t), newRounds(), t.TempDir()
+	reg := nczarr.NewRegistry([]driver.Opener{file.New(), httpdriver.New()})
+	for name, consolidated := range map[string]bool{"nczarr": false, "all": true} {
+		build(t, filepath.Join(dir, name)+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg, SingleWriter: true}, Consolidated: consolidated})
+	}
+	files := http.FileServer(http.Dir(dir))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.wait(map[string]string{http.MethodGet: "get", http.MethodHead: "stat"}[q.Method])
+		files.ServeHTTP(w, q)
+	}))
+	t.Cleanup(server.Close)
+	o := wide(reg, nil)
+	open(t, server.URL+"/all", o)
+	want(t, rows, "open-consolidated", r)
+	ds := open(t, server.URL+"/nczarr", o)
+	want(t, rows, "open-nczarr", r)
+	v, err := ds.Root().Var(name(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nczarr.Get[int32](t.Context(), v, slab(0, 0, 16, 16)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, rows, "read-chunk", r)
+	if _, err := nczarr.Get[int32](t.Context(), v, slab(4, 0, 1, 8)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, rows, "read-part", r)
+	if _, err := nczarr.Open(t.Context(), server.URL+"/none", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
+		t.Errorf("nothing there: %v", err)
+	}
+}

@@ -1,0 +1,147 @@
+package remote_test
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// rounds holds requests back until no more of them come, and lets them all go
+// at once: the number of times that it does so is the number of round trips
+// that an operation waits for, whatever the speed of the machine.
+type rounds struct {
+	mu      sync.Mutex
+	waiting []chan struct{}
+	timer   *time.Timer
+	quiet   time.Duration
+	depth   int
+	kinds   map[string]int
+}
+
+func newRounds() *rounds { return &rounds{quiet: 150 * time.Millisecond, kinds: map[string]int{}} }
+
+// wait counts a request and returns when its round is over.
+func (r *rounds) wait(kind string) {
+	turn := make(chan struct{})
+	r.mu.Lock()
+	r.kinds[kind]++
+	r.waiting = append(r.waiting, turn)
+	if r.timer == nil {
+		r.timer = time.AfterFunc(r.quiet, r.release)
+	} else {
+		r.timer.Reset(r.quiet)
+	}
+	r.mu.Unlock()
+	<-turn
+}
+
+func (r *rounds) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) == 0 {
+		return
+	}
+	r.depth++
+	for _, turn := range r.waiting {
+		close(turn)
+	}
+	r.waiting = nil
+}
+
+// take gives what was counted since the last take.
+func (r *rounds) take() (kinds map[string]int, depth int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kinds, depth = r.kinds, r.depth
+	r.kinds, r.depth = map[string]int{}, 0
+	return kinds, depth
+}
+
+// far is a Map that behaves like a remote store, every call of which is a
+// request.
+type far struct {
+	driver.Map
+	r *rounds
+}
+
+func (f far) Capabilities() driver.Capabilities {
+	c := f.Map.Capabilities()
+	c.Latency = driver.Remote
+	return c
+}
+
+func (f far) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	f.r.wait("get")
+	return f.Map.Get(ctx, key, o, alloc)
+}
+
+func (f far) Stat(ctx context.Context, key string) (driver.Info, error) {
+	f.r.wait("stat")
+	return f.Map.Stat(ctx, key)
+}
+
+func (f far) Put(ctx context.Context, key string, b driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	f.r.wait("put")
+	return f.Map.Put(ctx, key, b, o)
+}
+
+func (f far) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+	f.r.wait("delete")
+	return f.Map.Delete(ctx, key, o)
+}
+
+func (f far) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		f.r.wait("list")
+		f.Map.List(ctx, prefix, o)(yield)
+	}
+}
+
+// arrays is the number of arrays of the test dataset.
+const arrays = 277
+
+// build makes a dataset with 277 raw arrays of 4 x 4 chunks, of which the first
+// has data in its first chunks.
+func build(t *testing.T, url string, o *nczarr.CreateOptions) {
+	t.Helper()
+	ds, err := nczarr.Create(t.Context(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := ds.Root()
+	y, err := root.DefineDim("y", 64, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := root.DefineDim("x", 64, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range arrays {
+		v, err := root.DefineVar(t.Context(), name(i), &nczarr.VarSpec{
+			Type: dtype.NCInt, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{16, 16},
+			Attrs: []nczarr.Attr{{Name: "units", Type: dtype.NCChar, Value: "K"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			continue
+		}
+		if err := v.Write(t.Context(), chunk.Selection{Start: []int64{0, 0}, Count: []int64{32, 64}}, make([]int32, 32*64)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ds.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func name(i int) string { return string(rune('a'+i/26)) + string(rune('a'+i%26)) }
