@@ -47,7 +47,7 @@ type globals struct {
 	pluginDir []string
 	unpinned  bool
 
-	consolidated consolidatedFlag
+	consolidated   consolidatedFlag
 	requireSandbox bool
 }
 

@@ -142,7 +142,6 @@ func (t *tool) checks() (string, error) {
 
 // idle lists the keys that are read and checked, and change nothing yet.
 var idle = map[string]bool{
-	"plugins.max_restarts": true,
 	"limits.max_elements": true, "limits.max_keys": true,
 }
 

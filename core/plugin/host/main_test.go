@@ -3,6 +3,8 @@ package host_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,7 +30,7 @@ const zooEnv = "NCZARR_TEST_ZOO"
 
 func builtins() plugin.Builtin {
 	return plugin.Builtin{
-		Openers:   []driver.Opener{file.New(), zip.New(), trouble{name: "trouble"}},
+		Openers:   []driver.Opener{file.New(), zip.New(), trouble{name: "trouble"}, networked{trouble{name: "networked"}}},
 		Providers: []codecdriver.Provider{filters{}, builtin.Provider()},
 	}
 }
@@ -52,6 +54,9 @@ func newHost(t *testing.T, opts host.Options) *host.Host {
 		opts.Isolation = host.Process
 	}
 	opts.TempDir = t.TempDir()
+	if raceEnabled && opts.MaxMemory == 0 {
+		opts.MaxMemory = -1 // the race detector has its shadow memory
+	}
 	h, err := host.New(&opts)
 	if err != nil {
 		t.Fatal(err)
@@ -113,3 +118,20 @@ func get(ctx context.Context, m driver.Map, key string) (string, error) {
 	data, _, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
 	return string(data), err
 }
+
+// networked is the trouble driver with a port of its own to reach.
+type networked struct{ trouble }
+
+func (n networked) Describe() driver.Description {
+	d := n.trouble.Describe()
+	d.Grants = []string{"path:read", "path:write", "network"}
+	return d
+}
+
+// Grants implements driver.Granter.
+func (networked) Grants(driver.OpenSpec) []string {
+	return []string{"path:read", "path:write", "tcp:endpoint", "env:ESCAPE_*"}
+}
+
+// textLog gives a log that writes to w.
+func textLog(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

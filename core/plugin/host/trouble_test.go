@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,8 +103,13 @@ func (m *troubledMap) act(ctx context.Context, key string) (bool, error) {
 }
 
 func (m *troubledMap) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	if key == "pid" {
+	what, attack := strings.CutPrefix(key, "attack:")
+	if key == "pid" || attack {
 		text := fmt.Sprint(os.Getpid())
+		if attack {
+			name, arg, _ := strings.Cut(what, "=")
+			text = attempt(name, arg)
+		}
 		p, err := alloc(int64(len(text)))
 		copy(p, text)
 		return p, driver.Info{Size: int64(len(text))}, err
@@ -221,6 +227,13 @@ func (c troubledCodec) Encode(ctx context.Context, dst, src []byte) (int, error)
 }
 
 func (c troubledCodec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if what, ok := strings.CutPrefix(c.Mode, "attack:"); ok {
+		return copy(dst, attempt(what, string(src))), nil
+	}
+	if c.Mode == "allocate" {
+		n, err := strconv.Atoi(string(src))
+		return copy(dst, allocate(n)), err
+	}
 	if c.Mode == "pid" {
 		return copy(dst, fmt.Sprint(os.Getpid())), nil
 	}

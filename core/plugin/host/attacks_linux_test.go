@@ -1,0 +1,242 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// attacks are what a malicious plugin might try. Each gets an argument of the
+// test's and returns nil when it got through.
+var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a table
+	"read a file":        func(path string) error { _, err := os.ReadFile(path); return err },
+	"make a file":        func(path string) error { return os.WriteFile(path+".made", nil, 0o600) },
+	"list a directory":   func(path string) error { _, err := os.ReadDir(filepath.Dir(path)); return err },
+	"empty a file":       func(path string) error { return os.Truncate(path+".full", 0) },
+	"open the rights":    func(path string) error { return os.Chmod(path, 0o777) },
+	"remove a file":      func(path string) error { return os.Remove(path + ".doomed") },
+	"follow a link out":  func(path string) error { _, err := os.ReadFile(path); return err },
+	"write its own file": func(string) error { return os.WriteFile(filepath.Join(os.TempDir(), "x"), []byte("x"), 0o600) },
+
+	"connect by TCP":                func(addr string) error { return dial("tcp", addr) },
+	"connect to a Unix socket":      func(path string) error { return dial("unix", path) },
+	"connect to an abstract socket": func(name string) error { return dial("unix", "@"+name) },
+	"listen on TCP": func(string) error {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		return errors.Join(err, closed(l))
+	},
+	"send a datagram":       func(addr string) error { return dial("udp", addr) },
+	"open a netlink socket": func(string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE) },
+	"open a raw socket":     func(string) error { return socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) },
+	"make a datagram pair":  func(string) error { return pair(unix.SOCK_DGRAM) },
+	"use an inherited file": func(fd string) error {
+		n, _ := strconv.Atoi(fd)
+		_, err := unix.Pread(n, make([]byte, 1), 0)
+		return err
+	},
+	"see the environment":  func(name string) error { return unless(os.Getenv(name) != "") },
+	"execute a program":    func(string) error { return exec.Command("/bin/true").Run() },
+	"fork":                 func(string) error { return fork(uintptr(unix.SIGCHLD)) },
+	"fork into namespaces": func(string) error { return fork(uintptr(unix.SIGCHLD) | unix.CLONE_NEWUTS) },
+	"trace a process":      func(pid string) error { return call(unix.SYS_PTRACE, unix.PTRACE_SEIZE, number(pid), 0, 0) },
+	"open a process's memory": func(pid string) error {
+		f, err := os.OpenFile("/proc/"+pid+"/mem", os.O_RDWR, 0)
+		return errors.Join(err, closed(f))
+	},
+	"read a process's memory": readMemory,
+	"signal a process":        func(pid string) error { return unix.Kill(int(number(pid)), 0) },
+	"signal by descriptor":    signalByDescriptor,
+	"have the kernel signal":  func(pid string) error { _, err := unix.FcntlInt(0, unix.F_SETOWN, int(number(pid))); return err },
+	"lower a process":         func(pid string) error { return unix.Setpriority(unix.PRIO_PROCESS, int(number(pid)), 1) },
+	"limit a process":         func(pid string) error { return unix.Prlimit(int(number(pid)), unix.RLIMIT_CORE, nil, new(unix.Rlimit)) },
+	"survive the host":        func(string) error { return unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) },
+	"leave the group":         func(string) error { return unix.Setpgid(0, 0) },
+	"unshare":                 func(string) error { return locked(func() error { return unix.Unshare(unix.CLONE_FS) }) },
+	"enter a namespace":       enterNamespace,
+	"mount":                   func(string) error { fd, err := unix.Fsopen("tmpfs", 0); return errors.Join(err, closeFD(fd)) },
+	"use io_uring":            ring,
+	"take shared memory":      func(string) error { return mapMemory(unix.MAP_SHARED) },
+	"take a growing stack":    func(string) error { return mapMemory(unix.MAP_PRIVATE | unix.MAP_GROWSDOWN) },
+	"take a memory file":      func(string) error { fd, err := unix.MemfdCreate("x", 0); return errors.Join(err, closeFD(fd)) },
+	"take System V memory":    func(string) error { return sysvMemory() },
+	"raise its limits":        func(string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) },
+	"change its root":         func(string) error { return locked(func() error { return unix.Chroot("/") }) },
+}
+
+// attempt tells how an attack ended: "through", "refused" or an error that
+// is neither.
+func attempt(name, arg string) string {
+	attack, ok := attacks[name]
+	if !ok {
+		return "no such attack"
+	}
+	err := attack(arg)
+	switch {
+	case err == nil:
+		return "through"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EFBIG), errors.Is(err, unix.EBADF):
+		return "refused"
+	}
+	return err.Error()
+}
+
+func dial(network, addr string) error {
+	c, err := net.Dial(network, addr)
+	if err == nil && network == "udp" {
+		_, err = c.Write([]byte("x"))
+	}
+	return errors.Join(err, closed(c))
+}
+
+// closed closes what is there; the attack's own error counts.
+func closed(c any) error {
+	switch c := c.(type) {
+	case net.Listener:
+		_ = c.Close()
+	case net.Conn:
+		_ = c.Close()
+	case *os.File:
+		_ = c.Close()
+	}
+	return nil
+}
+
+func closeFD(fd int) error {
+	if fd > 2 {
+		_ = unix.Close(fd)
+	}
+	return nil
+}
+
+func socket(domain, kind, protocol int) error {
+	fd, err := unix.Socket(domain, kind, protocol)
+	return errors.Join(err, closeFD(fd))
+}
+
+func pair(kind int) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
+	return errors.Join(err, closeFD(fds[0]), closeFD(fds[1]))
+}
+
+func unless(through bool) error {
+	if through {
+		return nil
+	}
+	return fs.ErrPermission
+}
+
+func number(text string) uintptr {
+	n, _ := strconv.Atoi(text)
+	return uintptr(n)
+}
+
+func call(nr uintptr, args ...uintptr) error {
+	var a [6]uintptr
+	copy(a[:], args)
+	if _, _, errno := unix.Syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// fork makes a process which ends at once.
+func fork(flags uintptr) error {
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
+	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	if pid == 0 {
+		for {
+			_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		}
+	}
+	_, err := unix.Wait4(int(pid), nil, 0, nil)
+	return err
+}
+
+func readMemory(pid string) error {
+	buf := make([]byte, 1)
+	local := []unix.Iovec{{Base: &buf[0], Len: 1}}
+	_, err := unix.ProcessVMReadv(int(number(pid)), local, []unix.RemoteIovec{{Base: 1, Len: 1}}, 0)
+	if errors.Is(err, unix.EFAULT) { // there is nothing, but it was looked at
+		return nil
+	}
+	return err
+}
+
+func signalByDescriptor(pid string) error {
+	fd, err := unix.PidfdOpen(int(number(pid)), 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.PidfdSendSignal(fd, 0, nil, 0), closeFD(fd))
+}
+
+// locked calls f on a thread that is used for nothing else afterwards.
+func locked(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- f()
+	}()
+	return <-done
+}
+
+func enterNamespace(pid string) error {
+	fd, err := unix.Open("/proc/"+pid+"/ns/uts", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(locked(func() error { return unix.Setns(fd, unix.CLONE_NEWUTS) }), closeFD(fd))
+}
+
+func ring(string) error {
+	var params [120]byte // struct io_uring_params
+	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])), 0)
+	if errno != 0 {
+		return errno
+	}
+	return closeFD(int(fd))
+}
+
+func mapMemory(flags int) error {
+	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|flags)
+	if err != nil {
+		return err
+	}
+	return unix.Munmap(mem)
+}
+
+func sysvMemory() error {
+	id, err := unix.SysvShmGet(0, 4096, unix.IPC_CREAT|0o600)
+	if err != nil {
+		return err
+	}
+	_, err = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	return err
+}
+
+// allocate takes and touches n MiB.
+func allocate(n int) string {
+	var all [][]byte
+	for range n {
+		b := make([]byte, 1<<20)
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		all = append(all, b)
+	}
+	return fmt.Sprint(len(all))
+}

@@ -1,0 +1,328 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// needSandbox skips where the kernel has not what the tests are about.
+func needSandbox(t *testing.T) {
+	t.Helper()
+	if k := sandbox.Probe(); !k.Seccomp || k.Landlock < 6 {
+		t.Skipf("the kernel has Landlock %d, seccomp %t", k.Landlock, k.Seccomp)
+	}
+}
+
+// surroundings are what attacks are aimed at: a file, servers, a process.
+func surroundings(t *testing.T) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	for _, suffix := range []string{"", ".full", ".doomed"} {
+		if err := os.WriteFile(secret+suffix, []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aim := map[string]string{"secret": secret, "variable": "ESCAPE_SECRET"}
+	for name, addr := range map[string][2]string{"tcp": {"tcp", "127.0.0.1:0"}, "unix": {"unix", filepath.Join(dir, "s")}, "abstract": {"unix", "@" + filepath.Base(dir) + t.Name()}} {
+		l, err := net.Listen(addr[0], addr[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		aim[name] = strings.TrimPrefix(l.Addr().String(), "@")
+	}
+	fd, err := unix.Open(secret, unix.O_RDONLY, 0) // without O_CLOEXEC: as a careless library would
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	// A number that nobody else in the child uses.
+	const inherited = 77
+	if err := unix.Dup2(fd, inherited); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(inherited) })
+	aim["fd"] = strconv.Itoa(inherited)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	victim := exec.Command(exe)
+	victim.Env = append(os.Environ(), zooEnv+"=sleeps")
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
+	aim["pid"] = strconv.Itoa(victim.Process.Pid)
+	return aim
+}
+
+// target says what an attack is aimed at.
+func target(attack string) string {
+	for part, aim := range map[string]string{
+		"TCP": "tcp", "datagram": "tcp", "Unix": "unix", "abstract": "abstract", "inherited": "fd", "environment": "variable",
+		"process": "pid", "signal": "pid", "namespace": "pid",
+	} {
+		if strings.Contains(attack, part) && attack != "connect to an abstract socket" {
+			return aim
+		}
+	}
+	if strings.Contains(attack, "abstract") {
+		return "abstract"
+	}
+	return "secret"
+}
+
+// prisoner gives a host whose plugins are attackers, and how they attack.
+func prisoner(t *testing.T, third bool, mode host.Sandbox) func(attack, arg string) string {
+	t.Helper()
+	opts := host.Options{}
+	if third {
+		opts = zooOptions(t, "good", "nczarr-filter-trouble")
+		opts.Builtin.Openers = []driver.Opener{trouble{name: "trouble"}}
+		opts.Logger = nil
+	}
+	opts.Sandbox = mode
+	if mode == host.SandboxOff {
+		opts.PassEnv = append(opts.PassEnv, "ESCAPE_SECRET")
+		getenv := opts.Getenv
+		opts.Getenv = func(name string) string {
+			if name == "ESCAPE_SECRET" {
+				return "open"
+			}
+			if getenv == nil {
+				return os.Getenv(name)
+			}
+			return getenv(name)
+		}
+	}
+	h := newHost(t, opts)
+	return func(attack, arg string) string {
+		pl, _ := pipeline(t, h, 4096, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"attack:` + attack + `"}`)})
+		got := "nothing"
+		err := pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte(arg), Limit: 4096}}, func(_ int, out []byte, err error) {
+			if got = string(out); err != nil {
+				got = err.Error()
+			}
+		})
+		if err != nil {
+			return err.Error()
+		}
+		return got
+	}
+}
+
+// TestEscape has filters try all attacks: confined, they are refused; not
+// confined, they get through, or the attack would prove nothing.
+func TestEscape(t *testing.T) { //nolint:paralleltest // it has a descriptor that all children inherit
+	needSandbox(t)
+	t.Setenv("ESCAPE_SECRET", "open")
+	names := make([]string, 0, len(attacks))
+	for name := range attacks {
+		if name != "follow a link out" { // of drivers
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, tc := range []struct {
+		name  string
+		third bool
+		mode  host.Sandbox
+		want  string
+	}{
+		{"built in", false, host.SandboxAuto, "refused"}, {"of others", true, host.SandboxAuto, "refused"},
+		{"free", false, host.SandboxOff, "through"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			aim := surroundings(t)
+			attack := prisoner(t, tc.third, tc.mode)
+			for _, name := range names {
+				want := tc.want
+				if tc.mode != host.SandboxOff && tc.third && name == "execute a program" {
+					want = "refused" // nothing but itself may be executed
+				}
+				if got := attack(name, aim[target(name)]); got != want {
+					t.Errorf("%s: want %q, got %q", name, want, got)
+				}
+			}
+		})
+	}
+}
+
+// TestDriverGrants checks what drivers of paths reach: what they are opened
+// for, and nothing beside it.
+func TestDriverGrants(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	outside := filepath.Join(t.TempDir(), "secret")
+	dir := filepath.Join(t.TempDir(), "store")
+	link, inside := filepath.Join(dir, "link"), filepath.Join(dir, "inside")
+	for _, err := range []error{
+		os.Mkdir(dir, 0o700), os.WriteFile(outside, []byte("x"), 0o600), os.WriteFile(inside, []byte("x"), 0o600), os.Symlink(outside, link),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		mode         driver.Mode
+		sandbox      host.Sandbox
+		attack, path string
+		want         string
+	}{
+		{driver.Read, host.SandboxAuto, "read a file", inside, "through"},
+		{driver.Read, host.SandboxAuto, "list a directory", inside, "through"},
+		{driver.Read, host.SandboxAuto, "read a file", outside, "refused"},
+		{driver.Read, host.SandboxAuto, "make a file", inside, "refused"},
+		{driver.Read, host.SandboxAuto, "follow a link out", link, "refused"},
+		{driver.Update, host.SandboxAuto, "make a file", inside, "through"},
+		{driver.Update, host.SandboxAuto, "make a file", outside, "refused"},
+		{driver.Update, host.SandboxAuto, "follow a link out", link, "refused"},
+		{driver.Update, host.SandboxAuto, "open the rights", outside, "refused"},
+		{driver.Read, host.SandboxOff, "follow a link out", link, "through"},
+		{driver.Read, host.SandboxOff, "make a file", inside, "through"},
+	} {
+		h := newHost(t, host.Options{Sandbox: tc.sandbox})
+		m := open(t, h, "trouble", driver.OpenSpec{Path: dir, Mode: tc.mode})
+		if got, err := get(t.Context(), m, "attack:"+tc.attack+"="+tc.path); err != nil || got != tc.want {
+			t.Errorf("mode %d, %s, %s of %s: want %q, got %q, %v", tc.mode, tc.sandbox, tc.attack, tc.path, tc.want, got, err)
+		}
+	}
+}
+
+// TestNetworkGrants checks that a driver reaches its port and no other, and
+// no socket of the user.
+func TestNetworkGrants(t *testing.T) { //nolint:paralleltest // surroundings
+	needSandbox(t)
+	t.Setenv("ESCAPE_KEY", "mine")
+	t.Setenv("OTHER_KEY", "not mine")
+	aim := surroundings(t)
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	h := newHost(t, host.Options{})
+	m := open(t, h, "networked", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Endpoint: "http://" + aim["tcp"], Mode: driver.Create})
+	for _, tc := range [][3]string{
+		{"connect by TCP", aim["tcp"], "through"},
+		{"connect by TCP", other.Addr().String(), "refused"},
+		{"listen on TCP", "", "refused"},
+		{"connect to a Unix socket", aim["unix"], "refused"},
+		{"connect to an abstract socket", aim["abstract"], "refused"},
+		{"send a datagram", aim["tcp"], "through"}, // names are resolved so
+		{"see the environment", "ESCAPE_KEY", "through"},
+		{"see the environment", "OTHER_KEY", "refused"},
+		{"read a file", aim["secret"], "refused"},
+	} {
+		if got, err := get(t.Context(), m, "attack:"+tc[0]+"="+tc[1]); err != nil || got != tc[2] {
+			t.Errorf("%s %s: want %q, got %q, %v", tc[0], tc[1], tc[2], got, err)
+		}
+	}
+}
+
+// TestOtherGrants checks that a process never gets more than it began with: a
+// store elsewhere has another process, one at the same place shares it.
+func TestOtherGrants(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	dir := t.TempDir()
+	pid := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		got, err := get(t.Context(), open(t, h, "trouble", driver.OpenSpec{Path: path}), "pid")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	a, b, again := pid("a"), pid("b"), pid("a")
+	if a != again || a == b {
+		t.Errorf("want one process for a and another for b, got %s, %s, %s", a, b, again)
+	}
+	// What comes to the same name is another place, even with the same number.
+	if err := os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	if pid("a") == a {
+		t.Error("what took the place of a store is served by its process")
+	}
+}
+
+// TestMemoryCeiling has a filter take more memory than it may.
+func TestMemoryCeiling(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	if raceEnabled {
+		t.Skip("the race detector takes more memory than the ceiling")
+	}
+	for _, ceiling := range []int64{512 << 20, -1} {
+		h := newHost(t, host.Options{MaxMemory: ceiling})
+		pl, _ := pipeline(t, h, 100, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"allocate"}`)})
+		var got string
+		err := pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("700"), Limit: 100}}, func(_ int, out []byte, _ error) { got = string(out) })
+		switch {
+		case ceiling < 0 && (err != nil || got != "700"):
+			t.Errorf("without a ceiling: got %q, %v", got, err)
+		case ceiling > 0 && (!errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "memory")):
+			t.Errorf("want ErrPlugin about memory, got %q, %v", got, err)
+		}
+	}
+}
+
+// TestHoles checks what is said where the kernel cannot confine.
+func TestHoles(t *testing.T) {
+	t.Parallel()
+	bare := host.Options{Self: self, Isolation: host.Process, TempDir: t.TempDir(), Sandbox: host.SandboxRequire}
+	host.SetKernel(&bare, sandbox.Support{})
+	h, err := host.New(&bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = h.Close(context.Background()) }()
+	o, err := h.Driver("file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = o.Open(t.Context(), driver.OpenSpec{Path: t.TempDir()})
+	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no Landlock") || !strings.Contains(err.Error(), "no seccomp") {
+		t.Errorf("want a refusal that says what is missing, got %v", err)
+	}
+	for _, kernel := range []sandbox.Support{{}, {Landlock: 1}, {Landlock: 3, Seccomp: true}, {Landlock: 5, Seccomp: true}} {
+		if k := sandbox.Probe(); kernel.Landlock > k.Landlock || kernel.Seccomp && !k.Seccomp {
+			t.Skipf("the kernel has Landlock %d, seccomp %t", k.Landlock, k.Seccomp)
+		}
+		var log strings.Builder
+		opts := host.Options{Logger: textLog(&log)}
+		host.SetKernel(&opts, kernel)
+		h := newHost(t, opts)
+		for range 2 {
+			open(t, h, "networked", driver.OpenSpec{Path: t.TempDir(), Endpoint: "http://localhost:1"})
+		}
+		if n := strings.Count(log.String(), "not wholly confined"); n != 1 {
+			t.Errorf("%+v: want one warning, got %d: %s", kernel, n, log.String())
+		}
+		if got := h.Plugins()[0].Sandbox; got.Landlock != kernel.Landlock || got.Seccomp != kernel.Seccomp || len(got.Missing) == 0 {
+			t.Errorf("%+v: got %+v", kernel, got)
+		}
+	}
+}
