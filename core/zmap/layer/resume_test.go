@@ -1,0 +1,271 @@
+package layer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// breaking delivers a part of each object and breaks, until its cuts are used
+// up. between runs before each Get.
+type breaking struct {
+	driver.Map
+	cuts    []float64
+	between func()
+	asked   []driver.GetOptions
+	ranges  []int64
+	bytes   int
+}
+
+func (b *breaking) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if b.between != nil && len(b.asked) > 0 {
+		b.between()
+	}
+	b.asked = append(b.asked, *o)
+	if o.Range != nil {
+		b.ranges = append(b.ranges, o.Range.Offset)
+	}
+	data, info, err := b.Map.Get(ctx, key, o, alloc)
+	if err != nil || len(b.asked) > len(b.cuts) {
+		b.bytes += len(data)
+		return data, info, err
+	}
+	n := int(b.cuts[len(b.asked)-1] * float64(len(data)))
+	clear(data[n:])
+	b.bytes += n
+	return data[:n], info, &ncerr.Error{Kind: ncerr.ErrIO, Retryable: true}
+}
+
+func noWait() *layer.RetryOptions {
+	return &layer.RetryOptions{Sleep: func(context.Context, time.Duration) error { return nil }}
+}
+
+// TestResume shows, for any object, range and breaks, that the bytes are right
+// and that none of them is read twice.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 5000).Draw(t, "size")
+		content := make([]byte, size)
+		r := rand.New(rand.NewPCG(1, uint64(size)))
+		for i := range content {
+			content[i] = byte(r.Uint32())
+		}
+		m := memmap.New()
+		if _, err := m.Put(context.Background(), "k", driver.Bytes(content), &driver.PutOptions{}); err != nil { //nolint:usetesting // rapid's T has none
+			t.Fatal(err)
+		}
+		var opts driver.GetOptions
+		want := content
+		switch rapid.IntRange(0, 3).Draw(t, "form") {
+		case 1:
+			off := rapid.IntRange(0, size).Draw(t, "offset")
+			n := rapid.IntRange(0, size-off).Draw(t, "length")
+			opts.Range, want = &driver.Range{Offset: int64(off), Length: int64(n)}, content[off:off+n]
+		case 2:
+			off := rapid.IntRange(0, size).Draw(t, "offset")
+			opts.Range, want = &driver.Range{Offset: int64(off), Length: -1}, content[off:]
+		case 3:
+			n := rapid.IntRange(1, size+5).Draw(t, "suffix")
+			opts.Range, want = &driver.Range{Offset: -int64(n), Length: -1}, content[max(0, size-n):]
+		}
+		b := &breaking{Map: m, cuts: rapid.SliceOfN(rapid.Float64Range(0, 1), 0, 4).Draw(t, "cuts")}
+		got, info, err := layer.Retry(b, noWait()).Get(context.Background(), "k", &opts, driver.Heap) //nolint:usetesting // as above
+		if err != nil || !bytes.Equal(got, want) || info.Size != int64(size) {
+			t.Fatalf("want %d bytes, got %d, %+v, %v", len(want), len(got), info, err)
+		}
+		whole := false
+		for _, c := range b.cuts {
+			whole = whole || int(c*float64(len(want))) == len(want)
+		}
+		if b.bytes != len(want) && !whole {
+			t.Fatalf("%d bytes were read for %d", b.bytes, len(want))
+		}
+	})
+}
+
+// TestResumeOfAChangedObject shows that two contents are never mixed.
+func TestResumeOfAChangedObject(t *testing.T) {
+	t.Parallel()
+	put := func(m driver.Map, content string) {
+		if _, err := m.Put(t.Context(), "k", driver.Bytes(content), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := memmap.New()
+	put(m, "aaaaaaaa")
+	b := &breaking{Map: m, cuts: []float64{0.5}, between: func() { put(m, "bbbbbbbb") }}
+	got, _, err := layer.Retry(b, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+	if err != nil || string(got) != "bbbbbbbb" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	b = &breaking{Map: m, cuts: []float64{0.5}, between: func() { put(m, "longer content") }}
+	got, _, err = layer.Retry(b, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+	if ncerr.KindOf(err) != ncerr.ErrConflict || len(got) > 0 {
+		t.Errorf("another length: %q, %v", got, err)
+	}
+	if b.asked[1].IfMatch == "" || b.ranges[0] != 4 {
+		t.Errorf("the second request was %+v", b.asked[1])
+	}
+}
+
+// TestReserve shows that a store that fails as a whole is not knocked on for
+// ever, and that success fills the reserve again.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	o := noWait()
+	o.Attempts, o.Reserve = 4, 6
+	retries := 0
+	o.OnRetry = func(op, key string, err error, _ time.Duration) {
+		retries++
+		if op != "stat" || key != "k" || err == nil {
+			t.Errorf("told of %q %q %v", op, key, err)
+		}
+	}
+	down := &ncerr.Error{Kind: ncerr.ErrIO, Retryable: true}
+	f := &flaky{Map: memmap.New()}
+	for range 40 {
+		f.errs = append(f.errs, down)
+	}
+	m := layer.Retry(f, o)
+	for range 10 {
+		if _, err := m.Stat(t.Context(), "k"); !errors.Is(err, ncerr.ErrIO) {
+			t.Fatal(err)
+		}
+	}
+	if retries != 6 {
+		t.Errorf("want 6 repetitions in all, got %d", retries)
+	}
+	f.errs = nil
+	for range 5 { // five successes pay for one repetition
+		if err := m.Delete(t.Context(), "x", &driver.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.calls, f.errs = 0, []error{down, down, down}
+	_, _ = m.Stat(t.Context(), "k")
+	if retries != 7 {
+		t.Errorf("want 7 repetitions in all, got %d", retries)
+	}
+}
+
+// hanging waits for its context in every call.
+type hanging struct{ driver.Map }
+
+func (hanging) Get(ctx context.Context, _ string, _ *driver.GetOptions, _ driver.Alloc) ([]byte, driver.Info, error) {
+	<-ctx.Done()
+	return nil, driver.Info{}, ctx.Err()
+}
+
+func (hanging) Put(ctx context.Context, _ string, _ driver.Body, _ *driver.PutOptions) (driver.Info, error) {
+	<-ctx.Done()
+	return driver.Info{}, ctx.Err()
+}
+
+func (hanging) List(ctx context.Context, _ string, _ *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		if !yield(driver.Entry{Key: "a"}, nil) {
+			return
+		}
+		<-ctx.Done()
+		yield(driver.Entry{}, ctx.Err())
+	}
+}
+
+func (hanging) Close(context.Context) error { return nil }
+
+// TestDeadline shows that a driver that does not answer hangs nobody, and that
+// only the caller's own context ends a call with a context error.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	m := layer.Deadline(hanging{memmap.New()}, 20*time.Millisecond)
+	_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+	if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !again || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("get: %v", err)
+	}
+	_, err = m.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{IfAbsent: true})
+	if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrAmbiguous || again {
+		t.Errorf("put with a condition: %v", err)
+	}
+	n, last := 0, error(nil)
+	for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
+		n, last = n+1, err
+	}
+	if n != 2 || ncerr.KindOf(last) != ncerr.ErrIO {
+		t.Errorf("list: %d, %v", n, last)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap); !ncerr.IsContext(err) {
+		t.Errorf("the caller's own deadline: %v", err)
+	}
+}
+
+// slow answers after a time that depends on how many ask at once, and counts
+// them.
+type slow struct {
+	driver.Map
+	now, most chan int
+	fail      error
+}
+
+func (s slow) Stat(context.Context, string) (driver.Info, error) {
+	n := <-s.now + 1
+	if m := <-s.most; m > n {
+		s.most <- m
+	} else {
+		s.most <- n
+	}
+	s.now <- n
+	time.Sleep(2 * time.Millisecond)
+	s.now <- <-s.now - 1
+	return driver.Info{}, s.fail
+}
+
+// TestAdapt shows that the number of calls at once grows up to its bound, and
+// shrinks when the store is overloaded.
+func TestAdapt(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fail          error
+		atLeast, most int
+	}{
+		"grows":   {nil, 9, 24},
+		"shrinks": {&ncerr.Error{Kind: ncerr.ErrIO, Retryable: true}, 2, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := slow{Map: memmap.New(), now: make(chan int, 1), most: make(chan int, 1), fail: tc.fail}
+			s.now <- 0
+			s.most <- 0
+			m := layer.Adapt(s, layer.AdaptOptions{Min: 2, Max: 24, Start: 8})
+			done := make(chan error)
+			for i := range 60 {
+				go func() {
+					for range 10 {
+						_, _ = m.Stat(context.Background(), fmt.Sprint(i)) //nolint:usetesting // ends with the test
+					}
+					done <- nil
+				}()
+			}
+			for range 60 {
+				<-done
+			}
+			if most := <-s.most; most < tc.atLeast || most > tc.most {
+				t.Errorf("at most %d calls at once, want %d to %d", most, tc.atLeast, tc.most)
+			}
+		})
+	}
+}
