@@ -52,6 +52,7 @@ that is there stays until the new one is whole.`,
 	}
 	c.Flags().StringVarP(&f.output, "output", "o", "", "`URL` of the dataset to make (required)")
 	c.Flags().BoolVar(&f.cut, "cut-strings", false, "cut strings that are longer than _MaxStrLen, as netcdf-c does, instead of refusing them")
+	c.Flags().BoolVar(&f.mapTypes, "map-types", false, "store variables of an enum as its base type with the attributes flag_values and flag_meanings")
 	f.add(c)
 	return c
 }
@@ -59,8 +60,9 @@ that is there stays until the new one is whole.`,
 // genFlags are those of gen.
 type genFlags struct {
 	createFlags
-	output string
-	cut    bool
+	output   string
+	cut      bool
+	mapTypes bool
 }
 
 func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
@@ -76,7 +78,7 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 		defer h.Close() //nolint:errcheck // only read
 		in, name = h, file
 	}
-	parsed, err := cdl.Parse(in, name)
+	parsed, err := cdl.Parse(in, name, &cdl.ParseOptions{MapTypes: f.mapTypes})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package cdl
 
 import (
+	"io"
+	"math"
 	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -10,6 +12,7 @@ import (
 type Pos struct{ Line, Col int32 }
 
 // File is a parsed CDL text. It is plain data: not safe for concurrent change.
+// The values of variables stay in the text: see [Parse].
 type File struct {
 	// Name is what the text was called when it was parsed; errors begin with it.
 	Name string
@@ -20,6 +23,8 @@ type File struct {
 	// strings are refused.
 	CutStrings bool
 	Root       *Group
+
+	src io.ReaderAt
 }
 
 // Group is one group; the root has an empty name.
@@ -55,11 +60,38 @@ type Var struct {
 	Type  dtype.NC
 	Dims  []DimRef
 	Attrs []*Attr
-	// HasData says that the data section has a line for the variable, Data
-	// what it lists; DataPos is where.
+	// Enum is the user-defined type that Type stands for; nil for none.
+	Enum *Enum
+	// HasData says that the data section has a line for the variable; DataPos
+	// is where. File.Values gives what it lists.
 	HasData bool
 	DataPos Pos
-	Data    []Value
+
+	data extent
+}
+
+// Enum is a user-defined type that names integers. ParseOptions.MapTypes lets
+// texts have them.
+type Enum struct {
+	Pos     Pos
+	Name    string
+	Base    dtype.NC
+	Members []Member
+}
+
+// Member is a name of an Enum; Bits is its value, as in a Value of type Base.
+type Member struct {
+	Name string
+	Bits uint64
+}
+
+// extent is where in a text the values of a variable are, and what was seen in
+// passing.
+type extent struct {
+	pos     Pos
+	offset  int64 // of the byte at pos
+	count   int64 // values, not counting lists
+	longest int   // bytes of the longest string
 }
 
 // Attr is an attribute as written. Type is dtype.NCNone when the values
@@ -68,6 +100,7 @@ type Attr struct {
 	Pos    Pos
 	Name   string
 	Type   dtype.NC
+	Enum   *Enum // as for Var
 	Values []Value
 }
 
@@ -98,6 +131,19 @@ type Value struct {
 	Text string
 	// Sub is the content of a List.
 	Sub *[]Value
+}
+
+// text gives a constant for use in a message.
+func (v Value) text() string {
+	switch {
+	case v.Kind != Number && v.Kind != Hex:
+		return strconv.Quote(shorten(v.Text))
+	case v.Kind == Hex || isUnsigned(v.Type):
+		return strconv.FormatUint(v.Bits, 10)
+	case isFloat(v.Type):
+		return strconv.FormatFloat(math.Float64frombits(v.Bits), 'g', -1, 64)
+	}
+	return strconv.FormatInt(int64(v.Bits), 10) //nolint:gosec // that is how they are kept
 }
 
 // String gives "line:column".

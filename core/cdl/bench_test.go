@@ -27,7 +27,7 @@ func BenchmarkWrite(b *testing.B) {
 	for _, typ := range []string{"float", "double"} {
 		b.Run(typ, func(b *testing.B) {
 			r := newRegistry()
-			f, err := cdl.Parse(strings.NewReader(benchText(typ)), "x.cdl")
+			f, err := cdl.Parse(strings.NewReader(benchText(typ)), "x.cdl", nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func BenchmarkParse(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := cdl.Parse(strings.NewReader(text), "x.cdl"); err != nil {
+		if _, err := cdl.Parse(strings.NewReader(text), "x.cdl", nil); err != nil {
 			b.Fatal(err)
 		}
 	}

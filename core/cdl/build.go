@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
-	"unicode/utf8"
 
-	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -49,10 +46,10 @@ func Build(ctx context.Context, f *File, ds *nczarr.Dataset) error {
 	c := converter{name: f.Name}
 	b := &builder{
 		measurer: measurer{converter: c, lens: map[*Dim]int64{}},
-		ctx:      ctx, ds: ds, cut: f.CutStrings,
+		ctx:      ctx, ds: ds, file: f, cut: f.CutStrings,
 		dims: map[*Dim]*nczarr.Dim{}, groups: map[*Group]*nczarr.Group{},
 	}
-	if err := b.all(f.Root); err != nil {
+	if err := b.all(f, f.Root); err != nil {
 		return err
 	}
 	if err := b.defineTree(f.Root, ds.Root()); err != nil {
@@ -67,6 +64,7 @@ type builder struct {
 	measurer
 	ctx    context.Context
 	ds     *nczarr.Dataset
+	file   *File
 	dims   map[*Dim]*nczarr.Dim
 	groups map[*Group]*nczarr.Group
 	strLen bool // the size of strings may be chosen
@@ -182,6 +180,11 @@ func (b *builder) spec(v *Var) (*nczarr.VarSpec, error) {
 		}
 		spec.Attrs = append(spec.Attrs, attr)
 	}
+	if v.Enum != nil {
+		if err := b.flags(v, spec); err != nil {
+			return nil, err
+		}
+	}
 	st.finish()
 	if v.Type == dtype.NCString && b.strLen && b.ds.FixedStrings() && findAttr(v.Attrs, "_nczarr_maxstrlen") == nil {
 		if n := longest(v); n > 128 {
@@ -189,6 +192,22 @@ func (b *builder) spec(v *Var) (*nczarr.VarSpec, error) {
 		}
 	}
 	return spec, nil
+}
+
+// flags adds the attributes that say what the values of an enum mean.
+func (b *builder) flags(v *Var, spec *nczarr.VarSpec) error {
+	values, meanings := v.Enum.flags()
+	for _, a := range []*Attr{values, meanings} {
+		if have := findAttr(v.Attrs, a.Name); have != nil {
+			return b.fail(ncerr.ErrNameInUse, have.Pos, "attribute %q has the meanings of type %q", a.Name, v.Enum.Name)
+		}
+		attr, err := b.attr(a, a.Type)
+		if err != nil {
+			return err
+		}
+		spec.Attrs = append(spec.Attrs, attr)
+	}
+	return nil
 }
 
 // varAttr gives an ordinary attribute of a variable; _FillValue has the
@@ -215,58 +234,11 @@ func (b *builder) varAttr(v *Var, a *Attr) (nczarr.Attr, error) {
 // longest gives the bytes of the longest string in a variable's data and fill
 // value.
 func longest(v *Var) int {
-	n := 0
-	for _, item := range flatten(v.Data) {
-		n = max(n, len(item.Text))
-	}
+	n := v.data.longest
 	if a := findAttr(v.Attrs, "_FillValue"); a != nil && len(a.Values) == 1 {
 		n = max(n, len(a.Values[0].Text))
 	}
 	return n
-}
-
-// fill writes the data of a variable.
-func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
-	if !v.HasData || len(v.Data) == 0 {
-		return nil
-	}
-	w := &filler{builder: b, v: v, to: to, shape: to.Shape(), whole: spec.NoFill}
-	if w.fill = fillShown(to); w.fill == nil && v.Type != dtype.NCChar {
-		w.fill = dtype.DefaultFill(v.Type)
-	}
-	return w.list(v.Data, blocks(v), nil)
-}
-
-// filler writes the data of one variable.
-type filler struct {
-	*builder
-	v     *Var
-	to    *nczarr.Var
-	shape []int64
-	fill  any
-	whole bool // what is missing must be written: absent chunks are not fill
-}
-
-// list writes the list of the block that begins at starts[0]; prefix is the
-// index in the dimensions before it.
-func (w *filler) list(items []Value, starts []int, prefix []int64) error {
-	if len(starts) == 1 {
-		return w.block(flatten(items), prefix)
-	}
-	dims := w.shape[starts[0]:starts[1]]
-	if n := product(dims); int64(len(items)) > n {
-		return w.fail(ncerr.ErrRange, items[n].Pos, "%d lists for %q, there is room for %d", len(items), w.v.Name, n)
-	}
-	for i, item := range items {
-		index := make([]int64, len(dims))
-		for d, rest := len(dims)-1, int64(i); d >= 0; d-- {
-			index[d], rest = rest%dims[d], rest/dims[d]
-		}
-		if err := w.list(*item.Sub, starts[1:], append(slices.Clone(prefix), index...)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // product is the number of elements of a shape, capped.
@@ -279,123 +251,4 @@ func product(shape []int64) int64 {
 		n *= d
 	}
 	return n
-}
-
-// block writes the values of the dimensions behind prefix, in slabs.
-func (w *filler) block(items []Value, prefix []int64) error {
-	var text []byte
-	n := int64(len(items))
-	if w.v.Type == dtype.NCChar {
-		var err error
-		if text, err = w.charsOf(w.v, items); err != nil {
-			return err
-		}
-		n = int64(len(text))
-	}
-	tail := w.shape[len(prefix):]
-	if room := product(tail); n > room {
-		pos := items[min(room, int64(len(items))-1)].Pos
-		return w.fail(ncerr.ErrRange, pos, "%d values for %q, there is room for %d", n, w.v.Name, room)
-	}
-	slabs := newSlabs(tail, w.to.Chunks()[min(len(prefix), len(w.to.Chunks())):], MaxSlab/elementSize(w.to))
-	for from := int64(0); slabs.next(); from += slabs.sel.Len() {
-		if from >= n && !w.whole {
-			return nil
-		}
-		if err := w.ctx.Err(); err != nil {
-			return err
-		}
-		if err := w.slab(items, text, from, n, prefix, slabs.sel); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// slab writes the values from on, and fill value behind the n there are.
-func (w *filler) slab(items []Value, text []byte, from, n int64, prefix []int64, sel chunk.Selection) error {
-	size := sel.Len()
-	have := max(0, min(size, n-from))
-	dst := w.to.NewSlice(size)
-	if w.v.Type == dtype.NCChar {
-		bytes := dst.([]uint8)
-		copy(bytes, text[min(from, n):])
-		spreadOf(bytes[have:], []uint8{charFill(w.v)})
-	} else {
-		part := items[min(from, n):min(from+have, n)]
-		if err := w.into(dst, part, w.fill); err != nil {
-			return err
-		}
-		spread(dst, int(have), w.fill)
-		if err := w.checkStrings(dst, part); err != nil {
-			return err
-		}
-	}
-	whole := chunk.Selection{Start: append(slices.Clone(prefix), sel.Start...)}
-	for range prefix {
-		whole.Count = append(whole.Count, 1)
-	}
-	whole.Count = append(whole.Count, sel.Count...)
-	return w.at(w.v.DataPos, w.to.Write(w.ctx, whole, dst))
-}
-
-// checkStrings refuses strings that are longer than the variable's fixed
-// size, or cuts them at a character.
-func (w *filler) checkStrings(dst any, part []Value) error {
-	list, _ := dst.([]string)
-	most := w.to.MaxStrLen()
-	for i := range list {
-		if most == 0 || len(list[i]) <= most {
-			continue
-		}
-		if !w.cut {
-			pos := w.v.DataPos
-			if i < len(part) {
-				pos = part[i].Pos
-			}
-			return w.fail(ncerr.ErrConvert, pos, "a string of %d bytes for %q, whose strings have %d", len(list[i]), w.v.Name, most)
-		}
-		end := most
-		for end > 0 && !utf8.RuneStart(list[i][end]) {
-			end--
-		}
-		list[i] = list[i][:end]
-	}
-	return nil
-}
-
-// spread sets the elements of dst behind the first n to fill.
-func spread(dst any, n int, fill any) {
-	switch dst := dst.(type) {
-	case []int8:
-		spreadOf(dst[n:], fill)
-	case []uint8:
-		spreadOf(dst[n:], fill)
-	case []int16:
-		spreadOf(dst[n:], fill)
-	case []uint16:
-		spreadOf(dst[n:], fill)
-	case []int32:
-		spreadOf(dst[n:], fill)
-	case []uint32:
-		spreadOf(dst[n:], fill)
-	case []int64:
-		spreadOf(dst[n:], fill)
-	case []uint64:
-		spreadOf(dst[n:], fill)
-	case []float32:
-		spreadOf(dst[n:], fill)
-	case []float64:
-		spreadOf(dst[n:], fill)
-	case []string:
-		spreadOf(dst[n:], fill)
-	}
-}
-
-func spreadOf[T any](dst []T, fill any) {
-	if f, ok := fill.([]T); ok && len(f) == 1 {
-		for i := range dst {
-			dst[i] = f[0]
-		}
-	}
 }

@@ -154,56 +154,20 @@ func (c converter) strings(dst []string, vals []Value, fill any) error {
 	})
 }
 
-// chars joins character and string constants to bytes. Each string, and each
-// run of single characters, is filled up to a multiple of unit; an empty one
-// is a whole unit when padEmpty is set.
-//
-// Source: the netCDF CDL manual, "character constants"; netcdf-c ncgen.
-func (c converter) chars(vals []Value, unit int64, fill byte, padEmpty bool) ([]byte, error) {
-	out, run := []byte{}, false // in a run of single characters
-	start := 0                  // of the string or run
-	end := func() {
-		n := int64(len(out) - start)
-		if pad := (unit - n%unit) % unit; n > 0 || padEmpty {
-			if n == 0 {
-				pad = unit
-			}
-			for range pad {
-				out = append(out, fill)
-			}
-		}
-		start = len(out)
-	}
-	for _, v := range vals {
-		single := byte(v.Bits)
-		switch {
-		case v.Kind == Text:
-			if run {
-				end()
-			}
-			run = false
-			out = append(out, v.Text...)
-			end()
-			continue
-		case v.Kind == Char, v.Kind == Number && (v.Type == dtype.NCByte || v.Type == dtype.NCUByte):
-		case v.Kind == Fill:
-			single = fill
-		default:
-			return nil, c.fail(ncerr.ErrConvert, v.Pos, "expected a string or a character")
-		}
-		out, run = append(out, single), true
-	}
-	if run {
-		end()
-	}
-	return out, nil
-}
-
 // attrValue gives the value of an attribute as type typ.
 func (c converter) attrValue(a *Attr, typ dtype.NC) (any, error) {
 	if typ == dtype.NCChar {
-		text, err := c.chars(a.Values, 1, 0, false)
-		return string(text), err
+		var text []byte
+		chars := packer{converter: c, unit: 1, put: func(part []byte) error {
+			text = append(text, part...)
+			return nil
+		}}
+		for i := range a.Values {
+			if err := chars.add(&a.Values[i]); err != nil {
+				return nil, err
+			}
+		}
+		return string(text), nil
 	}
 	if len(a.Values) == 0 {
 		return nil, c.fail(ncerr.ErrInvalid, a.Pos, "attribute %q has no value: only text may be empty", a.Name)

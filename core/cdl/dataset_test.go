@@ -144,7 +144,7 @@ func TestCorporaDump(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := cdl.Parse(strings.NewReader(string(text)), name+".cdl")
+		f, err := cdl.Parse(strings.NewReader(string(text)), name+".cdl", nil)
 		if ncerr.KindOf(err) == ncerr.ErrUnsupported {
 			continue // TestParseCorpora says which, and why
 		}
@@ -657,7 +657,7 @@ func TestSlabs(t *testing.T) {
 		if ncerr.KindOf(err) == 0 || !strings.Contains(b.String(), "\n// the rest of v cannot be read\n") {
 			t.Errorf("%s: error %v and no remark", shape, err)
 		}
-		if _, err := cdl.Parse(strings.NewReader(b.String()), "cut"); err == nil {
+		if _, err := cdl.Parse(strings.NewReader(b.String()), "cut", nil); err == nil {
 			t.Errorf("%s: the cut text parses", shape)
 		}
 	}

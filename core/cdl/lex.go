@@ -3,6 +3,7 @@ package cdl
 import (
 	"errors"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -32,7 +33,8 @@ type lexer struct {
 	r    io.Reader
 	err  error // of r, kept until the bytes before it are used up
 	win  []byte
-	at   int // index in win of the next byte
+	at   int   // index in win of the next byte
+	base int64 // offset in the text of the first byte of win
 	name string
 	pos  Pos // of the next byte
 	buf  []byte
@@ -44,8 +46,10 @@ const windowSize = 64 << 10
 // maxToken is the ceiling on the bytes of one name or string.
 const maxToken = 1 << 28
 
-func newLexer(r io.Reader, name string) *lexer {
-	return &lexer{r: r, win: make([]byte, 0, windowSize), name: name, pos: Pos{1, 1}}
+// newLexer reads src from the byte at offset, which is at pos.
+func newLexer(src io.ReaderAt, offset int64, pos Pos, name string) *lexer {
+	r := io.NewSectionReader(src, offset, math.MaxInt64-offset)
+	return &lexer{r: r, win: make([]byte, 0, windowSize), base: offset, name: name, pos: pos}
 }
 
 // fail makes an error of kind at pos; the text says what is wrong.
@@ -56,6 +60,9 @@ func fail(kind ncerr.Kind, name string, pos Pos, format string, args ...any) err
 func (l *lexer) fail(pos Pos, format string, args ...any) error {
 	return fail(ncerr.ErrInvalid, l.name, pos, format, args...)
 }
+
+// offset gives the place of the next byte in the text.
+func (l *lexer) offset() int64 { return l.base + int64(l.at) }
 
 // peek gives the byte at distance n without taking it; false at the end.
 func (l *lexer) peek(n int) (byte, bool) {
@@ -73,6 +80,7 @@ func (l *lexer) more() bool {
 	if l.err != nil {
 		return false
 	}
+	l.base += int64(l.at)
 	l.win = l.win[:copy(l.win, l.win[l.at:])]
 	l.at = 0
 	for range 100 {
@@ -302,6 +310,10 @@ func (l *lexer) path(pos Pos) (token, error) {
 
 // number reads everything that can belong to a number, then judges it.
 func (l *lexer) number(pos Pos) (token, error) {
+	if val, ok := l.plainNumber(); ok {
+		val.Pos = pos
+		return token{kind: tokValue, pos: pos, val: val}, nil
+	}
 	l.buf = append(l.buf[:0], l.take())
 	hex := false
 	for {

@@ -1,8 +1,9 @@
 package cdl
 
 import (
+	"slices"
+
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
 // The data of a variable is one flat list, except that every unlimited
@@ -40,78 +41,90 @@ func (m *measurer) length(d *Dim) int64 {
 }
 
 // all measures all variables below g.
-func (m *measurer) all(g *Group) error {
+func (m *measurer) all(f *File, g *Group) error {
 	for _, v := range g.Vars {
-		if !v.HasData || len(v.Dims) == 0 {
+		if !v.HasData || len(v.Dims) == 0 || !hasUnlimited(v) {
 			continue
 		}
-		if err := m.list(v, v.Data, blocks(v)); err != nil {
+		one := measure{m: m, v: v, starts: blocks(v)}
+		if len(one.starts) == 1 && v.Type != dtype.NCChar {
+			one.list(0, v.data.count) // counted when the text was parsed
+			continue
+		}
+		if err := f.walk(v, &one); err != nil {
 			return err
 		}
 	}
 	for _, sub := range g.Groups {
-		if err := m.all(sub); err != nil {
+		if err := m.all(f, sub); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// list measures the list of the block that begins at starts[0].
-func (m *measurer) list(v *Var, items []Value, starts []int) error {
-	n, end := int64(len(items)), len(v.Dims)
-	if len(starts) > 1 {
-		end = starts[1]
-		for _, item := range items {
-			if item.Kind != List {
-				return m.fail(ncerr.ErrInvalid, item.Pos, "the values along unlimited dimension %q, which is not the first, must be in braces", v.Dims[end].Path)
-			}
-			if err := m.list(v, *item.Sub, starts[1:]); err != nil {
-				return err
-			}
-		}
-	} else {
-		var err error
-		if n, err = m.count(v, items); err != nil {
+func hasUnlimited(v *Var) bool {
+	return slices.ContainsFunc(v.Dims, func(r DimRef) bool { return r.Dim.Unlimited })
+}
+
+// measure is the dataSink that finds the lengths which one variable needs.
+type measure struct {
+	m      *measurer
+	v      *Var
+	starts []int
+	n      int64
+	chars  packer
+}
+
+func (s *measure) begin([]int64, Pos) error {
+	s.n = 0
+	if s.v.Type == dtype.NCChar {
+		s.chars = s.m.packerFor(s.v, func(_ []byte, pad int64) error {
+			s.n += pad
+			return nil
+		}, func(text []byte) error {
+			s.n += int64(len(text))
+			return nil
+		})
+	}
+	return nil
+}
+
+func (s *measure) value(v *Value) error {
+	if s.v.Type == dtype.NCChar {
+		return s.chars.add(v)
+	}
+	s.n++
+	return nil
+}
+
+func (s *measure) end() error {
+	if s.v.Type == dtype.NCChar {
+		if err := s.chars.end(); err != nil {
 			return err
 		}
 	}
-	d := v.Dims[starts[0]].Dim
+	s.list(len(s.starts)-1, s.n)
+	return nil
+}
+
+// list notes that n items follow each other in a block.
+func (s *measure) list(level int, n int64) {
+	first, end := s.starts[level], len(s.v.Dims)
+	if level+1 < len(s.starts) {
+		end = s.starts[level+1]
+	}
+	d := s.v.Dims[first].Dim
 	if !d.Unlimited {
-		return nil
+		return
 	}
-	inner := int64(1)
-	for _, ref := range v.Dims[starts[0]+1 : end] {
-		inner *= ref.Dim.Len
+	inner := make([]int64, 0, end-first)
+	for _, ref := range s.v.Dims[first+1 : end] {
+		inner = append(inner, ref.Dim.Len)
 	}
-	if inner > 0 {
-		m.lens[d] = max(m.lens[d], (n+inner-1)/inner)
+	if size := product(inner); size > 0 && n > 0 {
+		s.m.lens[d] = max(s.m.lens[d], (n-1)/size+1)
 	}
-	return nil
-}
-
-// count gives the number of values in a list without inner blocks.
-func (m *measurer) count(v *Var, items []Value) (int64, error) {
-	items = flatten(items)
-	if v.Type != dtype.NCChar {
-		return int64(len(items)), nil
-	}
-	text, err := m.charsOf(v, items)
-	return int64(len(text)), err
-}
-
-// charsOf gives the bytes of a list of a char variable, each string filled up
-// to the last dimension unless that is the only one or unlimited.
-func (m *measurer) charsOf(v *Var, items []Value) ([]byte, error) {
-	unit, padEmpty := int64(1), true
-	if rank := len(v.Dims); rank > 0 {
-		last := v.Dims[rank-1].Dim
-		padEmpty = !last.Unlimited
-		if rank > 1 && !last.Unlimited && last.Len > 0 {
-			unit = last.Len
-		}
-	}
-	return m.chars(items, unit, charFill(v), padEmpty)
 }
 
 // charFill gives the fill byte of a char variable.
@@ -125,24 +138,4 @@ func charFill(v *Var) byte {
 		}
 	}
 	return 0
-}
-
-// flatten takes lists in braces apart.
-func flatten(items []Value) []Value {
-	nested := false
-	for _, item := range items {
-		nested = nested || item.Kind == List
-	}
-	if !nested {
-		return items
-	}
-	var flat []Value
-	for _, item := range items {
-		if item.Kind == List {
-			flat = append(flat, flatten(*item.Sub)...)
-		} else {
-			flat = append(flat, item)
-		}
-	}
-	return flat
 }

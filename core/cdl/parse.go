@@ -1,7 +1,9 @@
 package cdl
 
 import (
+	"bytes"
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -25,16 +27,35 @@ var typeNames = map[string]dtype.NC{
 	"string": dtype.NCString,
 }
 
-// Parse reads a whole CDL text. name stands for it in errors, whose key is
-// "name:line:column".
+// ParseOptions say what a text may have.
+type ParseOptions struct {
+	// MapTypes lets the text have enums: a variable of one becomes a variable
+	// of the enum's base type with the attributes flag_values and
+	// flag_meanings, which say the same. Other user-defined types are refused
+	// all the same.
+	MapTypes bool
+}
+
+// Parse reads a whole CDL text and checks its grammar. name stands for it in
+// errors, whose key is "name:line:column". opts may be nil.
+//
+// The values of variables are not kept but read again, by [Build] and
+// [File.Values], so that memory does not grow with them: an r that is an
+// io.ReaderAt and an io.Seeker is read from where it stands and must stay as
+// it is until then. Of any other r the whole text is kept in memory.
 //
 // A text that is no CDL is ncerr.ErrInvalid; a user-defined type is
 // ncerr.ErrUnsupported and names the type; nesting and token sizes beyond the
 // ceilings are ncerr.ErrLimit; errors of r are passed on.
 //
 // Source: the netCDF CDL manual; netcdf-c ncgen.
-func Parse(r io.Reader, name string) (*File, error) {
-	p := &parser{lex: newLexer(r, name), name: name, file: &File{Name: name}, names: map[symbol]any{}}
+func Parse(r io.Reader, name string, opts *ParseOptions) (*File, error) {
+	src, err := source(r)
+	if err != nil {
+		return nil, ncerr.Wrap("read cdl", name, err)
+	}
+	p := &parser{lex: newLexer(src, 0, Pos{1, 1}, name), name: name, file: &File{Name: name, src: src}, names: map[symbol]any{}}
+	p.mapTypes = opts != nil && opts.MapTypes
 	if err := p.parseFile(); err != nil {
 		return nil, err
 	}
@@ -42,6 +63,18 @@ func Parse(r io.Reader, name string) (*File, error) {
 		return nil, err
 	}
 	return p.file, nil
+}
+
+// source gives a reader's text for reading twice.
+func source(r io.Reader) (io.ReaderAt, error) {
+	at, ok := r.(io.ReaderAt)
+	if seeker, can := r.(io.Seeker); ok && can {
+		if start, err := seeker.Seek(0, io.SeekCurrent); err == nil {
+			return io.NewSectionReader(at, start, math.MaxInt64-start), nil
+		}
+	}
+	text, err := io.ReadAll(r)
+	return bytes.NewReader(text), err
 }
 
 // parser is a recursive-descent parser with one token of lookahead in tok.
@@ -53,6 +86,10 @@ type parser struct {
 	// names finds everything that is declared, so that large texts do not
 	// take time with the square of their size.
 	names map[symbol]any
+
+	mapTypes bool
+	scope    []*Group // the group that is read, and those above it
+	enum     *Enum    // the type of the values that are read; nil for none
 }
 
 func (p *parser) advance() error {
@@ -68,6 +105,9 @@ func (p *parser) fail(pos Pos, format string, args ...any) error {
 // unexpected makes the error that something else was expected here.
 func (p *parser) unexpected(want string) error {
 	found := p.tok.text
+	if found == "" && p.tok.kind == tokValue {
+		found = p.tok.val.text()
+	}
 	switch {
 	case p.tok.kind == tokSection:
 		found = strconv.Quote(found + ":")
@@ -140,6 +180,8 @@ func (p *parser) parseGroup(g *Group, depth int) error {
 	if err := p.expect("{"); err != nil {
 		return err
 	}
+	p.scope = append(p.scope, g)
+	defer func() { p.scope = p.scope[:len(p.scope)-1] }()
 	section := ""
 	for {
 		done, err := p.accept("}")
@@ -184,7 +226,7 @@ func (p *parser) parseStatement(g *Group, section string) error {
 		return p.parseData(g)
 	}
 	if p.is(":") {
-		if err := p.parseAttr(g, &g.Attrs, dtype.NCNone); err != nil {
+		if err := p.parseAttr(g, &g.Attrs, dtype.NCNone, nil); err != nil {
 			return err
 		}
 		return p.expect(";")
@@ -203,7 +245,7 @@ func (p *parser) parseStatement(g *Group, section string) error {
 	case p.is(":"):
 		err = p.parseOwnedAttr(g, first)
 	case section == "types":
-		err = p.refuseType(first)
+		return p.parseType(g, first)
 	case p.tok.kind == tokIdent || p.tok.kind == tokPath || p.tok.kind == tokSection && section == "variables":
 		err = p.parseTyped(g, section, first)
 	default:
@@ -266,7 +308,7 @@ func (p *parser) parseLength(d *Dim) error {
 		return p.unexpected("length or UNLIMITED")
 	}
 	if d.Len = int64(v.Bits); d.Len < 0 {
-		return p.fail(p.tok.pos, "length %s of dimension %q is out of range", p.tok.text, d.Name)
+		return p.fail(p.tok.pos, "length %s of dimension %q is out of range", v.text(), d.Name)
 	}
 	return p.advance()
 }
@@ -274,8 +316,8 @@ func (p *parser) parseLength(d *Dim) error {
 // parseTyped reads what follows a type: variables, or an attribute of a
 // variable.
 func (p *parser) parseTyped(g *Group, section string, typ token) error {
-	nc, known := typeNames[typ.text]
-	if typ.kind == tokPath || !known {
+	nc, enum, known := p.typeNamed(typ)
+	if !known {
 		return p.fail(typ.pos, "%q is no type", typ.text)
 	}
 	if p.tok.kind == tokSection { // "int data:att": a variable named as a section
@@ -294,18 +336,18 @@ func (p *parser) parseTyped(g *Group, section string, typ token) error {
 		if err != nil {
 			return err
 		}
-		return p.parseAttr(v, &v.Attrs, nc)
+		return p.parseAttr(v, &v.Attrs, nc, enum)
 	}
 	if section != "variables" || name.kind == tokPath {
 		return p.unexpected(`":"`)
 	}
-	return p.parseVars(g, nc, name)
+	return p.parseVars(g, nc, enum, name)
 }
 
 // parseVars reads variables of type nc from after the name of the first.
-func (p *parser) parseVars(g *Group, nc dtype.NC, name token) error {
+func (p *parser) parseVars(g *Group, nc dtype.NC, enum *Enum, name token) error {
 	for {
-		v := &Var{Pos: name.pos, Name: name.text, Type: nc}
+		v := &Var{Pos: name.pos, Name: name.text, Type: nc, Enum: enum}
 		if !p.declare(g, 'v', name.text, v) {
 			return p.fail(name.pos, "variable %q is already there", name.text)
 		}
@@ -347,18 +389,20 @@ func (p *parser) parseShape(v *Var) error {
 
 // parseOwnedAttr reads an attribute whose first word is a type or a variable.
 func (p *parser) parseOwnedAttr(g *Group, owner token) error {
-	if nc, ok := typeNames[owner.text]; ok && owner.kind == tokIdent && p.findVar(g, owner.text) == nil {
-		return p.parseAttr(g, &g.Attrs, nc)
+	if owner.kind == tokPath || p.findVar(g, owner.text) == nil {
+		if nc, enum, ok := p.typeNamed(owner); ok {
+			return p.parseAttr(g, &g.Attrs, nc, enum)
+		}
 	}
 	v, err := p.variable(g, owner)
 	if err != nil {
 		return err
 	}
-	return p.parseAttr(v, &v.Attrs, dtype.NCNone)
+	return p.parseAttr(v, &v.Attrs, dtype.NCNone, nil)
 }
 
 // parseAttr reads ":name = values" into the list of its owner.
-func (p *parser) parseAttr(owner any, list *[]*Attr, nc dtype.NC) error {
+func (p *parser) parseAttr(owner any, list *[]*Attr, nc dtype.NC, enum *Enum) error {
 	if err := p.expect(":"); err != nil {
 		return err
 	}
@@ -372,7 +416,13 @@ func (p *parser) parseAttr(owner any, list *[]*Attr, nc dtype.NC) error {
 	if err := p.expect("="); err != nil {
 		return err
 	}
-	a := &Attr{Pos: name.pos, Name: name.text, Type: nc}
+	a := &Attr{Pos: name.pos, Name: name.text, Type: nc, Enum: enum}
+	if v, ok := owner.(*Var); ok && nc == dtype.NCNone {
+		enum = v.Enum
+	} else if enum != nil && (!ok || v.Enum != enum) {
+		return fail(ncerr.ErrUnsupported, p.name, name.pos, "attribute %q has type %q: only with a variable of that type is its meaning kept", name.text, enum.Name)
+	}
+	p.enum = enum
 	if a.Values, err = p.parseValues(0); err != nil {
 		return err
 	}

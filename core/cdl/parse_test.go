@@ -19,7 +19,7 @@ import (
 
 func mustParse(t *testing.T, text string) *cdl.File {
 	t.Helper()
-	f, err := cdl.Parse(strings.NewReader(text), "x.cdl")
+	f, err := cdl.Parse(strings.NewReader(text), "x.cdl", nil)
 	if err != nil {
 		t.Fatalf("parse: %v\n%s", err, text)
 	}
@@ -218,13 +218,18 @@ group: e { }
 	if want := []string{"none first", "none inDims", "string title", "int n"}; !reflect.DeepEqual(attrs, want) {
 		t.Errorf("attributes %q, want %q", attrs, want)
 	}
-	if r := root.Vars[2]; len(r.Data) != 3 || r.Data[1].Kind != cdl.List || len(*r.Data[1].Sub) != 2 || r.Attrs[0].Type != dtype.NCFloat {
-		t.Errorf("variable r: %+v", r)
+	all, err := treeOf(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := root.Vars[2]
+	if vals := all.data[r]; len(vals) != 3 || vals[1].Kind != cdl.List || len(*vals[1].Sub) != 2 || r.Attrs[0].Type != dtype.NCFloat {
+		t.Errorf("variable r: %+v %+v", r, vals)
 	}
 	if d := root.Vars[3]; !d.HasData || len(d.Attrs) != 1 || d.Attrs[0].Name != "units" {
 		t.Errorf("variable data: %+v", d)
 	}
-	if lat := root.Vars[0]; !lat.HasData || len(lat.Data) != 0 {
+	if lat := root.Vars[0]; !lat.HasData || len(all.data[lat]) != 0 {
 		t.Errorf("empty data: %+v", lat)
 	}
 	g := root.Groups[0]
@@ -289,7 +294,7 @@ func TestErrors(t *testing.T) {
 		{"netcdf x { dimensions: a\\/b = 1 ; }", `a backslash in a name`, ncerr.ErrInvalid},
 	}
 	for _, c := range cases {
-		_, err := cdl.Parse(strings.NewReader(c.text), "x.cdl")
+		_, err := cdl.Parse(strings.NewReader(c.text), "x.cdl", nil)
 		if err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(c.want, `\\`, `\`)) {
 			t.Errorf("%.60q\n got %v\nwant %s", c.text, err, c.want)
 			continue
@@ -307,7 +312,7 @@ func TestReaderError(t *testing.T) {
 	text := `netcdf x { variables: char v ; data: v = "abc" ; }`
 	for n := range len(text) {
 		r := iotest.DataErrReader(&failAfter{text[:n], broken})
-		if _, err := cdl.Parse(r, "x.cdl"); !errors.Is(err, broken) {
+		if _, err := cdl.Parse(r, "x.cdl", nil); !errors.Is(err, broken) {
 			t.Fatalf("after %d bytes: error %v", n, err)
 		}
 	}
@@ -349,7 +354,7 @@ func TestParseCorpora(t *testing.T) {
 			t.Fatal(err)
 		}
 		base := filepath.Base(path)
-		_, err = cdl.Parse(r, base)
+		_, err = cdl.Parse(r, base, nil)
 		r.Close()
 		name := strings.TrimSuffix(base, filepath.Ext(base))
 		if typ := userTypes[name]; typ != "" {
@@ -405,15 +410,18 @@ func TestInferType(t *testing.T) {
 func TestParseRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		want := drawFile(t)
-		text := fileText(want)
-		got, err := cdl.Parse(strings.NewReader(text), want.Name)
+		want := drawTree(t)
+		text := want.text()
+		got, err := cdl.Parse(strings.NewReader(text), want.Name, nil)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		dropPositions(got.Root)
-		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("read back differently:\n%s\nagain:\n%s", text, fileText(got))
+		back, err := treeOf(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := back.text(); again != text {
+			t.Fatalf("read back differently:\n%s\nagain:\n%s", text, again)
 		}
 	})
 }
@@ -429,7 +437,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		file, err := cdl.Parse(strings.NewReader(text), "fuzz.cdl")
+		file, err := cdl.Parse(strings.NewReader(text), "fuzz.cdl", nil)
 		if err != nil {
 			if k := ncerr.KindOf(err); k != ncerr.ErrInvalid && k != ncerr.ErrUnsupported && k != ncerr.ErrLimit {
 				t.Fatalf("kind %v: %v", k, err)
@@ -437,14 +445,20 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		// What is accepted can be written and means the same again.
-		dropPositions(file.Root)
-		again, err := cdl.Parse(strings.NewReader(fileText(file)), "fuzz.cdl")
+		first, err := treeOf(file)
 		if err != nil {
-			t.Fatalf("%v\n%s", err, fileText(file))
+			t.Fatal(err)
 		}
-		dropPositions(again.Root)
-		if !reflect.DeepEqual(file, again) {
-			t.Fatalf("read back differently: %q\n%s", text, fileText(file))
+		file, err = cdl.Parse(strings.NewReader(first.text()), "fuzz.cdl", nil)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, first.text())
+		}
+		again, err := treeOf(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first.text() != again.text() {
+			t.Fatalf("read back differently: %q\n%s\n%s", text, first.text(), again.text())
 		}
 	})
 }

@@ -22,22 +22,85 @@ func (p *parser) parseData(g *Group) error {
 	if err := p.advance(); err != nil {
 		return err
 	}
-	if err := p.expect("="); err != nil {
-		return err
+	if !p.is("=") {
+		return p.unexpected(`"="`)
 	}
 	v.HasData, v.DataPos = true, name.pos
-	if v.Data, err = p.parseValues(0); err != nil {
+	v.data = extent{pos: p.lex.pos, offset: p.lex.offset()}
+	p.enum = v.Enum
+	if err := p.advance(); err != nil {
+		return err
+	}
+	if err := p.scanValues(&v.data, 0); err != nil {
 		return err
 	}
 	return p.expect(";")
 }
 
+// scanValues passes over the values of a variable.
+func (p *parser) scanValues(s *extent, depth int) error {
+	if err := p.checkDepth(depth); err != nil || p.is(";") || p.is("}") {
+		return err
+	}
+	for {
+		if p.is("{") {
+			err := p.advance()
+			if err == nil {
+				err = p.scanValues(s, depth+1)
+			}
+			if err == nil {
+				err = p.expect("}")
+			}
+			if err != nil {
+				return err
+			}
+		} else {
+			val, err := p.parseValue(depth)
+			if err != nil {
+				return err
+			}
+			s.count++
+			s.longest = max(s.longest, len(val.Text))
+		}
+		if more, err := p.accept(","); !more || err != nil {
+			return err
+		}
+	}
+}
+
+func (p *parser) checkDepth(depth int) error {
+	if depth > maxListDepth {
+		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "lists nested more than %d deep", maxListDepth)
+	}
+	return nil
+}
+
+// Values reads what the data section lists for v, one of f's variables: nil
+// when there is nothing. For large data it takes 100 bytes a value. Errors
+// are those of [Parse].
+func (f *File) Values(v *Var) ([]Value, error) {
+	if !v.HasData {
+		return nil, nil
+	}
+	p, err := f.reread(v)
+	if err != nil {
+		return nil, err
+	}
+	return p.parseValues(0)
+}
+
+// reread gives a parser that stands at the values of v.
+func (f *File) reread(v *Var) (*parser, error) {
+	p := &parser{lex: newLexer(f.src, v.data.offset, v.data.pos, f.Name), name: f.Name, enum: v.Enum}
+	return p, p.advance()
+}
+
 // parseValues reads constants separated by commas, perhaps none.
 func (p *parser) parseValues(depth int) ([]Value, error) {
-	if depth > maxListDepth {
-		return nil, fail(ncerr.ErrLimit, p.name, p.tok.pos, "lists nested more than %d deep", maxListDepth)
-	}
 	values := []Value{}
+	if err := p.checkDepth(depth); err != nil {
+		return nil, err
+	}
 	if p.is(";") || p.is("}") {
 		return values, nil
 	}
@@ -69,8 +132,14 @@ func (p *parser) parseValue(depth int) (Value, error) {
 	case tok.kind == tokIdent && (tok.text == "NIL" || tok.text == "nil" || tok.text == "Nil"):
 		val.Kind = Nil
 	case tok.kind == tokIdent:
-		special, ok := specialFloat(tok.text)
+		special, ok := p.enum.constant(tok.text)
 		if !ok {
+			special, ok = specialFloat(tok.text)
+		}
+		switch {
+		case !ok && p.enum != nil:
+			return val, p.fail(tok.pos, "%q is no member of type %q", tok.text, p.enum.Name)
+		case !ok:
 			return val, p.unexpected("value")
 		}
 		special.Pos = tok.pos

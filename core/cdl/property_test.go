@@ -172,7 +172,7 @@ func TestBuildValues(t *testing.T) {
 // check builds a text, compares all values with the model, and gives the dump.
 func check(t *rapid.T, text string, m model) string {
 	ctx, r := context.Background(), newRegistry()
-	f, err := cdl.Parse(strings.NewReader(text), "x.cdl")
+	f, err := cdl.Parse(strings.NewReader(text), "x.cdl", nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -234,7 +234,7 @@ func TestLiveOracle(t *testing.T) {
 			t.Fatalf("ncdump: %v\n%s", err, m.text)
 		}
 		r := newRegistry()
-		f, err := cdl.Parse(strings.NewReader(m.text), "x.cdl")
+		f, err := cdl.Parse(strings.NewReader(m.text), "x.cdl", nil)
 		if err == nil {
 			err = cdl.Generate(context.Background(), f, "mem:x", r.create())
 		}

@@ -3,14 +3,12 @@ package cdl
 import (
 	"slices"
 	"strings"
-
-	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
 // symbol is a name of one kind in its owner, a *Group or a *Var.
 type symbol struct {
 	owner any
-	kind  byte // 'd', 'v', 'g' or 'a'
+	kind  byte // 'd', 'v', 'g', 't' or 'a'
 	name  string
 }
 
@@ -51,33 +49,6 @@ func (p *parser) variable(g *Group, name token) (*Var, error) {
 		}
 	}
 	return nil, p.fail(name.pos, "there is no variable %q", name.text)
-}
-
-// refuseType makes the error for a type declaration that begins with first.
-func (p *parser) refuseType(first token) error {
-	name := first
-	switch {
-	case first.text == "compound" || first.text == "struct" || first.text == "structure":
-		name = p.tok // compound NAME {
-	case first.text == "opaque" || p.is("("):
-		for range 3 { // opaque(5) NAME, int(*) NAME
-			if err := p.advance(); err != nil {
-				return err
-			}
-		}
-		name = p.tok
-	case p.tok.kind == tokIdent && p.tok.text == "enum":
-		if err := p.advance(); err != nil { // byte enum NAME {
-			return err
-		}
-		name = p.tok
-	default:
-		return p.unexpected("type declaration")
-	}
-	if name.kind != tokIdent {
-		return p.unexpected("name of a type")
-	}
-	return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined: NCZarr cannot hold it", name.text)
 }
 
 // group walks an absolute path up to its last segment: the group and the

@@ -12,11 +12,38 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// fileText writes a tree as CDL in the plainest way, independent of Write.
-func fileText(f *cdl.File) string {
+// tree is a text's tree with the values of the variables.
+type tree struct {
+	*cdl.File
+	data map[*cdl.Var][]cdl.Value
+}
+
+// treeOf reads the values of all variables of a parsed text.
+func treeOf(f *cdl.File) (tree, error) {
+	all := tree{f, map[*cdl.Var][]cdl.Value{}}
+	return all, all.read(f.Root)
+}
+
+func (all tree) read(g *cdl.Group) error {
+	for _, v := range g.Vars {
+		var err error
+		if all.data[v], err = all.Values(v); err != nil {
+			return err
+		}
+	}
+	for _, sub := range g.Groups {
+		if err := all.read(sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text writes a tree as CDL in the plainest way, independent of Write.
+func (all tree) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "netcdf %s ", escape(f.Dataset))
-	groupText(&b, f.Root)
+	fmt.Fprintf(&b, "netcdf %s ", escape(all.Dataset))
+	all.group(&b, all.Root)
 	return b.String()
 }
 
@@ -38,7 +65,7 @@ func escape(name string) string {
 	return b.String()
 }
 
-func groupText(b *strings.Builder, g *cdl.Group) {
+func (all tree) group(b *strings.Builder, g *cdl.Group) {
 	b.WriteString("{\n")
 	for _, a := range g.Attrs {
 		attrText(b, "", a)
@@ -73,12 +100,12 @@ func groupText(b *strings.Builder, g *cdl.Group) {
 	b.WriteString("data:\n")
 	for _, v := range g.Vars {
 		if v.HasData {
-			fmt.Fprintf(b, "%s = %s;\n", escape(v.Name), valuesText(v.Data))
+			fmt.Fprintf(b, "%s = %s;\n", escape(v.Name), valuesText(all.data[v]))
 		}
 	}
 	for _, sub := range g.Groups {
 		fmt.Fprintf(b, "group: %s ", escape(sub.Name))
-		groupText(b, sub)
+		all.group(b, sub)
 	}
 	b.WriteString("}\n")
 }
@@ -147,46 +174,11 @@ func floatText(f float64, single bool) string {
 	return strconv.FormatFloat(f, 'e', -1, 64) + tail
 }
 
-// dropPositions makes trees comparable.
-func dropPositions(g *cdl.Group) {
-	g.Pos = cdl.Pos{}
-	for _, d := range g.Dims {
-		d.Pos = cdl.Pos{}
-	}
-	attrs := func(list []*cdl.Attr) {
-		for _, a := range list {
-			a.Pos = cdl.Pos{}
-			dropValues(a.Values)
-		}
-	}
-	attrs(g.Attrs)
-	for _, v := range g.Vars {
-		v.Pos, v.DataPos = cdl.Pos{}, cdl.Pos{}
-		attrs(v.Attrs)
-		dropValues(v.Data)
-		for i := range v.Dims {
-			v.Dims[i].Pos = cdl.Pos{}
-		}
-	}
-	for _, sub := range g.Groups {
-		dropPositions(sub)
-	}
-}
-
-func dropValues(vals []cdl.Value) {
-	for i := range vals {
-		vals[i].Pos = cdl.Pos{}
-		if vals[i].Sub != nil {
-			dropValues(*vals[i].Sub)
-		}
-	}
-}
-
-// drawFile draws a tree as the parser makes them, without positions.
-func drawFile(t *rapid.T) *cdl.File {
-	f := &cdl.File{Name: "x.cdl", Dataset: drawName(t, "dataset")}
-	f.Root = drawGroup(t, "", nil, "/", 0)
-	return f
+// drawTree draws a tree as the parser makes them, without positions.
+func drawTree(t *rapid.T) tree {
+	all := tree{&cdl.File{Name: "x.cdl", Dataset: drawName(t, "dataset")}, map[*cdl.Var][]cdl.Value{}}
+	all.Root = all.draw(t, "", nil, "/", 0)
+	return all
 }
 
 var nameRunes = rapid.SampledFrom([]rune("abcXYZ019_.@+- !\"#$%&'()*,:;<=>?[]\\^`{|}~éΚ"))
@@ -200,7 +192,7 @@ type scopeDim struct {
 	dim  *cdl.Dim
 }
 
-func drawGroup(t *rapid.T, name string, above []scopeDim, path string, depth int) *cdl.Group {
+func (all tree) draw(t *rapid.T, name string, above []scopeDim, path string, depth int) *cdl.Group {
 	g := &cdl.Group{Name: name, Attrs: drawAttrs(t)}
 	scope := above[:len(above):len(above)]
 	for range rapid.IntRange(0, 3).Draw(t, "dims") {
@@ -214,7 +206,7 @@ func drawGroup(t *rapid.T, name string, above []scopeDim, path string, depth int
 		}
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "vars") {
-		v := drawVar(t, scope)
+		v := all.drawVar(t, scope)
 		if !taken(g.Vars, func(o *cdl.Var) bool { return o.Name == v.Name }) {
 			g.Vars = append(g.Vars, v)
 		}
@@ -222,7 +214,7 @@ func drawGroup(t *rapid.T, name string, above []scopeDim, path string, depth int
 	for range rapid.IntRange(0, 2-depth).Draw(t, "groups") {
 		sub := drawName(t, "group")
 		if !taken(g.Groups, func(o *cdl.Group) bool { return o.Name == sub }) {
-			g.Groups = append(g.Groups, drawGroup(t, sub, scope, path+sub+"/", depth+1))
+			g.Groups = append(g.Groups, all.draw(t, sub, scope, path+sub+"/", depth+1))
 		}
 	}
 	return g
@@ -237,7 +229,7 @@ func taken[T any](list []T, same func(T) bool) bool {
 	return false
 }
 
-func drawVar(t *rapid.T, scope []scopeDim) *cdl.Var {
+func (all tree) drawVar(t *rapid.T, scope []scopeDim) *cdl.Var {
 	v := &cdl.Var{Name: drawName(t, "var"), Attrs: drawAttrs(t)}
 	v.Type = dtype.NC(rapid.IntRange(int(dtype.NCByte), int(dtype.NCString)).Draw(t, "type"))
 	if len(scope) > 0 {
@@ -247,7 +239,7 @@ func drawVar(t *rapid.T, scope []scopeDim) *cdl.Var {
 		}
 	}
 	if v.HasData = rapid.Bool().Draw(t, "has data"); v.HasData {
-		v.Data = drawValues(t, 2)
+		all.data[v] = drawValues(t, 2)
 	}
 	return v
 }

@@ -1,0 +1,80 @@
+package cdl
+
+import (
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// packer turns character and string constants into bytes. Each string, and
+// each run of single characters, is filled up to a multiple of unit; an empty
+// string is a whole unit when padEmpty is set.
+//
+// Source: the netCDF CDL manual, "character constants"; netcdf-c ncgen.
+type packer struct {
+	converter
+	unit     int64
+	padEmpty bool
+	fill     byte
+	put      func(text []byte) error          // takes bytes
+	pad      func(fill []byte, n int64) error // takes n times the byte in fill; nil when unit is 1
+	run      int64                            // length of the run of single characters
+	one      [1]byte
+}
+
+// packerFor makes the packer of a variable: each string is filled up to the
+// last dimension unless that is the only one or unlimited.
+func (c converter) packerFor(v *Var, pad func([]byte, int64) error, put func([]byte) error) packer {
+	p := packer{converter: c, unit: 1, padEmpty: true, fill: charFill(v), put: put, pad: pad}
+	if rank := len(v.Dims); rank > 0 {
+		last := v.Dims[rank-1].Dim
+		p.padEmpty = !last.Unlimited
+		if rank > 1 && !last.Unlimited && last.Len > 0 {
+			p.unit = last.Len
+		}
+	}
+	return p
+}
+
+// add takes the next constant.
+func (p *packer) add(v *Value) error {
+	p.one[0] = byte(v.Bits) //nolint:gosec // a character, or the bits of a byte
+	switch {
+	case v.Kind == Text:
+		if err := p.end(); err != nil {
+			return err
+		}
+		if err := p.put([]byte(v.Text)); err != nil {
+			return err
+		}
+		return p.fillUp(int64(len(v.Text)))
+	case v.Kind == Char, v.Kind == Number && (v.Type == dtype.NCByte || v.Type == dtype.NCUByte):
+	case v.Kind == Fill:
+		p.one[0] = p.fill
+	default:
+		return p.fail(ncerr.ErrConvert, v.Pos, "expected a string or a character")
+	}
+	p.run++
+	return p.put(p.one[:])
+}
+
+// end ends the run of single characters.
+func (p *packer) end() error {
+	n := p.run
+	if p.run = 0; n == 0 {
+		return nil
+	}
+	return p.fillUp(n)
+}
+
+// fillUp fills up behind n bytes.
+func (p *packer) fillUp(n int64) error {
+	pad := (p.unit - n%p.unit) % p.unit
+	if n == 0 && p.padEmpty {
+		pad = p.unit
+	}
+	if pad == 0 || p.pad == nil {
+		return nil
+	}
+	p.one[0] = p.fill
+	return p.pad(p.one[:], pad)
+}

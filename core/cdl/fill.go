@@ -1,0 +1,294 @@
+package cdl
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// batchLen is how many constants are converted at a time.
+const batchLen = 2048
+
+// fill writes the data of a variable.
+func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
+	if !v.HasData {
+		return nil
+	}
+	w := &filler{builder: b, v: v, to: to, shape: to.Shape(), starts: blocks(v), whole: spec.NoFill}
+	if w.fill = fillShown(to); w.fill == nil && v.Type != dtype.NCChar {
+		w.fill = dtype.DefaultFill(v.Type)
+	}
+	if v.Type == dtype.NCChar {
+		w.fill = []uint8{charFill(v)}
+	}
+	return b.file.walk(v, w)
+}
+
+// filler is the dataSink that writes the data of one variable: each list of
+// the last block in slabs, which follow each other in row-major order.
+type filler struct {
+	*builder
+	v      *Var
+	to     *nczarr.Var
+	shape  []int64
+	starts []int
+	fill   any
+	whole  bool // what is missing must be written: absent chunks are not fill
+
+	prefix []int64 // index in the dimensions before the last block
+	tail   []int64 // shape of the last block
+	slabs  *slabs
+	dst    any   // memory of a slab
+	size   int64 // elements of the slab at hand; 0 for none
+	have   int64 // of them, those that are set
+	full   bool  // there is no further slab
+	n      int64 // values of the list
+	excess Pos   // of the first value for which there is no room
+	batch  []Value
+	chars  packer
+}
+
+// begin finds the place of a list. Room is checked before there is a list.
+func (w *filler) begin(outer []int64, pos Pos) error {
+	w.prefix = w.prefix[:0]
+	for i, item := range outer {
+		dims := w.shape[w.starts[i]:w.starts[i+1]]
+		if n := product(dims); item >= n {
+			return w.fail(ncerr.ErrRange, pos, "%d lists for %q, there is room for %d", item+1, w.v.Name, n)
+		}
+		index := make([]int64, len(dims))
+		for d := len(dims) - 1; d >= 0; d-- {
+			index[d], item = item%dims[d], item/dims[d]
+		}
+		w.prefix = append(w.prefix, index...)
+	}
+	w.tail = w.shape[len(w.prefix):]
+	chunks := w.to.Chunks()
+	w.slabs = newSlabs(w.tail, chunks[min(len(w.prefix), len(chunks)):], MaxSlab/elementSize(w.to))
+	w.size, w.have, w.full, w.n, w.excess = 0, 0, false, 0, Pos{}
+	if w.v.Type == dtype.NCChar {
+		w.chars = w.packerFor(w.v, w.putFill, w.putText)
+	}
+	return nil
+}
+
+func (w *filler) value(v *Value) error {
+	if w.v.Type == dtype.NCChar {
+		w.excess = w.charExcess(v)
+		return w.chars.add(v)
+	}
+	if w.batch == nil {
+		w.batch = make([]Value, 0, batchLen)
+	}
+	if w.batch = append(w.batch, *v); len(w.batch) == batchLen {
+		return w.flush()
+	}
+	return nil
+}
+
+// charExcess keeps the place of the constant in which the room ends.
+func (w *filler) charExcess(v *Value) Pos {
+	if w.n <= product(w.tail) {
+		return v.Pos
+	}
+	return w.excess
+}
+
+// flush converts the constants at hand.
+func (w *filler) flush() error {
+	items := w.batch
+	w.batch = w.batch[:0]
+	for len(items) > 0 {
+		room, err := w.room()
+		if err != nil {
+			return err
+		}
+		n := min(room, int64(len(items)))
+		if n == 0 { // beyond the shape: only counted
+			if w.excess == (Pos{}) {
+				w.excess = items[0].Pos
+			}
+			w.n += int64(len(items))
+			return nil
+		}
+		part := dtype.Slice(w.dst, int(w.have), int(w.have+n))
+		if err := w.into(part, items[:n], w.fill); err != nil {
+			return err
+		}
+		if err := w.checkStrings(part, items); err != nil {
+			return err
+		}
+		w.have, w.n, items = w.have+n, w.n+n, items[n:]
+	}
+	return nil
+}
+
+// putText takes bytes of a char variable.
+func (w *filler) putText(text []byte) error {
+	for len(text) > 0 {
+		room, err := w.room()
+		if err != nil {
+			return err
+		}
+		if room == 0 {
+			w.n += int64(len(text))
+			return nil
+		}
+		n := copy(w.dst.([]uint8)[w.have:w.size], text)
+		w.have, w.n, text = w.have+int64(n), w.n+int64(n), text[n:]
+	}
+	return nil
+}
+
+// putFill takes n fill bytes of a char variable.
+func (w *filler) putFill(fill []byte, n int64) error {
+	for n > 0 {
+		room, err := w.room()
+		if err != nil {
+			return err
+		}
+		if room == 0 {
+			w.n += n
+			return nil
+		}
+		part := min(n, room)
+		spreadOf(w.dst.([]uint8)[w.have:w.have+part], fill)
+		w.have, w.n, n = w.have+part, w.n+part, n-part
+	}
+	return nil
+}
+
+// room gives how many elements of the slab at hand are not set, after moving
+// to the next slab when all are: 0 behind the last.
+func (w *filler) room() (int64, error) {
+	if w.have < w.size {
+		return w.size - w.have, nil
+	}
+	if err := w.write(); err != nil {
+		return 0, err
+	}
+	if w.full = w.full || product(w.tail) == 0 || !w.slabs.next(); w.full {
+		return 0, nil
+	}
+	w.size, w.have = w.slabs.sel.Len(), 0
+	if int64(dtype.Len(w.dst)) < w.size {
+		w.dst = w.to.NewSlice(w.size)
+	}
+	return w.size, nil
+}
+
+// write writes the slab at hand; what is not set becomes fill value.
+func (w *filler) write() error {
+	if w.size == 0 {
+		return nil
+	}
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	dst := dtype.Slice(w.dst, 0, int(w.size))
+	spread(dst, int(w.have), w.fill)
+	if err := w.checkStrings(dtype.Slice(dst, int(w.have), int(w.size)), nil); err != nil {
+		return err
+	}
+	at := chunk.Selection{Start: append(slices.Clone(w.prefix), w.slabs.sel.Start...)}
+	for range w.prefix {
+		at.Count = append(at.Count, 1)
+	}
+	at.Count = append(at.Count, w.slabs.sel.Count...)
+	w.size, w.have = 0, 0
+	return w.at(w.v.DataPos, w.to.Write(w.ctx, at, dst))
+}
+
+// end writes what is left of a list.
+func (w *filler) end() error {
+	if w.v.Type == dtype.NCChar {
+		if err := w.chars.end(); err != nil {
+			return err
+		}
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if room := product(w.tail); w.n > room {
+		return w.fail(ncerr.ErrRange, w.excess, "%d values for %q, there is room for %d", w.n, w.v.Name, room)
+	}
+	if err := w.write(); err != nil || !w.whole {
+		return err
+	}
+	for {
+		room, err := w.room()
+		if err != nil || room == 0 {
+			return err
+		}
+		if err := w.write(); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *filler) list(int, int64) {}
+
+// checkStrings refuses strings that are longer than the variable's fixed
+// size, or cuts them at a character. part has the constants they come from.
+func (w *filler) checkStrings(dst any, part []Value) error {
+	list, _ := dst.([]string)
+	most := w.to.MaxStrLen()
+	for i := range list {
+		if most == 0 || len(list[i]) <= most {
+			continue
+		}
+		if !w.cut {
+			pos := w.v.DataPos
+			if i < len(part) {
+				pos = part[i].Pos
+			}
+			return w.fail(ncerr.ErrConvert, pos, "a string of %d bytes for %q, whose strings have %d", len(list[i]), w.v.Name, most)
+		}
+		end := most
+		for end > 0 && !utf8.RuneStart(list[i][end]) {
+			end--
+		}
+		list[i] = list[i][:end]
+	}
+	return nil
+}
+
+// spread sets the elements of dst behind the first n to fill.
+func spread(dst any, n int, fill any) {
+	switch dst := dst.(type) {
+	case []int8:
+		spreadOf(dst[n:], fill)
+	case []uint8:
+		spreadOf(dst[n:], fill)
+	case []int16:
+		spreadOf(dst[n:], fill)
+	case []uint16:
+		spreadOf(dst[n:], fill)
+	case []int32:
+		spreadOf(dst[n:], fill)
+	case []uint32:
+		spreadOf(dst[n:], fill)
+	case []int64:
+		spreadOf(dst[n:], fill)
+	case []uint64:
+		spreadOf(dst[n:], fill)
+	case []float32:
+		spreadOf(dst[n:], fill)
+	case []float64:
+		spreadOf(dst[n:], fill)
+	case []string:
+		spreadOf(dst[n:], fill)
+	}
+}
+
+func spreadOf[T any](dst []T, fill any) {
+	if f, ok := fill.([]T); ok && len(f) == 1 {
+		for i := range dst {
+			dst[i] = f[0]
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package cdl
+
+import (
+	"math"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+)
+
+// maxPlain is the most bytes of a number that plainNumber reads.
+const maxPlain = 48
+
+// powers are the powers of ten that a float64 holds exactly.
+var powers = [23]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
+
+// plainNumber reads a decimal number without a suffix whose value one
+// operation gives exactly, as most data are. False leaves everything as it
+// was.
+func (l *lexer) plainNumber() (Value, bool) {
+	if len(l.win)-l.at < maxPlain {
+		l.peek(maxPlain - 1) // false near the end of the text
+	}
+	win := l.win[l.at:]
+	i, neg := 0, false
+	if win[0] == '-' || win[0] == '+' {
+		i, neg = 1, win[0] == '-'
+	}
+	first := i
+	mant, digits, point := uint64(0), 0, -1
+	for ; i < len(win) && i < maxPlain; i++ {
+		c := win[i]
+		if c-'0' <= 9 {
+			mant = mant*10 + uint64(c-'0')
+			digits++
+		} else if c == '.' && point < 0 {
+			point = digits
+		} else {
+			break
+		}
+	}
+	exp, n := 0, i
+	if i < len(win) && win[i]|0x20 == 'e' {
+		exp, i = plainExponent(win, i+1)
+	}
+	isFloat := point >= 0 || i > n
+	if digits == 0 || digits > 18 || i >= len(win) || i >= maxPlain || !endsNumber(win[i]) || !isFloat && digits > 1 && win[first] == '0' {
+		return Value{}, false
+	}
+	val := Value{}
+	if isFloat {
+		if point >= 0 {
+			exp -= digits - point
+		}
+		if mant >= 1<<53 || exp < -22 || exp > 22 {
+			return Value{}, false
+		}
+		f := float64(mant)
+		if exp < 0 {
+			f /= powers[-exp]
+		} else {
+			f *= powers[exp]
+		}
+		if neg {
+			f = -f
+		}
+		val = Value{Kind: Number, Type: dtype.NCDouble, Bits: math.Float64bits(f)}
+	} else {
+		val, _ = untyped(mant, neg) // 18 digits always fit
+	}
+	l.at += i
+	l.pos.Col += int32(i) //nolint:gosec // maxPlain at most
+	return val, true
+}
+
+// plainExponent reads a sign and one to three digits; next is behind them, or
+// where no number ends when there are none.
+func plainExponent(win []byte, i int) (exp, next int) {
+	neg := false
+	if i < len(win) && (win[i] == '-' || win[i] == '+') {
+		neg = win[i] == '-'
+		i++
+	}
+	from := i
+	for i < len(win) && i < from+3 && win[i]-'0' <= 9 {
+		exp = exp*10 + int(win[i]-'0')
+		i++
+	}
+	if i == from {
+		return 0, maxPlain
+	}
+	if neg {
+		exp = -exp
+	}
+	return exp, i
+}
+
+// endsNumber reports whether a number surely ends before c.
+func endsNumber(c byte) bool {
+	return c <= ' ' || c == ',' || c == ';' || c == '}'
+}

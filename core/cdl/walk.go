@@ -1,0 +1,103 @@
+package cdl
+
+import "github.com/seed-695719ce/nczarr/core/ncerr"
+
+// dataSink takes the values of a variable as they are read.
+type dataSink interface {
+	// begin starts a list of values; outer has the place in each of the lists
+	// around it, pos is where it stands.
+	begin(outer []int64, pos Pos) error
+	// value takes the next value; it may keep what *v holds.
+	value(v *Value) error
+	// end ends the list of values.
+	end() error
+	// list says that a list of n lists of values ended; level 0 is the
+	// outermost.
+	list(level int, n int64)
+}
+
+// walker reads the values of a variable.
+type walker struct {
+	*parser
+	v      *Var
+	starts []int // see blocks
+	sink   dataSink
+}
+
+// walk gives the values of v to a sink.
+func (f *File) walk(v *Var, sink dataSink) error {
+	p, err := f.reread(v)
+	if err != nil {
+		return err
+	}
+	w := &walker{p, v, blocks(v), sink}
+	return w.lists(0, nil)
+}
+
+// lists reads the list of a block: of values in the last one, of lists for the
+// next block in the others.
+func (w *walker) lists(level int, outer []int64) error {
+	if level == len(w.starts)-1 {
+		if err := w.sink.begin(outer, w.tok.pos); err != nil {
+			return err
+		}
+		if err := w.values(0); err != nil {
+			return err
+		}
+		return w.sink.end()
+	}
+	n := int64(0)
+	for more := !w.is(";") && !w.is("}"); more; n++ {
+		if !w.is("{") {
+			return fail(ncerr.ErrInvalid, w.name, w.tok.pos, "the values along unlimited dimension %q, which is not the first, must be in braces", w.v.Dims[w.starts[level+1]].Path)
+		}
+		err := w.advance()
+		if err == nil {
+			err = w.lists(level+1, append(outer[:level:level], n))
+		}
+		if err == nil {
+			err = w.expect("}")
+		}
+		if err == nil {
+			more, err = w.accept(",")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.sink.list(level, n)
+	return nil
+}
+
+// values reads values; braces among them have no meaning.
+func (w *walker) values(depth int) error {
+	if err := w.checkDepth(depth); err != nil || w.is(";") || w.is("}") {
+		return err
+	}
+	for {
+		if err := w.item(depth); err != nil {
+			return err
+		}
+		if more, err := w.accept(","); !more || err != nil {
+			return err
+		}
+	}
+}
+
+func (w *walker) item(depth int) error {
+	if w.is("{") {
+		err := w.advance()
+		if err == nil {
+			err = w.values(depth + 1)
+		}
+		if err == nil {
+			err = w.expect("}")
+		}
+		return err
+	}
+	val, err := w.parseValue(depth)
+	if err != nil {
+		return err
+	}
+	return w.sink.value(&val)
+}
