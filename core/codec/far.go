@@ -19,7 +19,7 @@ func (p *Pipeline) far(ctx context.Context, d direction, jobs []driver.Job, sink
 			sink(i, nil, err)
 			continue
 		}
-		cur = append(cur, driver.Job{Src: jobs[i].Src, Dst: dst, Limit: top, Skip: jobs[i].Skip})
+		cur = append(cur, driver.Job{Src: jobs[i].Src, Dst: dst, Limit: top, Skip: jobs[i].Skip, Shared: jobs[i].Shared})
 		index = append(index, i)
 	}
 	order := make([]*stage, len(p.stages))
@@ -48,7 +48,7 @@ func (p *Pipeline) middle(ctx context.Context, d direction, st *stage, jobs []dr
 	}
 	sub := make([]driver.Job, len(jobs))
 	for i := range jobs {
-		sub[i] = driver.Job{Src: jobs[i].Src, Limit: p.limit(at, d, jobs[i].Skip), Skip: jobs[i].Skip}
+		sub[i] = driver.Job{Src: jobs[i].Src, Limit: p.limit(at, d, jobs[i].Skip), Skip: jobs[i].Skip, Shared: true} // it is copied below
 	}
 	ok := make([]bool, len(jobs))
 	err := p.runStage(ctx, d, st, sub, func(i int, out []byte, err error) {

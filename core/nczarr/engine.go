@@ -155,6 +155,9 @@ func (v *Var) newTransfer(sel chunk.Selection, shape []int64, values slab) (*tra
 // ends.
 func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) error) error {
 	n := t.v.group.ds.workers(t.size)
+	if !t.e.pipe.Local() && t.v.group.ds.opts.Workers <= 0 {
+		n = max(n, farWorkers*runtime.GOMAXPROCS(0))
+	}
 	tasks := (t.plan.Len() + t.batch - 1) / t.batch
 	if tasks < int64(n) { // few chunks: smaller batches keep all workers busy
 		t.batch = max(1, (t.plan.Len()+int64(n)-1)/int64(n))
@@ -201,6 +204,10 @@ func (d *Dataset) workers(size int64) int {
 // remoteScratch bounds the scratch of the workers for a store that takes its
 // time, in bytes: two buffers of the size of a chunk for each.
 const remoteScratch = 256 << 20
+
+// farWorkers is the number of batches in flight for each core when chunks go
+// through another process: one is at work there while another is moved here.
+const farWorkers = 2
 
 func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker) error) error {
 	w := t.e.worker(t)

@@ -151,7 +151,11 @@ func (w *worker) decode(ctx context.Context) error {
 		default:
 			job := codecdriver.Job{Src: it.in, Dst: it.direct, Limit: w.t.size, Skip: w.where[i].FilterMask}
 			if job.Dst == nil && !w.t.varies {
-				job.Dst = w.outOf(it)
+				if w.t.e.pipe.Local() {
+					job.Dst = w.outOf(it)
+				} else {
+					job.Shared = true // place copies it, and no more
+				}
 			}
 			w.jobs = append(w.jobs, job)
 			w.jobItem = append(w.jobItem, i)

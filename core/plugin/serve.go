@@ -59,15 +59,16 @@ func serve(cfg server.Config) {
 		// connection: what a dying process says would be lost in them.
 		os.Stderr, os.Stdout = stderr, stderr //nolint:reassign // undone, not done
 	}
-	srv := server.New(cfg)
-	end := &ending{srv: srv}
-	if os.Getenv(handshake.EnvLifeline) == "stdin" {
-		go end.after(os.Stdin)
-	}
 	channel, err := openChannel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cannot use the inherited channel:", err)
 		os.Exit(handshake.ExitServe)
+	}
+	cfg.Channel = channel
+	srv := server.New(cfg)
+	end := &ending{srv: srv}
+	if os.Getenv(handshake.EnvLifeline) == "stdin" {
+		go end.after(os.Stdin)
 	}
 	if channel != nil {
 		go end.after(channel)

@@ -103,6 +103,14 @@ func (h handle) readAt(p []byte, off int64) (int, error) {
 	}
 }
 
+// file gives the handle as a file, which owns it from then on.
+func (h handle) file(name string) *os.File {
+	if h.f != nil {
+		return h.f
+	}
+	return os.NewFile(uintptr(h.fd), name)
+}
+
 func (h handle) close() {
 	if h.f != nil {
 		_ = h.f.Close()

@@ -26,6 +26,9 @@ func (h handle) stat() (meta, error) {
 
 func (h handle) readAt(p []byte, off int64) (int, error) { return h.f.ReadAt(p, off) }
 
+// file gives the handle as a file, which owns it from then on.
+func (h handle) file(string) *os.File { return h.f }
+
 func (h handle) close() { _ = h.f.Close() }
 
 // renameNew gives a file another name in its directory, unless that name is

@@ -168,6 +168,10 @@ type Job struct {
 	// Skip has bit i set when step i of the pipeline (in encode order) was
 	// not applied to this chunk (HDF5's filter mask).
 	Skip uint32
+	// Shared allows the output to be memory that somebody else can change
+	// while the sink looks at it, when Dst is not used. The sink then only
+	// copies it, and follows nothing that it says.
+	Shared bool
 }
 
 // Sink takes the result of job i. out is lent until sink returns.

@@ -34,8 +34,8 @@ func pipeline(t *testing.T, h *host.Host, in int64, steps ...codecdriver.Step) (
 // TestPipeline takes chunks of many sizes through two steps and back.
 func TestPipeline(t *testing.T) {
 	t.Parallel()
-	for _, isolation := range []host.Isolation{host.Process, host.Loopback} {
-		h := newHost(t, host.Options{Isolation: isolation})
+	for _, isolation := range []host.Isolation{host.Process, host.Loopback, inlineProcess} {
+		h := newHost(t, levelOptions(isolation))
 		pl, specs := pipeline(t, h, 4*plugin.MaxPart, codecdriver.Step{ID: "xor"}, codecdriver.Step{ID: "twice"})
 		if len(specs) != 2 || specs[0].MaxBytes != 4*plugin.MaxPart || specs[1].MaxBytes != 8*plugin.MaxPart {
 			t.Fatalf("%s: got specs %+v", isolation, specs)
@@ -132,11 +132,12 @@ func TestCodecErrors(t *testing.T) {
 }
 
 // TestPoison has chunks that kill the plugin: once, so that all jobs are done
-// in the end, or always.
+// in the end, or always, so that they fail and the others do not.
 func TestPoison(t *testing.T) {
 	t.Parallel()
-	for _, always := range []bool{false, true} {
-		h := newHost(t, host.Options{Sandbox: host.SandboxOff}) // it leaves a mark in a file
+	for n := range 4 {
+		always := n%2 == 1
+		h := newHost(t, host.Options{Sandbox: host.SandboxOff, InlineOnly: n < 2}) // it leaves a mark in a file
 		params := `{"mode":"die"}`
 		if !always {
 			params = fmt.Sprintf(`{"mode":"die","marker":%q}`, filepath.Join(t.TempDir(), "m"))
@@ -150,16 +151,15 @@ func TestPoison(t *testing.T) {
 		done := map[int]int{}
 		err := pl.DecodeMany(t.Context(), jobs, func(i int, out []byte, err error) {
 			done[i]++
-			if err != nil || !bytes.Equal(out, jobs[i].Src) {
+			switch {
+			case always && i == 13:
+				if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "each time") {
+					t.Errorf("want ErrPlugin about the chunk, got %v", err)
+				}
+			case err != nil || !bytes.Equal(out, jobs[i].Src):
 				t.Errorf("job %d: got %q, %v", i, out, err)
 			}
 		})
-		if always {
-			if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "each time") || done[13] != 0 {
-				t.Errorf("want ErrPlugin about the chunk, got %v", err)
-			}
-			continue
-		}
 		if err != nil || len(done) != len(jobs) {
 			t.Errorf("want all jobs done, got %d, %v", len(done), err)
 		}

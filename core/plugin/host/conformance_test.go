@@ -24,11 +24,13 @@ func TestConformance(t *testing.T) {
 		driver    string
 	}{
 		{host.Loopback, "mem"}, {host.Loopback, "file"}, {host.Loopback, "zip"}, {host.Process, "file"}, {host.Process, "zip"},
+		{inlineProcess, "file"}, {inlineProcess, "zip"},
 	} {
 		t.Run(string(tc.isolation)+"/"+tc.driver, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			opts := host.Options{Isolation: tc.isolation, Roots: []string{dir}}
+			opts := levelOptions(tc.isolation)
+			opts.Roots = []string{dir}
 			if tc.driver == "mem" {
 				opts.Builtin = plugin.Builtin{Openers: []driver.Opener{memmap.NewOpener()}}
 			}
@@ -44,8 +46,11 @@ func TestConformance(t *testing.T) {
 			var jobs int64
 			for _, p := range h.Plugins() {
 				jobs += p.Jobs
+				if p.PID != 0 && p.Level != levelOf(tc.isolation) {
+					t.Errorf("want level %d, got %+v", levelOf(tc.isolation), p)
+				}
 			}
-			if tc.isolation == host.Process && jobs == 0 {
+			if jobs == 0 {
 				t.Error("no job was served by a process")
 			}
 		})
@@ -55,18 +60,18 @@ func TestConformance(t *testing.T) {
 // TestCodecConformance runs the suite of filters through the protocol.
 func TestCodecConformance(t *testing.T) {
 	t.Parallel()
-	for _, isolation := range []host.Isolation{host.Loopback, host.Process} {
+	for _, isolation := range []host.Isolation{host.Loopback, host.Process, inlineProcess} {
 		for _, id := range []string{"zlib", "zstd", "blosc", "shuffle"} {
 			t.Run(string(isolation)+"/"+id, func(t *testing.T) {
 				t.Parallel()
-				h := newHost(t, host.Options{Isolation: isolation})
+				h := newHost(t, levelOptions(isolation))
 				p, err := h.Filter(id)
 				if err != nil {
 					t.Fatal(err)
 				}
 				conformance.Test(t, codecsuite.Suite(), &codecsuite.Target{Provider: p, ID: id})
-				if i := h.Plugins()[0]; i.Jobs == 0 || i.Isolation != isolation {
-					t.Errorf("want jobs served by a plugin, got %+v", i)
+				if i := h.Plugins()[0]; i.Jobs == 0 || i.Level != levelOf(isolation) {
+					t.Errorf("want jobs served at level %d, got %+v", levelOf(isolation), i)
 				}
 			})
 		}

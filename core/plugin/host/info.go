@@ -94,6 +94,7 @@ func (s *slot) info() PluginInfo {
 	i.Restarts = max(0, s.starts-1)
 	if s.cur != nil && s.cur.alive() {
 		i.PID, i.Uptime = s.cur.child.pid(), time.Since(s.cur.started)
+		i.Level = s.cur.level
 		if s.plug.builtin {
 			i.Version = s.cur.desc.GetVersion()
 		}

@@ -47,7 +47,9 @@ func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
 	if l.cell, err = h.cell(s, img, dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if l.plane, err = newPlane(); err != nil {
+	if h.opts.InlineOnly {
+		l.plane = nil
+	} else if l.plane, err = newPlane(); err != nil {
 		s.log.Warn("no shared memory for the plugin, the slow data plane is used", "err", err)
 	}
 	p, err := l.run(ctx, img)
@@ -308,7 +310,7 @@ func (clientPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *
 func (h *Host) introduce(ctx context.Context, p *proc) (*proc, error) {
 	err := h.describe(ctx, p)
 	if err == nil {
-		_, err = pb.NewPluginClient(p.conn).Configure(ctx, &pb.ConfigureRequest{MaxObject: h.opts.MaxObject})
+		_, err = pb.NewPluginClient(p.conn).Configure(ctx, p.configuration())
 		err = introError(ctx, p, "Configure", err)
 	}
 	if err == nil {
@@ -316,8 +318,19 @@ func (h *Host) introduce(ctx context.Context, p *proc) (*proc, error) {
 	}
 	p.stop(true)
 	p.ladder()
-	p.child.release()
+	p.over()
 	return nil, err
+}
+
+// configuration tells the plugin what the host decided: level 1 where both
+// sides have it.
+func (p *proc) configuration() *pb.ConfigureRequest {
+	r := &pb.ConfigureRequest{MaxObject: p.slot.host.opts.MaxObject}
+	if p.plane != nil && slices.Contains(p.desc.GetLevels(), 1) {
+		p.level = 1
+		r.Level, r.Segments = 1, p.plane.segments()
+	}
+	return r
 }
 
 // introError explains a failed first call.

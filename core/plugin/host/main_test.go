@@ -85,6 +85,33 @@ func newHost(t *testing.T, opts host.Options) *host.Host {
 	return h
 }
 
+// inlineProcess is the isolation of tests in processes at level 0.
+const inlineProcess host.Isolation = "process level 0"
+
+// levelOptions gives the options of an isolation.
+func levelOptions(i host.Isolation) host.Options {
+	if i == inlineProcess {
+		return host.Options{Isolation: host.Process, InlineOnly: true}
+	}
+	return host.Options{Isolation: i}
+}
+
+// levelOf is the level of the data plane that an isolation has.
+func levelOf(i host.Isolation) int {
+	if i == host.Process {
+		return sharedLevel()
+	}
+	return 0
+}
+
+// sharedLevel is the highest level of the data plane on this system.
+func sharedLevel() int {
+	if runtime.GOOS == "linux" {
+		return 1
+	}
+	return 0
+}
+
 // running reports whether a process exists and is no zombie.
 func running(pid int) bool {
 	if runtime.GOOS == "windows" {

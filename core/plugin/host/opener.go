@@ -144,8 +144,13 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) error {
 	if mode == driver.Create {
 		w.patient() // it may have much to delete
 	}
-	r, err := p.driver.Open(w.ctx, wire.OpenToWire(m.driver, spec))
+	req := wire.OpenToWire(m.driver, spec)
+	req.Token = p.tokens.Add(1)
+	r, err := p.driver.Open(w.ctx, req)
 	if err := w.fail(ctx, err); err != nil {
+		if ncerr.IsContext(err) {
+			p.closeToken(req.GetToken())
+		}
 		return err
 	}
 	caps := wire.CapabilitiesFromWire(r.GetCapabilities())
@@ -159,7 +164,7 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) error {
 		// What Create replaced is replaced for good only by a Flush.
 		m.written = boolCount(caps.Durable == driver.OnFlush && (mode == driver.Create || mode == driver.CreateExclusive))
 	}
-	m.sess = &session{p: p, handle: r.GetHandle()}
+	m.sess = &session{p: p, handle: r.GetHandle(), lends: r.GetLends() && p.level > 0 && p.slot.plug.builtin}
 	return nil
 }
 

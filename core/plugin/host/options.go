@@ -102,6 +102,9 @@ type Options struct {
 	// DisableMTLS starts third-party plugins without AutoMTLS, for plugins
 	// whose language cannot do it. The private socket directory remains.
 	DisableMTLS bool
+	// InlineOnly keeps all plugins at level 0 of the data plane: no memory is
+	// shared with them. It is for tests and for finding faults.
+	InlineOnly bool
 	// TempDir is where the private directory is made; default os.TempDir.
 	TempDir string
 	// Getenv reads the environment; default os.Getenv.

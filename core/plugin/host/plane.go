@@ -1,10 +1,10 @@
 package host
 
 import (
-	"errors"
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
@@ -38,7 +38,8 @@ type plane struct {
 
 	lentMu sync.Mutex
 	lent   map[uint64]*os.File // received, not yet taken
-	tag    uint64
+
+	tag atomic.Uint64 // of the last file that may be lent
 }
 
 // segment is a mapped segment and what is given out of it.
@@ -206,6 +207,3 @@ func (p *plane) trim() {
 		_ = shm.Release(p.response.mem[:n]) // the pages stay: no harm
 	})
 }
-
-// errNotLent says that an announced descriptor did not come.
-var errNotLent = errors.New("an announced file did not come through the channel")

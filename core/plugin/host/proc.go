@@ -46,8 +46,16 @@ type proc struct {
 	stderr  *logSink
 	desc    *pb.DescribeReply
 	started time.Time
+	level   int    // of the data plane
 	plane   *plane // shared memory; nil where there is none
 	cell    cell
+
+	ctx        context.Context //nolint:containedctx // ends with the process
+	cancel     context.CancelFunc
+	wg         sync.WaitGroup // goroutines of the process
+	ended      bool           // takes no more goroutines; guarded by mu
+	codecLanes *lanes[pb.Batch, pb.BatchReply]
+	storeLanes *lanes[pb.StoreBatch, pb.StoreBatchReply]
 
 	driver pb.DriverClient
 	codec  pb.CodecClient
@@ -60,16 +68,55 @@ type proc struct {
 	counted  bool          // its death is; guarded by the slot
 	done     chan struct{} // closed when it is gone and its things are given back
 
-	mu      sync.Mutex
-	release []uint64 // pipelines that nobody uses any more
+	tokens           atomic.Uint64 // last one given to an Open or OpenPipeline
+	execs, execsEver atomic.Int64  // calls at work in filters, and those ever begun
+
+	mu     sync.Mutex
+	unused *pb.ClosePipelineRequest // pipelines that nobody uses any more
 }
 
 func newProc(s *slot, c child, conn *grpc.ClientConn, stderr *logSink) *proc {
-	return &proc{
+	p := &proc{
 		slot: s, child: c, conn: conn, stderr: stderr, log: s.log, started: time.Now(),
 		driver: pb.NewDriverClient(conn), codec: pb.NewCodecClient(conn),
 		hard: make(chan struct{}), soft: make(chan struct{}), done: make(chan struct{}),
 	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.codecLanes = &lanes[pb.Batch, pb.BatchReply]{
+		p: p, settle: p.settleCodec, cancel: func(ids []uint64) *pb.Batch { return &pb.Batch{Cancel: ids} },
+		open: func(ctx context.Context) (grpc.BidiStreamingClient[pb.Batch, pb.BatchReply], error) {
+			return p.codec.Exec(ctx)
+		},
+	}
+	p.storeLanes = &lanes[pb.StoreBatch, pb.StoreBatchReply]{
+		p: p, settle: p.settleStore, cancel: func(ids []uint64) *pb.StoreBatch { return &pb.StoreBatch{Cancel: ids} },
+		open: func(ctx context.Context) (grpc.BidiStreamingClient[pb.StoreBatch, pb.StoreBatchReply], error) {
+			return p.driver.Transfer(ctx)
+		},
+	}
+	return p
+}
+
+// own runs f in a goroutine that the end of the process waits for. After that
+// it reports false.
+func (p *proc) own(f func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return false
+	}
+	p.wg.Go(f)
+	return true
+}
+
+// over gives back what the host had for the process, which is dead.
+func (p *proc) over() {
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.cancel()
+	p.wg.Wait()
+	p.child.release()
 }
 
 func (p *proc) alive() bool {
@@ -115,7 +162,7 @@ func (p *proc) supervise() {
 		p.log.Warn("plugin process ended", "how", p.child.how(), "pid", p.child.pid(), "stderr", p.stderr.tail())
 	}
 	p.slot.died(p)
-	p.child.release()
+	p.over()
 }
 
 // ladder ends the process: shutdown call and lifeline, SIGTERM, SIGKILL, each
@@ -361,18 +408,38 @@ func (p *proc) lost(what string, hung bool) error {
 	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.slot.title(), &lostError{text, hung})
 }
 
-// discard notes a pipeline that nobody uses any more.
-func (p *proc) discard(handle uint64) {
+// discard notes a pipeline that nobody uses any more, by its handle, or by the
+// token of the call that may have opened it.
+func (p *proc) discard(handle, token uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.release = append(p.release, handle)
+	if p.unused == nil {
+		p.unused = &pb.ClosePipelineRequest{}
+	}
+	if token != 0 {
+		p.unused.Tokens = append(p.unused.Tokens, token)
+	} else {
+		p.unused.Handles = append(p.unused.Handles, handle)
+	}
 }
 
-// discarded takes the noted pipelines.
-func (p *proc) discarded() []uint64 {
+// discarded takes the noted pipelines; nil when there are none.
+func (p *proc) discarded() *pb.ClosePipelineRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := p.release
-	p.release = nil
+	out := p.unused
+	p.unused = nil
 	return out
+}
+
+// closeToken has a store closed whose Open was cancelled: the plugin may have
+// opened it all the same.
+func (p *proc) closeToken(token uint64) {
+	p.own(func() {
+		ctx, cancel := context.WithTimeout(p.ctx, p.slot.host.opts.StartTimeout)
+		defer cancel()
+		if _, err := p.driver.Close(ctx, &pb.CloseRequest{Token: token}); err != nil {
+			p.log.Debug("closing a store whose opening was cancelled", "err", err)
+		}
+	})
 }

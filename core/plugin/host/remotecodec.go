@@ -114,13 +114,17 @@ func (r *remotePipeline) session(ctx context.Context) (*session, error) {
 	}
 	w := p.watch(ctx)
 	defer w.end()
-	if old := p.discarded(); len(old) > 0 {
-		if _, err := p.codec.ClosePipeline(w.ctx, &pb.ClosePipelineRequest{Handles: old}); err != nil {
+	if old := p.discarded(); old != nil {
+		if _, err := p.codec.ClosePipeline(w.ctx, old); err != nil {
 			return nil, w.fail(ctx, err)
 		}
 	}
-	reply, err := p.codec.OpenPipeline(w.ctx, &pb.OpenPipelineRequest{Steps: wire.StepsToWire(r.steps), Input: wire.SpecToWire(r.in)})
+	token := p.tokens.Add(1)
+	reply, err := p.codec.OpenPipeline(w.ctx, &pb.OpenPipelineRequest{Steps: wire.StepsToWire(r.steps), Input: wire.SpecToWire(r.in), Token: token})
 	if err := w.fail(ctx, err); err != nil {
+		if ncerr.IsContext(err) {
+			p.discard(0, token) // it may be open all the same
+		}
 		return nil, err
 	}
 	specs, err := wire.SpecsFromReply(reply.GetOutputs(), len(r.steps))
@@ -139,7 +143,7 @@ func (r *remotePipeline) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.sess != nil {
-		r.sess.p.discard(r.sess.handle)
+		r.sess.p.discard(r.sess.handle, 0)
 		r.sess = nil
 	}
 }
@@ -160,8 +164,9 @@ func (r *remotePipeline) EncodeMany(ctx context.Context, jobs []codecdriver.Job,
 	return r.exec(ctx, pb.Op_OP_ENCODE, jobs, sink)
 }
 
-// exec does the jobs; those that a dying process did not finish are done
-// again, once, on a fresh one.
+// exec does the jobs. Those that a dying process did not finish are done again
+// on a fresh one, each by itself, so that one that ends the process fails
+// alone.
 func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.Job, sink codecdriver.Sink) error {
 	x := &execution{r: r, op: op, jobs: jobs, sink: sink, out: make([]output, len(jobs))}
 	for i := range jobs {
@@ -169,23 +174,52 @@ func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.
 			x.finish(i, nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of %d bytes; the limit is %d", n, r.slot.host.opts.MaxObject))
 		}
 	}
-	for attempt := 0; x.done < len(jobs); attempt++ {
-		s, err := r.session(ctx)
-		if err == nil {
-			err = x.attempt(ctx, s)
-		}
-		if err == nil {
-			return nil
-		}
-		lost, again := isLost(err)
-		if !again || attempt > 0 {
-			if lost && attempt > 0 {
-				err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "one of %d chunks ends the plugin each time: %w", len(jobs)-x.done, err)
-			}
+	open := x.undone(nil)
+	if len(open) == 0 {
+		return nil
+	}
+	_, err := x.try(ctx, open)
+	if _, again := isLost(err); !again {
+		return err
+	}
+	for _, i := range x.undone(open) {
+		if err := x.singly(ctx, i); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// soloTries is how often a job is tried by itself while other calls are at
+// work in the process, which may be to blame.
+const soloTries = 3
+
+// singly does one job by itself. When the process dies of it, the job fails,
+// and its error goes to the sink.
+func (x *execution) singly(ctx context.Context, i int) error {
+	for try := 1; ; try++ {
+		alone, err := x.try(ctx, []int{i})
+		if _, again := isLost(err); !again {
+			return err
+		}
+		if alone || try == soloTries {
+			x.finish(i, nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "this chunk ends the plugin each time: %w", err))
+			return nil
+		}
+	}
+}
+
+// try makes one attempt at the jobs open. alone says that no other call was at
+// work in the process meanwhile.
+func (x *execution) try(ctx context.Context, open []int) (alone bool, err error) {
+	s, err := x.r.session(ctx)
+	if err != nil {
+		return false, err
+	}
+	before, total := s.p.execs.Add(1), s.p.execsEver.Add(1)
+	defer s.p.execs.Add(-1)
+	err = x.attempt(ctx, s, open)
+	return before == 1 && total == s.p.execsEver.Load(), err
 }
 
 // execution is one call of EncodeMany or DecodeMany.
@@ -195,12 +229,12 @@ type execution struct {
 	jobs []codecdriver.Job
 	sink codecdriver.Sink
 	out  []output
-	done int
 }
 
 // output is what has come for one job.
 type output struct {
 	done  bool
+	sent  bool // at level 0, in this attempt
 	begun bool
 	buf   []byte // of the announced size
 	n     int
@@ -209,7 +243,6 @@ type output struct {
 // finish hands a result over.
 func (x *execution) finish(i int, out []byte, err error) {
 	x.out[i] = output{done: true}
-	x.done++
 	if err == nil {
 		x.r.slot.jobs.Add(1)
 		x.r.slot.bytes.Add(int64(len(x.jobs[i].Src) + len(out)))
@@ -217,21 +250,51 @@ func (x *execution) finish(i int, out []byte, err error) {
 	x.sink(i, out, err)
 }
 
-// attempt sends the jobs that are not done over one stream and takes their
-// results, in whatever order.
-func (x *execution) attempt(ctx context.Context, s *session) error {
+// attempt does the jobs that are not done: at level 1 those that fit, the rest
+// at level 0.
+func (x *execution) attempt(ctx context.Context, s *session, open []int) error {
+	if s.p.level > 0 {
+		if err := x.shared(ctx, s, open); err != nil {
+			return err
+		}
+		if open = x.undone(open); len(open) == 0 {
+			return nil
+		}
+	}
+	return x.inline(ctx, s, open)
+}
+
+// undone gives those of the jobs open, nil for all, that have no result.
+func (x *execution) undone(open []int) []int {
+	var left []int
+	take := func(i int) {
+		if !x.out[i].done {
+			x.out[i] = output{}
+			left = append(left, i)
+		}
+	}
+	if open == nil {
+		for i := range x.jobs {
+			take(i)
+		}
+	}
+	for _, i := range open {
+		take(i)
+	}
+	return left
+}
+
+// inline sends jobs over a stream of their own and takes
+// their results, in whatever order.
+func (x *execution) inline(ctx context.Context, s *session, open []int) error {
 	w := s.p.watch(ctx)
 	stream, err := s.p.codec.Exec(w.ctx)
 	if err != nil {
 		defer w.end()
 		return w.fail(ctx, err)
 	}
-	open := make([]int, 0, len(x.jobs))
-	for i := range x.out {
-		if !x.out[i].done {
-			x.out[i] = output{}
-			open = append(open, i)
-		}
+	for _, i := range open {
+		x.out[i].sent = true
 	}
 	var sender sync.WaitGroup
 	sender.Go(func() { x.send(stream, s.handle, open) })
@@ -254,11 +317,11 @@ func (x *execution) attempt(ctx context.Context, s *session) error {
 			}
 		}
 	}
-	switch {
-	case !errors.Is(err, io.EOF):
+	if !errors.Is(err, io.EOF) {
 		return w.fail(ctx, err)
-	case x.done < len(x.jobs):
-		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of %d jobs were not answered", len(x.jobs)-x.done, len(x.jobs)))
+	}
+	if left := len(x.undone(open)); left > 0 {
+		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of %d jobs were not answered", left, len(open)))
 	}
 	return nil
 }
@@ -302,7 +365,7 @@ func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, open []int) 
 // take checks a part of a result against its job and puts it where it
 // belongs.
 func (x *execution) take(r *pb.Result) error {
-	if r.GetId() == 0 || r.GetId() > uint64(len(x.jobs)) || x.out[r.GetId()-1].done {
+	if r.GetId() == 0 || r.GetId() > uint64(len(x.jobs)) || x.out[r.GetId()-1].done || !x.out[r.GetId()-1].sent {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", r.GetId())
 	}
 	i := int(r.GetId() - 1)

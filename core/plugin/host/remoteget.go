@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -141,9 +142,16 @@ func (m *remoteMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 	if alloc == nil {
 		alloc = driver.Heap
 	}
-	l := &landing{key: key, opts: m.bounded(*opts), alloc: alloc}
+	all := []landing{{key: key, opts: m.bounded(*opts), alloc: alloc}}
+	l := &all[0]
 	err := m.again(ctx, func(s *session) error {
 		l.restart()
+		if s.p.level > 0 {
+			var end error
+			if err := m.sharedGet(ctx, s, all, []int{0}, func(_ int, err error) { end = err }); err != nil || l.done {
+				return cmp.Or(err, end)
+			}
+		}
 		return get(ctx, s, l)
 	})
 	if err == nil {
@@ -220,16 +228,42 @@ func batchEnd(all []landing, start int) int {
 	return len(all)
 }
 
-// getBatch makes one attempt at the reads of a batch that are not done.
+// getBatch makes one attempt at the reads of a batch that are not done: at
+// level 1 those that fit, the rest at level 0.
 func (m *remoteMap) getBatch(ctx context.Context, s *session, all []landing, start, end int, sink driver.GetSink) error {
-	req := &pb.GetManyRequest{Handle: s.handle}
+	open := notDone(all, start, end)
+	if s.p.level > 0 {
+		err := m.sharedGet(ctx, s, all, open, func(i int, err error) {
+			m.over(&all[i], err, func(data []byte, err error) { sink(i, data, all[i].info, err) })
+		})
+		if err != nil {
+			return err
+		}
+		open = notDone(all, start, end)
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return m.inlineBatch(ctx, s, all, open, sink)
+}
+
+// notDone gives the reads that are not done, ready for an attempt.
+func notDone(all []landing, start, end int) []int {
 	var open []int
 	for i := start; i < end; i++ {
 		if !all[i].done {
 			all[i].restart()
 			open = append(open, i)
-			req.Specs = append(req.Specs, wire.GetToWire(all[i].key, all[i].opts))
 		}
+	}
+	return open
+}
+
+// inlineBatch makes one attempt at the reads open at level 0.
+func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []landing, open []int, sink driver.GetSink) error {
+	req := &pb.GetManyRequest{Handle: s.handle}
+	for _, i := range open {
+		req.Specs = append(req.Specs, wire.GetToWire(all[i].key, all[i].opts))
 	}
 	w := s.p.watch(ctx)
 	defer w.end()
@@ -296,10 +330,15 @@ func (m *remoteMap) item(p *proc, l *landing, item *pb.GetItem, sink func([]byte
 	} else if e := l.finish(); e != nil {
 		return p.broke(e)
 	}
+	m.over(l, err, sink)
+	return nil
+}
+
+// over hands the end of a read over.
+func (m *remoteMap) over(l *landing, err error, sink func([]byte, error)) {
 	if err == nil {
 		m.slot.jobs.Add(1)
 	}
 	m.slot.bytes.Add(l.n)
 	sink(l.data(), err)
-	return nil
 }

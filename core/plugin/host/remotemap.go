@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
@@ -21,6 +22,8 @@ type remoteMap struct {
 	slot   *slot
 	driver string
 	spec   driver.OpenSpec
+
+	guess atomic.Int64 // size of the largest object read so far; see expect
 
 	openMu sync.Mutex // held while opening again
 
@@ -37,6 +40,7 @@ type remoteMap struct {
 type session struct {
 	p      *proc
 	handle uint64
+	lends  bool // of a store: the plugin may send files
 }
 
 var (
@@ -326,22 +330,20 @@ func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts 
 
 // put makes one attempt.
 func put(ctx context.Context, s *session, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
-	w := s.p.watch(ctx)
-	defer w.end()
-	stream, err := s.p.driver.Put(w.ctx)
-	if err != nil {
-		return driver.Info{}, w.fail(ctx, err)
-	}
 	head := &pb.PutHead{Handle: s.handle, Key: []byte(key), Size: body.Size(), IfAbsent: opts.IfAbsent, IfMatch: []byte(opts.IfMatch)}
-	if err := sendBody(w, stream, head, body); err != nil {
-		return driver.Info{}, ncerr.Wrap("put", key, err)
+	var m *pb.Info
+	var err error
+	done := false
+	if s.p.level > 0 {
+		m, done, err = sharedPut(ctx, s, head, body)
 	}
-	w.progress()
-	r, err := stream.CloseAndRecv()
-	if err := w.fail(ctx, err); err != nil {
+	if !done {
+		m, err = inlinePut(ctx, s, head, body)
+	}
+	if err != nil {
 		return driver.Info{}, err
 	}
-	info, err := wire.InfoFromWire(r.GetInfo(), false)
+	info, err := wire.InfoFromWire(m, false)
 	if err == nil && info.Size != body.Size() {
 		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a put of %d bytes gave an object of %d", body.Size(), info.Size)
 	}
@@ -349,6 +351,22 @@ func put(ctx context.Context, s *session, key string, body driver.Body, opts *dr
 		return driver.Info{}, s.p.broke(err)
 	}
 	return info, nil
+}
+
+// inlinePut makes one attempt at level 0.
+func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (*pb.Info, error) {
+	w := s.p.watch(ctx)
+	defer w.end()
+	stream, err := s.p.driver.Put(w.ctx)
+	if err != nil {
+		return nil, w.fail(ctx, err)
+	}
+	if err := sendBody(w, stream, head, body); err != nil {
+		return nil, ncerr.Wrap("put", string(head.GetKey()), err)
+	}
+	w.progress()
+	r, err := stream.CloseAndRecv()
+	return r.GetInfo(), w.fail(ctx, err)
 }
 
 // sendBody sends all parts. Its error is that of reading the body; what the

@@ -43,6 +43,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"os"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -360,4 +361,15 @@ func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// FileLender is an optional ability of a Map whose objects, or some of them,
+// lie unchanged in regular files of the local system: who reads may read the
+// file itself. It is a fast path; Get gives the same bytes.
+type FileLender interface {
+	// LendFile opens the file that has the content of an object, for reading,
+	// and tells at which offset it begins. The caller closes the file. An
+	// object that does not lie in a file as it is, is ncerr.ErrUnsupported;
+	// other errors are those of Get.
+	LendFile(ctx context.Context, key string) (f *os.File, offset int64, info Info, err error)
 }

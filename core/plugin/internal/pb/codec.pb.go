@@ -299,7 +299,9 @@ type OpenPipelineRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Steps []*Step                `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
 	// What goes into the first step when encoding.
-	Input         *Spec `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`
+	Input *Spec `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`
+	// Since 1.1: not 0 and never used before; see ClosePipelineRequest.tokens.
+	Token         uint64 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -346,6 +348,13 @@ func (x *OpenPipelineRequest) GetInput() *Spec {
 		return x.Input
 	}
 	return nil
+}
+
+func (x *OpenPipelineRequest) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
 }
 
 type Step struct {
@@ -455,8 +464,11 @@ func (x *OpenPipelineReply) GetOutputs() []*Spec {
 }
 
 type ClosePipelineRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Handles       []uint64               `protobuf:"varint,1,rep,packed,name=handles,proto3" json:"handles,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Handles []uint64               `protobuf:"varint,1,rep,packed,name=handles,proto3" json:"handles,omitempty"`
+	// Since 1.1: tokens of OpenPipeline calls whose answer the host did not wait
+	// for. What they opened, or are still about to open, is released too.
+	Tokens        []uint64 `protobuf:"varint,2,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,6 +506,13 @@ func (*ClosePipelineRequest) Descriptor() ([]byte, []int) {
 func (x *ClosePipelineRequest) GetHandles() []uint64 {
 	if x != nil {
 		return x.Handles
+	}
+	return nil
+}
+
+func (x *ClosePipelineRequest) GetTokens() []uint64 {
+	if x != nil {
+		return x.Tokens
 	}
 	return nil
 }
@@ -700,8 +719,12 @@ func (x *ElementType) GetUnit() []byte {
 
 // Batch is a number of jobs, at most 1 MiB of inline payload in all.
 type Batch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Jobs  []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// Since 1.1, level 1: jobs of this stream whose result is not wanted any
+	// more. They are answered all the same, as soon as their regions are no
+	// longer touched. Unknown ones are ignored: they may have been answered.
+	Cancel        []uint64 `protobuf:"varint,2,rep,packed,name=cancel,proto3" json:"cancel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -743,8 +766,16 @@ func (x *Batch) GetJobs() []*Job {
 	return nil
 }
 
+func (x *Batch) GetCancel() []uint64 {
+	if x != nil {
+		return x.Cancel
+	}
+	return nil
+}
+
 // Job is one chunk, or a part of its input: parts of a job come in order and
-// end with `last`; parts of other jobs may come between.
+// end with `last`; parts of other jobs may come between. At level 1 a payload
+// that is a region is the whole input, in one part.
 type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the host, unique within the stream.
@@ -909,7 +940,9 @@ type Result struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Size of the whole output in bytes, in the first part.
-	Size    int64    `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Size int64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// When the job had an output region, it and the length of what was written
+	// there; else inline.
 	Payload *Payload `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
 	Last    bool     `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
 	// With last: the job failed and has no output.
@@ -987,18 +1020,20 @@ var File_core_plugin_proto_nczplugin_v1_codec_proto protoreflect.FileDescriptor
 
 const file_core_plugin_proto_nczplugin_v1_codec_proto_rawDesc = "" +
 	"\n" +
-	"*core/plugin/proto/nczplugin/v1/codec.proto\x12\fnczplugin.v1\x1a+core/plugin/proto/nczplugin/v1/plugin.proto\"i\n" +
+	"*core/plugin/proto/nczplugin/v1/codec.proto\x12\fnczplugin.v1\x1a+core/plugin/proto/nczplugin/v1/plugin.proto\"\x7f\n" +
 	"\x13OpenPipelineRequest\x12(\n" +
 	"\x05steps\x18\x01 \x03(\v2\x12.nczplugin.v1.StepR\x05steps\x12(\n" +
-	"\x05input\x18\x02 \x01(\v2\x12.nczplugin.v1.SpecR\x05input\".\n" +
+	"\x05input\x18\x02 \x01(\v2\x12.nczplugin.v1.SpecR\x05input\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\x04R\x05token\".\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06params\x18\x02 \x01(\fR\x06params\"Y\n" +
 	"\x11OpenPipelineReply\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12,\n" +
-	"\aoutputs\x18\x02 \x03(\v2\x12.nczplugin.v1.SpecR\aoutputs\"0\n" +
+	"\aoutputs\x18\x02 \x03(\v2\x12.nczplugin.v1.SpecR\aoutputs\"H\n" +
 	"\x14ClosePipelineRequest\x12\x18\n" +
-	"\ahandles\x18\x01 \x03(\x04R\ahandles\"\x14\n" +
+	"\ahandles\x18\x01 \x03(\x04R\ahandles\x12\x16\n" +
+	"\x06tokens\x18\x02 \x03(\x04R\x06tokens\"\x14\n" +
 	"\x12ClosePipelineReply\"\xf6\x01\n" +
 	"\x04Spec\x12*\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x16.nczplugin.v1.SpecKindR\x04kind\x12/\n" +
@@ -1012,9 +1047,10 @@ const file_core_plugin_proto_nczplugin_v1_codec_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.nczplugin.v1.ElementKindR\x04kind\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12-\n" +
 	"\x05order\x18\x03 \x01(\x0e2\x17.nczplugin.v1.ByteOrderR\x05order\x12\x12\n" +
-	"\x04unit\x18\x04 \x01(\fR\x04unit\".\n" +
+	"\x04unit\x18\x04 \x01(\fR\x04unit\"F\n" +
 	"\x05Batch\x12%\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x11.nczplugin.v1.JobR\x04jobs\"\x84\x02\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x11.nczplugin.v1.JobR\x04jobs\x12\x16\n" +
+	"\x06cancel\x18\x02 \x03(\x04R\x06cancel\"\x84\x02\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12 \n" +
 	"\x02op\x18\x02 \x01(\x0e2\x10.nczplugin.v1.OpR\x02op\x12\x1a\n" +

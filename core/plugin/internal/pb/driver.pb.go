@@ -177,8 +177,10 @@ type OpenRequest struct {
 	Path     []byte `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	Endpoint string `protobuf:"bytes,3,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// JSON object with the driver's options, or empty.
-	Options       []byte `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
-	Mode          Mode   `protobuf:"varint,5,opt,name=mode,proto3,enum=nczplugin.v1.Mode" json:"mode,omitempty"`
+	Options []byte `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
+	Mode    Mode   `protobuf:"varint,5,opt,name=mode,proto3,enum=nczplugin.v1.Mode" json:"mode,omitempty"`
+	// Since 1.1: not 0 and never used before; see CloseRequest.token.
+	Token         uint64 `protobuf:"varint,6,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -248,10 +250,19 @@ func (x *OpenRequest) GetMode() Mode {
 	return Mode_MODE_READ
 }
 
+func (x *OpenRequest) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
 type OpenReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Handle        uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
-	Capabilities  *Capabilities          `protobuf:"bytes,2,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Handle       uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
+	Capabilities *Capabilities          `protobuf:"bytes,2,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// Since 1.1: reads may ask for a lent file, see StoreJob.lend.
+	Lends         bool `protobuf:"varint,3,opt,name=lends,proto3" json:"lends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,6 +309,13 @@ func (x *OpenReply) GetCapabilities() *Capabilities {
 		return x.Capabilities
 	}
 	return nil
+}
+
+func (x *OpenReply) GetLends() bool {
+	if x != nil {
+		return x.Lends
+	}
+	return false
 }
 
 type RemoveReply struct {
@@ -1625,8 +1643,12 @@ func (*FlushReply) Descriptor() ([]byte, []int) {
 }
 
 type CloseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Handle        uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Handle uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
+	// Since 1.1, instead of the handle: the token of an Open call whose answer
+	// the host did not wait for. What it opened, or is still about to open, is
+	// closed; an unknown one is ignored.
+	Token         uint64 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1668,6 +1690,13 @@ func (x *CloseRequest) GetHandle() uint64 {
 	return 0
 }
 
+func (x *CloseRequest) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
 type CloseReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1704,20 +1733,453 @@ func (*CloseReply) Descriptor() ([]byte, []int) {
 	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{26}
 }
 
+// StoreBatch is a number of jobs of level 1.
+type StoreBatch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Jobs  []*StoreJob            `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// Jobs of this stream whose result is not wanted any more. They are answered
+	// all the same, as soon as their regions are no longer touched. Unknown ones
+	// are ignored: they may have been answered.
+	Cancel []uint64 `protobuf:"varint,2,rep,packed,name=cancel,proto3" json:"cancel,omitempty"`
+	// Regions for jobs that asked for more room.
+	Grants        []*Grant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreBatch) Reset() {
+	*x = StoreBatch{}
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreBatch) ProtoMessage() {}
+
+func (x *StoreBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreBatch.ProtoReflect.Descriptor instead.
+func (*StoreBatch) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *StoreBatch) GetJobs() []*StoreJob {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *StoreBatch) GetCancel() []uint64 {
+	if x != nil {
+		return x.Cancel
+	}
+	return nil
+}
+
+func (x *StoreBatch) GetGrants() []*Grant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+// StoreJob is one read or one write.
+type StoreJob struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Chosen by the host, unique within the stream.
+	Id     uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Handle uint64 `protobuf:"varint,2,opt,name=handle,proto3" json:"handle,omitempty"`
+	// Types that are valid to be assigned to Operation:
+	//
+	//	*StoreJob_Get
+	//	*StoreJob_Put
+	Operation isStoreJob_Operation `protobuf_oneof:"operation"`
+	// The content of a put, which does not change until the answer.
+	Body *Region `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
+	// Not 0: instead of reading, the plugin may send the descriptor of a regular
+	// file that has the bytes through the channel, in a message whose 8 bytes
+	// are this number, little end first; before it answers with `lent`.
+	Lend          uint64 `protobuf:"varint,6,opt,name=lend,proto3" json:"lend,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreJob) Reset() {
+	*x = StoreJob{}
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreJob) ProtoMessage() {}
+
+func (x *StoreJob) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreJob.ProtoReflect.Descriptor instead.
+func (*StoreJob) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *StoreJob) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *StoreJob) GetHandle() uint64 {
+	if x != nil {
+		return x.Handle
+	}
+	return 0
+}
+
+func (x *StoreJob) GetOperation() isStoreJob_Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+func (x *StoreJob) GetGet() *GetSpec {
+	if x != nil {
+		if x, ok := x.Operation.(*StoreJob_Get); ok {
+			return x.Get
+		}
+	}
+	return nil
+}
+
+func (x *StoreJob) GetPut() *PutHead {
+	if x != nil {
+		if x, ok := x.Operation.(*StoreJob_Put); ok {
+			return x.Put
+		}
+	}
+	return nil
+}
+
+func (x *StoreJob) GetBody() *Region {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *StoreJob) GetLend() uint64 {
+	if x != nil {
+		return x.Lend
+	}
+	return 0
+}
+
+type isStoreJob_Operation interface {
+	isStoreJob_Operation()
+}
+
+type StoreJob_Get struct {
+	// Read into spec.output.
+	Get *GetSpec `protobuf:"bytes,3,opt,name=get,proto3,oneof"`
+}
+
+type StoreJob_Put struct {
+	// Replace an object by the bytes of `body`. The handle in the head is not
+	// used.
+	Put *PutHead `protobuf:"bytes,4,opt,name=put,proto3,oneof"`
+}
+
+func (*StoreJob_Get) isStoreJob_Operation() {}
+
+func (*StoreJob_Put) isStoreJob_Operation() {}
+
+// Grant is more room for a read that asked for it.
+type Grant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Output        *Region                `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Grant) Reset() {
+	*x = Grant{}
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Grant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Grant) ProtoMessage() {}
+
+func (x *Grant) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Grant.ProtoReflect.Descriptor instead.
+func (*Grant) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Grant) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Grant) GetOutput() *Region {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+type StoreBatchReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Results       []*StoreResult         `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreBatchReply) Reset() {
+	*x = StoreBatchReply{}
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreBatchReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreBatchReply) ProtoMessage() {}
+
+func (x *StoreBatchReply) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreBatchReply.ProtoReflect.Descriptor instead.
+func (*StoreBatchReply) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *StoreBatchReply) GetResults() []*StoreResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+// StoreResult is the answer to a job, or a request for room, which is no
+// answer yet.
+type StoreResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Of a read; absent when it failed before its length was known.
+	Head *GetHead `protobuf:"bytes,2,opt,name=head,proto3" json:"head,omitempty"`
+	// Of a read: the output region with the length of what was written there.
+	Output *Region `protobuf:"bytes,3,opt,name=output,proto3" json:"output,omitempty"`
+	// Of a write.
+	Info *Info `protobuf:"bytes,4,opt,name=info,proto3" json:"info,omitempty"`
+	// The job failed; what `output` names did land.
+	Error *ErrorDetail `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	// Not 0: the read has that many bytes, more than its region, and waits for a
+	// Grant. At most once for a job.
+	Need int64 `protobuf:"varint,6,opt,name=need,proto3" json:"need,omitempty"`
+	// The bytes are in the file that was sent.
+	Lent          *Lent `protobuf:"bytes,7,opt,name=lent,proto3" json:"lent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreResult) Reset() {
+	*x = StoreResult{}
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreResult) ProtoMessage() {}
+
+func (x *StoreResult) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreResult.ProtoReflect.Descriptor instead.
+func (*StoreResult) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *StoreResult) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *StoreResult) GetHead() *GetHead {
+	if x != nil {
+		return x.Head
+	}
+	return nil
+}
+
+func (x *StoreResult) GetOutput() *Region {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *StoreResult) GetInfo() *Info {
+	if x != nil {
+		return x.Info
+	}
+	return nil
+}
+
+func (x *StoreResult) GetError() *ErrorDetail {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *StoreResult) GetNeed() int64 {
+	if x != nil {
+		return x.Need
+	}
+	return 0
+}
+
+func (x *StoreResult) GetLent() *Lent {
+	if x != nil {
+		return x.Lent
+	}
+	return nil
+}
+
+// Lent says where in the lent file the bytes are; their number is in the head.
+type Lent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lent) Reset() {
+	*x = Lent{}
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lent) ProtoMessage() {}
+
+func (x *Lent) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lent.ProtoReflect.Descriptor instead.
+func (*Lent) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Lent) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
 var File_core_plugin_proto_nczplugin_v1_driver_proto protoreflect.FileDescriptor
 
 const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\n" +
-	"+core/plugin/proto/nczplugin/v1/driver.proto\x12\fnczplugin.v1\x1a+core/plugin/proto/nczplugin/v1/plugin.proto\"\x97\x01\n" +
+	"+core/plugin/proto/nczplugin/v1/driver.proto\x12\fnczplugin.v1\x1a+core/plugin/proto/nczplugin/v1/plugin.proto\"\xad\x01\n" +
 	"\vOpenRequest\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\fR\x04path\x12\x1a\n" +
 	"\bendpoint\x18\x03 \x01(\tR\bendpoint\x12\x18\n" +
 	"\aoptions\x18\x04 \x01(\fR\aoptions\x12&\n" +
-	"\x04mode\x18\x05 \x01(\x0e2\x12.nczplugin.v1.ModeR\x04mode\"c\n" +
+	"\x04mode\x18\x05 \x01(\x0e2\x12.nczplugin.v1.ModeR\x04mode\x12\x14\n" +
+	"\x05token\x18\x06 \x01(\x04R\x05token\"y\n" +
 	"\tOpenReply\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12>\n" +
-	"\fcapabilities\x18\x02 \x01(\v2\x1a.nczplugin.v1.CapabilitiesR\fcapabilities\"\r\n" +
+	"\fcapabilities\x18\x02 \x01(\v2\x1a.nczplugin.v1.CapabilitiesR\fcapabilities\x12\x14\n" +
+	"\x05lends\x18\x03 \x01(\bR\x05lends\"\r\n" +
 	"\vRemoveReply\"\x93\x03\n" +
 	"\fCapabilities\x12\x16\n" +
 	"\x06ranges\x18\x01 \x01(\bR\x06ranges\x12\x12\n" +
@@ -1805,11 +2267,40 @@ const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\fFlushRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\"\f\n" +
 	"\n" +
-	"FlushReply\"&\n" +
+	"FlushReply\"<\n" +
 	"\fCloseRequest\x12\x16\n" +
-	"\x06handle\x18\x01 \x01(\x04R\x06handle\"\f\n" +
+	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\"\f\n" +
 	"\n" +
-	"CloseReply*R\n" +
+	"CloseReply\"}\n" +
+	"\n" +
+	"StoreBatch\x12*\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x16.nczplugin.v1.StoreJobR\x04jobs\x12\x16\n" +
+	"\x06cancel\x18\x02 \x03(\x04R\x06cancel\x12+\n" +
+	"\x06grants\x18\x03 \x03(\v2\x13.nczplugin.v1.GrantR\x06grants\"\xd3\x01\n" +
+	"\bStoreJob\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
+	"\x06handle\x18\x02 \x01(\x04R\x06handle\x12)\n" +
+	"\x03get\x18\x03 \x01(\v2\x15.nczplugin.v1.GetSpecH\x00R\x03get\x12)\n" +
+	"\x03put\x18\x04 \x01(\v2\x15.nczplugin.v1.PutHeadH\x00R\x03put\x12(\n" +
+	"\x04body\x18\x05 \x01(\v2\x14.nczplugin.v1.RegionR\x04body\x12\x12\n" +
+	"\x04lend\x18\x06 \x01(\x04R\x04lendB\v\n" +
+	"\toperation\"E\n" +
+	"\x05Grant\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
+	"\x06output\x18\x02 \x01(\v2\x14.nczplugin.v1.RegionR\x06output\"F\n" +
+	"\x0fStoreBatchReply\x123\n" +
+	"\aresults\x18\x01 \x03(\v2\x19.nczplugin.v1.StoreResultR\aresults\"\x8b\x02\n" +
+	"\vStoreResult\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12)\n" +
+	"\x04head\x18\x02 \x01(\v2\x15.nczplugin.v1.GetHeadR\x04head\x12,\n" +
+	"\x06output\x18\x03 \x01(\v2\x14.nczplugin.v1.RegionR\x06output\x12&\n" +
+	"\x04info\x18\x04 \x01(\v2\x12.nczplugin.v1.InfoR\x04info\x12/\n" +
+	"\x05error\x18\x05 \x01(\v2\x19.nczplugin.v1.ErrorDetailR\x05error\x12\x12\n" +
+	"\x04need\x18\x06 \x01(\x03R\x04need\x12&\n" +
+	"\x04lent\x18\a \x01(\v2\x12.nczplugin.v1.LentR\x04lent\"\x1e\n" +
+	"\x04Lent\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset*R\n" +
 	"\x04Mode\x12\r\n" +
 	"\tMODE_READ\x10\x00\x12\x0f\n" +
 	"\vMODE_UPDATE\x10\x01\x12\x0f\n" +
@@ -1821,7 +2312,7 @@ const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\x13DURABILITY_ON_FLUSH\x10\x01*0\n" +
 	"\aLatency\x12\x11\n" +
 	"\rLATENCY_LOCAL\x10\x00\x12\x12\n" +
-	"\x0eLATENCY_REMOTE\x10\x012\xfb\x04\n" +
+	"\x0eLATENCY_REMOTE\x10\x012\xc4\x05\n" +
 	"\x06Driver\x12:\n" +
 	"\x04Open\x12\x19.nczplugin.v1.OpenRequest\x1a\x17.nczplugin.v1.OpenReply\x12>\n" +
 	"\x06Remove\x12\x19.nczplugin.v1.OpenRequest\x1a\x19.nczplugin.v1.RemoveReply\x129\n" +
@@ -1832,7 +2323,8 @@ const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\x06Delete\x12\x1b.nczplugin.v1.DeleteRequest\x1a\x19.nczplugin.v1.DeleteReply\x12<\n" +
 	"\x04List\x12\x19.nczplugin.v1.ListRequest\x1a\x17.nczplugin.v1.ListReply0\x01\x12=\n" +
 	"\x05Flush\x12\x1a.nczplugin.v1.FlushRequest\x1a\x18.nczplugin.v1.FlushReply\x12=\n" +
-	"\x05Close\x12\x1a.nczplugin.v1.CloseRequest\x1a\x18.nczplugin.v1.CloseReplyB<Z:github.com/seed-695719ce/nczarr/core/plugin/internal/pb;pbb\x06proto3"
+	"\x05Close\x12\x1a.nczplugin.v1.CloseRequest\x1a\x18.nczplugin.v1.CloseReply\x12G\n" +
+	"\bTransfer\x12\x18.nczplugin.v1.StoreBatch\x1a\x1d.nczplugin.v1.StoreBatchReply(\x010\x01B<Z:github.com/seed-695719ce/nczarr/core/plugin/internal/pb;pbb\x06proto3"
 
 var (
 	file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescOnce sync.Once
@@ -1847,41 +2339,47 @@ func file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP() []byte {
 }
 
 var file_core_plugin_proto_nczplugin_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_core_plugin_proto_nczplugin_v1_driver_proto_goTypes = []any{
-	(Mode)(0),              // 0: nczplugin.v1.Mode
-	(Durability)(0),        // 1: nczplugin.v1.Durability
-	(Latency)(0),           // 2: nczplugin.v1.Latency
-	(*OpenRequest)(nil),    // 3: nczplugin.v1.OpenRequest
-	(*OpenReply)(nil),      // 4: nczplugin.v1.OpenReply
-	(*RemoveReply)(nil),    // 5: nczplugin.v1.RemoveReply
-	(*Capabilities)(nil),   // 6: nczplugin.v1.Capabilities
-	(*Range)(nil),          // 7: nczplugin.v1.Range
-	(*Info)(nil),           // 8: nczplugin.v1.Info
-	(*GetSpec)(nil),        // 9: nczplugin.v1.GetSpec
-	(*GetRequest)(nil),     // 10: nczplugin.v1.GetRequest
-	(*GetHead)(nil),        // 11: nczplugin.v1.GetHead
-	(*GetReply)(nil),       // 12: nczplugin.v1.GetReply
-	(*GetManyRequest)(nil), // 13: nczplugin.v1.GetManyRequest
-	(*GetManyReply)(nil),   // 14: nczplugin.v1.GetManyReply
-	(*GetItem)(nil),        // 15: nczplugin.v1.GetItem
-	(*StatRequest)(nil),    // 16: nczplugin.v1.StatRequest
-	(*StatReply)(nil),      // 17: nczplugin.v1.StatReply
-	(*PutHead)(nil),        // 18: nczplugin.v1.PutHead
-	(*PutRequest)(nil),     // 19: nczplugin.v1.PutRequest
-	(*PutReply)(nil),       // 20: nczplugin.v1.PutReply
-	(*DeleteRequest)(nil),  // 21: nczplugin.v1.DeleteRequest
-	(*DeleteReply)(nil),    // 22: nczplugin.v1.DeleteReply
-	(*ListRequest)(nil),    // 23: nczplugin.v1.ListRequest
-	(*ListReply)(nil),      // 24: nczplugin.v1.ListReply
-	(*Entry)(nil),          // 25: nczplugin.v1.Entry
-	(*FlushRequest)(nil),   // 26: nczplugin.v1.FlushRequest
-	(*FlushReply)(nil),     // 27: nczplugin.v1.FlushReply
-	(*CloseRequest)(nil),   // 28: nczplugin.v1.CloseRequest
-	(*CloseReply)(nil),     // 29: nczplugin.v1.CloseReply
-	(*Region)(nil),         // 30: nczplugin.v1.Region
-	(*Payload)(nil),        // 31: nczplugin.v1.Payload
-	(*ErrorDetail)(nil),    // 32: nczplugin.v1.ErrorDetail
+	(Mode)(0),               // 0: nczplugin.v1.Mode
+	(Durability)(0),         // 1: nczplugin.v1.Durability
+	(Latency)(0),            // 2: nczplugin.v1.Latency
+	(*OpenRequest)(nil),     // 3: nczplugin.v1.OpenRequest
+	(*OpenReply)(nil),       // 4: nczplugin.v1.OpenReply
+	(*RemoveReply)(nil),     // 5: nczplugin.v1.RemoveReply
+	(*Capabilities)(nil),    // 6: nczplugin.v1.Capabilities
+	(*Range)(nil),           // 7: nczplugin.v1.Range
+	(*Info)(nil),            // 8: nczplugin.v1.Info
+	(*GetSpec)(nil),         // 9: nczplugin.v1.GetSpec
+	(*GetRequest)(nil),      // 10: nczplugin.v1.GetRequest
+	(*GetHead)(nil),         // 11: nczplugin.v1.GetHead
+	(*GetReply)(nil),        // 12: nczplugin.v1.GetReply
+	(*GetManyRequest)(nil),  // 13: nczplugin.v1.GetManyRequest
+	(*GetManyReply)(nil),    // 14: nczplugin.v1.GetManyReply
+	(*GetItem)(nil),         // 15: nczplugin.v1.GetItem
+	(*StatRequest)(nil),     // 16: nczplugin.v1.StatRequest
+	(*StatReply)(nil),       // 17: nczplugin.v1.StatReply
+	(*PutHead)(nil),         // 18: nczplugin.v1.PutHead
+	(*PutRequest)(nil),      // 19: nczplugin.v1.PutRequest
+	(*PutReply)(nil),        // 20: nczplugin.v1.PutReply
+	(*DeleteRequest)(nil),   // 21: nczplugin.v1.DeleteRequest
+	(*DeleteReply)(nil),     // 22: nczplugin.v1.DeleteReply
+	(*ListRequest)(nil),     // 23: nczplugin.v1.ListRequest
+	(*ListReply)(nil),       // 24: nczplugin.v1.ListReply
+	(*Entry)(nil),           // 25: nczplugin.v1.Entry
+	(*FlushRequest)(nil),    // 26: nczplugin.v1.FlushRequest
+	(*FlushReply)(nil),      // 27: nczplugin.v1.FlushReply
+	(*CloseRequest)(nil),    // 28: nczplugin.v1.CloseRequest
+	(*CloseReply)(nil),      // 29: nczplugin.v1.CloseReply
+	(*StoreBatch)(nil),      // 30: nczplugin.v1.StoreBatch
+	(*StoreJob)(nil),        // 31: nczplugin.v1.StoreJob
+	(*Grant)(nil),           // 32: nczplugin.v1.Grant
+	(*StoreBatchReply)(nil), // 33: nczplugin.v1.StoreBatchReply
+	(*StoreResult)(nil),     // 34: nczplugin.v1.StoreResult
+	(*Lent)(nil),            // 35: nczplugin.v1.Lent
+	(*Region)(nil),          // 36: nczplugin.v1.Region
+	(*Payload)(nil),         // 37: nczplugin.v1.Payload
+	(*ErrorDetail)(nil),     // 38: nczplugin.v1.ErrorDetail
 }
 var file_core_plugin_proto_nczplugin_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: nczplugin.v1.OpenRequest.mode:type_name -> nczplugin.v1.Mode
@@ -1889,47 +2387,61 @@ var file_core_plugin_proto_nczplugin_v1_driver_proto_depIdxs = []int32{
 	1,  // 2: nczplugin.v1.Capabilities.durable:type_name -> nczplugin.v1.Durability
 	2,  // 3: nczplugin.v1.Capabilities.latency:type_name -> nczplugin.v1.Latency
 	7,  // 4: nczplugin.v1.GetSpec.range:type_name -> nczplugin.v1.Range
-	30, // 5: nczplugin.v1.GetSpec.output:type_name -> nczplugin.v1.Region
+	36, // 5: nczplugin.v1.GetSpec.output:type_name -> nczplugin.v1.Region
 	9,  // 6: nczplugin.v1.GetRequest.spec:type_name -> nczplugin.v1.GetSpec
 	8,  // 7: nczplugin.v1.GetHead.info:type_name -> nczplugin.v1.Info
 	11, // 8: nczplugin.v1.GetReply.head:type_name -> nczplugin.v1.GetHead
-	31, // 9: nczplugin.v1.GetReply.payload:type_name -> nczplugin.v1.Payload
+	37, // 9: nczplugin.v1.GetReply.payload:type_name -> nczplugin.v1.Payload
 	9,  // 10: nczplugin.v1.GetManyRequest.specs:type_name -> nczplugin.v1.GetSpec
 	15, // 11: nczplugin.v1.GetManyReply.items:type_name -> nczplugin.v1.GetItem
 	11, // 12: nczplugin.v1.GetItem.head:type_name -> nczplugin.v1.GetHead
-	31, // 13: nczplugin.v1.GetItem.payload:type_name -> nczplugin.v1.Payload
-	32, // 14: nczplugin.v1.GetItem.error:type_name -> nczplugin.v1.ErrorDetail
+	37, // 13: nczplugin.v1.GetItem.payload:type_name -> nczplugin.v1.Payload
+	38, // 14: nczplugin.v1.GetItem.error:type_name -> nczplugin.v1.ErrorDetail
 	8,  // 15: nczplugin.v1.StatReply.info:type_name -> nczplugin.v1.Info
 	18, // 16: nczplugin.v1.PutRequest.head:type_name -> nczplugin.v1.PutHead
-	31, // 17: nczplugin.v1.PutRequest.payload:type_name -> nczplugin.v1.Payload
+	37, // 17: nczplugin.v1.PutRequest.payload:type_name -> nczplugin.v1.Payload
 	8,  // 18: nczplugin.v1.PutReply.info:type_name -> nczplugin.v1.Info
 	25, // 19: nczplugin.v1.ListReply.entries:type_name -> nczplugin.v1.Entry
 	8,  // 20: nczplugin.v1.Entry.info:type_name -> nczplugin.v1.Info
-	3,  // 21: nczplugin.v1.Driver.Open:input_type -> nczplugin.v1.OpenRequest
-	3,  // 22: nczplugin.v1.Driver.Remove:input_type -> nczplugin.v1.OpenRequest
-	10, // 23: nczplugin.v1.Driver.Get:input_type -> nczplugin.v1.GetRequest
-	13, // 24: nczplugin.v1.Driver.GetMany:input_type -> nczplugin.v1.GetManyRequest
-	16, // 25: nczplugin.v1.Driver.Stat:input_type -> nczplugin.v1.StatRequest
-	19, // 26: nczplugin.v1.Driver.Put:input_type -> nczplugin.v1.PutRequest
-	21, // 27: nczplugin.v1.Driver.Delete:input_type -> nczplugin.v1.DeleteRequest
-	23, // 28: nczplugin.v1.Driver.List:input_type -> nczplugin.v1.ListRequest
-	26, // 29: nczplugin.v1.Driver.Flush:input_type -> nczplugin.v1.FlushRequest
-	28, // 30: nczplugin.v1.Driver.Close:input_type -> nczplugin.v1.CloseRequest
-	4,  // 31: nczplugin.v1.Driver.Open:output_type -> nczplugin.v1.OpenReply
-	5,  // 32: nczplugin.v1.Driver.Remove:output_type -> nczplugin.v1.RemoveReply
-	12, // 33: nczplugin.v1.Driver.Get:output_type -> nczplugin.v1.GetReply
-	14, // 34: nczplugin.v1.Driver.GetMany:output_type -> nczplugin.v1.GetManyReply
-	17, // 35: nczplugin.v1.Driver.Stat:output_type -> nczplugin.v1.StatReply
-	20, // 36: nczplugin.v1.Driver.Put:output_type -> nczplugin.v1.PutReply
-	22, // 37: nczplugin.v1.Driver.Delete:output_type -> nczplugin.v1.DeleteReply
-	24, // 38: nczplugin.v1.Driver.List:output_type -> nczplugin.v1.ListReply
-	27, // 39: nczplugin.v1.Driver.Flush:output_type -> nczplugin.v1.FlushReply
-	29, // 40: nczplugin.v1.Driver.Close:output_type -> nczplugin.v1.CloseReply
-	31, // [31:41] is the sub-list for method output_type
-	21, // [21:31] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	31, // 21: nczplugin.v1.StoreBatch.jobs:type_name -> nczplugin.v1.StoreJob
+	32, // 22: nczplugin.v1.StoreBatch.grants:type_name -> nczplugin.v1.Grant
+	9,  // 23: nczplugin.v1.StoreJob.get:type_name -> nczplugin.v1.GetSpec
+	18, // 24: nczplugin.v1.StoreJob.put:type_name -> nczplugin.v1.PutHead
+	36, // 25: nczplugin.v1.StoreJob.body:type_name -> nczplugin.v1.Region
+	36, // 26: nczplugin.v1.Grant.output:type_name -> nczplugin.v1.Region
+	34, // 27: nczplugin.v1.StoreBatchReply.results:type_name -> nczplugin.v1.StoreResult
+	11, // 28: nczplugin.v1.StoreResult.head:type_name -> nczplugin.v1.GetHead
+	36, // 29: nczplugin.v1.StoreResult.output:type_name -> nczplugin.v1.Region
+	8,  // 30: nczplugin.v1.StoreResult.info:type_name -> nczplugin.v1.Info
+	38, // 31: nczplugin.v1.StoreResult.error:type_name -> nczplugin.v1.ErrorDetail
+	35, // 32: nczplugin.v1.StoreResult.lent:type_name -> nczplugin.v1.Lent
+	3,  // 33: nczplugin.v1.Driver.Open:input_type -> nczplugin.v1.OpenRequest
+	3,  // 34: nczplugin.v1.Driver.Remove:input_type -> nczplugin.v1.OpenRequest
+	10, // 35: nczplugin.v1.Driver.Get:input_type -> nczplugin.v1.GetRequest
+	13, // 36: nczplugin.v1.Driver.GetMany:input_type -> nczplugin.v1.GetManyRequest
+	16, // 37: nczplugin.v1.Driver.Stat:input_type -> nczplugin.v1.StatRequest
+	19, // 38: nczplugin.v1.Driver.Put:input_type -> nczplugin.v1.PutRequest
+	21, // 39: nczplugin.v1.Driver.Delete:input_type -> nczplugin.v1.DeleteRequest
+	23, // 40: nczplugin.v1.Driver.List:input_type -> nczplugin.v1.ListRequest
+	26, // 41: nczplugin.v1.Driver.Flush:input_type -> nczplugin.v1.FlushRequest
+	28, // 42: nczplugin.v1.Driver.Close:input_type -> nczplugin.v1.CloseRequest
+	30, // 43: nczplugin.v1.Driver.Transfer:input_type -> nczplugin.v1.StoreBatch
+	4,  // 44: nczplugin.v1.Driver.Open:output_type -> nczplugin.v1.OpenReply
+	5,  // 45: nczplugin.v1.Driver.Remove:output_type -> nczplugin.v1.RemoveReply
+	12, // 46: nczplugin.v1.Driver.Get:output_type -> nczplugin.v1.GetReply
+	14, // 47: nczplugin.v1.Driver.GetMany:output_type -> nczplugin.v1.GetManyReply
+	17, // 48: nczplugin.v1.Driver.Stat:output_type -> nczplugin.v1.StatReply
+	20, // 49: nczplugin.v1.Driver.Put:output_type -> nczplugin.v1.PutReply
+	22, // 50: nczplugin.v1.Driver.Delete:output_type -> nczplugin.v1.DeleteReply
+	24, // 51: nczplugin.v1.Driver.List:output_type -> nczplugin.v1.ListReply
+	27, // 52: nczplugin.v1.Driver.Flush:output_type -> nczplugin.v1.FlushReply
+	29, // 53: nczplugin.v1.Driver.Close:output_type -> nczplugin.v1.CloseReply
+	33, // 54: nczplugin.v1.Driver.Transfer:output_type -> nczplugin.v1.StoreBatchReply
+	44, // [44:55] is the sub-list for method output_type
+	33, // [33:44] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_core_plugin_proto_nczplugin_v1_driver_proto_init() }
@@ -1938,13 +2450,17 @@ func file_core_plugin_proto_nczplugin_v1_driver_proto_init() {
 		return
 	}
 	file_core_plugin_proto_nczplugin_v1_plugin_proto_init()
+	file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[28].OneofWrappers = []any{
+		(*StoreJob_Get)(nil),
+		(*StoreJob_Put)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc), len(file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   27,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,16 +21,17 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Driver_Open_FullMethodName    = "/nczplugin.v1.Driver/Open"
-	Driver_Remove_FullMethodName  = "/nczplugin.v1.Driver/Remove"
-	Driver_Get_FullMethodName     = "/nczplugin.v1.Driver/Get"
-	Driver_GetMany_FullMethodName = "/nczplugin.v1.Driver/GetMany"
-	Driver_Stat_FullMethodName    = "/nczplugin.v1.Driver/Stat"
-	Driver_Put_FullMethodName     = "/nczplugin.v1.Driver/Put"
-	Driver_Delete_FullMethodName  = "/nczplugin.v1.Driver/Delete"
-	Driver_List_FullMethodName    = "/nczplugin.v1.Driver/List"
-	Driver_Flush_FullMethodName   = "/nczplugin.v1.Driver/Flush"
-	Driver_Close_FullMethodName   = "/nczplugin.v1.Driver/Close"
+	Driver_Open_FullMethodName     = "/nczplugin.v1.Driver/Open"
+	Driver_Remove_FullMethodName   = "/nczplugin.v1.Driver/Remove"
+	Driver_Get_FullMethodName      = "/nczplugin.v1.Driver/Get"
+	Driver_GetMany_FullMethodName  = "/nczplugin.v1.Driver/GetMany"
+	Driver_Stat_FullMethodName     = "/nczplugin.v1.Driver/Stat"
+	Driver_Put_FullMethodName      = "/nczplugin.v1.Driver/Put"
+	Driver_Delete_FullMethodName   = "/nczplugin.v1.Driver/Delete"
+	Driver_List_FullMethodName     = "/nczplugin.v1.Driver/List"
+	Driver_Flush_FullMethodName    = "/nczplugin.v1.Driver/Flush"
+	Driver_Close_FullMethodName    = "/nczplugin.v1.Driver/Close"
+	Driver_Transfer_FullMethodName = "/nczplugin.v1.Driver/Transfer"
 )
 
 // DriverClient is the client API for Driver service.
@@ -61,6 +62,11 @@ type DriverClient interface {
 	Flush(ctx context.Context, in *FlushRequest, opts ...grpc.CallOption) (*FlushReply, error)
 	// Close ends a handle without flushing.
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseReply, error)
+	// Transfer, since 1.1, is Get and Put at level 1: it takes batches of jobs and
+	// gives their results in any order. Ending the stream cancels the jobs that
+	// are still at work. A host may open several streams and keep each for as
+	// long as it likes.
+	Transfer(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StoreBatch, StoreBatchReply], error)
 }
 
 type driverClient struct {
@@ -201,6 +207,19 @@ func (c *driverClient) Close(ctx context.Context, in *CloseRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *driverClient) Transfer(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StoreBatch, StoreBatchReply], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Driver_ServiceDesc.Streams[4], Driver_Transfer_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[StoreBatch, StoreBatchReply]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Driver_TransferClient = grpc.BidiStreamingClient[StoreBatch, StoreBatchReply]
+
 // DriverServer is the server API for Driver service.
 // All implementations must embed UnimplementedDriverServer
 // for forward compatibility.
@@ -229,6 +248,11 @@ type DriverServer interface {
 	Flush(context.Context, *FlushRequest) (*FlushReply, error)
 	// Close ends a handle without flushing.
 	Close(context.Context, *CloseRequest) (*CloseReply, error)
+	// Transfer, since 1.1, is Get and Put at level 1: it takes batches of jobs and
+	// gives their results in any order. Ending the stream cancels the jobs that
+	// are still at work. A host may open several streams and keep each for as
+	// long as it likes.
+	Transfer(grpc.BidiStreamingServer[StoreBatch, StoreBatchReply]) error
 	mustEmbedUnimplementedDriverServer()
 }
 
@@ -268,6 +292,9 @@ func (UnimplementedDriverServer) Flush(context.Context, *FlushRequest) (*FlushRe
 }
 func (UnimplementedDriverServer) Close(context.Context, *CloseRequest) (*CloseReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Close not implemented")
+}
+func (UnimplementedDriverServer) Transfer(grpc.BidiStreamingServer[StoreBatch, StoreBatchReply]) error {
+	return status.Error(codes.Unimplemented, "method Transfer not implemented")
 }
 func (UnimplementedDriverServer) mustEmbedUnimplementedDriverServer() {}
 func (UnimplementedDriverServer) testEmbeddedByValue()                {}
@@ -438,6 +465,13 @@ func _Driver_Close_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Driver_Transfer_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(DriverServer).Transfer(&grpc.GenericServerStream[StoreBatch, StoreBatchReply]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Driver_TransferServer = grpc.BidiStreamingServer[StoreBatch, StoreBatchReply]
+
 // Driver_ServiceDesc is the grpc.ServiceDesc for Driver service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -490,6 +524,12 @@ var Driver_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "List",
 			Handler:       _Driver_List_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Transfer",
+			Handler:       _Driver_Transfer_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "core/plugin/proto/nczplugin/v1/driver.proto",

@@ -33,7 +33,9 @@ type executor struct {
 	open  map[uint64]*job // jobs whose input is not complete
 	slots chan struct{}   // one for each job at work
 	wg    sync.WaitGroup
-	pool  sync.Pool
+
+	groupMu sync.Mutex
+	groups  map[*group]struct{} // at work
 
 	sendMu sync.Mutex
 	fail   context.CancelCauseFunc
@@ -44,9 +46,9 @@ func (c *codecService) Exec(stream pb.Codec_ExecServer) error {
 	defer cancel(nil)
 	e := &executor{
 		c: c, ctx: ctx, stream: stream, fail: cancel,
-		open:  map[uint64]*job{},
-		slots: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		pool:  sync.Pool{New: func() any { return new(scratch) }},
+		open:   map[uint64]*job{},
+		groups: map[*group]struct{}{},
+		slots:  make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	err := e.receive()
 	if err != nil {
@@ -77,15 +79,30 @@ func (e *executor) receive() error {
 			}
 			return err
 		}
-		for _, part := range b.GetJobs() {
-			if err := e.part(part); err != nil {
-				return err
-			}
+		if err := e.batch(b); err != nil {
+			return err
 		}
 		if e.ctx.Err() != nil {
 			return context.Cause(e.ctx)
 		}
 	}
+}
+
+// batch takes one message: parts of jobs, and a group of jobs with regions.
+func (e *executor) batch(b *pb.Batch) error {
+	e.drop(b.GetCancel())
+	var together []*pb.Job
+	for _, m := range b.GetJobs() {
+		if m.GetOutput() != nil {
+			together = append(together, m)
+		} else if err := e.part(m); err != nil {
+			return err
+		}
+	}
+	if len(together) > 0 {
+		e.startGroup(together)
+	}
+	return nil
 }
 
 // part adds a part to its job and starts the job after the last one.
@@ -139,8 +156,8 @@ func (e *executor) start(j *job) {
 	}
 	e.wg.Go(func() {
 		defer func() { <-e.slots }()
-		buf := e.pool.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
-		defer e.pool.Put(buf)
+		buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
+		defer e.c.pool.Put(buf)
 		out, err := e.run(j, buf)
 		if err := e.send(j.id, out, err); err != nil {
 			e.fail(err)
@@ -153,7 +170,7 @@ func (e *executor) run(j *job, buf *scratch) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.run(e.ctx, j.head.GetOp(), j.head.GetSkip(), j.src, j.head.GetLimit(), buf)
+	return p.run(e.ctx, j.head.GetOp(), j.head.GetSkip(), j.src, nil, j.head.GetLimit(), buf)
 }
 
 // send gives one job's result back in parts.

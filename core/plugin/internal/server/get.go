@@ -15,9 +15,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
+// remoteAtOnce is the number of reads under way at once in a store that takes
+// tens of milliseconds to answer.
+const remoteAtOnce = 32
+
 // getAtOnce is the number of reads of a GetMany that are under way at once
 // when the driver has no fast path of its own.
-func getAtOnce() int { return max(4, runtime.GOMAXPROCS(0)) }
+func (m *openMap) getAtOnce() int {
+	if m.caps.Latency == driver.Remote {
+		return remoteAtOnce
+	}
+	return max(4, runtime.GOMAXPROCS(0))
+}
 
 // alloc gives memory up to the ceiling of Configure.
 func (s *Server) alloc(n int64) ([]byte, error) {
@@ -131,8 +140,8 @@ func (d *driverService) GetMany(r *pb.GetManyRequest, stream pb.Driver_GetManySe
 	}
 	defer release()
 	out := &manySender{stream: stream}
-	if fast, ok := m.Map.(driver.GetManyer); ok {
-		err = d.getManyFast(ctx, fast, r.GetSpecs(), out)
+	if m.many != nil {
+		err = d.getManyFast(ctx, m.many, r.GetSpecs(), out)
 	} else {
 		err = d.getManyEach(ctx, m, r.GetSpecs(), out)
 	}
@@ -175,11 +184,11 @@ func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, spe
 }
 
 // getManyEach makes the reads one by one, a few at once.
-func (d *driverService) getManyEach(ctx context.Context, m driver.Map, specs []*pb.GetSpec, out *manySender) error {
+func (d *driverService) getManyEach(ctx context.Context, m *openMap, specs []*pb.GetSpec, out *manySender) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, getAtOnce())
+	slots := make(chan struct{}, m.getAtOnce())
 	for i, spec := range specs {
 		slots <- struct{}{}
 		if ctx.Err() != nil {

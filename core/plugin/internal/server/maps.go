@@ -29,6 +29,7 @@ type driverService struct {
 	mu     sync.Mutex
 	last   uint64
 	maps   map[uint64]*openMap
+	tokens tokens
 	closed bool
 }
 
@@ -36,6 +37,9 @@ type driverService struct {
 // them, as the driver contract promises no call during or after Close.
 type openMap struct {
 	driver.Map
+	lender  driver.FileLender // nil when it lends no files
+	many    driver.GetManyer  // nil when it has none
+	caps    driver.Capabilities
 	calls   sync.WaitGroup
 	closing bool // takes no new calls; protected by driverService.mu
 }
@@ -49,15 +53,15 @@ func (d *driverService) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenRe
 	if err != nil {
 		return nil, wire.Status(ctx, err)
 	}
-	if ctx.Err() != nil { // nobody will learn the handle, and so nobody would close it
-		return nil, wire.Status(ctx, errors.Join(ctx.Err(), m.Close(context.WithoutCancel(ctx))))
-	}
-	caps := m.Capabilities()
-	handle, err := d.add(m)
+	om := &openMap{Map: m, caps: m.Capabilities()}
+	om.lender, _ = m.(driver.FileLender)
+	om.many, _ = m.(driver.GetManyer)
+	handle, err := d.add(ctx, om, r.GetToken())
 	if err != nil {
-		return nil, wire.Status(ctx, errors.Join(err, m.Close(ctx)))
+		return nil, wire.Status(ctx, errors.Join(err, m.Close(context.WithoutCancel(ctx))))
 	}
-	return &pb.OpenReply{Handle: handle, Capabilities: wire.CapabilitiesToWire(caps)}, nil
+	lends := om.lender != nil && d.s.shared.Load() != nil
+	return &pb.OpenReply{Handle: handle, Capabilities: wire.CapabilitiesToWire(om.caps), Lends: lends}, nil
 }
 
 func (d *driverService) Remove(ctx context.Context, r *pb.OpenRequest) (*pb.RemoveReply, error) {
@@ -80,14 +84,20 @@ func (d *driverService) opener(r *pb.OpenRequest) (driver.Opener, driver.OpenSpe
 	return o, spec, nil
 }
 
-func (d *driverService) add(m driver.Map) (uint64, error) {
+// add registers a store. When ctx has ended nobody will learn the handle; when
+// it ends later, the host closes the store by its token.
+func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	if d.closed || len(d.maps) >= maxMaps {
 		return 0, ncerr.Errorf(ncerr.ErrLimit, "open", "", "%d stores are open", len(d.maps))
 	}
 	d.last++
-	d.maps[d.last] = &openMap{Map: m}
+	d.maps[d.last] = m
+	d.tokens.add(token, d.last)
 	return d.last, nil
 }
 
@@ -135,22 +145,31 @@ func (d *driverService) Flush(ctx context.Context, r *pb.FlushRequest) (*pb.Flus
 }
 
 func (d *driverService) Close(ctx context.Context, r *pb.CloseRequest) (*pb.CloseReply, error) {
+	handle := r.GetHandle()
 	d.mu.Lock()
-	m := d.maps[r.GetHandle()]
+	if r.GetToken() != 0 {
+		var ok bool
+		if handle, ok = d.tokens.take(r.GetToken()); !ok {
+			d.mu.Unlock()
+			return &pb.CloseReply{}, nil // never opened
+		}
+	}
+	d.tokens.forget(handle)
+	m := d.maps[handle]
 	if m != nil {
 		m.closing = true
 	}
-	delete(d.maps, r.GetHandle())
+	delete(d.maps, handle)
 	d.mu.Unlock()
 	if m == nil {
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "close", "", "no open store has the handle %d", r.GetHandle()))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "close", "", "no open store has the handle %d", handle))
 	}
 	wait, cancel := context.WithTimeout(ctx, closeWait)
 	defer cancel()
 	err := m.idle(wait)
 	if err != nil { // left for another Close, or the end of the process
 		d.mu.Lock()
-		d.maps[r.GetHandle()] = m
+		d.maps[handle] = m
 		d.mu.Unlock()
 	}
 	if err != nil && ctx.Err() == nil {

@@ -27,9 +27,12 @@ type codecService struct {
 	s         *Server
 	providers map[string]codecdriver.Provider
 
+	pool sync.Pool // of *scratch
+
 	mu        sync.Mutex
 	last      uint64
 	pipelines map[uint64]*pipeline
+	tokens    tokens
 }
 
 // pipeline is a run of opened steps.
@@ -49,8 +52,12 @@ func (c *codecService) OpenPipeline(ctx context.Context, r *pb.OpenPipelineReque
 	if len(c.pipelines) >= maxPipelines {
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "open pipeline", "", "%d pipelines are open", len(c.pipelines)))
 	}
+	if ctx.Err() != nil { // nobody will learn the handle
+		return nil, wire.Status(ctx, ctx.Err())
+	}
 	c.last++
 	c.pipelines[c.last] = p
+	c.tokens.add(r.GetToken(), c.last)
 	reply := &pb.OpenPipelineReply{Handle: c.last}
 	for _, s := range p.specs[1:] {
 		reply.Outputs = append(reply.Outputs, wire.SpecToWire(s))
@@ -90,7 +97,13 @@ func (c *codecService) ClosePipeline(_ context.Context, r *pb.ClosePipelineReque
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range r.GetHandles() {
+		c.tokens.forget(h)
 		delete(c.pipelines, h)
+	}
+	for _, t := range r.GetTokens() {
+		if h, ok := c.tokens.take(t); ok {
+			delete(c.pipelines, h)
+		}
 	}
 	return &pb.ClosePipelineReply{}, nil
 }
@@ -138,10 +151,13 @@ func (p *pipeline) plan(op pb.Op, skip uint32) []call {
 	return calls
 }
 
-// run takes src through the steps. The result is src itself when every step
-// is skipped, else memory of buf.
-func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src []byte, limit int64, buf *scratch) ([]byte, error) {
+// run takes src through the steps. The result is in final when that is not
+// nil; else it is src itself when every step is skipped, or memory of buf.
+func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []byte, limit int64, buf *scratch) ([]byte, error) {
 	calls := p.plan(op, skip)
+	if final != nil {
+		limit = min(limit, int64(len(final)))
+	}
 	if len(calls) == 0 && int64(len(src)) > limit {
 		return nil, codecdriver.ShortBuffer("copy", int(limit))
 	}
@@ -149,11 +165,17 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src []byte, l
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		last := i == len(calls)-1
 		size := c.max
-		if i == len(calls)-1 {
+		if last {
 			size = min(size, limit)
 		}
-		dst := buf.of(i%2, size)
+		var dst []byte
+		if last && final != nil {
+			dst = final[:size]
+		} else {
+			dst = buf.of(i%2, size)
+		}
 		n, err := guarded(ctx, c.run, dst, src)
 		if err == nil && (n < 0 || n > len(dst)) {
 			err = ncerr.Errorf(ncerr.ErrInternal, "", "", "codec claims to have written %d of %d bytes", n, len(dst))
@@ -163,11 +185,16 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src []byte, l
 		}
 		src = dst[:n]
 	}
+	if len(calls) == 0 && final != nil {
+		return final[:copy(final, src)], nil
+	}
 	return src, nil
 }
 
 // guarded turns a panic of a codec into an error; the stack goes to the log.
+// So is a fault: the input of level 1 cannot be written to.
 func guarded(ctx context.Context, run func(context.Context, []byte, []byte) (int, error), dst, src []byte) (n int, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			fmt.Fprintf(os.Stderr, "panic in a codec: %v\n%s", r, debug.Stack())

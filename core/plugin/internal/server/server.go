@@ -9,6 +9,7 @@ package server
 
 import (
 	"context"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -31,12 +33,16 @@ type Config struct {
 	Filters []codecdriver.Provider
 	// Started, when not nil, is called at the first Describe.
 	Started func()
+	// Channel is the inherited channel of level 1; nil where there is none,
+	// and then level 0 is all that is offered.
+	Channel *os.File
 }
 
 // Server implements the services. It is safe for concurrent use.
 type Server struct {
 	cfg       Config
 	maxObject atomic.Int64
+	shared    atomic.Pointer[shared] // nil at level 0
 	drivers   driverService
 	codecs    codecService
 	plugin    pluginService
@@ -47,11 +53,12 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg}
 	s.maxObject.Store(handshake.MaxObject)
 	s.plugin.s = s
-	s.drivers = driverService{s: s, openers: map[string]driver.Opener{}, maps: map[uint64]*openMap{}}
+	s.drivers = driverService{s: s, openers: map[string]driver.Opener{}, maps: map[uint64]*openMap{}, tokens: newTokens()}
 	for _, o := range cfg.Drivers {
 		s.drivers.openers[o.Describe().Name] = o
 	}
-	s.codecs = codecService{s: s, providers: map[string]codecdriver.Provider{}, pipelines: map[uint64]*pipeline{}}
+	s.codecs = codecService{s: s, providers: map[string]codecdriver.Provider{}, pipelines: map[uint64]*pipeline{}, tokens: newTokens(),
+		pool: sync.Pool{New: func() any { return new(scratch) }}}
 	for _, p := range cfg.Filters {
 		for _, d := range p.Describe() {
 			s.codecs.providers[d.ID] = p
@@ -101,6 +108,9 @@ func (p *pluginService) Describe(context.Context, *pb.DescribeRequest) (*pb.Desc
 		Name: cfg.Name, Version: cfg.Version, BuildId: cfg.BuildID,
 		Major: handshake.Major, Minor: handshake.Minor, Levels: []uint32{0},
 	}
+	if cfg.Channel != nil && shm.Available {
+		r.Levels = append(r.Levels, 1)
+	}
 	for _, o := range cfg.Drivers {
 		r.Drivers = append(r.Drivers, wire.DriverToWire(o.Describe()))
 	}
@@ -118,8 +128,14 @@ func (p *pluginService) Configure(ctx context.Context, r *pb.ConfigureRequest) (
 	switch {
 	case p.done:
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "configured already"))
-	case r.GetLevel() != 0 || len(r.GetSegments()) != 0:
+	case r.GetLevel() > 1 || r.GetLevel() == 1 && p.s.cfg.Channel == nil || r.GetLevel() == 0 && len(r.GetSegments()) > 0:
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "configure", "", "no data plane of level %d", r.GetLevel()))
+	case r.GetLevel() == 1:
+		sh, err := openShared(r.GetSegments(), p.s.cfg.Channel)
+		if err != nil {
+			return nil, wire.Status(ctx, err)
+		}
+		p.s.shared.Store(sh)
 	}
 	p.done = true
 	if n := r.GetMaxObject(); n > 0 {

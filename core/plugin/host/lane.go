@@ -1,0 +1,236 @@
+package host
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// maxQueue is the number of messages that may wait in a lane: one for each of
+// the jobs of a call, and as many that ask for room.
+const maxQueue = 2 * maxFlying
+
+// lanes are the long-lived streams of one service to one process.
+type lanes[B, R any] struct {
+	p    *proc
+	open func(ctx context.Context) (grpc.BidiStreamingClient[B, R], error)
+	// cancel makes the message that cancels jobs.
+	cancel func(ids []uint64) *B
+	// settle takes a late answer: it frees the regions of the jobs that are
+	// answered, and deletes them. Its error says that the plugin lied.
+	settle func(r *R, late map[uint64]*ticket) error
+
+	mu   sync.Mutex
+	idle []*lane[B, R]
+}
+
+// lane is one stream. One call uses it at a time; jobs that a call leaves
+// behind keep their regions, and the lane, until the plugin has answered them.
+type lane[B, R any] struct {
+	of     *lanes[B, R]
+	stream grpc.BidiStreamingClient[B, R]
+	last   uint64 // id of the last job; of the user's
+
+	mu      sync.Mutex
+	queue   []*R
+	wake    chan struct{}
+	err     error              // the stream has ended
+	late    map[uint64]*ticket // left behind; nil while the lane has a user or is idle
+	cancels bool               // their cancellation is being sent
+	timer   *time.Timer        // ends the plugin when they are not answered
+}
+
+// ticket is what the host knows about a job that was sent. Nothing of it comes
+// from the plugin.
+type ticket struct {
+	index   int      // of the job in its call
+	request *int     // jobs of the same message that are not answered
+	in      *region  // of the request segment
+	out     []region // of the response segment; the last one counts
+	room    int64    // bytes that the output may have
+	lend    uint64   // tag of the file that may be lent
+	inline  bool     // to be done again at level 0
+	asked   bool     // it has asked for room
+}
+
+// free gives the regions of a job back.
+func (t *ticket) free(p *plane) {
+	if t.in != nil {
+		p.request.free(*t.in)
+	}
+	for _, r := range t.out {
+		p.freeResponse(r)
+	}
+	t.in, t.out = nil, nil
+}
+
+// take gives an idle lane, or opens one.
+func (s *lanes[B, R]) take() (*lane[B, R], error) {
+	s.mu.Lock()
+	if n := len(s.idle); n > 0 {
+		l := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		s.mu.Unlock()
+		return l, nil
+	}
+	s.mu.Unlock()
+	stream, err := s.open(s.p.ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &lane[B, R]{of: s, stream: stream, wake: make(chan struct{}, 1)}
+	if !s.p.own(l.receive) {
+		return nil, context.Canceled
+	}
+	return l, nil
+}
+
+// put makes the lane idle. Nothing of it is unanswered.
+func (s *lanes[B, R]) put(l *lane[B, R]) {
+	l.mu.Lock()
+	extra := len(l.queue)
+	l.mu.Unlock()
+	if extra > 0 {
+		s.p.markBroken("it answered more than it was asked")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = append(s.idle, l)
+}
+
+// receive takes all messages of the stream. The process owns its goroutine.
+func (l *lane[B, R]) receive() {
+	for {
+		r, err := l.stream.Recv()
+		l.mu.Lock()
+		switch {
+		case err != nil:
+			l.err = err
+			l.stopTimer()
+		case l.late != nil:
+			err = l.settle(r)
+		case len(l.queue) >= maxQueue:
+			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d answers that nobody waits for", maxQueue)
+		default:
+			l.queue = append(l.queue, r)
+		}
+		ended, free := l.err != nil, l.drained()
+		l.mu.Unlock()
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+		switch {
+		case ended:
+			return
+		case err != nil:
+			l.of.p.markBroken(err.Error())
+		case free:
+			l.of.put(l)
+		}
+	}
+}
+
+// settle takes a late answer; mu is held.
+func (l *lane[B, R]) settle(r *R) error { return l.of.settle(r, l.late) }
+
+// drained reports whether everything that was left behind is answered, and
+// ends that state; mu is held.
+func (l *lane[B, R]) drained() bool {
+	if l.late == nil || len(l.late) > 0 || l.cancels || l.err != nil {
+		return false
+	}
+	l.late = nil
+	l.stopTimer()
+	return true
+}
+
+func (l *lane[B, R]) stopTimer() {
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+}
+
+// next waits for the next message. Its error is that of the stream, or of the
+// watch's context.
+func (l *lane[B, R]) next(w *watch) (*R, error) {
+	for {
+		l.mu.Lock()
+		if len(l.queue) > 0 {
+			r := l.queue[0]
+			l.queue = l.queue[1:]
+			if len(l.queue) == 0 {
+				l.queue = nil
+			}
+			l.mu.Unlock()
+			return r, nil
+		}
+		err := l.err
+		l.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-l.wake:
+		case <-w.ctx.Done():
+			return nil, w.ctx.Err()
+		}
+	}
+}
+
+// leave ends the use of the lane. Jobs that are not answered stay behind with
+// their regions, which are used again only when the plugin has answered; a
+// plugin that does not do so in time is ended.
+func (l *lane[B, R]) leave(unanswered map[uint64]*ticket) {
+	if len(unanswered) == 0 {
+		l.mu.Lock()
+		ended := l.err != nil
+		l.mu.Unlock()
+		if !ended {
+			l.of.put(l)
+		}
+		return
+	}
+	ids := make([]uint64, 0, len(unanswered))
+	for id := range unanswered {
+		ids = append(ids, id)
+	}
+	p := l.of.p
+	l.mu.Lock()
+	if l.err != nil { // the process is ended, and with it its memory
+		l.mu.Unlock()
+		return
+	}
+	l.late, l.cancels = unanswered, true
+	if idle := p.slot.host.opts.CallTimeout; idle > 0 {
+		l.timer = time.AfterFunc(idle, func() { p.markBroken("it does not let go of cancelled jobs") })
+	}
+	var lie error
+	for _, r := range l.queue {
+		if err := l.settle(r); err != nil {
+			lie = err
+		}
+	}
+	l.queue = nil
+	l.mu.Unlock()
+	if lie != nil {
+		p.markBroken(lie.Error())
+		return
+	}
+	p.own(func() {
+		_ = l.stream.Send(l.of.cancel(ids)) // the receiving side says what is wrong
+		l.mu.Lock()
+		l.cancels = false
+		free := l.drained()
+		l.mu.Unlock()
+		if free {
+			l.of.put(l)
+		}
+	})
+}

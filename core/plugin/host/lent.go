@@ -1,0 +1,98 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
+)
+
+// maxLent is the number of lent files that may be on their way.
+const maxLent = 4096
+
+// maxRead is the most that one system call is asked for, so that a context
+// that has ended is noticed.
+const maxRead = 16 << 20
+
+// takeLent gives the file that was sent under a tag. It was sent before the
+// answer that announced it, so that it never has to be waited for.
+func (p *plane) takeLent(tag uint64) (*os.File, error) {
+	p.lentMu.Lock()
+	defer p.lentMu.Unlock()
+	for {
+		if f := p.lent[tag]; f != nil {
+			delete(p.lent, tag)
+			return f, nil
+		}
+		t, f, err := shm.Take(p.channel)
+		if err != nil {
+			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an announced file did not come through the channel: %v", err)
+		}
+		if t == 0 || t > p.tag.Load() || p.lent[t] != nil || len(p.lent) >= maxLent {
+			_ = f.Close()
+			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "a file came through the channel that was not asked for")
+		}
+		p.lent[t] = f
+	}
+}
+
+// dropLent closes the file of an answer that is not wanted any more.
+func (p *plane) dropLent(m *pb.StoreResult, t *ticket) {
+	if m.GetLent() == nil || t.lend == 0 {
+		return
+	}
+	if f, err := p.takeLent(t.lend); err == nil {
+		_ = f.Close()
+	}
+}
+
+// readLent reads what a read asked for from the file that was lent. It is a
+// plain read and never a mapping, as others may shorten the file.
+func (p *plane) readLent(ctx context.Context, l *landing, m *pb.StoreResult, t *ticket) error {
+	if t.lend == 0 || m.GetOutput() != nil || m.GetError() != nil {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a file was lent that was not asked for")
+	}
+	f, err := p.takeLent(t.lend)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	st, err := f.Stat()
+	switch off := m.GetLent().GetOffset(); {
+	case err != nil || !st.Mode().IsRegular():
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "what was lent is not a regular file")
+	case off < 0 || off > st.Size():
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "bytes at %d of a lent file of %d", off, st.Size())
+	}
+	n, err := readFull(ctx, f, l.dst, m.GetLent().GetOffset())
+	l.n = int64(n)
+	if err != nil {
+		return errCaller{err}
+	}
+	return nil
+}
+
+// readFull fills dst from the given offset.
+func readFull(ctx context.Context, f io.ReaderAt, dst []byte, off int64) (int, error) {
+	got := 0
+	for got < len(dst) {
+		n, err := f.ReadAt(dst[got:min(len(dst), got+maxRead)], off+int64(got))
+		got += n
+		switch {
+		case got == len(dst):
+			return got, nil
+		case errors.Is(err, io.EOF):
+			return got, ncerr.Errorf(ncerr.ErrIO, "", "", "the file became shorter while it was read")
+		case err != nil:
+			return got, ncerr.New(ncerr.ErrIO, "", "", err)
+		}
+		if err := ctx.Err(); err != nil {
+			return got, err
+		}
+	}
+	return got, nil
+}

@@ -1,0 +1,279 @@
+package host
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"unsafe"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+)
+
+// A message of level 1 has jobs for at least requestBytes of output, and at
+// most requestJobs of them: the hand-off costs, not the copy. A call has so
+// many messages under way that each core of the plugin has one at work and
+// one that waits.
+const (
+	requestBytes = 1 << 20
+	requestJobs  = 64
+)
+
+func requestsInFlight() int { return 2 * runtime.GOMAXPROCS(0) }
+
+// maxFlying is the largest number of unanswered jobs of one call.
+const maxFlying = 1024
+
+type (
+	codecLane = lane[pb.Batch, pb.BatchReply]
+	storeLane = lane[pb.StoreBatch, pb.StoreBatchReply]
+)
+
+// flight is the state of one call that has jobs under way in a lane.
+type flight struct {
+	p        *proc
+	tickets  map[uint64]*ticket // not answered
+	requests int                // messages with jobs that are not answered
+}
+
+// room reports whether another message may be sent.
+func (f *flight) room() bool {
+	return f.requests < requestsInFlight() && len(f.tickets) <= maxFlying-requestJobs
+}
+
+// answered ends a job.
+func (f *flight) answered(id uint64, t *ticket) {
+	delete(f.tickets, id)
+	t.free(f.p.plane)
+	if *t.request--; *t.request == 0 {
+		f.requests--
+	}
+}
+
+// sharedRun is an execution at level 1.
+type sharedRun struct {
+	flight
+	x    *execution
+	s    *session
+	l    *codecLane
+	open []int // jobs that were not sent
+}
+
+// shared does the jobs that fit in the segments; the others stay undone.
+func (x *execution) shared(ctx context.Context, s *session, open []int) error {
+	p := s.p
+	if !p.plane.enter() {
+		return p.lost("is gone", false)
+	}
+	defer p.plane.leave()
+	w := p.watch(ctx)
+	defer w.end()
+	l, err := p.codecLanes.take()
+	if err != nil {
+		return w.fail(ctx, err)
+	}
+	r := &sharedRun{flight: flight{p: p, tickets: map[uint64]*ticket{}}, x: x, s: s, l: l, open: open}
+	defer func() { l.leave(r.tickets) }()
+	for {
+		for r.room() && len(r.open) > 0 {
+			if sent, err := r.send(); err != nil || !sent {
+				if err != nil {
+					return w.fail(ctx, err)
+				}
+				break
+			}
+		}
+		if len(r.tickets) == 0 {
+			return nil // the rest, if any, does not fit
+		}
+		w.progress()
+		reply, err := l.next(w)
+		if err != nil {
+			return w.fail(ctx, err)
+		}
+		w.pause() // the sink takes its time
+		for _, result := range reply.GetResults() {
+			if err := r.take(result); err != nil {
+				return p.broke(err)
+			}
+		}
+	}
+}
+
+// send sends one message; false means that there is no room for its first job
+// while others are under way, or that no job is left that fits.
+func (r *sharedRun) send() (bool, error) {
+	batch := &pb.Batch{}
+	count := new(int)
+	bytes := int64(0)
+	for len(r.open) > 0 && bytes < requestBytes && len(batch.GetJobs()) < requestJobs {
+		i := r.open[0]
+		job := &r.x.jobs[i]
+		t := r.ticket(job)
+		if t == nil {
+			if len(r.tickets) > 0 {
+				break // wait for room
+			}
+			r.open = r.open[1:] // larger than the segments: level 0
+			continue
+		}
+		r.open = r.open[1:]
+		t.index, t.request = i, count
+		*count++
+		r.l.last++
+		r.tickets[r.l.last] = t
+		batch.Jobs = append(batch.Jobs, r.message(r.l.last, job, t))
+		bytes += max(job.Limit, int64(len(job.Src)))
+	}
+	if *count == 0 {
+		return false, nil
+	}
+	r.requests++
+	return true, r.l.stream.Send(batch)
+}
+
+// ticket gives regions for a job, nil when there are none.
+func (r *sharedRun) ticket(job *codecdriver.Job) *ticket {
+	plane, room := r.p.plane, max(0, job.Limit)
+	if room > maxRegion || len(job.Src) > maxRegion {
+		return nil
+	}
+	out, ok := plane.response.alloc(room)
+	if !ok {
+		return nil
+	}
+	t := &ticket{out: []region{out}, room: room}
+	if _, inside := plane.request.offset(job.Src); inside {
+		return t
+	}
+	in, ok := plane.request.alloc(int64(len(job.Src)))
+	if !ok {
+		t.free(plane)
+		return nil
+	}
+	t.in = &in
+	copy(plane.request.of(in, int64(len(job.Src))), job.Src)
+	return t
+}
+
+// message gives the job for the wire.
+func (r *sharedRun) message(id uint64, job *codecdriver.Job, t *ticket) *pb.Job {
+	src := &pb.Region{Segment: requestSegment, Length: uint64(len(job.Src))}
+	if t.in != nil {
+		src.Offset, src.Generation = uint64(t.in.off), t.in.generation
+	} else {
+		off, _ := r.p.plane.request.offset(job.Src)
+		src.Offset = uint64(off)
+	}
+	return &pb.Job{
+		Id: id, Op: r.x.op, Pipeline: r.s.handle, Size: int64(len(job.Src)), Limit: t.room, Skip: job.Skip, Last: true,
+		Payload: &pb.Payload{Content: &pb.Payload_Region{Region: src}},
+		Output:  t.out[0].message(t.room),
+	}
+}
+
+// message names the first n bytes of a response region.
+func (r region) message(n int64) *pb.Region {
+	return &pb.Region{Segment: responseSegment, Offset: uint64(r.off), Length: uint64(n), Generation: r.generation}
+}
+
+// offset gives the place of b in the segment, if it lies there.
+func (s *segment) offset(b []byte) (int64, bool) {
+	if len(b) == 0 || len(s.mem) == 0 {
+		return 0, false
+	}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(s.mem)))
+	return int64(at - base), at >= base && at-base < uintptr(len(s.mem))
+}
+
+// take checks a result against what is known of its job, and hands it over.
+func (r *sharedRun) take(m *pb.Result) error {
+	t := r.tickets[m.GetId()]
+	if t == nil {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", m.GetId())
+	}
+	if m.GetError() != nil {
+		r.answered(m.GetId(), t)
+		r.x.finish(t.index, nil, wire.FromDetail(m.GetError()))
+		return nil
+	}
+	n, err := t.written(m.GetPayload().GetRegion(), t.room)
+	if err != nil {
+		return err
+	}
+	if n != m.GetSize() || !m.GetLast() {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes with %d of them", m.GetSize(), n)
+	}
+	defer r.answered(m.GetId(), t)
+	return r.deliver(t, n)
+}
+
+// written checks the region of an answer, which must be that of its job, and
+// gives the number of bytes in it.
+func (t *ticket) written(m *pb.Region, room int64) (int64, error) {
+	if len(t.out) == 0 {
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "a region where none was given")
+	}
+	out := t.out[len(t.out)-1]
+	if m.GetSegment() != responseSegment || m.GetOffset() != uint64(out.off) || m.GetGeneration() != out.generation {
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer in another region than that of the job")
+	}
+	if m.GetLength() > uint64(room) {
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes where at most %d were asked for", m.GetLength(), room)
+	}
+	return int64(m.GetLength()), nil
+}
+
+// deliver hands the output of a job over: in the caller's memory, lent where
+// the caller only copies it, else in a private copy, because the plugin can
+// change what is in the segment.
+func (r *sharedRun) deliver(t *ticket, n int64) error {
+	job := &r.x.jobs[t.index]
+	shared := r.p.plane.response.of(t.out[0], n)
+	return guardFault(shared, func() {
+		out := shared
+		switch {
+		case job.Dst != nil && int64(len(job.Dst)) >= n:
+			out = job.Dst[:copy(job.Dst, shared)]
+		case !job.Shared:
+			out = append([]byte{}, shared...)
+		}
+		r.x.finish(t.index, out, nil)
+	})
+}
+
+// guardFault calls f, and turns a fault in mem into an error: the system may
+// refuse a page of a segment when memory is out. Other panics pass.
+func guardFault(mem []byte, f func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		at, ok := r.(interface{ Addr() uintptr })
+		base := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+		if !ok || at.Addr() < base || at.Addr() >= base+uintptr(len(mem)) {
+			panic(r)
+		}
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "its shared memory cannot be read")
+	}()
+	f()
+	return nil
+}
+
+// settleCodec takes late results.
+func (p *proc) settleCodec(r *pb.BatchReply, late map[uint64]*ticket) error {
+	for _, m := range r.GetResults() {
+		t := late[m.GetId()]
+		if t == nil {
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", m.GetId())
+		}
+		delete(late, m.GetId())
+		t.free(p.plane)
+	}
+	return nil
+}

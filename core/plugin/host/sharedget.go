@@ -1,0 +1,243 @@
+package host
+
+import (
+	"context"
+	"math/bits"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// maxGuess is the largest region that a read is given before its size is
+// known.
+const maxGuess = 16 << 20
+
+// sharedReads is a number of reads at level 1, under way in a lane.
+type sharedReads struct {
+	flight
+	m    *remoteMap
+	s    *session
+	l    *storeLane
+	all  []landing
+	open []int                // reads that were not sent
+	done func(i int, e error) // takes the end of a read
+}
+
+// sharedGet makes one attempt at the reads open of all, and calls done for
+// each that is over; its landing has the rest. Reads that do not fit in the
+// segments are not done.
+func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []landing, open []int, done func(int, error)) error {
+	p := s.p
+	if !p.plane.enter() {
+		return p.lost("is gone", false)
+	}
+	defer p.plane.leave()
+	w := p.watch(ctx)
+	defer w.end()
+	l, err := p.storeLanes.take()
+	if err != nil {
+		return w.fail(ctx, err)
+	}
+	r := &sharedReads{flight: flight{p: p, tickets: map[uint64]*ticket{}}, m: m, s: s, l: l, all: all, open: open, done: done}
+	defer func() { l.leave(r.tickets) }()
+	for {
+		for r.room() && len(r.open) > 0 {
+			if sent, err := r.send(); err != nil || !sent {
+				if err != nil {
+					return w.fail(ctx, err)
+				}
+				break
+			}
+		}
+		if len(r.tickets) == 0 {
+			return nil
+		}
+		w.progress()
+		reply, err := l.next(w)
+		if err != nil {
+			return w.fail(ctx, err)
+		}
+		w.pause() // alloc and the sink take their time
+		for _, result := range reply.GetResults() {
+			if err := r.take(ctx, result); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send sends one message of reads; see sharedRun.send.
+func (r *sharedReads) send() (bool, error) {
+	batch := &pb.StoreBatch{}
+	count := new(int)
+	bytes := int64(0)
+	for len(r.open) > 0 && bytes < requestBytes && len(batch.GetJobs()) < requestJobs {
+		i := r.open[0]
+		n := r.m.expect(&r.all[i].opts)
+		t := r.ticket(n)
+		if t == nil {
+			if len(r.tickets) > 0 {
+				break // wait for room
+			}
+			r.open = r.open[1:]
+			continue
+		}
+		r.open = r.open[1:]
+		t.index, t.request = i, count
+		*count++
+		r.l.last++
+		r.tickets[r.l.last] = t
+		spec := wire.GetToWire(r.all[i].key, r.all[i].opts)
+		if len(t.out) > 0 {
+			spec.Output = t.out[0].message(t.room)
+		}
+		batch.Jobs = append(batch.Jobs, &pb.StoreJob{
+			Id: r.l.last, Handle: r.s.handle, Lend: t.lend, Operation: &pb.StoreJob_Get{Get: spec},
+		})
+		bytes += n
+	}
+	if *count == 0 {
+		return false, nil
+	}
+	r.requests++
+	return true, r.l.stream.Send(batch)
+}
+
+// ticket gives a read of about n bytes its region, or the tag of the file that
+// is to be lent instead.
+func (r *sharedReads) ticket(n int64) *ticket {
+	if r.s.lends {
+		return &ticket{lend: r.p.plane.tag.Add(1)}
+	}
+	out, ok := r.p.plane.response.alloc(n)
+	if !ok {
+		return nil
+	}
+	return &ticket{out: []region{out}, room: out.size}
+}
+
+// expect gives the number of bytes that a read may bring: what was asked for,
+// else as many as the largest object so far.
+func (m *remoteMap) expect(o *driver.GetOptions) int64 {
+	if o.Range != nil && o.Range.Length >= 0 {
+		return o.Range.Length
+	}
+	return max(minRegion, m.guess.Load())
+}
+
+// learn remembers the size of an object that was read.
+func (m *remoteMap) learn(n int64) {
+	for n = min(n, maxGuess); ; {
+		old := m.guess.Load()
+		if n <= old || m.guess.CompareAndSwap(old, 1<<bits.Len64(uint64(n-1))) {
+			return
+		}
+	}
+}
+
+// take takes the answer to a read, or its wish for room. Its error ends the
+// call.
+func (r *sharedReads) take(ctx context.Context, m *pb.StoreResult) error {
+	t := r.tickets[m.GetId()]
+	if t == nil {
+		return r.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for read %d, which is done or was not asked for", m.GetId()))
+	}
+	if m.GetNeed() != 0 {
+		if err := r.grant(m.GetId(), t, m.GetNeed()); err != nil {
+			return r.p.broke(err)
+		}
+		return nil
+	}
+	l := &r.all[t.index]
+	defer r.answered(m.GetId(), t)
+	if t.inline {
+		r.p.plane.dropLent(m, t)
+		return nil // it is done again at level 0
+	}
+	err := r.land(ctx, l, m, t)
+	if err != nil {
+		if err = fault(r.p, err); ncerr.KindOf(err) == ncerr.ErrPlugin {
+			return err
+		}
+	} else if m.GetError() != nil {
+		err = wire.FromDetail(m.GetError())
+	}
+	l.done = true
+	r.m.learn(l.n)
+	r.done(t.index, err)
+	return nil
+}
+
+// grant gives a read more room, or cancels it when there is none: then it is
+// done at level 0.
+func (r *sharedReads) grant(id uint64, t *ticket, need int64) error {
+	limit := r.all[t.index].opts.Limit
+	if t.asked || need < 0 || need <= t.room || limit > 0 && need > limit {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "read %d asks for room for %d bytes, with a limit of %d", id, need, limit)
+	}
+	t.asked = true
+	out, ok := r.p.plane.response.alloc(need)
+	if !ok {
+		t.inline = true
+		return r.send1(&pb.StoreBatch{Cancel: []uint64{id}})
+	}
+	t.out, t.room = append(t.out, out), need
+	return r.send1(&pb.StoreBatch{Grants: []*pb.Grant{{Id: id, Output: out.message(need)}}})
+}
+
+// send1 sends a message without jobs; when that fails the stream has ended,
+// and the receiving side says why.
+func (r *sharedReads) send1(b *pb.StoreBatch) error {
+	_ = r.l.stream.Send(b)
+	return nil
+}
+
+// land checks an answer against what is known of its read, and puts the bytes
+// where they belong. Errors are lies of the plugin, but for an errCaller and
+// those of reading a lent file.
+func (r *sharedReads) land(ctx context.Context, l *landing, m *pb.StoreResult, t *ticket) error {
+	if m.GetHead() == nil {
+		if m.GetError() == nil || m.GetLent() != nil {
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a read without a head")
+		}
+		return nil
+	}
+	if err := l.begin(m.GetHead(), 0, false); err != nil {
+		r.p.plane.dropLent(m, t)
+		return err
+	}
+	if m.GetLent() != nil {
+		return r.p.plane.readLent(ctx, l, m, t)
+	}
+	n, err := t.written(m.GetOutput(), min(t.room, l.want))
+	if err != nil {
+		return err
+	}
+	if m.GetError() == nil && n != l.want {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of the announced %d bytes came", n, l.want)
+	}
+	out := r.p.plane.response.of(t.out[len(t.out)-1], n)
+	return guardFault(out, func() { l.n = int64(copy(l.dst, out)) })
+}
+
+// settleStore takes late results.
+func (p *proc) settleStore(r *pb.StoreBatchReply, late map[uint64]*ticket) error {
+	for _, m := range r.GetResults() {
+		t := late[m.GetId()]
+		switch {
+		case t == nil:
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", m.GetId())
+		case m.GetNeed() != 0 && t.asked:
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "job %d asks for room twice", m.GetId())
+		case m.GetNeed() != 0:
+			t.asked = true // it is cancelled, and answers soon
+		default:
+			p.plane.dropLent(m, t)
+			delete(late, m.GetId())
+			t.free(p.plane)
+		}
+	}
+	return nil
+}

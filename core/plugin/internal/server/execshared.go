@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+)
+
+// group is a number of jobs with regions that came in one message. One worker
+// does them in turn and answers them in one message: a wake-up of the host
+// costs as much as a small chunk.
+type group struct {
+	jobs    []*pb.Job
+	dropped map[uint64]bool // cancelled; guarded by executor.groupMu, like the rest
+	current uint64
+	cancel  context.CancelFunc // of the current job
+}
+
+// startGroup does the jobs in a goroutine of their own once a worker is free.
+func (e *executor) startGroup(jobs []*pb.Job) {
+	g := &group{jobs: jobs}
+	select {
+	case e.slots <- struct{}{}:
+	case <-e.ctx.Done():
+		return
+	}
+	e.groupMu.Lock()
+	e.groups[g] = struct{}{}
+	e.groupMu.Unlock()
+	e.wg.Go(func() {
+		defer func() { <-e.slots }()
+		buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
+		defer e.c.pool.Put(buf)
+		reply := &pb.BatchReply{Results: make([]*pb.Result, len(jobs))}
+		for i, m := range jobs {
+			reply.Results[i] = e.answer(g, m, buf)
+		}
+		e.groupMu.Lock()
+		delete(e.groups, g)
+		e.groupMu.Unlock()
+		e.sendMu.Lock()
+		err := e.stream.Send(reply)
+		e.sendMu.Unlock()
+		if err != nil {
+			e.fail(err)
+		}
+	})
+}
+
+// drop cancels jobs, those that wait and those at work.
+func (e *executor) drop(ids []uint64) {
+	if len(ids) == 0 {
+		return
+	}
+	e.groupMu.Lock()
+	defer e.groupMu.Unlock()
+	for g := range e.groups {
+		for _, id := range ids {
+			if g.dropped == nil {
+				g.dropped = map[uint64]bool{}
+			}
+			g.dropped[id] = true
+			if g.current == id && g.cancel != nil {
+				g.cancel()
+			}
+		}
+	}
+}
+
+// begin makes m the current job of g, with a context of its own.
+func (e *executor) begin(g *group, m *pb.Job) (context.Context, context.CancelFunc, error) {
+	e.groupMu.Lock()
+	defer e.groupMu.Unlock()
+	if g.dropped[m.GetId()] {
+		return nil, nil, context.Canceled
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	g.current, g.cancel = m.GetId(), cancel
+	return ctx, cancel, nil
+}
+
+// answer does one job and gives its result.
+func (e *executor) answer(g *group, m *pb.Job, buf *scratch) *pb.Result {
+	out, err := e.doShared(g, m, buf)
+	r := &pb.Result{Id: m.GetId(), Last: true}
+	if err != nil {
+		r.Error = wire.ToDetail(err)
+		return r
+	}
+	r.Size = int64(len(out))
+	r.Payload = &pb.Payload{Content: &pb.Payload_Region{Region: wrote(m.GetOutput(), len(out))}}
+	return r
+}
+
+func (e *executor) doShared(g *group, m *pb.Job, buf *scratch) ([]byte, error) {
+	ctx, cancel, err := e.begin(g, m)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	sh := e.c.s.shared.Load()
+	dst, err := sh.region(m.GetOutput(), true)
+	if err != nil {
+		return nil, err
+	}
+	src := m.GetPayload().GetInline()
+	if r := m.GetPayload().GetRegion(); r != nil {
+		if src, err = sh.region(r, false); err != nil {
+			return nil, err
+		}
+	}
+	limit := e.c.s.maxObject.Load()
+	switch {
+	case !m.GetLast() || int64(len(src)) != m.GetSize():
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has %d of the announced %d bytes", m.GetId(), len(src), m.GetSize())
+	case m.GetSize() > limit || m.GetLimit() < 0:
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "exec", "", "a job of %d bytes; the limit is %d", m.GetSize(), limit)
+	case m.GetOp() != pb.Op_OP_ENCODE && m.GetOp() != pb.Op_OP_DECODE:
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "exec", "", "unknown operation %d", m.GetOp())
+	}
+	p, err := e.c.get(m.GetPipeline())
+	if err != nil {
+		return nil, err
+	}
+	return p.run(ctx, m.GetOp(), m.GetSkip(), src, dst, m.GetLimit(), buf)
+}

@@ -1,0 +1,40 @@
+package server
+
+import (
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+)
+
+// lend sends the file that has the bytes of a read through the channel.
+// ncerr.ErrUnsupported says that it must be read here.
+func (x *storeExec) lend(j *storeJob, m *openMap, r *pb.StoreResult) error {
+	key, opts, err := wire.GetFromWire(j.m.GetGet())
+	if err != nil {
+		return err
+	}
+	f, offset, info, err := m.lender.LendFile(j.ctx, key)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // the host has its own descriptor
+	start, n := int64(0), info.Size
+	if opts.Range != nil {
+		if start, n, err = opts.Range.Resolve(info.Size); err != nil {
+			return err
+		}
+	}
+	switch {
+	case opts.IfMatch != "" && opts.IfMatch != info.Version:
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "version %q, expected %q", info.Version, opts.IfMatch)
+	case opts.Limit > 0 && n > opts.Limit:
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, opts.Limit)
+	}
+	if err := shm.Lend(x.sh.channel, j.m.GetLend(), f); err != nil {
+		return err
+	}
+	r.Head = &pb.GetHead{Info: wire.InfoToWire(info), Length: n}
+	r.Lent = &pb.Lent{Offset: offset + start}
+	return nil
+}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"os"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
+)
+
+// shared is the memory of level 1. It stays as long as the process.
+type shared struct {
+	segments map[uint32]segment
+	channel  *os.File
+}
+
+type segment struct {
+	mem      []byte
+	writable bool
+}
+
+// openShared maps what the host gave.
+func openShared(list []*pb.Segment, channel *os.File) (*shared, error) {
+	s := &shared{segments: map[uint32]segment{}, channel: channel}
+	for _, m := range list {
+		if _, twice := s.segments[m.GetId()]; twice || m.GetSize() > 1<<40 || m.GetFd() < 3 || m.GetFd() > 1<<20 {
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "segment %d: descriptor %d, %d bytes", m.GetId(), m.GetFd(), m.GetSize())
+		}
+		mem, err := shm.Map(int(m.GetFd()), int64(m.GetSize()), m.GetWritable())
+		if err != nil {
+			return nil, ncerr.New(ncerr.ErrIO, "configure", "", err)
+		}
+		s.segments[m.GetId()] = segment{mem, m.GetWritable()}
+	}
+	return s, nil
+}
+
+// region gives the memory of r; nil is none. With write it must be writable.
+func (s *shared) region(r *pb.Region, write bool) ([]byte, error) {
+	if r == nil {
+		return nil, nil
+	}
+	if s == nil {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a region at level 0")
+	}
+	seg, ok := s.segments[r.GetSegment()]
+	size := uint64(len(seg.mem))
+	if !ok || write && !seg.writable || r.GetOffset() > size || r.GetLength() > size-r.GetOffset() {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a region of %d bytes at %d of segment %d, which is not there", r.GetLength(), r.GetOffset(), r.GetSegment())
+	}
+	end := r.GetOffset() + r.GetLength()
+	return seg.mem[r.GetOffset():end:end], nil
+}
+
+// wrote gives the region r shortened to the n bytes that were written.
+func wrote(r *pb.Region, n int) *pb.Region {
+	if r != nil {
+		r.Length = uint64(n)
+	}
+	return r
+}
