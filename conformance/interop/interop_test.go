@@ -67,7 +67,12 @@ func TestForeign(t *testing.T) {
 	if v := got.Variables["/type_M"]; v == nil || v.SHA256 != digest(t, []int64{0, 1, 2, 3, 4, 5}) || v.Attrs["units"].Value != "seconds since 1970-01-01" {
 		t.Errorf("datetimes: %+v", v)
 	}
-	for _, line := range compare(t, want, encode(t, got), "type", "/type_b: fill:", "/type_f: sha256:", "/type_M:") {
+	for part, values := range map[string][]float32{"real": {0, 1, 2, 3, 4, 5}, "imag": make([]float32, 6)} {
+		if v := got.Variables["/type_c."+part]; v == nil || v.SHA256 != digest(t, values) {
+			t.Errorf("complex numbers, %s: %+v", part, v)
+		}
+	}
+	for _, line := range compare(t, want, encode(t, got), "type", "/type_b: fill:", "/type_f: sha256:", "/type_M:", "/type_c") {
 		name, _, _ := strings.Cut(line, ":")
 		if v := got.Variables[name]; v == nil || !strings.HasPrefix(v.Error, unread) {
 			t.Error(line)

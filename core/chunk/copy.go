@@ -11,6 +11,7 @@ type Mover struct {
 	run    int64 // bytes that are contiguous on both sides
 	offOut int64
 	offIn  int64
+	base   int64 // of the elements moved in the chunk, see Field
 }
 
 type loop struct{ n, out, in int64 }
@@ -23,6 +24,16 @@ func NewMover(plan *Plan, count, chunks []int64, transpose []int, elem int) *Mov
 	m := &Mover{elem: int64(elem), plan: plan, outer: strides(count, nil, elem), inner: strides(chunks, transpose, elem)}
 	m.loops = make([]loop, 0, len(count))
 	return m
+}
+
+// Field makes m move one field of structures: elements of the chunk have size
+// bytes, of which those from offset on are moved. The elements that NewMover
+// was told of are those of the selection's array.
+func (m *Mover) Field(size, offset int) {
+	for d := range m.inner {
+		m.inner[d] = m.inner[d] / m.elem * int64(size)
+	}
+	m.base = int64(offset)
 }
 
 // strides gives the byte stride of each dimension of an array of the given
@@ -44,7 +55,7 @@ func strides(shape []int64, order []int, elem int) []int64 {
 // prepare turns a projection into nested loops over runs of bytes that are
 // contiguous on both sides.
 func (m *Mover) prepare(proj Projection) {
-	m.loops, m.run, m.offOut, m.offIn = m.loops[:0], m.elem, 0, 0
+	m.loops, m.run, m.offOut, m.offIn = m.loops[:0], m.elem, 0, m.base
 	for d := len(proj) - 1; d >= 0; d-- {
 		s := proj[d]
 		m.offOut += s.Out * m.outer[d]

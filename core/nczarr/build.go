@@ -40,6 +40,10 @@ func (l *loader) parseArrays(nodes []node) []parsed {
 
 // addVar makes the variable of a node, or records why not.
 func (l *loader) addVar(n node, p parsed) {
+	if p.err == nil && len(p.meta.Fields) > 0 {
+		l.addFields(n, p.meta)
+		return
+	}
 	v := &Var{group: n.parent, name: n.name}
 	if err := l.buildVar(v, n, p); err != nil {
 		l.lose(n, v.Path(), err)
@@ -56,7 +60,7 @@ func (l *loader) buildVar(v *Var, n node, p parsed) error {
 	if err := checkStoredName(n.name); err != nil {
 		return err
 	}
-	if n.parent.findVar(n.name) != nil || n.parent.findGroup(n.name) != nil {
+	if n.parent.findVar(v.name) != nil || n.parent.findGroup(v.name) != nil {
 		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the variable is listed twice, or as a group too")
 	}
 	if n.err != nil {
@@ -88,7 +92,7 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 			return err
 		}
 	}
-	if err := ds.checkChunk(meta); err != nil {
+	if err := v.checkChunk(); err != nil {
 		return ncerr.Wrap("open", path, err)
 	}
 	return l.resolveDims(v)

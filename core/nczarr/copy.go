@@ -189,12 +189,12 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 		keep = keep && v.meta.DType.Kind == dtype.Bytes
 		spec.MaxStrLen = v.meta.DType.Size
 	}
-	spec.Codecs = v.Codecs()
-	if keep {
+	if spec.Codecs = v.portableCodecs(); keep {
 		spec.DType = v.meta.DType
-		return nil
+		if v.in == nil {
+			spec.Codecs = v.Codecs()
+		}
 	}
-	spec.Codecs = v.portableCodecs()
 	return err
 }
 
@@ -202,7 +202,7 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 // type: without those that name the stored type, which would take the bytes
 // for what they are not, and without the one for objects.
 func (v *Var) portableCodecs() []zarr.CodecSpec {
-	t := v.meta.DType
+	t, _ := v.stored()
 	if t.Plain() && t.Kind != dtype.Bytes {
 		return v.Codecs()
 	}

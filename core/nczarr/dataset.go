@@ -166,7 +166,7 @@ func (v *Var) key() string {
 	if v.data.atRoot {
 		return ""
 	}
-	return v.group.key() + v.name + "/"
+	return v.group.key() + v.arrayName() + "/"
 }
 
 // stripes are locks for chunks that are read, changed and written back.

@@ -355,20 +355,22 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	if err := checkSize(m.Shape, m.DType.Size); err != nil {
 		return err
 	}
-	return v.group.ds.checkChunk(m)
+	return v.checkChunk()
 }
 
 // checkChunk refuses chunks beyond the limits, of bytes and of elements.
-func (d *Dataset) checkChunk(m *zarr.Array) error {
-	size := m.DType.Size
-	if !m.DType.Fixed() {
+func (v *Var) checkChunk() error {
+	chunks, limits := v.meta.Chunks, &v.group.ds.opts.Limits
+	t, _ := v.stored()
+	size := t.Size
+	if !t.Fixed() {
 		size = 4 // of its offset, see codec/driver.Values
 	}
-	if _, err := chunk.Bytes(m.Chunks, size, d.opts.Limits.MaxChunk); err != nil {
+	if _, err := chunk.Bytes(chunks, size, limits.MaxChunk); err != nil {
 		return err
 	}
-	if n := product(m.Chunks); n > d.opts.Limits.MaxElements {
-		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of shape %v has %d elements, the limit is %d", m.Chunks, n, d.opts.Limits.MaxElements)
+	if n := product(chunks); n > limits.MaxElements {
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of shape %v has %d elements, the limit is %d", chunks, n, limits.MaxElements)
 	}
 	return nil
 }
@@ -478,6 +480,9 @@ func (g *Group) DeleteAttr(name string) error {
 //
 // Source: netcdf-c NC_ELATEFILL.
 func (v *Var) SetAttr(a Attr) error {
+	if err := v.wholeArray("set attribute"); err != nil {
+		return err
+	}
 	ds := v.group.ds
 	if err := ds.changeable("set attribute", a.Name); err != nil {
 		return err
@@ -497,6 +502,9 @@ func (v *Var) SetAttr(a Attr) error {
 
 // DeleteAttr removes an attribute: ncerr.ErrNoAttr when there is none.
 func (v *Var) DeleteAttr(name string) error {
+	if err := v.wholeArray("delete attribute"); err != nil {
+		return err
+	}
 	ds := v.group.ds
 	if err := ds.changeable("delete attribute", name); err != nil {
 		return err

@@ -53,7 +53,8 @@ func (v *Var) openPipeline(ctx context.Context) (*codec.Pipeline, error) {
 	for i, c := range v.meta.Codecs {
 		steps[i] = codecdriver.Step{ID: c.ID, Params: c.Params}
 	}
-	in := codecdriver.Spec{Kind: codecdriver.Array, DType: v.meta.DType, Fill: v.meta.Fill, Shape: storedShape(v.meta)}
+	t, fill := v.stored()
+	in := codecdriver.Spec{Kind: codecdriver.Array, DType: t, Fill: fill, Shape: storedShape(v.meta)}
 	in.MaxBytes = v.chunkBytes()
 	return codec.Open(ctx, steps, in, v.group.ds.opts.Registry.Filter)
 }
@@ -83,7 +84,8 @@ func (v *Var) chunkBytes() int64 {
 	if v.varies() {
 		return v.group.ds.opts.Limits.MaxChunk
 	}
-	return int64(v.meta.DType.Size) * product(v.meta.Chunks)
+	t, _ := v.stored()
+	return int64(t.Size) * product(v.meta.Chunks)
 }
 
 // product multiplies lengths whose product is known to fit.

@@ -176,6 +176,7 @@ type Var struct {
 	meta    *zarr.Array
 	changes changes
 	data    engine
+	in      *record // set for a field of a structured array
 
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new variable
 }
@@ -192,7 +193,8 @@ func (v *Var) Path() string { return join(v.group.Path(), v.name) }
 // Type gives the netCDF type that the values are shown as.
 func (v *Var) Type() dtype.NC { return v.nc }
 
-// DType gives the stored element type.
+// DType gives the stored element type; for a field of a structured or complex
+// array that of the field.
 func (v *Var) DType() dtype.Type { return v.meta.DType }
 
 // Rank gives the number of dimensions; 0 for a scalar.

@@ -136,6 +136,9 @@ func (d *Dataset) collect() ([]saved, error) {
 	var out []saved
 	for _, g := range groups {
 		for _, v := range g.vars {
+			if v.in != nil {
+				continue // the array is among those kept as they are
+			}
 			if v.changes.pending() && d.layout != zarr.LayoutPure {
 				v.declareDims()
 			}
@@ -221,7 +224,9 @@ func (g *Group) docs() (zarr.Docs, error) {
 		m.Dims = append(m.Dims, zarr.Dim{Name: d.name, Len: d.len, Unlimited: d.unlimited})
 	}
 	for _, v := range g.vars {
-		m.Arrays = append(m.Arrays, v.name)
+		if v.in == nil {
+			m.Arrays = append(m.Arrays, v.name)
+		}
 	}
 	for _, sub := range g.groups {
 		m.Groups = append(m.Groups, sub.name)

@@ -169,6 +169,9 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if !ds.Writable() {
 		return ncerr.New(ncerr.ErrReadOnly, "write", v.Path(), nil)
 	}
+	if err := v.wholeArray("write"); err != nil {
+		return err
+	}
 	shape, err := v.grown(sel)
 	if err == nil {
 		err = v.checkSlab(sel, shape, src)
@@ -301,7 +304,7 @@ func (v *Var) setGrown(shape []int64) {
 func (d *Dataset) touchUsers(dim *Dim) {
 	d.top.each(func(g *Group) {
 		for _, v := range g.vars {
-			if slices.Contains(v.dims, dim) {
+			if slices.Contains(v.dims, dim) && v.in == nil {
 				v.changes.add()
 			}
 		}

@@ -55,6 +55,9 @@ func (e *engine) worker(t *transfer) *worker {
 	}
 	w.t = t
 	w.mover = chunk.NewMover(t.plan, t.sel.Count, t.v.meta.Chunks, t.v.meta.Transpose, max(t.v.meta.DType.Size, 1))
+	if in := t.v.in; in != nil {
+		w.mover.Field(in.dtype.Size, in.offset)
+	}
 	w.grow(int(t.batch), t.plan.Rank())
 	return w
 }

@@ -39,7 +39,7 @@ type arrayDoc struct {
 // .zarray is not there, ErrNotZarr for text that is no JSON object,
 // ErrMetadata for a member that is missing or makes no sense, ErrBadChunk for
 // a chunk shape that does, ErrBadType for an unknown element type,
-// ErrUnsupported for structured types and Zarr v3, ErrLimit for a rank above
+// ErrUnsupported for Zarr v3, ErrLimit for a rank above
 // chunk.MaxRank or a size beyond 64 bits.
 //
 // Source: Zarr v2, "Arrays"; netcdf-c libnczarr/zsync.c.
@@ -191,25 +191,24 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 	switch d.dtype.Kind() {
 	case jsontext.Invalid:
 		return n.bad(docArray, "dtype", "is missing")
-	case jsontext.Array:
-		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docArray), "dtype: structured type %s", clip(d.dtype))
-	case jsontext.String:
+	case jsontext.Array, jsontext.String:
 	default:
-		return n.bad(docArray, "dtype", "want a string, found %s", clip(d.dtype))
-	}
-	text := d.dtype.Text()
-	if a.DType, err = dtype.Parse(text); err != nil {
-		return ncerr.Errorf(ncerr.KindOf(err), "parse", n.key(docArray), "dtype: %w", cause(err))
+		return n.bad(docArray, "dtype", "want a string or a list of fields, found %s", clip(d.dtype))
 	}
 	layout := a.Layout
 	if layout == LayoutPure && oldChars(hint.NCProperties) {
 		layout = LayoutUpper
 	}
-	if isChar(a.DType, text, layout) {
-		a.DType = dtype.NCChar.Type(dtype.OrderNone)
+	if d.dtype.Kind() == jsontext.Array {
+		err = n.structured(a, d.dtype, layout)
+	} else {
+		err = n.simple(a, d.dtype.Text(), layout)
+	}
+	if err != nil {
+		return err
 	}
 	if a.DType.Order == dtype.Big && LittleOnly(hint.NCProperties) {
-		n.warn("%s: dtype: netcdf-c 4.9.0 wrote %s but stored little-endian bytes, read as such", n.key(docArray), text)
+		n.warn("%s: dtype: netcdf-c 4.9.0 wrote %s but stored little-endian bytes, read as such", n.key(docArray), d.dtype.Text())
 		a.DType.Order = dtype.Little
 	}
 	for _, s := range []struct {
@@ -221,6 +220,20 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 		}
 	}
 	return n.fill(a, d.fill)
+}
+
+// simple reads a dtype that is one word.
+func (n *node) simple(a *Array, text string, layout Layout) (err error) {
+	if a.DType, err = dtype.Parse(text); err != nil {
+		return ncerr.Errorf(ncerr.KindOf(err), "parse", n.key(docArray), "dtype: %w", cause(err))
+	}
+	switch {
+	case isChar(a.DType, text, layout):
+		a.DType = dtype.NCChar.Type(dtype.OrderNone)
+	case a.DType.Kind == dtype.Complex:
+		a.Fields = complexFields(a.DType)
+	}
+	return nil
 }
 
 // cause gives what is inside an *ncerr.Error, so that it is not told twice.

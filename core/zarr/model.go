@@ -86,6 +86,10 @@ type Array struct {
 	// order "F" is the reversed order. nil is C order.
 	Transpose []int
 	DType     dtype.Type
+	// Fields are the members of the elements of a structured array, whose DType
+	// is dtype.Raw of their size, and the two parts of complex numbers; nil for
+	// other types.
+	Fields []Field
 	// Fill is one element of fill value in DType's size and byte order (for
 	// dtype.String the text); nil with HasFill unset means null: missing
 	// chunks have no defined value, and read as zeros.

@@ -1,0 +1,71 @@
+package nczarr
+
+import (
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// record is the structured or complex array that a variable is one field of.
+type record struct {
+	array  string // name of the array
+	dtype  dtype.Type
+	fill   []byte
+	offset int // of the field in an element
+}
+
+// stored gives the element type and the fill value of the array: v's own, or
+// those of the structure around it.
+func (v *Var) stored() (dtype.Type, []byte) {
+	if v.in != nil {
+		return v.in.dtype, v.in.fill
+	}
+	return v.meta.DType, v.meta.Fill
+}
+
+// arrayName is the name of the array in the store.
+func (v *Var) arrayName() string {
+	if v.in != nil {
+		return v.in.array
+	}
+	return v.name
+}
+
+// wholeArray refuses changes to a field of a structured array.
+func (v *Var) wholeArray(op string) error {
+	if v.in == nil {
+		return nil
+	}
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, v.Path(), "it is a field of the array %q with elements of %d bytes, which is only read", v.in.array, v.in.dtype.Size)
+}
+
+// addFields makes a variable of each field of a structured or complex array,
+// named as the array, a dot and the field. The array itself is kept as it is
+// when metadata is written again.
+func (l *loader) addFields(n node, meta *zarr.Array) {
+	for _, w := range meta.Warnings {
+		l.ds.log.Warn(w, "path", join(n.parent.Path(), n.name))
+	}
+	for _, f := range meta.Fields {
+		v := &Var{group: n.parent, name: n.name + "." + f.Name}
+		v.in = &record{array: n.name, dtype: meta.DType, fill: meta.Fill, offset: f.Offset}
+		if f.Err != nil {
+			l.problem(v.Path(), ncerr.Wrap("open", v.Path(), f.Err))
+			continue
+		}
+		part := *meta
+		part.Warnings, part.Fields, part.DType = nil, nil, f.Type
+		if meta.HasFill {
+			part.Fill = meta.Fill[f.Offset : f.Offset+f.Type.Size]
+		}
+		part.Attrs = slices.DeleteFunc(slices.Clone(meta.Attrs), func(a zarr.Attr) bool { return a.Name == fillAttr })
+		if err := l.buildVar(v, n, parsed{meta: &part}); err != nil {
+			l.problem(v.Path(), err)
+			continue
+		}
+		n.parent.vars = append(n.parent.vars, v)
+	}
+	n.parent.lost = append(n.parent.lost, n)
+}

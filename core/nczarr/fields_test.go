@@ -1,0 +1,117 @@
+package nczarr_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// structs is a store with a structure of ten fields, two of which cannot be
+// read, in C and in F order, and complex numbers.
+func structs() map[string]string {
+	const fields = `[["i", "<i2"], ["f", ">f4"], ["s", "|S3"], ["u", "<U1"], ["b", "|b1"], ["t", "<M8[s]"], ["in", [["x", "<i4"]]], ["sub", "<i2", [2]], ["raw", "|V2"], ["c", "|S1"]]`
+	record := func(n byte) string {
+		return string([]byte{n, 0}) + "\x3f\x80\x00" + string([]byte{n}) + "ab\x00" + string([]byte{'0' + n, 0, 0, 0}) + string([]byte{n & 1}) +
+			string([]byte{n, 0, 0, 0, 0, 0, 0, 0}) + "....____~~" + string([]byte{'a' + n})
+	}
+	shape := func(doc string) string { return strings.ReplaceAll(doc, "[2], \"", "[2, 2], \"") }
+	return map[string]string{
+		".zgroup":         `{"zarr_format": 2}`,
+		"s/.zarray":       shape(strings.Replace(document("X", "null", "C", "null"), `"X"`, fields, 1)),
+		"s/.zattrs":       `{"units": "m", "_FillValue": "AAAA", "_ARRAY_DIMENSIONS": ["y", "x"]}`,
+		"s/0.0":           record(0) + record(1) + record(2) + record(3),
+		"sf/.zarray":      shape(strings.Replace(document("X", "null", "F", `[{"id": "invert"}]`), `"X"`, fields, 1)),
+		"sf/0.0":          inverted(record(0) + record(1) + record(2) + record(3)),
+		"z/.zarray":       document(">c8", `["NaN", -1.5]`, "C", "null"),
+		"fill/.zarray":    strings.Replace(document("X", `"AQACAw=="`, "C", "null"), `"X"`, `[["a", "<i2"], ["b", "|u1"], ["c", "|i1"]]`, 1),
+		"clash/.zarray":   strings.Replace(document("X", "null", "C", "null"), `"X"`, `[["a", "<i2"]]`, 1),
+		"clash.a/.zarray": document("<i4", "7", "C", "null"),
+	}
+}
+
+func inverted(s string) string {
+	b := []byte(s)
+	for i := range b {
+		b[i] = ^b[i]
+	}
+	return "\x5a" + string(b)
+}
+
+// Every field is a variable with the dimensions and attributes of the array;
+// what cannot be read is reported by name, the rest stays usable.
+func TestFields(t *testing.T) {
+	t.Parallel()
+	o := memory(invert{})
+	store(t, o, "s", structs())
+	ds := open(t, "mem:s#mode=zarr", o)
+	expect(t, ds, "s.i", []int16{0, 1, 2, 3})
+	expect(t, ds, "sf.i", []int16{0, 2, 1, 3})
+	expect(t, ds, "s.s", []string{"ab", "ab", "ab", "ab"})
+	expect(t, ds, "s.u", []string{"0", "1", "2", "3"})
+	expect(t, ds, "s.b", []uint8{0, 1, 0, 1})
+	expect(t, ds, "sf.t", []int64{0, 2, 1, 3})
+	expect(t, ds, "s.c", []uint8("abcd"))
+	expect(t, ds, "s.f", []float32{1, 1.0000001, 1.0000002, 1.0000004})
+	expect(t, ds, "z.imag", []float32{-1.5, -1.5})
+	expect(t, ds, "fill.a", []int16{1, 1})
+	expect(t, ds, "fill.b", []uint8{2, 2})
+	expect(t, ds, "fill.c", []int8{3, 3})
+	if v := variable(t, ds, "s.i"); attr(t, v.Attrs(), "units") != "m" || v.Dims()[1].Name() != "x" || len(v.Attrs()) != 1 {
+		t.Errorf("attributes %v, dimensions %v", v.Attrs(), v.Dims())
+	}
+	reasons := map[string]string{
+		"/s.in": "structured", "/s.sub": "array of shape [2]", "/s.raw": "no type", "/sf.in": "structured", "/sf.sub": "array of shape [2]", "/sf.raw": "no type",
+		"/clash.a": "listed twice",
+	}
+	for _, p := range ds.Problems() {
+		if why := reasons[p.Path]; why == "" || !strings.Contains(p.Err.Error(), why) {
+			t.Errorf("%s: %v", p.Path, p.Err)
+		}
+		delete(reasons, p.Path)
+	}
+	if len(reasons) > 0 {
+		t.Errorf("not reported: %v", slices.Collect(maps.Keys(reasons)))
+	}
+}
+
+// Fields are only read; the array is kept when the metadata around it changes,
+// and copies have one variable for each field.
+func TestFieldsAreKept(t *testing.T) {
+	t.Parallel()
+	o := memory(invert{})
+	objects := structs()
+	store(t, o, "s", objects)
+	ds := update(t, "mem:s#mode=zarr", o)
+	v := variable(t, ds, "s.i")
+	if err := v.Write(t.Context(), v.All(), make([]int16, 4)); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), `array "s"`) {
+		t.Errorf("write: %v", err)
+	}
+	if err := v.SetAttr(nczarr.Attr{Name: "a", Type: dtype.NCChar, Value: "b"}); !errors.Is(err, ncerr.ErrUnsupported) {
+		t.Errorf("set attribute: %v", err)
+	}
+	if _, err := ds.Root().DefineVar(t.Context(), "s", &nczarr.VarSpec{Type: dtype.NCInt}); !errors.Is(err, ncerr.ErrNameInUse) {
+		t.Errorf("define over the array: %v", err)
+	}
+	if err := ds.Root().SetAttr(nczarr.Attr{Name: "title", Type: dtype.NCChar, Value: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	for _, key := range []string{"s/.zarray", "s/.zattrs", "s/0.0"} {
+		if got := object(t, o, "s", key); got != objects[key] {
+			t.Errorf("%s was changed: %s", key, got)
+		}
+	}
+	src := open(t, "mem:s#mode=zarr", o)
+	for _, mode := range []string{"zarr", "nczarr"} {
+		dst := copyOf(t, src, "mem:copy-"+mode+"#mode="+mode, o, nil)
+		expect(t, dst, "sf.i", []int16{0, 2, 1, 3})
+		expect(t, dst, "s.t", []int64{0, 1, 2, 3})
+		expect(t, dst, "z.imag", []float32{-1.5, -1.5})
+	}
+}
