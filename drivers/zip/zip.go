@@ -2,13 +2,9 @@ package zip
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 
 	"github.com/klauspost/compress/flate"
@@ -48,10 +44,10 @@ func (*opener) Describe() driver.Description {
 
 // config is what OpenSpec.Options may say.
 type config struct {
-	Prefix     string `json:"prefix"`
-	Spill      size   `json:"spill"`
-	Deflate    int    `json:"deflate"`
-	Durability string `json:"durability"`
+	Prefix     string      `json:"prefix"`
+	Spill      driver.Size `json:"spill"`
+	Deflate    int         `json:"deflate"`
+	Durability string      `json:"durability"`
 }
 
 func readConfig(options []byte) (config, error) {
@@ -72,38 +68,6 @@ func readConfig(options []byte) (config, error) {
 		return invalid("prefix is %q; it is the name of a directory, auto or a dot", p)
 	}
 	return c, nil
-}
-
-// size is a number of bytes: a JSON number, or a string such as "64MiB".
-type size int64
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (s *size) UnmarshalJSON(b []byte) error {
-	var n int64
-	if json.Unmarshal(b, &n) == nil {
-		if n < 0 {
-			return fmt.Errorf("%d bytes", n)
-		}
-		*s = size(n)
-		return nil
-	}
-	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
-		return fmt.Errorf("%s is no size in bytes", b)
-	}
-	digits := strings.TrimRight(text, "KMGTiB ")
-	n, err := strconv.ParseInt(digits, 10, 64)
-	unit, ok := units[strings.TrimSpace(text[len(digits):])]
-	if err != nil || !ok || n < 0 || n > math.MaxInt64/unit {
-		return fmt.Errorf("%q is no size in bytes", text)
-	}
-	*s = size(n * unit)
-	return nil
-}
-
-var units = map[string]int64{
-	"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-	"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
 }
 
 // fixedPrefix gives the prefix that the configuration demands, nil when the

@@ -1,0 +1,60 @@
+package driver
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Size is a number of bytes in a driver's options (type "size"): in JSON a
+// number, or a string such as "64MiB" or "5 GB". It is never negative.
+type Size int64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Size) UnmarshalJSON(b []byte) error {
+	var n int64
+	if json.Unmarshal(b, &n) == nil {
+		if n < 0 {
+			return fmt.Errorf("%d bytes", n)
+		}
+		*s = Size(n)
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return fmt.Errorf("%s is no size in bytes", b)
+	}
+	digits := strings.TrimRight(text, "KMGTiB ")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	unit, ok := sizeUnit(strings.TrimSpace(text[len(digits):]))
+	if err != nil || !ok || n < 0 || n > math.MaxInt64/unit {
+		return fmt.Errorf("%q is no size in bytes", text)
+	}
+	*s = Size(n * unit)
+	return nil
+}
+
+func sizeUnit(name string) (int64, bool) {
+	unit, base := int64(1), int64(1000)
+	if strings.HasSuffix(name, "iB") {
+		base = 1024
+	}
+	switch name {
+	case "", "B":
+		return 1, true
+	case "TB", "TiB":
+		unit *= base
+		fallthrough
+	case "GB", "GiB":
+		unit *= base
+		fallthrough
+	case "MB", "MiB":
+		unit *= base
+		fallthrough
+	case "KB", "KiB":
+		return unit * base, true
+	}
+	return 0, false
+}

@@ -1,0 +1,176 @@
+package s3
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// clientKey is what a client depends on.
+type clientKey struct {
+	endpoint, region, profile string
+	unsigned, virtual         bool
+	connections               int
+}
+
+// client is the SDK's client of one server, shared by stores.
+type client struct {
+	key       clientKey
+	api       *s3.Client
+	transport *http.Transport
+	users     int // guarded by opener.mu
+}
+
+// idleClients is how many clients without users are kept for their
+// credentials.
+const idleClients = 16
+
+// acquire gives the client for a place, which [opener.release] gives back.
+func (o *opener) acquire(ctx context.Context, at place, cfg config) (*client, error) {
+	key := clientKey{
+		endpoint: at.endpoint, region: cfg.Region, profile: cfg.Profile, unsigned: cfg.Unsigned,
+		virtual: cfg.Addressing == "virtual", connections: cfg.Connections,
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := o.clients[key]
+	if c == nil {
+		var err error
+		if c, err = newClient(ctx, key); err != nil {
+			return nil, err
+		}
+		o.clients[key] = c
+	}
+	c.users++
+	return c, nil
+}
+
+// release gives a client back. Connections of one without users are closed.
+func (o *opener) release(c *client) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c.users--; c.users > 0 {
+		return
+	}
+	c.transport.CloseIdleConnections()
+	if len(o.clients) > idleClients {
+		delete(o.clients, c.key)
+	}
+}
+
+// newClient reads the AWS configuration, which takes no request, and sets the
+// SDK up.
+func newClient(ctx context.Context, key clientKey) (*client, error) {
+	cfg, err := awsconfig.LoadDefaultConfig(ctx, loadOptions(key)...)
+	if err != nil {
+		if own := ctx.Err(); own != nil {
+			return nil, own
+		}
+		return nil, ncerr.New(ncerr.ErrAuth, "", "", newPlain("read the AWS configuration", err))
+	}
+	region := key.region
+	if region == "" {
+		if region = cfg.Region; region == "" {
+			region = anyRegion
+		}
+	}
+	c := &client{key: key, transport: newTransport(cfg.HTTPClient, key.connections)}
+	creds := aws.CredentialsProvider(aws.AnonymousCredentials{})
+	if !key.unsigned {
+		creds = &provider{inner: cfg.Credentials} // which caches
+	}
+	cfg.HTTPClient = &http.Client{
+		Transport:     c.transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	c.api = s3.NewFromConfig(cfg, func(so *s3.Options) {
+		so.Region, so.BaseEndpoint, so.UsePathStyle = region, &key.endpoint, !key.virtual
+		so.Credentials = creds
+		so.Retryer, so.RetryMaxAttempts = aws.NopRetryer{}, 1
+		so.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		so.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		so.DisableLogOutputChecksumValidationSkipped = true
+		so.ContinueHeaderThresholdBytes = -1 // "Expect: 100-continue" costs a round trip
+		so.Logger, so.ClientLogMode = logging.Nop{}, 0
+		so.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateDisabled // the endpoint is given whole
+		so.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateDisabled
+		if strings.HasPrefix(key.endpoint, "https://") {
+			// TLS protects the body and the CRC32C header tells damage: no SHA-256 of every body besides.
+			so.APIOptions = append(so.APIOptions, v4.SwapComputePayloadSHA256ForUnsignedPayloadMiddleware)
+		}
+	})
+	return c, nil
+}
+
+// loadOptions says what the SDK is to read. A profile that is named explicitly
+// is the only source of credentials; otherwise the SDK's order holds.
+func loadOptions(key clientKey) []func(*awsconfig.LoadOptions) error {
+	opts := []func(*awsconfig.LoadOptions) error{
+		awsconfig.WithLogger(logging.Nop{}),
+	}
+	if key.unsigned {
+		opts = append(opts, awsconfig.WithCredentialsProvider(aws.AnonymousCredentials{}))
+	} else if key.profile != "" {
+		opts = append(opts, awsconfig.WithSharedConfigProfile(key.profile))
+	}
+	if dir := os.Getenv("NC_TEST_AWS_DIR"); dir != "" {
+		if os.Getenv("AWS_CONFIG_FILE") == "" {
+			opts = append(opts, awsconfig.WithSharedConfigFiles([]string{filepath.Join(dir, ".aws", "config")}))
+		}
+		if os.Getenv("AWS_SHARED_CREDENTIALS_FILE") == "" {
+			opts = append(opts, awsconfig.WithSharedCredentialsFiles([]string{filepath.Join(dir, ".aws", "credentials")}))
+		}
+	}
+	return opts
+}
+
+// newTransport gives the transport for objects: that of the SDK's
+// configuration, which knows proxies and AWS_CA_BUNDLE, with HTTP/1.1 only (one
+// connection for each of many large bodies is faster than one for all) and a
+// pool for as many requests as may be under way.
+func newTransport(configured aws.HTTPClient, connections int) *http.Transport {
+	b, ok := configured.(*awshttp.BuildableClient)
+	if !ok {
+		b = awshttp.NewBuildableClient()
+	}
+	t := b.GetTransport()
+	t.ForceAttemptHTTP2 = false
+	t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, connections, connections
+	t.DisableCompression = true
+	t.ReadBufferSize, t.WriteBufferSize = 64<<10, 64<<10
+	return t
+}
+
+// provider marks failures of finding credentials, which the SDK does not.
+type provider struct{ inner aws.CredentialsProvider }
+
+// authError is such a failure: nothing has been sent to the store.
+type authError struct{ err error }
+
+func (e *authError) Error() string { return e.err.Error() }
+func (e *authError) Unwrap() error { return e.err }
+
+// Retrieve implements aws.CredentialsProvider.
+func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	if p.inner == nil {
+		return aws.Credentials{}, &authError{errNoSource}
+	}
+	c, err := p.inner.Retrieve(ctx)
+	if err != nil {
+		return c, &authError{err}
+	}
+	return c, nil
+}

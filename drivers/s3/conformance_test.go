@@ -1,0 +1,40 @@
+package s3_test
+
+import (
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/conformance/s3server"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/s3"
+)
+
+// TestConformance runs the suite on a real server: below a prefix and in whole
+// buckets, in both styles, and with small pages and many parts.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]map[string]any{
+		"path":    {},
+		"virtual": {"addressing": "virtual"},
+		"parts":   {"multipart_threshold": 1000, "part_size": "5MiB", "page_size": 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := s3server.Start(t)
+			endpoint := srv.Endpoint
+			if name == "virtual" {
+				endpoint = "http://" + s3server.VirtualDomain
+				if err := srv.MakeBucket(t.Context(), "virtual-bucket"); err != nil {
+					t.Fatal(err)
+				}
+				srv.Bucket = "virtual-bucket"
+				proxies.add(srv.Bucket, srv.Endpoint)
+			}
+			o := s3.New()
+			conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
+				return specOn(endpoint, srv.Bucket, options), nil, nil
+			}})
+		})
+	}
+}

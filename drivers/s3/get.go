@@ -1,0 +1,289 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Get implements driver.Map: one request, except for ranges without bytes,
+// which HTTP cannot ask for. The body goes straight into what alloc gives. The
+// CRC32C of a whole object is checked where the server gives one.
+func (m *bucketMap) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if r := opts.Range; r != nil && r.Offset >= 0 && r.Length == 0 {
+		return m.getNothing(ctx, key, opts, alloc)
+	}
+	in := &s3.GetObjectInput{Bucket: &m.at.bucket, Key: m.name(key)}
+	if opts.IfMatch != "" {
+		in.IfMatch = &opts.IfMatch
+	}
+	if text := rangeHeader(opts.Range); text != "" {
+		in.Range = &text
+	} else if m.cfg.Checksums {
+		in.ChecksumMode = types.ChecksumModeEnabled
+	}
+	out, err := m.api.GetObject(ctx, in)
+	if err != nil {
+		if err = m.readError(ctx, err); ncerr.KindOf(err) == ncerr.ErrRange && in.Range != nil {
+			return m.getNothing(ctx, key, opts, alloc) // past the end, or at it
+		}
+		return nil, driver.Info{}, err
+	}
+	defer out.Body.Close() //nolint:errcheck // only read
+	info, n, err := judge(out, opts)
+	if err != nil {
+		return nil, info, err
+	}
+	mem, err := alloc(n)
+	if err != nil {
+		return nil, driver.Info{}, err
+	}
+	return m.fill(ctx, mem, out.Body, info)
+}
+
+// rangeHeader gives the Range header for r, and "" for the whole object.
+func rangeHeader(r *driver.Range) string {
+	switch {
+	case r == nil || r.Offset == 0 && r.Length < 0:
+		return ""
+	case r.Offset == math.MinInt64:
+		return "bytes=-" + strconv.FormatInt(math.MaxInt64, 10)
+	case r.Offset < 0:
+		return "bytes=" + strconv.FormatInt(r.Offset, 10)
+	case r.Length < 0:
+		return fmt.Sprintf("bytes=%d-", r.Offset)
+	case r.Length-1 > math.MaxInt64-r.Offset:
+		return fmt.Sprintf("bytes=%d-%d", r.Offset, int64(math.MaxInt64))
+	}
+	return fmt.Sprintf("bytes=%d-%d", r.Offset, r.Offset+r.Length-1)
+}
+
+// getNothing answers ranges that have no bytes, or may be outside the object.
+func (m *bucketMap) getNothing(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	info, _, err := m.stat(ctx, key)
+	if err != nil {
+		return nil, driver.Info{}, err
+	}
+	if opts.IfMatch != "" && opts.IfMatch != info.Version {
+		return nil, info, otherVersion(info.Version, opts.IfMatch)
+	}
+	_, n, err := opts.Range.Resolve(info.Size)
+	if err != nil {
+		return nil, info, err
+	}
+	if n != 0 {
+		return nil, info, answerError("it said that the range is outside the object, but that has %d bytes", info.Size)
+	}
+	mem, err := alloc(0)
+	return mem, info, err
+}
+
+// judge holds the head of an answer against the question, and gives the number
+// of bytes in the body.
+func judge(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info, int64, error) {
+	info := driver.Info{}
+	if out.ETag != nil {
+		info.Version = *out.ETag
+	}
+	if out.LastModified != nil {
+		info.ModTime = *out.LastModified
+	}
+	if out.ContentLength == nil || *out.ContentLength < 0 {
+		return info, 0, answerError("it did not say how long the content is")
+	}
+	n := *out.ContentLength
+	start, err := extent(out, opts.Range, n, &info)
+	if err != nil {
+		return info, 0, err
+	}
+	if opts.IfMatch != "" && info.Version != opts.IfMatch {
+		if info.Version == "" {
+			return info, 0, answerError("it gave no ETag")
+		}
+		return info, 0, otherVersion(info.Version, opts.IfMatch)
+	}
+	if opts.Range != nil {
+		wantStart, want, err := opts.Range.Resolve(info.Size)
+		if err != nil {
+			return info, 0, err
+		}
+		if wantStart != start || want != n {
+			return info, 0, answerError("it gave bytes %d+%d of %d when asked for %d+%d", start, n, info.Size, wantStart, want)
+		}
+	}
+	if opts.Limit > 0 && n > opts.Limit {
+		return info, 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, opts.Limit)
+	}
+	return info, n, nil
+}
+
+// extent finds where the n bytes of an answer lie in the object and sets
+// info.Size. An answer without Content-Range is the whole object.
+func extent(out *s3.GetObjectOutput, asked *driver.Range, n int64, info *driver.Info) (start int64, err error) {
+	status := statusOf(out)
+	if out.ContentRange == nil {
+		if status == http.StatusPartialContent {
+			return 0, answerError("it gave a part of the object and did not say which")
+		}
+		info.Size = n
+		if asked != nil {
+			if at, want, err := asked.Resolve(n); err == nil && (at != 0 || want != n) {
+				return 0, answerError("it gave the whole object when asked for a part: it ignores ranges")
+			}
+		}
+		return 0, nil
+	}
+	if status != http.StatusPartialContent {
+		return 0, answerError("it answered %d with Content-Range %q", status, *out.ContentRange)
+	}
+	start, end, size, ok := parseContentRange(*out.ContentRange)
+	if !ok || end-start+1 != n {
+		return 0, answerError("it gave %d bytes with Content-Range %q", n, *out.ContentRange)
+	}
+	info.Size = size
+	return start, nil
+}
+
+// parseContentRange reads "bytes START-END/SIZE".
+func parseContentRange(text string) (start, end, size int64, ok bool) {
+	rest, ok := strings.CutPrefix(text, "bytes ")
+	span, total, ok1 := strings.Cut(rest, "/")
+	first, last, ok2 := strings.Cut(span, "-")
+	if !ok || !ok1 || !ok2 {
+		return 0, 0, 0, false
+	}
+	var err [3]error
+	start, err[0] = strconv.ParseInt(first, 10, 64)
+	end, err[1] = strconv.ParseInt(last, 10, 64)
+	size, err[2] = strconv.ParseInt(total, 10, 64)
+	ok = errors.Join(err[:]...) == nil && start >= 0 && start <= end && end < size
+	return start, end, size, ok
+}
+
+func statusOf(out *s3.GetObjectOutput) int {
+	if raw, ok := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); ok {
+		return raw.StatusCode
+	}
+	return 0
+}
+
+// fill reads the body into mem. What arrived before it broke off is given
+// beside the error; of content whose checksum is wrong nothing is given.
+func (m *bucketMap) fill(ctx context.Context, mem []byte, body io.Reader, info driver.Info) ([]byte, driver.Info, error) {
+	n, err := io.ReadFull(body, mem)
+	if err == nil {
+		// The end must be read, too: the checksum is compared there, and the
+		// connection is free again only then.
+		var one [1]byte
+		var extra int
+		if extra, err = body.Read(one[:]); errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if extra > 0 {
+			return nil, info, answerError("it gave more than the %d bytes that it had promised", len(mem))
+		}
+		if err == nil {
+			return mem, info, nil
+		}
+		if own := ctx.Err(); own != nil {
+			return mem[:0], info, own
+		}
+		e := ncerr.New(ncerr.ErrCorrupt, "", "", &plain{"the content does not fit its checksum: " + reason(err)})
+		e.Retryable = true
+		return mem[:0], info, e
+	}
+	if own := ctx.Err(); own != nil {
+		return mem[:n], info, own
+	}
+	e := ncerr.New(ncerr.ErrIO, "", "", &plain{fmt.Sprintf("the answer broke off after %d of %d bytes: %s", n, len(mem), reason(err))})
+	e.Retryable = true
+	return mem[:n], info, e
+}
+
+// Stat implements driver.Map: it reads the first byte, since the refusal of a
+// HEAD request has no body that would tell a missing object from a missing
+// bucket.
+func (m *bucketMap) Stat(ctx context.Context, key string) (driver.Info, error) {
+	info, _, err := m.stat(ctx, key)
+	return info, err
+}
+
+// stat also gives the write id of the object.
+func (m *bucketMap) stat(ctx context.Context, key string) (driver.Info, string, error) {
+	first := "bytes=0-0"
+	out, err := m.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &m.at.bucket, Key: m.name(key), Range: &first})
+	if err != nil {
+		if err = m.readError(ctx, err); ncerr.KindOf(err) == ncerr.ErrRange {
+			return m.head(ctx, key) // it is empty
+		}
+		return driver.Info{}, "", err
+	}
+	defer out.Body.Close() //nolint:errcheck // only its head counts
+	if _, err := io.Copy(io.Discard, io.LimitReader(out.Body, 2)); err != nil {
+		return driver.Info{}, "", fail(ctx, err)
+	}
+	info, n, err := judge(out, &driver.GetOptions{})
+	if err == nil && n > 1 && out.ContentRange != nil {
+		err = answerError("it gave %d bytes when asked for the first", n)
+	}
+	return info, out.Metadata[WriteID], err
+}
+
+// head asks for an object that is known to be there.
+func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, error) {
+	out, err := m.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &m.at.bucket, Key: m.name(key)})
+	if err != nil {
+		if err = fail(ctx, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
+			err = answerError("the object has vanished")
+		}
+		return driver.Info{}, "", err
+	}
+	if out.ContentLength == nil {
+		return driver.Info{}, "", answerError("it did not say how long the content is")
+	}
+	info := driver.Info{Size: *out.ContentLength}
+	if out.ETag != nil {
+		info.Version = *out.ETag
+	}
+	if out.LastModified != nil {
+		info.ModTime = *out.LastModified
+	}
+	return info, out.Metadata[WriteID], nil
+}
+
+// readError is fail for requests about one object: with the option missing, a
+// refusal means that there is none.
+func (m *bucketMap) readError(ctx context.Context, err error) error {
+	e := fail(ctx, err)
+	if m.cfg.Missing == "403" && ncerr.KindOf(e) == ncerr.ErrPermission {
+		if status, _ := answer(err); status == http.StatusForbidden {
+			return ncerr.ErrNotFound
+		}
+	}
+	return e
+}
+
+// answerError is an answer that does not fit the question. Another try may be
+// answered better.
+func answerError(format string, args ...any) error {
+	e := ncerr.Errorf(ncerr.ErrIO, "", "", "the server broke the protocol: "+format, args...)
+	e.Retryable = true
+	return e
+}
+
+func otherVersion(got, want string) error {
+	return ncerr.Errorf(ncerr.ErrConflict, "", "", "version %s, expected %s", got, want)
+}

@@ -1,0 +1,179 @@
+package s3
+
+import (
+	"context"
+	"iter"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// emptyPages is how many pages without an entry may follow each other before
+// a listing is given up: deleted versions make some, a broken server no end.
+const emptyPages = 1000
+
+// List implements driver.Map. What a server says twice is given once; a
+// listing that is not in order, does not advance or names foreign keys is
+// ncerr.ErrIO. Names that are no keys of ours (such as the empty objects that
+// consoles make for directories) are left out.
+func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	o := *opts
+	return func(yield func(driver.Entry, error) bool) {
+		in := &s3.ListObjectsV2Input{Bucket: &m.at.bucket, Prefix: m.name(prefix), MaxKeys: &m.cfg.PageSize}
+		if !o.Recursive {
+			slash := "/"
+			in.Delimiter = &slash
+		}
+		if o.StartAfter != "" {
+			in.StartAfter = m.name(o.StartAfter)
+		}
+		last := o.StartAfter
+		for page, err := range m.pages(ctx, in) {
+			if err == nil {
+				last, err = m.give(page, prefix, last, yield)
+			}
+			switch {
+			case err == errStop: //nolint:errorlint // made here, never wrapped
+				return
+			case err != nil:
+				yield(driver.Entry{}, err)
+				return
+			}
+		}
+	}
+}
+
+// errStop says that nobody wants more entries.
+const errStop = ncerr.ErrInternal
+
+// give yields the entries of a page that come after last, and gives the new
+// last.
+func (m *bucketMap) give(page []driver.Entry, prefix, last string, yield func(driver.Entry, error) bool) (string, error) {
+	for i, e := range page {
+		switch {
+		case !strings.HasPrefix(e.Key, prefix):
+			return last, listError("it listed %q below %q", e.Key, prefix)
+		case e.Key == last || i > 0 && e.Key < last:
+			continue
+		case e.Key < last:
+			if e.Prefix && strings.HasPrefix(last, e.Key) {
+				continue // the listing started inside it
+			}
+			return last, listError("its listing is not in order: %q comes after %q", e.Key, last)
+		}
+		last = e.Key
+		if !validKey(strings.TrimSuffix(e.Key, "/")) || !e.Prefix && strings.HasSuffix(e.Key, "/") {
+			continue
+		}
+		if !yield(e, nil) {
+			return last, errStop
+		}
+	}
+	return last, nil
+}
+
+// pages gives the pages of a listing, each in byte order, with keys as they
+// are in the store. Keys outside the store are an error.
+func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.Seq2[[]driver.Entry, error] {
+	return func(yield func([]driver.Entry, error) bool) {
+		seen, empty := "", 0
+		in.EncodingType = types.EncodingTypeUrl // keys may have letters that XML has not
+		for {
+			out, err := m.api.ListObjectsV2(ctx, in)
+			if err != nil {
+				if err = fail(ctx, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
+					err = listError("it knows no such key")
+				}
+				yield(nil, err)
+				return
+			}
+			page, err := m.entries(out)
+			if !yield(page, err) || err != nil || out.IsTruncated == nil || !*out.IsTruncated {
+				return
+			}
+			if empty++; len(page) > 0 {
+				empty = 0
+			}
+			token := ""
+			if out.NextContinuationToken != nil {
+				token = *out.NextContinuationToken
+			}
+			if token == "" || token == seen || empty > emptyPages {
+				yield(nil, listError("its listing does not advance"))
+				return
+			}
+			seen, in.ContinuationToken = token, &token
+		}
+	}
+}
+
+// entries gives the entries of one page in byte order.
+func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error) {
+	list := make([]driver.Entry, 0, len(out.Contents)+len(out.CommonPrefixes))
+	encoded := out.EncodingType == types.EncodingTypeUrl
+	add := func(raw *string, e driver.Entry) error {
+		if raw == nil {
+			return listError("it listed an entry without a name")
+		}
+		key := *raw
+		if encoded {
+			var err error
+			if key, err = url.QueryUnescape(key); err != nil {
+				return listError("it listed the name %q, which is not encoded as it says", *raw)
+			}
+		}
+		var ok bool
+		if e.Key, ok = strings.CutPrefix(key, m.at.prefix); !ok {
+			return listError("it listed %q below %q", key, m.at.prefix)
+		}
+		if e.Key != "" { // the empty object that a console makes for the store
+			list = append(list, e)
+		}
+		return nil
+	}
+	for i := range out.Contents {
+		o := &out.Contents[i]
+		e := driver.Entry{Info: driver.Info{Size: -1}}
+		if o.Size != nil {
+			e.Info.Size = *o.Size
+		}
+		if o.ETag != nil {
+			e.Info.Version = *o.ETag
+		}
+		if o.LastModified != nil {
+			e.Info.ModTime = *o.LastModified
+		}
+		if err := add(o.Key, e); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range out.CommonPrefixes {
+		if err := add(p.Prefix, driver.Entry{Prefix: true, Info: driver.Info{Size: -1}}); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(list, func(a, b driver.Entry) int { return strings.Compare(a.Key, b.Key) })
+	return list, nil
+}
+
+// any reports whether there is an object below the store's place.
+func (m *bucketMap) any(ctx context.Context) (bool, error) {
+	two := int32(2) // one may be a console's empty object
+	in := &s3.ListObjectsV2Input{Bucket: &m.at.bucket, Prefix: &m.at.prefix, MaxKeys: &two}
+	for page, err := range m.pages(ctx, in) {
+		if err != nil || len(page) > 0 {
+			return len(page) > 0, err
+		}
+	}
+	return false, nil
+}
+
+func listError(format string, args ...any) error {
+	return ncerr.Errorf(ncerr.ErrIO, "", "", "the server broke the protocol: "+format, args...)
+}

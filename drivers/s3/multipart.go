@@ -1,0 +1,115 @@
+package s3
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// abortTime is how long the abort of a failed upload may take; it is tried
+// even when the caller's context has ended, since parts that stay are paid for.
+const abortTime = 15 * time.Second
+
+// partSize gives the size of the parts of an object of n bytes: want, or as
+// much as keeps their number below the limit.
+func partSize(n, want int64) int64 {
+	least := (n + maxParts - 1) / maxParts
+	if least <= want {
+		return want
+	}
+	return (least + partsRound - 1) / partsRound * partsRound
+}
+
+// sendParts sends the object in parts, several at a time. It becomes visible
+// with the last request; after a failure the upload is aborted.
+func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
+	in := &s3.CreateMultipartUploadInput{Bucket: &w.m.at.bucket, Key: w.name, Metadata: w.metadata()}
+	if w.m.cfg.Checksums {
+		in.ChecksumAlgorithm = types.ChecksumAlgorithmCrc32c
+	}
+	up, err := w.m.api.CreateMultipartUpload(ctx, in)
+	if err != nil {
+		return driver.Info{}, &abortedError{err} // an upload that nobody knows of is never completed
+	}
+	parts, err := w.uploadParts(ctx, up.UploadId)
+	if err != nil {
+		_ = w.abort(ctx, up.UploadId) // the first error says more; nothing was completed
+		return driver.Info{}, &abortedError{err}
+	}
+	out, err := w.m.api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+		Bucket: &w.m.at.bucket, Key: w.name, UploadId: up.UploadId,
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
+		IfNoneMatch:     w.ifNoneMatch(), IfMatch: w.ifMatch(),
+	})
+	if err != nil {
+		if w.abort(ctx, up.UploadId) == nil {
+			return driver.Info{}, &abortedError{err}
+		}
+		return driver.Info{}, err
+	}
+	return written(w.body.Size(), out.ETag), nil
+}
+
+func (w *write) abort(ctx context.Context, upload *string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+	defer cancel()
+	_, err := w.m.api.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &w.m.at.bucket, Key: w.name, UploadId: upload})
+	return err
+}
+
+// uploadParts sends the parts and gives their list in order. The first failure
+// ends the others.
+func (w *write) uploadParts(ctx context.Context, upload *string) ([]types.CompletedPart, error) {
+	total := w.body.Size()
+	size := partSize(total, int64(w.m.cfg.PartSize))
+	parts := make([]types.CompletedPart, (total+size-1)/size)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(w.m.cfg.PartsAtOnce, len(parts)) {
+		wg.Go(func() {
+			for i := range next {
+				off := int64(i) * size
+				part, err := w.uploadPart(ctx, upload, int32(i+1), off, min(size, total-off))
+				if err != nil {
+					cancel(err)
+					return
+				}
+				parts[i] = part
+			}
+		})
+	}
+	for i := 0; i < len(parts) && ctx.Err() == nil; i++ {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return parts, nil
+}
+
+func (w *write) uploadPart(ctx context.Context, upload *string, number int32, off, n int64) (types.CompletedPart, error) {
+	sum, err := w.sum(off, n)
+	if err != nil {
+		return types.CompletedPart{}, err
+	}
+	out, err := w.m.api.UploadPart(ctx, &s3.UploadPartInput{
+		Bucket: &w.m.at.bucket, Key: w.name, UploadId: upload, PartNumber: &number,
+		Body: w.section(off, n), ContentLength: &n, ChecksumCRC32C: sum,
+	})
+	if err != nil {
+		return types.CompletedPart{}, err
+	}
+	return types.CompletedPart{PartNumber: &number, ETag: out.ETag, ChecksumCRC32C: sum}, nil
+}

@@ -1,0 +1,216 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Put implements driver.Map.
+func (m *bucketMap) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+	if err := m.mayWrite(); err != nil {
+		return driver.Info{}, err
+	}
+	if (opts.IfAbsent || opts.IfMatch != "") && !m.conditional {
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "conditional writes are switched off for this server")
+	}
+	name := m.name(key)
+	if len(*name) > maxKey {
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "", "", "with that of the store the key has %d bytes; S3 has keys of at most %d", len(*name), maxKey)
+	}
+	if n := body.Size(); n > maxObject {
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes; S3 has objects of at most 5 TiB", n)
+	}
+	w := &write{m: m, key: key, name: name, body: body, opts: *opts}
+	if opts.IfAbsent || opts.IfMatch != "" {
+		w.id = rand.Text()
+	}
+	info, err := w.send(ctx)
+	if err == nil {
+		return info, nil
+	}
+	if w.id == "" || ctx.Err() != nil || w.refused(err) {
+		return driver.Info{}, w.fail(ctx, err)
+	}
+	return w.settle(ctx, err)
+}
+
+// write is one Put.
+type write struct {
+	m    *bucketMap
+	key  string
+	name *string
+	body driver.Body
+	opts driver.PutOptions
+	id   string // of a write with a condition
+}
+
+// bodyError is a failure to read what is to be written.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return "read the content: " + e.err.Error() }
+func (e *bodyError) Unwrap() error { return e.err }
+
+// abortedError is the failure of a multipart upload that has been aborted: it
+// will never be completed.
+type abortedError struct{ err error }
+
+func (e *abortedError) Error() string { return e.err.Error() }
+func (e *abortedError) Unwrap() error { return e.err }
+
+// refused reports whether the failed write has certainly not been done.
+func (w *write) refused(err error) bool {
+	var body *bodyError
+	var aborted *abortedError
+	return errors.As(err, &body) || errors.As(err, &aborted) || unsent(err)
+}
+
+// fail gives the error of a failed write.
+func (w *write) fail(ctx context.Context, err error) error {
+	var body *bodyError
+	if errors.As(err, &body) {
+		if own := ctx.Err(); own != nil {
+			return own
+		}
+		return ncerr.New(ncerr.ErrIO, "", "", &plain{body.Error()})
+	}
+	e := fail(ctx, err)
+	code, _ := apiError(err)
+	switch {
+	case w.opts.IfAbsent && code == "PreconditionFailed":
+		return ncerr.New(ncerr.ErrObjectExists, "", "", nil)
+	case w.opts.IfMatch != "" && ncerr.KindOf(e) == ncerr.ErrNotFound:
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the object is not there any more")
+	case ncerr.KindOf(e) == ncerr.ErrNotFound:
+		return ncerr.New(ncerr.ErrS3, "", "", &plain{e.Error()}) // a write finds nothing missing
+	}
+	return e
+}
+
+// settle finds out what became of a conditional write whose answer was lost:
+// an object with its id is its own; one that is still what the condition says
+// allows another try; anything else may be somebody's who came after it.
+func (w *write) settle(ctx context.Context, lost error) (driver.Info, error) {
+	open := func(why error) (driver.Info, error) {
+		if own := ctx.Err(); own != nil {
+			return driver.Info{}, own
+		}
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrAmbiguous, "", "", "the answer was lost (%s) and what became of the write cannot be told: %s", reason(lost), why)
+	}
+	for try := 0; ; try++ {
+		info, id, err := w.m.stat(ctx, w.key)
+		absent := ncerr.KindOf(err) == ncerr.ErrNotFound
+		switch {
+		case err == nil && id == w.id:
+			return info, nil
+		case err != nil && !absent:
+			return open(err)
+		case absent != w.opts.IfAbsent || !absent && info.Version != w.opts.IfMatch:
+			return open(errors.New("another object is there"))
+		case try > 0:
+			return open(errors.New("a second try failed, too"))
+		}
+		info, err = w.send(ctx)
+		if err == nil {
+			return info, nil
+		}
+		lost = err
+	}
+}
+
+// send sends the object once.
+func (w *write) send(ctx context.Context) (driver.Info, error) {
+	if w.body.Size() > int64(w.m.cfg.Threshold) {
+		return w.sendParts(ctx)
+	}
+	sum, err := w.sum(0, w.body.Size())
+	if err != nil {
+		return driver.Info{}, err
+	}
+	n := w.body.Size()
+	in := &s3.PutObjectInput{
+		Bucket: &w.m.at.bucket, Key: w.name, Body: w.section(0, n), ContentLength: &n,
+		ChecksumCRC32C: sum, IfNoneMatch: w.ifNoneMatch(), IfMatch: w.ifMatch(), Metadata: w.metadata(),
+	}
+	out, err := w.m.api.PutObject(ctx, in)
+	if err != nil {
+		return driver.Info{}, err
+	}
+	return written(n, out.ETag), nil
+}
+
+func written(n int64, etag *string) driver.Info {
+	info := driver.Info{Size: n, ModTime: time.Time{}}
+	if etag != nil {
+		info.Version = *etag
+	}
+	return info
+}
+
+func (w *write) ifNoneMatch() *string {
+	if !w.opts.IfAbsent {
+		return nil
+	}
+	any := "*"
+	return &any
+}
+
+func (w *write) ifMatch() *string {
+	if w.opts.IfMatch == "" {
+		return nil
+	}
+	return &w.opts.IfMatch
+}
+
+func (w *write) metadata() map[string]string {
+	if w.id == "" {
+		return nil
+	}
+	return map[string]string{WriteID: w.id}
+}
+
+// section gives a part of the body to a request, without a copy.
+func (w *write) section(off, n int64) io.ReadSeeker {
+	if b, ok := w.body.(driver.Bytes); ok {
+		return bytes.NewReader(b[off : off+n])
+	}
+	return io.NewSectionReader(w.body, off, n)
+}
+
+// sum gives the CRC32C of a part of the body, as S3 writes it. It shows, too,
+// that the body can be read before anything of it is sent.
+func (w *write) sum(off, n int64) (*string, error) {
+	var crc uint32
+	if b, ok := w.body.(driver.Bytes); ok {
+		if !w.m.cfg.Checksums {
+			return nil, nil
+		}
+		crc = crc32.Checksum(b[off:off+n], crc32.MakeTable(crc32.Castagnoli))
+	} else {
+		h := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+		got, err := io.CopyBuffer(h, io.NewSectionReader(w.body, off, n), make([]byte, min(n+1, 256<<10)))
+		if err == nil && got != n {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return nil, &bodyError{err}
+		}
+		crc = h.Sum32()
+	}
+	if !w.m.cfg.Checksums {
+		return nil, nil
+	}
+	text := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc))
+	return &text, nil
+}

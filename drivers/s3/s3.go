@@ -1,0 +1,177 @@
+package s3
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// New gives the opener of the driver "s3". It is safe for concurrent use. The
+// SDK is set up when a store is opened for the first time; stores of one
+// server and one set of options share connections and credentials.
+//
+// The Path of a spec is bucket[/key], its Endpoint the server. A store is
+// there when there is an object below its key; Create and Remove delete all
+// objects below it. Create is not atomic: a process that dies in the middle
+// leaves a part of the old store, and two creators of one store at once are
+// not kept apart.
+//
+// A Put with a condition whose answer was lost (a broken connection, an error
+// of the server) is settled: it carries an id in the object's metadata (see
+// WriteID), by which its object is recognised. When the object is still what
+// the condition says, it is sent once more; when the outcome remains open, it
+// is ncerr.ErrAmbiguous. Other Puts, and conditional ones that the server
+// refused, are never sent twice.
+//
+// Objects of more than the option multipart_threshold are sent in parts, and
+// become visible when the last part has arrived.
+func New() driver.Opener { return &opener{clients: make(map[clientKey]*client)} }
+
+// WriteID is the name of the user metadata (x-amz-meta-nczarr-write) that
+// holds the id of a conditional write.
+const WriteID = "nczarr-write"
+
+type opener struct {
+	mu      sync.Mutex
+	clients map[clientKey]*client
+}
+
+var (
+	_ driver.Opener  = (*opener)(nil)
+	_ driver.Granter = (*opener)(nil)
+)
+
+// Describe implements driver.Opener.
+func (*opener) Describe() driver.Description {
+	return driver.Description{
+		Name:    "s3",
+		Summary: "a bucket of Amazon S3, Google Cloud Storage or any S3-compatible server",
+		Options: options(), Grants: grants("network"),
+	}
+}
+
+// Open implements driver.Opener. Modes Read and Update ask whether there is
+// an object unless the option probe is false; a bucket that is not there is
+// ncerr.ErrNoDataset in every mode.
+func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	m, err := o.connect(ctx, spec)
+	if err != nil {
+		return nil, ncerr.Wrap("open", spec.Path, err)
+	}
+	if err := m.begin(ctx, spec.Mode); err != nil {
+		o.release(m.client)
+		return nil, ncerr.Wrap("open", spec.Path, err)
+	}
+	return m, nil
+}
+
+// Remove implements driver.Opener.
+func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
+	spec.Mode = driver.Update
+	m, err := o.connect(ctx, spec)
+	if err != nil {
+		return ncerr.Wrap("remove", spec.Path, err)
+	}
+	defer o.release(m.client)
+	n, err := m.clear(ctx)
+	if err == nil && n == 0 {
+		err = ncerr.ErrNoDataset
+	}
+	return ncerr.Wrap("remove", spec.Path, err)
+}
+
+// connect makes a Map without sending anything.
+func (o *opener) connect(ctx context.Context, spec driver.OpenSpec) (*bucketMap, error) {
+	if spec.Env.Inner != nil {
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a bucket cannot lie in another store")
+	}
+	cfg, err := readConfig(spec.Options)
+	if err != nil {
+		return nil, err
+	}
+	at, err := readPlace(spec, cfg)
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.acquire(ctx, at, cfg)
+	if err != nil {
+		return nil, err
+	}
+	m := &bucketMap{opener: o, client: c, api: c.api, at: at, cfg: cfg, mode: spec.Mode}
+	m.conditional = !strings.HasSuffix(at.endpoint, "://storage.googleapis.com")
+	if cfg.Conditional != nil {
+		m.conditional = *cfg.Conditional
+	}
+	return m, nil
+}
+
+// bucketMap is one open store.
+type bucketMap struct {
+	driver.Base
+	opener      *opener
+	client      *client
+	api         *s3.Client
+	at          place
+	cfg         config
+	mode        driver.Mode
+	conditional bool
+}
+
+var _ driver.Map = (*bucketMap)(nil)
+
+// begin does what the mode asks for.
+func (m *bucketMap) begin(ctx context.Context, mode driver.Mode) error {
+	if mode == driver.Create {
+		_, err := m.clear(ctx)
+		return err
+	}
+	if mode != driver.CreateExclusive && !m.cfg.Probe {
+		return nil
+	}
+	there, err := m.any(ctx)
+	switch {
+	case mode == driver.Read && ncerr.KindOf(err) == ncerr.ErrPermission:
+		return nil // a store that may be read but not listed: reading will tell
+	case err != nil:
+		return err
+	case mode == driver.CreateExclusive && there:
+		return ncerr.ErrExists
+	case mode != driver.CreateExclusive && !there:
+		return ncerr.Errorf(ncerr.ErrNoDataset, "", "", "no object is there")
+	}
+	return nil
+}
+
+// Capabilities implements driver.Map.
+func (m *bucketMap) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
+		Ranges: true, List: true, Write: m.mode.Writable(), Delete: m.mode.Writable(),
+		IfAbsent: m.conditional && m.mode.Writable(), IfMatch: m.conditional,
+		RecursiveList: true, OrderedList: true, Durable: driver.OnPut,
+		MaxKey: maxKey - len(m.at.prefix), Latency: driver.Remote,
+	}
+}
+
+// Close implements driver.Map.
+func (m *bucketMap) Close(context.Context) error {
+	m.opener.release(m.client)
+	return nil
+}
+
+// name gives the key in the bucket.
+func (m *bucketMap) name(key string) *string {
+	full := m.at.prefix + key
+	return &full
+}
+
+func (m *bucketMap) mayWrite() error {
+	if !m.mode.Writable() {
+		return ncerr.ErrReadOnly
+	}
+	return nil
+}
