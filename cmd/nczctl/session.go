@@ -44,6 +44,7 @@ func (a *app) start(_ context.Context, url string) (*session, error) {
 		return nil, err
 	}
 	s := &session{cfg: cfg, urlEnv: a.urlSettings(env), stats: layer.NewStats()}
+	s.urlEnv.S3Endpoint, _ = cfg.Drivers[ncurl.DriverS3]["endpoint"].(string) // another type is the driver's to refuse
 	if s.host, err = a.startHost(cfg); err != nil {
 		return nil, err
 	}

@@ -194,19 +194,5 @@ func (m *model) reopen(string) {
 	m.note("flush, close, open")
 	m.s.flush()
 	m.s.close()
-	mode := driver.Update
-	if len(m.table) == 0 { // a store without objects is none where only objects exist
-		again, err := m.e.open(m.t.Context(), driver.Read)
-		switch {
-		case ncerr.KindOf(err) == ncerr.ErrNoDataset:
-			mode = driver.Create
-		case err != nil:
-			m.t.Fatalf("open an empty store: %v", err)
-		default:
-			if err := again.Close(m.t.Context()); err != nil {
-				m.t.Errorf("close: %v", err)
-			}
-		}
-	}
-	m.s = m.e.mustOpen(m.t, mode)
+	m.s = m.e.mustOpen(m.t, driver.Update)
 }

@@ -111,8 +111,7 @@ func openChecks() []Check {
 			if err := e.opener.Remove(t.Context(), e.spec); err != nil {
 				t.Fatalf("remove: %v", err)
 			}
-			_, err := e.open(t.Context(), driver.Read)
-			wantKind(t, "open after remove", err, ncerr.ErrNoDataset)
+			missingLater(t, e)
 			wantKind(t, "remove again", e.opener.Remove(t.Context(), e.spec), ncerr.ErrNoDataset)
 			e.create(t).wantAbsent("b")
 		}},

@@ -14,8 +14,11 @@ import (
 //
 // Source: netcdf-c libnczarr/zmap_zip.c; zarr-python ZipStore.
 func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byte, error) {
-	if loc.Driver == ncurl.DriverHTTP {
+	switch loc.Driver {
+	case ncurl.DriverHTTP:
 		return webOptions(loc, options)
+	case ncurl.DriverS3:
+		return bucketOptions(loc, options)
 	}
 	if loc.Driver != ncurl.DriverZip || loc.Format != ncurl.NCZarr || mode != driver.Create && mode != driver.CreateExclusive {
 		return options, nil
@@ -57,6 +60,36 @@ func webOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
 	out, err := json.Marshal(set)
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrInternal, "write driver options", "http", err)
+	}
+	return out, nil
+}
+
+// bucketOptions adds what the location says to the options of the s3 driver:
+// its region and an explicit profile, which come first, and unsigned requests.
+// A profile that only the surroundings name is left to the AWS chain.
+func bucketOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
+	set := make(map[string]any)
+	if len(options) > 0 {
+		if err := json.Unmarshal(options, &set); err != nil {
+			return nil, ncerr.New(ncerr.ErrInvalid, "read driver options", "s3", err)
+		}
+	}
+	if loc.Region != "" {
+		set["region"] = loc.Region
+	}
+	if loc.ProfileExplicit {
+		set["profile"], set["unsigned"] = loc.Profile, false
+	}
+	if loc.Unsigned {
+		set["unsigned"] = true
+		delete(set, "profile")
+	}
+	if len(set) == 0 {
+		return options, nil
+	}
+	out, err := json.Marshal(set)
+	if err != nil {
+		return nil, ncerr.New(ncerr.ErrInternal, "write driver options", "s3", err)
 	}
 	return out, nil
 }

@@ -2,7 +2,7 @@ package s3
 
 import (
 	"context"
-	"crypto/tls"
+	"crypto/x509"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +16,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
 // clientKey is what a client depends on.
@@ -29,7 +30,7 @@ type clientKey struct {
 type client struct {
 	key       clientKey
 	api       *s3.Client
-	transport *http.Transport
+	transport *web.Transport
 	users     int // guarded by opener.mu
 }
 
@@ -86,13 +87,17 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 			region = anyRegion
 		}
 	}
-	c := &client{key: key, transport: newTransport(cfg.HTTPClient, key.connections)}
+	transport, err := web.New(web.Options{RootCAs: rootCAs(cfg.HTTPClient), Connections: key.connections})
+	if err != nil {
+		return nil, ncerr.New(ncerr.ErrInvalid, "", "", err)
+	}
+	c := &client{key: key, transport: transport}
 	creds := aws.CredentialsProvider(aws.AnonymousCredentials{})
 	if !key.unsigned {
 		creds = &provider{inner: cfg.Credentials} // which caches
 	}
 	cfg.HTTPClient = &http.Client{
-		Transport:     c.transport,
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	c.api = s3.NewFromConfig(cfg, func(so *s3.Options) {
@@ -136,22 +141,15 @@ func loadOptions(key clientKey) []func(*awsconfig.LoadOptions) error {
 	return opts
 }
 
-// newTransport gives the transport for objects: that of the SDK's
-// configuration, which knows proxies and AWS_CA_BUNDLE, with HTTP/1.1 only (one
-// connection for each of many large bodies is faster than one for all) and a
-// pool for as many requests as may be under way.
-func newTransport(configured aws.HTTPClient, connections int) *http.Transport {
-	b, ok := configured.(*awshttp.BuildableClient)
-	if !ok {
-		b = awshttp.NewBuildableClient()
+// rootCAs gives the certificates of AWS_CA_BUNDLE or ca_bundle, which the SDK
+// puts into its own HTTP client; nil means the system's.
+func rootCAs(configured aws.HTTPClient) *x509.CertPool {
+	if b, ok := configured.(*awshttp.BuildableClient); ok {
+		if c := b.GetTransport().TLSClientConfig; c != nil {
+			return c.RootCAs
+		}
 	}
-	t := b.GetTransport()
-	t.ForceAttemptHTTP2 = false
-	t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
-	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, connections, connections
-	t.DisableCompression = true
-	t.ReadBufferSize, t.WriteBufferSize = 64<<10, 64<<10
-	return t
+	return nil
 }
 
 // provider marks failures of finding credentials, which the SDK does not.

@@ -2,19 +2,17 @@ package s3
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
 var errNoSource = errors.New("nothing gives credentials")
@@ -69,7 +67,8 @@ func codeKind(code string) ncerr.Kind {
 func again(code string) bool {
 	switch code {
 	case "SlowDown", "RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch",
-		"ConditionalRequestConflict", "OperationAborted", "ThrottlingException":
+		"ConditionalRequestConflict", "OperationAborted", "ThrottlingException",
+		"ExistingObjectIsDirectory": // a gateway's directory that is about to go
 		return true
 	}
 	return false
@@ -96,12 +95,12 @@ func fail(ctx context.Context, err error) error {
 	}
 	status, header := answer(err)
 	if status == 0 {
-		return transport(err)
+		return web.Failed(ctx, err)
 	}
 	code, message := apiError(err)
 	e := ncerr.New(kindOf(code, status), "", "", &plain{describe(code, message, status, header)})
 	e.Retryable = status >= 500 && status != http.StatusNotImplemented || status == http.StatusTooManyRequests || again(code)
-	e.RetryAfter = retryAfter(header)
+	e.RetryAfter = web.RetryAfter(header, time.Now())
 	return e
 }
 
@@ -170,36 +169,6 @@ func describe(code, message string, status int, header http.Header) string {
 		text += "; is the clock of this machine right?"
 	}
 	return text
-}
-
-// retryAfter reads how long a server asks to wait: seconds or a date.
-func retryAfter(header http.Header) time.Duration {
-	text := header.Get("Retry-After")
-	if n, err := strconv.ParseUint(text, 10, 20); err == nil {
-		return time.Duration(n) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
-}
-
-// transport makes an error of a request without an answer.
-func transport(err error) error {
-	e := ncerr.New(ncerr.ErrIO, "", "", &plain{reason(err)})
-	var dns *net.DNSError
-	var verify *tls.CertificateVerificationError
-	var unknown x509.UnknownAuthorityError
-	var ser *smithy.SerializationError
-	switch {
-	case errors.As(err, &dns) && dns.IsNotFound:
-	case errors.As(err, &verify), errors.As(err, &unknown):
-	case errors.As(err, &ser):
-		e.Kind = ncerr.ErrS3
-	default:
-		e.Retryable = true
-	}
-	return e
 }
 
 // reason gives the innermost words of a transport error: not the SDK's long

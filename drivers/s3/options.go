@@ -37,7 +37,6 @@ type config struct {
 	PartsAtOnce int         `json:"parts_at_once"`
 	Connections int         `json:"connections"`
 	PageSize    int32       `json:"page_size"`
-	Probe       bool        `json:"probe"`
 }
 
 // options documents the keys of config.
@@ -56,14 +55,13 @@ func options() []driver.Option {
 		{Name: "parts_at_once", Type: "int", Default: "4", Doc: "parts of one object that are sent at a time"},
 		{Name: "connections", Type: "int", Default: "128", Doc: "largest number of connections to the server"},
 		{Name: "page_size", Type: "int", Default: "1000", Doc: "entries that are asked for in one request of a listing"},
-		{Name: "probe", Type: "bool", Default: "true", Doc: "opening a store to read or update it asks whether there is anything in it, which costs a request"},
 	}
 }
 
 func readConfig(raw []byte) (config, error) {
 	c := config{
 		Addressing: "path", Checksums: true, Threshold: 64 << 20, PartSize: 16 << 20,
-		PartsAtOnce: 4, Connections: 128, PageSize: 1000, Probe: true,
+		PartsAtOnce: 4, Connections: 128, PageSize: 1000,
 	}
 	if err := driver.DecodeOptions(raw, &c); err != nil {
 		return c, err

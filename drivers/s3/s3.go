@@ -55,9 +55,9 @@ func (*opener) Describe() driver.Description {
 	}
 }
 
-// Open implements driver.Opener. Modes Read and Update ask whether there is
-// an object unless the option probe is false; a bucket that is not there is
-// ncerr.ErrNoDataset in every mode.
+// Open implements driver.Opener. Modes Read and Update send nothing: the first
+// request shows whether there is anything. A bucket that is not there is
+// ncerr.ErrNoDataset from every method.
 func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	m, err := o.connect(ctx, spec)
 	if err != nil {
@@ -124,25 +124,19 @@ type bucketMap struct {
 
 var _ driver.Map = (*bucketMap)(nil)
 
-// begin does what the mode asks for.
+// begin does what the mode asks for. To look for a store that is to be read
+// would cost a request: reading it tells.
 func (m *bucketMap) begin(ctx context.Context, mode driver.Mode) error {
-	if mode == driver.Create {
+	switch mode {
+	case driver.Create:
 		_, err := m.clear(ctx)
 		return err
-	}
-	if mode != driver.CreateExclusive && !m.cfg.Probe {
-		return nil
-	}
-	there, err := m.any(ctx)
-	switch {
-	case mode == driver.Read && ncerr.KindOf(err) == ncerr.ErrPermission:
-		return nil // a store that may be read but not listed: reading will tell
-	case err != nil:
+	case driver.CreateExclusive:
+		there, err := m.any(ctx)
+		if err == nil && there {
+			err = ncerr.ErrExists
+		}
 		return err
-	case mode == driver.CreateExclusive && there:
-		return ncerr.ErrExists
-	case mode != driver.CreateExclusive && !there:
-		return ncerr.Errorf(ncerr.ErrNoDataset, "", "", "no object is there")
 	}
 	return nil
 }

@@ -38,6 +38,12 @@ type Options struct {
 	// CAFile is a file of certificates to trust instead of the system's; empty
 	// means the system's (SSL_CERT_FILE and SSL_CERT_DIR on Unix).
 	CAFile string
+	// RootCAs, when not nil, are the certificates to trust; CAFile comes first.
+	RootCAs *x509.CertPool
+	// Connections, when > 0, bounds the connections to one host, idle ones
+	// too, and keeps to HTTP/1.1, where each request has one of its own: for
+	// many large bodies at once that is faster than sharing one.
+	Connections int
 }
 
 // ErrTimeout is the cause of a request that was given up because of one of
@@ -73,6 +79,15 @@ func New(o Options) (*Transport, error) {
 		ForceAttemptHTTP2:      true,
 		ExpectContinueTimeout:  time.Second,
 	}}
+	if o.RootCAs != nil {
+		t.base.TLSClientConfig = &tls.Config{RootCAs: o.RootCAs}
+	}
+	if n := o.Connections; n > 0 {
+		t.base.ForceAttemptHTTP2 = false
+		t.base.Protocols = new(http.Protocols)
+		t.base.Protocols.SetHTTP1(true)
+		t.base.MaxIdleConns, t.base.MaxIdleConnsPerHost, t.base.MaxConnsPerHost = 0, n, n
+	}
 	if o.Proxy != "" {
 		proxy, err := url.Parse(o.Proxy)
 		if err != nil || proxy.Host == "" {
