@@ -126,7 +126,7 @@ func (l *loader) byReference(v *Var) error {
 		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "%d dimension references for a shape of rank %d", len(meta.DimRefs), len(meta.Shape))
 	}
 	for i, ref := range meta.DimRefs {
-		d := l.ds.top.lookupDim(ref)
+		d := v.group.lookupDim(ref)
 		if d == nil {
 			return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "dimension %q is declared nowhere", ref)
 		}

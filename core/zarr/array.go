@@ -379,7 +379,7 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	case len(list) != a.rank():
 		n.warn("%s: %s: %d names for %d dimensions, ignored", n.key(p.doc), name, len(list), a.rank())
 	case !allRefs(list):
-		n.warn("%s: %s: %s holds what is no absolute name, ignored", n.key(p.doc), name, clip(refs))
+		n.warn("%s: %s: %s holds what is no name of a dimension, ignored", n.key(p.doc), name, clip(refs))
 	default:
 		a.DimRefs = list
 	}
@@ -399,13 +399,11 @@ func (a *Array) isOne() bool {
 	return len(a.Shape) == 0 || len(a.Shape) == 1 && a.Shape[0] == 1 && a.Chunks[0] == 1
 }
 
+// allRefs reports whether all texts can be dimension references: absolute
+// names, or ones relative to the group of the array, which libnetcdf reads too.
 func allRefs(list []string) bool {
 	for _, ref := range list {
-		rest, ok := strings.CutPrefix(ref, "/")
-		if !ok {
-			return false
-		}
-		for seg := range strings.SplitSeq(rest, "/") {
+		for seg := range strings.SplitSeq(strings.TrimPrefix(ref, "/"), "/") {
 			if !goodName(seg) {
 				return false
 			}

@@ -19,6 +19,7 @@ import (
 //	true and false      ubyte 1 and 0
 //	a string            char
 //	several strings     string
+//	["NaN"] and so on   double, when there is nothing but NaN and infinities
 //	[]                  int, without values
 //	null, objects, and arrays of anything else: char holding the JSON as it stands
 //
@@ -380,6 +381,8 @@ func elemType(v jsontext.Value) dtype.NC {
 		return dtype.NCInt
 	case bools == total:
 		return dtype.NCUByte
+	case words == total && strs == total:
+		return dtype.NCDouble
 	case strs == total:
 		return dtype.NCString
 	case numbers == 0 || numbers+words != total:

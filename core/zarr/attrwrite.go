@@ -19,7 +19,7 @@ func invalid(format string, args ...any) error {
 
 // checkAttr reports whether an attribute can be written: a name, and a value
 // of the Go type of its type.
-func checkAttr(a Attr) error {
+func checkAttr(a Attr, s *spelling) error {
 	if a.Name == "" || reserved(a.Name) {
 		return ncerr.Errorf(ncerr.ErrBadName, "write attribute", a.Name, "the name is reserved or empty")
 	}
@@ -27,18 +27,21 @@ func checkAttr(a Attr) error {
 	if !ok || nc != a.Type || a.Type == dtype.NCNone {
 		return ncerr.Errorf(ncerr.ErrBadType, "write attribute", a.Name, "a %T is no value of type %s", a.Value, a.Type)
 	}
+	if list, ok := a.Value.([]string); ok && s.pure && len(list) > 1 && allWords(list) {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write attribute", a.Name, "in pure Zarr the strings %q could not be told from numbers", list)
+	}
 	return nil
 }
 
 // writeAttr writes the value of an attribute: one value as it is, several or
 // none as an array. In pure Zarr, where nothing else tells them from char, one
-// string is an array too.
+// string, and one NaN or infinity, is an array too.
 func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 	if text, ok := a.Value.(string); ok {
 		writeChars(w, a.Name, text, s)
 		return
 	}
-	if dtype.Len(a.Value) == 1 && !(s.pure && isString(a.Value)) {
+	if dtype.Len(a.Value) == 1 && !(s.pure && a.Name != fillAttr && quotedAlone(a.Value)) {
 		appendValues(w, a.Value, s.pure)
 		return
 	}
@@ -47,7 +50,34 @@ func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 	w.Close()
 }
 
-func isString(v any) bool { _, ok := v.([]string); return ok }
+// quotedAlone reports whether the one value of a slice is written in quotes,
+// and would be read as char where no type is told. A string that reads as a
+// number in an array stays alone: it becomes char of the same text.
+func quotedAlone(v any) bool {
+	switch s := v.(type) {
+	case []string:
+		return !allWords(s)
+	case []float32:
+		return !finite(float64(s[0]))
+	case []float64:
+		return !finite(s[0])
+	}
+	return false
+}
+
+func finite(f float64) bool { return f-f == 0 }
+
+// allWords reports whether all texts are words such as NaN, which a reader
+// without types takes for numbers.
+func allWords(list []string) bool {
+	for _, text := range list {
+		v := jsontext.Value(jsontext.AppendString(nil, text))
+		if _, ok := v.Float(64); !ok {
+			return false
+		}
+	}
+	return len(list) > 0
+}
 
 // writeChars writes char text: as a JSON value when it is one and reads back
 // as the very same text, else as a string.

@@ -252,7 +252,7 @@ func TestWarnings(t *testing.T) {
 		`{"_ARRAY_DIMENSIONS": 5}`:                               "want an array of names",
 		`{"_ARRAY_DIMENSIONS": ["a/b"]}`:                         "want an array of names",
 		`{"_nczarr_array": {"dimension_references": []}}`:        "0 names for 1 dimensions",
-		`{"_nczarr_array": {"dimension_references": ["/../x"]}}`: "no absolute name",
+		`{"_nczarr_array": {"dimension_references": ["/../x"]}}`: "no name of a dimension",
 	} {
 		a, err := zarr.ParseArray("v", zarr.Docs{".zarray": zarray(""), ".zattrs": []byte(members)}, zarr.ParseHint{})
 		if err != nil || a.DimNames != nil || a.DimRefs != nil || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], want) {
@@ -281,7 +281,7 @@ func TestWriteErrors(t *testing.T) {
 		"chunk 0":   {func(a *zarr.Array) { a.Chunks = []int64{0, 2} }, ncerr.ErrInvalid},
 		"scalar":    {func(a *zarr.Array) { a.Scalar = true }, ncerr.ErrInvalid},
 		"names":     {func(a *zarr.Array) { a.DimNames = []string{"x"} }, ncerr.ErrInvalid},
-		"refs":      {func(a *zarr.Array) { a.DimRefs = []string{"/x", "y"} }, ncerr.ErrBadName},
+		"refs":      {func(a *zarr.Array) { a.DimRefs = []string{"/x", "../y"} }, ncerr.ErrBadName},
 		"transpose": {func(a *zarr.Array) { a.Transpose = []int{0, 1} }, ncerr.ErrUnsupported},
 		"fill":      {func(a *zarr.Array) { a.HasFill, a.Fill = true, []byte{1} }, ncerr.ErrInvalid},
 		"no type":   {func(a *zarr.Array) { a.DType = dtype.Type{} }, ncerr.ErrInvalid},

@@ -103,7 +103,8 @@ type Array struct {
 	// DimNames are xarray's _ARRAY_DIMENSIONS; nil when absent.
 	DimNames []string
 	// DimRefs are NCZarr's dimension references: absolute names such as
-	// "/g/x"; nil when the array block is absent, empty for a scalar.
+	// "/g/x", or, from foreign writers, names that are visible in the array's
+	// group; nil when the array block is absent, empty for a scalar.
 	DimRefs []string
 	// Storage is NCZarr's storage word: "chunked", "contiguous", "compact",
 	// "scalar" or empty.

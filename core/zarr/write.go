@@ -154,7 +154,7 @@ func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.check(); err != nil {
+	if err := g.check(o.s); err != nil {
 		return nil, err
 	}
 	s := o.s
@@ -186,7 +186,7 @@ func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 	return o.finish(false), nil
 }
 
-func (g *Group) check() error {
+func (g *Group) check(s *spelling) error {
 	for _, d := range g.Dims {
 		if !goodName(d.Name) {
 			return ncerr.Errorf(ncerr.ErrBadName, "write dimension", d.Name, "no legal name")
@@ -200,13 +200,13 @@ func (g *Group) check() error {
 			return ncerr.Errorf(ncerr.ErrBadName, "write group", name, "no legal name")
 		}
 	}
-	return checkAttrs(g.Attrs)
+	return checkAttrs(g.Attrs, s)
 }
 
-func checkAttrs(attrs []Attr) error {
+func checkAttrs(attrs []Attr, s *spelling) error {
 	seen := make(map[string]bool, len(attrs))
 	for _, a := range attrs {
-		if err := checkAttr(a); err != nil {
+		if err := checkAttr(a, s); err != nil {
 			return err
 		}
 		if seen[a.Name] {
@@ -307,7 +307,7 @@ func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.check(); err != nil {
+	if err := a.check(o.s); err != nil {
 		return nil, err
 	}
 	if err := o.array(a); err != nil {
@@ -333,7 +333,7 @@ func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 	return o.finish(!named), nil
 }
 
-func (a *Array) check() error {
+func (a *Array) check(s *spelling) error {
 	rank := len(a.Shape)
 	switch {
 	case len(a.Chunks) != rank:
@@ -355,9 +355,9 @@ func (a *Array) check() error {
 		}
 	}
 	if !allRefs(a.DimRefs) {
-		return ncerr.Errorf(ncerr.ErrBadName, "write metadata", strings.Join(a.DimRefs, " "), "no absolute dimension names")
+		return ncerr.Errorf(ncerr.ErrBadName, "write metadata", strings.Join(a.DimRefs, " "), "no dimension names")
 	}
-	return checkAttrs(a.Attrs)
+	return checkAttrs(a.Attrs, s)
 }
 
 // array writes the members of .zarray that all layouts share.
