@@ -44,6 +44,7 @@ type Dataset struct {
 	stale        bool        // .zmetadata is older than the documents; guarded by saving
 	warned       atomic.Bool
 	locks        stripes
+	growth       growth
 }
 
 // Root gives the group that the URL named: the root of the store, or the
@@ -104,7 +105,7 @@ func (d *Dataset) Flush(ctx context.Context) error {
 		return ncerr.Wrap("flush", "", err)
 	}
 	d.flushed.Store(true)
-	return nil
+	return ncerr.Wrap("flush", growingKey, d.endGrowth(ctx))
 }
 
 // Close flushes a writable dataset and releases it. The dataset is released

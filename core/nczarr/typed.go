@@ -189,12 +189,19 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
-	v.claim(shape)
-	if err := v.writeRaw(ctx, sel, shape, from); err != nil {
-		return err
+	if slices.Equal(shape, v.Shape()) {
+		return v.writeRaw(ctx, sel, shape, from)
 	}
-	v.setGrown(shape)
-	return nil
+	end, err := ds.beginGrowth(ctx)
+	if err != nil {
+		return ncerr.Wrap("grow", v.Path(), err)
+	}
+	v.claim(shape)
+	if err = v.writeRaw(ctx, sel, shape, from); err == nil {
+		v.setGrown(shape)
+	}
+	end(err)
+	return err
 }
 
 // slab is values as they are moved: stored elements, or strings where their

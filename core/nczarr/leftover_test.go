@@ -1,0 +1,195 @@
+package nczarr_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// mark is the object that stands for a growth under way.
+const mark = ".nczgrowing"
+
+// counted records the calls that concern the mark.
+type counted struct {
+	driver.Map
+	mu    *sync.Mutex
+	calls *[]string
+}
+
+func (c counted) note(op, key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if key == mark {
+		*c.calls = append(*c.calls, op)
+	}
+}
+
+func (c counted) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	c.note("put", key)
+	return c.Map.Put(ctx, key, body, o)
+}
+
+func (c counted) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+	c.note("delete", key)
+	return c.Map.Delete(ctx, key, o)
+}
+
+func (c counted) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	c.note("get", key)
+	return c.Map.Get(ctx, key, o, alloc)
+}
+
+// countMark counts what is done to the mark.
+func countMark(o *nczarr.Options) (take func() []string) {
+	c := counted{mu: new(sync.Mutex), calls: new([]string)}
+	o.Wrap = func(m driver.Map) driver.Map { c.Map = m; return c }
+	return func() []string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		calls := *c.calls
+		*c.calls = nil
+		return calls
+	}
+}
+
+// What a process that died had written past the end of a dimension does not
+// show when the dimension grows again: neither in chunks that nobody wrote
+// since, nor in the chunk at the edge, nor in another variable.
+func TestLeftoversOfADeadWriter(t *testing.T) {
+	t.Parallel()
+	for _, text := range []bool{false, true} {
+		o := memory(invert{})
+		nc, spec := dtype.NCInt, nczarr.VarSpec{Chunks: []int64{4}}
+		if text {
+			nc = dtype.NCString
+		}
+		ds := create(t, "mem:left", o)
+		x := dim(t, ds.Root(), "x", 0, true)
+		spec.Type, spec.Dims = nc, []*nczarr.Dim{x}
+		a, b := define(t, ds.Root(), "a", &spec), define(t, ds.Root(), "b", &spec)
+		values := func(list ...int) any {
+			if !text {
+				out := make([]int32, len(list))
+				for i, n := range list {
+					out[i] = int32(n)
+				}
+				return out
+			}
+			out := make([]string, len(list))
+			for i, n := range list {
+				if n != -1 {
+					out[i] = string(rune('a' + n))
+				}
+			}
+			return out
+		}
+		write(t, a, slab(0, 6), values(0, 1, 2, 3, 4, 5))
+		write(t, b, slab(0, 6), values(0, 1, 2, 3, 4, 5))
+		closeDataset(t, ds)
+
+		ds = update(t, "mem:left", o)
+		write(t, variable(t, ds, "a"), slab(6, 6), values(20, 20, 20, 20, 20, 20))
+		write(t, variable(t, ds, "b"), slab(6, 6), values(20, 20, 20, 20, 20, 20))
+		if err := ds.Abort(t.Context()); err != nil { // the process dies
+			t.Fatal(err)
+		}
+
+		ds = update(t, "mem:left", o)
+		write(t, variable(t, ds, "a"), slab(14, 1), values(14))
+		closeDataset(t, ds)
+		ds = open(t, "mem:left", o)
+		f := -1
+		if !text {
+			f = -2147483647
+		}
+		same(t, ds, "a", values(0, 1, 2, 3, 4, 5, f, f, f, f, f, f, f, f, 14))
+		same(t, ds, "b", values(0, 1, 2, 3, 4, 5, f, f, f, f, f, f, f, f, f))
+		if there, err := ds.Map().Exists(t.Context(), mark); err != nil || there {
+			t.Errorf("the mark is still there: %v, %v", there, err)
+		}
+	}
+}
+
+// Growing costs two small requests from one Flush to the next, and none in a
+// new dataset or where nothing grows.
+func TestGrowthCosts(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	take := countMark(o)
+	ds := create(t, "mem:cost", o)
+	x := dim(t, ds.Root(), "x", 0, true)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}})
+	write(t, v, slab(0, 6), []int32{1, 2, 3, 4, 5, 6})
+	closeDataset(t, ds)
+	if calls := take(); len(calls) > 0 {
+		t.Errorf("a new dataset: %q", calls)
+	}
+	ds = update(t, "mem:cost", o)
+	v = variable(t, ds, "v")
+	write(t, v, slab(0, 6), []int32{6, 5, 4, 3, 2, 1})
+	if err := ds.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if calls := take(); len(calls) > 0 {
+		t.Errorf("without growth: %q", calls)
+	}
+	for i := range 5 {
+		write(t, v, slab(6+int64(i), 1), []int32{int32(i)})
+	}
+	if err := ds.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if calls := take(); !slices.Equal(calls, []string{"put", "delete"}) {
+		t.Errorf("with growth: %q", calls)
+	}
+	closeDataset(t, ds)
+	if calls := take(); len(calls) > 0 {
+		t.Errorf("at the end: %q", calls)
+	}
+}
+
+// A write that fails while a dimension grows keeps the mark, for the next
+// process to clean up.
+func TestFailedGrowthKeepsTheMark(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	ds := create(t, "mem:torn", o)
+	x := dim(t, ds.Root(), "x", 0, true)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1}})
+	write(t, v, slab(0, 1), []int32{1})
+	closeDataset(t, ds)
+	left := failPuts(o)
+	o.Workers = 1
+	ds = update(t, "mem:torn", o)
+	left.Store(3) // the mark and two chunks
+	if err := variable(t, ds, "v").Write(t.Context(), slab(1, 4), []int32{2, 3, 4, 5}); err == nil {
+		t.Fatal("want the planted failure")
+	}
+	left.Store(1 << 40)
+	closeDataset(t, ds)
+	o.Wrap = nil
+	ds = update(t, "mem:torn", o)
+	if there, err := ds.Map().Exists(t.Context(), mark); err != nil || !there {
+		t.Errorf("the mark is gone: %v, %v", there, err)
+	}
+	write(t, variable(t, ds, "v"), slab(4, 1), []int32{9})
+	closeDataset(t, ds)
+	f := int32(-2147483647)
+	expect(t, open(t, "mem:torn", o), "v", []int32{1, f, f, f, 9})
+}
+
+// same compares the values of a variable with a slice of their type.
+func same(t *testing.T, ds *nczarr.Dataset, path string, want any) {
+	t.Helper()
+	switch w := want.(type) {
+	case []int32:
+		expect(t, ds, path, w)
+	case []string:
+		expect(t, ds, path, w)
+	}
+}
