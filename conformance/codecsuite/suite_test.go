@@ -16,10 +16,27 @@ import (
 // params are further sets of parameters, and ones that must be refused.
 var params = map[string][2][]string{
 	"blosc": {
-		{`{}`, `{"cname":"zstd","clevel":3,"shuffle":2}`, `{"cname":"zlib","shuffle":0}`, `{"cname":"snappy","clevel":9,"shuffle":-1}`, `{"cname":"lz4hc","blocksize":256}`, `{"clevel":"1","shuffle":"bitshuffle"}`, `{"clevel":0}`},
+		{`{}`, `{"cname":"zstd","clevel":3,"shuffle":2}`, `{"cname":"zlib","shuffle":0}`, `{"cname":"snappy","clevel":9,"shuffle":-1}`, `{"cname":"lz4hc","blocksize":256}`, `{"cname":"blosclz","clevel":7}`, `{"clevel":"1","shuffle":"bitshuffle"}`, `{"clevel":0}`},
 		{`{"cname":"lzma"}`, `{"clevel":10}`, `{"clevel":1.5}`, `{"shuffle":3}`, `{"shuffle":"no"}`, `{"blocksize":-1}`, `{"more":1}`},
 	},
-	"bz2":        {{`{"level":9}`}, {`{"level":0}`}},
+	"astype":     {{`{}`, `{"encode_dtype":"<f8"}`}, {`{"encode_dtype":"what"}`}},
+	"base64":     {{`{}`}, {`{"more":1}`}},
+	"bitround":   {{`{"keepbits":3}`, `{"keepbits":"0"}`}, {`{}`, `{"keepbits":-1}`, `{"keepbits":53}`}},
+	"bz2":        {{`{"level":9}`, `{}`}, {`{"level":0}`}},
+	"categorize": {{`{"labels":` + labels() + `}`, `{"astype":">i4","labels":` + labels() + `}`}, {`{}`, `{"labels":3}`, `{"labels":[],"astype":"<f4"}`}},
+	"fixedscaleoffset": {
+		{`{"offset":1,"scale":10}`, `{"offset":0,"scale":2,"astype":"<f8"}`},
+		{`{}`, `{"offset":1,"scale":0}`, `{"offset":"x","scale":1}`},
+	},
+	"jenkins_lookup3": {{`{}`, `{"initval":9}`}, {`{"initval":-1}`, `{"prefix":"x"}`}},
+	"json2":           {{`{}`, `{"ensure_ascii":false,"indent":2}`}, {`{"encoding":"utf-16"}`, `{"more":1}`}},
+	"lzma": {
+		{`{}`, `{"format":3,"filters":[{"id":3,"dist":4},{"id":4611686018427387905,"lc":0,"lp":2,"pb":1}]}`},
+		{`{"format":4}`, `{"format":3}`, `{"format":3,"filters":[{"id":4}]}`, `{"check":2}`, `{"preset":10}`, `{"format":1,"filters":[{"id":33}]}`},
+	},
+	"msgpack2":   {{`{}`, `{"use_bin_type":false}`}, {`{"raw":"perhaps"}`}},
+	"packbits":   {{`{}`}, {`{"more":1}`}},
+	"quantize":   {{`{"digits":3}`, `{"digits":-2,"astype":"<f8"}`}, {`{}`, `{"digits":1.5}`}},
 	"crc32":      {{`{}`, `{"location":"end"}`}, {`{"location":"middle"}`}},
 	"crc32c":     {{`{}`}, {`{"location":3}`}},
 	"adler32":    {{`{}`}, {`{"more":3}`}},
@@ -33,6 +50,15 @@ var params = map[string][2][]string{
 	"vlen-array": {{`{"dtype":"|u1"}`}, {`{}`, `{"dtype":"|O"}`}},
 	"zlib":       {{`{}`, `{"level":9}`, `{"level":-1}`, `{"level":null}`}, {`{"level":-2}`, `{"lever":1}`}},
 	"zstd":       {{`{}`, `{"level":0,"checksum":true}`, `{"level":-5}`}, {`{"level":"fast"}`, `{"checksum":"maybe"}`}},
+}
+
+// labels are all texts of the suite.
+func labels() string {
+	b, err := json.Marshal(codecsuite.Words())
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
 }
 
 func target(p driver.Provider, id string) *codecsuite.Target {

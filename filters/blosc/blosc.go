@@ -3,8 +3,8 @@
 // inner codecs. It imports core/codec/driver, the kernels below
 // filters/internal, klauspost/compress and pierrec/lz4; core/codec calls it.
 //
-// It decodes everything that c-blosc 1.x writes. It encodes with lz4, lz4hc,
-// snappy, zlib and zstd inside; blosclz is decoded only.
+// It decodes everything that c-blosc 1.x writes, and encodes with every inner
+// codec of c-blosc.
 package blosc
 
 import (
@@ -53,8 +53,7 @@ type Params struct {
 var names = [...]string{"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"}
 
 // Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer. Encoding with blosclz inside
-// is ncerr.ErrUnsupported.
+// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
 type Codec struct {
 	params   Params
 	typesize int
@@ -119,7 +118,7 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: ID, HDF5: 32001, Encode: true, Decode: true,
-			Summary: "blocks, shuffled and compressed with lz4, lz4hc, zstd, zlib, snappy or (decoding only) blosclz",
+			Summary: "blocks, shuffled and compressed with blosclz, lz4, lz4hc, snappy, zlib or zstd",
 		},
 		OpenAs: open,
 	}

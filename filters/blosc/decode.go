@@ -18,6 +18,7 @@ type scratch struct {
 	a, b []byte
 	lz4  lz4.CompressorCCompat
 	hc   lz4.CompressorHC
+	lz   lzTable
 }
 
 func (c *Codec) take() *scratch {

@@ -63,9 +63,6 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if c.params.CName == "blosclz" {
-		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "blosclz is decoded only; use lz4")
-	}
 	if len(src) > maxBytes {
 		return 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "a frame holds at most %d bytes, not %d", maxBytes, len(src))
 	}
@@ -161,6 +158,8 @@ func (c *Codec) encodeBlock(s *scratch, h *header, i int, dst, src []byte) (int,
 // in dst.
 func (c *Codec) encodeStream(s *scratch, dst, src []byte) (n int, err error) {
 	switch c.params.CName {
+	case "blosclz":
+		n = blosclzEncode(dst, src, &s.lz, c.params.CLevel)
 	case "lz4":
 		s.lz4.Acceleration = 10 - c.params.CLevel
 		n, err = s.lz4.CompressBlock(src, dst)

@@ -10,12 +10,21 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/astype"
+	"github.com/seed-695719ce/nczarr/filters/base64"
+	"github.com/seed-695719ce/nczarr/filters/bitround"
 	"github.com/seed-695719ce/nczarr/filters/blosc"
 	"github.com/seed-695719ce/nczarr/filters/bz2"
+	"github.com/seed-695719ce/nczarr/filters/categorize"
 	"github.com/seed-695719ce/nczarr/filters/checksum"
 	"github.com/seed-695719ce/nczarr/filters/delta"
+	"github.com/seed-695719ce/nczarr/filters/fixedscaleoffset"
 	"github.com/seed-695719ce/nczarr/filters/gzip"
 	"github.com/seed-695719ce/nczarr/filters/lz4"
+	"github.com/seed-695719ce/nczarr/filters/lzma"
+	"github.com/seed-695719ce/nczarr/filters/object"
+	"github.com/seed-695719ce/nczarr/filters/packbits"
+	"github.com/seed-695719ce/nczarr/filters/quantize"
 	"github.com/seed-695719ce/nczarr/filters/shuffle"
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 	"github.com/seed-695719ce/nczarr/filters/zlib"
@@ -49,8 +58,9 @@ func Provider() driver.Provider {
 
 func all() []driver.Provider {
 	return []driver.Provider{
-		blosc.Provider(), bz2.Provider(), checksum.Provider(), delta.Provider(), gzip.Provider(),
-		lz4.Provider(), shuffle.Provider(), vlen.Provider(), zlib.Provider(), zstd.Provider(),
+		astype.Provider(), base64.Provider(), bitround.Provider(), blosc.Provider(), bz2.Provider(), categorize.Provider(),
+		checksum.Provider(), delta.Provider(), fixedscaleoffset.Provider(), gzip.Provider(), lz4.Provider(), lzma.Provider(), object.Provider(), packbits.Provider(),
+		quantize.Provider(), shuffle.Provider(), vlen.Provider(), zlib.Provider(), zstd.Provider(),
 	}
 }
 

@@ -15,7 +15,10 @@ import (
 
 // noFixtures are the codecs of which the corpus has no fixture, or only ones
 // whose values are Python objects.
-var noFixtures = []string{"fletcher32", "vlen-utf8", "vlen-bytes", "vlen-array"}
+var noFixtures = []string{"base64", "bitround", "categorize", "fletcher32", "jenkins_lookup3", "json2", "msgpack2", "vlen-array", "vlen-bytes", "vlen-utf8"}
+
+// lossy are the codecs of the corpus that do not give back what they encode.
+var lossy = []string{"astype", "fixedscaleoffset", "quantize"}
 
 // TestCorpus decodes everything that numcodecs wrote with the codecs that are
 // built in, and encodes and decodes it again.
@@ -69,6 +72,15 @@ func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
 		c, out := filtertest.Open(t, builtin.Provider(), id, string(config), a.Spec())
 		dst := make([]byte, len(a.Data))
 		n, err := c.Decode(t.Context(), dst, enc)
+		if slices.Contains(lossy, id) {
+			// What is decoded is not what was encoded: compare the encoded
+			// bytes. TestRegistry compares what is decoded.
+			buf := make([]byte, out.MaxBytes)
+			if m, e := c.Encode(t.Context(), buf, a.Data); err != nil || e != nil || n != len(dst) || !bytes.Equal(buf[:m], enc) {
+				t.Errorf("%s: other bytes than numcodecs', %v, %v", f, err, e)
+			}
+			continue
+		}
 		if id == "shuffle" && strings.Contains(string(config), `"elementsize": 0`) {
 			// numcodecs leaves bytes as they are when the size is 0. NetCDF-C
 			// writes 0 whatever the size, and means that of the elements; its
@@ -80,9 +92,6 @@ func checkFolder(t *testing.T, id, dir string, config json.RawMessage) int {
 		}
 		if err != nil || n != len(dst) || !bytes.Equal(dst, a.Data) {
 			t.Errorf("%s: %d bytes of %d, %v", f, n, len(dst), err)
-		}
-		if id == "bz2" || strings.Contains(string(config), "blosclz") { // decoded only
-			continue
 		}
 		buf := make([]byte, out.MaxBytes)
 		m, err := c.Encode(t.Context(), buf, a.Data)

@@ -1,5 +1,5 @@
-// Package bz2 is the filter "bz2", for decoding only. It imports
-// core/codec/driver; core/codec calls it.
+// Package bz2 is the filter "bz2". It imports core/codec/driver and the
+// encoder below filters/internal; core/codec calls it.
 package bz2
 
 import (
@@ -8,43 +8,67 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
-	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/bzip2enc"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
 )
 
 // ID is the numcodecs id.
 const ID = "bz2"
 
-// Codec decodes. It is safe for concurrent use; Encode is
-// ncerr.ErrUnsupported, errors of Decode are ncerr.ErrCorrupt and
-// ncerr.ErrShortBuffer.
-type Codec struct{}
+// Params are the parameters.
+type Params struct {
+	// Level is the size of blocks in units of 100 kB, 1 (the default) to 9.
+	Level int `json:"level"`
+}
 
-var _ driver.Codec = Codec{}
+// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
+// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+type Codec struct {
+	level int
+	pool  sync.Pool // of *bzip2enc.Encoder
+}
+
+var _ driver.Codec = (*Codec)(nil)
+
+// New makes a codec. Levels outside the range are taken as the nearest.
+func New(p Params) *Codec { return &Codec{level: min(max(p.Level, 1), 9)} }
 
 // Provider gives the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
-			ID: ID, V3: "numcodecs.bz2", HDF5: 307, Decode: true,
-			Summary: "bzip2 compression, decoding only",
+			ID: ID, V3: "numcodecs.bz2", HDF5: 307, Encode: true, Decode: true,
+			Summary: "bzip2 compression",
 		},
 		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-			p.Int("level", 1, 1, 9)
-			return Codec{}, filter.Blob(in, in.MaxBytes+in.MaxBytes/50+1024), nil
+			c := New(Params{Level: p.Int("level", 1, 1, 9)})
+			return c, filter.Blob(in, bzip2enc.MaxEncoded(in.MaxBytes)), nil
 		},
 	}
 }
 
-// Encode is not supported.
-func (Codec) Encode(context.Context, []byte, []byte) (int, error) {
-	return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "bz2 is decoded only; use zlib or zstd")
+// Encode writes one stream.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	enc, ok := c.pool.Get().(*bzip2enc.Encoder)
+	if !ok {
+		enc = bzip2enc.New(c.level)
+	}
+	defer c.pool.Put(enc)
+	n, err := enc.Encode(dst, src)
+	if err != nil { // it fails for want of room only
+		return 0, filter.Short(dst)
+	}
+	return n, nil
 }
 
 // Decode decodes one or more streams.
-func (Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}

@@ -1,5 +1,5 @@
-// Package checksum has the filters "crc32", "crc32c", "adler32" and
-// "fletcher32": the bytes as they are, with four bytes of checksum before or
+// Package checksum has the filters "crc32", "crc32c", "adler32", "fletcher32"
+// and "jenkins_lookup3": the bytes as they are, with four bytes of checksum before or
 // behind them. It imports core/codec/driver and the kernels below
 // filters/internal; core/codec calls it.
 package checksum
@@ -30,7 +30,7 @@ type Codec struct {
 
 var _ driver.Codec = (*Codec)(nil)
 
-// Provider gives the four filters.
+// Provider gives the five filters.
 func Provider() driver.Provider {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	crc32c := func(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
@@ -39,6 +39,7 @@ func Provider() driver.Provider {
 		single("crc32c", "crc32c", 0, "CRC-32C (Castagnoli) checksum", Codec{sum: crc32c, end: true}),
 		single("adler32", "numcodecs.adler32", 0, "Adler-32 checksum", Codec{sum: kernel.Adler32}),
 		single("fletcher32", "numcodecs.fletcher32", 3, "Fletcher-32 checksum as in HDF5", Codec{sum: fletcher32, end: true, swapped: true}),
+		jenkins(),
 	}
 }
 

@@ -157,3 +157,40 @@ func (p *Params) IsText(name string) bool {
 	_, err := strconv.ParseFloat(strings.Trim(string(raw), `" `), 64)
 	return err != nil
 }
+
+// Texts gives a list of strings, or nil when it is absent.
+func (p *Params) Texts(name string) []string {
+	raw := p.raw(name)
+	if raw == nil {
+		return nil
+	}
+	var list []string
+	if json.Unmarshal(raw, &list) != nil {
+		p.Fail(name, "%s is no list of strings", clip(raw))
+		return nil
+	}
+	return list
+}
+
+// clip shortens JSON for messages.
+func clip(raw []byte) string {
+	const most = 60
+	if len(raw) > most {
+		return string(raw[:most]) + "..."
+	}
+	return string(raw)
+}
+
+// List reads a list of objects into the slice that into points to; absent it
+// stays as it is. Members that its type does not have are a fault.
+func (p *Params) List(name string, into any) {
+	raw := p.raw(name)
+	if raw == nil {
+		return
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		p.Fail(name, "%s: %v", clip(raw), err)
+	}
+}

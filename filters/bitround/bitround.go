@@ -1,0 +1,135 @@
+// Package bitround is the filter "bitround": floats of which only some bits of
+// the mantissa are kept, so that a later step makes them smaller. It imports
+// core/codec/driver, core/dtype and filters/internal/filter; core/codec calls
+// it.
+//
+// Unlike numcodecs it leaves NaN as it is, and never rounds a finite value to
+// infinity.
+package bitround
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+)
+
+// ID is the numcodecs id.
+const ID = "bitround"
+
+// Codec encodes and decodes; decoding is a copy. It is safe for concurrent
+// use.
+type Codec struct {
+	typ  dtype.Type
+	drop uint // bits of the mantissa that are rounded off
+}
+
+var _ driver.Codec = (*Codec)(nil)
+
+// mantissa gives the number of bits of the mantissa.
+func mantissa(t dtype.Type) int { return map[int]int{2: 10, 4: 23, 8: 52}[t.Size] }
+
+// New makes a codec that keeps keepbits bits of the mantissa of floats of
+// type t.
+func New(t dtype.Type, keepbits int) (*Codec, error) {
+	if t.Kind != dtype.Float {
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats are rounded, not %v", t)
+	}
+	if keepbits < 0 || keepbits > mantissa(t) {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bits to keep, %v has %d", keepbits, t, mantissa(t))
+	}
+	return &Codec{t, uint(mantissa(t) - keepbits)}, nil
+}
+
+// Provider gives the filter.
+func Provider() driver.Provider {
+	return &filter.Single{
+		Desc: driver.Description{
+			ID: ID, V3: "numcodecs.bitround", Encode: true, Decode: true, Lossy: true,
+			Summary: "floats rounded to some bits of the mantissa",
+		},
+		OpenAs: open,
+	}
+}
+
+func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	keep := p.Int("keepbits", 0, 0, 52)
+	if !p.Has("keepbits") {
+		p.Fail("keepbits", "it is missing")
+	}
+	if err := p.Err(); err != nil {
+		return nil, driver.Spec{}, err
+	}
+	c, err := New(in.DType, keep)
+	return c, in, err
+}
+
+// Encode rounds to nearest, ties to even.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	n, err := filter.Counts(ctx, dst, src, c.typ.Size, c.typ.Size)
+	if err != nil {
+		return 0, err
+	}
+	dst = dst[:n*c.typ.Size]
+	var order binary.ByteOrder = binary.LittleEndian
+	if c.typ.Order == dtype.Big {
+		order = binary.BigEndian
+	}
+	switch {
+	case c.drop == 0:
+		copy(dst, src)
+	case c.typ.Size == 2:
+		for i := 0; i < len(dst); i += 2 {
+			order.PutUint16(dst[i:], uint16(round(uint64(order.Uint16(src[i:])), c.drop, 0x7C00)))
+		}
+	case c.typ.Size == 4 && c.typ.Order != dtype.Big:
+		encode32(dst, src, c.drop)
+	case c.typ.Size == 4:
+		for i := 0; i < len(dst); i += 4 {
+			order.PutUint32(dst[i:], uint32(round(uint64(order.Uint32(src[i:])), c.drop, 0x7F80_0000)))
+		}
+	default:
+		for i := 0; i < len(dst); i += 8 {
+			order.PutUint64(dst[i:], round(order.Uint64(src[i:]), c.drop, 0x7FF0_0000_0000_0000))
+		}
+	}
+	return len(dst), nil
+}
+
+// encode32 is the kernel of the common type.
+func encode32(dst, src []byte, drop uint) {
+	src = src[:len(dst)]
+	half, mask := uint32(1)<<(drop-1)-1, ^uint32(0)<<drop
+	for i := 0; i+4 <= len(dst); i += 4 {
+		v := binary.LittleEndian.Uint32(src[i:])
+		r := (v + v>>drop&1 + half) & mask
+		if r&0x7F80_0000 == 0x7F80_0000 || v&0x7F80_0000 == 0x7F80_0000 {
+			r = uint32(round(uint64(v), drop, 0x7F80_0000))
+		}
+		binary.LittleEndian.PutUint32(dst[i:], r)
+	}
+}
+
+// round drops bits of a float whose infinity has the bits inf.
+func round(v uint64, drop uint, inf uint64) uint64 {
+	if v&inf == inf { // infinity and NaN
+		return v
+	}
+	r := (v + v>>drop&1 + (1<<(drop-1) - 1)) >> drop << drop
+	if r&inf == inf {
+		return v >> drop << drop
+	}
+	return r
+}
+
+// Decode copies.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	n, err := filter.Counts(ctx, dst, src, c.typ.Size, c.typ.Size)
+	if err != nil {
+		return 0, err
+	}
+	return copy(dst, src[:n*c.typ.Size]), nil
+}

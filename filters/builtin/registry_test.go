@@ -1,0 +1,166 @@
+package builtin_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/codec"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// peer runs testdata/registry.py.
+func peer(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), python(t), append([]string{filepath.Join("testdata", "registry.py")}, args...)...)
+	var msg bytes.Buffer
+	cmd.Stderr = &msg
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("registry.py %v: %v\n%s", args, err, msg.Bytes())
+	}
+	return out
+}
+
+// seed is that of NCZARR_SEED, else a new one.
+func seed(t *testing.T) uint32 {
+	t.Helper()
+	n := rand.Uint32()
+	if s := os.Getenv("NCZARR_SEED"); s != "" {
+		k, err := strconv.ParseUint(s, 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = uint32(k)
+	}
+	t.Logf("NCZARR_SEED=%d", n)
+	return n
+}
+
+// drawn is a random case that numcodecs made.
+type drawn struct {
+	Config json.RawMessage
+	DType  string
+	Shape  []int
+	Order  string
+	Kind   string
+	path   string // without its extension
+}
+
+func (d *drawn) file(t *testing.T, ext string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(d.path + ext)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (d *drawn) spec(t *testing.T, size int) driver.Spec {
+	t.Helper()
+	typ, err := dtype.Parse(d.DType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Kind == "bytes" {
+		typ.Kind = dtype.VlenBytes
+	}
+	in := driver.Spec{DType: typ, Shape: d.Shape, MaxBytes: int64(size)}
+	if d.Order == "F" {
+		in.Order = driver.F
+	}
+	return in
+}
+
+// TestRegistry takes every id of numcodecs' registry: what it encodes we
+// decode to the values that it decodes, and what we encode it decodes to the
+// same; or the id is refused with a reason.
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	var ids []string
+	if err := json.Unmarshal(peer(t, "ids"), &ids); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	peer(t, "make", dir, fmt.Sprint(seed(t)), "40")
+	have := builtin.Provider().Describe()
+	for _, id := range ids {
+		known := slices.IndexFunc(have, func(d driver.Description) bool { return d.ID == id })
+		reason, refused := codec.Refused(id)
+		switch {
+		case known < 0 && !refused:
+			t.Errorf("%q of numcodecs is neither built in nor refused with a reason", id)
+		case known >= 0 && refused:
+			t.Errorf("%q is built in and refused: %s", id, reason)
+		case refused:
+			t.Logf("%q is refused: %s", id, reason)
+		case !have[known].Encode || !have[known].Decode:
+			t.Errorf("%q has one direction only", id)
+		default:
+			checkID(t, dir, id)
+		}
+	}
+	if out := peer(t, "check", dir); len(out) > 0 {
+		t.Errorf("numcodecs does not read what we write:\n%s", out)
+	}
+}
+
+func checkID(t *testing.T, dir, id string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, id+"-*.json"))
+	if err != nil || len(files) == 0 {
+		t.Errorf("%q: no cases, %v", id, err)
+	}
+	for _, f := range files {
+		d := drawn{path: strings.TrimSuffix(f, ".json")}
+		if err := json.Unmarshal(d.file(t, ".json"), &d); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.check(t, id); err != nil {
+			t.Errorf("%s %s of %s %v: %v", filepath.Base(d.path), d.Config, d.DType, d.Shape, err)
+		}
+	}
+}
+
+// check goes both ways and leaves what we encode in a file.
+func (d *drawn) check(t *testing.T, id string) error {
+	t.Helper()
+	raw, want := d.file(t, ".raw"), d.file(t, ".dec")
+	all := builtin.Provider()
+	p, err := codec.Open(t.Context(), []driver.Step{{ID: id, Params: d.Config}}, d.spec(t, max(len(raw), len(want))),
+		func(string) (driver.Provider, error) { return all, nil })
+	if err != nil {
+		return err
+	}
+	for _, from := range []string{".enc", ".ours"} {
+		if from == ".ours" {
+			enc := make([]byte, p.MaxEncoded())
+			n, err := p.Encode(t.Context(), enc, raw)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(d.path+from, enc[:n], 0o600); err != nil {
+				return err
+			}
+		}
+		got := make([]byte, p.DecodedSize())
+		n, err := p.Decode(t.Context(), got, d.file(t, from))
+		if err != nil {
+			return fmt.Errorf("decode %s: %w", from, err)
+		}
+		if !bytes.Equal(got[:n], want) {
+			return fmt.Errorf("%s gives other values than numcodecs: %.40x, not %.40x", from, got[:n], want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+// Package categorize is the filter "categorize": each text replaced by its
+// number in a list of labels, counted from 1; 0 is no text. It imports
+// core/codec/driver, core/dtype and the kernels below filters/internal;
+// core/codec calls it.
+//
+// Unlike numcodecs it refuses text that is not in the list instead of storing
+// none.
+package categorize
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/number"
+)
+
+// ID is the numcodecs id.
+const ID = "categorize"
+
+// Codec encodes and decodes. It is safe for concurrent use. Text that is no
+// label is ncerr.ErrConvert; errors of Decode are ncerr.ErrCorrupt and
+// ncerr.ErrShortBuffer.
+type Codec struct {
+	labels  [][]byte // as they are in the array
+	numbers map[string]uint64
+	plain   dtype.Type
+	coded   dtype.Type
+	count   int
+}
+
+var _ driver.Codec = (*Codec)(nil)
+
+// Provider gives the filter.
+func Provider() driver.Provider {
+	return &filter.Single{
+		Desc: driver.Description{
+			ID: ID, Encode: true, Decode: true,
+			Summary: "texts as numbers in a list of labels",
+		},
+		OpenAs: open,
+	}
+}
+
+func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	named := filter.DType(p, "dtype", in.DType)
+	c := &Codec{plain: in.DType, coded: filter.DType(p, "astype", dtype.Type{Kind: dtype.Uint, Size: 1})}
+	labels := p.Texts("labels")
+	if c.coded.Kind != dtype.Int && c.coded.Kind != dtype.Uint {
+		p.Fail("astype", "%v is no integer", c.coded)
+	}
+	if !p.Has("labels") {
+		p.Fail("labels", "it is missing")
+	}
+	if top := uint64(1)<<(8*uint(c.coded.Size)-1) - 1; c.coded.Size < 8 && uint64(len(labels)) > 2*top+1 || c.coded.Kind == dtype.Int && uint64(len(labels)) > top {
+		p.Fail("labels", "%d labels have no room in %v", len(labels), c.coded)
+	}
+	if err := p.Err(); err != nil {
+		return nil, driver.Spec{}, err
+	}
+	if in.Kind != driver.Array || in.DType.Kind != dtype.String && in.DType.Kind != dtype.Unicode || named != in.DType {
+		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "labels are texts of %v, not of %v", named, in.DType)
+	}
+	var err error
+	if c.count, err = in.Elements(); err != nil {
+		return nil, driver.Spec{}, err
+	}
+	if err := c.list(labels); err != nil {
+		return nil, driver.Spec{}, err
+	}
+	out := in
+	out.DType, out.Fill, out.MaxBytes = c.coded, nil, int64(c.count)*int64(c.coded.Size)
+	return c, out, nil
+}
+
+// list brings the labels into the form that they have in the array. Of equal
+// ones the last counts, as it does in numcodecs.
+func (c *Codec) list(labels []string) error {
+	c.numbers = make(map[string]uint64, len(labels)+1)
+	c.labels = append(c.labels, make([]byte, c.plain.Size))
+	c.numbers[string(c.labels[0])] = 0
+	for i, l := range labels {
+		b := []byte(l)
+		if c.plain.Fixed() {
+			b = make([]byte, c.plain.Size)
+			if err := dtype.Encode(b, c.plain, []string{l}); err != nil {
+				return ncerr.Errorf(ncerr.ErrInvalid, "", "", "label %q: %w", l, err)
+			}
+		}
+		c.labels = append(c.labels, b)
+		c.numbers[string(b)] = uint64(i + 1)
+	}
+	return nil
+}
+
+// Encode replaces texts by numbers.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	var v driver.Values
+	var err error
+	if !c.plain.Fixed() {
+		v, err = driver.ParseValues(src, c.count)
+	} else if len(src) != c.count*c.plain.Size {
+		err = ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bytes for %d elements of %v", len(src), c.count, c.plain)
+	}
+	if err != nil {
+		return 0, err
+	}
+	n := c.count * c.coded.Size
+	if len(dst) < n {
+		return 0, filter.Short(dst)
+	}
+	for i := range c.count {
+		var e []byte
+		if c.plain.Fixed() {
+			e = src[i*c.plain.Size:][:c.plain.Size]
+		} else {
+			e = v.At(i)
+		}
+		k, ok := c.numbers[string(e)]
+		if !ok {
+			return 0, ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d, %.50q, is no label", i, e)
+		}
+		number.PutBits(c.coded, dst[i*c.coded.Size:], k)
+	}
+	return n, nil
+}
+
+// Decode replaces numbers by texts.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if len(src) != c.count*c.coded.Size {
+		return 0, filter.Corrupt("%d bytes for %d numbers of %v", len(src), c.count, c.coded)
+	}
+	if c.plain.Fixed() {
+		return c.decodeFixed(dst, src)
+	}
+	w, err := driver.NewValuesWriter(dst, c.count)
+	if err != nil {
+		return 0, err
+	}
+	for i := range c.count {
+		l, err := c.label(src, i)
+		if err == nil {
+			err = w.Add(l)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return w.Done()
+}
+
+func (c *Codec) decodeFixed(dst, src []byte) (int, error) {
+	n := c.count * c.plain.Size
+	if len(dst) < n {
+		return 0, filter.Short(dst)
+	}
+	for i := range c.count {
+		l, err := c.label(src, i)
+		if err != nil {
+			return 0, err
+		}
+		copy(dst[i*c.plain.Size:], l)
+	}
+	return n, nil
+}
+
+// label gives the text of number i.
+func (c *Codec) label(src []byte, i int) ([]byte, error) {
+	k := number.Bits(c.coded, src[i*c.coded.Size:])
+	if k >= uint64(len(c.labels)) {
+		return nil, filter.Corrupt("element %d is label %d, there are %d", i, k, len(c.labels)-1)
+	}
+	return c.labels[k], nil
+}

@@ -1,0 +1,172 @@
+// Package bzip2enc encodes bzip2, which the standard library only decodes. It
+// stands below the filter bz2.
+//
+// Source: Julian Seward, bzip2 1.0.8, the format as its decoder reads it.
+package bzip2enc
+
+import (
+	"errors"
+	"hash/crc32"
+	"math/bits"
+)
+
+// ErrShort is the error for output that does not fit.
+var ErrShort = errors.New("the output does not fit")
+
+// MaxEncoded is the largest size of n encoded bytes.
+func MaxEncoded(n int64) int64 { return n + n/4 + 1024 }
+
+// slack is the room in a block that bzip2 leaves free.
+const slack = 19
+
+// Encoder holds memory for blocks. It is used by one goroutine at a time.
+type Encoder struct {
+	level int
+	block []byte // after the first run-length step
+	order sorter
+	syms  []uint16 // of the second run-length step
+	freq  [258]int32
+	used  [256]bool
+	out   bitWriter
+}
+
+// New makes an encoder with blocks of 100 kB times level, 1 to 9.
+func New(level int) *Encoder { return &Encoder{level: level} }
+
+// Encode writes src to dst as one stream and gives its length.
+func (e *Encoder) Encode(dst, src []byte) (int, error) {
+	e.out = bitWriter{dst: dst}
+	e.out.put(24, 'B'<<16|'Z'<<8|'h')
+	e.out.put(8, uint64('0'+e.level))
+	sum := uint32(0)
+	for len(src) > 0 {
+		n := e.runs(src)
+		crc := blockSum(src[:n])
+		sum = bits.RotateLeft32(sum, 1) ^ crc
+		e.encodeBlock(crc)
+		src = src[n:]
+		if e.out.short {
+			return 0, ErrShort
+		}
+	}
+	e.out.put(48, 0x177245385090)
+	e.out.put(32, uint64(sum))
+	return e.out.end()
+}
+
+// runs fills a block: after four equal bytes comes a count of up to 251 more.
+// It gives the number of bytes used.
+func (e *Encoder) runs(src []byte) int {
+	top := e.level*100_000 - slack
+	e.block = e.block[:0]
+	i := 0
+	for i < len(src) && len(e.block)+5 <= top {
+		b, n := src[i], 1
+		for i+n < len(src) && n < 255 && src[i+n] == b {
+			n++
+		}
+		for range min(n, 4) {
+			e.block = append(e.block, b)
+		}
+		if n >= 4 {
+			e.block = append(e.block, byte(n-4))
+		}
+		i += n
+	}
+	return i
+}
+
+// blockSum is the CRC-32 of bzip2: that of IEEE with the bits the other way.
+func blockSum(src []byte) uint32 {
+	var buf [512]byte
+	crc := uint32(0)
+	for len(src) > 0 {
+		n := min(len(src), len(buf))
+		for i, b := range src[:n] {
+			buf[i] = bits.Reverse8(b)
+		}
+		crc = crc32.Update(crc, crc32.IEEETable, buf[:n])
+		src = src[n:]
+	}
+	return bits.Reverse32(crc)
+}
+
+func (e *Encoder) encodeBlock(crc uint32) {
+	last, start := e.order.transform(e.block)
+	e.out.put(48, 0x314159265359)
+	e.out.put(32, uint64(crc))
+	e.out.put(1, 0)
+	e.out.put(24, uint64(start))
+	n := e.moveToFront(last)
+	e.writeUsed()
+	e.writeCodes(n)
+}
+
+// moveToFront turns bytes into symbols: 0 and 1 are the digits of runs of the
+// front byte, others the place plus one, the last the end of the block. It
+// gives the number of symbols there may be.
+func (e *Encoder) moveToFront(last []byte) int {
+	e.used = [256]bool{}
+	for _, b := range last {
+		e.used[b] = true
+	}
+	var list []byte
+	var front [256]byte
+	for b, in := range e.used {
+		if in {
+			front[len(list)] = byte(b)
+			list = front[:len(list)+1]
+		}
+	}
+	e.freq, e.syms = [258]int32{}, e.syms[:0]
+	end := uint16(len(list) + 1)
+	run := 0
+	for _, b := range last {
+		if list[0] == b {
+			run++
+			continue
+		}
+		e.flush(&run)
+		at := 1
+		for list[at] != b {
+			at++
+		}
+		copy(list[1:at+1], list[:at])
+		list[0] = b
+		e.add(uint16(at + 1))
+	}
+	e.flush(&run)
+	e.add(end)
+	return int(end) + 1
+}
+
+func (e *Encoder) add(s uint16) {
+	e.syms = append(e.syms, s)
+	e.freq[s]++
+}
+
+// flush writes a run in digits 1 and 2, lowest first.
+func (e *Encoder) flush(run *int) {
+	for n := *run; n > 0; n = (n - 1) >> 1 {
+		e.add(uint16((n - 1) & 1))
+	}
+	*run = 0
+}
+
+// writeUsed writes which bytes there are, in two levels of 16 bits.
+func (e *Encoder) writeUsed() {
+	var rows [16]uint64
+	groups := uint64(0)
+	for b, in := range e.used {
+		if in {
+			rows[b>>4] |= 0x8000 >> (b & 15)
+			groups |= 0x8000 >> (b >> 4)
+		}
+	}
+	e.out.put(16, groups)
+	for _, r := range rows {
+		if r != 0 {
+			e.out.put(16, r)
+		}
+	}
+}

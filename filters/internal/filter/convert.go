@@ -1,0 +1,45 @@
+package filter
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/number"
+)
+
+// Unfit is the error of encoding for element i of src, of type from, that
+// type to cannot hold: ncerr.ErrConvert.
+func Unfit(src []byte, from dtype.Type, i int, to dtype.Type) error {
+	return ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d is %s, which %v cannot hold", i, show(src, from, i), to)
+}
+
+// Misfit is the same of decoding: ncerr.ErrCorrupt.
+func Misfit(src []byte, from dtype.Type, i int, to dtype.Type) error {
+	return Corrupt("stored element %d is %s, which gives no %v", i, show(src, from, i), to)
+}
+
+func show(src []byte, t dtype.Type, i int) string {
+	e := src[i*t.Size:]
+	switch {
+	case number.IsFloat(t):
+		return fmt.Sprint(number.Float(t, e))
+	case t.Kind == dtype.Uint:
+		return fmt.Sprint(number.Bits(t, e))
+	}
+	return fmt.Sprint(number.Int(t, e))
+}
+
+// Convert turns the elements of src into elements of another type in dst and
+// gives the length; at the first that does not fit, bad makes the error.
+func Convert(ctx context.Context, dst []byte, to dtype.Type, src []byte, from dtype.Type, bad func([]byte, dtype.Type, int, dtype.Type) error) (int, error) {
+	n, err := Counts(ctx, dst, src, to.Size, from.Size)
+	if err != nil {
+		return 0, err
+	}
+	if i := number.Convert(dst, to, src, from, n); i >= 0 {
+		return 0, bad(src, from, i, to)
+	}
+	return n * to.Size, nil
+}

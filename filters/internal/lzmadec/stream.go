@@ -1,0 +1,170 @@
+package lzmadec
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// LZMA1 decodes a bare stream with the given property byte into dst. size is
+// the length of the output, or -1 when an end mark tells it.
+func LZMA1(dst, src []byte, props byte, size int64) (int, error) {
+	d := decoder{dst: dst}
+	if err := d.props(props); err != nil {
+		return 0, err
+	}
+	d.reset()
+	if err := d.begin(src); err != nil {
+		return 0, err
+	}
+	if size > int64(len(dst)) {
+		return 0, ErrShort
+	}
+	if size >= 0 {
+		if err := d.run(int(size), false); err != nil {
+			return 0, lengthError(err)
+		}
+		return d.tail(int(size))
+	}
+	switch err := d.run(len(dst), true); {
+	case errors.Is(err, errEnd), err == nil:
+		return d.at, d.ended()
+	default:
+		return 0, err
+	}
+}
+
+// tail takes the end mark that may follow output of a known size.
+func (d *decoder) tail(size int) (int, error) {
+	if !d.rngDone() {
+		if err := d.run(size, true); !errors.Is(err, errEnd) && err != nil {
+			return 0, ErrCorrupt
+		}
+	}
+	return size, d.ended()
+}
+
+// lengthError is the error for output beyond a size that the input claims.
+func lengthError(err error) error {
+	if errors.Is(err, ErrShort) || errors.Is(err, errEnd) {
+		return ErrCorrupt
+	}
+	return err
+}
+
+func (d *decoder) ended() error {
+	if d.over || d.ip != len(d.src) || d.code != 0 {
+		return ErrCorrupt
+	}
+	return nil
+}
+
+// Alone decodes a file of the old format: properties, dictionary size and
+// output size, then a bare stream.
+func Alone(dst, src []byte) (int, error) {
+	const head = 13
+	if len(src) < head {
+		return 0, ErrCorrupt
+	}
+	size := binary.LittleEndian.Uint64(src[5:])
+	if size > math.MaxInt64 && size != math.MaxUint64 {
+		return 0, ErrCorrupt
+	}
+	return LZMA1(dst, src[head:], src[0], int64(size)) //nolint:gosec // all ones is -1
+}
+
+// LZMA2 decodes a stream of chunks into dst; it gives the length of the
+// output and of the input that was used.
+func LZMA2(dst, src []byte) (n, used int, err error) {
+	d := decoder{dst: dst}
+	needDict, needProps, needState := true, true, true
+	ip := 0
+	for {
+		if ip >= len(src) {
+			return 0, 0, ErrCorrupt
+		}
+		control := src[ip]
+		if control == 0 {
+			return d.at, ip + 1, nil
+		}
+		if control == 1 || control >= 0xE0 {
+			d.start, needDict, needProps = d.at, false, needProps || control == 1
+			if control == 1 {
+				needState = true
+			}
+		} else if needDict {
+			return 0, 0, ErrCorrupt
+		}
+		if control < 0x80 {
+			ip, err = d.stored(src, ip)
+			if err != nil {
+				return 0, 0, err
+			}
+			continue
+		}
+		if len(src)-ip < 6 {
+			return 0, 0, ErrCorrupt
+		}
+		size := int(control&31)<<16 + int(binary.BigEndian.Uint16(src[ip+1:])) + 1
+		packed := int(binary.BigEndian.Uint16(src[ip+3:])) + 1
+		ip += 5
+		switch {
+		case control >= 0xC0:
+			if err := d.props(src[ip]); err != nil {
+				return 0, 0, ErrCorrupt
+			}
+			ip++
+			needProps, needState = false, false
+			d.reset()
+		case needProps:
+			return 0, 0, ErrCorrupt
+		case control >= 0xA0:
+			d.reset()
+			needState = false
+		case needState:
+			return 0, 0, ErrCorrupt
+		}
+		if packed > len(src)-ip {
+			return 0, 0, ErrCorrupt
+		}
+		if size > len(dst)-d.at {
+			return 0, 0, ErrShort
+		}
+		if err := d.begin(src[ip : ip+packed]); err != nil {
+			return 0, 0, err
+		}
+		if err := d.run(d.at+size, false); err != nil {
+			return 0, 0, lengthError(err)
+		}
+		if err := d.ended(); err != nil {
+			return 0, 0, err
+		}
+		ip += packed
+	}
+}
+
+// stored copies a chunk that is not compressed.
+func (d *decoder) stored(src []byte, ip int) (int, error) {
+	if src[ip] > 2 || len(src)-ip < 3 {
+		return 0, ErrCorrupt
+	}
+	size := int(binary.BigEndian.Uint16(src[ip+1:])) + 1
+	ip += 3
+	if size > len(src)-ip {
+		return 0, ErrCorrupt
+	}
+	if size > len(d.dst)-d.at {
+		return 0, ErrShort
+	}
+	copy(d.dst[d.at:], src[ip:ip+size])
+	d.at += size
+	return ip + size, nil
+}
+
+// Undelta adds to each byte the one dist before it, the inverse of xz's delta
+// filter; dist is 1 to 256.
+func Undelta(b []byte, dist int) {
+	for i := dist; i < len(b); i++ {
+		b[i] += b[i-dist]
+	}
+}

@@ -1,0 +1,264 @@
+// Package lzma is the filter "lzma": the xz container, the old "alone" format
+// or a raw chain of filters. It imports core/codec/driver, the decoder below
+// filters/internal and, for encoding, ulikunitz/xz; core/codec calls it.
+package lzma
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+
+	"github.com/ulikunitz/xz"
+	"github.com/ulikunitz/xz/lzma"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/lzmadec"
+)
+
+// ID is the numcodecs id.
+const ID = "lzma"
+
+// The values of Params.Format.
+const (
+	Auto  = 0 // xz when encoding, xz or alone when decoding
+	XZ    = 1
+	Alone = 2
+	Raw   = 3
+)
+
+// Params are the parameters, as Python's lzma module numbers them.
+type Params struct {
+	// Format is one of the constants; the default is XZ.
+	Format int `json:"format"`
+	// Check is the check of xz: -1 (the default) and 4 are CRC-64, 0 none, 1
+	// CRC-32, 10 SHA-256.
+	Check int `json:"check"`
+	// Preset is 0 (small dictionary) to 9; absent it is 6.
+	Preset int `json:"preset"`
+	// Filters is the chain of Raw; the last is LZMA2 or LZMA1, others delta.
+	Filters []Filter `json:"filters,omitempty"`
+}
+
+// Filter is one filter of a raw chain.
+type Filter struct {
+	ID     uint64 `json:"id"`
+	Preset *int   `json:"preset,omitempty"`
+	Dist   int    `json:"dist,omitempty"`
+	LC     *int   `json:"lc,omitempty"`
+	LP     *int   `json:"lp,omitempty"`
+	PB     *int   `json:"pb,omitempty"`
+}
+
+// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
+// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+type Codec struct {
+	params Params
+	props  lzma.Properties
+	deltas []int  // distances, in the order of encoding
+	last   uint64 // the last filter of a raw chain
+}
+
+var _ driver.Codec = (*Codec)(nil)
+
+// Provider gives the filter.
+func Provider() driver.Provider {
+	return &filter.Single{
+		Desc: driver.Description{
+			ID: ID, V3: "numcodecs.lzma", Encode: true, Decode: true,
+			Summary: "LZMA compression: xz, alone or raw",
+		},
+		OpenAs: open,
+	}
+}
+
+func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	const extreme = 1 << 31 // a flag beside the preset
+	prm := Params{Format: p.Int("format", XZ, Auto, Raw), Check: p.Int("check", -1, -1, 10), Preset: 6}
+	if v := p.Int("preset", 6, 0, math.MaxUint32) &^ extreme; v <= 9 {
+		prm.Preset = v
+	} else {
+		p.Fail("preset", "%d is not in the range 0 to 9", v)
+	}
+	p.List("filters", &prm.Filters)
+	c := &Codec{params: prm, props: lzma.Properties{LC: 3, LP: 0, PB: 2}, last: lzmadec.FilterLZMA2}
+	switch prm.Check {
+	case -1, 0, 1, 4, 10:
+	default:
+		p.Fail("check", "%d is not known", prm.Check)
+	}
+	switch {
+	case prm.Format == Raw:
+		c.chain(p)
+	case prm.Filters != nil:
+		p.Fail("filters", "only a raw chain is read back with them")
+	}
+	return c, filter.Blob(in, maxEncoded(in.MaxBytes)), p.Err()
+}
+
+// maxEncoded is the largest size of n encoded bytes. A literal costs at most
+// nine eighths of itself.
+func maxEncoded(n int64) int64 { return n + n/8 + 4096 }
+
+// chain checks the filters of a raw stream.
+func (c *Codec) chain(p *filter.Params) {
+	if len(c.params.Filters) == 0 {
+		p.Fail("filters", "a raw stream needs them")
+		return
+	}
+	n := len(c.params.Filters) - 1
+	for i, f := range c.params.Filters {
+		switch {
+		case i < n && f.ID == lzmadec.FilterDelta && f.Dist >= 0 && f.Dist <= 256:
+			c.deltas = append(c.deltas, max(f.Dist, 1))
+		case i == n && (f.ID == lzmadec.FilterLZMA2 || f.ID == lzmadec.FilterLZMA1):
+			c.last = f.ID
+			c.literals(p, f)
+		default:
+			p.Fail("filters", "filter %#x at place %d is not handled", f.ID, i)
+		}
+	}
+}
+
+func (c *Codec) literals(p *filter.Params, f Filter) {
+	set := func(at *int, v *int, top int) {
+		if v != nil {
+			*at = *v
+			if *v < 0 || *v > top {
+				p.Fail("filters", "%d is not in the range 0 to %d", *v, top)
+			}
+		}
+	}
+	set(&c.params.Preset, f.Preset, 9)
+	set(&c.props.LC, f.LC, 4)
+	set(&c.props.LP, f.LP, 4)
+	set(&c.props.PB, f.PB, 4)
+	if c.props.LC+c.props.LP > 4 {
+		p.Fail("filters", "lc and lp are more than 4 together")
+	}
+}
+
+// dictionary is the size of the dictionary in bytes: that of the preset, but
+// not more than n bytes of data need.
+func (c *Codec) dictionary(n int) int {
+	size := [10]int{1 << 18, 1 << 20, 1 << 21, 1 << 22, 1 << 22, 1 << 23, 1 << 23, 1 << 24, 1 << 25, 1 << 26}[c.params.Preset]
+	return min(size, max(n, lzma.MinDictCap))
+}
+
+// window is the writer of dst.
+type window struct {
+	dst  []byte
+	at   int
+	skip int // bytes that are dropped before the first that counts
+	full bool
+}
+
+func (w *window) Write(b []byte) (int, error) {
+	n := len(b)
+	k := min(w.skip, n)
+	w.skip -= k
+	b = b[k:]
+	if len(b) > len(w.dst)-w.at {
+		w.full = true
+		return 0, io.ErrShortBuffer
+	}
+	w.at += copy(w.dst[w.at:], b)
+	return n, nil
+}
+
+// Encode writes one stream.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	for _, d := range c.deltas {
+		src = differences(src, d)
+	}
+	w := &window{dst: dst}
+	z, err := c.writer(w, len(src))
+	if err == nil {
+		_, err = z.Write(src)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	switch {
+	case w.full: // the encoder does not pass every error on
+		return 0, filter.Short(dst)
+	case err != nil:
+		return 0, ncerr.Errorf(ncerr.ErrFilter, "", "", "%w", err)
+	}
+	return w.at, nil
+}
+
+// differences is xz's delta filter.
+func differences(src []byte, dist int) []byte {
+	out := make([]byte, len(src))
+	copy(out, src[:min(dist, len(src))])
+	for i := dist; i < len(src); i++ {
+		out[i] = src[i] - src[i-dist]
+	}
+	return out
+}
+
+func (c *Codec) writer(w *window, n int) (io.WriteCloser, error) {
+	dict := c.dictionary(n)
+	switch {
+	case c.params.Format == Alone:
+		return lzma.WriterConfig{Properties: &c.props, DictCap: dict, EOSMarker: true}.NewWriter(w)
+	case c.params.Format == Raw && c.last == lzmadec.FilterLZMA1:
+		w.skip = lzma.HeaderLen
+		return lzma.WriterConfig{Properties: &c.props, DictCap: dict, EOSMarker: true}.NewWriter(w)
+	case c.params.Format == Raw:
+		return lzma.Writer2Config{Properties: &c.props, DictCap: dict}.NewWriter2(w)
+	}
+	conf := xz.WriterConfig{Properties: &c.props, DictCap: dict, CheckSum: xz.CRC64}
+	switch c.params.Check {
+	case 0:
+		conf.NoCheckSum = true
+	case 1, 10:
+		conf.CheckSum = byte(c.params.Check)
+	}
+	return conf.NewWriter(w)
+}
+
+// Decode reads what the format says; xz and alone are told apart by their
+// heads when it says Auto.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := c.decode(dst, src)
+	switch {
+	case errors.Is(err, lzmadec.ErrShort):
+		return 0, filter.Short(dst)
+	case err != nil:
+		return 0, filter.Corrupt("%w", err)
+	}
+	return n, nil
+}
+
+func (c *Codec) decode(dst, src []byte) (n int, err error) {
+	switch {
+	case c.params.Format == Raw && c.last == lzmadec.FilterLZMA1:
+		n, err = lzmadec.LZMA1(dst, src, byte((c.props.PB*5+c.props.LP)*9+c.props.LC), -1)
+	case c.params.Format == Raw:
+		var used int
+		if n, used, err = lzmadec.LZMA2(dst, src); err == nil && used != len(src) {
+			err = lzmadec.ErrCorrupt
+		}
+	case c.params.Format == Alone || c.params.Format == Auto && !lzmadec.IsXZ(src):
+		return lzmadec.Alone(dst, src)
+	default:
+		return lzmadec.XZ(dst, src)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for i := len(c.deltas) - 1; i >= 0; i-- {
+		lzmadec.Undelta(dst[:n], c.deltas[i])
+	}
+	return n, nil
+}

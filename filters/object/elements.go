@@ -1,0 +1,150 @@
+package object
+
+import (
+	"bytes"
+	"math"
+	"unicode/utf8"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/number"
+)
+
+// elements are the elements to encode.
+type elements struct {
+	typ    dtype.Type
+	fixed  []byte
+	values driver.Values
+}
+
+func (c *Codec) elements(src []byte) (*elements, error) {
+	e := &elements{typ: c.typ, fixed: src}
+	if c.typ.Kind == dtype.String {
+		var err error
+		e.values, err = driver.ParseValues(src, c.count)
+		return e, err
+	}
+	if len(src) != c.count*c.typ.Size {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bytes for %d elements of %v", len(src), c.count, c.typ)
+	}
+	return e, nil
+}
+
+// put writes element i.
+func (e *elements) put(w writer, i int) error {
+	if e.typ.Kind == dtype.String {
+		s := e.values.At(i)
+		if !utf8.Valid(s) {
+			return filter.Corrupt("element %d is not valid UTF-8", i)
+		}
+		w.text(s)
+		return nil
+	}
+	b := e.fixed[i*e.typ.Size:][:e.typ.Size]
+	if e.typ.Kind == dtype.Unicode {
+		s := [1]string{}
+		if err := dtype.Decode(s[:], b, e.typ); err != nil {
+			return filter.Corrupt("element %d: %w", i, err)
+		}
+		w.text([]byte(s[0]))
+		return nil
+	}
+	var v value
+	switch {
+	case e.typ.Kind == dtype.Bool:
+		v = value{kind: boolean, i: int64(min(b[0], 1))}
+	case e.typ.Kind == dtype.Float:
+		v = value{kind: float, f: number.Float(e.typ, b)}
+	default:
+		v = value{kind: integer, i: number.Int(e.typ, b)}
+		if e.typ.Kind == dtype.Uint && v.i < 0 {
+			v = value{kind: unsigned, u: uint64(v.i)}
+		}
+	}
+	w.number(v)
+	return nil
+}
+
+// sink takes decoded elements.
+type sink struct {
+	typ    dtype.Type
+	dst    []byte
+	at     int
+	values *driver.ValuesWriter
+}
+
+func (c *Codec) sink(dst []byte) (*sink, error) {
+	s := &sink{typ: c.typ, dst: dst}
+	if c.typ.Kind == dtype.String {
+		var err error
+		s.values, err = driver.NewValuesWriter(dst, c.count)
+		return s, err
+	}
+	if len(dst) < c.count*c.typ.Size {
+		return nil, filter.Short(dst)
+	}
+	return s, nil
+}
+
+// put stores the next element; b is the text.
+func (s *sink) put(v value, b []byte) error {
+	i := s.at
+	s.at++
+	isText := s.typ.Kind == dtype.String || s.typ.Kind == dtype.Unicode
+	switch {
+	case isText && v.kind == text && !utf8.Valid(b):
+		return filter.Corrupt("element %d is not valid UTF-8", i)
+	case s.typ.Kind == dtype.String && v.kind == text:
+		return s.values.Add(b)
+	case isText && v.kind == text:
+		if err := dtype.Encode(s.dst[i*s.typ.Size:][:s.typ.Size], s.typ, []string{string(bytes.TrimRight(b, "\x00"))}); err != nil {
+			return filter.Corrupt("element %d: %w", i, err)
+		}
+		return nil
+	case isText:
+		return filter.Corrupt("element %d is %s, which is no text", i, show(v, b))
+	}
+	if !s.number(s.dst[i*s.typ.Size:][:s.typ.Size], v) {
+		return filter.Corrupt("element %d is %s, which %v cannot hold", i, show(v, b), s.typ)
+	}
+	return nil
+}
+
+// number stores a number or bool that the type holds as it is.
+func (s *sink) number(e []byte, v value) bool {
+	switch {
+	case s.typ.Kind == dtype.Bool || v.kind == boolean:
+		e[0] = byte(v.i)
+		return s.typ.Kind == dtype.Bool && v.kind == boolean
+	case s.typ.Kind == dtype.Float:
+		f := v.f
+		switch v.kind {
+		case integer:
+			f = float64(v.i)
+		case unsigned:
+			f = float64(v.u)
+		case float:
+		default:
+			return false
+		}
+		return number.StoreFloats(e, s.typ, []float64{f}) < 0
+	case v.kind == integer:
+		number.PutBits(s.typ, e, uint64(v.i))
+		return number.Int(s.typ, e) == v.i && (v.i >= 0 || s.typ.Kind == dtype.Int)
+	case v.kind == unsigned:
+		number.PutBits(s.typ, e, v.u)
+		return s.typ.Kind == dtype.Uint && s.typ.Size == 8
+	case v.kind == float && v.f == math.Trunc(v.f):
+		return number.StoreFloats(e, s.typ, []float64{v.f}) < 0
+	}
+	return false
+}
+
+func (s *sink) done() (int, error) {
+	if s.values != nil {
+		return s.values.Done()
+	}
+	return s.at * s.typ.Size, nil
+}

@@ -1,0 +1,341 @@
+package object
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+)
+
+// style is how numcodecs was told to write JSON.
+type style struct {
+	ascii bool // everything else is escaped
+}
+
+// jsonParams reads the parameters, of which most matter to Python only. What
+// is written is one line, whatever indent says.
+func jsonParams(p *filter.Params) style {
+	switch enc := strings.ToLower(p.Text("encoding", "utf-8")); enc {
+	case "utf-8", "utf8", "ascii", "us-ascii":
+	default:
+		p.Fail("encoding", "%q is not handled", enc)
+	}
+	s := style{ascii: p.Bool("ensure_ascii", true)}
+	for _, name := range []string{"skipkeys", "check_circular", "allow_nan", "sort_keys", "strict"} {
+		p.Bool(name, true)
+	}
+	p.Has("indent")
+	p.Has("separators")
+	return s
+}
+
+// jsonReader reads JSON as Python's module does: NaN and Infinity are numbers.
+type jsonReader struct {
+	src   []byte
+	at    int
+	depth int
+	fresh bool // a list was entered, and nothing of it read
+	bad   error
+}
+
+func (r *jsonReader) err() error { return r.bad }
+
+func (r *jsonReader) fail(format string, args ...any) {
+	if r.bad == nil {
+		r.bad = filter.Corrupt("at byte %d of the list: "+format, append([]any{r.at}, args...)...)
+	}
+}
+
+// peek skips white space and gives the next byte, 0 at the end.
+func (r *jsonReader) peek() byte {
+	for ; r.at < len(r.src); r.at++ {
+		switch r.src[r.at] {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return r.src[r.at]
+		}
+	}
+	return 0
+}
+
+func (r *jsonReader) list() int {
+	if r.peek() != '[' {
+		r.fail("no list")
+		return -1
+	}
+	r.at++
+	r.depth++
+	r.fresh = true
+	return -1
+}
+
+func (r *jsonReader) more() bool {
+	if r.bad != nil {
+		return false
+	}
+	c := r.peek()
+	fresh := r.fresh
+	r.fresh = false
+	switch {
+	case c == ']':
+		r.at++
+		r.depth--
+		return false
+	case fresh:
+		return true
+	case c == ',':
+		r.at++
+		if r.peek() != ']' {
+			return true
+		}
+	}
+	r.fail("neither a comma nor the end of a list")
+	return false
+}
+
+func (r *jsonReader) ended() bool { return r.depth == 0 && r.peek() == 0 && r.at == len(r.src) }
+
+func (r *jsonReader) scalar(buf []byte) (value, []byte) {
+	r.fresh = false
+	c := r.peek()
+	if c == '"' {
+		return value{kind: text}, r.string(buf)
+	}
+	from := r.at
+	for r.at < len(r.src) && !delimiter(r.src[r.at]) {
+		r.at++
+	}
+	if v, ok := digits(r.src[from:r.at]); ok {
+		return v, buf
+	}
+	switch word := string(r.src[from:min(r.at, from+400)]); {
+	case r.at-from > 400:
+		r.fail("a number of %d characters", r.at-from)
+	case word == "true" || word == "false":
+		return value{kind: boolean, i: int64(len(word)%2 ^ 1)}, buf
+	case word == "null" || word == "" && (c == '[' || c == '{'):
+		return value{}, buf
+	default:
+		return r.number(word), buf
+	}
+	return value{}, buf
+}
+
+// delimiter reports whether c ends a number or a word.
+func delimiter(c byte) bool {
+	switch c {
+	case ',', ']', '}', ' ', '\t', '\r', '\n', ':', '[', '{', '"':
+		return true
+	}
+	return false
+}
+
+// digits reads the common case: an integer of few digits.
+func digits(word []byte) (value, bool) {
+	minus := len(word) > 0 && word[0] == '-'
+	if minus {
+		word = word[1:]
+	}
+	if len(word) == 0 || len(word) > 18 {
+		return value{}, false
+	}
+	v := int64(0)
+	for _, c := range word {
+		if c < '0' || c > '9' {
+			return value{}, false
+		}
+		v = 10*v + int64(c-'0')
+	}
+	if minus {
+		if v == 0 { // a float keeps its sign
+			return value{}, false
+		}
+		v = -v
+	}
+	return value{kind: integer, i: v}, true
+}
+
+func (r *jsonReader) number(word string) value {
+	switch word {
+	case "NaN":
+		return value{kind: float, f: math.NaN()}
+	case "Infinity":
+		return value{kind: float, f: math.Inf(1)}
+	case "-Infinity":
+		return value{kind: float, f: math.Inf(-1)}
+	}
+	if word == "" || word[0] != '-' && (word[0] < '0' || word[0] > '9') || strings.ContainsAny(word, "_xXpP") {
+		r.fail("%.20q is no value", word)
+		return value{}
+	}
+	if i, err := strconv.ParseInt(word, 10, 64); err == nil {
+		return value{kind: integer, i: i}
+	}
+	if u, err := strconv.ParseUint(word, 10, 64); err == nil {
+		return value{kind: unsigned, u: u}
+	}
+	f, err := strconv.ParseFloat(word, 64)
+	if err != nil {
+		r.fail("%.20q is no number", word)
+	}
+	return value{kind: float, f: f}
+}
+
+// string appends the text of a string to buf.
+func (r *jsonReader) string(buf []byte) []byte {
+	for r.at++; r.at < len(r.src); {
+		c := r.src[r.at]
+		r.at++
+		switch c {
+		case '"':
+			return buf
+		case '\\':
+			buf = r.escape(buf)
+		default:
+			buf = append(buf, c)
+		}
+	}
+	r.fail("a string without an end")
+	return buf
+}
+
+func (r *jsonReader) escape(buf []byte) []byte {
+	if r.at >= len(r.src) {
+		return buf
+	}
+	c := r.src[r.at]
+	r.at++
+	if k := strings.IndexByte(`"\/bfnrt`, c); k >= 0 {
+		return append(buf, "\"\\/\b\f\n\r\t"[k])
+	}
+	if c != 'u' {
+		r.fail("an unknown escape")
+		return buf
+	}
+	a := r.hex()
+	if utf16.IsSurrogate(a) {
+		b := rune(-1)
+		if r.at+1 < len(r.src) && r.src[r.at] == '\\' && r.src[r.at+1] == 'u' {
+			r.at += 2
+			b = r.hex()
+		}
+		if a = utf16.DecodeRune(a, b); a == utf8.RuneError {
+			r.fail("half of a surrogate pair")
+		}
+	}
+	return utf8.AppendRune(buf, a)
+}
+
+func (r *jsonReader) hex() rune {
+	if len(r.src)-r.at < 4 {
+		r.fail("a cut escape")
+		return 0
+	}
+	v, err := strconv.ParseUint(string(r.src[r.at:r.at+4]), 16, 16)
+	if err != nil {
+		r.fail("a bad escape")
+	}
+	r.at += 4
+	return rune(v)
+}
+
+// jsonWriter writes JSON as Python's module does by default.
+type jsonWriter struct {
+	dst   []byte
+	at    int
+	style style
+	comma bool
+	full  bool
+}
+
+func (w *jsonWriter) bytes(b []byte) {
+	if len(b) > len(w.dst)-w.at {
+		w.full = true
+		return
+	}
+	w.at += copy(w.dst[w.at:], b)
+}
+
+func (w *jsonWriter) put(s string) {
+	if len(s) > len(w.dst)-w.at {
+		w.full = true
+		return
+	}
+	w.at += copy(w.dst[w.at:], s)
+}
+
+func (w *jsonWriter) next() {
+	if w.comma {
+		w.put(",")
+	}
+	w.comma = true
+}
+
+func (w *jsonWriter) list(int) {
+	w.next()
+	w.put("[")
+	w.comma = false
+}
+
+func (w *jsonWriter) end() {
+	w.put("]")
+	w.comma = true
+}
+
+func (w *jsonWriter) done() (int, bool) { return w.at, !w.full }
+
+func (w *jsonWriter) text(s []byte) {
+	w.next()
+	w.put(`"`)
+	var b [utf8.UTFMax]byte
+	for _, c := range string(s) {
+		switch {
+		case c == '"' || c == '\\':
+			w.put(`\` + string(c))
+		case c >= ' ' && c < 0x7F || !w.style.ascii && c > 0x7F:
+			w.bytes(utf8.AppendRune(b[:0], c))
+		case c > 0xFFFF:
+			a, b := utf16.EncodeRune(c)
+			w.unit(a)
+			w.unit(b)
+		default:
+			w.unit(c)
+		}
+	}
+	w.put(`"`)
+}
+
+// unit writes an escape.
+func (w *jsonWriter) unit(c rune) {
+	const digits = "0123456789abcdef"
+	w.put(`\u` + string([]byte{digits[c>>12&15], digits[c>>8&15], digits[c>>4&15], digits[c&15]}))
+}
+
+func (w *jsonWriter) number(v value) {
+	w.next()
+	var b [32]byte
+	switch {
+	case v.kind == boolean:
+		w.put(strconv.FormatBool(v.i != 0))
+	case v.kind == integer:
+		w.bytes(strconv.AppendInt(b[:0], v.i, 10))
+	case v.kind == unsigned:
+		w.bytes(strconv.AppendUint(b[:0], v.u, 10))
+	case math.IsNaN(v.f):
+		w.put("NaN")
+	case math.IsInf(v.f, 1):
+		w.put("Infinity")
+	case math.IsInf(v.f, -1):
+		w.put("-Infinity")
+	default:
+		s := strconv.AppendFloat(b[:0], v.f, 'g', -1, 64)
+		w.bytes(s)
+		if !bytes.ContainsAny(s, ".e") {
+			w.put(".0")
+		}
+	}
+}

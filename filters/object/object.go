@@ -1,0 +1,328 @@
+// Package object has the filters "json2" and "msgpack2": the elements of an
+// array as a list of JSON or of MessagePack, with their type and the shape
+// behind them. It imports core/codec/driver, core/dtype and the kernels below
+// filters/internal; core/codec calls it.
+//
+// Elements are text (of variable or fixed length), numbers and bool. A list
+// may hold anything in Python; what is not of the array's type (an object
+// among texts, a null) is refused, never turned into something else.
+//
+// Source: numcodecs, json.py and msgpacks.py.
+package object
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/number"
+)
+
+// The numcodecs ids.
+const (
+	JSON    = "json2"
+	MsgPack = "msgpack2"
+)
+
+// maxRank is the largest rank of an array.
+const maxRank = 64
+
+// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
+// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer, of Encode ErrShortBuffer,
+// ErrCorrupt for text that is not UTF-8.
+type Codec struct {
+	typ   dtype.Type
+	shape []int
+	count int
+	open  func(src []byte) reader
+	write func(dst []byte) writer
+}
+
+var _ driver.Codec = (*Codec)(nil)
+
+// reader takes values from encoded bytes, one after the other. The first
+// error stays.
+type reader interface {
+	// list enters a list. A format that tells the number of values gives it,
+	// else -1.
+	list() int
+	// more reports whether the list goes on, and leaves it when not.
+	more() bool
+	// scalar reads a value that is no list. Text is appended to buf.
+	scalar(buf []byte) (value, []byte)
+	err() error
+	// ended reports whether nothing is left.
+	ended() bool
+}
+
+// kind is the kind of a scalar.
+type kind uint8
+
+const (
+	other kind = iota // null, an object, ...
+	text
+	boolean
+	integer  // in i
+	unsigned // in u, beyond int64
+	float    // in f
+)
+
+// value is a scalar; the text is where the reader appended it.
+type value struct {
+	kind kind
+	i    int64
+	u    uint64
+	f    float64
+}
+
+// writer puts values behind each other; it keeps in mind when they do not
+// fit.
+type writer interface {
+	list(n int)
+	end()
+	text(s []byte)
+	number(v value)
+	done() (n int, ok bool)
+}
+
+// Provider gives the two filters.
+func Provider() driver.Provider {
+	return filter.Family{
+		single(JSON, "elements as a list of JSON", func(p *filter.Params, c *Codec) {
+			style := jsonParams(p)
+			c.open = func(src []byte) reader { return &jsonReader{src: src} }
+			c.write = func(dst []byte) writer { return &jsonWriter{dst: dst, style: style} }
+		}),
+		single(MsgPack, "elements as a list of MessagePack", func(p *filter.Params, c *Codec) {
+			bin, single := p.Bool("use_bin_type", true), p.Bool("use_single_float", false)
+			p.Bool("raw", false)
+			c.open = func(src []byte) reader { return &packReader{src: src} }
+			c.write = func(dst []byte) writer { return &packWriter{dst: dst, old: !bin, single: single} }
+		}),
+	}
+}
+
+func single(id, summary string, setup func(p *filter.Params, c *Codec)) *filter.Single {
+	return &filter.Single{
+		Desc: driver.Description{ID: id, Summary: summary, Encode: true, Decode: true},
+		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+			c := &Codec{typ: in.DType, shape: in.Shape}
+			setup(p, c)
+			if err := p.Err(); err != nil {
+				return nil, driver.Spec{}, err
+			}
+			size, err := c.check(in)
+			return c, filter.Blob(in, size), err
+		},
+	}
+}
+
+// check refuses what cannot be a list, and gives the largest encoded size.
+func (c *Codec) check(in driver.Spec) (int64, error) {
+	switch t := in.DType; {
+	case in.Kind != driver.Array || len(in.Shape) > maxRank:
+		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only an array can be a list")
+	case in.Order == driver.F && len(in.Shape) > 1:
+		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "lists of arrays in Fortran order are not told apart from C order by their writers")
+	case t.Kind == dtype.String, t.Kind == dtype.Unicode, number.OK(t) && t.Kind != dtype.Datetime && t.Kind != dtype.Timedelta:
+	default:
+		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v have no form in a list", t)
+	}
+	var err error
+	if c.count, err = in.Elements(); err != nil {
+		return 0, err
+	}
+	// Text grows by six at most ("\u0001" for a byte), a number has 25
+	// characters; each inner list costs brackets.
+	lists, n := int64(0), int64(1)
+	for _, k := range in.Shape {
+		lists += n
+		n *= int64(k)
+	}
+	return 6*in.MaxBytes + 25*int64(c.count) + 8*lists + 30*int64(len(in.Shape)) + 64, nil
+}
+
+// Encode writes the list.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	e, err := c.elements(src)
+	if err != nil {
+		return 0, err
+	}
+	w := c.write(dst)
+	shape := c.shape
+	if len(shape) == 0 {
+		shape = []int{1}
+	}
+	w.list(shape[0] + 2)
+	at := 0
+	if err := nested(w, e, shape, &at); err != nil {
+		return 0, err
+	}
+	w.text([]byte(c.name()))
+	w.list(len(c.shape))
+	for _, k := range c.shape {
+		w.number(value{kind: integer, i: int64(k)})
+	}
+	w.end()
+	w.end()
+	n, ok := w.done()
+	if !ok {
+		return 0, filter.Short(dst)
+	}
+	return n, nil
+}
+
+// name is the type as numpy spells it.
+func (c *Codec) name() string {
+	if c.typ.Kind == dtype.String {
+		return "|O"
+	}
+	return c.typ.String()
+}
+
+// nested writes the values of shape's first dimension, without brackets.
+func nested(w writer, e *elements, shape []int, at *int) error {
+	for range shape[0] {
+		if len(shape) == 1 {
+			if err := e.put(w, *at); err != nil {
+				return err
+			}
+			*at++
+			continue
+		}
+		w.list(shape[1])
+		if err := nested(w, e, shape[1:], at); err != nil {
+			return err
+		}
+		w.end()
+	}
+	return nil
+}
+
+// Decode is the reverse of Encode.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s, err := c.sink(dst)
+	if err != nil {
+		return 0, err
+	}
+	r := c.open(src)
+	top := r.list()
+	items := 1
+	if len(c.shape) > 0 {
+		items = c.shape[0]
+	}
+	if top >= 0 && top != items+2 {
+		return 0, filter.Corrupt("a list of %d values, not %d", top, items+2)
+	}
+	if err := c.read(r, s, items, c.shape[min(1, len(c.shape)):], &[]byte{}); err != nil {
+		return 0, err
+	}
+	if err := c.tail(r); err != nil {
+		return 0, err
+	}
+	return s.done()
+}
+
+// read reads n values, each a list when inner says so.
+func (c *Codec) read(r reader, s *sink, n int, inner []int, buf *[]byte) error {
+	for i := range n {
+		if !r.more() {
+			return c.fault(r, "%d values where %d are wanted", i, n)
+		}
+		if len(inner) > 0 {
+			if k := r.list(); k >= 0 && k != inner[0] {
+				return c.fault(r, "a list of %d values, not %d", k, inner[0])
+			}
+			if err := c.read(r, s, inner[0], inner[1:], buf); err != nil {
+				return err
+			}
+			if r.more() {
+				return c.fault(r, "more than %d values in a list", inner[0])
+			}
+			continue
+		}
+		v, b := r.scalar((*buf)[:0])
+		*buf = b
+		if err := r.err(); err != nil {
+			return err
+		}
+		if err := s.put(v, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fault is the reader's own error, or else one of the structure.
+func (c *Codec) fault(r reader, format string, args ...any) error {
+	if err := r.err(); err != nil {
+		return err
+	}
+	return filter.Corrupt(format, args...)
+}
+
+// tail reads type and shape.
+func (c *Codec) tail(r reader) error {
+	if !r.more() {
+		return c.fault(r, "the type is missing")
+	}
+	if v, b := r.scalar(nil); v.kind != text {
+		return c.fault(r, "the type is no text")
+	} else if t, err := dtype.Parse(string(b)); r.err() == nil && (err != nil || !c.takes(t)) {
+		return filter.Corrupt("the list has elements of %.20q, the array of %v", b, c.typ)
+	}
+	if !r.more() {
+		return c.fault(r, "the shape is missing")
+	}
+	n := r.list()
+	if n > maxRank {
+		return c.fault(r, "a shape of %d lengths", n)
+	}
+	for i := 0; r.more(); i++ {
+		v, _ := r.scalar(nil)
+		if i >= len(c.shape) || v.kind != integer || v.i != int64(c.shape[i]) {
+			return c.fault(r, "its shape is not %v", c.shape)
+		}
+		n = i + 1
+	}
+	if err := r.err(); err != nil || max(n, 0) != len(c.shape) {
+		return c.fault(r, "its shape is not %v", c.shape)
+	}
+	if r.more() || !r.ended() {
+		return c.fault(r, "more behind the shape")
+	}
+	return r.err()
+}
+
+// takes reports whether a list of type t can hold the array's elements:
+// objects can be anything, text of any length is text.
+func (c *Codec) takes(t dtype.Type) bool {
+	switch {
+	case t.Kind == dtype.String:
+		return true
+	case c.typ.Kind == dtype.String || c.typ.Kind == dtype.Unicode:
+		return t.Kind == dtype.Unicode
+	}
+	return t.WithOrder(dtype.Little) == c.typ.WithOrder(dtype.Little)
+}
+
+func show(v value, b []byte) string {
+	switch v.kind {
+	case text:
+		return fmt.Sprintf("the text %.40q", b)
+	case boolean:
+		return "true or false"
+	case integer, unsigned, float:
+		return "a number"
+	}
+	return "null, a list or an object"
+}

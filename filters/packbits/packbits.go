@@ -1,0 +1,114 @@
+// Package packbits is the filter "packbits": eight bools in a byte, behind a
+// byte that tells how many bits at the end are not used. It imports
+// core/codec/driver, core/dtype and filters/internal/filter; core/codec calls
+// it.
+package packbits
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+)
+
+// ID is the numcodecs id.
+const ID = "packbits"
+
+// Codec encodes and decodes. It is safe for concurrent use; errors of Decode
+// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+type Codec struct{}
+
+var _ driver.Codec = Codec{}
+
+// Provider gives the filter.
+func Provider() driver.Provider {
+	return &filter.Single{
+		Desc: driver.Description{
+			ID: ID, V3: "numcodecs.packbits", Encode: true, Decode: true,
+			Summary: "eight bools in a byte",
+		},
+		OpenAs: func(_ *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+			if in.DType.Kind != dtype.Bool {
+				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only bool is packed, not %v", in.DType)
+			}
+			out := filter.Blob(in, 1+(in.MaxBytes+7)/8)
+			out.DType = dtype.Type{Kind: dtype.Uint, Size: 1}
+			return Codec{}, out, nil
+		},
+	}
+}
+
+// gather moves the low bits of 8 bytes, first byte highest, into the upper
+// byte of the product.
+const gather = 0x8040_2010_0804_0201
+
+// Encode packs; anything but zero counts as true.
+func (Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	n := 1 + (len(src)+7)/8
+	if len(dst) < n {
+		return 0, filter.Short(dst)
+	}
+	dst = dst[:n]
+	dst[0] = byte(-len(src) & 7)
+	whole := len(src) / 8
+	bits := dst[1:]
+	for i := range whole {
+		v := binary.LittleEndian.Uint64(src[8*i:])
+		if v&^0x0101_0101_0101_0101 != 0 {
+			v = truths(v)
+		}
+		bits[i] = byte(v * gather >> 56)
+	}
+	if rest := src[8*whole:]; len(rest) > 0 {
+		var e [8]byte
+		copy(e[:], rest)
+		bits[whole] = byte(truths(binary.LittleEndian.Uint64(e[:])) * gather >> 56)
+	}
+	return n, nil
+}
+
+// truths makes each byte that is not zero a one.
+func truths(v uint64) uint64 {
+	const low = 0x7F7F_7F7F_7F7F_7F7F
+	return ((v&low + low) | v) >> 7 & 0x0101_0101_0101_0101
+}
+
+// Decode unpacks.
+func (Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if len(src) == 0 {
+		return 0, filter.Corrupt("it has no first byte")
+	}
+	unused, bits := int(src[0]), src[1:]
+	if unused > 7 || unused > 8*len(bits) {
+		return 0, filter.Corrupt("%d bits are not used in %d bytes", unused, len(bits))
+	}
+	n := 8*len(bits) - unused
+	if len(dst) < n {
+		return 0, filter.Short(dst)
+	}
+	dst = dst[:n]
+	for i := range n / 8 {
+		binary.LittleEndian.PutUint64(dst[8*i:], spread(bits[i]))
+	}
+	if at := n &^ 7; at < n {
+		var e [8]byte
+		binary.LittleEndian.PutUint64(e[:], spread(bits[len(bits)-1]))
+		copy(dst[at:], e[:])
+	}
+	return n, nil
+}
+
+// spread makes a byte of each bit, the highest first: each byte of a copy keeps
+// its own bit, and is then made one.
+func spread(b byte) uint64 {
+	return truths(uint64(b) * 0x0101_0101_0101_0101 & 0x0102_0408_1020_4080)
+}

@@ -1,0 +1,93 @@
+// Package quantize is the filter "quantize": floats rounded to a number of
+// decimal digits, by way of the next power of two. It imports
+// core/codec/driver, core/dtype and the kernels below filters/internal;
+// core/codec calls it.
+package quantize
+
+import (
+	"context"
+	"math"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filter"
+	"github.com/seed-695719ce/nczarr/filters/internal/number"
+)
+
+// ID is the numcodecs id.
+const ID = "quantize"
+
+// Codec encodes and decodes. It is safe for concurrent use. A value that the
+// stored type cannot hold is ncerr.ErrConvert.
+type Codec struct {
+	plain, coded dtype.Type
+	scale        float64 // a power of two
+}
+
+var _ driver.Codec = (*Codec)(nil)
+
+// New makes a codec for floats of type plain, stored as floats of type coded,
+// with digits decimal digits kept behind the point; a negative number rounds
+// before it.
+func New(plain, coded dtype.Type, digits int) (*Codec, error) {
+	if !number.IsFloat(plain) || !number.IsFloat(coded) {
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats are rounded, not %v to %v", plain, coded)
+	}
+	return &Codec{plain, coded, math.Ldexp(1, int(math.Ceil(math.Log2(math.Pow10(digits)))))}, nil
+}
+
+// Provider gives the filter.
+func Provider() driver.Provider {
+	return &filter.Single{
+		Desc: driver.Description{
+			ID: ID, V3: "numcodecs.quantize", Encode: true, Decode: true, Lossy: true,
+			Summary: "floats rounded to a number of decimal digits",
+		},
+		OpenAs: open,
+	}
+}
+
+func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	const most = 300 // its power of ten is a finite float
+	plain := filter.DType(p, "dtype", in.DType)
+	coded := filter.DType(p, "astype", plain)
+	c, err := New(plain, coded, p.Int("digits", 0, -most, most))
+	if !p.Has("digits") {
+		p.Fail("digits", "it is missing")
+	}
+	if err != nil {
+		return nil, driver.Spec{}, err
+	}
+	out, err := filter.Elements(in, plain, coded)
+	return c, out, err
+}
+
+// Encode rounds, in the precision of the decoded type as numpy does.
+func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	n, err := filter.Counts(ctx, dst, src, c.coded.Size, c.plain.Size)
+	if err != nil {
+		return 0, err
+	}
+	var buf [number.Block]float64
+	for at := 0; at < n; at += number.Block {
+		b := buf[:min(number.Block, n-at)]
+		number.LoadFloats(b, c.plain, src[at*c.plain.Size:])
+		for i, v := range b {
+			r := math.RoundToEven(v*c.scale) / c.scale
+			if r-r != 0 && v-v == 0 { // the scale leads out of the range, where nothing is behind the point
+				r = v
+			}
+			b[i] = r
+		}
+		if i := number.StoreFloats(dst[at*c.coded.Size:], c.coded, b); i >= 0 {
+			return 0, filter.Unfit(src, c.plain, at+i, c.coded)
+		}
+	}
+	return n * c.coded.Size, nil
+}
+
+// Decode converts to the decoded type; what was rounded off is lost.
+func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	return filter.Convert(ctx, dst, c.plain, src, c.coded, filter.Misfit)
+}
