@@ -97,9 +97,6 @@ func TestTable(t *testing.T) {
 	for i, r := range table() {
 		t.Run(fmt.Sprintf("%d/%s", i, filepath.Base(r.files[0])), func(t *testing.T) {
 			t.Parallel()
-			if r.later != "" {
-				t.Logf("later: %s", r.later)
-			}
 			var results []result
 			for _, isolation := range []string{"inproc", "process"} {
 				w := &work{t: t, root: root, dir: t.TempDir(), isolation: isolation, row: r}

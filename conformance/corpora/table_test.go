@@ -15,7 +15,6 @@ type row struct {
 	drop  []string // lines of our output that have one of these are left out before comparing
 	edits []string // old and new texts in turn, replaced in the reference: where we mean to differ
 	mask  bool     // for listings: lengths and the content of chunks are not compared
-	later string   // why the refusal that the row expects is to go
 }
 
 // volatile are what the reference's own scripts filter before they compare.

@@ -133,7 +133,11 @@ type call struct {
 	step int
 	run  func(ctx context.Context, dst, src []byte) (int, error)
 	max  int64 // size of the largest output
+	// exact says that max is the size of every output.
+	exact bool
 }
+
+func exact(s codecdriver.Spec) bool { return s.Kind == codecdriver.Array && s.DType.Fixed() }
 
 // plan lists the steps that were applied, in the order they are to run.
 func (p *pipeline) plan(op pb.Op, skip uint32) []call {
@@ -143,9 +147,9 @@ func (p *pipeline) plan(op pb.Op, skip uint32) []call {
 			continue
 		}
 		if op == pb.Op_OP_ENCODE {
-			calls = append(calls, call{i, c.Encode, p.specs[i+1].MaxBytes})
+			calls = append(calls, call{i, c.Encode, p.specs[i+1].MaxBytes, exact(p.specs[i+1])})
 		} else {
-			calls = append([]call{{i, c.Decode, p.specs[i].MaxBytes}}, calls...)
+			calls = append([]call{{i, c.Decode, p.specs[i].MaxBytes, exact(p.specs[i])}}, calls...)
 		}
 	}
 	return calls
@@ -171,12 +175,14 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []
 			size = min(size, limit)
 		}
 		var dst []byte
+		var n int
+		var err error
 		if last && final != nil {
 			dst = final[:size]
+			n, err = guarded(ctx, c.run, dst, src)
 		} else {
-			dst = buf.of(i%2, size)
+			dst, n, err = into(ctx, &c, src, size, i%2, buf)
 		}
-		n, err := guarded(ctx, c.run, dst, src)
 		if err == nil && (n < 0 || n > len(dst)) {
 			err = ncerr.Errorf(ncerr.ErrInternal, "", "", "codec claims to have written %d of %d bytes", n, len(dst))
 		}
@@ -189,6 +195,27 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []
 		return final[:copy(final, src)], nil
 	}
 	return src, nil
+}
+
+// eager is the size in bytes up to which memory for an output is taken at once.
+// Above it, where sizes are ceilings rather than sizes, it grows with what the
+// input really holds.
+const eager = 16 << 20
+
+// into runs a step into the i-th buffer, with at most size bytes of it.
+func into(ctx context.Context, c *call, src []byte, size int64, i int, buf *scratch) (dst []byte, n int, err error) {
+	room := size
+	if !c.exact {
+		room = min(size, max(eager, 4*int64(len(src))))
+	}
+	for {
+		dst = buf.of(i, room)
+		n, err = guarded(ctx, c.run, dst, src)
+		if room == size || ncerr.KindOf(err) != ncerr.ErrShortBuffer {
+			return dst, n, err
+		}
+		room = min(size, 4*room)
+	}
 }
 
 // guarded turns a panic of a codec into an error; the stack goes to the log.
