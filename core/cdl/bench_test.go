@@ -1,9 +1,15 @@
 package cdl_test
 
 import (
+	"bufio"
+	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -56,5 +62,81 @@ func BenchmarkParse(b *testing.B) {
 		if _, err := cdl.Parse(strings.NewReader(text), "x.cdl", nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// bigText writes a text with about 100 MB of values of three types.
+func bigText(path string) error {
+	h, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(h, 1<<20)
+	fmt.Fprintln(w, "netcdf big { dimensions: a = 10 ; b = 5 ; c = 5 ; x = 1000 ; y = 1000 ; variables: float v(a, x, y) ; int w(b, x, y) ; double z(c, x, y) ; data:")
+	state := uint32(1)
+	for _, v := range []struct {
+		name   string
+		n      int
+		format string
+	}{{"v", 10e6, "%.7g"}, {"w", 5e6, "%.0f"}, {"z", 5e6, "%.15g"}} {
+		fmt.Fprintf(w, " %s = ", v.name)
+		for i := range v.n {
+			if i > 0 {
+				fmt.Fprint(w, []string{", ", ",\n"}[i%10/9])
+			}
+			state = state*1664525 + 1013904223
+			fmt.Fprintf(w, v.format, float64(int32(state))/65536)
+		}
+		fmt.Fprintln(w, " ;")
+	}
+	fmt.Fprintln(w, "}")
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return h.Close()
+}
+
+// BenchmarkBeside runs Parse with Generate beside ncgen, and Write beside
+// ncdump, on 100 MB of values; the metrics are how many times as long the
+// reference took.
+func BenchmarkBeside(b *testing.B) {
+	dir := b.TempDir()
+	in, out := filepath.Join(dir, "big.cdl"), filepath.Join(dir, "big.nc")
+	if err := bigText(in); err != nil {
+		b.Fatal(err)
+	}
+	r := newRegistry()
+	took := func(f func() error) time.Duration {
+		b.Helper()
+		from := time.Now()
+		if err := f(); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(from)
+	}
+	for b.Loop() {
+		gen := took(func() error {
+			h, err := os.Open(in)
+			if err != nil {
+				return err
+			}
+			defer h.Close() //nolint:errcheck // only read
+			f, err := cdl.Parse(h, in, nil)
+			if err != nil {
+				return err
+			}
+			return cdl.Generate(b.Context(), f, "file://"+filepath.Join(dir, "big.zarr"), r.create())
+		})
+		ncgen := took(exec.Command("ncgen", "-k", "nc4", "-o", out, in).Run)
+		dump := took(func() error {
+			ds, err := nczarr.Open(b.Context(), "file://"+filepath.Join(dir, "big.zarr"), &r.create().Options)
+			if err != nil {
+				return err
+			}
+			return cdl.Write(b.Context(), io.Discard, ds, nil)
+		})
+		ncdump := took(exec.Command("ncdump", out).Run)
+		b.ReportMetric(float64(ncgen)/float64(gen), "ncgen/gen")
+		b.ReportMetric(float64(ncdump)/float64(dump), "ncdump/dump")
 	}
 }

@@ -66,6 +66,14 @@ func (l *lexer) offset() int64 { return l.base + int64(l.at) }
 
 // peek gives the byte at distance n without taking it; false at the end.
 func (l *lexer) peek(n int) (byte, bool) {
+	if l.at+n < len(l.win) {
+		return l.win[l.at+n], true
+	}
+	return l.peekOn(n)
+}
+
+// peekOn is peek behind the end of the window.
+func (l *lexer) peekOn(n int) (byte, bool) {
 	for l.at+n >= len(l.win) {
 		if !l.more() {
 			return 0, false

@@ -12,6 +12,41 @@ const maxPlain = 48
 // powers are the powers of ten that a float64 holds exactly.
 var powers = [23]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
+// nextPlain takes a comma, if it is next, and a plain number behind it, if that
+// is next: then it becomes *tok. It is the way through long lists of numbers.
+func (l *lexer) nextPlain(tok *token) (comma, number bool) {
+	l.skipBlanks()
+	if c, ok := l.peek(0); !ok || c != ',' {
+		return false, false
+	}
+	l.take()
+	l.skipBlanks()
+	if c, ok := l.peek(0); !ok || c-'0' > 9 && c != '-' {
+		return true, false
+	}
+	pos := l.pos
+	val, ok := l.plainNumber()
+	if ok {
+		val.Pos = pos
+		tok.kind, tok.pos, tok.text, tok.val = tokValue, pos, "", val
+	}
+	return true, ok
+}
+
+// skipBlanks passes over white space in the window.
+func (l *lexer) skipBlanks() {
+	at := l.at
+	for ; at < len(l.win) && l.win[at] <= ' '; at++ {
+		if l.win[at] == '\n' {
+			l.pos.Line++
+			l.pos.Col = 1
+		} else {
+			l.pos.Col++
+		}
+	}
+	l.at = at
+}
+
 // plainNumber reads a decimal number without a suffix whose value one
 // operation gives exactly, as most data are. False leaves everything as it
 // was.

@@ -55,17 +55,40 @@ func (p *parser) scanValues(s *extent, depth int) error {
 				return err
 			}
 		} else {
-			val, err := p.parseValue(depth)
-			if err != nil {
+			s.longest = max(s.longest, len(p.tok.val.Text))
+			s.count++
+			if done, more, err := p.passPlain(); done {
+				if more && err == nil {
+					continue
+				}
 				return err
 			}
-			s.count++
-			s.longest = max(s.longest, len(val.Text))
+			if _, err := p.parseValue(depth); err != nil {
+				return err
+			}
 		}
 		if more, err := p.accept(","); !more || err != nil {
 			return err
 		}
 	}
+}
+
+// passPlain moves from a constant to what is behind it and its comma, if the
+// constant is one and has a comma. done is false when it is none: nothing is
+// moved then. more is false when there is no comma.
+func (p *parser) passPlain() (done, more bool, err error) {
+	if p.tok.kind != tokValue {
+		return false, false, nil
+	}
+	comma, number := p.lex.nextPlain(&p.tok)
+	if number {
+		return true, true, nil
+	}
+	if err := p.advance(); err != nil || comma {
+		return true, comma, err
+	}
+	more, err = p.accept(",")
+	return true, more, err
 }
 
 func (p *parser) checkDepth(depth int) error {

@@ -7,7 +7,7 @@ type dataSink interface {
 	// begin starts a list of values; outer has the place in each of the lists
 	// around it, pos is where it stands.
 	begin(outer []int64, pos Pos) error
-	// value takes the next value; it may keep what *v holds.
+	// value takes the next value; *v is its own until it returns.
 	value(v *Value) error
 	// end ends the list of values.
 	end() error
@@ -75,6 +75,17 @@ func (w *walker) values(depth int) error {
 		return err
 	}
 	for {
+		if w.tok.kind == tokValue {
+			err := w.sink.value(&w.tok.val)
+			if err != nil {
+				return err
+			}
+			_, more, err := w.passPlain()
+			if err != nil || !more {
+				return err
+			}
+			continue
+		}
 		if err := w.item(depth); err != nil {
 			return err
 		}
