@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
@@ -108,10 +111,11 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	failed := s.host.Discover(ctx)
+	failed := errors.Join(s.host.Discover(ctx), s.host.Wake(ctx, name))
 	var found []host.PluginInfo
 	for _, p := range s.host.Plugins() {
-		if p.Name == name || slices.Contains(p.Drivers, name) || slices.Contains(p.Filters, name) {
+		builtIn := p.Path == "" && (p.Serves == "driver:"+name || strings.HasPrefix(p.Serves, "driver:"+name+"/") || p.Serves == "filters" && a.isFilter(name))
+		if p.Name == name || builtIn || slices.Contains(p.Drivers, name) || slices.Contains(p.Filters, name) {
 			found = append(found, p)
 		}
 	}
@@ -142,6 +146,50 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	return nil
 }
 
+// limits says what a process may take.
+func limits(l host.Limits) string {
+	restarts := "any number of restarts"
+	if l.MaxRestarts != 0 {
+		restarts = fmt.Sprintf("%d restarts", max(0, l.MaxRestarts))
+	}
+	silence := "any silence"
+	if l.CallTimeout > 0 {
+		silence = fmt.Sprintf("%v without an answer", l.CallTimeout)
+	}
+	return fmt.Sprintf("%v for an object, %s, %v to start, %v to stop, %s", config.Size(l.MaxObject), silence, l.StartTimeout, l.StopTimeout, restarts)
+}
+
+// levelText says how values travel.
+func levelText(level int) string {
+	if level == 0 {
+		return "0 (values travel inside the messages)"
+	}
+	return fmt.Sprintf("%d (values travel in shared memory)", level)
+}
+
+// isFilter reports whether there is a filter of that name.
+func (a *app) isFilter(name string) bool {
+	return slices.ContainsFunc(a.session.host.Filters(), func(d driver.Description) bool { return d.ID == name || d.V3 == name })
+}
+
+// confinement says what confines a process.
+func confinement(i host.SandboxInfo) string {
+	text := "none"
+	if i.Landlock > 0 || i.Seccomp {
+		text = fmt.Sprintf("Landlock version %d", i.Landlock)
+		if i.Seccomp {
+			text += ", seccomp"
+		}
+		if i.Memory > 0 {
+			text += fmt.Sprintf(", at most %v of memory", config.Size(i.Memory))
+		}
+	}
+	if len(i.Missing) > 0 {
+		return text + "; not confined: " + strings.Join(i.Missing, "; ")
+	}
+	return text + ", no holes known"
+}
+
 func (a *app) printPlugin(p host.PluginInfo) {
 	rows := []struct{ name, value string }{
 		{"version", p.Version},
@@ -149,9 +197,12 @@ func (a *app) printPlugin(p host.PluginInfo) {
 		{"sha256", p.SHA256},
 		{"runs", place(p)},
 		{"serves", p.Serves},
+		{"sandbox", confinement(p.Sandbox)},
+		{"grants", strings.Join(p.Grants, ", ")},
+		{"limits", limits(p.Limits)},
 		{"drivers", strings.Join(p.Drivers, ", ")},
 		{"filters", strings.Join(p.Filters, ", ")},
-		{"level", fmt.Sprintf("%d (values travel inside the messages)", p.Level)},
+		{"level", levelText(p.Level)},
 	}
 	if p.PID != 0 {
 		rows = append(rows, struct{ name, value string }{"process", fmt.Sprintf("%d, up %v, %d calls, %d jobs, %d bytes, %d restarts",

@@ -24,8 +24,13 @@ const closeTime = 2 * time.Second
 
 // Serve serves what opts name to the host that started this process, and
 // exits when the host is done or gone. It does not return. In a process that
-// no host has started it says so and exits with status 64.
+// no host has started it says so and exits with status 64, unless
+// $NCZARR_PLUGIN_DEBUG is set: then it serves until it is interrupted, and
+// prints the setting with which a host attaches to it.
 func Serve(opts ...Option) {
+	if !startedByHost() && os.Getenv(handshake.EnvDebug) != "" {
+		serveDebug(config(opts))
+	}
 	if !startedByHost() {
 		fmt.Fprintln(os.Stderr, "this is a plugin for nczarr: put it into a plugin directory, nczctl starts it")
 		os.Exit(handshake.ExitNoCookie)

@@ -61,7 +61,7 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"limit a process":         func(pid string) error { return unix.Prlimit(int(number(pid)), unix.RLIMIT_CORE, nil, new(unix.Rlimit)) },
 	"survive the host":        func(string) error { return unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) },
 	"leave the group":         func(string) error { return unix.Setpgid(0, 0) },
-	"unshare":                 func(string) error { return locked(func() error { return unix.Unshare(unix.CLONE_FS) }) },
+	"unshare":                 func(string) error { return onThread(func() error { return unix.Unshare(unix.CLONE_FS) }) },
 	"enter a namespace":       enterNamespace,
 	"mount":                   func(string) error { fd, err := unix.Fsopen("tmpfs", 0); return errors.Join(err, closeFD(fd)) },
 	"use io_uring":            ring,
@@ -70,7 +70,7 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"take a memory file":      func(string) error { fd, err := unix.MemfdCreate("x", 0); return errors.Join(err, closeFD(fd)) },
 	"take System V memory":    func(string) error { return sysvMemory() },
 	"raise its limits":        func(string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) },
-	"change its root":         func(string) error { return locked(func() error { return unix.Chroot("/") }) },
+	"change its root":         func(string) error { return onThread(func() error { return unix.Chroot("/") }) },
 }
 
 // attempt tells how an attack ended: "through", "refused" or an error that
@@ -184,8 +184,8 @@ func signalByDescriptor(pid string) error {
 	return errors.Join(unix.PidfdSendSignal(fd, 0, nil, 0), closeFD(fd))
 }
 
-// locked calls f on a thread that is used for nothing else afterwards.
-func locked(f func() error) error {
+// onThread calls f on a thread that is used for nothing else afterwards.
+func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -199,7 +199,7 @@ func enterNamespace(pid string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(locked(func() error { return unix.Setns(fd, unix.CLONE_NEWUTS) }), closeFD(fd))
+	return errors.Join(onThread(func() error { return unix.Setns(fd, unix.CLONE_NEWUTS) }), closeFD(fd))
 }
 
 func ring(string) error {

@@ -94,6 +94,8 @@ func (h *Host) cell(s *slot, img image, dir string) (cell, error) {
 // plan gives what can be confined of a process.
 func (h *Host) plan(s *slot) cell {
 	switch {
+	case s.plug.attachment != nil:
+		return cell{info: SandboxInfo{Missing: []string{"it is run by its author, and attached to"}}}
 	case h.opts.Sandbox == SandboxOff:
 		return cell{info: SandboxInfo{Missing: []string{"the sandbox is off"}}}
 	case runtime.GOOS != "linux":

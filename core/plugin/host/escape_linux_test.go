@@ -311,8 +311,8 @@ func TestHoles(t *testing.T) {
 		if k := sandbox.Probe(); kernel.Landlock > k.Landlock || kernel.Seccomp && !k.Seccomp {
 			t.Skipf("the kernel has Landlock %d, seccomp %t", k.Landlock, k.Seccomp)
 		}
-		var log strings.Builder
-		opts := host.Options{Logger: textLog(&log)}
+		log := &locked{}
+		opts := host.Options{Logger: textLog(log)}
 		host.SetKernel(&opts, kernel)
 		h := newHost(t, opts)
 		for range 2 {

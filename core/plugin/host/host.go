@@ -16,6 +16,7 @@ import (
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -63,6 +64,9 @@ func New(opts *Options) (*Host, error) {
 		paths, err := findExecutables(h.dirs)
 		if err != nil {
 			o.Logger.Warn("cannot look for plugins", "err", err)
+		}
+		if h.plugs, err = attached(o.Getenv(handshake.EnvReattach)); err != nil {
+			return nil, err
 		}
 		for _, path := range paths {
 			h.plugs = append(h.plugs, newPlug(path, o.Lock))
@@ -234,7 +238,9 @@ func (h *Host) find(kind, name string) (*plug, error) {
 
 // mayRun reports whether a plugin would be started. One with pins says there
 // what it serves and need not be asked.
-func (h *Host) mayRun(p *plug) bool { return len(p.pins) == 0 && h.opts.AllowUnpinned }
+func (h *Host) mayRun(p *plug) bool {
+	return p.attachment != nil || len(p.pins) == 0 && h.opts.AllowUnpinned
+}
 
 // ask starts the plugin so that it says what it serves.
 func (h *Host) ask(ctx context.Context, p *plug) error {

@@ -32,10 +32,21 @@ type PluginInfo struct {
 	Jobs     int64         `json:"jobs"`  // chunks encoded or decoded, objects read or written
 	Bytes    int64         `json:"bytes"` // payload in both directions
 	Restarts int           `json:"restarts"`
+	// Limits are what it may take.
+	Limits Limits `json:"limits"`
 	// Sandbox is what confines the process.
 	Sandbox SandboxInfo `json:"sandbox"`
 	Drivers []string    `json:"drivers,omitempty"`
 	Filters []string    `json:"filters,omitempty"`
+}
+
+// Limits are what a process may take before it is ended or refused.
+type Limits struct {
+	MaxObject    int64         `json:"max_object"`   // bytes
+	CallTimeout  time.Duration `json:"call_timeout"` // negative: none
+	StartTimeout time.Duration `json:"start_timeout"`
+	StopTimeout  time.Duration `json:"stop_timeout"`
+	MaxRestarts  int           `json:"max_restarts"` // 0: any number; negative: none
 }
 
 // Plugins tells about all processes, running or not, and about the plugins
@@ -57,7 +68,9 @@ func (h *Host) Plugins() []PluginInfo {
 	}
 	for _, p := range h.plugs {
 		if !started[p] {
-			out = append(out, p.info())
+			i := p.info()
+			i.Sandbox = h.plan(&slot{plug: p, set: &grantSet{}}).info
+			out = append(out, i)
 		}
 	}
 	if h.opts.builtinsInProcess() {
@@ -85,6 +98,8 @@ func (p *plug) info() PluginInfo {
 func (s *slot) info() PluginInfo {
 	i := s.plug.info()
 	i.Serves, i.Grants, i.Sandbox = s.set.serves, s.set.texts, s.host.plan(s).info
+	o := &s.host.opts
+	i.Limits = Limits{o.MaxObject, o.CallTimeout, o.StartTimeout, o.StopTimeout, o.MaxRestarts}
 	i.Calls, i.Jobs, i.Bytes = s.calls.Load(), s.jobs.Load(), s.bytes.Load()
 	if s.host.opts.Isolation == Loopback {
 		i.Isolation = Loopback

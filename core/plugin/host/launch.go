@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -34,6 +35,13 @@ func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
 	defer cancel()
 	if h.opts.Isolation == Loopback {
 		return h.introduce(ctx, h.loopback(s))
+	}
+	if s.plug.attachment != nil {
+		p, err := h.attach(s)
+		if err != nil {
+			return nil, err
+		}
+		return h.introduce(ctx, p)
 	}
 	img, err := s.plug.open(h)
 	if err != nil {
@@ -123,14 +131,19 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 			child := newProcess(&l.h.spawner, img, append(append(env, planeEnv...), cellEnv...), files)
 			return child, l.adopt(child)
 		},
-		GRPCDialOptions: []grpc.DialOption{
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessage), grpc.MaxCallSendMsgSize(handshake.MaxMessage)),
-			grpc.WithInitialWindowSize(4 << 20),
-			grpc.WithInitialConnWindowSize(16 << 20),
-			grpc.WithIdleTimeout(0),
-			grpc.WithDisableServiceConfig(),
-		},
+		GRPCDialOptions: l.h.dialOptions(l.s.log),
 	}
+}
+
+// dialOptions are those of every connection to a process.
+func (h *Host) dialOptions(log *slog.Logger) []grpc.DialOption {
+	return append([]grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessage), grpc.MaxCallSendMsgSize(handshake.MaxMessage)),
+		grpc.WithInitialWindowSize(4 << 20),
+		grpc.WithInitialConnWindowSize(16 << 20),
+		grpc.WithIdleTimeout(0),
+		grpc.WithDisableServiceConfig(),
+	}, tracing(log)...)
 }
 
 // run starts the process and connects. Both steps of go-plugin block on their

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,7 +38,7 @@ func builtins() plugin.Builtin {
 }
 
 func TestMain(m *testing.M) {
-	if kind := os.Getenv(zooEnv); kind != "" && os.Getenv(handshake.EnvExec) == "" { // not while it is the launcher
+	if kind := os.Getenv(zooEnv); kind != "" && os.Getenv(handshake.EnvExec) == "" && os.Getenv(handshake.EnvRole) == "" { // not while it is the launcher
 		zoo(kind)
 	}
 	self = plugin.Main(builtins())
@@ -162,3 +164,25 @@ func (networked) Grants(driver.OpenSpec) []string {
 
 // textLog gives a log that writes to w.
 func textLog(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
+// locked is a log's memory.
+type locked struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func debugLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}

@@ -22,6 +22,8 @@ type plug struct {
 	promised string // and which
 	pins     []Pin
 
+	attachment *handshake.Attachment // it is run by its author, not by us
+
 	mu      sync.Mutex
 	img     *image // read once; the copy that was checked is executed ever after
 	sum     string

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -12,3 +13,9 @@ func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
 // terminate asks a process to end.
 func terminate(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }
+
+// alive asks whether a process is there; it may be another user's.
+func alive(p *os.Process) bool {
+	err := p.Signal(syscall.Signal(0))
+	return err == nil || errors.Is(err, syscall.EPERM)
+}

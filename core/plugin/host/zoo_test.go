@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,6 +51,10 @@ func zoo(kind string) {
 		zooHost()
 	case "good", "misnamed":
 		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(trouble{name: "good"}), plugin.Filter(filters{}))
+	case "stubborn": // does not end when it is asked to
+		signal.Ignore(syscall.SIGTERM)
+		serveZoo(kind, goplugin.HandshakeConfig{ProtocolVersion: handshake.Major, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue})
+		select {}
 	default:
 		serveZoo(kind, goplugin.HandshakeConfig{ProtocolVersion: handshake.Major, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue})
 	}
@@ -57,7 +63,7 @@ func zoo(kind string) {
 
 // zooHost is a host that waits to be killed, and says which processes it has.
 func zooHost() {
-	h, err := host.New(&host.Options{Dirs: []string{os.Getenv("ZOO_DIR")}, AllowUnpinned: true, Isolation: host.Process, TempDir: os.Getenv("ZOO_TMP"), PassEnv: []string{zooEnv}, Getenv: func(name string) string {
+	h, err := host.New(&host.Options{Self: plugin.Main(builtins()), Sandbox: host.Sandbox(os.Getenv("ZOO_SANDBOX")), Dirs: []string{os.Getenv("ZOO_DIR")}, AllowUnpinned: true, Isolation: host.Process, TempDir: os.Getenv("ZOO_TMP"), PassEnv: []string{zooEnv}, Getenv: func(name string) string {
 		if name == zooEnv {
 			return "good"
 		}
@@ -68,16 +74,21 @@ func zooHost() {
 		if o, err = h.Driver("good"); err == nil {
 			_, err = o.Open(context.Background(), driver.OpenSpec{Path: os.Getenv("ZOO_DIR")})
 		}
+		if o, e := h.Driver("file"); e == nil && err == nil {
+			_, err = o.Open(context.Background(), driver.OpenSpec{Path: os.Getenv("ZOO_TMP"), Mode: driver.Update})
+		}
 	}
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+	var pids []any
 	for _, p := range h.Plugins() {
 		if p.PID != 0 {
-			fmt.Println(p.PID)
+			pids = append(pids, p.PID)
 		}
 	}
+	fmt.Println(pids...)
 	time.Sleep(time.Minute)
 }
 
@@ -413,13 +424,20 @@ func TestZooCodec(t *testing.T) {
 // the next start.
 func TestNoOrphan(t *testing.T) {
 	t.Parallel()
+	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} {
+		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode) })
+	}
+}
+
+func testNoOrphan(t *testing.T, mode host.Sandbox) {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tmp := t.TempDir()
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), zooEnv+"=host", "ZOO_DIR="+plugins(t, "nczarr-driver-good"), "ZOO_TMP="+tmp)
+	cmd.Env = append(os.Environ(), zooEnv+"=host", "ZOO_DIR="+plugins(t, "nczarr-driver-good"), "ZOO_TMP="+tmp, "ZOO_SANDBOX="+string(mode))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -427,16 +445,16 @@ func TestNoOrphan(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var pid int
-	if _, err := fmt.Fscan(out, &pid); err != nil || !running(pid) {
+	var pids [2]int
+	if _, err := fmt.Fscan(out, &pids[0], &pids[1]); err != nil || !running(pids[0]) || !running(pids[1]) {
 		_ = cmd.Process.Kill()
-		t.Fatalf("plugin process %d: %v", pid, err)
+		t.Fatalf("plugin processes %d: %v", pids, err)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(5 * time.Second); running(pid); {
+	for deadline := time.Now().Add(5 * time.Second); running(pids[0]) || running(pids[1]); {
 		if time.Now().After(deadline) {
-			t.Fatalf("process %d outlives its host", pid)
+			t.Fatalf("one of the processes %d outlives its host", pids)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

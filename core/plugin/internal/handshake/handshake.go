@@ -39,6 +39,11 @@ const (
 	// EnvExec is the path that a process executes once its sandbox is in
 	// force: the running program then is the launcher of another's plugin.
 	EnvExec = "NCZARR_PLUGIN_EXEC"
+	// EnvDebug makes a plugin that nobody started serve until it is
+	// interrupted, and EnvReattach tells a host of it: a JSON list of
+	// [Attachment].
+	EnvDebug    = "NCZARR_PLUGIN_DEBUG"
+	EnvReattach = "NCZARR_PLUGIN_REATTACH"
 	// EnvPath lists directories with third-party plugins.
 	EnvPath = "NCZARR_PLUGIN_PATH"
 )
@@ -50,6 +55,14 @@ const (
 	FDChannel  = 4
 	FDResponse = 5 // segment that the plugin writes its answers to
 )
+
+// Attachment is where a plugin serves that its author runs.
+type Attachment struct {
+	Name    string `json:"name"`
+	PID     int    `json:"pid"`
+	Network string `json:"network"` // "unix" or "tcp"
+	Address string `json:"address"`
+}
 
 // PluginSetName is the name under which go-plugin dispenses the services.
 const PluginSetName = "nczarr"

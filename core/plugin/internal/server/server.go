@@ -33,6 +33,8 @@ type Config struct {
 	Filters []codecdriver.Provider
 	// Started, when not nil, is called at the first Describe.
 	Started func()
+	// Again lets hosts configure the process one after the other.
+	Again bool
 	// Channel is the inherited channel of level 1; nil where there is none,
 	// and then level 0 is all that is offered.
 	Channel *os.File
@@ -126,7 +128,7 @@ func (p *pluginService) Configure(ctx context.Context, r *pb.ConfigureRequest) (
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.done:
+	case p.done && !p.s.cfg.Again:
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "configured already"))
 	case r.GetLevel() > 1 || r.GetLevel() == 1 && p.s.cfg.Channel == nil || r.GetLevel() == 0 && len(r.GetSegments()) > 0:
 		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "configure", "", "no data plane of level %d", r.GetLevel()))

@@ -1,0 +1,48 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/server"
+)
+
+// serveDebug serves without a host, until it is interrupted, and prints what a
+// host needs to find this process: for authors who run their plugin under a
+// debugger. There is no sandbox then, no shared memory and no encryption.
+func serveDebug(cfg server.Config) {
+	cfg.Again = true
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ready, closed := make(chan *goplugin.ReattachConfig, 1), make(chan struct{})
+	srv := server.New(cfg)
+	go func() { // ends with the process
+		goplugin.Serve(&goplugin.ServeConfig{
+			HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: handshake.Major, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
+			Plugins:         goplugin.PluginSet{handshake.PluginSetName: &services{srv: srv}},
+			GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
+				return grpc.NewServer(append(opts, server.Options()...)...)
+			},
+			Test: &goplugin.ServeTestConfig{Context: ctx, ReattachConfigCh: ready, CloseCh: closed},
+		})
+	}()
+	select {
+	case at := <-ready:
+		line, err := json.Marshal([]handshake.Attachment{{Name: cfg.Name, PID: at.Pid, Network: at.Addr.Network(), Address: at.Addr.String()}})
+		if err != nil { // strings and a number
+			panic(err)
+		}
+		fmt.Printf("serving for debuggers until interrupted; use it with\n\n  %s='%s' nczctl ...\n\n", handshake.EnvReattach, line)
+	case <-closed:
+	}
+	<-closed
+	stop()
+	end := &ending{srv: srv}
+	end.exit()
+}

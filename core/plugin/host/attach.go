@@ -1,0 +1,98 @@
+package host
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+)
+
+// attached gives the plugins that their authors run themselves, as the
+// environment names them.
+func attached(text string) ([]*plug, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var list []handshake.Attachment
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "%w", err)
+	}
+	var out []*plug
+	for _, a := range list {
+		if a.Network != "unix" && a.Network != "tcp" || a.Address == "" || a.PID <= 0 {
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "no network, address and pid of plugin %q", a.Name)
+		}
+		out = append(out, &plug{name: a.Name, attachment: &a})
+	}
+	return out, nil
+}
+
+// attach connects to a plugin that its author runs. The process is not ours:
+// it is never ended.
+func (h *Host) attach(s *slot) (*proc, error) {
+	a := s.plug.attachment
+	target := "passthrough:///" + a.Address
+	if a.Network == "unix" {
+		target = "unix:" + a.Address
+	}
+	options := append(h.dialOptions(s.log), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(target, options...)
+	if err != nil {
+		return nil, bad("cannot be attached to: %w", err)
+	}
+	c := &attachedChild{process: a.PID, conn: conn, log: s.log, done: make(chan struct{})}
+	c.wg.Go(c.watch)
+	return newProc(s, c, conn, newLogSink(s.log)), nil
+}
+
+// attachedChild is a process that somebody else runs.
+type attachedChild struct {
+	process int
+	conn    *grpc.ClientConn
+	log     *slog.Logger
+	once    sync.Once
+	done    chan struct{}
+	wg      sync.WaitGroup
+}
+
+// watch lets go when the process is gone.
+func (c *attachedChild) watch() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-tick.C:
+			if !processExists(c.process) {
+				c.kill()
+			}
+		}
+	}
+}
+
+func (c *attachedChild) pid() int               { return c.process }
+func (c *attachedChild) ended() <-chan struct{} { return c.done }
+func (c *attachedChild) how() string            { return "attached to, and let go" }
+func (c *attachedChild) words()                 {}
+func (c *attachedChild) endLifeline()           { c.kill() }
+func (c *attachedChild) terminate()             { c.kill() }
+func (c *attachedChild) kill()                  { c.once.Do(func() { close(c.done) }) }
+
+func (c *attachedChild) release() {
+	c.wg.Wait()
+	_ = c.conn.Close()
+}
+
+// processExists reports whether there is a process with that number.
+func processExists(pid int) bool {
+	p, err := os.FindProcess(pid)
+	return err == nil && alive(p)
+}

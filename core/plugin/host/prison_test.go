@@ -1,0 +1,149 @@
+package host_test
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// TestUnpinnedNeverRuns looks for a trace of an executable that may not run.
+func TestUnpinnedNeverRuns(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	for _, allowed := range []bool{false, true} {
+		dir := t.TempDir()
+		mark := filepath.Join(dir, "mark")
+		for _, name := range []string{"nczarr-driver-evil", "nczarr-filter-evil"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil { //nolint:gosec // it is to be executable
+				t.Fatal(err)
+			}
+		}
+		h := newHost(t, host.Options{Dirs: []string{dir}, AllowUnpinned: allowed, Sandbox: host.SandboxOff, StartTimeout: 5 * time.Second})
+		if err := h.Discover(t.Context()); err == nil {
+			t.Error("want an error of discovery")
+		}
+		if o, err := h.Driver("evil"); err == nil {
+			o.Describe()
+			if _, err = o.Open(t.Context(), driver.OpenSpec{Path: dir}); !errors.Is(err, ncerr.ErrPlugin) {
+				t.Errorf("want ErrPlugin, got %v", err)
+			}
+		}
+		if p, err := h.Filter("evil"); err == nil {
+			p.Describe()
+			_, _, _ = p.Open("evil", nil, codecdriver.Spec{MaxBytes: 1})
+		}
+		_, _ = h.Driver("unheard")
+		_, _ = h.Filter("unheard")
+		if _, err := os.Stat(mark); (err == nil) != allowed {
+			t.Errorf("allowed %t: it ran: %t", allowed, err == nil)
+		}
+	}
+}
+
+// TestMaxRestarts counts how often a process is started again.
+func TestMaxRestarts(t *testing.T) {
+	t.Parallel()
+	for limit, starts := range map[int]int{-1: 1, 2: 3} {
+		h := newHost(t, host.Options{MaxRestarts: limit})
+		m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+		var err error
+		for range 4 {
+			_, err = get(t.Context(), m, "die")
+		}
+		if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "plugins.max_restarts") {
+			t.Errorf("limit %d: want a refusal, got %v", limit, err)
+		}
+		if got := h.Plugins()[0].Restarts + 1; got != starts {
+			t.Errorf("limit %d: want %d starts, got %d", limit, starts, got)
+		}
+	}
+}
+
+// TestStubborn has a plugin that does not end when it is asked to; newHost
+// looks for it after Close.
+func TestStubborn(t *testing.T) {
+	t.Parallel()
+	opts := zooOptions(t, "stubborn", "nczarr-driver-zoo")
+	opts.StopTimeout = 100 * time.Millisecond
+	h := newHost(t, opts)
+	open(t, h, "zoo", driver.OpenSpec{Path: "x"})
+	if h.Plugins()[0].PID == 0 {
+		t.Error("it does not run")
+	}
+}
+
+// TestAttach runs a plugin as its author would, under a debugger.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), zooEnv+"=good", handshake.EnvDebug+"=1", "TMPDIR="+t.TempDir())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	var where string
+	for lines := bufio.NewScanner(out); where == "" && lines.Scan(); {
+		if _, rest, ok := strings.Cut(lines.Text(), handshake.EnvReattach+"='"); ok {
+			where, _, _ = strings.Cut(rest, "'")
+		}
+	}
+	for range 2 { // two hosts, one after the other
+		h := newHost(t, host.Options{Getenv: func(name string) string {
+			if name == handshake.EnvReattach {
+				return where
+			}
+			return ""
+		}})
+		m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+		if _, err := m.Put(t.Context(), "k", driver.Bytes("v"), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := get(t.Context(), m, "k"); err != nil || got != "v" {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	if !running(cmd.Process.Pid) {
+		t.Error("a host ended what is not its own")
+	}
+	if _, err := host.New(&host.Options{Getenv: func(string) string { return "{" }}); !errors.Is(err, ncerr.ErrInvalid) {
+		t.Errorf("want ErrInvalid, got %v", err)
+	}
+}
+
+// TestTrace looks for each call in the log.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	log := &locked{}
+	h := newHost(t, host.Options{Logger: debugLog(log)})
+	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	_, _ = m.Put(t.Context(), "k", driver.Bytes("v"), &driver.PutOptions{})
+	_, _ = m.Stat(t.Context(), "absent")
+	text := log.String()
+	for _, want := range []string{"Driver/Open", "Put", "Driver/Stat", "plugin=nczarr", "serves=driver:trouble/write", "took=", "err="} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in %s", want, text)
+		}
+	}
+}
