@@ -13,7 +13,7 @@
 //
 // Each method is one request, where the protocol has it; none is repeated,
 // nothing is cached and no time limit is set: that is what core/zmap/layer is
-// for. The one exception is a Put with a condition whose answer was lost: see
+// for. A Put with a condition whose answer was lost asks what became of it: see
 // [New].
 //
 // An answer that does not fit the question (other bytes than asked for, a

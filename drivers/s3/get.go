@@ -124,6 +124,9 @@ func judge(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info, int64
 			return info, 0, answerError("it gave bytes %d+%d of %d when asked for %d+%d", start, n, info.Size, wantStart, want)
 		}
 	}
+	if opts.Range == nil && n != info.Size {
+		return info, 0, answerError("it gave bytes %d+%d of %d when asked for all", start, n, info.Size)
+	}
 	if opts.Limit > 0 && n > opts.Limit {
 		return info, 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, opts.Limit)
 	}
@@ -235,10 +238,11 @@ func (m *bucketMap) stat(ctx context.Context, key string) (driver.Info, string, 
 	if _, err := io.Copy(io.Discard, io.LimitReader(out.Body, 2)); err != nil {
 		return driver.Info{}, "", fail(ctx, err)
 	}
-	info, n, err := judge(out, &driver.GetOptions{})
-	if err == nil && n > 1 && out.ContentRange != nil {
-		err = answerError("it gave %d bytes when asked for the first", n)
+	ask := driver.GetOptions{Range: &driver.Range{Length: 1}}
+	if out.ContentRange == nil {
+		ask.Range = nil // the server ignores ranges: this is the whole object
 	}
+	info, _, err := judge(out, &ask)
 	return info, out.Metadata[WriteID], err
 }
 

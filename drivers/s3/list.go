@@ -33,10 +33,10 @@ func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOp
 		if o.StartAfter != "" {
 			in.StartAfter = m.name(o.StartAfter)
 		}
-		last := o.StartAfter
+		last := ""
 		for page, err := range m.pages(ctx, in) {
 			if err == nil {
-				last, err = m.give(page, prefix, last, yield)
+				last, err = give(page, prefix, o.StartAfter, last, yield)
 			}
 			switch {
 			case err == errStop: //nolint:errorlint // made here, never wrapped
@@ -52,19 +52,16 @@ func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOp
 // errStop says that nobody wants more entries.
 const errStop = ncerr.ErrInternal
 
-// give yields the entries of a page that come after last, and gives the new
-// last.
-func (m *bucketMap) give(page []driver.Entry, prefix, last string, yield func(driver.Entry, error) bool) (string, error) {
-	for i, e := range page {
+// give yields the entries of a page that come after start and last, and gives
+// the new last.
+func give(page []driver.Entry, prefix, start, last string, yield func(driver.Entry, error) bool) (string, error) {
+	for _, e := range page {
 		switch {
 		case !strings.HasPrefix(e.Key, prefix):
 			return last, listError("it listed %q below %q", e.Key, prefix)
-		case e.Key == last || i > 0 && e.Key < last:
+		case e.Key <= start || e.Key == last:
 			continue
 		case e.Key < last:
-			if e.Prefix && strings.HasPrefix(last, e.Key) {
-				continue // the listing started inside it
-			}
 			return last, listError("its listing is not in order: %q comes after %q", e.Key, last)
 		}
 		last = e.Key

@@ -7,9 +7,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -98,35 +98,25 @@ func (w *write) fail(ctx context.Context, err error) error {
 	return e
 }
 
-// settle finds out what became of a conditional write whose answer was lost:
-// an object with its id is its own; one that is still what the condition says
-// allows another try; anything else may be somebody's who came after it.
+// settle finds out what became of a conditional write whose answer was lost.
+// An object with its id is its own. Anything else proves nothing: the write may
+// still be on its way, or somebody may have replaced or deleted what it wrote;
+// so it is not sent again either, which could do twice what was asked for once.
 func (w *write) settle(ctx context.Context, lost error) (driver.Info, error) {
-	open := func(why error) (driver.Info, error) {
-		if own := ctx.Err(); own != nil {
-			return driver.Info{}, own
-		}
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrAmbiguous, "", "", "the answer was lost (%s) and what became of the write cannot be told: %s", reason(lost), why)
+	info, id, err := w.m.stat(ctx, w.key)
+	found := "there is another object"
+	switch {
+	case err == nil && id == w.id:
+		return info, nil
+	case ctx.Err() != nil:
+		return driver.Info{}, ctx.Err()
+	case ncerr.KindOf(err) == ncerr.ErrNotFound:
+		found = "there is no object"
+	case err != nil:
+		found = err.Error()
 	}
-	for try := 0; ; try++ {
-		info, id, err := w.m.stat(ctx, w.key)
-		absent := ncerr.KindOf(err) == ncerr.ErrNotFound
-		switch {
-		case err == nil && id == w.id:
-			return info, nil
-		case err != nil && !absent:
-			return open(err)
-		case absent != w.opts.IfAbsent || !absent && info.Version != w.opts.IfMatch:
-			return open(errors.New("another object is there"))
-		case try > 0:
-			return open(errors.New("a second try failed, too"))
-		}
-		info, err = w.send(ctx)
-		if err == nil {
-			return info, nil
-		}
-		lost = err
-	}
+	return driver.Info{}, ncerr.New(ncerr.ErrAmbiguous, "", "", &plain{fmt.Sprintf(
+		"the answer was lost (%v), and whether the write was done cannot be told: %s", fail(ctx, lost), found)})
 }
 
 // send sends the object once.
@@ -151,7 +141,7 @@ func (w *write) send(ctx context.Context) (driver.Info, error) {
 }
 
 func written(n int64, etag *string) driver.Info {
-	info := driver.Info{Size: n, ModTime: time.Time{}}
+	info := driver.Info{Size: n}
 	if etag != nil {
 		info.Version = *etag
 	}

@@ -23,10 +23,8 @@ import (
 //
 // A Put with a condition whose answer was lost (a broken connection, an error
 // of the server) is settled: it carries an id in the object's metadata (see
-// WriteID), by which its object is recognised. When the object is still what
-// the condition says, it is sent once more; when the outcome remains open, it
-// is ncerr.ErrAmbiguous. Other Puts, and conditional ones that the server
-// refused, are never sent twice.
+// WriteID), by which its object is recognised: then it has succeeded. Any other
+// finding leaves the outcome open, and is ncerr.ErrAmbiguous.
 //
 // Objects of more than the option multipart_threshold are sent in parts, and
 // become visible when the last part has arrived.
