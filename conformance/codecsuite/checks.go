@@ -32,7 +32,7 @@ func describe(t conformance.T, e *Env) {
 
 func unknown(t conformance.T, e *Env) {
 	for _, id := range []string{"no-such-codec", "", e.target.ID + "x"} {
-		c := e.first(t, 10)
+		c := e.first(t, 100)
 		_, _, err := e.target.Provider.Open(id, nil, c.in)
 		if ncerr.KindOf(err) != ncerr.ErrNoFilter {
 			t.Errorf("id %q: want ErrNoFilter, got %v", id, err)
@@ -41,7 +41,7 @@ func unknown(t conformance.T, e *Env) {
 }
 
 func invalid(t conformance.T, e *Env) {
-	c := e.first(t, 10)
+	c := e.first(t, 100)
 	for _, p := range e.target.Invalid {
 		if _, _, err := e.target.Provider.Open(e.target.ID, p, c.in); ncerr.KindOf(err) != ncerr.ErrInvalid {
 			t.Errorf("parameters %s: want ErrInvalid, got %v", p, err)
@@ -50,7 +50,7 @@ func invalid(t conformance.T, e *Env) {
 }
 
 func notJSON(t conformance.T, e *Env) {
-	c := e.first(t, 10)
+	c := e.first(t, 100)
 	for _, p := range []string{"[]", "{", "3", `"text"`, "\x00"} {
 		if _, _, err := e.target.Provider.Open(e.target.ID, json.RawMessage(p), c.in); ncerr.KindOf(err) != ncerr.ErrInvalid {
 			t.Errorf("parameters %q: want ErrInvalid, got %v", p, err)
@@ -86,7 +86,7 @@ func roundTrip(t conformance.T, e *Env) {
 
 func roundTripLarge(t conformance.T, e *Env) {
 	for _, p := range e.params {
-		typ := e.first(t, 1).in.DType
+		typ := e.first(t, 1000).in.DType
 		n := 3<<20/int(room(typ, 1)) + 5
 		c := e.open(t, p, typ, n)
 		for _, pattern := range patterns {
@@ -285,7 +285,7 @@ func source(t conformance.T, e *Env) {
 
 func deterministic(t conformance.T, e *Env) {
 	for _, p := range e.params {
-		typ := e.first(t, 1).in.DType
+		typ := e.first(t, 1000).in.DType
 		a, b := e.open(t, p, typ, 2000), e.open(t, p, typ, 2000)
 		src := data(typ, 2000, "smooth", t.Seed())
 		want := a.encode(t, src)

@@ -45,6 +45,7 @@ var params = map[string][2][]string{
 	"delta":      {{`{}`}, {`{"dtype":"what"}`, `{"dtype":7}`}},
 	"gzip":       {{`{}`, `{"level":9}`, `{"level":0}`, `{"level":"3"}`}, {`{"level":10}`, `{"level":"x"}`, `{"level":[1]}`}},
 	"shuffle":    {{`{}`, `{"elementsize":0}`, `{"elementsize":3}`}, {`{"elementsize":-1}`, `{"elementsize":"big"}`}},
+	"szip":       {{`{"mask":4,"pixels-per-block":8}`, `{"mask":"32","pixels-per-block":32}`}, {`{}`, `{"pixels-per-block":3}`, `{"pixels-per-block":64}`}},
 	"vlen-utf8":  {{`{}`}, {`{"more":1}`}},
 	"vlen-bytes": {{`{}`}, {`{"more":1}`}},
 	"vlen-array": {{`{"dtype":"|u1"}`}, {`{}`, `{"dtype":"|O"}`}},

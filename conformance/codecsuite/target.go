@@ -119,6 +119,10 @@ func (e *Env) open(t conformance.T, params json.RawMessage, typ dtype.Type, n in
 	return &opened{c, in, out, params}
 }
 
+// smallest is the number of elements from which on a filter must take chunks;
+// some work on blocks of elements and refuse less than one.
+const smallest = 64
+
 // each calls f with a codec for every set of parameters and type.
 func (e *Env) each(t conformance.T, n int, f func(c *opened)) {
 	done := 0
@@ -130,7 +134,7 @@ func (e *Env) each(t conformance.T, n int, f func(c *opened)) {
 			}
 		}
 	}
-	if done == 0 {
+	if done == 0 && n >= smallest {
 		t.Errorf("the filter takes none of the types")
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/packbits"
 	"github.com/seed-695719ce/nczarr/filters/quantize"
 	"github.com/seed-695719ce/nczarr/filters/shuffle"
+	"github.com/seed-695719ce/nczarr/filters/szip"
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 	"github.com/seed-695719ce/nczarr/filters/zlib"
 	"github.com/seed-695719ce/nczarr/filters/zstd"
@@ -60,7 +61,7 @@ func all() []driver.Provider {
 	return []driver.Provider{
 		astype.Provider(), base64.Provider(), bitround.Provider(), blosc.Provider(), bz2.Provider(), categorize.Provider(),
 		checksum.Provider(), delta.Provider(), fixedscaleoffset.Provider(), gzip.Provider(), lz4.Provider(), lzma.Provider(), object.Provider(), packbits.Provider(),
-		quantize.Provider(), shuffle.Provider(), vlen.Provider(), zlib.Provider(), zstd.Provider(),
+		quantize.Provider(), shuffle.Provider(), szip.Provider(), vlen.Provider(), zlib.Provider(), zstd.Provider(),
 	}
 }
 

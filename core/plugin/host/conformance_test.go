@@ -67,6 +67,7 @@ var needed = map[string]any{
 	"categorize":       map[string]any{"labels": codecsuite.Words()},
 	"fixedscaleoffset": map[string]any{"offset": 0, "scale": 2},
 	"quantize":         map[string]any{"digits": 2},
+	"szip":             map[string]any{"mask": 32, "pixels-per-block": 16},
 	"vlen-array":       map[string]any{"dtype": "|u1"},
 }
 

@@ -1,0 +1,161 @@
+package szip_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
+	"github.com/seed-695719ce/nczarr/filters/szip"
+)
+
+// peer runs testdata/peer.py, or skips the test.
+func peer(t *testing.T, args ...string) string {
+	t.Helper()
+	python := os.Getenv("NCZARR_PEERS_PYTHON")
+	if python == "" || exec.CommandContext(t.Context(), python, "-c", "import netCDF4").Run() != nil {
+		t.Skip("missing: a Python with netCDF4, see NCZARR_PEERS_PYTHON")
+	}
+	var msg bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), python, append([]string{filepath.Join("testdata", "peer.py")}, args...)...)
+	cmd.Stderr = &msg
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("peer.py %v: %v\n%s", args, err, msg.Bytes())
+	}
+	return string(out)
+}
+
+// TestLibaec decodes what libaec encodes, with and without the parameters
+// that HDF5 works out, and lets it decode what we encode.
+func TestLibaec(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	seed := rand.Uint32()
+	t.Logf("seed %d", seed)
+	peer(t, "make", dir, fmt.Sprint(seed), "300")
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) < 200 {
+		t.Fatalf("%d cases, %v", len(files), err)
+	}
+	for _, f := range files {
+		if err := check(t, strings.TrimSuffix(f, ".json")); err != nil {
+			about, _ := os.ReadFile(f)
+			t.Errorf("%s: %v", about, err)
+		}
+	}
+	if out := peer(t, "check", dir); out != "" {
+		t.Error(out)
+	}
+}
+
+func check(t *testing.T, path string) error {
+	t.Helper()
+	var about struct {
+		Config map[string]int
+		DType  string
+		Shape  []int
+	}
+	text, err := os.ReadFile(path + ".json")
+	if err == nil {
+		err = json.Unmarshal(text, &about)
+	}
+	raw, err1 := os.ReadFile(path + ".raw")
+	enc, err2 := os.ReadFile(path + ".enc")
+	typ, err3 := dtype.Parse(about.DType)
+	if err != nil || err1 != nil || err2 != nil || err3 != nil {
+		t.Fatal(err, err1, err2, err3)
+	}
+	full, err := json.Marshal(about.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	visible := fmt.Sprintf(`{"mask":%d,"pixels-per-block":"%d"}`, about.Config["mask"], about.Config["pixels-per-block"])
+	for _, params := range []string{string(full), visible} {
+		c, out := filtertest.Open(t, szip.Provider(), szip.ID, params, driver.Spec{DType: typ, Shape: about.Shape, MaxBytes: int64(len(raw))})
+		dst := make([]byte, len(raw))
+		if n, err := c.Decode(t.Context(), dst, enc); err != nil || !bytes.Equal(dst[:n], raw) {
+			return fmt.Errorf("%s: we decode other bytes than libaec encoded, %w", params, err)
+		}
+		ours := make([]byte, out.MaxBytes)
+		n, err := c.Encode(t.Context(), ours, raw)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(path+".ours", ours[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Decode(t.Context(), dst, ours[:n]); err != nil || !bytes.Equal(dst[:n], raw) {
+			return fmt.Errorf("%s: our own does not come back, %w", params, err)
+		}
+	}
+	return nil
+}
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	in := func(kind dtype.Kind, size, n int) driver.Spec {
+		return driver.Spec{DType: dtype.Type{Kind: kind, Size: size, Order: dtype.Little}, Shape: []int{n}, MaxBytes: int64(n * size)}
+	}
+	for name, c := range map[string]struct {
+		params string
+		in     driver.Spec
+		kind   ncerr.Kind
+	}{
+		"common":          {`{"mask":141,"pixels-per-block":32}`, in(dtype.Float, 4, 100), 0},
+		"numbers as text": {`{"mask":"4","pixels-per-block":"8"}`, in(dtype.Int, 2, 100), 0},
+		"no block":        {`{"mask":4}`, in(dtype.Int, 2, 100), ncerr.ErrInvalid},
+		"odd block":       {`{"pixels-per-block":7}`, in(dtype.Int, 2, 100), ncerr.ErrInvalid},
+		"large block":     {`{"pixels-per-block":34}`, in(dtype.Int, 2, 100), ncerr.ErrInvalid},
+		"small chunk":     {`{"pixels-per-block":32}`, in(dtype.Int, 2, 10), ncerr.ErrUnsupported},
+		"complex":         {`{"pixels-per-block":8}`, in(dtype.Complex, 16, 100), ncerr.ErrUnsupported},
+	} {
+		if _, _, err := szip.Provider().Open(szip.ID, json.RawMessage(c.params), c.in); ncerr.KindOf(err) != c.kind {
+			t.Errorf("%s: want %v, got %v", name, c.kind, err)
+		}
+	}
+}
+
+func FuzzDecodeSzip(f *testing.F) {
+	const room = 1 << 12
+	in := driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 2, Order: dtype.Little}, Shape: []int{room / 2}, MaxBytes: room}
+	c, out := filtertest.Open(f, szip.Provider(), szip.ID, `{"mask":32,"pixels-per-block":16}`, in)
+	for _, n := range []int{0, 2, 100, room} {
+		src, enc := make([]byte, n), make([]byte, out.MaxBytes)
+		for i := range src {
+			src[i] = byte(i / 3)
+		}
+		k, err := c.Encode(f.Context(), enc, src)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(enc[:k])
+	}
+	f.Add([]byte{0, 16, 0, 0, 0, 0, 0, 0x80})
+	f.Fuzz(func(t *testing.T, src []byte) {
+		dst, back, enc := make([]byte, room), make([]byte, room), make([]byte, out.MaxBytes)
+		n, err := c.Decode(t.Context(), dst, src)
+		if err != nil {
+			if k := ncerr.KindOf(err); k != ncerr.ErrCorrupt && k != ncerr.ErrShortBuffer {
+				t.Fatalf("unexpected kind of %v", err)
+			}
+			return
+		}
+		m, err := c.Encode(t.Context(), enc, dst[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k, err := c.Decode(t.Context(), back, enc[:m]); err != nil || !bytes.Equal(back[:k], dst[:n]) {
+			t.Fatalf("%d bytes come back changed: %v", n, err)
+		}
+	})
+}
