@@ -2,7 +2,10 @@ package zarr
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -25,6 +28,9 @@ func (n *node) fill(a *Array, v jsontext.Value) error {
 		v = v.First()
 	}
 	if v == "" || v.Kind() == jsontext.Null {
+		if a.Layout == LayoutPure && nullIsText(a.DType) {
+			a.Fill, a.HasFill = make([]byte, a.DType.Size), true
+		}
 		return nil
 	}
 	value, ok := n.fillOf(a, v)
@@ -35,6 +41,11 @@ func (n *node) fill(a *Array, v jsontext.Value) error {
 	return nil
 }
 
+// nullIsText reports whether null stands for the empty text: it does in pure
+// Zarr, where zeros are just that, and where it is the one spelling of the
+// empty text that all readers of text of single bytes take.
+func nullIsText(t dtype.Type) bool { return t.Kind == dtype.Char || t.Kind == dtype.Bytes }
+
 // fillOf gives the bytes of one element; ok is false when v is none.
 func (n *node) fillOf(a *Array, v jsontext.Value) (b []byte, ok bool) {
 	switch t := a.DType; t.Kind {
@@ -42,10 +53,16 @@ func (n *node) fillOf(a *Array, v jsontext.Value) (b []byte, ok bool) {
 		k, ok := intOf(v)
 		return []byte{byte(k)}, ok && k|1 == 1
 	case dtype.Int, dtype.Uint, dtype.Datetime, dtype.Timedelta:
-		return n.fillInt(t, v)
+		if b, ok := n.fillInt(t, v); ok {
+			return b, true
+		}
+		return fillBits(t, v)
 	case dtype.Float:
 		f, ok := floatOf(v, max(8*t.Size, 32))
-		return encoded(t, []float64{f}, ok)
+		if b, ok := encoded(t, []float64{f}, ok); ok {
+			return b, true
+		}
+		return fillBits(t, v)
 	case dtype.Complex:
 		return fillComplex(t, v)
 	case dtype.Char, dtype.Bytes:
@@ -55,11 +72,42 @@ func (n *node) fillOf(a *Array, v jsontext.Value) (b []byte, ok bool) {
 		return encoded(t, []string{text}, ok)
 	case dtype.Raw:
 		return fillRaw(t, v)
-	case dtype.String, dtype.VlenBytes:
+	case dtype.String:
 		text, ok := fillString(v)
+		return []byte(text), ok
+	case dtype.VlenBytes:
+		text, ok := fillString(v)
+		if b, err := base64.StdEncoding.DecodeString(text); err == nil {
+			return b, ok
+		}
 		return []byte(text), ok
 	}
 	return nil, false
+}
+
+// fillBits reads numbers that are told by their bits, as newer writers do where
+// JSON has no words: floats in hexadecimal ("0x7fc00000"), any number in base64
+// of its stored bytes.
+//
+// Source: Zarr v3, "Fill value representation"; xarray, encoding of _FillValue.
+func fillBits(t dtype.Type, v jsontext.Value) ([]byte, bool) {
+	if v.Kind() != jsontext.String {
+		return nil, false
+	}
+	digits, hex := strings.CutPrefix(v.Text(), "0x")
+	if !hex || t.Kind != dtype.Float {
+		b, err := base64.StdEncoding.DecodeString(v.Text())
+		return b, err == nil && len(b) == t.Size
+	}
+	bits, err := strconv.ParseUint(digits, 16, 8*t.Size)
+	if err != nil || len(digits) != 2*t.Size {
+		return nil, false
+	}
+	b := binary.BigEndian.AppendUint64(nil, bits)[8-t.Size:]
+	if t.Order == dtype.Little {
+		slices.Reverse(b)
+	}
+	return b, true
 }
 
 // encoded makes the bytes of the one value in slice.
@@ -160,7 +208,7 @@ func fillRaw(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 
 // writeFill writes fill_value.
 func writeFill(w *jsontext.Writer, a *Array, pure bool) error {
-	if !a.HasFill {
+	if !a.HasFill || pure && nullIsText(a.DType) && len(strings.Trim(string(a.Fill), "\x00")) == 0 {
 		w.Raw("null")
 		return nil
 	}
@@ -176,11 +224,13 @@ func writeFill(w *jsontext.Writer, a *Array, pure bool) error {
 	case dtype.Char, dtype.Bytes:
 		text := strings.TrimRight(string(a.Fill), "\x00")
 		if pure {
-			text = base64.StdEncoding.EncodeToString([]byte(text))
+			text = base64.StdEncoding.EncodeToString(a.Fill)
 		}
 		w.String(text)
-	case dtype.String, dtype.VlenBytes:
+	case dtype.String:
 		w.String(string(a.Fill))
+	case dtype.VlenBytes:
+		w.String(base64.StdEncoding.EncodeToString(a.Fill))
 	case dtype.Unicode:
 		text := make([]string, 1)
 		if err := dtype.Decode(text, a.Fill, t); err != nil {
