@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -194,7 +195,10 @@ func (s *session) options(a *app) *nczarr.Options {
 	o := &nczarr.Options{
 		Registry: s.host, URLEnv: s.urlEnv, Log: a.log, Workers: limits.Workers, SingleWriter: true,
 		UseConsolidated: a.flags.consolidated.use,
-		Limits:          nczarr.Limits{MaxMetadata: int64(limits.MaxMetadata), MaxChunk: int64(limits.MaxChunk)},
+		Limits: nczarr.Limits{
+			MaxMetadata: int64(limits.MaxMetadata), MaxChunk: int64(limits.MaxChunk),
+			MaxElements: limits.MaxElements, MaxKeys: int(min(limits.MaxKeys, math.MaxInt32)),
+		},
 	}
 	// The library has to see what is set: it adds what a format asks for.
 	o.DriverOptions = make(map[string][]byte)

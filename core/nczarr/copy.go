@@ -238,10 +238,7 @@ func (c *copier) data(ctx context.Context, p pair) error {
 			room = p.src.NewSlice(sel.Len())
 		}
 		buf := dtype.Slice(room, 0, int(sel.Len()))
-		if err := p.src.Read(ctx, sel, buf); err != nil {
-			return err
-		}
-		if err := p.dst.write(ctx, sel, buf, p.quantize); err != nil {
+		if err := c.block(ctx, p, sel, buf); err != nil {
 			return err
 		}
 		c.done += sel.Len() * p.src.elemBytes()
@@ -250,6 +247,22 @@ func (c *copier) data(ctx context.Context, p pair) error {
 		}
 		return nil
 	})
+}
+
+// block copies one block. Chunks that the source does not have are not made,
+// where those of the copy read as the same values.
+func (c *copier) block(ctx context.Context, p pair, sel chunk.Selection, buf any) error {
+	var found, only []bool
+	err := p.src.read(ctx, sel, buf, &found)
+	if err != nil {
+		return err
+	}
+	if found != nil && p.src.sameFill(p.dst) {
+		if only, err = reached(sel, p.src.Chunks(), p.dst.Chunks(), found); err != nil {
+			return err
+		}
+	}
+	return p.dst.write(ctx, sel, buf, p.quantize, only)
 }
 
 // blocks cuts v into blocks of whole chunks of a shape, of about memory bytes,

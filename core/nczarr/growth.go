@@ -200,7 +200,7 @@ func (v *Var) clearEdge(ctx context.Context, index, shape []int64) error {
 			sel.Start[k] = n * v.meta.Chunks[k]
 		}
 		sel.Start[i], sel.Count[i] = shape[i], full[i]-shape[i]
-		if err := v.writeRaw(ctx, sel, full, v.fillSlab(sel.Len())); err != nil {
+		if err := v.writeRaw(ctx, sel, full, v.fillSlab(sel.Len()), nil); err != nil {
 			return err
 		}
 	}

@@ -382,3 +382,21 @@ func TestBools(t *testing.T) {
 	}
 	closeDataset(t, ds)
 }
+
+// The ceilings on the elements of a chunk and on the keys of a listing hold,
+// and name themselves.
+func TestCountsAreLimited(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	store(t, o, "c", map[string]string{".zgroup": `{"zarr_format": 2}`, "few/.zarray": document("|i1", "0", "C", "null"), "many/.zarray": strings.ReplaceAll(document("|i1", "0", "C", "null"), "[2]", "[5]")})
+	small := *o
+	small.Limits.MaxElements = 4
+	ds := open(t, "mem:c#mode=zarr", &small)
+	if p := ds.Problems(); len(p) != 1 || p[0].Path != "/many" || !errors.Is(p[0].Err, ncerr.ErrLimit) || !strings.Contains(p[0].Err.Error(), "5 elements, the limit is 4") {
+		t.Errorf("want the larger array refused, got %v", p)
+	}
+	small.Limits.MaxKeys = 1
+	if _, err := nczarr.Open(t.Context(), "mem:c#mode=zarr", &small); !errors.Is(err, ncerr.ErrLimit) {
+		t.Errorf("a listing of two names where one is the limit: %v", err)
+	}
+}

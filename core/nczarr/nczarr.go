@@ -22,6 +22,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
@@ -105,11 +106,12 @@ type Limits struct {
 	MaxElements int64 // elements of one chunk; default 2^30
 	MaxNodes    int   // groups and variables of a dataset; default 1,000,000
 	MaxDepth    int   // nesting of groups; default 256
+	MaxKeys     int   // keys that one listing or search holds in memory; default zmap.DefaultMaxList
 }
 
 // DefaultLimits gives the default ceilings.
 func DefaultLimits() Limits {
-	return Limits{MaxMetadata: 64 << 20, MaxChunk: 2 << 30, MaxElements: 1 << 30, MaxNodes: 1_000_000, MaxDepth: 256}
+	return Limits{MaxMetadata: 64 << 20, MaxChunk: 2 << 30, MaxElements: 1 << 30, MaxNodes: 1_000_000, MaxDepth: 256, MaxKeys: zmap.DefaultMaxList}
 }
 
 func (l Limits) withDefaults() Limits {
@@ -122,6 +124,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.MaxElements > 0 {
 		d.MaxElements = l.MaxElements
+	}
+	if l.MaxKeys > 0 {
+		d.MaxKeys = l.MaxKeys
 	}
 	if l.MaxNodes > 0 {
 		d.MaxNodes = l.MaxNodes

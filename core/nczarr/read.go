@@ -10,8 +10,9 @@ import (
 )
 
 // readRaw reads sel into array, in the stored element type and in native
-// byte order.
-func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array []byte) error {
+// byte order. *found, when found is not nil, becomes which chunks there are, in
+// C order.
+func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array slab, found *[]bool) error {
 	if err := v.open(ctx); err != nil {
 		return err
 	}
@@ -19,9 +20,13 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array []byte) er
 	if err := sel.Check(shape); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
-	t, err := v.newTransfer(sel, shape, slab{raw: array})
+	t, err := v.newTransfer(sel, shape, array)
 	if err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
+	}
+	if found != nil {
+		t.found = make([]bool, t.plan.Len())
+		*found = t.found
 	}
 	if err := t.run(ctx, readBatch); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
@@ -144,6 +149,9 @@ func (w *worker) decode(ctx context.Context) error {
 	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
 	for i := range w.n {
 		it := &w.items[i]
+		if it.have && w.t.found != nil {
+			w.t.found[w.first+int64(i)] = true
+		}
 		switch {
 		case !it.have:
 		case w.t.e.pipe.Empty():

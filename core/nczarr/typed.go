@@ -59,6 +59,12 @@ const convertBytes = 4 << 20
 //
 // Source: netCDF C interface, nc_get_vars.
 func (v *Var) Read(ctx context.Context, sel chunk.Selection, dst any) error {
+	return v.read(ctx, sel, dst, nil)
+}
+
+// read is Read. *found, when found is not nil and dst takes the values as they
+// are stored, becomes which chunks there are.
+func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]bool) error {
 	shape := v.Shape()
 	if err := v.checkSlab(sel, shape, dst); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
@@ -68,15 +74,15 @@ func (v *Var) Read(ctx context.Context, sel chunk.Selection, dst any) error {
 	}
 	if v.varies() {
 		text, _ := dst.([]string)
-		return v.readText(ctx, sel, text)
+		return v.readRaw(ctx, sel, slab{text: text}, found)
 	}
 	if raw, t, ok := dtype.View(dst); ok && t.WithOrder(v.meta.DType.Order) == v.asNumber() {
-		return v.readRaw(ctx, sel, raw)
+		return v.readRaw(ctx, sel, slab{raw: raw}, found)
 	}
 	stored := v.meta.DType.WithOrder(dtype.Native)
 	return v.pieces(sel, func(part chunk.Selection, from, n int64) error {
 		raw := make([]byte, n*int64(stored.Size))
-		if err := v.readRaw(ctx, part, raw); err != nil {
+		if err := v.readRaw(ctx, part, slab{raw: raw}, nil); err != nil {
 			return err
 		}
 		return ncerr.Wrap("read", v.Path(), dtype.Decode(dtype.Slice(dst, int(from), int(from+n)), raw, stored))
@@ -160,11 +166,12 @@ func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n i
 //
 // Source: netCDF C interface, nc_put_vars.
 func (v *Var) Write(ctx context.Context, sel chunk.Selection, src any) error {
-	return v.write(ctx, sel, src, v.Quantization())
+	return v.write(ctx, sel, src, v.Quantization(), nil)
 }
 
-// write is Write with the rounding to be done.
-func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Quantization) error {
+// write is Write with the rounding to be done, and the chunks to be written
+// (nil: all).
+func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Quantization, only []bool) error {
 	ds := v.group.ds
 	if !ds.Writable() {
 		return ncerr.New(ncerr.ErrReadOnly, "write", v.Path(), nil)
@@ -190,14 +197,14 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 		return ncerr.Wrap("write", v.Path(), err)
 	}
 	if slices.Equal(shape, v.Shape()) {
-		return v.writeRaw(ctx, sel, shape, from)
+		return v.writeRaw(ctx, sel, shape, from, only)
 	}
 	end, err := ds.beginGrowth(ctx)
 	if err != nil {
 		return ncerr.Wrap("grow", v.Path(), err)
 	}
 	v.claim(shape)
-	if err = v.writeRaw(ctx, sel, shape, from); err == nil {
+	if err = v.writeRaw(ctx, sel, shape, from, only); err == nil {
 		v.setGrown(shape)
 	}
 	end(err)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -74,18 +73,6 @@ func checkObject(path string, meta *zarr.Array) error {
 		return refuse("stored by the codec pickle, which runs what it reads: unsafe")
 	}
 	return nil
-}
-
-// readText reads sel into dst, of strings of variable length.
-func (v *Var) readText(ctx context.Context, sel chunk.Selection, dst []string) error {
-	if err := v.open(ctx); err != nil {
-		return err
-	}
-	t, err := v.newTransfer(sel, v.Shape(), slab{text: dst})
-	if err == nil {
-		err = t.run(ctx, readBatch)
-	}
-	return ncerr.Wrap("read", v.Path(), err)
 }
 
 // fillItem fills the part of the slab that is an absent chunk's.

@@ -14,7 +14,8 @@ import (
 type worker struct {
 	t     *transfer
 	mover *chunk.Mover
-	n     int // chunks in the batch
+	n     int   // chunks in the batch
+	first int64 // number of the first in the plan
 
 	items   []item
 	spans   []chunk.Span
@@ -62,12 +63,27 @@ func (e *engine) worker(t *transfer) *worker {
 	return w
 }
 
-// release keeps the worker for the next transfer, with the memory it has grown to.
+// keptScratch is how much scratch a worker keeps from transfer to transfer, in
+// bytes: enough for one chunk of the default size, encoded and decoded.
+const keptScratch = 2 * defaultChunkBytes
+
+// release keeps the worker for the next transfer, with the memory it has grown
+// to, up to keptScratch.
 func (e *engine) release(w *worker) {
 	w.t, w.mover, w.err = nil, nil, nil
+	kept := 0
 	for i := range w.items {
 		it := &w.items[i]
 		it.have, it.in, it.out, it.direct = false, nil, nil, nil
+		for _, buf := range []*[]byte{&it.inBuf, &it.outBuf} {
+			if kept += cap(*buf); kept > keptScratch {
+				kept -= cap(*buf)
+				*buf = nil
+			}
+		}
+	}
+	if cap(w.texts) > keptScratch/16 {
+		w.texts = nil
 	}
 	clear(w.where)
 	clear(w.reqs)
@@ -97,7 +113,7 @@ func (w *worker) grow(batch, rank int) {
 // take sets the batch to projections first..last-1 of the plan.
 func (w *worker) take(first, last int64) {
 	rank := w.t.plan.Rank()
-	w.n, w.err = int(last-first), nil
+	w.n, w.first, w.err = int(last-first), first, nil
 	for i := range w.n {
 		it := &w.items[i]
 		it.proj = chunk.Projection(w.spans[i*rank : (i+1)*rank])

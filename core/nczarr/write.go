@@ -10,8 +10,9 @@ import (
 )
 
 // writeRaw writes from, elements of the stored type in stored byte order, to
-// sel. shape is the variable's shape after growth.
-func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from slab) error {
+// sel. shape is the variable's shape after growth; only, when not nil, says
+// which chunks are written, in C order.
+func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from slab, only []bool) error {
 	if err := v.open(ctx); err != nil {
 		return err
 	}
@@ -19,6 +20,7 @@ func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, 
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
+	t.only = only
 	return ncerr.Wrap("write", v.Path(), t.run(ctx, writeBatch))
 }
 
@@ -28,6 +30,9 @@ func writeBatch(ctx context.Context, w *worker) error {
 		return err
 	}
 	for i := range w.n {
+		if w.t.only != nil && !w.t.only[w.first+int64(i)] {
+			continue
+		}
 		if err := w.writeChunk(ctx, i); err != nil {
 			return ncerr.Wrap("write", zmap.Path(w.where[i].Key), err)
 		}

@@ -140,11 +140,6 @@ func (t *tool) checks() (string, error) {
 	return page.String(), nil
 }
 
-// idle lists the keys that are read and checked, and change nothing yet.
-var idle = map[string]bool{
-	"limits.max_elements": true, "limits.max_keys": true,
-}
-
 // configuration gives the page of the keys of configuration files.
 func configuration() string {
 	var page strings.Builder
@@ -158,9 +153,6 @@ at most 64 KiB, a line at most 2 KiB.
 |---|---|---|---|
 `)
 	for _, k := range config.Keys() {
-		if idle[k.Name] {
-			k.Doc += " *Accepted, not in effect yet.*"
-		}
 		fmt.Fprintf(&page, "| `%s` | %s | %s | %s |\n", k.Name, k.Type, code(k.Default), k.Doc)
 	}
 	return page.String()

@@ -1,0 +1,72 @@
+package nczarr
+
+import (
+	"bytes"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+)
+
+// sameFill reports whether absent chunks of v and of other read as the same
+// values.
+func (v *Var) sameFill(other *Var) bool {
+	a, b := v.meta.DType, other.meta.DType
+	if a.WithOrder(dtype.Little) != b.WithOrder(dtype.Little) {
+		return false
+	}
+	return bytes.Equal(v.absent(), other.absent())
+}
+
+// absent gives what an element of an absent chunk reads as, in native byte
+// order.
+func (v *Var) absent() []byte {
+	fill := make([]byte, max(v.meta.DType.Size, len(v.meta.Fill)))
+	copy(fill, v.meta.Fill)
+	if v.meta.DType.Order != dtype.Native {
+		dtype.SwapBytes(fill, v.meta.DType.Width())
+	}
+	return fill
+}
+
+// reached tells which chunks of shape to are touched by the chunks of shape
+// from that were found, both over the selection sel: found and the result
+// have one entry for each, in C order.
+func reached(sel chunk.Selection, from, to []int64, found []bool) ([]bool, error) {
+	src, err := chunk.NewPlan(sel, from)
+	if err != nil {
+		return nil, err
+	}
+	rank := len(sel.Start)
+	first, lens, total := make([]int64, rank), make([]int64, rank), int64(1)
+	for d := range rank {
+		first[d] = sel.Start[d] / to[d]
+		lens[d] = (sel.Start[d]+sel.Count[d]-1)/to[d] - first[d] + 1
+		total *= lens[d]
+	}
+	out := make([]bool, total)
+	proj := make(chunk.Projection, rank)
+	lo, hi := make([]int64, rank), make([]int64, rank)
+	for i, is := range found {
+		if !is {
+			continue
+		}
+		src.At(int64(i), proj)
+		for d, s := range proj {
+			at := sel.Start[d] + s.Out
+			lo[d], hi[d] = at/to[d]-first[d], (at+s.N-1)/to[d]-first[d]
+		}
+		mark(out, lens, lo, hi, 0, 0)
+	}
+	return out, nil
+}
+
+// mark sets the entries of the box from lo to hi of an array of shape lens.
+func mark(out []bool, lens, lo, hi []int64, d int, at int64) {
+	if d == len(lens) {
+		out[at] = true
+		return
+	}
+	for k := lo[d]; k <= hi[d]; k++ {
+		mark(out, lens, lo, hi, d+1, at*lens[d]+k)
+	}
+}

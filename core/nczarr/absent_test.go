@@ -1,0 +1,134 @@
+package nczarr_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// keys gives the keys of a store in memory that begin with prefix.
+func keys(t *testing.T, o *nczarr.Options, name, prefix string) []string {
+	t.Helper()
+	opener, err := o.Registry.Driver("mem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := opener.Open(t.Context(), driver.OpenSpec{Path: name, Mode: driver.Read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for e, err := range m.List(t.Context(), prefix, &driver.ListOptions{Recursive: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := strings.TrimPrefix(e.Key, prefix); !strings.HasPrefix(name, ".") {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Chunks that the source does not have are not made by a copy, unless its fill
+// value is another; a chunk that holds nothing but fill is one.
+func TestCopyKeepsAbsentChunks(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	whole := "\x01\x00\x02\x00\x03\x00\x04\x00"
+	doc := func(fill, order string) string {
+		return fmt.Sprintf(`{"zarr_format": 2, "shape": [4, 5], "chunks": [2, 2], "dtype": "<i2", "fill_value": %s, "order": %q, "compressor": null, "filters": null}`, fill, order)
+	}
+	store(t, o, "a", map[string]string{
+		".zgroup": `{"zarr_format": 2}`, "c/.zarray": doc("7", "C"), "c/0.1": whole, "c/1.2": "\x07\x00\x07\x00\x07\x00\x07\x00",
+		"f/.zarray": doc("null", "F"), "f/1.0": whole, "none/.zarray": doc("9", "C"),
+	})
+	src := open(t, "mem:a#mode=zarr", o)
+	for _, tc := range []struct {
+		chunks  []int64
+		c, f, n []string
+	}{
+		{nil, []string{"0.1", "1.2"}, []string{"1.0"}, nil},
+		{[]int64{1, 5}, []string{"0.0", "1.0", "2.0", "3.0"}, []string{"2.0", "3.0"}, nil},
+		{[]int64{4, 1}, []string{"0.2", "0.3", "0.4"}, []string{"0.0", "0.1"}, nil},
+	} {
+		for _, mode := range []string{"zarr", "nczarr"} {
+			name := fmt.Sprint(mode, tc.chunks)
+			dst := create(t, "mem:"+name+"#mode="+mode, o)
+			opts := &nczarr.CopyOptions{Memory: 1, Chunks: func(*nczarr.Var) ([]int64, error) { return tc.chunks, nil }}
+			if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), opts); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, dst, "c", []int16{7, 7, 1, 2, 7, 7, 7, 3, 4, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7})
+			expect(t, dst, "f", []int16{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 3, 0, 0, 0, 2, 4, 0, 0, 0})
+			for v, want := range map[string][]string{"c": tc.c, "f": tc.f, "none": tc.n} {
+				if got := keys(t, o, name, v+"/"); !slices.Equal(got, want) {
+					t.Errorf("%s, %s: want chunks %v, got %v", name, v, want, got)
+				}
+			}
+		}
+	}
+}
+
+// Copies have the values of their source whatever chunks there are, in any
+// pair of chunk shapes and amount of memory.
+func TestCopyOfHoles(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		ctx := t.Context()
+		o := memory()
+		src, err := nczarr.Create(ctx, "mem:src", &nczarr.CreateOptions{Options: *o})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		spec := &nczarr.VarSpec{Type: dtype.NCShort, Fill: []int16{rapid.Int16Range(0, 2).Draw(rt, "fill")}}
+		var to []int64
+		for d := range rapid.IntRange(0, 3).Draw(rt, "rank") {
+			x, err := src.Root().DefineDim(string(rune('a'+d)), rapid.Int64Range(1, 7).Draw(rt, "len"), false)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			spec.Dims = append(spec.Dims, x)
+			spec.Chunks = append(spec.Chunks, rapid.Int64Range(1, 8).Draw(rt, "chunk"))
+			to = append(to, rapid.Int64Range(1, 8).Draw(rt, "new chunk"))
+		}
+		v, err := src.Root().DefineVar(ctx, "v", spec)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for range rapid.IntRange(0, 2).Draw(rt, "writes") {
+			sel := drawSelection(rt, v.Shape())
+			if err := v.Write(ctx, sel, rapid.SliceOfN(rapid.Int16Range(0, 3), int(sel.Len()), int(sel.Len())).Draw(rt, "values")); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		dst, err := nczarr.Create(ctx, "mem:dst", &nczarr.CreateOptions{Options: *o})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		opts := &nczarr.CopyOptions{Memory: rapid.Int64Range(1, 200).Draw(rt, "memory"), Chunks: func(*nczarr.Var) ([]int64, error) { return to, nil }}
+		if err := nczarr.Copy(ctx, dst.Root(), src.Root(), opts); err != nil {
+			rt.Fatal(err)
+		}
+		made, err := dst.Root().Var("v")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		want, err := nczarr.Get[int16](ctx, v, chunk.All(v.Shape()))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		got, err := nczarr.Get[int16](ctx, made, chunk.All(v.Shape()))
+		if err != nil || !slices.Equal(want, got) {
+			rt.Fatalf("want %v, got %v, %v", want, got, err)
+		}
+	})
+}

@@ -1,0 +1,22 @@
+package nczarr
+
+import "testing"
+
+// A worker that has served large chunks gives most of its memory back.
+func TestReleaseIsBounded(t *testing.T) {
+	t.Parallel()
+	var e engine
+	w := &worker{items: make([]item, 4)}
+	for i := range w.items {
+		w.items[i].inBuf, w.items[i].outBuf = make([]byte, keptScratch/4), make([]byte, keptScratch/2)
+	}
+	w.texts = make([]string, 1, keptScratch/16+1)
+	e.release(w)
+	kept := 16 * cap(w.texts)
+	for i := range w.items {
+		kept += cap(w.items[i].inBuf) + cap(w.items[i].outBuf)
+	}
+	if kept == 0 || kept > keptScratch {
+		t.Errorf("%d bytes are kept, want some, %d at most", kept, keptScratch)
+	}
+}
