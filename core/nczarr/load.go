@@ -456,6 +456,9 @@ func (l *loader) fillGroup(g *Group) {
 	for _, w := range g.meta.Warnings {
 		l.ds.log.Warn(w, "path", g.Path())
 	}
+	for _, err := range g.meta.NoNames {
+		l.problem(g.Path(), err)
+	}
 	g.attrs = g.meta.Attrs
 	if l.ds.layout == zarr.LayoutPure {
 		g.meta.Listed = false

@@ -126,19 +126,19 @@ func (n *node) shape(a *Array, d arrayDoc) (err error) {
 		}
 		a.Chunks[i] = max(c, 1)
 	}
-	switch d.order.Text() {
-	case "", "null", "C":
-	case "F":
+	switch d.order {
+	case "", "null", `"C"`:
+	case `"F"`:
 		if len(a.Shape) > 1 {
 			a.Transpose = reversed(len(a.Shape))
 		}
 	default:
 		return n.bad(docArray, "order", `want "C" or "F", found %s`, clip(d.order))
 	}
-	switch d.separator.Text() {
-	case "", "null", ".":
+	switch d.separator {
+	case "", "null", `"."`:
 		a.Separator = '.'
-	case "/":
+	case `"/"`, `"\/"`:
 		a.Separator = '/'
 	default:
 		return n.bad(docArray, "dimension_separator", `want "." or "/", found %s`, clip(d.separator))

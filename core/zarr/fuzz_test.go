@@ -1,6 +1,7 @@
 package zarr_test
 
 import (
+	"runtime/metrics"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -28,8 +29,27 @@ func fuzz(f *testing.F, doc string) {
 		if doc != ".zarray" {
 			docs[".zarray"] = zarray("")
 		}
-		parseAny(t, docs, l)
+		within(t, len(b), func() { parseAny(t, docs, l) })
 	})
+}
+
+// within asks that f takes no more memory than a document of n bytes may: a
+// fixed ceiling, far above what any needs.
+func within(t *testing.T, n int, f func()) {
+	t.Helper()
+	const ceiling = 64 << 20
+	before := allocated()
+	f()
+	if took := allocated() - before; took > ceiling {
+		t.Errorf("a document of %d bytes took %d bytes of memory", n, took)
+	}
+}
+
+// allocated is the number of bytes allocated so far.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 func FuzzParseZarray(f *testing.F)   { fuzz(f, ".zarray") }
@@ -43,7 +63,9 @@ func FuzzParseConsolidated(f *testing.F) {
 	f.Add([]byte(`{"metadata": {".zgroup": {"zarr_format": 2}, "a/.zarray": {}, "/b/.zattrs": {"x": [1,{"y": "]}"}]}}, "zarr_consolidated_format": 1}`))
 	f.Add([]byte(`{"metadata": {"": 1}, "zarr_consolidated_format": 1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		nodes, err := zarr.ParseConsolidated(b)
+		var nodes map[string]zarr.Docs
+		var err error
+		within(t, len(b), func() { nodes, err = zarr.ParseConsolidated(b) })
 		if err != nil {
 			return
 		}
@@ -54,6 +76,28 @@ func FuzzParseConsolidated(f *testing.F) {
 		back, err := zarr.ParseConsolidated(out)
 		if err != nil || len(back) != len(nodes) {
 			t.Fatalf("%q written as %q: %v", b, out, err)
+		}
+	})
+}
+
+// FuzzSameJSON asks that any document is the same as itself as strict JSON,
+// and that the order of two does not matter.
+func FuzzSameJSON(f *testing.F) {
+	f.Add([]byte(`{"a": [1, NaN, "x"], "b": {"c": null}}`), []byte(`{"b": {"c": null}, "a": [1, "NaN", "x"]}`))
+	f.Add([]byte(`[1.0, 1e2, -0]`), []byte(`[1, 100, 0]`))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		within(t, len(a)+len(b), func() {
+			if zarr.SameJSON(a, b) != zarr.SameJSON(b, a) {
+				t.Errorf("%q and %q are the same one way only", a, b)
+			}
+		})
+		doc, err := zarr.WriteConsolidated(map[string]zarr.Docs{"": {".zattrs": a}})
+		if err != nil {
+			return
+		}
+		back, err := zarr.ParseConsolidated(doc)
+		if err != nil || !zarr.SameJSON(a, back[""][".zattrs"]) {
+			t.Errorf("%q became %q, %v", a, doc, err)
 		}
 	})
 }

@@ -10,8 +10,9 @@ import (
 // layout is read, whatever the dataset's is; documents that are not there are
 // taken as empty. docs is not kept.
 //
-// Names in the group block that can be no path segment, and names that come
-// twice, are left out with a warning.
+// Names in the lists of the group block that can be no path segment go to
+// Group.NoNames; names that come twice, and dimensions of such names, are left
+// out with a warning.
 //
 // Errors, always with the key of the document: ErrNotZarr for text that is
 // no JSON object, ErrMetadata for members that make no sense, ErrUnsupported
@@ -37,7 +38,7 @@ func ParseGroup(path string, docs Docs) (*Group, error) {
 		return nil, err
 	}
 	if blk != "" {
-		g.Layout, g.Listed = p.layout, true
+		g.Layout = p.layout
 		if err := n.groupBlock(g, blk, p.doc); err != nil {
 			return nil, err
 		}
@@ -49,17 +50,29 @@ func ParseGroup(path string, docs Docs) (*Group, error) {
 	return g, nil
 }
 
-// groupBlock reads dimensions, arrays and groups, under either name.
+// groupBlock reads dimensions, arrays and groups, under either name. A block
+// without both lists of children does not say what there is.
 func (n *node) groupBlock(g *Group, v jsontext.Value, doc string) (err error) {
 	if g.Dims, err = n.dims(v, doc); err != nil {
 		return err
 	}
 	list, name := either(v, "arrays", "vars")
-	if g.Arrays, err = n.names(list, doc, name); err != nil {
+	if g.Arrays, err = n.names(g, list, doc, name); err != nil {
 		return err
 	}
-	g.Groups, err = n.names(v.Get("groups"), doc, "groups")
-	return err
+	subs := v.Get("groups")
+	if g.Groups, err = n.names(g, subs, doc, "groups"); err != nil {
+		return err
+	}
+	if g.Listed = listed(list) && listed(subs); !g.Listed {
+		n.warn("%s: the list of arrays or of groups is missing, the keys of the store tell what there is", n.key(doc))
+	}
+	return nil
+}
+
+// listed reports whether a list is there.
+func listed(v jsontext.Value) bool {
+	return v != "" && v.Kind() != jsontext.Null
 }
 
 // dims reads {"x": 3, "t": {"size": 2, "unlimited": 1}}.
@@ -102,7 +115,7 @@ func truth(v jsontext.Value) bool {
 }
 
 // names reads a list of names of children.
-func (n *node) names(v jsontext.Value, doc, member string) ([]string, error) {
+func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, error) {
 	if v == "" || v.Kind() == jsontext.Null {
 		return nil, nil
 	}
@@ -113,8 +126,12 @@ func (n *node) names(v jsontext.Value, doc, member string) ([]string, error) {
 	seen := make(map[string]bool, len(list))
 	var out []string
 	for _, name := range list {
-		if !goodName(name) || seen[name] {
-			n.warn("%s: %s: %q left out: it is no name, or comes twice", n.key(doc), member, name)
+		if !goodName(name) {
+			g.NoNames = append(g.NoNames, n.bad(doc, member, "%q is no name", clip(name)))
+			continue
+		}
+		if seen[name] {
+			n.warn("%s: %s: %q comes twice", n.key(doc), member, name)
 			continue
 		}
 		seen[name] = true

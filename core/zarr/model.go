@@ -50,12 +50,14 @@ type Group struct {
 	// Superblock is the NCZarr version of the dataset ("2.0.0"); only the
 	// root group has one.
 	Superblock string
-	// Listed says that the group block was there, so that Dims, Arrays and
-	// Groups are complete; otherwise children must be searched for.
+	// Listed says that the group block was there with both lists, so that
+	// Arrays and Groups are complete; otherwise children must be searched for.
 	Listed bool
 	Dims   []Dim
 	Arrays []string // names of the arrays in this group, in definition order
 	Groups []string // names of the subgroups, in definition order
+	// NoNames has an error for each name in those lists that can be none.
+	NoNames []error
 	// Attrs are the user's attributes in file order, without the reserved
 	// ones (_nczarr_*, _ARRAY_DIMENSIONS); _NCProperties is kept apart.
 	Attrs        []Attr
