@@ -6,10 +6,10 @@ FUZZ    ?= 20000x
 PEERS   := conformance/interop/peers
 S3      := conformance/s3server
 
-.PHONY: help build demo test race lint gen fuzz bench docs clean cross
+.PHONY: help build demo test race lint gen fuzz bench bench-plane docs clean cross
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 build: ## build bin/nczctl, a static binary
 	$(BUILD) -o bin/nczctl ./cmd/nczctl
@@ -36,6 +36,9 @@ fuzz: ## run every fuzz target for a fixed number of inputs (FUZZ=20000x)
 
 bench: ## measure beside zarr-python in the same run
 	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) run ./conformance/bench
+
+bench-plane: ## measure what the process boundary costs, in pairs
+	$(GO) run ./conformance/planebench
 
 docs: gen ## the reference pages are generated
 clean: ## remove what was built

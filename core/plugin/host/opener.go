@@ -164,8 +164,14 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) error {
 		// What Create replaced is replaced for good only by a Flush.
 		m.written = boolCount(caps.Durable == driver.OnFlush && (mode == driver.Create || mode == driver.CreateExclusive))
 	}
-	m.sess = &session{p: p, handle: r.GetHandle(), lends: r.GetLends() && p.level > 0 && p.slot.plug.builtin}
+	m.sess = &session{p: p, handle: r.GetHandle(), lends: r.GetLends() && m.mayLend(p)}
 	return nil
+}
+
+// mayLend reports whether the plugin is asked for files. Only built-in drivers
+// are: reading a file that somebody else chose may take for ever.
+func (m *remoteMap) mayLend(p *proc) bool {
+	return p.level > 0 && p.slot.plug.builtin && !m.slot.host.opts.KeepFiles
 }
 
 func boolCount(b bool) int64 {

@@ -105,6 +105,9 @@ type Options struct {
 	// InlineOnly keeps all plugins at level 0 of the data plane: no memory is
 	// shared with them. It is for tests and for finding faults.
 	InlineOnly bool
+	// KeepFiles has drivers read their files themselves instead of lending
+	// them to the host. It is for tests and for measurements.
+	KeepFiles bool
 	// TempDir is where the private directory is made; default os.TempDir.
 	TempDir string
 	// Getenv reads the environment; default os.Getenv.
