@@ -105,6 +105,9 @@ func badPlugin(kind string) goplugin.Plugin {
 	if strings.HasPrefix(kind, "hostile") {
 		return hostile{&liar{kind: kind}}
 	}
+	if strings.HasPrefix(kind, "plane-") || strings.HasPrefix(kind, "store-") {
+		return &planeLiar{liar: &liar{kind: kind}}
+	}
 	return &liar{kind: kind}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -95,10 +96,16 @@ type peer struct {
 
 func dial(t *testing.T, s *store) peer {
 	t.Helper()
+	return dialWith(t, s, nil)
+}
+
+// dialWith is dial with the plugin's end of a channel.
+func dialWith(t *testing.T, s *store, channel *os.File) peer {
+	t.Helper()
 	if s.Opener == nil {
 		s.Opener = memmap.NewOpener()
 	}
-	srv := server.New(server.Config{Name: "test", Version: "1", Drivers: []driver.Opener{s}, Filters: []codecdriver.Provider{filter{}}})
+	srv := server.New(server.Config{Name: "test", Version: "1", Drivers: []driver.Opener{s}, Filters: []codecdriver.Provider{filter{}}, Channel: channel})
 	g := grpc.NewServer(server.Options()...)
 	srv.Register(g)
 	lis := bufconn.Listen(1 << 20)

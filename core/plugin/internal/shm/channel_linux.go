@@ -32,6 +32,18 @@ func Adopt(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "channel"), nil
 }
 
+// Dup gives another descriptor of f, which the caller owns.
+func Dup(f *os.File) (int, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var fd int
+	var got error
+	err = conn.Control(func(from uintptr) { fd, got = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 10) })
+	return fd, errors.Join(err, os.NewSyscallError("fcntl", got))
+}
+
 // Lend sends a copy of f's descriptor under a tag. It waits while the channel
 // is full.
 func Lend(channel *os.File, tag uint64, f *os.File) error {

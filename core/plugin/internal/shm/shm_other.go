@@ -33,3 +33,6 @@ func Take(*os.File) (uint64, *os.File, error) { return 0, nil, errors.ErrUnsuppo
 
 // Adopt fails.
 func Adopt(int) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+// Dup fails.
+func Dup(*os.File) (int, error) { return 0, errors.ErrUnsupported }

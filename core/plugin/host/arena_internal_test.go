@@ -1,0 +1,80 @@
+package host
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestArena gives out and takes back regions at random and compares with a
+// model: none overlaps another or leaves the segment, each has room and a
+// generation of its own, and in the end the whole segment is free again.
+func TestArena(t *testing.T) {
+	t.Parallel()
+	const size = 4 << 20
+	rapid.Check(t, func(t *rapid.T) {
+		a := newArena(size)
+		var held []region
+		last := uint32(0)
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			if len(held) > 0 && rapid.Bool().Draw(t, "free") {
+				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+				idle := a.free(held[i])
+				held = append(held[:i], held[i+1:]...)
+				if idle != (len(held) == 0) {
+					t.Fatalf("idle is %t with %d regions held", idle, len(held))
+				}
+				continue
+			}
+			n := rapid.Int64Range(0, size+1).Draw(t, "bytes")
+			r, ok := a.alloc(n)
+			if !ok {
+				if len(held) == 0 && n <= size {
+					t.Fatalf("no region of %d bytes in an empty arena", n)
+				}
+				continue
+			}
+			if r.size < n || r.off < 0 || r.off+r.size > size || r.off%r.size != 0 || r.generation <= last {
+				t.Fatalf("region %+v for %d bytes after generation %d", r, n, last)
+			}
+			last = r.generation
+			for _, h := range held {
+				if r.off < h.off+h.size && h.off < r.off+r.size {
+					t.Fatalf("%+v overlaps %+v", r, h)
+				}
+			}
+			held = append(held, r)
+		}
+		for _, r := range held {
+			a.free(r)
+		}
+		if r, ok := a.alloc(size); !ok || r.off != 0 || r.size != size {
+			t.Fatalf("not whole in the end: %+v, %t", r, ok)
+		}
+	})
+}
+
+// TestArenaLimits: no region is larger than the ceiling.
+func TestArenaLimits(t *testing.T) {
+	t.Parallel()
+	a := newArena(segmentSize)
+	if _, ok := a.alloc(maxRegion + 1); ok {
+		t.Error("a region above the ceiling")
+	}
+	r, ok := a.alloc(maxRegion)
+	if !ok || r.size != maxRegion {
+		t.Errorf("got %+v, %t", r, ok)
+	}
+	calls := 0
+	a.trim(func(int64) { calls++ })
+	a.free(r)
+	a.trim(func(n int64) {
+		if calls++; n != maxRegion {
+			t.Errorf("want %d bytes trimmed, got %d", maxRegion, n)
+		}
+	})
+	a.trim(func(int64) { calls++ })
+	if calls != 1 {
+		t.Errorf("want one trim, got %d", calls)
+	}
+}

@@ -1,0 +1,88 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
+)
+
+// TestLentFiles reads from files that come through the channel, and refuses
+// what is no regular file, what was not asked for and what is not there.
+func TestLentFiles(t *testing.T) {
+	t.Parallel()
+	if !shm.Available {
+		t.Skip("no shared memory on this system")
+	}
+	p, err := newPlane()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	defer p.sent()
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	pipe, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(pipe.Close(), end.Close()) }()
+	read := func(lent *os.File, tag uint64, offset int64, n int) (string, error) {
+		t.Helper()
+		asked := p.tag.Add(1)
+		if tag == 0 {
+			tag = asked
+		}
+		if lent != nil {
+			if err := shm.Lend(p.files[1], tag, lent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := &landing{dst: make([]byte, n), asked: true}
+		err := p.readLent(context.Background(), l, &pb.StoreResult{Lent: &pb.Lent{Offset: offset}}, &ticket{lend: asked})
+		return string(l.data()), err
+	}
+	if got, err := read(file, 0, 3, 4); err != nil || got != "3456" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := read(file, 0, 8, 4); ncerr.KindOf(err) != ncerr.ErrIO || got != "89" {
+		t.Errorf("past the end: got %q, %v", got, err)
+	}
+	for what, call := range map[string]func() (string, error){
+		"pipe":            func() (string, error) { return read(pipe, 0, 0, 1) },
+		"negative offset": func() (string, error) { return read(file, 0, -1, 1) },
+		"outside":         func() (string, error) { return read(file, 0, 11, 1) },
+		"nothing":         func() (string, error) { return read(nil, 0, 0, 1) },
+		"not asked for":   func() (string, error) { return read(file, 1<<40, 0, 1) },
+	} {
+		if got, err := call(); ncerr.KindOf(err) != ncerr.ErrPlugin || got != "" {
+			t.Errorf("%s: want ErrPlugin, got %q, %v", what, got, err)
+		}
+	}
+	first, second := p.tag.Add(1), p.tag.Add(1)
+	if err := errors.Join(shm.Lend(p.files[1], second, file), shm.Lend(p.files[1], first, file)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range []uint64{first, second} { // in whatever order they come
+		f, err := p.takeLent(tag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+	}
+	if len(p.lent) != 0 {
+		t.Errorf("%d files are kept", len(p.lent))
+	}
+}

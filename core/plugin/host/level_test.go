@@ -1,0 +1,192 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// levels are hosts that must give the same bytes.
+func levels(t *testing.T, root string) []*host.Host {
+	t.Helper()
+	return []*host.Host{
+		newHost(t, host.Options{Isolation: host.InProcess}),
+		newHost(t, host.Options{InlineOnly: true, Roots: []string{root}}),
+		newHost(t, host.Options{Roots: []string{root}}),
+		newHost(t, host.Options{KeepFiles: true, Roots: []string{root}}),
+	}
+}
+
+// outcome is what a job gave.
+type outcome struct {
+	data string
+	kind ncerr.Kind
+}
+
+func (o outcome) String() string { return fmt.Sprintf("%d bytes, %v", len(o.data), o.kind) }
+
+// codecParams are parameters for codecs that have no use without.
+func codecParams(id string) json.RawMessage {
+	switch id {
+	case "delta":
+		return json.RawMessage(`{"dtype":"<i4"}`)
+	case "shuffle":
+		return json.RawMessage(`{"elementsize":4}`)
+	}
+	return nil
+}
+
+// TestSameCodecs: every codec gives the same bytes and the same kinds of error
+// in process, at level 0 and at level 1, whatever the input; nothing beside a
+// destination is written to.
+func TestSameCodecs(t *testing.T) {
+	t.Parallel()
+	hosts := levels(t, t.TempDir())[:3]
+	opened := map[string][]codecdriver.Codec{}
+	var ids []string
+	for _, d := range builtin.Provider().Describe() {
+		in := codecdriver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 4, Order: dtype.Little}, Shape: []int{64 << 10}, MaxBytes: 256 << 10}
+		for _, h := range hosts {
+			p, err := h.Filter(d.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, _, err := p.Open(d.ID, codecParams(d.ID), in)
+			if err != nil { // a codec of another kind of data
+				break
+			}
+			opened[d.ID] = append(opened[d.ID], c)
+		}
+		if len(opened[d.ID]) == len(hosts) {
+			ids = append(ids, d.ID)
+		}
+	}
+	if len(ids) < 8 {
+		t.Fatalf("only %q could be opened", ids)
+	}
+	for _, id := range ids {
+		rapid.Check(t, func(rt *rapid.T) {
+			plain := bytes.Repeat(rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(rt, "pattern"), 256<<10)[:256<<10]
+			room := rapid.SampledFrom([]int{0, 100, 256 << 10, 300 << 10}).Draw(rt, "room")
+			broken := rapid.Bool().Draw(rt, "broken")
+			var coded, decoded []outcome
+			for k, c := range opened[id] {
+				coded = append(coded, try(rt, c.Encode, 300<<10, plain))
+				src := []byte(coded[k].data)
+				if broken && len(src) > 0 {
+					src[len(src)/2] ^= 0x55
+					src = src[:len(src)-len(src)/3]
+				}
+				decoded = append(decoded, try(rt, c.Decode, room, src))
+			}
+			for k := range hosts {
+				if coded[k] != coded[0] || decoded[k] != decoded[0] {
+					rt.Fatalf("%s: plane %d gave %v and %v, in process %v and %v", id, k, coded[k], decoded[k], coded[0], decoded[0])
+				}
+			}
+		})
+	}
+}
+
+// try makes one call with canaries around the destination.
+func try(t *rapid.T, call func(context.Context, []byte, []byte) (int, error), room int, src []byte) outcome {
+	const canary = 64
+	mem := bytes.Repeat([]byte{0xC5}, room+2*canary)
+	n, err := call(context.Background(), mem[canary:canary+room:canary+room], src)
+	for i := range canary {
+		if mem[i] != 0xC5 || mem[len(mem)-1-i] != 0xC5 {
+			t.Fatal("written beside the destination")
+		}
+	}
+	if err != nil {
+		return outcome{kind: ncerr.KindOf(err)}
+	}
+	return outcome{data: string(mem[canary : canary+n])}
+}
+
+// TestSameStores: every operation on a store gives the same in process, at
+// level 0, at level 1 with lent files and at level 1 without.
+func TestSameStores(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	hosts := levels(t, root)
+	for _, name := range []string{"file", "zip"} {
+		var maps []driver.Map
+		for i, h := range hosts {
+			maps = append(maps, open(t, h, name, driver.OpenSpec{Path: filepath.Join(root, fmt.Sprint(name, i)), Mode: driver.Create}))
+		}
+		rapid.Check(t, func(rt *rapid.T) {
+			key := rapid.SampledFrom([]string{"a", "b/c", "b/d", "absent"}).Draw(rt, "key")
+			if key != "absent" && rapid.Bool().Draw(rt, "put") {
+				size := rapid.SampledFrom([]int{0, 1, 1000, 64 << 10, 70_000, 1 << 20, 3 << 20}).Draw(rt, "size")
+				body := bytes.Repeat([]byte{byte(size), 1, 2, 3, byte(rapid.Byte().Draw(rt, "fill"))}, size/5+1)[:size]
+				for _, m := range maps {
+					if info, err := m.Put(t.Context(), key, driver.Bytes(body), &driver.PutOptions{}); err != nil || info.Size != int64(size) {
+						rt.Fatalf("put: %+v, %v", info, err)
+					}
+				}
+			}
+			opts := driver.GetOptions{Limit: rapid.SampledFrom([]int64{0, 0, 0, 1000}).Draw(rt, "limit")}
+			if rapid.Bool().Draw(rt, "part") {
+				opts.Range = &driver.Range{Offset: rapid.Int64Range(0, 80_000).Draw(rt, "offset"), Length: rapid.Int64Range(-1, 70_000).Draw(rt, "length")}
+			}
+			room := rapid.SampledFrom([]int{4 << 20, 4 << 20, 500}).Draw(rt, "room")
+			var want outcome
+			for i, m := range maps {
+				got := try(rt, func(ctx context.Context, dst, _ []byte) (int, error) {
+					data, _, err := m.Get(ctx, key, &opts, driver.Into(dst))
+					return len(data), err
+				}, room, nil)
+				if i == 0 {
+					want = got
+				} else if got != want {
+					rt.Fatalf("get %s %+v: plane %d gave %v, in process %v", key, opts, i, got, want)
+				}
+				if many, ok := m.(driver.GetManyer); ok {
+					sameMany(rt, many, key, opts, want)
+				}
+			}
+		})
+	}
+}
+
+// sameMany reads an object several times in one call, into memory of the
+// caller's and of the Map's own.
+func sameMany(t *rapid.T, m driver.GetManyer, key string, opts driver.GetOptions, want outcome) {
+	if want.kind == ncerr.ErrShortBuffer {
+		return // the room of that call
+	}
+	reqs := make([]driver.GetRequest, 5)
+	for i := range reqs {
+		reqs[i] = driver.GetRequest{Key: key, Opts: opts}
+		if i%2 == 0 {
+			reqs[i].Alloc = driver.Heap
+		}
+	}
+	seen := 0
+	err := m.GetMany(context.Background(), reqs, func(_ int, data []byte, _ driver.Info, err error) {
+		seen++
+		got := outcome{data: string(data)}
+		if err != nil {
+			got = outcome{kind: ncerr.KindOf(err)}
+		}
+		if got != want {
+			t.Fatalf("get many %s: got %v, want %v", key, got, want)
+		}
+	})
+	if err != nil || seen != len(reqs) {
+		t.Fatalf("get many: %d of %d, %v", seen, len(reqs), err)
+	}
+}

@@ -1,0 +1,473 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// planeLiar is a plugin of level 1 that lies in the way of its kind.
+type planeLiar struct {
+	*liar
+	request, response []byte
+}
+
+func (l *planeLiar) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
+	pb.RegisterPluginServer(s, l)
+	pb.RegisterDriverServer(s, l)
+	pb.RegisterCodecServer(s, l)
+	return nil
+}
+
+func (l *planeLiar) Describe(ctx context.Context, r *pb.DescribeRequest) (*pb.DescribeReply, error) {
+	d, err := l.liar.Describe(ctx, r)
+	d.Levels = []uint32{0, 1}
+	return d, err
+}
+
+func (l *planeLiar) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb.ConfigureReply, error) {
+	for _, s := range r.GetSegments() {
+		mem, err := mapSegment(int(s.GetFd()), int(s.GetSize()), s.GetWritable())
+		if err != nil {
+			return nil, err
+		}
+		if s.GetWritable() {
+			l.response = mem
+		} else {
+			l.request = mem
+		}
+	}
+	return &pb.ConfigureReply{}, nil
+}
+
+// Open says that files are lent, whoever asks.
+func (l *planeLiar) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenReply, error) {
+	o, err := l.liar.Open(ctx, r)
+	o.Lends = true
+	return o, err
+}
+
+// Exec answers each job with its input, or with a lie.
+func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
+	for {
+		b, err := s.Recv()
+		if err != nil {
+			return nil
+		}
+		if len(b.GetCancel()) > 0 && l.kind == "plane-late" {
+			l.late(s, b.GetCancel())
+			continue
+		}
+		var rs []*pb.Result
+		for _, j := range b.GetJobs() {
+			rs = append(rs, l.job(j)...)
+		}
+		if len(rs) > 0 {
+			if err := s.Send(&pb.BatchReply{Results: rs}); err != nil {
+				return nil
+			}
+		}
+		if l.kind == "plane-flip" {
+			go flip(l.response)
+		}
+	}
+}
+
+// late answers cancelled jobs after it has scribbled over all regions.
+func (l *planeLiar) late(s pb.Codec_ExecServer, ids []uint64) {
+	for range 20 {
+		fill(l.response[:1<<20], 0x66)
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, id := range ids {
+		_ = s.Send(&pb.BatchReply{Results: []*pb.Result{{Id: id, Last: true, Error: &pb.ErrorDetail{Kind: 1}}}})
+	}
+}
+
+func fill(mem []byte, b byte) {
+	for i := range mem {
+		mem[i] = b
+	}
+}
+
+// flip goes on changing what was answered.
+func flip(mem []byte) {
+	for b := byte(0); ; b++ {
+		fill(mem[:4096], b)
+	}
+}
+
+func (l *planeLiar) job(j *pb.Job) []*pb.Result {
+	in, out := j.GetPayload().GetRegion(), j.GetOutput()
+	src := l.request[in.GetOffset() : in.GetOffset()+in.GetLength()]
+	if l.kind == "plane-attack" {
+		src = []byte(attack(l.request))
+	}
+	if l.kind == "plane-input" {
+		src[0]++ // its own process ends
+	}
+	n := copy(l.response[out.GetOffset():out.GetOffset()+out.GetLength()], src)
+	out.Length = uint64(n)
+	r := &pb.Result{Id: j.GetId(), Size: int64(n), Last: true, Payload: &pb.Payload{Content: &pb.Payload_Region{Region: out}}}
+	switch l.kind {
+	case "plane-length":
+		r.Size, out.Length = 1<<20, 1<<20
+	case "plane-wrap":
+		r.Size, out.Length = -1, 1<<64-1
+	case "plane-size":
+		r.Size++
+	case "plane-offset":
+		out.Offset += 4096
+	case "plane-outside":
+		out.Offset = 1 << 40
+	case "plane-segment":
+		out.Segment = in.GetSegment()
+	case "plane-generation":
+		out.Generation++
+	case "plane-inline":
+		r.Payload = inline(src)
+	case "plane-nothing":
+		r.Payload = nil
+	case "plane-part":
+		r.Last = false
+	case "plane-unasked":
+		r.Id += 77
+	case "plane-twice":
+		return []*pb.Result{r, r}
+	case "plane-never":
+		return nil
+	case "plane-late":
+		if bytes.Equal(src, []byte("wait")) {
+			return nil
+		}
+	}
+	return []*pb.Result{r}
+}
+
+// Transfer lies about reads and writes.
+func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
+	for {
+		b, err := s.Recv()
+		if err != nil {
+			return nil
+		}
+		for _, j := range b.GetJobs() {
+			if err := s.Send(&pb.StoreBatchReply{Results: l.store(j)}); err != nil {
+				return nil
+			}
+		}
+	}
+}
+
+func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
+	out := j.GetGet().GetOutput()
+	r := &pb.StoreResult{Id: j.GetId(), Head: zooHead(8, 8), Output: out}
+	if out != nil {
+		copy(l.response[out.GetOffset():], "12345678")
+		out.Length = 8
+	}
+	switch l.kind {
+	case "store-length":
+		out.Length = 1 << 20
+	case "store-short":
+		out.Length = 7
+	case "store-head":
+		r.Head = zooHead(8, 9)
+	case "store-headless":
+		r.Head = nil
+	case "store-offset":
+		out.Offset += 64
+	case "store-segment":
+		out.Segment = 1
+	case "store-regionless":
+		r.Output = nil
+	case "store-unasked":
+		r.Id += 77
+	case "store-twice":
+		return []*pb.StoreResult{r, r}
+	case "store-lent":
+		r.Output, r.Lent = nil, &pb.Lent{}
+	case "store-need-small":
+		return []*pb.StoreResult{{Id: j.GetId(), Need: 1}}
+	case "store-need-negative":
+		return []*pb.StoreResult{{Id: j.GetId(), Need: -1}}
+	case "store-need-huge":
+		return []*pb.StoreResult{{Id: j.GetId(), Need: 1 << 60}}
+	case "store-need-twice":
+		return []*pb.StoreResult{{Id: j.GetId(), Need: 1 << 20}, {Id: j.GetId(), Need: 2 << 20}}
+	case "store-put":
+		return []*pb.StoreResult{{Id: j.GetId(), Need: 5}}
+	case "store-put-size":
+		r.Info = &pb.Info{Size: 3}
+	}
+	return []*pb.StoreResult{r}
+}
+
+// planeOptions gives a host with a liar of level 1. Its lies are about memory,
+// which no sandbox is asked to stop.
+func planeOptions(t *testing.T, kind string) host.Options {
+	t.Helper()
+	if sharedLevel() == 0 {
+		t.Skip("no shared memory on this system")
+	}
+	o := zooOptions(t, kind, "nczarr-filter-zoo", "nczarr-driver-zoo")
+	o.StartTimeout, o.Sandbox = 10*time.Second, host.SandboxOff
+	return o
+}
+
+// zooCodec opens the liar's codec.
+func zooCodec(t *testing.T, o host.Options) (*host.Host, codecdriver.Codec) {
+	t.Helper()
+	h := newHost(t, o)
+	p, err := h.Filter("zoo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := p.Open("zoo", nil, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, c
+}
+
+// TestPlaneLies: a lie about the shared memory is an error that names the
+// plugin, and nothing beside the destination is written to.
+func TestPlaneLies(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{
+		"plane-length", "plane-wrap", "plane-size", "plane-offset", "plane-outside", "plane-segment", "plane-generation",
+		"plane-inline", "plane-nothing", "plane-part", "plane-unasked", "plane-twice", "plane-input",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			_, c := zooCodec(t, planeOptions(t, kind))
+			room := []byte("--------________")
+			n, err := c.Decode(t.Context(), room[:8:8], []byte("12345678"))
+			if kind == "plane-twice" && err == nil { // what comes too much is noticed by the next call
+				_, err = c.Decode(t.Context(), room[:8:8], []byte("12345678"))
+			}
+			if string(room[8:]) != "________" {
+				t.Error("the host wrote past the destination")
+			}
+			if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "nczarr-filter-zoo") {
+				t.Errorf("want ErrPlugin naming the plugin, got %d, %v", n, err)
+			}
+		})
+	}
+}
+
+// TestPlaneStoreLies is the same for drivers.
+func TestPlaneStoreLies(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{
+		"store-length", "store-short", "store-head", "store-headless", "store-offset", "store-segment", "store-regionless",
+		"store-unasked", "store-twice", "store-lent", "store-need-small", "store-need-negative", "store-need-huge", "store-need-twice",
+		"store-put", "store-put-size",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			m := open(t, newHost(t, planeOptions(t, kind)), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+			call := func() error {
+				if strings.HasPrefix(kind, "store-put") {
+					_, err := m.Put(t.Context(), "k", driver.Bytes("1234"), &driver.PutOptions{})
+					return err
+				}
+				room := []byte("--------________")
+				_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Into(room[:8:8]))
+				if string(room[8:]) != "________" {
+					t.Error("the host wrote past the destination")
+				}
+				return err
+			}
+			err := call()
+			if kind == "store-twice" && err == nil {
+				err = call()
+			}
+			if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "nczarr-driver-zoo") {
+				t.Errorf("want ErrPlugin naming the plugin, got %v", err)
+			}
+		})
+	}
+}
+
+// TestPlaneAttacks: the plugin cannot truncate, grow, seal, or write to what
+// it only reads; a hole that it punches reads as zeros.
+func TestPlaneAttacks(t *testing.T) {
+	t.Parallel()
+	_, c := zooCodec(t, planeOptions(t, "plane-attack"))
+	dst := make([]byte, 4096)
+	n, err := c.Decode(t.Context(), dst, []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(dst[:n]); got != wantAttacks {
+		t.Errorf("got\n%swant\n%s", got, wantAttacks)
+	}
+}
+
+// TestPlaneFlip: what the sink gets does not change any more, whatever the
+// plugin does to the segment.
+func TestPlaneFlip(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, planeOptions(t, "plane-flip"))
+	p, err := h.Filter("zoo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pl, _, err := p.(codecdriver.PipelineOpener).OpenPipeline(t.Context(), []codecdriver.Step{{ID: "zoo"}}, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		err = pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: bytes.Repeat([]byte("a"), 4096), Limit: 4096}}, func(_ int, out []byte, err error) {
+			before := string(out)
+			for range 20 {
+				time.Sleep(time.Millisecond)
+				if err != nil || string(out) != before {
+					t.Error("the output changed while the sink looked at it", err)
+					return
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestQuarantine: a cancelled call returns at once, its region is given to
+// nobody while the plugin still writes to it, and the plugin lives on.
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	h, c := zooCodec(t, planeOptions(t, "plane-late"))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	dst := make([]byte, 4)
+	if _, err := c.Decode(ctx, dst, []byte("wait")); err != context.DeadlineExceeded { //nolint:errorlint // unchanged is the promise
+		t.Fatalf("want the caller's deadline, got %v", err)
+	}
+	for i := range 200 {
+		src := fmt.Appendf(nil, "%04d", i)
+		if n, err := c.Decode(t.Context(), dst, src); err != nil || n != 4 {
+			t.Fatalf("call %d: %d bytes, %v", i, n, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if i := h.Plugins()[0]; i.Restarts != 0 {
+		t.Errorf("want no restart, got %+v", i)
+	}
+}
+
+// TestNeverAnswered: a plugin that does not let go of a cancelled job is ended.
+func TestNeverAnswered(t *testing.T) {
+	t.Parallel()
+	o := planeOptions(t, "plane-never")
+	o.CallTimeout = 300 * time.Millisecond
+	h, c := zooCodec(t, o)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.Decode(ctx, make([]byte, 4), []byte("wait")); err != context.DeadlineExceeded { //nolint:errorlint // unchanged is the promise
+		t.Fatalf("want the caller's deadline, got %v", err)
+	}
+	for range 500 {
+		time.Sleep(10 * time.Millisecond)
+		alive := false
+		for _, p := range h.Plugins() {
+			alive = alive || p.PID != 0
+		}
+		if !alive {
+			return
+		}
+	}
+	t.Error("the process was not ended")
+}
+
+// TestFallback: a plugin without level 1 works at level 0, and says so.
+func TestFallback(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, zooOptions(t, "stat-zero", "nczarr-driver-zoo"))
+	m := open(t, h, "zoo", driver.OpenSpec{Path: "x"})
+	if got, err := get(t.Context(), m, "k"); err != nil || got != "12345678" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if i := h.Plugins()[0]; i.Level != 0 {
+		t.Errorf("want level 0, got %+v", i)
+	}
+}
+
+// TestNoSegmentLeft: after cancelled calls, a crash and Close nothing of the
+// shared memory, no descriptor and no goroutine is left.
+func TestNoSegmentLeft(t *testing.T) { //nolint:paralleltest // it counts what the whole process has
+	maps := func() int {
+		text, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Skip("no /proc/self/maps on this system")
+		}
+		return strings.Count(string(text), "memfd:nczarr-re")
+	}
+	files := func() int {
+		fds, _ := os.ReadDir("/proc/self/fd")
+		return len(fds)
+	}
+	once := func() {
+		h, err := host.New(&host.Options{Self: self, Isolation: host.Process, TempDir: t.TempDir(), Sandbox: host.SandboxOff})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, _ := h.Driver("trouble")
+		m, err := o.Open(t.Context(), driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if maps() == 0 && sharedLevel() > 0 {
+			t.Fatal("no segment is mapped, so that none can be found")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		_, _ = get(ctx, m, "kind")
+		cancel()
+		_, _ = get(t.Context(), m, "die-once")
+		_, _ = get(t.Context(), m, "kind")
+		p, err := h.Filter("trouble")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, _, err := p.Open("trouble", []byte(`{"mode":"wait"}`), codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Millisecond)
+		_, _ = c.Decode(ctx, make([]byte, 10), []byte("X"))
+		cancel()
+		if err := errors.Join(m.Close(t.Context()), h.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	once()
+	f, g := files(), runtime.NumGoroutine()
+	for range 4 {
+		once()
+	}
+	for range 200 {
+		if maps() == 0 && files() <= f && runtime.NumGoroutine() <= g {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("left: %d mappings, %d descriptors instead of %d, %d goroutines instead of %d", maps(), files(), f, runtime.NumGoroutine(), g)
+}
