@@ -51,8 +51,7 @@ type cache struct {
 // the next time. What it gives is never older than MaxAge: before that, content
 // from the disk is used only when a Stat shows that the object still has the
 // version that the content is from, so that a read costs a round trip but no
-// transfer. Content of objects without versions is not kept. A read with
-// IfMatch of the version on the disk costs nothing.
+// transfer. Content of objects without versions is not kept.
 //
 // Entries are written beside and renamed, and carry a checksum over all they
 // are: a damaged one is read from the store again. When the disk is full or
@@ -105,11 +104,11 @@ func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOption
 	if opts.Limit > 0 && e.length > opts.Limit {
 		return nil, driver.Info{}, false, nil // the store says how it is
 	}
-	trusted := opts.IfMatch == "" && c.trusts(key, e)
+	trusted := c.trusts(key, e)
 	switch {
 	case opts.IfMatch != "" && opts.IfMatch != e.info.Version:
 		return nil, driver.Info{}, false, nil
-	case opts.IfMatch == "" && !trusted:
+	case !trusted:
 		now, err := c.Map.Stat(ctx, key)
 		if err != nil {
 			return nil, driver.Info{}, false, err

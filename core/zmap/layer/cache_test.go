@@ -1,0 +1,328 @@
+package layer_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+)
+
+// Environment of a process that reads through a cache, see readerMain.
+const (
+	readerStore = "NCZARR_TEST_READER_STORE"
+	readerCache = "NCZARR_TEST_READER_CACHE"
+	readerCount = "NCZARR_TEST_READER_COUNT"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(readerStore); dir != "" {
+		if err := readerMain(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// stored are the objects of the shared store: key i has some KiB that say so.
+const stored = 40
+
+func storedContent(i int) []byte {
+	return bytes.Repeat(fmt.Appendf(nil, "object %d;", i), 400+i)
+}
+
+// readerMain reads objects in random order through the cache, and fails when
+// one is not what it must be.
+func readerMain(dir string) error {
+	limitFiles()
+	ctx := context.Background()
+	m, err := file.New().Open(ctx, driver.OpenSpec{Path: dir})
+	if err != nil {
+		return err
+	}
+	stats := new(layer.CacheStats)
+	c, err := layer.Cache(m, layer.CacheOptions{Dir: os.Getenv(readerCache), Size: 64 << 10, Identity: "shared", Stats: stats})
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(os.Getenv(readerCount))
+	if err != nil {
+		return err
+	}
+	for range n {
+		i := rand.IntN(stored)
+		want, opts := storedContent(i), driver.GetOptions{}
+		if i%3 == 0 {
+			opts.Range, want = &driver.Range{Offset: 7, Length: 1000}, want[7:1007]
+		}
+		got, info, err := c.Get(ctx, fmt.Sprint("k", i), &opts, driver.Heap)
+		if err != nil || !bytes.Equal(got, want) || info.Size != int64(len(storedContent(i))) {
+			return fmt.Errorf("object %d: %d bytes, %+v, %w", i, len(got), info, err)
+		}
+	}
+	fmt.Println("hits", stats.Hits.Load(), "misses", stats.Misses.Load(), "unkept", stats.Unkept.Load())
+	return nil
+}
+
+// sharedStore makes the objects of the processes.
+func sharedStore(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	m, err := file.New().Open(t.Context(), driver.OpenSpec{Path: dir, Mode: driver.Create})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range stored {
+		if _, err := m.Put(t.Context(), fmt.Sprint("k", i), driver.Bytes(storedContent(i)), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// reader starts a process that reads count objects.
+func reader(t *testing.T, store, cache string, count int, more ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), readerStore+"="+store, readerCache+"="+cache, readerCount+"="+fmt.Sprint(count))
+	cmd.Env = append(cmd.Env, more...)
+	out := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out
+}
+
+// TestCacheOfProcesses shows that processes that share a cache, and are killed
+// at any moment, give right values, and that the cache keeps to its size.
+func TestCacheOfProcesses(t *testing.T) {
+	t.Parallel()
+	store, dir := sharedStore(t), t.TempDir()
+	for range 6 {
+		victim, _ := reader(t, store, dir, 1_000_000)
+		time.Sleep(time.Duration(20+rand.IntN(60)) * time.Millisecond)
+		if err := victim.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = victim.Wait() // it was killed
+	}
+	var all []*exec.Cmd
+	var outs []*bytes.Buffer
+	for range 4 {
+		cmd, out := reader(t, store, dir, 400)
+		all, outs = append(all, cmd), append(outs, out)
+	}
+	for i, cmd := range all {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("process %d: %v: %s", i, err, outs[i])
+		}
+	}
+	if size := dirSize(t, dir); size > 2*64<<10 || size == 0 {
+		t.Errorf("the cache has %d bytes, it may have %d", size, 64<<10)
+	}
+	if !strings.Contains(outs[0].String(), "hits ") || strings.Contains(outs[0].String(), "hits 0 ") {
+		t.Errorf("nothing came from the cache: %s", outs[0])
+	}
+}
+
+// TestCacheOnAFullDisk shows that a disk that takes nothing stops nobody.
+func TestCacheOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd, out := reader(t, sharedStore(t), dir, 60, limitVar+"=1")
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if limited && !strings.Contains(out.String(), "hits 0 misses 60 unkept 60") {
+		t.Errorf("got %s", out)
+	}
+	if limited && dirSize(t, dir) > 0 {
+		t.Errorf("%d bytes were left behind", dirSize(t, dir))
+	}
+}
+
+func dirSize(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			n += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestCacheConformance runs the suite of storage drivers on the cache.
+func TestCacheConformance(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var n atomic.Int64
+	conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{
+		Opener: layered{memmap.NewOpener(), func(m driver.Map) driver.Map {
+			c, err := layer.Cache(m, layer.CacheOptions{Dir: dir, Identity: fmt.Sprint(n.Add(1))})
+			if err != nil {
+				t.Error(err)
+				return m
+			}
+			return c
+		}},
+		NewSpec: func() (driver.OpenSpec, func(), error) {
+			return driver.OpenSpec{Path: fmt.Sprint("s", n.Add(1))}, nil, nil
+		},
+	})
+}
+
+// cached gives a cache over a counted Map in memory.
+func cached(t *testing.T, o layer.CacheOptions) (driver.Map, *memmap.Map, *layer.Counts, *layer.CacheStats) {
+	t.Helper()
+	base := memmap.New()
+	counted, n := layer.Count(base)
+	o.Stats = new(layer.CacheStats)
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	c, err := layer.Cache(counted, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, base, n, o.Stats
+}
+
+func putOne(t *testing.T, m driver.Map, content string) driver.Info {
+	t.Helper()
+	info, err := m.Put(t.Context(), "k", driver.Bytes(content), &driver.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func getOne(t *testing.T, m driver.Map, opts driver.GetOptions) string {
+	t.Helper()
+	got, _, err := m.Get(t.Context(), "k", &opts, driver.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(got)
+}
+
+// TestCacheIsNeverStale shows what is asked of the store before content from
+// the disk is used.
+func TestCacheIsNeverStale(t *testing.T) {
+	t.Parallel()
+	c, base, n, stats := cached(t, layer.CacheOptions{})
+	v1 := putOne(t, base, "one").Version
+	getOne(t, c, driver.GetOptions{})
+	if got := getOne(t, c, driver.GetOptions{}); got != "one" || n.Get.Load() != 1 || n.Stat.Load() != 1 || stats.Hits.Load() != 1 {
+		t.Errorf("%q, %d gets, %d stats", got, n.Get.Load(), n.Stat.Load())
+	}
+	if got := getOne(t, c, driver.GetOptions{IfMatch: v1}); got != "one" || n.Get.Load() != 1 {
+		t.Errorf("a known version: %q, %d calls", got, n.Calls())
+	}
+	putOne(t, base, "two") // by somebody else
+	if got := getOne(t, c, driver.GetOptions{}); got != "two" {
+		t.Errorf("stale: %q", got)
+	}
+	if got := getOne(t, c, driver.GetOptions{Range: &driver.Range{Offset: 1, Length: 2}}); got != "wo" {
+		t.Errorf("range: %q", got)
+	}
+	if err := base.Delete(t.Context(), "k", &driver.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrNotFound {
+		t.Errorf("a deleted object: %v", err)
+	}
+}
+
+// TestCacheMaxAge shows that young content is used unasked, but never against
+// a write through the same Map.
+func TestCacheMaxAge(t *testing.T) {
+	t.Parallel()
+	c, _, n, stats := cached(t, layer.CacheOptions{MaxAge: time.Hour})
+	putOne(t, c, "one")
+	getOne(t, c, driver.GetOptions{})
+	if got := getOne(t, c, driver.GetOptions{}); got != "one" || n.Stat.Load() != 0 || stats.Trusted.Load() != 1 {
+		t.Errorf("%q, %d stats, %d trusted", got, n.Stat.Load(), stats.Trusted.Load())
+	}
+	putOne(t, c, "two")
+	if got := getOne(t, c, driver.GetOptions{}); got != "two" {
+		t.Errorf("stale after a write of our own: %q", got)
+	}
+}
+
+// TestCacheDamage shows that no damage to a file of the cache reaches a reader.
+func TestCacheDamage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c, base, _, stats := cached(t, layer.CacheOptions{Dir: dir})
+	putOne(t, base, "some content")
+	getOne(t, c, driver.GetOptions{})
+	name := onlyFile(t, dir)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole {
+		for _, damaged := range [][]byte{flip(whole, i), whole[:i], append(slices.Clone(whole), 'x')} {
+			if err := os.WriteFile(name, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := getOne(t, c, driver.GetOptions{}); got != "some content" {
+				t.Fatalf("byte %d damaged: %q", i, got)
+			}
+		}
+	}
+	if stats.Hits.Load() > 0 || stats.Damaged.Load() == 0 {
+		t.Errorf("%d hits, %d damaged", stats.Hits.Load(), stats.Damaged.Load())
+	}
+}
+
+func flip(p []byte, i int) []byte {
+	q := slices.Clone(p)
+	q[i] ^= 0x40
+	return q
+}
+
+func onlyFile(t *testing.T, dir string) (name string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			name = path
+		}
+		return err
+	})
+	if err != nil || name == "" {
+		t.Fatalf("no file: %v", err)
+	}
+	return name
+}
