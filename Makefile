@@ -3,10 +3,11 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w -buildid= -X main.version=$(VERSION)'
 FUZZ    ?= 20000x
+SOAK    ?= 30m
 PEERS   := conformance/interop/peers
 S3      := conformance/s3server
 
-.PHONY: help build demo test race lint gen fuzz bench bench-plane docs clean cross
+.PHONY: help build demo test race lint gen fuzz bench bench-plane soak docs clean cross
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -39,6 +40,9 @@ bench: ## measure beside zarr-python in the same run
 
 bench-plane: ## measure what the process boundary costs, in pairs
 	$(GO) run ./conformance/planebench
+
+soak: ## read, write and delete for 30 minutes through a proxy that spoils answers (SOAK=30m)
+	NCZARR_SOAK=$(SOAK) NCZARR_REQUIRE_PEERS=1 $(GO) test -count=1 -v -timeout=24h -run='^TestSoak' ./conformance/remote
 
 docs: gen ## the reference pages are generated
 clean: ## remove what was built

@@ -48,7 +48,7 @@ func soakFor(t *testing.T) time.Duration {
 func patient(stats *layer.Stats) layer.RemoteOptions {
 	return layer.RemoteOptions{
 		Retry:    layer.RetryOptions{Attempts: 12, Base: 2 * time.Millisecond, Max: 50 * time.Millisecond, Reserve: -1, OnRetry: stats.Retried},
-		InFlight: 16, CallTimeout: 400 * time.Millisecond,
+		InFlight: 16, CallTimeout: time.Second,
 	}
 }
 

@@ -99,7 +99,8 @@ func fail(ctx context.Context, err error) error {
 	}
 	code, message := apiError(err)
 	e := ncerr.New(kindOf(code, status), "", "", &plain{describe(code, message, status, header)})
-	e.Retryable = status >= 500 && status != http.StatusNotImplemented || status == http.StatusTooManyRequests || again(code)
+	cut := status == http.StatusNotFound && codeKind(code) == 0 // what it says may have been cut off on its way
+	e.Retryable = status >= 500 && status != http.StatusNotImplemented || status == http.StatusTooManyRequests || cut || again(code)
 	e.RetryAfter = web.RetryAfter(header, time.Now())
 	return e
 }
