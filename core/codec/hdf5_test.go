@@ -1,0 +1,70 @@
+package codec_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/codec"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+func TestHDF5Parameters(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		number uint32
+		params []uint32
+		json   string
+		back   []uint32 // when they are others
+	}{
+		"deflate":         {1, []uint32{9}, `{"id":"zlib","level":9}`, nil},
+		"shuffle":         {2, nil, `{"id":"shuffle","elementsize":4}`, nil},
+		"shuffle, stated": {2, []uint32{8}, `{"id":"shuffle","elementsize":8}`, []uint32{}},
+		"fletcher32":      {3, nil, `{"id":"fletcher32"}`, nil},
+		"szip":            {4, []uint32{32, 16}, `{"id":"szip","mask":32,"pixels-per-block":16}`, nil},
+		"szip, working":   {4, []uint32{141, 16, 32, 100}, `{"id":"szip","mask":141,"pixels-per-block":16,"bits-per-pixel":32,"pixels-per-scanline":100}`, []uint32{141, 16}},
+		"bzip2":           {307, []uint32{4}, `{"id":"bz2","level":4}`, nil},
+		"zstd":            {32015, []uint32{1<<32 - 5}, `{"id":"zstd","level":-5}`, nil},
+		"blosc":           {32001, []uint32{0, 0, 0, 256, 7, 2, 5}, `{"id":"blosc","cname":"zstd","clevel":7,"shuffle":2,"blocksize":256}`, nil},
+		"blosc, working":  {32001, []uint32{2, 2, 4, 4000, 7, 1, 0}, `{"id":"blosc","cname":"blosclz","clevel":7,"shuffle":1,"blocksize":0}`, []uint32{0, 0, 0, 0, 7, 1, 0}},
+		"blosc, bare":     {32001, nil, `{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}`, []uint32{0, 0, 0, 0, 5, 1, 1}},
+	} {
+		step, err := codec.FromHDF5(c.number, c.params, 4)
+		if err != nil || string(step.Params) != c.json {
+			t.Errorf("%s: want %s, got %s, %v", name, c.json, step.Params, err)
+		}
+		want := c.back
+		if want == nil {
+			want = c.params
+		}
+		number, params, err := codec.ToHDF5(step)
+		if err != nil || number != c.number || len(params)+len(want) > 0 && !reflect.DeepEqual(params, want) {
+			t.Errorf("%s: want %d %v, got %d %v, %v", name, c.number, want, number, params, err)
+		}
+	}
+}
+
+func TestHDF5Faults(t *testing.T) {
+	t.Parallel()
+	if _, err := codec.FromHDF5(32004, nil, 4); ncerr.KindOf(err) != ncerr.ErrNoFilter {
+		t.Errorf("an unknown number: want ErrNoFilter, got %v", err)
+	}
+	if _, err := codec.FromHDF5(32001, []uint32{0, 0, 0, 0, 5, 1, 6}, 4); ncerr.KindOf(err) != ncerr.ErrInvalid {
+		t.Errorf("an unknown inner codec: want ErrInvalid, got %v", err)
+	}
+	for params, want := range map[string]ncerr.Kind{
+		`{"id":"zlib","level":"3"}`: 0, `{"level":null}`: 0, `{"level":4294967295}`: 0, ``: 0,
+		`{"level":"x"}`: ncerr.ErrInvalid, `{"level":1.5}`: ncerr.ErrInvalid, `{"level":1e10}`: ncerr.ErrInvalid, `[]`: ncerr.ErrInvalid,
+	} {
+		if _, _, err := codec.ToHDF5(driver.Step{ID: "zlib", Params: json.RawMessage(params)}); ncerr.KindOf(err) != want {
+			t.Errorf("%s: want %v, got %v", params, want, err)
+		}
+	}
+	if _, _, err := codec.ToHDF5(driver.Step{ID: "lz4"}); ncerr.KindOf(err) != ncerr.ErrNoFilter {
+		t.Errorf("lz4: want ErrNoFilter, got %v", err)
+	}
+	if _, _, err := codec.ToHDF5(driver.Step{ID: "blosc", Params: json.RawMessage(`{"cname":"lzma"}`)}); ncerr.KindOf(err) != ncerr.ErrInvalid {
+		t.Errorf("an unknown cname: want ErrInvalid, got %v", err)
+	}
+}
