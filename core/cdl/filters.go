@@ -185,55 +185,29 @@ func (s *storage) filter(a *Attr) ([]zarr.CodecSpec, error) {
 	for part := range strings.SplitSeq(text, "|") {
 		fields := strings.Split(part, ",")
 		id := strings.TrimSpace(fields[0])
-		params := make([]int64, 0, len(fields)-1)
+		params := make([]uint32, 0, len(fields)-1)
 		for _, f := range fields[1:] {
 			n, err := strconv.ParseUint(strings.TrimRight(strings.TrimSpace(f), "uU"), 10, 32)
 			if err != nil {
 				return nil, s.bad(a, "filter numbers with unsigned integers as parameters, not "+strconv.Quote(f))
 			}
-			params = append(params, int64(n))
+			params = append(params, uint32(n))
 		}
-		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
-			entry, known := codec.HDF5(uint32(n))
-			if !known {
-				return nil, s.fail(ncerr.ErrNoFilter, a.Pos, "HDF5 filter %d has no codec", n)
-			}
-			id = entry.ID
-		}
-		step, err := s.step(a, id, params)
+		number, err := strconv.ParseUint(id, 10, 32)
 		if err != nil {
-			return nil, err
+			entry, _ := codec.ByID(id)
+			if number = uint64(entry.HDF5); number == 0 {
+				return nil, s.fail(ncerr.ErrNoFilter, a.Pos, "filter %q cannot be given by number: use _Codecs", id)
+			}
 		}
-		chain = append(chain, step)
+		step, err := codec.FromHDF5(uint32(number), params, s.elem)
+		switch {
+		case ncerr.KindOf(err) == ncerr.ErrInvalid:
+			return nil, s.bad(a, "a list of filters: "+err.Error())
+		case err != nil:
+			return nil, s.fail(ncerr.ErrNoFilter, a.Pos, "HDF5 filter %d has no codec", number)
+		}
+		chain = append(chain, zarr.CodecSpec{ID: step.ID, Params: step.Params})
 	}
 	return chain, nil
-}
-
-// step makes the codec of an HDF5 filter with its parameters.
-//
-// Source: netcdf-c plugins, the NCZarr filter hooks.
-func (s *storage) step(a *Attr, id string, p []int64) (zarr.CodecSpec, error) {
-	at := func(i int, missing int64) int64 {
-		if i < len(p) {
-			return p[i]
-		}
-		return missing
-	}
-	switch id {
-	case "shuffle":
-		return codecSpec(id, map[string]any{"elementsize": max(1, s.elem)}), nil
-	case "fletcher32":
-		return codecSpec(id, nil), nil
-	case "zlib", "bz2", "zstd":
-		return codecSpec(id, map[string]any{"level": at(0, 1)}), nil
-	case "szip":
-		return codecSpec(id, map[string]any{"mask": at(0, 0), "pixels-per-block": at(1, 0)}), nil
-	case "blosc":
-		code := at(6, 1)
-		if code < 0 || code >= int64(len(bloscNames)) {
-			return zarr.CodecSpec{}, s.bad(a, "a blosc filter with a compressor from 0 to 5")
-		}
-		return codecSpec(id, map[string]any{"blocksize": at(3, 0), "clevel": at(4, 5), "shuffle": at(5, 1), "cname": bloscNames[code]}), nil
-	}
-	return zarr.CodecSpec{}, s.fail(ncerr.ErrNoFilter, a.Pos, "filter %q cannot be given by number: use _Codecs", id)
 }

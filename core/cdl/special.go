@@ -75,18 +75,6 @@ func storageAttrs(v *nczarr.Var) []nczarr.Attr {
 // plainInts are integers printed without suffix.
 type plainInts []int64
 
-// codecParams are the parameters that have a place in an HDF5 filter.
-type codecParams struct {
-	Level     any    `json:"level"`
-	Size      any    `json:"elementsize"`
-	CLevel    any    `json:"clevel"`
-	Blocksize any    `json:"blocksize"`
-	Shuffle   any    `json:"shuffle"`
-	CName     string `json:"cname"`
-	Mask      any    `json:"mask"`
-	Pixels    any    `json:"pixels-per-block"`
-}
-
 // splitCodecs sorts a chain into what has an attribute of its own (deflate is
 // -1 when it is not there) and the text of _Filter, which has all of it when
 // whole is set.
@@ -94,64 +82,28 @@ func splitCodecs(chain []zarr.CodecSpec, whole bool) (shuffle bool, deflate int3
 	deflate = -1
 	var list []string
 	for _, c := range chain {
-		var params codecParams
-		_ = json.Unmarshal(c.Params, &params) // what cannot be read counts as not given
 		entry, known := codec.ByID(c.ID)
+		// Parameters that cannot be read count as not given.
+		_, params, _ := codec.ToHDF5(c.ID, c.Params)
 		switch {
 		case c.ID == "shuffle" && !whole:
 			shuffle = true
 		case c.ID == "fletcher32" && !whole:
 			sum = true
 		case c.ID == "zlib" && !whole:
-			deflate = int32(integer(params.Level, 1))
+			deflate = 1
+			if len(params) > 0 {
+				deflate = int32(params[0])
+			}
 		case known && entry.HDF5 != 0:
 			text := strconv.FormatUint(uint64(entry.HDF5), 10)
-			for _, n := range filterParams(c.ID, &params) {
-				text += "," + strconv.FormatUint(uint64(uint32(n)), 10)
+			for _, n := range params {
+				text += "," + strconv.FormatUint(uint64(n), 10)
 			}
 			list = append(list, text)
 		}
 	}
 	return shuffle, deflate, sum, strings.Join(list, "|")
-}
-
-// integer reads a JSON number, or a text that holds one as old writers made.
-func integer(v any, missing int64) int64 {
-	switch v := v.(type) {
-	case float64:
-		return int64(v)
-	case string:
-		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
-			return n
-		}
-	}
-	return missing
-}
-
-// bloscNames are blosc's compressors in the order of their HDF5 codes.
-var bloscNames = []string{"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"}
-
-// filterParams gives the HDF5 parameters of a codec.
-//
-// Source: netcdf-c plugins, the NCZarr filter hooks.
-func filterParams(id string, p *codecParams) []int64 {
-	switch id {
-	case "shuffle":
-		return []int64{integer(p.Size, 0)}
-	case "zlib", "bz2", "zstd":
-		return []int64{integer(p.Level, 1)}
-	case "szip":
-		return []int64{integer(p.Mask, 0), integer(p.Pixels, 0)}
-	case "blosc":
-		code := int64(1)
-		for i, name := range bloscNames {
-			if name == p.CName {
-				code = int64(i)
-			}
-		}
-		return []int64{0, 0, 0, integer(p.Blocksize, 0), integer(p.CLevel, 5), integer(p.Shuffle, 1), code}
-	}
-	return nil
 }
 
 // codecsText gives a chain as the JSON list of its codecs, in encode order;

@@ -92,25 +92,27 @@ func object(list []member) json.RawMessage {
 	return json.RawMessage(b.String())
 }
 
-// ToHDF5 is the reverse: the number and the visible parameters of a step.
+// ToHDF5 is the reverse: the number and the visible parameters of the codec id
+// with the parameters of doc, a JSON object or nothing. For shuffle that is the
+// element size, when it is stated.
 // Numbers written as text, as netCDF-C before 4.10 wrote them, are read; what
 // is missing has numcodecs' default. A codec without an HDF5 number is
 // ncerr.ErrNoFilter, parameters that cannot be read are ErrInvalid.
-func ToHDF5(step driver.Step) (number uint32, params []uint32, err error) {
-	e, ok := ByID(step.ID)
+func ToHDF5(id string, doc json.RawMessage) (number uint32, params []uint32, err error) {
+	e, ok := ByID(id)
 	if !ok || e.HDF5 == 0 {
-		return 0, nil, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "codec %q has no HDF5 number", step.ID)
+		return 0, nil, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "codec %q has no HDF5 number", id)
 	}
 	var have map[string]json.RawMessage
-	if len(step.Params) > 0 {
-		if err := json.Unmarshal(step.Params, &have); err != nil {
-			return 0, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameters of %q are not a JSON object: %w", step.ID, err)
+	if len(doc) > 0 {
+		if err := json.Unmarshal(doc, &have); err != nil {
+			return 0, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameters of %q are not a JSON object: %w", id, err)
 		}
 	}
 	num := func(name string, missing int64) {
 		n, bad := whole(have[name], missing)
 		if bad && err == nil {
-			err = ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %q: %s is no 32-bit integer", name, step.ID, have[name])
+			err = ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %q: %s is no 32-bit integer", name, id, have[name])
 		}
 		params = append(params, uint32(n)) //nolint:gosec // in range, and two's complement for negative ones
 	}
@@ -119,6 +121,10 @@ func ToHDF5(step driver.Step) (number uint32, params []uint32, err error) {
 		num("level", 1)
 	case "zstd":
 		num("level", 0)
+	case "shuffle":
+		if num("elementsize", 0); params[0] == 0 {
+			params = nil
+		}
 	case "szip":
 		num("mask", 0)
 		num("pixels-per-block", 0)

@@ -3,6 +3,7 @@ package codec_test
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/codec"
@@ -19,8 +20,8 @@ func TestHDF5Parameters(t *testing.T) {
 		back   []uint32 // when they are others
 	}{
 		"deflate":         {1, []uint32{9}, `{"id":"zlib","level":9}`, nil},
-		"shuffle":         {2, nil, `{"id":"shuffle","elementsize":4}`, nil},
-		"shuffle, stated": {2, []uint32{8}, `{"id":"shuffle","elementsize":8}`, []uint32{}},
+		"shuffle":         {2, nil, `{"id":"shuffle","elementsize":4}`, []uint32{4}},
+		"shuffle, stated": {2, []uint32{8}, `{"id":"shuffle","elementsize":8}`, nil},
 		"fletcher32":      {3, nil, `{"id":"fletcher32"}`, nil},
 		"szip":            {4, []uint32{32, 16}, `{"id":"szip","mask":32,"pixels-per-block":16}`, nil},
 		"szip, working":   {4, []uint32{141, 16, 32, 100}, `{"id":"szip","mask":141,"pixels-per-block":16,"bits-per-pixel":32,"pixels-per-scanline":100}`, []uint32{141, 16}},
@@ -38,7 +39,7 @@ func TestHDF5Parameters(t *testing.T) {
 		if want == nil {
 			want = c.params
 		}
-		number, params, err := codec.ToHDF5(step)
+		number, params, err := codec.ToHDF5(step.ID, step.Params)
 		if err != nil || number != c.number || len(params)+len(want) > 0 && !reflect.DeepEqual(params, want) {
 			t.Errorf("%s: want %d %v, got %d %v, %v", name, c.number, want, number, params, err)
 		}
@@ -57,14 +58,23 @@ func TestHDF5Faults(t *testing.T) {
 		`{"id":"zlib","level":"3"}`: 0, `{"level":null}`: 0, `{"level":4294967295}`: 0, ``: 0,
 		`{"level":"x"}`: ncerr.ErrInvalid, `{"level":1.5}`: ncerr.ErrInvalid, `{"level":1e10}`: ncerr.ErrInvalid, `[]`: ncerr.ErrInvalid,
 	} {
-		if _, _, err := codec.ToHDF5(driver.Step{ID: "zlib", Params: json.RawMessage(params)}); ncerr.KindOf(err) != want {
+		if _, _, err := codec.ToHDF5("zlib", json.RawMessage(params)); ncerr.KindOf(err) != want {
 			t.Errorf("%s: want %v, got %v", params, want, err)
 		}
 	}
-	if _, _, err := codec.ToHDF5(driver.Step{ID: "lz4"}); ncerr.KindOf(err) != ncerr.ErrNoFilter {
+	if _, _, err := codec.ToHDF5("lz4", nil); ncerr.KindOf(err) != ncerr.ErrNoFilter {
 		t.Errorf("lz4: want ErrNoFilter, got %v", err)
 	}
-	if _, _, err := codec.ToHDF5(driver.Step{ID: "blosc", Params: json.RawMessage(`{"cname":"lzma"}`)}); ncerr.KindOf(err) != ncerr.ErrInvalid {
+	if _, _, err := codec.ToHDF5("blosc", json.RawMessage(`{"cname":"lzma"}`)); ncerr.KindOf(err) != ncerr.ErrInvalid {
 		t.Errorf("an unknown cname: want ErrInvalid, got %v", err)
+	}
+}
+
+func TestRefusedWithItsReason(t *testing.T) {
+	t.Parallel()
+	_, err := codec.Open(t.Context(), []driver.Step{{ID: "pickle"}}, driver.Spec{MaxBytes: 8}, func(string) (driver.Provider, error) { return nil, nil })
+	reason, ok := codec.Refused("pickle")
+	if !ok || ncerr.KindOf(err) != ncerr.ErrNoFilter || !strings.Contains(err.Error(), reason) {
+		t.Errorf("want ErrNoFilter with %q, got %v", reason, err)
 	}
 }

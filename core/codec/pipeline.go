@@ -64,6 +64,9 @@ func Open(ctx context.Context, steps []driver.Step, in driver.Spec, lookup Looku
 		if err == nil && pr == nil {
 			err = ncerr.ErrNoFilter
 		}
+		if reason, ok := Refused(s.ID); ok && ncerr.KindOf(err) == ncerr.ErrNoFilter {
+			err = ncerr.Errorf(ncerr.ErrNoFilter, "", "", "it is refused: %s", reason)
+		}
 		if err != nil {
 			return nil, openError(err, s.ID, i, len(steps))
 		}

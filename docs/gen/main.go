@@ -52,7 +52,7 @@ func run(dir string) error {
 		return err
 	}
 	for name, text := range map[string]string{
-		"nczctl.md": commands, "conformance.md": checks, "configuration.md": configuration(), "errors.md": errorKinds(),
+		"nczctl.md": commands, "conformance.md": checks, "configuration.md": configuration(), "errors.md": errorKinds(), "codecs.md": codecs(),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return err

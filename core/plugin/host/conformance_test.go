@@ -71,14 +71,28 @@ var needed = map[string]any{
 	"vlen-array":       map[string]any{"dtype": "|u1"},
 }
 
+// typeOf is a type that a codec takes.
+func typeOf(id string) dtype.Type {
+	switch id {
+	case "packbits":
+		return dtype.Type{Kind: dtype.Bool, Size: 1}
+	case "categorize", "json2", "msgpack2", "vlen-array", "vlen-bytes", "vlen-utf8":
+		return dtype.Type{Kind: dtype.String}
+	}
+	return dtype.Type{Kind: dtype.Float, Size: 4, Order: dtype.Big}
+}
+
 // TestCodecConformance runs the suite of filters through the protocol, for
-// every built-in codec: the common ones with all types, others with a few.
+// every built-in codec: the common ones with all types, others with one.
 func TestCodecConformance(t *testing.T) {
 	t.Parallel()
-	few := []dtype.Type{{Kind: dtype.Float, Size: 4, Order: dtype.Big}, {Kind: dtype.Bool, Size: 1}, {Kind: dtype.String}}
+	common := []string{"zlib", "zstd", "blosc", "shuffle"}
 	for _, isolation := range []host.Isolation{host.Loopback, host.Process, inlineProcess} {
 		for _, d := range builtin.Provider().Describe() {
 			id := d.ID
+			if isolation == inlineProcess && !slices.Contains(common, id) {
+				continue
+			}
 			t.Run(string(isolation)+"/"+id, func(t *testing.T) {
 				t.Parallel()
 				h := newHost(t, levelOptions(isolation))
@@ -86,8 +100,8 @@ func TestCodecConformance(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				target := &codecsuite.Target{Provider: p, ID: id, Types: few}
-				if slices.Contains([]string{"zlib", "zstd", "blosc", "shuffle"}, id) {
+				target := &codecsuite.Target{Provider: p, ID: id, Types: []dtype.Type{typeOf(id)}}
+				if slices.Contains(common, id) {
 					target.Types = nil
 				}
 				if params, ok := needed[id]; ok {
