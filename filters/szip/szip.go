@@ -78,7 +78,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	}
 	if bits == 0 {
 		bits = 8 * in.DType.Size
-		mask = mask &^ maskMSB
+		mask &^= maskMSB
 		if in.DType.Order == dtype.Big {
 			mask |= maskMSB
 		}
