@@ -4,10 +4,11 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w -buildid= -X main.version=$(VERSION)'
 FUZZ    ?= 20000x
 SOAK    ?= 30m
+KILLS   ?= 1000
 PEERS   := conformance/interop/peers
 S3      := conformance/s3server
 
-.PHONY: help build demo test race lint gen fuzz bench bench-plane soak docs clean cross
+.PHONY: help build demo test kill-test race lint gen fuzz bench bench-plane soak docs clean cross
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -20,6 +21,9 @@ demo: build ## make, copy and dump a small ocean dataset, saying what happens
 
 test: ## run all tests; installs the peers of the interop tests and an S3 server outside the tree
 	@dir=$$(sh $(PEERS)/install.sh) && s3=$$(sh $(S3)/install.sh) && NCZARR_VERSITYGW="$$s3" NCZARR_PEERS_DIR="$$dir" NCZARR_PEERS_PYTHON="$$dir/venv/bin/python" $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...
+
+kill-test: ## kill nczctl and its plugins 1,000 times (KILLS=1000) while they copy
+	NCZARR_KILLS=$(KILLS) $(GO) test -count=1 -timeout=120m -run '^TestKills$$' -v ./cmd/nczctl
 
 race: ## run the tests of the library under the race detector
 	$(GO) test -race -short -count=1 -timeout=30m ./core/... ./drivers/... ./filters/... ./conformance

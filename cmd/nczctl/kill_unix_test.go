@@ -18,7 +18,14 @@ import (
 // directory; sig is sent after a while, 0 is never sent.
 func killed(t *testing.T) func(sig syscall.Signal, after time.Duration, args ...string) (code int, out string) {
 	t.Helper()
-	dir, tmp := t.TempDir(), t.TempDir()
+	run, _, _ := killedIn(t)
+	return run
+}
+
+// killedIn is killed which tells its directory and that of temporary files.
+func killedIn(t *testing.T) (run func(sig syscall.Signal, after time.Duration, args ...string) (code int, out string), dir, tmp string) {
+	t.Helper()
+	dir, tmp = t.TempDir(), t.TempDir()
 	var text strings.Builder
 	text.WriteString("netcdf b { dimensions: x=200; y=500; variables: int a(x,y); a:_ChunkSizes=10,50; a:_DeflateLevel=1; data: a = 0")
 	for i := range 99_999 {
@@ -28,7 +35,7 @@ func killed(t *testing.T) func(sig syscall.Signal, after time.Duration, args ...
 	if err := os.WriteFile(filepath.Join(dir, "b.cdl"), []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := func(sig syscall.Signal, after time.Duration, args ...string) (int, string) {
+	run = func(sig syscall.Signal, after time.Duration, args ...string) (int, string) {
 		c := exec.Command("nczctl", args...)
 		var out strings.Builder
 		c.Dir, c.Stdout, c.Env = dir, &out, append(os.Environ(), "TMPDIR="+tmp)
@@ -49,7 +56,7 @@ func killed(t *testing.T) func(sig syscall.Signal, after time.Duration, args ...
 	if code, _ := run(0, 0, "gen", "-o", "src.zarr", "b.cdl"); code != 0 {
 		t.Fatalf("gen: exit code %d", code)
 	}
-	return run
+	return run, dir, tmp
 }
 
 // TestKilledCopies kills nczctl in the middle of copies: what is there

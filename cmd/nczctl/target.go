@@ -71,7 +71,8 @@ func (t *target) stage(ctx context.Context, a *app, url string, force bool) (str
 			return "", err
 		}
 	}
-	name := ".nczctl-" + rand.Text()[:8] + "-" + filepath.Base(real)
+	sweepStaged(filepath.Dir(real), filepath.Base(real))
+	name := stagePrefix + stageOwner() + "." + rand.Text()[:8] + "-" + filepath.Base(real)
 	t.final, t.staged = real, filepath.Join(filepath.Dir(real), name)
 	at := t.staged
 	if _, fragment, ok := strings.Cut(url, "#"); ok {
