@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,6 +18,9 @@ func confine() bool {
 	policy := os.Getenv(handshake.EnvSandbox)
 	if policy == "" {
 		return false
+	}
+	if os.Getenv(handshake.EnvExec) != "" {
+		runtime.LockOSThread() // until the execution
 	}
 	if err := sandbox.Apply(policy); err != nil {
 		fmt.Fprintln(os.Stderr, "no sandbox:", err)

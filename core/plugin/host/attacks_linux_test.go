@@ -70,7 +70,22 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"take a memory file":      func(string) error { fd, err := unix.MemfdCreate("x", 0); return errors.Join(err, closeFD(fd)) },
 	"take System V memory":    func(string) error { return sysvMemory() },
 	"raise its limits":        func(string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) },
-	"change its root":         func(string) error { return onThread(func() error { return unix.Chroot("/") }) },
+	"replace itself": func(string) error {
+		if err := unix.Exec("/nowhere", nil, nil); !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+		return nil // it was looked for
+	},
+	"change its root": func(string) error { return onThread(func() error { return unix.Chroot("/") }) },
+}
+
+// child leaves a process behind and gives its number.
+func child() string {
+	cmd := exec.Command("/bin/sleep", "60")
+	if err := cmd.Start(); err != nil {
+		return err.Error()
+	}
+	return strconv.Itoa(cmd.Process.Pid)
 }
 
 // attempt tells how an attack ended: "through", "refused" or an error that

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -146,4 +147,65 @@ func TestTrace(t *testing.T) {
 			t.Errorf("want %q in %s", want, text)
 		}
 	}
+}
+
+// TestNoForkBomb has a program that was itself started as a plugin, and wants
+// to start itself again.
+func TestNoForkBomb(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, depth := range []string{"", "1"} {
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), zooEnv+"=host", "ZOO_DIR="+plugins(t, "nczarr-driver-good"), "ZOO_TMP="+t.TempDir(), "ZOO_SANDBOX=off", handshake.EnvDepth+"="+depth)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if refused := strings.Contains(line, "cannot execute itself"); refused != (depth != "") {
+			t.Errorf("depth %q: got %q", depth, line)
+		}
+	}
+}
+
+// TestChildren has a plugin, not confined, that leaves a child behind.
+func TestChildren(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the child is a program of Linux")
+	}
+	h := newHost(t, host.Options{Sandbox: host.SandboxOff})
+	pl, _ := pipeline(t, h, 100, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"child"}`)})
+	var text string
+	if err := pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("x"), Limit: 100}}, func(_ int, out []byte, _ error) { text = string(out) }); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(text)
+	if err != nil || !running(pid) {
+		t.Fatalf("child %q: %v", text, err)
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); inState(pid, "RSD"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("child %d outlives its plugin", pid)
+		}
+	}
+}
+
+// inState reports whether a process is in one of the states of proc(5); one
+// that nobody reaps is a zombie of its new parent.
+func inState(pid int, states string) bool {
+	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest != "" && strings.Contains(states, rest[:1])
 }

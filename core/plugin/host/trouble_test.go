@@ -230,6 +230,9 @@ func (c troubledCodec) Decode(ctx context.Context, dst, src []byte) (int, error)
 	if what, ok := strings.CutPrefix(c.Mode, "attack:"); ok {
 		return copy(dst, attempt(what, string(src))), nil
 	}
+	if c.Mode == "child" {
+		return copy(dst, child()), nil
+	}
 	if c.Mode == "allocate" {
 		n, err := strconv.Atoi(string(src))
 		return copy(dst, allocate(n)), err

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,13 +66,13 @@ func zoo(kind string) {
 func zooHost() {
 	h, err := host.New(&host.Options{Self: plugin.Main(builtins()), Sandbox: host.Sandbox(os.Getenv("ZOO_SANDBOX")), Dirs: []string{os.Getenv("ZOO_DIR")}, AllowUnpinned: true, Isolation: host.Process, TempDir: os.Getenv("ZOO_TMP"), PassEnv: []string{zooEnv}, Getenv: func(name string) string {
 		if name == zooEnv {
-			return "good"
+			return cmp.Or(os.Getenv("ZOO_KIND"), "good")
 		}
 		return ""
 	}})
 	if err == nil {
 		var o driver.Opener
-		if o, err = h.Driver("good"); err == nil {
+		if o, err = h.Driver(cmp.Or(os.Getenv("ZOO_DRIVER"), "good")); err == nil {
 			_, err = o.Open(context.Background(), driver.OpenSpec{Path: os.Getenv("ZOO_DIR")})
 		}
 		if o, e := h.Driver("file"); e == nil && err == nil {
@@ -428,19 +429,34 @@ func TestZooCodec(t *testing.T) {
 func TestNoOrphan(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} {
-		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode) })
+		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode, "good") })
 	}
 }
 
-func testNoOrphan(t *testing.T, mode host.Sandbox) {
+// TestOrphanOfAStubbornPlugin has a plugin that does not care for its
+// lifeline: the kernel ends it.
+func TestOrphanOfAStubbornPlugin(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no parent-death signal")
+	}
+	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} {
+		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode, "stubborn") })
+	}
+}
+
+func testNoOrphan(t *testing.T, mode host.Sandbox, kind string) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	tmp := t.TempDir()
+	tmp, name := t.TempDir(), kind
+	if kind != "good" {
+		name = "zoo"
+	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), zooEnv+"=host", "ZOO_DIR="+plugins(t, "nczarr-driver-good"), "ZOO_TMP="+tmp, "ZOO_SANDBOX="+string(mode))
+	cmd.Env = append(os.Environ(), zooEnv+"=host", "ZOO_DIR="+plugins(t, "nczarr-driver-"+name), "ZOO_TMP="+tmp, "ZOO_KIND="+kind, "ZOO_DRIVER="+name, "ZOO_SANDBOX="+string(mode))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

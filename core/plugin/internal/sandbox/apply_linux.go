@@ -35,6 +35,8 @@ func landlockCall(flag uintptr) int {
 }
 
 // Apply puts the policy that text holds in force for all threads, for good.
+// Who executes a program afterwards does so from the thread that called it,
+// and stays on that thread in between.
 // An error leaves the process partly restricted: it must end.
 func Apply(text string) error {
 	var p Policy
@@ -45,7 +47,7 @@ func Apply(text string) error {
 		name string
 		do   func(*Policy) error
 	}{
-		{"close descriptors", closeOthers}, {"set limits", setLimits}, {"drop capabilities", dropCapabilities},
+		{"close descriptors", closeOthers}, {"set limits", setLimits}, {"drop capabilities", dropCapabilities}, {"keep the parent-death signal", dieWithParent},
 		{"set no_new_privs", noNewPrivileges}, {"apply Landlock", confineFiles}, {"apply seccomp", filterCalls},
 	}
 	for _, s := range steps {
@@ -141,6 +143,16 @@ func dropCapabilities(p *Policy) error {
 	pin.Pin(&header)
 	pin.Pin(&data)
 	_, _, errno := psx.Syscall3(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0)
+	return failure(errno)
+}
+
+// dieWithParent has each thread ended with the host: the signal is a thread's,
+// the first one has it from its start, and any may execute the program.
+func dieWithParent(p *Policy) error {
+	if !p.MayExec {
+		return nil
+	}
+	_, _, errno := psx.Syscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
 	return failure(errno)
 }
 
