@@ -183,14 +183,18 @@ func TestSignalsWithoutLandlock(t *testing.T) { //nolint:paralleltest // surroun
 	}
 }
 
-// TestNoCapabilities checks that the superuser's plugins have not the
-// superuser's powers, where no system call is filtered.
-func TestNoCapabilities(t *testing.T) { //nolint:paralleltest // surroundings
+// TestWithoutSeccomp checks what else there is where no system call is
+// filtered: Landlock, limits, and no powers of the superuser.
+func TestWithoutSeccomp(t *testing.T) { //nolint:paralleltest // surroundings
 	needSandbox(t)
 	aim := surroundings(t)
-	attack := prisonerOn(t, false, host.SandboxAuto, sandbox.Support{Landlock: 6})
-	for _, name := range []string{"change its root", "raise its limits", "read a file"} {
-		if got := attack(name, aim["secret"]); got != "refused" {
+	attack := prisonerOn(t, false, host.SandboxAuto, sandbox.Support{Landlock: 6, Scoped: sandbox.Probe().Scoped})
+	names := []string{"change its root", "raise its limits", "read a file", "connect to an abstract socket", "connect by TCP", "listen on TCP", "trace a process"}
+	if sandbox.Probe().Scoped {
+		names = append(names, "signal a process")
+	}
+	for _, name := range names {
+		if got := attack(name, aim[target(name)]); got != "refused" {
 			t.Errorf("%s: want %q, got %q", name, "refused", got)
 		}
 	}
