@@ -189,7 +189,7 @@ func TestWithoutSeccomp(t *testing.T) { //nolint:paralleltest // surroundings
 	needSandbox(t)
 	aim := surroundings(t)
 	attack := prisonerOn(t, false, host.SandboxAuto, sandbox.Support{Landlock: 6, Scoped: sandbox.Probe().Scoped})
-	names := []string{"change its root", "raise its limits", "read a file", "connect to an abstract socket", "connect by TCP", "listen on TCP", "trace a process"}
+	names := []string{"change its root", "raise its limits", "read a file", "connect to an abstract socket", "connect by TCP", "trace a process"}
 	if sandbox.Probe().Scoped {
 		names = append(names, "signal a process")
 	}
