@@ -14,6 +14,10 @@ import (
 // known.
 const maxGuess = 16 << 20
 
+// lendAbove is the size in bytes from which a file is lent: opening it for the
+// host, sending and closing it costs as much as copying that many.
+const lendAbove = 256 << 10
+
 // sharedReads is a number of reads at level 1, under way in a lane.
 type sharedReads struct {
 	flight
@@ -108,7 +112,7 @@ func (r *sharedReads) send() (bool, error) {
 // ticket gives a read of about n bytes its region, or the tag of the file that
 // is to be lent instead.
 func (r *sharedReads) ticket(n int64) *ticket {
-	if r.s.lends {
+	if r.s.lends && n >= lendAbove {
 		return &ticket{lend: r.p.plane.tag.Add(1)}
 	}
 	out, ok := r.p.plane.response.alloc(n)
