@@ -60,14 +60,17 @@ func (l *loader) buildVar(v *Var, n node, p parsed) error {
 	if err := checkStoredName(n.name); err != nil {
 		return err
 	}
-	if n.parent.findVar(v.name) != nil || n.parent.findGroup(v.name) != nil {
-		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the variable is listed twice, or as a group too")
+	if n.parent.findVar(v.name) != nil {
+		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "two variables have this name")
+	}
+	if n.parent.findGroup(v.name) != nil {
+		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "a variable and a group have this name")
 	}
 	if n.err != nil {
 		return n.err
 	}
 	if _, ok := n.docs[".zarray"]; !ok {
-		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, ".zarray"), "the variable is listed, but its document is missing")
+		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, ".zarray"), "the variable is listed in %s, but this document is missing%s", n.parent.Path(), l.place())
 	}
 	if p.err != nil {
 		return p.err
@@ -128,18 +131,46 @@ func (l *loader) byReference(v *Var) error {
 	for i, ref := range meta.DimRefs {
 		d := v.group.lookupDim(ref)
 		if d == nil {
-			return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "dimension %q is declared nowhere", ref)
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "dimension_references: %q is a dimension that no group declares%s", ref, v.group.declared())
 		}
 		n := meta.Shape[i]
 		switch {
 		case n > d.len && d.unlimited:
 			d.len = n
 		case n != d.len && !d.unlimited:
-			return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the shape has %d where dimension %q has length %d", n, ref, d.len)
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(path, ".zarray"), "shape: %v has %d where dimension %q has length %d", meta.Shape, n, ref, d.len)
 		}
 		v.dims = append(v.dims, d)
 	}
 	return nil
+}
+
+// declared tells, for messages, the dimensions that are visible in g.
+func (g *Group) declared() string {
+	const most = 8
+	var names []string
+	for at := g; at != nil; at = at.parent {
+		for _, d := range at.dims {
+			names = append(names, d.Path())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	rest := ""
+	if len(names) > most {
+		rest = fmt.Sprintf(" and %d more", len(names)-most)
+		names = names[:most]
+	}
+	return " (declared are " + strings.Join(names, ", ") + rest + ")"
+}
+
+// place tells, for messages, where documents were looked for.
+func (l *loader) place() string {
+	if l.all != nil {
+		return " in " + consolidatedKey
+	}
+	return ""
 }
 
 // byName makes dimensions in the variable's own group. A name that already

@@ -67,7 +67,7 @@ func TestFields(t *testing.T) {
 	}
 	reasons := map[string]string{
 		"/s.in": "structured", "/s.sub": "array of shape [2]", "/s.raw": "no type", "/sf.in": "structured", "/sf.sub": "array of shape [2]", "/sf.raw": "no type",
-		"/clash.a": "listed twice",
+		"/clash.a": "two variables",
 	}
 	for _, p := range ds.Problems() {
 		if why := reasons[p.Path]; why == "" || !strings.Contains(p.Err.Error(), why) {

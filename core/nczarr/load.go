@@ -436,13 +436,13 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 		return err
 	}
 	if n.parent.findGroup(n.name) != nil {
-		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "the group is listed twice")
+		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "two groups have this name")
 	}
 	if n.err != nil {
 		return n.err
 	}
 	if len(n.docs) == 0 {
-		return ncerr.Errorf(ncerr.ErrNoObject, "open", path, "the group is listed, but has no documents")
+		return ncerr.Errorf(ncerr.ErrNoObject, "open", path, "the group is listed in %s, but has no documents%s", n.parent.Path(), l.place())
 	}
 	if l.keep {
 		g.docsInStore = n.docs
