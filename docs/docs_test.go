@@ -83,6 +83,25 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestCorrectness asks that every fault of the page has a test; that the tests
+// exist is asked by TestNames.
+func TestCorrectness(t *testing.T) {
+	t.Parallel()
+	rows := 0
+	for line := range strings.Lines(pages(t)["docs/explanation/correctness.md"]) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| fault |") {
+			continue
+		}
+		rows++
+		if cells := strings.Split(strings.TrimSpace(line), " | "); len(cells) != 4 || !named.MatchString(cells[3]) {
+			t.Errorf("no test, or not four cells: %s", line)
+		}
+	}
+	if rows < 40 {
+		t.Errorf("only %d faults", rows)
+	}
+}
+
 // TestMap shows that docs/README.md leads to every page.
 func TestMap(t *testing.T) {
 	t.Parallel()
