@@ -135,7 +135,7 @@ func (w *worker) allocIn(i int, n int64) ([]byte, error) {
 		return it.direct, nil
 	}
 	if limit := w.t.e.pipe.MaxInput(w.where[i].FilterMask); n > limit {
-		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "read", zmap.Path(w.where[i].Key), "the stored chunk has %d bytes, more than the %d that its codecs can make", n, limit)
+		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has %d bytes, more than the %d that its codecs can make", n, limit)
 	}
 	it.inBuf = sized(it.inBuf, n)
 	return it.inBuf, nil
