@@ -180,3 +180,26 @@ func TestEncode(t *testing.T) {
 		}
 	}
 }
+
+// Every half, with all payloads of not-a-number, survives the way to float and
+// back.
+func TestHalvesSurvive(t *testing.T) {
+	t.Parallel()
+	half := dtype.Type{Kind: dtype.Float, Size: 2, Order: dtype.Big}
+	in, out := make([]byte, 2<<16), make([]byte, 2<<16)
+	for i := range 1 << 16 {
+		in[2*i], in[2*i+1] = byte(i>>8), byte(i)
+	}
+	floats := make([]float32, 1<<16)
+	if err := dtype.Decode(floats, in, half); err != nil {
+		t.Fatal(err)
+	}
+	if err := dtype.Encode(out, half, floats); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1 << 16 {
+		if in[2*i] != out[2*i] || in[2*i+1] != out[2*i+1] {
+			t.Errorf("%x became %x", in[2*i:2*i+2], out[2*i:2*i+2])
+		}
+	}
+}

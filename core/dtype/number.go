@@ -111,8 +111,11 @@ func floatToHalf(f float32) (h uint16, ok bool) {
 	sign := uint16(b >> 16 & 0x8000)
 	b &= 0x7fffffff
 	switch {
-	case b > 0x7f800000: // NaN: keep the top of the payload, stay a quiet NaN
-		return sign | 0x7e00 | uint16(b>>13&0x3ff), true
+	case b > 0x7f800000: // NaN: keep the top of the payload, or else be a quiet NaN
+		if b>>13&0x3ff == 0 {
+			b |= 0x400000
+		}
+		return sign | 0x7c00 | uint16(b>>13&0x3ff), true
 	case b == 0x7f800000:
 		return sign | 0x7c00, true
 	case b < 0x38800000: // below the smallest normal binary16

@@ -1,7 +1,7 @@
 """Write a deterministic sample dataset (Zarr v2 or NCZarr v2) with one peer and print its canonical
 description (canon.py), computed from the originals and not by reading back.
 
-    python write.py --with zarr    [--case types|layout|codecs|foreign] [--storage file|zip] [--consolidated] OUT
+    python write.py --with zarr    [--case types|layout|codecs|foreign|random] [--seed N] [--storage file|zip] [--consolidated] OUT
     python write.py --with xarray  [--storage file|zip] [--consolidated] OUT
     python write.py --with gdal    OUT
     python write.py --with netcdf4 [--format nczarr|zarr|noxarray] [--storage file|zip] [--consolidated] OUT
@@ -9,7 +9,8 @@ description (canon.py), computed from the originals and not by reading back.
 OUT must not exist. netcdf4 refuses zip when its library was built without (the wheel's is). Cases of zarr: types = every netCDF type in both byte orders, char, fixed strings,
 scalars, attributes; layout = C and F order, both separators, edge, missing and empty chunks, fill values,
 groups; codecs = zlib, gzip, zstd, shuffle, delta, blosc with every inner codec and shuffle; foreign =
-types and codecs that netCDF does not have beside a plain array, for tests of refusal and of later work.
+types and codecs that netCDF does not have beside a plain array, for tests of refusal and of later work; random =
+sixty arrays of any type, shape, order, codecs and fill value (sample_random.py).
 Exit status: 0 written, 1 with one line on stderr.
 """
 import argparse
@@ -18,6 +19,7 @@ import os
 import numpy as np
 
 import canon
+import sample_random
 import store
 from sample import NUMERIC, SIZES, Record, smooth, values
 
@@ -41,7 +43,7 @@ def with_zarr(args):
         """part: index of the only region that is written; the rest is fill in data already."""
         chunks = data.shape if chunks is None else chunks
         attrs = attrs or {}
-        a = zarr.create_array(target, name=path.strip("/"), shape=data.shape, dtype=data.dtype, chunks=chunks, zarr_format=2,
+        a = zarr.create_array(target, name=path.strip("/"), shape=data.shape, dtype=kw.pop("dtype", data.dtype), chunks=chunks, zarr_format=2,
                               fill_value=fill, chunk_key_encoding={"name": "v2", "separator": sep},
                               attributes={**attrs, "_ARRAY_DIMENSIONS": list(dims)},
                               **{"compressors": None, "filters": None, "config": {"write_empty_chunks": True}, **kw})
@@ -49,7 +51,7 @@ def with_zarr(args):
             a[...] = data
         else:
             a[part] = data[part]
-        rec.variable(path, data, dims, chunks, fill, attrs)
+        rec.variable(path, sample_random.shown(data) if args.case == "random" else data, dims, chunks, fill, attrs)
 
     shape = lambda *dims: tuple(SIZES[d] for d in dims)
     group("/", TITLE)
@@ -98,6 +100,10 @@ def with_zarr(args):
             put(f"/blosc_F_{name}", data, ("row", "col"), (20, 30), order="F", compressors=numcodecs.Blosc("zstd", 3, 2))
         put("/delta_narrow", smooth("<i4"), ("row", "col"), (20, 30), filters=[numcodecs.Delta("<i4", "<i2")])
         put("/filters_only", smooth("<i2"), ("row", "col"), (20, 30), filters=[numcodecs.Shuffle(2)])
+    elif args.case == "random":
+        for name, data, part, dtype, chunks, fill, sep, kw in sample_random.arrays(args.seed, 60):
+            dims = [f"{name[1:]}_{d}" for d in range(data.ndim)]
+            put(name, data, dims, chunks, fill=fill, part=part, sep=sep, dtype=dtype, **kw)
     else:
         put("/plain", smooth("<i2"), ("row", "col"), (20, 30))
         for t in ("?", "<f2", "<c8", "<U4", "<M8[s]", "V3"):
@@ -119,7 +125,8 @@ def main():
     writers = {"gdal": lambda args: gdal.write(os.path.abspath(args.out)), "zarr": with_zarr, "xarray": with_xarray, "netcdf4": with_netcdf4}
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--with", dest="peer", choices=writers, required=True)
-    p.add_argument("--case", choices=("types", "layout", "codecs", "foreign"), default="types")
+    p.add_argument("--case", choices=("types", "layout", "codecs", "foreign", "random"), default="types")
+    p.add_argument("--seed", type=int, default=0)
     p.add_argument("--format", choices=("nczarr", "zarr", "noxarray"), default="nczarr")
     p.add_argument("--storage", choices=("file", "zip"), default="file")
     p.add_argument("--consolidated", action="store_true")
