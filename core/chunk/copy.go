@@ -11,6 +11,8 @@ type Mover struct {
 	run    int64 // bytes that are contiguous on both sides
 	offOut int64
 	offIn  int64
+	buf    [line * line]byte
+	square bool  // the first two loops are moved in squares
 	base   int64 // of the elements moved in the chunk, see Field
 }
 
@@ -84,16 +86,73 @@ func (m *Mover) Contiguous(proj Projection) (out, in, n int64, ok bool) {
 // Scatter copies from a chunk into the selection's array.
 func (m *Mover) Scatter(array, chunk []byte, proj Projection) {
 	m.prepare(proj)
+	m.square = m.turn()
 	m.walk(array, chunk, m.offOut, m.offIn, len(m.loops)-1, true)
 }
 
 // Gather copies from the selection's array into a chunk.
 func (m *Mover) Gather(chunk, array []byte, proj Projection) {
 	m.prepare(proj)
+	m.square = m.turn()
 	m.walk(array, chunk, m.offOut, m.offIn, len(m.loops)-1, false)
 }
 
+// line is the length in bytes of the sides of the squares in which elements
+// are moved where one side is contiguous in what is far apart on the other: a
+// cache line, which is then touched once.
+const line = 64
+
+// turn makes the loop over elements that are contiguous in the chunk the second
+// one, and reports whether there is one that has to be moved in squares.
+func (m *Mover) turn() bool {
+	if len(m.loops) < 2 || m.run > 16 || m.loops[0].in == m.run {
+		return false
+	}
+	for k := 1; k < len(m.loops); k++ {
+		if m.loops[k].in == m.run {
+			m.loops[1], m.loops[k] = m.loops[k], m.loops[1]
+			return m.loops[0].n > 1
+		}
+	}
+	return false
+}
+
+// squares moves the elements of the first two loops square by square, through a
+// buffer.
+func (m *Mover) squares(array, chunk []byte, out, in int64, scatter bool) {
+	a, b := m.loops[0], m.loops[1]
+	side := max(line/m.run, 4)
+	row := side * m.run
+	buf := m.buf[:]
+	for j := int64(0); j < b.n; j += side {
+		nb := min(side, b.n-j)
+		for i := int64(0); i < a.n; i += side {
+			na := min(side, a.n-i)
+			o, c := out+j*b.out+i*a.out, in+j*b.in+i*a.in
+			if scatter {
+				for x := range na {
+					copy(buf[x*row:x*row+nb*m.run], chunk[c+x*a.in:])
+				}
+				for y := range nb {
+					copyRuns(array, buf, o+y*b.out, y*m.run, a.out, row, na, m.run)
+				}
+				continue
+			}
+			for y := range nb {
+				copyRuns(buf, array, y*m.run, o+y*b.out, row, a.out, na, m.run)
+			}
+			for x := range na {
+				copy(chunk[c+x*a.in:c+x*a.in+nb*m.run], buf[x*row:])
+			}
+		}
+	}
+}
+
 func (m *Mover) walk(array, chunk []byte, out, in int64, k int, scatter bool) {
+	if k == 1 && m.square {
+		m.squares(array, chunk, out, in, scatter)
+		return
+	}
 	if k > 0 {
 		l := m.loops[k]
 		for range l.n {
