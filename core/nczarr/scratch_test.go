@@ -1,4 +1,4 @@
-package nczarr
+package nczarr //nolint:testpackage // it looks at scratch memory, which nothing shows
 
 import "testing"
 
