@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -77,6 +79,13 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 		}
 		defer h.Close() //nolint:errcheck // only read
 		in, name = h, file
+	} else {
+		spooled, done, err := spool(in)
+		if err != nil {
+			return &inputError{"read", name, err}
+		}
+		defer done()
+		in = spooled
 	}
 	parsed, err := cdl.Parse(in, name, &cdl.ParseOptions{MapTypes: f.mapTypes})
 	if err != nil {
@@ -91,6 +100,44 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 		return ds.abort(ctx, err)
 	}
 	return ds.finish(ctx)
+}
+
+// maxInMemory is the most text of standard input, in bytes, that is kept in
+// memory.
+const maxInMemory = 16 << 20
+
+// spool gives a reader's text for reading twice: a file as it is, short text
+// from memory, other text from a temporary file that has no name any more.
+func spool(in io.Reader) (r io.Reader, done func(), err error) {
+	if h, ok := in.(*os.File); ok {
+		if _, err := h.Seek(0, io.SeekCurrent); err == nil {
+			return h, func() {}, nil
+		}
+	}
+	head, err := io.ReadAll(io.LimitReader(in, maxInMemory))
+	if err != nil || len(head) < maxInMemory {
+		return bytes.NewReader(head), func() {}, err
+	}
+	h, err := os.CreateTemp("", "nczctl-*.cdl")
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() {
+		_ = h.Close()           // only read
+		_ = os.Remove(h.Name()) // where a file that is open could not be removed
+	}
+	_ = os.Remove(h.Name()) // see done
+	if _, err = h.Write(head); err == nil {
+		_, err = io.Copy(h, in)
+	}
+	if err == nil {
+		_, err = h.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return h, done, nil
 }
 
 // inputError is a file of the command line with which op failed.

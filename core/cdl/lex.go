@@ -43,8 +43,12 @@ type lexer struct {
 // windowSize is how much of the text is in memory at a time.
 const windowSize = 64 << 10
 
-// maxToken is the ceiling on the bytes of one name or string.
-const maxToken = 1 << 28
+// maxToken is the ceiling on the bytes of one string, maxName on those of a
+// name.
+const (
+	maxToken = 1 << 28
+	maxName  = 1 << 16
+)
 
 // newLexer reads src from the byte at offset, which is at pos.
 func newLexer(src io.ReaderAt, offset int64, pos Pos, name string) *lexer {
@@ -241,8 +245,8 @@ func (l *lexer) ident() (string, error) {
 		if !ok || !isIdentPart(c) {
 			return string(l.buf), l.readErr()
 		}
-		if len(l.buf) >= maxToken {
-			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name of more than %d bytes", maxToken)
+		if len(l.buf) >= maxName {
+			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name of more than %d bytes", maxName)
 		}
 		pos := l.pos
 		l.take()

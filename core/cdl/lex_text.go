@@ -121,8 +121,8 @@ func (l *lexer) datasetName() (string, error) {
 			return "", l.fail(l.pos, `expected "{" after the dataset's name, found end of file`)
 		case c == '{':
 			return string(l.buf), nil
-		case len(l.buf) >= maxToken:
-			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name of more than %d bytes", maxToken)
+		case len(l.buf) >= maxName:
+			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name of more than %d bytes", maxName)
 		}
 		if l.take(); c == '\\' {
 			if next, ok := l.peek(0); ok && next >= ' ' {

@@ -1,0 +1,190 @@
+package cdl_test
+
+import (
+	"context"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/cdl"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// repeated is a text of head, then unit n times, then tail. It is not in
+// memory.
+type repeated struct {
+	head, unit, tail string
+	n                int64
+}
+
+func (r *repeated) size() int64 {
+	return int64(len(r.head)) + r.n*int64(len(r.unit)) + int64(len(r.tail))
+}
+
+func (r *repeated) ReadAt(p []byte, off int64) (int, error) {
+	n := 0
+	for n < len(p) {
+		at := off + int64(n)
+		body := at - int64(len(r.head))
+		end := r.n * int64(len(r.unit))
+		switch {
+		case body < 0:
+			n += copy(p[n:], r.head[at:])
+		case body < end:
+			n += copy(p[n:], r.unit[body%int64(len(r.unit)):])
+		case body-end < int64(len(r.tail)):
+			n += copy(p[n:], r.tail[body-end:])
+		default:
+			return n, io.EOF
+		}
+	}
+	return n, nil
+}
+
+// section gives the text as a reader that can seek.
+func (r *repeated) section() io.Reader { return io.NewSectionReader(r, 0, r.size()) }
+
+// allocated gives the bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// hostile are texts of up to a gigabyte that no one should have to wait for
+// or give memory for. With an error they end at once or when it is found.
+func hostile(gigabyte int64) map[string]struct {
+	text repeated
+	want string
+	kind ncerr.Kind
+} {
+	type entry = struct {
+		text repeated
+		want string
+		kind ncerr.Kind
+	}
+	return map[string]entry{
+		"groups":  {repeated{"netcdf x {", "group: g {", "", gigabyte / 10}, "groups nested more than 256 deep", ncerr.ErrLimit},
+		"lists":   {repeated{"netcdf x { variables: int v ; data: v = ", "{", "", gigabyte}, "lists nested more than 64 deep", ncerr.ErrLimit},
+		"comment": {repeated{"netcdf x { /*", "*", "", gigabyte}, "comment without an end", ncerr.ErrInvalid},
+		"name":    {repeated{"netcdf x { dimensions: ", "n", "", gigabyte}, "name of more than", ncerr.ErrLimit},
+		"number":  {repeated{"netcdf x { variables: int v ; data: v = ", "1", "", gigabyte}, "number of more than 1024 characters", ncerr.ErrInvalid},
+		"values":  {repeated{"netcdf x { variables: int v ; data: v = 1", ",2", " }", gigabyte / 2}, `expected ";", found "}"`, ncerr.ErrInvalid},
+	}
+}
+
+// TestHostile checks that hostile texts are refused with one line, in memory
+// that does not grow with them. It runs alone: it measures the process.
+func TestHostile(t *testing.T) { //nolint:paralleltest // see above
+	for name, c := range hostile(16 << 20) {
+		var err error
+		used := allocated(func() { _, err = cdl.Parse(c.text.section(), "x.cdl", nil) })
+		if err == nil || !strings.Contains(err.Error(), c.want) || ncerr.KindOf(err) != c.kind || strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if limit := uint64(1 << 20); used > limit {
+			t.Errorf("%s: %d bytes of memory", name, used)
+		}
+	}
+}
+
+// TestParseMemory checks that long data take no memory when they are parsed,
+// and little when they are written.
+func TestParseMemory(t *testing.T) { //nolint:paralleltest // it measures the process
+	text := repeated{"netcdf x { dimensions: n = 4000001 ; variables: float v(n) ; data: v = 1", ", 23.5", " ; }", 4000000}
+	var f *cdl.File
+	var err error
+	if used := allocated(func() { f, err = cdl.Parse(text.section(), "x.cdl", nil) }); err != nil || used > 1<<20 {
+		t.Errorf("parse: %d bytes of memory, error %v", used, err)
+	}
+	r := newRegistry()
+	used := allocated(func() {
+		err = cdl.Generate(context.WithoutCancel(t.Context()), f, "file://"+t.TempDir()+"/x", r.create())
+	})
+	if err != nil || used > 96<<20 { // a chunk of 16 MB, its encoded form and a slab
+		t.Errorf("generate: %d bytes of memory, error %v", used, err)
+	}
+}
+
+// TestHugeDims checks that a dimension of any length costs nothing, and values
+// for it only where they are.
+func TestHugeDims(t *testing.T) {
+	t.Parallel()
+	f, err := cdl.Parse(strings.NewReader(`netcdf x { dimensions: a = 9223372036854775807 ; b = 9223372036854775807 ; u = UNLIMITED ;
+variables: byte v(a) ; char c(u, b) ; int w(a, b) ; data: v = 1 ; }`), "x.cdl", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = cdl.Generate(t.Context(), f, "mem:x", newRegistry().create())
+	if k := ncerr.KindOf(err); err != nil && k != ncerr.ErrLimit && k != ncerr.ErrBadChunk && k != ncerr.ErrRange && k != ncerr.ErrInvalid {
+		t.Errorf("error %v", err)
+	}
+}
+
+// FuzzBuild generates what can be parsed, in memory, and dumps it.
+func FuzzBuild(f *testing.F) {
+	for _, seed := range []string{
+		smallText, unlimitedText, timesText,
+		"netcdf x { dimensions: u = UNLIMITED ; n = 3 ; variables: char c(u, n) ; string s(n) ; data: c = \"ab\", 'c', \"defg\" ; s = NIL, \"x\" ; }",
+		"netcdf x { types: byte enum e {a = 1, b = -1} ; variables: e v ; e v:_FillValue = b ; data: v = a ; }",
+		"netcdf x { dimensions: n = 4 ; variables: int v(n) ; v:_Filter = \"32015,3|1,4\" ; v:_ChunkSizes = 2 ; v:_Endianness = \"big\" ; data: v = 1, 0x7fffffff, 0777, _ ; }",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		file, err := cdl.Parse(strings.NewReader(text), "fuzz.cdl", mapTypes)
+		if err != nil || size(file.Root) > 1<<20 {
+			return
+		}
+		r := newRegistry()
+		if err := cdl.Generate(context.Background(), file, "mem:x", r.create()); err != nil {
+			if ncerr.KindOf(err) == ncerr.ErrInternal {
+				t.Fatal(err)
+			}
+			return
+		}
+		ds, err := nczarr.Open(context.Background(), "mem:x", &r.create().Options)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		first, second := dumpAll(t, ds), ""
+		again, err := cdl.Parse(strings.NewReader(first), "again.cdl", nil)
+		if err != nil {
+			t.Fatalf("%v\n%s\n%s", err, text, first)
+		}
+		if err = cdl.Generate(context.Background(), again, "mem:y", r.create()); err == nil {
+			ds, err = nczarr.Open(context.Background(), "mem:y", &r.create().Options)
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s\n%s", err, text, first)
+		}
+		if second = dumpAll(t, ds); second != first && !strings.Contains(text, "UNLIMITED") {
+			t.Fatalf("%s\n%s", text, diff(second, first))
+		}
+	})
+}
+
+// dumpAll dumps with all digits and special attributes, under one name.
+func dumpAll(t *testing.T, ds *nczarr.Dataset) string {
+	return dump(t, ds, &cdl.WriteOptions{Name: "x", FullPrecision: true, Special: true})
+}
+
+// size gives about how many values the variables of a group can have.
+func size(g *cdl.Group) float64 {
+	total := 0.0
+	for _, v := range g.Vars {
+		n := 1.0
+		for _, d := range v.Dims {
+			n *= max(float64(d.Dim.Len), 100)
+		}
+		total += n
+	}
+	for _, sub := range g.Groups {
+		total += size(sub)
+	}
+	return total
+}
