@@ -46,6 +46,9 @@ func TestBuildErrors(t *testing.T) {
 		{"int v(n) ; v:_ChunkSizes = -1 ;", "", "_ChunkSizes must be integers from 0 up", ncerr.ErrInvalid},
 		{"int v(n) ; v:_DeflateLevel = 10 ;", "", "_DeflateLevel must be an integer from 0 to 9", ncerr.ErrInvalid},
 		{"int v(n) ; v:_Shuffle = \"maybe\" ;", "", `_Shuffle must be "true" or "false"`, ncerr.ErrInvalid},
+		{"float v ; v:_QuantizeBitGroomNumberOfSignificantDigits = 8 ;", "", "_QuantizeBitGroomNumberOfSignificantDigits: ", ncerr.ErrInvalid},
+		{"int v ; v:_QuantizeBitGroomNumberOfSignificantDigits = 3 ;", "", "_QuantizeBitGroomNumberOfSignificantDigits: ", ncerr.ErrInvalid},
+		{"float v ; v:_QuantizeBitRoundNumberOfSignificantBits = \"x\" ;", "", "must be one integer", ncerr.ErrInvalid},
 		{"int v(n) ; v:_Filter = \"12345\" ;", "", "HDF5 filter 12345 has no codec", ncerr.ErrNoFilter},
 		{"int v(n) ; v:_Filter = \"307,x\" ;", "", "unsigned integers as parameters", ncerr.ErrInvalid},
 		{"int v(n) ; v:_Codecs = \"zlib\" ;", "", "a JSON list of codecs", ncerr.ErrInvalid},
@@ -164,5 +167,33 @@ func TestOracle(t *testing.T) {
 		if d := diff(got, string(want)); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
+	}
+}
+
+// TestQuantize checks values that netcdf-c 4.9.0 made of the same text for
+// Granular BitRound, and of that for BitRound under the name which it takes.
+func TestQuantize(t *testing.T) {
+	t.Parallel()
+	got := dump(t, generate(t, `netcdf x { dimensions: n = 4 ; variables:
+float b(n) ; b:_QuantizeGranularBitRoundNumberOfSignificantDigits = 3 ;
+double d(n) ; d:_QuantizeBitRoundNumberOfSignificantDigits = 5 ;
+data: b = 3.14159265, 2.71828, 1, 0 ; d = 3.14159265, 2.71828, 1, 0 ; }`), nil)
+	want := `netcdf x {
+dimensions:
+	n = 4 ;
+variables:
+	float b(n) ;
+		b:_QuantizeGranularBitRoundNumberOfSignificantDigits = 3 ;
+	double d(n) ;
+		d:_QuantizeBitRoundNumberOfSignificantBits = 5 ;
+data:
+
+ b = 3.140625, 2.71875, 1, 0 ;
+
+ d = 3.125, 2.6875, 1, 0 ;
+}
+`
+	if d := diff(got, want); d != "" {
+		t.Error(d)
 	}
 }

@@ -2,6 +2,7 @@ package cdl
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 
@@ -56,9 +57,38 @@ func (s *storage) special(a *Attr) (taken bool, err error) {
 		s.chained = true
 		s.codecs, err = s.chain(a)
 	default:
-		return false, nil
+		return s.quantize(a)
 	}
 	return true, err
+}
+
+// bitRoundDigits is what ncgen takes for the attribute of BitRound, whose
+// number is one of bits.
+const bitRoundDigits = "_QuantizeBitRoundNumberOfSignificantDigits"
+
+// quantize takes an attribute that asks for rounded values. It is stored as
+// well, under its right name.
+func (s *storage) quantize(a *Attr) (taken bool, err error) {
+	for mode := dtype.BitGroom; mode.Attr() != ""; mode++ {
+		if a.Name != mode.Attr() && (mode != dtype.BitRound || a.Name != bitRoundDigits) {
+			continue
+		}
+		list, err := s.integers(a)
+		if err != nil || len(list) != 1 {
+			return true, s.bad(a, "one integer")
+		}
+		q := dtype.Quantization{Mode: mode, Digits: int(min(list[0], math.MaxInt32))}
+		if err := q.Check(s.spec.Type); err != nil {
+			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: %w", a.Name, err)
+		}
+		if s.spec.Quantize.Mode != dtype.QuantizeNone {
+			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: another quantization is there already", a.Name)
+		}
+		s.spec.Quantize = q
+		s.spec.Attrs = append(s.spec.Attrs, nczarr.Attr{Name: mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) //nolint:gosec // 52 at most
+		return true, nil
+	}
+	return false, nil
 }
 
 // finish puts the chain together: what _Codecs says, else shuffle, the other
