@@ -58,8 +58,6 @@ tells.`,
 	fl.BoolVarP(&f.ncml, "xml", "x", false, "NcML (XML) instead of CDL: no data")
 	fl.BoolVarP(&f.cache, "cache", "w", false, "accepted for ncdump's sake: every chunk is read only once anyway")
 	fl.IntVarP(&f.log, "log-level", "L", 0, "above 0: log every call to standard error, as --trace does")
-	c.MarkFlagsMutuallyExclusive("brief", "full")
-	c.MarkFlagsMutuallyExclusive("times", "iso-times")
 	return c
 }
 
@@ -120,6 +118,8 @@ func (f *dumpFlags) options() (*cdl.WriteOptions, error) {
 		Special: f.special, Filters: f.filters, LineLength: f.line,
 	}
 	switch {
+	case f.brief != "" && f.full != "":
+		return nil, &usageError{fmt.Errorf("-b and -f cannot be combined")}
 	case f.line < 10:
 		return nil, &usageError{fmt.Errorf("-l %d: a line has at least 10 characters", f.line)}
 	case f.isoDates:

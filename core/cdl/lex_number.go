@@ -1,11 +1,5 @@
 package cdl
 
-import (
-	"math"
-
-	"github.com/seed-695719ce/nczarr/core/dtype"
-)
-
 // maxPlain is the most bytes of a number that plainNumber reads.
 const maxPlain = 48
 
@@ -60,50 +54,65 @@ func (l *lexer) plainNumber() (Value, bool) {
 		i, neg = 1, win[0] == '-'
 	}
 	first := i
-	mant, digits, point := uint64(0), 0, -1
-	for ; i < len(win) && i < maxPlain; i++ {
-		c := win[i]
-		if c-'0' <= 9 {
-			mant = mant*10 + uint64(c-'0')
-			digits++
-		} else if c == '.' && point < 0 {
-			point = digits
-		} else {
-			break
-		}
-	}
+	mant, digits, point, i := plainDigits(win, i)
 	exp, n := 0, i
 	if i < len(win) && win[i]|0x20 == 'e' {
 		exp, i = plainExponent(win, i+1)
 	}
-	isFloat := point >= 0 || i > n
-	if digits == 0 || digits > 18 || i >= len(win) || i >= maxPlain || !endsNumber(win[i]) || !isFloat && digits > 1 && win[first] == '0' {
+	real := point >= 0 || i > n
+	if digits == 0 || digits > 18 || i >= len(win) || i >= maxPlain || !endsNumber(win[i]) || !real && digits > 1 && win[first] == '0' {
 		return Value{}, false
 	}
-	val := Value{}
-	if isFloat {
-		if point >= 0 {
-			exp -= digits - point
-		}
-		if mant >= 1<<53 || exp < -22 || exp > 22 {
+	if point >= 0 {
+		exp -= digits - point
+	}
+	val, _ := untyped(mant, neg) // 18 digits always fit
+	if real {
+		var ok bool
+		if val, ok = plainFloat(mant, exp, neg); !ok {
 			return Value{}, false
 		}
-		f := float64(mant)
-		if exp < 0 {
-			f /= powers[-exp]
-		} else {
-			f *= powers[exp]
-		}
-		if neg {
-			f = -f
-		}
-		val = Value{Kind: Number, Type: dtype.NCDouble, Bits: math.Float64bits(f)}
-	} else {
-		val, _ = untyped(mant, neg) // 18 digits always fit
 	}
 	l.at += i
 	l.pos.Col += int32(i) //nolint:gosec // maxPlain at most
 	return val, true
+}
+
+// plainDigits reads digits with at most one point; point is the number of
+// digits before it, -1 without one.
+func plainDigits(win []byte, i int) (mant uint64, digits, point, next int) {
+	point = -1
+	for ; i < len(win) && i < maxPlain; i++ {
+		c := win[i]
+		switch {
+		case c-'0' <= 9:
+			mant = mant*10 + uint64(c-'0')
+			digits++
+		case c == '.' && point < 0:
+			point = digits
+		default:
+			return mant, digits, point, i
+		}
+	}
+	return mant, digits, point, i
+}
+
+// plainFloat gives mant times ten to the power of exp, if one rounding gives
+// it.
+func plainFloat(mant uint64, exp int, neg bool) (Value, bool) {
+	if mant >= 1<<53 || exp < -22 || exp > 22 {
+		return Value{}, false
+	}
+	f := float64(mant)
+	if exp < 0 {
+		f /= powers[-exp]
+	} else {
+		f *= powers[exp]
+	}
+	if neg {
+		f = -f
+	}
+	return double(f), true
 }
 
 // plainExponent reads a sign and one to three digits; next is behind them, or
