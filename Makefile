@@ -8,7 +8,7 @@ KILLS   ?= 1000
 PEERS   := conformance/interop/peers
 S3      := conformance/s3server
 
-.PHONY: help build demo test kill-test race lint gen fuzz bench bench-plane soak docs clean cross
+.PHONY: help build demo test kill-test race lint gen fuzz bench bench-plane bench-remote soak docs clean cross
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -44,6 +44,9 @@ bench: ## measure beside zarr-python in the same run
 
 bench-plane: ## measure what the process boundary costs, in pairs
 	$(GO) run ./conformance/planebench
+
+bench-remote: ## measure beside plain requests, zarr-python with obstore and tensorstore on an S3 server with latency
+	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) run ./conformance/remotebench
 
 soak: ## read, write and delete for 30 minutes through a proxy that spoils answers (SOAK=30m)
 	NCZARR_SOAK=$(SOAK) NCZARR_REQUIRE_PEERS=1 $(GO) test -count=1 -v -timeout=24h -run='^TestSoak' ./conformance/remote

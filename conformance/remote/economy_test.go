@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -101,7 +102,7 @@ func slab(y0, x0, ny, nx int64) chunk.Selection {
 // TestRequests compares the requests to a remote store with the table.
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	rows, r := table(t), newRounds()
+	rows, r := table(t), newRounds(500*time.Millisecond)
 	reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
 	near := nczarr.Options{Registry: reg, SingleWriter: true}
 	o := wide(reg, func(m driver.Map) driver.Map { return far{m, r} })
@@ -179,7 +180,7 @@ func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o nczarr.Op
 // TestRequestsOfHTTP compares what a web server sees with the table.
 func TestRequestsOfHTTP(t *testing.T) {
 	t.Parallel()
-	rows, r, dir := table(t), newRounds(), t.TempDir()
+	rows, r, dir := table(t), newRounds(1500*time.Millisecond), t.TempDir()
 	reg := nczarr.NewRegistry([]driver.Opener{file.New(), httpdriver.New()})
 	for name, consolidated := range map[string]bool{"nczarr": false, "all": true} {
 		build(t, filepath.Join(dir, name)+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg, SingleWriter: true}, Consolidated: consolidated})

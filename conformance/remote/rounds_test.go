@@ -25,7 +25,11 @@ type rounds struct {
 	kinds   map[string]int
 }
 
-func newRounds() *rounds { return &rounds{quiet: 150 * time.Millisecond, kinds: map[string]int{}} }
+// newRounds gives a round that ends when no request has come for quiet: much
+// longer than a busy machine may take from one to the next.
+func newRounds(quiet time.Duration) *rounds {
+	return &rounds{quiet: quiet, kinds: map[string]int{}}
+}
 
 // wait counts a request and returns when its round is over.
 func (r *rounds) wait(kind string) {

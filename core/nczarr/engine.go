@@ -158,7 +158,11 @@ func (v *Var) newTransfer(sel chunk.Selection, shape []int64, values slab) (*tra
 // run lets workers work until the plan is done, an error stops them or ctx
 // ends.
 func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) error) error {
-	n := t.v.group.ds.workers(t.size)
+	scratch := t.size
+	if t.e.pipe.Empty() { // bytes mostly land where they belong
+		scratch /= 4
+	}
+	n := t.v.group.ds.workers(scratch)
 	if !t.e.pipe.Local() && t.v.group.ds.opts.Workers <= 0 {
 		n = max(n, farWorkers*runtime.GOMAXPROCS(0))
 	}

@@ -130,7 +130,9 @@ func TestAnswers(t *testing.T) {
 			kind:   ncerr.ErrIO, text: "more than 10 redirects",
 		},
 		"directory": {
-			answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"/", 301) }, kind: ncerr.ErrNotFound,
+			answer: func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, r.URL.Path+"/", http.StatusMovedPermanently)
+			}, kind: ncerr.ErrNotFound,
 		},
 		"redirect to a file": {
 			answer: func(w http.ResponseWriter, r *http.Request) {

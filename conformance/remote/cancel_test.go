@@ -1,0 +1,135 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
+)
+
+// published serves the test dataset, with chunks answered by h.
+func published(t *testing.T, chunks http.HandlerFunc) (string, nczarr.Options) {
+	t.Helper()
+	dir := t.TempDir()
+	reg := nczarr.NewRegistry([]driver.Opener{file.New(), httpdriver.New()})
+	build(t, filepath.Join(dir, "d")+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg, SingleWriter: true}, Consolidated: true})
+	files := http.FileServer(http.Dir(dir))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := filepath.Base(r.URL.Path); name[0] == '.' {
+			files.ServeHTTP(w, r)
+			return
+		}
+		chunks(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/d", nczarr.Options{Registry: reg}
+}
+
+// TestCancelStopsAllRequests shows that the end of a context ends an operation
+// and all its requests at once, and leaves nothing behind.
+func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // it counts goroutines
+	base := measure()
+	t.Run("run", func(t *testing.T) {
+		var under atomic.Int64
+		url, o := published(t, func(_ http.ResponseWriter, r *http.Request) {
+			under.Add(1)
+			defer under.Add(-1)
+			<-r.Context().Done()
+		})
+		ds := open(t, url, o)
+		v, err := ds.Root().Var(name(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := runtime.NumGoroutine()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			for under.Load() < 16 {
+				time.Sleep(time.Millisecond)
+			}
+			cancel(nil)
+		}()
+		if _, err := nczarr.Get[int32](ctx, v, v.All()); !errors.Is(err, context.Canceled) || !ncerr.IsContext(err) {
+			t.Errorf("got %v", err)
+		}
+		if n := settle(0, func() int { return int(under.Load()) }); n != 0 {
+			t.Errorf("%d requests go on", n)
+		}
+		if n := settle(before+4, runtime.NumGoroutine); n > before+4 { // an idle connection may stay
+			t.Errorf("%d goroutines before, %d after", before, n)
+		}
+	})
+	wantBase(t, base)
+}
+
+// TestAdversaries shows, from a dataset's point of view, that what a server
+// does wrong all the time is an error that names the chunk, and never data.
+func TestAdversaries(t *testing.T) {
+	t.Parallel()
+	ones := make([]byte, 16*16*4)
+	for i := range ones {
+		ones[i] = 1
+	}
+	for what, tc := range map[string]struct {
+		chunks http.HandlerFunc
+		want   ncerr.Kind
+	}{
+		"absent":      {http.NotFound, 0},
+		"short":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(ones[1:]) }, ncerr.ErrCorrupt},
+		"long":        {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(append([]byte{1}, ones...)) }, ncerr.ErrCorrupt},
+		"empty":       {func(http.ResponseWriter, *http.Request) {}, ncerr.ErrCorrupt},
+		"refused":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, ncerr.ErrPermission},
+		"unavailable": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, ncerr.ErrIO},
+		"page":        {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html><body>app</body></html>")) }, ncerr.ErrNotZarr},
+		"packed": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(ones)
+		}, ncerr.ErrUnsupported},
+		"cut always": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1024")
+			_, _ = w.Write(ones[:100])
+			w.(http.Flusher).Flush()
+			reset()
+		}, ncerr.ErrIO},
+		"another version each time": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"`+time.Now().String()+`"`)
+			if r.Header.Get("Range") != "" {
+				w.WriteHeader(http.StatusPreconditionFailed)
+				return
+			}
+			w.Header().Set("Content-Length", "1024")
+			_, _ = w.Write(ones[:100])
+			w.(http.Flusher).Flush()
+			reset()
+		}, ncerr.ErrIO},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			url, o := published(t, tc.chunks)
+			o.Remote = layer.RemoteOptions{Retry: layer.RetryOptions{Attempts: 3, Base: time.Millisecond}}
+			v, err := open(t, url, o).Root().Var(name(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := nczarr.Get[int32](t.Context(), v, slab(16, 0, 16, 16))
+			if ncerr.KindOf(err) != tc.want {
+				t.Errorf("want %v, got %v", tc.want, err)
+			}
+			if tc.want == 0 && (len(got) != 256 || got[0] != -2147483647) {
+				t.Errorf("an absent chunk is fill, got %v", got[:min(len(got), 3)])
+			}
+		})
+	}
+}
