@@ -12,26 +12,27 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
 )
 
-// confine puts the sandbox that the host asked for in force, and reports
-// whether it asked for one. Without it the process does not go on.
-func confine() bool {
-	policy := os.Getenv(handshake.EnvSandbox)
-	if policy == "" {
-		return false
+// confine puts the sandbox that the host asked for in force, and gives its
+// policy, nil when none was asked for. Without it the process does not go on.
+func confine() *sandbox.Policy {
+	text := os.Getenv(handshake.EnvSandbox)
+	if text == "" {
+		return nil
 	}
 	if os.Getenv(handshake.EnvExec) != "" {
 		runtime.LockOSThread() // until the execution
 	}
-	if err := sandbox.Apply(policy); err != nil {
+	p, err := sandbox.Apply(text)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "no sandbox:", err)
 		os.Exit(handshake.ExitSandbox)
 	}
-	return true
+	return p
 }
 
 // seal gives up what only the start needed.
-func seal() {
-	if err := sandbox.Seal(); err != nil {
+func seal(p *sandbox.Policy) {
+	if err := p.Seal(); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot seal the sandbox:", err)
 		os.Exit(handshake.ExitSandbox)
 	}

@@ -29,7 +29,7 @@ func Main(b Builtin) Self {
 	if !startedByHost() {
 		return Self{builtin: b, buildID: handshake.BuildID()}
 	}
-	confined := confine()
+	policy := confine()
 	if path := os.Getenv(handshake.EnvExec); path != "" {
 		execute(path)
 	}
@@ -39,8 +39,8 @@ func Main(b Builtin) Self {
 			fmt.Fprintln(os.Stderr, "cannot serve:", err)
 			os.Exit(handshake.ExitBadRole)
 		}
-		if confined {
-			cfg.Started = seal
+		if policy != nil {
+			cfg.Started = func() { seal(policy) }
 		}
 		serve(cfg)
 	}

@@ -27,8 +27,13 @@ func TestConformance(t *testing.T) {
 		isolation host.Isolation
 		driver    string
 	}{
-		{host.Loopback, "mem"}, {host.Loopback, "file"}, {host.Loopback, "zip"}, {host.Process, "file"}, {host.Process, "zip"},
-		{inlineProcess, "file"}, {inlineProcess, "zip"},
+		{host.Loopback, "mem"},
+		{host.Loopback, "file"},
+		{host.Loopback, "zip"},
+		{host.Process, "file"},
+		{host.Process, "zip"},
+		{inlineProcess, "file"},
+		{inlineProcess, "zip"},
 	} {
 		t.Run(string(tc.isolation)+"/"+tc.driver, func(t *testing.T) {
 			t.Parallel()

@@ -38,24 +38,29 @@ func landlockCall(flag uintptr) int {
 // Who executes a program afterwards does so from the thread that called it,
 // and stays on that thread in between.
 // An error leaves the process partly restricted: it must end.
-func Apply(text string) error {
+func Apply(text string) (*Policy, error) {
 	var p Policy
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return fmt.Errorf("read policy: %w", err)
+		return nil, fmt.Errorf("read policy: %w", err)
 	}
 	steps := []struct {
 		name string
 		do   func(*Policy) error
 	}{
-		{"close descriptors", closeOthers}, {"set limits", setLimits}, {"drop capabilities", dropCapabilities}, {"keep the parent-death signal", dieWithParent},
-		{"set no_new_privs", noNewPrivileges}, {"apply Landlock", confineFiles}, {"apply seccomp", filterCalls},
+		{"close descriptors", closeOthers},
+		{"set limits", setLimits},
+		{"drop capabilities", dropCapabilities},
+		{"keep the parent-death signal", dieWithParent},
+		{"set no_new_privs", noNewPrivileges},
+		{"apply Landlock", confineFiles},
+		{"apply seccomp", filterCalls},
 	}
 	for _, s := range steps {
 		if err := s.do(&p); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	return nil
+	return &p, nil
 }
 
 // closeOthers closes what the process inherited without being meant to. What

@@ -8,7 +8,7 @@ import "errors"
 func Probe() Support { return Support{} }
 
 // Apply fails: no host asks for it here.
-func Apply(string) error { return errors.New("there is no sandbox on this platform") }
+func Apply(string) (*Policy, error) { return nil, errors.New("there is no sandbox on this platform") }
 
 // Seal does nothing here.
-func Seal() error { return nil }
+func (*Policy) Seal() error { return nil }

@@ -39,8 +39,8 @@ func filterCalls(p *Policy) error {
 // Seal takes away what a process of ours no longer needs once it listens:
 // making Unix sockets, with which one that may connect could reach the
 // user's.
-func Seal() error {
-	if !haveSeccomp() {
+func (p *Policy) Seal() error {
+	if !p.Kernel.Seccomp {
 		return nil
 	}
 	var f filter
