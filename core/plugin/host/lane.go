@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -197,11 +199,8 @@ func (l *lane[B, R]) leave(unanswered map[uint64]*ticket) {
 		}
 		return
 	}
-	ids := make([]uint64, 0, len(unanswered))
-	for id := range unanswered {
-		ids = append(ids, id)
-	}
 	p := l.of.p
+	ids := slices.Collect(maps.Keys(unanswered)) // before they are the receiver's
 	l.mu.Lock()
 	if l.err != nil { // the process is ended, and with it its memory
 		l.mu.Unlock()
@@ -223,14 +222,17 @@ func (l *lane[B, R]) leave(unanswered map[uint64]*ticket) {
 		p.markBroken(lie.Error())
 		return
 	}
-	p.own(func() {
-		_ = l.stream.Send(l.of.cancel(ids)) // the receiving side says what is wrong
-		l.mu.Lock()
-		l.cancels = false
-		free := l.drained()
-		l.mu.Unlock()
-		if free {
-			l.of.put(l)
-		}
-	})
+	p.own(func() { l.sendCancel(ids) })
+}
+
+// sendCancel cancels jobs that were left behind.
+func (l *lane[B, R]) sendCancel(ids []uint64) {
+	_ = l.stream.Send(l.of.cancel(ids)) // the receiving side says what is wrong
+	l.mu.Lock()
+	l.cancels = false
+	free := l.drained()
+	l.mu.Unlock()
+	if free {
+		l.of.put(l)
+	}
 }

@@ -131,7 +131,7 @@ func TestSameStores(t *testing.T) {
 			key := rapid.SampledFrom([]string{"a", "b/c", "b/d", "absent"}).Draw(rt, "key")
 			if key != "absent" && rapid.Bool().Draw(rt, "put") {
 				size := rapid.SampledFrom([]int{0, 1, 1000, 64 << 10, 70_000, 1 << 20, 3 << 20}).Draw(rt, "size")
-				body := bytes.Repeat([]byte{byte(size), 1, 2, 3, byte(rapid.Byte().Draw(rt, "fill"))}, size/5+1)[:size]
+				body := bytes.Repeat([]byte{byte(size), 1, 2, 3, rapid.Byte().Draw(rt, "fill")}, size/5+1)[:size]
 				for _, m := range maps {
 					if info, err := m.Put(t.Context(), key, driver.Bytes(body), &driver.PutOptions{}); err != nil || info.Size != int64(size) {
 						rt.Fatalf("put: %+v, %v", info, err)

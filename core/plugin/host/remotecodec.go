@@ -3,16 +3,12 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"reflect"
 	"runtime"
-	"slices"
 	"sync"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
@@ -282,130 +278,6 @@ func (x *execution) undone(open []int) []int {
 		take(i)
 	}
 	return left
-}
-
-// inline sends jobs over a stream of their own and takes
-// their results, in whatever order.
-func (x *execution) inline(ctx context.Context, s *session, open []int) error {
-	w := s.p.watch(ctx)
-	stream, err := s.p.codec.Exec(w.ctx)
-	if err != nil {
-		defer w.end()
-		return w.fail(ctx, err)
-	}
-	for _, i := range open {
-		x.out[i].sent = true
-	}
-	var sender sync.WaitGroup
-	sender.Go(func() { x.send(stream, s.handle, open) })
-	defer sender.Wait()
-	defer w.end() // runs first: it unblocks the sender
-	for err == nil {
-		w.progress()
-		var r *pb.BatchReply
-		if r, err = stream.Recv(); err != nil {
-			break
-		}
-		w.pause() // the sink takes its time
-		content := func(r *pb.Result) bool { return r.GetLast() || len(r.GetPayload().GetInline()) > 0 }
-		if err := w.got(slices.ContainsFunc(r.GetResults(), content)); err != nil {
-			return s.p.broke(err)
-		}
-		for _, result := range r.GetResults() {
-			if err := x.take(result); err != nil {
-				return s.p.broke(err)
-			}
-		}
-	}
-	if !errors.Is(err, io.EOF) {
-		return w.fail(ctx, err)
-	}
-	if left := len(x.undone(open)); left > 0 {
-		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of %d jobs were not answered", left, len(open)))
-	}
-	return nil
-}
-
-// jobCost is about what a job adds to a message besides its payload.
-const jobCost = 64
-
-// send sends jobs in batches of at most MaxPart. An error ends the stream,
-// and the receiving side says why.
-func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, open []int) {
-	var batch pb.Batch
-	size := 0
-	flush := func() bool {
-		err := stream.Send(&batch)
-		batch, size = pb.Batch{}, 0
-		return err == nil
-	}
-	for _, i := range open {
-		job := x.jobs[i]
-		src := job.Src
-		for first := true; first || len(src) > 0; first = false {
-			if size+jobCost >= handshake.MaxPart || len(batch.Jobs) == handshake.MaxBatch {
-				if !flush() {
-					return
-				}
-			}
-			n := min(len(src), handshake.MaxPart-size)
-			m := &pb.Job{Id: uint64(i) + 1, Payload: wire.Bytes(src[:n]), Last: n == len(src)}
-			if first {
-				m.Op, m.Pipeline, m.Size, m.Limit, m.Skip = x.op, handle, int64(len(src)), max(0, job.Limit), job.Skip
-			}
-			batch.Jobs = append(batch.Jobs, m)
-			src, size = src[n:], size+n+jobCost
-		}
-	}
-	if len(batch.Jobs) == 0 || flush() {
-		_ = stream.CloseSend() // the receiving side reports
-	}
-}
-
-// take checks a part of a result against its job and puts it where it
-// belongs.
-func (x *execution) take(r *pb.Result) error {
-	if r.GetId() == 0 || r.GetId() > uint64(len(x.jobs)) || x.out[r.GetId()-1].done || !x.out[r.GetId()-1].sent {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", r.GetId())
-	}
-	i := int(r.GetId() - 1)
-	job, out := &x.jobs[i], &x.out[i]
-	if r.GetError() != nil {
-		x.finish(i, nil, wire.FromDetail(r.GetError()))
-		return nil
-	}
-	part, err := wire.Inline(r.GetPayload(), handshake.MaxPart)
-	if err != nil {
-		return err
-	}
-	if !out.begun {
-		size := r.GetSize()
-		if size < 0 || size > job.Limit {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes where at most %d were asked for", size, job.Limit)
-		}
-		if r.GetLast() && int64(len(part)) == size && size > int64(len(job.Dst)) {
-			x.finish(i, part, nil) // lent: the message is ours
-			return nil
-		}
-		out.begun = true
-		if size <= int64(len(job.Dst)) {
-			out.buf = job.Dst[:size]
-		} else {
-			out.buf = make([]byte, size)
-		}
-	}
-	if len(part) > len(out.buf)-out.n {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of more than the announced %d bytes", len(out.buf))
-	}
-	out.n += copy(out.buf[out.n:], part)
-	if !r.GetLast() {
-		return nil
-	}
-	if out.n != len(out.buf) {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of the announced %d bytes of an output came", out.n, len(out.buf))
-	}
-	x.finish(i, out.buf, nil)
-	return nil
 }
 
 // remoteCodec is a pipeline of one step, called with one chunk.

@@ -28,37 +28,45 @@ func sharedPut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 		t.free(p.plane)
 		return nil, true, ncerr.Wrap("put", string(head.GetKey()), err)
 	}
+	job := &pb.StoreJob{
+		Handle: s.handle, Operation: &pb.StoreJob_Put{Put: head},
+		Body: &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(body.Size()), Generation: in.generation},
+	}
+	m, err := oneStoreJob(ctx, p, job, t)
+	return m.GetInfo(), true, err
+}
+
+// oneStoreJob sends one job and waits for its answer; t, its ticket, is free
+// afterwards or when the plugin has answered late.
+func oneStoreJob(ctx context.Context, p *proc, job *pb.StoreJob, t *ticket) (*pb.StoreResult, error) {
 	w := p.watch(ctx)
 	defer w.end()
 	l, err := p.storeLanes.take()
 	if err != nil {
 		t.free(p.plane)
-		return nil, true, w.fail(ctx, err)
+		return nil, w.fail(ctx, err)
 	}
 	l.last++
+	job.Id = l.last
 	tickets := map[uint64]*ticket{l.last: t}
 	defer func() { l.leave(tickets) }()
-	err = l.stream.Send(&pb.StoreBatch{Jobs: []*pb.StoreJob{{
-		Id: l.last, Handle: s.handle, Operation: &pb.StoreJob_Put{Put: head},
-		Body: &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(body.Size()), Generation: in.generation},
-	}}})
-	if err != nil {
-		return nil, true, w.fail(ctx, err)
+	if err := l.stream.Send(&pb.StoreBatch{Jobs: []*pb.StoreJob{job}}); err != nil {
+		return nil, w.fail(ctx, err)
 	}
 	reply, err := l.next(w)
 	if err != nil {
-		return nil, true, w.fail(ctx, err)
+		return nil, w.fail(ctx, err)
 	}
 	m := reply.GetResults()
-	if len(m) != 1 || m[0].GetId() != l.last || m[0].GetNeed() != 0 {
-		return nil, true, p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "no answer to a put"))
+	if len(m) != 1 || m[0].GetId() != job.GetId() || m[0].GetNeed() != 0 {
+		return nil, p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "no answer to a put"))
 	}
-	delete(tickets, l.last)
+	delete(tickets, job.GetId())
 	t.free(p.plane)
 	if m[0].GetError() != nil {
-		return nil, true, wire.FromDetail(m[0].GetError())
+		return nil, wire.FromDetail(m[0].GetError())
 	}
-	return m[0].GetInfo(), true, nil
+	return m[0], nil
 }
 
 // fillBody copies the whole body to dst.

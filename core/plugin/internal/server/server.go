@@ -59,8 +59,10 @@ func New(cfg Config) *Server {
 	for _, o := range cfg.Drivers {
 		s.drivers.openers[o.Describe().Name] = o
 	}
-	s.codecs = codecService{s: s, providers: map[string]codecdriver.Provider{}, pipelines: map[uint64]*pipeline{}, tokens: newTokens(),
-		pool: sync.Pool{New: func() any { return new(scratch) }}}
+	s.codecs = codecService{
+		s: s, providers: map[string]codecdriver.Provider{}, pipelines: map[uint64]*pipeline{}, tokens: newTokens(),
+		pool: sync.Pool{New: func() any { return new(scratch) }},
+	}
 	for _, p := range cfg.Filters {
 		for _, d := range p.Describe() {
 			s.codecs.providers[d.ID] = p

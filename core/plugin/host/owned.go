@@ -1,0 +1,65 @@
+package host
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+)
+
+// own runs f in a goroutine that the end of the process waits for. After that
+// it reports false.
+func (p *proc) own(f func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return false
+	}
+	p.wg.Go(f)
+	return true
+}
+
+// over gives back what the host had for the process, which is dead.
+func (p *proc) over() {
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.cancel()
+	p.wg.Wait()
+	p.child.release()
+}
+
+// discard notes a pipeline that nobody uses any more, by its handle, or by the
+// token of the call that may have opened it.
+func (p *proc) discard(handle, token uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unused == nil {
+		p.unused = &pb.ClosePipelineRequest{}
+	}
+	if token != 0 {
+		p.unused.Tokens = append(p.unused.Tokens, token)
+	} else {
+		p.unused.Handles = append(p.unused.Handles, handle)
+	}
+}
+
+// discarded takes the noted pipelines; nil when there are none.
+func (p *proc) discarded() *pb.ClosePipelineRequest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.unused
+	p.unused = nil
+	return out
+}
+
+// closeToken has a store closed whose Open was cancelled: the plugin may have
+// opened it all the same.
+func (p *proc) closeToken(token uint64) {
+	p.own(func() {
+		ctx, cancel := context.WithTimeout(p.ctx, p.slot.host.opts.StartTimeout)
+		defer cancel()
+		if _, err := p.driver.Close(ctx, &pb.CloseRequest{Token: token}); err != nil {
+			p.log.Debug("closing a store whose opening was cancelled", "err", err)
+		}
+	})
+}
