@@ -49,6 +49,30 @@ func known(lines string) []string {
 	return strings.Split(lines, ";")
 }
 
+// TestGDAL checks what GDAL writes with each of its codecs, among them xz with
+// a delta filter: every value is equal. Types and attributes, which it spells
+// in a way of its own, are left out.
+func TestGDAL(t *testing.T) {
+	t.Parallel()
+	need(t, packages["gdal"]...)
+	path := filepath.Join(t.TempDir(), "x.zarr")
+	want := must(t, "write.py", "--with", "gdal", path)
+	doc := describe(t, path, false)
+	for name := range doc.Variables {
+		if !strings.HasPrefix(name, "/codec_") {
+			delete(doc.Variables, name)
+		}
+	}
+	if v := doc.Variables["/codec_lzma"]; v == nil || v.SHA256 == "" {
+		t.Errorf("the array of lzma: %+v", v)
+	}
+	for _, line := range compare(t, want, encode(t, doc), "") {
+		if strings.HasPrefix(line, "/codec_") {
+			t.Error(line)
+		}
+	}
+}
+
 // TestForeign checks types and codecs that netCDF does not have: each array
 // is read with its values, or reported by name.
 func TestForeign(t *testing.T) {

@@ -67,7 +67,7 @@ func need(t *testing.T, names ...string) {
 
 // packages are the peers that a tool's --with needs.
 var packages = map[string][]string{
-	"zarr": {"zarr", "numcodecs"}, "xarray": {"xarray", "zarr"}, "netcdf4": {"netcdf4", "libnetcdf"}, "tensorstore": {"tensorstore"},
+	"zarr": {"zarr", "numcodecs"}, "xarray": {"xarray", "zarr"}, "netcdf4": {"netcdf4", "libnetcdf"}, "tensorstore": {"tensorstore"}, "gdal": {"gdal"},
 }
 
 // tool runs one of the peers' tools and gives the document that it prints.

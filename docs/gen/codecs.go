@@ -25,7 +25,7 @@ var parameters = map[string]string{
 	"jenkins_lookup3":  "`initval` (0)",
 	"json2":            "`ensure_ascii` (true); those for Python are accepted",
 	"lz4":              "`acceleration` (1)",
-	"lzma":             "`format` 0 auto, 1 xz, 2 alone, 3 raw (1); `check` -1, 0, 1, 4 or 10 (-1); `preset` 0 to 9 (6); `filters` of raw: delta, then LZMA1 or LZMA2",
+	"lzma":             "`format` 0 auto, 1 xz, 2 alone, 3 raw (1); `check` -1, 0, 1, 4 or 10 (-1); `preset` 0 to 9 (6); `delta` 0 to 256, of xz (0: none); `filters` of raw: delta, then LZMA1 or LZMA2",
 	"msgpack2":         "`use_bin_type` (true), `use_single_float` (false), `raw` (false)",
 	"quantize":         "`digits`, `dtype` (that of the array), `astype` (the same)",
 	"shuffle":          "`elementsize` (0: that of the array, which is what netCDF-C means)",

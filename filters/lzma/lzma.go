@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 
-	"github.com/ulikunitz/xz"
 	"github.com/ulikunitz/xz/lzma"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -38,6 +37,10 @@ type Params struct {
 	Check int `json:"check"`
 	// Preset is 0 (small dictionary) to 9; absent it is 6.
 	Preset int `json:"preset"`
+	// Delta is the distance in bytes of xz's delta filter before LZMA2, 1 to
+	// 256; 0 (the default) is no such filter. GDAL writes it. Decoding takes
+	// the filters of xz from its head.
+	Delta int `json:"delta,omitempty"`
 	// Filters is the chain of Raw; the last is LZMA2 or LZMA1, others delta.
 	Filters []Filter `json:"filters,omitempty"`
 }
@@ -53,7 +56,8 @@ type Filter struct {
 }
 
 // Codec encodes and decodes. It is safe for concurrent use; errors of Decode
-// are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
+// are ncerr.ErrCorrupt, ncerr.ErrShortBuffer, and ncerr.ErrUnsupported for a
+// filter of xz that is not decoded, which it names.
 type Codec struct {
 	params Params
 	props  lzma.Properties
@@ -82,6 +86,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	} else {
 		p.Fail("preset", "%d is not in the range 0 to 9", v)
 	}
+	prm.Delta = p.Int("delta", 0, 0, 256)
 	p.List("filters", &prm.Filters)
 	c := &Codec{params: prm, props: lzma.Properties{LC: 3, LP: 0, PB: 2}, last: lzmadec.FilterLZMA2}
 	switch prm.Check {
@@ -89,24 +94,35 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	default:
 		p.Fail("check", "%d is not known", prm.Check)
 	}
+	out := filter.Blob(in, maxEncoded(in.MaxBytes))
 	switch {
 	case prm.Format == Raw:
-		c.chain(p)
+		if err := c.chain(p); err != nil {
+			return nil, driver.Spec{}, err
+		}
 	case prm.Filters != nil:
 		p.Fail("filters", "only a raw chain is read back with them")
 	}
-	return c, filter.Blob(in, maxEncoded(in.MaxBytes)), p.Err()
+	switch {
+	case prm.Delta == 0:
+	case prm.Format == Alone || prm.Format == Raw:
+		p.Fail("delta", "only xz is written with it")
+	default:
+		c.deltas = []int{prm.Delta}
+	}
+	return c, out, p.Err()
 }
 
 // maxEncoded is the largest size of n encoded bytes. A literal costs at most
 // nine eighths of itself.
 func maxEncoded(n int64) int64 { return n + n/8 + 4096 }
 
-// chain checks the filters of a raw stream.
-func (c *Codec) chain(p *filter.Params) {
+// chain checks the filters of a raw stream. A filter that exists but is not
+// decoded is ncerr.ErrUnsupported.
+func (c *Codec) chain(p *filter.Params) error {
 	if len(c.params.Filters) == 0 {
 		p.Fail("filters", "a raw stream needs them")
-		return
+		return nil
 	}
 	n := len(c.params.Filters) - 1
 	for i, f := range c.params.Filters {
@@ -116,10 +132,13 @@ func (c *Codec) chain(p *filter.Params) {
 		case i == n && (f.ID == lzmadec.FilterLZMA2 || f.ID == lzmadec.FilterLZMA1):
 			c.last = f.ID
 			c.literals(p, f)
+		case i < n && lzmadec.FilterName(f.ID) != "":
+			return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "parameter %q: the filter %s is not decoded", "filters", lzmadec.FilterName(f.ID))
 		default:
 			p.Fail("filters", "filter %#x at place %d is not handled", f.ID, i)
 		}
 	}
+	return nil
 }
 
 func (c *Codec) literals(p *filter.Params, f Filter) {
@@ -173,17 +192,12 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
+	plain := src
 	for _, d := range c.deltas {
 		src = differences(src, d)
 	}
 	w := &window{dst: dst}
-	z, err := c.writer(w, len(src))
-	if err == nil {
-		_, err = z.Write(src)
-	}
-	if err == nil {
-		err = z.Close()
-	}
+	err := c.write(w, src, plain)
 	switch {
 	case w.full: // the encoder does not pass every error on
 		return 0, filter.Short(dst)
@@ -203,6 +217,26 @@ func differences(src []byte, dist int) []byte {
 	return out
 }
 
+// write writes src, which is plain after its delta filters, in the format.
+func (c *Codec) write(w *window, src, plain []byte) error {
+	if c.params.Format == XZ || c.params.Format == Auto {
+		return c.container(w, src, plain)
+	}
+	z, err := c.writer(w, len(src))
+	if err != nil {
+		return err
+	}
+	return writeAll(z, src)
+}
+
+func writeAll(z io.WriteCloser, src []byte) error {
+	if _, err := z.Write(src); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// writer gives the encoder of n bytes without a container.
 func (c *Codec) writer(w *window, n int) (io.WriteCloser, error) {
 	dict := c.dictionary(n)
 	switch {
@@ -211,17 +245,8 @@ func (c *Codec) writer(w *window, n int) (io.WriteCloser, error) {
 	case c.params.Format == Raw && c.last == lzmadec.FilterLZMA1:
 		w.skip = lzma.HeaderLen
 		return lzma.WriterConfig{Properties: &c.props, DictCap: dict, EOSMarker: true}.NewWriter(w)
-	case c.params.Format == Raw:
-		return lzma.Writer2Config{Properties: &c.props, DictCap: dict}.NewWriter2(w)
 	}
-	conf := xz.WriterConfig{Properties: &c.props, DictCap: dict, CheckSum: xz.CRC64}
-	switch c.params.Check {
-	case 0:
-		conf.NoCheckSum = true
-	case 1, 10:
-		conf.CheckSum = byte(c.params.Check)
-	}
-	return conf.NewWriter(w)
+	return lzma.Writer2Config{Properties: &c.props, DictCap: dict}.NewWriter2(w)
 }
 
 // Decode reads what the format says; xz and alone are told apart by their
@@ -234,6 +259,8 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	switch {
 	case errors.Is(err, lzmadec.ErrShort):
 		return 0, filter.Short(dst)
+	case errors.Is(err, lzmadec.ErrUnsupported):
+		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "%w", err)
 	case err != nil:
 		return 0, filter.Corrupt("%w", err)
 	}
@@ -252,7 +279,7 @@ func (c *Codec) decode(dst, src []byte) (n int, err error) {
 	case c.params.Format == Alone || c.params.Format == Auto && !lzmadec.IsXZ(src):
 		return lzmadec.Alone(dst, src)
 	default:
-		return lzmadec.XZ(dst, src)
+		return lzmadec.XZ(dst, src) // with the filters that its head names
 	}
 	if err != nil {
 		return 0, err

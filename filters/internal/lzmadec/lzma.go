@@ -12,12 +12,12 @@ import (
 )
 
 // ErrCorrupt is the error for input that no encoder makes, ErrShort for
-// output that does not fit, ErrUnsupported for a filter or check that is not
-// decoded.
+// output that does not fit, ErrUnsupported for a filter of xz that is not
+// decoded, wrapped with its name.
 var (
 	ErrCorrupt     = errors.New("damaged LZMA data")
 	ErrShort       = errors.New("the output does not fit")
-	ErrUnsupported = errors.New("a filter of xz that is not decoded")
+	ErrUnsupported = errors.New("it is not decoded")
 )
 
 // Sizes of the model.
@@ -75,7 +75,7 @@ func (d *decoder) props(b byte) error {
 	d.lc, b = uint(b%9), b/9
 	d.lp, d.pb = uint(b%5), uint(b/5)
 	if d.lc+d.lp > maxContext {
-		return ErrUnsupported
+		return ErrCorrupt
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"hash/crc64"
 )
@@ -19,6 +20,17 @@ var (
 	magic = []byte{0xFD, '7', 'z', 'X', 'Z', 0}
 	ecma  = crc64.MakeTable(crc64.ECMA)
 )
+
+// FilterName gives the name of a filter that the format knows and this package
+// does not decode, or nothing.
+func FilterName(id uint64) string {
+	// BCJ filters turn the addresses in machine code into absolute ones.
+	names := [...]string{4: "BCJ x86", "BCJ PowerPC", "BCJ IA-64", "BCJ ARM", "BCJ ARM-Thumb", "BCJ SPARC", "BCJ ARM64", "BCJ RISC-V"}
+	if id >= uint64(len(names)) {
+		return ""
+	}
+	return names[id]
+}
 
 // checkSize gives the size of each kind of check.
 var checkSize = [16]int{0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64}
@@ -179,8 +191,10 @@ func blockHead(h []byte) (deltas []int, err error) {
 			deltas = append([]int{int(props[0]) + 1}, deltas...)
 		case id == FilterLZMA2 || id == FilterDelta:
 			return nil, ErrCorrupt
+		case FilterName(id) != "":
+			return nil, fmt.Errorf("the filter %s: %w", FilterName(id), ErrUnsupported)
 		default:
-			return nil, ErrUnsupported
+			return nil, fmt.Errorf("the filter %#x: %w", id, ErrUnsupported)
 		}
 	}
 	return deltas, nil
