@@ -15,9 +15,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// lengths are numbers of elements: nothing, one, around powers of two, odd.
-var lengths = [...]int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000, 4099}
-
 func describe(t conformance.T, e *Env) {
 	for _, d := range e.target.Provider.Describe() {
 		if d.ID == e.target.ID || d.V3 != "" && d.V3 == e.target.ID {
@@ -74,9 +71,12 @@ func (c *opened) back(t conformance.T, enc, want []byte, room int) {
 }
 
 func roundTrip(t conformance.T, e *Env) {
-	for _, n := range lengths {
+	for i, n := range e.effort.lengths {
 		e.each(t, n, func(c *opened) {
-			for _, p := range patterns {
+			for k, p := range patterns {
+				if c.nth > 0 && k != (i+c.nth)%len(patterns) { // all for the first type, one for each other
+					continue
+				}
 				src := data(c.in.DType, n, p, t.Seed())
 				c.back(t, c.encode(t, src), src, len(src))
 			}
@@ -85,11 +85,12 @@ func roundTrip(t conformance.T, e *Env) {
 }
 
 func roundTripLarge(t conformance.T, e *Env) {
-	for _, p := range e.params {
+	for i, p := range e.params {
 		typ := e.first(t, 1000).in.DType
-		n := 3<<20/int(room(typ, 1)) + 5
+		n := e.effort.large/int(room(typ, 1)) + 5
 		c := e.open(t, p, typ, n)
-		for _, pattern := range patterns {
+		for k := range 2 { // all by turns
+			pattern := patterns[(i+2*k+1)%len(patterns)]
 			src := data(typ, n, pattern, t.Seed())
 			c.back(t, c.encode(t, src), src, len(src))
 		}
@@ -97,8 +98,11 @@ func roundTripLarge(t conformance.T, e *Env) {
 }
 
 func sizePromise(t conformance.T, e *Env) {
-	for _, n := range []int{0, 1, 100, 70_000} {
+	for _, n := range e.effort.promise {
 		e.each(t, n, func(c *opened) {
+			if n > 10_000 && c.nth > 1 {
+				return
+			}
 			src := data(c.in.DType, n, "noise", t.Seed())
 			r := rand.New(rand.NewPCG(t.Seed(), 1))
 			for i := range src {
@@ -207,7 +211,7 @@ func (c *opened) safely(ctx context.Context, dst, src []byte) (n int, err error)
 func truncated(t conformance.T, e *Env) {
 	e.each(t, 150, func(c *opened) {
 		enc := c.encode(t, data(c.in.DType, 150, "smooth", t.Seed()))
-		for n := range enc {
+		for n := 0; n < len(enc); n += 1 + len(enc)/e.effort.truncated {
 			c.bad(t, "cut short", enc[:n:n])
 		}
 	})
@@ -217,9 +221,13 @@ func flipped(t conformance.T, e *Env) {
 	r := rand.New(rand.NewPCG(t.Seed(), 2))
 	e.each(t, 150, func(c *opened) {
 		enc := c.encode(t, data(c.in.DType, 150, "smooth", t.Seed()))
-		for i := range min(8*len(enc), 2000) {
+		tries, head := e.effort.flipped, e.effort.flipped/4
+		if c.nth > 0 {
+			tries, head = e.effort.others, 0
+		}
+		for i := range min(8*len(enc), tries) {
 			at := i
-			if i >= 64*8 { // the head completely, the rest by chance
+			if i >= head { // the head completely, the rest by chance
 				at = r.IntN(8 * len(enc))
 			}
 			enc[at/8] ^= 1 << (at % 8)
@@ -232,7 +240,7 @@ func flipped(t conformance.T, e *Env) {
 func garbage(t conformance.T, e *Env) {
 	r := rand.New(rand.NewPCG(t.Seed(), 3))
 	e.each(t, 100, func(c *opened) {
-		for range 300 {
+		for range e.effort.garbage {
 			src := make([]byte, r.IntN(200))
 			for i := range src {
 				src[i] = byte(r.Uint32())
@@ -249,7 +257,7 @@ func memory(t conformance.T, e *Env) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	tries := 0
-	for at := range min(len(enc), 24) {
+	for at := range min(len(enc), e.effort.absurd) {
 		for width := 1; width <= 8 && at+width <= len(enc); width++ {
 			for _, v := range []byte{0x7F, 0xFF} {
 				bad := bytes.Clone(enc)

@@ -25,13 +25,13 @@ var params = map[string][2][]string{
 	"bz2":        {{`{"level":9}`, `{}`}, {`{"level":0}`}},
 	"categorize": {{`{"labels":` + labels() + `}`, `{"astype":">i4","labels":` + labels() + `}`}, {`{}`, `{"labels":3}`, `{"labels":[],"astype":"<f4"}`}},
 	"fixedscaleoffset": {
-		{`{"offset":1,"scale":10}`, `{"offset":0,"scale":2,"astype":"<f8"}`},
+		{`{"offset":1,"scale":10,"astype":"<i4"}`, `{"offset":0,"scale":2,"astype":"<f8"}`},
 		{`{}`, `{"offset":1,"scale":0}`, `{"offset":"x","scale":1}`},
 	},
 	"jenkins_lookup3": {{`{}`, `{"initval":9}`}, {`{"initval":-1}`, `{"prefix":"x"}`}},
 	"json2":           {{`{}`, `{"ensure_ascii":false,"indent":2}`}, {`{"encoding":"utf-16"}`, `{"more":1}`}},
 	"lzma": {
-		{`{}`, `{"format":3,"filters":[{"id":3,"dist":4},{"id":4611686018427387905,"lc":0,"lp":2,"pb":1}]}`},
+		{`{}`, `{"delta":4,"check":0}`, `{"format":3,"filters":[{"id":3,"dist":4},{"id":4611686018427387905,"lc":0,"lp":2,"pb":1}]}`},
 		{`{"format":4}`, `{"format":3}`, `{"format":3,"filters":[{"id":4}]}`, `{"check":2}`, `{"preset":10}`, `{"format":1,"filters":[{"id":33}]}`},
 	},
 	"msgpack2":   {{`{}`, `{"use_bin_type":false}`}, {`{"raw":"perhaps"}`}},
@@ -156,7 +156,7 @@ func TestPlantedDefects(t *testing.T) {
 	}
 	for defect, checks := range cases {
 		tg := &codecsuite.Target{Provider: planted{builtin.Provider(), defect}, ID: "shuffle"}
-		report := conformance.Run(t.Context(), codecsuite.Suite(), tg, nil)
+		report := conformance.Run(t.Context(), codecsuite.Suite(), tg, &conformance.Options{Select: checks})
 		failed := map[string]bool{}
 		for _, r := range report.Results {
 			failed[r.ID] = r.Status == conformance.StatusFail || r.Status == conformance.StatusError

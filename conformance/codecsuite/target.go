@@ -43,6 +43,10 @@ type Target struct {
 	// Types that the filter refuses with ErrUnsupported are left
 	// out.
 	Types []dtype.Type
+	// Brief has fewer lengths, patterns and damaged inputs. It is for a codec
+	// that is checked in full where it is cheap to call, and again behind a
+	// boundary, for what that may change.
+	Brief bool
 }
 
 var _ conformance.Target[*Env] = (*Target)(nil)
@@ -75,7 +79,10 @@ func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 
 // New gives the environment of a check.
 func (t *Target) New(conformance.T) (*Env, error) {
-	e := &Env{target: t, params: t.Params, types: t.Types}
+	e := &Env{target: t, params: t.Params, types: t.Types, effort: full}
+	if t.Brief {
+		e.effort = brief
+	}
 	if len(e.params) == 0 {
 		e.params = []json.RawMessage{json.RawMessage(`{}`)}
 	}
@@ -96,13 +103,38 @@ type Env struct {
 	target *Target
 	params []json.RawMessage
 	types  []dtype.Type
+	effort effort
 }
+
+// effort is how much the checks try that repeat themselves.
+type effort struct {
+	lengths   []int // numbers of elements: nothing, one, around powers of two, odd
+	large     int   // bytes of a large chunk
+	promise   []int // numbers of elements that fill the promised size
+	truncated int   // cut inputs, at most
+	flipped   int   // inputs with a bit flipped, for the first type
+	others    int   // the same for each other type
+	garbage   int   // random inputs
+	absurd    int   // places in the head that get absurd sizes
+}
+
+var (
+	full = effort{
+		lengths: []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000, 4099}, large: 3 << 19, promise: []int{0, 1, 100, 70_000},
+		truncated: 1 << 20, flipped: 2000, others: 300, garbage: 300, absurd: 24,
+	}
+	brief = effort{
+		lengths: []int{0, 1, 33, 4099}, large: 3 << 19, promise: []int{0, 100, 5000},
+		truncated: 12, flipped: 60, others: 12, garbage: 20, absurd: 4,
+	}
+)
 
 // opened is a codec for chunks of n elements.
 type opened struct {
 	driver.Codec
 	in, out driver.Spec
 	params  json.RawMessage
+	nth     int // place of its type among those that the filter takes
 }
 
 // open opens the codec; nil stands for a type that the filter does not take.
@@ -116,7 +148,7 @@ func (e *Env) open(t conformance.T, params json.RawMessage, typ dtype.Type, n in
 	if err != nil {
 		t.Fatalf("open %s %s for %d elements of %v: %v", e.target.ID, params, n, typ, err)
 	}
-	return &opened{c, in, out, params}
+	return &opened{Codec: c, in: in, out: out, params: params}
 }
 
 // smallest is the number of elements from which on a filter must take chunks;
@@ -127,9 +159,12 @@ const smallest = 64
 func (e *Env) each(t conformance.T, n int, f func(c *opened)) {
 	done := 0
 	for _, p := range e.params {
+		nth := 0
 		for _, typ := range e.types {
 			if c := e.open(t, p, typ, n); c != nil {
+				c.nth = nth
 				f(c)
+				nth++
 				done++
 			}
 		}

@@ -72,13 +72,16 @@ func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	r := bzip2.NewReader(bytes.NewReader(src))
+	r, less := reader(src, len(dst))
 	n := 0
 	for n < len(dst) {
 		k, err := r.Read(dst[n:])
 		n += k
 		if errors.Is(err, io.EOF) {
 			return n, nil
+		}
+		if less && tooLong(err) {
+			return 0, filter.Short(dst)
 		}
 		if err != nil {
 			return 0, filter.Corrupt("%w", err)
@@ -91,8 +94,28 @@ func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	switch k, err := io.ReadFull(r, more[:]); {
 	case k > 0:
 		return 0, filter.Short(dst)
+	case less && tooLong(err):
+		return 0, filter.Short(dst)
 	case !errors.Is(err, io.EOF):
 		return 0, filter.Corrupt("%w", err)
 	}
 	return n, nil
+}
+
+// reader decodes src. The decoder takes memory for the size of blocks that the
+// head claims; the claim is made less when n bytes of output cannot need it.
+func reader(src []byte, n int) (r io.Reader, less bool) {
+	const head, unit = 4, 100_000    // "BZh" and the size of blocks in units
+	blocks := min((n+n/4)/unit+1, 9) // five bytes of a block give four at least
+	if len(src) <= head || src[head-1] > '9' || int(src[head-1])-'0' <= blocks {
+		return bzip2.NewReader(bytes.NewReader(src)), false
+	}
+	claim := []byte{'B', 'Z', 'h', '0' + byte(blocks)}
+	copy(claim, src[:head-1])
+	return bzip2.NewReader(io.MultiReader(bytes.NewReader(claim), bytes.NewReader(src[head:]))), true
+}
+
+// tooLong reports whether a block has more than its size.
+func tooLong(err error) bool {
+	return errors.Is(err, bzip2.StructuralError("data exceeds block size")) || errors.Is(err, bzip2.StructuralError("repeats past end of block"))
 }
