@@ -109,6 +109,7 @@ func TestNoSelfGrantedEnvironment(t *testing.T) {
 		}
 		return zooVar(name)
 	}
+	o.Environ = func() []string { return []string{"HOSTILE_SECRET=x"} }
 	m := open(t, newHost(t, o), "zoo", driver.OpenSpec{Path: "x"})
 	if got, err := get(t.Context(), m, "k"); err != nil || got != "|" {
 		t.Errorf("got %q, %v", got, err)
