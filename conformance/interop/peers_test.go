@@ -24,6 +24,14 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	// The keys of the S3 server of the tests, and nothing of the user's.
+	for _, line := range []string{
+		"AWS_ACCESS_KEY_ID=test-access", "AWS_SECRET_ACCESS_KEY=test-secret-key", "AWS_SESSION_TOKEN=", "AWS_PROFILE=", "AWS_ENDPOINT_URL=",
+		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=" + filepath.Join(dir, "none"), "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(dir, "none"),
+	} {
+		name, value, _ := strings.Cut(line, "=")
+		os.Setenv(name, value)
+	}
 	nczctl = filepath.Join(dir, "nczctl")
 	if out, err := exec.Command("go", "build", "-o", nczctl, "../../cmd/nczctl").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build nczctl: %v\n%s", err, out)

@@ -147,7 +147,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--with", dest="peer", choices=READERS, required=True)
     p.add_argument("--format", choices=("nczarr", "zarr", "noxarray"), default="nczarr")
-    p.add_argument("--storage", choices=("file", "zip"), default="file")
+    p.add_argument("--storage", choices=("file", "zip", "s3"), default="file")
     p.add_argument("--consolidated", action="store_true")
     p.add_argument("path")
     args = p.parse_args()

@@ -1,6 +1,17 @@
-"""Stores on disk: their keys, and how zarr-python and tensorstore open them."""
+"""Stores on disk and in buckets: their keys, and how zarr-python and tensorstore open them."""
 import os
 import zipfile
+
+
+def bucket(url):
+    """An obstore store for http://host:port/bucket/key; the keys come from the environment."""
+    from urllib.parse import urlsplit
+    from obstore.store import S3Store
+    parts = urlsplit(url)
+    name, _, prefix = parts.path.strip("/").partition("/")
+    return S3Store(name, prefix=prefix, endpoint=f"{parts.scheme}://{parts.netloc}", region="us-east-1",
+                   access_key_id=os.environ["AWS_ACCESS_KEY_ID"], secret_access_key=os.environ["AWS_SECRET_ACCESS_KEY"],
+                   virtual_hosted_style_request=False, client_options={"allow_http": True})
 
 
 def keys(path, storage):
@@ -14,6 +25,8 @@ def keys(path, storage):
             top = tops.pop()
             return [n[len(top) + 1:] for n in names], top
         return names, ""
+    if storage == "s3":
+        return [o["path"] for page in bucket(path).list() for o in page], ""
     if not os.path.isdir(path):
         raise FileNotFoundError(f"{path}: no such directory")
     return [os.path.relpath(os.path.join(d, f), path) for d, _, fs in os.walk(path) for f in fs], ""
@@ -30,6 +43,8 @@ def zarr_store(path, storage, mode="r"):
     import zarr
     if storage == "zip":
         return zarr.storage.ZipStore(path, mode=mode)
+    if storage == "s3":
+        return zarr.storage.ObjectStore(bucket(path), read_only=mode == "r")
     return zarr.storage.LocalStore(path, read_only=mode == "r")
 
 

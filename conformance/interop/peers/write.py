@@ -1,7 +1,7 @@
 """Write a deterministic sample dataset (Zarr v2 or NCZarr v2) with one peer and print its canonical
 description (canon.py), computed from the originals and not by reading back.
 
-    python write.py --with zarr    [--case types|layout|codecs|foreign|random] [--seed N] [--storage file|zip] [--consolidated] OUT
+    python write.py --with zarr    [--case types|layout|codecs|foreign|random] [--seed N] [--storage file|zip|s3] [--consolidated] OUT
     python write.py --with xarray  [--storage file|zip] [--consolidated] OUT
     python write.py --with gdal    OUT
     python write.py --with netcdf4 [--format nczarr|zarr|noxarray] [--storage file|zip] [--consolidated] OUT
@@ -128,7 +128,7 @@ def main():
     p.add_argument("--case", choices=("types", "layout", "codecs", "foreign", "random"), default="types")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--format", choices=("nczarr", "zarr", "noxarray"), default="nczarr")
-    p.add_argument("--storage", choices=("file", "zip"), default="file")
+    p.add_argument("--storage", choices=("file", "zip", "s3"), default="file")
     p.add_argument("--consolidated", action="store_true")
     p.add_argument("out")
     args = p.parse_args()

@@ -1,0 +1,35 @@
+package interop_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance/s3server"
+)
+
+// TestBuckets has zarr-python, on obstore, write into a bucket what we read
+// there, and read from it what nczctl has copied into it.
+func TestBuckets(t *testing.T) {
+	t.Parallel()
+	need(t, "zarr", "numcodecs", "obstore")
+	srv := s3server.Start(t)
+	for _, kind := range []string{"types", "layout", "codecs"} {
+		t.Run("we read/"+kind, func(t *testing.T) {
+			t.Parallel()
+			at := srv.Endpoint + "/" + srv.Bucket + "/theirs/" + kind
+			want := must(t, "write.py", "--with", "zarr", "--storage", "s3", "--case", kind, at)
+			same(t, want, encode(t, describe(t, at+"#mode=zarr,s3", false)), "", known("/json_attrs:")...)
+		})
+		t.Run("they read/"+kind, func(t *testing.T) {
+			t.Parallel()
+			local, at := filepath.Join(t.TempDir(), "x.zarr"), srv.Endpoint+"/"+srv.Bucket+"/ours/"+kind
+			must(t, "write.py", "--with", "zarr", "--case", kind, local)
+			ctl(t, "copy", "--consolidated", local, at+"#mode=zarr,s3")
+			want := must(t, "read.py", "--with", "zarr", local)
+			for _, how := range [][]string{{}, {"--consolidated"}} {
+				got := must(t, "read.py", append(append([]string{"--with", "zarr", "--storage", "s3"}, how...), at)...)
+				same(t, want, got, "attrs,fill")
+			}
+		})
+	}
+}
