@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/seed-695719ce/nczarr/conformance/s3server"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
@@ -43,6 +44,7 @@ func runScripts(t *testing.T, isolation string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	srv := s3server.Start(&optional{T: t})
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -51,6 +53,7 @@ func runScripts(t *testing.T, isolation string) {
 			env.Setenv("MODULE", module)
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("TMPDIR", t.TempDir())
+			bucketEnv(env, srv, isolation)
 			env.Defer(func() { noneLeft(t, env.Getenv("TMPDIR")) })
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o777)
 		},
@@ -58,6 +61,8 @@ func runScripts(t *testing.T, isolation string) {
 			switch cond {
 			case "corpora":
 				return corpora != "", nil
+			case "s3":
+				return srv != nil, nil
 			case "root":
 				return os.Geteuid() == 0, nil
 			case "process":
@@ -70,6 +75,25 @@ func runScripts(t *testing.T, isolation string) {
 			"bomb": cmdBomb, "validjson": cmdValidJSON, "buildplugin": cmdBuildPlugin, "same": cmdSame,
 		},
 	})
+}
+
+// optional lets a test go on where the S3 server cannot be built.
+type optional struct {
+	*testing.T
+}
+
+func (o *optional) Skipf(format string, args ...any) { o.Logf(format, args...) }
+
+// bucketEnv lets the commands of a script find the S3 server, each script of
+// each run in a place of its own.
+func bucketEnv(env *testscript.Env, srv *s3server.Server, isolation string) {
+	if srv == nil {
+		return
+	}
+	env.Vars = append(env.Vars, srv.Env()...)
+	env.Setenv("ENDPOINT", srv.Endpoint)
+	env.Setenv("BUCKET", srv.Bucket)
+	env.Setenv("PLACE", isolation)
 }
 
 // findCorpora gives the directory of the corpora, "" when there is none.

@@ -157,6 +157,8 @@ func (l *loader) notZarr(ctx context.Context) error {
 	switch {
 	case err != nil && ncerr.KindOf(err) != ncerr.ErrUnsupported:
 		return err
+	case err == nil && len(names) == 0 && ds.m.Capabilities().Latency == driver.Remote:
+		return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "no object is there")
 	case err == nil && len(names) == 0:
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the store is empty")
 	case err == nil:

@@ -227,5 +227,21 @@ func OpenStore(ctx context.Context, url string, o *Options) (*zmap.Map, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := notEmpty(ctx, loc, ds.m); err != nil {
+		_ = ds.m.Close(ctx) // the first error says more
+		return nil, err
+	}
 	return ds.m, nil
+}
+
+// notEmpty finds out whether a store is there that was opened without looking,
+// since that would have cost a request.
+func notEmpty(ctx context.Context, loc *ncurl.Location, m *zmap.Map) error {
+	if c := m.Capabilities(); c.Latency != driver.Remote || !c.List {
+		return nil
+	}
+	for _, err := range m.List(ctx, "", nil) {
+		return err
+	}
+	return ncerr.Errorf(ncerr.ErrNoDataset, "open", loc.Path, "no object is there")
 }
