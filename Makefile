@@ -8,16 +8,19 @@ KILLS   ?= 1000
 PEERS   := conformance/interop/peers
 S3      := conformance/s3server
 
-.PHONY: help build demo test kill-test race lint gen fuzz bench bench-plane bench-remote soak docs clean cross
+.PHONY: help build demo demo-s3 test kill-test race lint gen fuzz bench bench-plane bench-remote soak docs clean cross
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 build: ## build bin/nczctl, a static binary
 	$(BUILD) -o bin/nczctl ./cmd/nczctl
 
 demo: build ## make, copy and dump a small ocean dataset, saying what happens
 	sh docs/examples/ocean/demo.sh bin/nczctl
+
+demo-s3: build ## the same in a bucket of a local S3 server, which is built and started for it
+	sh docs/examples/ocean/demo-s3.sh bin/nczctl "$$(sh $(S3)/install.sh)"
 
 test: ## run all tests; installs the peers of the interop tests and an S3 server outside the tree
 	@dir=$$(sh $(PEERS)/install.sh) && s3=$$(sh $(S3)/install.sh) && NCZARR_VERSITYGW="$$s3" NCZARR_PEERS_DIR="$$dir" NCZARR_PEERS_PYTHON="$$dir/venv/bin/python" $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...

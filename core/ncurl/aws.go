@@ -134,13 +134,17 @@ func (p *parser) endpointSetting() (value, from string) {
 }
 
 // region chooses the region: the host, aws.region, the profile, the rc key,
-// AWS_REGION, AWS_DEFAULT_REGION, and on Amazon hosts us-east-1.
+// AWS_REGION, AWS_DEFAULT_REGION, and on Amazon hosts us-east-1. On hosts that
+// are not Amazon's, aws.region goes before what looks like a region.
 func (p *parser) region(s site) (string, error) {
 	given, inURL := p.take(keyRegion)
 	if inURL && given == "" {
 		return "", p.setting("the fragment key "+keyRegion, errors.New("it needs a value"))
 	}
 	rcValue, rcFrom := p.rc("AWS.REGION")
+	if s.kind == siteOther && given != "" {
+		s.region = "" // a label after "s3." of anybody's host is only a guess
+	}
 	choices := []struct{ value, from string }{
 		{s.region, "the host name"},
 		{given, "the fragment key " + keyRegion},
