@@ -36,14 +36,16 @@ type (
 		Value any    `json:"value"`
 	}
 	variable struct {
-		Type   any             `json:"type"`
-		Shape  []int64         `json:"shape"`
-		Dims   []string        `json:"dims"`
-		Chunks []int64         `json:"chunks"`
-		Fill   any             `json:"fill"`
-		Attrs  map[string]attr `json:"attrs"`
-		SHA256 string          `json:"sha256,omitempty"`
-		Error  string          `json:"error,omitempty"`
+		Type   any               `json:"type"`
+		Shape  []int64           `json:"shape"`
+		Dims   []string          `json:"dims"`
+		Chunks []int64           `json:"chunks"`
+		Fill   any               `json:"fill"`
+		Attrs  map[string]attr   `json:"attrs"`
+		SHA256 string            `json:"sha256,omitempty"`
+		Also   string            `json:"also,omitempty"`
+		Parts  map[string]string `json:"parts,omitempty"`
+		Error  string            `json:"error,omitempty"`
 	}
 )
 

@@ -75,7 +75,8 @@ func need(t *testing.T, names ...string) {
 
 // packages are the peers that a tool's --with needs.
 var packages = map[string][]string{
-	"zarr": {"zarr", "numcodecs"}, "xarray": {"xarray", "zarr"}, "netcdf4": {"netcdf4", "libnetcdf"}, "tensorstore": {"tensorstore"}, "gdal": {"gdal"},
+	"zarr": {"zarr", "numcodecs"}, "xarray": {"xarray", "zarr"}, "netcdf4": {"netcdf4", "libnetcdf"}, "tensorstore": {"tensorstore"},
+	"gdal": {"gdal"}, "zarrita": {"zarrita"},
 }
 
 // tool runs one of the peers' tools and gives the document that it prints.

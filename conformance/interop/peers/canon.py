@@ -14,7 +14,10 @@ VARIABLE = {
   "chunks": chunk shape, or null when not known (contiguous, scalar)
   "fill":   SCALAR: what a missing chunk reads as; null when none is declared or the reader does not say
   "attrs":  ATTRS
-  "sha256": hash of all values, see below; absent when "error": "one line" says why they cannot be read}
+  "sha256": hash of all values, see below; absent when "error": "one line" says why they cannot be read
+  "also": the hash that a reader without the type may have instead: of char, each element as a string; of
+          f2, each as a float. "parts": {"real": hash, "imag": hash} of a complex type, {"field": hash} of a
+          structured one, for a reader that has a variable for each. Both are for tests which ask for them}
 
 ATTRS = {"name": {"type": T, "value": V}} or null (the reader does not see attributes). By T:
   byte ... uint64, float, double   V is a list, of length 1 for a scalar; the reader knows the stored type
@@ -92,7 +95,21 @@ def variable(values, dims, chunks, fill, attrs, dtype=None, shape=None):
            "chunks": None if chunks is None else [int(n) for n in chunks],
            "fill": scalar(fill), "attrs": attrs}
     out.update({"error": one_line(values)} if failed else {"sha256": digest(values)})
+    if not failed:
+        out.update(other_views(np.asarray(values), out["type"]))
     return out
+
+
+def other_views(values, name):
+    if name == "char":
+        return {"also": digest(values.astype(object))}
+    if name == "f2":
+        return {"also": digest(values.astype("f4"))}
+    if values.dtype.kind == "c":
+        return {"parts": {"real": digest(values.real), "imag": digest(values.imag)}}
+    if values.dtype.names:
+        return {"parts": {field: digest(values[field]) for field in values.dtype.names}}
+    return {}
 
 
 def one_line(err):

@@ -21,7 +21,7 @@ import numpy as np
 import canon
 import sample_random
 import store
-from sample import NUMERIC, SIZES, Record, smooth, values
+from sample import NUMERIC, SIZES, TEXTS, Record, smooth, values
 
 TITLE = {"title": "interop sample", "Conventions": "CF-1.11"}
 ATTRS = {"units": "m s-1", "count": 3, "big": 4611686018427387904, "half": 0.5, "range": [-1.5, 2.25],
@@ -63,7 +63,6 @@ def with_zarr(args):
                 put(f"/scalar_{name}", values(t, ()).astype(order + t), ())
         put("/char", values("S1", shape("z", "n")), ("z", "n"), (2, 4), fill=b"")
         put("/string", values("S12", shape("n")), ("n",), (4,), fill=b"")
-        put("/json_attrs", values("i2", shape("x")), ("x",), attrs=JSON_ONLY)
     elif args.case == "layout":
         cube = values("i4", shape("t", "y", "x"))
         for order in "CF":
@@ -106,11 +105,20 @@ def with_zarr(args):
             put(name, data, dims, chunks, fill=fill, part=part, sep=sep, dtype=dtype, **kw)
     else:
         put("/plain", smooth("<i2"), ("row", "col"), (20, 30))
-        for t in ("?", "<f2", "<c8", "<U4", "<M8[s]", "V3"):
-            data = np.arange(6).astype("u1").repeat(3).view("V3") if t == "V3" else np.arange(6).astype(t)
-            put(f"/type_{data.dtype.kind}", data, ("i",), (4,), fill=None)
+        put("/json_attrs", values("i2", shape("x")), ("x",), attrs=JSON_ONLY)
+        for t in ("?", "<f2", "<c8", "<U4", "<M8[s]", "V3", "pair"):
+            data = np.arange(6)
+            data = data.astype("u1").repeat(3).view("V3") if t == "V3" else data.astype([("a", "<i2"), ("b", "<f8")]) if t == "pair" else data.astype(t)
+            put(f"/type_{t if t == 'pair' else data.dtype.kind}", data, ("i",), (4,), fill=None)
         for codec in (numcodecs.LZ4(), numcodecs.BZ2(), numcodecs.LZMA()):
             put(f"/codec_{codec.codec_id}", smooth("<i2"), ("row", "col"), (20, 30), compressors=codec)
+        put("/type_object", np.array(TEXTS, object), ("n",), (4,), fill="", dtype=str, filters="auto")
+        for name, codec in {"bitround": numcodecs.BitRound(10), "quantize": numcodecs.Quantize(2, "<f4"), "astype": numcodecs.AsType("<f8", "<f4"),
+                            "fletcher32": numcodecs.Fletcher32(), "crc32": numcodecs.CRC32(), "adler32": numcodecs.Adler32()}.items():
+            data = smooth("<f4") + np.float32(0.5)
+            kept = codec.decode(codec.encode(data)) if name in ("bitround", "quantize") else data
+            put(f"/codec_{name}", np.asarray(kept).view("<f4").reshape(data.shape), ("row", "col"), (20, 30), filters=[codec])
+        put("/codec_packbits", values("?", (64, 50)), ("row", "col"), (20, 30), fill=False, filters=[numcodecs.PackBits()])
         put("/codec_scale", smooth("<f8"), ("row", "col"), (20, 30), filters=[numcodecs.FixedScaleOffset(10, 2, "<f8", "<i4")])
     if args.consolidated:
         zarr.consolidate_metadata(target, zarr_format=2)

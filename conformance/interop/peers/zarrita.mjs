@@ -67,7 +67,7 @@ async function variable(root, path) {
   const out = { type: null, shape: null, dims: null, chunks: null, fill: null, attrs: null };
   try {
     const array = await zarr.open.v2(root.resolve(path), { kind: "array" });
-    const dtype = String(array.dtype);
+    const dtype = String(array.dtype).replace(/^v2:[<>|]/, "v2:");
     Object.assign(out, { type: NAMES[dtype] ?? (dtype === "v2:S1" ? "char" : "string"), shape: array.shape, chunks: array.chunks,
       dims: array.attrs._ARRAY_DIMENSIONS ?? null, fill: scalar(array.fillValue), attrs: attributes(array.attrs) });
     const all = array.shape.length ? await zarr.get(array) : await array.getChunk([]);

@@ -1,0 +1,290 @@
+package interop_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the matrix into docs/reference/compatibility.md")
+
+const compatibility = "../../docs/reference/compatibility.md"
+
+// columns are the peers in the order of the tables.
+var columns = []struct{ name, title string }{
+	{"zarr", "zarr-python"},
+	{"xarray", "xarray"},
+	{"netcdf4", "netcdf-c"},
+	{"gdal", "GDAL"},
+	{"zarrita", "zarrita.js"},
+	{"tensorstore", "tensorstore"},
+}
+
+// written are the stores that peers write, which are read here.
+var written = []struct{ peer, args, url string }{
+	{"zarr", "--case types", ""},
+	{"zarr", "--case types --consolidated", ""},
+	{"zarr", "--case types --storage zip", ""},
+	{"zarr", "--case layout", ""},
+	{"zarr", "--case codecs", ""},
+	{"zarr", "--case foreign", ""},
+	{"xarray", "--consolidated", ""},
+	{"xarray", "--storage zip", ""},
+	{"netcdf4", "--format nczarr", ""},
+	{"netcdf4", "--format zarr", ""},
+	{"netcdf4", "--format noxarray", "#mode=noxarray"},
+	{"gdal", "", ""},
+}
+
+// copies are the stores that nczctl writes, as copies of samples, and who
+// reads them. What says which rows the variables of a store count for.
+var copies = []struct{ sample, layout, options, what, readers string }{
+	{"types", "newest", "", "layout types", "zarr xarray netcdf4 gdal zarrita tensorstore"},
+	{"types", "4.9.1", "", "layout", "netcdf4 zarr gdal zarrita tensorstore"},
+	{"types", "4.8.1", "", "layout", "netcdf4 zarr gdal zarrita tensorstore"},
+	{"types", "4.8.0", "", "layout", "netcdf4 zarr gdal zarrita tensorstore"},
+	{"types", "pure", "", "layout types", "zarr xarray netcdf4 gdal zarrita tensorstore"},
+	{"types", "pure", "--consolidated", "layout", "zarr xarray netcdf4 gdal zarrita tensorstore"},
+	{"types", "noxarray", "", "layout", "zarr netcdf4 gdal zarrita tensorstore"},
+	{"layout", "newest", "", "chunks", "netcdf4"},
+	{"layout", "pure", "", "chunks", "zarr gdal zarrita tensorstore"},
+	{"codecs", "newest", "", "codecs", "netcdf4"},
+	{"codecs", "pure", "", "codecs", "zarr xarray gdal zarrita tensorstore"},
+	{"foreign", "pure", "--skip-unreadable", "types codecs", "zarr xarray gdal zarrita tensorstore"},
+}
+
+// TestMatrix writes here and reads there, writes there and reads here, checks
+// the values of every variable, and compares what came of it with the tables
+// of the compatibility page.
+func TestMatrix(t *testing.T) {
+	for _, c := range columns {
+		need(t, packages[c.name]...)
+	}
+	here, there := newMatrix(), newMatrix()
+	t.Run("read here", func(t *testing.T) { readHere(t, here) })
+	t.Run("read there", func(t *testing.T) { readThere(t, there) })
+	if t.Failed() {
+		return
+	}
+	for cell, result := range here.cells {
+		if result == wrong {
+			t.Errorf("%s: %s: we read other values than %s wrote", cell.row, cell.section, cell.peer)
+		}
+	}
+	page, err := os.ReadFile(compatibility)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := replaceSection(t, string(page), "\n### Written there, read here\n\n"+here.tables()+"\n### Written here, read there\n\n"+there.tables())
+	if *update {
+		if err := os.WriteFile(compatibility, []byte(want), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(page) {
+		t.Errorf("the tables of %s are not what was found; run the test with -update and look at the difference\n%s", compatibility, firstDifference(string(page), want))
+	}
+}
+
+func readHere(t *testing.T, m *matrix) {
+	for _, w := range written {
+		t.Run(w.peer+" "+w.args, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "x.zarr")
+			want := must(t, "write.py", append(append([]string{"--with", w.peer}, strings.Fields(w.args)...), path)...)
+			url := path
+			if w.url != "" {
+				url = "file://" + path + w.url
+			}
+			got := describe(t, url, strings.Contains(w.args, "nczarr"))
+			results := judge(t, want, encode(t, got))
+			m.add("layouts", storeLabel(w.args), w.peer, results...)
+			if strings.Contains(w.args, "zip") || strings.Contains(w.args, "consolidated") && w.peer == "zarr" {
+				return
+			}
+			for _, r := range results {
+				section, row := rowOf(t, path, r.variable, !strings.Contains(w.args, "layout"))
+				m.add(section, row, w.peer, r)
+			}
+		})
+	}
+}
+
+// storeLabel names the layout of what a peer writes.
+func storeLabel(args string) string {
+	label := "pure Zarr"
+	switch {
+	case strings.Contains(args, "nczarr"):
+		label = "NCZarr newest"
+	case strings.Contains(args, "noxarray"):
+		label = "pure Zarr, noxarray"
+	}
+	if strings.Contains(args, "--consolidated") {
+		label += ", consolidated"
+	}
+	if strings.Contains(args, "--storage zip") {
+		label += ", zip"
+	}
+	return label
+}
+
+func readThere(t *testing.T, m *matrix) {
+	root := t.TempDir()
+	samples := map[string][]byte{}
+	for _, name := range []string{"types", "layout", "codecs", "foreign"} {
+		samples[name] = must(t, "write.py", "--with", "zarr", "--case", name, filepath.Join(root, name))
+	}
+	for _, c := range copies {
+		t.Run(strings.TrimSpace(c.sample+" "+c.layout+" "+c.options), func(t *testing.T) {
+			source, want := filepath.Join(root, c.sample), samples[c.sample]
+			dst := filepath.Join(t.TempDir(), "x.zarr")
+			args := append(append([]string{"--isolation=inproc", "-q", "copy", "--layout", c.layout}, strings.Fields(c.options)...), source, dst)
+			out, err := exec.CommandContext(t.Context(), nczctl, args...).CombinedOutput()
+			if err != nil && !(c.sample == "foreign" && strings.Contains(string(out), `skipped "/type_V"`)) {
+				t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
+			}
+			format := map[string]string{"pure": "zarr", "noxarray": "noxarray"}[c.layout]
+			if format == "" {
+				format = "nczarr"
+			}
+			for reader := range strings.FieldsSeq(c.readers) {
+				t.Run(reader, func(t *testing.T) {
+					t.Parallel()
+					m.addStore(t, c.what, copyLabel(c.layout, c.options), reader, dst, readResults(t, want, reader, format, c.options, dst))
+				})
+			}
+		})
+	}
+}
+
+func copyLabel(layout, options string) string {
+	label := map[string]string{"pure": "pure Zarr", "noxarray": "pure Zarr, noxarray"}[layout]
+	if label == "" {
+		label = "NCZarr " + layout
+	}
+	if strings.Contains(options, "--consolidated") {
+		label += ", consolidated"
+	}
+	return label
+}
+
+// readResults lets a peer read a store and judges every variable; a peer that
+// refuses the whole store refuses each of them.
+func readResults(t *testing.T, want []byte, reader, format, options, path string) []result {
+	t.Helper()
+	args := []string{"--with", reader, "--format", format}
+	if strings.Contains(options, "--consolidated") {
+		args = append(args, "--consolidated")
+	}
+	got, err := tool(t, "read.py", append(args, path)...)
+	if err == nil {
+		return judge(t, want, got)
+	}
+	var doc document
+	if err := json.Unmarshal(want, &doc); err != nil {
+		t.Fatal(err)
+	}
+	why := regexp.MustCompile(`(?s)^.*?read\.py --with \w+: `).ReplaceAllString(err.Error(), "")
+	if strings.Contains(err.Error(), "signal") {
+		why = "dies: " + signal.FindString(err.Error())
+	}
+	var out []result
+	for name := range doc.Variables {
+		out = append(out, result{name, refused, "the whole dataset: " + strings.TrimSpace(why)})
+	}
+	return out
+}
+
+var signal = regexp.MustCompile(`signal: [a-z ]+`)
+
+// judge compares two descriptions, values and shapes only, variable by
+// variable. An error of the reader is a refusal, another difference is wrong.
+func judge(t *testing.T, want, got []byte) []result {
+	t.Helper()
+	var doc, seen document
+	for _, d := range []struct {
+		data []byte
+		to   *document
+	}{{want, &doc}, {got, &seen}} {
+		if err := json.Unmarshal(d.data, d.to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad := map[string]string{}
+	for _, line := range compare(t, want, got, "dims,chunks,fill,attrs,type") {
+		name, why, _ := strings.Cut(line, ": ")
+		bad[name] = why
+	}
+	var out []result
+	for name := range doc.Variables {
+		why, isBad := bad[name]
+		v := seen.Variables[name]
+		if v == nil {
+			v = joined(&seen, name, doc.Variables[name])
+		}
+		switch {
+		case !isBad || v != nil && sameOtherwise(doc.Variables[name], v):
+			out = append(out, result{name, equal, ""})
+		case v == nil:
+			out = append(out, result{name, refused, "not shown, without an error"})
+		case v.Error != "":
+			out = append(out, result{name, refused, v.Error})
+		default:
+			out = append(out, result{name, wrong, map[bool]string{true: "other values", false: "another shape"}[strings.HasPrefix(why, "sha256")]})
+		}
+	}
+	return out
+}
+
+// joined gives one variable for those into which a complex or a structured
+// one is taken apart, or nil when they are not there.
+func joined(seen *document, name string, want *variable) *variable {
+	out := &variable{Shape: want.Shape, SHA256: want.SHA256}
+	for part, sum := range want.Parts {
+		v := seen.Variables[name+"."+part]
+		if v == nil || v.Error != "" {
+			return v
+		}
+		if v.SHA256 != sum || !slices.Equal(v.Shape, want.Shape) {
+			out.SHA256 = part + " differs"
+		}
+	}
+	if len(want.Parts) == 0 {
+		return nil
+	}
+	return out
+}
+
+// sameOtherwise reports whether the values are the same and the reader sees
+// them in its own way: one element where NCZarr has a scalar, a string of one
+// character where it has a char.
+func sameOtherwise(want, got *variable) bool {
+	shape := slices.Equal(want.Shape, got.Shape) || len(want.Shape) == 0 && slices.Equal(got.Shape, []int64{1})
+	return shape && (want.SHA256 == got.SHA256 || want.Also != "" && want.Also == got.SHA256)
+}
+
+func replaceSection(t *testing.T, page, text string) string {
+	t.Helper()
+	const begin, end = "<!-- matrix: begin, written by go test ./conformance/interop -run TestMatrix -update -->\n", "<!-- matrix: end -->\n"
+	before, rest, ok := strings.Cut(page, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the matrix: %q", compatibility, begin)
+	}
+	return before + begin + text + end + after
+}
+
+func firstDifference(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return "page:  " + x[i] + "\nfound: " + y[i]
+		}
+	}
+	return "one ends earlier"
+}

@@ -1,0 +1,245 @@
+package interop_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// outcome is how a reader did with one variable; the larger is the worse.
+type outcome int
+
+const (
+	equal outcome = iota + 1
+	refused
+	wrong
+)
+
+// result is the outcome for one variable and its reason.
+type result struct {
+	variable string
+	outcome  outcome
+	why      string
+}
+
+type cell struct{ section, row, peer string }
+
+// matrix collects results by section, row and peer; safe for concurrent use.
+type matrix struct {
+	mu    sync.Mutex
+	cells map[cell]outcome
+	mixed map[cell]bool
+	why   map[cell]string
+}
+
+func newMatrix() *matrix {
+	return &matrix{cells: map[cell]outcome{}, mixed: map[cell]bool{}, why: map[cell]string{}}
+}
+
+// add counts results for one cell: it has the worst of them.
+func (m *matrix) add(section, row, peer string, results ...result) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := cell{section, row, peer}
+	slices.SortFunc(results, func(a, b result) int { return cmp.Compare(a.variable, b.variable) })
+	for _, r := range results {
+		old := m.cells[at]
+		m.mixed[at] = m.mixed[at] || old != 0 && old != r.outcome
+		if r.outcome > old {
+			m.cells[at], m.why[at] = r.outcome, r.why
+		}
+	}
+}
+
+// addStore counts the results of one store that was written here.
+func (m *matrix) addStore(t *testing.T, what, layout, peer, path string, results []result) {
+	t.Helper()
+	if strings.Contains(what, "layout") {
+		m.add("layouts", layout, peer, results...)
+	}
+	for _, r := range results {
+		section, row := rowOf(t, path, r.variable, !strings.Contains(what, "chunks"))
+		if !strings.Contains(what, section) {
+			continue
+		}
+		if strings.HasPrefix(layout, "NCZarr") && section == "types" {
+			section = "typesNCZarr"
+		}
+		m.add(section, row, peer, r)
+	}
+}
+
+// rowOf gives the section and the row that a variable counts for, by what its
+// .zarray says: its codecs where it has any, else its type, or what is
+// special about its chunks.
+func rowOf(t *testing.T, path, name string, types bool) (section, row string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(path, name, ".zarray"))
+	if err != nil {
+		return "types", "not in the store"
+	}
+	var doc struct {
+		DType              any
+		Order              string
+		Separator          string `json:"dimension_separator"`
+		Shape              []int
+		Fill               any `json:"fill_value"`
+		Compressor         map[string]any
+		Filters            []map[string]any
+		DimensionSeparator string
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Compressor != nil || len(doc.Filters) > 0 && doc.Filters[0]["id"] != "vlen-utf8" {
+		return "codecs", codecLabel(doc.Filters, doc.Compressor)
+	}
+	if types && strings.Contains(name, "/scalar_") { // netCDF-C has its own way with them
+		return "types", "scalars of any type"
+	}
+	if types {
+		return "types", typeLabel(doc.DType)
+	}
+	return "chunks", strings.Join(slices.DeleteFunc([]string{
+		"order " + doc.Order,
+		map[bool]string{true: "separator /", false: "separator ."}[doc.Separator == "/"],
+		map[bool]string{true: "chunks missing"}[strings.Contains(name, "missing") || strings.Contains(name, "unwritten")],
+		map[bool]string{true: "length 0"}[slices.Contains(doc.Shape, 0)],
+		map[bool]string{true: "fill 2^64-1"}[strings.Contains(name, "_max")],
+	}, func(s string) bool { return s == "" }), ", ")
+}
+
+func codecLabel(filters []map[string]any, compressor map[string]any) string {
+	var names []string
+	for _, f := range filters {
+		name := fmt.Sprint(f["id"])
+		if f["astype"] != nil && f["astype"] != f["dtype"] {
+			name += " with astype"
+		}
+		names = append(names, name)
+	}
+	if compressor != nil {
+		name := fmt.Sprint(compressor["id"])
+		if name == "blosc" {
+			name += fmt.Sprintf(" %v", compressor["cname"])
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " + ")
+}
+
+var number = regexp.MustCompile(`\d+$`)
+
+// typeLabel names a dtype without its byte order and, for text, its length.
+func typeLabel(dtype any) string {
+	name, ok := dtype.(string)
+	if !ok {
+		return "structured"
+	}
+	name, unit, _ := strings.Cut(strings.TrimLeft(name, "<>|"), "[")
+	bits := func(s string) string { return s + fmt.Sprint(8*int(name[1]-'0')) }
+	switch name[0] {
+	case 'b':
+		return "bool"
+	case 'i':
+		return bits("int")
+	case 'u':
+		return bits("uint")
+	case 'f':
+		return bits("float")
+	case 'c':
+		return "complex" + map[string]string{"8": "64", "16": "128"}[name[1:]]
+	case 'M', 'm':
+		return map[byte]string{'M': "datetime64[", 'm': "timedelta64["}[name[0]] + unit
+	case 'S':
+		if name == "S1" {
+			return "char"
+		}
+		return "string, fixed length"
+	case 'U':
+		return "string, fixed length, UTF-32"
+	case 'O':
+		return "string, variable length"
+	}
+	return "raw bytes"
+}
+
+// tables gives the page's tables and below each the reasons.
+func (m *matrix) tables() string {
+	var out strings.Builder
+	for _, s := range []struct{ name, title string }{{"layouts", "layout"}, {"typesNCZarr", "type, in NCZarr"}, {"types", "type, in pure Zarr"}, {"chunks", "chunks"}, {"codecs", "codecs, in order of encoding"}} {
+		rows := map[string]bool{}
+		for c := range m.cells {
+			if c.section == s.name {
+				rows[c.row] = true
+			}
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		out.WriteString("| " + s.title + " |")
+		for _, c := range columns {
+			out.WriteString(" " + c.title + " |")
+		}
+		out.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
+		var notes []string
+		for _, row := range slices.SortedFunc(maps.Keys(rows), byLabel) {
+			out.WriteString("| " + row + " |")
+			for _, c := range columns {
+				out.WriteString(" " + m.show(cell{s.name, row, c.name}, &notes) + " |")
+			}
+			out.WriteString("\n")
+		}
+		for i, n := range notes {
+			out.WriteString(fmt.Sprintf("\n%d. %s", i+1, n))
+		}
+		out.WriteString(map[bool]string{true: "\n\n", false: "\n"}[len(notes) > 0])
+	}
+	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+// byLabel sorts int8 before int16.
+func byLabel(a, b string) int {
+	return cmp.Or(cmp.Compare(number.ReplaceAllString(a, ""), number.ReplaceAllString(b, "")), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
+// show gives the text of a cell, with the number of its reason.
+func (m *matrix) show(at cell, notes *[]string) string {
+	word := map[outcome]string{0: "", equal: "equal", refused: "refused", wrong: "**wrong**"}[m.cells[at]]
+	if m.cells[at] <= equal {
+		return word
+	}
+	if m.mixed[at] {
+		word = "some " + word
+	}
+	note := reason(m.why[at])
+	i := slices.Index(*notes, note)
+	if i < 0 {
+		*notes = append(*notes, note)
+		i = len(*notes) - 1
+	}
+	return fmt.Sprintf("%s (%d)", word, i+1)
+}
+
+var (
+	paths = regexp.MustCompile(`(file://)?/[^ '",)]*x\.zarr[^ '",)]*`)
+	space = regexp.MustCompile(`\s+`)
+)
+
+// reason is a message without what differs between runs, as a cell of a page.
+func reason(why string) string {
+	why = space.ReplaceAllString(paths.ReplaceAllString(why, "PATH"), " ")
+	why = strings.TrimPrefix(why, unread)
+	if len(why) > 160 {
+		why = why[:160] + "..."
+	}
+	return "`" + strings.ReplaceAll(strings.ReplaceAll(why, "`", "'"), "|", "\\|") + "`"
+}
