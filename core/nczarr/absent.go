@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
 // sameFill reports whether absent chunks of v and of other read as the same
@@ -15,6 +16,15 @@ func (v *Var) sameFill(other *Var) bool {
 		return false
 	}
 	return bytes.Equal(v.absent(), other.absent())
+}
+
+// misreadWhenAbsent reports whether netCDF-C, for which NCZarr is written,
+// reads absent chunks of v as the fill value with its bytes swapped.
+//
+// Source: libnetcdf 4.10.1 (libnczarr) on a big-endian variable.
+func (v *Var) misreadWhenAbsent() bool {
+	t := v.meta.DType
+	return v.group.ds.layout != zarr.LayoutPure && t.Order == dtype.Big && t.Fixed() && t.Width() > 1
 }
 
 // absent gives what an element of an absent chunk reads as, in native byte

@@ -132,3 +132,30 @@ func TestCopyOfHoles(t *testing.T) {
 		}
 	})
 }
+
+// NCZarr is written for netCDF-C, which reads an absent chunk of big-endian
+// numbers as the fill value with its bytes swapped: copies have such chunks.
+func TestCopyWritesBigEndianHoles(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	doc := func(dtype string) string {
+		return fmt.Sprintf(`{"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": %q, "fill_value": 7, "order": "C", "compressor": null, "filters": null}`, dtype)
+	}
+	store(t, o, "a", map[string]string{".zgroup": `{"zarr_format": 2}`, "b/.zarray": doc(">i2"), "l/.zarray": doc("<i2"), "one/.zarray": doc("|i1")})
+	src := open(t, "mem:a#mode=zarr", o)
+	for mode, want := range map[string][]string{"zarr": nil, "nczarr": {"0", "1"}} {
+		dst := create(t, "mem:"+mode+"#mode="+mode, o)
+		if err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := keys(t, o, mode, "b/"); !slices.Equal(got, want) {
+			t.Errorf("%s, big-endian: want chunks %v, got %v", mode, want, got)
+		}
+		for _, v := range []string{"l/", "one/"} {
+			if got := keys(t, o, mode, v); got != nil {
+				t.Errorf("%s, %s: chunks %v", mode, v, got)
+			}
+		}
+		expect(t, dst, "b", []int16{7, 7, 7, 7})
+	}
+}

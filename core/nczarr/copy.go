@@ -250,14 +250,14 @@ func (c *copier) data(ctx context.Context, p pair) error {
 }
 
 // block copies one block. Chunks that the source does not have are not made,
-// where those of the copy read as the same values.
+// where those of the copy read as the same values, to netCDF-C too.
 func (c *copier) block(ctx context.Context, p pair, sel chunk.Selection, buf any) error {
 	var found, only []bool
 	err := p.src.read(ctx, sel, buf, &found)
 	if err != nil {
 		return err
 	}
-	if found != nil && p.src.sameFill(p.dst) {
+	if found != nil && p.src.sameFill(p.dst) && !p.dst.misreadWhenAbsent() {
 		if only, err = reached(sel, p.src.Chunks(), p.dst.Chunks(), found); err != nil {
 			return err
 		}
