@@ -124,38 +124,3 @@ func TestOpen(t *testing.T) {
 		}
 	}
 }
-
-func FuzzDecodeSzip(f *testing.F) {
-	const room = 1 << 12
-	in := driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 2, Order: dtype.Little}, Shape: []int{room / 2}, MaxBytes: room}
-	c, out := filtertest.Open(f, szip.Provider(), szip.ID, `{"mask":32,"pixels-per-block":16}`, in)
-	for _, n := range []int{0, 2, 100, room} {
-		src, enc := make([]byte, n), make([]byte, out.MaxBytes)
-		for i := range src {
-			src[i] = byte(i / 3)
-		}
-		k, err := c.Encode(f.Context(), enc, src)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(enc[:k])
-	}
-	f.Add([]byte{0, 16, 0, 0, 0, 0, 0, 0x80})
-	f.Fuzz(func(t *testing.T, src []byte) {
-		dst, back, enc := make([]byte, room), make([]byte, room), make([]byte, out.MaxBytes)
-		n, err := c.Decode(t.Context(), dst, src)
-		if err != nil {
-			if k := ncerr.KindOf(err); k != ncerr.ErrCorrupt && k != ncerr.ErrShortBuffer {
-				t.Fatalf("unexpected kind of %v", err)
-			}
-			return
-		}
-		m, err := c.Encode(t.Context(), enc, dst[:n])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if k, err := c.Decode(t.Context(), back, enc[:m]); err != nil || !bytes.Equal(back[:k], dst[:n]) {
-			t.Fatalf("%d bytes come back changed: %v", n, err)
-		}
-	})
-}

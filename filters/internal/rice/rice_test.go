@@ -1,0 +1,124 @@
+package rice_test
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/filters/internal/rice"
+)
+
+func quadratic() []uint32 {
+	v := make([]uint32, 40)
+	for i := range v {
+		v[i] = uint32(i * i / 7 % 251)
+	}
+	return v
+}
+
+func saw() []uint32 {
+	v := make([]uint32, 32)
+	for i := range v {
+		v[i] = uint32(i*37%500 + 1000)
+	}
+	return v
+}
+
+func noise() []uint32 {
+	v := make([]uint32, 32)
+	for i := range v {
+		v[i] = uint32((i*167 + 91*i*i) % 256)
+	}
+	return v
+}
+
+// TestLibaec decodes what libaec makes: with and without differences, blocks
+// of zeros, split codes, second extensions and blocks as they are.
+func TestLibaec(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		src  string
+		p    rice.Params
+		want []uint32
+	}{
+		"differences": {"201a4842d55248540455550929248a9249db0002849249294926c0", rice.Params{Bits: 8, Block: 8, Interval: 5, Predict: true}, quadratic()},
+		"as they are": {"5ea445ef55337c2918195549225d3cfcabea4b2c0d0e0f10113e4a6e96bee70f3b64", rice.Params{Bits: 8, Block: 8, Interval: 5}, quadratic()},
+		"zeros":       {"000080", rice.Params{Bits: 8, Block: 8, Interval: 8, Predict: true}, make([]uint32, 64)},
+		"16 bits":     {"803e8fff80e54a952a54a952a54a952a51d951ffe03e54a952a54a952a54a9528eca9528", rice.Params{Bits: 16, Block: 16, Interval: 2, Predict: true}, saw()},
+		"noise":       {"e000575ae90976d180eabda60af1d0027e3f10c11f0dd07ecda091bf01a08606b0", rice.Params{Bits: 8, Block: 16, Interval: 2, Predict: true}, noise()},
+	} {
+		src, err := hex.DecodeString(c.src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]uint32, len(c.want))
+		if err := rice.Decode(got, src, c.p); err != nil || !slices.Equal(c.want, got) {
+			t.Errorf("%s: want %v, got %v, %v", name, c.want, got, err)
+		}
+		if err := rice.Decode(got, src[:len(src)/2], c.p); !errors.Is(err, rice.ErrCorrupt) {
+			t.Errorf("%s, cut: want ErrCorrupt, got %v", name, err)
+		}
+	}
+}
+
+// TestRoundTrip goes there and back for every size of sample and block, and
+// keeps the promise of MaxEncoded.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for bits := uint(1); bits <= 32; bits++ {
+		for _, block := range []int{2, 8, 16, 32} {
+			for kind := range 4 {
+				p := rice.Params{Bits: bits, Block: block, Interval: 1 + r.IntN(6), Predict: kind%2 == 0}
+				v := make([]uint32, p.Block*p.Interval*(1+r.IntN(4)))
+				for i := range v {
+					if v[i] = r.Uint32() & uint32(1<<bits-1); kind < 2 {
+						v[i] = uint32(i/3) & uint32(1<<bits-1)
+					}
+				}
+				dst := make([]byte, rice.MaxEncoded(int64(len(v)), p))
+				n, err := rice.Encode(dst, slices.Clone(v), p)
+				if err != nil {
+					t.Fatalf("%+v: %v", p, err)
+				}
+				got := make([]uint32, len(v))
+				if err := rice.Decode(got, dst[:n], p); err != nil || !slices.Equal(v, got) {
+					t.Errorf("%+v: %d samples come back changed, %v", p, len(v), err)
+				}
+				if _, err := rice.Encode(dst[:n-1], slices.Clone(v), p); !errors.Is(err, rice.ErrShort) {
+					t.Errorf("%+v without room: want ErrShort, got %v", p, err)
+				}
+			}
+		}
+	}
+}
+
+// FuzzDecode has one kind of error for any input, and what was decoded
+// survives a round trip.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("\x00\x00\x80"), uint8(8), uint8(4), true)
+	f.Add([]byte("\x20\x1a\x48\x42\xd5\x52\x48\x54\x04\x55"), uint8(8), uint8(4), true)
+	f.Add(binary.BigEndian.AppendUint64(nil, 1<<63), uint8(32), uint8(1), false)
+	f.Fuzz(func(t *testing.T, src []byte, bits, half uint8, predict bool) {
+		p := rice.Params{Bits: 1 + uint(bits-1)%32, Block: 2 + 2*int(half%16), Interval: 4, Predict: predict}
+		v := make([]uint32, 2*p.Block*p.Interval)
+		if err := rice.Decode(v, src, p); err != nil {
+			if !errors.Is(err, rice.ErrCorrupt) {
+				t.Fatalf("want ErrCorrupt, got %v", err)
+			}
+			return
+		}
+		dst := make([]byte, rice.MaxEncoded(int64(len(v)), p))
+		n, err := rice.Encode(dst, slices.Clone(v), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]uint32, len(v))
+		if err := rice.Decode(got, dst[:n], p); err != nil || !slices.Equal(v, got) {
+			t.Fatalf("%+v: samples come back changed, %v", p, err)
+		}
+	})
+}
