@@ -9,6 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/filters/builtin"
+	"github.com/seed-695719ce/nczarr/filters/internal/filtertest"
 )
 
 func step(id, params string) driver.Step { return driver.Step{ID: id, Params: json.RawMessage(params)} }
@@ -109,5 +110,55 @@ func BenchmarkEncode(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// simple are codecs that are benched beside a copy of their memory.
+var simple = []struct{ name, dtype, id, params string }{
+	{"packbits", "|b1", "packbits", `{}`},
+	{"bitround", "<f4", "bitround", `{"keepbits":9}`},
+	{"fixedscaleoffset", "<f4", "fixedscaleoffset", `{"offset":280,"scale":100,"astype":"<i2"}`},
+	{"delta", "<i4", "delta", `{}`},
+	{"szip", "<i2", "szip", `{"mask":32,"pixels-per-block":16}`},
+	{"lzma", "<i2", "lzma", `{"preset":1}`},
+}
+
+// BenchmarkSimple encodes and decodes 4 MiB with single codecs, and copies
+// them, which is the least that any codec does.
+func BenchmarkSimple(b *testing.B) {
+	const size = 4 << 20
+	bench := func(name string, f func() error) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(size)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := f(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	from, to := make([]byte, size), make([]byte, size)
+	bench("copy", func() error { copy(to, from); return nil })
+	for _, s := range simple {
+		typ, err := dtype.Parse(s.dtype)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c, out := filtertest.Open(b, builtin.Provider(), s.id, s.params, driver.Spec{DType: typ, Shape: []int{size / typ.Size}, MaxBytes: size})
+		plain, enc := field(typ, size/typ.Size), make([]byte, out.MaxBytes)
+		if typ.Kind == dtype.Bool {
+			for i := range plain {
+				plain[i] &= 1
+			}
+		}
+		n := 0
+		bench(s.name+"/encode", func() (err error) { n, err = c.Encode(b.Context(), enc, plain); return err })
+		if n == 0 { // encoding was not chosen
+			if n, err = c.Encode(b.Context(), enc, plain); err != nil {
+				b.Fatal(err)
+			}
+		}
+		bench(s.name+"/decode", func() error { _, err := c.Decode(b.Context(), to, enc[:n]); return err })
 	}
 }
