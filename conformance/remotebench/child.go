@@ -53,11 +53,11 @@ func runChild(ctx context.Context, spec string) error {
 	if work == nil {
 		return errors.New("no such measurement")
 	}
-	start := time.Now()
+	start, before := time.Now(), cpu()
 	if err := work(ctx, s, array); err != nil {
 		return err
 	}
-	r := result{Seconds: time.Since(start).Seconds()}
+	r := result{Seconds: time.Since(start).Seconds(), CPU: (cpu() - before).Seconds()}
 	if op == "read" {
 		sum := sha256.Sum256(raw(array))
 		r.Sum = hex.EncodeToString(sum[:])
@@ -67,6 +67,15 @@ func runChild(ctx context.Context, spec string) error {
 		r.Peak = usage.Maxrss << 10
 	}
 	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+// cpu is the CPU time of the process so far.
+func cpu() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // raw gives the bytes of the array.

@@ -1,12 +1,18 @@
 // Command remotebench measures reading and writing an array on a real S3 server
 // behind a proxy that delays every request: this library, plain parallel
 // requests for the same objects with the AWS SDK, zarr-python with obstore, and
-// tensorstore, in turns in one run. It prints the times, the ratios to the
-// plain requests, and peak memory.
+// tensorstore, in turns in one run, each turn begun by another; the first turn
+// does not count. It prints the times, the ratios to the plain requests, the CPU
+// time of the measured process, which other work on the machine disturbs less,
+// and its peak memory.
+//
+// The server keeps its objects below the directory of temporary files. Where that is a disk,
+// writing measures the disk as much as the programs: name a directory in memory with TMPDIR.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,11 +42,14 @@ type settings struct {
 
 	Endpoint, Bucket, Region string
 	Turn                     int // of a write: each makes an array of its own, reads are of the first
+
+	root string // of the bucket's files
 }
 
 // result is what a measuring process prints.
 type result struct {
 	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpu"`  // seconds of the process, user's and system's, from its start of the work on
 	Peak    int64   `json:"peak"` // bytes
 	Sum     string  `json:"sum"`  // of what was read
 }
@@ -49,7 +58,7 @@ func main() {
 	var s settings
 	flag.Int64Var(&s.MiB, "mib", 512, "size of the array in MiB; its chunks have 4 MiB")
 	flag.DurationVar(&s.Latency, "latency", 50*time.Millisecond, "delay of every request")
-	flag.IntVar(&s.Runs, "runs", 3, "times that each measurement is repeated")
+	flag.IntVar(&s.Runs, "runs", 3, "turns that count; there is one more before them")
 	flag.IntVar(&s.Flying, "flying", 32, "plain requests at once")
 	peers := flag.String("peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty leaves them out")
 	child := flag.String("child", "", "internal: one measurement, as OP:WHO:JSON")
@@ -101,8 +110,9 @@ func (s settings) run(ctx context.Context, peers string) (err error) {
 		who = append(who, "zarr", "tensorstore")
 	}
 	fmt.Printf("%d MiB of float32 in chunks of 4 MiB, %v per request, medians of %d\n\n", s.MiB, s.Latency, s.Runs)
+	s.root = filepath.Join(srv.Root, srv.Bucket)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "op\twho\tseconds\tMiB/s\tplain / it\tpeak MiB\t")
+	fmt.Fprintln(w, "op\twho\tseconds\tMiB/s\tplain / it\tCPU s\tpeak MiB\t")
 	for _, op := range []string{"write", "read"} {
 		if err := s.compare(ctx, w, op, who, peers); err != nil {
 			return err
@@ -132,12 +142,13 @@ func delayed(target string, latency time.Duration) (*httptest.Server, error) {
 
 // compare lets all of them do the same in turns, and prints their medians.
 func (s settings) compare(ctx context.Context, w *tabwriter.Writer, op string, who []string, peers string) error {
-	times, peaks, sum := map[string][]float64{}, map[string]int64{}, ""
-	for turn := range s.Runs {
+	all, sum := map[string][]result{}, ""
+	for turn := range s.Runs + 1 {
 		if op == "write" {
 			s.Turn = turn
 		}
-		for _, name := range who {
+		first := turn % len(who)
+		for _, name := range append(slices.Clone(who[first:]), who[:first]...) {
 			r, err := s.measure(ctx, op, name, peers)
 			if err != nil {
 				return fmt.Errorf("%s %s: %w", name, op, err)
@@ -145,19 +156,45 @@ func (s settings) compare(ctx context.Context, w *tabwriter.Writer, op string, w
 			if op == "read" && sum != "" && r.Sum != sum {
 				return fmt.Errorf("%s reads other values than those before it", name)
 			}
-			times[name], peaks[name], sum = append(times[name], r.Seconds), max(peaks[name], r.Peak), r.Sum
+			fmt.Fprintf(os.Stderr, "turn %d: %s %s: %.2f s, CPU %.2f s\n", turn, op, name, r.Seconds, r.CPU)
+			if sum = r.Sum; turn > 0 {
+				all[name] = append(all[name], r)
+			}
+		}
+		if err := s.clean(op); err != nil {
+			return err
 		}
 	}
-	plain := median(times["plain"])
+	plain := median(all["plain"], func(r result) float64 { return r.Seconds })
 	for _, name := range who {
-		t := median(times[name])
-		fmt.Fprintf(w, "%s\t%s\t%.2f\t%.0f\t%.2f\t%d\t\n", op, name, t, float64(s.MiB)/t, plain/t, peaks[name]>>20)
+		t := median(all[name], func(r result) float64 { return r.Seconds })
+		cpu := median(all[name], func(r result) float64 { return r.CPU })
+		peak := slices.MaxFunc(all[name], func(a, b result) int { return cmp.Compare(a.Peak, b.Peak) }).Peak
+		fmt.Fprintf(w, "%s\t%s\t%.2f\t%.0f\t%.2f\t%.2f\t%d\t\n", op, name, t, float64(s.MiB)/t, plain/t, cpu, peak>>20)
 	}
 	return nil
 }
 
-func median(v []float64) float64 {
-	v = slices.Clone(v)
+// clean removes what a turn has written, but for the array that all read.
+func (s settings) clean(op string) error {
+	if op != "write" {
+		return nil
+	}
+	entries, err := os.ReadDir(s.root)
+	s.Turn = 0
+	for _, e := range entries {
+		if e.Name() != s.name() {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(s.root, e.Name())))
+		}
+	}
+	return err
+}
+
+func median(of []result, value func(result) float64) float64 {
+	var v []float64
+	for _, r := range of {
+		v = append(v, value(r))
+	}
 	slices.Sort(v)
 	return v[len(v)/2]
 }

@@ -1,0 +1,124 @@
+package remote_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// crowd is a remote store that answers requests for chunks only when many of
+// them are under way at once. It keeps no chunks: they are all zeros.
+type crowd struct {
+	driver.Map
+	want int64
+	now  *atomic.Int64 // requests that have come
+	open chan struct{} // closed when all are there
+	size int64
+}
+
+func (c *crowd) Capabilities() driver.Capabilities {
+	caps := c.Map.Capabilities()
+	caps.Latency = driver.Remote
+	return caps
+}
+
+// wait lets nobody through before enough have come.
+func (c *crowd) wait(ctx context.Context) error {
+	if c.now.Add(1) == c.want {
+		close(c.open)
+	}
+	select {
+	case <-c.open:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func isChunk(key string) bool { return strings.HasPrefix(key, "data/") && !strings.Contains(key, "/.") }
+
+func (c *crowd) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if !isChunk(key) {
+		return c.Map.Get(ctx, key, o, alloc)
+	}
+	if err := c.wait(ctx); err != nil {
+		return nil, driver.Info{}, err
+	}
+	mem, err := alloc(c.size)
+	return mem, driver.Info{Size: c.size, Version: "1"}, err
+}
+
+func (c *crowd) Put(ctx context.Context, key string, b driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if !isChunk(key) {
+		return c.Map.Put(ctx, key, b, o)
+	}
+	return driver.Info{Size: b.Size(), Version: "1"}, c.wait(ctx)
+}
+
+// TestInFlight shows that, with the default options, chunks of 4 MiB are on
+// their way 32 at once from the first answer on, in both directions: 128 MiB,
+// enough for 2.5 GB/s where an answer takes 50 ms. A smaller number would
+// wait here for ever.
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	const flying, side = 32, 2048
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
+	c := &crowd{size: side * side}
+	o := nczarr.Options{Registry: reg, SingleWriter: true, Wrap: func(m driver.Map) driver.Map {
+		far := *c
+		far.Map = m
+		return &far
+	}}
+	fresh := func() { c.want, c.now, c.open = flying, new(atomic.Int64), make(chan struct{}) }
+	fresh()
+	values := make([]int8, flying*side*side)
+	if err := fill(ctx, "mem:flight#mode=nczarr", o, flying, side, values); err != nil {
+		t.Fatalf("write, %d of %d chunks on their way: %v", c.now.Load(), flying, err)
+	}
+	fresh()
+	ds, err := nczarr.Open(ctx, "mem:flight#mode=nczarr", &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ds.Close(context.WithoutCancel(t.Context())) })
+	v, err := ds.Root().Var("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Read(ctx, v.All(), values); err != nil {
+		t.Fatalf("read, %d of %d chunks on their way: %v", c.now.Load(), flying, err)
+	}
+}
+
+// fill makes a dataset of one variable with n square chunks.
+func fill(ctx context.Context, url string, o nczarr.Options, n, side int64, values []int8) error {
+	ds, err := nczarr.Create(ctx, url, &nczarr.CreateOptions{Options: o})
+	if err != nil {
+		return err
+	}
+	var dims []*nczarr.Dim
+	for i, length := range []int64{n, side, side} {
+		d, err := ds.Root().DefineDim(string(rune('x'+i)), length, false)
+		if err != nil {
+			return err
+		}
+		dims = append(dims, d)
+	}
+	v, err := ds.Root().DefineVar(ctx, "data", &nczarr.VarSpec{Type: dtype.NCByte, Dims: dims, Chunks: []int64{1, side, side}})
+	if err != nil {
+		return err
+	}
+	if err := v.Write(ctx, v.All(), values); err != nil {
+		return err
+	}
+	return ds.Close(ctx)
+}
