@@ -147,7 +147,8 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 // them is validated now. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse,
 // ncerr.ErrReadOnly, ncerr.ErrNoDim for a dimension that is not visible in g,
 // ncerr.ErrBadChunk, ncerr.ErrBadType, ncerr.ErrNoFilter, ncerr.ErrInvalid
-// for codec parameters, ncerr.ErrLimit for a chunk beyond the limit.
+// for codec parameters, ncerr.ErrLimit for a chunk beyond the limit, and for a
+// key or a chunk that is longer than the store can hold.
 func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var, error) {
 	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims)}
 	v.changes.add()
@@ -163,6 +164,10 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 	}
 	v.meta.Codecs = sizeUnknown(v.meta.Codecs)
 	if err := v.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := v.fits(); err != nil {
+		v.data.close()
 		return nil, err
 	}
 	v.meta.Codecs = sizeStated(v.meta.Codecs, v.data.pipe.Specs())

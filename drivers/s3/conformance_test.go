@@ -2,6 +2,10 @@ package s3_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,30 +30,63 @@ func (p patient) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return layer.Retry(m, &layer.RetryOptions{Base: time.Millisecond, Attempts: 20}), nil
 }
 
-// TestConformance runs the suite on a real server: below a prefix and in whole
-// buckets, in both styles, and with small pages and many parts.
+// buckets counts the buckets of all servers: virtual hosts share one proxy.
+var buckets atomic.Int64
+
+// TestConformance runs the suite on a real server, in this process and in the
+// driver's own: below a prefix and in whole buckets, in both styles, and with
+// small pages and many parts. Thousands of objects, of which most of the time
+// goes into putting them there, are listed in a prefix in path style only:
+// neither changes how pages are put together.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string]map[string]any{
-		"path":    {},
-		"virtual": {"addressing": "virtual"},
-		"parts":   {"multipart_threshold": 1000, "part_size": "5MiB", "page_size": 7},
+	for _, tc := range []struct {
+		name    string
+		whole   bool // the store is a bucket of its own
+		options map[string]any
+	}{
+		{name: "path", options: map[string]any{}},
+		{name: "virtual", options: map[string]any{"addressing": "virtual"}},
+		{name: "parts", options: map[string]any{"multipart_threshold": 1000, "part_size": "5MiB", "page_size": 7}},
+		{name: "path bucket", whole: true, options: map[string]any{}},
+		{name: "virtual bucket", whole: true, options: map[string]any{"addressing": "virtual"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := s3server.Start(t)
-			endpoint := srv.Endpoint
-			if name == "virtual" {
-				endpoint = "http://" + s3server.VirtualDomain
-				if err := srv.MakeBucket(t.Context(), "virtual-bucket"); err != nil {
-					t.Fatal(err)
+		for way, opener := range map[string]func(*testing.T) driver.Opener{
+			"inproc": func(*testing.T) driver.Opener { return s3.New() }, "process": remote,
+		} {
+			t.Run(tc.name+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				srv := s3server.Start(t)
+				suite := mapsuite.Suite()
+				if tc.whole || tc.options["addressing"] != nil {
+					suite.Checks = slices.DeleteFunc(suite.Checks, func(c mapsuite.Check) bool { return c.ID == "map.list.many" })
 				}
-				srv.Bucket = "virtual-bucket"
-				proxies.add(srv.Bucket, srv.Endpoint)
-			}
-			conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{Opener: patient{s3.New()}, Blind: true, NewSpec: func() (driver.OpenSpec, func(), error) {
-				return specOn(endpoint, srv.Bucket, options), nil, nil
-			}})
-		})
+				conformance.Test(t, suite, &mapsuite.Target{
+					Opener: patient{opener(t)}, Blind: true,
+					NewSpec: func() (driver.OpenSpec, func(), error) { return newPlace(t.Context(), srv, tc.whole, tc.options) },
+				})
+			})
+		}
 	}
+}
+
+// newPlace names a place for a store: a bucket of its own, or one below a
+// prefix. In virtual style every place has its own bucket, and so its host.
+func newPlace(ctx context.Context, srv *s3server.Server, whole bool, options map[string]any) (driver.OpenSpec, func(), error) {
+	endpoint, bucket, virtual := srv.Endpoint, srv.Bucket, options["addressing"] == "virtual"
+	if whole || virtual {
+		bucket = fmt.Sprintf("bucket-%d", buckets.Add(1))
+		if err := srv.MakeBucket(ctx, bucket); err != nil {
+			return driver.OpenSpec{}, nil, err
+		}
+	}
+	if virtual {
+		endpoint = "http://" + s3server.VirtualDomain
+		proxies.add(bucket, srv.Endpoint)
+	}
+	spec := specOn(endpoint, bucket, options)
+	if whole {
+		spec.Path, _, _ = strings.Cut(spec.Path, "/")
+	}
+	return spec, nil, nil
 }

@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
@@ -17,9 +20,14 @@ import (
 // whole test binary uses.
 var proxies = newFront()
 
+// self is the right to serve the driver from processes of this program.
+var self plugin.Self //nolint:gochecknoglobals // set by TestMain only
+
 // TestMain takes the user's AWS settings away, and sends requests for hosts
-// that are not loopback addresses to a proxy of the tests.
+// that are not loopback addresses to a proxy of the tests. HOME stays: the
+// server of the tests is kept below it, and would be built anew.
 func TestMain(m *testing.M) {
+	self = plugin.Main(plugin.Builtin{Openers: []driver.Opener{s3.New()}})
 	dir, err := os.MkdirTemp("", "s3")
 	if err != nil {
 		panic(err)
@@ -34,7 +42,7 @@ func TestMain(m *testing.M) {
 	for name, value := range map[string]string{
 		"AWS_CONFIG_FILE": filepath.Join(dir, "config"), "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(dir, "credentials"),
 		"AWS_EC2_METADATA_DISABLED": "true", "HTTP_PROXY": front.URL, "http_proxy": front.URL, "HTTPS_PROXY": "", "https_proxy": "",
-		"NO_PROXY": "", "no_proxy": "", "HOME": dir,
+		"NO_PROXY": "", "no_proxy": "",
 	} {
 		os.Setenv(name, value)
 	}
@@ -44,6 +52,25 @@ func TestMain(m *testing.M) {
 	front.Close()
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// remote gives the driver in a process of its own, in its sandbox.
+func remote(t *testing.T) driver.Opener {
+	t.Helper()
+	h, err := host.New(&host.Options{Self: self, Isolation: host.Process})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	o, err := h.Driver("s3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
 }
 
 var places atomic.Int64

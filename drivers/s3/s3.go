@@ -145,7 +145,7 @@ func (m *bucketMap) Capabilities() driver.Capabilities {
 		Ranges: true, List: true, Write: m.mode.Writable(), Delete: m.mode.Writable(),
 		IfAbsent: m.conditional && m.mode.Writable(), IfMatch: m.conditional,
 		RecursiveList: true, OrderedList: true, Durable: driver.OnPut,
-		MaxKey: maxKey - len(m.at.prefix), Latency: driver.Remote,
+		MaxKey: maxKey - len(m.at.prefix), MaxObject: maxObject, Latency: driver.Remote,
 	}
 }
 

@@ -335,6 +335,7 @@ type Capabilities struct {
 	Durable         Durability // when writes are safe
 	MaxKey          int        // longest key in bytes; 0 is unlimited
 	Latency         Latency
+	MaxObject       int64 // largest object in bytes; 0 is unlimited, or not known
 }
 
 // Body is the content of a Put. It can be read more than once and from

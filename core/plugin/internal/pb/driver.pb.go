@@ -368,8 +368,10 @@ type Capabilities struct {
 	PrefixExclusive bool                   `protobuf:"varint,9,opt,name=prefix_exclusive,json=prefixExclusive,proto3" json:"prefix_exclusive,omitempty"`
 	Durable         Durability             `protobuf:"varint,10,opt,name=durable,proto3,enum=nczplugin.v1.Durability" json:"durable,omitempty"`
 	// Longest key in bytes; 0 is unlimited.
-	MaxKey        uint32  `protobuf:"varint,11,opt,name=max_key,json=maxKey,proto3" json:"max_key,omitempty"`
-	Latency       Latency `protobuf:"varint,12,opt,name=latency,proto3,enum=nczplugin.v1.Latency" json:"latency,omitempty"`
+	MaxKey  uint32  `protobuf:"varint,11,opt,name=max_key,json=maxKey,proto3" json:"max_key,omitempty"`
+	Latency Latency `protobuf:"varint,12,opt,name=latency,proto3,enum=nczplugin.v1.Latency" json:"latency,omitempty"`
+	// Largest object in bytes; 0 is unlimited, or not known.
+	MaxObject     int64 `protobuf:"varint,13,opt,name=max_object,json=maxObject,proto3" json:"max_object,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -486,6 +488,13 @@ func (x *Capabilities) GetLatency() Latency {
 		return x.Latency
 	}
 	return Latency_LATENCY_LOCAL
+}
+
+func (x *Capabilities) GetMaxObject() int64 {
+	if x != nil {
+		return x.MaxObject
+	}
+	return 0
 }
 
 // Range is a part of an object: length -1 is to the end, a negative offset
@@ -2180,7 +2189,7 @@ const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12>\n" +
 	"\fcapabilities\x18\x02 \x01(\v2\x1a.nczplugin.v1.CapabilitiesR\fcapabilities\x12\x14\n" +
 	"\x05lends\x18\x03 \x01(\bR\x05lends\"\r\n" +
-	"\vRemoveReply\"\x93\x03\n" +
+	"\vRemoveReply\"\xb2\x03\n" +
 	"\fCapabilities\x12\x16\n" +
 	"\x06ranges\x18\x01 \x01(\bR\x06ranges\x12\x12\n" +
 	"\x04list\x18\x02 \x01(\bR\x04list\x12\x14\n" +
@@ -2194,7 +2203,9 @@ const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\adurable\x18\n" +
 	" \x01(\x0e2\x18.nczplugin.v1.DurabilityR\adurable\x12\x17\n" +
 	"\amax_key\x18\v \x01(\rR\x06maxKey\x12/\n" +
-	"\alatency\x18\f \x01(\x0e2\x15.nczplugin.v1.LatencyR\alatency\"7\n" +
+	"\alatency\x18\f \x01(\x0e2\x15.nczplugin.v1.LatencyR\alatency\x12\x1d\n" +
+	"\n" +
+	"max_object\x18\r \x01(\x03R\tmaxObject\"7\n" +
 	"\x05Range\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x03R\x06length\"|\n" +

@@ -66,7 +66,7 @@ func CapabilitiesToWire(c driver.Capabilities) *pb.Capabilities {
 	return &pb.Capabilities{
 		Ranges: c.Ranges, List: c.List, Write: c.Write, Delete: c.Delete, IfAbsent: c.IfAbsent, IfMatch: c.IfMatch,
 		RecursiveList: c.RecursiveList, OrderedList: c.OrderedList, PrefixExclusive: c.PrefixExclusive,
-		Durable: pb.Durability(c.Durable), MaxKey: uint32(min(max(0, c.MaxKey), 1<<30)), Latency: pb.Latency(c.Latency),
+		Durable: pb.Durability(c.Durable), MaxKey: uint32(min(max(0, c.MaxKey), 1<<30)), Latency: pb.Latency(c.Latency), MaxObject: max(0, c.MaxObject),
 	}
 }
 
@@ -78,6 +78,7 @@ func CapabilitiesFromWire(m *pb.Capabilities) driver.Capabilities {
 		IfAbsent: m.GetIfAbsent(), IfMatch: m.GetIfMatch(), RecursiveList: m.GetRecursiveList(),
 		OrderedList: m.GetOrderedList(), PrefixExclusive: m.GetPrefixExclusive(),
 		Durable: driver.OnFlush, MaxKey: int(min(m.GetMaxKey(), 1<<30)), Latency: driver.Remote,
+		MaxObject: max(0, m.GetMaxObject()),
 	}
 	if m.GetDurable() == pb.Durability_DURABILITY_ON_PUT {
 		c.Durable = driver.OnPut

@@ -136,7 +136,7 @@ func TestDescriptions(t *testing.T) {
 			t.Errorf("want %+v, got %+v", d, got)
 		}
 	}
-	for _, c := range []driver.Capabilities{{}, {Ranges: true, List: true, Write: true, Delete: true, IfAbsent: true, IfMatch: true, RecursiveList: true, OrderedList: true, PrefixExclusive: true, Durable: driver.OnFlush, MaxKey: 9, Latency: driver.Remote}} {
+	for _, c := range []driver.Capabilities{{}, {Ranges: true, List: true, Write: true, Delete: true, IfAbsent: true, IfMatch: true, RecursiveList: true, OrderedList: true, PrefixExclusive: true, Durable: driver.OnFlush, MaxKey: 9, MaxObject: 5 << 40, Latency: driver.Remote}} {
 		if got := wire.CapabilitiesFromWire(wire.CapabilitiesToWire(c)); got != c {
 			t.Errorf("want %+v, got %+v", c, got)
 		}
