@@ -35,38 +35,41 @@ var buckets atomic.Int64
 
 // TestConformance runs the suite on a real server, in this process and in the
 // driver's own: below a prefix and in whole buckets, in both styles, and with
-// small pages and many parts. Thousands of objects, of which most of the time
-// goes into putting them there, are listed in a prefix in path style only:
-// neither changes how pages are put together.
+// small pages and many parts. Putting thousands of objects there to list them
+// takes most of the time: once here and once there is enough.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name    string
+	virtual := map[string]any{"addressing": "virtual"}
+	for name, tc := range map[string]struct {
+		process bool // the driver has a process of its own
 		whole   bool // the store is a bucket of its own
+		many    bool // the check with thousands of objects runs
 		options map[string]any
 	}{
-		{name: "path", options: map[string]any{}},
-		{name: "virtual", options: map[string]any{"addressing": "virtual"}},
-		{name: "parts", options: map[string]any{"multipart_threshold": 1000, "part_size": "5MiB", "page_size": 7}},
-		{name: "path bucket", whole: true, options: map[string]any{}},
-		{name: "virtual bucket", whole: true, options: map[string]any{"addressing": "virtual"}},
+		"path":                   {},
+		"path/process":           {process: true, many: true},
+		"path bucket":            {whole: true},
+		"path bucket/process":    {whole: true, process: true},
+		"virtual":                {options: virtual},
+		"virtual/process":        {options: virtual, process: true},
+		"virtual bucket":         {options: virtual, whole: true},
+		"virtual bucket/process": {options: virtual, whole: true, process: true},
+		"parts":                  {options: map[string]any{"multipart_threshold": 1000, "part_size": "5MiB", "page_size": 7}, many: true},
 	} {
-		for way, opener := range map[string]func(*testing.T) driver.Opener{
-			"inproc": func(*testing.T) driver.Opener { return s3.New() }, "process": remote,
-		} {
-			t.Run(tc.name+"/"+way, func(t *testing.T) {
-				t.Parallel()
-				srv := s3server.Start(t)
-				suite := mapsuite.Suite()
-				if tc.whole || tc.options["addressing"] != nil {
-					suite.Checks = slices.DeleteFunc(suite.Checks, func(c mapsuite.Check) bool { return c.ID == "map.list.many" })
-				}
-				conformance.Test(t, suite, &mapsuite.Target{
-					Opener: patient{opener(t)}, Blind: true,
-					NewSpec: func() (driver.OpenSpec, func(), error) { return newPlace(t.Context(), srv, tc.whole, tc.options) },
-				})
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, opener, suite := s3server.Start(t), s3.New(), mapsuite.Suite()
+			if tc.process {
+				opener = remote(t)
+			}
+			if !tc.many {
+				suite.Checks = slices.DeleteFunc(suite.Checks, func(c mapsuite.Check) bool { return c.ID == "map.list.many" })
+			}
+			conformance.Test(t, suite, &mapsuite.Target{
+				Opener: patient{opener}, Blind: true,
+				NewSpec: func() (driver.OpenSpec, func(), error) { return newPlace(t.Context(), srv, tc.whole, tc.options) },
 			})
-		}
+		})
 	}
 }
 
