@@ -67,6 +67,7 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"use io_uring":            ring,
 	"take shared memory":      func(string) error { return mapMemory(unix.MAP_SHARED) },
 	"take a growing stack":    func(string) error { return mapMemory(unix.MAP_PRIVATE | unix.MAP_GROWSDOWN) },
+	"hide memory":             func(string) error { return hideMemory() },
 	"take a memory file":      func(string) error { fd, err := unix.MemfdCreate("x", 0); return errors.Join(err, closeFD(fd)) },
 	"take System V memory":    func(string) error { return sysvMemory() },
 	"raise its limits":        func(string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) },
@@ -232,6 +233,16 @@ func mapMemory(flags int) error {
 		return err
 	}
 	return unix.Munmap(mem)
+}
+
+// hideMemory makes memory that was written to read-only: no limit counts it.
+func hideMemory() error {
+	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	mem[0] = 1
+	return errors.Join(unix.Mprotect(mem, unix.PROT_READ), unix.Munmap(mem))
 }
 
 func sysvMemory() error {

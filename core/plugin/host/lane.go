@@ -8,13 +8,19 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 )
 
 // maxQueue is the number of messages that may wait in a lane: one for each of
 // the jobs of a call, and as many that ask for room.
 const maxQueue = 2 * maxFlying
+
+// maxQueued is the size in bytes of the messages that may wait in a lane: they
+// have names of regions and errors in them, never data.
+const maxQueued = 2 * handshake.MaxMessage
 
 // lanes are the long-lived streams of one service to one process.
 type lanes[B, R any] struct {
@@ -39,6 +45,7 @@ type lane[B, R any] struct {
 
 	mu      sync.Mutex
 	queue   []*R
+	queued  int // bytes in it
 	wake    chan struct{}
 	err     error              // the stream has ended
 	late    map[uint64]*ticket // left behind; nil while the lane has a user or is idle
@@ -118,8 +125,11 @@ func (l *lane[B, R]) receive() {
 			err = l.settle(r)
 		case len(l.queue) >= maxQueue:
 			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d answers that nobody waits for", maxQueue)
+		case l.queued+sizeOf(r) > maxQueued:
+			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "more than %d bytes of answers that nobody waits for", maxQueued)
 		default:
 			l.queue = append(l.queue, r)
+			l.queued += sizeOf(r)
 		}
 		ended, free := l.err != nil, l.drained()
 		l.mu.Unlock()
@@ -136,6 +146,14 @@ func (l *lane[B, R]) receive() {
 			l.of.put(l)
 		}
 	}
+}
+
+// sizeOf gives the size of a message on the wire.
+func sizeOf(m any) int {
+	if m, ok := m.(proto.Message); ok {
+		return proto.Size(m)
+	}
+	return 0
 }
 
 // settle takes a late answer; mu is held.
@@ -167,6 +185,7 @@ func (l *lane[B, R]) next(w *watch) (*R, error) {
 		if len(l.queue) > 0 {
 			r := l.queue[0]
 			l.queue = l.queue[1:]
+			l.queued -= sizeOf(r)
 			if len(l.queue) == 0 {
 				l.queue = nil
 			}
@@ -216,7 +235,7 @@ func (l *lane[B, R]) leave(unanswered map[uint64]*ticket) {
 			lie = err
 		}
 	}
-	l.queue = nil
+	l.queue, l.queued = nil, 0
 	l.mu.Unlock()
 	if lie != nil {
 		p.markBroken(lie.Error())

@@ -83,6 +83,11 @@ func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 				return nil
 			}
 		}
+		for range 2000 {
+			if l.kind != "plane-flood" || s.Send(&pb.BatchReply{Results: []*pb.Result{{Id: 1 << 60, Payload: inline(l.request[:1<<20])}}}) != nil {
+				break
+			}
+		}
 		if l.kind == "plane-flip" {
 			go flip(l.response)
 		}
@@ -168,6 +173,9 @@ func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
 			return nil
 		}
 		for _, j := range b.GetJobs() {
+			if l.kind == "store-deaf" && len(j.GetGet().GetKey()) > 100 {
+				<-s.Context().Done() // reads no more
+			}
 			if err := s.Send(&pb.StoreBatchReply{Results: l.store(j)}); err != nil {
 				return nil
 			}
@@ -396,6 +404,54 @@ func TestNeverAnswered(t *testing.T) {
 		}
 	}
 	t.Error("the process was not ended")
+}
+
+// TestDeaf: a plugin that answers and reads no further is ended although the
+// host is about to send.
+func TestDeaf(t *testing.T) {
+	t.Parallel()
+	o := planeOptions(t, "store-deaf")
+	o.CallTimeout = time.Second
+	m := open(t, newHost(t, o), "zoo", driver.OpenSpec{Path: "x"})
+	reqs := make([]driver.GetRequest, 176)
+	for i := range reqs {
+		reqs[i].Key = strings.Repeat("k", 10)
+		if i >= 128 { // larger than what may wait in a connection
+			reqs[i].Key = strings.Repeat("k", 16<<10)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := m.(driver.GetManyer).GetMany(ctx, reqs, func(int, []byte, driver.Info, error) {})
+	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 1s") {
+		t.Errorf("want ErrPlugin, got %v", err)
+	}
+}
+
+// TestFloodedLane: answers that nobody takes do not fill the host's memory.
+func TestFloodedLane(t *testing.T) {
+	t.Parallel()
+	log := &locked{}
+	o := planeOptions(t, "plane-flood")
+	o.Logger = textLog(log)
+	h := newHost(t, o)
+	p, err := h.Filter("zoo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pl, _, err := p.(codecdriver.PipelineOpener).OpenPipeline(t.Context(), []codecdriver.Step{{ID: "zoo"}}, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("a"), Limit: 100}}, func(int, []byte, error) {
+		for range 1000 { // takes its time, while the plugin goes on
+			if strings.Contains(log.String(), "bytes of answers") {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Errorf("nobody stops it: %s", log.String())
+	})
 }
 
 // TestFallback: a plugin without level 1 works at level 0, and says so.

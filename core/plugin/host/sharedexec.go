@@ -77,6 +77,7 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	r := &sharedRun{flight: flight{p: p, tickets: map[uint64]*ticket{}}, x: x, s: s, l: l, open: open}
 	defer func() { l.leave(r.tickets) }()
 	for {
+		w.progress() // it may be the plugin that keeps a message from being sent
 		for r.room() && len(r.open) > 0 {
 			if sent, err := r.send(); err != nil || !sent {
 				if err != nil {
@@ -88,7 +89,6 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 		if len(r.tickets) == 0 {
 			return nil // the rest, if any, does not fit
 		}
-		w.progress()
 		reply, err := l.next(w)
 		if err != nil {
 			return w.fail(ctx, err)

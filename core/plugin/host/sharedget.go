@@ -47,6 +47,7 @@ func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []landing, op
 	r := &sharedReads{flight: flight{p: p, tickets: map[uint64]*ticket{}}, m: m, s: s, l: l, all: all, open: open, done: done}
 	defer func() { l.leave(r.tickets) }()
 	for {
+		w.progress() // it may be the plugin that keeps a message from being sent
 		for r.room() && len(r.open) > 0 {
 			if sent, err := r.send(); err != nil || !sent {
 				if err != nil {
@@ -58,14 +59,13 @@ func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []landing, op
 		if len(r.tickets) == 0 {
 			return nil
 		}
-		w.progress()
 		reply, err := l.next(w)
 		if err != nil {
 			return w.fail(ctx, err)
 		}
 		w.pause() // alloc and the sink take their time
 		for _, result := range reply.GetResults() {
-			if err := r.take(ctx, result); err != nil {
+			if err := r.take(ctx, w, result); err != nil {
 				return err
 			}
 		}
@@ -143,12 +143,14 @@ func (m *remoteMap) learn(n int64) {
 
 // take takes the answer to a read, or its wish for room. Its error ends the
 // call.
-func (r *sharedReads) take(ctx context.Context, m *pb.StoreResult) error {
+func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) error {
 	t := r.tickets[m.GetId()]
 	if t == nil {
 		return r.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for read %d, which is done or was not asked for", m.GetId()))
 	}
 	if m.GetNeed() != 0 {
+		w.progress()
+		defer w.pause()
 		if err := r.grant(m.GetId(), t, m.GetNeed()); err != nil {
 			return r.p.broke(err)
 		}

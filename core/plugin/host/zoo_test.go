@@ -297,7 +297,7 @@ func plugins(t *testing.T, names ...string) string {
 func zooOptions(t *testing.T, kind string, names ...string) host.Options {
 	t.Helper()
 	return host.Options{
-		Dirs: []string{plugins(t, names...)}, AllowUnpinned: true, PassEnv: []string{zooEnv}, StartTimeout: 2 * time.Second,
+		Dirs: []string{plugins(t, names...)}, AllowUnpinned: true, PassEnv: []string{zooEnv}, StartTimeout: 30 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Getenv: func(name string) string {
 			if name == zooEnv {
@@ -319,14 +319,21 @@ func TestZooStart(t *testing.T) {
 		"cookie":          {"handshake cookie"},
 		"version":         {"speaks version 7", "this program version 1"},
 		"misnamed":        {`serves no driver named "zoo"`},
-		"describe-hangs":  {"no answer to Describe within 2s"},
+		"describe-hangs":  {"no answer to Describe within 5s"},
 		"describe-dies":   {"died (exit status 5) in Describe"},
 		"describe-major":  {"version 2 of the plugin protocol"},
 		"describe-levels": {"level 0"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			h := newHost(t, zooOptions(t, kind, "nczarr-driver-zoo"))
+			opts := zooOptions(t, kind, "nczarr-driver-zoo")
+			switch kind { // those that take all of it
+			case "sleeps":
+				opts.StartTimeout = 2 * time.Second
+			case "describe-hangs":
+				opts.StartTimeout = 5 * time.Second
+			}
+			h := newHost(t, opts)
 			o, err := h.Driver("zoo")
 			if err != nil {
 				t.Fatal(err)

@@ -21,7 +21,7 @@ func program(p *Policy, pid int) filter {
 		f.refuse(unix.EPERM, unix.SYS_EXECVE, unix.SYS_EXECVEAT)
 	}
 	processRules(&f, uint32(pid))
-	memoryRules(&f)
+	memoryRules(&f, p.MayExec)
 	socketRules(&f, p.Network)
 	f.ret(unix.SECCOMP_RET_ALLOW)
 	return f
@@ -40,7 +40,7 @@ var forbidden = [...]uint32{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
 	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
 	// Memory that lives outside processes, and meeting places without files.
-	unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMCTL, unix.SYS_SEMTIMEDOP,
+	unix.SYS_MEMFD_SECRET, unix.SYS_MAP_SHADOW_STACK, unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMCTL, unix.SYS_SEMTIMEDOP,
 	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 	// Attributes of files by their path: Landlock does not see them.
 	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_SETXATTRAT,
@@ -83,8 +83,14 @@ func processRules(f *filter, pid uint32) {
 	})
 }
 
-// memoryRules refuse memory that the limit on data does not count.
-func memoryRules(f *filter) {
+// memoryRules refuse memory that the limit on data does not count. What was
+// written to and then made read-only is not counted either; the loaders of
+// others' programs need that, ours are loaded when the rules come.
+func memoryRules(f *filter, loads bool) {
+	if !loads {
+		f.refuse(unix.EPERM, unix.SYS_PKEY_MPROTECT)
+		f.when(unix.SYS_MPROTECT, func(b *block) { b.refuseUnless(2, unix.PROT_WRITE, unix.EPERM, unix.PROT_WRITE) })
+	}
 	f.when(unix.SYS_MMAP, func(b *block) {
 		b.refuseIf(3, sharedAnon, sharedAnon, unix.EPERM)
 		b.refuseAny(3, unix.MAP_GROWSDOWN|unix.MAP_HUGETLB, unix.EPERM)
