@@ -92,7 +92,7 @@ func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, e
 		}
 	}
 	l.useConsolidated(all)
-	return all[""], nil
+	return maps.Clone(all[""]), nil // load takes documents out of it
 }
 
 // damaged reports whether an error says that consolidated metadata is there and

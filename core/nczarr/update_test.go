@@ -75,6 +75,7 @@ var layouts = map[string]struct {
 }{
 	"newest": {zarr.LayoutNewest, "nczarr"}, "lower": {zarr.LayoutLower, "nczarr"}, "upper": {zarr.LayoutUpper, "nczarr"},
 	"v1": {zarr.LayoutV1, "nczarr"}, "pure": {zarr.LayoutPure, "zarr"},
+	"v1 consolidated":     {zarr.LayoutV1, "nczarr,consolidated"},
 	"newest consolidated": {zarr.LayoutNewest, "nczarr,consolidated"}, "pure consolidated": {zarr.LayoutPure, "zarr,consolidated"},
 }
 

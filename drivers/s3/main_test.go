@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -20,6 +21,12 @@ import (
 // whole test binary uses.
 var proxies = newFront()
 
+// users are the variables that TestMain changed, as they were; empty for none.
+var users = map[string]string{} //nolint:gochecknoglobals // set by TestMain only
+
+// runID tells the objects of this run from those of others.
+var runID = rand.Text() //nolint:gochecknoglobals // constant
+
 // self is the right to serve the driver from processes of this program.
 var self plugin.Self //nolint:gochecknoglobals // set by TestMain only
 
@@ -35,6 +42,7 @@ func TestMain(m *testing.M) {
 	for _, line := range os.Environ() {
 		name, _, _ := cut(line)
 		if len(name) > 4 && name[:4] == "AWS_" {
+			users[name] = os.Getenv(name)
 			os.Unsetenv(name)
 		}
 	}
@@ -43,11 +51,13 @@ func TestMain(m *testing.M) {
 		"AWS_CONFIG_FILE": filepath.Join(dir, "config"), "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(dir, "credentials"),
 		"AWS_EC2_METADATA_DISABLED": "true", "HTTP_PROXY": front.URL, "http_proxy": front.URL, "HTTPS_PROXY": "", "https_proxy": "",
 		"NO_PROXY": "", "no_proxy": "",
+		"AWS_ACCESS_KEY_ID": "test-access", "AWS_SECRET_ACCESS_KEY": "test-secret-key",
 	} {
+		if _, had := users[name]; !had {
+			users[name] = os.Getenv(name)
+		}
 		os.Setenv(name, value)
 	}
-	os.Setenv("AWS_ACCESS_KEY_ID", "test-access")
-	os.Setenv("AWS_SECRET_ACCESS_KEY", "test-secret-key")
 	code := m.Run()
 	front.Close()
 	os.RemoveAll(dir)

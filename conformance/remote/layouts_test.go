@@ -1,0 +1,164 @@
+package remote_test
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance/s3server"
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+	"github.com/seed-695719ce/nczarr/drivers/s3"
+	"github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// must ends the test on an error.
+func must[V any](t *testing.T) func(V, error) V {
+	return func(v V, err error) V {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLayoutsOnS3 creates, writes, updates, consolidates and copies a dataset
+// of every layout in a bucket and in a directory: what is read back is right,
+// and the objects of both are the same, byte by byte. The bucket's are taken
+// from the server's directory.
+func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // it sets variables
+	srv := bucket(t)
+	o := nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New(), s3.New()}, builtin.Provider()), SingleWriter: true}
+	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1} {
+		t.Run(layout.String(), func(t *testing.T) {
+			dir, key := t.TempDir(), "l"+layout.String()
+			near := filepath.Join(dir, key) + "#mode=" + format(layout)
+			far := srv.URL(key, format(layout)+",s3")
+			for _, url := range []string{near, far} {
+				first(t, url, o, layout)
+				second(t, url, o)
+				third(t, url, o, layout)
+			}
+			copied := srv.URL(key+".copy", format(layout)+",s3")
+			dst := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), copied, &nczarr.CreateOptions{Options: o, Layout: &layout}))
+			src := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), near, &o))
+			ok(t, nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil))
+			ok(t, dst.Close(t.Context()))
+			ok(t, src.Close(t.Context()))
+			third(t, copied, o, layout)
+			sameObjects(t, srv, filepath.Join(dir, key), key)
+		})
+	}
+}
+
+func format(l zarr.Layout) string {
+	if l == zarr.LayoutPure {
+		return "zarr"
+	}
+	return "nczarr"
+}
+
+// first makes the dataset: a group with a compressed variable of partial
+// chunks, of which one stays absent, and a string.
+func first(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
+	t.Helper()
+	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: o, Layout: &layout}))
+	time := must[*nczarr.Dim](t)(ds.Root().DefineDim("time", 4, layout == zarr.LayoutNewest))
+	x := must[*nczarr.Dim](t)(ds.Root().DefineDim("x", 3, false))
+	g := must[*nczarr.Group](t)(ds.Root().DefineGroup("g"))
+	v := must[*nczarr.Var](t)(g.DefineVar(t.Context(), "v", &nczarr.VarSpec{
+		Type: dtype.NCShort, Dims: []*nczarr.Dim{time, x}, Chunks: []int64{2, 2}, Order: dtype.Big, Fill: []int16{-1},
+		Codecs: []zarr.CodecSpec{{ID: "zlib", Params: []byte(`{"level": 1}`)}},
+		Attrs:  []nczarr.Attr{{Name: "units", Type: dtype.NCChar, Value: "K"}},
+	}))
+	s := must[*nczarr.Var](t)(ds.Root().DefineVar(t.Context(), "s", &nczarr.VarSpec{Type: dtype.NCString, Dims: []*nczarr.Dim{x}, MaxStrLen: 8}))
+	ok(t, v.Write(t.Context(), slab(0, 0, 2, 3), []int16{1, 2, 3, 4, 5, 6}))
+	ok(t, s.Write(t.Context(), s.All(), []string{"a", "", "größe"}))
+	ok(t, ds.Close(t.Context()))
+}
+
+// second changes part of a chunk and an attribute, adds a variable, and
+// consolidates.
+func second(t *testing.T, url string, o nczarr.Options) {
+	t.Helper()
+	o.Update = true
+	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), url, &o))
+	v := must[*nczarr.Var](t)(ds.Root().Var("g/v"))
+	ok(t, v.Write(t.Context(), slab(1, 1, 2, 1), []int16{50, 80}))
+	ok(t, v.SetAttr(nczarr.Attr{Name: "units", Type: dtype.NCChar, Value: "degC"}))
+	w := must[*nczarr.Var](t)(ds.Root().DefineVar(t.Context(), "w", &nczarr.VarSpec{Type: dtype.NCDouble}))
+	ok(t, w.Write(t.Context(), w.All(), []float64{0.1}))
+	ok(t, ds.Consolidate())
+	ok(t, ds.Close(t.Context()))
+}
+
+// third reads what the other two wrote.
+func third(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
+	t.Helper()
+	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), url, &o))
+	defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
+	if ds.Layout() != layout || len(ds.Problems()) > 0 {
+		t.Errorf("layout %s, problems %v", ds.Layout(), ds.Problems())
+	}
+	equal(t, ds, "g/v", []int16{1, 2, 3, 4, 50, 6, -1, 80, -1, -1, -1, -1})
+	equal(t, ds, "s", []string{"a", "", "größe"})
+	equal(t, ds, "w", []float64{0.1})
+	v := must[*nczarr.Var](t)(ds.Root().Var("g/v"))
+	if a := must[nczarr.Attr](t)(v.Attr("units")); a.Value != "degC" {
+		t.Errorf("units are %v", a.Value)
+	}
+}
+
+func equal[E comparable](t *testing.T, ds *nczarr.Dataset, path string, want []E) {
+	t.Helper()
+	v := must[*nczarr.Var](t)(ds.Root().Var(path))
+	got := make([]E, len(want))
+	ok(t, v.Read(t.Context(), chunk.All(v.Shape()), got))
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: want %v, got %v", path, want, got)
+	}
+}
+
+// sameObjects compares the files of a dataset with the server's of a key.
+func sameObjects(t *testing.T, srv *s3server.Server, dir, key string) {
+	t.Helper()
+	near, far := objects(t, dir), objects(t, filepath.Join(srv.Root, srv.Bucket, key))
+	if a, b := slices.Sorted(maps.Keys(near)), slices.Sorted(maps.Keys(far)); len(a) < 8 || !slices.Equal(a, b) {
+		t.Fatalf("in the directory: %v\nin the bucket: %v", a, b)
+	}
+	for name, want := range near {
+		if far[name] != want {
+			t.Errorf("%s: in the directory %q, in the bucket %q", name, want, far[name])
+		}
+	}
+}
+
+func objects(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	ok(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		all[name] = string(data)
+		return err
+	}))
+	return all
+}

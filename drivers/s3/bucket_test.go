@@ -1,0 +1,51 @@
+package s3_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/s3"
+)
+
+// The variables that name a real bucket, and the user's own settings, which
+// TestMain takes away from all other tests.
+const (
+	hostVar   = "NCZARR_S3_TEST_HOST"   // the server: host, or scheme://host[:port]
+	bucketVar = "NCZARR_S3_TEST_BUCKET" // a bucket; keys below nczarr-test/ are written and deleted
+)
+
+// TestRealBucket runs the suite on the bucket that the environment names, with
+// the credentials of the user who runs it.
+func TestRealBucket(t *testing.T) { //nolint:paralleltest // it sets variables
+	server, bucket := os.Getenv(hostVar), os.Getenv(bucketVar)
+	if server == "" || bucket == "" {
+		t.Skipf("%s and %s name no bucket", hostVar, bucketVar)
+	}
+	if !strings.Contains(server, "://") {
+		server = "https://" + server
+	}
+	for name, value := range users {
+		t.Setenv(name, value)
+		if value == "" {
+			os.Unsetenv(name)
+		}
+	}
+	suite := mapsuite.Suite()
+	o := patient{s3.New()}
+	conformance.Test(t, suite, &mapsuite.Target{Opener: o, Blind: true, NewSpec: func() (driver.OpenSpec, func(), error) {
+		spec := specOn(server, bucket+"/nczarr-test/"+runID, nil)
+		return spec, func() {
+			m, err := o.Open(t.Context(), driver.OpenSpec{Path: spec.Path, Endpoint: server, Mode: driver.Create}) // which deletes
+			if err == nil {
+				err = m.Close(t.Context())
+			}
+			if err != nil {
+				t.Errorf("what is left in the bucket: %v", err)
+			}
+		}, nil
+	}})
+}
