@@ -40,7 +40,7 @@ func surroundings(t *testing.T) map[string]string {
 		}
 	}
 	aim := map[string]string{"secret": secret, "variable": "ESCAPE_SECRET"}
-	for name, addr := range map[string][2]string{"tcp": {"tcp", "127.0.0.1:0"}, "unix": {"unix", filepath.Join(dir, "s")}, "abstract": {"unix", "@" + filepath.Base(dir) + t.Name()}} {
+	for name, addr := range map[string][2]string{"tcp": {"tcp", "127.0.0.1:0"}, "unix": {"unix", filepath.Join(dir, "s")}, "abstract": {"unix", "@" + strconv.Itoa(os.Getpid()) + t.Name()}} {
 		l, err := net.Listen(addr[0], addr[1])
 		if err != nil {
 			t.Fatal(err)

@@ -319,14 +319,16 @@ func TestHang(t *testing.T) {
 	h := newHost(t, host.Options{CallTimeout: 300 * time.Millisecond})
 	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 	start := time.Now()
-	_, err := get(t.Context(), m, "hang")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // without a watchdog nothing ends it
+	defer cancel()
+	_, err := get(ctx, m, "hang")
 	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 300ms") || time.Since(start) > 3*time.Second {
 		t.Errorf("want a quick ErrPlugin, got %v after %v", err, time.Since(start))
 	}
 	if _, err := get(t.Context(), m, "pid"); err != nil {
 		t.Errorf("want a fresh process, got %v", err)
 	}
-	if _, err := m.Put(t.Context(), "hang", driver.Bytes("x"), &driver.PutOptions{}); !errors.Is(err, ncerr.ErrAmbiguous) {
+	if _, err := m.Put(ctx, "hang", driver.Bytes("x"), &driver.PutOptions{}); !errors.Is(err, ncerr.ErrAmbiguous) {
 		t.Errorf("put: want ErrAmbiguous, got %v", err)
 	}
 	for i := range 20 { // a slow reader of a listing is no reason to kill

@@ -420,7 +420,7 @@ func TestDeaf(t *testing.T) {
 			reqs[i].Key = strings.Repeat("k", 16<<10)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	err := m.(driver.GetManyer).GetMany(ctx, reqs, func(int, []byte, driver.Info, error) {})
 	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 1s") {
