@@ -12,6 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 	"github.com/seed-695719ce/nczarr/drivers/s3"
@@ -27,7 +28,21 @@ func (p patient) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	if err != nil {
 		return nil, err
 	}
-	return layer.Retry(m, &layer.RetryOptions{Base: time.Millisecond, Attempts: 20}), nil
+	return layer.Retry(steady{m}, &layer.RetryOptions{Base: time.Millisecond, Attempts: 20}), nil
+}
+
+// steady repeats conditional writes, too, that were certainly not done: when
+// many complete uploads of one key at once the server may answer 500.
+type steady struct{ driver.Map }
+
+func (s steady) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (info driver.Info, err error) {
+	for range 20 {
+		info, err = s.Map.Put(ctx, key, body, opts)
+		if again, _ := ncerr.Retry(err); err == nil || !again || ncerr.KindOf(err) != ncerr.ErrIO || !opts.IfAbsent && opts.IfMatch == "" {
+			break
+		}
+	}
+	return info, err
 }
 
 // buckets counts the buckets of all servers: virtual hosts share one proxy.
