@@ -115,6 +115,11 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	var found []host.PluginInfo
 	for _, p := range s.host.Plugins() {
 		builtIn := p.Path == "" && (p.Serves == "driver:"+name || strings.HasPrefix(p.Serves, "driver:"+name+"/") || p.Serves == "filters" && a.isFilter(name))
+		if builtIn && p.Serves == "filters" {
+			p.Filters = append(p.Filters, name)
+		} else if builtIn {
+			p.Drivers = append(p.Drivers, name)
+		}
 		if p.Name == name || builtIn || slices.Contains(p.Drivers, name) || slices.Contains(p.Filters, name) {
 			found = append(found, p)
 		}

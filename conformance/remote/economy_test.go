@@ -142,7 +142,7 @@ func TestRequests(t *testing.T) {
 	if _, err := memmapStore(t, reg, "empty"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nczarr.Open(t.Context(), "mem:empty", &o); ncerr.KindOf(err) != ncerr.ErrNotZarr {
+	if _, err := nczarr.Open(t.Context(), "mem:empty", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
 		t.Errorf("an empty store: %v", err)
 	}
 	want(t, rows, "open-missing", r)

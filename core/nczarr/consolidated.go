@@ -122,7 +122,7 @@ func (l *loader) useConsolidated(all map[string]zarr.Docs) {
 func differing(prefix string, a, b zarr.Docs) []string {
 	var keys []string
 	for name, text := range a {
-		if other, ok := b[name]; !ok || !zarr.SameJSON(text, other) {
+		if other, ok := b[name]; !ok || !zarr.SameDocument(name, text, other) {
 			keys = append(keys, prefix+name)
 		}
 	}
