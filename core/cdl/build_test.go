@@ -3,12 +3,14 @@ package cdl_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
@@ -195,5 +197,41 @@ data:
 `
 	if d := diff(got, want); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestNaNBits checks that the word NaN has the bits that it has in C, in NumPy
+// and in the fill values of Zarr.
+func TestNaNBits(t *testing.T) {
+	t.Parallel()
+	ds := generate(t, "netcdf x { dimensions: n = 2 ; variables: double d(n) ; float f(n) ; double e(n) ; e:_FillValue = NaN ; d:a = NaN ; data: d = NaN, nan ; f = NaN, NaNf ; }")
+	bits := func(f float64) uint64 { return math.Float64bits(f) }
+	d, e := make([]float64, 2), make([]float64, 2)
+	f := make([]float32, 2)
+	for name, dst := range map[string]any{"d": d, "e": e, "f": f} {
+		v, err := ds.Root().Var(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Read(t.Context(), chunk.All(v.Shape()), dst); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range d {
+		if bits(d[i]) != 0x7FF8000000000000 || bits(e[i]) != bits(d[i]) || math.Float32bits(f[i]) != 0x7FC00000 {
+			t.Errorf("value %d: %x, absent %x, float %x", i, bits(d[i]), bits(e[i]), math.Float32bits(f[i]))
+		}
+	}
+}
+
+// TestNegativeZero has the sign of zeros in a text of full precision, which is
+// read back with it.
+func TestNegativeZero(t *testing.T) {
+	t.Parallel()
+	full := &cdl.WriteOptions{Name: "x", FullPrecision: true}
+	ds := generate(t, "netcdf x { dimensions: n = 3 ; variables: double d(n) ; d:a = -0., 0. ; float f(n) ; data: d = -0., 0., 1. ; f = -0.f, 0., 1. ; }")
+	text := dump(t, ds, full)
+	if again := dump(t, generate(t, text), full); again != text || !strings.Contains(text, "d = -0., 0, 1 ;") {
+		t.Errorf("once:\n%s\nagain:\n%s", text, again)
 	}
 }

@@ -31,6 +31,8 @@ func (f *formatter) appendFloat(dst []byte, v float64, bits int) []byte {
 		return append(append(dst, "Infinity"...), tail...)
 	case math.IsInf(v, -1):
 		return append(append(dst, "-Infinity"...), tail...)
+	case f.exact && v == 0 && math.Signbit(v):
+		return append(dst, "-0."...) // without the point it is read as an integer, which has no sign
 	}
 	start := len(dst)
 	dst = appendG(dst, v, digits)

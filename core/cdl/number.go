@@ -8,10 +8,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
+// quietNaN is the not-a-number without a payload, which C, NumPy and JSON mean
+// by that word; math.NaN has another one, and values are compared by their
+// bytes with fill values.
+var quietNaN = math.Float64frombits(0x7FF8000000000000)
+
 // specialFloats are the spellings of not-a-number and infinity, without sign.
 var specialFloats = map[string]Value{
-	"NaN": double(math.NaN()), "nan": double(math.NaN()),
-	"NaNf": float(math.NaN()), "nanf": float(math.NaN()),
+	"NaN": double(quietNaN), "nan": double(quietNaN),
+	"NaNf": float(quietNaN), "nanf": float(quietNaN),
 	"Infinity": double(math.Inf(1)), "inf": double(math.Inf(1)), "Inf": double(math.Inf(1)),
 	"infinity": double(math.Inf(1)), "DoubleInf": double(math.Inf(1)),
 	"Infinityf": float(math.Inf(1)), "inff": float(math.Inf(1)), "Inff": float(math.Inf(1)),
