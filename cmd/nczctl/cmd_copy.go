@@ -51,14 +51,14 @@ dataset that is there stays until the copy is whole.
 	fl.StringVar(&f.codec, "codec", "", "codec `chain` for all variables")
 	fl.StringVar(&f.round, "quantize", "", "round float and double, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy these `variables` only (names or paths)")
-	fl.BoolVar(&f.skip, "skip-unreadable", false, "leave out variables that cannot be read, instead of failing")
+	fl.BoolVar(&f.skip, "skip-unreadable", false, "leave out variables that cannot be opened, instead of failing; a chunk that cannot be read fails the copy all the same")
 	fl.StringVar(&f.memory, "memory", "64MiB", "about the most data to hold at once")
 	f.create.add(c)
 	return c
 }
 
 func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error {
-	opts, err := f.options()
+	opts, spec, err := f.options()
 	if err != nil {
 		return err
 	}
@@ -72,6 +72,9 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 		return fmt.Errorf("cannot read %q: %w (--skip-unreadable leaves out what cannot be read, here %d)", left[0].Path, left[0].Err, len(left))
 	}
 	if err := checkVarNames(src, f.vars); err != nil {
+		return err
+	}
+	if err := spec.check(src); err != nil {
 		return err
 	}
 	if err := a.checkApart(src, to); err != nil {
@@ -94,24 +97,23 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	return a.problems(left)
 }
 
-// options turns the flags into copy options.
-func (f *copyFlags) options() (*nczarr.CopyOptions, error) {
-	o := &nczarr.CopyOptions{}
+// options turns the flags into copy options, and gives the chunks among them.
+func (f *copyFlags) options() (*nczarr.CopyOptions, *chunkSpec, error) {
+	o, spec := &nczarr.CopyOptions{}, &chunkSpec{}
 	size, err := parseSize(f.memory)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--memory: %w", err)}
+		return nil, nil, &usageError{fmt.Errorf("--memory: %w", err)}
 	}
 	o.Memory = size
 	if f.chunks != "" {
-		spec, err := parseChunkSpec(f.chunks)
-		if err != nil {
-			return nil, &usageError{err}
+		if spec, err = parseChunkSpec(f.chunks); err != nil {
+			return nil, nil, &usageError{err}
 		}
 		o.Chunks = spec.shape
 	}
 	chain, given, err := f.chain()
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, nil, &usageError{err}
 	}
 	if given {
 		o.Codecs = func(v *nczarr.Var) ([]zarr.CodecSpec, bool, error) { return chain, takesCodecs(v), nil }
@@ -119,7 +121,7 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, error) {
 	if f.round != "" {
 		q, err := parseQuantize(f.round)
 		if err != nil {
-			return nil, &usageError{err}
+			return nil, nil, &usageError{err}
 		}
 		o.Quantize = func(v *nczarr.Var) (dtype.Quantization, bool, error) {
 			return q, v.Type() == dtype.NCFloat || v.Type() == dtype.NCDouble, nil
@@ -128,7 +130,7 @@ func (f *copyFlags) options() (*nczarr.CopyOptions, error) {
 	if len(f.vars) > 0 {
 		o.Select = f.selected
 	}
-	return o, nil
+	return o, spec, nil
 }
 
 // takesCodecs reports whether codecs given for all variables are for this one

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,6 +85,32 @@ func (s *chunkSpec) shape(v *nczarr.Var) ([]int64, error) {
 	return shape, nil
 }
 
+// check refuses names that no variable, and no dimension of one, has.
+func (s *chunkSpec) check(src *nczarr.Dataset) error {
+	known := make(map[string]bool)
+	eachVar(src.Root(), func(v *nczarr.Var) {
+		known["variable "+v.Name()], known["variable "+strings.TrimPrefix(v.Path(), "/")] = true, true
+		for _, d := range v.Dims() {
+			known["dimension "+d.Name()], known["dimension "+strings.TrimPrefix(d.Path(), "/")] = true, true
+		}
+	})
+	var names []string
+	for name := range s.dims {
+		names = append(names, "dimension "+name)
+	}
+	for name := range s.vars {
+		names = append(names, "variable "+name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if !known[name] {
+			what, name, _ := strings.Cut(name, " ")
+			return &usageError{fmt.Errorf("-c: there is no %s %q", what, name)}
+		}
+	}
+	return nil
+}
+
 // parseCodecs reads "none", "id:key=value:key=value,id" or a JSON list.
 func parseCodecs(text string) ([]zarr.CodecSpec, error) {
 	if text == "none" {
@@ -96,8 +123,11 @@ func parseCodecs(text string) ([]zarr.CodecSpec, error) {
 	for item := range strings.SplitSeq(text, ",") {
 		parts := strings.Split(item, ":")
 		params := map[string]any{"id": parts[0]}
-		if parts[0] == "" {
+		switch {
+		case parts[0] == "":
 			return nil, fmt.Errorf("--codec %s: a codec has no name", text)
+		case strings.Contains(parts[0], "="):
+			return nil, fmt.Errorf("--codec %s: a colon stands before the parameter %q", text, parts[0])
 		}
 		for _, p := range parts[1:] {
 			key, value, ok := strings.Cut(p, "=")
