@@ -97,7 +97,7 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 		creds = &provider{inner: cfg.Credentials} // which caches
 	}
 	cfg.HTTPClient = &http.Client{
-		Transport:     transport,
+		Transport:     bounded{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	c.api = s3.NewFromConfig(cfg, func(so *s3.Options) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
 // Delete implements driver.Map.
@@ -98,7 +99,7 @@ func batchError(prefix string, e types.Error) error {
 		kind = ncerr.ErrS3
 	}
 	err := ncerr.New(kind, "delete", strings.TrimPrefix(text(e.Key), prefix),
-		errors.New("the server answered "+text(e.Code)+": "+text(e.Message)))
+		errors.New(web.Said("the server answered "+text(e.Code)+": "+text(e.Message))))
 	err.Retryable = again(text(e.Code)) || text(e.Code) == "InternalError"
 	return err
 }

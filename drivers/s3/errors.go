@@ -169,7 +169,7 @@ func describe(code, message string, status int, header http.Header) string {
 	case code == "RequestTimeTooSkewed":
 		text += "; is the clock of this machine right?"
 	}
-	return text
+	return web.Said(text)
 }
 
 // reason gives the innermost words of a transport error: not the SDK's long

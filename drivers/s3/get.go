@@ -137,6 +137,9 @@ func judge(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info, int64
 // info.Size. An answer without Content-Range is the whole object.
 func extent(out *s3.GetObjectOutput, asked *driver.Range, n int64, info *driver.Info) (start int64, err error) {
 	status := statusOf(out)
+	if status != http.StatusOK && status != http.StatusPartialContent {
+		return 0, answerError("it answered %d to a read", status)
+	}
 	if out.ContentRange == nil {
 		if status == http.StatusPartialContent {
 			return 0, answerError("it gave a part of the object and did not say which")
@@ -269,11 +272,13 @@ func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, 
 }
 
 // readError is fail for requests about one object: with the option missing, a
-// refusal means that there is none.
+// S3's own AccessDenied means that there is none; the refusal of a proxy, or of
+// a whole account, does not.
 func (m *bucketMap) readError(ctx context.Context, err error) error {
 	e := fail(ctx, err)
 	if m.cfg.Missing == "403" && ncerr.KindOf(e) == ncerr.ErrPermission {
-		if status, _ := answer(err); status == http.StatusForbidden {
+		code, _ := apiError(err)
+		if status, _ := answer(err); status == http.StatusForbidden && code == "AccessDenied" {
 			return ncerr.ErrNotFound
 		}
 	}

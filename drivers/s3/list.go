@@ -14,7 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// emptyPages is how many pages without an entry may follow each other before
+// emptyPages is how many pages without a new entry may follow each other before
 // a listing is given up: deleted versions make some, a broken server no end.
 const emptyPages = 1000
 
@@ -79,7 +79,7 @@ func give(page []driver.Entry, prefix, start, last string, yield func(driver.Ent
 // are in the store. Keys outside the store are an error.
 func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.Seq2[[]driver.Entry, error] {
 	return func(yield func([]driver.Entry, error) bool) {
-		seen, empty := "", 0
+		seen, last, empty := "", "", 0
 		in.EncodingType = types.EncodingTypeUrl // keys may have letters that XML has not
 		for {
 			out, err := m.api.ListObjectsV2(ctx, in)
@@ -91,20 +91,25 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 				return
 			}
 			page, err := m.entries(out)
+			if n := len(page); err == nil && n > 0 {
+				if page[n-1].Key < last {
+					page, err = nil, listError("its listing is not in order: %q comes after %q", page[n-1].Key, last)
+				} else if page[n-1].Key > last {
+					last, empty = page[n-1].Key, 0
+				}
+			}
 			if !yield(page, err) || err != nil || out.IsTruncated == nil || !*out.IsTruncated {
 				return
-			}
-			if empty++; len(page) > 0 {
-				empty = 0
 			}
 			token := ""
 			if out.NextContinuationToken != nil {
 				token = *out.NextContinuationToken
 			}
-			if token == "" || token == seen || empty > emptyPages {
+			if token == "" || token == seen || empty >= emptyPages {
 				yield(nil, listError("its listing does not advance"))
 				return
 			}
+			empty++
 			seen, in.ContinuationToken = token, &token
 		}
 	}

@@ -34,12 +34,12 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 	}
 	up, err := w.m.api.CreateMultipartUpload(ctx, in)
 	if err != nil {
-		return driver.Info{}, &abortedError{err} // an upload that nobody knows of is never completed
+		return driver.Info{}, &abortedError{err: err} // an upload that nobody knows of is never completed
 	}
 	parts, err := w.uploadParts(ctx, up.UploadId)
 	if err != nil {
 		_ = w.abort(ctx, up.UploadId) // the first error says more; nothing was completed
-		return driver.Info{}, &abortedError{err}
+		return driver.Info{}, &abortedError{err: err}
 	}
 	out, err := w.m.api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
 		Bucket: &w.m.at.bucket, Key: w.name, UploadId: up.UploadId,
@@ -48,7 +48,7 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 	})
 	if err != nil {
 		if w.abort(ctx, up.UploadId) == nil {
-			return driver.Info{}, &abortedError{err}
+			return driver.Info{}, &abortedError{err: err, asked: true}
 		}
 		return driver.Info{}, err
 	}

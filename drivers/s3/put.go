@@ -63,17 +63,35 @@ func (e *bodyError) Error() string { return "read the content: " + e.err.Error()
 func (e *bodyError) Unwrap() error { return e.err }
 
 // abortedError is the failure of a multipart upload that has been aborted: it
-// will never be completed.
-type abortedError struct{ err error }
+// will not be completed any more.
+type abortedError struct {
+	err   error
+	asked bool // the server was asked to complete it before
+}
 
 func (e *abortedError) Error() string { return e.err.Error() }
 func (e *abortedError) Unwrap() error { return e.err }
 
-// refused reports whether the failed write has certainly not been done.
+// refused reports whether the failed write has certainly not been done. Two
+// answers do not show that: a proxy that sends a request a second time gets
+// them for what the first one did.
 func (w *write) refused(err error) bool {
 	var body *bodyError
 	var aborted *abortedError
-	return errors.As(err, &body) || errors.As(err, &aborted) || unsent(err)
+	code, _ := apiError(err)
+	switch {
+	case errors.As(err, &body), errors.As(err, &aborted) && !aborted.asked:
+		return true
+	case code == "PreconditionFailed", code == "NoSuchUpload":
+		return false
+	}
+	return unsent(err)
+}
+
+// over reports whether the failed write is not on its way any more.
+func over(err error) bool {
+	var aborted *abortedError
+	return errors.As(err, &aborted) || unsent(err)
 }
 
 // fail gives the error of a failed write.
@@ -98,10 +116,11 @@ func (w *write) fail(ctx context.Context, err error) error {
 	return e
 }
 
-// settle finds out what became of a conditional write whose answer was lost.
-// An object with its id is its own. Anything else proves nothing: the write may
-// still be on its way, or somebody may have replaced or deleted what it wrote;
-// so it is not sent again either, which could do twice what was asked for once.
+// settle finds out what became of a conditional write whose answer was lost, or
+// may be that to its repetition by a proxy. An object with its id is its own.
+// Anything else proves nothing when the answer was lost: the write may still be
+// on its way, or somebody may have replaced or deleted what it wrote; so it is
+// not sent again either, which could do twice what was asked for once.
 func (w *write) settle(ctx context.Context, lost error) (driver.Info, error) {
 	info, id, err := w.m.stat(ctx, w.key)
 	found := "there is another object"
@@ -110,6 +129,8 @@ func (w *write) settle(ctx context.Context, lost error) (driver.Info, error) {
 		return info, nil
 	case ctx.Err() != nil:
 		return driver.Info{}, ctx.Err()
+	case over(lost):
+		return driver.Info{}, w.fail(ctx, lost)
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		found = "there is no object"
 	case err != nil:

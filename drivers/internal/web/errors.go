@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -57,7 +59,7 @@ func (p plain) Error() string { return p.err.Error() }
 // of them. Statuses that pass with time are Retryable, after the time that the
 // Retry-After header names.
 func Status(resp *http.Response, now time.Time) *ncerr.Error {
-	text := "the server answered " + resp.Status
+	text := Said("the server answered " + resp.Status)
 	kind, again := ncerr.ErrIO, false
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
@@ -75,6 +77,25 @@ func Status(resp *http.Response, now time.Time) *ncerr.Error {
 	e := ncerr.Errorf(kind, "", "", "%s", text)
 	e.Retryable, e.RetryAfter = again, RetryAfter(resp.Header, now)
 	return e
+}
+
+// maxSaid is the most, in bytes, that is repeated of what a server says.
+const maxSaid = 1000
+
+// Said makes one line of a text with words of a server in it: characters that
+// could move about on a terminal become blanks, and a long text is cut.
+func Said(text string) string {
+	cut := len(text) > maxSaid
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text[:min(len(text), maxSaid)], ""))
+	if cut {
+		text += " ..."
+	}
+	return text
 }
 
 // maxRetryAfter is the longest wait that a server's word is taken for; who

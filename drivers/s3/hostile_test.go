@@ -1,0 +1,204 @@
+package s3_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/s3"
+)
+
+// TestRefusalIsNotAbsence shows that with the option missing only S3's own
+// AccessDenied stands for an absent object: not the page of a proxy, nor the
+// refusal of a whole account.
+func TestRefusalIsNotAbsence(t *testing.T) {
+	t.Parallel()
+	for name, handle := range map[string]http.HandlerFunc{
+		"page of a proxy":   answer(403, "<html>blocked</html>"),
+		"no body":           answer(403, ""),
+		"account suspended": refusal(403, "AccountProblem"),
+		"access disabled":   refusal(403, "AllAccessDisabled"),
+		"other code":        refusal(403, "NeverHeardOf"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := against(t, driver.Read, map[string]any{"missing": "403"}, handle)
+			if _, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrPermission {
+				t.Errorf("get: want ErrPermission, got %v", err)
+			}
+			if _, err := m.Stat(t.Context(), "k"); ncerr.KindOf(err) != ncerr.ErrPermission {
+				t.Errorf("stat: want ErrPermission, got %v", err)
+			}
+		})
+	}
+}
+
+// TestOtherSuccess shows that only 200 and 206 bring an object.
+func TestOtherSuccess(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{202, 203, 204, 205} {
+		m := against(t, driver.Read, nil, answer(status, ""))
+		if data, info, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrIO {
+			t.Errorf("%d: want ErrIO, got %q, %+v, %v", status, data, info, err)
+		}
+	}
+}
+
+// endless writes until the reader has had enough, and tells how much that was.
+func endless(w io.Writer, text string, sent *atomic.Int64) {
+	block := strings.Repeat(text, 1+64<<10/len(text))
+	for sent.Load() < 256<<20 {
+		n, err := io.WriteString(w, block)
+		if sent.Add(int64(n)); err != nil {
+			return
+		}
+	}
+}
+
+// TestEndlessDocuments shows that of an error document, or of a page of a
+// listing, no more is read than one can have.
+func TestEndlessDocuments(t *testing.T) {
+	t.Parallel()
+	const most = 64 << 20 // with what fits into the buffers of the connection
+	for name, tc := range map[string]struct {
+		status     int
+		head, body string
+	}{
+		"error":   {403, "<Error><Code>AccessDenied</Code><Message>", "no"},
+		"server":  {500, "", "no"},
+		"listing": {200, "<ListBucketResult><IsTruncated>false</IsTruncated>", "<Contents><Key>p/a</Key></Contents>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sent atomic.Int64
+			m := against(t, driver.Read, nil, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(tc.status)
+				_, _ = io.WriteString(w, tc.head)
+				endless(w, tc.body, &sent)
+			})
+			failed := false
+			if name == "listing" {
+				for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
+					failed = err != nil
+				}
+			} else {
+				_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+				failed = err != nil && len(err.Error()) < 4096
+			}
+			if !failed || sent.Load() > most {
+				t.Errorf("failed: %v after %d bytes", failed, sent.Load())
+			}
+		})
+	}
+}
+
+// TestCircularListing shows that deleting a store ends although the server's
+// listing goes round in circles.
+func TestCircularListing(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			fmt.Fprint(w, "<DeleteResult></DeleteResult>")
+			return
+		}
+		n := asked.Add(1)
+		if n > 100 {
+			http.Error(w, "enough", http.StatusForbidden)
+			return
+		}
+		fmt.Fprintf(w, "<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>p/%d</Key></Contents>"+
+			"<NextContinuationToken>%d</NextContinuationToken></ListBucketResult>", n%2, n%2)
+	}))
+	t.Cleanup(srv.Close)
+	spec := specOn(srv.URL, "bucket", nil)
+	spec.Path = "bucket/p"
+	err := s3.New().Remove(t.Context(), spec)
+	if ncerr.KindOf(err) != ncerr.ErrIO || asked.Load() > 10 {
+		t.Errorf("after %d requests: %v", asked.Load(), err)
+	}
+}
+
+// TestHostileMessage shows that what a server says cannot break out of its
+// line, or fill the screen.
+func TestHostileMessage(t *testing.T) {
+	t.Parallel()
+	m := against(t, driver.Read, nil, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Amz-Request-Id", strings.Repeat("i", 5000))
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, "<Error><Code>AccessDenied&#10;x</Code><Message>one&#10;two&#13;&#x9b;31m %s</Message></Error>", strings.Repeat("long ", 5000))
+	})
+	_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+	text := fmt.Sprint(err)
+	if err == nil || strings.ContainsAny(text, "\n\r\u009b") || len(text) > 4096 {
+		t.Errorf("%d bytes: %.200q", len(text), text)
+	}
+}
+
+// TestReplayedByProxy shows that a conditional write which a proxy on the way
+// sent twice has succeeded, although the second answer refuses it; and that a
+// server which takes every abort does not make a completed upload look undone.
+func TestReplayedByProxy(t *testing.T) {
+	t.Parallel()
+	for _, parts := range []bool{false, true} {
+		for _, second := range []string{"PreconditionFailed", "NoSuchUpload", "lost"} {
+			if !parts && second == "NoSuchUpload" {
+				continue
+			}
+			t.Run(fmt.Sprintf("parts=%v/%s", parts, second), func(t *testing.T) {
+				t.Parallel()
+				s := &replaying{second: second}
+				options := map[string]any{}
+				if parts {
+					options["multipart_threshold"] = 0
+				}
+				m := against(t, driver.Update, options, s.serve)
+				info, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{IfAbsent: true})
+				if err != nil || info.Size != 7 || info.Version != `"v1"` {
+					t.Errorf("got %+v, %v", info, err)
+				}
+			})
+		}
+	}
+}
+
+// replaying is a server that stores one object, and refuses what it has done.
+type replaying struct {
+	second string
+	id     atomic.Value
+}
+
+func (s *replaying) serve(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return
+	}
+	q := r.URL.Query()
+	w.Header().Set("ETag", `"v1"`)
+	if id := r.Header.Get("X-Amz-Meta-" + s3.WriteID); id != "" {
+		s.id.Store(id)
+	}
+	switch {
+	case r.Method == http.MethodPost && q.Has("uploads"):
+		fmt.Fprint(w, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+	case r.Method == http.MethodPut && q.Has("partNumber"):
+	case r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodGet:
+		w.Header().Set("X-Amz-Meta-"+s3.WriteID, s.id.Load().(string))
+		w.Header().Set("Content-Range", "bytes 0-0/7")
+		w.WriteHeader(http.StatusPartialContent)
+		fmt.Fprint(w, "c")
+	case s.second == "lost":
+		panic(http.ErrAbortHandler)
+	case s.second == "NoSuchUpload":
+		refuse(w, http.StatusNotFound, s.second)
+	default:
+		refuse(w, http.StatusPreconditionFailed, s.second)
+	}
+}
