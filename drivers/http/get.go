@@ -230,7 +230,8 @@ func (g *get) read(i driver.Info, n int64) ([]byte, driver.Info, error) {
 	if g.opts.Limit > 0 && n > g.opts.Limit {
 		return nil, i, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, g.opts.Limit)
 	}
-	if isDocument(g.key) && isHTML(g.resp.Header) {
+	// Of a part the beginning cannot be looked at: the server's word counts.
+	if (isDocument(g.key) || g.opts.Range != nil) && isHTML(g.resp.Header) {
 		return nil, i, errPage()
 	}
 	dst, err := g.alloc(n)

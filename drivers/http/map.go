@@ -61,14 +61,15 @@ func (m *Map) request(ctx context.Context, method, key string) (*http.Request, e
 }
 
 // escapeKey percent-encodes a key as a part of a path. Everything that a
-// server might take for more than a name is encoded.
+// server might take for more than a name is encoded, "+" too, which S3 takes for
+// a blank.
 func escapeKey(key string) string {
 	var b strings.Builder
 	for i, segment := range strings.Split(key, "/") {
 		if i > 0 {
 			b.WriteByte('/')
 		}
-		b.WriteString(url.PathEscape(segment))
+		b.WriteString(strings.ReplaceAll(url.QueryEscape(segment), "+", "%20"))
 	}
 	return b.String()
 }

@@ -1,0 +1,81 @@
+package http_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
+)
+
+func hostile(t *testing.T, handle http.HandlerFunc) driver.Map {
+	t.Helper()
+	srv := httptest.NewServer(handle)
+	t.Cleanup(srv.Close)
+	m, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: srv.URL, Path: "d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// TestKeysOnTheWire shows that keys arrive as they are, on servers too that
+// take a plus sign for a blank, as S3 does, or know parameters in a path.
+func TestKeysOnTheWire(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"a+b/0":     "/d/a%2Bb/0",
+		"a b":       "/d/a%20b",
+		"%2e%2e/x":  "/d/%252e%252e/x",
+		"a?b#c":     "/d/a%3Fb%23c",
+		"a;b=c&d":   "/d/a%3Bb%3Dc%26d",
+		"é":         "/d/%C3%A9",
+		"v/.zarray": "/d/v/.zarray",
+	} {
+		var got string
+		m := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+			got = r.RequestURI
+			fmt.Fprint(w, "x")
+		})
+		if _, _, err := m.Get(t.Context(), key, &driver.GetOptions{}, driver.Heap); err != nil || got != want {
+			t.Errorf("%s: want %s, got %s, %v", key, want, got, err)
+		}
+	}
+}
+
+// TestPageForRange shows that a part of a web application's page, which it
+// gives for every path that it does not have, is not the part of a chunk.
+func TestPageForRange(t *testing.T) {
+	t.Parallel()
+	page := "<!doctype html>" + strings.Repeat("<p>hello", 100)
+	for name, ranges := range map[string]bool{"ranges": true, "no ranges": false} {
+		m := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+			if !ranges {
+				r.Header.Del("Range")
+			}
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			w.Header().Set("Content-Length", fmt.Sprint(len(page)))
+			if r.Header.Get("Range") != "" {
+				w.Header().Set("Content-Length", "8")
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes 16-23/%d", len(page)))
+				w.WriteHeader(http.StatusPartialContent)
+				fmt.Fprint(w, page[16:24])
+				return
+			}
+			fmt.Fprint(w, page)
+		})
+		data, _, err := m.Get(t.Context(), "v/0.0", &driver.GetOptions{Range: &driver.Range{Offset: 16, Length: 8}}, driver.Heap)
+		if ncerr.KindOf(err) != ncerr.ErrNotZarr {
+			t.Errorf("%s: want ErrNotZarr, got %q, %v", name, data, err)
+		}
+	}
+}
