@@ -71,12 +71,13 @@ func (r *retry) Get(ctx context.Context, key string, opts *driver.GetOptions, al
 
 func (r *retry) get(ctx context.Context, p pause, key string, opts *driver.GetOptions, l *landed) ([]byte, driver.Info, error) {
 	for {
+		before := l.n
 		data, info, err := r.try(ctx, key, opts, l)
 		if err == nil {
 			p.well()
 			return data, info, nil
 		}
-		if len(data) >= enough {
+		if r.resumes && l.info.Version != "" && l.n-before >= enough {
 			p.tries = 0
 		}
 		if !p.again(ctx, err) {
