@@ -250,6 +250,7 @@ func (a *app) open(ctx context.Context, url string) (*nczarr.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.host.Warm() // nearly every array has codecs
 	return nczarr.Open(ctx, url, s.options(a))
 }
 

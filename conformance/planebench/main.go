@@ -26,6 +26,7 @@ type settings struct {
 	rounds int
 	sample time.Duration
 	only   string
+	planes string
 	dir    string
 }
 
@@ -35,6 +36,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 7, "pairs of samples for each line")
 	flag.DurationVar(&s.sample, "sample", 200*time.Millisecond, "length of a sample")
 	flag.StringVar(&s.only, "only", "", "only lines that contain this, as \"whole 1024\"")
+	flag.StringVar(&s.planes, "plane", "", "only planes whose name contains this, as \"level 1\"")
 	flag.Parse()
 	if err := s.run(context.Background(), self); err != nil {
 		fmt.Fprintln(os.Stderr, "planebench:", err)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -54,7 +55,10 @@ func planesOf(kind string) []plane {
 // works makes the work of a kind for every plane.
 func (s *settings) works(ctx context.Context, self plugin.Self, kind string, chunkSize, callers int) ([]*work, error) {
 	var all []*work
-	for _, p := range planesOf(kind) {
+	for i, p := range planesOf(kind) {
+		if i > 0 && !strings.Contains(p.name, s.planes) {
+			continue
+		}
 		open := func(i host.Isolation) (*host.Host, error) {
 			return host.New(&host.Options{Self: self, Isolation: i, InlineOnly: p.inline, KeepFiles: p.keep, Roots: []string{s.dir}})
 		}

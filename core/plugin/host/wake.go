@@ -31,3 +31,19 @@ func (h *Host) Wake(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// Warm begins to start the process that serves the built-in filters, if it has
+// one, and does not wait for it. Who is about to open a dataset saves the time
+// in which the process of the driver starts and the other would only follow.
+// What goes wrong is told by the call that needs the process.
+func (h *Host) Warm() {
+	if h.opts.builtinsInProcess() {
+		return
+	}
+	set, err := h.filterSet(h.self)
+	if err != nil {
+		return
+	}
+	s := h.slot(h.self, set)
+	_ = h.goOwned(func() { _, _ = s.acquire(h.ctx) })
+}

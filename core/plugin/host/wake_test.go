@@ -1,0 +1,46 @@
+package host_test
+
+import (
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+)
+
+// TestWarm begins the start of the filters' process and then asks for it: the
+// same one serves. In process there is none, and Close ends a start that is
+// under way.
+func TestWarm(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		isolation host.Isolation
+		want      int
+	}{{"process", host.Process, 1}, {"in process", host.InProcess, 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, host.Options{Isolation: c.isolation})
+			h.Warm()
+			if err := h.Wake(t.Context(), h.Filters()[0].ID); err != nil {
+				t.Fatal(err)
+			}
+			got := 0
+			for _, p := range h.Plugins() {
+				if p.Serves == "filters" && p.PID != 0 && p.Restarts == 0 {
+					got++
+				}
+			}
+			if got != c.want {
+				t.Errorf("%d processes for filters, want %d: %+v", got, c.want, h.Plugins())
+			}
+		})
+	}
+	t.Run("closed", func(t *testing.T) {
+		t.Parallel()
+		h := newHost(t, host.Options{Isolation: host.Process})
+		h.Warm()
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		h.Warm() // nothing happens
+	})
+}
