@@ -364,6 +364,9 @@ func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 	if err := sendBody(w, stream, head, body); err != nil {
 		return nil, ncerr.Wrap("put", string(head.GetKey()), err)
 	}
+	if err := ctx.Err(); err != nil { // a body without an end is not stored
+		return nil, err
+	}
 	w.progress()
 	r, err := stream.CloseAndRecv()
 	return r.GetInfo(), w.fail(ctx, err)

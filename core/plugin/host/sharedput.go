@@ -28,6 +28,10 @@ func sharedPut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 		t.free(p.plane)
 		return nil, true, ncerr.Wrap("put", string(head.GetKey()), err)
 	}
+	if err := ctx.Err(); err != nil { // a put that was not sent is not done
+		t.free(p.plane)
+		return nil, true, err
+	}
 	job := &pb.StoreJob{
 		Handle: s.handle, Operation: &pb.StoreJob_Put{Put: head},
 		Body: &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(body.Size()), Generation: in.generation},
