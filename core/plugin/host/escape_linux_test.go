@@ -154,7 +154,8 @@ func TestEscape(t *testing.T) { //nolint:paralleltest // it has a descriptor tha
 		mode  host.Sandbox
 		want  string
 	}{
-		{"built in", false, host.SandboxAuto, "refused"}, {"of others", true, host.SandboxAuto, "refused"},
+		{"built in", false, host.SandboxAuto, "refused"},
+		{"of others", true, host.SandboxAuto, "refused"},
 		{"free", false, host.SandboxOff, "through"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

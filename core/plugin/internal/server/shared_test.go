@@ -81,8 +81,10 @@ func TestCanaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := func(id uint64, in, out *pb.Region, limit int64) *pb.Job {
-		return &pb.Job{Id: id, Op: pb.Op_OP_DECODE, Pipeline: open.GetHandle(), Size: int64(in.GetLength()), Limit: limit, Last: true,
-			Payload: &pb.Payload{Content: &pb.Payload_Region{Region: in}}, Output: out}
+		return &pb.Job{
+			Id: id, Op: pb.Op_OP_DECODE, Pipeline: open.GetHandle(), Size: int64(in.GetLength()), Limit: limit, Last: true,
+			Payload: &pb.Payload{Content: &pb.Payload_Region{Region: in}}, Output: out,
+		}
 	}
 	jobs := []*pb.Job{
 		job(1, region(1, 100, 13), region(2, 4096, 13), 13),
