@@ -78,8 +78,14 @@ func TestMaxRestarts(t *testing.T) {
 // looks for it after Close.
 func TestStubborn(t *testing.T) {
 	t.Parallel()
+	log := &locked{}
 	opts := zooOptions(t, "stubborn", "nczarr-driver-zoo")
-	opts.StopTimeout = 100 * time.Millisecond
+	opts.StopTimeout, opts.Logger = 100*time.Millisecond, textLog(log)
+	t.Cleanup(func() { // after newHost's
+		if strings.Contains(log.String(), "cannot be killed") {
+			t.Error("it ended only when its connection was given up")
+		}
+	})
 	h := newHost(t, opts)
 	open(t, h, "zoo", driver.OpenSpec{Path: "x"})
 	if h.Plugins()[0].PID == 0 {
