@@ -38,7 +38,7 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 	}
 	parts, err := w.uploadParts(ctx, up.UploadId)
 	if err != nil {
-		_ = w.abort(ctx, up.UploadId) // the first error says more; nothing was completed
+		w.discard(ctx, up.UploadId)
 		return driver.Info{}, &abortedError{err: err}
 	}
 	out, err := w.m.api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
@@ -53,6 +53,21 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 		return driver.Info{}, err
 	}
 	return written(w.body.Size(), out.ETag), nil
+}
+
+// discard removes an upload whose parts were not all sent. A part that the
+// server is still taking when the upload is aborted can stay behind, so the
+// abort is repeated until the server knows the upload no more; its errors are
+// dropped, as the failure of the part says more.
+//
+// Source: Amazon S3 API, AbortMultipartUpload.
+func (w *write) discard(ctx context.Context, upload *string) {
+	for wait := 50 * time.Millisecond; wait < time.Second; wait *= 3 {
+		if code, _ := apiError(w.abort(ctx, upload)); code == "NoSuchUpload" {
+			return
+		}
+		time.Sleep(wait)
+	}
 }
 
 func (w *write) abort(ctx context.Context, upload *string) error {
