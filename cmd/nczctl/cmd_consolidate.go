@@ -103,7 +103,7 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 	if err != nil || len(stale) == 0 {
 		return err
 	}
-	return ncerr.Errorf(ncerr.ErrConsolidated, "check", key, "it is stale: %d documents differ, the first is /%s", len(stale), stale[0])
+	return ncerr.Errorf(ncerr.ErrConsolidated, "check", key, "it is stale: documents that differ: %d, the first is /%s", len(stale), stale[0])
 }
 
 // consolidatedFlag is the value of --use-consolidated.

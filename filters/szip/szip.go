@@ -210,7 +210,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 		return 0, filter.Corrupt("%d bytes hold no whole number of pixels of %d", size, c.size*c.planes)
 	}
 	dst = dst[:size]
-	v := make([]uint32, c.padded(size)) // at most four times dst and a scanline
+	v := make([]uint32, c.padded(size)) // four bytes for each sample, scanlines padded to whole blocks
 	if err := rice.Decode(v, src[headerLength:], c.rice); err != nil {
 		if errors.Is(err, rice.ErrCorrupt) {
 			err = filter.Corrupt("%w", err)
