@@ -89,14 +89,15 @@ func typeOf(id string) dtype.Type {
 
 // TestCodecConformance runs the suite of filters through the protocol, for
 // every built-in codec: the common ones with all types, others with one. It is
-// brief: the codecs are checked in full without a boundary.
+// brief: the codecs are checked in full without a boundary. With -short, as
+// under the race detector, only the common ones are there.
 func TestCodecConformance(t *testing.T) {
 	t.Parallel()
 	common := []string{"zlib", "zstd", "blosc", "shuffle"}
 	for _, isolation := range []host.Isolation{host.Loopback, host.Process, inlineProcess} {
 		for _, d := range builtin.Provider().Describe() {
 			id := d.ID
-			if isolation == inlineProcess && !slices.Contains(common, id) {
+			if rare := !slices.Contains(common, id); rare && (isolation == inlineProcess || testing.Short()) {
 				continue
 			}
 			t.Run(string(isolation)+"/"+id, func(t *testing.T) {
