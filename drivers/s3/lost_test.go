@@ -3,6 +3,7 @@ package s3_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -44,7 +45,7 @@ func faulty(t *testing.T, s *s3server.Server, choose func(r *http.Request) fault
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host
-	}}
+	}, Transport: &inTurn{}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch choose(r) {
 		case none:
@@ -67,6 +68,27 @@ func faulty(t *testing.T, s *s3server.Server, choose func(r *http.Request) fault
 	c := *s
 	c.Endpoint = srv.URL
 	return &c
+}
+
+// inTurn lets the server have one request at a time: versitygw 1.8.0 looks at
+// the condition of a put and stores the object in two steps, so that of two at
+// once both can succeed, which Amazon's S3 excludes.
+type inTurn struct{ mu sync.Mutex }
+
+func (s *inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
 }
 
 // TestLostAnswer shows what a conditional Put says when its answer is lost.
