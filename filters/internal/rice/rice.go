@@ -39,7 +39,8 @@ func (p *Params) idBits() uint {
 
 func (p *Params) max() uint32 { return uint32(1<<p.Bits - 1) }
 
-// Decode fills dst with samples. It takes no memory.
+// Decode fills dst with samples, each below 2^Bits: a code that stands for more
+// is ErrCorrupt. It takes no memory.
 func Decode(dst []uint32, src []byte, p Params) error {
 	d := decoder{Params: p, src: src}
 	per := p.Block * p.Interval
@@ -133,6 +134,9 @@ func (d *decoder) interval(dst []uint32) error {
 func (d *decoder) block(dst []uint32, at, ref int) (int, error) {
 	id := d.bits(d.idBits())
 	put := func(i int, v uint32) {
+		if v > d.max() {
+			d.bad = true
+		}
 		if at+i < len(dst) {
 			dst[at+i] = v
 		}
@@ -186,8 +190,17 @@ func (d *decoder) split(put func(int, uint32), ref int, k uint) {
 		part[i] = d.unary()
 	}
 	for i := ref; i < len(part); i++ {
-		put(i, part[i]<<k|d.bits(k))
+		put(i, d.join(part[i], k))
 	}
+}
+
+// join reads the k low bits of a sample; what its upper part shifts out is
+// damage too.
+func (d *decoder) join(upper uint32, k uint) uint32 {
+	if upper > d.max()>>k {
+		d.bad = true
+	}
+	return upper<<k | d.bits(k)
 }
 
 // zeros reads how many blocks of zeros there are, from block b of the

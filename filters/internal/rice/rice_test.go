@@ -64,6 +64,26 @@ func TestLibaec(t *testing.T) {
 	}
 }
 
+// TestTooLarge refuses a code for a sample that has more bits than samples
+// have.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	for name, src := range map[string][]byte{
+		"split":            {0b001_00000, 0b00000000, 0b00010000, 0},                             // 16 zeros: 16 in 3 bits
+		"second extension": append([]byte{0b0001_0000}, append(make([]byte, 16), 0b00010000)...), // more than 7 and 7
+	} {
+		v := make([]uint32, 2)
+		err := rice.Decode(v, src, rice.Params{Bits: 3, Block: 2, Interval: 1})
+		if !errors.Is(err, rice.ErrCorrupt) {
+			t.Errorf("%s: want ErrCorrupt, got %v and %v", name, v, err)
+		}
+	}
+	v := make([]uint32, 2)
+	if err := rice.Decode(v, []byte{0b010_00000, 0b00000000, 0}, rice.Params{Bits: 32, Block: 2, Interval: 1}); !errors.Is(err, rice.ErrCorrupt) {
+		t.Errorf("no one before the end: want ErrCorrupt, got %v and %v", v, err)
+	}
+}
+
 // TestRoundTrip goes there and back for every size of sample and block, and
 // keeps the promise of MaxEncoded.
 func TestRoundTrip(t *testing.T) {
