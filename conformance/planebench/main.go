@@ -1,6 +1,7 @@
 // Command planebench measures what the process boundary costs: decoding,
-// reading from the page cache and the whole read path, out of process beside
-// in process, in pairs of short samples so that a busy machine disturbs both.
+// reading from the page cache and the whole read path of an array (whose chunks
+// lie side by side, or are one run of memory each), out of process beside in
+// process, in pairs of short samples so that a busy machine disturbs both.
 // It prints a Markdown table with the medians of the ratios.
 package main
 
@@ -90,7 +91,7 @@ func (s *settings) run(ctx context.Context, self plugin.Self) error {
 	fmt.Printf("%d pairs of %v samples for each line; load when it began: %s\n\n", s.rounds, s.sample, load())
 	fmt.Println("| work | chunk | callers | plane | in process, µs a chunk | ratio of speed | CPU, µs a chunk | ratio of CPU |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
-	for _, kind := range []string{"decode", "get", "whole"} {
+	for _, kind := range []string{"decode", "get", "whole", "one run"} {
 		for _, kib := range []int{64, 1024, 4096, 16384} {
 			for _, callers := range []int{1, 8} {
 				if !strings.Contains(fmt.Sprintf("%s %d %d", kind, kib, callers), s.only) {

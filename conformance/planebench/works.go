@@ -56,7 +56,7 @@ func planesOf(kind string) []plane {
 func (s *settings) works(ctx context.Context, self plugin.Self, kind string, chunkSize, callers int) ([]*work, error) {
 	var all []*work
 	for i, p := range planesOf(kind) {
-		if i > 0 && !strings.Contains(p.name, s.planes) {
+		if i > 0 && !(strings.HasPrefix(s.planes, "=") && p.name == s.planes[1:] || strings.Contains(p.name, s.planes)) {
 			continue
 		}
 		open := func(i host.Isolation) (*host.Host, error) {
@@ -80,8 +80,8 @@ func (s *settings) works(ctx context.Context, self plugin.Self, kind string, chu
 			err = s.decode(ctx, w, reg, chunkSize, callers)
 		case "get":
 			err = s.get(ctx, w, reg, chunkSize, callers)
-		case "whole":
-			err = s.whole(ctx, w, reg, chunkSize, callers)
+		default:
+			err = s.whole(ctx, w, reg, kind, chunkSize, callers)
 		}
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", p.name, err)
@@ -129,7 +129,16 @@ func batchOf(chunkSize int) int {
 	return 1
 }
 
-// decode decodes batches of zstd chunks into memory of the caller.
+// touch reads every cache line, as a caller does who puts the output somewhere.
+func touch(b []byte) (sum byte) {
+	for i := 0; i < len(b); i += 64 {
+		sum += b[i]
+	}
+	return sum
+}
+
+// decode decodes batches of zstd chunks that lie where the pipeline wants them,
+// and reads each output where it is lent.
 func (s *settings) decode(ctx context.Context, w *work, reg registry, chunkSize, callers int) error {
 	pipe, err := codec.Open(ctx, []codecdriver.Step{{ID: "zstd"}}, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: int64(chunkSize)}, reg.Filter)
 	if err != nil {
@@ -141,14 +150,32 @@ func (s *settings) decode(ctx context.Context, w *work, reg registry, chunkSize,
 		return err
 	}
 	jobs := make([][]codecdriver.Job, callers)
+	var release []func()
 	for c := range jobs {
 		for range batchOf(chunkSize) {
-			jobs[c] = append(jobs[c], codecdriver.Job{Src: coded[:n], Dst: make([]byte, chunkSize), Limit: int64(chunkSize)})
+			src, done := pipe.LendInput(int64(n))
+			if src == nil {
+				src, done = make([]byte, n), func() {}
+			}
+			copy(src, coded)
+			jobs[c] = append(jobs[c], codecdriver.Job{Src: src, Limit: int64(chunkSize), Shared: true})
+			release = append(release, done)
 		}
 	}
+	shut := w.close
+	w.close = func() {
+		for _, done := range release {
+			done()
+		}
+		shut()
+	}
+	var sums [64]byte // keeps the reads
 	w.op = func(ctx context.Context, c int) (int, error) {
 		var failed error
-		err := pipe.DecodeMany(ctx, jobs[c], func(_ int, _ []byte, err error) { failed = errors.Join(failed, err) })
+		err := pipe.DecodeMany(ctx, jobs[c], func(_ int, out []byte, err error) {
+			sums[c] += touch(out)
+			failed = errors.Join(failed, err)
+		})
 		return len(jobs[c]), errors.Join(err, failed)
 	}
 	return nil
@@ -190,13 +217,29 @@ func (s *settings) get(ctx context.Context, w *work, reg registry, chunkSize, ca
 	return nil
 }
 
-// whole reads an array of bytes in zstd chunks; each caller its own part.
-func (s *settings) whole(ctx context.Context, w *work, reg registry, chunkSize, callers int) error {
-	path := filepath.Join(s.dir, fmt.Sprintf("array-%d", chunkSize))
-	n := int64(max(64<<20, 8*chunkSize))
+// chunkShape gives the shape of the chunks of the array for a kind of work, two
+// of which lie side by side in each row of chunks, or one where a chunk is to be
+// one run of the array's memory.
+func chunkShape(kind string, chunkSize int) (chunks []int64, beside int64) {
+	if kind == "one run" {
+		return []int64{1, int64(chunkSize)}, 1
+	}
+	rows := int64(1)
+	for rows*rows*4 <= int64(chunkSize) {
+		rows *= 2
+	}
+	return []int64{rows, int64(chunkSize) / rows}, 2
+}
+
+// whole reads an array of bytes in zstd chunks; each caller its own rows.
+func (s *settings) whole(ctx context.Context, w *work, reg registry, kind string, chunkSize, callers int) error {
+	path := filepath.Join(s.dir, fmt.Sprintf("array-%s-%d", strings.ReplaceAll(kind, " ", "-"), chunkSize))
+	chunks, beside := chunkShape(kind, chunkSize)
+	total := max(64<<20, 16*chunkSize) / chunkSize
+	shape := []int64{int64(total) / beside * chunks[0], beside * chunks[1]}
 	opts := nczarr.Options{Registry: reg, SingleWriter: true}
 	if _, err := os.Stat(path); err != nil {
-		if err := makeArray(ctx, path, opts, n, int64(chunkSize)); err != nil {
+		if err := makeArray(ctx, path, opts, shape, chunks); err != nil {
 			return err
 		}
 	}
@@ -213,41 +256,45 @@ func (s *settings) whole(ctx context.Context, w *work, reg registry, chunkSize, 
 	if err != nil {
 		return err
 	}
-	part := n / int64(callers)
+	rows := shape[0] / int64(callers)
 	dst := make([][]uint8, callers)
 	for c := range dst {
-		dst[c] = make([]uint8, part)
+		dst[c] = make([]uint8, rows*shape[1])
 	}
 	w.op = func(ctx context.Context, c int) (int, error) {
-		sel := chunk.Selection{Start: []int64{part * int64(c)}, Count: []int64{part}}
-		return int(part) / chunkSize, v.Read(ctx, sel, dst[c])
+		sel := chunk.Selection{Start: []int64{rows * int64(c), 0}, Count: []int64{rows, shape[1]}}
+		return total / callers, v.Read(ctx, sel, dst[c])
 	}
 	return nil
 }
 
-func makeArray(ctx context.Context, path string, opts nczarr.Options, n, chunkSize int64) error {
+func makeArray(ctx context.Context, path string, opts nczarr.Options, shape, chunks []int64) error {
 	ds, err := nczarr.Create(ctx, path, &nczarr.CreateOptions{Options: opts})
 	if err != nil {
 		return err
 	}
-	x, err := ds.Root().DefineDim("x", n, false)
-	if err != nil {
-		return err
+	var dims []*nczarr.Dim
+	for i, name := range []string{"y", "x"} {
+		d, err := ds.Root().DefineDim(name, shape[i], false)
+		if err != nil {
+			return err
+		}
+		dims = append(dims, d)
 	}
 	v, err := ds.Root().DefineVar(ctx, "data", &nczarr.VarSpec{
-		Type: dtype.NCUByte, Dims: []*nczarr.Dim{x}, Chunks: []int64{chunkSize},
+		Type: dtype.NCUByte, Dims: dims, Chunks: chunks,
 		Codecs: []zarr.CodecSpec{{ID: "zstd", Params: []byte(`{"id":"zstd","level":3}`)}},
 	})
 	if err != nil {
 		return err
 	}
-	one := noisy(int(chunkSize))
-	data := make([]byte, 0, n)
-	for int64(len(data)) < n {
-		data = append(data, one...)
-	}
-	if err := v.Write(ctx, v.All(), data); err != nil {
-		return err
+	one := noisy(int(chunks[0] * chunks[1]))
+	for y := int64(0); y < shape[0]; y += chunks[0] {
+		for x := int64(0); x < shape[1]; x += chunks[1] {
+			if err := v.Write(ctx, chunk.Selection{Start: []int64{y, x}, Count: chunks}, one); err != nil {
+				return err
+			}
+		}
 	}
 	return ds.Close(ctx)
 }

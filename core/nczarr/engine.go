@@ -133,11 +133,13 @@ func (f *failure) put(err error) {
 	}
 }
 
-// Batches: a request for at least batchBytes of output, at most batchMax
-// chunks. Source: facts of the data plane, requests of one MiB and more.
+// Batches: at least batchBytes of output, farBatchBytes where the codecs are in
+// another process, and at most batchMax chunks. Source: measurements of the data
+// plane, docs/explanation/performance.md.
 const (
-	batchBytes = 1 << 20
-	batchMax   = 64
+	batchBytes    = 1 << 20
+	farBatchBytes = 4 << 20
+	batchMax      = 64
 )
 
 // newTransfer plans the move of sel, which has been checked, from or to
@@ -151,7 +153,11 @@ func (v *Var) newTransfer(sel chunk.Selection, shape []int64, values slab) (*tra
 	if t.plan, err = chunk.NewPlan(t.sel, v.meta.Chunks); err != nil {
 		return nil, err
 	}
-	t.batch = min(batchMax, max(1, batchBytes/(t.elements*v.elemBytes())))
+	bytes := int64(batchBytes)
+	if !t.e.pipe.Local() {
+		bytes = farBatchBytes
+	}
+	t.batch = min(batchMax, max(1, bytes/(t.elements*v.elemBytes())))
 	return t, nil
 }
 

@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -41,6 +42,8 @@ type item struct {
 	in     []byte // encoded bytes; may be empty
 	out    []byte // decoded bytes
 	inBuf  []byte // kept between batches
+	lent   []byte // of the pipeline, for encoded bytes; kept between batches
+	unlend func() // gives lent back
 	outBuf []byte
 	direct []byte // the part of the slab that is this whole chunk, or nil
 	part   driver.Range
@@ -75,6 +78,7 @@ func (e *engine) release(w *worker) {
 	for i := range w.items {
 		it := &w.items[i]
 		it.have, it.in, it.out, it.direct = false, nil, nil, nil
+		it.giveBack()
 		for _, buf := range []*[]byte{&it.inBuf, &it.outBuf} {
 			if kept += cap(*buf); kept > keptScratch {
 				kept -= cap(*buf)
@@ -137,8 +141,29 @@ func (w *worker) allocIn(i int, n int64) ([]byte, error) {
 	if limit := w.t.e.pipe.MaxInput(w.where[i].FilterMask); n > limit {
 		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has %d bytes, more than the %d that its codecs can make", n, limit)
 	}
+	return it.room(w.t.e.pipe, n), nil
+}
+
+// room gives memory for n encoded bytes: the pipeline's own where it has some,
+// else scratch.
+func (it *item) room(pipe *codec.Pipeline, n int64) []byte {
+	if n <= int64(cap(it.lent)) {
+		return it.lent[:n]
+	}
+	it.giveBack()
+	if it.lent, it.unlend = pipe.LendInput(n); it.lent != nil {
+		return it.lent
+	}
 	it.inBuf = sized(it.inBuf, n)
-	return it.inBuf, nil
+	return it.inBuf
+}
+
+// giveBack ends the use of the pipeline's memory.
+func (it *item) giveBack() {
+	if it.unlend != nil {
+		it.unlend()
+	}
+	it.lent, it.unlend = nil, nil
 }
 
 // outOf gives the scratch for the decoded bytes of an item.

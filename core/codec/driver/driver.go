@@ -155,6 +155,16 @@ type Pipeline interface {
 	Close() error
 }
 
+// InputLender is an optional ability of a Pipeline: memory that it reads its
+// input from without another copy.
+type InputLender interface {
+	// LendInput gives n bytes, which the caller may fill and hand in, from
+	// their start on, as Job.Src of any number of jobs one after the other,
+	// until it calls release, once; no job that has them may be under way then.
+	// It gives nil, and no release, when there is none: any memory does.
+	LendInput(n int64) (mem []byte, release func())
+}
+
 // Job is one chunk of a batch.
 type Job struct {
 	// Src is the input; it must not change until the sink was called.

@@ -56,14 +56,15 @@ type lane[B, R any] struct {
 // ticket is what the host knows about a job that was sent. Nothing of it comes
 // from the plugin.
 type ticket struct {
-	index   int      // of the job in its call
-	request *int     // jobs of the same message that are not answered
-	in      *region  // of the request segment
-	out     []region // of the response segment; the last one counts
-	room    int64    // bytes that the output may have
-	lend    uint64   // tag of the file that may be lent
-	inline  bool     // to be done again at level 0
-	asked   bool     // it has asked for room
+	index   int        // of the job in its call
+	request *int       // jobs of the same message that are not answered
+	in      *region    // of the request segment
+	held    *lentInput // or the caller's own region there
+	out     []region   // of the response segment; the last one counts
+	room    int64      // bytes that the output may have
+	lend    uint64     // tag of the file that may be lent
+	inline  bool       // to be done again at level 0
+	asked   bool       // it has asked for room
 }
 
 // free gives the regions of a job back.
@@ -71,10 +72,13 @@ func (t *ticket) free(p *plane) {
 	if t.in != nil {
 		p.request.free(*t.in)
 	}
+	if t.held != nil {
+		p.dropInput(t.held)
+	}
 	for _, r := range t.out {
 		p.freeResponse(r)
 	}
-	t.in, t.out = nil, nil
+	t.in, t.held, t.out = nil, nil, nil
 }
 
 // take gives an idle lane, or opens one.
@@ -131,7 +135,7 @@ func (l *lane[B, R]) receive() {
 			l.queue = append(l.queue, r)
 			l.queued += sizeOf(r)
 		}
-		ended, free := l.err != nil, l.drained()
+		ended, free, left := l.err != nil, l.drained(), len(l.late) > 0
 		l.mu.Unlock()
 		select {
 		case l.wake <- struct{}{}:
@@ -139,6 +143,9 @@ func (l *lane[B, R]) receive() {
 		}
 		switch {
 		case ended:
+			if left {
+				l.of.p.abandoned()
+			}
 			return
 		case err != nil:
 			l.of.p.markBroken(err.Error())
@@ -221,8 +228,9 @@ func (l *lane[B, R]) leave(unanswered map[uint64]*ticket) {
 	p := l.of.p
 	ids := slices.Collect(maps.Keys(unanswered)) // before they are the receiver's
 	l.mu.Lock()
-	if l.err != nil { // the process is ended, and with it its memory
+	if l.err != nil {
 		l.mu.Unlock()
+		p.abandoned()
 		return
 	}
 	l.late, l.cancels = unanswered, true
@@ -242,6 +250,21 @@ func (l *lane[B, R]) leave(unanswered map[uint64]*ticket) {
 		return
 	}
 	p.own(func() { l.sendCancel(ids) })
+}
+
+// abandoned ends a process that has ended a stream with jobs unanswered, whose
+// regions can be given to nobody as long as it runs. Mostly it is its death that
+// ended the stream.
+func (p *proc) abandoned() {
+	p.own(func() {
+		timer := time.NewTimer(time.Second)
+		defer timer.Stop()
+		select {
+		case <-p.child.ended():
+		case <-timer.C:
+			p.markBroken("it ended a stream with jobs that it has not answered")
+		}
+	})
 }
 
 // sendCancel cancels jobs that were left behind.

@@ -36,6 +36,11 @@ type plane struct {
 	closed bool
 	timer  *time.Timer // trims
 
+	inputMu    sync.Mutex
+	inputs     map[int64]*lentInput // by their offset in the request segment
+	inputBytes int64                // of their regions
+	resident   []bool               // which parts of minRegion bytes of the request segment have pages
+
 	lentMu sync.Mutex
 	lent   map[uint64]*os.File // received, not yet taken
 
@@ -57,7 +62,7 @@ func newPlane() (*plane, error) {
 	if !shm.Available {
 		return nil, nil //nolint:nilnil // level 0 is all there is
 	}
-	p := &plane{lent: map[uint64]*os.File{}}
+	p := &plane{lent: map[uint64]*os.File{}, inputs: map[int64]*lentInput{}, resident: make([]bool, segmentSize/minRegion)}
 	err := p.create()
 	if err != nil {
 		p.sent()

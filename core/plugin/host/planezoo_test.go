@@ -70,6 +70,9 @@ func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 		if err != nil {
 			return nil
 		}
+		if l.kind == "plane-hangup" && len(b.GetJobs()) > 0 {
+			return ncerr.ErrLimit
+		}
 		if len(b.GetCancel()) > 0 && l.kind == "plane-late" {
 			l.late(s, b.GetCancel())
 			continue
@@ -393,8 +396,24 @@ func TestNeverAnswered(t *testing.T) {
 	if _, err := c.Decode(ctx, make([]byte, 4), []byte("wait")); err != context.DeadlineExceeded { //nolint:errorlint // unchanged is the promise
 		t.Fatalf("want the caller's deadline, got %v", err)
 	}
+	awaitEnd(t, h)
+}
+
+// TestHangup: a plugin that ends a stream with jobs unanswered is ended, since
+// it may still write to their regions.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	h, c := zooCodec(t, planeOptions(t, "plane-hangup"))
+	if _, err := c.Decode(t.Context(), make([]byte, 4), []byte("abcd")); err == nil {
+		t.Fatal("want an error")
+	}
+	awaitEnd(t, h)
+}
+
+// awaitEnd waits until h has no process.
+func awaitEnd(t *testing.T, h *host.Host) {
+	t.Helper()
 	for range 500 {
-		time.Sleep(10 * time.Millisecond)
 		alive := false
 		for _, p := range h.Plugins() {
 			alive = alive || p.PID != 0
@@ -402,6 +421,7 @@ func TestNeverAnswered(t *testing.T) {
 		if !alive {
 			return
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("the process was not ended")
 }

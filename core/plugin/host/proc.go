@@ -69,6 +69,7 @@ type proc struct {
 	done     chan struct{} // closed when it is gone and its things are given back
 
 	tokens           atomic.Uint64 // last one given to an Open or OpenPipeline
+	turns            chan struct{} // one for each message with jobs for filters under way
 	execs, execsEver atomic.Int64  // calls at work in filters, and those ever begun
 
 	mu     sync.Mutex
@@ -79,7 +80,8 @@ func newProc(s *slot, c child, conn *grpc.ClientConn, stderr *logSink) *proc {
 	p := &proc{
 		slot: s, child: c, conn: conn, stderr: stderr, log: s.log, started: time.Now(),
 		driver: pb.NewDriverClient(conn), codec: pb.NewCodecClient(conn),
-		hard: make(chan struct{}), soft: make(chan struct{}), done: make(chan struct{}),
+		turns: make(chan struct{}, requestsInFlight()),
+		hard:  make(chan struct{}), soft: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.codecLanes = &lanes[pb.Batch, pb.BatchReply]{

@@ -13,11 +13,14 @@ import (
 )
 
 // A message of level 1 has jobs for at least requestBytes of output, and at
-// most requestJobs of them: the hand-off costs, not the copy. A call has so
-// many messages under way that each core of the plugin has one at work and
-// one that waits.
+// most requestJobs of them: the hand-off costs, not the copy. When more calls
+// than there are cores are at work, so that all cores have work anyway, it is
+// busyBytes. All calls together have so many messages under way that each core
+// of the plugin has one at work and one that waits: more would only make the
+// memory cold that host and plugin share.
 const (
 	requestBytes = 1 << 20
+	busyBytes    = 4 << 20
 	requestJobs  = 64
 )
 
@@ -36,6 +39,7 @@ type flight struct {
 	p        *proc
 	tickets  map[uint64]*ticket // not answered
 	requests int                // messages with jobs that are not answered
+	turns    chan struct{}      // of all calls: one for each such message; or nil
 }
 
 // room reports whether another message may be sent.
@@ -43,12 +47,37 @@ func (f *flight) room() bool {
 	return f.requests < requestsInFlight() && len(f.tickets) <= maxFlying-requestJobs
 }
 
-// answered ends a job.
+// answered ends a job; its regions are the caller's to free.
 func (f *flight) answered(id uint64, t *ticket) {
 	delete(f.tickets, id)
-	t.free(f.p.plane)
 	if *t.request--; *t.request == 0 {
 		f.requests--
+		if f.turns != nil {
+			<-f.turns
+		}
+	}
+}
+
+// turn takes a turn to send a message: at once, or not at all while messages of
+// this call are under way.
+func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
+	select {
+	case r.turns <- struct{}{}:
+		return true, nil
+	default:
+	}
+	if r.requests > 0 {
+		return false, nil
+	}
+	w.pause() // those who have a turn watch the plugin
+	defer w.progress()
+	select {
+	case r.turns <- struct{}{}:
+		return true, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-r.p.ctx.Done():
+		return false, r.p.gone(ctx, r.p.ctx.Err())
 	}
 }
 
@@ -74,17 +103,12 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	if err != nil {
 		return w.fail(ctx, err)
 	}
-	r := &sharedRun{flight: flight{p: p, tickets: map[uint64]*ticket{}}, x: x, s: s, l: l, open: open}
-	defer func() { l.leave(r.tickets) }()
+	r := &sharedRun{flight: flight{p: p, tickets: map[uint64]*ticket{}, turns: p.turns}, x: x, s: s, l: l, open: open}
+	defer r.end()
 	for {
 		w.progress() // it may be the plugin that keeps a message from being sent
-		for r.room() && len(r.open) > 0 {
-			if sent, err := r.send(); err != nil || !sent {
-				if err != nil {
-					return w.fail(ctx, err)
-				}
-				break
-			}
+		if err := r.fill(ctx, w); err != nil {
+			return err
 		}
 		if len(r.tickets) == 0 {
 			return nil // the rest, if any, does not fit
@@ -102,13 +126,44 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	}
 }
 
+// fill sends messages while there is room.
+func (r *sharedRun) fill(ctx context.Context, w *watch) error {
+	for r.room() && len(r.open) > 0 {
+		ok, err := r.turn(ctx, w)
+		if err != nil || !ok {
+			return err
+		}
+		before := r.requests
+		sent, err := r.send()
+		if r.requests == before {
+			<-r.turns
+		}
+		if err != nil || !sent {
+			return w.fail(ctx, err)
+		}
+	}
+	return nil
+}
+
+// end leaves the lane, and gives up the turns of what is not answered.
+func (r *sharedRun) end() {
+	for range r.requests {
+		<-r.turns
+	}
+	r.l.leave(r.tickets)
+}
+
 // send sends one message; false means that there is no room for its first job
 // while others are under way, or that no job is left that fits.
 func (r *sharedRun) send() (bool, error) {
 	batch := &pb.Batch{}
 	count := new(int)
 	bytes := int64(0)
-	for len(r.open) > 0 && bytes < requestBytes && len(batch.GetJobs()) < requestJobs {
+	enough := int64(requestBytes)
+	if r.p.execs.Load() > int64(runtime.GOMAXPROCS(0)) {
+		enough = busyBytes
+	}
+	for len(r.open) > 0 && bytes < enough && len(batch.GetJobs()) < requestJobs {
 		i := r.open[0]
 		job := &r.x.jobs[i]
 		t := r.ticket(job)
@@ -145,7 +200,7 @@ func (r *sharedRun) ticket(job *codecdriver.Job) *ticket {
 		return nil
 	}
 	t := &ticket{out: []region{out}, room: room}
-	if _, inside := plane.request.offset(job.Src); inside {
+	if t.held = plane.holdInput(job.Src); t.held != nil {
 		return t
 	}
 	in, ok := plane.request.alloc(int64(len(job.Src)))
@@ -160,13 +215,11 @@ func (r *sharedRun) ticket(job *codecdriver.Job) *ticket {
 
 // message gives the job for the wire.
 func (r *sharedRun) message(id uint64, job *codecdriver.Job, t *ticket) *pb.Job {
-	src := &pb.Region{Segment: requestSegment, Length: uint64(len(job.Src))}
-	if t.in != nil {
-		src.Offset, src.Generation = uint64(t.in.off), t.in.generation
-	} else {
-		off, _ := r.p.plane.request.offset(job.Src)
-		src.Offset = uint64(off)
+	in := t.in
+	if t.held != nil {
+		in = &t.held.region
 	}
+	src := &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(len(job.Src)), Generation: in.generation}
 	return &pb.Job{
 		Id: id, Op: r.x.op, Pipeline: r.s.handle, Size: int64(len(job.Src)), Limit: t.room, Skip: job.Skip, Last: true,
 		Payload: &pb.Payload{Content: &pb.Payload_Region{Region: src}},
@@ -197,6 +250,7 @@ func (r *sharedRun) take(m *pb.Result) error {
 	}
 	if m.GetError() != nil {
 		r.answered(m.GetId(), t)
+		t.free(r.p.plane)
 		r.x.finish(t.index, nil, wire.FromDetail(m.GetError()))
 		return nil
 	}
@@ -207,7 +261,8 @@ func (r *sharedRun) take(m *pb.Result) error {
 	if n != m.GetSize() || !m.GetLast() {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes with %d of them", m.GetSize(), n)
 	}
-	defer r.answered(m.GetId(), t)
+	r.answered(m.GetId(), t) // before the sink, which may call the plugin too
+	defer t.free(r.p.plane)
 	return r.deliver(t, n)
 }
 

@@ -157,6 +157,7 @@ func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) err
 		return nil
 	}
 	l := &r.all[t.index]
+	defer t.free(r.p.plane)
 	defer r.answered(m.GetId(), t)
 	if t.inline {
 		r.p.plane.dropLent(m, t)
