@@ -25,7 +25,7 @@ demo-s3: build ## the same in a bucket of a local S3 server, which is built and 
 test: ## run all tests; installs the peers of the interop tests and an S3 server outside the tree
 	@dir=$$(sh $(PEERS)/install.sh) && s3=$$(sh $(S3)/install.sh) && NCZARR_VERSITYGW="$$s3" NCZARR_PEERS_DIR="$$dir" NCZARR_PEERS_PYTHON="$$dir/venv/bin/python" $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...
 
-kill-test: ## kill nczctl and its plugins 1,000 times (KILLS=1000) while they copy
+kill-test: ## kill nczctl, its plugins or both 1,000 times (KILLS=1000) while they copy
 	NCZARR_KILLS=$(KILLS) $(GO) test -count=1 -timeout=120m -run '^TestKills$$' -v ./cmd/nczctl
 
 race: ## run the tests of the library under the race detector

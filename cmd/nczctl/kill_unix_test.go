@@ -22,8 +22,9 @@ func killed(t *testing.T) func(sig syscall.Signal, after time.Duration, args ...
 	return run
 }
 
-// killedIn is killed which tells its directory and that of temporary files.
-func killedIn(t *testing.T) (run func(sig syscall.Signal, after time.Duration, args ...string) (code int, out string), dir, tmp string) {
+// killedIn is killed which tells its directory and that of temporary files,
+// and takes variables of the environment.
+func killedIn(t *testing.T, env ...string) (run func(sig syscall.Signal, after time.Duration, args ...string) (code int, out string), dir, tmp string) {
 	t.Helper()
 	dir, tmp = t.TempDir(), t.TempDir()
 	var text strings.Builder
@@ -38,7 +39,7 @@ func killedIn(t *testing.T) (run func(sig syscall.Signal, after time.Duration, a
 	run = func(sig syscall.Signal, after time.Duration, args ...string) (int, string) {
 		c := exec.Command("nczctl", args...)
 		var out strings.Builder
-		c.Dir, c.Stdout, c.Env = dir, &out, append(os.Environ(), "TMPDIR="+tmp)
+		c.Dir, c.Stdout, c.Env = dir, &out, append(append(os.Environ(), env...), "TMPDIR="+tmp)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -2,141 +2,271 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance/s3server"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
 // killsDefault is how often the kill test kills; $NCZARR_KILLS says otherwise.
 const killsDefault = 40
 
+// kills gives how often to kill.
+func kills(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("NCZARR_KILLS")
+	if text == "" {
+		return killsDefault
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("NCZARR_KILLS=%q: want a number of kills", text)
+	}
+	return n
+}
+
+// TestKills kills nczctl, or its plugin processes, or both, at random points
+// of copies to a directory, an archive and a bucket: what is there afterwards
+// is absent, visibly incomplete or whole, and a new copy makes it whole; what
+// was there before is not lost. No process outlives the host, nobody holds
+// what it had open, and no file is left once nczctl has run again, or at once
+// when it was only the plugin that died. Two places of work share the kills.
+func TestKills(t *testing.T) {
+	t.Parallel()
+	n := kills(t)
+	srv := s3server.Start(&optional{T: t})
+	for half := range 2 {
+		t.Run(strconv.Itoa(half), func(t *testing.T) {
+			t.Parallel()
+			a := newArena(t, srv, "half"+strconv.Itoa(half))
+			seed := uint64(time.Now().UnixNano())
+			r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+			count := (n + half) / 2
+			t.Logf("seed %d, %d kills", seed, count)
+			tally := map[string]int{}
+			for i := range count {
+				k := a.kill(r, i)
+				tally[k.victim]++
+				tally[k.outcome]++
+			}
+			t.Logf("%v", tally)
+			for _, want := range []string{"host", "plugin", "both"} {
+				if count >= killsDefault/2 && tally[want] == 0 {
+					t.Errorf("no kill of: %s", want)
+				}
+			}
+			a.clean()
+		})
+	}
+}
+
 // arena is where the kill test takes place.
 type arena struct {
 	t        *testing.T
 	dir, tmp string
+	env      []string
 	run      func(sig syscall.Signal, after time.Duration, args ...string) (int, string)
-	want     string // dump of a whole copy
+	bucket   func(name string) string // URL of a dataset in the bucket; nil without a server
+	want     string                   // dump of a whole copy
+	files    map[string][]string      // what a whole copy has, by extension
 	took     time.Duration
 }
 
-// TestKills kills nczctl, or one of its plugin processes, at random points of
-// copies: what is there afterwards is whole or no dataset, what was there
-// before is not lost, no process outlives the host, and nothing is left once
-// nczctl has run again.
-func TestKills(t *testing.T) {
-	t.Parallel()
-	n := killsDefault
-	if text := os.Getenv("NCZARR_KILLS"); text != "" {
-		n, _ = strconv.Atoi(text)
-	}
-	a := newArena(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d, %d kills", seed, n)
-	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
-	killed := map[string]int{}
-	for i := range n {
-		killed[a.kill(r, i)]++
-	}
-	t.Logf("killed: %v", killed)
-	if killed["host"] == 0 || killed["plugin"] == 0 {
-		t.Errorf("want hosts and plugins killed, got %v", killed)
-	}
-	a.clean()
-}
-
-func newArena(t *testing.T) *arena {
+func newArena(t *testing.T, srv *s3server.Server, place string) *arena {
 	t.Helper()
-	a := &arena{t: t}
-	a.run, a.dir, a.tmp = killedIn(t)
+	a := &arena{t: t, files: map[string][]string{}}
+	var env []string
+	if srv != nil {
+		env = srv.Env()
+		a.bucket = func(name string) string { return srv.URL(place+"/"+name, "nczarr,s3") }
+	}
+	a.run, a.dir, a.tmp = killedIn(t, env...)
+	a.env = append(append(os.Environ(), env...), "TMPDIR="+a.tmp)
 	_, a.want = a.run(0, 0, "dump", "-n", "x", "src.zarr")
 	began := time.Now()
 	for _, dst := range []string{"old.zarr", "old.zip"} {
 		if code, _ := a.run(0, 0, "copy", "src.zarr", dst); code != 0 {
 			t.Fatalf("copy to %s: exit code %d", dst, code)
 		}
+		a.files[filepath.Ext(dst)] = a.tree(dst)
 	}
 	a.took = time.Since(began) / 2
 	return a
 }
 
-// kill makes one copy and kills something in it; it says what it killed.
-func (a *arena) kill(r *rand.Rand, i int) string {
-	old, dst := r.IntN(2) == 0, "old"
+// killing is one copy in which something is killed.
+type killing struct {
+	a       *arena
+	i       int
+	old     bool   // something was at dst before
+	dst     string // as nczctl is told
+	victim  string // host, plugin, both
+	outcome string
+	err     error // of nczctl
+	stderr  bytes.Buffer
+	held    map[fileID]string // what the processes had open before
+	beside  []string          // what was staged in earlier runs
+}
+
+// kill makes one copy, kills something in it, and looks at what there is.
+func (a *arena) kill(r *rand.Rand, i int) *killing {
+	k := &killing{a: a, i: i, old: r.IntN(2) == 0}
 	args := []string{"copy", "--memory", "64KiB"}
-	if old {
+	if k.old {
 		args = append(args, "--overwrite")
-	} else {
-		dst = "new" + strconv.Itoa(i)
 	}
-	dst += []string{".zarr", ".zip"}[r.IntN(2)]
-	c := exec.Command("nczctl", append(args, "src.zarr", dst)...)
-	var stderr bytes.Buffer
-	c.Dir, c.Stderr, c.Env = a.dir, &stderr, append(os.Environ(), "TMPDIR="+a.tmp)
+	k.dst = a.choose(r, k.old, i)
+	k.beside = a.stages()
+	c := exec.Command("nczctl", append(args, "src.zarr", k.dst)...)
+	c.Dir, c.Stderr, c.Env = a.dir, &k.stderr, a.env
 	if err := c.Start(); err != nil {
 		a.t.Fatal(err)
 	}
 	time.Sleep(time.Duration(r.Int64N(int64(a.took))))
-	what := "host"
-	if list := a.plugins(); r.IntN(2) == 0 && len(list) > 0 {
-		what = "plugin"
+	list := a.plugins()
+	k.held = heldBy(append(slices.Clone(list), c.Process.Pid))
+	k.victim = "host"
+	if len(list) > 0 {
+		k.victim = []string{"host", "plugin", "both"}[r.IntN(3)]
+	}
+	if k.victim != "host" {
 		_ = syscall.Kill(list[r.IntN(len(list))], syscall.SIGKILL) // it may have ended
-	} else {
+	}
+	if k.victim != "plugin" {
 		_ = c.Process.Kill()
 	}
-	err := c.Wait()
-	if left := a.outlived(); len(left) > 0 {
-		a.t.Errorf("%d: processes %d outlive nczctl after the %s was killed", i, left, what)
-	}
-	code, got := a.run(0, 0, "dump", "-n", "x", dst)
-	switch {
-	case code == 0 && got == a.want:
-	case old:
-		a.t.Errorf("%d: %s, which was there before, is lost: dump exits with %d and %d bytes; %s killed, %v, %s", i, dst, code, len(got), what, err, stderr.String())
-	case code == 0 || got != "":
-		a.t.Errorf("%d: %s is neither whole nor visibly incomplete: dump exits with %d and %d bytes; %s killed, %v, %s", i, dst, code, len(got), what, err, stderr.String())
-	case err == nil:
-		a.t.Errorf("%d: nczctl says that %s is whole, and it is not: dump exits with %d; %s", i, dst, code, stderr.String())
-	}
-	if !old {
-		_ = os.RemoveAll(filepath.Join(a.dir, dst))
-	}
-	return what
+	k.err = c.Wait()
+	k.check()
+	return k
 }
 
-// plugins gives the plugin processes of this test: their temporary directory
-// is in ours.
-func (a *arena) plugins() []int {
-	var out []int
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ")
-		if bytes.Contains(env, []byte("\x00TMPDIR="+a.tmp+"/")) || bytes.HasPrefix(env, []byte("TMPDIR="+a.tmp+"/")) {
-			out = append(out, pid)
+// choose gives the place to copy to.
+func (a *arena) choose(r *rand.Rand, old bool, i int) string {
+	if old {
+		return []string{"old.zarr", "old.zip"}[r.IntN(2)]
+	}
+	name := "new" + strconv.Itoa(i)
+	if kind := r.IntN(3); kind < 2 {
+		return name + []string{".zarr", ".zip"}[kind]
+	}
+	if a.bucket == nil {
+		return name + ".zarr"
+	}
+	return a.bucket(name)
+}
+
+func (k *killing) errorf(format string, args ...any) {
+	k.a.t.Helper()
+	k.a.t.Errorf("%d: %s, %s killed, %v, %q: "+format, append([]any{k.i, k.dst, k.victim, k.err, k.stderr.String()}, args...)...)
+}
+
+// check looks at what a killing left.
+func (k *killing) check() {
+	k.a.t.Helper()
+	if left := k.a.outlived(); len(left) > 0 {
+		k.errorf("processes %d outlive nczctl", left)
+	}
+	if left := stillHeld(k.held); len(left) > 0 {
+		k.errorf("still open somewhere: %q", left)
+	}
+	if k.victim == "plugin" { // the host had all the time to clean up
+		k.noTemporaries("nczctl, whose plugin died, leaves")
+		for _, name := range k.a.stages() {
+			if !slices.Contains(k.beside, name) {
+				k.errorf("nczctl, whose plugin died, leaves %q", name)
+			}
 		}
 	}
+	code, got := k.a.run(0, 0, "dump", "-n", "x", k.dst)
+	k.noTemporaries("the next nczctl does not sweep")
+	switch {
+	case code == 0 && got == k.a.want:
+		k.outcome = "whole"
+		k.sameFiles()
+	case k.old:
+		k.errorf("what was there before is lost: dump exits with %d and %d bytes", code, len(got))
+	case code == ncerr.Exit(ncerr.ErrNotFound) && got == "":
+		k.outcome = "absent"
+	case code == ncerr.Exit(ncerr.ErrNotZarr) && got == "":
+		k.outcome = "incomplete"
+	default:
+		k.errorf("neither absent nor whole nor visibly incomplete: dump exits with %d and %d bytes", code, len(got))
+	}
+	if k.outcome != "whole" && k.err == nil {
+		k.errorf("nczctl says that it is whole, and it is not: dump exits with %d", code)
+	}
+	if !k.old {
+		k.again()
+	}
+}
+
+// again copies once more to a place where a copy was killed, and empties it.
+func (k *killing) again() {
+	k.a.t.Helper()
+	if k.outcome != "whole" {
+		k.a.age()
+		if code, _ := k.a.run(0, 0, "copy", "--force", "src.zarr", k.dst); code != 0 {
+			k.errorf("a new copy exits with %d", code)
+		}
+		if code, got := k.a.run(0, 0, "dump", "-n", "x", k.dst); code != 0 || got != k.a.want {
+			k.errorf("after a new copy dump exits with %d and %d bytes", code, len(got))
+		}
+		k.sameFiles()
+	}
+	_ = os.RemoveAll(filepath.Join(k.a.dir, k.dst)) // nothing is there for what is in the bucket
+}
+
+// noTemporaries looks for temporary files, sockets among them.
+func (k *killing) noTemporaries(who string) {
+	k.a.t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(k.a.tmp, "*")); len(left) > 0 {
+		k.errorf("%s %q", who, left)
+	}
+}
+
+// stages gives the directories in which datasets are in the making.
+func (a *arena) stages() []string {
+	out, _ := filepath.Glob(filepath.Join(a.dir, stagePrefix+"*"))
 	return out
 }
 
-// outlived gives the plugin processes that do not end.
-func (a *arena) outlived() []int {
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		left := a.plugins()
-		if len(left) == 0 || time.Now().After(deadline) {
-			return left
-		}
-		time.Sleep(5 * time.Millisecond)
+// age makes the temporary files of archives older than what a living writer
+// may have.
+func (a *arena) age() {
+	files, _ := filepath.Glob(filepath.Join(a.dir, ".*.tmp"))
+	for _, name := range files {
+		_ = os.Chtimes(name, time.Time{}, time.Now().Add(-time.Hour))
 	}
+}
+
+// sameFiles checks that a whole local dataset has the files of any other.
+func (k *killing) sameFiles() {
+	k.a.t.Helper()
+	want, local := k.a.files[filepath.Ext(k.dst)]
+	if got := k.a.tree(k.dst); local && !slices.Equal(got, want) {
+		k.errorf("has not the files of a whole dataset: %q", got)
+	}
+}
+
+// tree gives the files and directories of a dataset.
+func (a *arena) tree(dst string) []string {
+	var out []string
+	root := filepath.Join(a.dir, dst)
+	_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, _ error) error { // what cannot be read is missing
+		out = append(out, strings.TrimPrefix(path, root))
+		return nil
+	})
+	return out
 }
 
 // clean runs nczctl once more for each place, and looks for leftovers.
@@ -151,11 +281,11 @@ func (a *arena) clean() {
 		a.t.Errorf("left in the temporary directory: %q", left)
 	}
 	entries, _ := os.ReadDir(a.dir)
-	var names []string
+	names := map[string]bool{}
 	for _, e := range entries {
-		names = append(names, e.Name())
+		names[e.Name()] = true
 	}
-	if got := strings.Join(names, " "); got != "b.cdl old.zarr old.zip src.zarr" {
+	if got := strings.Join(slices.Sorted(maps.Keys(names)), " "); got != "b.cdl old.zarr old.zip src.zarr" {
 		a.t.Errorf("left beside the datasets: %q", got)
 	}
 }

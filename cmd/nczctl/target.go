@@ -16,11 +16,12 @@ import (
 )
 
 // target is a dataset in the making. One that replaces a directory or an
-// archive is made beside it, under a hidden name, and takes its place when it
-// is whole; until then what was there before stays as it is.
+// archive is made beside it, in a hidden directory with all that its making
+// needs, and takes its place when it is whole; until then what was there
+// before stays as it is.
 type target struct {
 	*nczarr.Dataset
-	staged, final string // paths; both empty when nothing is replaced
+	stageDir, staged, final string // paths; all empty when nothing is replaced
 }
 
 // create makes a new dataset.
@@ -44,7 +45,10 @@ func (a *app) create(ctx context.Context, f *createFlags, url string) (*target, 
 		Options: *s.options(a), NoClobber: !f.overwrite && !f.force, Force: f.force, Consolidated: f.consolidated,
 		Layout: f.layout.layout, NoXarray: f.layout.noXarray, Strings: strs,
 	})
-	return t, f.hint(err)
+	if err != nil {
+		return nil, t.discard(f.hint(err))
+	}
+	return t, nil
 }
 
 // hint points to the flags that would have helped.
@@ -72,15 +76,19 @@ func (t *target) stage(ctx context.Context, a *app, url string, force bool) (str
 		}
 	}
 	sweepStaged(filepath.Dir(real), filepath.Base(real))
-	name := stagePrefix + stageOwner() + "." + rand.Text()[:8] + "-" + filepath.Base(real)
-	t.final, t.staged = real, filepath.Join(filepath.Dir(real), name)
-	at := t.staged
+	dir := filepath.Join(filepath.Dir(real), stagePrefix+stageOwner()+"."+rand.Text()[:8]+"-"+filepath.Base(real))
+	staged := filepath.Join(dir, filepath.Base(real))
+	at := staged
 	if _, fragment, ok := strings.Cut(url, "#"); ok {
 		at += "#" + fragment
 	}
-	if again, err := a.locate(at, true); err != nil || again.Path != filepath.ToSlash(t.staged) || again.Driver != loc.Driver {
+	if again, err := a.locate(at, true); err != nil || again.Path != filepath.ToSlash(staged) || again.Driver != loc.Driver {
 		return "", ncerr.Errorf(ncerr.ErrUnsupported, "create", loc.Path, "a dataset at a path of this form cannot be replaced in one step: remove it first")
 	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", &inputError{"replace", real, err}
+	}
+	t.stageDir, t.staged, t.final = dir, staged, real
 	return at, nil
 }
 
@@ -126,10 +134,10 @@ func (t *target) finish(ctx context.Context) error {
 	if t.final == "" {
 		return nil
 	}
-	if err := replace(t.staged, t.final); err != nil {
+	if err := t.replace(); err != nil {
 		return t.discard(&inputError{"replace", t.final, err})
 	}
-	return nil
+	return os.RemoveAll(t.stageDir) // with the old one in it, by now
 }
 
 // abort drops the dataset, which could not be finished because of err.
@@ -142,33 +150,30 @@ func (t *target) abort(ctx context.Context, err error) error {
 
 // discard removes a staged dataset.
 func (t *target) discard(err error) error {
-	if t.staged == "" {
+	if t.stageDir == "" {
 		return err
 	}
-	if rerr := os.RemoveAll(t.staged); rerr != nil {
+	if rerr := os.RemoveAll(t.stageDir); rerr != nil {
 		return fmt.Errorf("%w (and cleaning up failed: %w)", err, rerr)
 	}
 	return err
 }
 
-// replace puts what is at staged into the place of what is at final, which
-// is then removed.
-func replace(staged, final string) error {
-	err := exchange(staged, final)
-	if errors.Is(err, errors.ErrUnsupported) {
-		old := staged + ".old"
-		if err = os.Rename(final, old); err != nil {
-			return err
-		}
-		if err = os.Rename(staged, final); err != nil {
-			return errors.Join(err, os.Rename(old, final))
-		}
-		return os.RemoveAll(old)
-	}
-	if err != nil {
+// replace puts what is staged into the place of what is there already, which
+// goes to the place of what was staged.
+func (t *target) replace() error {
+	err := exchange(t.staged, t.final)
+	if !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
-	return os.RemoveAll(staged) // the old one, by now
+	old := t.stageDir + ".old" // nobody sweeps it, if it comes to that
+	if err = os.Rename(t.final, old); err != nil {
+		return err
+	}
+	if err = os.Rename(t.staged, t.final); err != nil {
+		return errors.Join(err, os.Rename(old, t.final))
+	}
+	return os.Rename(old, t.staged)
 }
 
 // checkApart refuses to copy a local dataset onto itself or into itself.

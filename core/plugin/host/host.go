@@ -89,14 +89,11 @@ func (h *Host) dir() (string, error) {
 			parent = "/tmp"
 		}
 		sweep(parent)
-		dir, err := os.MkdirTemp(parent, dirPrefix)
+		dir, lock, err := makeOwn(parent)
 		if err != nil {
 			return "", bad("no private directory: %w", err)
 		}
-		h.private = dir
-		if h.owner, err = ownDir(dir); err != nil {
-			return "", bad("private directory: %w", err)
-		}
+		h.private, h.owner = dir, lock
 	}
 	return h.private, nil
 }
@@ -121,11 +118,8 @@ func (h *Host) processDir() (string, error) {
 // address of a Unix socket has 104 bytes or little more, and 43 come after it.
 const maxParent = 60
 
-// The names of the private directory and of the file that marks its owner.
-const (
-	dirPrefix = "nczarr-host-"
-	ownerFile = "owner"
-)
+// dirPrefix begins the names of private directories.
+const dirPrefix = "nczarr-run-"
 
 // goOwned runs f in a goroutine that Close waits for.
 func (h *Host) goOwned(f func()) error {

@@ -5,6 +5,7 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -15,10 +16,7 @@ func TestSweepSparesTheLiving(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	dead := filepath.Join(parent, dirPrefix+"dead")
-	if err := os.Mkdir(dead, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dead, ownerFile), nil, 0o600); err != nil {
+	if err := os.MkdirAll(filepath.Join(dead, "1"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -26,25 +24,44 @@ func TestSweepSparesTheLiving(t *testing.T) {
 		wg.Go(func() {
 			for range 50 {
 				sweep(parent)
-				dir, err := os.MkdirTemp(parent, dirPrefix) //nolint:usetesting // it must lie in parent
+				dir, f, err := makeOwn(parent)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				f, err := ownDir(dir)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if _, err := os.Stat(filepath.Join(dir, ownerFile)); err != nil {
+				sweep(parent)
+				if _, err := os.Stat(dir); err != nil {
 					t.Error(err)
 				}
-				_ = f.Close()
+				_ = f.Close() // as if the host were killed
 			}
 		})
 	}
 	wg.Wait()
-	if _, err := os.Stat(dead); err == nil {
-		t.Error("the directory of a dead host is still there")
+	sweep(parent)
+	if left, _ := filepath.Glob(filepath.Join(parent, "*")); len(left) > 0 {
+		t.Errorf("directories of dead hosts are still there: %q", left)
+	}
+}
+
+// TestSweepUnmarked: a host that was killed as soon as it had made its
+// directory leaves it empty and unlocked.
+func TestSweepUnmarked(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	if err := os.Mkdir(filepath.Join(parent, dirPrefix+"1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(parent, "kept")
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(other, filepath.Join(parent, dirPrefix+"link")); err != nil {
+		t.Fatal(err)
+	}
+	sweep(parent)
+	left, _ := filepath.Glob(filepath.Join(parent, "*"))
+	if want := []string{other, filepath.Join(parent, dirPrefix+"link")}; !slices.Equal(left, want) {
+		t.Errorf("want %q left, got %q", want, left)
 	}
 }
