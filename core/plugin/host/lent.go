@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
@@ -68,8 +69,28 @@ func (p *plane) readLent(ctx context.Context, l *landing, m *pb.StoreResult, t *
 	case off < 0 || off > st.Size():
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "bytes at %d of a lent file of %d", off, st.Size())
 	}
-	n, err := readFull(ctx, f, l.dst, m.GetLent().GetOffset())
-	l.n = int64(n)
+	return l.fill(ctx, f, m.GetLent().GetOffset())
+}
+
+// fill reads all of the object from a file, from the given offset on. Others
+// can make a file seem larger than what is in it, so that memory for a large
+// one is taken as for one that is sent.
+func (l *landing) fill(ctx context.Context, f io.ReaderAt, off int64) error {
+	for !l.asked {
+		step := min(l.want-l.n, maxRead)
+		l.early = slices.Grow(l.early, int(step))
+		n, err := readFull(ctx, f, l.early[l.n:l.n+step], off+l.n)
+		l.n += int64(n)
+		l.early = l.early[:l.n]
+		if err != nil {
+			return errCaller{err}
+		}
+		if err := l.reserve(0); err != nil {
+			return err
+		}
+	}
+	n, err := readFull(ctx, f, l.dst[l.n:], off+l.n)
+	l.n += int64(n)
 	if err != nil {
 		return errCaller{err}
 	}

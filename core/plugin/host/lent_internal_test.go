@@ -71,6 +71,13 @@ func TestLentFiles(t *testing.T) {
 			t.Errorf("%s: want ErrPlugin, got %q, %v", what, got, err)
 		}
 	}
+	huge := &landing{want: 1 << 30, trust: trusted, alloc: func(n int64) ([]byte, error) {
+		t.Errorf("memory for %d bytes is taken before they are read", n)
+		return nil, errors.New("no memory")
+	}}
+	if err := huge.fill(context.Background(), file, 0); ncerr.KindOf(err) != ncerr.ErrIO || string(huge.data()) != "0123456789" {
+		t.Errorf("a short file said to be large: got %q, %v", huge.data(), err)
+	}
 	first, second := p.tag.Add(1), p.tag.Add(1)
 	if err := errors.Join(shm.Lend(p.files[1], second, file), shm.Lend(p.files[1], first, file)); err != nil {
 		t.Fatal(err)

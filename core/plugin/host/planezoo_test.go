@@ -200,6 +200,10 @@ func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
 		out.Length = 7
 	case "store-head":
 		r.Head = zooHead(8, 9)
+	case "store-huge", "store-huge-many":
+		r.Head = zooHead(1<<30, 1<<30)
+	case "store-huge-error": // it could not go on
+		r.Head, r.Error = zooHead(1<<30, 1<<30), &pb.ErrorDetail{Kind: uint32(ncerr.ErrIO), Message: "gone"}
 	case "store-headless":
 		r.Head = nil
 	case "store-offset":

@@ -20,9 +20,11 @@ type landing struct {
 	key   string
 	opts  driver.GetOptions
 	alloc driver.Alloc // nil: parts may be lent, or memory of our own is taken
+	trust int64        // bytes of memory that are taken on the plugin's word
 
 	asked bool
 	dst   []byte // what alloc gave
+	early []byte // what came before alloc was asked
 	lent  []byte // the only part, when alloc is nil
 	n     int64  // bytes that landed
 	head  bool   // the head of this attempt came
@@ -33,7 +35,7 @@ type landing struct {
 }
 
 // restart forgets what an attempt brought.
-func (l *landing) restart() { l.n, l.head, l.lent = 0, false, nil }
+func (l *landing) restart() { l.n, l.head, l.lent, l.early = 0, false, nil, nil }
 
 // data gives what has landed.
 func (l *landing) data() []byte {
@@ -43,8 +45,16 @@ func (l *landing) data() []byte {
 	case l.asked:
 		return l.dst[:min(l.n, int64(len(l.dst)))]
 	}
-	return nil
+	return l.early
 }
+
+// A call takes memory for at most trusted bytes on the word of a plugin. For a
+// larger object it is taken when one part in provenShare has come, so that no
+// plugin makes its host take much more memory than it has filled.
+const (
+	trusted     = 64 << 20
+	provenShare = 4
+)
 
 // errCaller marks an error of the caller's alloc, which is returned as it is.
 type errCaller struct{ error }
@@ -75,44 +85,71 @@ func (l *landing) take(head *pb.GetHead, payload *pb.Payload, last bool) error {
 	if int64(len(part)) > l.want-l.n {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "more than the announced %d bytes", l.want)
 	}
+	if l.lendable(int64(len(part)), last) {
+		l.lent, l.n = part, l.want
+		return nil
+	}
+	return l.store(part)
+}
+
+// lendable reports whether a part of n bytes is all of the object, and may be
+// given to the caller as it is.
+func (l *landing) lendable(n int64, last bool) bool {
+	return l.alloc == nil && !l.asked && l.n == 0 && last && n == l.want
+}
+
+// store copies a part behind those that came before.
+func (l *landing) store(part []byte) error {
+	if err := l.reserve(int64(len(part))); err != nil {
+		return err
+	}
 	if l.asked {
 		copy(l.dst[l.n:], part)
 	} else {
-		l.lent = part
+		l.early = append(l.early, part...)
 	}
 	l.n += int64(len(part))
 	return nil
 }
 
-// begin takes the head, and memory unless all data is in this part and may be
-// lent.
-func (l *landing) begin(head *pb.GetHead, n int64, last bool) error {
-	info, want, err := wire.HeadFromWire(head, l.opts)
-	if err != nil {
-		return err
-	}
-	l.head, l.info, l.want = true, info, want
-	if l.alloc == nil && !l.asked && last && n == want {
-		return nil
-	}
-	if l.asked { // by an attempt before
-		if int64(len(l.dst)) != want {
-			return ncerr.Errorf(ncerr.ErrConflict, "get", l.key, "the object changed from %d to %d bytes while it was read", len(l.dst), want)
-		}
+// reserve asks for the memory when it may be taken, with n more bytes at hand.
+func (l *landing) reserve(n int64) error {
+	if l.asked || l.want > l.trust && l.n+n < l.want/provenShare {
 		return nil
 	}
 	alloc := l.alloc
 	if alloc == nil {
 		alloc = driver.Heap
 	}
-	dst, err := alloc(want)
+	dst, err := alloc(l.want)
 	if err != nil {
 		return errCaller{err}
 	}
-	if int64(len(dst)) != want {
-		return errCaller{ncerr.Errorf(ncerr.ErrInternal, "get", l.key, "memory of %d bytes instead of %d", len(dst), want)}
+	if int64(len(dst)) != l.want {
+		return errCaller{ncerr.Errorf(ncerr.ErrInternal, "get", l.key, "memory of %d bytes instead of %d", len(dst), l.want)}
 	}
-	l.asked, l.dst = true, dst
+	copy(dst, l.early)
+	l.asked, l.dst, l.early = true, dst, nil
+	return nil
+}
+
+// begin takes the head that comes with n bytes, and memory unless they are all
+// and may be lent.
+func (l *landing) begin(head *pb.GetHead, n int64, last bool) error {
+	info, want, err := wire.HeadFromWire(head, l.opts)
+	if err != nil {
+		return err
+	}
+	l.head, l.info, l.want = true, info, want
+	if !l.asked {
+		if l.lendable(n, last) {
+			return nil
+		}
+		return l.reserve(n)
+	}
+	if int64(len(l.dst)) != want { // of an attempt before
+		return ncerr.Errorf(ncerr.ErrConflict, "get", l.key, "the object changed from %d to %d bytes while it was read", len(l.dst), want)
+	}
 	return nil
 }
 
@@ -142,7 +179,7 @@ func (m *remoteMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 	if alloc == nil {
 		alloc = driver.Heap
 	}
-	all := []landing{{key: key, opts: m.bounded(*opts), alloc: alloc}}
+	all := []landing{{key: key, opts: m.bounded(*opts), alloc: alloc, trust: trusted}}
 	l := &all[0]
 	err := m.again(ctx, func(s *session) error {
 		l.restart()
@@ -202,7 +239,7 @@ func get(ctx context.Context, s *session, l *landing) error {
 func (m *remoteMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 	all := make([]landing, len(reqs))
 	for i, r := range reqs {
-		all[i] = landing{key: r.Key, opts: m.bounded(r.Opts), alloc: r.Alloc}
+		all[i] = landing{key: r.Key, opts: m.bounded(r.Opts), alloc: r.Alloc, trust: trusted / int64(len(reqs))}
 	}
 	for start := 0; start < len(all); {
 		end := batchEnd(all, start)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"math/bits"
 
@@ -211,22 +212,27 @@ func (r *sharedReads) land(ctx context.Context, l *landing, m *pb.StoreResult, t
 		}
 		return nil
 	}
-	if err := l.begin(m.GetHead(), 0, false); err != nil {
-		r.p.plane.dropLent(m, t)
-		return err
-	}
 	if m.GetLent() != nil {
+		if err := l.begin(m.GetHead(), 0, false); err != nil {
+			r.p.plane.dropLent(m, t)
+			return err
+		}
 		return r.p.plane.readLent(ctx, l, m, t)
 	}
-	n, err := t.written(m.GetOutput(), min(t.room, l.want))
+	n, err := t.written(m.GetOutput(), t.room)
 	if err != nil {
 		return err
 	}
-	if m.GetError() == nil && n != l.want {
+	if err := l.begin(m.GetHead(), n, false); err != nil {
+		return err
+	}
+	if n > l.want || m.GetError() == nil && n != l.want {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of the announced %d bytes came", n, l.want)
 	}
 	out := r.p.plane.response.of(t.out[len(t.out)-1], n)
-	return guardFault(out, func() { l.n = int64(copy(l.dst, out)) })
+	var own error
+	err = guardFault(out, func() { own = l.store(out) })
+	return cmp.Or(err, own)
 }
 
 // settleStore takes late results.

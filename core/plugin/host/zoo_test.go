@@ -201,6 +201,8 @@ func (l *liar) Get(_ *pb.GetRequest, s pb.Driver_GetServer) error {
 		return s.Send(&pb.GetReply{Head: zooHead(8<<20, 8<<20), Payload: inline(make([]byte, 8<<20))})
 	case "get-bare":
 		return io.ErrClosedPipe
+	case "get-huge":
+		return s.Send(&pb.GetReply{Head: zooHead(1<<30, 1<<30), Payload: eight})
 	}
 	return s.Send(&pb.GetReply{Head: zooHead(8, 8), Payload: eight})
 }
@@ -214,6 +216,13 @@ func (l *liar) GetMany(r *pb.GetManyRequest, s pb.Driver_GetManyServer) error {
 		return s.Send(item(len(r.GetSpecs()), true))
 	case "many-twice":
 		return errors.Join(s.Send(item(0, true)), s.Send(item(0, true)))
+	case "many-huge":
+		for i := range r.GetSpecs() {
+			if err := s.Send(&pb.GetManyReply{Items: []*pb.GetItem{{Index: uint32(i), Head: zooHead(1<<30, 1<<30), Payload: inline([]byte("x"))}}}); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	return s.Send(item(0, true)) // many-missing: the others never come
 }
