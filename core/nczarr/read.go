@@ -206,7 +206,7 @@ func (w *worker) placeRaw(i int, it *item) {
 func (w *worker) decoded(k int, out []byte, err error) {
 	i := w.jobItem[w.base+k]
 	if err != nil {
-		if !ncerr.IsContext(err) { // it names the codec, not yet the chunk
+		if !ncerr.IsContext(err) { // it names the codec, and not the chunk
 			err = ncerr.New(ncerr.KindOf(err), "", "", err)
 		}
 		w.failItem(i, "read", err)

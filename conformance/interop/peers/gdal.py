@@ -139,8 +139,8 @@ def read(path, storage):
     drivers = (TEXT * 2)(b"Zarr", None)
     url = ("/vsizip/" if storage == "zip" else "") + path
     ds = lib.call("GDALOpenEx", ('ZARR:"%s"' % url).encode(), MULTIDIM, drivers, None, None)
-    groups, out, todo = {}, {}, [("/", lib.call("GDALDatasetGetRootGroup", ds))]
-    for where, g in todo:
+    groups, out, pending = {}, {}, [("/", lib.call("GDALDatasetGetRootGroup", ds))]
+    for where, g in pending:
         prefix = where.rstrip("/") + "/"
         groups[where] = {"dims": None, "attrs": canon.attributes(attributes(lib, "GDALGroupGetAttributes", g), canon.json_attr)}
         for name in lib.names("GDALGroupGetMDArrayNames", g):
@@ -148,7 +148,7 @@ def read(path, storage):
                 out[prefix + name] = variable(lib, lib.call("GDALGroupOpenMDArray", g, name.encode(), None))
             except Error as err:
                 out[prefix + name] = canon.variable(err, None, None, None, None)
-        todo += [(prefix + n, lib.call("GDALGroupOpenGroup", g, n.encode(), None)) for n in lib.names("GDALGroupGetGroupNames", g)]
+        pending += [(prefix + n, lib.call("GDALGroupOpenGroup", g, n.encode(), None)) for n in lib.names("GDALGroupGetGroupNames", g)]
     return canon.document({"name": "gdal", "version": lib.version[1], "rasterio": lib.version[0]}, groups, out)
 
 

@@ -36,8 +36,8 @@ def attributes(owner):
 
 def describe(root):
     """Canonical description of an open netCDF4.Dataset, raw values."""
-    groups, out, todo = {}, {}, [("/", root)]
-    for path, g in todo:
+    groups, out, pending = {}, {}, [("/", root)]
+    for path, g in pending:
         g.set_auto_maskandscale(False)
         g.set_auto_chartostring(False)
         groups[path] = {"attrs": attributes(g), "dims": {
@@ -51,5 +51,5 @@ def describe(root):
                 values = err
             out[prefix + name] = canon.variable(values, v.dimensions, chunks if isinstance(chunks, list) else None,
                                                 v.get_fill_value(), attributes(v), v.dtype, v.shape)
-        todo += [(prefix + k, s) for k, s in g.groups.items()]
+        pending += [(prefix + k, s) for k, s in g.groups.items()]
     return canon.document(peer(), groups, out)
