@@ -1,0 +1,171 @@
+package zarr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Docs writes the array's documents: .zarray and, as the layout has it,
+// .zattrs and NCZarr's own. A scalar gets shape [] in pure Zarr and [1] in
+// NCZarr, whatever the model has. Without DimNames the last segments of
+// DimRefs are written as _ARRAY_DIMENSIONS; without both there are none.
+//
+// The codec chain becomes filters and compressor: the last codec is the
+// compressor unless it is one that only prepares or checks data (shuffle,
+// delta, checksums and so on).
+//
+// Errors: ErrInvalid for a model that contradicts itself, ErrUnsupported for
+// what v2 cannot say (a transpose that is no reversal, a char in a layout of
+// wide chars), ErrBadName and ErrBadType as Group.Docs.
+func (a *Array) Docs(opts WriteOptions) (Docs, error) {
+	o, err := newOutput(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.check(o.s); err != nil {
+		return nil, err
+	}
+	if err := o.array(a); err != nil {
+		return nil, err
+	}
+	s := o.s
+	types := o.attrs(a.Attrs)
+	named := false
+	if !opts.NoXarray && (!s.rootXarray || opts.IsRoot) {
+		var names []string
+		if names, named = a.xarrayNames(s); named {
+			o.doc(docAttrs).Key(xarrayDims).Strings(names)
+		}
+	}
+	if s.alwaysAttrs {
+		o.doc(docAttrs)
+	}
+	if s.pure {
+		return o.finish(!named), nil
+	}
+	o.arrayBlock(a)
+	o.types(types, []string{s.arrayName})
+	return o.finish(!named), nil
+}
+
+func (a *Array) check(s *spelling) error {
+	rank := len(a.Shape)
+	switch {
+	case len(a.Chunks) != rank:
+		return invalid("chunk shape %v for shape %v", a.Chunks, a.Shape)
+	case a.Scalar && !a.isOne():
+		return invalid("scalar of shape %v", a.Shape)
+	case a.DimNames != nil && len(a.DimNames) != a.rank(), a.DimRefs != nil && len(a.DimRefs) != a.rank():
+		return invalid("dimension names %q, references %q for %d dimensions", a.DimNames, a.DimRefs, a.rank())
+	case a.Transpose != nil && !slices.Equal(a.Transpose, reversed(rank)):
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "storage order %v: v2 knows C and F only", a.Transpose)
+	case a.Separator != 0 && a.Separator != '.' && a.Separator != '/':
+		return invalid("dimension separator %q", a.Separator)
+	case !a.DType.Fixed() && a.DType.Kind != dtype.String && a.DType.Kind != dtype.VlenBytes:
+		return invalid("element type %s", a.DType)
+	}
+	for i := range a.Shape {
+		if a.Shape[i] < 0 || a.Chunks[i] < 1 {
+			return invalid("chunk shape %v for shape %v", a.Chunks, a.Shape)
+		}
+	}
+	if !allRefs(a.DimRefs) {
+		return ncerr.Errorf(ncerr.ErrBadName, "write metadata", strings.Join(a.DimRefs, " "), "no dimension names")
+	}
+	return checkAttrs(a.Attrs, s)
+}
+
+// array writes the members of .zarray that all layouts share.
+func (o *output) array(a *Array) error {
+	shape, chunks := a.Shape, a.Chunks
+	if a.Scalar {
+		shape, chunks = []int64{}, []int64{}
+		if !o.s.pure {
+			shape, chunks = []int64{1}, []int64{1}
+		}
+	}
+	w := o.doc(docArray)
+	w.Key("zarr_format").Int(2)
+	w.Key("shape").Ints(shape)
+	name, err := o.dtypeText(a.DType)
+	if err != nil {
+		return err
+	}
+	w.Key("dtype").String(name)
+	w.Key("chunks").Ints(chunks)
+	w.Key("fill_value")
+	if err := writeFill(w, a, o.s.pure); err != nil {
+		return err
+	}
+	w.Key("order").String(map[bool]string{true: "C", false: "F"}[len(a.Transpose) < 2])
+	filters, compressor := splitCodecs(a.Codecs)
+	w.Key("compressor")
+	if compressor == nil {
+		w.Raw("null")
+	} else if err := writeCodec(w, *compressor); err != nil {
+		return err
+	}
+	w.Key("filters")
+	if err := writeFilters(w, filters); err != nil {
+		return err
+	}
+	if a.Separator == '/' {
+		w.Key("dimension_separator").String("/")
+	}
+	return nil
+}
+
+// dtypeText spells the element type so that reading gives the same one.
+func (o *output) dtypeText(t dtype.Type) (string, error) {
+	switch {
+	case t.Kind == dtype.Char:
+		return o.s.char, nil
+	case o.s.char == "<U1" && t.Kind == dtype.Unicode && t.Size == 4:
+		return "", ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "one-character %s means char in this layout", t)
+	case o.s.pure && t.Kind == dtype.Bytes && t.Size == 1:
+		return "|S1", nil
+	}
+	return t.String(), nil
+}
+
+// xarrayNames gives what _ARRAY_DIMENSIONS holds.
+func (a *Array) xarrayNames(s *spelling) (names []string, ok bool) {
+	switch {
+	case a.Scalar && s.scalarDim:
+		return []string{scalarDim}, true
+	case a.rank() == 0:
+		return nil, true
+	case a.DimNames != nil:
+		return a.DimNames, true
+	case a.DimRefs == nil:
+		return nil, false
+	}
+	for _, ref := range a.DimRefs {
+		names = append(names, ref[strings.LastIndexByte(ref, '/')+1:])
+	}
+	return names, true
+}
+
+// arrayBlock writes dimension references, scalar and storage.
+func (o *output) arrayBlock(a *Array) {
+	s := o.s
+	w := o.open(s.arrayDoc, s.arrayName)
+	if a.Scalar || a.DimRefs != nil {
+		w.Key(s.refs).Strings(a.DimRefs)
+	}
+	storage := a.Storage
+	if storage == "" {
+		storage = "chunked"
+	}
+	if a.Scalar {
+		if storage = s.scalarWord; s.scalarFlag {
+			w.Key("scalar").Int(1)
+		}
+	}
+	w.Key("storage").String(storage)
+	o.keepIn(w, arrayBlock)
+	done(w, s.arrayName)
+}

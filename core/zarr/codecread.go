@@ -1,0 +1,60 @@
+package zarr
+
+import (
+	"encoding/json"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// codecs reads filters, then compressor.
+func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
+	var list []CodecSpec
+	add := func(member string, v jsontext.Value) error {
+		if v.Kind() != jsontext.Object {
+			return n.bad(docArray, member, "want a codec, found %s", clip(v))
+		}
+		id := v.Get("id")
+		if id.Kind() != jsontext.String || id.Text() == "" {
+			return n.bad(docArray, member, "codec %s has no id", clip(v))
+		}
+		list = append(list, CodecSpec{ID: id.Text(), Params: strictJSON(v, n.doc(docArray).Strict)})
+		return nil
+	}
+	switch d.filters.Kind() {
+	case jsontext.Invalid, jsontext.Null:
+	case jsontext.Array:
+		err := d.filters.Elems(func(i int, e jsontext.Value) error {
+			if i == maxCodecs {
+				return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(docArray), "filters: more than %d", maxCodecs)
+			}
+			return add("filters", e)
+		})
+		if err != nil {
+			return nil, err
+		}
+	default:
+		return nil, n.bad(docArray, "filters", "want an array of codecs, found %s", clip(d.filters))
+	}
+	if d.compressor != "" && d.compressor.Kind() != jsontext.Null {
+		if err := add("compressor", d.compressor); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// maxCodecs is the ceiling on the length of a codec chain: HDF5's.
+// Source: HDF5, H5Z_MAX_NFILTERS.
+const maxCodecs = 32
+
+// strictJSON copies v, as it stands if it is strict JSON, else made so.
+func strictJSON(v jsontext.Value, strict bool) json.RawMessage {
+	if strict {
+		return json.RawMessage(v)
+	}
+	var w jsontext.Writer
+	w.Style = jsontext.Spaced
+	w.Value(v)
+	return w.Bytes()
+}

@@ -1,0 +1,107 @@
+package zarr
+
+import (
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// arrayBlock reads dimension references, scalar and storage.
+func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
+	if hint.Pure {
+		return "", nil
+	}
+	v, p, err := n.block(arrayBlock)
+	if err != nil || v == "" {
+		return "", err
+	}
+	a.Layout = p.layout
+	if s := v.Get("storage"); s.Kind() == jsontext.String {
+		a.Storage = s.Text()
+	}
+	if a.Scalar = a.Storage == "scalar" || truth(v.Get("scalar")); a.Scalar && !a.isOne() {
+		n.warn("%s: %s: a scalar of shape %v in chunks of %v, read as an array", n.key(p.doc), p.member, a.Shape, a.Chunks)
+		a.Scalar = false
+	}
+	refs, name := either(v, "dimension_references", "dimrefs")
+	if refs == "" || refs.Kind() == jsontext.Null {
+		return v, nil
+	}
+	list, ok := texts(refs)
+	if !ok {
+		return "", n.bad(p.doc, name, "want an array of dimension names, found %s", clip(refs))
+	}
+	if len(list) == 0 && a.isOne() {
+		a.Scalar = true
+	}
+	switch {
+	case len(list) != a.rank():
+		n.warn("%s: %s: %d names for %d dimensions, ignored", n.key(p.doc), name, len(list), a.rank())
+	case !allRefs(list):
+		n.warn("%s: %s: %s holds what is no name of a dimension, ignored", n.key(p.doc), name, clip(refs))
+	default:
+		a.DimRefs = list
+	}
+	return v, nil
+}
+
+// rank is the number of netCDF dimensions.
+func (a *Array) rank() int {
+	if a.Scalar {
+		return 0
+	}
+	return len(a.Shape)
+}
+
+// isOne reports whether the array can be a stored scalar.
+func (a *Array) isOne() bool {
+	return len(a.Shape) == 0 || len(a.Shape) == 1 && a.Shape[0] == 1 && a.Chunks[0] == 1
+}
+
+// allRefs reports whether all texts can be dimension references: absolute
+// names, or ones relative to the group of the array, which libnetcdf reads too.
+func allRefs(list []string) bool {
+	for _, ref := range list {
+		for seg := range strings.SplitSeq(strings.TrimPrefix(ref, "/"), "/") {
+			if !goodName(seg) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// dimNames reads _ARRAY_DIMENSIONS, and finds the scalars of pure Zarr: shape
+// [], or one element with ["_scalar_"] or [] for its dimensions.
+func (n *node) dimNames(a *Array, hint ParseHint) error {
+	if len(a.Shape) == 0 {
+		a.Scalar = true
+	}
+	attrs, doc := n.attrsDoc()
+	v := attrs.get(xarrayDims)
+	if v == "" {
+		return nil
+	}
+	names, ok := texts(v)
+	if ok && a.isOne() && (len(names) == 0 || len(names) == 1 && names[0] == scalarDim) {
+		a.Scalar = true
+	}
+	if hint.NoXarray {
+		return nil
+	}
+	if a.Scalar && ok && len(names) == 1 && names[0] == scalarDim {
+		names = names[:0]
+	}
+	for _, name := range names {
+		ok = ok && goodName(name)
+	}
+	switch {
+	case !ok:
+		n.warn("%s: %s: want an array of names, found %s; ignored", n.key(doc), xarrayDims, clip(v))
+	case len(names) != a.rank():
+		n.warn("%s: %s: %d names for %d dimensions, ignored", n.key(doc), xarrayDims, len(names), a.rank())
+	default:
+		a.DimNames = names
+	}
+	return nil
+}
