@@ -43,21 +43,6 @@ func checkName(name string) error {
 	return zmap.ValidKey(name)
 }
 
-// checkAttrName refuses the attributes that the format keeps for itself.
-//
-// Source: netcdf-c libnczarr, reserved attributes (NC_ENAMEINUSE).
-func checkAttrName(name string) error {
-	switch {
-	case name == "" || !utf8.ValidString(name):
-		return ncerr.Errorf(ncerr.ErrBadName, "set attribute", name, "the name is empty or not UTF-8")
-	case name == maxStrLenAttr || name == defaultMaxStrLenAttr:
-		return nil
-	case name == "_ARRAY_DIMENSIONS" || name == "_NCProperties" || strings.HasPrefix(strings.ToLower(name), "_nczarr_"):
-		return ncerr.Errorf(ncerr.ErrNameInUse, "set attribute", name, "the format keeps this name for itself")
-	}
-	return nil
-}
-
 // writable refuses changes to a dataset that is open for reading.
 func (d *Dataset) writable(op, path string) error {
 	if !d.Writable() {
@@ -315,16 +300,6 @@ func (v *Var) defineString(n int) error {
 	return nil
 }
 
-// intAttr gives the value of an attribute of one integer, or 0.
-func intAttr(a Attr) int {
-	out := []int64{0}
-	raw, t, ok := dtype.View(a.Value)
-	if !ok || dtype.Len(a.Value) != 1 || dtype.Decode(out, raw, t) != nil {
-		return 0
-	}
-	return int(out[0])
-}
-
 // defineChunks sets shape and chunk shape.
 func (v *Var) defineChunks(spec *VarSpec) error {
 	m := v.meta
@@ -411,134 +386,4 @@ func (v *Var) defineFill(spec *VarSpec) error {
 	}
 	v.meta.Fill, v.meta.HasFill = fill, true
 	return nil
-}
-
-// checkAttr checks an attribute of v.
-func (v *Var) checkAttr(a Attr) error {
-	if err := checkAttr(a); err != nil {
-		return err
-	}
-	if a.Name != fillAttr {
-		return nil
-	}
-	n := 1
-	if s, ok := a.Value.(string); ok {
-		n = len(s)
-	} else if a.Value != nil {
-		n = dtype.Len(a.Value)
-	}
-	if a.Type != v.nc || n != 1 {
-		return ncerr.Errorf(ncerr.ErrBadType, "", "", "_FillValue must be one %s, not %d of %s", v.nc, n, a.Type)
-	}
-	return nil
-}
-
-// checkAttr checks that name and value of an attribute can be stored.
-func checkAttr(a Attr) error {
-	if err := checkAttrName(a.Name); err != nil {
-		return err
-	}
-	if _, ok := a.Value.(string); ok && a.Type == dtype.NCChar {
-		return nil
-	}
-	nc, ok := dtype.TypeOf(a.Value)
-	if !ok || nc != a.Type {
-		return ncerr.Errorf(ncerr.ErrBadType, "set attribute", a.Name, "the type is %s, the value a %T", a.Type, a.Value)
-	}
-	return nil
-}
-
-// SetAttr adds an attribute or replaces the one of that name, which keeps its
-// place. Errors: ncerr.ErrNameInUse for a name that the format keeps for
-// itself, ncerr.ErrBadType, ncerr.ErrReadOnly.
-func (g *Group) SetAttr(a Attr) error {
-	if err := g.changeable("set attribute", a.Name); err != nil {
-		return err
-	}
-	if err := checkAttr(a); err != nil {
-		return err
-	}
-	g.ds.mu.Lock()
-	defer g.ds.mu.Unlock()
-	g.attrs = setAttr(g.attrs, a)
-	g.changes.add()
-	return nil
-}
-
-// DeleteAttr removes an attribute: ncerr.ErrNoAttr when there is none.
-func (g *Group) DeleteAttr(name string) error {
-	if err := g.changeable("delete attribute", name); err != nil {
-		return err
-	}
-	g.ds.mu.Lock()
-	defer g.ds.mu.Unlock()
-	attrs, err := deleteAttr(g.attrs, name)
-	if err == nil {
-		g.attrs = attrs
-		g.changes.add()
-	}
-	return err
-}
-
-// SetAttr is as [Group.SetAttr]. The attribute _FillValue can be given only
-// when the variable is defined: ncerr.ErrInvalid.
-//
-// Source: netcdf-c NC_ELATEFILL.
-func (v *Var) SetAttr(a Attr) error {
-	if err := v.wholeArray("set attribute"); err != nil {
-		return err
-	}
-	ds := v.group.ds
-	if err := ds.changeable("set attribute", a.Name); err != nil {
-		return err
-	}
-	if a.Name == fillAttr {
-		return ncerr.Errorf(ncerr.ErrInvalid, "set attribute", a.Name, "the fill value of a variable is fixed when it is defined")
-	}
-	if err := checkAttr(a); err != nil {
-		return err
-	}
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	v.attrs = setAttr(v.attrs, a)
-	v.changes.add()
-	return nil
-}
-
-// DeleteAttr removes an attribute: ncerr.ErrNoAttr when there is none.
-func (v *Var) DeleteAttr(name string) error {
-	if err := v.wholeArray("delete attribute"); err != nil {
-		return err
-	}
-	ds := v.group.ds
-	if err := ds.changeable("delete attribute", name); err != nil {
-		return err
-	}
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	attrs, err := deleteAttr(v.attrs, name)
-	if err == nil {
-		v.attrs = attrs
-		v.changes.add()
-	}
-	return err
-}
-
-// setAttr gives a new list: those handed out before are not changed.
-func setAttr(attrs []Attr, a Attr) []Attr {
-	attrs = slices.Clone(attrs)
-	for i := range attrs {
-		if attrs[i].Name == a.Name {
-			attrs[i] = a
-			return attrs
-		}
-	}
-	return append(attrs, a)
-}
-
-func deleteAttr(attrs []Attr, name string) ([]Attr, error) {
-	if _, err := findAttr(attrs, name); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(attrs), func(a Attr) bool { return a.Name == name }), nil
 }
