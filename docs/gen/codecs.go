@@ -85,4 +85,5 @@ What ` + "`_Filter`" + ` in CDL and the filters of HDF5 files become, and back.
 Texts and bytes of variable length travel between steps as offsets of four bytes and data; the object codecs (vlen-utf8, vlen-bytes,
 vlen-array, json2, msgpack2, categorize) turn them into the bytes of the store. The layout is that of ` + "`Values`" + ` in core/codec/driver.
 Lists of json2 and msgpack2 may hold anything in Python: a null, a number or an object among texts is an error that names the element.
+Behind delta, fixedscaleoffset and categorize, which leave no shape to others, the list of a chunk has one dimension, as numcodecs writes it.
 `

@@ -72,7 +72,8 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	}
 	out := in
 	out.DType, out.Fill, out.MaxBytes = c.coded, nil, int64(c.count)*int64(c.coded.Size)
-	return c, out, nil
+	out, err = filter.Flat(out)
+	return c, out, err
 }
 
 // list brings the labels into the form that they have in the array. Of equal

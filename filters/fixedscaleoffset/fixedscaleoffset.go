@@ -70,6 +70,9 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 		return nil, driver.Spec{}, err
 	}
 	out, err := filter.Elements(in, plain, coded)
+	if err == nil {
+		out, err = filter.Flat(out)
+	}
 	return c, out, err
 }
 

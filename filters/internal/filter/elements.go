@@ -39,6 +39,20 @@ func Elements(in driver.Spec, from, to dtype.Type) (driver.Spec, error) {
 	return out, nil
 }
 
+// Flat gives the spec of the elements of in as a list: numcodecs' filters that
+// compute along the elements leave no shape to those behind them, of which
+// json2 and msgpack2 write it down. The elements stay as they lie in memory.
+//
+// Source: numcodecs, reshape(-1, order="A") in delta.py and others.
+func Flat(in driver.Spec) (driver.Spec, error) {
+	if in.Kind != driver.Array {
+		return in, nil
+	}
+	n, err := in.Elements()
+	in.Shape, in.Order = []int{n}, driver.C
+	return in, err
+}
+
 // Counts checks a call that turns elements of from bytes in src into
 // elements of to bytes in dst, and gives their number.
 func Counts(ctx context.Context, dst, src []byte, to, from int) (int, error) {
