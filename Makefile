@@ -51,7 +51,7 @@ bench-plane: ## measure what the process boundary costs, in pairs
 bench-remote: ## measure beside plain requests, zarr-python with obstore and tensorstore on an S3 server with latency
 	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) run ./conformance/remotebench
 
-soak: ## read, write and delete for 30 minutes through a proxy that spoils answers (SOAK=30m)
+soak: ## read, write and delete through a proxy that spoils answers, 30 minutes on S3 and 30 on a web server (SOAK=30m)
 	NCZARR_SOAK=$(SOAK) NCZARR_REQUIRE_PEERS=1 $(GO) test -count=1 -v -timeout=24h -run='^TestSoak' ./conformance/remote
 
 docs: gen ## the reference pages are generated

@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,11 +18,13 @@ import (
 )
 
 // A fault does something wrong to an exchange: send sends the request on and
-// gives the server's whole answer.
+// gives the server's whole answer. A lie is one that nobody can see from the
+// answer, so that the operation may come to a wrong end: the proxy tells of it.
 type fault struct {
 	name    string
 	applies func(r *http.Request) bool
 	do      func(w http.ResponseWriter, r *http.Request, send func() answer)
+	lie     bool
 }
 
 // answer is what a server said.
@@ -40,12 +43,12 @@ func (a answer) write(w http.ResponseWriter) {
 }
 
 func always(*http.Request) bool    { return true }
-func reads(r *http.Request) bool   { return r.Method == http.MethodGet && !listing(r) }
+func gets(r *http.Request) bool    { return r.Method == http.MethodGet }
+func reads(r *http.Request) bool   { return gets(r) && !listing(r) }
+func wholes(r *http.Request) bool  { return reads(r) && r.Header.Get("Range") == "" }
+func ranged(r *http.Request) bool  { return reads(r) && r.Header.Get("Range") != "" }
 func listing(r *http.Request) bool { return r.URL.Query().Has("list-type") }
-func changes(r *http.Request) bool {
-	return r.Method == http.MethodPut || r.Method == http.MethodDelete
-}
-func ranged(r *http.Request) bool { return reads(r) && r.Header.Get("Range") != "" }
+func changes(r *http.Request) bool { return !gets(r) && r.Method != http.MethodHead }
 
 // refuse answers with a status before the server hears of the request.
 func refuse(status int, headers ...string) func(http.ResponseWriter, *http.Request, func() answer) {
@@ -60,88 +63,31 @@ func refuse(status int, headers ...string) func(http.ResponseWriter, *http.Reque
 // reset breaks the connection.
 func reset() { panic(http.ErrAbortHandler) }
 
-// faults are the ways in which answers fail for a while. Signed headers are left
-// alone.
-func faults() []fault {
-	return []fault{
-		{"500", always, refuse(500)},
-		{"502", always, refuse(502)},
-		{"503 slow down", always, refuse(503, "Retry-After", "0")},
-		{"429", always, refuse(429, "Retry-After", "0")},
-		{"reset before", always, func(http.ResponseWriter, *http.Request, func() answer) { reset() }},
-		{"answer lost", changes, func(_ http.ResponseWriter, _ *http.Request, send func() answer) { send(); reset() }},
-		{"error after the write", changes, func(w http.ResponseWriter, _ *http.Request, send func() answer) { send(); w.WriteHeader(500) }},
-		{"no answer", always, func(_ http.ResponseWriter, r *http.Request, _ func() answer) { <-r.Context().Done() }},
-		{"cut body", reads, func(w http.ResponseWriter, _ *http.Request, send func() answer) {
-			a := send()
-			a.header.Set("Content-Length", strconv.Itoa(len(a.body)))
-			a.body = a.body[:len(a.body)/2]
-			a.write(w)
-			w.(http.Flusher).Flush()
-			reset()
-		}},
-		{"stalled body", reads, func(w http.ResponseWriter, r *http.Request, send func() answer) {
-			a := send()
-			a.header.Set("Content-Length", strconv.Itoa(len(a.body)))
-			if len(a.body) == 0 {
-				a.write(w)
-				return
-			}
-			a.body = a.body[:len(a.body)-1]
-			a.write(w)
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-		}},
-		{"wrong Content-Range", ranged, func(w http.ResponseWriter, _ *http.Request, send func() answer) {
-			a := send()
-			var first, last, size int64
-			if n, _ := fmt.Sscanf(a.header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size); n == 3 {
-				a.header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first+1, last+1, size+1))
-			}
-			a.write(w)
-		}},
-		{"shorter range", ranged, func(w http.ResponseWriter, _ *http.Request, send func() answer) {
-			a := send()
-			var first, last, size int64
-			if n, _ := fmt.Sscanf(a.header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size); n == 3 && len(a.body) > 1 {
-				a.body = a.body[:len(a.body)-1]
-				a.header.Set("Content-Length", strconv.Itoa(len(a.body)))
-				a.header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last-1, size))
-			}
-			a.write(w)
-		}},
-	}
-}
-
-// wholeForRange is one more for servers whose requests are not signed.
-func wholeForRange() fault {
-	return fault{"whole for a range", ranged, func(w http.ResponseWriter, r *http.Request, send func() answer) {
-		r.Header.Del("Range")
-		send().write(w)
-	}}
-}
-
 // faulty is a proxy in front of a server that spoils a part of the exchanges.
 type faulty struct {
 	target *url.URL
+	root   string // the path of the store: of its bucket and its key
 	part   float64
 	list   []fault
 	client *http.Client
 
 	requests atomic.Int64
+	turns    sync.Map // of *sync.Mutex: one request at a time for each path
 	mu       sync.Mutex
 	struck   map[string]int
+	lies     map[string]int
 }
 
 // newFaulty starts a proxy in front of the server at target that spoils part
-// (0 to 1) of the exchanges, each with one of the faults that apply.
-func newFaulty(t *testing.T, target string, part float64, list []fault) (*faulty, string) {
+// (0 to 1) of the exchanges, each with one of the faults that apply. The store
+// lies below the path root, which ends in a slash.
+func newFaulty(t *testing.T, target, root string, part float64, list []fault) (*faulty, string) {
 	t.Helper()
 	u, err := url.Parse(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &faulty{target: u, part: part, list: list, struck: map[string]int{}, client: &http.Client{
+	f := &faulty{target: u, root: root, part: part, list: list, struck: map[string]int{}, lies: map[string]int{}, client: &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -175,15 +121,49 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := fit[rand.IntN(len(fit))]
 	f.mu.Lock()
 	f.struck[x.name]++
+	if x.lie {
+		f.lies[f.subject(r)]++
+	}
 	f.mu.Unlock()
 	x.do(w, r, send)
 }
 
+// subject gives the key or prefix that a request is about.
+func (f *faulty) subject(r *http.Request) string {
+	if listing(r) {
+		bucket, _, _ := strings.Cut(strings.TrimPrefix(f.root, "/"), "/")
+		return strings.TrimPrefix("/"+bucket+"/"+r.URL.Query().Get("prefix"), f.root)
+	}
+	return strings.TrimPrefix(r.URL.Path, f.root)
+}
+
+// lied tells how many answers about a key or prefix were lies.
+func (f *faulty) lied(subject string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lies[subject]
+}
+
 // send sends a request on, with the Host that it came with, as that is signed.
+// A change that has begun is ended, and until then others to the same path
+// wait: a write whose sender has gone must not be done after the one that is
+// sent in its place.
 func (f *faulty) send(r *http.Request, body []byte) answer {
+	ctx := r.Context()
+	if !listing(r) {
+		mu, _ := f.turns.LoadOrStore(r.URL.Path, new(sync.Mutex))
+		mu.(*sync.Mutex).Lock()
+		defer mu.(*sync.Mutex).Unlock()
+		if ctx.Err() != nil {
+			reset()
+		}
+	}
+	if changes(r) {
+		ctx = context.WithoutCancel(ctx)
+	}
 	u := *r.URL
 	u.Scheme, u.Host = f.target.Scheme, f.target.Host
-	out, err := http.NewRequestWithContext(r.Context(), r.Method, u.String(), bytes.NewReader(body))
+	out, err := http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		reset()
 	}
@@ -203,6 +183,13 @@ func (f *faulty) send(r *http.Request, body []byte) answer {
 		a.header.Set("Content-Length", strconv.FormatInt(resp.ContentLength, 10))
 	}
 	return a
+}
+
+// strikes tells how often a fault struck.
+func (f *faulty) strikes(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.struck[name]
 }
 
 // report gives how often each fault struck.

@@ -56,7 +56,8 @@ func codeKind(code string) ncerr.Kind {
 		return ncerr.ErrUnsupported
 	case "InvalidRange":
 		return ncerr.ErrRange
-	case "SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "IncompleteBody", "ThrottlingException", "TooManyRequests":
+	case "SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "IncompleteBody", "ThrottlingException", "TooManyRequests",
+		"InvalidPart": // the name that the server gave to a part, or the part, was lost on its way
 		return ncerr.ErrIO
 	}
 	return 0
@@ -67,7 +68,7 @@ func codeKind(code string) ncerr.Kind {
 func again(code string) bool {
 	switch code {
 	case "SlowDown", "RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch",
-		"ConditionalRequestConflict", "OperationAborted", "ThrottlingException",
+		"ConditionalRequestConflict", "OperationAborted", "ThrottlingException", "InvalidPart",
 		"ExistingObjectIsDirectory": // a gateway's directory that is about to go
 		return true
 	}
@@ -96,6 +97,9 @@ func fail(ctx context.Context, err error) error {
 	status, header := answer(err)
 	if status == 0 {
 		return web.Failed(ctx, err)
+	}
+	if status/100 == 2 { // a document that broke off
+		return answerError("its answer cannot be read: %s", web.Said(reason(err)))
 	}
 	code, message := apiError(err)
 	e := ncerr.New(kindOf(code, status), "", "", &plain{describe(code, message, status, header)})

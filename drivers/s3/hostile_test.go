@@ -202,3 +202,86 @@ func (s *replaying) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusPreconditionFailed, s.second)
 	}
 }
+
+// TestAnotherTry shows that what another try may cure is marked so: a listing
+// that is cut off or breaks the protocol, and a part of an upload whose name
+// was lost.
+func TestAnotherTry(t *testing.T) {
+	t.Parallel()
+	page := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
+	}
+	for name, handle := range map[string]http.HandlerFunc{
+		"cut": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "<ListBucketResult><Contents><Key>p/a</Key>")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		},
+		"no document":  page("hello"),
+		"does not end": page("<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"),
+		"foreign":      page("<ListBucketResult><Contents><Key>q/a</Key></Contents></ListBucketResult>"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got error
+			for _, err := range against(t, driver.Read, nil, handle).List(t.Context(), "", &driver.ListOptions{}) {
+				got = err
+			}
+			if can, _ := ncerr.Retry(got); ncerr.KindOf(got) != ncerr.ErrIO || !can {
+				t.Errorf("want a retryable ErrIO, got %v", got)
+			}
+		})
+	}
+	t.Run("part", func(t *testing.T) {
+		t.Parallel()
+		m := against(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
+			switch q := r.URL.Query(); {
+			case q.Has("uploads"):
+				fmt.Fprint(w, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+			case r.Method == http.MethodPost:
+				refuse(w, http.StatusBadRequest, "InvalidPart")
+			}
+		})
+		_, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{})
+		if can, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !can {
+			t.Errorf("want a retryable ErrIO, got %v", err)
+		}
+	})
+}
+
+// TestNoDocument shows that an answer without the document that was asked for,
+// as a proxy gives, is no empty listing and no deletion that went well.
+func TestNoDocument(t *testing.T) {
+	t.Parallel()
+	const list = "<ListBucketResult><Contents><Key>p/a</Key></Contents></ListBucketResult>"
+	for name, said := range map[string]string{
+		"empty": "", "text": "ok", "page": "<!DOCTYPE html><html><body>log in</body></html>", "other": "<DeleteMarker></DeleteMarker>",
+		"blanks": strings.Repeat(" ", 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wrong := "list"
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case wrong == "list" || r.Method == http.MethodPost:
+					_, _ = io.WriteString(w, said)
+				default:
+					_, _ = io.WriteString(w, strings.Repeat(" ", 5000)+list)
+				}
+			}))
+			t.Cleanup(srv.Close)
+			spec := specOn(srv.URL, "bucket", map[string]any{"multipart_threshold": 0})
+			spec.Path, spec.Mode = "bucket/p", driver.Update
+			m := openSpec(t, spec)
+			for _, wrong = range []string{"list", "delete"} {
+				if err := s3.New().Remove(t.Context(), spec); ncerr.KindOf(err) != ncerr.ErrIO {
+					t.Errorf("remove, %s wrong: want ErrIO, got %v", wrong, err)
+				}
+			}
+			if _, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{}); ncerr.KindOf(err) != ncerr.ErrIO {
+				t.Errorf("put in parts: want ErrIO, got %v", err)
+			}
+		})
+	}
+}

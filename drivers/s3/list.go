@@ -19,8 +19,8 @@ import (
 const emptyPages = 1000
 
 // List implements driver.Map. What a server says twice is given once; a
-// listing that is not in order, does not advance or names foreign keys is
-// ncerr.ErrIO. Names that are no keys of ours (such as the empty objects that
+// listing that is not in order, does not advance or names foreign keys is a
+// Retryable ncerr.ErrIO. Names that are no keys of ours (such as the empty objects that
 // consoles make for directories) are left out.
 func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	o := *opts
@@ -58,11 +58,11 @@ func give(page []driver.Entry, prefix, start, last string, yield func(driver.Ent
 	for _, e := range page {
 		switch {
 		case !strings.HasPrefix(e.Key, prefix):
-			return last, listError("it listed %q below %q", e.Key, prefix)
+			return last, answerError("it listed %q below %q", e.Key, prefix)
 		case e.Key <= start || e.Key == last:
 			continue
 		case e.Key < last:
-			return last, listError("its listing is not in order: %q comes after %q", e.Key, last)
+			return last, answerError("its listing is not in order: %q comes after %q", e.Key, last)
 		}
 		last = e.Key
 		if !validKey(strings.TrimSuffix(e.Key, "/")) || !e.Prefix && strings.HasSuffix(e.Key, "/") {
@@ -85,7 +85,7 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 			out, err := m.api.ListObjectsV2(ctx, in)
 			if err != nil {
 				if err = fail(ctx, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
-					err = listError("it knows no such key")
+					err = answerError("it knows no such key")
 				}
 				yield(nil, err)
 				return
@@ -93,7 +93,7 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 			page, err := m.entries(out)
 			if n := len(page); err == nil && n > 0 {
 				if page[n-1].Key < last {
-					page, err = nil, listError("its listing is not in order: %q comes after %q", page[n-1].Key, last)
+					page, err = nil, answerError("its listing is not in order: %q comes after %q", page[n-1].Key, last)
 				} else if page[n-1].Key > last {
 					last, empty = page[n-1].Key, 0
 				}
@@ -106,7 +106,7 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 				token = *out.NextContinuationToken
 			}
 			if token == "" || token == seen || empty >= emptyPages {
-				yield(nil, listError("its listing does not advance"))
+				yield(nil, answerError("its listing does not advance"))
 				return
 			}
 			empty++
@@ -121,18 +121,18 @@ func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error)
 	encoded := out.EncodingType == types.EncodingTypeUrl
 	add := func(raw *string, e driver.Entry) error {
 		if raw == nil {
-			return listError("it listed an entry without a name")
+			return answerError("it listed an entry without a name")
 		}
 		key := *raw
 		if encoded {
 			var err error
 			if key, err = url.QueryUnescape(key); err != nil {
-				return listError("it listed the name %q, which is not encoded as it says", *raw)
+				return answerError("it listed the name %q, which is not encoded as it says", *raw)
 			}
 		}
 		var ok bool
 		if e.Key, ok = strings.CutPrefix(key, m.at.prefix); !ok {
-			return listError("it listed %q below %q", key, m.at.prefix)
+			return answerError("it listed %q below %q", key, m.at.prefix)
 		}
 		if e.Key != "" { // the empty object that a console makes for the store
 			list = append(list, e)
@@ -174,8 +174,4 @@ func (m *bucketMap) any(ctx context.Context) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-func listError(format string, args ...any) error {
-	return ncerr.Errorf(ncerr.ErrIO, "", "", "the server broke the protocol: "+format, args...)
 }

@@ -1,0 +1,226 @@
+package remote_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
+)
+
+// soaked is a store under test: reads go through the faults, writes too or
+// around them.
+type soaked struct {
+	reader, writer *zmap.Map
+	bucket         bool // it lists, and writes under a condition
+	stats          *layer.Stats
+}
+
+// soaker works on keys that are its own, and knows what they hold.
+type soaker struct {
+	soaked
+	proxy *faulty
+	id    string
+	model map[string][]byte
+	rng   *rand.Rand
+	ops   *atomic.Int64
+}
+
+func (w *soaker) key() string { return fmt.Sprintf("%s/%d/k%d", w.id, w.rng.IntN(2), w.rng.IntN(8)) }
+
+func (w *soaker) body() []byte {
+	body := make([]byte, w.rng.IntN(30000))
+	for i := range body {
+		body[i] = byte(w.rng.Uint32())
+	}
+	return body
+}
+
+// step does one operation, and fails when what it gives is not what it must be.
+func (w *soaker) step(ctx context.Context) error {
+	w.ops.Add(1)
+	key := w.key()
+	switch n := w.rng.IntN(20); {
+	case n < 4:
+		body := w.body()
+		if _, err := w.writer.Put(ctx, key, driver.Bytes(body), nil); err != nil {
+			return fmt.Errorf("put %s: %w", key, err)
+		}
+		w.model[key] = body
+	case n < 5:
+		if err := w.writer.Delete(ctx, key); err != nil {
+			return fmt.Errorf("delete %s: %w", key, err)
+		}
+		delete(w.model, key)
+	case n < 6:
+		_, err := w.stat(ctx, key)
+		return err
+	case n < 7 && w.bucket:
+		return w.list(ctx)
+	case n < 8 && w.bucket:
+		return w.search(ctx)
+	case n < 10 && w.bucket:
+		return w.putIf(ctx, key)
+	case n < 12:
+		return w.getVersion(ctx, key)
+	default:
+		return w.get(ctx, key, &driver.GetOptions{Range: w.part(key)})
+	}
+	return nil
+}
+
+// absent judges an error against whether there is an object.
+func absent(op, key string, there bool, err error) error {
+	switch {
+	case !there && ncerr.KindOf(err) == ncerr.ErrNotFound:
+		return nil
+	case !there && err == nil:
+		return fmt.Errorf("%s %s: found, though it is not there", op, key)
+	case err != nil:
+		return fmt.Errorf("%s %s (there: %v): %w", op, key, there, err)
+	}
+	return nil
+}
+
+func (w *soaker) stat(ctx context.Context, key string) (driver.Info, error) {
+	want, there := w.model[key]
+	info, err := w.reader.Stat(ctx, key)
+	if err := absent("stat", key, there, err); err != nil || !there {
+		return driver.Info{}, err
+	}
+	if info.Size != int64(len(want)) {
+		return info, fmt.Errorf("stat %s: %d bytes, want %d", key, info.Size, len(want))
+	}
+	return info, nil
+}
+
+// part chooses the whole of an object or a part of it.
+func (w *soaker) part(key string) *driver.Range {
+	n := len(w.model[key])
+	if n == 0 || w.rng.IntN(2) == 0 {
+		return nil
+	}
+	off := w.rng.IntN(n)
+	return &driver.Range{Offset: int64(off), Length: int64(w.rng.IntN(n - off + 1))}
+}
+
+// get reads an object or a part of it. That it has changed meanwhile is true
+// only when the proxy has lied about it.
+func (w *soaker) get(ctx context.Context, key string, opts *driver.GetOptions) error {
+	want, there := w.model[key]
+	lies := w.proxy.lied(key)
+	if r := opts.Range; r != nil {
+		want = want[r.Offset : r.Offset+r.Length]
+	}
+	got, _, err := w.reader.Get(ctx, key, opts, nil)
+	if ncerr.KindOf(err) == ncerr.ErrConflict && w.proxy.lied(key) > lies {
+		return nil
+	}
+	if err := absent("get", key, there, err); err != nil || !there {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("get %s %+v: WRONG VALUE: %d bytes, want %d", key, opts.Range, len(got), len(want))
+	}
+	return nil
+}
+
+// getVersion reads an object of the version that it was found to have.
+func (w *soaker) getVersion(ctx context.Context, key string) error {
+	lies := w.proxy.lied(key)
+	info, err := w.stat(ctx, key)
+	if err != nil {
+		return err
+	}
+	err = w.get(ctx, key, &driver.GetOptions{Range: w.part(key), IfMatch: info.Version})
+	if ncerr.KindOf(err) == ncerr.ErrConflict && w.proxy.lied(key) > lies {
+		return nil
+	}
+	return err
+}
+
+// putIf writes under a condition that holds.
+func (w *soaker) putIf(ctx context.Context, key string) error {
+	_, there := w.model[key]
+	lies, opts, body := w.proxy.lied(key), driver.PutOptions{IfAbsent: !there}, w.body()
+	if there {
+		info, err := w.stat(ctx, key)
+		if err != nil {
+			return err
+		}
+		opts.IfMatch = info.Version
+	}
+	_, err := w.writer.Put(ctx, key, driver.Bytes(body), &opts)
+	again, _ := ncerr.Retry(err)
+	switch kind := ncerr.KindOf(err); {
+	case err == nil:
+		w.model[key] = body
+		return nil
+	case kind == ncerr.ErrAmbiguous: // it was done, or it was not
+		if w.get(ctx, key, &driver.GetOptions{}) != nil {
+			w.model[key] = body
+		}
+	case kind == ncerr.ErrIO && again: // it was not
+	case kind == ncerr.ErrConflict && w.proxy.lied(key) > lies:
+	default:
+		return fmt.Errorf("put %s %+v: %w", key, opts, err)
+	}
+	if wrong := w.get(ctx, key, &driver.GetOptions{}); wrong != nil {
+		return fmt.Errorf("after put %s %+v failed with %w: %w", key, opts, err, wrong)
+	}
+	return nil
+}
+
+// list lists all that the worker has.
+func (w *soaker) list(ctx context.Context) error {
+	var want []string
+	for k := range w.model {
+		want = append(want, k)
+	}
+	return w.listed(want, w.id+"/", func(prefix string) (got []string, err error) {
+		for e, err := range w.reader.List(ctx, prefix, &driver.ListOptions{Recursive: true}) {
+			if err != nil {
+				return nil, err
+			}
+			got = append(got, e.Key)
+		}
+		return got, nil
+	})
+}
+
+// search lists one level of what the worker has.
+func (w *soaker) search(ctx context.Context) error {
+	prefix := w.id + "/" + []string{"", "0/", "1/"}[w.rng.IntN(3)]
+	var want []string
+	for k := range w.model {
+		if rest, ok := strings.CutPrefix(k, prefix); ok {
+			first, _, _ := strings.Cut(rest, "/")
+			want = append(want, first)
+		}
+	}
+	return w.listed(want, prefix, func(prefix string) ([]string, error) { return w.reader.Search(ctx, prefix) })
+}
+
+// listed holds a listing against what it must be. One that the proxy has lied
+// about is not held against anything, but must be in order.
+func (w *soaker) listed(want []string, prefix string, list func(prefix string) ([]string, error)) error {
+	lies := w.proxy.lied(prefix)
+	got, err := list(prefix)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", prefix, err)
+	}
+	slices.Sort(want)
+	want = slices.Compact(want)
+	inOrder := slices.IsSorted(got) && len(slices.Compact(slices.Clone(got))) == len(got)
+	if !inOrder || w.proxy.lied(prefix) == lies && !slices.Equal(got, want) {
+		return fmt.Errorf("list %s: want %q, got %q", prefix, want, got)
+	}
+	return nil
+}
