@@ -87,7 +87,7 @@ func specs() []spec {
 			"10s", duration(func(c *Config) *time.Duration { return &c.Plugins.StartTimeout }, time.Millisecond),
 		},
 		{
-			Key{"plugins.call_timeout", "duration", `"5m"`, "How long one call to a plugin may take; 0s means no limit."},
+			Key{"plugins.call_timeout", "duration", `"5m"`, "How long a plugin may be silent in one call; content that it stores has time besides, a second for each 32 KiB. 0s means no limit."},
 			"5m", duration(func(c *Config) *time.Duration { return &c.Plugins.CallTimeout }, 0),
 		},
 		{
@@ -107,7 +107,7 @@ func specs() []spec {
 			"1m", duration(func(c *Config) *time.Duration { return &c.Remote.RetryBudget }, time.Millisecond),
 		},
 		{
-			Key{"remote.call_timeout", "duration", `"5m"`, "How long one try of one call to a remote store may take as a whole. Drivers have shorter times for connections on which nothing moves."},
+			Key{"remote.call_timeout", "duration", `"5m"`, "How long one try of one call to a remote store may take; content has time besides, a second for each 32 KiB. Drivers have shorter times for connections on which nothing moves."},
 			"5m", duration(func(c *Config) *time.Duration { return &c.Remote.CallTimeout }, time.Millisecond),
 		},
 		{

@@ -350,6 +350,18 @@ func TestHang(t *testing.T) {
 	}
 }
 
+// TestSlowPut shows that a put is given the time of its content, at both levels.
+func TestSlowPut(t *testing.T) {
+	t.Parallel()
+	for _, inline := range []bool{true, false} {
+		h := newHost(t, host.Options{CallTimeout: 200 * time.Millisecond, InlineOnly: inline})
+		m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+		if _, err := m.Put(t.Context(), "slow-put", make(driver.Bytes, 1<<20), &driver.PutOptions{}); err != nil {
+			t.Errorf("inline %v: %v", inline, err)
+		}
+	}
+}
+
 // TestFlood checks that a noisy plugin neither blocks nor fills the memory.
 func TestFlood(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // The steps of the ladder that ends a process.
@@ -274,6 +275,15 @@ func (p *proc) watch(ctx context.Context) *watch {
 		w.timer = time.AfterFunc(w.idle, w.expired)
 	}
 	return w
+}
+
+// carries gives the call time for n bytes that the plugin stores, besides: the
+// host does not see them move.
+func (w *watch) carries(n int64) {
+	if w.timer != nil && w.timer.Stop() {
+		w.idle += driver.TransferTime(n)
+		w.timer.Reset(w.idle)
+	}
 }
 
 // progress starts the time anew.

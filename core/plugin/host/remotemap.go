@@ -367,7 +367,7 @@ func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 	if err := ctx.Err(); err != nil { // a body without an end is not stored
 		return nil, err
 	}
-	w.progress()
+	w.carries(body.Size())
 	r, err := stream.CloseAndRecv()
 	return r.GetInfo(), w.fail(ctx, err)
 }

@@ -45,6 +45,7 @@ func sharedPut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 func oneStoreJob(ctx context.Context, p *proc, job *pb.StoreJob, t *ticket) (*pb.StoreResult, error) {
 	w := p.watch(ctx)
 	defer w.end()
+	w.carries(job.GetPut().GetSize())
 	l, err := p.storeLanes.take()
 	if err != nil {
 		t.free(p.plane)

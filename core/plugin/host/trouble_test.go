@@ -139,6 +139,9 @@ func (m *troubledMap) Put(ctx context.Context, key string, body driver.Body, opt
 	if _, err := m.act(ctx, key); err != nil {
 		return driver.Info{}, err
 	}
+	if key == "slow-put" {
+		time.Sleep(time.Second)
+	}
 	return m.Map.Put(ctx, key, body, opts)
 }
 

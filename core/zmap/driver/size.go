@@ -6,7 +6,22 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
+
+// slowest is the rate, in bytes a second, of a link that is still of use.
+const slowest = 32 << 10
+
+// TransferTime is how long n bytes may be on their way to or from a store,
+// beyond the time that a call without content may take. Who bounds a call from
+// outside, where the bytes are not seen to move, allows it; a connection on
+// which nothing moves is the driver's to end, much earlier.
+func TransferTime(n int64) time.Duration {
+	if n >= math.MaxInt64/int64(time.Second)*slowest {
+		return math.MaxInt64 / 2
+	}
+	return time.Duration(max(n, 0)/slowest) * time.Second
+}
 
 // Size is a number of bytes in a driver's options (type "size"): in JSON a
 // number, or a string such as "64MiB" or "5 GB". It is never negative.

@@ -18,9 +18,11 @@ type deadline struct {
 
 // Deadline gives up each Get, Stat, Put, Delete and Flush that takes longer
 // than d, and a listing that takes so long for one entry: a driver that never
-// answers hangs nobody. The error is a Retryable ncerr.ErrIO, except that of a
-// Put with a condition, whose outcome is then unknown: ncerr.ErrAmbiguous. The
-// driver has to heed its context; one in a process of its own is given up in
+// answers hangs nobody. Content has time besides, by its length (see
+// driver.TransferTime): a Put from the beginning, a Get once it has asked for
+// memory, when d begins anew. The error is a Retryable ncerr.ErrIO, except that
+// of a Put with a condition, whose outcome is then unknown: ncerr.ErrAmbiguous.
+// The driver has to heed its context; one in a process of its own is given up in
 // any case.
 func Deadline(m driver.Map, d time.Duration) driver.Map {
 	l := &deadline{Map: m, d: d}
@@ -30,32 +32,51 @@ func Deadline(m driver.Map, d time.Duration) driver.Map {
 // errLate is the cause of a context that a deadline ended.
 var errLate = errors.New("no answer in time")
 
-// bound gives ctx with the deadline, and a function that ends it and tells
-// what the error of the call is.
-func (l *deadline) bound(ctx context.Context, kind ncerr.Kind) (context.Context, func(err error) error) {
-	in, cancel := context.WithTimeoutCause(ctx, l.d, errLate)
-	return in, func(err error) error {
-		late := errors.Is(context.Cause(in), errLate)
-		cancel()
-		if err == nil || !late || ctx.Err() != nil {
-			return err
-		}
-		e := ncerr.Errorf(kind, "", "", "no answer after %v", l.d)
-		e.Retryable = kind == ncerr.ErrIO
-		return e
+// timed is the time of one call.
+type timed struct {
+	ctx   context.Context //nolint:containedctx // lives as long as the call
+	outer context.Context //nolint:containedctx // the caller's
+	end   context.CancelCauseFunc
+	timer *time.Timer
+	d     time.Duration
+	kind  ncerr.Kind // of the error of one that was late
+}
+
+// begin starts the time of a call that sends n bytes of content.
+func (l *deadline) begin(ctx context.Context, n int64, kind ncerr.Kind) *timed {
+	c := &timed{outer: ctx, d: l.d + driver.TransferTime(n), kind: kind}
+	c.ctx, c.end = context.WithCancelCause(ctx)
+	c.timer = time.AfterFunc(c.d, func() { c.end(errLate) })
+	return c
+}
+
+// done ends the time, and gives the error of the call.
+func (c *timed) done(err error) error {
+	c.timer.Stop()
+	late := errors.Is(context.Cause(c.ctx), errLate)
+	c.end(nil)
+	if err == nil || !late || c.outer.Err() != nil {
+		return err
 	}
+	e := ncerr.Errorf(c.kind, "", "", "no answer after %v", c.d)
+	e.Retryable = c.kind == ncerr.ErrIO
+	return e
 }
 
 func (l *deadline) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	in, end := l.bound(ctx, ncerr.ErrIO)
-	data, info, err := l.Map.Get(in, key, opts, alloc)
-	return data, info, end(err)
+	c := l.begin(ctx, 0, ncerr.ErrIO)
+	data, info, err := l.Map.Get(c.ctx, key, opts, func(n int64) ([]byte, error) {
+		c.d = l.d + driver.TransferTime(n)
+		c.timer.Reset(c.d)
+		return alloc(n)
+	})
+	return data, info, c.done(err)
 }
 
 func (l *deadline) Stat(ctx context.Context, key string) (driver.Info, error) {
-	in, end := l.bound(ctx, ncerr.ErrIO)
-	info, err := l.Map.Stat(in, key)
-	return info, end(err)
+	c := l.begin(ctx, 0, ncerr.ErrIO)
+	info, err := l.Map.Stat(c.ctx, key)
+	return info, c.done(err)
 }
 
 func (l *deadline) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
@@ -63,19 +84,19 @@ func (l *deadline) Put(ctx context.Context, key string, body driver.Body, opts *
 	if opts.IfAbsent || opts.IfMatch != "" {
 		kind = ncerr.ErrAmbiguous
 	}
-	in, end := l.bound(ctx, kind)
-	info, err := l.Map.Put(in, key, body, opts)
-	return info, end(err)
+	c := l.begin(ctx, body.Size(), kind)
+	info, err := l.Map.Put(c.ctx, key, body, opts)
+	return info, c.done(err)
 }
 
 func (l *deadline) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) error {
-	in, end := l.bound(ctx, ncerr.ErrIO)
-	return end(l.Map.Delete(in, key, opts))
+	c := l.begin(ctx, 0, ncerr.ErrIO)
+	return c.done(l.Map.Delete(c.ctx, key, opts))
 }
 
 func (l *deadline) Flush(ctx context.Context) error {
-	in, end := l.bound(ctx, ncerr.ErrIO)
-	return end(l.Map.Flush(in))
+	c := l.begin(ctx, 0, ncerr.ErrIO)
+	return c.done(l.Map.Flush(c.ctx))
 }
 
 func (l *deadline) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {

@@ -13,8 +13,9 @@ type RemoteOptions struct {
 	// InFlight bounds the number of calls at once, which begins with half of
 	// it and then follows the store; 0 is 64.
 	InFlight int
-	// CallTimeout is the longest time of one try of one call; 0 is 5 minutes.
-	// Drivers have shorter times for a connection on which nothing moves.
+	// CallTimeout is the longest time of one try of one call, content having
+	// the time of its length besides: see [Deadline]; 0 is 5 minutes. Drivers
+	// have shorter times for a connection on which nothing moves.
 	CallTimeout time.Duration
 	// Cache, when not nil, keeps what was read on the local disk.
 	Cache *CacheOptions

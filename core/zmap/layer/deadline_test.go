@@ -1,0 +1,97 @@
+package layer_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
+)
+
+// slowLink takes its time for the head of an answer and for content.
+type slowLink struct {
+	driver.Map
+	head, body time.Duration
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s slowLink) Put(ctx context.Context, _ string, body driver.Body, _ *driver.PutOptions) (driver.Info, error) {
+	return driver.Info{Size: body.Size()}, wait(ctx, s.head+s.body)
+}
+
+func (s slowLink) Get(ctx context.Context, _ string, _ *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if err := wait(ctx, s.head); err != nil {
+		return nil, driver.Info{}, err
+	}
+	mem, err := alloc(16 << 20)
+	if err != nil {
+		return nil, driver.Info{}, err
+	}
+	return mem, driver.Info{Size: 16 << 20}, wait(ctx, s.body)
+}
+
+// TestDeadlineOfContent shows that content that gets on, slowly, is not given
+// up after the time of a call without, and that a call that does not end is.
+func TestDeadlineOfContent(t *testing.T) {
+	t.Parallel()
+	const d, ever = 10 * time.Second, 1000 * time.Hour
+	body := make(driver.Bytes, 16<<20) // 512 s at 32 KiB a second
+	for name, tc := range map[string]struct {
+		link   slowLink
+		opts   driver.PutOptions
+		isGet  bool
+		want   ncerr.Kind
+		within time.Duration
+	}{
+		"put gets on":                     {link: slowLink{body: 500 * time.Second}},
+		"put under a condition gets on":   {link: slowLink{body: 500 * time.Second}, opts: driver.PutOptions{IfAbsent: true}},
+		"put stays":                       {link: slowLink{body: ever}, want: ncerr.ErrIO, within: 523 * time.Second},
+		"put under a condition stays":     {link: slowLink{body: ever}, opts: driver.PutOptions{IfMatch: "v"}, want: ncerr.ErrAmbiguous, within: 523 * time.Second},
+		"get gets on":                     {link: slowLink{head: 9 * time.Second, body: 500 * time.Second}, isGet: true},
+		"get stays":                       {link: slowLink{head: 9 * time.Second, body: ever}, isGet: true, want: ncerr.ErrIO, within: 532 * time.Second},
+		"get without a head of an answer": {link: slowLink{head: ever}, isGet: true, want: ncerr.ErrIO, within: 11 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m, start := layer.Deadline(tc.link, d), time.Now() // of the bubble's own clock
+				var err error
+				if tc.isGet {
+					_, _, err = m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+				} else {
+					_, err = m.Put(t.Context(), "k", body, &tc.opts)
+				}
+				if ncerr.KindOf(err) != tc.want {
+					t.Errorf("want %v, got %v", tc.want, err)
+				}
+				if took := time.Since(start); tc.within > 0 && took > tc.within {
+					t.Errorf("given up after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestDeadlineOfTheCaller shows that the caller's own end stays what it is.
+func TestDeadlineOfTheCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		m := layer.Deadline(slowLink{head: time.Hour}, time.Minute)
+		if _, err := m.Put(ctx, "k", driver.Bytes("x"), &driver.PutOptions{}); err != context.DeadlineExceeded { //nolint:errorlint // unchanged is the promise
+			t.Errorf("got %v", err)
+		}
+	})
+}
