@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -119,6 +120,8 @@ func TestRequests(t *testing.T) {
 	want(t, rows, "open-consolidated", r)
 	open(t, "mem:pure#mode=zarr", o)
 	want(t, rows, "open-pure", r)
+	open(t, "mem:pure", o)
+	want(t, rows, "open-pure-plain", r)
 	ds := open(t, "mem:nczarr#mode=nczarr", o)
 	want(t, rows, "open-nczarr", r)
 
@@ -148,6 +151,35 @@ func TestRequests(t *testing.T) {
 	want(t, rows, "open-missing", r)
 }
 
+// TestRequestsOfGroups counts how a tree of 20 groups, in 2 levels, with an
+// array in each, is opened: as pure Zarr, where each level has to be searched.
+func TestRequestsOfGroups(t *testing.T) {
+	t.Parallel()
+	rows, r := table(t), newRounds(500*time.Millisecond)
+	reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
+	ds, err := nczarr.Create(t.Context(), "mem:tree#mode=zarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		g := must[*nczarr.Group](t)(ds.Root().DefineGroup(name(i)))
+		sub := must[*nczarr.Group](t)(g.DefineGroup("sub"))
+		for _, at := range []*nczarr.Group{g, sub} {
+			must[*nczarr.Var](t)(at.DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt}))
+		}
+	}
+	ok(t, ds.Close(t.Context()))
+	o := wide(reg, func(m driver.Map) driver.Map { return far{m, r} })
+	ds = must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), "mem:tree#mode=zarr", &o))
+	defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
+	want(t, rows, "open-pure-tree", r)
+	for i := range 10 {
+		for _, path := range []string{"/v", "/sub/v"} {
+			must[*nczarr.Var](t)(ds.Root().Var(name(i) + path))
+		}
+	}
+}
+
 func memmapStore(t *testing.T, reg nczarr.Registry, name string) (driver.Map, error) {
 	t.Helper()
 	d, err := reg.Driver("mem")
@@ -161,12 +193,14 @@ func memmapStore(t *testing.T, reg nczarr.Registry, name string) (driver.Map, er
 func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o nczarr.Options) {
 	t.Helper()
 	o.Update = true
+	open(t, "mem:pure#mode=zarr", o)
+	want(t, rows, "update-pure", r)
 	up := open(t, "mem:nczarr#mode=nczarr", o)
+	want(t, rows, "update-nczarr", r)
 	v, err := up.Root().Var(name(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.take()
 	if err := v.Write(t.Context(), slab(0, 0, 16, 16), make([]int32, 256)); err != nil {
 		t.Fatal(err)
 	}

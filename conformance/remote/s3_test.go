@@ -3,14 +3,19 @@ package remote_test
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 	"github.com/seed-695719ce/nczarr/drivers/s3"
@@ -26,6 +31,36 @@ func bucket(t *testing.T) *s3server.Server {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	return srv
+}
+
+// TestRequestsOfS3 compares what an S3 server sees with the table.
+func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // it sets variables
+	srv, rows, r := bucket(t), table(t), newRounds(1500*time.Millisecond)
+	target := must[*url.URL](t)(url.Parse(srv.Endpoint))
+	forward := &httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) {
+		q.Out.URL.Scheme, q.Out.URL.Host, q.Out.Host = target.Scheme, target.Host, q.In.Host
+	}}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		kind := map[string]string{http.MethodGet: "get", http.MethodHead: "stat", http.MethodPut: "put"}[q.Method]
+		if q.URL.Query().Has("list-type") {
+			kind = "list"
+		}
+		r.wait(kind)
+		forward.ServeHTTP(w, q)
+	}))
+	t.Cleanup(proxy.Close)
+	o := wide(nczarr.NewRegistry([]driver.Opener{s3.New()}), nil)
+	place := proxy.URL + "/" + srv.Bucket + "/counted#mode=zarr,s3"
+	for _, situation := range []string{"create", "create-over"} {
+		ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
+		ok(t, ds.Close(t.Context()))
+		want(t, rows, situation, r)
+	}
+	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), place, &o))
+	ok(t, ds.Close(t.Context()))
+	if kinds, depth := r.take(); kinds["list"] != 1 || depth != 2 {
+		t.Errorf("an empty dataset is opened with %v in %d round trips", kinds, depth)
+	}
 }
 
 // TestSoakS3 writes, reads, lists and deletes objects of a real S3 server

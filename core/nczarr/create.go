@@ -32,14 +32,11 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := clearToCreate(ctx, loc, opts, o); err != nil {
+	bare, err := clearToCreate(ctx, loc, opts, o)
+	if err != nil {
 		return nil, err
 	}
-	mode := driver.Create
-	if o.NoClobber {
-		mode = driver.CreateExclusive
-	}
-	ds, err := newDataset(ctx, loc, opts, mode)
+	ds, err := newStore(ctx, loc, opts, o.NoClobber, bare)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +51,21 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 		ds.ncProperties = zarr.NCProperties(Version)
 	}
 	return ds, nil
+}
+
+// newStore makes the store of a new dataset. One that takes its time, and was
+// just seen to be bare, need not be looked through again to be emptied.
+func newStore(ctx context.Context, loc *ncurl.Location, opts Options, exclusive, bare bool) (*Dataset, error) {
+	if exclusive {
+		return newDataset(ctx, loc, opts, driver.CreateExclusive)
+	}
+	if bare {
+		ds, err := newDataset(ctx, loc, opts, driver.Update)
+		if ncerr.KindOf(err) != ncerr.ErrNoDataset {
+			return ds, err
+		}
+	}
+	return newDataset(ctx, loc, opts, driver.Create)
 }
 
 // layoutFor gives the layout of a new dataset, and makes the format of its
@@ -76,62 +88,64 @@ func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
 	return *o.Layout, nil
 }
 
-// clearToCreate looks at what is at, and above, the place of a new dataset.
-func clearToCreate(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) error {
-	if err := checkTarget(ctx, loc, opts, o); err != nil {
-		return err
-	}
-	if o.Force || loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverZip {
-		return nil
+// clearToCreate looks at what is at, and above, the place of a new dataset. It
+// reports whether a remote store is there that has nothing in it.
+func clearToCreate(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (bare bool, err error) {
+	bare, err = checkTarget(ctx, loc, opts, o)
+	if err != nil || o.Force || loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverZip {
+		return bare, err
 	}
 	up := *loc
 	up.Driver = ncurl.DriverFile
 	for dir := path.Dir(path.Clean(loc.Path)); ; dir = path.Dir(dir) {
 		up.Path = dir
 		if is, err := isDataset(ctx, &up, opts); err != nil {
-			return err
+			return false, err
 		} else if is {
-			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it", dir)
+			return false, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it", dir)
 		}
 		if dir == path.Dir(dir) || dir == "." {
-			return nil
+			return false, nil
 		}
 	}
 }
 
-// checkTarget decides about what is already at the location.
-func checkTarget(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) error {
+// checkTarget decides about what is already at the location, and reports
+// whether a remote store is there that has nothing in it.
+func checkTarget(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (bare bool, err error) {
 	ds, err := newDataset(ctx, loc, opts, driver.Read)
 	switch ncerr.KindOf(err) {
 	case 0:
 		if err != nil { // a context error
-			return err
+			return false, err
 		}
 	case ncerr.ErrNoDataset:
-		return nil
+		return false, nil
 	case ncerr.ErrCorrupt, ncerr.ErrInvalid, ncerr.ErrNotZarr:
 		if o.Force {
-			return nil
+			return false, nil
 		}
-		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there: %w", err)
+		return false, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there: %w", err)
 	default:
-		return err
+		return false, err
 	}
 	defer ds.m.Close(ctx) //nolint:errcheck // only read
 	names, err := ds.m.Search(ctx, "")
 	switch {
-	case ncerr.KindOf(err) == ncerr.ErrUnsupported || err == nil && len(names) == 0:
-		return nil
+	case ncerr.KindOf(err) == ncerr.ErrUnsupported:
+		return false, nil
 	case err != nil:
-		return err
+		return false, err
+	case len(names) == 0:
+		return ds.remote(), nil
 	}
 	if !hasRootDoc(names) && !o.Force {
-		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there")
+		return false, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there")
 	}
 	if o.NoClobber {
-		return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there")
+		return false, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there")
 	}
-	return nil
+	return false, nil
 }
 
 // isDataset reports whether a directory is the root of, or a group in, a

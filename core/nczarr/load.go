@@ -21,7 +21,12 @@ type loader struct {
 	all   map[string]zarr.Docs // from consolidated metadata; nil without
 	kids  map[string][]string  // children by node, only with all
 	nodes int
-	keep  bool // the documents are kept with the nodes
+	keep  bool               // the documents are kept with the nodes
+	lists map[string]listing // what was searched ahead, by key prefix
+	asked bool               // kept, or keptErr, is the answer
+	kept  bool               // there is a consolidated document
+	// keptErr says why that is not known.
+	keptErr error
 }
 
 // node is a group or array whose documents have been fetched.
@@ -131,7 +136,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 			return docs, err
 		}
 	}
-	docs, err := l.fetchRoot(ctx, append(zarr.RootDocNames(), oldGroup))
+	docs, err := l.singleRoot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +158,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 func (l *loader) notZarr(ctx context.Context) error {
 	ds := l.ds
 	looked := strings.Join(zarr.RootDocNames(), " ")
-	names, err := ds.m.Search(ctx, "")
+	names, err := l.search(ctx, "")
 	switch {
 	case err != nil && ncerr.KindOf(err) != ncerr.ErrUnsupported:
 		return err
@@ -327,7 +332,8 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 }
 
 // askForGroups fetches the group documents of the nodes that turned out to be
-// no arrays: most nodes are arrays, and need no such request.
+// no arrays: most nodes are arrays, and need no such request. The names below
+// them are asked for at the same time where that is worth it.
 func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, got []fetched) error {
 	var more []want
 	var at []int
@@ -339,7 +345,13 @@ func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, g
 	if len(more) == 0 || l.all != nil {
 		return nil
 	}
+	wait := beside(ctx, func(ctx context.Context) {
+		if l.listsAhead() {
+			l.searchAhead(ctx, prefixes(more))
+		}
+	})
 	groups, err := l.fetch(ctx, more)
+	wait(err == nil)
 	for k, i := range at {
 		if groups[k].err != nil {
 			got[i].err = groups[k].err
@@ -347,6 +359,15 @@ func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, g
 		maps.Copy(got[i].docs, groups[k].docs)
 	}
 	return err
+}
+
+// prefixes gives the prefixes of the keys below nodes.
+func prefixes(nodes []want) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.key + "/"
+	}
+	return out
 }
 
 // needs leaves out the documents that a node of known kind cannot have, and
@@ -385,7 +406,7 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	names := l.kids[strings.TrimSuffix(g.key(), "/")]
 	if l.all == nil {
 		var err error
-		if names, err = l.ds.m.Search(ctx, g.key()); err != nil {
+		if names, err = l.search(ctx, g.key()); err != nil {
 			return nil, l.unlisted(g, err)
 		}
 	}

@@ -150,11 +150,12 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 	if err != nil {
 		return nil, err
 	}
-	if err := (&loader{ds: ds}).load(ctx); err != nil {
+	l := &loader{ds: ds}
+	if err := l.load(ctx); err != nil {
 		_ = ds.m.Close(ctx) // the first error says more
 		return nil, ncerr.Wrap("open", loc.Path, err)
 	}
-	if err := ds.afterLoad(ctx); err != nil {
+	if err := l.afterLoad(ctx); err != nil {
 		_ = ds.m.Close(ctx)
 		return nil, err
 	}
@@ -163,13 +164,16 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 
 // afterLoad finds out whether consolidated metadata is current, or has to be
 // kept so.
-func (d *Dataset) afterLoad(ctx context.Context) (err error) {
+func (l *loader) afterLoad(ctx context.Context) (err error) {
+	d := l.ds
 	switch {
 	case d.consolidated:
 	case d.opts.UseConsolidated == ConsolidatedVerify:
 		err = d.verifyConsolidated(ctx)
-	case d.opts.Update:
+	case d.opts.Update && !l.asked:
 		d.consolidated, err = d.m.Exists(ctx, consolidatedKey)
+	case d.opts.Update:
+		d.consolidated, err = l.kept, l.keptErr
 	}
 	return err
 }

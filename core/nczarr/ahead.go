@@ -1,0 +1,120 @@
+package nczarr
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// listing is the names below a group, or why they cannot be had.
+type listing struct {
+	names []string
+	err   error
+}
+
+// beside runs f while the caller does something else, until it calls wait.
+// What is not needed any more is cancelled.
+func beside(ctx context.Context, f func(context.Context)) (wait func(needed bool)) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { f(ctx) })
+	return func(needed bool) {
+		if !needed {
+			cancel()
+		}
+		wg.Wait()
+		cancel()
+	}
+}
+
+// singleRoot reads the single documents of the root. What is sure to be asked
+// for next is asked for beside them, which saves a round trip: the names below
+// the root when the URL says that the dataset is pure Zarr, and whether there
+// is a consolidated document that is to be kept up to date.
+func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
+	ds := l.ds
+	var first listing
+	lists := ds.loc.Format == ncurl.Zarr && l.listsAhead()
+	asks := ds.opts.Update && !lists
+	wait := beside(ctx, func(ctx context.Context) {
+		switch {
+		case lists:
+			first.names, first.err = ds.m.Search(ctx, "")
+		case asks:
+			l.kept, l.keptErr = ds.m.Exists(ctx, consolidatedKey)
+		}
+	})
+	docs, err := l.fetchRoot(ctx, append(zarr.RootDocNames(), oldGroup))
+	_, array := docs[".zarray"] // chunks are below it: their keys are computed, never listed
+	wait(err == nil && !(lists && array))
+	l.asked = asks
+	if lists && err == nil && !array {
+		l.lists = map[string]listing{"": first}
+		if ds.opts.Update && first.err == nil {
+			l.kept, l.asked = slices.Contains(first.names, consolidatedKey), true
+		}
+	}
+	return docs, err
+}
+
+// listsAhead reports whether a listing that may be in vain is worth a round
+// trip.
+func (l *loader) listsAhead() bool {
+	return l.all == nil && l.ds.remote() && l.ds.m.Capabilities().List
+}
+
+// search gives the names below a group, which may have been asked for before.
+func (l *loader) search(ctx context.Context, prefix string) ([]string, error) {
+	if found, ok := l.lists[prefix]; ok {
+		delete(l.lists, prefix)
+		return found.names, found.err
+	}
+	return l.ds.m.Search(ctx, prefix)
+}
+
+// searchAhead searches below many prefixes, several at once, and keeps what it
+// finds for [loader.search]. Together they may have as many names as a dataset
+// may have nodes: beyond that the rest is searched one by one, when its turn
+// comes.
+func (l *loader) searchAhead(ctx context.Context, prefixes []string) {
+	found := make([]listing, len(prefixes))
+	done := make([]bool, len(prefixes))
+	var next, names atomic.Int64
+	var wg sync.WaitGroup
+	for range min(l.ds.workers(1<<20), len(prefixes)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(prefixes)); i = next.Add(1) - 1 {
+				found[i], done[i] = l.listing(ctx, prefixes[i], &names)
+			}
+		})
+	}
+	wg.Wait()
+	l.lists = make(map[string]listing, len(prefixes))
+	for i, prefix := range prefixes {
+		if done[i] {
+			l.lists[prefix] = found[i]
+		}
+	}
+}
+
+// listing gives the names below a prefix, unless there are more of them,
+// together with the others counted in total, than a dataset may have.
+func (l *loader) listing(ctx context.Context, prefix string, total *atomic.Int64) (listing, bool) {
+	var names []string
+	for e, err := range l.ds.m.List(ctx, prefix, nil) {
+		if err != nil {
+			return listing{err: err}, true
+		}
+		if total.Add(1) > int64(l.ds.opts.Limits.MaxNodes) {
+			return listing{}, false
+		}
+		names = append(names, strings.TrimSuffix(e.Key[len(prefix):], "/"))
+	}
+	slices.Sort(names)
+	return listing{names: slices.Compact(names)}, true
+}

@@ -1,0 +1,123 @@
+package nczarr_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// distant is a store that takes its time, in which some prefixes cannot be
+// listed.
+type distant struct {
+	driver.Map
+	refuse []string
+}
+
+func (d distant) Capabilities() driver.Capabilities {
+	c := d.Map.Capabilities()
+	c.Latency = driver.Remote
+	return c
+}
+
+func (d distant) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	if slices.Contains(d.refuse, prefix) {
+		return func(yield func(driver.Entry, error) bool) { yield(driver.Entry{}, ncerr.ErrPermission) }
+	}
+	return d.Map.List(ctx, prefix, o)
+}
+
+func far(o *nczarr.Options, refuse ...string) *nczarr.Options {
+	c := *o
+	c.Wrap = func(m driver.Map) driver.Map { return distant{m, refuse} }
+	return &c
+}
+
+const (
+	oneArray = `{"shape": [1], "chunks": [1], ` + i4 + `}`
+	group    = `{"zarr_format": 2}`
+)
+
+// A listing that was begun ahead and was not needed fails nothing; one that was
+// needed fails what it would have told.
+func TestListingAhead(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	store(t, o, "array", map[string]string{".zarray": oneArray, ".zattrs": "{}"})
+	store(t, o, "nc", map[string]string{
+		".zgroup": group, ".zattrs": `{` + superblock + `, "_nczarr_group": {"dimensions": {}, "groups": [], "arrays": []}}`,
+	})
+	store(t, o, "tree", map[string]string{
+		".zgroup": group, "a/.zgroup": group, "a/v/.zarray": oneArray, "b/.zgroup": group, "b/v/.zarray": oneArray, "v/.zarray": oneArray,
+	})
+	for _, url := range []string{"mem:array#mode=zarr", "mem:nc#mode=nczarr"} {
+		if ds := open(t, url, far(o, "")); len(ds.Problems()) > 0 {
+			t.Errorf("%s: %v", url, ds.Problems())
+		}
+	}
+	if _, err := nczarr.Open(t.Context(), "mem:tree#mode=zarr", far(o, "")); !errors.Is(err, ncerr.ErrPermission) {
+		t.Errorf("a root that cannot be listed: want ErrPermission, got %v", err)
+	}
+	for _, ds := range []*nczarr.Dataset{open(t, "mem:tree#mode=zarr", far(o, "b/")), open(t, "mem:tree", far(o, "b/"))} {
+		variable(t, ds, "v")
+		variable(t, ds, "a/v")
+		if p := ds.Problems(); len(p) != 1 || p[0].Path != "/b" || !errors.Is(p[0].Err, ncerr.ErrPermission) {
+			t.Errorf("a group that cannot be listed: got %v", p)
+		}
+	}
+}
+
+// More names than a dataset may have nodes are not held ahead, and are refused
+// when their turn comes; as many as it may have are not, whatever documents
+// stand beside them.
+func TestListingAheadIsBounded(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	objects := map[string]string{".zgroup": group}
+	for _, g := range []string{"a", "b", "c", "d"} {
+		objects[g+"/.zgroup"], objects[g+"/.zattrs"] = group, "{}"
+		for _, v := range []string{"/x", "/y", "/z"} {
+			objects[g+v+"/.zarray"] = oneArray
+		}
+	}
+	store(t, o, "n", objects)
+	o.Limits.MaxNodes = 16
+	ds := open(t, "mem:n#mode=zarr", far(o))
+	for _, g := range ds.Root().Groups() {
+		if n := len(g.Vars()); n != 3 {
+			t.Errorf("%s: %d variables", g.Path(), n)
+		}
+	}
+	o.Limits.MaxNodes = 15
+	if _, err := nczarr.Open(t.Context(), "mem:n#mode=zarr", far(o)); !errors.Is(err, ncerr.ErrLimit) {
+		t.Errorf("want ErrLimit, got %v", err)
+	}
+}
+
+// A dataset that is updated keeps its consolidated metadata up to date, however
+// it was found.
+func TestConsolidatedFoundAhead(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"mem:k#mode=zarr", "mem:k#mode=nczarr", "mem:k"} {
+		for _, consolidated := range []bool{false, true} {
+			o := memory()
+			ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Consolidated: consolidated})
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeDataset(t, ds)
+			for where, o := range map[string]*nczarr.Options{"near": o, "far": far(o)} {
+				ds := update(t, url, o)
+				if ds.Consolidated() != consolidated {
+					t.Errorf("%s, %s: want consolidated %v", url, where, consolidated)
+				}
+				closeDataset(t, ds)
+			}
+		}
+	}
+}
