@@ -7,8 +7,12 @@ SOAK    ?= 30m
 KILLS   ?= 1000
 PEERS   := conformance/interop/peers
 S3      := conformance/s3server
+PEERED  = dir=$$(sh $(PEERS)/install.sh) && s3=$$(sh $(S3)/install.sh) && NCZARR_VERSITYGW="$$s3" NCZARR_PEERS_DIR="$$dir" NCZARR_PEERS_PYTHON="$$dir/venv/bin/python"
+# The packages whose tests say what datasets are like, and those of their tests that take long and use no store, or memory only.
+FORMATS := ./core/nczarr ./core/cdl
+NOSTORE := ^Test(Mutations|ReadAllocatesNothingPerChunk|NcMLDifferential|ParseMemory)$$
 
-.PHONY: help build demo demo-s3 test kill-test race lint gen fuzz bench bench-plane bench-remote soak docs clean cross
+.PHONY: help build demo demo-s3 test test-s3 kill-test race lint gen fuzz bench bench-plane bench-remote soak docs clean cross
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -22,8 +26,12 @@ demo: build ## make, copy and dump a small ocean dataset, saying what happens
 demo-s3: build ## the same in a bucket of a local S3 server, which is built and started for it
 	sh docs/examples/ocean/demo-s3.sh bin/nczctl "$$(sh $(S3)/install.sh)"
 
-test: ## run all tests; installs the peers of the interop tests and an S3 server outside the tree
-	@dir=$$(sh $(PEERS)/install.sh) && s3=$$(sh $(S3)/install.sh) && NCZARR_VERSITYGW="$$s3" NCZARR_PEERS_DIR="$$dir" NCZARR_PEERS_PYTHON="$$dir/venv/bin/python" $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...
+test: ## run all tests, those of formats on S3 too; installs the peers of the interop tests and an S3 server outside the tree
+	@$(PEERED) $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...
+	@$(MAKE) --no-print-directory test-s3
+
+test-s3: ## run the tests of formats with their datasets in a bucket of a local S3 server
+	@$(PEERED) NCZARR_TEST_STORE=s3 $(GO) test -count=1 -timeout=10m -skip='$(NOSTORE)' $(TESTFLAGS) $(FORMATS)
 
 kill-test: ## kill nczctl, its plugins or both 1,000 times (KILLS=1000) while they copy
 	NCZARR_KILLS=$(KILLS) $(GO) test -count=1 -timeout=120m -run '^TestKills$$' -v ./cmd/nczctl

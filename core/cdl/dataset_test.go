@@ -8,25 +8,29 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/conformance/teststore"
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
-	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 	"github.com/seed-695719ce/nczarr/filters/shuffle"
 	"github.com/seed-695719ce/nczarr/filters/zlib"
 	"github.com/seed-695719ce/nczarr/filters/zstd"
 )
 
-// registry has memory and files as drivers, and three filters.
+// Where the stores of the tests are, teststore says.
+func TestMain(m *testing.M) { os.Exit(teststore.Run(m)) }
+
+// registry has the stores of the tests, under the name "mem", and files as
+// drivers, and three filters.
 type registry struct {
-	mem     *memmap.Opener
+	mem     driver.Opener
 	without string // id of a filter that is not there
 }
 
-func newRegistry() *registry { return &registry{mem: memmap.NewOpener()} }
+func newRegistry() *registry { return &registry{mem: teststore.New()} }
 
 func (r *registry) Driver(name string) (driver.Opener, error) {
 	switch name {

@@ -322,7 +322,7 @@ func TestReadAllocatesNothingPerChunk(t *testing.T) {
 	}
 	for _, codecs := range [][]zarr.CodecSpec{nil, {{ID: "invert"}}} {
 		allocs := func(n int64) float64 {
-			o := memory(invert{})
+			o := inMemory(invert{})
 			o.Workers = 1
 			ds := create(t, "mem:alloc", o)
 			defer closeDataset(t, ds)

@@ -185,7 +185,7 @@ func TestMutations(t *testing.T) {
 			continue
 		}
 		c := layouts[name]
-		o := memory(invert{})
+		o := inMemory(invert{})
 		if strings.Contains(c.mode, "consolidated") {
 			o.UseConsolidated = nczarr.ConsolidatedTrust
 		}

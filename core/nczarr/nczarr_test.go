@@ -2,9 +2,11 @@ package nczarr_test
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/conformance/teststore"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -15,8 +17,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// memory makes options over a fresh in-memory driver.
+// Where the stores of the tests are, teststore says.
+func TestMain(m *testing.M) { os.Exit(teststore.Run(m)) }
+
+// memory makes options over a fresh driver of the name "mem", whose stores are
+// in memory, or wherever the tests are run.
 func memory(filters ...codecdriver.Provider) *nczarr.Options {
+	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{teststore.New()}, filters...), SingleWriter: true}
+}
+
+// inMemory is memory for tests of what only memory has.
+func inMemory(filters ...codecdriver.Provider) *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()}, filters...), SingleWriter: true}
 }
 

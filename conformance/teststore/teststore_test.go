@@ -1,0 +1,75 @@
+package teststore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance/s3server"
+	"github.com/seed-695719ce/nczarr/conformance/teststore"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+type tests func() int
+
+func (f tests) Run() int { return f() }
+
+// stores puts an object into a store of one opener and looks for it in another.
+func stores(t *testing.T, latency driver.Latency) int {
+	t.Helper()
+	mine, other := teststore.New(), teststore.New()
+	if name := mine.Describe().Name; name != "mem" {
+		t.Errorf("the driver is named %q", name)
+	}
+	for _, path := range []string{"a", "a/b", "TestX/a b#1"} {
+		m, err := mine.Open(t.Context(), driver.OpenSpec{Path: path, Mode: driver.Create})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Capabilities().Latency; got != latency {
+			t.Errorf("latency %v, want %v", got, latency)
+		}
+		if _, err := m.Put(t.Context(), "k", driver.Bytes(path), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for e, err := range m.List(t.Context(), "", &driver.ListOptions{Recursive: true}) {
+			keys = append(keys, e.Key)
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if len(keys) != 1 {
+			t.Errorf("%s has %q", path, keys)
+		}
+		far, err := other.Open(t.Context(), driver.OpenSpec{Path: path, Mode: driver.Read})
+		if err == nil {
+			_, err = far.Stat(t.Context(), "k")
+		}
+		if !errors.Is(err, ncerr.ErrNotFound) && !errors.Is(err, ncerr.ErrNoDataset) {
+			t.Errorf("two openers share a store: %v", err)
+		}
+		if err := mine.Remove(t.Context(), driver.OpenSpec{Path: path}); err != nil {
+			t.Error(err)
+		}
+	}
+	return 7
+}
+
+func TestRun(t *testing.T) {
+	for _, pair := range append(s3server.Start(t).Env(), "NCZARR_TEST_STORE_BUCKET=") { // they are set, and back again
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	for store, want := range map[string]int{"": 7, "mem": 7, "disk": 2} {
+		t.Setenv("NCZARR_TEST_STORE", store)
+		if got := teststore.Run(tests(func() int { return stores(t, driver.Local) })); got != want {
+			t.Errorf("%q: exit code %d, want %d", store, got, want)
+		}
+	}
+	t.Setenv("NCZARR_TEST_STORE", "s3")
+	if got := teststore.Run(tests(func() int { return stores(t, driver.Remote) })); got != 7 {
+		t.Errorf("s3: exit code %d", got)
+	}
+}
