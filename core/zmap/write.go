@@ -16,7 +16,9 @@ import (
 // ncerr.ErrObjectExists (IfAbsent) or ncerr.ErrConflict (IfMatch); a key that
 // would be a prefix of another, or below one that has content,
 // ncerr.ErrObjectExists where the store is PrefixExclusive; an outcome that
-// cannot be known ncerr.ErrAmbiguous.
+// cannot be known ncerr.ErrAmbiguous. An error that is the context's leaves
+// open whether the object is the old one or the new; it is not changed any
+// more once Put has returned.
 func (z *Map) Put(ctx context.Context, key string, body Body, opts *PutOptions) (Info, error) {
 	if err := z.enter(ctx, "put", key); err != nil {
 		return Info{}, err

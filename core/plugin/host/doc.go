@@ -24,6 +24,12 @@
 // A call without any answer for Options.CallTimeout kills the process and is
 // not repeated: it would only wait as long again.
 //
+// A Put or Delete that was sent is waited for, although its context has ended:
+// it returns when the plugin has answered or is dead, so that it cannot undo
+// what a later call does. The plugin is told to cancel a Put at level 1; at
+// level 0 that is not possible. The error is then the context's, or
+// ncerr.ErrAmbiguous when the process did not answer.
+//
 // Everything that a plugin sends is checked against what was asked. Bytes go
 // into the caller's memory only as far as the caller allows.
 //

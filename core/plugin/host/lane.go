@@ -212,6 +212,22 @@ func (l *lane[B, R]) next(w *watch) (*R, error) {
 	}
 }
 
+// untilAnswered waits for the next message, and cancels the job with that id,
+// the only one under way, when ctx ends before. The watch's context is
+// another one.
+func (l *lane[B, R]) untilAnswered(ctx context.Context, w *watch, id uint64) (*R, error) {
+	cancelled := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cancelled)
+		_ = l.stream.Send(l.of.cancel([]uint64{id})) // the receiving side says what is wrong
+	})
+	r, err := l.next(w)
+	if !stop() {
+		<-cancelled // one sends at a time; a plugin that does not read is ended by the watch
+	}
+	return r, err
+}
+
 // leave ends the use of the lane. Jobs that are not answered stay behind with
 // their regions, which are used again only when the plugin has answered; a
 // plugin that does not do so in time is ended.

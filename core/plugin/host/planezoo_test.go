@@ -176,14 +176,39 @@ func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
 			return nil
 		}
 		for _, j := range b.GetJobs() {
+			if put := j.GetPut(); put != nil && l.kind == "store-put-late" {
+				_ = l.storeLate(l.request[j.GetBody().GetOffset():][:j.GetBody().GetLength()])
+				if err := s.Send(&pb.StoreBatchReply{Results: []*pb.StoreResult{{Id: j.GetId(), Info: &pb.Info{Size: put.GetSize()}}}}); err != nil {
+					return nil
+				}
+				continue
+			}
+			if l.kind == "store-put-late" {
+				_ = s.Send(&pb.StoreBatchReply{Results: []*pb.StoreResult{l.stored1(j)}})
+				continue
+			}
 			if l.kind == "store-deaf" && len(j.GetGet().GetKey()) > 100 {
 				<-s.Context().Done() // reads no more
 			}
-			if err := s.Send(&pb.StoreBatchReply{Results: l.store(j)}); err != nil {
+			results := l.store(j)
+			if len(results) == 0 {
+				continue
+			}
+			if err := s.Send(&pb.StoreBatchReply{Results: results}); err != nil {
 				return nil
 			}
 		}
 	}
+}
+
+// stored1 answers a read with what was put last.
+func (l *planeLiar) stored1(j *pb.StoreJob) *pb.StoreResult {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out, n := j.GetGet().GetOutput(), int64(len(l.stored))
+	copy(l.response[out.GetOffset():], l.stored)
+	out.Length = uint64(n)
+	return &pb.StoreResult{Id: j.GetId(), Head: zooHead(n, n), Output: out}
 }
 
 func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
@@ -226,6 +251,8 @@ func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
 		return []*pb.StoreResult{{Id: j.GetId(), Need: 1 << 60}}
 	case "store-need-twice":
 		return []*pb.StoreResult{{Id: j.GetId(), Need: 1 << 20}, {Id: j.GetId(), Need: 2 << 20}}
+	case "store-put-never":
+		return nil
 	case "store-put":
 		return []*pb.StoreResult{{Id: j.GetId(), Need: 5}}
 	case "store-put-size":

@@ -128,15 +128,19 @@ func (m *remoteMap) Stat(ctx context.Context, key string) (info driver.Info, err
 	return info, err
 }
 
-// Delete implements driver.Map.
+// Delete implements driver.Map. One that was sent is waited for, as in put.
 func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
 	var used *session
 	err := m.again(ctx, func(s *session) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		used = s
-		w := s.p.watch(ctx)
+		sent := context.WithoutCancel(ctx)
+		w := s.p.watch(sent)
 		defer w.end()
 		_, err := s.p.driver.Delete(w.ctx, &pb.DeleteRequest{Handle: s.handle, Key: []byte(key)})
-		return w.fail(ctx, err)
+		return w.fail(sent, err)
 	})
 	return m.wrote("delete", key, used, err)
 }
@@ -328,7 +332,9 @@ func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts 
 	return info, m.wrote("put", key, used, err)
 }
 
-// put makes one attempt.
+// put makes one attempt. A body that was sent is out of our hands: the call
+// ends when the plugin has answered, or is dead, also when ctx has ended
+// before, so that nothing is stored in place of what a later call stores.
 func put(ctx context.Context, s *session, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
 	head := &pb.PutHead{Handle: s.handle, Key: []byte(key), Size: body.Size(), IfAbsent: opts.IfAbsent, IfMatch: []byte(opts.IfMatch)}
 	var m *pb.Info
@@ -355,21 +361,25 @@ func put(ctx context.Context, s *session, key string, body driver.Body, opts *dr
 
 // inlinePut makes one attempt at level 0.
 func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (*pb.Info, error) {
-	w := s.p.watch(ctx)
+	sent, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	w := s.p.watch(sent)
 	defer w.end()
+	keep := context.AfterFunc(ctx, abandon)
 	stream, err := s.p.driver.Put(w.ctx)
 	if err != nil {
 		return nil, w.fail(ctx, err)
 	}
-	if err := sendBody(w, stream, head, body); err != nil {
-		return nil, ncerr.Wrap("put", string(head.GetKey()), err)
+	err = sendBody(w, stream, head, body)
+	if !keep() { // a body without an end is not stored
+		return nil, ctx.Err()
 	}
-	if err := ctx.Err(); err != nil { // a body without an end is not stored
-		return nil, err
+	if err != nil {
+		return nil, ncerr.Wrap("put", string(head.GetKey()), err)
 	}
 	w.carries(body.Size())
 	r, err := stream.CloseAndRecv()
-	return r.GetInfo(), w.fail(ctx, err)
+	return r.GetInfo(), w.fail(sent, err)
 }
 
 // sendBody sends all parts. Its error is that of reading the body; what the

@@ -41,9 +41,11 @@ func sharedPut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 }
 
 // oneStoreJob sends one job and waits for its answer; t, its ticket, is free
-// afterwards or when the plugin has answered late.
+// afterwards. When ctx ends meanwhile the job is cancelled, and its answer is
+// waited for all the same.
 func oneStoreJob(ctx context.Context, p *proc, job *pb.StoreJob, t *ticket) (*pb.StoreResult, error) {
-	w := p.watch(ctx)
+	sent := context.WithoutCancel(ctx)
+	w := p.watch(sent)
 	defer w.end()
 	w.carries(job.GetPut().GetSize())
 	l, err := p.storeLanes.take()
@@ -56,11 +58,11 @@ func oneStoreJob(ctx context.Context, p *proc, job *pb.StoreJob, t *ticket) (*pb
 	tickets := map[uint64]*ticket{l.last: t}
 	defer func() { l.leave(tickets) }()
 	if err := l.stream.Send(&pb.StoreBatch{Jobs: []*pb.StoreJob{job}}); err != nil {
-		return nil, w.fail(ctx, err)
+		return nil, w.fail(sent, err)
 	}
-	reply, err := l.next(w)
+	reply, err := l.untilAnswered(ctx, w, job.GetId())
 	if err != nil {
-		return nil, w.fail(ctx, err)
+		return nil, w.fail(sent, err)
 	}
 	m := reply.GetResults()
 	if len(m) != 1 || m[0].GetId() != job.GetId() || m[0].GetNeed() != 0 {
@@ -68,10 +70,13 @@ func oneStoreJob(ctx context.Context, p *proc, job *pb.StoreJob, t *ticket) (*pb
 	}
 	delete(tickets, job.GetId())
 	t.free(p.plane)
-	if m[0].GetError() != nil {
-		return nil, wire.FromDetail(m[0].GetError())
+	switch {
+	case m[0].GetError() == nil:
+		return m[0], nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	}
-	return m[0], nil
+	return nil, wire.FromDetail(m[0].GetError())
 }
 
 // fillBody copies the whole body to dst.

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -119,6 +121,21 @@ type liar struct {
 	pb.UnimplementedDriverServer
 	pb.UnimplementedCodecServer
 	kind string
+
+	mu     sync.Mutex
+	stored []byte // what was put last, by those who keep it
+}
+
+// storeLate stores a body that begins with "slow" long after it came, whatever
+// was cancelled meanwhile.
+func (l *liar) storeLate(body []byte) error {
+	if bytes.HasPrefix(body, []byte("slow")) {
+		time.Sleep(300 * time.Millisecond)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stored = bytes.Clone(body)
+	return nil
 }
 
 func (l *liar) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
@@ -201,6 +218,10 @@ func (l *liar) Get(_ *pb.GetRequest, s pb.Driver_GetServer) error {
 		return s.Send(&pb.GetReply{Head: zooHead(8<<20, 8<<20), Payload: inline(make([]byte, 8<<20))})
 	case "get-bare":
 		return io.ErrClosedPipe
+	case "put-late", "store-put-late":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return s.Send(&pb.GetReply{Head: zooHead(int64(len(l.stored)), int64(len(l.stored))), Payload: inline(l.stored)})
 	case "get-huge":
 		return s.Send(&pb.GetReply{Head: zooHead(1<<30, 1<<30), Payload: eight})
 	}
@@ -228,8 +249,14 @@ func (l *liar) GetMany(r *pb.GetManyRequest, s pb.Driver_GetManyServer) error {
 }
 
 func (l *liar) Put(s pb.Driver_PutServer) error {
+	var body []byte
 	for {
-		if _, err := s.Recv(); err != nil {
+		r, err := s.Recv()
+		body = append(body, r.GetPayload().GetInline()...)
+		if errors.Is(err, io.EOF) && l.kind == "put-late" {
+			return errors.Join(l.storeLate(body), s.SendAndClose(&pb.PutReply{Info: &pb.Info{Size: int64(len(body))}}))
+		}
+		if err != nil {
 			return s.SendAndClose(&pb.PutReply{Info: &pb.Info{Size: 1}})
 		}
 	}

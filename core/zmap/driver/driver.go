@@ -166,10 +166,13 @@ type Map interface {
 	// Implementations must: fail with ncerr.ErrObjectExists when
 	// opts.IfAbsent and the object exists, with ncerr.ErrConflict when
 	// opts.IfMatch does not match, with ncerr.ErrAmbiguous when the outcome
-	// cannot be known; never keep body after returning.
+	// cannot be known; never keep body after returning, and store nothing
+	// any more. An error that is the context's leaves open whether the object
+	// is the old one or the new; it stays what it is until the next write.
 	Put(ctx context.Context, key string, body Body, opts *PutOptions) (Info, error)
 
-	// Delete removes an object. Deleting what is not there is no error.
+	// Delete removes an object. Deleting what is not there is no error. What
+	// Put says of the end of the context holds.
 	Delete(ctx context.Context, key string, opts *DeleteOptions) error
 
 	// List gives the objects and prefixes below prefix. The sequence stops

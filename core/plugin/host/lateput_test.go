@@ -1,0 +1,72 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// TestLatePut has drivers that store what they were sent long after the call
+// was cancelled: the call ends when they have, so that they cannot undo what a
+// later one does.
+func TestLatePut(t *testing.T) {
+	t.Parallel()
+	kinds := map[string]func(*testing.T, string) host.Options{
+		"put-late": func(t *testing.T, kind string) host.Options {
+			t.Helper()
+			return zooOptions(t, kind, "nczarr-driver-zoo")
+		},
+	}
+	if sharedLevel() > 0 {
+		kinds["store-put-late"] = planeOptions
+	}
+	for kind, options := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			m := open(t, newHost(t, options(t, kind)), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err := m.Put(ctx, "k", driver.Bytes("slow"), &driver.PutOptions{})
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("want nothing or the caller's deadline, got %v", err)
+			}
+			if got, err := get(t.Context(), m, "k"); err != nil || got != "slow" {
+				t.Errorf("after the call: got %q, %v", got, err)
+			}
+			if _, err := m.Put(t.Context(), "k", driver.Bytes("fast"), &driver.PutOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(400 * time.Millisecond) // longer than anything is late
+			if got, err := get(t.Context(), m, "k"); err != nil || got != "fast" {
+				t.Errorf("a put that was done is undone: got %q, %v", got, err)
+			}
+			ctx, cancel = context.WithCancel(t.Context())
+			cancel()
+			if _, err := m.Put(ctx, "k", driver.Bytes("none"), &driver.PutOptions{}); err != context.Canceled { //nolint:errorlint // unchanged is the promise
+				t.Errorf("a call that was cancelled before: %v", err)
+			}
+			if got, err := get(t.Context(), m, "k"); err != nil || got != "fast" {
+				t.Errorf("a put that was not sent is done: got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestNeverStored has a driver that does not answer a put which was
+// cancelled: it is ended, and the outcome is unknown.
+func TestNeverStored(t *testing.T) {
+	t.Parallel()
+	o := planeOptions(t, "store-put-never")
+	o.CallTimeout = 500 * time.Millisecond
+	m := open(t, newHost(t, o), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := m.Put(ctx, "k", driver.Bytes("1234"), &driver.PutOptions{IfAbsent: true}); !errors.Is(err, ncerr.ErrAmbiguous) {
+		t.Errorf("want ErrAmbiguous, got %v", err)
+	}
+}
