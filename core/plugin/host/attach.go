@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/json"
 	"log/slog"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -15,10 +16,14 @@ import (
 )
 
 // attached gives the plugins that their authors run themselves, as the
-// environment names them.
-func attached(text string) ([]*plug, error) {
+// environment names them. They are not pinned, and whoever runs them decides
+// what they may do: a required sandbox refuses them.
+func attached(text string, mode Sandbox) ([]*plug, error) {
 	if text == "" {
 		return nil, nil
+	}
+	if mode == SandboxRequire {
+		return nil, ncerr.Errorf(ncerr.ErrPlugin, "read variable", handshake.EnvReattach, "the sandbox is required, and plugins that somebody else runs are not in it: unset the variable")
 	}
 	var list []handshake.Attachment
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
@@ -26,6 +31,9 @@ func attached(text string) ([]*plug, error) {
 	}
 	var out []*plug
 	for _, a := range list {
+		if a.Network == "tcp" && !local(a.Address) {
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "plugin %q is at %q, which is not on this machine", a.Name, a.Address)
+		}
 		if a.Network != "unix" && a.Network != "tcp" || a.Address == "" || a.PID <= 0 {
 			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "no network, address and pid of plugin %q", a.Name)
 		}
@@ -34,10 +42,17 @@ func attached(text string) ([]*plug, error) {
 	return out, nil
 }
 
+// local reports whether an address is one of this machine's own.
+func local(address string) bool {
+	at, err := netip.ParseAddrPort(address)
+	return err == nil && at.Addr().IsLoopback()
+}
+
 // attach connects to a plugin that its author runs. The process is not ours:
 // it is never ended.
 func (h *Host) attach(s *slot) (*proc, error) {
 	a := s.plug.attachment
+	s.log.Warn("the plugin is run by somebody else, as "+handshake.EnvReattach+" says: it is neither pinned nor confined", "pid", a.PID, "address", a.Address)
 	target := "passthrough:///" + a.Address
 	if a.Network == "unix" {
 		target = "unix:" + a.Address

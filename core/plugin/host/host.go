@@ -65,7 +65,7 @@ func New(opts *Options) (*Host, error) {
 		if err != nil {
 			o.Logger.Warn("cannot look for plugins", "err", err)
 		}
-		if h.plugs, err = attached(o.Getenv(handshake.EnvReattach)); err != nil {
+		if h.plugs, err = attached(o.Getenv(handshake.EnvReattach), o.Sandbox); err != nil {
 			return nil, err
 		}
 		for _, path := range paths {

@@ -116,13 +116,15 @@ func TestAttach(t *testing.T) {
 			where, _, _ = strings.Cut(rest, "'")
 		}
 	}
+	getenv := func(name string) string {
+		if name == handshake.EnvReattach {
+			return where
+		}
+		return ""
+	}
 	for range 2 { // two hosts, one after the other
-		h := newHost(t, host.Options{Getenv: func(name string) string {
-			if name == handshake.EnvReattach {
-				return where
-			}
-			return ""
-		}})
+		log := &locked{}
+		h := newHost(t, host.Options{Getenv: getenv, Logger: textLog(log)})
 		m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 		if _, err := m.Put(t.Context(), "k", driver.Bytes("v"), &driver.PutOptions{}); err != nil {
 			t.Fatal(err)
@@ -130,12 +132,20 @@ func TestAttach(t *testing.T) {
 		if got, err := get(t.Context(), m, "k"); err != nil || got != "v" {
 			t.Errorf("got %q, %v", got, err)
 		}
+		if !strings.Contains(log.String(), "neither pinned nor confined") {
+			t.Errorf("want a warning, got %q", log)
+		}
+	}
+	if _, err := host.New(&host.Options{Self: self, Getenv: getenv, Sandbox: host.SandboxRequire}); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), handshake.EnvReattach) {
+		t.Errorf("with a required sandbox: want a refusal, got %v", err)
 	}
 	if !running(cmd.Process.Pid) {
 		t.Error("a host ended what is not its own")
 	}
-	if _, err := host.New(&host.Options{Getenv: func(string) string { return "{" }}); !errors.Is(err, ncerr.ErrInvalid) {
-		t.Errorf("want ErrInvalid, got %v", err)
+	for _, text := range []string{"{", `[{"name":"x","network":"tcp","address":"192.0.2.1:7","pid":1}]`, `[{"name":"x","network":"tcp","address":"elsewhere:7","pid":1}]`} {
+		if _, err := host.New(&host.Options{Getenv: func(string) string { return text }}); !errors.Is(err, ncerr.ErrInvalid) {
+			t.Errorf("%s: want ErrInvalid, got %v", text, err)
+		}
 	}
 }
 
