@@ -78,7 +78,10 @@ func (t *ticket) free(p *plane) {
 	for _, r := range t.out {
 		p.freeResponse(r)
 	}
-	t.in, t.held, t.out = nil, nil, nil
+	if t.lend != 0 {
+		p.lending.Add(-1)
+	}
+	t.in, t.held, t.out, t.lend = nil, nil, nil, 0
 }
 
 // take gives an idle lane, or opens one.

@@ -12,8 +12,27 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// maxLent is the number of lent files that may be on their way.
+// maxLent is the largest number of lent files that may be on their way; it is
+// less where the process may have few descriptors.
 const maxLent = 4096
+
+// lentLimit gives how many files may be on their way: one in four of the
+// descriptors that the process may have.
+func lentLimit() int64 { return min(maxLent, shm.MaxFiles()/4) }
+
+// mayLend counts one more file that may be lent, unless there are too many:
+// then the bytes come through the segment. Freeing its ticket ends it.
+func (p *plane) mayLend() bool {
+	if p.lending.Add(1) <= p.lendMax {
+		return true
+	}
+	p.lending.Add(-1)
+	return false
+}
+
+// errNoDescriptor says that the system had no descriptor for a lent file. It
+// is not the plugin's fault: the bytes are asked for again, at level 0.
+var errNoDescriptor = errors.New("no descriptor for a lent file")
 
 // maxRead is the most that one system call is asked for, so that a context
 // that has ended is noticed.
@@ -25,16 +44,21 @@ func (p *plane) takeLent(tag uint64) (*os.File, error) {
 	p.lentMu.Lock()
 	defer p.lentMu.Unlock()
 	for {
-		if f := p.lent[tag]; f != nil {
+		if f, ok := p.lent[tag]; ok {
 			delete(p.lent, tag)
+			if f == nil {
+				return nil, errNoDescriptor
+			}
 			return f, nil
 		}
 		t, f, err := shm.Take(p.channel)
-		if err != nil {
+		if err != nil && !errors.Is(err, shm.ErrNoDescriptor) {
 			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an announced file did not come through the channel: %v", err)
 		}
-		if t == 0 || t > p.tag.Load() || p.lent[t] != nil || len(p.lent) >= maxLent {
-			_ = f.Close()
+		if _, twice := p.lent[t]; t == 0 || t > p.tag.Load() || twice || len(p.lent) >= maxLent {
+			if f != nil {
+				_ = f.Close()
+			}
 			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "a file came through the channel that was not asked for")
 		}
 		p.lent[t] = f

@@ -42,9 +42,11 @@ type plane struct {
 	resident   []bool               // which parts of minRegion bytes of the request segment have pages
 
 	lentMu sync.Mutex
-	lent   map[uint64]*os.File // received, not yet taken
+	lent   map[uint64]*os.File // received, not yet taken; nil where there was no descriptor
 
-	tag atomic.Uint64 // of the last file that may be lent
+	tag     atomic.Uint64 // of the last file that may be lent
+	lending atomic.Int64  // files that may be on their way
+	lendMax int64
 }
 
 // segment is a mapped segment and what is given out of it.
@@ -62,7 +64,10 @@ func newPlane() (*plane, error) {
 	if !shm.Available {
 		return nil, nil //nolint:nilnil // level 0 is all there is
 	}
-	p := &plane{lent: map[uint64]*os.File{}, inputs: map[int64]*lentInput{}, resident: make([]bool, segmentSize/minRegion)}
+	p := &plane{
+		lent: map[uint64]*os.File{}, lendMax: lentLimit(),
+		inputs: map[int64]*lentInput{}, resident: make([]bool, segmentSize/minRegion),
+	}
 	err := p.create()
 	if err != nil {
 		p.sent()
@@ -180,7 +185,9 @@ func (p *plane) unmap() {
 	p.lentMu.Lock()
 	defer p.lentMu.Unlock()
 	for tag, f := range p.lent {
-		_ = f.Close()
+		if f != nil {
+			_ = f.Close()
+		}
 		delete(p.lent, tag)
 	}
 }

@@ -209,7 +209,11 @@ func (r *sharedRun) ticket(job *codecdriver.Job) *ticket {
 		return nil
 	}
 	t.in = &in
-	copy(plane.request.of(in, int64(len(job.Src))), job.Src)
+	mem := plane.request.of(in, int64(len(job.Src)))
+	if guardFault(mem, func() { copy(mem, job.Src) }) != nil {
+		t.free(plane)
+		return nil
+	}
 	return t
 }
 
@@ -314,7 +318,7 @@ func guardFault(mem []byte, f func()) (err error) {
 		if !ok || at.Addr() < base || at.Addr() >= base+uintptr(len(mem)) {
 			panic(r)
 		}
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "its shared memory cannot be read")
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "its shared memory cannot be reached")
 	}()
 	f()
 	return nil

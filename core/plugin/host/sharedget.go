@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/bits"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -113,7 +114,7 @@ func (r *sharedReads) send() (bool, error) {
 // ticket gives a read of about n bytes its region, or the tag of the file that
 // is to be lent instead.
 func (r *sharedReads) ticket(n int64) *ticket {
-	if r.s.lends && n >= lendAbove {
+	if r.s.lends && n >= lendAbove && r.p.plane.mayLend() {
 		return &ticket{lend: r.p.plane.tag.Add(1)}
 	}
 	out, ok := r.p.plane.response.alloc(n)
@@ -165,6 +166,10 @@ func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) err
 		return nil // it is done again at level 0
 	}
 	err := r.land(ctx, l, m, t)
+	if errors.Is(err, errNoDescriptor) {
+		l.restart()
+		return nil // the same
+	}
 	if err != nil {
 		if err = fault(r.p, err); ncerr.KindOf(err) == ncerr.ErrPlugin {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"syscall"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
@@ -24,9 +25,15 @@ func sharedPut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 		return nil, false, nil
 	}
 	t := &ticket{in: &in, request: new(int)}
-	if err := fillBody(p.plane.request.of(in, body.Size()), body); err != nil {
+	mem := p.plane.request.of(in, body.Size())
+	var own error
+	if guardFault(mem, func() { own = fillBody(mem, body) }) != nil || errors.Is(own, syscall.EFAULT) {
 		t.free(p.plane)
-		return nil, true, ncerr.Wrap("put", string(head.GetKey()), err)
+		return nil, false, nil // the system has no page for it: level 0
+	}
+	if own != nil {
+		t.free(p.plane)
+		return nil, true, ncerr.Wrap("put", string(head.GetKey()), own)
 	}
 	if err := ctx.Err(); err != nil { // a put that was not sent is not done
 		t.free(p.plane)

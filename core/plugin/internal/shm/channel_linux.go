@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -66,8 +67,9 @@ func Lend(channel *os.File, tag uint64, f *os.File) error {
 
 // Take receives the next lent descriptor with its tag. It does not wait:
 // without one it fails with os.ErrDeadlineExceeded, and with io.EOF when the
-// other end is closed. A message that is not what [Lend] sends is
-// os.ErrInvalid; descriptors in it are closed.
+// other end is closed. Where this process may have no more descriptors it
+// fails with ErrNoDescriptor and gives the tag. A message that is not what
+// [Lend] sends is os.ErrInvalid; descriptors in it are closed.
 func Take(channel *os.File) (tag uint64, f *os.File, err error) {
 	conn, err := channel.SyscallConn()
 	if err != nil {
@@ -97,6 +99,8 @@ func Take(channel *os.File) (tag uint64, f *os.File, err error) {
 	switch {
 	case n == tagSize && len(fds) == 1 && flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) == 0:
 		return binary.LittleEndian.Uint64(buf), os.NewFile(uintptr(fds[0]), "lent"), nil
+	case n == tagSize && len(fds) == 0 && flags&unix.MSG_CTRUNC != 0:
+		return binary.LittleEndian.Uint64(buf), nil, ErrNoDescriptor
 	case n == 0 && oobn == 0:
 		return 0, nil, io.EOF
 	}
@@ -104,6 +108,15 @@ func Take(channel *os.File) (tag uint64, f *os.File, err error) {
 		_ = unix.Close(fd) // nobody wants it
 	}
 	return 0, nil, os.ErrInvalid
+}
+
+// MaxFiles gives how many descriptors this process may have.
+func MaxFiles() int64 {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		return 0
+	}
+	return int64(min(r.Cur, math.MaxInt64))
 }
 
 // received gives the descriptors in the control part of a message.

@@ -39,3 +39,6 @@ func Adopt(int) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 // Dup fails.
 func Dup(*os.File) (int, error) { return 0, errors.ErrUnsupported }
+
+// MaxFiles gives none.
+func MaxFiles() int64 { return 0 }

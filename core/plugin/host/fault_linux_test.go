@@ -1,0 +1,152 @@
+package host_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// TestRequestFault: a page of the request segment that the system refuses
+// costs the speed of level 1, and nothing else.
+func TestRequestFault(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	m := open(t, h, "file", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	pl, _ := pipeline(t, h, 100, codecdriver.Step{ID: "zlib"})
+	if n, err := host.FaultRequests(h); n != 2 || err != nil {
+		t.Fatalf("%d segments, %v", n, err)
+	}
+	path := filepath.Join(t.TempDir(), "body")
+	if err := os.WriteFile(path, []byte("from a file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for want, body := range map[string]driver.Body{"from memory": driver.Bytes("from memory"), "from a file": fileBody{f, 11}} {
+		if _, err := m.Put(t.Context(), "k", body, &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := get(t.Context(), m, "k"); err != nil || got != want {
+			t.Errorf("want %q, got %q, %v", want, got, err)
+		}
+	}
+	err = pl.EncodeMany(t.Context(), []codecdriver.Job{{Src: []byte("some text"), Limit: 100}}, func(_ int, out []byte, err error) {
+		if err != nil || len(out) == 0 {
+			t.Errorf("encode: %d bytes, %v", len(out), err)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// fileBody is a body that is read by the system.
+type fileBody struct {
+	*os.File
+	size int64
+}
+
+func (b fileBody) Size() int64 { return b.size }
+
+// TestFewDescriptors reads large files in a process that has no descriptor
+// left.
+func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run=^TestNoDescriptor$", "-test.v")
+	cmd.Env = append(os.Environ(), aloneVar+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestNoDescriptor") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// aloneVar tells a test that it has a process of its own.
+const aloneVar = "NCZARR_TEST_ALONE"
+
+// largeFiles makes a store with files that are lent, and reads them all.
+func largeFiles(t *testing.T, h *host.Host) func() error {
+	t.Helper()
+	dir := t.TempDir()
+	data := bytes.Repeat([]byte("x"), 300<<10)
+	reqs := make([]driver.GetRequest, 40)
+	for i := range reqs {
+		reqs[i].Key = strings.Repeat("k", i+1)
+		if err := os.WriteFile(filepath.Join(dir, reqs[i].Key), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := open(t, h, "file", driver.OpenSpec{Path: dir})
+	if _, err := get(t.Context(), m, "k"); err != nil { // the next are guessed to be as large
+		t.Fatal(err)
+	}
+	return func() error {
+		var own error
+		err := m.(driver.GetManyer).GetMany(t.Context(), reqs, func(_ int, got []byte, _ driver.Info, err error) {
+			if err == nil && !bytes.Equal(got, data) {
+				err = errors.New("other bytes")
+			}
+			own = errors.Join(own, err)
+		})
+		return errors.Join(err, own)
+	}
+}
+
+// TestLendingLimit has fewer files lent than are read.
+func TestLendingLimit(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	read := largeFiles(t, h)
+	for _, n := range []int64{3, 0} {
+		host.LimitLending(h, n)
+		if err := read(); err != nil {
+			t.Errorf("%d at once: %v", n, err)
+		}
+	}
+}
+
+// TestNoDescriptor takes all descriptors away while files are lent: they are
+// read at level 0, and the plugin is not to blame. TestFewDescriptors runs it
+// in a process of its own.
+func TestNoDescriptor(t *testing.T) { //nolint:paralleltest // it takes what the whole process has
+	if os.Getenv(aloneVar) == "" {
+		return
+	}
+	h := newHost(t, host.Options{})
+	read := largeFiles(t, h)
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	was := unix.Rlimit{}
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	none := was
+	none.Cur = 3
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	err := read()
+	if e := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); e != nil || err != nil {
+		t.Errorf("%v, %v", err, e)
+	}
+	if i := h.Plugins()[0]; i.Restarts != 0 {
+		t.Errorf("the plugin was ended: %+v", i)
+	}
+}
