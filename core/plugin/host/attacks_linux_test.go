@@ -26,6 +26,7 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"open the rights":    func(path string) error { return os.Chmod(path, 0o777) },
 	"remove a file":      func(path string) error { return os.Remove(path + ".doomed") },
 	"follow a link out":  func(path string) error { _, err := os.ReadFile(path); return err },
+	"make a link":        func(path string) error { return os.Symlink("/etc", path+".link") },
 	"write its own file": func(string) error { return os.WriteFile(filepath.Join(os.TempDir(), "x"), []byte("x"), 0o600) },
 
 	"connect by TCP":                func(addr string) error { return dial("tcp", addr) },

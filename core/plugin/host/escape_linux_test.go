@@ -231,6 +231,11 @@ func TestDriverGrants(t *testing.T) {
 		{driver.Update, host.SandboxAuto, "make a file", outside, "refused"},
 		{driver.Update, host.SandboxAuto, "follow a link out", link, "refused"},
 		{driver.Update, host.SandboxAuto, "open the rights", outside, "refused"},
+		{driver.Update, host.SandboxAuto, "make a link", inside, "refused"},
+		{driver.Update, host.SandboxOff, "make a link", inside, "through"},
+		{driver.Update, host.SandboxAuto, "fork", "", "refused"},
+		{driver.Update, host.SandboxAuto, "fork into namespaces", "", "refused"},
+		{driver.Update, host.SandboxOff, "fork", "", "through"},
 		{driver.Read, host.SandboxOff, "follow a link out", link, "through"},
 		{driver.Read, host.SandboxOff, "make a file", inside, "through"},
 	} {
@@ -238,6 +243,36 @@ func TestDriverGrants(t *testing.T) {
 		m := open(t, h, "trouble", driver.OpenSpec{Path: dir, Mode: tc.mode})
 		if got, err := get(t.Context(), m, "attack:"+tc.attack+"="+tc.path); err != nil || got != tc.want {
 			t.Errorf("mode %d, %s, %s of %s: want %q, got %q, %v", tc.mode, tc.sandbox, tc.attack, tc.path, tc.want, got, err)
+		}
+	}
+}
+
+// TestTaskLimit checks that a driver, with a network or without, cannot make
+// processes, and not any number of threads.
+func TestTaskLimit(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	for _, name := range []string{"trouble", "networked"} {
+		h := newHost(t, host.Options{})
+		m := open(t, h, name, driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Endpoint: "http://localhost:1", Mode: driver.Create})
+		for _, attack := range []string{"fork", "fork into namespaces"} {
+			if got, err := get(t.Context(), m, "attack:"+attack+"="); err != nil || got != "refused" {
+				t.Errorf("%s: %s: want refused, got %q, %v", name, attack, got, err)
+			}
+		}
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(h.Plugins()[0].PID) + "/limits")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), "Max processes")
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			t.Fatalf("no limit in %s", text)
+		}
+		for _, limit := range fields[:2] { // soft and hard
+			if n, err := strconv.Atoi(limit); err != nil || n < 1 || n > 1<<16 {
+				t.Errorf("%s: want a limit of processes and threads, got %q", name, limit)
+			}
 		}
 	}
 }

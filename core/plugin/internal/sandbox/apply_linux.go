@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -85,16 +86,35 @@ func closeOthers(p *Policy) error {
 
 // The limits that do not depend on the policy.
 const (
-	maxFiles = 4096
-	maxStack = 64 << 20
+	maxFiles   = 4096
+	maxStack   = 64 << 20
+	maxThreads = 4096 // more than the machine has at the start
 )
+
+// taskLimit gives how many processes and threads the user may have before this
+// process can make no more. The kernel counts all of the user's, so that
+// those which run already, whoever's they are, are added; it does not count
+// those of the superuser.
+func taskLimit() uint64 {
+	text, _ := os.ReadFile("/proc/loadavg") // without it nobody's are added
+	fields := strings.Fields(string(text))
+	if len(fields) < 4 {
+		return maxThreads
+	}
+	_, total, _ := strings.Cut(fields[3], "/")
+	n, err := strconv.ParseUint(total, 10, 32)
+	if err != nil {
+		return maxThreads
+	}
+	return n + maxThreads
+}
 
 // setLimits sets resource limits, which only ever go down.
 func setLimits(p *Policy) error {
 	limits := []struct {
 		what int
 		max  uint64
-	}{{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_NOFILE, maxFiles}, {unix.RLIMIT_STACK, maxStack}, {unix.RLIMIT_MEMLOCK, 64 << 10}, {unix.RLIMIT_MSGQUEUE, 0}}
+	}{{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_NOFILE, maxFiles}, {unix.RLIMIT_STACK, maxStack}, {unix.RLIMIT_MEMLOCK, 64 << 10}, {unix.RLIMIT_MSGQUEUE, 0}, {unix.RLIMIT_NPROC, taskLimit()}}
 	if p.Memory > 0 {
 		// Not the address space: Go reserves much more than it uses.
 		limits = append(limits, struct {

@@ -3,10 +3,13 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
+	"strconv"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
 )
 
 // The rights of a file, and those that only a directory can give.
@@ -31,29 +34,58 @@ func confineFiles(p *Policy) error {
 		return err
 	}
 	var rules []landlock.Rule
-	add := func(paths []string, file, dir landlock.AccessFSSet) {
+	var places []*os.File
+	defer func() {
+		for _, f := range places {
+			_ = f.Close()
+		}
+	}()
+	add := func(paths []string, file, dir landlock.AccessFSSet, open func(string) (*os.File, error)) {
 		for _, path := range paths {
-			if st, err := os.Stat(path); err == nil { // what is not there is not granted
-				rights := file
-				if st.IsDir() {
-					rights = dir
-				}
-				rules = append(rules, landlock.PathAccess(rights&fs, path))
+			f, err := open(path)
+			if err != nil {
+				continue // what is not there is not granted
 			}
+			places = append(places, f)
+			rights := file
+			if st, err := f.Stat(); err == nil && st.IsDir() {
+				rights = dir
+			}
+			rules = append(rules, landlock.PathAccess(rights&fs, "/proc/self/fd/"+strconv.Itoa(int(f.Fd()))))
 		}
 	}
 	if p.Private != "" {
-		add([]string{p.Private}, 0, ownDir)
+		add([]string{p.Private}, 0, ownDir, place)
 	}
-	add(p.Read, readFile, readDir)
-	add(p.Write, writeFile, writeDir)
-	add(p.Exec, execFile, execDir)
+	add(p.Read, readFile, readDir, resolvedPlace)
+	add(p.Write, writeFile, writeDir, resolvedPlace)
+	add(p.Exec, execFile, execDir, place)
 	if net&ll.AccessNetConnectTCP != 0 {
 		for _, port := range p.Ports {
 			rules = append(rules, landlock.ConnectTCP(port))
 		}
 	}
 	return config.Restrict(rules...)
+}
+
+// place opens what a rule is about, once: its kind is looked at, and the rule
+// made, through the descriptor.
+func place(path string) (*os.File, error) {
+	return os.OpenFile(path, unix.O_PATH, 0)
+}
+
+// resolvedPlace is place for a path in which the host has resolved all links.
+// One that is there now was put there since, by somebody who may write in a
+// place of the path: it is not followed.
+func resolvedPlace(path string) (*os.File, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // a filter around us that does not know the call
+		return place(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // handled gives what this kernel can forbid, as far as p does not allow all

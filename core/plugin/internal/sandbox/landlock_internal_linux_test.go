@@ -1,0 +1,54 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// TestPlaces: what a grant names is opened once, and not through a link that
+// came after the host had looked.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, secret := filepath.Join(dir, "parent", "store"), filepath.Join(dir, "secret")
+	for _, d := range []string{store, filepath.Join(secret, "store")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := resolvedPlace(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	want, err := os.Stat(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "parent"), filepath.Join(dir, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(secret, filepath.Join(dir, "parent")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.Stat("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
+	if err != nil || !os.SameFile(want, got) {
+		t.Errorf("what was opened has changed: %v", err)
+	}
+	if g, err := resolvedPlace(store); err == nil {
+		_ = g.Close()
+		t.Error("a link that was put into the path is followed")
+	}
+	g, err := place(store)
+	if err != nil {
+		t.Fatalf("the link leads nowhere, so that nothing was tried: %v", err)
+	}
+	_ = g.Close()
+}
