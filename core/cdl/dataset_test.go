@@ -15,6 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
+	"github.com/seed-695719ce/nczarr/filters/checksum"
 	"github.com/seed-695719ce/nczarr/filters/shuffle"
 	"github.com/seed-695719ce/nczarr/filters/zlib"
 	"github.com/seed-695719ce/nczarr/filters/zstd"
@@ -24,7 +25,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(teststore.Run(m)) }
 
 // registry has the stores of the tests, under the name "mem", and files as
-// drivers, and three filters.
+// drivers, and some filters.
 type registry struct {
 	mem     driver.Opener
 	without string // id of a filter that is not there
@@ -44,7 +45,7 @@ func (r *registry) Driver(name string) (driver.Opener, error) {
 
 func (r *registry) Filter(id string) (codecdriver.Provider, error) {
 	provider, ok := map[string]codecdriver.Provider{
-		"shuffle": shuffle.Provider(), "zlib": zlib.Provider(), "zstd": zstd.Provider(),
+		"shuffle": shuffle.Provider(), "zlib": zlib.Provider(), "zstd": zstd.Provider(), "fletcher32": checksum.Provider(),
 	}[id]
 	if !ok || id == r.without {
 		return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "not in this test")

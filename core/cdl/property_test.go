@@ -210,11 +210,7 @@ func check(t *rapid.T, text string, m model) string {
 // and ncdump on this machine.
 func TestLiveOracle(t *testing.T) {
 	t.Parallel()
-	for _, tool := range []string{"ncgen", "ncdump"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed", tool)
-		}
-	}
+	needTools(t)
 	dir := t.TempDir()
 	rounds := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,0 +1,326 @@
+package cdl_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// draw makes a random text in CDL.
+type draw struct {
+	*rand.Rand
+	b                    strings.Builder
+	varNames, groupNames []string // for -v and -g: those that need no escapes
+}
+
+func newDraw(seed uint64) *draw { return &draw{Rand: rand.New(rand.NewPCG(seed, 0))} }
+
+// drawnDim is a dimension of the text.
+type drawnDim struct {
+	path, name string // as the text writes them
+	length     int
+	unlimited  bool
+}
+
+// drawnVar is a variable of the text.
+type drawnVar struct {
+	name string // as the text writes it
+	typ  string
+	dims []drawnDim
+	full bool // all values must be written
+	when bool // the values are days
+	apos bool // chars stand one by one: ncgen loses strings behind such ones, and dies of them in braces
+}
+
+// pick takes one of a list.
+func pick[T any](d *draw, list ...T) T { return list[d.IntN(len(list))] }
+
+// maybe is true once in n times.
+func (d *draw) maybe(n int) bool { return d.IntN(n) == 0 }
+
+func (d *draw) printf(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
+
+// blank is what may stand between two words.
+func (d *draw) blank() string {
+	return pick(d, " ", " ", " ", "\n", "\t", "  ", " // note ; }\n", "\r\n")
+}
+
+// escapable are names with what must or may be escaped.
+var escapable = []string{`sp\ ace`, `\3d`, `a-b`, `a+b`, `a.b`, `a@b`, `par\(en\)`, `é`, `Ünïcode`, `q\"uote`, `back\\slash`, `per\%cent`, `amp\&`, `semi\;x`, `eq\=`, `co\:lon`, `com\,ma`, `ast\*`, `hash\#`, `tilde\~`, `_under`, `dol\$lar`, `bang\!`, `apos\'`, `pipe\|`, `gr\<x\>`, `caret\^`, `tick\` + "`"}
+
+// newName gives a name that taken does not have, and puts it there.
+func (d *draw) newName(taken map[string]bool) string {
+	for {
+		name := pick(d, "a", "b", "c", "x", "y", "time", "lat", "temperature_of_the_air_at_two_metres", "N")
+		switch d.IntN(5) {
+		case 0:
+			name = pick(d, escapable...)
+		case 1:
+			name += strconv.Itoa(d.IntN(9))
+		}
+		if key := strings.ToLower(name); !taken[key] {
+			taken[key] = true
+			return name
+		}
+	}
+}
+
+// dataset makes a whole text.
+func (d *draw) dataset() string {
+	d.printf("netcdf random {%s", d.blank())
+	d.group("/", nil, 0)
+	d.printf("}\n")
+	return d.b.String()
+}
+
+// group writes what stands in a group. above are the dimensions it can see.
+func (d *draw) group(path string, above []drawnDim, depth int) {
+	taken := map[string]bool{}
+	own := d.dims(path, taken)
+	seen := slices.Clone(own)
+	for _, dim := range above {
+		hidden := slices.ContainsFunc(own, func(o drawnDim) bool { return o.name == dim.name })
+		switch parent := path[:strings.LastIndexByte(strings.TrimSuffix(path, "/"), '/')+1]; {
+		case hidden && dim.path != parent+dim.name:
+			continue // ncdump prints the path of the group between, which has no such dimension
+		case hidden:
+			dim.name = dim.path
+		}
+		seen = append(seen, dim)
+	}
+	vars := d.vars(path, own, seen, taken)
+	for range d.IntN(3) {
+		d.attribute("", pick(d, "title", "history", "g1", "g2", `sp\ ace`, "Conventions")+strconv.Itoa(d.IntN(99)))
+	}
+	d.data(vars)
+	if depth == 3 {
+		return
+	}
+	for range pick(d, 0, 1, 1, 2) {
+		name := d.newName(taken)
+		if strings.HasPrefix(name, `\3`) {
+			name = "g" + name[1:] // ncdump does not escape the digit in a path, and ncgen then does not read it
+		}
+		if !strings.Contains(path+name, `\`) {
+			d.groupNames = append(d.groupNames, name, path+name)
+		}
+		d.printf("group: %s {%s", name, d.blank())
+		d.group(path+name+"/", seen, depth+1)
+		d.printf("}%s", d.blank())
+	}
+}
+
+// dims declares dimensions.
+func (d *draw) dims(path string, taken map[string]bool) []drawnDim {
+	var dims []drawnDim
+	for i := range d.IntN(4) {
+		name := d.newName(taken)
+		dim := drawnDim{path: path + name, name: name, length: pick(d, 1, 2, 3, 4, 5, 7, 13), unlimited: d.maybe(3)}
+		if i == 0 {
+			d.printf("dimensions:%s", d.blank())
+		}
+		size := strconv.Itoa(dim.length)
+		if dim.unlimited {
+			size = pick(d, "UNLIMITED", "unlimited")
+			dim.length = 1 + d.IntN(4)
+		}
+		d.printf("%s = %s%s%s", name, size, d.blank(), pick(d, ";\n", ";\n", ",\n"))
+		dims = append(dims, dim)
+	}
+	if text := d.b.String(); strings.HasSuffix(text, ",\n") {
+		d.b.Reset()
+		d.b.WriteString(strings.TrimSuffix(text, ",\n") + ";\n")
+	}
+	return dims
+}
+
+// typeNames are the types, with their other names.
+var typeNames = map[string][]string{
+	"byte": {"byte"}, "ubyte": {"ubyte"}, "char": {"char"}, "short": {"short"}, "ushort": {"ushort"}, "int": {"int", "long", "integer"},
+	"uint": {"uint"}, "int64": {"int64"}, "uint64": {"uint64"}, "float": {"float", "real"}, "double": {"double"}, "string": {"string"},
+}
+
+var (
+	types   = append([]string{"char", "string"}, numbers...)
+	numbers = []string{"byte", "ubyte", "short", "ushort", "int", "uint", "int64", "uint64", "float", "double"}
+)
+
+// vars declares variables and their attributes.
+func (d *draw) vars(path string, own, seen []drawnDim, taken map[string]bool) []drawnVar {
+	var vars []drawnVar
+	for i := range d.IntN(6) {
+		if i == 0 {
+			d.printf("variables:%s", d.blank())
+		}
+		v, ok := d.newVar(vars, own, seen, taken)
+		if !ok {
+			continue
+		}
+		if full := path + v.name; !strings.Contains(full, `\`) {
+			d.varNames = append(d.varNames, v.name, full[1:])
+		}
+		var names []string
+		for _, dim := range v.dims {
+			names = append(names, dim.name)
+		}
+		list := ""
+		if len(names) > 0 {
+			list = "(" + strings.Join(names, pick(d, ",", ", ", " , ")) + ")"
+		}
+		d.printf("%s %s%s%s;%s", pick(d, typeNames[v.typ]...), v.name, list, d.blank(), d.blank())
+		d.describe(&v)
+		vars = append(vars, v)
+	}
+	return vars
+}
+
+// newVar chooses type, name and dimensions of a variable; ok is false where
+// the coordinate variable is there already.
+func (d *draw) newVar(vars []drawnVar, own, seen []drawnDim, taken map[string]bool) (v drawnVar, ok bool) {
+	v.typ = pick(d, types...)
+	if len(own) > 0 && d.maybe(4) {
+		dim := pick(d, own...)
+		v.name, v.dims = dim.name, []drawnDim{dim}
+		if slices.ContainsFunc(vars, func(o drawnVar) bool { return o.name == dim.name }) {
+			return v, false
+		}
+	} else {
+		v.name = d.newName(taken)
+		for range pick(d, 0, 1, 1, 2, 2, 3) {
+			if len(seen) > 0 {
+				v.dims = append(v.dims, pick(d, seen...))
+			}
+		}
+	}
+	braces := slices.ContainsFunc(v.dims[min(1, len(v.dims)):], func(dim drawnDim) bool { return dim.unlimited })
+	v.apos = !braces && d.maybe(4)
+	return v, true
+}
+
+// describe writes attributes of a variable, and special ones.
+func (d *draw) describe(v *drawnVar) {
+	number := v.typ != "string" && v.typ != "char"
+	if number && d.maybe(6) {
+		v.when = true // of days that ncdump can print; its attributes would have to be days, too
+		d.printf("%s:units = \"days since 2000-01-01\" ;\n", v.name)
+	} else {
+		for _, name := range []string{"long_name", "valid_range", "flags", `odd\ name`, "scale_factor"} {
+			if d.maybe(3) {
+				d.attribute(v.name, name)
+			}
+		}
+	}
+	v.full = v.typ == "string" // NCZarr cannot tell an empty string from one that was not written
+	switch {
+	case number && !v.when && d.maybe(3):
+		d.printf("%s:_FillValue = %s ;\n", v.name, d.value(v.typ))
+	case number && d.maybe(6):
+		v.full = true // for ncdump prints what memory happens to hold
+		d.printf("%s:_NoFill = \"true\" ;\n", v.name)
+	}
+	if len(v.dims) > 0 {
+		d.storage(v)
+	}
+}
+
+// storage writes the special attributes of an array. ncgen puts Fletcher-32
+// before other filters and Generate behind them, so that it stands alone; HDF5
+// has no filters for strings.
+func (d *draw) storage(v *drawnVar) {
+	var sizes []string
+	for _, dim := range v.dims {
+		sizes = append(sizes, strconv.Itoa(1+d.IntN(dim.length)))
+	}
+	if d.maybe(4) {
+		d.printf("%s:_Storage = \"chunked\" ;\n", v.name)
+	}
+	d.printf("%s:_ChunkSizes = %s ;\n", v.name, strings.Join(sizes, ", "))
+	if v.typ != "string" {
+		for _, filter := range pick(d, []string{}, []string{"_Fletcher32 = \"true\""}, []string{"_Shuffle = \"true\"", "_DeflateLevel = 4"}, []string{"_DeflateLevel = 1"}) {
+			d.printf("%s:%s ;\n", v.name, filter)
+		}
+	}
+	if v.typ != "string" && v.typ != "char" && v.typ != "byte" && v.typ != "ubyte" {
+		d.printf("%s:_Endianness = \"%s\" ;\n", v.name, pick(d, "little", "big"))
+	}
+}
+
+// attribute writes an attribute of any type, which may stand before its name.
+func (d *draw) attribute(owner, name string) {
+	typ := pick(d, types...)
+	n := pick(d, 1, 1, 1, 2, 3, 9)
+	if typ == "char" {
+		n = 1
+	}
+	var values []string
+	for range n {
+		values = append(values, d.value(typ))
+	}
+	prefix := ""
+	switch {
+	case typ == "string" || d.maybe(3):
+		prefix = typ + " "
+	case typ != "char" && typ != "byte" && d.maybe(4): // the widest of the types is the attribute's; of a byte ncgen loses the sign
+		values = append(values, d.value(pick(d, numbers[1:]...)), d.value(pick(d, numbers[1:]...)))
+	}
+	if typ == "string" && d.maybe(2) {
+		values = values[:1]
+	}
+	d.printf("%s%s:%s = %s ;\n", prefix, owner, name, strings.Join(values, ", "))
+}
+
+// data writes the values of most variables.
+func (d *draw) data(vars []drawnVar) {
+	began := false
+	for _, v := range vars {
+		if !v.full && d.maybe(6) {
+			continue
+		}
+		if !began {
+			d.printf("data:%s", d.blank())
+			began = true
+		}
+		list := d.list(v, 0)
+		if one := len(v.dims) == 1 && v.typ != "char" && !v.full; one && d.maybe(3) {
+			list = list[:strings.IndexByte(list+",", ',')] // the rest is filled
+		}
+		d.printf("%s =%s%s%s;\n", v.name, d.blank(), list, d.blank())
+	}
+}
+
+// list writes the values of a variable from dimension i on; those along an
+// unlimited dimension that is not the first stand in braces.
+func (d *draw) list(v drawnVar, i int) string {
+	if i == len(v.dims) {
+		return d.element(v)
+	}
+	dim := v.dims[i]
+	var items []string
+	if v.typ == "char" && i == len(v.dims)-1 {
+		items = d.chars(dim.length, v.apos, i > 0 && dim.unlimited)
+	} else {
+		for range dim.length {
+			items = append(items, d.list(v, i+1))
+		}
+	}
+	text := strings.Join(items, pick(d, ", ", ",", ",\n "))
+	if dim.unlimited && i > 0 {
+		return "{" + text + "}"
+	}
+	return text
+}
+
+// element writes one value.
+func (d *draw) element(v drawnVar) string {
+	switch {
+	case v.typ == "char":
+		return d.chars(1, v.apos, true)[0]
+	case v.when:
+		return strconv.Itoa(d.IntN(100))
+	case v.typ != "string" && !v.full && d.maybe(8):
+		return "_"
+	}
+	return d.value(v.typ)
+}

@@ -1,0 +1,103 @@
+package cdl_test
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// value writes a constant of a type.
+func (d *draw) value(typ string) string {
+	switch typ {
+	case "char", "string":
+		return d.text(1 + d.IntN(30))
+	case "float":
+		return d.float(32)
+	case "double":
+		return d.float(64)
+	}
+	return d.integer(typ)
+}
+
+// intSuffixes are what makes a constant one of its type.
+var intSuffixes = map[string]struct {
+	bits     int
+	unsigned bool
+	suffix   []string
+}{
+	"byte": {8, false, []string{"b", "B"}}, "ubyte": {8, true, []string{"ub", "UB"}}, "short": {16, false, []string{"s", "S"}}, "ushort": {16, true, []string{"us", "US"}},
+	"int": {32, false, []string{"", "l", "L"}}, "uint": {32, true, []string{"u", "U", "ul"}}, "int64": {64, false, []string{"ll", "LL"}}, "uint64": {64, true, []string{"ull", "ULL"}},
+}
+
+// integer writes an integer constant.
+func (d *draw) integer(typ string) string {
+	of := intSuffixes[typ]
+	n := d.Uint64() >> (64 - of.bits)
+	switch d.IntN(6) {
+	case 0:
+		n = uint64(d.IntN(100))
+	case 1:
+		n = pick(d, 0, 1, uint64(math.MaxUint64)>>(64-of.bits), uint64(math.MaxUint64)>>(65-of.bits))
+	}
+	suffix := pick(d, of.suffix...)
+	switch {
+	case typ != "byte" && d.maybe(9):
+		return strconv.Itoa(d.IntN(100)) // of no certain type
+	case d.maybe(9):
+		return "0" + strconv.FormatInt(int64(d.IntN(100)), 8) + suffix
+	}
+	if of.unsigned {
+		return strconv.FormatUint(n, 10) + suffix
+	}
+	return strconv.FormatInt(int64(n<<(64-of.bits))>>(64-of.bits), 10) + suffix
+}
+
+// float writes a floating-point constant.
+func (d *draw) float(bits int) string {
+	suffix := map[int]string{32: "f", 64: ""}[bits]
+	switch d.IntN(12) {
+	case 0:
+		return pick(d, "NaN", "nan") + suffix
+	case 1:
+		return pick(d, "Infinity", "-Infinity") + suffix
+	case 2:
+		return strconv.Itoa(d.IntN(1000) - 500)
+	case 3:
+		return pick(d, "0.", ".5", "-1.", "1e3", "1.5e-7", "+2.25", "100000000.", "1e20") + suffix
+	}
+	v := d.NormFloat64() * math.Pow(10, float64(d.IntN(60)-30))
+	text := strconv.FormatFloat(v, pick(d, byte('g'), 'e'), pick(d, -1, 3, 12), bits)
+	if !strings.ContainsAny(text, ".e") {
+		text += "."
+	}
+	return text + suffix
+}
+
+// text writes a string constant of n characters.
+func (d *draw) text(n int) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for range n {
+		b.WriteString(pick(d, "a", "b", "Z", "7", " ", "é", "Κ", `\"`, `\\`, `\t`, "'", ",", ";", "}", "//", `\'`, `\?`, "{", "%", `\101`))
+	}
+	return b.String() + `"`
+}
+
+// chars writes n bytes: one by one, or as a string, which unless full may be
+// too short. ncgen does not fill such ones in lists in braces.
+func (d *draw) chars(n int, apos, full bool) []string {
+	var items []string
+	for range n {
+		items = append(items, pick(d, "a", "b", "Z", "7", " ", `\"`, `\\`, `\t`, ",", ";", "}", `\'`, `\101`))
+	}
+	if apos {
+		for i := range items {
+			items[i] = "'" + items[i] + "'"
+		}
+		return items
+	}
+	if !full && d.maybe(3) {
+		items = items[:1+d.IntN(n)]
+	}
+	return []string{`"` + strings.Join(items, "") + `"`}
+}

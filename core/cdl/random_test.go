@@ -1,0 +1,70 @@
+package cdl_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/cdl"
+)
+
+// randomDatasets is how many random datasets TestRandomDifferential makes,
+// unless NCZARR_CDL_RANDOM says another number; NCZARR_CDL_SEED is the first
+// one's seed, each further one has the next.
+const randomDatasets = 30
+
+// fromEnv gives the number of a variable of the environment.
+func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// TestRandomDifferential makes random texts of several groups with all types,
+// notations and special attributes, and compares what ncgen and ncdump make of
+// them with what Generate and Write do, byte for byte, over all options.
+func TestRandomDifferential(t *testing.T) {
+	t.Parallel()
+	needTools(t)
+	first := fromEnv(t, "NCZARR_CDL_SEED", 1)
+	for i := range fromEnv(t, "NCZARR_CDL_RANDOM", randomDatasets) {
+		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
+			t.Parallel()
+			d := newDraw(first + i)
+			text := d.dataset()
+			compare(t, "random", text, d.options())
+			if t.Failed() {
+				t.Log(text)
+			}
+		})
+	}
+}
+
+// options are those of TestDifferential, -s and -F, and some that name
+// variables, groups and the dataset as this text has them.
+func (d *draw) options() []option {
+	list := append([]option{
+		{"-s", cdl.WriteOptions{Special: true}},
+		{"-h -s -F", cdl.WriteOptions{Special: true, Filters: true, HeaderOnly: true}},
+		{"-i", cdl.WriteOptions{Times: cdl.TimesISO}},
+		{"-n other -w -L 0", cdl.WriteOptions{Name: "other"}},
+		{"-l 33 -b c -p 3", cdl.WriteOptions{LineLength: 33, Notes: cdl.NotesBrief, FloatDigits: 3}},
+	}, dumpOptions...)
+	if len(d.varNames) > 0 {
+		a, b := pick(d, d.varNames...), pick(d, d.varNames...)
+		list = append(list, option{"-v " + a + "," + b, cdl.WriteOptions{Vars: []string{a, b}}})
+	}
+	if len(d.groupNames) > 0 {
+		a := pick(d, d.groupNames...)
+		list = append(list, option{"-f c -g " + a, cdl.WriteOptions{Groups: []string{a}, Notes: cdl.NotesFull}})
+	}
+	return list
+}
