@@ -79,20 +79,7 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 // Encode scales and rounds, in the precision of the decoded type when that is
 // a float, else in float64, as numpy does.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
-	n, err := filter.Counts(ctx, dst, src, c.coded.Size, c.plain.Size)
-	if err != nil {
-		return 0, err
-	}
-	var buf [number.Block]float64
-	for at := 0; at < n; at += number.Block {
-		b := buf[:min(number.Block, n-at)]
-		number.LoadFloats(b, c.plain, src[at*c.plain.Size:])
-		c.forward(b)
-		if i := number.StoreFloats(dst[at*c.coded.Size:], c.coded, b); i >= 0 {
-			return 0, filter.Unfit(src, c.plain, at+i, c.coded)
-		}
-	}
-	return n * c.coded.Size, nil
+	return filter.Compute(ctx, dst, c.coded, src, c.plain, c.forward, filter.Unfit)
 }
 
 func (c *Codec) forward(b []float64) {
@@ -117,20 +104,7 @@ func (c *Codec) forward(b []float64) {
 // Decode is the reverse, in the precision of the stored type when that is a
 // float, else in float64.
 func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
-	n, err := filter.Counts(ctx, dst, src, c.plain.Size, c.coded.Size)
-	if err != nil {
-		return 0, err
-	}
-	var buf [number.Block]float64
-	for at := 0; at < n; at += number.Block {
-		b := buf[:min(number.Block, n-at)]
-		number.LoadFloats(b, c.coded, src[at*c.coded.Size:])
-		c.backward(b)
-		if i := number.StoreFloats(dst[at*c.plain.Size:], c.plain, b); i >= 0 {
-			return 0, filter.Misfit(src, c.coded, at+i, c.plain)
-		}
-	}
-	return n * c.plain.Size, nil
+	return filter.Compute(ctx, dst, c.plain, src, c.coded, c.backward, filter.Misfit)
 }
 
 func (c *Codec) backward(b []float64) {

@@ -65,26 +65,17 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 
 // Encode rounds, in the precision of the decoded type as numpy does.
 func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
-	n, err := filter.Counts(ctx, dst, src, c.coded.Size, c.plain.Size)
-	if err != nil {
-		return 0, err
-	}
-	var buf [number.Block]float64
-	for at := 0; at < n; at += number.Block {
-		b := buf[:min(number.Block, n-at)]
-		number.LoadFloats(b, c.plain, src[at*c.plain.Size:])
-		for i, v := range b {
-			r := math.RoundToEven(v*c.scale) / c.scale
-			if r-r != 0 && v-v == 0 { // the scale leads out of the range, where nothing is behind the point
-				r = v
-			}
-			b[i] = r
+	return filter.Compute(ctx, dst, c.coded, src, c.plain, c.round, filter.Unfit)
+}
+
+func (c *Codec) round(b []float64) {
+	for i, v := range b {
+		r := math.RoundToEven(v*c.scale) / c.scale
+		if r-r != 0 && v-v == 0 { // the scale leads out of the range, where nothing is behind the point
+			r = v
 		}
-		if i := number.StoreFloats(dst[at*c.coded.Size:], c.coded, b); i >= 0 {
-			return 0, filter.Unfit(src, c.plain, at+i, c.coded)
-		}
+		b[i] = r
 	}
-	return n * c.coded.Size, nil
 }
 
 // Decode converts to the decoded type; what was rounded off is lost.

@@ -5,13 +5,11 @@
 package bzip2enc
 
 import (
-	"errors"
 	"hash/crc32"
 	"math/bits"
-)
 
-// ErrShort is the error for output that does not fit.
-var ErrShort = errors.New("the output does not fit")
+	"github.com/seed-695719ce/nczarr/filters/internal/bitio"
+)
 
 // MaxEncoded is the largest size of n encoded bytes.
 func MaxEncoded(n int64) int64 { return n + n/4 + 1024 }
@@ -27,17 +25,18 @@ type Encoder struct {
 	syms  []uint16 // of the second run-length step
 	freq  [258]int32
 	used  [256]bool
-	out   bitWriter
+	out   bitio.Writer
 }
 
 // New makes an encoder with blocks of 100 kB times level, 1 to 9.
 func New(level int) *Encoder { return &Encoder{level: level} }
 
-// Encode writes src to dst as one stream and gives its length.
+// Encode writes src to dst as one stream and gives its length; bitio.ErrShort
+// when it does not fit.
 func (e *Encoder) Encode(dst, src []byte) (int, error) {
-	e.out = bitWriter{dst: dst}
-	e.out.put(24, 'B'<<16|'Z'<<8|'h')
-	e.out.put(8, uint64('0'+e.level))
+	e.out = bitio.NewWriter(dst)
+	e.out.Put(24, 'B'<<16|'Z'<<8|'h')
+	e.out.Put(8, uint64('0'+e.level))
 	sum := uint32(0)
 	for len(src) > 0 {
 		n := e.runs(src)
@@ -45,13 +44,13 @@ func (e *Encoder) Encode(dst, src []byte) (int, error) {
 		sum = bits.RotateLeft32(sum, 1) ^ crc
 		e.encodeBlock(crc)
 		src = src[n:]
-		if e.out.short {
-			return 0, ErrShort
+		if e.out.Short() {
+			return 0, bitio.ErrShort
 		}
 	}
-	e.out.put(48, 0x177245385090)
-	e.out.put(32, uint64(sum))
-	return e.out.end()
+	e.out.Put(48, 0x177245385090)
+	e.out.Put(32, uint64(sum))
+	return e.out.End()
 }
 
 // runs fills a block: after four equal bytes comes a count of up to 251 more.
@@ -93,10 +92,10 @@ func blockSum(src []byte) uint32 {
 
 func (e *Encoder) encodeBlock(crc uint32) {
 	last, start := e.order.transform(e.block)
-	e.out.put(48, 0x314159265359)
-	e.out.put(32, uint64(crc))
-	e.out.put(1, 0)
-	e.out.put(24, uint64(start))
+	e.out.Put(48, 0x314159265359)
+	e.out.Put(32, uint64(crc))
+	e.out.Put(1, 0)
+	e.out.Put(24, uint64(start))
 	n := e.moveToFront(last)
 	e.writeUsed()
 	e.writeCodes(n)
@@ -163,10 +162,10 @@ func (e *Encoder) writeUsed() {
 			groups |= 0x8000 >> (b >> 4)
 		}
 	}
-	e.out.put(16, groups)
+	e.out.Put(16, groups)
 	for _, r := range rows {
 		if r != 0 {
-			e.out.put(16, r)
+			e.out.Put(16, r)
 		}
 	}
 }

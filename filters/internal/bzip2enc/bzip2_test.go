@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/filters/internal/bitio"
 	"github.com/seed-695719ce/nczarr/filters/internal/bzip2enc"
 )
 
@@ -61,7 +62,7 @@ func TestDecoder(t *testing.T) {
 				if err != nil || !bytes.Equal(src, got) {
 					t.Errorf("%s at level %d: %d bytes come back as %d others, %v", name, level, len(src), len(got), err)
 				}
-				if _, err := e.Encode(dst[:n-1], src); !errors.Is(err, bzip2enc.ErrShort) {
+				if _, err := e.Encode(dst[:n-1], src); !errors.Is(err, bitio.ErrShort) {
 					t.Errorf("%s at level %d without room: want ErrShort, got %v", name, level, err)
 				}
 			}

@@ -33,14 +33,14 @@ func (e *Encoder) writeCodes(n int) {
 	for range rounds {
 		e.fit(lengths, choice, n)
 	}
-	e.out.put(3, uint64(count))
-	e.out.put(15, uint64(groups))
+	e.out.Put(3, uint64(count))
+	e.out.Put(15, uint64(groups))
 	front := [maxTables]byte{0, 1, 2, 3, 4, 5}
 	for _, c := range choice {
 		at := slices.Index(front[:], c)
 		copy(front[1:at+1], front[:at])
 		front[0] = c
-		e.out.put(uint(at+1), uint64(1<<(at+1)-2))
+		e.out.Put(uint(at+1), uint64(1<<(at+1)-2))
 	}
 	codes := make([][]uint32, count)
 	for t, l := range lengths {
@@ -49,7 +49,7 @@ func (e *Encoder) writeCodes(n int) {
 	}
 	for i, s := range e.syms {
 		t := choice[i/groupSize]
-		e.out.put(uint(lengths[t][s]), uint64(codes[t][s]))
+		e.out.Put(uint(lengths[t][s]), uint64(codes[t][s]))
 	}
 }
 
@@ -111,15 +111,15 @@ func (e *Encoder) fit(lengths [][]uint8, choice []byte, n int) {
 // writeLengths writes the lengths of a table as steps up and down.
 func (e *Encoder) writeLengths(l []uint8) {
 	now := l[0]
-	e.out.put(5, uint64(now))
+	e.out.Put(5, uint64(now))
 	for _, v := range l {
 		for ; now < v; now++ {
-			e.out.put(2, 2)
+			e.out.Put(2, 2)
 		}
 		for ; now > v; now-- {
-			e.out.put(2, 3)
+			e.out.Put(2, 3)
 		}
-		e.out.put(1, 0)
+		e.out.Put(1, 0)
 	}
 }
 
@@ -198,43 +198,4 @@ func (q *queue) walk(lengths []uint8, at int, depth uint8) {
 	}
 	q.walk(lengths, n.left, depth+1)
 	q.walk(lengths, n.right, depth+1)
-}
-
-// bitWriter writes bits, the highest first.
-type bitWriter struct {
-	dst   []byte
-	at    int
-	acc   uint64
-	have  uint
-	short bool
-}
-
-// put writes the low n bits of v, at most 48.
-func (w *bitWriter) put(n uint, v uint64) {
-	if n > 32 {
-		w.put(n-32, v>>32)
-		n, v = 32, v&(1<<32-1)
-	}
-	w.acc = w.acc<<n | v
-	w.have += n
-	for w.have >= 8 {
-		w.have -= 8
-		if w.at == len(w.dst) {
-			w.short = true
-			continue
-		}
-		w.dst[w.at] = byte(w.acc >> w.have)
-		w.at++
-	}
-}
-
-// end fills the last byte.
-func (w *bitWriter) end() (int, error) {
-	if w.have > 0 {
-		w.put(8-w.have, 0)
-	}
-	if w.short {
-		return 0, ErrShort
-	}
-	return w.at, nil
 }

@@ -43,3 +43,22 @@ func Convert(ctx context.Context, dst []byte, to dtype.Type, src []byte, from dt
 	}
 	return n * to.Size, nil
 }
+
+// Compute is Convert with a computation between: f changes a block of elements
+// in place, which are floats of 64 bits then.
+func Compute(ctx context.Context, dst []byte, to dtype.Type, src []byte, from dtype.Type, f func(block []float64), bad func([]byte, dtype.Type, int, dtype.Type) error) (int, error) {
+	n, err := Counts(ctx, dst, src, to.Size, from.Size)
+	if err != nil {
+		return 0, err
+	}
+	var buf [number.Block]float64
+	for at := 0; at < n; at += number.Block {
+		b := buf[:min(number.Block, n-at)]
+		number.LoadFloats(b, from, src[at*from.Size:])
+		f(b)
+		if i := number.StoreFloats(dst[at*to.Size:], to, b); i >= 0 {
+			return 0, bad(src, from, at+i, to)
+		}
+	}
+	return n * to.Size, nil
+}

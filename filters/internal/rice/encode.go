@@ -1,20 +1,23 @@
 package rice
 
+import "github.com/seed-695719ce/nczarr/filters/internal/bitio"
+
 // Encode writes src, whose length is padded to whole blocks with its last
 // sample, and gives the length. It uses the split codes and the blocks as they
-// are; every decoder reads those. src is overwritten when Predict is set.
+// are; every decoder reads those. src is overwritten when Predict is set. What
+// does not fit is bitio.ErrShort.
 func Encode(dst []byte, src []uint32, p Params) (int, error) {
-	w := bitWriter{dst: dst}
+	w := bitio.NewWriter(dst)
 	per := p.Block * p.Interval
 	for len(src) > 0 {
 		n := min(per, len(src))
 		p.interval(&w, src[:n])
 		src = src[n:]
 	}
-	return w.end()
+	return w.End()
 }
 
-func (p *Params) interval(w *bitWriter, v []uint32) {
+func (p *Params) interval(w *bitio.Writer, v []uint32) {
 	if p.Predict {
 		remap(v, p.max())
 	}
@@ -40,7 +43,7 @@ func (p *Params) interval(w *bitWriter, v []uint32) {
 }
 
 // block writes one block with the cheapest split.
-func (p *Params) block(w *bitWriter, v []uint32, ref int) {
+func (p *Params) block(w *bitio.Writer, v []uint32, ref int) {
 	last := uint(1)<<p.idBits() - 1
 	best, code := uint64(len(v)-ref)*uint64(p.Bits), last
 	for k := uint(0); k+1 < last && k < p.Bits; k++ {
@@ -52,26 +55,26 @@ func (p *Params) block(w *bitWriter, v []uint32, ref int) {
 			best, code = cost, k+1
 		}
 	}
-	w.put(p.idBits(), uint32(code))
+	w.Put(p.idBits(), uint64(code))
 	if code == last {
 		for _, x := range v {
-			w.put(p.Bits, x)
+			w.Put(p.Bits, uint64(x))
 		}
 		return
 	}
 	if ref == 1 {
-		w.put(p.Bits, v[0])
+		w.Put(p.Bits, uint64(v[0]))
 	}
 	k := code - 1
 	for _, x := range v[ref:] {
 		for n := x >> k; n > 0; n-- {
-			w.put(1, 0)
+			w.Put(1, 0)
 		}
-		w.put(1, 1)
+		w.Put(1, 1)
 	}
 	if k > 0 {
 		for _, x := range v[ref:] {
-			w.put(k, x&(1<<k-1))
+			w.Put(k, uint64(x&(1<<k-1)))
 		}
 	}
 }
@@ -100,37 +103,4 @@ func remap(v []uint32, top uint32) {
 func MaxEncoded(n int64, p Params) int64 {
 	blocks := (n+int64(p.Block)-1)/int64(p.Block) + 1
 	return blocks*(int64(p.Block)*int64(p.Bits)+8)/8 + 16
-}
-
-// bitWriter writes bits, the highest first.
-type bitWriter struct {
-	dst   []byte
-	at    int
-	acc   uint64
-	have  uint
-	short bool
-}
-
-func (w *bitWriter) put(n uint, v uint32) {
-	w.acc = w.acc<<n | uint64(v)
-	w.have += n
-	for w.have >= 8 {
-		w.have -= 8
-		if w.at == len(w.dst) {
-			w.short = true
-			continue
-		}
-		w.dst[w.at] = byte(w.acc >> w.have)
-		w.at++
-	}
-}
-
-func (w *bitWriter) end() (int, error) {
-	if w.have > 0 {
-		w.put(8-w.have, 0)
-	}
-	if w.short {
-		return 0, ErrShort
-	}
-	return w.at, nil
 }

@@ -7,12 +7,8 @@ package rice
 
 import "errors"
 
-// ErrCorrupt is the error for input that no encoder makes, ErrShort for output
-// that does not fit.
-var (
-	ErrCorrupt = errors.New("damaged entropy code")
-	ErrShort   = errors.New("the output does not fit")
-)
+// ErrCorrupt is the error for input that no encoder makes.
+var ErrCorrupt = errors.New("damaged entropy code")
 
 // Params describe a stream.
 type Params struct {

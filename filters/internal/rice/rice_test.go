@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/filters/internal/bitio"
 	"github.com/seed-695719ce/nczarr/filters/internal/rice"
 )
 
@@ -108,7 +109,7 @@ func TestRoundTrip(t *testing.T) {
 				if err := rice.Decode(got, dst[:n], p); err != nil || !slices.Equal(v, got) {
 					t.Errorf("%+v: %d samples come back changed, %v", p, len(v), err)
 				}
-				if _, err := rice.Encode(dst[:n-1], slices.Clone(v), p); !errors.Is(err, rice.ErrShort) {
+				if _, err := rice.Encode(dst[:n-1], slices.Clone(v), p); !errors.Is(err, bitio.ErrShort) {
 					t.Errorf("%+v without room: want ErrShort, got %v", p, err)
 				}
 			}

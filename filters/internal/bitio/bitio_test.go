@@ -1,0 +1,52 @@
+package bitio_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/seed-695719ce/nczarr/filters/internal/bitio"
+)
+
+// TestBits compares with the digits of the numbers behind each other.
+func TestBits(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		dst := make([]byte, 400)
+		w := bitio.NewWriter(dst)
+		want := ""
+		for range rapid.IntRange(0, 60).Draw(r, "numbers") {
+			n := rapid.UintRange(1, 48).Draw(r, "bits")
+			v := rapid.Uint64Max(1<<n-1).Draw(r, "value")
+			w.Put(n, v)
+			want += fmt.Sprintf("%0*b", n, v)
+		}
+		want += strings.Repeat("0", -len(want)&7)
+		n, err := w.End()
+		got := ""
+		for _, b := range dst[:n] {
+			got += fmt.Sprintf("%08b", b)
+		}
+		if err != nil || got != want {
+			r.Fatalf("want %s, got %s, %v", want, got, err)
+		}
+	})
+}
+
+// TestShort: what has no room is an error, and nothing is written behind dst.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	var room [3]byte
+	w := bitio.NewWriter(room[:2])
+	w.Put(16, 0xffff)
+	if w.Short() {
+		t.Error("two bytes are short of room for two bytes")
+	}
+	w.Put(1, 1)
+	if _, err := w.End(); !errors.Is(err, bitio.ErrShort) || !w.Short() || room[2] != 0 {
+		t.Errorf("want ErrShort and nothing behind, got %v, %x", err, room)
+	}
+}
