@@ -25,6 +25,7 @@ const (
 	xzARM     = "fd377a585a000004e6d6b4460201070021010c00780e8c290100270000000102030507090b0e1114181c2024292e33393f454b5259606870788089929ba5afb9c3ced9003f243cb7dd9d942300014028d4524ae51fb6f37d010000000004595a"
 	xzEmpty   = "fd377a585a000004e6d6b446000000001cdf44211fb6f37d010000000004595a"
 	xzRepeats = "fd377a585a000000ff12d941020021010c0000008f98419ce000ef00095d00309888acf4abe980000000000000011df001000000a0f2958ca8000afc020000000000595a"
+	xzSizes   = "fd377a585a000000ff12d94102c01c1821011600874e4aca0100170000000102030507090b0e1114181c2024292e33393f454b0002c01410210116002b87691601000f5259606870788089929ba5afb9c3ced90000022818201000001699c6f5a8000afc020000000000595a" // made by xz -T2 --check=none --block-size=24
 	alone     = "5d00008000ffffffffffffffff000067fea04eb001d3379f0d31b67dd7604bac3c189e11a2e7b802c56a663f3c1ae2d2d3341504849a7118e895cfffffb8540000"
 	aloneNone = "5d00008000ffffffffffffffff0083fffbffffc0000000"
 	// LZMA1 with lc 0, lp 2, pb 1: its property byte is (1*5+2)*9.
@@ -73,6 +74,7 @@ func vectors(t testing.TB) map[string]vector {
 		"xz two deltas":  {lzmadec.XZ, xzDeltas, text, true},
 		"xz empty":       {lzmadec.XZ, xzEmpty, nil, true},
 		"xz repeats":     {lzmadec.XZ, xzRepeats, bytes.Repeat([]byte("abc"), 80), false},
+		"xz sizes":       {lzmadec.XZ, xzSizes, text, false},
 		"xz two streams": {lzmadec.XZ, xzCRC64 + "00000000" + xzCRC32, append(unhex(t, plain), text...), true},
 		"alone":          {lzmadec.Alone, alone, text, false},
 		"alone empty":    {lzmadec.Alone, aloneNone, nil, false},
@@ -119,6 +121,42 @@ func TestDamage(t *testing.T) {
 			}
 			src[i/8] ^= 1 << (i % 8)
 		}
+	}
+}
+
+// TestSizes has wrong sizes in the head of a block and in the index, under
+// checksums that are right: without a check of the data nothing else tells that
+// something is wrong.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	src := unhex(t, xzSizes)
+	dst := make([]byte, 64)
+	const head = 12 // of the stream; the first block follows
+	first := int(src[head]+1) * 4
+	index := len(src) - 12 - int(binary.LittleEndian.Uint32(src[len(src)-8:])+1)*4
+	sum := func(b []byte) { // the last four bytes of a part are its checksum
+		binary.LittleEndian.PutUint32(b[len(b)-4:], crc32.ChecksumIEEE(b[:len(b)-4]))
+	}
+	if src[head+1]&0xC0 != 0xC0 || src[index] != 0 || src[index+1] != 2 {
+		t.Fatal("the vector has not the form that is wanted")
+	}
+	for name, at := range map[string]int{
+		"packed size": head + 2, "size": head + 3,
+		"index, first block": index + 2, "index, first output": index + 3, "index, second block": index + 4, "index, second output": index + 5,
+	} {
+		bad := bytes.Clone(src)
+		bad[at] ^= 1
+		sum(bad[head:][:first])
+		sum(bad[index : len(bad)-12])
+		if n, err := lzmadec.XZ(dst, bad); !errors.Is(err, lzmadec.ErrCorrupt) {
+			t.Errorf("%s: want ErrCorrupt, got %x, %v", name, dst[:n], err)
+		}
+	}
+	same := bytes.Clone(src)
+	sum(same[head:][:first])
+	sum(same[index : len(same)-12])
+	if !bytes.Equal(same, src) {
+		t.Error("the checksums are not where they were looked for")
 	}
 }
 
@@ -208,7 +246,7 @@ func fuzz(f *testing.F, names ...string) {
 
 func FuzzXZ(f *testing.F) {
 	f.Add(bomb(f)[:2000])
-	fuzz(f, "xz", "xz delta", "xz two deltas", "xz empty", "xz repeats", "xz two streams")
+	fuzz(f, "xz", "xz sizes", "xz delta", "xz two deltas", "xz empty", "xz repeats", "xz two streams")
 }
 func FuzzAlone(f *testing.F) { fuzz(f, "alone", "alone empty") }
 func FuzzLZMA1(f *testing.F) { fuzz(f, "raw LZMA1") }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"hash/crc64"
+	"math"
 )
 
 // The filters of xz that are decoded.
@@ -67,17 +68,18 @@ func stream(dst, src []byte) (n, used int, err error) {
 		return 0, 0, ErrCorrupt
 	}
 	kind := src[7]
-	ip, blocks := head, 0
+	ip := head
+	var seen records
 	for ip < len(src) && src[ip] != 0 {
-		k, used, err := block(dst[n:], src[ip:], kind)
+		k, unpadded, err := block(dst[n:], src[ip:], kind)
 		if err != nil {
 			return 0, 0, err
 		}
+		seen.add(uint64(unpadded), uint64(k))
 		n += k
-		ip += used
-		blocks++
+		ip += (unpadded + 3) &^ 3 // a check is a multiple of 4, so that its length leaves the padding what it is
 	}
-	size, err := index(src[ip:], blocks)
+	size, err := index(src[ip:], seen)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -92,47 +94,65 @@ func stream(dst, src []byte) (n, used int, err error) {
 	return n, ip + foot, nil
 }
 
-// index skips the index and checks the number of its records and its CRC.
-func index(src []byte, blocks int) (int, error) {
+// records stand for the sizes of blocks, of which a stream may have many: their
+// number and a sum over them.
+type records struct{ n, sum uint64 }
+
+// add takes the length of a block without its padding, and of its output.
+func (r *records) add(unpadded, size uint64) {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], unpadded)
+	binary.LittleEndian.PutUint64(b[8:], size)
+	r.n++
+	r.sum = crc64.Update(r.sum, ecma, b[:])
+}
+
+// index reads the index, whose records must be those of the blocks, and gives
+// its length.
+func index(src []byte, want records) (int, error) {
 	if len(src) == 0 {
 		return 0, ErrCorrupt
 	}
-	ip := 1
-	n, k := varint(src[ip:])
-	if k == 0 || n != uint64(blocks) {
+	n, rest, err := number(src[1:])
+	if err != nil || n != want.n {
 		return 0, ErrCorrupt
 	}
-	ip += k
-	for range 2 * blocks {
-		_, k := varint(src[ip:])
-		if k == 0 {
-			return 0, ErrCorrupt
+	var got records
+	for range n {
+		var unpadded, size uint64
+		if unpadded, rest, err = number(rest); err == nil {
+			size, rest, err = number(rest)
 		}
-		ip += k
+		if err != nil {
+			return 0, err
+		}
+		got.add(unpadded, size)
 	}
-	ip = (ip + 3) &^ 3
-	if len(src)-ip < 4 || !crcOK(src[:ip], src[ip:]) {
+	at := len(src) - len(rest)
+	end := (at + 3) &^ 3
+	if got != want || len(src)-end < 4 || len(bytes.Trim(src[at:end], "\x00")) > 0 || !crcOK(src[:end], src[end:]) {
 		return 0, ErrCorrupt
 	}
-	return ip + 4, nil
+	return end + 4, nil
 }
 
-// varint reads a number of xz and gives its length, 0 when it is damaged.
-func varint(src []byte) (uint64, int) {
+// number reads a number of xz and gives what is behind it.
+func number(src []byte) (v uint64, rest []byte, err error) {
 	v, n := binary.Uvarint(src)
 	if n <= 0 || n > 9 {
-		return 0, 0
+		return 0, nil, ErrCorrupt
 	}
-	return v, n
+	return v, src[n:], nil
 }
 
-// block decodes one block and gives the lengths of output and input.
-func block(dst, src []byte, check byte) (n, used int, err error) {
+// block decodes one block and gives the lengths of output and input, of the
+// latter without the padding, which stands between the data and the check.
+func block(dst, src []byte, check byte) (n, unpadded int, err error) {
 	head := (int(src[0]) + 1) * 4
 	if len(src) < head || !crcOK(src[:head-4], src[head-4:]) {
 		return 0, 0, ErrCorrupt
 	}
-	deltas, err := blockHead(src[1 : head-4])
+	h, err := readHead(src[1 : head-4])
 	if err != nil {
 		return 0, 0, err
 	}
@@ -140,10 +160,13 @@ func block(dst, src []byte, check byte) (n, used int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, d := range deltas {
+	if h.packed != untold && h.packed != uint64(packed) || h.size != untold && h.size != uint64(n) {
+		return 0, 0, ErrCorrupt
+	}
+	for _, d := range h.deltas {
 		Undelta(dst[:n], d)
 	}
-	used = head + packed
+	used := head + packed
 	for ; used%4 != 0; used++ {
 		if used >= len(src) || src[used] != 0 {
 			return 0, 0, ErrCorrupt
@@ -153,38 +176,54 @@ func block(dst, src []byte, check byte) (n, used int, err error) {
 	if len(src)-used < size {
 		return 0, 0, ErrCorrupt
 	}
-	return n, used + size, verify(dst[:n], src[used:used+size], check)
+	return n, head + packed + size, verify(dst[:n], src[used:used+size], check)
 }
 
-// blockHead reads the filters of a block, of which the last must be LZMA2. It
-// gives the distances of delta filters, in the order of decoding.
-func blockHead(h []byte) (deltas []int, err error) {
-	if len(h) == 0 || h[0]&0x3C != 0 {
-		return nil, ErrCorrupt
+// blockHead is what the head of a block says.
+type blockHead struct {
+	packed, size uint64 // the lengths of input and output, or untold
+	deltas       []int  // the distances of delta filters, in the order of decoding
+}
+
+// untold is more than a number of xz can be.
+const untold = math.MaxUint64
+
+// readHead reads the sizes and the filters of a block.
+func readHead(b []byte) (h blockHead, err error) {
+	if len(b) == 0 || b[0]&0x3C != 0 {
+		return h, ErrCorrupt
 	}
-	flags := h[0]
-	h = h[1:]
-	for _, bit := range []byte{0x40, 0x80} {
-		if flags&bit != 0 {
-			_, k := varint(h)
-			if k == 0 {
-				return nil, ErrCorrupt
-			}
-			h = h[k:]
+	flags := b[0]
+	b = b[1:]
+	h.packed, h.size = untold, untold
+	if flags&0x40 != 0 {
+		if h.packed, b, err = number(b); err != nil {
+			return h, err
 		}
 	}
-	for left := int(flags & 3); left >= 0; left-- {
-		id, k := varint(h)
-		if k == 0 {
+	if flags&0x80 != 0 {
+		if h.size, b, err = number(b); err != nil {
+			return h, err
+		}
+	}
+	h.deltas, err = readFilters(b, int(flags&3))
+	return h, err
+}
+
+// readFilters reads the filters of a block, left before the last, which must
+// be LZMA2.
+func readFilters(h []byte, left int) (deltas []int, err error) {
+	for ; left >= 0; left-- {
+		id, rest, err := number(h)
+		if err != nil {
+			return nil, err
+		}
+		size, rest, err := number(rest)
+		if err != nil || size > uint64(len(rest)) {
 			return nil, ErrCorrupt
 		}
-		h = h[k:]
-		size, k := varint(h)
-		if k == 0 || size > uint64(len(h)-k) {
-			return nil, ErrCorrupt
-		}
-		props := h[k : k+int(size)]
-		h = h[k+int(size):]
+		props := rest[:size]
+		h = rest[size:]
 		switch {
 		case id == FilterLZMA2 && left == 0 && len(props) == 1:
 		case id == FilterDelta && left > 0 && len(props) == 1:
@@ -196,6 +235,9 @@ func blockHead(h []byte) (deltas []int, err error) {
 		default:
 			return nil, fmt.Errorf("the filter %#x: %w", id, ErrUnsupported)
 		}
+	}
+	if len(bytes.Trim(h, "\x00")) > 0 {
+		return nil, ErrCorrupt // what fills the head up is zero
 	}
 	return deltas, nil
 }
