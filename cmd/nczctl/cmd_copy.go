@@ -91,6 +91,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err != nil {
 		return dst.abort(ctx, err)
 	}
+	a.warnFixed(dst.Dataset)
 	if err := dst.finish(ctx); err != nil {
 		return err
 	}

@@ -99,6 +99,7 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 	if err := cdl.Build(ctx, parsed, ds.Dataset); err != nil {
 		return ds.abort(ctx, err)
 	}
+	a.warnFixed(ds.Dataset)
 	return ds.finish(ctx)
 }
 

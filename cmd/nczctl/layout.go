@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -59,3 +60,30 @@ func (f *layoutFlag) String() string { return f.name }
 
 // Type is the word for the value in help texts.
 func (f *layoutFlag) Type() string { return "layout" }
+
+// warnFixed tells which dimensions of a new dataset are not unlimited any more
+// once it is read again.
+func (a *app) warnFixed(ds *nczarr.Dataset) {
+	if ds.Layout().KeepsUnlimited() {
+		return
+	}
+	var lost []string
+	eachDim(ds.Root(), func(d *nczarr.Dim) {
+		if d.Unlimited() {
+			lost = append(lost, strconv.Quote(d.Path()))
+		}
+	})
+	if len(lost) > 0 {
+		a.warn("warning: this layout has no unlimited dimensions, these become fixed: %s", strings.Join(lost, ", "))
+	}
+}
+
+// eachDim calls f for all dimensions of a group and those below it.
+func eachDim(g *nczarr.Group, f func(*nczarr.Dim)) {
+	for _, d := range g.Dims() {
+		f(d)
+	}
+	for _, sub := range g.Groups() {
+		eachDim(sub, f)
+	}
+}
