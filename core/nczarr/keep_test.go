@@ -1,6 +1,7 @@
 package nczarr_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -172,6 +173,22 @@ func TestConsolidatedRepeatsTheStore(t *testing.T) {
 	}
 }
 
+// put replaces one object of a store in memory.
+func put(t *testing.T, o *nczarr.Options, name, key, body string) {
+	t.Helper()
+	opener, err := o.Registry.Driver("mem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := opener.Open(t.Context(), driver.OpenSpec{Path: name, Mode: driver.Update})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Put(t.Context(), key, driver.Bytes(body), &driver.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // An update builds on the documents, never on what stale consolidated
 // metadata says of them.
 func TestUpdateDoesNotTrustConsolidated(t *testing.T) {
@@ -190,17 +207,7 @@ func TestUpdateDoesNotTrustConsolidated(t *testing.T) {
 	ds = update(t, url, o)
 	setText(t, variable(t, ds, "v").SetAttr, "a", "current")
 	closeDataset(t, ds)
-	opener, err := o.Registry.Driver("mem")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := opener.Open(t.Context(), driver.OpenSpec{Path: "s", Mode: driver.Update})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Put(t.Context(), ".zmetadata", driver.Bytes(old), &driver.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	put(t, o, "s", ".zmetadata", old)
 	o.UseConsolidated = nczarr.ConsolidatedTrust
 	if a, err := variable(t, open(t, url, o), "v").Attr("a"); err != nil || a.Value != "old" {
 		t.Fatalf("the consolidated metadata is not stale: %v, %v", a, err)
@@ -210,5 +217,35 @@ func TestUpdateDoesNotTrustConsolidated(t *testing.T) {
 	closeDataset(t, ds)
 	if a, err := variable(t, open(t, url, o), "v").Attr("a"); err != nil || a.Value != "current" {
 		t.Errorf("want the value in the store, got %v, %v", a, err)
+	}
+}
+
+// In every layout consolidated metadata that was just written is used without
+// a word, and one that is not as the root's documents are is not.
+func TestFreshConsolidated(t *testing.T) {
+	t.Parallel()
+	for name, c := range layouts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := memory()
+			var log strings.Builder
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			url := "mem:f#mode=" + strings.TrimSuffix(c.mode, ",consolidated") + ",consolidated"
+			ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &c.layout})
+			if err != nil {
+				t.Fatal(err)
+			}
+			setText(t, ds.Root().SetAttr, "title", "root")
+			x := dim(t, ds.Root(), "x", 2, false)
+			define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}})
+			closeDataset(t, ds)
+			if got := attr(t, open(t, url, o).Root().Attrs(), "title"); got != "root" || log.Len() > 0 {
+				t.Errorf("want %q and no message, got %v: %s", "root", got, log.String())
+			}
+			put(t, o, "f", ".zattrs", strings.Replace(stored(t, open(t, url, o), ".zattrs"), "root", "other", 1))
+			if got := attr(t, open(t, url, o).Root().Attrs(), "title"); got != "other" || !strings.Contains(log.String(), "stale") {
+				t.Errorf("want the attribute of the store and a message, got %v: %s", got, log.String())
+			}
+		})
 	}
 }
