@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -229,9 +231,24 @@ func (s *session) remote(a *app) layer.RemoteOptions {
 		a.log.Debug("retry", "op", op, "key", key, "wait", wait, "error", err)
 	}
 	if c := s.cfg.Cache; c.Dir != "" {
-		o.Cache = &layer.CacheOptions{Dir: c.Dir, Size: int64(c.Size), MaxAge: c.MaxAge, Stats: &s.cached}
+		o.Cache = &layer.CacheOptions{Dir: c.Dir, Size: int64(c.Size), MaxAge: c.MaxAge, Stats: &s.cached, Identity: reader(a.surroundings().Vars)}
 	}
 	return o
+}
+
+// reader names who reads, by the variables that drivers find logins through.
+// The cache writes only a hash of it.
+func reader(vars map[string]string) string {
+	secrets := []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN"}
+	var who []string
+	for name, value := range vars {
+		aws := strings.HasPrefix(name, "AWS_") && !slices.Contains(secrets, name)
+		if aws || name == "NC_TEST_AWS_DIR" || name == "HOME" || name == "NETRC" {
+			who = append(who, name+"="+value)
+		}
+	}
+	slices.Sort(who)
+	return fmt.Sprintf("%q", who)
 }
 
 // close ends what the session started.

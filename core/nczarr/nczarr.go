@@ -66,7 +66,8 @@ type Options struct {
 	Wrap func(driver.Map) driver.Map
 	// Remote says how a store is used that takes tens of milliseconds to
 	// answer: repetition, calls at once, the local cache. The zero value has
-	// the defaults of layer.RemoteOptions. Cache.Identity need not be set.
+	// the defaults of layer.RemoteOptions. Cache.Identity is who reads, as far
+	// as that follows from nothing in the URL, Profiles and DriverOptions.
 	Remote layer.RemoteOptions
 	// Log receives what is noticed but is no error; nil is silence.
 	Log *slog.Logger

@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -115,7 +116,7 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 		raw = opts.Wrap(raw)
 	}
 	if raw.Capabilities().Latency == driver.Remote {
-		if raw, err = remote(ctx, raw, loc, opts.Remote); err != nil {
+		if raw, err = remote(ctx, raw, loc, spec, opts.Remote); err != nil {
 			return nil, err
 		}
 	}
@@ -125,12 +126,11 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 	return ds, nil
 }
 
-// remote puts the layers around a store that takes its time. Only a hash of the
-// cache's identity is ever written.
-func remote(ctx context.Context, raw driver.Map, loc *ncurl.Location, o layer.RemoteOptions) (driver.Map, error) {
+// remote puts the layers around a store that takes its time.
+func remote(ctx context.Context, raw driver.Map, loc *ncurl.Location, spec driver.OpenSpec, o layer.RemoteOptions) (driver.Map, error) {
 	if o.Cache != nil {
 		c := *o.Cache
-		c.Identity = strings.Join([]string{loc.Driver, loc.Endpoint, loc.Path, loc.Query}, "\n")
+		c.Identity = identity(c.Identity, loc, spec)
 		o.Cache = &c
 	}
 	m, err := layer.Remote(raw, o)
@@ -138,6 +138,13 @@ func remote(ctx context.Context, raw driver.Map, loc *ncurl.Location, o layer.Re
 		_ = raw.Close(ctx) // the first error says more
 	}
 	return m, err
+}
+
+// identity names a store and who reads it for the cache: what one may read,
+// another may not, and a cache that does not ask the store would give it. Only
+// a hash of it is ever written.
+func identity(caller string, loc *ncurl.Location, spec driver.OpenSpec) string {
+	return fmt.Sprintf("%q", []string{caller, loc.Driver, spec.Endpoint, spec.Path, loc.Query, loc.Profile, loc.Region, string(spec.Options)})
 }
 
 // openAt opens the dataset whose root is exactly at the location.

@@ -18,7 +18,8 @@ type CacheOptions struct {
 	// Size is the most, in bytes, that is kept; 0 is 1 GiB. It may be exceeded
 	// by a sixteenth for each process that writes at the moment.
 	Size int64
-	// Identity names the store among all stores. Only a hash of it is written.
+	// Identity names the store among all stores, and who reads it: within
+	// MaxAge nobody else is given what was read. Only a hash of it is written.
 	Identity string
 	// MaxAge is how long content is used without asking the store whether it
 	// is still the same; 0, the default, always asks, with a Stat.
