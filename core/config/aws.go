@@ -9,8 +9,11 @@ import (
 // AWSProfile is what URL inference needs of an AWS profile. It has the fields
 // of ncurl.Profile and holds no credential.
 type AWSProfile struct {
-	Region   string // "region", else "aws_region"
-	Endpoint string // "endpoint_url"
+	Region          string // "region", else "aws_region"
+	Endpoint        string // "endpoint_url"
+	Services        string // "services": the section [services NAME]
+	S3Endpoint      string // "endpoint_url" below "s3" in that section
+	IgnoreEndpoints bool   // "ignore_configured_endpoint_urls"
 }
 
 // AWSFiles names the two AWS files: that of AWS_CONFIG_FILE, else
@@ -54,38 +57,83 @@ func LoadAWS(files []string, read func(string) ([]byte, error)) (profiles map[st
 }
 
 // ParseAWS adds the profiles of one file to profiles. Sections are [default],
-// [NAME] and [profile NAME]; others, such as [sso-session NAME], are skipped,
-// as are indented lines, which belong to a nested setting. "#" and ";" begin a
-// comment at the start of a line, and after a space within one. Each problem
-// is an *ncerr.Error of kind ErrInvalid (ErrLimit for a file of more than
-// 64 KiB) with file:line; since the line may hold a secret, it is not shown.
+// [NAME] and [profile NAME], and [services NAME] for the profiles that name it;
+// others, such as [sso-session NAME], are skipped, as are indented lines, which
+// belong to a nested setting. "#" and ";" begin a comment at the start of a
+// line, and after a space within one. Each problem is an *ncerr.Error of kind
+// ErrInvalid (ErrLimit for a file of more than 64 KiB) with file:line; since the
+// line may hold a secret, it is not shown.
+// Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints".
 func ParseAWS(name string, data []byte, profiles map[string]AWSProfile) (problems []error) {
-	section, known := "", false
-	low := map[string]bool{} // profiles whose region came from aws_region of this file
+	f := awsFile{profiles: profiles, services: map[string]string{}, low: map[string]bool{}}
 	eachLine(name, data, &problems, func(line, _ string, indented bool) error {
 		switch {
-		case line[0] == '#' || line[0] == ';' || indented && known:
+		case line[0] == '#' || line[0] == ';':
 			return nil
-		case line[0] == '[':
-			var err error
-			if section, known, err = awsSection(line); known {
-				p := profiles[section] // a profile without settings is one, too
-				profiles[section] = p
-			}
-			return err
-		case !known:
-			return nil
+		case line[0] == '[' && (!indented || f.kind == otherSection):
+			return f.begin(line)
 		}
-		key, value, ok := strings.Cut(stripComment(line), "=")
-		if !ok {
-			return errors.New("the line is neither a section nor of the form key = value")
-		}
-		p := profiles[section]
-		p.set(strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value), low, section)
-		profiles[section] = p
-		return nil
+		return f.line(stripComment(line), indented)
 	})
+	for name, p := range profiles {
+		if endpoint := f.services[p.Services]; endpoint != "" {
+			p.S3Endpoint = endpoint
+			profiles[name] = p
+		}
+	}
 	return problems
+}
+
+// awsFile is a file that is being read.
+type awsFile struct {
+	profiles map[string]AWSProfile
+	services map[string]string // the endpoint of S3 of each [services NAME]
+	low      map[string]bool   // profiles whose region came from aws_region of this file
+	kind     sectionKind
+	section  string
+	service  string // whose nested settings follow
+}
+
+type sectionKind uint8
+
+const (
+	otherSection sectionKind = iota
+	profileSection
+	servicesSection
+)
+
+// begin begins the section of a line.
+func (f *awsFile) begin(line string) (err error) {
+	f.section, f.kind, err = awsSection(line)
+	f.service = ""
+	if f.kind == profileSection {
+		p := f.profiles[f.section] // one without settings is one, too
+		f.profiles[f.section] = p
+	}
+	return err
+}
+
+// line takes a line of a section.
+func (f *awsFile) line(line string, indented bool) error {
+	if f.kind == otherSection || indented && f.kind == profileSection {
+		return nil
+	}
+	key, value, ok := strings.Cut(line, "=")
+	if !ok {
+		return errors.New("the line is neither a section nor of the form key = value")
+	}
+	key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
+	switch {
+	case f.kind == profileSection:
+		p := f.profiles[f.section]
+		p.set(key, value, f.low, f.section)
+		f.profiles[f.section] = p
+	case !indented:
+		f.service = key
+	case f.service == "s3" && key == "endpoint_url":
+		f.services[f.section] = value
+	}
+	return nil
 }
 
 // set stores one setting; low marks sections whose region is only aws_region.
@@ -98,23 +146,33 @@ func (p *AWSProfile) set(key, value string, low map[string]bool, section string)
 		p.Region, low[section] = value, true
 	case key == "endpoint_url":
 		p.Endpoint = value
+	case key == "services":
+		p.Services = value
+	case key == "ignore_configured_endpoint_urls":
+		p.IgnoreEndpoints = strings.EqualFold(value, "true")
 	}
 }
 
-// awsSection reads a section line; known is false for one that is no profile.
-func awsSection(line string) (name string, known bool, err error) {
+// awsSection reads a section line.
+func awsSection(line string) (name string, kind sectionKind, err error) {
 	name, _, ok := strings.Cut(line[1:], "]")
 	if !ok {
-		return "", false, errors.New(`the section has no "]"`)
+		return "", otherSection, errors.New(`the section has no "]"`)
 	}
 	words := strings.Fields(name)
-	switch {
-	case len(words) == 1:
-		return words[0], true, nil
-	case len(words) >= 2 && words[0] == "profile":
-		return strings.Trim(strings.Join(words[1:], " "), `"'`), true, nil
+	if len(words) == 1 {
+		return words[0], profileSection, nil
 	}
-	return "", false, nil
+	if len(words) >= 2 {
+		name = strings.Trim(strings.Join(words[1:], " "), `"'`)
+		switch words[0] {
+		case "profile":
+			return name, profileSection, nil
+		case "services":
+			return name, servicesSection, nil
+		}
+	}
+	return "", otherSection, nil
 }
 
 // stripComment cuts a comment that follows a space.

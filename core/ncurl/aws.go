@@ -122,15 +122,44 @@ func (p *parser) endpointSetting() (value, from string) {
 	if p.env.S3Endpoint != "" {
 		return p.env.S3Endpoint, "the configured endpoint"
 	}
+	value, from = p.awsEndpoint()
+	if why := p.ignoreEndpoints(); value != "" && why != "" {
+		p.step("endpoint", "", "", why+" says that "+from+" does not count")
+		return "", ""
+	}
+	return value, from
+}
+
+// awsEndpoint gives the server that AWS settings name, in the SDK's order: the
+// variables, the services section of the profile, the profile.
+//
+// Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints".
+func (p *parser) awsEndpoint() (value, from string) {
 	for _, name := range []string{varEndpointS3, varEndpoint} {
 		if value = p.env.Vars[name]; value != "" {
 			return value, "the variable " + name
 		}
 	}
-	if value = p.env.Profiles[p.loc.Profile].Endpoint; value != "" {
-		return value, `endpoint_url of the profile "` + p.loc.Profile + `"`
+	profile := p.env.Profiles[p.loc.Profile]
+	if profile.S3Endpoint != "" {
+		return profile.S3Endpoint, fmt.Sprintf("endpoint_url of s3 in the section %q, services of the profile %q,", profile.Services, p.loc.Profile)
+	}
+	if profile.Endpoint != "" {
+		return profile.Endpoint, `endpoint_url of the profile "` + p.loc.Profile + `"`
 	}
 	return "", ""
+}
+
+// ignoreEndpoints gives what says that AWS settings name no server: the
+// variable, or else the profile; "" when they do.
+func (p *parser) ignoreEndpoints() string {
+	switch value := p.env.Vars[varIgnoreEndpoints]; {
+	case strings.EqualFold(value, "true"):
+		return "the variable " + varIgnoreEndpoints
+	case value == "" && p.env.Profiles[p.loc.Profile].IgnoreEndpoints:
+		return `ignore_configured_endpoint_urls of the profile "` + p.loc.Profile + `"`
+	}
+	return ""
 }
 
 // region chooses the region: the host, aws.region, the profile, the rc key,

@@ -50,14 +50,17 @@ type RCEntry struct {
 
 // Profile is what inference needs of an AWS profile. It holds no credential.
 type Profile struct {
-	Region   string // "region", else "aws_region"; may be empty
-	Endpoint string // "endpoint_url"; may be empty
+	Region          string // "region", else "aws_region"; may be empty
+	Endpoint        string // "endpoint_url"; may be empty
+	Services        string // the section of "services"; may be empty
+	S3Endpoint      string // "endpoint_url" of s3 in that section; may be empty
+	IgnoreEndpoints bool   // "ignore_configured_endpoint_urls"
 }
 
 // Vars lists the environment variables that [Parse] looks for in Env.Vars.
 func Vars() []string {
 	return []string{
-		varConsolidated, varProfile, varRegion, varDefaultRegion, varEndpointS3, varEndpoint,
+		varConsolidated, varProfile, varRegion, varDefaultRegion, varEndpointS3, varEndpoint, varIgnoreEndpoints,
 	}
 }
 
@@ -68,6 +71,8 @@ const (
 	varDefaultRegion = "AWS_DEFAULT_REGION"
 	varEndpointS3    = "AWS_ENDPOINT_URL_S3"
 	varEndpoint      = "AWS_ENDPOINT_URL"
+
+	varIgnoreEndpoints = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
 )
 
 // Probed says what lies at a path.
