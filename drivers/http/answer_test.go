@@ -227,6 +227,72 @@ func TestStatWithoutHead(t *testing.T) {
 	}
 }
 
+// TestHeadRefused shows that the refusal of HEAD is no absence and no other
+// end: what a GET says counts, also of an object without bytes.
+func TestHeadRefused(t *testing.T) {
+	t.Parallel()
+	content := func(n int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			http.ServeContent(w, r, "x", time.Unix(1e9, 0), bytes.NewReader(make([]byte, n)))
+		}
+	}
+	ignoring := func(n int) http.HandlerFunc { // of ranges
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, n)) }
+	}
+	bare416 := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") != "" {
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+		}
+	}
+	for _, head := range []int{400, 403, 405, 501} {
+		for name, tc := range map[string]struct {
+			get  http.HandlerFunc
+			size int64
+			want ncerr.Kind
+		}{
+			"there":             {get: content(1234), size: 1234},
+			"empty":             {get: content(0)},
+			"empty, bare 416":   {get: bare416},
+			"without ranges":    {get: ignoring(100), size: 100},
+			"not there":         {get: status(404), want: ncerr.ErrNotFound},
+			"gone":              {get: status(410), want: ncerr.ErrNotFound},
+			"forbidden":         {get: status(403), want: ncerr.ErrPermission},
+			"not allowed":       {get: status(405), want: ncerr.ErrIO},
+			"other range":       {get: part("bytes 5-5/10", "x"), want: ncerr.ErrIO},
+			"416 of an object":  {get: status(416, "Content-Range", "bytes */7"), want: ncerr.ErrIO},
+			"416 and no object": {get: status(416), want: ncerr.ErrIO},
+		} {
+			t.Run(fmt.Sprint(head, " ", name), func(t *testing.T) {
+				t.Parallel()
+				var asked atomic.Int64
+				m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+					if n := asked.Add(1); n > 10 {
+						t.Error("the driver asks without an end")
+						panic(http.ErrAbortHandler)
+					}
+					if r.Method == http.MethodHead {
+						w.WriteHeader(head)
+						return
+					}
+					tc.get(w, r)
+				}), "")
+				i, err := m.Stat(t.Context(), "k")
+				if ncerr.KindOf(err) != tc.want || err == nil && i.Size != tc.size {
+					t.Errorf("stat: got %+v, %v", i, err)
+				}
+				if name == "there" || tc.want != 0 {
+					return
+				}
+				r := driver.Range{Offset: -5, Length: -1}
+				data, _, err := m.Get(t.Context(), "k", &driver.GetOptions{Range: &r}, driver.Heap)
+				if err != nil || int64(len(data)) != min(tc.size, 5) {
+					t.Errorf("the end: got %d bytes, %v", len(data), err)
+				}
+			})
+		}
+	}
+}
+
 // TestQueryAndHeaders shows what every request carries.
 func TestQueryAndHeaders(t *testing.T) {
 	t.Parallel()
@@ -246,10 +312,20 @@ func TestCredentials(t *testing.T) {
 		user, password, _ := r.BasicAuth()
 		fmt.Fprint(w, user, ":", password, " ", r.Header.Get("Referer"))
 	}
-	there := httptest.NewServer(http.HandlerFunc(echo))
+	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/chain" {
+			http.Redirect(w, r, "/x", http.StatusFound)
+			return
+		}
+		echo(w, r)
+	}))
 	t.Cleanup(there.Close)
 	elsewhere := strings.Replace(there.URL, "127.0.0.1", "localhost", 1) // another host by name
 	home := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/farther") {
+			http.Redirect(w, r, elsewhere+"/chain", http.StatusFound)
+			return
+		}
 		if strings.HasSuffix(r.URL.Path, "/away") {
 			http.Redirect(w, r, elsewhere+"/x", http.StatusFound)
 			return
@@ -269,6 +345,9 @@ func TestCredentials(t *testing.T) {
 		{`{"user": "u", "password": "p", "query": "sig=s"}`, "away", ": "},
 		{fmt.Sprintf(`{"netrc": %q}`, netrc), "k", "nr:#p "},
 		{fmt.Sprintf(`{"netrc": %q}`, netrc), "away", ": "},
+		{`{"user": "u", "password": "p", "query": "sig=s"}`, "farther", ": "},
+		{fmt.Sprintf(`{"netrc": %q}`, netrc), "farther", ": "},
+		{fmt.Sprintf(`{"netrc": %q}`, both), "farther", "away:w "},
 		{fmt.Sprintf(`{"netrc": %q}`, both), "away", "away:w "},
 		{fmt.Sprintf(`{"netrc": %q}`, both), "k", "any:d "},
 		{fmt.Sprintf(`{"netrc": %q, "user": "u"}`, netrc), "k", "u: "},

@@ -14,7 +14,8 @@ import (
 )
 
 // Stat implements driver.Map: a HEAD, or a GET of one byte where the server
-// does not answer HEAD or leaves out the length.
+// refuses HEAD or leaves out the length. That HEAD is refused says nothing about
+// the object: addresses that are signed for GET answer it with 403.
 func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	req, err := m.request(ctx, http.MethodHead, key)
 	if err != nil {
@@ -26,7 +27,7 @@ func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	}
 	defer resp.Body.Close() //nolint:errcheck // it has no content
 	switch resp.StatusCode {
-	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return m.statByGet(ctx, key)
 	}
 	if err := check(resp); err != nil {
@@ -41,10 +42,36 @@ func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return info(resp.Header, resp.ContentLength), nil
 }
 
-// statByGet learns the size from the answer to a range.
+// statByGet learns the size from the answer to a range of one byte. Where that
+// does not tell it, the whole object does.
 func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
-	r := driver.Range{Offset: -1, Length: -1}
-	_, i, err := m.Get(ctx, key, &driver.GetOptions{Range: &r}, driver.Heap)
+	req, err := m.request(ctx, http.MethodGet, key)
+	if err != nil {
+		return driver.Info{}, err
+	}
+	req.Header.Set("Range", "bytes=0-0")
+	resp, err := m.send(req)
+	if err != nil {
+		return driver.Info{}, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // only its head counts
+	text := resp.Header.Get("Content-Range")
+	first, last, size, ok := contentRange(text)
+	empty := resp.StatusCode == http.StatusRequestedRangeNotSatisfiable
+	switch err := check(resp); {
+	case err != nil && !empty:
+		return driver.Info{}, err
+	case isDocument(key) && isHTML(resp.Header) && !empty:
+		return driver.Info{}, errPage()
+	case resp.StatusCode == http.StatusPartialContent && (!ok || first != 0 || last != 0 || size < 0), empty && ok && size != 0:
+		return driver.Info{}, broken("the server answered %d with Content-Range %q when asked for the first byte", resp.StatusCode, text)
+	case empty && ok && version(resp.Header, 0) != "", resp.StatusCode == http.StatusPartialContent:
+		return info(resp.Header, size), nil
+	case resp.StatusCode == http.StatusOK && resp.ContentLength >= 0:
+		return info(resp.Header, resp.ContentLength), nil
+	}
+	_ = resp.Body.Close() // the connection serves the next request
+	_, i, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
 	return i, err
 }
 
