@@ -17,27 +17,34 @@ func longestDoc(l zarr.Layout) string {
 
 // fits refuses a new variable that the store cannot hold: its longest key, or
 // a chunk before it is encoded, is beyond what the store declares. Nothing is
-// sent. An unlimited dimension counts with its present length: keys that it
-// grows to are checked when they are written.
+// sent. An unlimited dimension counts with its present length: each growth is
+// checked when it is asked for.
 func (v *Var) fits() error {
 	caps := v.group.ds.m.Capabilities()
 	if n := v.chunkBytes(); caps.MaxObject > 0 && !v.varies() && n > caps.MaxObject {
 		return ncerr.Errorf(ncerr.ErrLimit, "define", v.Path(), "a chunk has %d bytes, an object of the store at most %d", n, caps.MaxObject)
 	}
+	return v.keysFit("define", v.meta.Shape)
+}
+
+// keysFit refuses a shape of v with which a key of it would be longer than the
+// store takes.
+func (v *Var) keysFit(op string, shape []int64) error {
 	longest := longestDoc(v.meta.Layout)
-	if last := v.lastChunk(); len(last) > len(longest) {
+	if last := v.lastChunk(shape); len(last) > len(longest) {
 		longest = last
 	}
-	if key := v.key() + longest; caps.MaxKey > 0 && len(key) > caps.MaxKey {
-		return ncerr.Errorf(ncerr.ErrLimit, "define", zmap.Path(key), "the key has %d bytes; at the place of the dataset the store takes %d", len(key), caps.MaxKey)
+	most := v.group.ds.m.Capabilities().MaxKey
+	if key := v.key() + longest; most > 0 && len(key) > most {
+		return ncerr.Errorf(ncerr.ErrLimit, op, zmap.Path(key), "the key has %d bytes; at the place of the dataset the store takes %d", len(key), most)
 	}
 	return nil
 }
 
-// lastChunk gives the name of the variable's last chunk: none is longer.
-func (v *Var) lastChunk() string {
-	last := make([]int64, len(v.meta.Shape))
-	for d, n := range v.meta.Shape {
+// lastChunk gives the name of the last chunk of the shape: none is longer.
+func (v *Var) lastChunk(shape []int64) string {
+	last := make([]int64, len(shape))
+	for d, n := range shape {
 		last[d] = max(n-1, 0) / v.meta.Chunks[d]
 	}
 	return string(chunk.AppendKey(nil, last, v.meta.Separator))

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -76,6 +78,81 @@ func TestVariablesThatDoNotFit(t *testing.T) {
 				t.Errorf("want ErrLimit with %s, got %v", tc.key, err)
 			case tc.key != "" && len(g.Vars()) > 0:
 				t.Error("the refused variable is there")
+			}
+		})
+	}
+}
+
+// shortKeys counts what is sent to a store that takes short keys only.
+type shortKeys struct {
+	driver.Map
+	maxKey int
+	sent   *atomic.Int64
+}
+
+func (c shortKeys) Capabilities() driver.Capabilities {
+	caps := c.Map.Capabilities()
+	caps.MaxKey = c.maxKey
+	return caps
+}
+
+func (c shortKeys) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
+	c.sent.Add(1)
+	return c.Map.Put(ctx, key, body, opts)
+}
+
+// TestGrowthThatDoesNotFit is refused before anything of the write is sent,
+// also when only the keys of another variable with that dimension would be too
+// long; the variable then is as it was.
+func TestGrowthThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	for what, tc := range map[string]struct {
+		other  string // the other variable
+		maxKey int
+		key    string // of the error; empty: it fits
+	}{
+		"fits":                 {other: "o", maxKey: len("variable/100000000")},
+		"one too long":         {other: "o", maxKey: len("variable/100000000") - 1, key: "/variable/100000000"},
+		"another one too long": {other: "variables", maxKey: len("variable/100000000"), key: "/variables/100000000"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			var sent atomic.Int64
+			o := memory()
+			o.Wrap = func(m driver.Map) driver.Map { return shortKeys{m, tc.maxKey, &sent} }
+			ds, err := nczarr.Create(t.Context(), "mem:"+t.Name(), &nczarr.CreateOptions{Options: *o})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time, err := ds.Root().DefineDim("time", 99_999_999, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"variable", tc.other} {
+				if _, err := ds.Root().DefineVar(t.Context(), name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{time}, Chunks: []int64{1}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v, err := ds.Root().Var("variable")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ds.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			before := sent.Load()
+			err = v.Write(t.Context(), chunk.Selection{Start: []int64{99_999_998}, Count: []int64{3}}, []int32{1, 2, 3})
+			if tc.key == "" {
+				if err != nil || v.Shape()[0] != 100_000_001 {
+					t.Errorf("got %v, shape %v", err, v.Shape())
+				}
+				return
+			}
+			if ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), fmt.Sprintf("%q:", tc.key)) {
+				t.Errorf("want ErrLimit with %s, got %v", tc.key, err)
+			}
+			if n := sent.Load() - before; n != 0 || v.Shape()[0] != 99_999_999 {
+				t.Errorf("%d objects were sent, the shape is %v", n, v.Shape())
 			}
 		})
 	}

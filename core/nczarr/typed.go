@@ -261,7 +261,8 @@ func (v *Var) grown(sel chunk.Selection) ([]int64, error) {
 const maxDim = int64(1) << 56
 
 // checkGrowth refuses a write that would make v, or another variable with one
-// of its dimensions, larger than arrays can be.
+// of its dimensions, larger than arrays can be, or its keys longer than the
+// store takes.
 func (v *Var) checkGrowth(shape []int64) error {
 	if slices.Equal(shape, v.Shape()) {
 		return nil
@@ -272,14 +273,17 @@ func (v *Var) checkGrowth(shape []int64) error {
 	var err error
 	ds.top.each(func(g *Group) {
 		for _, other := range g.vars {
-			lengths := other.shape()
+			lengths, grows := other.shape(), false
 			for i, d := range other.dims {
-				if k := slices.Index(v.dims, d); k >= 0 {
-					lengths[i] = max(lengths[i], shape[k])
+				if k := slices.Index(v.dims, d); k >= 0 && shape[k] > lengths[i] {
+					lengths[i], grows = shape[k], true
 				}
 			}
 			if err == nil {
 				err = ncerr.Wrap("grow", other.Path(), checkSize(lengths, other.meta.DType.Size))
+			}
+			if err == nil && grows {
+				err = other.keysFit("grow", lengths)
 			}
 		}
 	})
