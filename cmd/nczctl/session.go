@@ -215,7 +215,7 @@ func (s *session) options(a *app) *nczarr.Options {
 		}
 		return m
 	}
-	o.Remote = s.remote(a)
+	o.Remote, o.MergeGap = s.remote(a), int64(s.cfg.Remote.MergeGap)
 	return o
 }
 

@@ -138,8 +138,15 @@ func TestRequests(t *testing.T) {
 	}
 	read("read-chunk", slab(0, 16, 16, 16))
 	read("read-part", slab(3, 16, 2, 16))
+	read("read-columns", slab(0, 18, 16, 3))
 	read("read-absent-chunk", slab(48, 48, 16, 16))
 	read("read-16-chunks", v.All())
+	o.MergeGap = 16
+	if v, err = open(t, "mem:nczarr#mode=nczarr", o).Root().Var(name(0)); err != nil {
+		t.Fatal(err)
+	}
+	r.take()
+	read("read-columns-apart", slab(0, 18, 16, 3))
 	writes(t, rows, r, o)
 
 	if _, err := memmapStore(t, reg, "empty"); err != nil {

@@ -13,6 +13,7 @@ type Mover struct {
 	offIn  int64
 	buf    [line * line]byte
 	square bool  // the first two loops are moved in squares
+	near   int   // loops within a piece, see Pieces
 	base   int64 // of the elements moved in the chunk, see Field
 }
 

@@ -83,6 +83,7 @@ type Remote struct {
 	RetryBudget time.Duration // that one call may spend waiting between them
 	CallTimeout time.Duration // of one try
 	InFlight    int           // calls at once
+	MergeGap    Size          // bytes between parts that are read at once
 }
 
 // Sandbox says whether plugin processes are confined.

@@ -60,6 +60,7 @@ attempts = 7
 retry_budget = "90s"
 call_timeout = "10m"
 in_flight = 12
+merge_gap = "1MiB"
 
 [cache]
 dir = "/var/cache/nczarr"
@@ -88,7 +89,7 @@ func TestParseEverything(t *testing.T) {
 	if !reflect.DeepEqual(c.Plugins, wantPlugins) {
 		t.Errorf("plugins\nwant %+v\n got %+v", wantPlugins, c.Plugins)
 	}
-	if want := (config.Remote{Attempts: 7, RetryBudget: 90 * time.Second, CallTimeout: 10 * time.Minute, InFlight: 12}); c.Remote != want {
+	if want := (config.Remote{Attempts: 7, RetryBudget: 90 * time.Second, CallTimeout: 10 * time.Minute, InFlight: 12, MergeGap: 1 << 20}); c.Remote != want {
 		t.Errorf("remote: want %+v, got %+v", want, c.Remote)
 	}
 	if want := (config.Cache{Dir: "/var/cache/nczarr", Size: 1000, MaxAge: time.Hour}); c.Cache != want {
@@ -109,7 +110,7 @@ func TestParseEverything(t *testing.T) {
 		t.Errorf("filters.blosc: got %s", got)
 	}
 	for key, want := range map[string]string{
-		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:43", "plugins.nothing": "",
+		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:44", "plugins.nothing": "",
 	} {
 		if got := c.Where(key); got != want {
 			t.Errorf("Where(%q): want %q, got %q", key, want, got)

@@ -115,6 +115,10 @@ func specs() []spec {
 			int64(64), integer(func(c *Config) *int { return &c.Remote.InFlight }, 1, 4096),
 		},
 		{
+			Key{"remote.merge_gap", "size", `"64KiB"`, "Parts of one chunk without codecs that lie at most so many bytes apart are read in one request, with what is between them. 0 means the default."},
+			"64KiB", size(func(c *Config) *Size { return &c.Remote.MergeGap }),
+		},
+		{
 			Key{"cache.dir", "path", `""`, "Directory of the local cache of remote objects. Empty means no cache."},
 			"", path(func(c *Config) *string { return &c.Cache.Dir }),
 		},

@@ -25,6 +25,8 @@ type engine struct {
 	loc     manifest.Locator
 	atRoot  bool // the array is the root of the store
 	workers sync.Pool
+	// unversioned says that the store gave an object without a version.
+	unversioned atomic.Bool
 }
 
 // open opens the pipeline unless it is open. After a failure the next use tries

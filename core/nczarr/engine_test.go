@@ -112,6 +112,7 @@ func TestSlabsAgainstModel(t *testing.T) {
 		ctx := t.Context()
 		o := memory(invert{})
 		o.Workers = rapid.IntRange(1, 4).Draw(rt, "workers")
+		o.MergeGap = rapid.SampledFrom([]int64{0, 1, 4, 8, 20, 40}).Draw(rt, "gap")
 		ds, err := nczarr.Create(ctx, "mem:m", &nczarr.CreateOptions{Options: *o})
 		if err != nil {
 			rt.Fatal(err)

@@ -69,6 +69,10 @@ type Options struct {
 	// the defaults of layer.RemoteOptions. Cache.Identity is who reads, as far
 	// as that follows from nothing in the URL, Profiles and DriverOptions.
 	Remote layer.RemoteOptions
+	// MergeGap is how far apart, in bytes, parts of a chunk without codecs may
+	// lie to be read in one request, with what is between them; 0 is
+	// [DefaultMergeGap].
+	MergeGap int64
 	// Log receives what is noticed but is no error; nil is silence.
 	Log *slog.Logger
 	// SingleWriter states that no other process writes this dataset while it

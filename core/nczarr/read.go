@@ -44,6 +44,9 @@ func readBatch(ctx context.Context, w *worker) error {
 	if err := w.get(ctx); err != nil {
 		return err
 	}
+	if err := w.getMixed(ctx); err != nil {
+		return err
+	}
 	return w.decode(ctx)
 }
 
@@ -92,7 +95,7 @@ func (w *worker) request() {
 	w.reqs, w.jobItem = w.reqs[:0], w.jobItem[:0]
 	for i := range w.n {
 		it, at := &w.items[i], &w.where[i]
-		out, in, n, one := w.mover.Contiguous(it.proj)
+		out, _, n, one := w.mover.Contiguous(it.proj)
 		one = one && !w.t.varies
 		if one && n == w.t.size && w.t.plan.Whole(it.proj) {
 			it.direct = w.t.raw[out : out+n]
@@ -102,23 +105,19 @@ func (w *worker) request() {
 			w.fillItem(it)
 		case at.Inline != nil:
 			it.have, it.in = true, at.Inline
+		case w.cut(i):
+			w.requestPieces(i)
 		default:
 			req := zmap.GetRequest{Key: at.Key, Alloc: it.alloc}
 			req.Opts.Range, req.Opts.IfMatch = at.Range, at.Version
-			if one && at.Range == nil && n < w.t.size && w.canRange(at.Map) {
-				// Raw and one run: read only the wanted bytes, where they go.
-				it.part.Offset, it.part.Length = in, n
-				it.direct, req.Opts.Range = w.t.raw[out:out+n], &it.part
-			}
-			w.reqs = append(w.reqs, req)
-			w.jobItem = append(w.jobItem, i)
+			w.ask(req, i)
 		}
 	}
 }
 
-// canRange reports whether a part of a chunk can be read on its own.
-func (w *worker) canRange(m *zmap.Map) bool {
-	return w.t.e.pipe.Empty() && m.Capabilities().Ranges
+// ask adds a request for item i to those of the batch.
+func (w *worker) ask(req zmap.GetRequest, i int) {
+	w.reqs, w.jobItem = append(w.reqs, req), append(w.jobItem, i)
 }
 
 // got takes the answer to request base+k.
@@ -126,12 +125,11 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 	k += w.base
 	i := w.jobItem[k]
 	it, at := &w.items[i], &w.where[i]
+	if it.cut.N > 0 && w.gotPiece(i, info, err) {
+		return
+	}
 	switch {
 	case err == nil:
-		if it.part.Length > 0 && w.reqs[k].Opts.Range == &it.part && info.Size != w.t.size {
-			w.failItem(i, "read", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, its shape makes %d", info.Size, w.t.size))
-			return
-		}
 		it.have, it.in = true, data
 	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Promised:
 		w.fillItem(it)
@@ -196,6 +194,10 @@ func (w *worker) decodeJobs(ctx context.Context) error {
 
 // placeRaw puts a chunk that is stored without codecs in its place.
 func (w *worker) placeRaw(i int, it *item) {
+	if it.cut.N > 0 {
+		w.placePieces(it)
+		return
+	}
 	if it.direct != nil && len(it.in) == len(it.direct) && &it.in[0] == &it.direct[0] {
 		return // it landed there
 	}

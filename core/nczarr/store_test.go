@@ -38,6 +38,7 @@ func TestFOrderAgainstModel(t *testing.T) {
 		list := func(n []int64) string { return strings.ReplaceAll(fmt.Sprint(n), " ", ", ") }
 		o := memory(invert{})
 		o.Workers = rapid.IntRange(1, 3).Draw(rt, "workers")
+		o.MergeGap = rapid.SampledFrom([]int64{0, 1, 4, 8, 20}).Draw(rt, "gap")
 		dt := map[bool]string{false: "<i4", true: ">i4"}[big]
 		store(t, o, "f", map[string]string{
 			".zgroup":   `{"zarr_format": 2}`,

@@ -46,8 +46,8 @@ type item struct {
 	unlend func() // gives lent back
 	outBuf []byte
 	direct []byte // the part of the slab that is this whole chunk, or nil
-	part   driver.Range
 	alloc  driver.Alloc
+	pieces
 }
 
 // worker gets a worker with its scratch, or makes one.
@@ -79,6 +79,7 @@ func (e *engine) release(w *worker) {
 		it := &w.items[i]
 		it.have, it.in, it.out, it.direct = false, nil, nil, nil
 		it.giveBack()
+		it.pieces.release()
 		for _, buf := range []*[]byte{&it.inBuf, &it.outBuf} {
 			if kept += cap(*buf); kept > keptScratch {
 				kept -= cap(*buf)
@@ -121,7 +122,7 @@ func (w *worker) take(first, last int64) {
 	for i := range w.n {
 		it := &w.items[i]
 		it.proj = chunk.Projection(w.spans[i*rank : (i+1)*rank])
-		it.have, it.in, it.out, it.direct = false, nil, nil, nil
+		it.have, it.in, it.out, it.direct, it.cut = false, nil, nil, nil, chunk.Pieces{}
 		w.t.plan.At(first+int64(i), it.proj)
 		index := w.index[i*rank : (i+1)*rank]
 		for d, s := range it.proj {

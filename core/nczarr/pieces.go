@@ -1,0 +1,180 @@
+package nczarr
+
+import (
+	"context"
+	"math"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// DefaultMergeGap is the default of Options.MergeGap, in bytes: what a fast
+// connection brings in the time that one more of the requests under way costs.
+const DefaultMergeGap = 64 << 10
+
+// maxPieces is the largest number of requests for one chunk; parts that are
+// farther apart than the gap are merged rather than that there are more.
+const maxPieces = 4096
+
+// pieces are the parts of a chunk without codecs that are read instead of the
+// whole. They are all of one version of the object: when they are not, or when
+// that cannot be told, what they span is read again in one request.
+type pieces struct {
+	cut     chunk.Pieces // N is 0 when the chunk is read whole
+	gap     int64        // with which it was cut
+	list    []piece      // kept between batches
+	version string
+	answers int64
+	missing int64 // answers that say that there is no object
+	mixed   bool
+}
+
+type piece struct {
+	part  driver.Range
+	dst   []byte
+	alloc driver.Alloc
+}
+
+// release lets go of the memory of the caller.
+func (p *pieces) release() {
+	if len(p.list) > batchMax {
+		p.list = nil
+	}
+	for k := range p.list {
+		p.list[k].dst = nil
+	}
+	p.cut = chunk.Pieces{}
+}
+
+// mergeGap is Options.MergeGap with its default.
+func (d *Dataset) mergeGap() int64 {
+	if d.opts.MergeGap > 0 {
+		return d.opts.MergeGap
+	}
+	return DefaultMergeGap
+}
+
+// cut decides whether item i is read in pieces, which are cut then.
+func (w *worker) cut(i int) bool {
+	it, at := &w.items[i], &w.where[i]
+	it.cut = chunk.Pieces{}
+	if at.Range != nil || w.t.varies || !w.t.e.pipe.Empty() || !at.Map.Capabilities().Ranges {
+		return false
+	}
+	gap := w.t.v.group.ds.mergeGap()
+	p, ok := w.mover.Pieces(it.proj, gap)
+	for ok && p.N > maxPieces {
+		gap *= 2
+		p, ok = w.mover.Pieces(it.proj, gap)
+	}
+	if ok && p.N > 1 && w.t.e.unversioned.Load() {
+		gap = math.MaxInt64
+		p, ok = w.mover.Pieces(it.proj, gap)
+	}
+	if !ok || p.N*p.Size >= w.t.size {
+		return false
+	}
+	it.cut, it.gap = p, gap
+	return true
+}
+
+// requestPieces makes the requests for item i, which was cut just before.
+func (w *worker) requestPieces(i int) {
+	it, at := &w.items[i], &w.where[i]
+	n, size := it.cut.N, it.cut.Size
+	it.version, it.answers, it.missing, it.mixed = "", 0, 0, false
+	for k := len(it.list); int64(k) < n; k++ {
+		it.list = append(it.list, piece{alloc: func(n int64) ([]byte, error) { return w.allocPiece(i, k, n) }})
+	}
+	if !it.cut.Direct {
+		it.inBuf = sized(it.inBuf, n*size)
+	}
+	for k := range n {
+		p := &it.list[k]
+		out, in := w.mover.Piece(k)
+		if p.dst = w.t.raw[out:]; !it.cut.Direct {
+			p.dst = it.inBuf[k*size:]
+		}
+		p.dst, p.part = p.dst[:size:size], driver.Range{Offset: in, Length: size}
+		req := zmap.GetRequest{Key: at.Key, Alloc: p.alloc}
+		req.Opts.Range, req.Opts.IfMatch = &p.part, at.Version
+		w.ask(req, i)
+	}
+}
+
+// allocPiece gives the memory for piece k of item i.
+func (w *worker) allocPiece(i, k int, n int64) ([]byte, error) {
+	dst := w.items[i].list[k].dst
+	if n != int64(len(dst)) {
+		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "%d bytes came for a part of %d", n, len(dst))
+	}
+	return dst, nil
+}
+
+// gotPiece takes the answer to the request for a piece of item i. It reports
+// whether that is all; otherwise the answer is one about the whole chunk.
+func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
+	it := &w.items[i]
+	it.answers++
+	absent := ncerr.KindOf(err) == ncerr.ErrNotFound
+	switch {
+	case absent:
+		it.missing++
+	case err != nil:
+		return false
+	case info.Size != w.t.size:
+		w.failItem(i, "read", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, its shape makes %d", info.Size, w.t.size))
+		return true
+	case it.cut.N > 1:
+		it.compare(info.Version)
+		if info.Version == "" {
+			w.t.e.unversioned.Store(true)
+		}
+	}
+	switch {
+	case it.answers < it.cut.N:
+		return true
+	case it.missing == it.cut.N:
+		return false
+	}
+	it.mixed = it.mixed || it.missing > 0
+	if it.have = !it.mixed; it.have {
+		if it.in = nil; !it.cut.Direct {
+			it.in = it.inBuf[:it.cut.N*it.cut.Size]
+		}
+	}
+	return true
+}
+
+// compare holds the version of a piece against that of those before.
+func (p *pieces) compare(version string) {
+	if p.version == "" {
+		p.version = version
+	}
+	p.mixed = p.mixed || version == "" || version != p.version
+}
+
+// getMixed reads again what came in pieces of different versions, now in one
+// request each.
+func (w *worker) getMixed(ctx context.Context) error {
+	w.reqs, w.jobItem = w.reqs[:0], w.jobItem[:0]
+	for i := range w.n {
+		it := &w.items[i]
+		if it.cut.N == 0 || !it.mixed {
+			continue
+		}
+		it.gap = math.MaxInt64
+		it.cut, _ = w.mover.Pieces(it.proj, it.gap) // it was cut before, so it can be
+		w.requestPieces(i)
+	}
+	return w.get(ctx)
+}
+
+// placePieces puts what came in pieces in its place.
+func (w *worker) placePieces(it *item) {
+	if !it.cut.Direct { // else they landed there
+		w.mover.ScatterPieces(w.t.raw, it.in, it.proj, it.gap)
+	}
+}

@@ -1,0 +1,179 @@
+package nczarr_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// watched notes the reads of the chunk v/0.0 and spoils them.
+type watched struct {
+	driver.Map
+	mu    sync.Mutex
+	bytes int
+	parts []driver.Range
+	// before, when not nil, is called before read number n of the chunk, and
+	// its error is the answer.
+	before func(n int) error
+	bare   bool // answers have no version
+}
+
+func (w *watched) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if key != "v/0.0" {
+		return w.Map.Get(ctx, key, o, alloc)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	part := driver.Range{Length: -1}
+	if o.Range != nil {
+		part = *o.Range
+	}
+	w.parts = append(w.parts, part)
+	if w.before != nil {
+		if err := w.before(len(w.parts)); err != nil {
+			return nil, driver.Info{}, err
+		}
+	}
+	data, info, err := w.Map.Get(ctx, key, o, alloc)
+	if w.bytes += len(data); w.bare {
+		info.Version = ""
+	}
+	return data, info, err
+}
+
+// columns makes a dataset of one raw chunk of 8 rows and 10 columns, counted
+// through, and opens it through w. The gap is 4 bytes.
+func columns(t *testing.T, w *watched) *nczarr.Var {
+	t.Helper()
+	o := memory()
+	ds := create(t, "mem:p", o)
+	y, x := dim(t, ds.Root(), "y", 8, false), dim(t, ds.Root(), "x", 10, false)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCShort, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{8, 10}})
+	write(t, v, v.All(), count[int16](80))
+	closeDataset(t, ds)
+	o.MergeGap = 4
+	o.Wrap = func(m driver.Map) driver.Map { w.Map = m; return w }
+	return variable(t, update(t, "mem:p", o), "v")
+}
+
+func box(y, x, ny, nx int64) chunk.Selection {
+	return chunk.Selection{Start: []int64{y, x}, Count: []int64{ny, nx}}
+}
+
+// A slab of a raw chunk is read by what is needed of it: near parts in one
+// request, others in one each.
+func TestPartsOfRawChunks(t *testing.T) {
+	t.Parallel()
+	strided := chunk.Selection{Start: []int64{0, 1}, Count: []int64{2, 3}, Stride: []int64{4, 2}}
+	for name, c := range map[string]struct {
+		sel   chunk.Selection
+		parts []driver.Range
+		bytes int
+		want  []int16
+	}{
+		"rows":        {box(2, 0, 1, 10), []driver.Range{{Offset: 40, Length: 20}}, 20, []int16{21, 22, 23, 24, 25, 26, 27, 28, 29, 30}},
+		"a gap of 4":  {box(1, 1, 2, 8), []driver.Range{{Offset: 22, Length: 36}}, 36, []int16{12, 13, 14, 15, 16, 17, 18, 19, 22, 23, 24, 25, 26, 27, 28, 29}},
+		"a gap of 16": {box(0, 3, 3, 2), []driver.Range{{Offset: 6, Length: 4}, {Offset: 26, Length: 4}, {Offset: 46, Length: 4}}, 12, []int16{4, 5, 14, 15, 24, 25}},
+		"strided":     {strided, []driver.Range{{Offset: 2, Length: 10}, {Offset: 82, Length: 10}}, 20, []int16{2, 4, 6, 42, 44, 46}},
+		"all":         {box(0, 0, 8, 10), []driver.Range{{Length: -1}}, 160, count[int16](80)},
+	} {
+		w := &watched{}
+		v := columns(t, w)
+		got, err := nczarr.Get[int16](t.Context(), v, c.sel)
+		slices.SortFunc(w.parts, func(a, b driver.Range) int { return int(a.Offset - b.Offset) })
+		if err != nil || !slices.Equal(got, c.want) || !slices.Equal(w.parts, c.parts) || w.bytes != c.bytes {
+			t.Errorf("%s: got %v, %v, with %v, %d bytes", name, got, err, w.parts, w.bytes)
+		}
+	}
+}
+
+// A chunk that is replaced, removed or put there between its parts is never
+// read as a mixture.
+func TestPartsOfOneVersion(t *testing.T) {
+	t.Parallel()
+	const missing = -32767
+	replace := func(t *testing.T, w *watched) error {
+		t.Helper()
+		_, err := w.Map.Put(t.Context(), "v/0.0", driver.Bytes(make([]byte, 160)), &driver.PutOptions{})
+		return err
+	}
+	for name, c := range map[string]struct {
+		before func(w *watched, n int) error
+		want   []int16
+		reads  int
+	}{
+		"replaced": {func(w *watched, n int) error {
+			if n == 2 {
+				return replace(t, w)
+			}
+			return nil
+		}, make([]int16, 6), 4},
+		"removed": {func(w *watched, n int) error {
+			if n == 3 {
+				return w.Map.Delete(t.Context(), "v/0.0", &driver.DeleteOptions{})
+			}
+			return nil
+		}, []int16{missing, missing, missing, missing, missing, missing}, 4},
+		"put there": {func(_ *watched, n int) error {
+			if n == 1 {
+				return ncerr.ErrNotFound
+			}
+			return nil
+		}, []int16{4, 5, 14, 15, 24, 25}, 4},
+		"never there": {func(*watched, int) error { return ncerr.ErrNotFound }, []int16{missing, missing, missing, missing, missing, missing}, 3},
+	} {
+		w := &watched{}
+		v := columns(t, w)
+		w.before = func(n int) error { return c.before(w, n) }
+		got, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2))
+		if err != nil || !slices.Equal(got, c.want) || len(w.parts) != c.reads {
+			t.Errorf("%s: got %v, %v, with %v", name, got, err, w.parts)
+		}
+	}
+}
+
+// Without versions parts are not read one by one: after the first time the
+// store is known.
+func TestPartsWithoutVersions(t *testing.T) {
+	t.Parallel()
+	w := &watched{bare: true}
+	v := columns(t, w)
+	for _, reads := range []int{4, 5} {
+		got, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2))
+		if err != nil || !slices.Equal(got, []int16{4, 5, 14, 15, 24, 25}) || len(w.parts) != reads {
+			t.Errorf("got %v, %v, with %v", got, err, w.parts)
+		}
+	}
+}
+
+// The failure of one part is that of the read, and names the chunk.
+func TestFailedPart(t *testing.T) {
+	t.Parallel()
+	w := &watched{before: func(n int) error {
+		if n == 2 {
+			return ncerr.ErrPermission
+		}
+		return nil
+	}}
+	v := columns(t, w)
+	if _, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2)); !errors.Is(err, ncerr.ErrPermission) || !strings.Contains(err.Error(), "v/0.0") {
+		t.Errorf("got %v", err)
+	}
+	w = &watched{}
+	v = columns(t, w)
+	if _, err := w.Map.Put(t.Context(), "v/0.0", driver.Bytes(make([]byte, 159)), &driver.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2)); !errors.Is(err, ncerr.ErrCorrupt) {
+		t.Errorf("a chunk that is too short: got %v", err)
+	}
+}
