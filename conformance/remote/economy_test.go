@@ -253,3 +253,16 @@ func TestRequestsOfHTTP(t *testing.T) {
 		t.Errorf("nothing there: %v", err)
 	}
 }
+
+// TestErrorsNameTheStore shows that errors say which store they are about, and
+// nothing of what signs its URL.
+func TestErrorsNameTheStore(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(server.Close)
+	o := wide(nczarr.NewRegistry([]driver.Opener{httpdriver.New()}), nil)
+	_, err := nczarr.Open(t.Context(), server.URL+"/data/x?X-Amz-Signature=abcdef", &o)
+	if err == nil || !strings.HasSuffix(err.Error(), "(in "+server.URL+"/data/x)") || strings.Contains(err.Error(), "abcdef") || strings.Count(err.Error(), server.URL) != 1 {
+		t.Errorf("got %v", err)
+	}
+}

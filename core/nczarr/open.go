@@ -120,10 +120,23 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 			return nil, err
 		}
 	}
-	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys})
+	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Place: placeOf(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys})
 	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray}
 	ds.getMany = many || m.Capabilities().Latency == driver.Remote
 	return ds, nil
+}
+
+// placeOf names a store that is not on this machine, for errors: the URL has
+// more in it, such as a query with a signature.
+func placeOf(m driver.Map, loc *ncurl.Location) string {
+	if m.Capabilities().Latency != driver.Remote {
+		return ""
+	}
+	server := loc.Endpoint
+	if server == "" {
+		server = loc.Driver + ":/"
+	}
+	return strings.TrimSuffix(server, "/") + "/" + strings.TrimPrefix(loc.Path, "/")
 }
 
 // remote puts the layers around a store that takes its time.

@@ -44,6 +44,10 @@ const DefaultMaxList = 1 << 22
 type Options struct {
 	// Name is the driver's name for error texts; empty is "store".
 	Name string
+	// Place, when not empty, is where the store is, as people write it and
+	// without secrets: the errors of its driver say it, but for the answer that
+	// an object is not there.
+	Place string
 	// ReadOnly makes every write fail with ncerr.ErrReadOnly before the driver
 	// hears of it.
 	ReadOnly bool
@@ -67,6 +71,7 @@ type Map struct {
 	many     driver.GetManyer // nil when the driver has none
 	caps     Capabilities
 	name     string
+	place    string
 	readOnly bool
 	maxList  int
 	inFlight int
@@ -99,7 +104,7 @@ func New(m driver.Map, opts *Options) *Map {
 		o.MaxList = DefaultMaxList
 	}
 	z := &Map{
-		m: m, caps: m.Capabilities(), name: o.Name, readOnly: o.ReadOnly, maxList: o.MaxList,
+		m: m, caps: m.Capabilities(), name: o.Name, place: o.Place, readOnly: o.ReadOnly, maxList: o.MaxList,
 		inFlight: o.InFlight, idle: make(chan struct{}), shut: make(chan struct{}, 1),
 	}
 	z.many, _ = m.(driver.GetManyer)

@@ -24,19 +24,43 @@ func (z *Map) wrap(ctx context.Context, op, key string, err error) error {
 		if direct.Key == "" || direct.Key == key {
 			c := *direct
 			c.Op, c.Key = op, key
-			return &c
+			return z.placed(&c)
 		}
 		e = direct
 	} else if k, ok := err.(ncerr.Kind); ok { //nolint:errorlint // a bare sentinel has no text of its own to keep
-		return ncerr.New(k, op, key, nil)
+		return z.placed(ncerr.New(k, op, key, nil))
 	}
 	if kind == ncerr.ErrNotFound && (e != nil || key == "") {
 		kind = ncerr.ErrIO // something else is missing, not this object
 	}
 	w := ncerr.New(kind, op, key, err)
 	w.Retryable, w.RetryAfter = ncerr.Retry(err)
-	return w
+	return z.placed(w)
 }
+
+// placed adds where the store is to an error that was made here. That an object
+// is not there is no failure, and not for people.
+func (z *Map) placed(e *ncerr.Error) error {
+	if z.place != "" && e.Kind != ncerr.ErrNotFound {
+		e.Err = &placeError{place: z.place, err: e.Err}
+	}
+	return e
+}
+
+// placeError says in which store something failed.
+type placeError struct {
+	place string
+	err   error
+}
+
+func (e *placeError) Error() string {
+	if e.err == nil {
+		return "in " + e.place
+	}
+	return e.err.Error() + " (in " + e.place + ")"
+}
+
+func (e *placeError) Unwrap() error { return e.err }
 
 // outerKind is ncerr.KindOf, except that of joined errors none says that an
 // object is absent.
