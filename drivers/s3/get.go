@@ -51,7 +51,11 @@ func (m *bucketMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 	if err != nil {
 		return nil, driver.Info{}, err
 	}
-	return m.fill(ctx, mem, out.Body, info)
+	data, info, err := m.fill(ctx, mem, out.Body, info)
+	if sum := out.ChecksumCRC32C; err != nil && len(data) > 0 && in.Range == nil && sum != nil && !strings.Contains(*sum, "-") {
+		info.CRC32C = *sum // who reads on can check the whole; with a hyphen it is that of the parts' checksums
+	}
+	return data, info, err
 }
 
 // rangeHeader gives the Range header for r, and "" for the whole object.

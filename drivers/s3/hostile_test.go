@@ -285,3 +285,32 @@ func TestNoDocument(t *testing.T) {
 		})
 	}
 }
+
+// TestCutNamesTheChecksum shows that a whole object that broke comes with the
+// checksum of the whole, for who reads on, and nothing else does.
+func TestCutNamesTheChecksum(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		sum  string
+		want string
+	}{
+		"whole":    {sum: "4waSgw==", want: "4waSgw=="},
+		"of parts": {sum: "4waSgw==-2"},
+		"none":     {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := against(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("ETag", `"v1"`)
+				if tc.sum != "" {
+					w.Header().Set("X-Amz-Checksum-Crc32c", tc.sum)
+				}
+				cutBody(w, r)
+			})
+			data, info, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+			if err == nil || string(data) != "012" || info.CRC32C != tc.want {
+				t.Errorf("got %q, %+v, %v", data, info, err)
+			}
+		})
+	}
+}

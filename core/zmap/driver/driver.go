@@ -296,6 +296,11 @@ type Info struct {
 	Size    int64     // size of the whole object in bytes
 	Version string    // changes whenever the content does; empty when the store has none
 	ModTime time.Time // zero when unknown
+	// CRC32C is that of the whole object, in base64 as S3 writes it. A Get of a
+	// whole object that broke may give it beside its error, for whoever reads
+	// on and puts the pieces together; it is empty otherwise, and always out of
+	// process.
+	CRC32C string
 }
 
 // Entry is one result of List.

@@ -2,6 +2,9 @@ package layer
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -100,7 +103,7 @@ func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l 
 	data, info, err := r.Map.Get(ctx, key, &rest, driver.Into(l.mem[l.n:]))
 	switch {
 	case err == nil && info.Size == l.info.Size && len(data) == len(l.mem)-l.n:
-		return l.mem, info, nil
+		return l.whole(opts, info)
 	case err == nil:
 		err = ncerr.Errorf(ncerr.ErrConflict, "", "", "%d bytes at first, %d when read on", l.info.Size, info.Size)
 	case ncerr.KindOf(err) != ncerr.ErrConflict && info.Version == l.info.Version:
@@ -110,6 +113,22 @@ func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l 
 		return r.afresh(ctx, key, opts, l)
 	}
 	return data, info, err
+}
+
+// whole gives an object that came in several pieces, if it fits the checksum
+// that the first of them named. Otherwise the next try begins anew.
+func (l *landed) whole(opts *driver.GetOptions, info driver.Info) ([]byte, driver.Info, error) {
+	if l.info.CRC32C == "" || opts.Range != nil {
+		return l.mem, info, nil
+	}
+	sum := crc32.Checksum(l.mem, crc32.MakeTable(crc32.Castagnoli))
+	if base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum)) == l.info.CRC32C {
+		return l.mem, info, nil
+	}
+	l.n, l.info = 0, driver.Info{}
+	e := ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the content, which came in several pieces, does not fit its checksum")
+	e.Retryable = true
+	return nil, info, e
 }
 
 // afresh reads an object that has changed since its first bytes came.

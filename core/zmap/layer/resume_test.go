@@ -269,3 +269,37 @@ func TestAdapt(t *testing.T) {
 		})
 	}
 }
+
+// damaging breaks its first Get after bytes that are wrong, and names the
+// checksum of the whole.
+type damaging struct {
+	driver.Map
+	sum  string
+	gets int
+}
+
+func (d *damaging) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	data, info, err := d.Map.Get(ctx, key, o, alloc)
+	if d.gets++; err != nil || d.gets > 1 {
+		return data, info, err
+	}
+	data[1] ^= 1
+	clear(data[5:])
+	info.CRC32C = d.sum
+	return data[:5], info, &ncerr.Error{Kind: ncerr.ErrIO, Retryable: true}
+}
+
+// TestResumeChecksTheWhole shows that pieces which do not fit the checksum of
+// the whole are not taken for it: it is read anew.
+func TestResumeChecksTheWhole(t *testing.T) {
+	t.Parallel()
+	below := memmap.New()
+	if _, err := below.Put(t.Context(), "k", driver.Bytes("123456789"), &driver.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d := &damaging{Map: below, sum: "4waSgw=="} // the check value of CRC-32C, e3069283
+	data, _, err := layer.Retry(d, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+	if err != nil || string(data) != "123456789" || d.gets != 3 {
+		t.Errorf("got %q after %d reads, %v", data, d.gets, err)
+	}
+}
