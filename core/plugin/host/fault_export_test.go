@@ -1,3 +1,5 @@
+//go:build linux
+
 package host
 
 import "golang.org/x/sys/unix"

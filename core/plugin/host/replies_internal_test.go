@@ -1,0 +1,224 @@
+//go:build linux
+
+package host
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// quiet is a stream on which nothing comes.
+type quiet[B, R any] struct{ grpc.ClientStream }
+
+func (quiet[B, R]) Send(*B) error     { return nil }
+func (quiet[B, R]) Recv() (*R, error) { return nil, io.EOF }
+
+// still is a process that does nothing.
+type still struct{ end chan struct{} }
+
+func (s still) pid() int               { return 1 }
+func (s still) ended() <-chan struct{} { return s.end }
+func (still) how() string              { return "" }
+func (still) words()                   {}
+func (still) endLifeline()             {}
+func (still) terminate()               {}
+func (still) kill()                    {}
+func (still) release()                 {}
+
+// stillProc is a process at level 1 of which only the replies count.
+func stillProc(t *testing.T) *proc {
+	t.Helper()
+	h := &Host{opts: (&Options{}).withDefaults()}
+	s := &slot{host: h, plug: &plug{name: "still"}, set: &grantSet{}, log: slog.New(slog.DiscardHandler)}
+	p := newProc(s, still{make(chan struct{})}, nil, newLogSink(s.log))
+	p.level = 1
+	var err error
+	if p.plane, err = newPlane(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if p.plane.response.used != 0 || p.plane.request.used != 0 {
+			t.Errorf("%d and %d regions are not given back", p.plane.response.used, p.plane.request.used)
+		}
+		p.cancel()
+		p.plane.sent()
+		p.plane.close()
+	})
+	return p
+}
+
+// lie changes what a plugin could change of the region of an answer.
+func lie(out *pb.Region, how, by byte) *pb.Region {
+	m := &pb.Region{Segment: out.GetSegment(), Offset: out.GetOffset(), Length: out.GetLength(), Generation: out.GetGeneration()}
+	switch how % 8 {
+	case 0:
+		m.Offset += uint64(by) << 12
+	case 1:
+		m.Offset -= uint64(by)
+	case 2:
+		m.Length = uint64(by)
+	case 3:
+		m.Length = ^uint64(0) - uint64(by)
+	case 4:
+		m.Segment += uint32(by)
+	case 5:
+		m.Generation += uint32(by)
+	case 6:
+		return nil
+	}
+	return m
+}
+
+const canary = "________"
+
+// FuzzStoreReplies has a plugin answer reads at level 1 with other ids,
+// regions, lengths, heads and wishes than it was asked for, and more than
+// once. Four bytes are one answer.
+func FuzzStoreReplies(f *testing.F) {
+	f.Add([]byte{0, 7, 0, 0, 1, 7, 0, 0, 2, 7, 0, 0})
+	f.Add([]byte{0, 2, 8, 0x10, 0, 2, 8, 0x10})
+	f.Add([]byte{0, 7, 9, 0x01, 0, 7, 9, 0x01, 1, 3, 1, 0x40, 9, 0, 0, 0})
+	f.Add([]byte{0, 7, 200, 0x04, 0, 7, 0, 0x20, 1, 6, 0, 0x80, 2, 7, 0, 0x02})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := stillProc(t)
+		ctx := t.Context()
+		w := p.watch(ctx)
+		defer w.end()
+		lane := &storeLane{of: p.storeLanes, stream: quiet[pb.StoreBatch, pb.StoreBatchReply]{}}
+		rooms := make([][]byte, 3)
+		all := make([]landing, len(rooms))
+		ended := make([]int, len(rooms))
+		for i := range all {
+			rooms[i] = []byte("--------" + canary)
+			all[i] = landing{key: "k", opts: driver.GetOptions{Limit: 1 << 20}, trust: trusted, alloc: driver.Into(rooms[i][:8:8])}
+		}
+		r := &sharedReads{flight: flight{p: p, tickets: map[uint64]*ticket{}}, m: &remoteMap{slot: p.slot}, s: &session{p: p}, l: lane, all: all, open: []int{0, 1, 2}}
+		r.done = func(i int, err error) {
+			if ended[i]++; err == nil && (all[i].n != all[i].want || !bytes.Equal(all[i].data(), bytes.Repeat([]byte("x"), 8))) {
+				t.Errorf("read %d: %q of %d bytes", i, all[i].data(), all[i].want)
+			}
+		}
+		if sent, err := r.send(); !sent || err != nil {
+			t.Fatal(err)
+		}
+		for range 64 { // no longer than what is of interest
+			if len(data) < 4 || r.take(ctx, w, r.answer(data[:4])) != nil {
+				break
+			}
+			data = data[4:]
+		}
+		for i, n := range ended {
+			if n > 1 || string(rooms[i][8:]) != canary {
+				t.Errorf("read %d: ended %d times, %q", i, n, rooms[i])
+			}
+		}
+		for _, left := range r.tickets {
+			left.free(p.plane)
+		}
+	})
+}
+
+// answer makes an answer of four bytes.
+func (r *sharedReads) answer(b []byte) *pb.StoreResult {
+	m := &pb.StoreResult{Id: uint64(b[0]) + 1}
+	out := &pb.Region{}
+	if t := r.tickets[m.GetId()]; t != nil && len(t.out) > 0 {
+		out = t.out[len(t.out)-1].message(8)
+		copy(r.p.plane.response.of(t.out[len(t.out)-1], 8), "xxxxxxxx")
+	}
+	m.Output = lie(out, b[1], b[2])
+	n := int64(8)
+	if b[3]&0x01 != 0 {
+		n = int64(b[2]) - 4
+	}
+	m.Head = &pb.GetHead{Info: &pb.Info{Size: n}, Length: n}
+	if b[3]&0x40 != 0 {
+		m.Head.Length = 1<<62 + n
+	}
+	if b[3]&0x02 != 0 {
+		m.Head = nil
+	}
+	if b[3]&0x04 != 0 {
+		m.Need = int64(b[2])<<12 - 1<<16
+	}
+	if b[3]&0x10 != 0 {
+		m.Error = &pb.ErrorDetail{Kind: uint32(b[2]), Message: "no"}
+	}
+	if b[3]&0x20 != 0 {
+		m.Lent = &pb.Lent{Offset: int64(b[2]) - 8}
+	}
+	return m
+}
+
+// FuzzCodecReplies is the same for codecs.
+func FuzzCodecReplies(f *testing.F) {
+	f.Add([]byte{0, 7, 0, 0, 1, 7, 0, 0, 2, 7, 0, 0})
+	f.Add([]byte{0, 2, 8, 0x08, 0, 7, 0, 0})
+	f.Add([]byte{0, 3, 1, 0x01, 1, 6, 0, 0x02, 2, 0, 1, 0x04})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := stillProc(t)
+		rooms := make([][]byte, 3)
+		x := &execution{r: &remotePipeline{slot: p.slot}, jobs: make([]codecdriver.Job, len(rooms)), out: make([]output, len(rooms))}
+		ended := make([]int, len(rooms))
+		for i := range rooms {
+			rooms[i] = []byte("--------" + canary)
+			x.jobs[i] = codecdriver.Job{Src: []byte("src"), Dst: rooms[i][:8:8], Limit: 8}
+		}
+		x.sink = func(i int, out []byte, err error) {
+			if ended[i]++; len(out) > 8 || err == nil && len(bytes.Trim(out, "x")) > 0 {
+				t.Errorf("job %d: %q, %v", i, out, err)
+			}
+		}
+		r := &sharedRun{flight: flight{p: p, tickets: map[uint64]*ticket{}}, x: x, s: &session{p: p}, open: []int{0, 1, 2}}
+		r.l = &codecLane{of: p.codecLanes, stream: quiet[pb.Batch, pb.BatchReply]{}}
+		if sent, err := r.send(); !sent || err != nil {
+			t.Fatal(err)
+		}
+		for range 64 {
+			if len(data) < 4 || r.take(r.answer(data[:4])) != nil {
+				break
+			}
+			data = data[4:]
+		}
+		for i, n := range ended {
+			if n > 1 || string(rooms[i][8:]) != canary {
+				t.Errorf("job %d: ended %d times, %q", i, n, rooms[i])
+			}
+		}
+		for _, left := range r.tickets {
+			left.free(p.plane)
+		}
+	})
+}
+
+// answer makes an answer of four bytes.
+func (r *sharedRun) answer(b []byte) *pb.Result {
+	m := &pb.Result{Id: uint64(b[0]) + 1, Size: 8, Last: b[3]&0x01 == 0}
+	out := &pb.Region{}
+	if t := r.tickets[m.GetId()]; t != nil && len(t.out) > 0 {
+		out = t.out[0].message(8)
+		copy(r.p.plane.response.of(t.out[0], 8), "xxxxxxxx")
+	}
+	m.Payload = &pb.Payload{Content: &pb.Payload_Region{Region: lie(out, b[1], b[2])}}
+	if b[3]&0x02 != 0 {
+		m.Payload = &pb.Payload{Content: &pb.Payload_Inline{Inline: []byte("inline")}}
+	}
+	if b[3]&0x04 != 0 {
+		m.Error = &pb.ErrorDetail{Kind: uint32(b[2])}
+	}
+	if b[3]&0x08 != 0 {
+		m.Size = int64(b[2])
+	}
+	if b[3]&0x10 != 0 {
+		m.Size = -int64(b[2])
+	}
+	return m
+}
