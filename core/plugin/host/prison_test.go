@@ -6,54 +6,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
-
-// TestUnpinnedNeverRuns looks for a trace of an executable that may not run.
-func TestUnpinnedNeverRuns(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("needs a shell")
-	}
-	for _, allowed := range []bool{false, true} {
-		dir := t.TempDir()
-		mark := filepath.Join(dir, "mark")
-		for _, name := range []string{"nczarr-driver-evil", "nczarr-filter-evil"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil { //nolint:gosec // it is to be executable
-				t.Fatal(err)
-			}
-		}
-		h := newHost(t, host.Options{Dirs: []string{dir}, AllowUnpinned: allowed, Sandbox: host.SandboxOff, StartTimeout: 5 * time.Second})
-		if err := h.Discover(t.Context()); err == nil {
-			t.Error("want an error of discovery")
-		}
-		if o, err := h.Driver("evil"); err == nil {
-			o.Describe()
-			if _, err = o.Open(t.Context(), driver.OpenSpec{Path: dir}); !errors.Is(err, ncerr.ErrPlugin) {
-				t.Errorf("want ErrPlugin, got %v", err)
-			}
-		}
-		if p, err := h.Filter("evil"); err == nil {
-			p.Describe()
-			_, _, _ = p.Open("evil", nil, codecdriver.Spec{MaxBytes: 1})
-		}
-		_, _ = h.Driver("unheard")
-		_, _ = h.Filter("unheard")
-		if _, err := os.Stat(mark); (err == nil) != allowed {
-			t.Errorf("allowed %t: it ran: %t", allowed, err == nil)
-		}
-	}
-}
 
 // TestMaxRestarts counts how often a process is started again.
 func TestMaxRestarts(t *testing.T) {
@@ -190,38 +151,4 @@ func TestNoForkBomb(t *testing.T) {
 			t.Errorf("depth %q: got %q", depth, line)
 		}
 	}
-}
-
-// TestChildren has a plugin, not confined, that leaves a child behind.
-func TestChildren(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("the child is a program of Linux")
-	}
-	h := newHost(t, host.Options{Sandbox: host.SandboxOff})
-	pl, _ := pipeline(t, h, 100, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"child"}`)})
-	var text string
-	if err := pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("x"), Limit: 100}}, func(_ int, out []byte, _ error) { text = string(out) }); err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(text)
-	if err != nil || !running(pid) {
-		t.Fatalf("child %q: %v", text, err)
-	}
-	if err := h.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(10 * time.Second); inState(pid, "RSD"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("child %d outlives its plugin", pid)
-		}
-	}
-}
-
-// inState reports whether a process is in one of the states of proc(5); one
-// that nobody reaps is a zombie of its new parent.
-func inState(pid int, states string) bool {
-	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return rest != "" && strings.Contains(states, rest[:1])
 }

@@ -313,9 +313,6 @@ func (l *liar) Exec(s pb.Codec_ExecServer) error {
 // plugins makes a directory with this test binary under the given names.
 func plugins(t *testing.T, names ...string) string {
 	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("needs symbolic links")
-	}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -473,18 +470,6 @@ func TestNoOrphan(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} {
 		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode, "good") })
-	}
-}
-
-// TestOrphanOfAStubbornPlugin has a plugin that does not care for its
-// lifeline: the kernel ends it.
-func TestOrphanOfAStubbornPlugin(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("there is no parent-death signal")
-	}
-	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} {
-		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode, "stubborn") })
 	}
 }
 

@@ -1,0 +1,104 @@
+package host_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// TestUnpinnedNeverRuns looks for a trace of an executable that may not run.
+func TestUnpinnedNeverRuns(t *testing.T) {
+	t.Parallel()
+	for _, allowed := range []bool{false, true} {
+		dir := t.TempDir()
+		mark := filepath.Join(dir, "mark")
+		for _, name := range []string{"nczarr-driver-evil", "nczarr-filter-evil"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil { //nolint:gosec // it is to be executable
+				t.Fatal(err)
+			}
+		}
+		h := newHost(t, host.Options{Dirs: []string{dir}, AllowUnpinned: allowed, Sandbox: host.SandboxOff, StartTimeout: 5 * time.Second})
+		if err := h.Discover(t.Context()); err == nil {
+			t.Error("want an error of discovery")
+		}
+		if o, err := h.Driver("evil"); err == nil {
+			o.Describe()
+			if _, err = o.Open(t.Context(), driver.OpenSpec{Path: dir}); !errors.Is(err, ncerr.ErrPlugin) {
+				t.Errorf("want ErrPlugin, got %v", err)
+			}
+		}
+		if p, err := h.Filter("evil"); err == nil {
+			p.Describe()
+			_, _, _ = p.Open("evil", nil, codecdriver.Spec{MaxBytes: 1})
+		}
+		_, _ = h.Driver("unheard")
+		_, _ = h.Filter("unheard")
+		if _, err := os.Stat(mark); (err == nil) != allowed {
+			t.Errorf("allowed %t: it ran: %t", allowed, err == nil)
+		}
+	}
+}
+
+// TestChildren has a plugin, not confined, that leaves a child behind.
+func TestChildren(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{Sandbox: host.SandboxOff})
+	pl, _ := pipeline(t, h, 100, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"child"}`)})
+	var text string
+	if err := pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("x"), Limit: 100}}, func(_ int, out []byte, _ error) { text = string(out) }); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(text)
+	if err != nil || !running(pid) {
+		t.Fatalf("child %q: %v", text, err)
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); inState(pid, "RSD"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("child %d outlives its plugin", pid)
+		}
+	}
+}
+
+// inState reports whether a process is in one of the states of proc(5); one
+// that nobody reaps is a zombie of its new parent.
+func inState(pid int, states string) bool {
+	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest != "" && strings.Contains(states, rest[:1])
+}
+
+// TestOrphanOfAStubbornPlugin has a plugin that does not care for its
+// lifeline: the kernel ends it.
+func TestOrphanOfAStubbornPlugin(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} {
+		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode, "stubborn") })
+	}
+}
+
+// TestReplaced changes the file after it was checked: the copy is executed.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	opts := zooOptions(t, "good", "nczarr-driver-good")
+	h := newHost(t, opts)
+	m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	path := filepath.Join(opts.Dirs[0], "nczarr-driver-good")
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("#!/bin/false\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(t.Context(), m, "die-once"); err != nil {
+		t.Errorf("want the restart to execute what was checked, got %v", err)
+	}
+}

@@ -1,0 +1,204 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
+)
+
+// give notes a region that a request gives away, if it lies in the segment as
+// a whole.
+func (f *fuzzed) give(r *pb.Region) {
+	off, n := r.GetOffset(), r.GetLength()
+	if r.GetSegment() == 2 && off <= segmentBytes && n <= segmentBytes-off {
+		f.given = append(f.given, f.response[off:off+n])
+	}
+}
+
+// strange gives a region of two bytes: mostly one that is in order.
+func strange(segment uint32, how, by byte) *pb.Region {
+	m := region(segment, uint64(by)<<12, 16)
+	switch how % 12 {
+	case 0:
+		m.Offset = 1<<64 - 8
+	case 1:
+		m.Length = ^uint64(0) - uint64(by)
+	case 2:
+		m.Offset = segmentBytes - uint64(by)
+	case 3:
+		m.Segment = uint32(by)
+	case 4:
+		m.Length = uint64(by)
+	case 5:
+		m.Length = segmentBytes + uint64(by)
+	case 6:
+		return nil
+	}
+	return m
+}
+
+// untouched fills the response segment.
+const untouched = 0xC5
+
+// fuzzed is a plugin that is sent requests at level 1.
+type fuzzed struct {
+	t                 *testing.T
+	request, response []byte
+	given             [][]byte       // what may be written to
+	sent              map[uint64]int // how often an id was sent
+	answered          map[uint64]int
+}
+
+func fuzzing(t *testing.T) (*fuzzed, peer, context.Context) {
+	t.Helper()
+	p, request, response := sharedPeer(t, &store{})
+	copy(request, bytes.Repeat([]byte("0123456789abcdef"), 4096))
+	copy(response, bytes.Repeat([]byte{untouched}, segmentBytes))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return &fuzzed{t: t, request: request, response: response, sent: map[uint64]int{}, answered: map[uint64]int{}}, p, ctx
+}
+
+// check looks for what may not have happened. The plugin's end has come.
+func (f *fuzzed) check(ctx context.Context) {
+	f.t.Helper()
+	if ctx.Err() != nil {
+		f.t.Error("the plugin does not come to an end")
+	}
+	for id, n := range f.answered {
+		if n > f.sent[id] {
+			f.t.Errorf("job %d was sent %d times and answered %d times", id, f.sent[id], n)
+		}
+	}
+	for _, mem := range f.given {
+		copy(mem, bytes.Repeat([]byte{untouched}, len(mem)))
+	}
+	if n := bytes.Count(f.response, []byte{untouched}); n != segmentBytes {
+		f.t.Errorf("%d bytes, which no request gave away, were written to", segmentBytes-n)
+	}
+	if !bytes.Equal(f.request[:16], []byte("0123456789abcdef")) {
+		f.t.Error("the request segment was written to")
+	}
+}
+
+// FuzzStoreRequests sends a plugin reads, writes, grants and cancellations
+// with strange ids, handles, regions and sizes. Six bytes are one request.
+func FuzzStoreRequests(f *testing.F) {
+	f.Add([]byte("\x01\x00\x07\x00\x10\x00\x02\x01\x07\x01\x10\x00"))
+	f.Add([]byte("\x01\x00\x07\x00\x10\x00\x02\x01\x04\x01\x02\x00\x02\x02\x07\x02\x10\x00\x02\x03\x00\x00\x00\x00"))
+	f.Add([]byte("\x01\x00\x00\x00\x10\x00\x01\x00\x01\x09\x10\x01\x01\x01\x03\x09\x10\x00\x09\x02\x05\x09\x10\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if !shm.Available {
+			return
+		}
+		x, p, ctx := fuzzing(t)
+		open, err := p.driver.Open(ctx, &pb.OpenRequest{Driver: "mem", Path: []byte("x"), Mode: pb.Mode_MODE_CREATE})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := p.driver.Transfer(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ; len(data) >= 6 && len(x.sent) < 32; data = data[6:] {
+			if stream.Send(x.store(data[:6], open.GetHandle())) != nil {
+				break // refused, and the end is near
+			}
+		}
+		last := &pb.StoreBatch{}
+		for id := range x.sent {
+			last.Cancel = append(last.Cancel, id)
+		}
+		_ = stream.Send(last) // what still waits for room ends
+		_ = stream.CloseSend()
+		for {
+			r, err := stream.Recv()
+			if err != nil {
+				break
+			}
+			for _, m := range r.GetResults() {
+				if m.GetNeed() == 0 {
+					x.answered[m.GetId()]++
+				}
+			}
+		}
+		x.check(ctx)
+	})
+}
+
+// store makes a message of six bytes: id, kind, two for the region, size,
+// handle.
+func (f *fuzzed) store(b []byte, handle uint64) *pb.StoreBatch {
+	id := uint64(b[0])
+	if b[5]%4 == 1 {
+		handle += uint64(b[5])
+	}
+	job := &pb.StoreJob{Id: id, Handle: handle, Lend: uint64(b[5] / 64)}
+	switch b[1] % 4 {
+	case 0:
+		job.Body = strange(1, b[2], b[3])
+		job.Operation = &pb.StoreJob_Put{Put: &pb.PutHead{Handle: handle, Key: []byte("k"), Size: int64(int8(b[4]))}}
+	case 1:
+		out := strange(2, b[2], b[3])
+		f.give(out)
+		job.Operation = &pb.StoreJob_Get{Get: &pb.GetSpec{Key: []byte("k"), Output: out, Limit: int64(int8(b[4]))}}
+	case 2:
+		out := strange(2, b[2], b[3])
+		f.give(out)
+		return &pb.StoreBatch{Grants: []*pb.Grant{{Id: id, Output: out}}}
+	default:
+		return &pb.StoreBatch{Cancel: []uint64{id}}
+	}
+	f.sent[id]++
+	return &pb.StoreBatch{Jobs: []*pb.StoreJob{job}}
+}
+
+// FuzzCodecRequests is the same for filters.
+func FuzzCodecRequests(f *testing.F) {
+	f.Add([]byte("\x01\x07\x00\x07\x00\x10\x02\x07\x01\x07\x01\x10"))
+	f.Add([]byte("\x01\x00\x00\x07\x00\x10\x01\x07\x01\x01\x01\x10\x03\x04\x03\x05\x09\x90"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if !shm.Available {
+			return
+		}
+		x, p, ctx := fuzzing(t)
+		open, err := p.codec.OpenPipeline(ctx, &pb.OpenPipelineRequest{Steps: []*pb.Step{{Id: "copy"}}, Input: &pb.Spec{Kind: 1, MaxBytes: 100}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := p.codec.Exec(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ; len(data) >= 6 && len(x.sent) < 32; data = data[6:] {
+			id, in, out := uint64(data[0]), strange(1, data[1], data[2]), strange(2, data[3], data[4])
+			x.give(out)
+			x.sent[id]++
+			batch := &pb.Batch{Jobs: []*pb.Job{{
+				Id: id, Op: pb.Op(data[5] >> 6), Pipeline: open.GetHandle() + uint64(data[5]>>5&1), Size: int64(in.GetLength()), Limit: int64(int8(data[5] & 0x1f)), Last: data[5]&0x10 != 0,
+				Payload: &pb.Payload{Content: &pb.Payload_Region{Region: in}}, Output: out,
+			}}}
+			if data[2]%16 == 15 {
+				batch.Cancel = []uint64{id}
+			}
+			if stream.Send(batch) != nil {
+				break
+			}
+		}
+		_ = stream.CloseSend()
+		for {
+			r, err := stream.Recv()
+			if err != nil {
+				break
+			}
+			for _, m := range r.GetResults() {
+				x.answered[m.GetId()]++
+			}
+		}
+		x.check(ctx)
+	})
+}
