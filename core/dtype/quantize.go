@@ -121,20 +121,7 @@ func (q Quantization) floats(s []float32, fill float32) {
 			kept = granularBits(float64(v), q.Digits)
 		}
 		low := uint32(1)<<max(floatBits-kept, 0) - 1
-		b := math.Float32bits(v)
-		switch {
-		case q.Mode == BitGroom && i%2 == 0:
-			b &^= low
-		case q.Mode == BitGroom:
-			b |= low
-		default:
-			r := (b + (low+1)>>1) &^ low
-			if r<<1 >= 0xff<<24 {
-				r = b &^ low
-			}
-			b = r
-		}
-		s[i] = math.Float32frombits(b)
+		s[i] = math.Float32frombits(withoutLow(q.Mode, i, math.Float32bits(v), low, 0xff<<23))
 	}
 }
 
@@ -148,21 +135,22 @@ func (q Quantization) doubles(s []float64, fill float64) {
 			kept = granularBits(v, q.Digits)
 		}
 		low := uint64(1)<<max(doubleBits-kept, 0) - 1
-		b := math.Float64bits(v)
-		switch {
-		case q.Mode == BitGroom && i%2 == 0:
-			b &^= low
-		case q.Mode == BitGroom:
-			b |= low
-		default:
-			r := (b + (low+1)>>1) &^ low
-			if r<<1 >= 0x7ff<<53 {
-				r = b &^ low
-			}
-			b = r
-		}
-		s[i] = math.Float64frombits(b)
+		s[i] = math.Float64frombits(withoutLow(q.Mode, i, math.Float64bits(v), low, 0x7ff<<52))
 	}
+}
+
+// withoutLow gives the bits b of value i without its low ones: cleared or set
+// by turns, or rounded off, but not up to infinity.
+func withoutLow[U uint32 | uint64](mode QuantizeMode, i int, b, low, infinity U) U {
+	switch {
+	case mode == BitGroom && i%2 == 1:
+		return b | low
+	case mode != BitGroom:
+		if r := (b + (low+1)>>1) &^ low; r<<1 < infinity<<1 {
+			return r
+		}
+	}
+	return b &^ low
 }
 
 // bits gives the number of explicit bits that the modes with one number for

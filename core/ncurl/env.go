@@ -22,7 +22,9 @@ type Env struct {
 	// Profiles holds the AWS profiles by name; nil means that they were not
 	// read, and then no profile name is checked.
 	Profiles map[string]Profile
-	// Vars holds environment variables; only those of [Vars] are looked at.
+	// Vars holds environment variables; only NCZARR_CONSOLIDATED, AWS_PROFILE,
+	// AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL
+	// are looked at.
 	Vars map[string]string
 	// S3Endpoint is the configured default endpoint for s3: URLs, as
 	// scheme://host[:port]; empty means none.
@@ -57,13 +59,7 @@ type Profile struct {
 	IgnoreEndpoints bool   // "ignore_configured_endpoint_urls"
 }
 
-// Vars lists the environment variables that [Parse] looks for in Env.Vars.
-func Vars() []string {
-	return []string{
-		varConsolidated, varProfile, varRegion, varDefaultRegion, varEndpointS3, varEndpoint, varIgnoreEndpoints,
-	}
-}
-
+// The environment variables that [Parse] looks for in Env.Vars.
 const (
 	varConsolidated  = "NCZARR_CONSOLIDATED"
 	varProfile       = "AWS_PROFILE"

@@ -68,7 +68,7 @@ func resolve(url string, o *Options, create bool) (Options, *ncurl.Location, err
 		opts.Log.Warn(w, "url", loc.Display)
 	}
 	if loc.Format == ncurl.Bytes {
-		return opts, nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", loc.Display, "byte-range access to netCDF-3 and HDF5 files is not supported yet")
+		return opts, nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", loc.Display, "byte-range access to netCDF-3 and HDF5 files is not supported")
 	}
 	return opts, loc, nil
 }
