@@ -104,9 +104,19 @@ func fail(ctx context.Context, err error) error {
 	code, message := apiError(err)
 	e := ncerr.New(kindOf(code, status), "", "", &plain{describe(code, message, status, header)})
 	cut := status == http.StatusNotFound && codeKind(code) == 0 // what it says may have been cut off on its way
-	e.Retryable = status >= 500 && status != http.StatusNotImplemented || status == http.StatusTooManyRequests || cut || again(code)
+	paused := code == "RequestTimeTooSkewed" && clockAgrees(header, time.Now())
+	e.Retryable = status >= 500 && status != http.StatusNotImplemented || status == http.StatusTooManyRequests || cut || paused || again(code)
 	e.RetryAfter = web.RetryAfter(header, time.Now())
 	return e
+}
+
+// clockAgrees reports whether the server's clock is about ours: then a request
+// that was too old when it arrived had been held up, as by a machine that was
+// asleep, and another one is signed anew. Source: Amazon S3 API Reference,
+// "Error responses", RequestTimeTooSkewed: more than 15 minutes.
+func clockAgrees(header http.Header, now time.Time) bool {
+	date, err := http.ParseTime(header.Get("Date"))
+	return err == nil && now.Sub(date).Abs() < 5*time.Minute
 }
 
 // answer gives the status and header of the answer that made err; 0 when
