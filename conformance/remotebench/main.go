@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command remotebench measures reading and writing an array on a real S3 server
 // behind a proxy that delays every request: this library, plain parallel
 // requests for the same objects with the AWS SDK, zarr-python with obstore, and
