@@ -167,19 +167,33 @@ func (s settings) each(array []float32, f func(i int, chunk []byte) error) error
 	return errors.Join(errs...)
 }
 
+// readPlain reads the objects that everybody else reads: the consolidated
+// metadata, and then the chunks.
 func readPlain(ctx context.Context, s settings, array []float32) error {
 	c, err := plain(ctx, s)
 	if err != nil {
 		return err
 	}
-	return s.each(array, func(i int, chunk []byte) error {
-		key := fmt.Sprintf("%s/data/%d.0.0", s.name(), i)
+	get := func(key string, read func(io.Reader) error) error {
+		key = s.name() + "/" + key
 		out, err := c.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.Bucket, Key: &key})
 		if err != nil {
 			return err
 		}
-		_, err = io.ReadFull(out.Body, chunk)
-		return errors.Join(err, out.Body.Close())
+		return errors.Join(read(out.Body), out.Body.Close())
+	}
+	err = get(".zmetadata", func(r io.Reader) error {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.each(array, func(i int, chunk []byte) error {
+		return get(fmt.Sprintf("data/%d.0.0", i), func(r io.Reader) error {
+			_, err := io.ReadFull(r, chunk)
+			return err
+		})
 	})
 }
 
