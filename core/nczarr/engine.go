@@ -27,6 +27,9 @@ type engine struct {
 	workers sync.Pool
 	// unversioned says that the store gave an object without a version.
 	unversioned atomic.Bool
+	// ranges says that the store gave a part of an object, noRanges that one
+	// costs the whole, or cannot be had.
+	ranges, noRanges atomic.Bool
 }
 
 // open opens the pipeline unless it is open. After a failure the next use tries

@@ -20,7 +20,8 @@ const maxPieces = 4096
 
 // pieces are the parts of a chunk without codecs that are read instead of the
 // whole. They are all of one version of the object: when they are not, or when
-// that cannot be told, what they span is read again in one request.
+// that cannot be told, what they span is read again in one request. Where parts
+// cannot be had, or each of many costs as much as the whole, the whole is read.
 type pieces struct {
 	cut     chunk.Pieces // N is 0 when the chunk is read whole
 	gap     int64        // with which it was cut
@@ -29,6 +30,7 @@ type pieces struct {
 	answers int64
 	missing int64 // answers that say that there is no object
 	mixed   bool
+	refused bool // a part cannot be had
 }
 
 type piece struct {
@@ -69,6 +71,9 @@ func (w *worker) cut(i int) bool {
 		gap *= 2
 		p, ok = w.mover.Pieces(it.proj, gap)
 	}
+	if p.N > 1 && w.t.e.noRanges.Load() {
+		return false
+	}
 	if ok && p.N > 1 && w.t.e.unversioned.Load() {
 		gap = math.MaxInt64
 		p, ok = w.mover.Pieces(it.proj, gap)
@@ -84,7 +89,7 @@ func (w *worker) cut(i int) bool {
 func (w *worker) requestPieces(i int) {
 	it, at := &w.items[i], &w.where[i]
 	n, size := it.cut.N, it.cut.Size
-	it.version, it.answers, it.missing, it.mixed = "", 0, 0, false
+	it.version, it.answers, it.missing, it.mixed, it.refused = "", 0, 0, false, false
 	for k := len(it.list); int64(k) < n; k++ {
 		it.list = append(it.list, piece{alloc: func(n int64) ([]byte, error) { return w.allocPiece(i, k, n) }})
 	}
@@ -122,6 +127,9 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 	switch {
 	case absent:
 		it.missing++
+	case ncerr.KindOf(err) == ncerr.ErrUnsupported:
+		it.refused = true
+		w.t.e.noRanges.Store(true)
 	case err != nil:
 		return false
 	case info.Size != w.t.size:
@@ -132,6 +140,9 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 		if info.Version == "" {
 			w.t.e.unversioned.Store(true)
 		}
+		if w.t.e.ranges.Store(true); info.NoRanges {
+			w.t.e.noRanges.Store(true)
+		}
 	}
 	switch {
 	case it.answers < it.cut.N:
@@ -139,12 +150,44 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 	case it.missing == it.cut.N:
 		return false
 	}
-	it.mixed = it.mixed || it.missing > 0
+	it.mixed = it.mixed || it.refused || it.missing > 0
 	if it.have = !it.mixed; it.have {
 		if it.in = nil; !it.cut.Direct {
 			it.in = it.inBuf[:it.cut.N*it.cut.Size]
 		}
 	}
+	return true
+}
+
+// probes is how many requests for pieces are sent before the store has shown
+// what a part costs there, when they take tens of milliseconds; else it is one.
+const probes = 16
+
+// group gives how many of the requests from the next on, which go to one Map,
+// are sent at once.
+func (w *worker) group() int {
+	m, most := w.where[w.jobItem[w.base]].Map, len(w.reqs)-w.base
+	if w.base == 0 && w.items[w.jobItem[0]].cut.N > 1 && !w.t.e.ranges.Load() {
+		most = min(most, probes)
+		if m.Capabilities().Latency != driver.Remote {
+			most = 1
+		}
+	}
+	n := 1
+	for n < most && w.where[w.jobItem[w.base+n]].Map == m {
+		n++
+	}
+	return n
+}
+
+// needless reports whether the next request is for one of many pieces where
+// each costs the whole, and answers it then.
+func (w *worker) needless() bool {
+	i := w.jobItem[w.base]
+	if w.items[i].cut.N < 2 || !w.t.e.noRanges.Load() {
+		return false
+	}
+	w.gotPiece(i, zmap.Info{}, ncerr.ErrUnsupported)
 	return true
 }
 
@@ -156,20 +199,31 @@ func (p *pieces) compare(version string) {
 	p.mixed = p.mixed || version == "" || version != p.version
 }
 
-// getMixed reads again what came in pieces of different versions, now in one
-// request each.
+// getMixed reads again what came in pieces of different versions, or not at
+// all, now in one request each: first for what they span, then for the whole.
 func (w *worker) getMixed(ctx context.Context) error {
-	w.reqs, w.jobItem = w.reqs[:0], w.jobItem[:0]
-	for i := range w.n {
-		it := &w.items[i]
-		if it.cut.N == 0 || !it.mixed {
-			continue
+	for {
+		w.reqs, w.jobItem = w.reqs[:0], w.jobItem[:0]
+		for i := range w.n {
+			it := &w.items[i]
+			switch {
+			case it.cut.N == 0 || !it.mixed:
+			case it.refused:
+				it.cut = chunk.Pieces{}
+				w.requestWhole(i)
+			default:
+				it.gap = math.MaxInt64
+				it.cut, _ = w.mover.Pieces(it.proj, it.gap) // it was cut before, so it can be
+				w.requestPieces(i)
+			}
 		}
-		it.gap = math.MaxInt64
-		it.cut, _ = w.mover.Pieces(it.proj, it.gap) // it was cut before, so it can be
-		w.requestPieces(i)
+		if len(w.reqs) == 0 {
+			return nil
+		}
+		if err := w.get(ctx); err != nil {
+			return err
+		}
 	}
-	return w.get(ctx)
 }
 
 // placePieces puts what came in pieces in its place.

@@ -25,6 +25,7 @@ type watched struct {
 	// its error is the answer.
 	before func(n int) error
 	bare   bool // answers have no version
+	dear   bool // a part costs the whole
 }
 
 func (w *watched) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -47,6 +48,7 @@ func (w *watched) Get(ctx context.Context, key string, o *driver.GetOptions, all
 	if w.bytes += len(data); w.bare {
 		info.Version = ""
 	}
+	info.NoRanges = w.dear
 	return data, info, err
 }
 
@@ -152,6 +154,43 @@ func TestPartsWithoutVersions(t *testing.T) {
 		if err != nil || !slices.Equal(got, []int16{4, 5, 14, 15, 24, 25}) || len(w.parts) != reads {
 			t.Errorf("got %v, %v, with %v", got, err, w.parts)
 		}
+	}
+}
+
+// Where a part costs the whole, or cannot be had, the whole is read, and from
+// then on nothing else.
+func TestPartsThatCostTheWhole(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		w      *watched
+		refuse func(n int, part driver.Range) bool
+		most   int // reads of the first slab
+	}{
+		"each costs the whole":      {&watched{dear: true}, func(int, driver.Range) bool { return false }, 2},
+		"the second is refused":     {&watched{}, func(n int, _ driver.Range) bool { return n == 2 }, 4},
+		"all are refused":           {&watched{}, func(_ int, part driver.Range) bool { return part.Length >= 0 }, 2},
+		"what they span is refused": {&watched{bare: true}, func(n int, _ driver.Range) bool { return n == 4 }, 5},
+	} {
+		v := columns(t, c.w)
+		c.w.before = func(n int) error {
+			if c.refuse(n, c.w.parts[n-1]) {
+				return ncerr.ErrUnsupported
+			}
+			return nil
+		}
+		for _, most := range []int{c.most, c.most + 1} {
+			got, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2))
+			if err != nil || !slices.Equal(got, []int16{4, 5, 14, 15, 24, 25}) || len(c.w.parts) > most {
+				t.Errorf("%s: got %v, %v, with %v", name, got, err, c.w.parts)
+			}
+		}
+		if last := c.w.parts[len(c.w.parts)-1]; last.Length != -1 {
+			t.Errorf("%s: read again with %v", name, c.w.parts)
+		}
+	}
+	w := &watched{before: func(int) error { return ncerr.ErrUnsupported }}
+	if _, err := nczarr.Get[int16](t.Context(), columns(t, w), box(0, 3, 3, 2)); !errors.Is(err, ncerr.ErrUnsupported) {
+		t.Errorf("nothing can be read: got %v", err)
 	}
 }
 

@@ -54,13 +54,13 @@ func readBatch(ctx context.Context, w *worker) error {
 // call where that pays, else one after the other, since other workers are at
 // work beside.
 func (w *worker) get(ctx context.Context) error {
-	for w.base = 0; w.base < len(w.reqs); {
-		m := w.where[w.jobItem[w.base]].Map
-		n := 1
-		for w.base+n < len(w.reqs) && w.where[w.jobItem[w.base+n]].Map == m {
-			n++
+	for w.base = 0; w.base < len(w.reqs) && w.err == nil; {
+		if w.needless() {
+			w.base++
+			continue
 		}
-		if err := w.getFrom(ctx, m, w.reqs[w.base:w.base+n]); err != nil {
+		n := w.group()
+		if err := w.getFrom(ctx, w.where[w.jobItem[w.base]].Map, w.reqs[w.base:w.base+n]); err != nil {
 			return err
 		}
 		w.base += n
@@ -108,11 +108,17 @@ func (w *worker) request() {
 		case w.cut(i):
 			w.requestPieces(i)
 		default:
-			req := zmap.GetRequest{Key: at.Key, Alloc: it.alloc}
-			req.Opts.Range, req.Opts.IfMatch = at.Range, at.Version
-			w.ask(req, i)
+			w.requestWhole(i)
 		}
 	}
+}
+
+// requestWhole makes the request for item i.
+func (w *worker) requestWhole(i int) {
+	at := &w.where[i]
+	req := zmap.GetRequest{Key: at.Key, Alloc: w.items[i].alloc}
+	req.Opts.Range, req.Opts.IfMatch = at.Range, at.Version
+	w.ask(req, i)
 }
 
 // ask adds a request for item i to those of the batch.

@@ -231,6 +231,7 @@ func (g *get) whole() ([]byte, driver.Info, error) {
 	if g.opts.Range == nil {
 		return g.read(i, size)
 	}
+	i.NoRanges = true
 	start, n, err := g.opts.Range.Resolve(size)
 	if err != nil {
 		return nil, i, err
@@ -325,6 +326,7 @@ func (g *get) blind() ([]byte, driver.Info, error) {
 	i := info(g.resp.Header, size)
 	start, n := int64(0), size
 	if g.opts.Range != nil {
+		i.NoRanges = true
 		var err error
 		if start, n, err = g.opts.Range.Resolve(size); err != nil {
 			return nil, i, err

@@ -1,11 +1,13 @@
 package http_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -48,6 +50,25 @@ func TestKeysOnTheWire(t *testing.T) {
 		})
 		if _, _, err := m.Get(t.Context(), key, &driver.GetOptions{}, driver.Heap); err != nil || got != want {
 			t.Errorf("%s: want %s, got %s, %v", key, want, got, err)
+		}
+	}
+}
+
+// TestNoRanges shows that it is told when a range costs what comes before it.
+func TestNoRanges(t *testing.T) {
+	t.Parallel()
+	for name, ranges := range map[string]bool{"ranges": true, "no ranges": false} {
+		m := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+			if ranges {
+				http.ServeContent(w, r, "0", time.Unix(1e9, 0), bytes.NewReader(make([]byte, 1<<24)))
+				return
+			}
+			w.Header().Set("Content-Length", fmt.Sprint(1<<24))
+			_, _ = w.Write(make([]byte, 1<<24))
+		})
+		o := &driver.GetOptions{Range: &driver.Range{Offset: 1 << 20, Length: 8}}
+		if data, info, err := m.Get(t.Context(), "v/0", o, driver.Heap); err != nil || len(data) != 8 || info.NoRanges == ranges {
+			t.Errorf("%s: got %v, %+v, %v", name, data, info, err)
 		}
 	}
 }

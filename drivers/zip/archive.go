@@ -261,7 +261,12 @@ func (a *archive) info(slot int) (driver.Info, error) {
 	if !ok {
 		return driver.Info{}, badRecord("stat", string(a.keyAt(a.slots[slot])))
 	}
-	return driver.Info{Size: r.size, Version: a.version(slot, r)}, nil
+	return a.infoOf(slot, r), nil
+}
+
+// infoOf gives the facts about the object of a record.
+func (a *archive) infoOf(slot int, r record) driver.Info {
+	return driver.Info{Size: r.size, Version: a.version(slot, r), NoRanges: r.method == methodDeflated}
 }
 
 func badRecord(op, key string) error {

@@ -23,7 +23,7 @@ func (a *archive) get(ctx context.Context, p *pools, slot int, key string, opts 
 	if !ok {
 		return nil, driver.Info{}, badRecord("get", key)
 	}
-	info := driver.Info{Size: r.size, Version: a.version(slot, r)}
+	info := a.infoOf(slot, r)
 	off, n, err := want(key, opts, info)
 	if err != nil {
 		return nil, info, err

@@ -372,6 +372,24 @@ func patched(b []byte, off int, with ...byte) []byte {
 	return b
 }
 
+// Each range of a deflated member costs all of it, which is told; of a stored
+// one it does not.
+func TestNoRangesOfDeflated(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("zarr", 3000)
+	m := opened(t, saved(t, stdZip(t, "", entry{name: "stored", content: text}, entry{name: "soft", content: text, deflate: true})), driver.Read, "")
+	for key, want := range map[string]bool{"stored": false, "soft": true} {
+		stat, err := m.Stat(t.Context(), key)
+		if err != nil || stat.NoRanges != want {
+			t.Errorf("stat %s: got %+v, %v", key, stat, err)
+		}
+		_, got, err := m.Get(t.Context(), key, &driver.GetOptions{Range: &driver.Range{Offset: 8, Length: 4}}, driver.Heap)
+		if err != nil || got.NoRanges != want {
+			t.Errorf("get %s: got %+v, %v", key, got, err)
+		}
+	}
+}
+
 // damage is an archive of two stored and one deflated members, "a", "b" and
 // "z", with some bytes changed.
 func damage(t *testing.T, change func(b []byte, central func(name string) []byte, local func(name string) []byte)) []byte {

@@ -296,6 +296,10 @@ type Info struct {
 	Size    int64     // size of the whole object in bytes
 	Version string    // changes whenever the content does; empty when the store has none
 	ModTime time.Time // zero when unknown
+	// NoRanges says that a range of the object costs all of it, or all that
+	// comes before: it is packed, or its server ignores ranges. Who wants many
+	// ranges had better read the whole.
+	NoRanges bool
 	// CRC32C is that of the whole object, in base64 as S3 writes it. A Get of a
 	// whole object that broke may give it beside its error, for whoever reads
 	// on and puts the pieces together; it is empty otherwise, and always out of

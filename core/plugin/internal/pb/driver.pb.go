@@ -559,8 +559,10 @@ type Info struct {
 	// has none.
 	Version []byte `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// Nanoseconds since 1970 UTC; meaningful when has_mod_time.
-	ModTimeNanos  int64 `protobuf:"varint,3,opt,name=mod_time_nanos,json=modTimeNanos,proto3" json:"mod_time_nanos,omitempty"`
-	HasModTime    bool  `protobuf:"varint,4,opt,name=has_mod_time,json=hasModTime,proto3" json:"has_mod_time,omitempty"`
+	ModTimeNanos int64 `protobuf:"varint,3,opt,name=mod_time_nanos,json=modTimeNanos,proto3" json:"mod_time_nanos,omitempty"`
+	HasModTime   bool  `protobuf:"varint,4,opt,name=has_mod_time,json=hasModTime,proto3" json:"has_mod_time,omitempty"`
+	// A range of the object costs all of it, or all that comes before.
+	NoRanges      bool `protobuf:"varint,5,opt,name=no_ranges,json=noRanges,proto3" json:"no_ranges,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -619,6 +621,13 @@ func (x *Info) GetModTimeNanos() int64 {
 func (x *Info) GetHasModTime() bool {
 	if x != nil {
 		return x.HasModTime
+	}
+	return false
+}
+
+func (x *Info) GetNoRanges() bool {
+	if x != nil {
+		return x.NoRanges
 	}
 	return false
 }
@@ -2208,13 +2217,14 @@ const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"max_object\x18\r \x01(\x03R\tmaxObject\"7\n" +
 	"\x05Range\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
-	"\x06length\x18\x02 \x01(\x03R\x06length\"|\n" +
+	"\x06length\x18\x02 \x01(\x03R\x06length\"\x99\x01\n" +
 	"\x04Info\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\fR\aversion\x12$\n" +
 	"\x0emod_time_nanos\x18\x03 \x01(\x03R\fmodTimeNanos\x12 \n" +
 	"\fhas_mod_time\x18\x04 \x01(\bR\n" +
-	"hasModTime\"\xa5\x01\n" +
+	"hasModTime\x12\x1b\n" +
+	"\tno_ranges\x18\x05 \x01(\bR\bnoRanges\"\xa5\x01\n" +
 	"\aGetSpec\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12)\n" +
 	"\x05range\x18\x02 \x01(\v2\x13.nczplugin.v1.RangeR\x05range\x12\x19\n" +

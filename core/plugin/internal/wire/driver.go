@@ -91,7 +91,7 @@ func CapabilitiesFromWire(m *pb.Capabilities) driver.Capabilities {
 
 // InfoToWire gives the message for i.
 func InfoToWire(i driver.Info) *pb.Info {
-	m := &pb.Info{Size: i.Size, Version: []byte(i.Version)}
+	m := &pb.Info{Size: i.Size, Version: []byte(i.Version), NoRanges: i.NoRanges}
 	if !i.ModTime.IsZero() {
 		m.ModTimeNanos, m.HasModTime = i.ModTime.UnixNano(), true
 	}
@@ -104,7 +104,7 @@ func InfoFromWire(m *pb.Info, unknownSize bool) (driver.Info, error) {
 	if m == nil {
 		return driver.Info{}, lie("facts about an object are missing")
 	}
-	i := driver.Info{Size: m.GetSize(), Version: string(m.GetVersion())}
+	i := driver.Info{Size: m.GetSize(), Version: string(m.GetVersion()), NoRanges: m.GetNoRanges()}
 	if i.Size < 0 && !(unknownSize && i.Size == -1) {
 		return driver.Info{}, lie("an object of %d bytes", i.Size)
 	}

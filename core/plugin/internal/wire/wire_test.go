@@ -193,7 +193,7 @@ func TestHead(t *testing.T) {
 
 func TestInfo(t *testing.T) {
 	t.Parallel()
-	for _, i := range []driver.Info{{}, {Size: 5, Version: "\xff\"etag\"", ModTime: time.Unix(3, 4).UTC()}} {
+	for _, i := range []driver.Info{{}, {Size: 5, NoRanges: true, Version: "\xff\"etag\"", ModTime: time.Unix(3, 4).UTC()}} {
 		if got, err := wire.InfoFromWire(wire.InfoToWire(i), false); err != nil || got != i {
 			t.Errorf("want %+v, got %+v, %v", i, got, err)
 		}
