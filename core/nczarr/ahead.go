@@ -62,6 +62,10 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 	return docs, err
 }
 
+// aheadMost is how many names of one prefix are asked for ahead: those of one
+// answer of S3. What turns out to be no group may have any number below it.
+const aheadMost = 1000
+
 // listsAhead reports whether a listing that may be in vain is worth a round
 // trip.
 func (l *loader) listsAhead() bool {
@@ -78,9 +82,9 @@ func (l *loader) search(ctx context.Context, prefix string) ([]string, error) {
 }
 
 // searchAhead searches below many prefixes, several at once, and keeps what it
-// finds for [loader.search]. Together they may have as many names as a dataset
-// may have nodes: beyond that the rest is searched one by one, when its turn
-// comes.
+// finds for [loader.search]. What has aheadMost names or more is searched when
+// its turn comes, and so is the rest when together they have more names than a
+// dataset may have nodes.
 func (l *loader) searchAhead(ctx context.Context, prefixes []string) {
 	found := make([]listing, len(prefixes))
 	done := make([]bool, len(prefixes))
@@ -102,8 +106,8 @@ func (l *loader) searchAhead(ctx context.Context, prefixes []string) {
 	}
 }
 
-// listing gives the names below a prefix, unless there are more of them,
-// together with the others counted in total, than a dataset may have.
+// listing gives the names below a prefix, unless there are too many of them, or
+// of all that are counted in total.
 func (l *loader) listing(ctx context.Context, prefix string, total *atomic.Int64) (listing, bool) {
 	var names []string
 	for e, err := range l.ds.m.List(ctx, prefix, nil) {
@@ -113,7 +117,9 @@ func (l *loader) listing(ctx context.Context, prefix string, total *atomic.Int64
 		if total.Add(1) > int64(l.ds.opts.Limits.MaxNodes) {
 			return listing{}, false
 		}
-		names = append(names, strings.TrimSuffix(e.Key[len(prefix):], "/"))
+		if names = append(names, strings.TrimSuffix(e.Key[len(prefix):], "/")); len(names) == aheadMost {
+			return listing{}, false
+		}
 	}
 	slices.Sort(names)
 	return listing{names: slices.Compact(names)}, true

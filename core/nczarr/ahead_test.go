@@ -3,8 +3,11 @@ package nczarr_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -17,6 +20,7 @@ import (
 type distant struct {
 	driver.Map
 	refuse []string
+	listed *sync.Map // entries given, by prefix; nil when nobody asks
 }
 
 func (d distant) Capabilities() driver.Capabilities {
@@ -29,12 +33,23 @@ func (d distant) List(ctx context.Context, prefix string, o *driver.ListOptions)
 	if slices.Contains(d.refuse, prefix) {
 		return func(yield func(driver.Entry, error) bool) { yield(driver.Entry{}, ncerr.ErrPermission) }
 	}
-	return d.Map.List(ctx, prefix, o)
+	if d.listed == nil {
+		return d.Map.List(ctx, prefix, o)
+	}
+	n, _ := d.listed.LoadOrStore(prefix, new(atomic.Int64))
+	return func(yield func(driver.Entry, error) bool) {
+		for e, err := range d.Map.List(ctx, prefix, o) {
+			n.(*atomic.Int64).Add(1) //nolint:forcetypeassert // stored above
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 func far(o *nczarr.Options, refuse ...string) *nczarr.Options {
 	c := *o
-	c.Wrap = func(m driver.Map) driver.Map { return distant{m, refuse} }
+	c.Wrap = func(m driver.Map) driver.Map { return distant{m, refuse, nil} }
 	return &c
 }
 
@@ -96,6 +111,31 @@ func TestListingAheadIsBounded(t *testing.T) {
 	o.Limits.MaxNodes = 15
 	if _, err := nczarr.Open(t.Context(), "mem:n#mode=zarr", far(o)); !errors.Is(err, ncerr.ErrLimit) {
 		t.Errorf("want ErrLimit, got %v", err)
+	}
+}
+
+// Of what is no group little is listed, however much there is, and a group with
+// many members has them all.
+func TestListingAheadInVain(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	objects := map[string]string{".zgroup": group, "big/.zgroup": group}
+	for i := range 1005 {
+		objects[fmt.Sprintf("big/v%d/.zarray", i)] = oneArray
+	}
+	for i := range 5000 {
+		objects[fmt.Sprintf("waste/0.%d", i)] = "x"
+	}
+	store(t, o, "v", objects)
+	var listed sync.Map
+	o.Wrap = func(m driver.Map) driver.Map { return distant{m, nil, &listed} }
+	ds := open(t, "mem:v#mode=zarr", o)
+	if g := ds.Root().Groups(); len(g) != 1 || len(g[0].Vars()) != 1005 || len(ds.Problems()) > 0 {
+		t.Errorf("got %d groups, %v", len(g), ds.Problems())
+	}
+	n, _ := listed.Load("waste/")
+	if got := n.(*atomic.Int64).Load(); got == 0 || got > 1000 { //nolint:forcetypeassert // see List
+		t.Errorf("%d entries were listed in vain", got)
 	}
 }
 
