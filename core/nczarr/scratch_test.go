@@ -1,6 +1,10 @@
 package nczarr //nolint:testpackage // it looks at scratch memory, which nothing shows
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/zmap"
+)
 
 // A worker that has served large chunks gives most of its memory back.
 func TestReleaseIsBounded(t *testing.T) {
@@ -11,12 +15,21 @@ func TestReleaseIsBounded(t *testing.T) {
 		w.items[i].inBuf, w.items[i].outBuf = make([]byte, keptScratch/4), make([]byte, keptScratch/2)
 	}
 	w.texts = make([]string, 1, keptScratch/16+1)
+	w.reqs = append(make([]zmap.GetRequest, 0, batchMax*batchMax+1), zmap.GetRequest{Key: "k"})[:0]
 	e.release(w)
+	if w.reqs != nil {
+		t.Errorf("room for %d requests is kept", cap(w.reqs))
+	}
 	kept := 16 * cap(w.texts)
 	for i := range w.items {
 		kept += cap(w.items[i].inBuf) + cap(w.items[i].outBuf)
 	}
 	if kept == 0 || kept > keptScratch {
 		t.Errorf("%d bytes are kept, want some, %d at most", kept, keptScratch)
+	}
+	w.reqs = append(make([]zmap.GetRequest, 0, 1), zmap.GetRequest{Key: "k"})[:0]
+	e.release(w)
+	if w.reqs[:1][0].Key != "" {
+		t.Error("a request that was answered is kept")
 	}
 }

@@ -91,8 +91,11 @@ func (e *engine) release(w *worker) {
 		w.texts = nil
 	}
 	clear(w.where)
-	clear(w.reqs)
+	clear(w.reqs[:cap(w.reqs)])
 	clear(w.jobs)
+	if cap(w.reqs) > batchMax*batchMax { // chunks in many pieces
+		w.reqs, w.jobItem = nil, nil
+	}
 	e.workers.Put(w)
 }
 
