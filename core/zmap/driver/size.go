@@ -12,15 +12,15 @@ import (
 // slowest is the rate, in bytes a second, of a link that is still of use.
 const slowest = 32 << 10
 
+// longest, in seconds, leaves room for what is added to it.
+const longest = 1 << 32
+
 // TransferTime is how long n bytes may be on their way to or from a store,
 // beyond the time that a call without content may take. Who bounds a call from
 // outside, where the bytes are not seen to move, allows it; a connection on
 // which nothing moves is the driver's to end, much earlier.
 func TransferTime(n int64) time.Duration {
-	if n >= math.MaxInt64/int64(time.Second)*slowest {
-		return math.MaxInt64 / 2
-	}
-	return time.Duration(max(n, 0)/slowest) * time.Second
+	return min(time.Duration(max(n, 0)/slowest), longest) * time.Second
 }
 
 // Size is a number of bytes in a driver's options (type "size"): in JSON a

@@ -1,0 +1,26 @@
+package driver_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// The time of any length is not negative, grows with it, and leaves room to be
+// added to another.
+func TestTransferTime(t *testing.T) {
+	t.Parallel()
+	last := time.Duration(0)
+	for _, n := range []int64{math.MinInt64, -1, 0, 32 << 10, 1 << 40, math.MaxInt64/int64(time.Second)*(32<<10) - 1, math.MaxInt64} {
+		d := driver.TransferTime(n)
+		if d < last || d+24*time.Hour < d {
+			t.Errorf("%d bytes: %v after %v", n, d, last)
+		}
+		last = d
+	}
+	if d := driver.TransferTime(96 << 10); d != 3*time.Second {
+		t.Errorf("96 KiB: %v", d)
+	}
+}
