@@ -71,7 +71,7 @@ func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
 		return info(resp.Header, resp.ContentLength), nil
 	}
 	_ = resp.Body.Close() // the connection serves the next request
-	_, i, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
+	_, i, err := m.Get(ctx, key, &driver.GetOptions{Limit: m.o.MaxBlind}, driver.Heap)
 	return i, err
 }
 

@@ -73,6 +73,25 @@ func TestNoRanges(t *testing.T) {
 	}
 }
 
+// TestStatTakesNoMemory shows that an object whose facts only its content tells
+// is not believed to be of any length.
+func TestStatTakesNoMemory(t *testing.T) {
+	t.Parallel()
+	m := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodHead:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case r.Header.Get("Range") != "":
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+		default:
+			w.Header().Set("Content-Length", fmt.Sprint(int64(1)<<60))
+		}
+	})
+	if _, err := m.Stat(t.Context(), "v/0"); ncerr.KindOf(err) != ncerr.ErrLimit {
+		t.Errorf("want ErrLimit, got %v", err)
+	}
+}
+
 // TestPageForRange shows that a part of a web application's page, which it
 // gives for every path that it does not have, is not the part of a chunk.
 func TestPageForRange(t *testing.T) {
