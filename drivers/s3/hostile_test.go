@@ -286,6 +286,20 @@ func TestNoDocument(t *testing.T) {
 	}
 }
 
+// TestNotStored shows that an answer as a proxy gives it is no write that went
+// well.
+func TestNotStored(t *testing.T) {
+	t.Parallel()
+	m := against(t, driver.Update, nil, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>log in</html>") })
+	for name, o := range map[string]driver.PutOptions{"plain": {}, "if absent": {IfAbsent: true}} {
+		_, err := m.Put(t.Context(), "k", driver.Bytes("content"), &o)
+		want := map[bool]ncerr.Kind{false: ncerr.ErrIO, true: ncerr.ErrAmbiguous}[o.IfAbsent]
+		if ncerr.KindOf(err) != want {
+			t.Errorf("%s: want %v, got %v", name, want, err)
+		}
+	}
+}
+
 // TestCutNamesTheChecksum shows that a whole object that broke comes with the
 // checksum of the whole, for who reads on, and nothing else does.
 func TestCutNamesTheChecksum(t *testing.T) {

@@ -158,6 +158,9 @@ func (w *write) send(ctx context.Context) (driver.Info, error) {
 	if err != nil {
 		return driver.Info{}, err
 	}
+	if out.ETag == nil { // every S3 server names what it has stored; a proxy's page does not
+		return driver.Info{}, answerError("it answered a write without an ETag")
+	}
 	return written(n, out.ETag), nil
 }
 
