@@ -54,8 +54,7 @@ func TestLyingHead(t *testing.T) { //nolint:paralleltest // it counts what the w
 
 // TestLargeObjects reads objects for which memory is taken when a part of them
 // has come.
-func TestLargeObjects(t *testing.T) {
-	t.Parallel()
+func TestLargeObjects(t *testing.T) { //nolint:paralleltest,tparallel // others count the memory that the process takes
 	dir := t.TempDir()
 	want := bytes.Repeat([]byte("0123456789abcde\n"), 70<<16)
 	want[len(want)-1] = '!'
