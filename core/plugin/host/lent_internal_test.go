@@ -75,8 +75,8 @@ func TestLentFiles(t *testing.T) {
 		t.Errorf("memory for %d bytes is taken before they are read", n)
 		return nil, errors.New("no memory")
 	}}
-	if err := huge.fill(context.Background(), file, 0); ncerr.KindOf(err) != ncerr.ErrIO || string(huge.data()) != "0123456789" {
-		t.Errorf("a short file said to be large: got %q, %v", huge.data(), err)
+	if err := huge.fill(context.Background(), file, 0); ncerr.KindOf(err) != ncerr.ErrIO || huge.n != 10 || huge.data() != nil {
+		t.Errorf("a short file said to be large: got %d bytes, %q, %v", huge.n, huge.data(), err)
 	}
 	first, second := p.tag.Add(1), p.tag.Add(1)
 	if err := errors.Join(shm.Lend(p.files[1], second, file), shm.Lend(p.files[1], first, file)); err != nil {

@@ -19,7 +19,10 @@ import (
 // bytes: the host takes no memory for what does not come.
 func TestLyingHead(t *testing.T) { //nolint:paralleltest // it counts what the whole process allocates
 	one := func(ctx context.Context, m driver.Map) error {
-		_, _, err := m.Get(ctx, "k", &driver.GetOptions{}, nil)
+		data, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap)
+		if len(data) > 0 {
+			t.Errorf("%d bytes in memory that nobody gave", len(data))
+		}
 		return err
 	}
 	many := func(ctx context.Context, m driver.Map) error {

@@ -37,15 +37,18 @@ type landing struct {
 // restart forgets what an attempt brought.
 func (l *landing) restart() { l.n, l.head, l.lent, l.early = 0, false, nil, nil }
 
-// data gives what has landed.
+// data gives what has landed. What came before the caller's alloc was asked did
+// not: whoever counts it takes it for bytes of that memory.
 func (l *landing) data() []byte {
 	switch {
 	case l.lent != nil:
 		return l.lent
 	case l.asked:
 		return l.dst[:min(l.n, int64(len(l.dst)))]
+	case l.alloc == nil:
+		return l.early
 	}
-	return l.early
+	return nil
 }
 
 // A call takes memory for at most trusted bytes on the word of a plugin. For a
