@@ -106,7 +106,7 @@ func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l 
 		return l.whole(opts, info)
 	case err == nil:
 		err = ncerr.Errorf(ncerr.ErrConflict, "", "", "%d bytes at first, %d when read on", l.info.Size, info.Size)
-	case ncerr.KindOf(err) != ncerr.ErrConflict && info.Version == l.info.Version:
+	case ncerr.KindOf(err) != ncerr.ErrConflict && info.Version == l.info.Version && len(data) > 0 && &data[0] == &l.mem[l.n]:
 		l.n += len(data)
 	}
 	if ncerr.KindOf(err) == ncerr.ErrConflict || ncerr.KindOf(err) == ncerr.ErrRange {

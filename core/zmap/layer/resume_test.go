@@ -96,6 +96,30 @@ func TestResume(t *testing.T) {
 	})
 }
 
+// astray is a driver whose second Get breaks and gives memory of its own.
+type astray struct{ breaking }
+
+func (a *astray) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if len(a.asked) == 1 {
+		alloc = driver.Heap
+	}
+	return a.breaking.Get(ctx, key, o, alloc)
+}
+
+// TestResumeElsewhere shows that only bytes in the memory that was given count.
+func TestResumeElsewhere(t *testing.T) {
+	t.Parallel()
+	m := memmap.New()
+	if _, err := m.Put(t.Context(), "k", driver.Bytes("0123456789"), &driver.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a := &astray{breaking{Map: m, cuts: []float64{0.2, 0.5}}}
+	got, _, err := layer.Retry(a, noWait()).Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+	if err != nil || string(got) != "0123456789" || len(a.asked) != 3 {
+		t.Errorf("after %d requests: got %q, %v", len(a.asked), got, err)
+	}
+}
+
 // TestResumeOfAChangedObject shows that two contents are never mixed.
 func TestResumeOfAChangedObject(t *testing.T) {
 	t.Parallel()
