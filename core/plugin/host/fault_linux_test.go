@@ -7,7 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -84,7 +86,7 @@ const aloneVar = "NCZARR_TEST_ALONE"
 func largeFiles(t *testing.T, h *host.Host) func() error {
 	t.Helper()
 	dir := t.TempDir()
-	data := bytes.Repeat([]byte("x"), 300<<10)
+	data := bytes.Repeat([]byte("x"), 256<<10)
 	reqs := make([]driver.GetRequest, 40)
 	for i := range reqs {
 		reqs[i].Key = strings.Repeat("k", i+1)
@@ -118,6 +120,22 @@ func TestLendingLimit(t *testing.T) {
 		if err := read(); err != nil {
 			t.Errorf("%d at once: %v", n, err)
 		}
+	}
+}
+
+// TestManyLenders has many calls at once for which files are lent: they do not
+// fill the channel with files that none of them can take yet.
+func TestManyLenders(t *testing.T) {
+	t.Parallel()
+	read := largeFiles(t, newHost(t, host.Options{CallTimeout: 30 * time.Second}))
+	errs := make([]error, 100)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = read() })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -13,8 +13,11 @@ import (
 )
 
 // maxLent is the largest number of lent files that may be on their way; it is
-// less where the process may have few descriptors.
-const maxLent = 4096
+// less where the process may have few descriptors. So many fit in the channel:
+// a plugin that has to wait for room in it may wait for ever, as files are
+// taken out when an answer announces one, and the answers may have to wait for
+// files that are still to be lent.
+const maxLent = 128
 
 // lentLimit gives how many files may be on their way: one in four of the
 // descriptors that the process may have.
@@ -55,7 +58,7 @@ func (p *plane) takeLent(tag uint64) (*os.File, error) {
 		if err != nil && !errors.Is(err, shm.ErrNoDescriptor) {
 			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an announced file did not come through the channel: %v", err)
 		}
-		if _, twice := p.lent[t]; t == 0 || t > p.tag.Load() || twice || len(p.lent) >= maxLent {
+		if _, twice := p.lent[t]; t == 0 || t > p.tag.Load() || twice || int64(len(p.lent)) >= p.lendMax {
 			if f != nil {
 				_ = f.Close()
 			}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
@@ -91,5 +92,61 @@ func TestLentFiles(t *testing.T) {
 	}
 	if len(p.lent) != 0 {
 		t.Errorf("%d files are kept", len(p.lent))
+	}
+}
+
+// TestChannelRoom shows that the channel takes all files that may be on their
+// way, though nobody takes them out: who lends never waits for it.
+func TestChannelRoom(t *testing.T) {
+	t.Parallel()
+	if !shm.Available {
+		t.Skip("no shared memory on this system")
+	}
+	p, err := newPlane()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	defer p.sent()
+	fd, err := shm.Dup(p.files[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := shm.Adopt(fd) // as the plugin does
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = theirs.Close() }()
+	if err := theirs.SetWriteDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range maxLent {
+		if err := shm.Lend(theirs, p.tag.Add(1), theirs); err != nil {
+			t.Fatalf("after %d of %d files: %v", n, maxLent, err)
+		}
+	}
+}
+
+// TestLentUnasked: files that come and are never announced do not take all
+// descriptors.
+func TestLentUnasked(t *testing.T) {
+	t.Parallel()
+	if !shm.Available {
+		t.Skip("no shared memory on this system")
+	}
+	p, err := newPlane()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	defer p.sent()
+	p.lendMax = 2
+	for range 4 {
+		if err := shm.Lend(p.files[1], p.tag.Add(1), p.files[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.takeLent(4); ncerr.KindOf(err) != ncerr.ErrPlugin || len(p.lent) > 2 {
+		t.Errorf("%d files are kept, where 2 may be on their way: %v", len(p.lent), err)
 	}
 }
