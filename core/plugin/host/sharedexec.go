@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
+	"time"
 	"unsafe"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -26,6 +27,10 @@ const (
 
 func requestsInFlight() int { return 2 * runtime.GOMAXPROCS(0) }
 
+// turnWait is how long a call without a message under way waits for its turn at
+// most. Those who have the turns may be in sinks that wait for this very call.
+const turnWait = 100 * time.Millisecond
+
 // maxFlying is the largest number of unanswered jobs of one call.
 const maxFlying = 1024
 
@@ -39,7 +44,8 @@ type flight struct {
 	p        *proc
 	tickets  map[uint64]*ticket // not answered
 	requests int                // messages with jobs that are not answered
-	turns    chan struct{}      // of all calls: one for each such message; or nil
+	turns    chan struct{}      // of all calls: one for each such message
+	turned   int                // turns that this call has: none for reads
 }
 
 // room reports whether another message may be sent.
@@ -52,17 +58,24 @@ func (f *flight) answered(id uint64, t *ticket) {
 	delete(f.tickets, id)
 	if *t.request--; *t.request == 0 {
 		f.requests--
-		if f.turns != nil {
-			<-f.turns
-		}
+		f.yield()
+	}
+}
+
+// yield gives up turns for which no message is under way.
+func (f *flight) yield() {
+	for f.turned > f.requests {
+		f.turned--
+		<-f.turns
 	}
 }
 
 // turn takes a turn to send a message: at once, or not at all while messages of
-// this call are under way.
+// this call are under way. The only one is sent without, when that takes too long.
 func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	select {
 	case r.turns <- struct{}{}:
+		r.turned++
 		return true, nil
 	default:
 	}
@@ -71,8 +84,13 @@ func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	}
 	w.pause() // those who have a turn watch the plugin
 	defer w.progress()
+	timer := time.NewTimer(turnWait)
+	defer timer.Stop()
 	select {
 	case r.turns <- struct{}{}:
+		r.turned++
+		return true, nil
+	case <-timer.C:
 		return true, nil
 	case <-ctx.Done():
 		return false, ctx.Err()
@@ -133,11 +151,8 @@ func (r *sharedRun) fill(ctx context.Context, w *watch) error {
 		if err != nil || !ok {
 			return err
 		}
-		before := r.requests
 		sent, err := r.send()
-		if r.requests == before {
-			<-r.turns
-		}
+		r.yield()
 		if err != nil || !sent {
 			return w.fail(ctx, err)
 		}
@@ -147,9 +162,8 @@ func (r *sharedRun) fill(ctx context.Context, w *watch) error {
 
 // end leaves the lane, and gives up the turns of what is not answered.
 func (r *sharedRun) end() {
-	for range r.requests {
-		<-r.turns
-	}
+	r.requests = 0
+	r.yield()
 	r.l.leave(r.tickets)
 }
 
