@@ -28,6 +28,9 @@ func TestRequestFault(t *testing.T) {
 	if n, err := host.FaultRequests(h); n != 2 || err != nil {
 		t.Fatalf("%d segments, %v", n, err)
 	}
+	if mem, _ := pl.(codecdriver.InputLender).LendInput(100); mem != nil {
+		t.Error("memory is lent that cannot be written to")
+	}
 	path := filepath.Join(t.TempDir(), "body")
 	if err := os.WriteFile(path, []byte("from a file"), 0o600); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
-	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
 // maxLentInput is how much of the request segment callers may hold: the rest
@@ -63,19 +62,21 @@ func (p *plane) lendInput(n int64) *lentInput {
 	return in
 }
 
-// populate gives a region its pages, which then stay; false means that the
-// system has no memory left. inputMu is held.
+// smallestPage is no larger than a page of any system.
+const smallestPage = 4 << 10
+
+// populate gives a region its pages, which then stay, so that writing to it
+// cannot fault; false means that the system has no memory left. inputMu is
+// held.
 func (p *plane) populate(r region) bool {
-	for i := r.off / minRegion; i < (r.off+r.size)/minRegion; i++ {
-		if p.resident[i] {
-			continue
+	return guardFault(p.request.of(r, r.size), func() {
+		for i := r.off / minRegion; i < (r.off+r.size)/minRegion; i++ {
+			for at := i * minRegion; !p.resident[i] && at < (i+1)*minRegion; at += smallestPage {
+				p.request.mem[at] = 0
+			}
+			p.resident[i] = true
 		}
-		if shm.Populate(p.request.mem[i*minRegion:(i+1)*minRegion]) != nil {
-			return false
-		}
-		p.resident[i] = true
-	}
-	return true
+	}) == nil
 }
 
 // dropInput ends one hold.

@@ -72,16 +72,6 @@ func Map(fd int, size int64, writable bool) ([]byte, error) {
 	return mem, os.NewSyscallError("mmap", err)
 }
 
-// Populate gives mem, which must begin at a page, its pages, so that writing to
-// it cannot fault. A system that cannot say gives none.
-func Populate(mem []byte) error {
-	err := unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
-	if errors.Is(err, unix.EINVAL) { // a kernel that does not know it
-		return nil
-	}
-	return os.NewSyscallError("madvise", err)
-}
-
 // Unmap ends a mapping; nobody may use its memory any more.
 func Unmap(mem []byte) error { return os.NewSyscallError("munmap", unix.Munmap(mem)) }
 

@@ -19,9 +19,6 @@ func Map(int, int64, bool) ([]byte, error) { return nil, errors.ErrUnsupported }
 // Unmap fails.
 func Unmap([]byte) error { return errors.ErrUnsupported }
 
-// Populate fails.
-func Populate([]byte) error { return errors.ErrUnsupported }
-
 // Release fails.
 func Release([]byte) error { return errors.ErrUnsupported }
 
