@@ -247,6 +247,35 @@ func TestDriverGrants(t *testing.T) {
 	}
 }
 
+// TestRemoveByLinks removes a store by a path with links in it: the last of
+// them goes with the store.
+func TestRemoveByLinks(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	dir, far := t.TempDir(), t.TempDir()
+	store, link := filepath.Join(far, "store"), filepath.Join(dir, "real", "link")
+	for _, err := range []error{
+		os.Mkdir(store, 0o700), os.Mkdir(filepath.Join(dir, "real"), 0o700),
+		os.Symlink(store, link), os.Symlink("real", filepath.Join(dir, "alias")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := newHost(t, host.Options{}).Driver("file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Remove(t.Context(), driver.OpenSpec{Path: filepath.Join(dir, "alias", "link")}); err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{store, link} {
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", path, err)
+		}
+	}
+}
+
 // TestTaskLimit checks that a driver, with a network or without, cannot make
 // processes, and not any number of threads.
 func TestTaskLimit(t *testing.T) {

@@ -146,7 +146,9 @@ func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remo
 	real, err := filepath.EvalSymlinks(path)
 	switch {
 	case err == nil && remove: // the entry in the directory goes too, and so does a link
-		g.addRoot(h, filepath.Dir(path), true)
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+			g.addRoot(h, dir, true)
+		}
 		path = filepath.Dir(real)
 	case err == nil && grant.Kind == driver.GrantDir:
 		path = filepath.Dir(real)
