@@ -104,7 +104,7 @@ func (p *plane) readLent(ctx context.Context, l *landing, m *pb.StoreResult, t *
 // one is taken as for one that is sent.
 func (l *landing) fill(ctx context.Context, f io.ReaderAt, off int64) error {
 	for !l.asked {
-		step := min(l.want-l.n, maxRead)
+		step := min(l.want/provenShare-l.n, maxRead) // no more than what has to come
 		l.early = slices.Grow(l.early, int(step))
 		n, err := readFull(ctx, f, l.early[l.n:l.n+step], off+l.n)
 		l.n += int64(n)

@@ -150,3 +150,28 @@ func TestLentUnasked(t *testing.T) {
 		t.Errorf("%d files are kept, where 2 may be on their way: %v", len(p.lent), err)
 	}
 }
+
+// reads notes how far a file is read.
+type reads struct{ far int64 }
+
+func (r *reads) ReadAt(p []byte, off int64) (int, error) {
+	r.far = max(r.far, off+int64(len(p)))
+	return len(p), nil
+}
+
+// TestFillShare shows that of a large file no more than the share that proves
+// it is read to memory that is given up again.
+func TestFillShare(t *testing.T) {
+	t.Parallel()
+	const size = 8 << 20
+	r := &reads{}
+	l := &landing{want: size, trust: size - 1, alloc: func(n int64) ([]byte, error) {
+		if r.far != size/provenShare {
+			t.Errorf("%d bytes are read before memory is asked for", r.far)
+		}
+		return make([]byte, n), nil
+	}}
+	if err := l.fill(t.Context(), r, 0); err != nil || l.n != size || r.far != size {
+		t.Errorf("%d bytes of %d, %v", l.n, r.far, err)
+	}
+}
