@@ -227,7 +227,7 @@ func TestFreshConsolidated(t *testing.T) {
 	for name, c := range layouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := memory()
+			o := inMemory() // a store that takes its time is not asked whether it is fresh
 			var log strings.Builder
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			url := "mem:f#mode=" + strings.TrimSuffix(c.mode, ",consolidated") + ",consolidated"

@@ -54,9 +54,8 @@ func (w *watched) Get(ctx context.Context, key string, o *driver.GetOptions, all
 
 // columns makes a dataset of one raw chunk of 8 rows and 10 columns, counted
 // through, and opens it through w. The gap is 4 bytes.
-func columns(t *testing.T, w *watched) *nczarr.Var {
+func columns(t *testing.T, o *nczarr.Options, w *watched) *nczarr.Var {
 	t.Helper()
-	o := memory()
 	ds := create(t, "mem:p", o)
 	y, x := dim(t, ds.Root(), "y", 8, false), dim(t, ds.Root(), "x", 10, false)
 	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCShort, Dims: []*nczarr.Dim{y, x}, Chunks: []int64{8, 10}})
@@ -89,7 +88,7 @@ func TestPartsOfRawChunks(t *testing.T) {
 		"all":         {box(0, 0, 8, 10), []driver.Range{{Length: -1}}, 160, count[int16](80)},
 	} {
 		w := &watched{}
-		v := columns(t, w)
+		v := columns(t, memory(), w)
 		got, err := nczarr.Get[int16](t.Context(), v, c.sel)
 		slices.SortFunc(w.parts, func(a, b driver.Range) int { return int(a.Offset - b.Offset) })
 		if err != nil || !slices.Equal(got, c.want) || !slices.Equal(w.parts, c.parts) || w.bytes != c.bytes {
@@ -134,7 +133,7 @@ func TestPartsOfOneVersion(t *testing.T) {
 		"never there": {func(*watched, int) error { return ncerr.ErrNotFound }, []int16{missing, missing, missing, missing, missing, missing}, 3},
 	} {
 		w := &watched{}
-		v := columns(t, w)
+		v := columns(t, memory(), w)
 		w.before = func(n int) error { return c.before(w, n) }
 		got, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2))
 		if err != nil || !slices.Equal(got, c.want) || len(w.parts) != c.reads {
@@ -148,7 +147,7 @@ func TestPartsOfOneVersion(t *testing.T) {
 func TestPartsWithoutVersions(t *testing.T) {
 	t.Parallel()
 	w := &watched{bare: true}
-	v := columns(t, w)
+	v := columns(t, memory(), w)
 	for _, reads := range []int{4, 5} {
 		got, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2))
 		if err != nil || !slices.Equal(got, []int16{4, 5, 14, 15, 24, 25}) || len(w.parts) != reads {
@@ -158,7 +157,7 @@ func TestPartsWithoutVersions(t *testing.T) {
 }
 
 // Where a part costs the whole, or cannot be had, the whole is read, and from
-// then on nothing else.
+// then on nothing else. A store that takes its time is tried with more parts.
 func TestPartsThatCostTheWhole(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -171,7 +170,7 @@ func TestPartsThatCostTheWhole(t *testing.T) {
 		"all are refused":           {&watched{}, func(_ int, part driver.Range) bool { return part.Length >= 0 }, 2},
 		"what they span is refused": {&watched{bare: true}, func(n int, _ driver.Range) bool { return n == 4 }, 5},
 	} {
-		v := columns(t, c.w)
+		v := columns(t, inMemory(), c.w)
 		c.w.before = func(n int) error {
 			if c.refuse(n, c.w.parts[n-1]) {
 				return ncerr.ErrUnsupported
@@ -189,7 +188,7 @@ func TestPartsThatCostTheWhole(t *testing.T) {
 		}
 	}
 	w := &watched{before: func(int) error { return ncerr.ErrUnsupported }}
-	if _, err := nczarr.Get[int16](t.Context(), columns(t, w), box(0, 3, 3, 2)); !errors.Is(err, ncerr.ErrUnsupported) {
+	if _, err := nczarr.Get[int16](t.Context(), columns(t, memory(), w), box(0, 3, 3, 2)); !errors.Is(err, ncerr.ErrUnsupported) {
 		t.Errorf("nothing can be read: got %v", err)
 	}
 }
@@ -203,12 +202,12 @@ func TestFailedPart(t *testing.T) {
 		}
 		return nil
 	}}
-	v := columns(t, w)
+	v := columns(t, memory(), w)
 	if _, err := nczarr.Get[int16](t.Context(), v, box(0, 3, 3, 2)); !errors.Is(err, ncerr.ErrPermission) || !strings.Contains(err.Error(), "v/0.0") {
 		t.Errorf("got %v", err)
 	}
 	w = &watched{}
-	v = columns(t, w)
+	v = columns(t, memory(), w)
 	if _, err := w.Map.Put(t.Context(), "v/0.0", driver.Bytes(make([]byte, 159)), &driver.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -120,6 +120,30 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestOldAnswer: an answer with a date of long ago, as a proxy gives from what
+// it has kept, does not make the next request look as old.
+func TestOldAnswer(t *testing.T) {
+	t.Parallel()
+	var dates []string
+	m := against(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
+		dates = append(dates, r.Header.Get("X-Amz-Date")) // one request after the other
+		answer(200, "x", "Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))(w, r)
+	})
+	for range 2 {
+		if _, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, date := range dates {
+		if at, err := time.Parse("20060102T150405Z", date); err != nil || time.Since(at).Abs() > 10*time.Minute {
+			t.Errorf("signed as of %q, %v", date, err)
+		}
+	}
+	if len(dates) != 2 {
+		t.Errorf("got %d requests", len(dates))
+	}
+}
+
 func refusal(status int, code string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {

@@ -107,6 +107,7 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 		so.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		so.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		so.DisableLogOutputChecksumValidationSkipped = true
+		so.DisableClockSkewCorrection = true // an answer of long ago would make the next signature one of long ago
 		so.ContinueHeaderThresholdBytes = -1 // "Expect: 100-continue" costs a round trip
 		so.Logger, so.ClientLogMode = logging.Nop{}, 0
 		so.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateDisabled // the endpoint is given whole
