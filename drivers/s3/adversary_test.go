@@ -88,8 +88,8 @@ func TestAnswers(t *testing.T) {
 		"denied is missing":   {handle: refusal(403, "AccessDenied"), options: map[string]any{"missing": "403"}, want: ncerr.ErrNotFound},
 		"wrong secret":        {handle: refusal(403, "SignatureDoesNotMatch"), options: map[string]any{"missing": "403"}, want: ncerr.ErrAuth},
 		"expired":             {handle: refusal(400, "ExpiredToken"), want: ncerr.ErrAuth},
-		"held up":             {handle: refusal(403, "RequestTimeTooSkewed", "Date", time.Now().UTC().Format(http.TimeFormat)), want: ncerr.ErrAuth, again: true},
-		"clock is wrong":      {handle: refusal(403, "RequestTimeTooSkewed", "Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)), want: ncerr.ErrAuth, text: "clock of this machine"},
+		"held up":             {handle: skewed(0), want: ncerr.ErrAuth, again: true},
+		"clock is wrong":      {handle: skewed(-time.Hour), want: ncerr.ErrAuth, text: "clock of this machine"},
 		"slow down":           {handle: refusal(503, "SlowDown", "Retry-After", "7"), want: ncerr.ErrIO, again: true, after: 7 * time.Second},
 		"internal":            {handle: refusal(500, "InternalError"), want: ncerr.ErrIO, again: true},
 		"gateway":             {handle: answer(502, "<html>"), want: ncerr.ErrIO, again: true},
@@ -141,6 +141,13 @@ func TestOldAnswer(t *testing.T) {
 	}
 	if len(dates) != 2 {
 		t.Errorf("got %d requests", len(dates))
+	}
+}
+
+// skewed refuses for the time, with a clock that is off by so much.
+func skewed(by time.Duration) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		refusal(403, "RequestTimeTooSkewed", "Date", time.Now().Add(by).UTC().Format(http.TimeFormat))(w, r)
 	}
 }
 
