@@ -31,6 +31,22 @@ func pipeline(t *testing.T, h *host.Host, in int64, steps ...codecdriver.Step) (
 	return pl, specs
 }
 
+// encodeOne encodes one chunk.
+func encodeOne(ctx context.Context, t *testing.T, pl codecdriver.Pipeline, src []byte) []byte {
+	t.Helper()
+	var got []byte
+	err := pl.EncodeMany(ctx, []codecdriver.Job{{Src: src, Limit: 100 + 2*int64(len(src))}}, func(_ int, out []byte, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		got = bytes.Clone(out)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return got
+}
+
 // TestPipeline takes chunks of many sizes through two steps and back.
 func TestPipeline(t *testing.T) {
 	t.Parallel()

@@ -1,3 +1,5 @@
+//go:build linux
+
 package host_test
 
 import (
@@ -22,30 +24,11 @@ func lend(t *testing.T, pl codecdriver.Pipeline, src []byte) (mem []byte, releas
 	return mem, release
 }
 
-// encodeOne encodes one chunk.
-func encodeOne(ctx context.Context, t *testing.T, pl codecdriver.Pipeline, src []byte) []byte {
-	t.Helper()
-	var got []byte
-	err := pl.EncodeMany(ctx, []codecdriver.Job{{Src: src, Limit: 100 + 2*int64(len(src))}}, func(_ int, out []byte, err error) {
-		if err != nil {
-			t.Error(err)
-		}
-		got = bytes.Clone(out)
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	return got
-}
-
 // TestPlaneInput: chunks in memory of the pipeline are encoded as others are,
 // whole or in part, again and again, and by a fresh process when that which lent
 // it is gone. What is given back is lent again.
 func TestPlaneInput(t *testing.T) {
 	t.Parallel()
-	if sharedLevel() == 0 {
-		t.Skip("no shared memory on this system")
-	}
 	h := newHost(t, levelOptions(host.Process))
 	pl, _ := pipeline(t, h, 1<<20, codecdriver.Step{ID: "xor"}, codecdriver.Step{ID: "twice"})
 	src := bytes.Repeat([]byte("lent"), 100_000)
@@ -79,9 +62,6 @@ func TestPlaneInput(t *testing.T) {
 // TestPlaneInputCeiling: callers that hold memory leave room for jobs without.
 func TestPlaneInputCeiling(t *testing.T) {
 	t.Parallel()
-	if sharedLevel() == 0 {
-		t.Skip("no shared memory on this system")
-	}
 	pl, _ := pipeline(t, newHost(t, levelOptions(host.Process)), 1<<20, codecdriver.Step{ID: "xor"})
 	held := int64(0)
 	for {

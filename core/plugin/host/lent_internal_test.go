@@ -1,3 +1,5 @@
+//go:build linux
+
 package host
 
 import (
@@ -13,19 +15,25 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// TestLentFiles reads from files that come through the channel, and refuses
-// what is no regular file, what was not asked for and what is not there.
-func TestLentFiles(t *testing.T) {
-	t.Parallel()
-	if !shm.Available {
-		t.Skip("no shared memory on this system")
-	}
+// somePlane gives the shared memory of a process that is never started.
+func somePlane(t *testing.T) *plane {
+	t.Helper()
 	p, err := newPlane()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.close()
-	defer p.sent()
+	t.Cleanup(func() {
+		p.sent()
+		p.close()
+	})
+	return p
+}
+
+// TestLentFiles reads from files that come through the channel, and refuses
+// what is no regular file, what was not asked for and what is not there.
+func TestLentFiles(t *testing.T) {
+	t.Parallel()
+	p := somePlane(t)
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
 		t.Fatal(err)
@@ -99,15 +107,7 @@ func TestLentFiles(t *testing.T) {
 // way, though nobody takes them out: who lends never waits for it.
 func TestChannelRoom(t *testing.T) {
 	t.Parallel()
-	if !shm.Available {
-		t.Skip("no shared memory on this system")
-	}
-	p, err := newPlane()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	defer p.sent()
+	p := somePlane(t)
 	fd, err := shm.Dup(p.files[1])
 	if err != nil {
 		t.Fatal(err)
@@ -131,15 +131,7 @@ func TestChannelRoom(t *testing.T) {
 // descriptors.
 func TestLentUnasked(t *testing.T) {
 	t.Parallel()
-	if !shm.Available {
-		t.Skip("no shared memory on this system")
-	}
-	p, err := newPlane()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	defer p.sent()
+	p := somePlane(t)
 	p.lendMax = 2
 	for range 4 {
 		if err := shm.Lend(p.files[1], p.tag.Add(1), p.files[1]); err != nil {

@@ -123,23 +123,34 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	}
 	r := &sharedRun{flight: flight{p: p, tickets: map[uint64]*ticket{}, turns: p.turns}, x: x, s: s, l: l, open: open}
 	defer r.end()
+	return drive(ctx, w, &r.flight, l, func() error { return r.fill(ctx, w) }, func(reply *pb.BatchReply) error {
+		for _, result := range reply.GetResults() {
+			if err := r.take(result); err != nil {
+				return p.broke(err)
+			}
+		}
+		return nil
+	})
+}
+
+// drive sends jobs with fill and hands each answer to take, until none is under
+// way: the rest, if any, does not fit.
+func drive[B, R any](ctx context.Context, w *watch, f *flight, l *lane[B, R], fill func() error, take func(*R) error) error {
 	for {
 		w.progress() // it may be the plugin that keeps a message from being sent
-		if err := r.fill(ctx, w); err != nil {
+		if err := fill(); err != nil {
 			return err
 		}
-		if len(r.tickets) == 0 {
-			return nil // the rest, if any, does not fit
+		if len(f.tickets) == 0 {
+			return nil
 		}
 		reply, err := l.next(w)
 		if err != nil {
 			return w.fail(ctx, err)
 		}
-		w.pause() // the sink takes its time
-		for _, result := range reply.GetResults() {
-			if err := r.take(result); err != nil {
-				return p.broke(err)
-			}
+		w.pause() // the caller's alloc and sink take their time
+		if err := take(reply); err != nil {
+			return err
 		}
 	}
 }

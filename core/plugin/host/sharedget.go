@@ -48,30 +48,25 @@ func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []landing, op
 	}
 	r := &sharedReads{flight: flight{p: p, tickets: map[uint64]*ticket{}}, m: m, s: s, l: l, all: all, open: open, done: done}
 	defer func() { l.leave(r.tickets) }()
-	for {
-		w.progress() // it may be the plugin that keeps a message from being sent
-		for r.room() && len(r.open) > 0 {
-			if sent, err := r.send(); err != nil || !sent {
-				if err != nil {
-					return w.fail(ctx, err)
-				}
-				break
-			}
-		}
-		if len(r.tickets) == 0 {
-			return nil
-		}
-		reply, err := l.next(w)
-		if err != nil {
-			return w.fail(ctx, err)
-		}
-		w.pause() // alloc and the sink take their time
+	return drive(ctx, w, &r.flight, l, func() error { return r.fill(ctx, w) }, func(reply *pb.StoreBatchReply) error {
 		for _, result := range reply.GetResults() {
 			if err := r.take(ctx, w, result); err != nil {
 				return err
 			}
 		}
+		return nil
+	})
+}
+
+// fill sends messages while there is room. Reads take no turns: a store that
+// takes its time is to have many of them.
+func (r *sharedReads) fill(ctx context.Context, w *watch) error {
+	for r.room() && len(r.open) > 0 {
+		if sent, err := r.send(); err != nil || !sent {
+			return w.fail(ctx, err)
+		}
 	}
+	return nil
 }
 
 // send sends one message of reads; see sharedRun.send.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package server_test
 
 import (
@@ -7,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
-	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
 // give notes a region that a request gives away, if it lies in the segment as
@@ -92,9 +93,6 @@ func FuzzStoreRequests(f *testing.F) {
 	f.Add([]byte("\x01\x00\x07\x00\x10\x00\x02\x01\x04\x01\x02\x00\x02\x02\x07\x02\x10\x00\x02\x03\x00\x00\x00\x00"))
 	f.Add([]byte("\x01\x00\x00\x00\x10\x00\x01\x00\x01\x09\x10\x01\x01\x01\x03\x09\x10\x00\x09\x02\x05\x09\x10\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if !shm.Available {
-			return
-		}
 		x, p, ctx := fuzzing(t)
 		open, err := p.driver.Open(ctx, &pb.OpenRequest{Driver: "mem", Path: []byte("x"), Mode: pb.Mode_MODE_CREATE})
 		if err != nil {
@@ -162,9 +160,6 @@ func FuzzCodecRequests(f *testing.F) {
 	f.Add([]byte("\x01\x07\x00\x07\x00\x10\x02\x07\x01\x07\x01\x10"))
 	f.Add([]byte("\x01\x00\x00\x07\x00\x10\x01\x07\x01\x01\x01\x10\x03\x04\x03\x05\x09\x90"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if !shm.Available {
-			return
-		}
 		x, p, ctx := fuzzing(t)
 		open, err := p.codec.OpenPipeline(ctx, &pb.OpenPipelineRequest{Steps: []*pb.Step{{Id: "copy"}}, Input: &pb.Spec{Kind: 1, MaxBytes: 100}})
 		if err != nil {
