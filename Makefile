@@ -39,7 +39,8 @@ kill-test: ## kill nczctl, its plugins or both 1,000 times (KILLS=1000) while th
 race: ## run the tests of the library under the race detector
 	$(GO) test -race -short -count=1 -timeout=30m ./core/... ./drivers/... ./filters/... ./conformance
 
-lint: ## vet, formatting, import arrows, generated code
+lint: ## vet, formatting, import arrows, rows of .ci/defences that no longer fit
+	.ci/defences --check
 	$(GO) vet ./...
 	$(GO) tool -modfile=lint.mod golangci-lint run ./...
 	GOOS=darwin $(GO) vet ./... && GOOS=windows $(GO) vet ./cmd/... ./core/... ./drivers/... ./filters/...
