@@ -9,7 +9,6 @@ package szip
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"math"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -143,48 +142,32 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		return 0, filter.Short(dst)
 	}
 	binary.LittleEndian.PutUint32(dst, uint32(len(src)))
-	v := make([]uint32, c.padded(int64(len(src))))
-	c.spread(v, src)
-	n, err := rice.Encode(dst[headerLength:], v, c.rice)
+	e := rice.NewEncoder(dst[headerLength:], c.rice)
+	v := make([]uint32, c.rice.Len())
+	samples := len(src) / c.size
+	for at := 0; at < samples; at += c.line {
+		line := v[:min(c.line, samples-at)]
+		c.load(line, src, at)
+		c.pad(v, len(line))
+		e.Next(v)
+	}
+	n, err := e.End()
 	if err != nil { // it fails for want of room only
 		return 0, filter.Short(dst)
 	}
 	return headerLength + n, nil
 }
 
-// spread puts the samples of src into padded scanlines.
-func (c *Codec) spread(v []uint32, src []byte) {
-	per, n := c.rice.Interval*c.rice.Block, len(src)/c.size
-	for i := range n {
-		line, x := i/c.line, i%c.line
-		v[line*per+x] = c.load(src, i)
-		if x == c.line-1 || i == n-1 { // repeat the last one
-			for k := line*per + x + 1; k < (line+1)*per; k++ {
-				if c.rice.Predict {
-					v[k] = v[k-1]
-				}
-			}
-		}
+// pad fills up a scanline behind its first n samples: with the last one, so
+// that nothing differs, or with zeros.
+func (c *Codec) pad(v []uint32, n int) {
+	fill := uint32(0)
+	if c.rice.Predict {
+		fill = v[n-1]
 	}
-}
-
-// load gives sample i, in the order in which samples are coded: by planes.
-func (c *Codec) load(src []byte, i int) uint32 {
-	top := uint32(1)<<c.rice.Bits - 1
-	switch {
-	case c.planes > 1:
-		n := len(src) / c.planes
-		return uint32(src[i%n*c.planes+i/n])
-	case c.size == 1:
-		return uint32(src[i]) & top
-	case c.size == 2 && c.msb:
-		return uint32(binary.BigEndian.Uint16(src[2*i:])) & top
-	case c.size == 2:
-		return uint32(binary.LittleEndian.Uint16(src[2*i:])) & top
-	case c.msb:
-		return binary.BigEndian.Uint32(src[4*i:]) & top
+	for i := n; i < len(v); i++ {
+		v[i] = fill
 	}
-	return binary.LittleEndian.Uint32(src[4*i:]) & top
 }
 
 // DecodedSize gives the size that the head of src claims.
@@ -210,35 +193,14 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 		return 0, filter.Corrupt("%d bytes hold no whole number of pixels of %d", size, c.size*c.planes)
 	}
 	dst = dst[:size]
-	v := make([]uint32, c.padded(size)) // four bytes for each sample, scanlines padded to whole blocks
-	if err := rice.Decode(v, src[headerLength:], c.rice); err != nil {
-		if errors.Is(err, rice.ErrCorrupt) {
-			err = filter.Corrupt("%w", err)
+	d := rice.NewDecoder(src[headerLength:], c.rice)
+	v := make([]uint32, c.rice.Len())
+	samples := len(dst) / c.size
+	for at := 0; at < samples; at += c.line {
+		if err := d.Next(v); err != nil {
+			return 0, filter.Corrupt("%w", err)
 		}
-		return 0, err
-	}
-	per := c.rice.Interval * c.rice.Block
-	for i := range len(dst) / c.size {
-		c.store(dst, i, v[i/c.line*per+i%c.line])
+		c.store(dst, v[:min(c.line, samples-at)], at)
 	}
 	return len(dst), nil
-}
-
-// store is the reverse of load.
-func (c *Codec) store(dst []byte, i int, v uint32) {
-	switch {
-	case c.planes > 1:
-		n := len(dst) / c.planes
-		dst[i%n*c.planes+i/n] = byte(v)
-	case c.size == 1:
-		dst[i] = byte(v)
-	case c.size == 2 && c.msb:
-		binary.BigEndian.PutUint16(dst[2*i:], uint16(v))
-	case c.size == 2:
-		binary.LittleEndian.PutUint16(dst[2*i:], uint16(v))
-	case c.msb:
-		binary.BigEndian.PutUint32(dst[4*i:], v)
-	default:
-		binary.LittleEndian.PutUint32(dst[4*i:], v)
-	}
 }

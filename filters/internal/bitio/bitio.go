@@ -3,18 +3,20 @@
 // beside it call it.
 package bitio
 
-import "errors"
+import (
+	"encoding/binary"
+	"errors"
+)
 
 // ErrShort is the error for output that does not fit.
 var ErrShort = errors.New("the output does not fit")
 
-// Writer writes bits into a slice, and counts none that has no room. It is for
-// one goroutine.
+// Writer writes bits into a slice. It is for one goroutine.
 type Writer struct {
 	dst   []byte
 	at    int
 	acc   uint64
-	have  uint
+	have  uint // bits of acc that are not in dst yet, below 32
 	short bool
 }
 
@@ -29,25 +31,34 @@ func (w *Writer) Put(n uint, v uint64) {
 	}
 	w.acc = w.acc<<n | v
 	w.have += n
-	for w.have >= 8 {
-		w.have -= 8
-		if w.at == len(w.dst) {
-			w.short = true
-			continue
-		}
-		w.dst[w.at] = byte(w.acc >> w.have)
-		w.at++
+	if w.have < 32 {
+		return
 	}
+	w.have -= 32
+	if len(w.dst)-w.at < 4 {
+		w.short = true
+		return
+	}
+	binary.BigEndian.PutUint32(w.dst[w.at:], uint32(w.acc>>w.have)) //nolint:gosec // 32 bits are wanted
+	w.at += 4
 }
 
-// Short reports whether something did not fit.
+// Short reports whether something did not fit; it may be known at End only.
 func (w *Writer) Short() bool { return w.short }
 
 // End fills the last byte with zeros and gives the length in bytes, or
 // ErrShort.
 func (w *Writer) End() (int, error) {
-	if w.have > 0 {
-		w.Put(8-w.have, 0)
+	pad := -w.have & 7
+	w.acc <<= pad
+	for w.have += pad; w.have > 0 && !w.short; {
+		if w.at == len(w.dst) {
+			w.short = true
+			break
+		}
+		w.have -= 8
+		w.dst[w.at] = byte(w.acc >> w.have)
+		w.at++
 	}
 	if w.short {
 		return 0, ErrShort

@@ -1,0 +1,208 @@
+package rice
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// maxUnary is more than a number before a one can be in a stream of any use:
+// samples as they are take less room.
+const maxUnary = 1 << 31
+
+// Decoder reads a stream. It is for one goroutine.
+type Decoder struct {
+	Params
+	idLen uint
+	top   uint32
+	src   []byte
+	ip    int    // the byte of src that is read next
+	acc   uint64 // bits to come, the highest first: have of them count, what is below may be there or not
+	have  uint
+	bad   bool
+}
+
+// NewDecoder reads src, which stays the caller's.
+func NewDecoder(src []byte, p Params) Decoder {
+	return Decoder{Params: p, idLen: p.idBits(), top: p.max(), src: src}
+}
+
+// Next fills dst, of Len samples, with the next interval: each is below
+// 2^Bits. A code that stands for more, and one that ends behind the end of
+// the source, is ErrCorrupt. It takes no memory.
+func (d *Decoder) Next(dst []uint32) error {
+	for at := 0; at < len(dst); {
+		ref := 0
+		if at == 0 && d.Predict {
+			ref = 1
+		}
+		n := d.block(dst, at, ref)
+		if d.bad || d.ip*8-int(d.have) > len(d.src)*8 {
+			return ErrCorrupt
+		}
+		at += n
+	}
+	if d.Predict {
+		unmap(dst, d.top)
+	}
+	return nil
+}
+
+// fill makes at least 56 bits available; zeros follow the end.
+func (d *Decoder) fill() {
+	if len(d.src)-d.ip >= 8 {
+		d.acc |= binary.BigEndian.Uint64(d.src[d.ip:]) >> d.have
+		d.ip += int(63-d.have) >> 3
+		d.have |= 56
+		return
+	}
+	for d.have < 56 {
+		if d.ip < len(d.src) {
+			d.acc |= uint64(d.src[d.ip]) << (56 - d.have)
+		} else if d.ip > len(d.src)+8 {
+			d.bad = true
+		}
+		d.ip++
+		d.have += 8
+	}
+}
+
+// bits reads a number of n bits, at most 32.
+func (d *Decoder) bits(n uint) uint32 {
+	if d.have < n {
+		d.fill()
+	}
+	v := uint32(d.acc >> 1 >> (63 - n))
+	d.acc <<= n
+	d.have -= n
+	return v
+}
+
+// unary counts zeros before a one.
+func (d *Decoder) unary() uint32 {
+	n := uint(0)
+	for {
+		zeros := uint(bits.LeadingZeros64(d.acc))
+		if zeros < d.have {
+			d.acc <<= zeros + 1
+			d.have -= zeros + 1
+			return uint32(n + zeros)
+		}
+		if n += d.have; d.bad || n > maxUnary-64 {
+			d.bad = true
+			return 0
+		}
+		d.acc <<= d.have
+		d.have = 0
+		d.fill()
+	}
+}
+
+// block decodes one block at dst[at:], or a run of blocks of zeros, and gives
+// the number of samples. ref is 1 when the first is a reference.
+func (d *Decoder) block(dst []uint32, at, ref int) int {
+	id, last := d.bits(d.idLen), uint32(1)<<d.idLen-1
+	part := dst[at : at+d.Block]
+	if id == last {
+		for i := range part {
+			part[i] = d.bits(d.Bits)
+		}
+		return len(part)
+	}
+	extended := id == 0 && d.bits(1) == 1
+	if ref == 1 {
+		part[0] = d.bits(d.Bits)
+	}
+	switch {
+	case extended:
+		d.extension(part, ref)
+	case id == 0:
+		n := d.Block * d.zeros(at/d.Block)
+		if n > len(dst)-at {
+			d.bad = true
+			return 0
+		}
+		clear(dst[at+ref : at+n])
+		return n
+	default:
+		d.split(part[ref:], uint(id-1))
+	}
+	return len(part)
+}
+
+// split decodes samples whose upper part is unary, and whose k low bits
+// follow for all together.
+func (d *Decoder) split(part []uint32, k uint) {
+	most := d.top >> k // more than that is shifted out
+	large := uint32(0)
+	for i := range part {
+		upper := d.unary()
+		large = max(large, upper)
+		part[i] = upper << k
+	}
+	if large > most {
+		d.bad = true
+	}
+	if k == 0 {
+		return
+	}
+	for i := range part {
+		part[i] |= d.bits(k)
+	}
+}
+
+// extension decodes the second extension: one number for two samples. The one
+// before a reference stands for nothing.
+func (d *Decoder) extension(part []uint32, ref int) {
+	large := uint32(0)
+	for i := 0; i < len(part); i += 2 {
+		a, b := pair(d.unary())
+		if i >= ref {
+			part[i] = a
+			large = max(large, a)
+		}
+		part[i+1] = b
+		large = max(large, b)
+	}
+	if large > d.top {
+		d.bad = true
+	}
+}
+
+// zeros reads how many blocks of zeros there are, from block b of the
+// interval on.
+func (d *Decoder) zeros(b int) int {
+	const rest = 5 // up to the end of the segment of 64 blocks
+	switch n := int(d.unary()) + 1; {
+	case n == rest:
+		return min(d.Interval-b, 64-b%64)
+	case n > rest:
+		return n - 1
+	default:
+		return n
+	}
+}
+
+// pair finds the two samples of a number of the second extension: it counts
+// pairs by their sum, and those of a sum by the second.
+func pair(m uint32) (a, b uint32) {
+	if m < uint32(len(pairs)) {
+		p := pairs[m]
+		return uint32(p[0]), uint32(p[1])
+	}
+	sum := uint64((math.Sqrt(8*float64(m)+1) - 1) / 2)
+	b = m - uint32(sum*(sum+1)/2)
+	return uint32(sum) - b, b
+}
+
+// pairs are the pairs that encoders choose the code for.
+var pairs = func() (t [91][2]uint8) {
+	m := 0
+	for sum := uint8(0); m < len(t); sum++ {
+		for b := uint8(0); b <= sum && m < len(t); b++ {
+			t[m] = [2]uint8{sum - b, b}
+			m++
+		}
+	}
+	return t
+}()
