@@ -17,7 +17,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.ceiling.encode", Doc: "Encoding into too small a buffer is ErrShortBuffer and writes nothing outside it.", Needs: enc, Run: ceilingEncode},
 		{ID: "codec.ceiling.decode", Doc: "Decoding into too small a buffer is ErrShortBuffer and writes nothing outside it.", Needs: both, Run: ceilingDecode},
 		{ID: "codec.ceiling.roomy", Doc: "Decoding into a larger buffer gives the same bytes and the right length.", Needs: both, Run: roomy},
-		{ID: "codec.input.truncated", Doc: "Input cut at any length gives an error or a value, never a panic or a write outside the output.", Needs: enc, Run: truncated},
+		{ID: "codec.input.truncated", Doc: "Input cut at any length gives an error, a shorter value or the value itself: never another of its length, a panic or a write outside the output.", Needs: enc, Run: truncated},
 		{ID: "codec.input.flipped", Doc: "Input with a bit flipped gives an error or a value, never a panic or a write outside the output.", Needs: enc, Run: flipped},
 		{ID: "codec.input.garbage", Doc: "Random bytes give an error or a value, never a panic, a hang or a write outside the output.", Run: garbage},
 		{ID: "codec.input.memory", Doc: "Input that claims to be large takes no memory before it has proved it.", Level: conformance.Extended, Needs: enc, Run: memory},

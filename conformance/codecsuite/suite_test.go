@@ -133,6 +133,10 @@ func (b *broken) Decode(ctx context.Context, dst, src []byte) (int, error) {
 			return len(dst), nil
 		}
 		return n, err
+	case "ends in zeros":
+		n, err := b.Codec.Decode(ctx, dst, src)
+		clear(dst[n:])
+		return len(dst), err
 	case "changes its input":
 		n, err := b.Codec.Decode(ctx, dst, src)
 		if len(src) > 0 {
@@ -151,6 +155,7 @@ func TestPlantedDefects(t *testing.T) {
 		"drops the tail":    {"codec.roundtrip"},
 		"trusts its input":  {"codec.ceiling.decode"},
 		"silent truncation": {"codec.ceiling.decode"},
+		"ends in zeros":     {"codec.input.truncated"},
 		"changes its input": {"codec.source", "codec.input.flipped"},
 		"":                  {},
 	}
