@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
@@ -112,12 +115,33 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 		so.Logger, so.ClientLogMode = logging.Nop{}, 0
 		so.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateDisabled // the endpoint is given whole
 		so.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateDisabled
+		so.APIOptions = append(so.APIOptions, unsignedEncoding)
 		if strings.HasPrefix(key.endpoint, "https://") {
 			// TLS protects the body and the CRC32C header tells damage: no SHA-256 of every body besides.
 			so.APIOptions = append(so.APIOptions, v4.SwapComputePayloadSHA256ForUnsignedPayloadMiddleware)
 		}
 	})
 	return c, nil
+}
+
+// unsignedEncoding leaves the header Accept-Encoding out of the signature:
+// servers in between change it, Google's own among them, and then no signature
+// over it is right.
+func unsignedEncoding(stack *middleware.Stack) error {
+	const name = "Accept-Encoding"
+	step := func(id string, change func(h http.Header)) middleware.FinalizeMiddleware {
+		return middleware.FinalizeMiddlewareFunc(id,
+			func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+				if req, ok := in.Request.(*smithyhttp.Request); ok {
+					change(req.Header)
+				}
+				return next.HandleFinalize(ctx, in)
+			})
+	}
+	return errors.Join(
+		stack.Finalize.Insert(step("nczarrTakeEncoding", func(h http.Header) { h.Del(name) }), "Signing", middleware.Before),
+		stack.Finalize.Insert(step("nczarrSetEncoding", func(h http.Header) { h.Set(name, "identity") }), "Signing", middleware.After),
+	)
 }
 
 // loadOptions says what the SDK is to read. A profile that is named explicitly

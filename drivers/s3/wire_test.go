@@ -10,12 +10,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/conformance/s3server"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/s3"
@@ -162,4 +165,28 @@ func TestOnTheWireTLS(t *testing.T) { //nolint:paralleltest // it sets a variabl
 			t.Errorf("request %d: want the CRC32C of the content, got %q", i, got)
 		}
 	}
+}
+
+// TestEncodingChangedOnTheWay shows that requests are good although a server in
+// between changes what encodings they accept, as that of Google does.
+func TestEncodingChangedOnTheWay(t *testing.T) {
+	t.Parallel()
+	srv := s3server.Start(t)
+	target, err := url.Parse(srv.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host
+		if got := r.In.Header.Get("Accept-Encoding"); got != "identity" {
+			t.Errorf("%s accepts the encodings %q", r.In.Method, got)
+		}
+		r.Out.Header.Set("Accept-Encoding", "identity,gzip(gfe)")
+	}})
+	t.Cleanup(front.Close)
+	c := *srv
+	c.Endpoint = front.URL
+	m, _ := open(t, &c, nil)
+	use(t, m, []byte("content"))
 }
