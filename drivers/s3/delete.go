@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -34,29 +36,60 @@ func (m *bucketMap) deleteOne(ctx context.Context, name string) error {
 // of ours too, and tells how many there were.
 func (m *bucketMap) clear(ctx context.Context) (n int, err error) {
 	in := &s3.ListObjectsV2Input{Bucket: &m.at.bucket, Prefix: &m.at.prefix}
+	doubtful := false
 	for page, err := range m.pages(ctx, in) {
 		if err != nil {
 			return n, err
 		}
-		for len(page) > 0 {
-			batch := page[:min(len(page), maxBatch)]
-			page = page[len(batch):]
-			if err := m.deleteBatch(ctx, batch); err != nil {
-				return n, err
-			}
-			n += len(batch)
+		for _, e := range page {
+			doubtful = doubtful || strings.Contains(e.Key, "\ufffd")
+		}
+		if err := m.deletePage(ctx, page); err != nil {
+			return n, err
+		}
+		n += len(page)
+	}
+	if !doubtful { // a letter that stands for those that a listing could not give
+		return n, nil
+	}
+	left, err := m.any(ctx)
+	if err == nil && left {
+		err = ncerr.Errorf(ncerr.ErrS3, "", "", "there are objects whose names the server cannot list; delete them with its own tools")
+	}
+	return n, err
+}
+
+// deletePage deletes objects in as few requests as can be.
+func (m *bucketMap) deletePage(ctx context.Context, page []driver.Entry) error {
+	var batch, single []types.ObjectIdentifier
+	for _, e := range page {
+		if name := (types.ObjectIdentifier{Key: m.name(e.Key)}); inXML(*name.Key) {
+			batch = append(batch, name)
+		} else {
+			single = append(single, name)
 		}
 	}
-	return n, nil
+	for part := range slices.Chunk(batch, maxBatch) {
+		if err := m.deleteBatch(ctx, part); err != nil {
+			return err
+		}
+	}
+	return m.deleteEach(ctx, single)
+}
+
+// inXML reports whether a document can hold a name: the SDK would put others
+// in the place of letters that XML does not have.
+//
+// Source: XML 1.0, 2.2.
+func inXML(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
+	})
 }
 
 // deleteBatch deletes objects in one request, or one by one where the server
 // has no such request.
-func (m *bucketMap) deleteBatch(ctx context.Context, batch []driver.Entry) error {
-	names := make([]types.ObjectIdentifier, len(batch))
-	for i, e := range batch {
-		names[i].Key = m.name(e.Key)
-	}
+func (m *bucketMap) deleteBatch(ctx context.Context, names []types.ObjectIdentifier) error {
 	quiet := true
 	out, err := m.api.DeleteObjects(ctx, &s3.DeleteObjectsInput{
 		Bucket: &m.at.bucket, Delete: &types.Delete{Objects: names, Quiet: &quiet},
