@@ -74,7 +74,7 @@ func TestAnswers(t *testing.T) {
 		"cut at the end":      {handle: answer(206, "23", "Content-Range", "bytes 2-3/4"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrRange},
 		"part of the whole":   {handle: answer(206, "01", "Content-Range", "bytes 0-1/10"), want: ncerr.ErrIO, again: true},
 		"other version":       {handle: answer(200, "x"), opts: driver.GetOptions{IfMatch: `"v0"`}, want: ncerr.ErrConflict},
-		"no version":          {handle: answer(200, "x", "ETag", ""), opts: driver.GetOptions{IfMatch: `"v0"`}, want: ncerr.ErrIO, again: true, text: "no ETag"},
+		"no version":          {handle: answer(200, "x", "ETag", "", "X-Amz-Request-Id", "r"), opts: driver.GetOptions{IfMatch: `"v0"`}, want: ncerr.ErrIO, again: true, text: "no ETag"},
 		"wrong checksum":      {handle: answer(200, "content", "x-amz-checksum-crc32c", "AAAAAA=="), want: ncerr.ErrCorrupt, again: true, text: "checksum"},
 		"limit":               {handle: answer(200, "0123456789"), opts: driver.GetOptions{Limit: 5}, want: ncerr.ErrLimit},
 		"cut body":            {handle: cutBody, want: ncerr.ErrIO, again: true, text: "3 of 10 bytes"},
@@ -162,6 +162,7 @@ func refusal(status int, code string, headers ...string) http.HandlerFunc {
 
 // cutBody promises ten bytes and sends three.
 func cutBody(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("ETag", `"v1"`)
 	w.Header().Set("Content-Length", "10")
 	_, _ = w.Write([]byte("012"))
 	_ = http.NewResponseController(w).Flush()
@@ -170,6 +171,7 @@ func cutBody(w http.ResponseWriter, _ *http.Request) {
 
 // noLength sends content in pieces, without saying how long it is.
 func noLength(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("ETag", `"v1"`)
 	_, _ = w.Write([]byte("012"))
 	_ = http.NewResponseController(w).Flush()
 	_, _ = w.Write([]byte("345"))
@@ -192,6 +194,8 @@ type page struct {
 	Trunc          bool
 	Token          string
 	Encoding       string
+	Prefix         string // that the server says it was asked for
+	Silent         bool   // it does not say whether it was cut off
 }
 
 // write gives one Contents and one CommonPrefixes element to each entry.
@@ -205,7 +209,12 @@ func (p page) write(w http.ResponseWriter) {
 	for _, k := range p.Prefixes {
 		fmt.Fprintf(w, "<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>", k)
 	}
-	fmt.Fprintf(w, "<IsTruncated>%v</IsTruncated>", p.Trunc)
+	if !p.Silent {
+		fmt.Fprintf(w, "<IsTruncated>%v</IsTruncated>", p.Trunc)
+	}
+	if p.Prefix != "" {
+		fmt.Fprintf(w, "<Prefix>%s</Prefix>", p.Prefix)
+	}
 	if p.Token != "" {
 		fmt.Fprintf(w, "<NextContinuationToken>%s</NextContinuationToken>", p.Token)
 	}
@@ -228,9 +237,16 @@ func TestListings(t *testing.T) {
 	for name, tc := range map[string]struct {
 		handle http.HandlerFunc
 		after  string
+		deep   bool
 		want   string
 		err    string
 	}{
+		"no delimiters":    {handle: pages(page{Keys: []string{"p/a/b", "p/a/c"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a/d", "p/e"}}), want: "a/ e"},
+		"unasked prefixes": {handle: pages(page{Prefixes: []string{"p/a/"}, Keys: []string{"p/b"}}), deep: true, err: "instead of what is below"},
+		"only a token":     {handle: pages(page{Keys: []string{"p/a"}, Silent: true, Token: "1"}, page{Keys: []string{"p/b"}}), want: "a b"},
+		"other question":   {handle: pages(page{Prefix: "q/"}), err: `"q/"`},
+		"this question":    {handle: pages(page{Prefix: "p/"})},
+		"question encoded": {handle: pages(page{Prefix: "p%2F", Encoding: "url"})},
 		"two pages":        {handle: pages(page{Keys: []string{"p/a"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/b"}}), want: "a b"},
 		"one page":         {handle: pages(page{Keys: []string{"p/c", "p/a"}, Prefixes: []string{"p/b/"}}), want: "a b/ c"},
 		"prefix twice":     {handle: pages(page{Prefixes: []string{"p/a/"}, Trunc: true, Token: "1"}, page{Prefixes: []string{"p/a/", "p/b/"}}), want: "a/ b/"},
@@ -253,7 +269,7 @@ func TestListings(t *testing.T) {
 			m := against(t, driver.Read, nil, tc.handle)
 			var got []string
 			var failed error
-			for e, err := range m.List(t.Context(), "", &driver.ListOptions{StartAfter: tc.after}) {
+			for e, err := range m.List(t.Context(), "", &driver.ListOptions{StartAfter: tc.after, Recursive: tc.deep}) {
 				if failed = err; err == nil {
 					got = append(got, e.Key)
 				}

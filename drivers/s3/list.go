@@ -36,7 +36,7 @@ func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOp
 		last := ""
 		for page, err := range m.pages(ctx, in) {
 			if err == nil {
-				last, err = give(page, prefix, o.StartAfter, last, yield)
+				last, err = give(page, prefix, &o, last, yield)
 			}
 			switch {
 			case err == errStop: //nolint:errorlint // made here, never wrapped
@@ -54,12 +54,18 @@ const errStop = ncerr.ErrInternal
 
 // give yields the entries of a page that come after start and last, and gives
 // the new last.
-func give(page []driver.Entry, prefix, start, last string, yield func(driver.Entry, error) bool) (string, error) {
+func give(page []driver.Entry, prefix string, o *driver.ListOptions, last string, yield func(driver.Entry, error) bool) (string, error) {
 	for _, e := range page {
+		if o.Recursive && e.Prefix {
+			return last, answerError("it listed %q instead of what is below it", e.Key)
+		}
+		if !o.Recursive && !e.Prefix {
+			e = segment(e, prefix)
+		}
 		switch {
 		case !strings.HasPrefix(e.Key, prefix):
 			return last, answerError("it listed %q below %q", e.Key, prefix)
-		case e.Key <= start || e.Key == last:
+		case e.Key <= o.StartAfter || e.Key == last:
 			continue
 		case e.Key < last:
 			return last, answerError("its listing is not in order: %q comes after %q", e.Key, last)
@@ -73,6 +79,16 @@ func give(page []driver.Entry, prefix, start, last string, yield func(driver.Ent
 		}
 	}
 	return last, nil
+}
+
+// segment gives the prefix in whose place a server that knows no delimiters
+// lists an object.
+func segment(e driver.Entry, prefix string) driver.Entry {
+	rest, below := strings.CutPrefix(e.Key, prefix)
+	if i := strings.IndexByte(rest, '/'); below && i >= 0 && i < len(rest)-1 {
+		return driver.Entry{Key: e.Key[:len(prefix)+i+1], Prefix: true, Info: driver.Info{Size: -1}}
+	}
+	return e
 }
 
 // pages gives the pages of a listing, each in byte order, with keys as they
@@ -91,6 +107,9 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 				return
 			}
 			page, err := m.entries(out)
+			if err == nil && len(page) == 0 {
+				err = sameQuestion(out, *in.Prefix)
+			}
 			if n := len(page); err == nil && n > 0 {
 				if page[n-1].Key < last {
 					page, err = nil, answerError("its listing is not in order: %q comes after %q", page[n-1].Key, last)
@@ -98,12 +117,16 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 					last, empty = page[n-1].Key, 0
 				}
 			}
-			if !yield(page, err) || err != nil || out.IsTruncated == nil || !*out.IsTruncated {
-				return
-			}
 			token := ""
 			if out.NextContinuationToken != nil {
 				token = *out.NextContinuationToken
+			}
+			more := token != ""
+			if out.IsTruncated != nil {
+				more = *out.IsTruncated
+			}
+			if !yield(page, err) || err != nil || !more {
+				return
 			}
 			if token == "" || token == seen || empty >= emptyPages {
 				yield(nil, answerError("its listing does not advance"))
@@ -118,17 +141,10 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 // entries gives the entries of one page in byte order.
 func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error) {
 	list := make([]driver.Entry, 0, len(out.Contents)+len(out.CommonPrefixes))
-	encoded := out.EncodingType == types.EncodingTypeUrl
 	add := func(raw *string, e driver.Entry) error {
-		if raw == nil {
-			return answerError("it listed an entry without a name")
-		}
-		key := *raw
-		if encoded {
-			var err error
-			if key, err = url.QueryUnescape(key); err != nil {
-				return answerError("it listed the name %q, which is not encoded as it says", *raw)
-			}
+		key, err := listed(out, raw)
+		if err != nil {
+			return err
 		}
 		var ok bool
 		if e.Key, ok = strings.CutPrefix(key, m.at.prefix); !ok {
@@ -162,6 +178,33 @@ func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error)
 	}
 	slices.SortFunc(list, func(a, b driver.Entry) int { return strings.Compare(a.Key, b.Key) })
 	return list, nil
+}
+
+// listed gives a name in a listing as it is in the bucket.
+func listed(out *s3.ListObjectsV2Output, raw *string) (string, error) {
+	switch {
+	case raw == nil:
+		return "", answerError("it listed an entry without a name")
+	case out.EncodingType != types.EncodingTypeUrl:
+		return *raw, nil
+	}
+	name, err := url.QueryUnescape(*raw)
+	if err != nil {
+		return "", answerError("it listed the name %q, which is not encoded as it says", *raw)
+	}
+	return name, nil
+}
+
+// sameQuestion makes sure that a page without entries is the answer to the
+// question that was asked, and not one that a proxy has kept from another.
+func sameQuestion(out *s3.ListObjectsV2Output, prefix string) error {
+	if out.Prefix == nil || *out.Prefix == prefix {
+		return nil
+	}
+	if got, err := listed(out, out.Prefix); err != nil || got != prefix {
+		return answerError("it listed what is below %q when asked for what is below %q", *out.Prefix, prefix)
+	}
+	return nil
 }
 
 // any reports whether there is an object below the store's place.
