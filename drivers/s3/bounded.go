@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 )
 
 // maxDocument is the most, in bytes, that is read of an answer which is kept in
@@ -16,8 +17,8 @@ const maxDocument = 16 << 20
 
 // bounded bounds the answers that are documents, and makes sure that they are
 // the ones that were asked for: the SDK takes an answer without XML for an
-// empty listing, or for the good end of a deletion. The content of an object
-// has the length that its head announces, and a limit of its own.
+// empty listing, and any for the good end of a deletion. The content of an
+// object has the length that its head announces, and a limit of its own.
 type bounded struct{ inner http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -26,18 +27,32 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	root := rootOf(req)
-	switch ok := resp.StatusCode/100 == 2; {
-	case ok && root != "":
-		resp.Body = &document{ReadCloser: resp.Body, left: maxDocument, root: root}
-	case !ok || req.Method != http.MethodGet:
-		resp.Body = &document{ReadCloser: resp.Body, left: maxDocument}
+	content := req.Method == http.MethodGet && !req.URL.Query().Has("list-type")
+	switch {
+	case resp.StatusCode/100 != 2:
+		resp.Body = &document{ReadCloser: resp.Body, left: maxDocument, any: true}
+	case !content && req.Method != http.MethodHead:
+		resp.Body = &document{ReadCloser: resp.Body, left: maxDocument, root: rootOf(req)}
+	case foreign(resp.Header):
+		_ = resp.Body.Close() // nobody wants to know what it says
+		return nil, answerError("it answered without an ETag, as no S3 server does")
 	}
 	return resp, nil
 }
 
-// rootOf gives the name of the document that answers a request, "" when it is
-// not answered by one.
+// foreign reports whether the head of an answer with an object is that of
+// another server, such as a proxy with a page of its own.
+func foreign(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "X-Amz-") || strings.HasPrefix(name, "X-Goog-") {
+			return false
+		}
+	}
+	return h.Get("ETag") == "" || strings.HasPrefix(h.Get("Content-Type"), "text/html")
+}
+
+// rootOf gives the name of the document that answers a request, "" when the
+// answer has no content.
 //
 // Source: Amazon S3 API Reference, "Response Syntax" of each operation.
 func rootOf(req *http.Request) string {
@@ -61,17 +76,18 @@ func rootOf(req *http.Request) string {
 type document struct {
 	io.ReadCloser
 	left int
-	root string       // the document that it must be; "" when that is seen already, or any will do
+	any  bool         // any document will do, or what it is has been seen already
+	root string       // the document that it must be; "" when there must be none
 	head bytes.Buffer // what was read to see it
 }
 
 // Read implements io.Reader.
 func (d *document) Read(p []byte) (int, error) {
-	if d.root != "" {
+	if !d.any {
 		if err := d.look(); err != nil {
 			return 0, err
 		}
-		d.root = ""
+		d.any = true
 	}
 	if d.head.Len() > 0 {
 		return d.head.Read(p)
@@ -95,6 +111,10 @@ func (d *document) look() error {
 		switch start, ok := token.(xml.StartElement); {
 		case ok && (start.Name.Local == d.root || start.Name.Local == "Error"):
 			return nil
+		case errors.Is(err, io.EOF) && d.root == "" && len(bytes.TrimSpace(d.head.Bytes())) == 0:
+			return nil
+		case (ok || errors.Is(err, io.EOF) || errors.As(err, &wrong)) && d.root == "":
+			return errors.New("it has content, which the answer of an S3 server to this has not")
 		case ok, errors.Is(err, io.EOF), errors.As(err, &wrong):
 			return fmt.Errorf("it is no %s", d.root)
 		case err != nil:

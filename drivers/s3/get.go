@@ -253,7 +253,7 @@ func (m *bucketMap) stat(ctx context.Context, key string) (driver.Info, string, 
 	return info, out.Metadata[WriteID], err
 }
 
-// head asks for an object that is known to be there.
+// head asks for an object that is known to be there, and to be empty.
 func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, error) {
 	out, err := m.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &m.at.bucket, Key: m.name(key)})
 	if err != nil {
@@ -262,10 +262,10 @@ func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, 
 		}
 		return driver.Info{}, "", err
 	}
-	if out.ContentLength == nil {
-		return driver.Info{}, "", answerError("it did not say how long the content is")
+	if out.ContentLength == nil || *out.ContentLength != 0 {
+		return driver.Info{}, "", answerError("it said that the first byte is outside the object, and then that it is not empty")
 	}
-	info := driver.Info{Size: *out.ContentLength}
+	info := driver.Info{}
 	if out.ETag != nil {
 		info.Version = *out.ETag
 	}

@@ -36,6 +36,9 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 	if err != nil {
 		return driver.Info{}, &abortedError{err: err} // an upload that nobody knows of is never completed
 	}
+	if up.UploadId == nil || *up.UploadId == "" { // requests without it would be about the object
+		return driver.Info{}, &abortedError{err: answerError("it began an upload without a name")}
+	}
 	parts, err := w.uploadParts(ctx, up.UploadId)
 	if err != nil {
 		w.discard(ctx, up.UploadId)
@@ -125,6 +128,9 @@ func (w *write) uploadPart(ctx context.Context, upload *string, number int32, of
 	})
 	if err != nil {
 		return types.CompletedPart{}, err
+	}
+	if out.ETag == nil {
+		return types.CompletedPart{}, errNoETag()
 	}
 	return types.CompletedPart{PartNumber: &number, ETag: out.ETag, ChecksumCRC32C: sum}, nil
 }

@@ -158,11 +158,15 @@ func (w *write) send(ctx context.Context) (driver.Info, error) {
 	if err != nil {
 		return driver.Info{}, err
 	}
-	if out.ETag == nil { // every S3 server names what it has stored; a proxy's page does not
-		return driver.Info{}, answerError("it answered a write without an ETag")
+	if out.ETag == nil {
+		return driver.Info{}, errNoETag()
 	}
 	return written(n, out.ETag), nil
 }
+
+// errNoETag is about an answer to a write: every S3 server names what it has
+// stored; a proxy's page does not.
+func errNoETag() error { return answerError("it answered a write without an ETag") }
 
 func written(n int64, etag *string) driver.Info {
 	info := driver.Info{Size: n}

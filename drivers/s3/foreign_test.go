@@ -1,0 +1,115 @@
+package s3_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// TestSomeoneElse shows that a page which a proxy gives with status 200 to
+// whatever it is asked is never taken for an object, a write or a deletion.
+func TestSomeoneElse(t *testing.T) {
+	t.Parallel()
+	for name, headers := range map[string][]string{
+		"page":          {"ETag", "", "Content-Type", "text/html"},
+		"text":          {"ETag", "", "Content-Type", "text/plain"},
+		"page with tag": {"Content-Type", "text/html; charset=utf-8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			handle := answer(200, "<html>log in</html>", headers...)
+			if name == "text" {
+				handle = answer(200, "log in", headers...)
+			}
+			m := against(t, driver.Update, nil, handle)
+			failed := func(op string, err error) {
+				if can, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !can {
+					t.Errorf("%s: want a retryable ErrIO, got %v", op, err)
+				}
+			}
+			_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+			failed("get", err)
+			_, err = m.Stat(t.Context(), "k")
+			failed("stat", err)
+			_, err = m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{})
+			failed("put", err)
+			failed("delete", m.Delete(t.Context(), "k", &driver.DeleteOptions{}))
+		})
+	}
+}
+
+// TestDeleted shows which answers say that an object has been deleted.
+func TestDeleted(t *testing.T) {
+	t.Parallel()
+	for name, handle := range map[string]http.HandlerFunc{
+		"no content": answer(204, ""), "nothing": answer(200, ""), "blanks": answer(200, "\r\n"), "not there": refusal(404, "NoSuchKey"),
+	} {
+		m := against(t, driver.Update, nil, handle)
+		if err := m.Delete(t.Context(), "k", &driver.DeleteOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestUploadsOfNobody shows that nothing more is asked of a server that begins
+// an upload without naming it, as an abort without a name deletes the object;
+// and that an upload which a proxy pretends to abort has an unknown outcome.
+func TestUploadsOfNobody(t *testing.T) {
+	t.Parallel()
+	for _, doc := range []string{"<UploadId></UploadId>", ""} {
+		var mu sync.Mutex
+		var asked []string
+		m := against(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			asked = append(asked, r.Method+" "+r.URL.String())
+			mu.Unlock()
+			w.Header().Set("ETag", `"v1"`)
+			fmt.Fprint(w, "<InitiateMultipartUploadResult>"+doc+"</InitiateMultipartUploadResult>")
+		})
+		_, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{})
+		if ncerr.KindOf(err) != ncerr.ErrIO || !strings.Contains(err.Error(), "without a name") || len(asked) != 1 {
+			t.Errorf("%q: %v after %q", doc, err, asked)
+		}
+	}
+	m := against(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
+		switch q := r.URL.Query(); {
+		case q.Has("uploads"):
+			fmt.Fprint(w, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+		case q.Has("partNumber"):
+			w.Header().Set("ETag", `"p"`)
+		case r.Method == http.MethodPost:
+			panic(http.ErrAbortHandler)
+		case r.Method == http.MethodDelete:
+			_, _ = io.WriteString(w, "<html>log in</html>")
+		default:
+			refuse(w, http.StatusNotFound, "NoSuchKey")
+		}
+	})
+	if _, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{IfAbsent: true}); ncerr.KindOf(err) != ncerr.ErrAmbiguous {
+		t.Errorf("want ErrAmbiguous, got %v", err)
+	}
+}
+
+// TestEmptyOrNot shows that an object whose first byte is not there is empty,
+// or else its size is not known.
+func TestEmptyOrNot(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[string]ncerr.Kind{"0": 0, "3": ncerr.ErrIO} {
+		m := against(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				refuse(w, http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
+				return
+			}
+			answer(200, "", "Content-Length", n)(w, r)
+		})
+		if info, err := m.Stat(t.Context(), "k"); ncerr.KindOf(err) != want || info.Size != 0 {
+			t.Errorf("length %s: want %v, got %+v, %v", n, want, info, err)
+		}
+	}
+}
