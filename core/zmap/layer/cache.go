@@ -2,6 +2,7 @@ package layer
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,8 @@ import (
 // CacheOptions are the options of [Cache].
 type CacheOptions struct {
 	// Dir is the directory, made when it is not there, with access for its
-	// owner only. Several processes may share it, for any stores.
+	// owner only. Several processes of one user may share it, for any stores;
+	// one in which others could put content of theirs is refused.
 	Dir string
 	// Size is the most, in bytes, that is kept; 0 is 1 GiB. It may be exceeded
 	// by a sixteenth for each process that writes at the moment.
@@ -46,6 +48,7 @@ type cache struct {
 
 	mu    sync.Mutex
 	dirty map[string]time.Time // keys changed through this Map: nothing older is trusted
+	swept time.Time            // when the changes that are too old to matter were last forgotten
 }
 
 // Cache keeps what is read from m on the local disk, and reads it from there
@@ -58,7 +61,8 @@ type cache struct {
 // are: a damaged one is read from the store again. When the disk is full or
 // fails, the cache steps aside. A fast path of m for many reads is hidden.
 //
-// Errors: those of m; making the directory may fail with ncerr.ErrIO.
+// Errors: those of m; making the directory may fail with ncerr.ErrIO, one of
+// another user is ncerr.ErrPermission.
 func Cache(m driver.Map, o CacheOptions) (driver.Map, error) {
 	if o.Size <= 0 {
 		o.Size = 1 << 30
@@ -68,7 +72,7 @@ func Cache(m driver.Map, o CacheOptions) (driver.Map, error) {
 	}
 	d, err := openDisk(o.Dir, o.Size)
 	if err != nil {
-		return nil, ncerr.New(ncerr.ErrIO, "open cache", o.Dir, err)
+		return nil, ncerr.Wrap("open cache", o.Dir, err)
 	}
 	return &cache{Map: m, o: o, disk: d, stats: o.Stats, dirty: make(map[string]time.Time)}, nil
 }
@@ -77,7 +81,10 @@ func Cache(m driver.Map, o CacheOptions) (driver.Map, error) {
 func (c *cache) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	name := entryName(c.o.Identity, key, opts.Range)
 	mem := &landed{alloc: alloc}
-	e := c.disk.open(name)
+	e, damaged := c.disk.open(name)
+	if damaged {
+		c.stats.Damaged.Add(1)
+	}
 	if e != nil {
 		data, info, ok, err := c.fromDisk(ctx, key, opts, e, mem)
 		e.close()
@@ -156,7 +163,12 @@ func (c *cache) changed(key string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dirty[key] = time.Now()
+	now := time.Now()
+	c.dirty[key] = now
+	if now.Sub(c.swept) > c.o.MaxAge { // what is older than they are is not trusted any more
+		maps.DeleteFunc(c.dirty, func(_ string, at time.Time) bool { return now.Sub(at) > c.o.MaxAge })
+		c.swept = now
+	}
 }
 
 // Put implements driver.Map.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -278,51 +277,4 @@ func TestCacheMaxAge(t *testing.T) {
 	if got := getOne(t, c, driver.GetOptions{}); got != "two" {
 		t.Errorf("stale after a write of our own: %q", got)
 	}
-}
-
-// TestCacheDamage shows that no damage to a file of the cache reaches a reader.
-func TestCacheDamage(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	c, base, _, stats := cached(t, layer.CacheOptions{Dir: dir})
-	putOne(t, base, "some content")
-	getOne(t, c, driver.GetOptions{})
-	name := onlyFile(t, dir)
-	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range whole {
-		for _, damaged := range [][]byte{flip(whole, i), whole[:i], append(slices.Clone(whole), 'x')} {
-			if err := os.WriteFile(name, damaged, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if got := getOne(t, c, driver.GetOptions{}); got != "some content" {
-				t.Fatalf("byte %d damaged: %q", i, got)
-			}
-		}
-	}
-	if stats.Hits.Load() > 0 || stats.Damaged.Load() == 0 {
-		t.Errorf("%d hits, %d damaged", stats.Hits.Load(), stats.Damaged.Load())
-	}
-}
-
-func flip(p []byte, i int) []byte {
-	q := slices.Clone(p)
-	q[i] ^= 0x40
-	return q
-}
-
-func onlyFile(t *testing.T, dir string) (name string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
-			name = path
-		}
-		return err
-	})
-	if err != nil || name == "" {
-		t.Fatalf("no file: %v", err)
-	}
-	return name
 }

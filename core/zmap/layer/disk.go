@@ -26,9 +26,10 @@ import (
 // content, named by a hash of what it is the content of. A file is a head and
 // the content:
 //
-//	magic, CRC-32C of all that follows, length of the version, size of the
-//	object, time of modification, time of fetching, length of the content
-//	(each little-endian), the version, the content
+//	magic, CRC-32C of the name of the file and the rest of the head, CRC-32C
+//	of the content, length of the version, size of the object, time of
+//	modification, time of fetching, length of the content (each
+//	little-endian), the version, the content
 //
 // A file is never changed: it is written under another name and renamed. Time
 // of modification of a file is when it was last used; the least recently used
@@ -43,8 +44,8 @@ type disk struct {
 }
 
 const (
-	diskMagic   = "nczcach1"
-	diskHead    = 8 + 4 + 4 + 8 + 8 + 8 + 8
+	diskMagic   = "nczcach2"
+	diskHead    = 8 + 4 + 4 + 4 + 8 + 8 + 8 + 8
 	maxVersion  = 1 << 12
 	sweepPart   = 16 // a sweep for each sixteenth of the size that was written
 	tempPrefix  = "tmp-"
@@ -58,6 +59,9 @@ func openDisk(dir string, size int64) (*disk, error) {
 		return nil, errors.New("no directory")
 	}
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := private(d.dir); err != nil {
 		return nil, err
 	}
 	d.written.Store(size) // the first content that is kept begins with a sweep
@@ -82,40 +86,40 @@ type entry struct {
 	info    driver.Info
 	fetched time.Time
 	length  int64
-	sum     uint32
-	rest    []byte // what the checksum covers before the content
+	sum     uint32 // of the content
 }
 
-// open gives an entry, or nil when there is none or its head is damaged.
-func (d *disk) open(name string) *entry {
+// open gives an entry, or nil when there is none or its head is not the one
+// that was written under this name.
+func (d *disk) open(name string) (e *entry, damaged bool) {
 	f, err := os.Open(d.path(name))
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	e := &entry{f: f}
-	if !e.readHead() {
+	e = &entry{f: f}
+	if !e.readHead(name) {
 		d.drop(e)
 		e.close()
-		return nil
+		return nil, true
 	}
-	return e
+	return e, false
 }
 
 func (e *entry) close() { _ = e.f.Close() }
 
-func (e *entry) readHead() bool {
+func (e *entry) readHead(name string) bool {
 	var head [diskHead]byte
 	if _, err := io.ReadFull(e.f, head[:]); err != nil || string(head[:8]) != diskMagic {
 		return false
 	}
-	e.sum = binary.LittleEndian.Uint32(head[8:])
-	n := binary.LittleEndian.Uint32(head[12:])
-	e.info.Size = int64(binary.LittleEndian.Uint64(head[16:]))
-	if t := int64(binary.LittleEndian.Uint64(head[24:])); t != 0 {
+	e.sum = binary.LittleEndian.Uint32(head[12:])
+	n := binary.LittleEndian.Uint32(head[16:])
+	e.info.Size = int64(binary.LittleEndian.Uint64(head[20:]))
+	if t := int64(binary.LittleEndian.Uint64(head[28:])); t != 0 {
 		e.info.ModTime = time.Unix(0, t)
 	}
-	e.fetched = time.Unix(0, int64(binary.LittleEndian.Uint64(head[32:])))
-	e.length = int64(binary.LittleEndian.Uint64(head[40:]))
+	e.fetched = time.Unix(0, int64(binary.LittleEndian.Uint64(head[36:])))
+	e.length = int64(binary.LittleEndian.Uint64(head[44:]))
 	stat, err := e.f.Stat()
 	if err != nil || n > maxVersion || e.length < 0 || e.info.Size < e.length || stat.Size() != diskHead+int64(n)+e.length {
 		return false
@@ -125,8 +129,7 @@ func (e *entry) readHead() bool {
 		return false
 	}
 	e.info.Version = string(version)
-	e.rest = append(head[12:], version...)
-	return true
+	return checksum([]byte(name), head[12:], version) == binary.LittleEndian.Uint32(head[8:])
 }
 
 // read reads the content into dst, which has its length, and reports whether
@@ -135,12 +138,14 @@ func (e *entry) read(dst []byte) bool {
 	if _, err := io.ReadFull(e.f, dst); err != nil {
 		return false
 	}
-	return checksum(e.rest, dst) == e.sum
+	return checksum(dst) == e.sum
 }
 
-func checksum(head, content []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	return crc32.Update(crc32.Checksum(head, table), table, content)
+func checksum(parts ...[]byte) (sum uint32) {
+	for _, p := range parts {
+		sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), p)
+	}
+	return sum
 }
 
 // keep writes a content that was asked for at the time began.
@@ -150,15 +155,16 @@ func (d *disk) keep(name string, began time.Time, info driver.Info, data []byte)
 	}
 	head := make([]byte, diskHead, diskHead+len(info.Version))
 	copy(head, diskMagic)
-	binary.LittleEndian.PutUint32(head[12:], uint32(len(info.Version)))
-	binary.LittleEndian.PutUint64(head[16:], uint64(info.Size))
+	binary.LittleEndian.PutUint32(head[12:], checksum(data))
+	binary.LittleEndian.PutUint32(head[16:], uint32(len(info.Version)))
+	binary.LittleEndian.PutUint64(head[20:], uint64(info.Size))
 	if !info.ModTime.IsZero() {
-		binary.LittleEndian.PutUint64(head[24:], uint64(info.ModTime.UnixNano()))
+		binary.LittleEndian.PutUint64(head[28:], uint64(info.ModTime.UnixNano()))
 	}
-	binary.LittleEndian.PutUint64(head[32:], uint64(began.UnixNano()))
-	binary.LittleEndian.PutUint64(head[40:], uint64(len(data)))
+	binary.LittleEndian.PutUint64(head[36:], uint64(began.UnixNano()))
+	binary.LittleEndian.PutUint64(head[44:], uint64(len(data)))
 	head = append(head, info.Version...)
-	binary.LittleEndian.PutUint32(head[8:], checksum(head[12:], data))
+	binary.LittleEndian.PutUint32(head[8:], checksum([]byte(name), head[12:]))
 	n := int64(len(head) + len(data))
 	if d.written.Add(n) > d.size/sweepPart || d.held.Load()+d.written.Load() > d.size {
 		d.sweep()

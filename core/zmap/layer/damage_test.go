@@ -1,0 +1,164 @@
+package layer_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
+)
+
+// TestCacheDamage shows that no damage to a file of the cache reaches a reader.
+func TestCacheDamage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c, base, _, stats := cached(t, layer.CacheOptions{Dir: dir})
+	putOne(t, base, "some content")
+	getOne(t, c, driver.GetOptions{})
+	name := onlyFile(t, dir)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole {
+		for _, damaged := range [][]byte{flip(whole, i), whole[:i], append(slices.Clone(whole), 'x')} {
+			if err := os.WriteFile(name, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := getOne(t, c, driver.GetOptions{}); got != "some content" {
+				t.Fatalf("byte %d damaged: %q", i, got)
+			}
+		}
+	}
+	if stats.Hits.Load() > 0 || stats.Damaged.Load() == 0 {
+		t.Errorf("%d hits, %d damaged", stats.Hits.Load(), stats.Damaged.Load())
+	}
+}
+
+func flip(p []byte, i int) []byte {
+	q := slices.Clone(p)
+	q[i] ^= 0x40
+	return q
+}
+
+func onlyFile(t *testing.T, dir string) string {
+	t.Helper()
+	names := allFiles(t, dir)
+	if len(names) != 1 {
+		t.Fatalf("files: %q", names)
+	}
+	return names[0]
+}
+
+// TestCacheOfOtherNames shows that the content of one file of the cache is not
+// used for what another is of, although the versions are the same: two parts
+// of an object, or two objects of a server whose versions are times and sizes.
+func TestCacheOfOtherNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c, base, _, stats := cached(t, layer.CacheOptions{Dir: dir})
+	putOne(t, base, "one, two and three")
+	parts := map[driver.Range]string{{Offset: 0, Length: 3}: "one", {Offset: 5, Length: 3}: "two", {Offset: 13, Length: 5}: "three"}
+	for r := range parts {
+		getOne(t, c, driver.GetOptions{Range: &r})
+	}
+	names := allFiles(t, dir)
+	if len(names) != len(parts) {
+		t.Fatalf("%d files", len(names))
+	}
+	first, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names[1:] { // each gets the content of the next
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(names[slices.Index(names, name)-1], content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(names[len(names)-1], first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for r, want := range parts {
+		if got := getOne(t, c, driver.GetOptions{Range: &r}); got != want {
+			t.Errorf("%+v: got %q, want %q", r, got, want)
+		}
+	}
+	if stats.Damaged.Load() != int64(len(parts)) {
+		t.Errorf("%d damaged", stats.Damaged.Load())
+	}
+}
+
+// TestCacheIsTakenAway shows that a cache which another process deletes as a
+// whole is begun anew.
+func TestCacheIsTakenAway(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cache")
+	c, base, _, stats := cached(t, layer.CacheOptions{Dir: dir})
+	putOne(t, base, "content")
+	for i := range int64(3) {
+		getOne(t, c, driver.GetOptions{})
+		if got := getOne(t, c, driver.GetOptions{}); got != "content" || stats.Hits.Load() != i+1 || stats.Unkept.Load() > 0 {
+			t.Errorf("%q, %d hits", got, stats.Hits.Load())
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func allFiles(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// writes takes all that is written and keeps nothing.
+type writes struct{ driver.Base }
+
+func (writes) Put(context.Context, string, driver.Body, *driver.PutOptions) (driver.Info, error) {
+	return driver.Info{}, nil
+}
+
+// TestCacheForgetsWrites shows that what was written long ago takes no memory.
+func TestCacheForgetsWrites(t *testing.T) { //nolint:paralleltest // it measures memory
+	c, err := layer.Cache(writes{}, layer.CacheOptions{Dir: t.TempDir(), MaxAge: time.Microsecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := heap()
+	for i := range 20_000 {
+		if _, err := c.Put(t.Context(), fmt.Sprintf("%01000d", i), driver.Bytes("x"), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown := int64(heap()) - int64(before); grown > 4<<20 {
+		t.Errorf("%d bytes are held", grown)
+	}
+	runtime.KeepAlive(c)
+}
+
+func heap() uint64 {
+	var s runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}
