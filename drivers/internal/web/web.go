@@ -13,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"sync/atomic"
@@ -26,8 +28,8 @@ type Options struct {
 	// Connect is the longest time that a TCP connection, and then its TLS
 	// handshake, may take; 0 is 10 s.
 	Connect time.Duration
-	// FirstByte is the longest time from the end of the request to the head of
-	// the answer; 0 is 60 s.
+	// FirstByte is the longest time from the end of the request, once it has a
+	// connection, to the head of the answer; 0 is 60 s.
 	FirstByte time.Duration
 	// Stall is the longest time in which no byte of a body moves, in either
 	// direction; 0 is 30 s.
@@ -122,10 +124,10 @@ func (t *Transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 // RoundTrip implements http.RoundTripper. A time-out is an error that wraps
 // [ErrTimeout], here and from the body's Read.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	w := newWatch(req.Context(), t.o)
+	sends := req.Body != nil && req.Body != http.NoBody
+	w := newWatch(req.Context(), t.o, sends)
 	out := req.Clone(w.ctx)
-	if req.Body != nil && req.Body != http.NoBody {
-		w.sending()
+	if sends {
 		out.Body = &sent{req.Body, w}
 	}
 	resp, err := t.base.RoundTrip(out)
@@ -155,12 +157,18 @@ type phase struct {
 	long time.Duration
 }
 
-func newWatch(ctx context.Context, o Options) *watch {
+// newWatch begins to watch when the request has a connection: until then it
+// waits for others to end, which are watched, or for a new connection, which
+// has a time of its own.
+func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	w := &watch{o: o}
-	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	first := &phase{"waiting for the answer", o.FirstByte}
-	w.phase.Store(first)
-	w.timer = time.AfterFunc(first.long, func() {
+	ctx, w.cancel = context.WithCancelCause(ctx)
+	first := w.sentAll
+	if sends {
+		first = w.sending
+	}
+	w.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { first() }})
+	w.timer = time.AfterFunc(math.MaxInt64, func() {
 		p := w.phase.Load()
 		w.cancel(fmt.Errorf("%w after %v of %s", ErrTimeout, p.long, p.what))
 	})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,4 +113,47 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%+v is accepted", o)
 		}
 	}
+}
+
+// TestWaitingForAConnection shows that a request which waits until another one
+// needs its connection no more is not given up for it.
+func TestWaitingForAConnection(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		for range 100 { // a second in all, and each byte at once
+			_, _ = io.WriteString(w, "x")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(10 * time.Millisecond)
+		}
+	}))
+	t.Cleanup(s.Close)
+	tr, err := web.New(web.Options{Connections: 1, Connect: 100 * time.Millisecond, FirstByte: 300 * time.Millisecond, Stall: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tr.CloseIdleConnections)
+	var all sync.WaitGroup
+	for _, method := range []string{http.MethodGet, http.MethodGet, http.MethodPut} {
+		all.Go(func() {
+			var body io.Reader
+			if method == http.MethodPut {
+				body = strings.NewReader("content")
+			}
+			req, err := http.NewRequestWithContext(t.Context(), method, s.URL, body)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp, err := tr.RoundTrip(req)
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				err = errors.Join(err, resp.Body.Close())
+			}
+			if err != nil {
+				t.Errorf("%s: %v", method, err)
+			}
+		})
+	}
+	all.Wait()
 }
