@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,6 +62,43 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // it sets variables
 	if kinds, depth := r.take(); kinds["list"] != 1 || depth != 2 {
 		t.Errorf("an empty dataset is opened with %v in %d round trips", kinds, depth)
 	}
+}
+
+// TestCreateIsRepeated shows that a dataset is replaced, and one that was begun
+// is taken away, although each kind of request fails at first.
+func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // it sets variables
+	srv := bucket(t)
+	target := must[*url.URL](t)(url.Parse(srv.Endpoint))
+	forward := &httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) {
+		q.Out.URL.Scheme, q.Out.URL.Host, q.Out.Host = target.Scheme, target.Host, q.In.Host
+	}}
+	var mu sync.Mutex
+	failed := map[string]bool{}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		kind := q.Method + " " + q.URL.Query().Get("max-keys")
+		mu.Lock()
+		first := !failed[kind]
+		failed[kind] = true
+		mu.Unlock()
+		if first {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		forward.ServeHTTP(w, q)
+	}))
+	t.Cleanup(proxy.Close)
+	o := wide(nczarr.NewRegistry([]driver.Opener{s3.New()}), nil)
+	place := proxy.URL + "/" + srv.Bucket + "/again#mode=zarr,s3"
+	for range 2 {
+		ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
+		ok(t, ds.Close(t.Context()))
+		clear(failed)
+	}
+	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), place, &nczarr.CreateOptions{Options: o}))
+	_, err := ds.Map().Put(t.Context(), "left", driver.Bytes("x"), nil)
+	ok(t, err)
+	clear(failed)
+	ok(t, ds.Abort(t.Context()))
 }
 
 // TestSoakS3 writes, reads, lists and deletes objects of a real S3 server

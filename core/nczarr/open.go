@@ -103,6 +103,7 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 	if err != nil {
 		return nil, ncerr.Wrap("open", loc.Display, err)
 	}
+	opener = layer.RetryOpener(opener, &opts.Remote.Retry)
 	spec := driver.OpenSpec{Path: loc.Path, Endpoint: loc.Endpoint, Options: opts.DriverOptions[loc.Driver], Mode: mode}
 	if spec.Options, err = formatOptions(loc, spec.Options, mode); err != nil {
 		return nil, err

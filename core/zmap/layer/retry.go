@@ -70,7 +70,13 @@ const retryCost = 5
 // own wait, the budget, the reserve, resuming) no library has in this form.
 func Retry(m driver.Map, opts *RetryOptions) driver.Map {
 	caps := m.Capabilities()
-	r := &retry{Map: m, ordered: caps.OrderedList, resumes: caps.Ranges && caps.IfMatch}
+	r := newRetry(opts)
+	r.Map, r.ordered, r.resumes = m, caps.OrderedList, caps.Ranges && caps.IfMatch
+	return with(r, m, r.getMany)
+}
+
+func newRetry(opts *RetryOptions) *retry {
+	r := &retry{}
 	if opts != nil {
 		r.o = *opts
 	}
@@ -88,7 +94,7 @@ func Retry(m driver.Map, opts *RetryOptions) driver.Map {
 	if r.o.Random == nil {
 		r.o.Random = rand.Float64
 	}
-	return with(r, m, r.getMany)
+	return r
 }
 
 func orElse[T int | time.Duration](v, def T) T {
