@@ -96,8 +96,10 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 	}
 	c := &client{key: key, transport: transport}
 	creds := aws.CredentialsProvider(aws.AnonymousCredentials{})
+	var renewing []func(*middleware.Stack) error
 	if !key.unsigned {
-		creds = &provider{inner: cfg.Credentials} // which caches
+		p := &provider{key: key, inner: cfg.Credentials} // which caches
+		creds, renewing = p, append(renewing, p.addTo)
 	}
 	cfg.HTTPClient = &http.Client{
 		Transport:     bounded{transport},
@@ -115,7 +117,7 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 		so.Logger, so.ClientLogMode = logging.Nop{}, 0
 		so.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateDisabled // the endpoint is given whole
 		so.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateDisabled
-		so.APIOptions = append(so.APIOptions, unsignedEncoding)
+		so.APIOptions = append(append(so.APIOptions, unsignedEncoding), renewing...)
 		if strings.HasPrefix(key.endpoint, "https://") {
 			// TLS protects the body and the CRC32C header tells damage: no SHA-256 of every body besides.
 			so.APIOptions = append(so.APIOptions, v4.SwapComputePayloadSHA256ForUnsignedPayloadMiddleware)
@@ -175,25 +177,4 @@ func rootCAs(configured aws.HTTPClient) *x509.CertPool {
 		}
 	}
 	return nil
-}
-
-// provider marks failures of finding credentials, which the SDK does not.
-type provider struct{ inner aws.CredentialsProvider }
-
-// authError is such a failure: nothing has been sent to the store.
-type authError struct{ err error }
-
-func (e *authError) Error() string { return e.err.Error() }
-func (e *authError) Unwrap() error { return e.err }
-
-// Retrieve implements aws.CredentialsProvider.
-func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
-	if p.inner == nil {
-		return aws.Credentials{}, &authError{errNoSource}
-	}
-	c, err := p.inner.Retrieve(ctx)
-	if err != nil {
-		return c, &authError{err}
-	}
-	return c, nil
 }
