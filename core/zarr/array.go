@@ -31,8 +31,19 @@ type arrayDoc struct {
 	shape, chunks, dtype, fill, order, compressor, filters, separator jsontext.Value
 }
 
-// ParseArray reads the documents of the array at path. Any layout is read; see
-// [ParseHint] for what the array alone does not tell. docs is not kept.
+// Parser reads the documents of many arrays, one after the other, with memory
+// that it uses again. The zero Parser is ready for use, by one goroutine at a
+// time.
+type Parser struct{ n node }
+
+// ParseArray is [Parser.Array] for one array.
+func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
+	return new(Parser).Array(path, docs, hint)
+}
+
+// Array reads the documents of the array at path. Any layout is read; see
+// [ParseHint] for what the array alone does not tell. The documents must not
+// change any more: texts are parts of them.
 //
 // Errors, always with the key of the document and the member: ErrNoObject when
 // .zarray is not there, ErrNotZarr for text that is no JSON object,
@@ -42,9 +53,9 @@ type arrayDoc struct {
 // chunk.MaxRank or a size beyond 64 bits.
 //
 // Source: Zarr v2, "Arrays"; netcdf-c libnczarr/zsync.c.
-func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
-	n, err := loadNode(path, docs)
-	if err != nil {
+func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
+	n := &p.n
+	if err := n.load(path, docs); err != nil {
 		return nil, err
 	}
 	doc := n.doc(docArray)
@@ -60,8 +71,8 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := n.attrReader()
-	if err != nil {
+	r := attrReader{n: n}
+	if err := r.load(); err != nil {
 		return nil, err
 	}
 	a.Layout = effective(a.Layout, r.place, blk != "", hint)

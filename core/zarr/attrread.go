@@ -34,12 +34,13 @@ type attrReader struct {
 	fill  dtype.NC // type of _FillValue, or NCNone
 }
 
-func (n *node) attrReader() (*attrReader, error) {
-	r := &attrReader{n: n}
+// load finds the attributes of the node and their types.
+func (r *attrReader) load() error {
+	n := r.n
 	r.attrs, r.doc = n.attrsDoc()
 	blk, p, err := n.block(attrBlock)
 	if err != nil || blk == "" {
-		return r, err
+		return err
 	}
 	r.place = p
 	if r.place.layout == LayoutNewest && !n.newest() {
@@ -48,13 +49,14 @@ func (n *node) attrReader() (*attrReader, error) {
 	types := blk.Get("types")
 	switch types.Kind() {
 	case jsontext.Invalid, jsontext.Null:
-		return r, nil
+		return nil
 	case jsontext.Object:
 	default:
-		return nil, n.bad(p.doc, "types", "want an object, found %s", clip(types))
+		return n.bad(p.doc, "types", "want an object, found %s", clip(types))
 	}
-	r.types = newTypeList(jsontext.Members(types))
-	return r, nil
+	n.types = jsontext.Members(n.types, types)
+	r.types = newTypeList(n.types)
+	return nil
 }
 
 // typeList finds the types of attributes by name. They mostly stand in the order

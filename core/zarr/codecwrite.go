@@ -55,7 +55,7 @@ func writeCodec(w *jsontext.Writer, c CodecSpec) error {
 	if v.Get("id") == "" {
 		w.Key("id").String(c.ID)
 	}
-	for _, m := range jsontext.Members(v) {
+	for _, m := range jsontext.Members(nil, v) {
 		w.Key(m.Key)
 		if m.Key == "id" {
 			w.String(c.ID)

@@ -101,6 +101,7 @@ func WriteConsolidated(nodes map[string]Docs) ([]byte, error) {
 	w.Open('{')
 	w.Key("metadata").Open('{')
 	count := 0
+	var d jsontext.Document
 	for _, path := range slices.Sorted(maps.Keys(nodes)) {
 		docs := nodes[path]
 		names := append([]string{}, docOrder...)
@@ -115,15 +116,14 @@ func WriteConsolidated(nodes map[string]Docs) ([]byte, error) {
 				continue
 			}
 			key := strings.TrimPrefix(strings.Trim(path, "/")+"/"+name, "/")
-			v, err := jsontext.Parse(text)
-			if err != nil {
+			if err := d.Parse(text); err != nil {
 				return nil, ncerr.Errorf(ncerr.ErrNotZarr, "write metadata", "/"+key, "not JSON: %w", err)
 			}
 			w.Key(key)
-			if v.Strict {
-				w.Raw(v.Text)
+			if d.Strict {
+				w.Raw(d.Text)
 			} else {
-				w.Value(v.Text)
+				w.Value(d.Text)
 			}
 			count++
 		}

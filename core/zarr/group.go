@@ -8,7 +8,7 @@ import (
 
 // ParseGroup reads the documents of the group at path ("/" is the root). Any
 // layout is read, whatever the dataset's is; documents that are not there are
-// taken as empty. docs is not kept.
+// taken as empty. The documents must not change any more: texts are parts of them.
 //
 // Names in the lists of the group block that can be no path segment go to
 // Group.NoNames; names that come twice, and dimensions of such names, are left
@@ -85,7 +85,7 @@ func (n *node) dims(v jsontext.Value, doc string) ([]Dim, error) {
 		return nil, n.bad(doc, name, "want an object, found %s", clip(obj))
 	}
 	var dims []Dim
-	for _, m := range jsontext.Members(obj) {
+	for _, m := range jsontext.Members(nil, obj) {
 		d := Dim{Name: m.Key}
 		size := m.Val
 		if size.Kind() == jsontext.Object {
@@ -142,8 +142,8 @@ func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, 
 
 // groupAttrs reads the attributes; _NCProperties goes to its own field.
 func (n *node) groupAttrs(g *Group) ([]Attr, error) {
-	r, err := n.attrReader()
-	if err != nil {
+	r := attrReader{n: n}
+	if err := r.load(); err != nil {
 		return nil, err
 	}
 	if r.place.layout != LayoutPure && g.Layout == LayoutPure {

@@ -64,7 +64,7 @@ func (o *output) keepIn(w *jsontext.Writer, b block) {
 	if err != nil || v == "" {
 		return
 	}
-	for _, m := range jsontext.Members(v) {
+	for _, m := range jsontext.Members(nil, v) {
 		if !slices.Contains(ownMembers[b], m.Key) {
 			o.member(w, m)
 		}

@@ -3,8 +3,9 @@
 //
 // The model in memory is shaped as Zarr v3 is (codec chain, chunk key
 // encoding, dimension names); every layout is parsed into it and written from
-// it. All functions are safe for concurrent use; models belong to the caller
-// and share no memory with the documents, except those of [ParseConsolidated].
+// it. All functions are safe for concurrent use. Models belong to the caller;
+// their texts are parts of the documents that they were read from, which must
+// not change any more.
 //
 //	layout, err := zarr.DetectLayout(root)
 //	a, err := zarr.ParseArray("/temp", docs, zarr.ParseHint{Layout: layout})

@@ -14,6 +14,7 @@ type node struct {
 	path     string
 	docs     []document // each of another name
 	warnings []string
+	types    []jsontext.Member // of attributes
 }
 
 // document is one checked document.
@@ -40,36 +41,60 @@ func (d *document) get(name string) jsontext.Value {
 	return d.Get(name)
 }
 
-// loadNode checks the syntax of all documents of a node.
+// loadNode makes the node of some documents.
 func loadNode(path string, docs Docs) (*node, error) {
+	n := &node{}
+	return n, n.load(path, docs)
+}
+
+// load checks the syntax of all documents of a node. It uses the room that n has
+// from the node before.
+func (n *node) load(path string, docs Docs) error {
 	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		path = "/" + strings.Trim(path, "/")
 	}
-	n := &node{path: path, docs: make([]document, 0, len(docs))}
+	n.path, n.docs, n.warnings = path, n.docs[:0], nil
 	if IsV3(docs) {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docV3), "Zarr v3 is not read by this version")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docV3), "Zarr v3 is not read by this version")
 	}
 	for name, text := range docs {
 		if !IsZarrDoc(name) || name == docConsolidated {
 			continue
 		}
-		d, err := jsontext.Parse(text)
-		if err != nil {
-			return nil, ncerr.Errorf(ncerr.ErrNotZarr, "parse", n.key(name), "not JSON: %w", err)
+		if err := n.room().parse(name, text); err != nil {
+			return ncerr.New(ncerr.ErrNotZarr, "parse", n.key(name), err)
 		}
-		if d.Text.Kind() != jsontext.Object {
-			return nil, ncerr.Errorf(ncerr.ErrNotZarr, "parse", n.key(name), "want a JSON object, found %s", clip(d.Text))
-		}
-		n.docs = append(n.docs, document{d, name})
 	}
-	for _, name := range []string{docGroup, docArray} {
-		if v := n.doc(name).get("zarr_format"); v != "" {
+	for _, name := range [...]string{docGroup, docArray} {
+		if v := n.doc(name).get("zarr_format"); v != "" && v != "2" {
 			if err := checkFormat(n.key(name), v); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return n, nil
+	return nil
+}
+
+// room gives the next document of the node.
+func (n *node) room() *document {
+	if k := len(n.docs); k < cap(n.docs) {
+		n.docs = n.docs[:k+1]
+	} else {
+		n.docs = append(n.docs, document{})
+	}
+	return &n.docs[len(n.docs)-1]
+}
+
+// parse reads a document, which is to be an object.
+func (d *document) parse(name string, text []byte) error {
+	d.name = name
+	if err := d.Parse(text); err != nil {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	if d.Text.Kind() != jsontext.Object {
+		return fmt.Errorf("want a JSON object, found %s", clip(d.Text))
+	}
+	return nil
 }
 
 func checkFormat(key string, v jsontext.Value) error {

@@ -170,7 +170,8 @@ func FuzzJSON(f *testing.F) {
 		_ = jsontext.Value(doc).Each(func(string, jsontext.Value) error { return nil })
 		_ = jsontext.Value(doc).Elems(func(int, jsontext.Value) error { return nil })
 		valid := json.Valid(doc) && utf8.Valid(doc)
-		if d, perr := jsontext.Parse(doc); (perr == nil) != (err == nil) || err == nil && (d.Text != v || d.Strict != valid) {
+		var d jsontext.Document
+		if perr := d.Parse(doc); (perr == nil) != (err == nil) || err == nil && (d.Text != v || d.Strict != valid) {
 			t.Fatalf("%q: strict is %v, %v", doc, d.Strict, perr)
 		}
 		if err != nil {
@@ -187,10 +188,10 @@ func FuzzJSON(f *testing.F) {
 		if !valid || strings.Contains(strings.ToLower(string(doc)), `\ud`) {
 			return // lone surrogates differ on purpose
 		}
-		d := json.NewDecoder(strings.NewReader(string(doc)))
-		d.UseNumber()
+		dec := json.NewDecoder(strings.NewReader(string(doc)))
+		dec.UseNumber()
 		var want any
-		if err := d.Decode(&want); err != nil {
+		if err := dec.Decode(&want); err != nil {
 			t.Skip(err)
 		}
 		if got := tree(v); !reflect.DeepEqual(got, want) {
@@ -203,18 +204,19 @@ func FuzzJSON(f *testing.F) {
 // Each finds, in long documents too.
 func TestParse(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{0, 3, 23, 24, 25, 500} {
+	var d jsontext.Document // used again for each
+	for _, n := range []int{0, 3, 23, 24, 25, 500, 3, 0} {
 		var b strings.Builder
 		b.WriteString(`{"a": 1`)
 		for i := range n {
 			fmt.Fprintf(&b, `, "k%d": {"a": [%d, "}"]}`, i%400, i)
 		}
 		b.WriteString(`, "\u0061": 2}`)
-		d, err := jsontext.Parse([]byte(b.String()))
+		err := d.Parse([]byte(b.String()))
 		if err != nil || !d.Strict {
 			t.Fatalf("%d: %v, strict %v", n, err, d.Strict)
 		}
-		if list := jsontext.Members(d.Text); !slices.Equal(list, d.Members) || len(list) != min(n, 400)+1 {
+		if list := jsontext.Members(nil, d.Text); !slices.Equal(list, d.Members) || len(list) != min(n, 400)+1 {
 			t.Errorf("%d: got %v, want %v", n, d.Members, list)
 		}
 		if d.Members[0] != (jsontext.Member{Key: "a", Val: "2"}) || d.Get("k401") != "" || n == 500 && d.Get("k99") != `{"a": [499, "}"]}` {

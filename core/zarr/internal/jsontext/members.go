@@ -1,12 +1,14 @@
 package jsontext
 
+import "unsafe"
+
 // Member is one member of an object.
 type Member struct {
 	Key string // unescaped
 	Val Value
 }
 
-// Document is a document that was checked.
+// Document is a document that was checked. The zero Document is ready for Parse.
 type Document struct {
 	Text Value
 	// Members are those of the object that the document is: of equal names the
@@ -26,18 +28,27 @@ func (d *Document) Get(name string) Value {
 	return ""
 }
 
+// usualMembers is room for the members of most objects.
+const usualMembers = 12
+
 // Parse validates a document, as Check does, and finds its members in the same
-// pass. text is copied once.
-func Parse(text []byte) (Document, error) {
-	found := memberList{list: make([]Member, 0, 12)}
-	s := scanner{b: string(text), found: &found}
+// pass. It uses the room of the Members that are there. text is not copied: it
+// must not change any more.
+func (d *Document) Parse(text []byte) error {
+	found := memberList{list: d.Members[:0]}
+	if cap(found.list) == 0 {
+		found.list = make([]Member, 0, usualMembers)
+	}
+	s := scanner{b: unsafe.String(unsafe.SliceData(text), len(text)), found: &found}
 	v, err := s.whole()
-	return Document{v, found.list, !s.loose}, err
+	d.Text, d.Members, d.Strict = v, found.list, !s.loose
+	return err
 }
 
-// Members lists an object that was checked, as in [Document].
-func Members(v Value) []Member {
-	found := memberList{list: make([]Member, 0, 8)}
+// Members lists an object that was checked, as in [Document], in the room of a
+// list that is not needed any more.
+func Members(room []Member, v Value) []Member {
+	found := memberList{list: room[:0]}
 	_ = v.Each(func(key string, val Value) error { found.add(key, val); return nil })
 	return found.list
 }

@@ -4,10 +4,10 @@
 //
 // A [Value] is the text of one value, a part of the document's own text. Nothing
 // is built in memory: the members of a document are found in the one pass that
-// checks it ([Parse]), deeper ones by scanning when they are asked for. So a
+// checks it ([Document.Parse]), deeper ones by scanning when they are asked for. So a
 // document costs little more memory than its bytes, and any value can be kept or
-// written back exactly as it stands. Texts taken out of a document keep all of
-// it in memory.
+// written back exactly as it stands. Texts taken out of a document are parts of
+// it: they keep all of it in memory.
 //
 // Beyond the standard it accepts what real Zarr and NCZarr writers leave
 // behind: bare words such as NaN, Infinity or 0x10, numbers such as "0." and
@@ -78,19 +78,52 @@ func (s *scanner) fail(at int, format string, args ...any) bool {
 	return false
 }
 
-func (s *scanner) space() {
-	for s.i < len(s.b) {
-		switch s.b[s.i] {
-		case ' ', '\t', '\n', '\r':
-			s.i++
-		default:
-			return
+// The classes of bytes outside of strings; up to comma they are passed over in
+// search of the end of a value.
+const (
+	blank = iota
+	wordy
+	comma // and colon
+	quote
+	opening
+	closing
+	other
+)
+
+// classes has the class of each byte.
+var classes = func() (t [256]uint8) {
+	for c := range t {
+		t[c] = other
+		if isWord(byte(c)) {
+			t[c] = wordy
 		}
 	}
+	for class, bytes := range [...]string{blank: " \t\n\r", comma: ",:", quote: `"`, opening: "{[", closing: "}]"} {
+		for _, c := range []byte(bytes) {
+			t[c] = uint8(class)
+		}
+	}
+	return t
+}()
+
+// isWord reports whether c may stand in a bare word or number.
+func isWord(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '+' || c == '-' || c == '.' || c == '_' || c == '$'
+}
+
+func (s *scanner) space() {
+	i := s.i
+	for i < len(s.b) && classes[s.b[i]] == blank {
+		i++
+	}
+	s.i = i
 }
 
 // peek skips space and gives the next byte, 0 at the end.
 func (s *scanner) peek() byte {
+	if s.i < len(s.b) && s.b[s.i] > ' ' {
+		return s.b[s.i]
+	}
 	s.space()
 	if s.i < len(s.b) {
 		return s.b[s.i]
@@ -164,7 +197,7 @@ func (s *scanner) object(depth int) bool {
 			return s.fail(s.i, "want ':' after a member name, found %s", show(s.b[s.i:]))
 		}
 		s.i++
-		s.space()
+		s.peek()
 		val := s.i
 		if !s.value(depth + 1) {
 			return false
@@ -213,7 +246,10 @@ func (s *scanner) next(closing byte) (more, ok bool) {
 // str checks a string that begins at s.i.
 func (s *scanner) str() bool {
 	start, b := s.i, s.b
-	i, all := s.i+1, byte(0) // all: every byte of the string, joined
+	i, all := s.i+1, byte(0) // all: every byte that is looked at alone, joined
+	for i+8 <= len(b) && plain(b[i:i+8]) {
+		i += 8
+	}
 	for i < len(b) && b[i] != '"' {
 		c := b[i]
 		all |= c
@@ -243,6 +279,18 @@ func (s *scanner) str() bool {
 	return true
 }
 
+// plain reports whether eight bytes are ASCII and neither quotes, backslashes
+// nor control characters.
+//
+// Source: "Bit Twiddling Hacks", determine if a word has a byte less than n.
+func plain(b string) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+	quotes, slashes := w^ones*'"', w^ones*'\\'
+	return (w|(w-ones*' ')|(quotes-ones)|(slashes-ones))&tops == 0
+}
+
 // escape checks the escape sequence that begins with the backslash at i.
 func (s *scanner) escape(i int) bool {
 	if i+1 >= len(s.b) {
@@ -259,20 +307,16 @@ func (s *scanner) escape(i int) bool {
 	return s.fail(i, "bad escape sequence %s", show(s.b[i:]))
 }
 
-// isWord reports whether c may stand in a bare word or number.
-func isWord(c byte) bool {
-	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '+' || c == '-' || c == '.' || c == '_' || c == '$'
-}
-
 func (s *scanner) word() bool {
-	start := s.i
-	for s.i < len(s.b) && isWord(s.b[s.i]) {
-		s.i++
+	start, i := s.i, s.i
+	for i < len(s.b) && classes[s.b[i]] == wordy {
+		i++
 	}
-	if s.i == start {
-		return s.fail(s.i, "want a value, found %s", show(s.b[s.i:]))
+	if i == start {
+		return s.fail(i, "want a value, found %s", show(s.b[i:]))
 	}
-	s.loose = s.loose || !strictWord(s.b[start:s.i])
+	s.i = i
+	s.loose = s.loose || !strictWord(s.b[start:i])
 	return true
 }
 
@@ -287,20 +331,13 @@ func strictWord(w string) bool {
 	if w[0] == '-' {
 		i++
 	}
-	digits := func() (from int, ok bool) {
-		from = i
-		for i < len(w) && w[i] >= '0' && w[i] <= '9' {
-			i++
-		}
-		return from, i > from
-	}
-	from, ok := digits()
-	if !ok || w[from] == '0' && i > from+1 {
+	from := i
+	if i = digits(w, i); i == from || w[from] == '0' && i > from+1 {
 		return false
 	}
 	if i < len(w) && w[i] == '.' {
-		i++
-		if _, ok := digits(); !ok {
+		from = i + 1
+		if i = digits(w, from); i == from {
 			return false
 		}
 	}
@@ -308,11 +345,20 @@ func strictWord(w string) bool {
 		if i++; i < len(w) && (w[i] == '-' || w[i] == '+') {
 			i++
 		}
-		if _, ok := digits(); !ok {
+		from = i
+		if i = digits(w, i); i == from {
 			return false
 		}
 	}
 	return i == len(w)
+}
+
+// digits gives the end of the digits that begin at i.
+func digits(w string, i int) int {
+	for i < len(w) && w[i] >= '0' && w[i] <= '9' {
+		i++
+	}
+	return i
 }
 
 // show quotes the head of b for a message.
@@ -329,30 +375,43 @@ func show(b string) string {
 // skip passes over one value quickly, checking only that strings end and
 // brackets balance in number.
 func (s *scanner) skip() bool {
-	depth := 0
-	for {
-		switch c := s.peek(); {
-		case c == '"':
+	switch s.peek() {
+	case '"':
+		return s.skipString()
+	case '{', '[':
+	default:
+		return s.word()
+	}
+	b, i, depth := s.b, s.i, 0
+	for i < len(b) {
+		switch classes[b[i]] {
+		case blank, wordy, comma:
+			i++
+			for i < len(b) && classes[b[i]] <= comma {
+				i++
+			}
+		case quote:
+			s.i = i
 			if !s.skipString() {
 				return false
 			}
-		case c == '{' || c == '[':
+			i = s.i
+		case opening:
 			depth++
-			s.i++
-		case (c == '}' || c == ']') && depth > 0:
-			depth--
-			s.i++
-		case (c == ',' || c == ':') && depth > 0:
-			s.i++
-		default:
-			if !s.word() {
-				return false
+			i++
+		case closing:
+			i++
+			if depth--; depth == 0 {
+				s.i = i
+				return true
 			}
-		}
-		if depth == 0 {
-			return true
+		default:
+			s.i = i
+			return s.word() // says what is wrong
 		}
 	}
+	s.i = i
+	return s.word() // says that there should be more
 }
 
 func (s *scanner) skipString() bool {

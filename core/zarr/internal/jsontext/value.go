@@ -38,23 +38,19 @@ func (v Value) Kind() Kind {
 // before or after the point. Values that differ from JSON's grammar only
 // there, or in a leading plus sign or zero, are numbers.
 func isNumber(v Value) bool {
-	i, digits := 0, 0
+	i, seen := 0, 0 // seen: how many digits
 	if i < len(v) && (v[i] == '-' || v[i] == '+') {
 		i++
 	}
-	run := func() int {
-		n := 0
-		for ; i < len(v) && v[i] >= '0' && v[i] <= '9'; i++ {
-			n++
-		}
-		return n
-	}
-	digits = run()
+	from := i
+	i = digits(string(v), i)
+	seen = i - from
 	if i < len(v) && v[i] == '.' {
-		i++
-		digits += run()
+		from = i + 1
+		i = digits(string(v), from)
+		seen += i - from
 	}
-	if digits == 0 {
+	if seen == 0 {
 		return false
 	}
 	if i < len(v) && v[i]|0x20 == 'e' {
@@ -62,7 +58,8 @@ func isNumber(v Value) bool {
 		if i < len(v) && (v[i] == '-' || v[i] == '+') {
 			i++
 		}
-		if run() == 0 {
+		from = i
+		if i = digits(string(v), i); i == from {
 			return false
 		}
 	}
