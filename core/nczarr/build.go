@@ -17,6 +17,7 @@ import (
 
 // parsed is the outcome of parsing the documents of an array.
 type parsed struct {
+	path string // of the array
 	meta *zarr.Array
 	err  error
 }
@@ -28,9 +29,12 @@ func (l *loader) parseArrays(nodes []node) []parsed {
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(nodes)) {
 		wg.Go(func() {
+			var parser zarr.Parser
+			hint := l.ds.parseHint(l.ds.layout)
 			for i := next.Add(1) - 1; i < int64(len(nodes)); i = next.Add(1) - 1 {
-				path := join(nodes[i].parent.Path(), nodes[i].name)
-				out[i].meta, out[i].err = zarr.ParseArray(path, nodes[i].docs, l.ds.parseHint(l.ds.layout))
+				p := &out[i]
+				p.path = join(nodes[i].parent.Path(), nodes[i].name)
+				p.meta, p.err = parser.Array(p.path, nodes[i].docs, hint)
 			}
 		})
 	}
@@ -52,18 +56,18 @@ func (l *loader) addVar(n node, p parsed) {
 	if l.keep {
 		v.docsInStore = n.docs
 	}
-	n.parent.vars = append(n.parent.vars, v)
+	n.parent.vars.add(v)
 }
 
 func (l *loader) buildVar(v *Var, n node, p parsed) error {
-	path := v.Path()
+	path := p.path
 	if err := checkStoredName(n.name); err != nil {
 		return err
 	}
-	if n.parent.findVar(v.name) != nil {
+	if n.parent.vars.find(v.name) != nil {
 		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "two variables have this name")
 	}
-	if n.parent.findGroup(v.name) != nil {
+	if n.parent.groups.find(v.name) != nil {
 		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "a variable and a group have this name")
 	}
 	if n.err != nil {
@@ -124,23 +128,24 @@ func (l *loader) resolveDims(v *Var) error {
 }
 
 func (l *loader) byReference(v *Var) error {
-	meta, path := v.meta, v.Path()
+	meta := v.meta
 	if len(meta.DimRefs) != len(meta.Shape) {
-		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "%d dimension references for a shape of rank %d", len(meta.DimRefs), len(meta.Shape))
+		return ncerr.Errorf(ncerr.ErrMetadata, "open", v.Path(), "%d dimension references for a shape of rank %d", len(meta.DimRefs), len(meta.Shape))
 	}
+	v.dims = make([]*Dim, len(meta.Shape))
 	for i, ref := range meta.DimRefs {
 		d := v.group.lookupDim(ref)
 		if d == nil {
-			return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "dimension_references: %q is a dimension that no group declares%s", ref, v.group.declared())
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", v.Path(), "dimension_references: %q is a dimension that no group declares%s", ref, v.group.declared())
 		}
 		n := meta.Shape[i]
 		switch {
 		case n > d.len && d.unlimited:
 			d.len = n
 		case n != d.len && !d.unlimited:
-			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(path, ".zarray"), "shape: %v has %d where dimension %q has length %d", meta.Shape, n, ref, d.len)
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(v.Path(), ".zarray"), "shape: %v has %d where dimension %q has length %d", meta.Shape, n, ref, d.len)
 		}
-		v.dims = append(v.dims, d)
+		v.dims[i] = d
 	}
 	return nil
 }
@@ -150,7 +155,7 @@ func (g *Group) declared() string {
 	const most = 8
 	var names []string
 	for at := g; at != nil; at = at.parent {
-		for _, d := range at.dims {
+		for _, d := range at.dims.list {
 			names = append(names, d.Path())
 		}
 	}
@@ -179,10 +184,10 @@ func (l *loader) byName(v *Var) []*Dim {
 	dims := make([]*Dim, len(v.meta.Shape))
 	for i, n := range v.meta.Shape {
 		name := v.meta.DimNames[i]
-		d := v.group.findDim(name)
+		d := v.group.dims.find(name)
 		if d == nil && checkStoredName(name) == nil {
 			d = &Dim{group: v.group, name: name, len: n, invented: true}
-			v.group.dims = append(v.group.dims, d)
+			v.group.dims.add(d)
 		}
 		if d == nil || d.len != n {
 			l.ds.log.Warn("dimension name not used", "path", v.Path(), "name", name, "length", n)
@@ -207,7 +212,7 @@ func (l *loader) anonymous(shape []int64) []*Dim {
 func (l *loader) anonymousDim(n int64) *Dim {
 	name := fmt.Sprintf("_Anonymous_Dim_%d", n)
 	for i := 2; ; i++ {
-		d := l.ds.top.findDim(name)
+		d := l.ds.top.dims.find(name)
 		if d == nil {
 			break
 		}
@@ -217,7 +222,7 @@ func (l *loader) anonymousDim(n int64) *Dim {
 		name = fmt.Sprintf("_Anonymous_Dim_%d_%d", n, i) // somebody's own dimension has the name
 	}
 	d := &Dim{group: l.ds.top, name: name, len: n, anonymous: true, invented: true}
-	l.ds.top.dims = append(l.ds.top.dims, d)
+	l.ds.top.dims.add(d)
 	return d
 }
 
@@ -258,18 +263,18 @@ func (l *loader) loadRootArray(docs zarr.Docs) error {
 	if len(meta.DimRefs) == len(v.dims) {
 		for i, ref := range meta.DimRefs {
 			_, name := splitPath(ref)
-			if v.dims[i].anonymous && ds.top.findDim(name) == nil && checkStoredName(name) == nil {
+			if v.dims[i].anonymous && ds.top.dims.find(name) == nil && checkStoredName(name) == nil {
 				v.dims[i] = &Dim{group: ds.top, name: name, len: meta.Shape[i]}
 			}
 		}
 	}
-	ds.top.dims = nil
+	ds.top.dims = named[*Dim]{}
 	for _, d := range v.dims {
-		if !slices.Contains(ds.top.dims, d) {
-			ds.top.dims = append(ds.top.dims, d)
+		if !slices.Contains(ds.top.dims.list, d) {
+			ds.top.dims.add(d)
 		}
 	}
 	v.docsInStore, ds.top.docsInStore = ds.top.docsInStore, nil
-	ds.top.vars = append(ds.top.vars, v)
+	ds.top.vars.add(v)
 	return nil
 }

@@ -106,17 +106,32 @@ func damaged(err error) bool {
 
 // useConsolidated takes all documents from the consolidated one.
 func (l *loader) useConsolidated(all map[string]zarr.Docs) {
-	l.all, l.kids = all, make(map[string][]string)
+	l.all = all
 	l.ds.consolidated = true
-	seen := make(map[string]bool)
+}
+
+// kidsOf gives the names below a node, from the consolidated document.
+func (l *loader) kidsOf(node string) []string {
+	if l.kids == nil {
+		l.kids = childrenOf(l.all)
+	}
+	return l.kids[node]
+}
+
+// childrenOf gives the names below each node, sorted; a node need not have
+// documents itself.
+func childrenOf(all map[string]zarr.Docs) map[string][]string {
+	kids := make(map[string][]string)
+	seen := make(map[string]bool, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for name != "" && !seen[name] {
 			seen[name] = true
 			dir, base := splitKey(name)
-			l.kids[dir] = append(l.kids[dir], base)
+			kids[dir] = append(kids[dir], base)
 			name = dir
 		}
 	}
+	return kids
 }
 
 // differing gives the keys of a node's documents that are not the same, or are
@@ -172,7 +187,7 @@ func (d *Dataset) documents() map[string]zarr.Docs {
 		if !d.arrayOnly {
 			out[g.key()] = g.docsInStore
 		}
-		for _, v := range g.vars {
+		for _, v := range g.vars.list {
 			out[v.key()] = v.docsInStore
 		}
 		for _, n := range g.lost {

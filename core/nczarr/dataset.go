@@ -139,7 +139,7 @@ func (d *Dataset) closeVars() {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	d.top.each(func(g *Group) {
-		for _, v := range g.vars {
+		for _, v := range g.vars.list {
 			v.data.close()
 		}
 	})
@@ -148,7 +148,7 @@ func (d *Dataset) closeVars() {
 // each calls f for g and every group below it, parents first.
 func (g *Group) each(f func(*Group)) {
 	f(g)
-	for _, sub := range g.groups {
+	for _, sub := range g.groups.list {
 		sub.each(f)
 	}
 }

@@ -73,7 +73,7 @@ func (g *Group) changeable(op, path string) error {
 // nameFree refuses a name that a group or variable of g has.
 func (g *Group) nameFree(name string) error {
 	lost := slices.ContainsFunc(g.lost, func(n node) bool { return n.name == name })
-	if g.findGroup(name) != nil || g.findVar(name) != nil || lost {
+	if g.groups.find(name) != nil || g.vars.find(name) != nil || lost {
 		return ncerr.New(ncerr.ErrNameInUse, "define", join(g.Path(), name), nil)
 	}
 	return nil
@@ -98,7 +98,7 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 	}
 	sub := &Group{ds: g.ds, parent: g, name: name, depth: g.depth + 1, meta: &zarr.Group{}}
 	sub.changes.add()
-	g.groups = append(g.groups, sub)
+	g.groups.add(sub)
 	g.changes.add()
 	return sub, nil
 }
@@ -119,11 +119,11 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 	}
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()
-	if g.findDim(name) != nil {
+	if g.dims.find(name) != nil {
 		return nil, ncerr.New(ncerr.ErrNameInUse, "define", path, nil)
 	}
 	d := &Dim{group: g, name: name, len: length, unlimited: unlimited}
-	g.dims = append(g.dims, d)
+	g.dims.add(d)
 	g.changes.add()
 	return d, nil
 }
@@ -162,7 +162,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		v.data.close()
 		return nil, err
 	}
-	g.vars = append(g.vars, v)
+	g.vars.add(v)
 	g.changes.add()
 	return v, nil
 }

@@ -61,11 +61,11 @@ func (l *loader) addFields(n node, meta *zarr.Array) {
 			part.Fill = meta.Fill[f.Offset : f.Offset+f.Type.Size]
 		}
 		part.Attrs = slices.DeleteFunc(slices.Clone(meta.Attrs), func(a zarr.Attr) bool { return a.Name == fillAttr })
-		if err := l.buildVar(v, n, parsed{meta: &part}); err != nil {
+		if err := l.buildVar(v, n, parsed{path: v.Path(), meta: &part}); err != nil {
 			l.problem(v.Path(), err)
 			continue
 		}
-		n.parent.vars = append(n.parent.vars, v)
+		n.parent.vars.add(v)
 	}
 	n.parent.lost = append(n.parent.lost, n)
 }

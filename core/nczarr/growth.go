@@ -115,7 +115,7 @@ func (d *Dataset) dropLeftovers(ctx context.Context) error {
 	var vars []*Var
 	d.mu.RLock()
 	d.top.each(func(g *Group) {
-		for _, v := range g.vars {
+		for _, v := range g.vars.list {
 			if slices.ContainsFunc(v.dims, func(d *Dim) bool { return d.unlimited }) {
 				vars = append(vars, v)
 			}

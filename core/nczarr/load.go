@@ -19,7 +19,7 @@ import (
 type loader struct {
 	ds    *Dataset
 	all   map[string]zarr.Docs // from consolidated metadata; nil without
-	kids  map[string][]string  // children by node, only with all
+	kids  map[string][]string  // children by node, see kidsOf
 	nodes int
 	keep  bool               // the documents are kept with the nodes
 	lists map[string]listing // what was searched ahead, by key prefix
@@ -181,6 +181,14 @@ func splitKey(key string) (dir, base string) {
 	return "", key
 }
 
+// docKey is the key of a document of a node.
+func docKey(node, name string) string {
+	if node == "" {
+		return name
+	}
+	return node + "/" + name
+}
+
 // want is the documents to read of one node.
 type want struct {
 	key   string   // prefix of the node's keys, without the slash at the end
@@ -215,17 +223,16 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 		}
 		return out, nil
 	}
-	var reqs []zmap.GetRequest
-	var node []int
+	count := 0
+	for _, w := range wants {
+		count += len(w.names)
+	}
+	reqs, node := make([]zmap.GetRequest, 0, count), make([]int, 0, count)
 	for i, w := range wants {
 		out[i].docs = make(zarr.Docs, len(w.names))
-		prefix := w.key
-		if prefix != "" {
-			prefix += "/"
-		}
 		for _, name := range w.names {
 			reqs = append(reqs, zmap.GetRequest{
-				Key: prefix + name, Alloc: driver.Heap,
+				Key: docKey(w.key, name), Alloc: driver.Heap,
 				Opts: driver.GetOptions{Limit: l.ds.opts.Limits.MaxMetadata},
 			})
 			node = append(node, i)
@@ -275,7 +282,7 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 		if len(nodes) > 0 && depth > l.ds.opts.Limits.MaxDepth {
 			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "groups are nested more than %d deep", l.ds.opts.Limits.MaxDepth)
 		}
-		level = level[:0:0]
+		arrays, level = slices.Grow(arrays, len(nodes)), level[:0:0]
 		for _, n := range nodes {
 			if n.isArr {
 				arrays = append(arrays, n)
@@ -291,7 +298,7 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
 	var wants []want
-	names := zarr.NodeDocNames(l.ds.layout)
+	needs := needsOf(l.ds.layout)
 	for _, g := range level {
 		found, err := l.childNames(ctx, g)
 		if lasting(err) && g.parent != nil {
@@ -302,9 +309,9 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 		if l.nodes+len(nodes)+len(found) > l.ds.opts.Limits.MaxNodes {
 			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "more than %d groups and variables", l.ds.opts.Limits.MaxNodes)
 		}
+		nodes, wants = append(nodes, found...), slices.Grow(wants, len(found))
 		for _, n := range found {
-			nodes = append(nodes, n)
-			wants = append(wants, want{g.key() + n.name, n.needs(names)})
+			wants = append(wants, want{g.key() + n.name, needs[n.isArr || !n.listed]})
 		}
 	}
 	got, err := l.fetch(ctx, wants)
@@ -370,14 +377,15 @@ func prefixes(nodes []want) []string {
 	return out
 }
 
-// needs leaves out the documents that a node of known kind cannot have, and
-// those that only one that is no array has.
-func (n node) needs(names []string) []string {
-	other := ".zarray"
-	if n.isArr || !n.listed {
-		other = ".zgroup"
+// needsOf gives the documents to fetch of nodes that are, or may be, arrays
+// (true) and of those that are none: without those that such a node cannot
+// have, and those that only one that is no array has.
+func needsOf(layout zarr.Layout) map[bool][]string {
+	names := zarr.NodeDocNames(layout)
+	without := func(other string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == other })
 	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == other })
+	return map[bool][]string{true: without(".zgroup"), false: without(".zarray")}
 }
 
 // isGroup reports whether documents are those of a group.
@@ -393,8 +401,8 @@ func isGroup(docs zarr.Docs) bool {
 // childNames gives the names below a group: from NCZarr's own lists where
 // they are, else by searching.
 func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
-	var out []node
 	if g.meta.Listed {
+		out := make([]node, 0, len(g.meta.Arrays)+len(g.meta.Groups))
 		for _, name := range g.meta.Arrays {
 			out = append(out, node{parent: g, name: name, isArr: true, listed: true})
 		}
@@ -403,13 +411,16 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 		}
 		return out, nil
 	}
-	names := l.kids[strings.TrimSuffix(g.key(), "/")]
-	if l.all == nil {
+	var names []string
+	if l.all != nil {
+		names = l.kidsOf(strings.TrimSuffix(g.key(), "/"))
+	} else {
 		var err error
 		if names, err = l.search(ctx, g.key()); err != nil {
 			return nil, l.unlisted(g, err)
 		}
 	}
+	out := make([]node, 0, len(names))
 	for _, name := range names {
 		if !strings.HasPrefix(name, ".") {
 			out = append(out, node{parent: g, name: name})
@@ -448,7 +459,7 @@ func (l *loader) addGroup(n node) *Group {
 		l.lose(n, g.Path(), err)
 		return nil
 	}
-	n.parent.groups = append(n.parent.groups, g)
+	n.parent.groups.add(g)
 	l.fillGroup(g)
 	return g
 }
@@ -458,7 +469,7 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 	if err := checkStoredName(n.name); err != nil {
 		return err
 	}
-	if n.parent.findGroup(n.name) != nil {
+	if n.parent.groups.find(n.name) != nil {
 		return ncerr.Errorf(ncerr.ErrMetadata, "open", path, "two groups have this name")
 	}
 	if n.err != nil {
@@ -488,11 +499,11 @@ func (l *loader) fillGroup(g *Group) {
 		return
 	}
 	for _, d := range g.meta.Dims {
-		if g.findDim(d.Name) != nil {
+		if g.dims.find(d.Name) != nil {
 			l.problem(join(g.Path(), d.Name), ncerr.Errorf(ncerr.ErrMetadata, "open", g.Path(), "dimension %q is declared twice", d.Name))
 			continue
 		}
-		g.dims = append(g.dims, &Dim{group: g, name: d.Name, len: d.Len, unlimited: d.Unlimited})
+		g.dims.add(&Dim{group: g, name: d.Name, len: d.Len, unlimited: d.Unlimited})
 	}
 }
 

@@ -53,9 +53,9 @@ type Group struct {
 	name   string
 	depth  int
 
-	dims   []*Dim
-	vars   []*Var
-	groups []*Group
+	dims   named[*Dim]
+	vars   named[*Var]
+	groups named[*Group]
 	attrs  []Attr
 	lost   []node // left out, see Dataset.Problems
 
@@ -82,10 +82,10 @@ func (g *Group) Path() string {
 }
 
 // Groups gives the subgroups, in definition order (sorted for pure Zarr).
-func (g *Group) Groups() []*Group { return snapshot(g.ds, &g.groups) }
+func (g *Group) Groups() []*Group { return snapshot(g.ds, &g.groups.list) }
 
 // Vars gives the variables, in definition order (sorted for pure Zarr).
-func (g *Group) Vars() []*Var { return snapshot(g.ds, &g.vars) }
+func (g *Group) Vars() []*Var { return snapshot(g.ds, &g.vars.list) }
 
 // Dims gives the dimensions that the group declares. For the root of a
 // dataset that was opened at a group inside a larger one, the dimensions of
@@ -94,9 +94,9 @@ func (g *Group) Dims() []*Dim {
 	g.ds.mu.RLock()
 	defer g.ds.mu.RUnlock()
 	if g != g.ds.root || g.parent == nil {
-		return slices.Clone(g.dims)
+		return slices.Clone(g.dims.list)
 	}
-	return append(g.inherited(), g.dims...)
+	return append(g.inherited(), g.dims.list...)
 }
 
 // inherited gives the dimensions from above g that variables in or below it
@@ -108,7 +108,7 @@ func (g *Group) inherited() []*Dim {
 	}
 	var dims []*Dim
 	g.each(func(sub *Group) {
-		for _, v := range sub.vars {
+		for _, v := range sub.vars.list {
 			for _, d := range v.dims {
 				if above[d.group] && !slices.Contains(dims, d) {
 					dims = append(dims, d)
@@ -140,7 +140,7 @@ func (g *Group) Var(path string) (*Var, error) {
 	defer g.ds.mu.RUnlock()
 	dir, name := splitPath(path)
 	if in := g.walk(dir); in != nil {
-		if v := in.findVar(name); v != nil {
+		if v := in.vars.find(name); v != nil {
 			return v, nil
 		}
 	}
@@ -291,33 +291,6 @@ func snapshot[T any](ds *Dataset, list *[]T) []T {
 	return slices.Clone(*list)
 }
 
-func (g *Group) findVar(name string) *Var {
-	for _, v := range g.vars {
-		if v.name == name {
-			return v
-		}
-	}
-	return nil
-}
-
-func (g *Group) findGroup(name string) *Group {
-	for _, sub := range g.groups {
-		if sub.name == name {
-			return sub
-		}
-	}
-	return nil
-}
-
-func (g *Group) findDim(name string) *Dim {
-	for _, d := range g.dims {
-		if d.name == name {
-			return d
-		}
-	}
-	return nil
-}
-
 // walk follows a relative or absolute path of groups; "" is g itself.
 func (g *Group) walk(path string) *Group {
 	at := g
@@ -328,7 +301,7 @@ func (g *Group) walk(path string) *Group {
 		if seg == "" {
 			continue
 		}
-		if at = at.findGroup(seg); at == nil {
+		if at = at.groups.find(seg); at == nil {
 			return nil
 		}
 	}
@@ -341,12 +314,12 @@ func (g *Group) lookupDim(name string) *Dim {
 	if strings.HasPrefix(name, "/") {
 		dir, base := splitPath(name)
 		if in := g.walk(dir); in != nil {
-			return in.findDim(base)
+			return in.dims.find(base)
 		}
 		return nil
 	}
 	for at := g; at != nil; at = at.parent {
-		if d := at.findDim(name); d != nil {
+		if d := at.dims.find(name); d != nil {
 			return d
 		}
 	}

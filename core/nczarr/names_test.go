@@ -132,3 +132,57 @@ func TestCreateBesideOthers(t *testing.T) {
 	}
 	closeDataset(t, ds)
 }
+
+// TestManyNames: in a long list each thing is found by its own name, and no name
+// is given twice, as in a short one.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	ds := create(t, "mem:many", o)
+	const count = 50
+	for i := range count {
+		name := fmt.Sprintf("n%d", i)
+		x, err := ds.Root().DefineDim(name, int64(i+1), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ds.Root().DefineGroup("g" + name); err != nil {
+			t.Fatal(err)
+		}
+		define(t, ds.Root(), name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}})
+	}
+	check := func(ds *nczarr.Dataset) {
+		t.Helper()
+		root := ds.Root()
+		for i := range count {
+			name := fmt.Sprintf("n%d", i)
+			d, err := root.Dim(name)
+			if err != nil || d.Len() != int64(i+1) {
+				t.Fatalf("dimension %s: %v", name, err)
+			}
+			if v := variable(t, ds, name); v.Name() != name || v.Dims()[0] != d {
+				t.Errorf("%s: got variable %s of dimension %s", name, v.Name(), v.Dims()[0].Name())
+			}
+			if g, err := root.Group("g" + name); err != nil || g.Name() != "g"+name {
+				t.Errorf("group g%s: %v", name, err)
+			}
+			_, derr := root.DefineDim(name, 1, false)
+			_, verr := root.DefineVar(t.Context(), name, &nczarr.VarSpec{Type: dtype.NCInt})
+			_, gerr := root.DefineGroup("g" + name)
+			for _, err := range []error{derr, verr, gerr} {
+				if !errors.Is(err, ncerr.ErrNameInUse) {
+					t.Errorf("%s: want that the name is in use, got %v", name, err)
+				}
+			}
+		}
+		if v, d, g := len(root.Vars()), len(root.Dims()), len(root.Groups()); v != count || d != count || g != count {
+			t.Errorf("want %d of each, got %d variables, %d dimensions, %d groups", count, v, d, g)
+		}
+	}
+	check(ds)
+	closeDataset(t, ds)
+	o.Update = true
+	ds = open(t, "mem:many", o)
+	check(ds)
+	closeDataset(t, ds)
+}

@@ -135,7 +135,7 @@ func (d *Dataset) collect() ([]saved, error) {
 	slices.SortStableFunc(groups, func(a, b *Group) int { return b.depth - a.depth })
 	var out []saved
 	for _, g := range groups {
-		for _, v := range g.vars {
+		for _, v := range g.vars.list {
 			if v.in != nil {
 				continue // the array is among those kept as they are
 			}
@@ -220,15 +220,15 @@ func (v *Var) docs() (zarr.Docs, error) {
 func (g *Group) docs() (zarr.Docs, error) {
 	ds := g.ds
 	m := zarr.Group{Layout: ds.layout, Listed: true, Attrs: g.attrs}
-	for _, d := range g.dims {
+	for _, d := range g.dims.list {
 		m.Dims = append(m.Dims, zarr.Dim{Name: d.name, Len: d.len, Unlimited: d.unlimited})
 	}
-	for _, v := range g.vars {
+	for _, v := range g.vars.list {
 		if v.in == nil {
 			m.Arrays = append(m.Arrays, v.name)
 		}
 	}
-	for _, sub := range g.groups {
+	for _, sub := range g.groups.list {
 		m.Groups = append(m.Groups, sub.name)
 	}
 	for _, n := range g.lost {

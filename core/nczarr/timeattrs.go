@@ -41,7 +41,9 @@ func timeAttrs(t dtype.Type) []Attr {
 // ones that are the same are not kept: readers of the array that know its
 // element type would take them for a second encoding.
 func (v *Var) showTimes() {
-	v.shown = timeAttrs(v.meta.DType)
+	if v.shown = timeAttrs(v.meta.DType); v.shown == nil {
+		return
+	}
 	v.attrs = slices.DeleteFunc(slices.Clone(v.attrs), func(a Attr) bool {
 		return slices.ContainsFunc(v.shown, func(b Attr) bool { return reflect.DeepEqual(a, b) })
 	})

@@ -272,7 +272,7 @@ func (v *Var) checkGrowth(shape []int64) error {
 	defer ds.mu.RUnlock()
 	var err error
 	ds.top.each(func(g *Group) {
-		for _, other := range g.vars {
+		for _, other := range g.vars.list {
 			lengths, grows := other.shape(), false
 			for i, d := range other.dims {
 				if k := slices.Index(v.dims, d); k >= 0 && shape[k] > lengths[i] {
@@ -321,7 +321,7 @@ func (v *Var) setGrown(shape []int64) {
 // again: their shape has changed.
 func (d *Dataset) touchUsers(dim *Dim) {
 	d.top.each(func(g *Group) {
-		for _, v := range g.vars {
+		for _, v := range g.vars.list {
 			if slices.Contains(v.dims, dim) && v.in == nil {
 				v.changes.add()
 			}
