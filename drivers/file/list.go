@@ -107,7 +107,7 @@ func (m *Map) readDir(dir string) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
+	defer d.close()
 	var all []entry
 	err = eachName(d, func(name string, t fs.FileMode) bool {
 		if e, ok := m.entryOf(dir, name, t); ok {
@@ -188,7 +188,7 @@ func (m *Map) scan(dir string, dirs *[]string) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer d.close()
 	found := false
 	err = eachName(d, func(name string, t fs.FileMode) bool {
 		e, ok := m.entryOf(dir, name, t)
@@ -207,12 +207,7 @@ func (m *Map) scan(dir string, dirs *[]string) error {
 }
 
 // openDir opens a directory; anything else is as if it were not there.
-func (m *Map) openDir(dir string) (*os.File, error) {
-	if dir == "." {
-		return m.root.Open(".")
-	}
-	return m.root.OpenFile(dir, os.O_RDONLY|nonblock|directory, 0)
-}
+func (m *Map) openDir(dir string) (handle, error) { return m.openAs(dir, nonblock|directory) }
 
 // dirNames gives all names in a directory, temporary ones too.
 func (m *Map) dirNames(dir string) ([]string, error) {
@@ -220,6 +215,8 @@ func (m *Map) dirNames(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
-	return d.Readdirnames(-1)
+	defer d.close()
+	var all []string
+	err = eachName(d, func(name string, _ fs.FileMode) bool { all = append(all, name); return true })
+	return all, err
 }

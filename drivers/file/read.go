@@ -94,14 +94,21 @@ func (m *Map) open(ctx context.Context, key string) (handle, error) {
 	if err := checkName(key); err != nil {
 		return handle{}, err
 	}
-	h, err := m.openFast(key)
-	if errors.Is(err, errNoFastOpen) {
-		h.f, err = m.root.OpenFile(key, os.O_RDONLY|nonblock, 0)
-	}
+	h, err := m.openAs(key, nonblock)
 	if err != nil {
 		return handle{}, m.absent(key, err)
 	}
 	return h, nil
+}
+
+// openAs opens a path below the root for reading, the quick way where there is
+// one; flags are nonblock and directory.
+func (m *Map) openAs(path string, flags int) (handle, error) {
+	h, err := m.openFast(path, flags)
+	if errors.Is(err, errNoFastOpen) {
+		h.f, err = m.root.OpenFile(path, os.O_RDONLY|flags, 0)
+	}
+	return h, err
 }
 
 // stat follows links below the root.

@@ -13,8 +13,8 @@ import (
 // handle is an open file.
 type handle struct{ f *os.File }
 
-func (*Map) openFast(string) (handle, error) { return handle{}, errNoFastOpen }
-func (*Map) statFast(string) (meta, error)   { return meta{}, errNoFastOpen }
+func (*Map) openFast(string, int) (handle, error) { return handle{}, errNoFastOpen }
+func (*Map) statFast(string) (meta, error)        { return meta{}, errNoFastOpen }
 
 func (h handle) stat() (meta, error) {
 	info, err := h.f.Stat()
@@ -37,7 +37,8 @@ func renameNew(dir *os.Root, from, to string) error { return linkNew(dir, from, 
 
 // eachName calls f with the names in a directory and the types of their files
 // until it returns false.
-func eachName(d *os.File, f func(name string, t fs.FileMode) bool) error {
+func eachName(h handle, f func(name string, t fs.FileMode) bool) error {
+	d := h.f
 	for {
 		part, err := d.ReadDir(1024)
 		for _, e := range part {
