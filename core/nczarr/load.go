@@ -309,6 +309,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 		if l.nodes+len(nodes)+len(found) > l.ds.opts.Limits.MaxNodes {
 			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "more than %d groups and variables", l.ds.opts.Limits.MaxNodes)
 		}
+		g.vars.grow(len(found))
 		nodes, wants = append(nodes, found...), slices.Grow(wants, len(found))
 		for _, n := range found {
 			wants = append(wants, want{g.key() + n.name, needs[n.isArr || !n.listed]})

@@ -1,5 +1,7 @@
 package nczarr
 
+import "slices"
+
 // named is a list of things with names, in order, that finds them by name: the
 // variables, groups or dimensions of a group. A long list has an index. Of equal
 // names the first is found.
@@ -16,7 +18,15 @@ func (n *named[T]) add(x T) {
 	if n.list = append(n.list, x); n.index != nil {
 		n.note(x)
 	} else if len(n.list) == indexFrom {
-		n.index = make(map[string]T, 4*indexFrom)
+		n.grow(3 * indexFrom)
+	}
+}
+
+// grow makes room for more that will be added.
+func (n *named[T]) grow(more int) {
+	n.list = slices.Grow(n.list, more)
+	if size := len(n.list) + more; n.index == nil && size >= indexFrom {
+		n.index = make(map[string]T, size)
 		for _, x := range n.list {
 			n.note(x)
 		}

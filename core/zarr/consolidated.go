@@ -27,17 +27,18 @@ func ParseConsolidated(b []byte) (map[string]Docs, error) {
 		return ncerr.Errorf(ncerr.ErrConsolidated, "parse", consolidatedKey, format, args...)
 	}
 	var metadata, format jsontext.Value
-	start := 0 // of metadata, in b
-	doc := jsontext.Value(b)
-	err := doc.EachSpan(func(key string, from, to int) error {
+	var nodes map[string]Docs
+	w := wholeDocs{b: b}
+	doc := jsontext.Of(b)
+	err := doc.EachIn(func(key string, from, to int) error {
 		switch key {
 		case "metadata":
-			metadata, start = doc[from:to], from
+			metadata, nodes, w.nodes = doc[from:to], w.nodes, nil
 		case "zarr_consolidated_format":
 			format = doc[from:to]
 		}
 		return nil
-	})
+	}, "metadata", w.add)
 	if err != nil {
 		return nil, notJSON(b, err)
 	}
@@ -47,29 +48,44 @@ func ParseConsolidated(b []byte) (map[string]Docs, error) {
 	if metadata.Kind() != jsontext.Object {
 		return nil, wrong("metadata: want an object, found %s", orMissing(metadata))
 	}
-	nodes := map[string]Docs{}
-	err = metadata.EachSpan(func(key string, from, to int) error {
-		key = strings.Trim(key, "/")
-		path, name := "", key
-		if i := strings.LastIndexByte(key, '/'); i >= 0 {
-			path, name = key[:i], key[i+1:]
-		}
-		if !IsZarrDoc(name) || name == docConsolidated {
-			return nil
-		}
-		if nodes[path] == nil {
-			nodes[path] = make(Docs, 2)
-		}
-		nodes[path][name] = b[start+from : start+to : start+to]
-		return nil
-	})
-	if err != nil {
-		return nil, notJSON(b, err)
-	}
 	if len(nodes) == 0 {
 		return nil, wrong("metadata: holds no documents")
 	}
 	return nodes, nil
+}
+
+// wholeDocs collects the documents of all nodes out of a consolidated one.
+type wholeDocs struct {
+	b     []byte
+	nodes map[string]Docs
+	path  string // of the node before
+	docs  Docs   // its documents
+}
+
+// usualNode is how many bytes a node has in consolidated metadata, about.
+const usualNode = 1 << 10
+
+// add takes the document that stands from from to to under a key.
+func (w *wholeDocs) add(key string, from, to int) error {
+	key = strings.Trim(key, "/")
+	path, name := "", key
+	if i := strings.LastIndexByte(key, '/'); i >= 0 {
+		path, name = key[:i], key[i+1:]
+	}
+	if !IsZarrDoc(name) || name == docConsolidated {
+		return nil
+	}
+	if w.nodes == nil {
+		w.nodes, w.docs = make(map[string]Docs, 1+len(w.b)/usualNode), nil
+	}
+	if w.docs == nil || path != w.path {
+		if w.path, w.docs = path, w.nodes[path]; w.docs == nil {
+			w.docs = make(Docs, 2)
+			w.nodes[path] = w.docs
+		}
+	}
+	w.docs[name] = w.b[from:to:to]
+	return nil
 }
 
 // notJSON says where b is no JSON; the quick walk that met err knows less.

@@ -28,6 +28,10 @@ func (d *Document) Get(name string) Value {
 	return ""
 }
 
+// Of takes text for a value, without a copy and unchecked: text must not change
+// any more.
+func Of(text []byte) Value { return Value(unsafe.String(unsafe.SliceData(text), len(text))) }
+
 // usualMembers is room for the members of most objects.
 const usualMembers = 12
 
@@ -39,7 +43,7 @@ func (d *Document) Parse(text []byte) error {
 	if cap(found.list) == 0 {
 		found.list = make([]Member, 0, usualMembers)
 	}
-	s := scanner{b: unsafe.String(unsafe.SliceData(text), len(text)), found: &found}
+	s := scanner{b: string(Of(text)), found: &found}
 	v, err := s.whole()
 	d.Text, d.Members, d.Strict = v, found.list, !s.loose
 	return err

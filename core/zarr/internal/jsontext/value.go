@@ -141,24 +141,40 @@ var errStop = errors.New("stop")
 // values themselves are checked only as far as is needed to find their ends.
 // An error of f ends the walk and is returned.
 func (v Value) Each(f func(key string, val Value) error) error {
-	return v.EachSpan(func(key string, from, to int) error { return f(key, v[from:to]) })
+	s := scanner{b: string(v)}
+	return s.each(func(key string, from, to int) error { return f(key, v[from:to]) }, "", nil)
 }
 
-// EachSpan is Each with the places of the values in v. A byte order mark and
-// space may stand before the object.
-func (v Value) EachSpan(f func(key string, from, to int) error) error {
+// EachIn is Each with the places of the values in v. A byte order mark and
+// space may stand before the object. Where the member of the name within is an
+// object itself, its members are given to inner in the same pass, before f has
+// it.
+func (v Value) EachIn(f func(key string, from, to int) error, within string, inner func(key string, from, to int) error) error {
 	s := scanner{b: string(v), i: len(v) - len(strings.TrimPrefix(string(v), byteOrderMark))}
+	return s.each(f, within, inner)
+}
+
+// each is EachIn for the object that begins at s.i; inner may be nil.
+func (s *scanner) each(f func(key string, from, to int) error, within string, inner func(key string, from, to int) error) error {
 	if s.peek() != '{' {
-		s.fail(s.i, "want an object, found %s", show(string(v)))
+		s.fail(s.i, "want an object, found %s", show(s.b))
 		return s.err
 	}
 	s.i++
 	if s.peek() == '}' {
+		s.i++
 		return nil
 	}
 	for {
-		key, from, ok := s.member()
+		key, from, ok := s.name()
 		if !ok {
+			return s.err
+		}
+		if inner != nil && key == within && s.peek() == '{' {
+			if err := s.each(inner, "", nil); err != nil {
+				return err
+			}
+		} else if !s.skip() {
 			return s.err
 		}
 		if err := f(key, from, s.i); err != nil {
@@ -173,8 +189,8 @@ func (v Value) EachSpan(f func(key string, from, to int) error) error {
 	}
 }
 
-// member passes over a member and gives its name and where its value begins.
-func (s *scanner) member() (key string, from int, ok bool) {
+// name passes over the name of a member and gives it, and where its value begins.
+func (s *scanner) name() (key string, from int, ok bool) {
 	if s.peek() != '"' {
 		return "", 0, s.fail(s.i, "want a member name, found %s", show(s.b[s.i:]))
 	}
@@ -188,11 +204,7 @@ func (s *scanner) member() (key string, from int, ok bool) {
 	}
 	s.i++
 	s.space()
-	from = s.i
-	if !s.skip() {
-		return "", 0, false
-	}
-	return key, from, true
+	return key, s.i, true
 }
 
 // Elems calls f for each element of an array, in order, as Each does.
