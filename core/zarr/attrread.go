@@ -2,7 +2,6 @@ package zarr
 
 import (
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -164,9 +163,9 @@ func attrType(text string) (nc dtype.NC, asJSON, ok bool) {
 	case ">S1", "<S1", "S1", "<U1", ">U1", "|U1", "U1":
 		return dtype.NCChar, false, true
 	}
-	if k, err := strconv.Atoi(text); err == nil {
-		if k >= 1 && k <= int(dtype.NCString) {
-			return dtype.NC(k), false, true
+	if k, ok := jsontext.Value(text).Int64(); ok {
+		if k >= 1 && k <= int64(dtype.NCString) {
+			return dtype.NC(k), false, true //nolint:gosec // at most NCString
 		}
 		return dtype.NCNone, false, false
 	}
@@ -274,7 +273,7 @@ func floats[T float32 | float64](v jsontext.Value, bits int) (any, bool) {
 // string of such a number.
 func intOf(v jsontext.Value) (int64, bool) {
 	v = unquote(v)
-	if v.Kind() == jsontext.Bool {
+	if v == "true" || v == "false" {
 		return int64(len("false") - len(v)), true // "true" has 4 bytes
 	}
 	if v.IsInt() {
@@ -301,7 +300,7 @@ func uintOf(v jsontext.Value) (uint64, bool) {
 // a number.
 func floatOf(v jsontext.Value, bits int) (float64, bool) {
 	v = unquote(v)
-	if v.Kind() == jsontext.Bool {
+	if v == "true" || v == "false" {
 		return float64(len("false") - len(v)), true
 	}
 	return v.Float(bits)
@@ -309,7 +308,7 @@ func floatOf(v jsontext.Value, bits int) (float64, bool) {
 
 // unquote gives the content of a string that holds a single number or word.
 func unquote(v jsontext.Value) jsontext.Value {
-	if v.Kind() != jsontext.String {
+	if v == "" || v[0] != '"' {
 		return v
 	}
 	inner := jsontext.Value(strings.TrimSpace(v.Text()))

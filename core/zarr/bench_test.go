@@ -20,11 +20,12 @@ func thousand() map[string]zarr.Docs {
 
 func parseAll(b *testing.B, nodes map[string]zarr.Docs) {
 	b.Helper()
+	var parser zarr.Parser
 	for p, docs := range nodes {
 		if _, ok := docs[".zarray"]; !ok {
 			continue
 		}
-		if _, err := zarr.ParseArray(p, docs, zarr.ParseHint{}); err != nil {
+		if _, err := parser.Array(p, docs, zarr.ParseHint{}); err != nil {
 			b.Fatal(err)
 		}
 	}

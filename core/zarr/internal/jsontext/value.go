@@ -21,12 +21,14 @@ func (v Value) Kind() Kind {
 		return Array
 	case '"':
 		return String
-	}
-	switch v {
-	case "null":
-		return Null
-	case "true", "false":
-		return Bool
+	case 'n', 't', 'f':
+		switch v {
+		case "null":
+			return Null
+		case "true", "false":
+			return Bool
+		}
+		return Word
 	}
 	if isNumber(v) {
 		return Number
@@ -68,12 +70,12 @@ func isNumber(v Value) bool {
 
 // IsInt reports whether v is a number written without point and exponent.
 func (v Value) IsInt() bool {
-	for i := range len(v) {
-		if c := v[i]; (c < '0' || c > '9') && (i > 0 || c != '-' && c != '+') {
-			return false
-		}
+	from := 0
+	if v != "" && (v[0] == '-' || v[0] == '+') {
+		from = 1
 	}
-	return v.Kind() == Number
+	end := digits(string(v), from)
+	return end == len(v) && end > from
 }
 
 // Int64 gives the value of an integer; ok is false when v is none, or too big.
@@ -141,8 +143,7 @@ var errStop = errors.New("stop")
 // values themselves are checked only as far as is needed to find their ends.
 // An error of f ends the walk and is returned.
 func (v Value) Each(f func(key string, val Value) error) error {
-	s := scanner{b: string(v)}
-	return s.each(func(key string, from, to int) error { return f(key, v[from:to]) }, "", nil)
+	return v.EachIn(func(key string, from, to int) error { return f(key, v[from:to]) }, "", nil)
 }
 
 // EachIn is Each with the places of the values in v. A byte order mark and
