@@ -236,11 +236,15 @@ func (h *Host) mayRun(p *plug) bool {
 	return p.attachment != nil || len(p.pins) == 0 && h.opts.AllowUnpinned
 }
 
-// ask starts the plugin so that it says what it serves.
+// ask starts the plugin so that it says what it serves. The process of filters
+// goes on to serve them, so that it is granted and refused the same.
 func (h *Host) ask(ctx context.Context, p *plug) error {
-	set := &grantSet{serves: kindFilter + "s"}
-	if p.kind == kindDriver {
-		set.serves = kindDriver + ":" + p.promised
+	set, err := &grantSet{serves: kindDriver + ":" + p.promised}, error(nil)
+	if p.kind != kindDriver {
+		set, err = h.filterSet(p)
+	}
+	if err != nil {
+		return err
 	}
 	running, err := h.slot(p, set).acquire(ctx)
 	if err == nil && p.kind == kindDriver && pathGrants(p.driver(p.promised)) {
