@@ -23,7 +23,7 @@ type Stats struct {
 // KindStats is what happened to the requests of one kind.
 type KindStats struct {
 	Kind     string        `json:"kind"`     // get, stat, put, delete, list, flush
-	Requests int64         `json:"requests"` // all tries
+	Requests int64         `json:"requests"` // all tries; a listing is one, and so is an upload in parts
 	Absent   int64         `json:"absent"`   // of them: there is no such object
 	Failed   int64         `json:"failed"`   // of them: any other error
 	Retries  int64         `json:"retries"`  // repetitions that were decided upon
@@ -48,10 +48,12 @@ func (s *Stats) kind(name string) *KindStats {
 	return k
 }
 
-// Measure counts every call to m.
+// Measure counts every call to m for which something is sent: a Flush of what
+// is safe already is none.
 func Measure(m driver.Map, s *Stats) driver.Map {
+	flushed := m.Capabilities().Durable == driver.OnPut
 	return observe(m, func(_ context.Context, c call) {
-		if c.op == "close" {
+		if c.op == "close" || c.op == "flush" && flushed {
 			return
 		}
 		s.mu.Lock()
