@@ -1,11 +1,14 @@
 package s3_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -111,5 +114,33 @@ func TestEmptyOrNot(t *testing.T) {
 		if info, err := m.Stat(t.Context(), "k"); ncerr.KindOf(err) != want || info.Size != 0 {
 			t.Errorf("length %s: want %v, got %+v, %v", n, want, info, err)
 		}
+	}
+}
+
+// TestAbortThatHangs shows that an upload which was cancelled ends although the
+// server does not answer any more: what is left of it is not asked for again
+// and again.
+func TestAbortThatHangs(t *testing.T) {
+	t.Parallel()
+	var aborts atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	m := against(t, driver.Update, map[string]any{"multipart_threshold": 0}, func(w http.ResponseWriter, r *http.Request) {
+		switch q := r.URL.Query(); {
+		case q.Has("uploads"):
+			fmt.Fprint(w, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+			return
+		case r.Method == http.MethodDelete:
+			aborts.Add(1)
+		default:
+			cancel()
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			<-r.Context().Done()
+		}
+	})
+	_, err := m.Put(ctx, "k", driver.Bytes("content"), &driver.PutOptions{})
+	if !errors.Is(err, context.Canceled) || aborts.Load() != 1 {
+		t.Errorf("%v after %d aborts", err, aborts.Load())
 	}
 }

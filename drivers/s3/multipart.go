@@ -11,8 +11,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// abortTime is how long the abort of a failed upload may take; it is tried
-// even when the caller's context has ended, since parts that stay are paid for.
+// abortTime is how long the abort of a failed upload may take, repetitions
+// included; it is tried even when the caller's context has ended, since parts
+// that stay are paid for.
 const abortTime = 15 * time.Second
 
 // partSize gives the size of the parts of an object of n bytes: want, or as
@@ -50,6 +51,8 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 		IfNoneMatch:     w.ifNoneMatch(), IfMatch: w.ifMatch(),
 	})
 	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+		defer cancel()
 		if w.abort(ctx, up.UploadId) == nil {
 			return driver.Info{}, &abortedError{err: err, asked: true}
 		}
@@ -65,7 +68,9 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 //
 // Source: Amazon S3 API, AbortMultipartUpload.
 func (w *write) discard(ctx context.Context, upload *string) {
-	for wait := 50 * time.Millisecond; wait < time.Second; wait *= 3 {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+	defer cancel()
+	for wait := 50 * time.Millisecond; wait < time.Second && ctx.Err() == nil; wait *= 3 {
 		if code, _ := apiError(w.abort(ctx, upload)); code == "NoSuchUpload" {
 			return
 		}
@@ -74,8 +79,6 @@ func (w *write) discard(ctx context.Context, upload *string) {
 }
 
 func (w *write) abort(ctx context.Context, upload *string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
-	defer cancel()
 	_, err := w.m.api.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &w.m.at.bucket, Key: w.name, UploadId: upload})
 	return err
 }
