@@ -95,6 +95,9 @@ func TestAnswers(t *testing.T) {
 		"gateway":             {handle: answer(502, "<html>"), want: ncerr.ErrIO, again: true},
 		"too many":            {handle: answer(429, ""), want: ncerr.ErrIO, again: true},
 		"other region":        {handle: refusal(301, "PermanentRedirect", "x-amz-bucket-region", "eu-north-1"), want: ncerr.ErrS3, text: "aws.region=eu-north-1"},
+		"moved for a while":   {handle: refusal(307, "TemporaryRedirect", "x-amz-request-id", "r"), want: ncerr.ErrS3, text: "another region"},
+		"login elsewhere":     {handle: answer(302, "", "Location", "/login"), want: ncerr.ErrS3, text: "is it an S3 server"},
+		"proxy":               {handle: answer(407, ""), want: ncerr.ErrAuth, text: "the proxy wants"},
 		"other code":          {handle: refusal(400, "NeverHeardOf"), want: ncerr.ErrS3, text: "NeverHeardOf: said so"},
 		"precondition":        {handle: refusal(412, "PreconditionFailed"), opts: driver.GetOptions{IfMatch: `"v0"`}, want: ncerr.ErrConflict},
 	} {

@@ -144,7 +144,7 @@ func kindOf(code string, status int) ncerr.Kind {
 		return ncerr.ErrS3
 	case kind != 0:
 		return kind
-	case status == http.StatusUnauthorized:
+	case status == http.StatusUnauthorized, status == http.StatusProxyAuthRequired:
 		return ncerr.ErrAuth
 	case status == http.StatusForbidden:
 		return ncerr.ErrPermission
@@ -176,8 +176,12 @@ func describe(code, message string, status int, header http.Header) string {
 	switch {
 	case region != "" && (status/100 == 3 || status == http.StatusBadRequest):
 		text += "; the bucket is in region " + region + ": say so with aws.region=" + region
+	case status/100 == 3 && codeKind(code) == 0 && header.Get("x-amz-request-id") == "":
+		text += "; is it an S3 server, or a proxy that wants a login?"
 	case status/100 == 3 || code == "AuthorizationHeaderMalformed":
 		text += "; is it another region (aws.region) or endpoint?"
+	case status == http.StatusProxyAuthRequired:
+		text += ": the proxy wants a user name and password"
 	case status == http.StatusNotFound && codeKind(code) == 0:
 		text += "; that does not say that the object is absent: is it an S3 server?"
 	case code == "RequestTimeTooSkewed":
