@@ -244,7 +244,7 @@ func TestHeadRefused(t *testing.T) {
 			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 		}
 	}
-	for _, head := range []int{400, 403, 405, 501} {
+	for _, head := range []int{400, 403, 404, 405, 410, 501} {
 		for name, tc := range map[string]struct {
 			get  http.HandlerFunc
 			size int64

@@ -15,7 +15,8 @@ import (
 
 // Stat implements driver.Map: a HEAD, or a GET of one byte where the server
 // refuses HEAD or leaves out the length. That HEAD is refused says nothing about
-// the object: addresses that are signed for GET answer it with 403.
+// the object: addresses that are signed for GET answer it with 403, and servers
+// that know of no HEAD with 404.
 func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	req, err := m.request(ctx, http.MethodHead, key)
 	if err != nil {
@@ -27,7 +28,8 @@ func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	}
 	defer resp.Body.Close() //nolint:errcheck // it has no content
 	switch resp.StatusCode {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented,
+		http.StatusNotFound, http.StatusGone:
 		return m.statByGet(ctx, key)
 	}
 	if err := check(resp); err != nil {
