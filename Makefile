@@ -12,7 +12,7 @@ PEERED  = dir=$$(sh $(PEERS)/install.sh) && s3=$$(sh $(S3)/install.sh) && NCZARR
 FORMATS := ./core/nczarr ./core/cdl
 NOSTORE := ^Test(Mutations|ReadAllocatesNothingPerChunk|NcMLDifferential|ParseMemory)$$
 
-.PHONY: help build demo demo-s3 test test-s3 kill-test race lint gen fuzz bench bench-plane bench-remote soak docs clean cross
+.PHONY: help build demo demo-s3 test test-s3 kill-test race lint gen fuzz bench bench-open bench-plane bench-remote soak docs clean cross
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -53,6 +53,9 @@ fuzz: ## run every fuzz target for a fixed number of inputs (FUZZ=20000x)
 
 bench: ## measure beside zarr-python in the same run
 	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) run ./conformance/bench
+
+bench-open: ## measure opening a dataset of 1,000 variables beside zarr-python and netCDF4
+	@dir=$$(sh $(PEERS)/install.sh) && NCZARR_PEERS_DIR="$$dir" $(GO) run ./conformance/openbench
 
 bench-plane: ## measure what the process boundary costs, in pairs
 	$(GO) run ./conformance/planebench
