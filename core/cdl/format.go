@@ -167,12 +167,13 @@ func appendByte(dst []byte, c, top byte) []byte {
 const nameSpecials = " !\"#$&'()*,:;<=>?[]\\^`{|}~"
 
 // escapeName gives a name as CDL writes it: a backslash before special
-// characters and a leading digit, \%hh for control characters.
+// characters and what no name begins with unescaped, \%hh for control
+// characters and a leading percent sign.
 func escapeName(name string) string {
 	plain := true
 	for i := range len(name) {
 		c := name[i]
-		plain = plain && c > ' ' && c != 0x7f && strings.IndexByte(nameSpecials, c) < 0 && (i > 0 || !isDigit(c))
+		plain = plain && c > ' ' && c != 0x7f && strings.IndexByte(nameSpecials, c) < 0 && (i > 0 || isIdentStart(c))
 	}
 	if plain {
 		return name
@@ -181,11 +182,11 @@ func escapeName(name string) string {
 	for i := range len(name) {
 		c := name[i]
 		switch {
-		case c < ' ' || c == 0x7f:
+		case c < ' ' || c == 0x7f || i == 0 && c == '%':
 			b.WriteString(`\%`)
 			b.WriteString(strconv.FormatUint(uint64(c)+0x100, 16)[1:])
 			continue
-		case strings.IndexByte(nameSpecials, c) >= 0, i == 0 && isDigit(c):
+		case strings.IndexByte(nameSpecials, c) >= 0, i == 0 && !isIdentStart(c):
 			b.WriteByte('\\')
 		}
 		b.WriteByte(c)

@@ -123,12 +123,18 @@ func TestEscapeName(t *testing.T) {
 		"(a,b)[c]{d}":              `\(a\,b\)\[c\]\{d\}`,
 		"100%":                     `\100%`,
 		"bell\x07":                 `bell\%07`,
+		"-minus":                   `\-minus`,
+		".dot":                     `\.dot`,
+		"%ab":                      `\%25ab`,
 		"Καλημέρα":                 "Καλημέρα",
 		"":                         "",
 	}
 	for name, want := range cases {
 		if got := cdl.EscapeName(name); got != want {
 			t.Errorf("escaped %q = %q, want %q", name, got, want)
+		}
+		if f, err := cdl.Parse(strings.NewReader("netcdf x { variables: int "+want+"; }"), "x.cdl", nil); name != "" && (err != nil || f.Root.Vars[0].Name != name) {
+			t.Errorf("%s is not read back: %v", want, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -179,7 +180,7 @@ func (l *lexer) skipSpace() error {
 		}
 		second, _ := l.peek(1)
 		switch {
-		case c <= ' ':
+		case c == ' ', c >= '\t' && c <= '\r':
 			l.take()
 		case c == '/' && second == '/':
 			l.skipLine()
@@ -237,7 +238,7 @@ func isIdentPart(c byte) bool {
 }
 
 // ident reads a name, undoing its escapes: a backslash takes the next byte as
-// it is.
+// it is, and with %hh a control character, as dump writes them.
 func (l *lexer) ident() (string, error) {
 	l.buf = l.buf[:0]
 	for {
@@ -265,7 +266,19 @@ func (l *lexer) identEscape(pos Pos) (byte, error) {
 	if !ok || c < ' ' || c == 0x7f || c == '/' || isLetter(c) {
 		return 0, l.fail(pos, "a backslash in a name must stand before a special character or a digit")
 	}
-	return l.take(), nil
+	l.take()
+	if c != '%' {
+		return c, nil
+	}
+	hi, _ := l.peek(0)
+	lo, _ := l.peek(1)
+	code, err := strconv.ParseUint(string([]byte{hi, lo}), 16, 8)
+	if err != nil || code >= ' ' && code != 0x7f && code != '%' {
+		return c, nil
+	}
+	l.take()
+	l.take()
+	return byte(code), nil
 }
 
 // word reads a name, or a section keyword when its colon follows at once.

@@ -257,6 +257,7 @@ func TestErrors(t *testing.T) {
 		{"netcdf x", `1:9": invalid argument: expected "{" after the dataset's name`, ncerr.ErrInvalid},
 		{"netcdf x {", `1:11": invalid argument: expected section or attribute, found end of file`, ncerr.ErrInvalid},
 		{"netcdf x {\ndimensions:\n\tx = 5\n\ty = 6 ;\n}", `4:2": invalid argument: expected ";", found "y"`, ncerr.ErrInvalid},
+		{"netcdf x { dimensions: x = 1 ;\x00 }", `1:31": invalid argument: expected dimension, attribute or section, found "\x00"`, ncerr.ErrInvalid},
 		{"netcdf x {\ndimensions: x = -5 ; }", `2:17": invalid argument: length -5 of dimension "x" is out of range`, ncerr.ErrInvalid},
 		{"netcdf x { dimensions: x = 1.5 ; }", `expected length or UNLIMITED, found "1.5"`, ncerr.ErrInvalid},
 		{"netcdf x { dimensions: x = 1 ; x = 2 ; }", `dimension "x" is already there`, ncerr.ErrInvalid},

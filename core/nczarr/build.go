@@ -90,6 +90,7 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 		ds.log.Warn(w, "path", path)
 	}
 	v.meta, v.attrs = meta, meta.Attrs
+	l.warnLost(path, meta)
 	v.showTimes()
 	if v.nc = meta.DType.NC(); v.nc == dtype.NCNone {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "netCDF has no type for elements of %s", meta.DType)
@@ -103,6 +104,20 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 		return ncerr.Wrap("open", path, err)
 	}
 	return l.resolveDims(v)
+}
+
+// warnLost says where metadata of NCZarr that must have been there is not: in
+// an array of an NCZarr dataset, or in the root above an array that has it.
+func (l *loader) warnLost(path string, meta *zarr.Array) {
+	ds := l.ds
+	switch {
+	case ds.arrayOnly || ds.loc.Format == ncurl.Zarr || len(meta.Warnings) > 0:
+	case ds.layout == zarr.LayoutPure && meta.DimRefs != nil && !l.noRoot:
+		l.noRoot = true
+		ds.log.Warn("the root has no metadata of NCZarr, but a variable has: read as pure Zarr, without what only NCZarr knows", "path", path)
+	case ds.layout != zarr.LayoutPure && meta.DimRefs == nil && !meta.Scalar:
+		ds.log.Warn("metadata of NCZarr is missing, such as dimension_references: read as pure Zarr", "path", path)
+	}
 }
 
 // parseHint tells the parser what is known about the dataset.
@@ -147,25 +162,37 @@ func (l *loader) byReference(v *Var) error {
 		}
 		v.dims[i] = d
 	}
+	l.compareNames(v)
 	return nil
+}
+
+// compareNames warns where xarray's names of the dimensions are not those that
+// NCZarr refers to, and which count.
+func (l *loader) compareNames(v *Var) {
+	for i, name := range v.meta.DimNames {
+		if i < len(v.dims) && name != v.dims[i].name {
+			l.ds.log.Warn("_ARRAY_DIMENSIONS has another name than NCZarr's reference, which counts", "path", v.Path(), "name", name, "reference", v.dims[i].Path())
+		}
+	}
 }
 
 // declared tells, for messages, the dimensions that are visible in g.
 func (g *Group) declared() string {
 	const most = 8
 	var names []string
+	count := 0
 	for at := g; at != nil; at = at.parent {
-		for _, d := range at.dims.list {
+		count += len(at.dims.list)
+		for _, d := range at.dims.list[:min(len(at.dims.list), most-len(names))] {
 			names = append(names, d.Path())
 		}
 	}
-	if len(names) == 0 {
+	if count == 0 {
 		return ""
 	}
 	rest := ""
-	if len(names) > most {
-		rest = fmt.Sprintf(" and %d more", len(names)-most)
-		names = names[:most]
+	if count > most {
+		rest = fmt.Sprintf(" and %d more", count-most)
 	}
 	return " (declared are " + strings.Join(names, ", ") + rest + ")"
 }

@@ -3,6 +3,7 @@ package nczarr
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -135,11 +136,20 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	}
 	made, err := dst.DefineVar(ctx, v.Name(), spec)
 	if err != nil {
-		return err
+		return ofVar(v, err)
 	}
 	c.pairs = append(c.pairs, pair{made, v, spec.Quantize})
 	c.total += chunk.All(v.Shape()).Len() * v.elemBytes()
 	return nil
+}
+
+// ofVar puts the variable to an error that tells of nothing but a codec.
+func ofVar(v *Var, err error) error {
+	var e *ncerr.Error
+	if errors.As(err, &e) && e.Op == "open codec" {
+		return ncerr.Errorf(e.Kind, "copy", v.Path(), "%w", err)
+	}
+	return err
 }
 
 // quantize asks for the quantization of the copy of v, and puts it in place of
@@ -239,7 +249,7 @@ func (c *copier) data(ctx context.Context, p pair) error {
 		}
 		buf := dtype.Slice(room, 0, int(sel.Len()))
 		if err := c.block(ctx, p, sel, buf); err != nil {
-			return err
+			return ofVar(p.src, err)
 		}
 		c.done += sel.Len() * p.src.elemBytes()
 		if c.opts.Progress != nil {

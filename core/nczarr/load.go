@@ -25,6 +25,8 @@ type loader struct {
 	lists map[string]listing // what was searched ahead, by key prefix
 	asked bool               // kept, or keptErr, is the answer
 	kept  bool               // there is a consolidated document
+	// noRoot says that NCZarr's metadata was missed in the root already.
+	noRoot bool
 	// keptErr says why that is not known.
 	keptErr error
 }
@@ -495,6 +497,9 @@ func (l *loader) fillGroup(g *Group) {
 		l.problem(g.Path(), err)
 	}
 	g.attrs = g.meta.Attrs
+	if g.meta.DimsLost && l.ds.frozen == "" {
+		l.ds.frozen = "a dimension of " + g.Path() + " is damaged, and would be lost"
+	}
 	if l.ds.layout == zarr.LayoutPure {
 		g.meta.Listed = false
 		return

@@ -93,6 +93,7 @@ func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
 	}
 	r.fill = a.DType.NC()
 	a.Attrs = r.all()
+	n.compareFill(a)
 	a.MaxStrLen = maxStrLenOf(a.Attrs)
 	a.Warnings = n.warnings
 	return a, nil

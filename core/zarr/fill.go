@@ -1,6 +1,7 @@
 package zarr
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"math"
@@ -174,6 +175,33 @@ func (n *node) plainFill(v jsontext.Value) bool {
 		at = at.First()
 	}
 	return at.Kind() == jsontext.String && at.Text() == v.Text()
+}
+
+// compareFill warns where the attribute _FillValue is another number than
+// fill_value: chunks that are not there have the latter, and readers that look
+// for the former would take it for data.
+func (n *node) compareFill(a *Array) {
+	i := slices.IndexFunc(a.Attrs, func(at Attr) bool { return at.Name == fillAttr })
+	if i < 0 || !a.HasFill || a.Attrs[i].Type != a.DType.NC() {
+		return
+	}
+	switch a.DType.Kind {
+	case dtype.Int, dtype.Uint, dtype.Float:
+	default:
+		return
+	}
+	attr, err := dtype.FillBytes(a.DType, a.Attrs[i].Value)
+	if err != nil || bytes.Equal(attr, a.Fill) || isNaN(a.DType, attr) && isNaN(a.DType, a.Fill) {
+		return
+	}
+	_, doc := n.attrsDoc()
+	n.warn("%s: %s is not the fill_value of %s: chunks that are not there read as fill_value", n.key(doc), fillAttr, n.key(docArray))
+}
+
+// isNaN reports whether the bytes of one element are not a number.
+func isNaN(t dtype.Type, b []byte) bool {
+	out := []float64{0}
+	return t.Kind == dtype.Float && dtype.Decode(out, b, t) == nil && math.IsNaN(out[0])
 }
 
 // fillText reads fixed-length text of single bytes; coded says that it is base64

@@ -11,7 +11,7 @@ import (
 // taken as empty. The documents must not change any more: texts are parts of them.
 //
 // Names in the lists of the group block that can be no path segment go to
-// Group.NoNames; names that come twice, and dimensions of such names, are left
+// Group.NoNames, as do dimensions without a length; names that come twice, and dimensions of such names, are left
 // out with a warning.
 //
 // Errors, always with the key of the document: ErrNotZarr for text that is
@@ -53,7 +53,7 @@ func ParseGroup(path string, docs Docs) (*Group, error) {
 // groupBlock reads dimensions, arrays and groups, under either name. A block
 // without both lists of children does not say what there is.
 func (n *node) groupBlock(g *Group, v jsontext.Value, doc string) (err error) {
-	if g.Dims, err = n.dims(v, doc); err != nil {
+	if g.Dims, err = n.dims(g, v, doc); err != nil {
 		return err
 	}
 	list, name := either(v, "arrays", "vars")
@@ -75,8 +75,9 @@ func listed(v jsontext.Value) bool {
 	return v != "" && v.Kind() != jsontext.Null
 }
 
-// dims reads {"x": 3, "t": {"size": 2, "unlimited": 1}}.
-func (n *node) dims(v jsontext.Value, doc string) ([]Dim, error) {
+// dims reads {"x": 3, "t": {"size": 2, "unlimited": 1}}. A dimension without a
+// length is left out, and told in g.
+func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 	obj, name := either(v, "dimensions", "dims")
 	if obj == "" || obj.Kind() == jsontext.Null {
 		return nil, nil
@@ -94,7 +95,9 @@ func (n *node) dims(v jsontext.Value, doc string) ([]Dim, error) {
 		}
 		var ok bool
 		if d.Len, ok = size.Int64(); !ok || d.Len < 0 {
-			return nil, n.bad(doc, name, "dimension %q: want a length from 0 to %d, found %s", m.Key, int64(math.MaxInt64), clip(m.Val))
+			g.NoNames = append(g.NoNames, n.bad(doc, name, "dimension %q: want a length from 0 to %d, found %s", m.Key, int64(math.MaxInt64), clip(m.Val)))
+			g.DimsLost = true
+			continue
 		}
 		if !goodName(d.Name) {
 			n.warn("%s: %s: dimension left out, %q is no name", n.key(doc), name, d.Name)

@@ -57,8 +57,11 @@ type Group struct {
 	Dims   []Dim
 	Arrays []string // names of the arrays in this group, in definition order
 	Groups []string // names of the subgroups, in definition order
-	// NoNames has an error for each name in those lists that can be none.
+	// NoNames has an error for each name in those lists that can be none, and
+	// for each dimension whose length is none.
 	NoNames []error
+	// DimsLost says that there are such dimensions: Dims is not all.
+	DimsLost bool
 	// Attrs are the user's attributes in file order, without the reserved
 	// ones (_nczarr_*, _ARRAY_DIMENSIONS); _NCProperties is kept apart.
 	Attrs        []Attr
