@@ -77,6 +77,8 @@ type Enum struct {
 	Name    string
 	Base    dtype.NC
 	Members []Member
+
+	at map[string]int // index in Members by name
 }
 
 // Member is a name of an Enum; Bits is its value, as in a Value of type Base.

@@ -1,7 +1,9 @@
 package cdl_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -73,6 +75,8 @@ func hostile(gigabyte int64) map[string]struct {
 		"comment": {repeated{"netcdf x { /*", "*", "", gigabyte}, "comment without an end", ncerr.ErrInvalid},
 		"name":    {repeated{"netcdf x { dimensions: ", "n", "", gigabyte}, "name of more than", ncerr.ErrLimit},
 		"number":  {repeated{"netcdf x { variables: int v ; data: v = ", "1", "", gigabyte}, "number of more than 1024 characters", ncerr.ErrInvalid},
+		"rank":    {repeated{"netcdf x { dimensions: d = 1 ; variables: int v(d", ",d", "", gigabyte / 2}, "more than 64 dimensions of variable", ncerr.ErrLimit},
+		"path":    {repeated{"netcdf x { variables: int v(", "/x", "", gigabyte / 2}, "path of more than", ncerr.ErrLimit},
 		"values":  {repeated{"netcdf x { variables: int v ; data: v = 1", ",2", " }", gigabyte / 2}, `expected ";", found "}"`, ncerr.ErrInvalid},
 	}
 }
@@ -88,6 +92,43 @@ func TestHostile(t *testing.T) { //nolint:paralleltest // see above
 		}
 		if limit := uint64(1 << 20); used > limit {
 			t.Errorf("%s: %d bytes of memory", name, used)
+		}
+	}
+}
+
+// TestHostileHeader checks that what is kept of a text has a ceiling.
+func TestHostileHeader(t *testing.T) { //nolint:paralleltest // it measures the process
+	for name, c := range map[string]struct {
+		text repeated
+		want string
+	}{
+		"attribute": {repeated{"netcdf x { :a = 1", ",2", " ; }", 1 << 23}, "more than 4194304 values of attributes"},
+	} {
+		var err error
+		used := allocated(func() { _, err = cdl.Parse(c.text.section(), "x.cdl", mapTypes) })
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if limit := uint64(2 << 30); used > limit {
+			t.Errorf("%s: %d bytes of memory", name, used)
+		}
+	}
+	for _, c := range []struct {
+		head, unit string
+		n          int
+		want       string
+	}{
+		{"", ":a%d = 1 ; ", 1<<14 + 1, "more than 16384 attributes in one place"},
+		{"dimensions: ", "d%d=1;", 1<<20 + 1, "more than 1048576 names"},
+		{"variables: ", "int v%d;", 1<<17 + 1, "more than 131072 variables and groups"},
+		{"", "group: g%d {} ", 1<<17 + 1, "more than 131072 variables and groups"},
+	} {
+		b := []byte("netcdf x { " + c.head)
+		for i := range c.n {
+			b = fmt.Appendf(b, c.unit, i)
+		}
+		if _, err := cdl.Parse(bytes.NewReader(append(b, '}')), "x.cdl", nil); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.unit, err)
 		}
 	}
 }

@@ -329,6 +329,9 @@ func (l *lexer) path(pos Pos) (token, error) {
 			return token{}, err
 		}
 		b.WriteString(name)
+		if b.Len() > maxName {
+			return token{}, fail(ncerr.ErrLimit, l.name, pos, "path of more than %d bytes", maxName)
+		}
 	}
 	return token{kind: tokPath, pos: pos, text: b.String()}, l.readErr()
 }

@@ -10,10 +10,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Ceilings on nesting in a text.
+// Ceilings on nesting in a text, and on what is kept of it: everything but the
+// values of variables. maxRank is what Zarr arrays of nczarr can have.
 const (
 	maxGroupDepth = 256
 	maxListDepth  = 64
+	maxNames      = 1 << 20 // dimensions, variables, attributes, groups, types and their members, references
+	maxNodes      = 1 << 17 // variables and groups
+	maxAttrs      = 1 << 14 // of one owner
+	maxAttrValues = 1 << 22 // of all attributes
+	maxRank       = 64
 )
 
 // typeNames are the type keywords.
@@ -87,6 +93,8 @@ type parser struct {
 	// take time with the square of their size.
 	names map[symbol]any
 
+	kept, nodes, values int // names, those of variables and groups, and values of attributes so far
+
 	mapTypes bool
 	scope    []*Group // the group that is read, and those above it
 	enum     *Enum    // the type of the values that are read; nil for none
@@ -141,7 +149,18 @@ func (p *parser) ident(what string) (token, error) {
 	if tok.kind != tokIdent {
 		return tok, p.unexpected(what)
 	}
+	if err := p.count(&p.kept, maxNames, "names"); err != nil {
+		return tok, err
+	}
 	return tok, p.advance()
+}
+
+// count adds one to what is kept of the text.
+func (p *parser) count(n *int, most int, what string) error {
+	if *n++; *n > most {
+		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "more than %d %s", most, what)
+	}
+	return nil
 }
 
 func (p *parser) parseFile() error {
@@ -212,6 +231,9 @@ func (p *parser) parseSection(g *Group, before string, depth int) (string, error
 	if err != nil {
 		return "", err
 	}
+	if err := p.count(&p.nodes, maxNodes, "variables and groups"); err != nil {
+		return "", err
+	}
 	sub := &Group{Pos: name.pos, Name: name.text}
 	if !p.declare(g, 'g', name.text, sub) {
 		return "", p.fail(name.pos, "group %q is already there", name.text)
@@ -234,6 +256,9 @@ func (p *parser) parseStatement(g *Group, section string) error {
 	first := p.tok
 	if first.kind != tokIdent && first.kind != tokPath {
 		return p.unexpected(statementIn(section))
+	}
+	if err := p.count(&p.kept, maxNames, "names"); err != nil {
+		return err
 	}
 	if err := p.advance(); err != nil {
 		return err
@@ -296,6 +321,9 @@ func (p *parser) parseAttr(owner any, list *[]*Attr, nc dtype.NC, enum *Enum) er
 	}
 	if !p.declare(owner, 'a', name.text, nil) {
 		return p.fail(name.pos, "attribute %q is already there", name.text)
+	}
+	if len(*list) == maxAttrs {
+		return fail(ncerr.ErrLimit, p.name, name.pos, "more than %d attributes in one place", maxAttrs)
 	}
 	if err := p.expect("="); err != nil {
 		return err

@@ -2,6 +2,7 @@ package cdl
 
 import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
 // parseDims reads "= 5, y = UNLIMITED" after the name of the first dimension.
@@ -80,6 +81,9 @@ func (p *parser) parseTyped(g *Group, section string, typ token) error {
 // parseVars reads variables of type nc from after the name of the first.
 func (p *parser) parseVars(g *Group, nc dtype.NC, enum *Enum, name token) error {
 	for {
+		if err := p.count(&p.nodes, maxNodes, "variables and groups"); err != nil {
+			return err
+		}
 		v := &Var{Pos: name.pos, Name: name.text, Type: nc, Enum: enum}
 		if !p.declare(g, 'v', name.text, v) {
 			return p.fail(name.pos, "variable %q is already there", name.text)
@@ -107,6 +111,12 @@ func (p *parser) parseShape(v *Var) error {
 	for {
 		if p.tok.kind != tokIdent && p.tok.kind != tokPath {
 			return p.unexpected("name of a dimension")
+		}
+		if len(v.Dims) == maxRank {
+			return fail(ncerr.ErrLimit, p.name, p.tok.pos, "more than %d dimensions of variable %q", maxRank, shorten(v.Name))
+		}
+		if err := p.count(&p.kept, maxNames, "names"); err != nil {
+			return err
 		}
 		v.Dims = append(v.Dims, DimRef{Pos: p.tok.pos, Path: p.tok.text})
 		if err := p.advance(); err != nil {

@@ -128,6 +128,11 @@ func (p *parser) parseValues(depth int) ([]Value, error) {
 		return values, nil
 	}
 	for {
+		if p.file != nil { // not those of a variable
+			if err := p.count(&p.values, maxAttrValues, "values of attributes"); err != nil {
+				return nil, err
+			}
+		}
 		v, err := p.parseValue(depth)
 		if err != nil {
 			return nil, err

@@ -48,7 +48,7 @@ func (p *parser) variable(g *Group, name token) (*Var, error) {
 			return v, nil
 		}
 	}
-	return nil, p.fail(name.pos, "there is no variable %q", name.text)
+	return nil, p.fail(name.pos, "there is no variable %q", shorten(name.text))
 }
 
 // group walks an absolute path up to its last segment: the group and the
@@ -72,7 +72,7 @@ func (p *parser) resolveDims(g *Group, above []*Group) error {
 		for i := range v.Dims {
 			ref := &v.Dims[i]
 			if ref.Dim = p.dim(ref.Path, scope); ref.Dim == nil {
-				return p.fail(ref.Pos, "there is no dimension %q", ref.Path)
+				return p.fail(ref.Pos, "there is no dimension %q", shorten(ref.Path))
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func (p *parser) parseEnum(g *Group, base token) error {
 	if !p.mapTypes {
 		return p.refuseType(name)
 	}
-	e := &Enum{Pos: name.pos, Name: name.text, Base: nc}
+	e := &Enum{Pos: name.pos, Name: name.text, Base: nc, at: map[string]int{}}
 	if !p.declare(g, 't', name.text, e) {
 		return p.fail(name.pos, "type %q is already there", name.text)
 	}
@@ -109,15 +109,14 @@ func (p *parser) parseMember(e *Enum) error {
 	if bits = bits << width >> width; !isUnsigned(e.Base) {
 		bits = uint64(int64(bits<<width) >> width) //nolint:gosec // the bits are what counts
 	}
+	e.at[name.text] = len(e.Members)
 	e.Members = append(e.Members, Member{name.text, bits})
 	return p.advance()
 }
 
 func (e *Enum) find(name string) *Member {
-	for i := range e.Members {
-		if e.Members[i].Name == name {
-			return &e.Members[i]
-		}
+	if i, ok := e.at[name]; ok {
+		return &e.Members[i]
 	}
 	return nil
 }
