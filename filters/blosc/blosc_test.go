@@ -105,10 +105,14 @@ func TestHeader(t *testing.T) {
 		binary.LittleEndian.PutUint32(b[at:], v)
 		return b
 	}
-	version, size := bytes.Clone(enc), bytes.Clone(enc)
-	version[0], size[3] = 9, 0
+	one := func(at int, v byte) []byte {
+		b := bytes.Clone(enc)
+		b[at] = v
+		return b
+	}
 	for name, src := range map[string][]byte{
-		"no header": enc[:15], "version": version, "typesize": size,
+		"no header": enc[:15], "version": one(0, 9), "old version": one(0, 1), "typesize": one(3, 0),
+		"version of the inner codec": one(1, 2), "reserved flag": one(2, enc[2]|8),
 		"negative size": put(4, 1<<31), "negative block": put(8, 1<<31), "no block": put(8, 0), "block above size": put(8, 50_000),
 		"tiny blocks": put(8, 1), "longer than its bytes": put(12, uint32(len(enc)+1)), "shorter than its header": put(12, 3),
 		"block outside": put(16, uint32(len(enc)+5)), "block in the header": put(16, 2),

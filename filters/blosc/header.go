@@ -15,6 +15,7 @@ const (
 	flagShuffle    = 1 << 0
 	flagCopied     = 1 << 1 // not compressed
 	flagBitShuffle = 1 << 2
+	flagReserved   = 1 << 3
 	flagWhole      = 1 << 4 // blocks are not split into streams
 )
 
@@ -33,6 +34,7 @@ const (
 	minStream  = 128 // smallest stream of a split block
 	maxBytes   = math.MaxInt32 - headerSize
 	formatVers = 2
+	innerVers  = 1 // of every inner codec
 )
 
 // header is the head of a frame.
@@ -59,8 +61,10 @@ func parseHeader(src []byte) (header, error) {
 		size: num(4), block: num(8), total: num(12),
 	}
 	switch {
-	case h.version < 1 || h.version > formatVers:
-		return h, filter.Corrupt("unknown version %d of the frame", h.version)
+	case h.version != formatVers || h.flags&flagReserved != 0:
+		return h, filter.Corrupt("unknown version %d of the frame, with flags %#x", h.version, h.flags)
+	case !h.copied() && h.inner != innerVers:
+		return h, filter.Corrupt("unknown version %d of the inner codec", h.inner)
 	case h.size < 0 || h.size > maxBytes:
 		return h, filter.Corrupt("the frame claims %d bytes", h.size)
 	case h.total < headerSize || h.total > len(src):
@@ -78,7 +82,7 @@ func parseHeader(src []byte) (header, error) {
 }
 
 func (h *header) put(dst []byte) {
-	dst[0], dst[1], dst[2], dst[3] = formatVers, 1, h.flags, byte(h.typesize)
+	dst[0], dst[1], dst[2], dst[3] = formatVers, innerVers, h.flags, byte(h.typesize)
 	binary.LittleEndian.PutUint32(dst[4:], uint32(h.size))
 	binary.LittleEndian.PutUint32(dst[8:], uint32(h.block))
 	binary.LittleEndian.PutUint32(dst[12:], uint32(h.total))

@@ -2,7 +2,6 @@ package rice
 
 import (
 	"encoding/binary"
-	"math"
 	"math/bits"
 )
 
@@ -140,7 +139,7 @@ func (d *Decoder) split(part []uint32, k uint) {
 		large = max(large, upper)
 		part[i] = upper << k
 	}
-	if large > most {
+	if large > most || k > d.Bits { // what is split off may be too large as well
 		d.bad = true
 	}
 	if k == 0 {
@@ -156,7 +155,12 @@ func (d *Decoder) split(part []uint32, k uint) {
 func (d *Decoder) extension(part []uint32, ref int) {
 	large := uint32(0)
 	for i := 0; i < len(part); i += 2 {
-		a, b := pair(d.unary())
+		m := d.unary()
+		if m >= uint32(len(pairs)) {
+			d.bad = true
+			return
+		}
+		a, b := uint32(pairs[m][0]), uint32(pairs[m][1])
 		if i >= ref {
 			part[i] = a
 			large = max(large, a)
@@ -183,19 +187,9 @@ func (d *Decoder) zeros(b int) int {
 	}
 }
 
-// pair finds the two samples of a number of the second extension: it counts
-// pairs by their sum, and those of a sum by the second.
-func pair(m uint32) (a, b uint32) {
-	if m < uint32(len(pairs)) {
-		p := pairs[m]
-		return uint32(p[0]), uint32(p[1])
-	}
-	sum := uint64((math.Sqrt(8*float64(m)+1) - 1) / 2)
-	b = m - uint32(sum*(sum+1)/2)
-	return uint32(sum) - b, b
-}
-
-// pairs are the pairs that encoders choose the code for.
+// pairs are the pairs that encoders choose the code for, and the reference
+// decoder takes: they are counted by their sum, and those of a sum by the
+// second.
 var pairs = func() (t [91][2]uint8) {
 	m := 0
 	for sum := uint8(0); m < len(t); sum++ {

@@ -90,15 +90,21 @@ func TestLibaec(t *testing.T) {
 }
 
 // TestTooLarge refuses a code for a sample that has more bits than samples
-// have.
+// have, and for pairs that the reference decoder refuses.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
-	for name, src := range map[string][]byte{
-		"split":            {0b001_00000, 0b00000000, 0b00010000, 0},                             // 16 zeros: 16 in 3 bits
-		"second extension": append([]byte{0b0001_0000}, append(make([]byte, 16), 0b00010000)...), // more than 7 and 7
+	for name, c := range map[string]struct {
+		bits uint
+		src  []byte
+	}{
+		"split":                  {3, []byte{0b001_00000, 0b00000000, 0b00010000, 0}},                       // 16 zeros: 16 in 3 bits
+		"low bits of a split":    {3, []byte{0b110_11_111, 0b11_111110}},                                    // 5 bits in 3
+		"second extension":       {3, append([]byte{0b0001_0000}, append(make([]byte, 16), 0b00010000)...)}, // more than 7 and 7
+		"beyond pairs of 12":     {8, append([]byte{0b0001_0000}, append(make([]byte, 11), 0b00010000)...)}, // 95 zeros: 9 and 4
+		"far beyond pairs of 12": {16, append([]byte{0b00001_000}, append(make([]byte, 100), 0b00010000)...)},
 	} {
 		v := make([]uint32, 2)
-		err := decode(v, src, rice.Params{Bits: 3, Block: 2, Interval: 1})
+		err := decode(v, c.src, rice.Params{Bits: c.bits, Block: 2, Interval: 1})
 		if !errors.Is(err, rice.ErrCorrupt) {
 			t.Errorf("%s: want ErrCorrupt, got %v and %v", name, v, err)
 		}
