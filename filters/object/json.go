@@ -14,6 +14,7 @@ import (
 // style is how numcodecs was told to write JSON.
 type style struct {
 	ascii bool // everything else is escaped
+	loose bool // control characters may stand in strings as they are
 }
 
 // jsonParams reads the parameters, of which most matter to Python only. What
@@ -25,7 +26,8 @@ func jsonParams(p *filter.Params) style {
 		p.Fail("encoding", "%q is not handled", enc)
 	}
 	s := style{ascii: p.Bool("ensure_ascii", true)}
-	for _, name := range []string{"skipkeys", "check_circular", "allow_nan", "sort_keys", "strict"} {
+	s.loose = !p.Bool("strict", true)
+	for _, name := range []string{"skipkeys", "check_circular", "allow_nan", "sort_keys"} {
 		p.Bool(name, true)
 	}
 	p.Has("indent")
@@ -39,6 +41,7 @@ type jsonReader struct {
 	at    int
 	depth int
 	fresh bool // a list was entered, and nothing of it read
+	loose bool // of style
 	bad   error
 }
 
@@ -140,7 +143,7 @@ func digits(word []byte) (value, bool) {
 	if minus {
 		word = word[1:]
 	}
-	if len(word) == 0 || len(word) > 18 {
+	if len(word) == 0 || len(word) > 18 || len(word) > 1 && word[0] == '0' {
 		return value{}, false
 	}
 	v := int64(0)
@@ -162,13 +165,13 @@ func digits(word []byte) (value, bool) {
 func (r *jsonReader) number(word string) value {
 	switch word {
 	case "NaN":
-		return value{kind: float, f: math.NaN()}
+		return value{kind: float, f: math.Float64frombits(0x7FF8 << 48)} // as numpy has it, without a payload
 	case "Infinity":
 		return value{kind: float, f: math.Inf(1)}
 	case "-Infinity":
 		return value{kind: float, f: math.Inf(-1)}
 	}
-	if word == "" || word[0] != '-' && (word[0] < '0' || word[0] > '9') || strings.ContainsAny(word, "_xXpP") {
+	if !decimal(word) {
 		r.fail("%.20q is no value", word)
 		return value{}
 	}
@@ -185,6 +188,40 @@ func (r *jsonReader) number(word string) value {
 	return value{kind: float, f: f}
 }
 
+// decimal reports whether word is a number of JSON: without zeros before other
+// digits, and with digits on both sides of a point.
+func decimal(word string) bool {
+	word = strings.TrimPrefix(word, "-")
+	n := figures(word)
+	if n == 0 || n > 1 && word[0] == '0' {
+		return false
+	}
+	if word = word[n:]; strings.HasPrefix(word, ".") {
+		if n = figures(word[1:]); n == 0 {
+			return false
+		}
+		word = word[1+n:]
+	}
+	if word == "" {
+		return true
+	}
+	power := word[1:]
+	if power != "" && (power[0] == '+' || power[0] == '-') {
+		power = power[1:]
+	}
+	n = figures(power)
+	return word[0]|0x20 == 'e' && n > 0 && n == len(power)
+}
+
+// figures is the number of digits that word begins with.
+func figures(word string) int {
+	n := 0
+	for n < len(word) && word[n] >= '0' && word[n] <= '9' {
+		n++
+	}
+	return n
+}
+
 // string appends the text of a string to buf.
 func (r *jsonReader) string(buf []byte) []byte {
 	for r.at++; r.at < len(r.src); {
@@ -196,6 +233,9 @@ func (r *jsonReader) string(buf []byte) []byte {
 		case '\\':
 			buf = r.escape(buf)
 		default:
+			if c < ' ' && !r.loose {
+				r.fail("a control character in a string")
+			}
 			buf = append(buf, c)
 		}
 	}

@@ -93,7 +93,7 @@ func Provider() driver.Provider {
 	return filter.Family{
 		single(JSON, "elements as a list of JSON", func(p *filter.Params, c *Codec) {
 			style := jsonParams(p)
-			c.open = func(src []byte) reader { return &jsonReader{src: src} }
+			c.open = func(src []byte) reader { return &jsonReader{src: src, loose: style.loose} }
 			c.write = func(dst []byte) writer { return &jsonWriter{dst: dst, style: style} }
 		}),
 		single(MsgPack, "elements as a list of MessagePack", func(p *filter.Params, c *Codec) {

@@ -55,6 +55,7 @@ func TestNumcodecs(t *testing.T) {
 		"integers":       {object.JSON, `{}`, "<i2", []int{2, 2}, []byte("\x01\x00\xfe\xff\x03\x00\x04\x00"), `[[1,-2],[3,4],"<i2",[2,2]]`},
 		"floats":         {object.JSON, `{}`, "<f8", []int{2}, []byte(floats), `[1.5,-0.25,"<f8",[2]]`},
 		"not finite":     {object.JSON, `{}`, "<f4", []int{3}, []byte("\x00\x00\xc0\x7f\x00\x00\x80\xff\x00\x00\x80\x7f"), `[NaN,-Infinity,Infinity,"<f4",[3]]`},
+		"no number":      {object.JSON, `{}`, "<f8", []int{1}, []byte("\x00\x00\x00\x00\x00\x00\xf8\x7f"), `[NaN,"<f8",[1]]`},
 		"bools":          {object.JSON, `{}`, "|b1", []int{2}, []byte{1, 0}, `[true,false,"|b1",[2]]`},
 		"fixed texts":    {object.JSON, `{}`, "<U2", []int{2}, []byte("a\x00\x00\x00b\x00\x00\x00\x01\x00\x00\x00\"\x00\x00\x00"), `["ab","\u0001\"","<U2",[2]]`},
 		"packed texts":   {object.MsgPack, `{}`, "|O", []int{4}, words(t, "a", "größe", "", strings.Repeat("x", 40)), pack("96a161a76772c3b6c39f65a0d928" + strings.Repeat("78", 40) + "a27c4f9104")},
@@ -105,6 +106,16 @@ func TestRefused(t *testing.T) {
 		"other type":       {object.JSON, `[1,2,"<f8",[2]]`, number},
 		"no type":          {object.JSON, `["a","b"]`, text},
 		"more behind":      {object.JSON, `["a","b","|O",[2]]x`, text},
+		"leading zero":     {object.JSON, `[1,028,"|i1",[2]]`, number},
+		"two zeros":        {object.JSON, `[1,00.5e1,"|i1",[2]]`, number},
+		"minus zero one":   {object.JSON, `[1,-01,"|i1",[2]]`, number},
+		"no whole part":    {object.JSON, `[1,-.0,"|i1",[2]]`, number},
+		"no fraction":      {object.JSON, `[1,5.,"|i1",[2]]`, number},
+		"no power":         {object.JSON, `[1,5e+,"|i1",[2]]`, number},
+		"plus":             {object.JSON, `[1,+5,"|i1",[2]]`, number},
+		"small infinity":   {object.JSON, `[1,-infinity,"<f8",[2]]`, dtype.Type{Kind: dtype.Float, Size: 8, Order: dtype.Little}},
+		"other infinity":   {object.JSON, `[1,-Inf,"<f8",[2]]`, dtype.Type{Kind: dtype.Float, Size: 8, Order: dtype.Little}},
+		"control":          {object.JSON, "[\"a\",\"b\x00\",\"|O\",[2]]", text},
 		"half surrogate":   {object.JSON, `["a","\ud800","|O",[2]]`, text},
 		"not UTF-8":        {object.JSON, "[\"a\",\"\xff\",\"|O\",[2]]", text},
 		"comma at the end": {object.JSON, `["a","b","|O",[2],]`, text},
@@ -117,5 +128,16 @@ func TestRefused(t *testing.T) {
 		if n, err := f.Decode(t.Context(), make([]byte, 1<<10), []byte(c.src)); ncerr.KindOf(err) != ncerr.ErrCorrupt {
 			t.Errorf("%s: want ErrCorrupt, got %d bytes, %v", name, n, err)
 		}
+	}
+}
+
+// TestNotStrict has a list with a control character as it is, which Python's
+// module reads when it is told to.
+func TestNotStrict(t *testing.T) {
+	t.Parallel()
+	f, _ := filtertest.Open(t, object.Provider(), object.JSON, `{"strict":false}`, driver.Spec{DType: dtype.Type{Kind: dtype.String}, Shape: []int{1}, MaxBytes: 100})
+	dst, want := make([]byte, 100), words(t, "a\tb")
+	if n, err := f.Decode(t.Context(), dst, []byte("[\"a\tb\",\"|O\",[1]]")); err != nil || !bytes.Equal(want, dst[:n]) {
+		t.Errorf("want %x, got %x, %v", want, dst[:n], err)
 	}
 }

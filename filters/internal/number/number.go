@@ -172,20 +172,21 @@ func fromHalf(h uint16) float64 {
 		return sign * math.Ldexp(frac, -24)
 	case 31:
 		if frac != 0 {
-			return math.NaN()
+			return math.Float64frombits(uint64(h)>>15<<63 | 0x7FF<<52 | uint64(h&1023)<<42)
 		}
 		return math.Inf(int(sign))
 	}
 	return sign * math.Ldexp(1024+frac, exp-25)
 }
 
-// toHalf rounds to the nearest binary16, ties to even.
+// toHalf rounds to the nearest binary16, ties to even; NaN keeps its sign and
+// the upper bits of its payload, as in numpy.
 func toHalf(f float64) uint16 {
 	sign := uint16(math.Float64bits(f) >> 48 & 0x8000)
 	f = math.Abs(f)
 	switch {
 	case f != f: //nolint:gocritic // NaN
-		return sign | 0x7E00
+		return sign | 0x7C00 | max(uint16(math.Float64bits(f)>>42&1023), 1)
 	case f >= 65520: // half way above the largest
 		return sign | 0x7C00
 	case f < math.Ldexp(1, -14): // subnormal; 1024 carries into the exponent

@@ -43,6 +43,22 @@ func TestHalf(t *testing.T) {
 	if !math.IsNaN(number.Float(half, b[:])) {
 		t.Error("NaN is lost")
 	}
+	// What numpy converts them to, and back.
+	for bits, want := range map[uint64]uint64{
+		0x7E00: 0x7FF8_0000_0000_0000, 0xFE00: 0xFFF8_0000_0000_0000, 0x7C01: 0x7FF0_0400_0000_0000,
+		0x7D55: 0x7FF5_5400_0000_0000, 0xFFFF: 0xFFFF_FC00_0000_0000,
+	} {
+		number.PutBits(half, b[:], bits)
+		f := number.Float(half, b[:])
+		number.PutFloat(half, b[:], f)
+		if got := math.Float64bits(f); got != want || number.Bits(half, b[:]) != bits {
+			t.Errorf("NaN %#x: want %#x and back, got %#x and %#x", bits, want, got, number.Bits(half, b[:]))
+		}
+	}
+	number.PutFloat(half, b[:], math.Float64frombits(0x7FF0_0000_0000_0001))
+	if got := number.Bits(half, b[:]); got != 0x7C01 {
+		t.Errorf("NaN with a small payload: want 0x7c01, got %#x", got)
+	}
 }
 
 func TestCast(t *testing.T) {
