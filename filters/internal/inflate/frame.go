@@ -45,8 +45,8 @@ func (d *Decoder) Zlib(ctx context.Context, dst, src []byte) (int, error) {
 }
 
 // Gzip decodes a gzip file of one or more members, verifies their checksums
-// and lengths and gives the length of the output. Zero bytes behind the last
-// member are padding.
+// and lengths and gives the length of the output. Zero bytes behind a member
+// are padding.
 func (d *Decoder) Gzip(ctx context.Context, dst, src []byte) (int, error) {
 	total := 0
 	for {
@@ -69,8 +69,8 @@ func (d *Decoder) Gzip(ctx context.Context, dst, src []byte) (int, error) {
 		if want := binary.LittleEndian.Uint32(src[4:]); want != uint32(n) { //nolint:gosec // the length modulo 2^32 is what gzip stores
 			return 0, corrupt("length is %d, not %d", n, want)
 		}
-		src, total = src[8:], total+n
-		if len(bytes.TrimLeft(src, "\x00")) == 0 {
+		src, total = bytes.TrimLeft(src[8:], "\x00"), total+n
+		if len(src) == 0 {
 			return total, nil
 		}
 	}
