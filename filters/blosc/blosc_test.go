@@ -143,3 +143,22 @@ func TestBloscLZ(t *testing.T) {
 		t.Errorf("want ten letters, got %q, %v", dst[:n], err)
 	}
 }
+
+// TestSnappyOnly refuses a copy of distance 0, which is of S2.
+func TestSnappyOnly(t *testing.T) {
+	t.Parallel()
+	c, err := blosc.New(blosc.Params{CName: "snappy", CLevel: 5, TypeSize: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A literal, a copy of 4 bytes one before, and one of 5 bytes.
+	frame := []byte{2, 1, 0x50, 1, 10, 0, 0, 0, 10, 0, 0, 0, 31, 0, 0, 0, 20, 0, 0, 0, 7, 0, 0, 0, 10, 0, 'a', 1, 1, 5, 1}
+	dst := make([]byte, 10)
+	if n, err := c.Decode(t.Context(), dst, frame); err != nil || string(dst[:n]) != "aaaaaaaaaa" {
+		t.Errorf("want ten letters, got %q, %v", dst[:n], err)
+	}
+	frame[30] = 0
+	if n, err := c.Decode(t.Context(), dst, frame); ncerr.KindOf(err) != ncerr.ErrCorrupt {
+		t.Errorf("distance 0: want ErrCorrupt, got %q, %v", dst[:n], err)
+	}
+}

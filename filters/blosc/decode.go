@@ -196,6 +196,9 @@ func snappy(dst, src []byte) error {
 	if err != nil || n != len(dst) {
 		return filter.Corrupt("a stream claims %d bytes, not %d", n, len(dst))
 	}
+	if extended(src) {
+		return filter.Corrupt("a copy of no distance")
+	}
 	out, err := s2.Decode(dst, src)
 	if err != nil {
 		return filter.Corrupt("inner codec: %w", err)
@@ -204,4 +207,30 @@ func snappy(dst, src []byte) error {
 		copy(dst, out)
 	}
 	return nil
+}
+
+// extended reports whether a stream of Snappy has a copy of distance 0, which
+// means damage there and "the distance before" in the S2 that the decoder takes
+// as well.
+func extended(src []byte) bool {
+	_, at := binary.Uvarint(src)
+	for at >= 0 && at < len(src) {
+		tag := int(src[at])
+		switch n := tag >> 2; {
+		case tag&3 == 1:
+			if tag>>5 == 0 && at+1 < len(src) && src[at+1] == 0 {
+				return true
+			}
+			at += 2
+		case tag&3 != 0:
+			at += [4]int{2: 3, 3: 5}[tag&3]
+		case n < 60:
+			at += 2 + n
+		default: // n-59 bytes have the length less one
+			var b [4]byte
+			copy(b[:n-59], src[at+1:])
+			at += n - 59 + 2 + int(binary.LittleEndian.Uint32(b[:]))
+		}
+	}
+	return false
 }
