@@ -4,3 +4,14 @@ import "github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
 
 // SetKernel makes a host believe that the kernel offers k.
 func SetKernel(o *Options, k sandbox.Support) { o.kernel = func() sandbox.Support { return k } }
+
+// BreakAll has a host give up all its processes, as it does those that lie.
+func BreakAll(h *Host) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.slots {
+		if p := s.current(); p != nil {
+			p.markBroken("a test says so")
+		}
+	}
+}

@@ -15,10 +15,8 @@ var _ codecdriver.InputLender = (*remotePipeline)(nil)
 // LendInput implements driver.InputLender: a region of the request segment,
 // while the process runs and there is room.
 func (r *remotePipeline) LendInput(n int64) (mem []byte, release func()) {
-	r.mu.Lock()
-	s := r.sess
-	r.mu.Unlock()
-	if s == nil || s.p.level == 0 || !s.p.alive() || !s.p.plane.enter() {
+	s := r.current()
+	if s == nil || s.p.level == 0 || !s.p.plane.enter() {
 		return nil, nil
 	}
 	p := s.p.plane

@@ -22,12 +22,14 @@ var _ driver.Opener = (*opener)(nil)
 // Describe implements driver.Opener. A plugin that was not started yet is
 // started to be asked; when that fails only the name is given, and Open says
 // what went wrong.
-func (o *opener) Describe() driver.Description {
+func (o *opener) Describe() driver.Description { return o.describe(o.h.ctx) }
+
+func (o *opener) describe(ctx context.Context) driver.Description {
 	if o.plug.builtin {
 		return o.desc
 	}
 	if known := o.plug.isKnown(); !known {
-		_ = o.h.ask(o.h.ctx, o.plug) // Open reports it
+		_ = o.h.ask(ctx, o.plug) // Open reports it
 	}
 	return o.plug.driver(o.desc.Name)
 }
@@ -40,8 +42,12 @@ func (p *plug) isKnown() bool {
 
 // slot gives the process for a store, held: one that is granted exactly what
 // this store needs.
-func (o *opener) slot(spec driver.OpenSpec, remove bool) (*slot, error) {
-	set, err := o.h.driverSet(o.plug, o.Describe(), spec, remove)
+func (o *opener) slot(ctx context.Context, spec driver.OpenSpec, remove bool) (*slot, error) {
+	desc := o.describe(ctx)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	set, err := o.h.driverSet(o.plug, desc, spec, remove)
 	if err != nil {
 		return nil, ncerr.Wrap("open", spec.Path, err)
 	}
@@ -83,11 +89,11 @@ func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	if err != nil {
 		return nil, err
 	}
-	s, err := o.slot(spec, false)
+	s, err := o.slot(ctx, spec, false)
 	if err != nil {
 		return nil, err
 	}
-	m := &remoteMap{slot: s, driver: o.desc.Name, spec: spec}
+	m := &remoteMap{slot: s, driver: o.desc.Name, spec: spec, opening: newGate()}
 	for attempt := 0; ; attempt++ {
 		err = m.open(ctx, spec.Mode)
 		if err == nil {
@@ -112,7 +118,7 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.slot(spec, true)
+	s, err := o.slot(ctx, spec, true)
 	if err != nil {
 		return err
 	}

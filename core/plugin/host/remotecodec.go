@@ -71,7 +71,7 @@ func (p *provider) open(ctx context.Context, steps []codecdriver.Step, in codecd
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &remotePipeline{slot: s, steps: steps, in: in}
+	r := &remotePipeline{slot: s, steps: steps, in: in, opening: newGate()}
 	for attempt := 0; ; attempt++ {
 		_, err := r.session(ctx)
 		if err == nil {
@@ -90,20 +90,49 @@ type remotePipeline struct {
 	steps []codecdriver.Step
 	in    codecdriver.Spec
 
-	mu    sync.Mutex
-	specs []codecdriver.Spec
-	sess  *session
+	opening gate               // held while opening
+	specs   []codecdriver.Spec // set by the first opening
+
+	mu   sync.Mutex
+	sess *session
 }
 
 var _ codecdriver.Pipeline = (*remotePipeline)(nil)
 
 // session gives the handle in a running process.
 func (r *remotePipeline) session(ctx context.Context) (*session, error) {
+	if s := r.current(); s != nil {
+		return s, nil
+	}
+	if err := r.opening.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer r.opening.leave()
+	if s := r.current(); s != nil {
+		return s, nil
+	}
+	s, err := r.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sess = s
+	return s, nil
+}
+
+// current gives the handle when its process is alive, or nil.
+func (r *remotePipeline) current() *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.sess != nil && r.sess.p.alive() {
-		return r.sess, nil
+		return r.sess
 	}
+	return nil
+}
+
+// open opens the pipeline in the running process.
+func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 	p, err := r.slot.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -130,8 +159,8 @@ func (r *remotePipeline) session(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, p.broke(err)
 	}
-	r.specs, r.sess = specs, &session{p: p, handle: reply.GetHandle()}
-	return r.sess, nil
+	r.specs = specs
+	return &session{p: p, handle: reply.GetHandle()}, nil
 }
 
 // forget has the plugin told, at the next occasion, that the handle is free.

@@ -25,7 +25,7 @@ type remoteMap struct {
 
 	guess atomic.Int64 // size of the largest object read so far; see expect
 
-	openMu sync.Mutex // held while opening again
+	opening gate // held while opening again
 
 	mu      sync.Mutex
 	opened  bool
@@ -57,8 +57,10 @@ func (m *remoteMap) session(ctx context.Context) (*session, error) {
 	if s, err := m.current(); s != nil || err != nil {
 		return s, err
 	}
-	m.openMu.Lock()
-	defer m.openMu.Unlock()
+	if err := m.opening.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer m.opening.leave()
 	if s, err := m.current(); s != nil || err != nil {
 		return s, err
 	}
@@ -391,6 +393,7 @@ func sendBody(w *watch, stream pb.Driver_PutClient, head *pb.PutHead, body drive
 		buf = make([]byte, min(body.Size(), handshake.MaxPart))
 	}
 	for off := int64(0); head != nil || off < body.Size(); {
+		w.pause() // the body takes its time
 		n := min(body.Size()-off, handshake.MaxPart)
 		part := buf[:min(n, int64(len(buf)))]
 		if inMemory != nil {

@@ -90,10 +90,13 @@ func (s *slot) retire() {
 	defer s.host.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.users > 0 {
+	switch {
+	case s.users > 0:
 		return
-	}
-	if s.cur != nil {
+	case s.attempt != nil: // what it starts has to be ended, too
+		s.idle.Reset(linger)
+		return
+	case s.cur != nil:
 		s.cur.stop(false)
 	}
 	maps.DeleteFunc(s.host.slots, func(_ string, other *slot) bool { return other == s })

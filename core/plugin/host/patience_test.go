@@ -1,0 +1,162 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// slowOpen has a driver and a filter whose second opening takes until go is closed.
+type slowOpen struct {
+	driver.Opener
+	filters
+	opened chan struct{} // one for the first opening
+	begun  chan struct{} // closed by the second
+	goOn   chan struct{}
+}
+
+func newSlowOpen() *slowOpen {
+	return &slowOpen{Opener: memmap.NewOpener(), opened: make(chan struct{}, 1), begun: make(chan struct{}), goOn: make(chan struct{})}
+}
+
+func (o *slowOpen) wait() {
+	select {
+	case o.opened <- struct{}{}:
+	default:
+		close(o.begun)
+		<-o.goOn
+	}
+}
+
+type (
+	slowDriver struct{ *slowOpen }
+	slowFilter struct{ *slowOpen }
+)
+
+func (slowDriver) Describe() driver.Description { return driver.Description{Name: "slow"} }
+
+func (o slowDriver) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	o.wait()
+	return o.Opener.Open(ctx, spec)
+}
+
+func (o slowFilter) Describe() []codecdriver.Description { return o.filters.Describe() }
+
+func (o slowFilter) Open(id string, params json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+	o.wait()
+	return o.filters.Open(id, params, in)
+}
+
+// TestOthersOpening: a call whose context has ended does not wait for another
+// call, which opens again what both use.
+func TestOthersOpening(t *testing.T) {
+	t.Parallel()
+	for name, use := range map[string]func(*testing.T, *host.Host) func(context.Context) error{
+		"store": func(t *testing.T, h *host.Host) func(context.Context) error {
+			t.Helper()
+			m := open(t, h, "slow", driver.OpenSpec{Path: "x", Mode: driver.Create})
+			return func(ctx context.Context) error {
+				_, err := m.Stat(ctx, "k")
+				if ncerr.KindOf(err) == ncerr.ErrNotFound {
+					return nil
+				}
+				return err
+			}
+		},
+		"pipeline": func(t *testing.T, h *host.Host) func(context.Context) error {
+			t.Helper()
+			pl, _ := pipeline(t, h, 10, codecdriver.Step{ID: "xor"})
+			return func(ctx context.Context) error {
+				return pl.EncodeMany(ctx, []codecdriver.Job{{Src: []byte("x"), Limit: 10}}, func(int, []byte, error) {})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			slow := newSlowOpen()
+			h := newHost(t, host.Options{Isolation: host.Loopback, Builtin: plugin.Builtin{
+				Openers: []driver.Opener{slowDriver{slow}}, Providers: []codecdriver.Provider{slowFilter{slow}},
+			}})
+			call := use(t, h)
+			host.BreakAll(h)
+			first, second := make(chan error, 1), make(chan error, 1)
+			go func() { first <- call(t.Context()) }()
+			<-slow.begun
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			go func() { second <- call(ctx) }()
+			select {
+			case err := <-second:
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("want the caller's context, got %v", err)
+				}
+				close(slow.goOn)
+			case <-time.After(20 * time.Second): // rather than for ever
+				t.Error("a cancelled call waits for the call of another")
+				close(slow.goOn)
+				<-second
+			}
+			if err := <-first; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestOpenCancelled: a call whose context has ended does not wait for a plugin
+// that is started only to say what it serves.
+func TestOpenCancelled(t *testing.T) {
+	t.Parallel()
+	opts := zooOptions(t, "sleeps", "nczarr-driver-zoo")
+	opts.StartTimeout = time.Minute
+	h := newHost(t, opts)
+	o, err := h.Driver("zoo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := o.Open(ctx, driver.OpenSpec{Path: "x"})
+		ended <- errors.Join(err, o.Remove(ctx, driver.OpenSpec{Path: "x"}))
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("want the caller's context, got %v", err)
+		}
+	case <-time.After(20 * time.Second): // rather than the minute
+		t.Error("a cancelled Open waits for the start of the plugin")
+	}
+}
+
+// slowBody takes longer to be read than a plugin may be silent.
+type slowBody struct{ driver.Bytes }
+
+func (b slowBody) ReadAt(p []byte, off int64) (int, error) {
+	time.Sleep(3 * time.Second)
+	return b.Bytes.ReadAt(p, off)
+}
+
+// TestSlowBody: the time that a caller's body takes is not the plugin's.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	for _, level := range []host.Isolation{inlineProcess, host.Process} {
+		opts := levelOptions(level)
+		opts.CallTimeout = time.Second
+		m := open(t, newHost(t, opts), "file", driver.OpenSpec{Path: t.TempDir() + "/s", Mode: driver.Create})
+		if _, err := m.Put(t.Context(), "k", slowBody{driver.Bytes("late")}, &driver.PutOptions{}); err != nil {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+}

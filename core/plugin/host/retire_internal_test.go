@@ -1,0 +1,40 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestRetireStarting: a place that nobody uses any more is not given up while a
+// process is being started in it, which nobody would ever end.
+func TestRetireStarting(t *testing.T) {
+	t.Parallel()
+	h, err := New(&Options{Isolation: Loopback})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := h.hold(h.self, &grantSet{serves: "driver:x/read", role: "driver:x", local: true})
+	s.mu.Lock()
+	s.deaths = []time.Time{time.Now(), time.Now(), time.Now()} // so that the start waits
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := s.acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("want the caller's context, got %v", err)
+	}
+	s.leave()
+	s.idle.Stop()
+	s.retire() // as the timer does, once, when a start takes long
+	if _, err := s.acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	end, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := h.Close(end); err != nil {
+		t.Errorf("a process is left that nobody ends: %v", err)
+		s.cur.stop(true)
+		_ = h.Close(t.Context())
+	}
+}
