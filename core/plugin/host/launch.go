@@ -108,7 +108,6 @@ func (l *launch) giveUp(ctx context.Context) {
 // process is ours, so are the log lines, and nothing of the environment is
 // inherited.
 func (l *launch) config(img image) *goplugin.ClientConfig {
-	mtls := !l.s.plug.builtin && !l.h.opts.DisableMTLS
 	return &goplugin.ClientConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion: handshake.Major, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue,
@@ -120,7 +119,7 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 		Stderr:           l.stderr,
 		SyncStderr:       l.stderr,
 		SyncStdout:       &stdoutSink{log: l.s.log},
-		AutoMTLS:         mtls,
+		AutoMTLS:         !l.s.plug.builtin,
 		SkipHostEnv:      true,
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.dir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
@@ -149,7 +148,8 @@ func (h *Host) dialOptions(log *slog.Logger) []grpc.DialOption {
 // run starts the process and connects. Both steps of go-plugin block on their
 // own clocks, so ours kills the process when its time is up.
 func (l *launch) run(ctx context.Context, img image) (*proc, error) {
-	l.client = goplugin.NewClient(l.config(img))
+	config := l.config(img)
+	l.client = goplugin.NewClient(config)
 	defer l.plane.sent()
 	type result struct {
 		rpc goplugin.ClientProtocol
@@ -157,7 +157,14 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	}
 	ready := make(chan result, 1)
 	go func() { // ends soon after the process does, which is waited for below
-		rpc, err := l.client.Client()
+		_, err := l.client.Start()
+		if err == nil && !l.child.out.certified() {
+			config.TLSConfig = nil // go-plugin made it before it knew
+		}
+		var rpc goplugin.ClientProtocol
+		if err == nil {
+			rpc, err = l.client.Client()
+		}
 		ready <- result{rpc, err}
 	}()
 	var r result

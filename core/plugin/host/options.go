@@ -99,9 +99,6 @@ type Options struct {
 	// MaxObject is the largest object or decoded chunk in bytes; default and
 	// maximum 16 GiB.
 	MaxObject int64
-	// DisableMTLS starts third-party plugins without AutoMTLS, for plugins
-	// whose language cannot do it. The private socket directory remains.
-	DisableMTLS bool
 	// InlineOnly keeps all plugins at level 0 of the data plane: no memory is
 	// shared with them. It is for tests and for finding faults.
 	InlineOnly bool

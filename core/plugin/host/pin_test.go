@@ -51,9 +51,8 @@ func TestThirdParty(t *testing.T) {
 	if info.Version != "1.2.3" || info.Pinned || len(info.SHA256) != 64 || info.Path == "" {
 		t.Errorf("got %+v", info)
 	}
-	off := opts
-	off.DisableMTLS = true
-	open(t, newHost(t, off), "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	bare := zooOptions(t, "bare", "nczarr-driver-good") // without TLS
+	open(t, newHost(t, bare), "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 }
 
 // TestPins checks who may run.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -314,4 +315,11 @@ func (f *firstLine) text() string {
 	defer f.mu.Unlock()
 	line, _, _ := bytes.Cut(f.head, []byte("\n"))
 	return string(bytes.TrimSpace(line))
+}
+
+// certified reports whether the first line has a certificate: a plugin without
+// one serves without TLS, as those do whose language has no such certificates.
+func (f *firstLine) certified() bool {
+	parts := strings.Split(f.text(), "|")
+	return len(parts) > 5 && parts[5] != ""
 }

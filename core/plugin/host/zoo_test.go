@@ -52,7 +52,10 @@ func zoo(kind string) {
 		serveZoo(kind, goplugin.HandshakeConfig{ProtocolVersion: 7, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue})
 	case "host":
 		zooHost()
-	case "good", "misnamed":
+	case "good", "misnamed", "bare":
+		if kind == "bare" { // as a plugin that cannot make certificates
+			_ = os.Unsetenv("PLUGIN_CLIENT_CERT")
+		}
 		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(trouble{name: "good"}), plugin.Filter(filters{}))
 	case "stubborn": // does not end when it is asked to
 		signal.Ignore(syscall.SIGTERM)
