@@ -124,18 +124,6 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 			found = append(found, p)
 		}
 	}
-	if len(found) == 0 && slices.ContainsFunc(a.servedRows(), func(r served) bool { return r.Name == name }) {
-		// No plugin of others has it, and nothing has been started: it is built in.
-		builtIn := host.PluginInfo{Name: "nczarr", Version: version, Isolation: host.Process}
-		for _, r := range a.servedRows() {
-			if r.Name == name && r.Kind == "driver" {
-				builtIn.Drivers = append(builtIn.Drivers, name)
-			} else if r.Name == name {
-				builtIn.Filters = append(builtIn.Filters, name)
-			}
-		}
-		found = append(found, builtIn)
-	}
 	if len(found) == 0 {
 		if failed != nil {
 			return failed
@@ -153,6 +141,9 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 
 // limits says what a process may take.
 func limits(l host.Limits) string {
+	if l == (host.Limits{}) {
+		return ""
+	}
 	restarts := "any number of restarts"
 	if l.MaxRestarts != 0 {
 		restarts = fmt.Sprintf("%d restarts", max(0, l.MaxRestarts))
@@ -164,12 +155,24 @@ func limits(l host.Limits) string {
 	return fmt.Sprintf("%v for an object, %s, %v to start, %v to stop, %s", config.Size(l.MaxObject), silence, l.StartTimeout, l.StopTimeout, restarts)
 }
 
-// levelText says how values travel.
-func levelText(level int) string {
-	if level == 0 {
+// levelText says how values travel to a process that runs.
+func levelText(p host.PluginInfo) string {
+	switch {
+	case p.PID == 0:
+		return ""
+	case p.Level == 0:
 		return "0 (values travel inside the messages)"
 	}
-	return fmt.Sprintf("%d (values travel in shared memory)", level)
+	return fmt.Sprintf("%d (values travel in shared memory)", p.Level)
+}
+
+// processText says what a process did, if there is one.
+func processText(p host.PluginInfo) string {
+	if p.PID == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d, up %v, %d calls, %d jobs, %d bytes, %d restarts",
+		p.PID, p.Uptime.Round(time.Millisecond), p.Calls, p.Jobs, p.Bytes, p.Restarts)
 }
 
 // isFilter reports whether there is a filter of that name.
@@ -207,11 +210,9 @@ func (a *app) printPlugin(p host.PluginInfo) {
 		{"limits", limits(p.Limits)},
 		{"drivers", strings.Join(p.Drivers, ", ")},
 		{"filters", strings.Join(p.Filters, ", ")},
-		{"level", levelText(p.Level)},
-	}
-	if p.PID != 0 {
-		rows = append(rows, struct{ name, value string }{"process", fmt.Sprintf("%d, up %v, %d calls, %d jobs, %d bytes, %d restarts",
-			p.PID, p.Uptime.Round(time.Millisecond), p.Calls, p.Jobs, p.Bytes, p.Restarts)})
+		{"level", levelText(p)},
+		{"process", processText(p)},
+		{"failed", p.Failed},
 	}
 	fmt.Fprintln(a.out, p.Name)
 	for _, r := range rows {

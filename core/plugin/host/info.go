@@ -25,14 +25,16 @@ type PluginInfo struct {
 	PID int `json:"pid,omitempty"`
 	// Isolation is "process", "inproc" or "loopback".
 	Isolation Isolation `json:"isolation"`
-	// Level is the level of the data plane.
+	// Level is the level of the data plane of a process that runs.
 	Level    int           `json:"level"`
 	Uptime   time.Duration `json:"uptime,omitempty"`
 	Calls    int64         `json:"calls"`
 	Jobs     int64         `json:"jobs"`  // chunks encoded or decoded, objects read or written
 	Bytes    int64         `json:"bytes"` // payload in both directions
 	Restarts int           `json:"restarts"`
-	// Limits are what it may take.
+	// Failed is why there is no process: its death, or the start that failed.
+	Failed string `json:"failed,omitempty"`
+	// Limits are what it may take; zero in process.
 	Limits Limits `json:"limits"`
 	// Sandbox is what confines the process.
 	Sandbox SandboxInfo `json:"sandbox"`
@@ -59,22 +61,25 @@ func (h *Host) Plugins() []PluginInfo {
 	}
 	h.mu.Unlock()
 	var out []PluginInfo
-	started := map[*plug]bool{}
+	started, failed := map[*plug]bool{}, map[*plug]string{}
 	for _, s := range slots {
-		if i := s.info(); i.PID != 0 || i.Calls > 0 {
+		i := s.info()
+		if i.PID != 0 || i.Calls > 0 {
 			started[s.plug] = true
 			out = append(out, i)
+		} else if i.Failed != "" {
+			failed[s.plug] = i.Failed
 		}
 	}
 	for _, p := range h.plugs {
 		if !started[p] {
 			i := p.info()
-			i.Sandbox = h.plan(&slot{plug: p, set: &grantSet{}}).info
+			i.Sandbox, i.Limits, i.Failed = h.plan(&slot{plug: p, set: &grantSet{}}).info, h.limits(), failed[p]
 			out = append(out, i)
 		}
 	}
 	if h.opts.builtinsInProcess() {
-		i := PluginInfo{Name: "nczarr", Isolation: InProcess, Pinned: true}
+		i := PluginInfo{Name: "nczarr", Isolation: InProcess, Pinned: true, Sandbox: SandboxInfo{Missing: []string{"it runs in the program itself"}}}
 		i.list(h.opts.Builtin.Drivers(), h.opts.Builtin.Filters())
 		out = append(out, i)
 	}
@@ -82,6 +87,12 @@ func (h *Host) Plugins() []PluginInfo {
 		return out[i].Name < out[j].Name || out[i].Name == out[j].Name && out[i].Serves < out[j].Serves
 	})
 	return out
+}
+
+// limits gives what any process may take.
+func (h *Host) limits() Limits {
+	o := &h.opts
+	return Limits{o.MaxObject, o.CallTimeout, o.StartTimeout, o.StopTimeout, o.MaxRestarts}
 }
 
 func (p *plug) info() PluginInfo {
@@ -98,8 +109,7 @@ func (p *plug) info() PluginInfo {
 func (s *slot) info() PluginInfo {
 	i := s.plug.info()
 	i.Serves, i.Grants, i.Sandbox = s.set.serves, s.set.texts, s.host.plan(s).info
-	o := &s.host.opts
-	i.Limits = Limits{o.MaxObject, o.CallTimeout, o.StartTimeout, o.StopTimeout, o.MaxRestarts}
+	i.Limits = s.host.limits()
 	i.Calls, i.Jobs, i.Bytes = s.calls.Load(), s.jobs.Load(), s.bytes.Load()
 	if s.host.opts.Isolation == Loopback {
 		i.Isolation = Loopback
@@ -107,6 +117,9 @@ func (s *slot) info() PluginInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i.Restarts = max(0, s.starts-1)
+	if s.cur == nil && s.last != nil {
+		i.Failed = s.last.Error()
+	}
 	if s.cur != nil && s.cur.alive() {
 		i.PID, i.Uptime = s.cur.child.pid(), time.Since(s.cur.started)
 		i.Level = s.cur.level
