@@ -127,7 +127,7 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // the last counts: go-plugin's own is longer
 			files, planeEnv := l.plane.planeFiles()
 			img, cellEnv := l.cell.enter(img, len(files))
-			child := newProcess(&l.h.spawner, img, append(append(env, planeEnv...), cellEnv...), files)
+			child := newProcess(&l.h.spawner, img, append(append(env, planeEnv...), cellEnv...), files, l.dir)
 			return child, l.adopt(child)
 		},
 		GRPCDialOptions: l.h.dialOptions(l.s.log),

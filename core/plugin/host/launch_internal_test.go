@@ -18,7 +18,7 @@ func TestKilledBeforeStart(t *testing.T) {
 	var s spawner
 	defer s.close()
 	l := &launch{}
-	p := newProcess(&s, image{path: self, argv0: "never"}, []string{"X=1"}, nil)
+	p := newProcess(&s, image{path: self, argv0: "never"}, []string{"X=1"}, nil, "")
 	if err := l.adopt(p); err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestKilledBeforeStart(t *testing.T) {
 	if err := p.Start(context.Background()); !errors.Is(err, os.ErrProcessDone) || p.pid() != 0 {
 		t.Errorf("started all the same: pid %d, %v", p.pid(), err)
 	}
-	if err := l.adopt(newProcess(&s, image{path: self}, nil, nil)); err == nil {
+	if err := l.adopt(newProcess(&s, image{path: self}, nil, nil, "")); err == nil {
 		t.Error("a second process was accepted after the end")
 	}
 }

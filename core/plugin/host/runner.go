@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +41,7 @@ type process struct {
 	errPipe *os.File
 	drained chan struct{} // closed when all of standard error was read
 	life    *os.File      // write end of standard input
+	dir     string        // its own: where it may listen
 	lifeMu  sync.Once
 
 	mu     sync.Mutex // held while it is started
@@ -54,8 +57,8 @@ type process struct {
 var _ runner.Runner = (*process)(nil)
 
 // newProcess prepares img with the environment env; files are its descriptors
-// from 3 on.
-func newProcess(s *spawner, img image, env []string, files []*os.File) *process {
+// from 3 on, dir is its own directory.
+func newProcess(s *spawner, img image, env []string, files []*os.File, dir string) *process {
 	cmd := &exec.Cmd{Path: img.path, Args: []string{img.argv0}, Env: env, ExtraFiles: files, SysProcAttr: processAttributes()}
 	if img.file != nil {
 		useImageFile(cmd, img.file)
@@ -63,7 +66,7 @@ func newProcess(s *spawner, img image, env []string, files []*os.File) *process 
 	if img.launcher != "" {
 		cmd.Path = img.launcher
 	}
-	return &process{spawner: s, cmd: cmd, done: make(chan struct{}), drained: make(chan struct{})}
+	return &process{spawner: s, cmd: cmd, dir: dir, done: make(chan struct{}), drained: make(chan struct{})}
 }
 
 // Start implements runner.Runner.
@@ -254,8 +257,24 @@ func (p *process) pid() int {
 func (p *process) Diagnose(context.Context) string { return "" }
 
 // PluginToHost implements runner.Runner: addresses are the same on both sides.
+// Only what listens in the process's own directory is connected to, or a plugin
+// that may reach nobody could name one who is then given all data.
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
-	return network, addr, nil
+	if own := network == "unix" && inDir(p.dir, addr); own || network == "tcp" && runtime.GOOS == "windows" && local(addr) {
+		return network, addr, nil
+	}
+	return "", "", fmt.Errorf("it serves at %q (%s), which is no socket in the directory that it was given", cut(addr, 120), cut(network, 20))
+}
+
+// inDir reports whether there is a socket at path, directly in dir.
+func inDir(dir, path string) bool {
+	st, err := os.Lstat(path)
+	if err != nil || st.Mode()&os.ModeSocket == 0 {
+		return false
+	}
+	want, err := filepath.EvalSymlinks(dir)
+	got, e := filepath.EvalSymlinks(filepath.Dir(path))
+	return err == nil && e == nil && want == got
 }
 
 // HostToPlugin implements runner.Runner.

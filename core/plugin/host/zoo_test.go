@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -33,6 +34,10 @@ import (
 
 // zoo is the main function of a bad plugin, and never returns.
 func zoo(kind string) {
+	if where, ok := strings.CutPrefix(kind, "elsewhere:"); ok {
+		fmt.Printf("1|%d|%s|grpc\n", handshake.Major, where)
+		time.Sleep(time.Minute)
+	}
 	switch kind {
 	case "exits":
 		fmt.Fprintln(os.Stderr, "no licence found")
@@ -384,6 +389,40 @@ func TestZooStart(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOwnAddress has a plugin that says it serves where another listens, whom it
+// may not reach itself: the host does not go there either.
+func TestOwnAddress(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	for _, at := range [][2]string{{"tcp", "127.0.0.1:0"}, {"unix", path}} {
+		l, err := net.Listen(at[0], at[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		called := make(chan struct{})
+		go func() {
+			if _, err := l.Accept(); err == nil {
+				close(called)
+			}
+		}()
+		opts := zooOptions(t, "elsewhere:"+at[0]+"|"+l.Addr().String(), "nczarr-driver-zoo")
+		opts.StartTimeout = 5 * time.Second
+		o, err := newHost(t, opts).Driver("zoo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = o.Open(t.Context(), driver.OpenSpec{Path: "x"}); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no socket in the directory") {
+			t.Errorf("%s: want ErrPlugin, got %v", at[0], err)
+		}
+		select {
+		case <-called:
+			t.Errorf("%s: the host went there", at[0])
+		default:
+		}
+		_ = l.Close()
 	}
 }
 
