@@ -108,6 +108,7 @@ func charFillShown(v *nczarr.Var) byte {
 // order, each of at most a number of elements.
 type slabs struct {
 	shape []int64
+	edges []int64 // the shape of chunks
 	sel   chunk.Selection
 	dim   int   // the dimension that is cut
 	step  int64 // indices of it in one slab
@@ -117,7 +118,7 @@ type slabs struct {
 // newSlabs cuts shape into slabs of at most limit elements (1 at least). The
 // cut is along chunk edges where that is possible.
 func newSlabs(shape, chunks []int64, limit int64) *slabs {
-	s := &slabs{shape: shape, dim: len(shape) - 1}
+	s := &slabs{shape: shape, edges: chunks, dim: len(shape) - 1}
 	s.sel = chunk.Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
 	inner := int64(1) // elements of one index of dim
 	for s.dim > 0 && shape[s.dim] <= limit/inner {
@@ -172,4 +173,19 @@ func (s *slabs) clip() {
 	if s.dim >= 0 {
 		s.sel.Count[s.dim] = min(s.step, s.shape[s.dim]-s.sel.Start[s.dim])
 	}
+}
+
+// upTo gives how much of sel, in whole chunks, holds its first n elements: a
+// selection of that shape has them in the same order.
+func (s *slabs) upTo(n int64) []int64 {
+	count := slices.Clone(s.sel.Count)
+	for d := range count {
+		inner, edge := product(count[d+1:]), chunkLen(s.edges, d)
+		lines := max(1, (n+inner-1)/inner)
+		count[d] = min(count[d], lines+(edge-lines%edge)%edge)
+		if lines > 1 {
+			break
+		}
+	}
+	return count
 }

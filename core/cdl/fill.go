@@ -181,7 +181,8 @@ func (w *filler) room() (int64, error) {
 	return w.size, nil
 }
 
-// write writes the slab at hand; what is not set becomes fill value.
+// write writes the slab at hand, or the chunks of it in which something is
+// set; what is not becomes fill value.
 func (w *filler) write() error {
 	if w.size == 0 {
 		return nil
@@ -189,16 +190,20 @@ func (w *filler) write() error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	dst := dtype.Slice(w.dst, 0, int(w.size))
+	count := w.slabs.sel.Count
+	if !w.whole {
+		count = w.slabs.upTo(w.have)
+	}
+	dst := dtype.Slice(w.dst, 0, int(product(count)))
 	spread(dst, int(w.have), w.fill)
-	if err := w.checkStrings(dtype.Slice(dst, int(w.have), int(w.size)), nil); err != nil {
+	if err := w.checkStrings(dtype.Slice(dst, int(w.have), dtype.Len(dst)), nil); err != nil {
 		return err
 	}
 	at := chunk.Selection{Start: append(slices.Clone(w.prefix), w.slabs.sel.Start...)}
 	for range w.prefix {
 		at.Count = append(at.Count, 1)
 	}
-	at.Count = append(at.Count, w.slabs.sel.Count...)
+	at.Count = append(at.Count, count...)
 	w.size, w.have = 0, 0
 	return w.at(w.v.DataPos, w.to.Write(w.ctx, at, dst))
 }

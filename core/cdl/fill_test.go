@@ -1,0 +1,52 @@
+package cdl_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+)
+
+// TestFewChunks checks that data makes the chunks that it is in, and not those
+// of all that is left of an array.
+func TestFewChunks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ vars, data, chunks string }{
+		{"int v(huge) ; v:_ChunkSizes = 1", "1", "0"},
+		{"int v(huge) ; v:_ChunkSizes = 2", "1, 2, 3", "0 1"},
+		{"int v(n, n) ; v:_ChunkSizes = 1, 1", "1, 2", "0.0 0.1"},
+		{"int v(m, n) ; v:_ChunkSizes = 1, 99999", "1, 2", "0.0"},
+		{"int v(m, m) ; v:_ChunkSizes = 2, 2", "1, 2, 3, 4, 5", "0.0 0.1"},
+		{"int v(m, m) ; v:_ChunkSizes = 2, 1", "1", "0.0"},
+		{"char v(huge) ; v:_ChunkSizes = 2", `"abc"`, "0 1"},
+		{"int v(m) ; v:_ChunkSizes = 1 ; v:_NoFill = \"true\"", "1", "0 1 2"},
+	} {
+		ds := generate(t, "netcdf x { dimensions: huge = 72057594037927936 ; n = 100000 ; m = 3 ; variables: "+c.vars+" ; data: v = "+c.data+" ; }")
+		var got []string
+		for e, err := range ds.Map().List(t.Context(), "v/", &zmap.ListOptions{Recursive: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name := strings.TrimPrefix(e.Key, "v/"); name[0] != '.' {
+				got = append(got, name)
+			}
+		}
+		if slices.Sort(got); strings.Join(got, " ") != c.chunks {
+			t.Errorf("%s = %s: want chunks %s, got %v", c.vars, c.data, c.chunks, got)
+		}
+		v, err := ds.Root().Var("v")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Type().String() != "int" {
+			continue
+		}
+		first, err := nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: make([]int64, v.Rank()), Count: slices.Repeat([]int64{1}, v.Rank())})
+		if err != nil || first[0] != 1 {
+			t.Errorf("%s = %s: the first value is %v, %v", c.vars, c.data, first, err)
+		}
+	}
+}
