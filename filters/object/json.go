@@ -15,10 +15,24 @@ import (
 type style struct {
 	ascii bool // everything else is escaped
 	loose bool // control characters may stand in strings as they are
+	// indent and apart are the white space before each line, for each level, and
+	// behind each element, that other writers were told to put.
+	indent, apart int64
+}
+
+// maxSpace is the most white space, in bytes, that indent and separators may ask for.
+const maxSpace = 1 << 10
+
+// spaces is how much white space a list of n elements in so many lists may
+// have, at most.
+func (s *style) spaces(n, lists int64, rank int) int64 {
+	lines := n + 2*lists + int64(rank) + 8
+	return lines * (1 + s.indent*int64(rank+2) + s.apart)
 }
 
 // jsonParams reads the parameters, of which most matter to Python only. What
-// is written is one line, whatever indent says.
+// is written is one line, whatever indent says; what is read may have been
+// written otherwise.
 func jsonParams(p *filter.Params) style {
 	switch enc := strings.ToLower(p.Text("encoding", "utf-8")); enc {
 	case "utf-8", "utf8", "ascii", "us-ascii":
@@ -30,9 +44,26 @@ func jsonParams(p *filter.Params) style {
 	for _, name := range []string{"skipkeys", "check_circular", "allow_nan", "sort_keys"} {
 		p.Bool(name, true)
 	}
-	p.Has("indent")
-	p.Has("separators")
+	if p.IsText("indent") {
+		s.indent = space(p, "indent", p.Text("indent", ""))
+	} else {
+		s.indent = max(0, int64(p.Int("indent", 0, math.MinInt32, maxSpace)))
+	}
+	if p.Has("indent") {
+		s.apart = 1 // Python's usual separator
+	}
+	if seps := p.Texts("separators"); len(seps) > 0 {
+		s.apart = space(p, "separators", seps[0])
+	}
 	return s
+}
+
+// space is the length of a text that is to be put between elements.
+func space(p *filter.Params, name, text string) int64 {
+	if len(text) > maxSpace {
+		p.Fail(name, "a text of more than %d bytes", maxSpace)
+	}
+	return int64(len(text))
 }
 
 // jsonReader reads JSON as Python's module does: NaN and Infinity are numbers.

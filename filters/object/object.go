@@ -39,6 +39,8 @@ type Codec struct {
 	count int
 	open  func(src []byte) reader
 	write func(dst []byte) writer
+	// spaces is how much white space a list may have, see style; nil for none.
+	spaces func(n, lists int64, rank int) int64
 }
 
 var _ driver.Codec = (*Codec)(nil)
@@ -93,6 +95,7 @@ func Provider() driver.Provider {
 	return filter.Family{
 		single(JSON, "elements as a list of JSON", func(p *filter.Params, c *Codec) {
 			style := jsonParams(p)
+			c.spaces = style.spaces
 			c.open = func(src []byte) reader { return &jsonReader{src: src, loose: style.loose} }
 			c.write = func(dst []byte) writer { return &jsonWriter{dst: dst, style: style} }
 		}),
@@ -142,7 +145,11 @@ func (c *Codec) check(in driver.Spec) (int64, error) {
 		lists += n
 		n *= int64(k)
 	}
-	return 6*in.MaxBytes + 25*int64(c.count) + 8*lists + 30*int64(len(in.Shape)) + 64, nil
+	size := 6*in.MaxBytes + 25*int64(c.count) + 8*lists + 30*int64(len(in.Shape)) + 64
+	if c.spaces != nil {
+		size += c.spaces(int64(c.count), lists, len(in.Shape))
+	}
+	return size, nil
 }
 
 // Encode writes the list.

@@ -3,6 +3,7 @@ package object_test
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -83,6 +84,39 @@ func TestNumcodecs(t *testing.T) {
 				t.Errorf("%s cut to %q: want ErrCorrupt, got %v", name, c.list[:n], err)
 			}
 		}
+	}
+}
+
+// TestIndent has room for a list as Python writes it with white space, which
+// a compressor behind it may have made of any size.
+func TestIndent(t *testing.T) {
+	t.Parallel()
+	for params, indent := range map[string]string{`{"indent":24}`: strings.Repeat(" ", 24), `{"indent":" \t"}`: " \t", `{"indent":0,"separators":[",     ",":"]}`: ""} {
+		list := []any{}
+		for range 5 {
+			list = append(list, [][][]int{{{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}, {{9, -128}, {-127, 0}}})
+		}
+		text, err := json.MarshalIndent(append(list, "|i1", []int{5, 3, 2, 2}), "", indent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		apart := ", \n"
+		if strings.Contains(params, "separators") {
+			apart = ",     \n"
+		}
+		text = bytes.ReplaceAll(text, []byte(",\n"), []byte(apart))
+		in := driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 1}, Shape: []int{5, 3, 2, 2}, MaxBytes: 60}
+		c, out := filtertest.Open(t, object.Provider(), object.JSON, params, in)
+		if int64(len(text)) > out.MaxBytes {
+			t.Errorf("%s: a list of %d bytes, room for %d", params, len(text), out.MaxBytes)
+		}
+		dst := make([]byte, 60)
+		if n, err := c.Decode(t.Context(), dst, text); err != nil || n != 60 {
+			t.Errorf("%s: %d bytes, %v", params, n, err)
+		}
+	}
+	if _, _, err := object.Provider().Open(object.JSON, json.RawMessage(`{"indent":100000}`), driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 1}, Shape: []int{1}, MaxBytes: 1}); ncerr.KindOf(err) != ncerr.ErrInvalid {
+		t.Errorf("want ErrInvalid, got %v", err)
 	}
 }
 
