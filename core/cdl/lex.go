@@ -266,19 +266,25 @@ func (l *lexer) identEscape(pos Pos) (byte, error) {
 	if !ok || c < ' ' || c == 0x7f || c == '/' || isLetter(c) {
 		return 0, l.fail(pos, "a backslash in a name must stand before a special character or a digit")
 	}
-	l.take()
+	return l.escaped(), nil
+}
+
+// escaped takes what stands behind a backslash in a name: a byte as it is, or
+// %hh for a control character or a percent sign.
+func (l *lexer) escaped() byte {
+	c := l.take()
 	if c != '%' {
-		return c, nil
+		return c
 	}
 	hi, _ := l.peek(0)
 	lo, _ := l.peek(1)
 	code, err := strconv.ParseUint(string([]byte{hi, lo}), 16, 8)
 	if err != nil || code >= ' ' && code != 0x7f && code != '%' {
-		return c, nil
+		return c
 	}
 	l.take()
 	l.take()
-	return byte(code), nil
+	return byte(code)
 }
 
 // word reads a name, or a section keyword when its colon follows at once.

@@ -126,7 +126,7 @@ func (l *lexer) datasetName() (string, error) {
 		}
 		if l.take(); c == '\\' {
 			if next, ok := l.peek(0); ok && next >= ' ' {
-				l.buf = append(l.buf, l.take())
+				l.buf = append(l.buf, l.escaped())
 			}
 			continue
 		}

@@ -48,14 +48,17 @@ func (all tree) text() string {
 }
 
 // escape puts a backslash before everything but letters, digits and
-// underscores.
+// underscores. What could begin a code, and what only a code can give, is
+// written as one.
 func escape(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
 		c := name[i]
 		digit := c >= '0' && c <= '9'
 		switch {
-		case c == 0x7f: // only in a dataset's name, which takes it as it is
+		case c == '%', c < ' ', c == 0x7f:
+			fmt.Fprintf(&b, `\%%%02x`, c)
+			continue
 		case c >= 0x80, c|0x20 >= 'a' && c|0x20 <= 'z', c == '_', digit && i > 0:
 		default:
 			b.WriteByte('\\')
