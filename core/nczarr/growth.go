@@ -131,10 +131,13 @@ func (d *Dataset) dropLeftovers(ctx context.Context) error {
 }
 
 func (v *Var) dropLeftovers(ctx context.Context) error {
-	m, shape := v.group.ds.m, v.Shape()
+	ds := v.group.ds
+	ds.mu.RLock()
+	shape := v.extent()
+	ds.mu.RUnlock()
 	var beyond []string
 	var edge [][]int64
-	for e, err := range m.List(ctx, v.key(), &zmap.ListOptions{Recursive: true}) {
+	for e, err := range ds.m.List(ctx, v.key(), &zmap.ListOptions{Recursive: true}) {
 		if err != nil {
 			return err
 		}
@@ -156,7 +159,7 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 		}
 	}
 	for _, key := range beyond {
-		if err := m.Delete(ctx, key); err != nil {
+		if err := ds.m.Delete(ctx, key); err != nil {
 			return err
 		}
 	}
@@ -165,6 +168,7 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 			return err
 		}
 	}
+	v.lengthen()
 	return nil
 }
 

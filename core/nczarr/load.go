@@ -87,6 +87,11 @@ func (l *loader) load(ctx context.Context) error {
 	for i, n := range pending {
 		l.addVar(n, parsed[i])
 	}
+	ds.top.each(func(g *Group) {
+		for _, v := range g.vars.list {
+			v.setOwn()
+		}
+	})
 	slices.SortStableFunc(ds.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 	return nil
 }

@@ -176,6 +176,7 @@ type Var struct {
 	meta    *zarr.Array
 	changes changes
 	data    engine
+	own     []int64 // the shape of the array where dims are longer, see extent.go; else nil
 	in      *record // set for a field of a structured array
 
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new variable

@@ -31,6 +31,7 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array slab, foun
 	if err := t.run(ctx, readBatch); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
+	t.hide(v.ownShape())
 	t.swap()
 	return nil
 }

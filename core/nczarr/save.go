@@ -199,7 +199,7 @@ func (v *Var) docs() (zarr.Docs, error) {
 	a := *v.meta
 	a.Attrs = v.attrs
 	if !a.Scalar {
-		a.Shape = v.shape()
+		a.Shape = v.extent()
 	}
 	a.DimNames, a.DimRefs = make([]string, 0, len(v.dims)), make([]string, 0, len(v.dims))
 	anonymous := false

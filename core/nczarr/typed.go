@@ -196,6 +196,9 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
+	if err := v.settle(ctx); err != nil {
+		return ncerr.Wrap("write", v.Path(), err)
+	}
 	if slices.Equal(shape, v.Shape()) {
 		return v.writeRaw(ctx, sel, shape, from, only)
 	}

@@ -1,0 +1,101 @@
+package nczarr
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+)
+
+// An array may be shorter than an unlimited dimension that it has: nobody has
+// written it since the dimension grew. What it lacks is fill. Its chunks say
+// nothing there, though they may reach there, or be left over from an array
+// that was longer.
+
+// setOwn finds out whether v is such an array, when the lengths of all
+// dimensions are known.
+func (v *Var) setOwn() {
+	if len(v.dims) == len(v.meta.Shape) && !slices.Equal(v.shape(), v.meta.Shape) {
+		v.own = slices.Clone(v.meta.Shape)
+	}
+}
+
+// ownShape gives the shape of the array where it is shorter than dimensions of
+// v, else nil. It is not changed, but replaced.
+func (v *Var) ownShape() []int64 {
+	v.group.ds.mu.RLock()
+	defer v.group.ds.mu.RUnlock()
+	return v.own
+}
+
+// extent is the shape of the array; the lock is held.
+func (v *Var) extent() []int64 {
+	if v.own != nil {
+		return v.own
+	}
+	return v.shape()
+}
+
+// lengthen makes the array as long as its dimensions are: beyond it is nothing
+// but fill.
+func (v *Var) lengthen() {
+	ds := v.group.ds
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if v.own != nil {
+		v.own = nil
+		v.changes.add()
+	}
+}
+
+// hide sets to fill what was read of chunks beyond the shape own; nil is none.
+func (t *transfer) hide(own []int64) {
+	count := t.sel.Count
+	for d, end := range own {
+		first := int64(0) // of what is beyond
+		if t.sel.Start[d] < end {
+			first = (end-1-t.sel.Start[d])/t.step(d) + 1
+		}
+		if first >= count[d] {
+			continue
+		}
+		inner := product(count[d+1:])
+		for o := range product(count[:d]) {
+			t.setFill((o*count[d]+first)*inner, (o+1)*count[d]*inner)
+		}
+	}
+}
+
+func (t *transfer) step(d int) int64 {
+	if t.sel.Stride == nil {
+		return 1
+	}
+	return t.sel.Stride[d]
+}
+
+// setFill sets the elements from from to to.
+func (t *transfer) setFill(from, to int64) {
+	if t.varies {
+		for i := from; i < to; i++ {
+			t.text[i] = string(t.fill)
+		}
+		return
+	}
+	size := int64(len(t.fill))
+	chunk.Repeat(t.raw[from*size:to*size], t.fill)
+}
+
+// settle removes what chunks have beyond the array before the first write to
+// it, which makes it as long as its dimensions.
+func (v *Var) settle(ctx context.Context) error {
+	if v.ownShape() == nil {
+		return nil
+	}
+	g := &v.group.ds.growth
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if v.ownShape() == nil {
+		return nil
+	}
+	return v.dropLeftovers(ctx)
+}
