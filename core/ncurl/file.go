@@ -102,8 +102,11 @@ func cleanPath(name string, env *Env) (clean, why string) {
 		}
 		name, why = cwd+"/"+name, "a relative path is taken from the current directory"
 	}
-	if env.Windows && strings.HasPrefix(name, "//") {
+	switch {
+	case env.Windows && strings.HasPrefix(name, "//"):
 		return "/" + path.Clean(name), why // a share: //server/share/...
+	case env.Windows && hasDrive(name):
+		return name[:2] + path.Clean(name[2:]), why // nothing is above a drive's root, and its slash stays
 	}
 	return path.Clean(name), why
 }

@@ -207,6 +207,9 @@ func TestPaths(t *testing.T) {
 		"windows": {ncurl.Env{Windows: true, Cwd: `C:\Users\u`}, []row{
 			{`D:\data\x.zarr`, "D:/data/x.zarr"},
 			{`d:/data\..\x`, "d:/x"},
+			{`d:\`, "d:/"},
+			{`d:\..\..\x`, "d:/x"},
+			{`..\..\..\..`, "C:/"},
 			{`x\y`, "C:/Users/u/x/y"},
 			{"file:///C:/a%20b", "C:/a b"},
 			{"file:C:/x", "C:/x"},
