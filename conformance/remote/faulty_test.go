@@ -3,9 +3,11 @@ package remote_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -92,6 +95,7 @@ func newFaulty(t *testing.T, target, root string, part float64, list []fault) (*
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	s := httptest.NewUnstartedServer(f)
+	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) }
 	s.Start()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
@@ -144,6 +148,24 @@ func (f *faulty) lied(subject string) int {
 	return f.lies[subject]
 }
 
+// connection is the key of the context under which a request's connection is.
+type connection struct{}
+
+// gone reports whether the sender of a request has closed its connection. The
+// context alone is cancelled only when the server has come to see that.
+func gone(ctx context.Context) bool {
+	raw, err := ctx.Value(connection{}).(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return true
+	}
+	closed := false
+	err = raw.Control(func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		closed = err == nil && n == 0 || err != nil && !errors.Is(err, syscall.EAGAIN)
+	})
+	return closed || err != nil || ctx.Err() != nil
+}
+
 // send sends a request on, with the Host that it came with, as that is signed.
 // A change that has begun is ended, and until then others to the same path
 // wait: a write whose sender has gone must not be done after the one that is
@@ -154,7 +176,7 @@ func (f *faulty) send(r *http.Request, body []byte) answer {
 		mu, _ := f.turns.LoadOrStore(r.URL.Path, new(sync.Mutex))
 		mu.(*sync.Mutex).Lock()
 		defer mu.(*sync.Mutex).Unlock()
-		if ctx.Err() != nil {
+		if gone(ctx) {
 			reset()
 		}
 	}

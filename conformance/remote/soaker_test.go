@@ -123,11 +123,16 @@ func (w *soaker) get(ctx context.Context, key string, opts *driver.GetOptions) e
 	if ncerr.KindOf(err) == ncerr.ErrConflict && w.proxy.lied(key) > lies {
 		return nil
 	}
-	if err := absent("get", key, there, err); err != nil || !there {
+	return judge(fmt.Sprintf("get %+v", opts.Range), key, there, want, got, err)
+}
+
+// judge holds what was read against what there is.
+func judge(op, key string, there bool, want, got []byte, err error) error {
+	if err := absent(op, key, there, err); err != nil || !there {
 		return err
 	}
 	if !bytes.Equal(got, want) {
-		return fmt.Errorf("get %s %+v: WRONG VALUE: %d bytes, want %d", key, opts.Range, len(got), len(want))
+		return fmt.Errorf("%s %s: WRONG VALUE: %d bytes, want %d", op, key, len(got), len(want))
 	}
 	return nil
 }
@@ -164,8 +169,8 @@ func (w *soaker) putIf(ctx context.Context, key string) error {
 		w.model[key] = body
 		return nil
 	case kind == ncerr.ErrAmbiguous: // it was done, or it was not
-		if w.get(ctx, key, &driver.GetOptions{}) != nil {
-			w.model[key] = body
+		if wrong := w.doneOrNot(ctx, key, body); wrong != nil {
+			return wrong
 		}
 	case kind == ncerr.ErrIO && again: // it was not
 	case kind == ncerr.ErrConflict && w.proxy.lied(key) > lies:
@@ -176,6 +181,23 @@ func (w *soaker) putIf(ctx context.Context, key string) error {
 		return fmt.Errorf("after put %s %+v failed with %w: %w", key, opts, err, wrong)
 	}
 	return nil
+}
+
+// doneOrNot finds out whether body was written.
+func (w *soaker) doneOrNot(ctx context.Context, key string, body []byte) error {
+	for {
+		lies := w.proxy.lied(key)
+		got, _, err := w.reader.Get(ctx, key, &driver.GetOptions{}, nil)
+		switch {
+		case err == nil && bytes.Equal(got, body):
+			w.model[key] = body
+			return nil
+		case ncerr.KindOf(err) == ncerr.ErrConflict && w.proxy.lied(key) > lies:
+			continue
+		}
+		want, there := w.model[key]
+		return judge("done or not", key, there, want, got, err)
+	}
 }
 
 // list lists all that the worker has.
