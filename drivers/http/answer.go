@@ -117,7 +117,12 @@ func isHTML(h http.Header) bool {
 func htmlPage(head []byte) bool {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	head = bytes.ToLower(head[:min(len(head), 16)])
-	return bytes.HasPrefix(head, []byte("<!doctype html")) || bytes.HasPrefix(head, []byte("<html"))
+	for _, begin := range []string{"<!doctype html", "<html", "<!--", "<?xml", "<head", "<body"} {
+		if bytes.HasPrefix(head, []byte(begin)) {
+			return true
+		}
+	}
+	return false
 }
 
 // errPage is the error of an HTML page where an object should be.

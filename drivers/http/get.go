@@ -260,8 +260,7 @@ func (g *get) read(i driver.Info, n int64) ([]byte, driver.Info, error) {
 	if g.opts.Limit > 0 && n > g.opts.Limit {
 		return nil, i, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, g.opts.Limit)
 	}
-	// Of a part the beginning cannot be looked at: the server's word counts.
-	if (isDocument(g.key) || g.opts.Range != nil) && isHTML(g.resp.Header) {
+	if isDocument(g.key) && isHTML(g.resp.Header) {
 		return nil, i, errPage()
 	}
 	dst, err := g.alloc(n)
@@ -272,16 +271,31 @@ func (g *get) read(i driver.Info, n int64) ([]byte, driver.Info, error) {
 	if err != nil {
 		return dst[:got], i, g.cut(int64(got), n, err)
 	}
-	if g.opts.Range == nil && g.isPage(dst) {
-		return nil, i, errPage()
+	if err := g.noPage(dst, i.Size); err != nil {
+		return nil, i, err
 	}
 	return dst, i, g.noMore(n)
 }
 
-// isPage reports whether whole content is an HTML page in the place of an
-// object: of a document always, of a chunk when the server calls it one too.
-func (g *get) isPage(content []byte) bool {
-	return htmlPage(content) && (isDocument(g.key) || isHTML(g.resp.Header))
+// pageHead is how many bytes of an object show whether it is an HTML page.
+const pageHead = 64
+
+// noPage makes sure that content is not, and is not part of, an HTML page in
+// the place of an object. A server may call a chunk one that only begins like
+// HTML, so the beginning decides; it is asked for where it is not in content.
+func (g *get) noPage(content []byte, size int64) error {
+	r, head := g.opts.Range, min(size, pageHead)
+	switch {
+	case isDocument(g.key) && r != nil, !isDocument(g.key) && !isHTML(g.resp.Header):
+		return nil
+	case r != nil && (r.Offset != 0 || int64(len(content)) < head):
+		opts := &driver.GetOptions{Range: &driver.Range{Length: head}, IfMatch: g.opts.IfMatch}
+		_, _, err := g.m.Get(g.ctx, g.key, opts, driver.Heap)
+		return err
+	case htmlPage(content):
+		return errPage()
+	}
+	return nil
 }
 
 // noMore makes sure that a body of unannounced length ends.

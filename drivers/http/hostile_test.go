@@ -92,6 +92,44 @@ func TestStatTakesNoMemory(t *testing.T) {
 	}
 }
 
+// TestChunkLikeHTML shows that a chunk whose first bytes look like HTML is read
+// from a server that looks at them to tell the type, as net/http does.
+func TestChunkLikeHTML(t *testing.T) {
+	t.Parallel()
+	long := "\n<a >" + strings.Repeat("\x01\xff", 100)
+	readLikeHTML(t, long)
+	readLikeHTML(t, long[:60])
+}
+
+func readLikeHTML(t *testing.T, chunk string) {
+	t.Helper()
+	for name, ranges := range map[string]bool{"ranges": true, "no ranges": false} {
+		m := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+			if !ranges {
+				r.Header.Del("Range")
+			}
+			http.ServeContent(w, r, "v/0.0", time.Time{}, strings.NewReader(chunk))
+		})
+		for _, r := range []*driver.Range{nil, {Length: 3}, {Length: 100}, {Offset: 50, Length: 8}, {Offset: 50, Length: -1}, {Offset: -9, Length: -1}} {
+			if r != nil && r.Length > int64(len(chunk)) {
+				continue
+			}
+			o := &driver.GetOptions{Range: r}
+			want := chunk
+			if r != nil {
+				start, n, err := r.Resolve(int64(len(chunk)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = chunk[start : start+n]
+			}
+			if got, _, err := m.Get(t.Context(), "v/0.0", o, driver.Heap); string(got) != want || err != nil {
+				t.Errorf("%s, %+v: want %q, got %q, %v", name, r, want, got, err)
+			}
+		}
+	}
+}
+
 // TestPageForRange shows that a part of a web application's page, which it
 // gives for every path that it does not have, is not the part of a chunk.
 func TestPageForRange(t *testing.T) {
@@ -102,16 +140,7 @@ func TestPageForRange(t *testing.T) {
 			if !ranges {
 				r.Header.Del("Range")
 			}
-			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			w.Header().Set("Content-Length", fmt.Sprint(len(page)))
-			if r.Header.Get("Range") != "" {
-				w.Header().Set("Content-Length", "8")
-				w.Header().Set("Content-Range", fmt.Sprintf("bytes 16-23/%d", len(page)))
-				w.WriteHeader(http.StatusPartialContent)
-				fmt.Fprint(w, page[16:24])
-				return
-			}
-			fmt.Fprint(w, page)
+			http.ServeContent(w, r, "index.html", time.Time{}, strings.NewReader(page))
 		})
 		data, _, err := m.Get(t.Context(), "v/0.0", &driver.GetOptions{Range: &driver.Range{Offset: 16, Length: 8}}, driver.Heap)
 		if ncerr.KindOf(err) != ncerr.ErrNotZarr {
