@@ -85,6 +85,7 @@ func FuzzParseConsolidated(f *testing.F) {
 func FuzzSameJSON(f *testing.F) {
 	f.Add([]byte(`{"a": [1, NaN, "x"], "b": {"c": null}}`), []byte(`{"b": {"c": null}, "a": [1, "NaN", "x"]}`))
 	f.Add([]byte(`[1.0, 1e2, -0]`), []byte(`[1, 100, 0]`))
+	f.Add([]byte(`[00, +1, -01, .5, 1.]`), []byte(`[0, 1, -1, 0.5, 1.0]`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		within(t, len(a)+len(b), func() {
 			if zarr.SameJSON(a, b) != zarr.SameJSON(b, a) {

@@ -66,7 +66,7 @@ func same(a, b jsontext.Value) bool {
 // sameNumber compares integers exactly, other numbers as doubles.
 func sameNumber(a, b jsontext.Value) bool {
 	if a.IsInt() && b.IsInt() {
-		return a == b
+		return jsontext.StrictNumber(a) == jsontext.StrictNumber(b)
 	}
 	x, xok := a.Float(64)
 	y, yok := b.Float(64)

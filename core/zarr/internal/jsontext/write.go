@@ -187,7 +187,7 @@ func (w *Writer) Value(v Value) {
 	case String:
 		w.String(v.Text())
 	case Number:
-		w.Raw(strictNumber(v))
+		w.Raw(StrictNumber(v))
 	case Word:
 		w.String(string(v))
 	case Null, Bool:
@@ -197,8 +197,8 @@ func (w *Writer) Value(v Value) {
 	}
 }
 
-// strictNumber gives v with the digits that JSON's grammar wants.
-func strictNumber(v Value) Value {
+// StrictNumber gives a number with the digits that JSON's grammar wants.
+func StrictNumber(v Value) Value {
 	out := make([]byte, 0, len(v)+2)
 	if v[0] == '-' || v[0] == '+' {
 		if v[0] == '-' {
