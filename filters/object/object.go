@@ -146,8 +146,8 @@ func (c *Codec) check(in driver.Spec) (int64, error) {
 		n *= int64(k)
 	}
 	size := 6*in.MaxBytes + 25*int64(c.count) + 8*lists + 30*int64(len(in.Shape)) + 64
-	if c.spaces != nil {
-		size += c.spaces(int64(c.count), lists, len(in.Shape))
+	if c.spaces != nil { // not more than some times the rest: encoders get room for all of it
+		size += min(c.spaces(int64(c.count), lists, len(in.Shape)), 4*size+1<<20)
 	}
 	return size, nil
 }

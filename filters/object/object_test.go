@@ -120,6 +120,25 @@ func TestIndent(t *testing.T) {
 	}
 }
 
+// TestIndentRoom asks for white space that would take any memory.
+func TestIndentRoom(t *testing.T) {
+	t.Parallel()
+	room := func(params string) int64 {
+		in := driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 1}, Shape: []int{1 << 12, 1 << 12}, MaxBytes: 1 << 24}
+		_, out := filtertest.Open(t, object.Provider(), object.JSON, params, in)
+		return out.MaxBytes
+	}
+	plain := room(`{}`)
+	for _, params := range []string{`{"indent":1024}`, `{"separators":["` + strings.Repeat(" ", 1024) + `",":"]}`} {
+		if got := room(params); got > 6*plain {
+			t.Errorf("%.20s: room for %d bytes, %d without it", params, got, plain)
+		}
+	}
+	if got := room(`{"indent":8}`); got < plain+25<<24 {
+		t.Errorf("an indent of 8: room for %d bytes, %d without it", got, plain)
+	}
+}
+
 // TestRefused has lists that are not what the array is.
 func TestRefused(t *testing.T) {
 	t.Parallel()
