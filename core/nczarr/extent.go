@@ -81,7 +81,7 @@ func (t *transfer) setFill(from, to int64) {
 		}
 		return
 	}
-	size := int64(len(t.fill))
+	size := int64(t.v.meta.DType.Size) // the fill value may be none
 	chunk.Repeat(t.raw[from*size:to*size], t.fill)
 }
 

@@ -1,6 +1,7 @@
 package nczarr_test
 
 import (
+	"context"
 	"regexp"
 	"slices"
 	"testing"
@@ -92,5 +93,80 @@ func TestShorterArray(t *testing.T) {
 	closeDataset(t, ds)
 	ds = open(t, url, o)
 	expect(t, ds, "b", want)
+	closeDataset(t, ds)
+}
+
+// TestShorterWithoutFill has short arrays that have no fill value, whole and as
+// fields of a structure: what they lack is zeros.
+func TestShorterWithoutFill(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	array := func(dt, fill string) string {
+		return `{"zarr_format": 2, "shape": [1], "chunks": [2], "dtype": ` + dt + `, "fill_value": ` + fill + `, "order": "C", "compressor": null, "filters": null}`
+	}
+	const record, refs = `[["i", "<i2"], ["j", "<i4"]]`, `{"_nczarr_array": {"dimension_references": ["/x"], "storage": "chunked"}}`
+	store(t, o, "s", map[string]string{
+		".zgroup":   group,
+		".zattrs":   `{` + superblock + `, "_nczarr_group": {"dimensions": {"x": {"size": 4, "unlimited": 1}}, "arrays": ["n", "s", "f"], "groups": []}}`,
+		"n/.zarray": array(`"<i2"`, "null"), "n/.zattrs": refs, "n/0": "\x05\x00\x06\x00",
+		"s/.zarray": array(record, "null"), "s/.zattrs": refs, "s/0": "\x05\x00\x06\x00\x00\x00\x07\x00\x08\x00\x00\x00",
+		"f/.zarray": array(record, `"AQACAAAA"`), "f/.zattrs": refs, "f/0": "\x05\x00\x06\x00\x00\x00\x07\x00\x08\x00\x00\x00",
+	})
+	ds := open(t, "mem:s", o)
+	expect(t, ds, "n", []int16{5, 0, 0, 0})
+	expect(t, ds, "s.i", []int16{5, 0, 0, 0})
+	expect(t, ds, "s.j", []int32{6, 0, 0, 0})
+	expect(t, ds, "f.i", []int16{5, 1, 1, 1})
+	expect(t, ds, "f.j", []int32{6, 2, 2, 2})
+}
+
+// slowly stops whoever has read an object until it is let go on.
+type slowly struct {
+	driver.Map
+	key       string
+	read, end chan struct{}
+}
+
+func (s slowly) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	body, info, err := s.Map.Get(ctx, key, o, alloc)
+	if key == s.key {
+		s.read <- struct{}{}
+		<-s.end
+	}
+	return body, info, err
+}
+
+// TestShorterBesideWrite reads what lies beyond an array while the first write
+// removes it.
+func TestShorterBesideWrite(t *testing.T) {
+	t.Parallel()
+	o, url := memory(), "mem:beside"
+	ds := create(t, url, o)
+	x := dim(t, ds.Root(), "x", 0, true)
+	for _, name := range []string{"a", "b"} {
+		v := define(t, ds.Root(), name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, Fill: []int32{-1}})
+		write(t, v, slab(0, 6), count[int32](6))
+	}
+	closeDataset(t, ds)
+	shorten(t, url, o, "b/.zarray", "[2]")
+	m := slowly{key: "b/1", read: make(chan struct{}), end: make(chan struct{})}
+	u := *o
+	u.Wrap = func(inner driver.Map) driver.Map { m.Map = inner; return m }
+	ds = update(t, url, &u)
+	v := variable(t, ds, "b")
+	done := make(chan []int32)
+	go func() {
+		got, err := nczarr.Get[int32](t.Context(), v, slab(2, 2))
+		if err != nil {
+			t.Error(err)
+		}
+		done <- got
+	}()
+	<-m.read
+	write(t, v, slab(4, 2), []int32{50, 60})
+	close(m.end)
+	if got := <-done; !slices.Equal(got, []int32{-1, -1}) {
+		t.Errorf("want fill, got %v", got)
+	}
 	closeDataset(t, ds)
 }

@@ -16,7 +16,7 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array slab, foun
 	if err := v.open(ctx); err != nil {
 		return err
 	}
-	shape := v.Shape()
+	shape, own := v.Shape(), v.ownShape() // a write that makes it longer removes what this read may have seen
 	if err := sel.Check(shape); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
@@ -31,7 +31,7 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array slab, foun
 	if err := t.run(ctx, readBatch); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
-	t.hide(v.ownShape())
+	t.hide(own)
 	t.swap()
 	return nil
 }
