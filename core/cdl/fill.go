@@ -18,7 +18,7 @@ func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
 	if !v.HasData {
 		return nil
 	}
-	w := &filler{builder: b, v: v, to: to, shape: to.Shape(), starts: blocks(v), whole: spec.NoFill}
+	w := &filler{builder: b, v: v, to: to, shape: to.Shape(), starts: blocks(v), whole: spec.NoFill || to.MisreadWhenAbsent()}
 	if w.fill = fillShown(to); w.fill == nil && v.Type != dtype.NCChar {
 		w.fill = dtype.DefaultFill(v.Type)
 	}
@@ -37,7 +37,7 @@ type filler struct {
 	shape  []int64
 	starts []int
 	fill   any
-	whole  bool // what is missing must be written: absent chunks are not fill
+	whole  bool // what is missing must be written: absent chunks are not fill, or not to netCDF-C
 
 	prefix []int64 // index in the dimensions before the last block
 	tail   []int64 // shape of the last block

@@ -23,6 +23,7 @@ func TestFewChunks(t *testing.T) {
 		{"int v(m, m) ; v:_ChunkSizes = 2, 1", "1", "0.0"},
 		{"char v(huge) ; v:_ChunkSizes = 2", `"abc"`, "0 1"},
 		{"int v(m) ; v:_ChunkSizes = 1 ; v:_NoFill = \"true\"", "1", "0 1 2"},
+		{"int v(m) ; v:_ChunkSizes = 1 ; v:_Endianness = \"big\"", "1", "0 1 2"},
 	} {
 		ds := generate(t, "netcdf x { dimensions: huge = 72057594037927936 ; n = 100000 ; m = 3 ; variables: "+c.vars+" ; data: v = "+c.data+" ; }")
 		var got []string

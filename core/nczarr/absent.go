@@ -18,11 +18,11 @@ func (v *Var) sameFill(other *Var) bool {
 	return bytes.Equal(v.absent(), other.absent())
 }
 
-// misreadWhenAbsent reports whether netCDF-C, for which NCZarr is written,
+// MisreadWhenAbsent reports whether netCDF-C, for which NCZarr is written,
 // reads absent chunks of v as the fill value with its bytes swapped.
 //
 // Source: libnetcdf 4.10.1 (libnczarr) on a big-endian variable.
-func (v *Var) misreadWhenAbsent() bool {
+func (v *Var) MisreadWhenAbsent() bool {
 	t := v.meta.DType
 	return v.group.ds.layout != zarr.LayoutPure && t.Order == dtype.Big && t.Fixed() && t.Width() > 1
 }

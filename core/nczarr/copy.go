@@ -267,7 +267,7 @@ func (c *copier) block(ctx context.Context, p pair, sel chunk.Selection, buf any
 	if err != nil {
 		return err
 	}
-	if found != nil && p.src.sameFill(p.dst) && !p.dst.misreadWhenAbsent() {
+	if found != nil && p.src.sameFill(p.dst) && !p.dst.MisreadWhenAbsent() {
 		if only, err = reached(sel, p.src.Chunks(), p.dst.Chunks(), found); err != nil {
 			return err
 		}
