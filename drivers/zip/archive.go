@@ -3,14 +3,17 @@ package zip
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"hash/maphash"
 	"iter"
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -26,6 +29,7 @@ type archive struct {
 	prefix string // "" or with its slash
 	found  string // what the names alone suggest as prefix
 	count  int    // objects
+	odd    bool   // there are members, directories aside, whose name is no key
 
 	seed  maphash.Seed
 	mask  uint64
@@ -36,6 +40,7 @@ type archive struct {
 	offsets  func() []int64
 	sorted   func() []uint32
 	versions func() []atomic.Pointer[string]
+	shadows  func() map[string]int
 
 	use sync.RWMutex // held shared by readers of a Map that may replace it
 }
@@ -60,6 +65,7 @@ func newArchive(src source, d *directory, fixed *string) (*archive, error) {
 	a.index(recs)
 	a.offsets = sync.OnceValue(a.sortOffsets)
 	a.sorted = sync.OnceValue(a.sortKeys)
+	a.shadows = sync.OnceValue(a.findShadows)
 	a.versions = sync.OnceValue(func() []atomic.Pointer[string] {
 		return make([]atomic.Pointer[string], len(a.slots))
 	})
@@ -92,9 +98,13 @@ func (a *archive) scan() ([]uint32, string, error) {
 		if a.inOrder {
 			end, a.inOrder = follows(d[pos:], a.dir.base, end)
 		}
-		if judgeRecord(d[pos:]) == wanted {
+		switch judgeRecord(d[pos:]) {
+		case wanted:
 			recs = append(recs, uint32(pos))
 			f.add(recordName(d[pos:]))
+		case isDirectory:
+		default:
+			a.odd = true
 		}
 		pos += n
 		count++
@@ -171,6 +181,55 @@ func (a *archive) skipped() iter.Seq[int] {
 			pos += n
 		}
 	}
+}
+
+// findShadows gives, by the keys that they can only have been meant for, the
+// positions of the records of members that are no objects.
+func (a *archive) findShadows() map[string]int {
+	list := map[string]int{}
+	for pos := range a.skipped() {
+		d := a.dir.raw[pos:]
+		switch judgeRecord(d) {
+		case isAbsolute, isDotted, isEmptySegment, isBackslash, isSymlink:
+		default:
+			continue
+		}
+		if key, ok := strings.CutPrefix(meantName(recordName(d)), a.prefix); ok && key != "" {
+			list[key] = pos
+		}
+	}
+	return list
+}
+
+// absent says why there is no object of this key: ncerr.ErrNotFound, unless
+// the archive has a member that can only have been meant for it.
+func (a *archive) absent(op, key string) error {
+	if !a.odd {
+		return ncerr.ErrNotFound
+	}
+	pos, ok := a.shadows()[key]
+	if !ok {
+		return ncerr.ErrNotFound
+	}
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the archive has it as %s", a.whyNot(pos))
+}
+
+// whyNot names the member of a record that is no object, and the reason.
+func (a *archive) whyNot(pos int) string {
+	d := a.dir.raw[pos:]
+	return fmt.Sprintf("%.200q, which is not read: %s", recordName(d), reasonText[judgeRecord(d)])
+}
+
+// foreign refuses an archive that has members but not one object: as an empty
+// store it would only seem to be one.
+func (a *archive) foreign() error {
+	if a.count > 0 || !a.odd {
+		return nil
+	}
+	for pos := range a.skipped() {
+		return ncerr.Errorf(ncerr.ErrNotZarr, "open", "", "no member of the archive can be read; the first is %s", a.whyNot(pos))
+	}
+	return nil
 }
 
 // keyAt gives the key of the record that a slot names, without its prefix.

@@ -122,6 +122,19 @@ func (m *Map) find(key string) (found, bool) {
 	return found{a: m.arch, slot: slot}, true
 }
 
+// absent says why find found nothing.
+func (m *Map) absent(op, key string) error {
+	if m.mode == driver.Read {
+		return m.arch.absent(op, key)
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.pending[key] != nil {
+		return ncerr.ErrNotFound
+	}
+	return m.arch.absent(op, key)
+}
+
 // Get implements driver.Map. The checksum is verified whenever the whole
 // object is read, and of a deflated one always: a range of it costs decoding
 // all of it. In the steady state it takes no memory but what alloc gives.
@@ -131,7 +144,7 @@ func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, allo
 	}
 	f, ok := m.find(key)
 	if !ok {
-		return nil, driver.Info{}, ncerr.ErrNotFound
+		return nil, driver.Info{}, m.absent("get", key)
 	}
 	defer f.release(m)
 	if f.c != nil {
@@ -147,7 +160,7 @@ func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	}
 	f, ok := m.find(key)
 	if !ok {
-		return driver.Info{}, ncerr.ErrNotFound
+		return driver.Info{}, m.absent("stat", key)
 	}
 	defer f.release(m)
 	if f.c != nil {

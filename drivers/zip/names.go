@@ -87,6 +87,26 @@ func judgeSegment(s []byte) reason {
 	return wanted
 }
 
+// meantName gives the key that whoever wrote a member of this name can only
+// have meant, "" where that is not certain: programs write backslashes, a
+// slash in front, and "." for the directory that they were started in.
+func meantName(name []byte) string {
+	var key []byte
+	for s := range bytes.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
+		switch string(s) {
+		case ".":
+		case "..":
+			return ""
+		default:
+			key = append(append(key, '/'), s...)
+		}
+	}
+	if len(key) == 0 || bytes.HasSuffix(name, []byte{'\\'}) {
+		return ""
+	}
+	return string(key[1:])
+}
+
 // isPlain reports whether name is beyond doubt a legal key. It looks at eight
 // bytes at once for all from space to tilde but the backslash, and for slashes
 // without a slash or dot behind them.

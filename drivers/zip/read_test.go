@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -300,6 +301,9 @@ func TestSymbolicLinkIsSkipped(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
+	if _, err := w.Create("object"); err != nil {
+		t.Fatal(err)
+	}
 	h := &zip.FileHeader{Name: "link"}
 	h.SetMode(os.ModeSymlink | 0o777)
 	f, err := w.CreateHeader(h)
@@ -311,10 +315,56 @@ func TestSymbolicLinkIsSkipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := opened(t, saved(t, b.Bytes()), driver.Read, "")
-	wantContent(t, m, map[string]string{})
+	wantContent(t, m, map[string]string{"object": ""})
 	if s := m.Skipped(); len(s) != 1 || s[0].Reason != "symbolic link" {
 		t.Errorf("reported: %v", s)
 	}
+	_, err = m.Stat(t.Context(), "link")
+	wantText(t, "stat of the link", err, ncerr.ErrUnsupported, "link", "symbolic link")
+}
+
+// A member that a program of other habits wrote for a key is not taken for the
+// absence of that key, which would read as fill.
+func TestMeantForAKey(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]string{
+		"/v/0": "v/0", "./v/0": "v/0", "v//0": "v/0", `v\0`: "v/0", `.\v/./0`: "v/0", "../v/0": "", "v/../0": "", `v\0\`: "", "v/0/": "", "v/\x010": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			archive := stdZip(t, "", entry{name: ".zgroup", content: "{}"}, entry{name: name, content: "x"})
+			for _, mode := range []driver.Mode{driver.Read, driver.Update} {
+				m := opened(t, saved(t, archive), mode, "")
+				_, err := m.Stat(t.Context(), "v/0")
+				_, _, errGet := m.Get(t.Context(), "v/0", &driver.GetOptions{}, driver.Heap)
+				if key == "" {
+					wantKind(t, "stat", err, ncerr.ErrNotFound)
+					wantKind(t, "get", errGet, ncerr.ErrNotFound)
+					continue
+				}
+				wantText(t, "stat", err, ncerr.ErrUnsupported, key, strconv.Quote(name))
+				wantText(t, "get", errGet, ncerr.ErrUnsupported, key, strconv.Quote(name))
+				_, err = m.Stat(t.Context(), "v/1")
+				wantKind(t, "stat of another key", err, ncerr.ErrNotFound)
+				if mode == driver.Update {
+					put(t, m, "v/0", "new")
+					flush(t, m)
+					if got := get(t, m, "v/0"); got != "new" {
+						t.Errorf("after a put: %q", got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// An archive of which nothing can be read is not an empty store.
+func TestNothingButForeignNames(t *testing.T) {
+	t.Parallel()
+	path := saved(t, stdZip(t, "", entry{name: `t\.zgroup`, content: "{}"}, entry{name: `t\v\0`, content: "x"}))
+	_, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: driver.Read})
+	wantText(t, "open", err, ncerr.ErrNotZarr, `"t\\.zgroup"`, "backslash")
+	wantContent(t, opened(t, path, driver.Update, ""), map[string]string{})
 }
 
 func TestNotAnArchive(t *testing.T) {

@@ -96,7 +96,8 @@ func (c config) fixedPrefix(name string, fresh bool) *string {
 }
 
 // Open implements driver.Opener. What cannot be taken for a zip archive is
-// ncerr.ErrCorrupt; an archive without members is an empty store.
+// ncerr.ErrCorrupt; an archive without members is an empty store, and one with
+// none that is an object is ncerr.ErrNotZarr for reading.
 func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	m, err := o.open(ctx, spec)
 	if err != nil {
@@ -152,6 +153,9 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 		return nil, err
 	}
 	if m.arch, err = openArchive(ctx, src, fixed); err != nil {
+		return nil, errors.Join(err, src.close())
+	}
+	if err := m.arch.foreign(); err != nil && spec.Mode == driver.Read {
 		return nil, errors.Join(err, src.close())
 	}
 	m.prefix = m.arch.prefix
