@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -48,7 +49,7 @@ func (l *lister) list(dir, prefix string) bool {
 	case missing(err):
 		return true
 	case err != nil:
-		l.yield(driver.Entry{}, classify(err))
+		l.yield(driver.Entry{}, ncerr.Wrap("read directory", prefix, classify(err)))
 		return false
 	}
 	for i := range entries {
@@ -80,7 +81,7 @@ func (l *lister) entry(key string, dir bool) bool {
 	case dir:
 		full, err := l.m.holdsObject(key[:len(key)-1])
 		if err != nil {
-			l.yield(driver.Entry{}, classify(err))
+			l.yield(driver.Entry{}, ncerr.Wrap("read directory", key, classify(err)))
 			return false
 		}
 		if !full {

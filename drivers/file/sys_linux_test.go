@@ -85,6 +85,11 @@ func TestPermissions(t *testing.T) {
 		wantKind(t, "stat below a shut directory", err, ncerr.ErrPermission)
 		_, err = list(t, m, "", true)
 		wantKind(t, "list of a shut directory", err, ncerr.ErrPermission)
+		for _, recursive := range []bool{false, true} {
+			if _, err = list(t, m, "", recursive); err == nil || !strings.Contains(err.Error(), `read directory "shut/"`) {
+				t.Errorf("list of a shut directory, recursive %t: want its name, got %v", recursive, err)
+			}
+		}
 		for _, key := range []string{"a/k", "a/new", "a/sub/new"} {
 			_, err = m.Put(t.Context(), key, driver.Bytes("y"), &driver.PutOptions{})
 			wantKind(t, "put into a read-only directory", err, ncerr.ErrPermission)
