@@ -89,7 +89,7 @@ func Probe(name string) ncurl.Probed {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return ncurl.OtherFile
+		return ncurl.NotProbed // the driver will say why
 	}
 	defer f.Close() //nolint:errcheck // only read
 	head := make([]byte, ncurl.SniffLen)
