@@ -341,6 +341,8 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 			kept = append(kept, n)
 		case isGroup(n.docs), n.err != nil:
 			kept = append(kept, n)
+		case len(n.docs) > 0: // attributes of something that was there
+			l.ds.log.Warn("left out: attributes (.zattrs), but neither an array (.zarray) nor a group (.zgroup)", "path", join(n.parent.Path(), n.name))
 		}
 	}
 	return kept, nil
