@@ -172,6 +172,10 @@ Storage drivers and filters run as plugins in processes of their own, unless
 	root.AddCommand(a.newDump(), a.newGen(), a.newCopy(), a.newConsolidate(), a.newLs(), a.newSearch(), a.newCat(), a.newZmap(),
 		a.newURL(), a.newInfo(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
 	root.SetHelpCommand(newHelp(root))
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's takes any shell for a call for help
+		c.Args, c.RunE = args(oneOf), func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
 	completeHelp(root)
 	return root
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -131,6 +133,28 @@ func (f *conformanceFlags) check() error {
 	for _, text := range append([]string{f.options}, f.params...) {
 		if text != "" && !json.Valid([]byte(text)) {
 			return &usageError{fmt.Errorf("%q is not JSON", text)}
+		}
+	}
+	return f.checkRun()
+}
+
+// checkRun refuses globs that no check has an id for: a run of no checks would
+// be a failure of what is checked.
+func (f *conformanceFlags) checkRun() error {
+	var ids []string
+	if f.filter == "" {
+		for _, c := range mapsuite.Suite().Checks {
+			ids = append(ids, c.ID)
+		}
+	}
+	if f.driver == "" {
+		for _, c := range codecsuite.Suite().Checks {
+			ids = append(ids, c.ID)
+		}
+	}
+	for _, glob := range f.run {
+		if !slices.ContainsFunc(ids, func(id string) bool { ok, err := path.Match(glob, id); return err == nil && ok }) {
+			return &usageError{fmt.Errorf("--run %s: no check has such an id (see nczctl conformance list)", glob)}
 		}
 	}
 	return nil
