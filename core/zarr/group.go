@@ -154,7 +154,11 @@ func (n *node) groupAttrs(g *Group) ([]Attr, error) {
 	}
 	attrs := r.all()
 	for i, a := range attrs {
-		if text, ok := a.Value.(string); ok && a.Name == ncProperties {
+		text, ok := a.Value.(string)
+		if list, is := a.Value.([]string); is && len(list) == 1 { // of the type string
+			text, ok = list[0], true
+		}
+		if ok && a.Name == ncProperties {
 			g.NCProperties = text
 			return append(attrs[:i:i], attrs[i+1:]...), nil
 		}

@@ -407,3 +407,20 @@ func TestConsolidated(t *testing.T) {
 		}
 	}
 }
+
+// The provenance text is kept apart whichever type of text it is said to have:
+// as an attribute of the user's it could not be written again.
+func TestNCPropertiesOfAnyType(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []string{">S1", "|S1", "<U1", "|J0"} {
+		docs := zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": fmt.Appendf(nil,
+			`{"_NCProperties": "version=2", "_nczarr_group": {"dimensions": {}, "arrays": [], "groups": []}, "_nczarr_superblock": {"version": "2.0.0"}, "_nczarr_attr": {"types": {"_NCProperties": %q}}}`, typ)}
+		g, err := zarr.ParseGroup("/", docs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.NCProperties != "version=2" || len(g.Attrs) > 0 {
+			t.Errorf("type %s: want it apart, got %q and %v", typ, g.NCProperties, g.Attrs)
+		}
+	}
+}
