@@ -29,7 +29,8 @@ type Options struct {
 	// handshake, may take; 0 is 10 s.
 	Connect time.Duration
 	// FirstByte is the longest time from the end of the request, once it has a
-	// connection, to the head of the answer; 0 is 60 s.
+	// connection, to the head of the answer; 0 is 60 s. A proxy has as long to
+	// let it through.
 	FirstByte time.Duration
 	// Stall is the longest time in which no byte of a body moves, in either
 	// direction; 0 is 30 s.
@@ -159,7 +160,8 @@ type phase struct {
 
 // newWatch begins to watch when the request has a connection: until then it
 // waits for others to end, which are watched, or for a new connection, which
-// has a time of its own.
+// has a time of its own. That of a proxy has none: there the wait for what the
+// proxy says begins as soon as somebody has taken the connection.
 func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	w := &watch{o: o}
 	ctx, w.cancel = context.WithCancelCause(ctx)
@@ -167,7 +169,15 @@ func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	if sends {
 		first = w.sending
 	}
-	w.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { first() }})
+	w.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		ConnectDone: func(_, _ string, err error) {
+			// The request may have got the connection of another meanwhile.
+			if p := (&phase{"opening a connection", o.FirstByte + o.Connect}); err == nil && w.phase.CompareAndSwap(nil, p) {
+				w.timer.Reset(p.long)
+			}
+		},
+		GotConn: func(httptrace.GotConnInfo) { first() },
+	})
 	w.timer = time.AfterFunc(math.MaxInt64, func() {
 		p := w.phase.Load()
 		w.cancel(fmt.Errorf("%w after %v of %s", ErrTimeout, p.long, p.what))
