@@ -30,7 +30,7 @@ func (r *retryOpener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Ma
 	p := pause{r: newRetry(&r.o), op: "open", key: spec.Path}
 	for {
 		m, err := r.Opener.Open(ctx, spec)
-		if err == nil || !p.again(ctx, err) {
+		if err == nil || !p.again(ctx, &err) {
 			return m, err
 		}
 	}
@@ -41,7 +41,7 @@ func (r *retryOpener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	p := pause{r: newRetry(&r.o), op: "remove", key: spec.Path}
 	for {
 		err := r.Opener.Remove(ctx, spec)
-		if err == nil || !p.again(ctx, err) {
+		if err == nil || !p.again(ctx, &err) {
 			return err
 		}
 	}

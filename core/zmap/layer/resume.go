@@ -83,7 +83,7 @@ func (r *retry) get(ctx context.Context, p pause, key string, opts *driver.GetOp
 		if r.resumes && l.info.Version != "" && l.n-before >= enough {
 			p.tries = 0
 		}
-		if !p.again(ctx, err) {
+		if !p.again(ctx, &err) {
 			return l.mem[:l.n], info, err
 		}
 	}
@@ -183,7 +183,7 @@ func (r *retry) late(ctx context.Context, i int, req driver.GetRequest, err, fai
 	switch {
 	case cause == nil: // never answered: the layers above will say so
 		return nil
-	case p.again(ctx, cause):
+	case p.again(ctx, &cause):
 		if req.Alloc == nil {
 			req.Alloc = driver.Heap
 		}

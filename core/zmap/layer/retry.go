@@ -56,7 +56,8 @@ const retryCost = 5
 // Conditional Puts, Flush and Close are never repeated. Before each repetition
 // it waits a random time between nothing and a limit that doubles (full
 // jitter), and at least as long as the server asked for. When attempts or
-// budget are used up, the last error is given as it was.
+// budget are used up, the last error is given as it was; a call whose context
+// ends during a wait gives the context's.
 //
 // A Get that broke half way goes on from the byte where it broke, on condition
 // that the object still has the same version. Without versions, or when the
@@ -131,11 +132,15 @@ func (p *pause) well() {
 }
 
 // again reports whether the call that failed with err is to be repeated, and
-// has waited then.
-func (p *pause) again(ctx context.Context, err error) bool {
-	can, after := ncerr.Retry(err)
+// has waited then. Where it would be but for the end of ctx, that is the error.
+func (p *pause) again(ctx context.Context, err *error) bool {
+	can, after := ncerr.Retry(*err)
 	p.tries++
-	if !can || p.tries >= p.r.o.Attempts || ctx.Err() != nil {
+	if !can || p.tries >= p.r.o.Attempts {
+		return false
+	}
+	if own := ctx.Err(); own != nil {
+		*err = own
 		return false
 	}
 	ceiling := p.r.o.Max
@@ -152,9 +157,13 @@ func (p *pause) again(ctx context.Context, err error) bool {
 	}
 	p.spent += wait
 	if p.r.o.OnRetry != nil {
-		p.r.o.OnRetry(p.op, p.key, err, wait)
+		p.r.o.OnRetry(p.op, p.key, *err, wait)
 	}
-	return p.r.o.Sleep(ctx, wait) == nil
+	if own := p.r.o.Sleep(ctx, wait); own != nil {
+		*err = own
+		return false
+	}
+	return true
 }
 
 func (r *retry) Stat(ctx context.Context, key string) (driver.Info, error) {
@@ -164,7 +173,7 @@ func (r *retry) Stat(ctx context.Context, key string) (driver.Info, error) {
 		if err == nil {
 			p.well()
 		}
-		if err == nil || !p.again(ctx, err) {
+		if err == nil || !p.again(ctx, &err) {
 			return info, err
 		}
 	}
@@ -177,7 +186,7 @@ func (r *retry) Put(ctx context.Context, key string, body driver.Body, opts *dri
 		if err == nil {
 			p.well()
 		}
-		if err == nil || opts.IfAbsent || opts.IfMatch != "" || !p.again(ctx, err) {
+		if err == nil || opts.IfAbsent || opts.IfMatch != "" || !p.again(ctx, &err) {
 			return info, err
 		}
 	}
@@ -190,7 +199,7 @@ func (r *retry) Delete(ctx context.Context, key string, opts *driver.DeleteOptio
 		if err == nil {
 			p.well()
 		}
-		if err == nil || !p.again(ctx, err) {
+		if err == nil || !p.again(ctx, &err) {
 			return err
 		}
 	}
@@ -218,7 +227,7 @@ func (r *retry) List(ctx context.Context, prefix string, opts *driver.ListOption
 				p.well()
 				return
 			}
-			if given && !r.ordered || !p.again(ctx, failed) {
+			if given && !r.ordered || !p.again(ctx, &failed) {
 				yield(driver.Entry{}, failed)
 				return
 			}

@@ -1,0 +1,58 @@
+package layer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
+)
+
+// busyOpener is never ready.
+type busyOpener struct{}
+
+func (busyOpener) Describe() driver.Description { return driver.Description{Name: "busy"} }
+func (busyOpener) Open(context.Context, driver.OpenSpec) (driver.Map, error) {
+	return nil, busy(0)
+}
+func (busyOpener) Remove(context.Context, driver.OpenSpec) error { return busy(0) }
+
+// TestRetryCancelled: a call that is cancelled while it waits for its next try
+// was cancelled: it is not the store that has failed.
+func TestRetryCancelled(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(ctx context.Context, m driver.Map, o driver.Opener) error{
+		"get": func(ctx context.Context, m driver.Map, _ driver.Opener) error {
+			_, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap)
+			return err
+		},
+		"stat": func(ctx context.Context, m driver.Map, _ driver.Opener) error {
+			_, err := m.Stat(ctx, "k")
+			return err
+		},
+		"put": func(ctx context.Context, m driver.Map, _ driver.Opener) error {
+			_, err := m.Put(ctx, "k", driver.Bytes("x"), &driver.PutOptions{})
+			return err
+		},
+		"delete": func(ctx context.Context, m driver.Map, _ driver.Opener) error {
+			return m.Delete(ctx, "k", &driver.DeleteOptions{})
+		},
+		"open": func(ctx context.Context, _ driver.Map, o driver.Opener) error {
+			_, err := o.Open(ctx, driver.OpenSpec{})
+			return err
+		},
+		"remove": func(ctx context.Context, _ driver.Map, o driver.Opener) error {
+			return o.Remove(ctx, driver.OpenSpec{})
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		o := layer.RetryOptions{OnRetry: func(string, string, error, time.Duration) { cancel() }}
+		_, m, _ := rig(t, o, busy(0))
+		if err := call(ctx, m, layer.RetryOpener(busyOpener{}, &o)); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: want the caller's context, got %v", name, err)
+		}
+		cancel()
+	}
+}
