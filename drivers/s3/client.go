@@ -98,7 +98,7 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 	creds := aws.CredentialsProvider(aws.AnonymousCredentials{})
 	var renewing []func(*middleware.Stack) error
 	if !key.unsigned {
-		p := &provider{key: key, inner: cfg.Credentials} // which caches
+		p := newProvider(key, cfg.Credentials) // which caches
 		creds, renewing = p, append(renewing, p.addTo)
 	}
 	cfg.HTTPClient = &http.Client{

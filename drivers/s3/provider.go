@@ -15,11 +15,18 @@ import (
 // more: the SDK reads those of files and variables once, though another program
 // may put new ones there long before this one ends.
 type provider struct {
-	key clientKey
+	key     clientKey
+	looking chan struct{} // has an element while somebody looks for others
 
-	mu    sync.Mutex
+	mu    sync.Mutex // never held while anybody is asked
 	inner aws.CredentialsProvider
 	times int // how often others were found
+	begun int // how often somebody began to look,
+	ended int // and which time was the last that came to an end
+}
+
+func newProvider(key clientKey, inner aws.CredentialsProvider) *provider {
+	return &provider{key: key, looking: make(chan struct{}, 1), inner: inner}
 }
 
 // authError is a failure to find credentials: nothing has been sent to the store.
@@ -49,26 +56,54 @@ func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 }
 
 // renewed reports whether there are others now than those of the source that
-// had the number before, and looks for them unless somebody has done so.
+// had the number before, and looks for them unless somebody has done so since
+// it was called. It waits for nobody longer than ctx lasts.
 func (p *provider) renewed(ctx context.Context, before int) bool {
 	p.mu.Lock()
+	earlier := p.begun
+	p.mu.Unlock()
+	select {
+	case p.looking <- struct{}{}:
+		defer func() { <-p.looking }()
+	case <-ctx.Done():
+		return false
+	}
+	p.mu.Lock()
+	old, renewed, known := p.inner, p.times != before, p.ended > earlier
+	if !renewed && !known {
+		p.begun++
+	}
+	p.mu.Unlock()
+	if renewed || known {
+		return renewed
+	}
+	found := others(ctx, p.key, old)
+	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.times != before {
-		return true
+	if found != nil {
+		p.inner = found
+		p.times++
 	}
-	cfg, err := awsconfig.LoadDefaultConfig(ctx, loadOptions(p.key)...)
+	if found != nil || ctx.Err() == nil { // a search that was broken off tells the others nothing
+		p.ended = p.begun
+	}
+	return found != nil
+}
+
+// others gives a source of other credentials than those of old, nil when there
+// is none.
+func others(ctx context.Context, key clientKey, old aws.CredentialsProvider) aws.CredentialsProvider {
+	cfg, err := awsconfig.LoadDefaultConfig(ctx, loadOptions(key)...)
 	if err != nil || cfg.Credentials == nil {
-		return false
+		return nil
 	}
-	old, err1 := p.inner.Retrieve(ctx)
-	found, err2 := cfg.Credentials.Retrieve(ctx)
-	same := old.AccessKeyID == found.AccessKeyID && old.SecretAccessKey == found.SecretAccessKey && old.SessionToken == found.SessionToken
+	was, err1 := old.Retrieve(ctx)
+	is, err2 := cfg.Credentials.Retrieve(ctx)
+	same := was.AccessKeyID == is.AccessKeyID && was.SecretAccessKey == is.SecretAccessKey && was.SessionToken == is.SessionToken
 	if err1 != nil || err2 != nil || same {
-		return false
+		return nil
 	}
-	p.inner = cfg.Credentials
-	p.times++
-	return true
+	return cfg.Credentials
 }
 
 // addTo has a request sent again, once, that was refused for its credentials

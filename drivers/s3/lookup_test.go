@@ -1,0 +1,80 @@
+package s3_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// TestSlowLookup shows that a call whose context has ended does not wait for the
+// credentials that another call looks for, and that those who do share them.
+func TestSlowLookup(t *testing.T) { //nolint:paralleltest // it sets variables
+	for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
+		t.Setenv(v, "")
+	}
+	var looked atomic.Int64
+	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if looked.Add(1) > 1 {
+			begun <- struct{}{}
+			<-goOn
+			time.Sleep(100 * time.Millisecond)
+		}
+		_, _ = io.WriteString(w, `{"AccessKeyId":"one","SecretAccessKey":"s","Token":"t","Expiration":"2099-01-01T00:00:00Z"}`)
+	}))
+	t.Cleanup(source.Close)
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", source.URL)
+	s := &expiring{}
+	s.key.Store("two")
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	m := openSpec(t, func() driver.OpenSpec {
+		spec := specOn(srv.URL, "bucket", nil)
+		spec.Mode = driver.Update
+		return spec
+	}())
+	get := func(ctx context.Context, err chan<- error) {
+		_, _, e := m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap)
+		err <- e
+	}
+	first, second := make(chan error, 1), make(chan error, 1)
+	go get(t.Context(), first)
+	<-begun
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	go get(ctx, second)
+	select {
+	case err := <-second:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("want the caller's context, got %v", err)
+		}
+		close(goOn)
+	case <-time.After(5 * time.Second): // rather than for ever
+		t.Error("a cancelled call waits for the call of another")
+		close(goOn)
+		<-second
+	}
+	<-first
+	before := looked.Load()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrAuth {
+				t.Errorf("want ErrAuth, got %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if n := looked.Load() - before; n > 10 { // who comes while somebody looks shares the next look
+		t.Errorf("20 calls looked %d times", n)
+	}
+}
