@@ -95,7 +95,7 @@ func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	}
 	m := &remoteMap{slot: s, driver: o.desc.Name, spec: spec, opening: newGate()}
 	for attempt := 0; ; attempt++ {
-		err = m.open(ctx, spec.Mode)
+		_, err = m.open(ctx, spec.Mode)
 		if err == nil {
 			return m, nil
 		}
@@ -137,11 +137,12 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return err
 }
 
-// open makes a session in the running process.
-func (m *remoteMap) open(ctx context.Context, mode driver.Mode) error {
+// open makes a session in the running process, which may be dead by the time
+// that it is used.
+func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error) {
 	p, err := m.slot.acquire(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	spec := m.spec
 	spec.Mode = mode
@@ -157,13 +158,13 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) error {
 		if ncerr.IsContext(err) {
 			p.closeToken(req.GetToken())
 		}
-		return err
+		return nil, err
 	}
 	caps := wire.CapabilitiesFromWire(r.GetCapabilities())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.opened && caps != m.caps {
-		return p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the store has other capabilities when it is opened again"))
+		return nil, p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the store has other capabilities when it is opened again"))
 	}
 	if !m.opened {
 		m.opened, m.caps = true, caps
@@ -171,7 +172,7 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) error {
 		m.written = boolCount(caps.Durable == driver.OnFlush && (mode == driver.Create || mode == driver.CreateExclusive))
 	}
 	m.sess = &session{p: p, handle: r.GetHandle(), lends: r.GetLends() && m.mayLend(p)}
-	return nil
+	return m.sess, m.failed
 }
 
 // mayLend reports whether the plugin is asked for files. Only built-in drivers

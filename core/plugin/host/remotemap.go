@@ -68,10 +68,7 @@ func (m *remoteMap) session(ctx context.Context) (*session, error) {
 	if mode.Writable() {
 		mode = driver.Update // it was created: do not empty it again
 	}
-	if err := m.open(ctx, mode); err != nil {
-		return nil, err
-	}
-	return m.current()
+	return m.open(ctx, mode)
 }
 
 // current gives the session when its process is alive, and the error of a
