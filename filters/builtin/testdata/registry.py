@@ -134,7 +134,8 @@ def delta():
     a = rng.choice(INTS + ["<f4", ">f4", "<f8"])
     c = {"dtype": a}
     if rng.random() < 0.4:
-        c["astype"] = rng.choice(["<i4", ">i4", "<i8", "<f8"])
+        # Differences of unsigned numbers wrap round: as floats their sums are beyond the type, where C leaves open what a cast gives.
+        c["astype"] = rng.choice(["<i4", ">i4", "<i8"] + ["<f8"] * ("u" not in a))
         return c, numbers(a, shape(), 50)
     return c, numbers(a, shape())
 
