@@ -105,10 +105,10 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 	if limit <= 0 {
 		limit = o.Limit
 	}
+	started := time.Now() // before the context's time begins
 	cctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	t := &tester{name: c.ID, ctx: cctx, cancel: cancel, seed: o.Seed}
-	started := time.Now()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -131,7 +131,7 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 	}
 	res.Duration = time.Since(started)
 	res.Status, res.Message = t.result()
-	if res.Status == StatusPass && res.Duration > limit {
+	if res.Status == StatusPass && res.Duration >= limit {
 		res.Status, res.Message = StatusFail, fmt.Sprintf("took %v, the limit is %v", res.Duration.Round(time.Millisecond), limit)
 	}
 }
