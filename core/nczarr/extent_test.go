@@ -15,12 +15,7 @@ import (
 // shorten gives an array another shape, and leaves its chunks.
 func shorten(t *testing.T, url string, o *nczarr.Options, key, shape string) {
 	t.Helper()
-	u := *o
-	u.Update = true
-	ds, err := nczarr.Open(t.Context(), url, &u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ds := update(t, url, o)
 	text, _, err := ds.Map().Get(t.Context(), key, &driver.GetOptions{}, driver.Heap)
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +64,7 @@ func TestShorterArray(t *testing.T) {
 	}
 	closeDataset(t, ds)
 
-	u := *o
-	u.Update = true
-	ds = open(t, url, &u)
+	ds = update(t, url, o)
 	if a, err = ds.Root().Var("a"); err == nil {
 		err = a.Write(t.Context(), slab(9, 1), []int32{10}) // b stays as it is
 	}
@@ -82,7 +75,7 @@ func TestShorterArray(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeDataset(t, ds)
-	ds = open(t, url, &u)
+	ds = update(t, url, o)
 	expect(t, ds, "b", slices.Insert(slices.Insert(slices.Clone(short), 18, -1), 9, -1))
 	if v, err = ds.Root().Var("b"); err != nil {
 		t.Fatal(err)
