@@ -198,6 +198,8 @@ func (k *killing) check() {
 	code, got := k.a.run(0, 0, "dump", "-n", "x", k.dst)
 	k.noTemporaries("the next nczctl does not sweep")
 	switch {
+	case code == 0 && got == k.a.want && !k.old && k.unannounced():
+		k.outcome = "incomplete" // visibly: nczctl warns, and readers of plain Zarr see nothing
 	case code == 0 && got == k.a.want:
 		k.outcome = "whole"
 		k.sameFiles()
@@ -264,6 +266,14 @@ func (k *killing) sameFiles() {
 	if got := k.a.tree(k.dst); local && !slices.Equal(got, want) {
 		k.errorf("has not the files of a whole dataset: %q", got)
 	}
+}
+
+// unannounced reports whether a dataset has all files but for the root's
+// .zgroup, which is written last.
+func (k *killing) unannounced() bool {
+	want := slices.Clone(k.a.files[".zarr"])
+	want = slices.DeleteFunc(want, func(name string) bool { return name == "/.zgroup" })
+	return slices.Equal(k.a.tree(k.dst), want)
 }
 
 // tree gives the files and directories of a dataset.

@@ -46,6 +46,9 @@ func ParseGroup(path string, docs Docs) (*Group, error) {
 	if g.Attrs, err = n.groupAttrs(g); err != nil {
 		return nil, err
 	}
+	if _, ok := docs[docGroup]; !ok {
+		n.warnings = append(n.warnings, "no .zgroup: readers of plain Zarr do not see this group; whoever wrote it may not have finished")
+	}
 	g.Warnings = n.warnings
 	return g, nil
 }

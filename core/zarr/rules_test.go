@@ -109,7 +109,7 @@ func TestTypedAttributes(t *testing.T) {
 		{"|S128", `[]`, []string{}, false},
 	} {
 		doc := fmt.Sprintf(`{"a": %s, "_nczarr_attr": {"types": {"a": %q}}}`, c.json, c.typ)
-		g, err := zarr.ParseGroup("/g", zarr.Docs{".zattrs": []byte(doc)})
+		g, err := zarr.ParseGroup("/g", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(doc)})
 		if err != nil {
 			t.Errorf("%s %s: %v", c.typ, c.json, err)
 			continue
