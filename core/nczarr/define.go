@@ -137,6 +137,7 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var, error) {
 	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims)}
 	v.changes.add()
+	v.data.keyed.settled.Store(true) // no chunk is there
 	path := v.Path()
 	if err := g.changeable("define", path); err != nil {
 		return nil, err

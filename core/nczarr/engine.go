@@ -25,6 +25,7 @@ type engine struct {
 	loc     manifest.Locator
 	atRoot  bool // the array is the root of the store
 	workers sync.Pool
+	keyed   keyed
 	// unversioned says that the store gave an object without a version.
 	unversioned atomic.Bool
 	// ranges says that the store gave a part of an object, noRanges that one

@@ -31,6 +31,9 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array slab, foun
 	if err := t.run(ctx, readBatch); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
+	if err := t.checkKeys(ctx); err != nil {
+		return ncerr.Wrap("read", v.Path(), err)
+	}
 	t.hide(own)
 	t.swap()
 	return nil
@@ -154,8 +157,8 @@ func (w *worker) decode(ctx context.Context) error {
 	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
 	for i := range w.n {
 		it := &w.items[i]
-		if it.have && w.t.found != nil {
-			w.t.found[w.first+int64(i)] = true
+		if it.have {
+			w.found(i)
 		}
 		switch {
 		case !it.have:
@@ -178,6 +181,16 @@ func (w *worker) decode(ctx context.Context) error {
 		return w.err
 	}
 	return w.decodeJobs(ctx)
+}
+
+// found records that the chunk of item i is there.
+func (w *worker) found(i int) {
+	if w.t.found != nil {
+		w.t.found[w.first+int64(i)] = true
+	}
+	if settled := &w.t.e.keyed.settled; !settled.Load() {
+		settled.Store(true)
+	}
 }
 
 // decodeJobs decodes the batch: in one call where it crosses a process

@@ -229,7 +229,7 @@ func (w *worker) current(ctx context.Context, i int, opts *driver.PutOptions, ca
 			return nil, false, err
 		}
 		opts.IfAbsent = caps.IfAbsent && caps.IfMatch
-		return nil, false, nil
+		return nil, false, w.t.v.checkKey(ctx, w.indexes[i])
 	}
 	if caps.IfMatch {
 		opts.IfMatch = info.Version
