@@ -375,12 +375,12 @@ func TestLimitEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	m := layer.Limit(memmap.New(), 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-	defer cancel()
+	defer cancel() // it may have ended before the calls below: only the Stat is to see that
 	hold := func(int64) ([]byte, error) {
 		_, err := m.Stat(ctx, "k") // waits for the slot that this Get has
 		return nil, err
 	}
-	if _, err := m.Put(ctx, "k", driver.Bytes("x"), &driver.PutOptions{}); err != nil {
+	if _, err := m.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, hold); !errors.Is(err, context.DeadlineExceeded) {
