@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,10 +15,24 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// dripping is a body that comes slowly, and stops for ever after n bytes.
+// patiently tries with longer and longer times until all goes well, and gives
+// the error of the last try: what is wrong fails with any times, a machine that
+// is busy for a moment with short ones only.
+func patiently(try func(unit time.Duration) error) (err error) {
+	for unit := 2 * time.Millisecond; unit < 600*time.Millisecond; unit *= 4 {
+		if err = try(unit); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// dripping is a body of n bytes, with a pause before each, that says nothing
+// after them until it is stopped.
 type dripping struct {
-	n    int
-	stop <-chan struct{}
+	n     int
+	pause time.Duration
+	stop  <-chan struct{}
 }
 
 func (d *dripping) Read(p []byte) (int, error) {
@@ -27,7 +40,7 @@ func (d *dripping) Read(p []byte) (int, error) {
 		<-d.stop
 		return 0, io.EOF
 	}
-	time.Sleep(5 * time.Millisecond)
+	time.Sleep(d.pause)
 	d.n--
 	p[0] = 'x'
 	return 1, nil
@@ -41,14 +54,12 @@ func TestSending(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 	}))
 	t.Cleanup(s.Close)
-	tr, err := web.New(web.Options{Connect: 50 * time.Millisecond, Stall: 200 * time.Millisecond, FirstByte: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(tr.CloseIdleConnections)
-	stop := make(chan struct{})
-	close(stop)
-	send := func(body io.Reader) error {
+	send := func(o web.Options, body io.Reader) error {
+		tr, err := web.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.CloseIdleConnections()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL, body)
 		if err != nil {
 			t.Fatal(err)
@@ -59,16 +70,28 @@ func TestSending(t *testing.T) {
 		}
 		return err
 	}
-	if err := send(&dripping{n: 100, stop: stop}); err != nil {
+	stop := make(chan struct{})
+	close(stop)
+	err := patiently(func(unit time.Duration) error { // twice as long in all as it may stand still
+		return send(web.Options{Connect: 10 * unit, Stall: 20 * unit}, &dripping{n: 60, pause: unit, stop: stop})
+	})
+	if err != nil {
 		t.Errorf("a slow body: %v", err)
 	}
-	never := make(chan struct{})
-	time.AfterFunc(5*time.Second, func() { close(never) })
-	err = send(&dripping{n: 3, stop: never})
-	if !errors.Is(err, web.ErrTimeout) || errors.Is(err, context.Canceled) {
+	var stopped error
+	err = patiently(func(unit time.Duration) error { // also until a connection comes in time
+		never := make(chan struct{})
+		time.AfterFunc(200*unit, func() { close(never) })
+		stopped = send(web.Options{Connect: 10 * unit, Stall: 20 * unit}, &dripping{n: 3, pause: unit, stop: never})
+		if !errors.Is(stopped, web.ErrTimeout) || errors.Is(stopped, context.Canceled) {
+			return fmt.Errorf("got %v", stopped) //nolint:errorlint // it may be nil
+		}
+		return nil
+	})
+	if err != nil {
 		t.Errorf("a body that stopped: %v", err)
 	}
-	mine := web.Failed(t.Context(), err)
+	mine := web.Failed(t.Context(), stopped)
 	if again, _ := ncerr.Retry(mine); ncerr.KindOf(mine) != ncerr.ErrIO || !again {
 		t.Errorf("got %v", mine)
 	}
@@ -119,30 +142,39 @@ func TestOptions(t *testing.T) {
 // needs its connection no more is not given up for it.
 func TestWaitingForAConnection(t *testing.T) {
 	t.Parallel()
+	if err := patiently(func(unit time.Duration) error { return takeTurns(t, unit) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// takeTurns sends three requests over one connection. Each of their answers
+// takes twice as long as a server may be silent, but each byte comes at once.
+func takeTurns(t *testing.T, unit time.Duration) error {
+	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "100")
-		for range 100 { // a second in all, and each byte at once
-			_, _ = io.WriteString(w, "x")
+		w.Header().Set("Content-Length", "60")
+		for range 60 {
+			_, _ = io.WriteString(w, "x") // who asked may have gone
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(unit)
 		}
 	}))
-	t.Cleanup(s.Close)
-	tr, err := web.New(web.Options{Connections: 1, Connect: 100 * time.Millisecond, FirstByte: 300 * time.Millisecond, Stall: 300 * time.Millisecond})
+	defer s.Close()
+	tr, err := web.New(web.Options{Connections: 1, Connect: 10 * unit, FirstByte: 30 * unit, Stall: 30 * unit})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(tr.CloseIdleConnections)
-	var all sync.WaitGroup
+	defer tr.CloseIdleConnections()
+	errs := make(chan error, 3)
 	for _, method := range []string{http.MethodGet, http.MethodGet, http.MethodPut} {
-		all.Go(func() {
+		go func() {
 			var body io.Reader
 			if method == http.MethodPut {
 				body = strings.NewReader("content")
 			}
 			req, err := http.NewRequestWithContext(t.Context(), method, s.URL, body)
 			if err != nil {
-				t.Error(err)
+				errs <- err
 				return
 			}
 			resp, err := tr.RoundTrip(req)
@@ -151,9 +183,10 @@ func TestWaitingForAConnection(t *testing.T) {
 				err = errors.Join(err, resp.Body.Close())
 			}
 			if err != nil {
-				t.Errorf("%s: %v", method, err)
+				err = fmt.Errorf("%s: %w", method, err)
 			}
-		})
+			errs <- err
+		}()
 	}
-	all.Wait()
+	return errors.Join(<-errs, <-errs, <-errs)
 }
