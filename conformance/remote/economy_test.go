@@ -229,6 +229,7 @@ func TestRequestsOfHTTP(t *testing.T) {
 	files := http.FileServer(http.Dir(dir))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		r.wait(map[string]string{http.MethodGet: "get", http.MethodHead: "stat"}[q.Method])
+		defer r.answered()
 		files.ServeHTTP(w, q)
 	}))
 	t.Cleanup(server.Close)

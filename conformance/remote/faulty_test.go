@@ -229,7 +229,7 @@ func (f *faulty) report() string {
 // settle waits until a count is back at base, for as long as that may take.
 func settle(base int, count func() int) int {
 	n := count()
-	for i := 0; i < 100 && n > base; i++ {
+	for i := 0; i < 1200 && n > base; i++ { // a minute
 		time.Sleep(50 * time.Millisecond)
 		n = count()
 	}

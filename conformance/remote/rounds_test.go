@@ -15,48 +15,79 @@ import (
 
 // rounds holds requests back until no more of them come, and lets them all go
 // at once: the number of times that it does so is the number of round trips
-// that an operation waits for, whatever the speed of the machine.
+// that an operation waits for, whatever the speed of the machine. That no more
+// come is told by many short waits in which none was under way: a machine that
+// stops for a while takes part in one of them, and one that is slow makes all of
+// them longer.
 type rounds struct {
 	mu      sync.Mutex
 	waiting []chan struct{}
-	timer   *time.Timer
-	quiet   time.Duration
+	flying  int  // requests that have gone and are not answered
+	still   int  // ticks since the last that came, or was answered
+	ticking bool // somebody counts them
+	quiet   int  // how many end a round
 	depth   int
 	kinds   map[string]int
 }
 
+// tick is the length of one wait.
+const tick = 10 * time.Millisecond
+
 // newRounds gives a round that ends when no request has come for quiet: much
 // longer than a busy machine may take from one to the next.
 func newRounds(quiet time.Duration) *rounds {
-	return &rounds{quiet: quiet, kinds: map[string]int{}}
+	return &rounds{quiet: int(quiet / tick), kinds: map[string]int{}}
 }
 
-// wait counts a request and returns when its round is over.
+// wait counts a request and returns when its round is over. The caller calls
+// answered.
 func (r *rounds) wait(kind string) {
 	turn := make(chan struct{})
 	r.mu.Lock()
 	r.kinds[kind]++
 	r.waiting = append(r.waiting, turn)
-	if r.timer == nil {
-		r.timer = time.AfterFunc(r.quiet, r.release)
-	} else {
-		r.timer.Reset(r.quiet)
+	r.still = 0
+	if !r.ticking {
+		r.ticking = true
+		go r.watch()
 	}
 	r.mu.Unlock()
 	<-turn
 }
 
-func (r *rounds) release() {
+// answered says that a request that has waited is answered.
+func (r *rounds) answered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.waiting) == 0 {
-		return
+	r.flying--
+	r.still = 0
+}
+
+// watch ends rounds as long as anybody waits for that.
+func (r *rounds) watch() {
+	for waits := true; waits; {
+		time.Sleep(tick)
+		waits = r.tick()
+	}
+}
+
+// tick counts a tick, and reports whether anybody waits.
+func (r *rounds) tick() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flying > 0 {
+		return true
+	}
+	if r.still++; r.still < r.quiet {
+		return true
 	}
 	r.depth++
 	for _, turn := range r.waiting {
 		close(turn)
 	}
-	r.waiting = nil
+	r.flying += len(r.waiting)
+	r.waiting, r.ticking = nil, false
+	return false
 }
 
 // take gives what was counted since the last take.
@@ -83,27 +114,32 @@ func (f far) Capabilities() driver.Capabilities {
 
 func (f far) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	f.r.wait("get")
+	defer f.r.answered()
 	return f.Map.Get(ctx, key, o, alloc)
 }
 
 func (f far) Stat(ctx context.Context, key string) (driver.Info, error) {
 	f.r.wait("stat")
+	defer f.r.answered()
 	return f.Map.Stat(ctx, key)
 }
 
 func (f far) Put(ctx context.Context, key string, b driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	f.r.wait("put")
+	defer f.r.answered()
 	return f.Map.Put(ctx, key, b, o)
 }
 
 func (f far) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
 	f.r.wait("delete")
+	defer f.r.answered()
 	return f.Map.Delete(ctx, key, o)
 }
 
 func (f far) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		f.r.wait("list")
+		f.r.answered() // before anything is done with the entries
 		f.Map.List(ctx, prefix, o)(yield)
 	}
 }

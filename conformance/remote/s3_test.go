@@ -47,6 +47,7 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // it sets variables
 			kind = "list"
 		}
 		r.wait(kind)
+		defer r.answered()
 		forward.ServeHTTP(w, q)
 	}))
 	t.Cleanup(proxy.Close)
@@ -128,9 +129,10 @@ func TestSoakS3(t *testing.T) { //nolint:paralleltest // it counts goroutines an
 // cannot be changed into one.
 func stored(srv *s3server.Server) func(r *http.Request) (answer, error) {
 	client := srv.Client()
+	near := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // a connection that stays would be held against the store
 	return func(r *http.Request) (answer, error) {
 		key := strings.TrimPrefix(r.URL.Path, "/"+srv.Bucket+"/")
-		out, err := client.GetObject(r.Context(), &awss3.GetObjectInput{Bucket: &srv.Bucket, Key: &key})
+		out, err := client.GetObject(r.Context(), &awss3.GetObjectInput{Bucket: &srv.Bucket, Key: &key}, func(o *awss3.Options) { o.HTTPClient = near })
 		if err != nil {
 			return answer{}, err
 		}

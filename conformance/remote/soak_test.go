@@ -49,15 +49,16 @@ func soakFor(t *testing.T) time.Duration {
 func patient(stats *layer.Stats) layer.RemoteOptions {
 	return layer.RemoteOptions{
 		Retry:    layer.RetryOptions{Attempts: 12, Base: 2 * time.Millisecond, Max: 50 * time.Millisecond, Reserve: -1, OnRetry: stats.Retried},
-		InFlight: 16, CallTimeout: time.Second,
+		InFlight: 16, CallTimeout: 4 * time.Second, // longer than a busy machine takes for an answer
 	}
 }
 
-// soak lets workers work for d. Every operation has to succeed in the end, with
-// the right value.
+// soak lets workers work for d, and longer where the machine is so slow that
+// they have done next to nothing by then. Every operation has to succeed in the
+// end, with the right value.
 func soak(t *testing.T, part string, s soaked, proxy *faulty, d time.Duration) (ops int64) {
 	t.Helper()
-	const workers = 8
+	const workers, least = 8, 100
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -65,7 +66,7 @@ func soak(t *testing.T, part string, s soaked, proxy *faulty, d time.Duration) (
 	for id := range workers {
 		wg.Go(func() {
 			w := &soaker{soaked: s, id: fmt.Sprint(part, id), model: map[string][]byte{}, rng: rand.New(rand.NewPCG(uint64(id), rand.Uint64())), ops: &total, proxy: proxy}
-			for ctx.Err() == nil && !t.Failed() {
+			for (ctx.Err() == nil || total.Load() < least) && !t.Failed() {
 				// An operation that has begun ends in peace, so that the model knows its outcome.
 				if err := w.step(t.Context()); err != nil {
 					t.Error(err)
