@@ -27,17 +27,17 @@ demo-s3: build ## the same in a bucket of a local S3 server, which is built and 
 	sh docs/examples/ocean/demo-s3.sh bin/nczctl "$$(sh $(S3)/install.sh)"
 
 test: ## run all tests, those of formats on S3 too; installs the peers of the interop tests and an S3 server outside the tree
-	@$(PEERED) $(GO) test -count=1 -timeout=30m $(TESTFLAGS) ./...
+	@$(PEERED) $(GO) test -count=1 -timeout=2h $(TESTFLAGS) ./...
 	@$(MAKE) --no-print-directory test-s3
 
 test-s3: ## run the tests of formats with their datasets in a bucket of a local S3 server
-	@$(PEERED) NCZARR_TEST_STORE=s3 $(GO) test -count=1 -timeout=10m -skip='$(NOSTORE)' $(TESTFLAGS) $(FORMATS)
+	@$(PEERED) NCZARR_TEST_STORE=s3 $(GO) test -count=1 -timeout=2h -skip='$(NOSTORE)' $(TESTFLAGS) $(FORMATS)
 
 kill-test: ## kill nczctl, its plugins or both 1,000 times (KILLS=1000) while they copy
 	NCZARR_KILLS=$(KILLS) $(GO) test -count=1 -timeout=120m -run '^TestKills$$' -v ./cmd/nczctl
 
 race: ## run the tests of the library under the race detector
-	$(GO) test -race -short -count=1 -timeout=30m ./core/... ./drivers/... ./filters/... ./conformance
+	$(GO) test -race -short -count=1 -timeout=2h ./core/... ./drivers/... ./filters/... ./conformance
 
 lint: ## vet, formatting, import arrows, rows of .ci/defences that no longer fit
 	.ci/defences --check
