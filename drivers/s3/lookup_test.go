@@ -23,11 +23,12 @@ func TestSlowLookup(t *testing.T) { //nolint:paralleltest // it sets variables
 	}
 	var looked atomic.Int64
 	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	hold := func() {}
 	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if looked.Add(1) > 1 {
 			begun <- struct{}{}
 			<-goOn
-			time.Sleep(100 * time.Millisecond)
+			hold() // until all have come who are to share the look
 		}
 		_, _ = io.WriteString(w, `{"AccessKeyId":"one","SecretAccessKey":"s","Token":"t","Expiration":"2099-01-01T00:00:00Z"}`)
 	}))
@@ -58,15 +59,22 @@ func TestSlowLookup(t *testing.T) { //nolint:paralleltest // it sets variables
 			t.Errorf("want the caller's context, got %v", err)
 		}
 		close(goOn)
-	case <-time.After(5 * time.Second): // rather than for ever
+	case <-time.After(time.Minute): // rather than for ever
 		t.Error("a cancelled call waits for the call of another")
 		close(goOn)
 		<-second
 	}
 	<-first
-	before := looked.Load()
+	const calls = 20
+	before, refused := looked.Load(), s.asked.Load()
+	hold = func() {
+		for end := time.Now().Add(time.Minute); s.asked.Load() < refused+calls && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(100 * time.Millisecond) // from the refusal to the look
+	}
 	var all sync.WaitGroup
-	for range 20 {
+	for range calls {
 		all.Go(func() {
 			if _, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrAuth {
 				t.Errorf("want ErrAuth, got %v", err)
@@ -75,6 +83,6 @@ func TestSlowLookup(t *testing.T) { //nolint:paralleltest // it sets variables
 	}
 	all.Wait()
 	if n := looked.Load() - before; n > 10 { // who comes while somebody looks shares the next look
-		t.Errorf("20 calls looked %d times", n)
+		t.Errorf("%d calls looked %d times", calls, n)
 	}
 }

@@ -255,7 +255,7 @@ func TestConditionalPutsLinearizable(t *testing.T) {
 		t.Error("no outcome was unknown: the test shows nothing")
 	}
 	model := conditional.ToModel()
-	if got := porcupine.CheckOperationsTimeout(model, history, time.Minute); got != porcupine.Ok {
+	if got := porcupine.CheckOperationsTimeout(model, history, 10*time.Minute); got != porcupine.Ok {
 		t.Errorf("%v: no order of %d calls explains what they saw", got, len(history))
 	}
 	lie := []porcupine.Operation{
