@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -63,9 +64,15 @@ func whole(content []byte) bool {
 	return string(content) == pattern(tag, 20000+int(tag)*100)
 }
 
-// race runs a writer until it has done n rounds, beside readers of one key.
+// beside is how many rounds of a race must have had a read, if there are so many.
+const beside = 20
+
+// race runs a writer until it has done n rounds, beside readers of one key. It
+// goes on until enough of them met a read: readers may begin late, and run
+// seldom.
 func race(t conformance.T, s *store, key string, n int, write func(round int) error) {
 	var done atomic.Bool
+	var reads atomic.Int64
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
@@ -79,14 +86,21 @@ func race(t conformance.T, s *store, key string, n int, write func(round int) er
 					t.Errorf("a mixture was read: %d bytes %s, size %d", len(got), show(string(got)), info.Size)
 					return
 				}
+				reads.Add(1)
+				runtime.Gosched()
 			}
 		})
 	}
-	for r := range n {
+	last, met := int64(0), 0
+	for r := 0; r < n || met < min(n, beside) && !t.Failed(); r++ {
 		if err := write(r); err != nil {
 			t.Errorf("write: %v", err)
 			break
 		}
+		if now := reads.Load(); now > last {
+			last, met = now, met+1
+		}
+		runtime.Gosched()
 	}
 	done.Store(true)
 	wg.Wait()
