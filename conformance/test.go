@@ -3,7 +3,12 @@ package conformance
 import (
 	"slices"
 	"testing"
+	"time"
 )
+
+// testLimit is the time limit of a check in a test where none is given. A
+// machine that tests many packages at once may be slow.
+const testLimit = 10 * time.Minute
 
 // Test runs every check of the suite as a sub-test named by its id. An
 // unsupported check is a skipped sub-test. The seed is logged when something
@@ -14,7 +19,7 @@ func Test[S any](t *testing.T, suite Suite[S], target Target[S]) {
 }
 
 // TestWith is [Test] with options. Progress is called as by [Run]; the checks
-// run in the order of the suite.
+// run in the order of the suite. The default of Limit is ten minutes.
 func TestWith[S any](t *testing.T, suite Suite[S], target Target[S], opts *Options) {
 	t.Helper()
 	if err := suite.Validate(); err != nil {
@@ -26,6 +31,9 @@ func TestWith[S any](t *testing.T, suite Suite[S], target Target[S], opts *Optio
 	}
 	slices.Sort(caps)
 	o := opts.withDefaults()
+	if opts == nil || opts.Limit <= 0 {
+		o.Limit = testLimit
+	}
 	for _, c := range suite.Checks {
 		if c.Level == "" {
 			c.Level = Core

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
@@ -161,7 +162,7 @@ func TestPlantedDefects(t *testing.T) {
 	}
 	for defect, checks := range cases {
 		tg := &codecsuite.Target{Provider: planted{builtin.Provider(), defect}, ID: "shuffle"}
-		report := conformance.Run(t.Context(), codecsuite.Suite(), tg, &conformance.Options{Select: checks})
+		report := conformance.Run(t.Context(), codecsuite.Suite(), tg, &conformance.Options{Select: checks, Limit: 10 * time.Minute})
 		failed := map[string]bool{}
 		for _, r := range report.Results {
 			failed[r.ID] = r.Status == conformance.StatusFail || r.Status == conformance.StatusError

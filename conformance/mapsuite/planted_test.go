@@ -151,7 +151,7 @@ func TestPlantedDefects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return tc.plant(plain{m}) }}
-			r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Seed: 5})
+			r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Seed: 5, Limit: 10 * time.Minute})
 			got := r.Failed()
 			slices.Sort(got)
 			slices.Sort(tc.want)
