@@ -101,18 +101,18 @@ func Binary(context.Context) (string, error) { return binary() }
 // ends it; it must be called. The server does not outlive the process, where
 // the system can do that.
 func Run(ctx context.Context, binary, dir string) (s *Server, stop func() error, err error) {
-	for range 3 { // another program may take the port first
-		if s, stop, err = run(ctx, binary, dir); err == nil {
-			break
+	for range 3 { // another program may take the port first, even another such server
+		if s, stop, err = run(ctx, binary, dir); err != nil {
+			continue
 		}
+		if err = s.MakeBucket(ctx, s.Bucket); err == nil {
+			if _, err = os.Stat(filepath.Join(s.Root, s.Bucket)); err == nil { // it is ours that has made it
+				return s, stop, nil
+			}
+		}
+		err = errors.Join(err, stop())
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := s.MakeBucket(ctx, s.Bucket); err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	return s, stop, nil
+	return nil, nil, err
 }
 
 func run(ctx context.Context, binary, dir string) (*Server, func() error, error) {
@@ -189,7 +189,7 @@ func end(p *os.Process, ended chan error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		return errors.Join(errors.New("it had to be killed"), p.Kill(), <-ended)
 	}
 }
