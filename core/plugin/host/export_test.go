@@ -1,9 +1,17 @@
 package host
 
-import "github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
+import (
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
+)
 
 // SetKernel makes a host believe that the kernel offers k.
 func SetKernel(o *Options, k sandbox.Support) { o.kernel = func() sandbox.Support { return k } }
+
+// SetCallTimeout changes how long calls that begin from now on may be silent.
+// No call is under way.
+func SetCallTimeout(h *Host, d time.Duration) { h.opts.CallTimeout = d }
 
 // BreakAll has a host give up all its processes, as it does those that lie.
 func BreakAll(h *Host) {

@@ -130,7 +130,7 @@ func TestLendingLimit(t *testing.T) {
 // fill the channel with files that none of them can take yet.
 func TestManyLenders(t *testing.T) {
 	t.Parallel()
-	read := largeFiles(t, newHost(t, host.Options{CallTimeout: 30 * time.Second}))
+	read := largeFiles(t, newHost(t, host.Options{CallTimeout: 2 * time.Minute}))
 	errs := make([]error, 100)
 	var wg sync.WaitGroup
 	for i := range errs {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -121,11 +122,13 @@ func TestNoSelfGrantedEnvironment(t *testing.T) {
 func TestSlowFlush(t *testing.T) {
 	t.Parallel()
 	o := zooOptions(t, "hostile-slow", "nczarr-driver-zoo")
-	o.CallTimeout = 200 * time.Millisecond
-	m := open(t, newHost(t, o), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+	h := newHost(t, o)
+	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+	host.SetCallTimeout(h, 200*time.Millisecond)
 	if err := m.Flush(t.Context()); err != nil {
 		t.Error(err)
 	}
+	host.SetCallTimeout(h, 2*time.Minute)
 }
 
 // TestCloseAfterTheEnd: a cancelled context does not leave the store open.

@@ -28,12 +28,12 @@ func TestLatePut(t *testing.T) {
 	for kind, options := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			m := open(t, newHost(t, options(t, kind)), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
+			opts := options(t, kind)
+			ctx := onCue(t, &opts, "the put has come")
+			m := open(t, newHost(t, opts), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
 			_, err := m.Put(ctx, "k", driver.Bytes("slow"), &driver.PutOptions{})
-			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("want nothing or the caller's deadline, got %v", err)
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("want nothing or the caller's cancellation, got %v", err)
 			}
 			if got, err := get(t.Context(), m, "k"); err != nil || got != "slow" {
 				t.Errorf("after the call: got %q, %v", got, err)
@@ -45,7 +45,7 @@ func TestLatePut(t *testing.T) {
 			if got, err := get(t.Context(), m, "k"); err != nil || got != "fast" {
 				t.Errorf("a put that was done is undone: got %q, %v", got, err)
 			}
-			ctx, cancel = context.WithCancel(t.Context())
+			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := m.Put(ctx, "k", driver.Bytes("none"), &driver.PutOptions{}); err != context.Canceled { //nolint:errorlint // unchanged is the promise
 				t.Errorf("a call that was cancelled before: %v", err)
@@ -62,10 +62,10 @@ func TestLatePut(t *testing.T) {
 func TestNeverStored(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-never")
-	o.CallTimeout = 500 * time.Millisecond
-	m := open(t, newHost(t, o), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
+	ctx := onCue(t, &o, "asked and does not answer")
+	h := newHost(t, o)
+	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+	host.SetCallTimeout(h, 500*time.Millisecond)
 	if _, err := m.Put(ctx, "k", driver.Bytes("1234"), &driver.PutOptions{IfAbsent: true}); !errors.Is(err, ncerr.ErrAmbiguous) {
 		t.Errorf("want ErrAmbiguous, got %v", err)
 	}

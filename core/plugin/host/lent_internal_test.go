@@ -117,7 +117,7 @@ func TestChannelRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = theirs.Close() }()
-	if err := theirs.SetWriteDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := theirs.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	for n := range maxLent {

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -55,6 +56,9 @@ func newHost(t *testing.T, opts host.Options) *host.Host {
 	if opts.Isolation == "" {
 		opts.Isolation = host.Process
 	}
+	if opts.StartTimeout == 0 {
+		opts.StartTimeout = time.Minute // the machine may be busy
+	}
 	opts.TempDir = t.TempDir()
 	if raceEnabled && opts.MaxMemory == 0 {
 		opts.MaxMemory = -1 // the race detector has its shadow memory
@@ -70,7 +74,7 @@ func newHost(t *testing.T, opts host.Options) *host.Host {
 				pids = append(pids, p.PID)
 			}
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := h.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
@@ -181,6 +185,34 @@ func (l *locked) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
+}
+
+// say has a plugin tell the test something, by its log.
+func say(text string) {
+	fmt.Fprintf(os.Stderr, `{"@level":"info","@message":%q}`+"\n", text)
+}
+
+// cue calls do when a plugin says text, which is logged to it.
+type cue struct {
+	text string
+	do   func()
+}
+
+func (c cue) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), c.text) {
+		c.do()
+	}
+	return len(p), nil
+}
+
+// onCue gives a context that is cancelled when a plugin of the host that is made
+// with opts says text.
+func onCue(t *testing.T, opts *host.Options, text string) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	opts.Logger = textLog(cue{text, cancel})
+	return ctx
 }
 
 func debugLog(w io.Writer) *slog.Logger {

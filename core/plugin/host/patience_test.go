@@ -144,7 +144,7 @@ func TestOpenCancelled(t *testing.T) {
 type slowBody struct{ driver.Bytes }
 
 func (b slowBody) ReadAt(p []byte, off int64) (int, error) {
-	time.Sleep(3 * time.Second)
+	time.Sleep(7 * time.Second)
 	return b.Bytes.ReadAt(p, off)
 }
 
@@ -152,11 +152,15 @@ func (b slowBody) ReadAt(p []byte, off int64) (int, error) {
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	for _, level := range []host.Isolation{inlineProcess, host.Process} {
-		opts := levelOptions(level)
-		opts.CallTimeout = time.Second
-		m := open(t, newHost(t, opts), "file", driver.OpenSpec{Path: t.TempDir() + "/s", Mode: driver.Create})
-		if _, err := m.Put(t.Context(), "k", slowBody{driver.Bytes("late")}, &driver.PutOptions{}); err != nil {
-			t.Errorf("%s: %v", level, err)
-		}
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, levelOptions(level))
+			m := open(t, h, "file", driver.OpenSpec{Path: t.TempDir() + "/s", Mode: driver.Create})
+			host.SetCallTimeout(h, 5*time.Second)
+			if _, err := m.Put(t.Context(), "k", slowBody{driver.Bytes("late")}, &driver.PutOptions{}); err != nil {
+				t.Error(err)
+			}
+			host.SetCallTimeout(h, 2*time.Minute)
+		})
 	}
 }

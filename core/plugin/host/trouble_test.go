@@ -79,6 +79,7 @@ func (m *troubledMap) act(ctx context.Context, key string) (bool, error) {
 	case "panic":
 		panic("out of cheese")
 	case "hang":
+		say("it hangs")
 		select {}
 	case "wait":
 		<-ctx.Done()
