@@ -45,7 +45,7 @@ func withEnv(such func(env []byte) bool) []int {
 
 // outlived gives the processes that do not end.
 func (a *arena) outlived() []int {
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		left := a.processes()
 		if len(left) == 0 || time.Now().After(deadline) {
@@ -95,7 +95,7 @@ func idOf(info os.FileInfo) fileID {
 // stillHeld gives those of the files that some process still has, open or
 // mapped. The kernel takes a moment to let go of what a dead process had.
 func stillHeld(held map[fileID]string) []string {
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		var left []string
 		entries, _ := filepath.Glob("/proc/[0-9]*")

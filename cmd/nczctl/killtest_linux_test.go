@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -55,7 +56,11 @@ func TestKills(t *testing.T) {
 			t.Logf("seed %d, %d kills", seed, count)
 			tally := map[string]int{}
 			for i := 0; i < count || unkilled(tally) != "" && i < 5*killsDefault; i++ {
-				k := a.kill(r, i)
+				spared := ""
+				if i >= count { // chance had its turn
+					spared = unkilled(tally)
+				}
+				k := a.kill(r, i, spared)
 				tally[k.victim]++
 				tally[k.outcome]++
 			}
@@ -126,8 +131,9 @@ type killing struct {
 	beside  []string          // what was staged in earlier runs
 }
 
-// kill makes one copy, kills something in it, and looks at what there is.
-func (a *arena) kill(r *rand.Rand, i int) *killing {
+// kill makes one copy, kills something in it, and looks at what there is. What
+// is killed, and when, is left to chance, or is the victim when there is a plugin.
+func (a *arena) kill(r *rand.Rand, i int, victim string) *killing {
 	k := &killing{a: a, i: i, old: r.IntN(2) == 0}
 	args := []string{"copy", "--memory", "64KiB"}
 	if k.old {
@@ -140,12 +146,18 @@ func (a *arena) kill(r *rand.Rand, i int) *killing {
 	if err := c.Start(); err != nil {
 		a.t.Fatal(err)
 	}
-	time.Sleep(time.Duration(r.Int64N(int64(a.took))))
+	if victim == "" {
+		time.Sleep(time.Duration(r.Int64N(int64(a.took))))
+	}
 	list := a.plugins()
+	for victim != "" && len(list) == 0 && len(a.processes()) > 0 {
+		time.Sleep(time.Millisecond)
+		list = a.plugins()
+	}
 	k.held = heldBy(append(slices.Clone(list), c.Process.Pid))
 	k.victim = "host"
 	if len(list) > 0 {
-		k.victim = []string{"host", "plugin", "both"}[r.IntN(3)]
+		k.victim = cmp.Or(victim, []string{"host", "plugin", "both"}[r.IntN(3)])
 	}
 	if k.victim != "host" {
 		_ = syscall.Kill(list[r.IntN(len(list))], syscall.SIGKILL) // it may have ended
