@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
@@ -62,7 +63,7 @@ func build(t *testing.T, example, command, dir string) {
 
 func newHost(t *testing.T, dir string) *host.Host {
 	t.Helper()
-	h, err := host.New(&host.Options{Dirs: []string{dir}, AllowUnpinned: true, Isolation: host.Process, Getenv: func(string) string { return "" }})
+	h, err := host.New(&host.Options{Dirs: []string{dir}, AllowUnpinned: true, Isolation: host.Process, StartTimeout: time.Minute, Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func fuzzing(t *testing.T) (*fuzzed, peer, context.Context) {
 	p, request, response := sharedPeer(t, &store{})
 	copy(request, bytes.Repeat([]byte("0123456789abcdef"), 4096))
 	copy(response, bytes.Repeat([]byte{untouched}, segmentBytes))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return &fuzzed{t: t, request: request, response: response, sent: map[uint64]int{}, answered: map[uint64]int{}}, p, ctx
 }

@@ -196,7 +196,7 @@ func TestTokens(t *testing.T) {
 	if _, err := p.codec.ClosePipeline(t.Context(), &pb.ClosePipelineRequest{Tokens: []uint64{9, 10}}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	stream, err := p.codec.Exec(ctx)
 	if err != nil {
