@@ -102,15 +102,9 @@ func Binary(context.Context) (string, error) { return binary() }
 // the system can do that.
 func Run(ctx context.Context, binary, dir string) (s *Server, stop func() error, err error) {
 	for range 3 { // another program may take the port first, even another such server
-		if s, stop, err = run(ctx, binary, dir); err != nil {
-			continue
+		if s, stop, err = run(ctx, binary, dir); err == nil {
+			return s, stop, nil
 		}
-		if err = s.MakeBucket(ctx, s.Bucket); err == nil {
-			if _, err = os.Stat(filepath.Join(s.Root, s.Bucket)); err == nil { // it is ours that has made it
-				return s, stop, nil
-			}
-		}
-		err = errors.Join(err, stop())
 	}
 	return nil, nil, err
 }
@@ -135,17 +129,49 @@ func run(ctx context.Context, binary, dir string) (*Server, func() error, error)
 	cmd.SysProcAttr = withParent()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
+	ended, err := start(cmd)
+	if err != nil {
 		return nil, nil, err
 	}
 	s.PID = cmd.Process.Pid
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // received by ready, or by end
-	if err := s.ready(ctx, ended); err != nil {
+	if err = s.ready(ctx, ended); err == nil {
+		err = s.own(ctx)
+	}
+	if err != nil {
 		_ = cmd.Process.Kill() // it may be gone already
-		return nil, nil, fmt.Errorf("%w: %s", err, out.Bytes())
+		return nil, nil, fmt.Errorf("%w: %s", errors.Join(err, <-ended), out.Bytes())
 	}
 	return s, func() error { return end(cmd.Process, ended) }, nil
+}
+
+// start starts the server; ended says how it has ended, and is closed then. It
+// ends with the thread that started it, see withParent, so one thread does
+// nothing but wait for it: others end while tests run, such as those that a
+// goroutine was locked to when it ended.
+func start(cmd *exec.Cmd) (ended chan error, err error) {
+	started := make(chan error)
+	ended = make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ended <- cmd.Wait()
+			close(ended)
+		}
+	}()
+	return ended, <-started
+}
+
+// own makes the bucket, and checks that it is there: another server, that of a
+// test beside this one, may have taken the port and have answered.
+func (s *Server) own(ctx context.Context) error {
+	if err := s.MakeBucket(ctx, s.Bucket); err != nil {
+		return err
+	}
+	_, err := os.Stat(filepath.Join(s.Root, s.Bucket))
+	return err
 }
 
 func freeAddress() (string, error) {
