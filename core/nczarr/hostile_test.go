@@ -265,7 +265,7 @@ func TestRefusedDocument(t *testing.T) {
 
 // A small dataset takes little memory to open, whatever it says.
 func TestSmallDatasetTakesLittleMemory(t *testing.T) {
-	o := memory()
+	o := inMemory()
 	store(t, o, "small", map[string]string{
 		".zgroup":   `{"zarr_format": 2}`,
 		"v/.zarray": `{"shape": [1152921504606846976], "chunks": [500000000], ` + i4 + `}`,
