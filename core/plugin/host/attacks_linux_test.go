@@ -83,7 +83,7 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 
 // child leaves a process behind and gives its number.
 func child() string {
-	cmd := exec.Command("/bin/sleep", "60")
+	cmd := exec.Command("/bin/sleep", "600") // longer than TestChildren waits for its end
 	if err := cmd.Start(); err != nil {
 		return err.Error()
 	}

@@ -324,7 +324,7 @@ func TestHang(t *testing.T) {
 	host.SetCallTimeout(h, short)
 	_, err := get(ctx, m, "hang")
 	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 300ms") {
-		t.Errorf("want ErrPlugin before the time is up, got %v", err)
+		t.Fatalf("want ErrPlugin before the time is up, got %v", err)
 	}
 	host.SetCallTimeout(h, long)
 	if _, err := get(t.Context(), m, "pid"); err != nil {

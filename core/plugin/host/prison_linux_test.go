@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,6 +67,7 @@ func TestChildren(t *testing.T) {
 	}
 	for deadline := time.Now().Add(time.Minute); inState(pid, "RSD"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 			t.Fatalf("child %d outlives its plugin", pid)
 		}
 	}
