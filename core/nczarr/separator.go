@@ -32,8 +32,8 @@ func (t *transfer) checkKeys(ctx context.Context) error {
 }
 
 // checkKey looks for the chunk at index, which was not found, under its other
-// key, unless that is settled. That nothing is there settles it, and so does a
-// store that does not say.
+// key, unless that is settled. That nothing is there settles it; a store that
+// does not say fails the call, and is asked again by the next.
 func (v *Var) checkKey(ctx context.Context, index []int64) error {
 	k := &v.data.keyed
 	if len(index) < 2 || k.settled.Load() {
@@ -45,10 +45,10 @@ func (v *Var) checkKey(ctx context.Context, index []int64) error {
 	}
 	key := string(chunk.AppendKey([]byte(v.key()), index, other))
 	there, err := v.group.ds.m.Exists(ctx, key)
-	switch {
-	case ncerr.IsContext(err):
+	if err != nil {
 		return err
-	case there:
+	}
+	if there {
 		return ncerr.Errorf(ncerr.ErrMetadata, "", "", "dimension_separator is %q, by which the chunk is not there, but %q is: it should be %q", sep, zmap.Path(key), other)
 	}
 	k.settled.Store(true)
