@@ -21,8 +21,9 @@
 // over. A key that one of them can only have been meant for ("/x", "./x", or a
 // link x, for x) is not absent: reading it is ncerr.ErrUnsupported. A name that
 // is valid UTF-8 is taken as UTF-8 whether or not the archive says so, because
-// Info-ZIP does not say so; any other is left out rather than guessed at. Encrypted members and other methods of compression
-// are listed, and reading them is ncerr.ErrUnsupported.
+// Info-ZIP does not say so; any other is left out rather than guessed at.
+// Encrypted members and other methods of compression are listed, and reading
+// them is ncerr.ErrUnsupported.
 //
 // # Prefix
 //
