@@ -3,260 +3,291 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// killsDefault is how often the kill test kills; $NCZARR_KILLS says otherwise.
-const killsDefault = 40
-
-// kills gives how often to kill.
-func kills(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("NCZARR_KILLS")
-	if text == "" {
-		return killsDefault
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("NCZARR_KILLS=%q: want a number of kills", text)
-	}
-	return n
+// killing is one copy in which something is killed.
+type killing struct {
+	kind   string // ".zarr", ".zip" or "bucket"
+	old    bool   // a dataset is replaced
+	victim killpoint.Victim
+	// where says how far the copy has come, in thousandths of the calls that
+	// change files, or of the requests that change the bucket.
+	where int
 }
 
-// TestKills kills nczctl, or its plugin processes, or both, at random points
-// of copies to a directory, an archive and a bucket: what is there afterwards
-// is absent, visibly incomplete or whole, and a new copy makes it whole; what
-// was there before is not lost. No process outlives the host, nobody holds
-// what it had open, and no file is left once nczctl has run again, or at once
-// when it was only the plugin that died. Two places of work share the kills.
+// kills are the copies of every run. $NCZARR_KILLS asks for that many more, at
+// random points of the seed $NCZARR_SEED.
+var kills = []killing{
+	{".zarr", true, killpoint.Root, 100},
+	{".zarr", true, killpoint.Caller, 500},
+	{".zarr", true, killpoint.Both, 985},
+	{".zarr", false, killpoint.Root, 600},
+	{".zarr", false, killpoint.Caller, 990},
+	{".zip", true, killpoint.Root, 970},
+	{".zip", true, killpoint.Caller, 300},
+	{".zip", false, killpoint.Both, 700},
+	{"bucket", false, killpoint.Root, 995},
+	{"bucket", false, killpoint.Caller, 400},
+}
+
+// allKills returns the kills of this run.
+func allKills(t *testing.T) []killing {
+	t.Helper()
+	out := slices.Clone(kills)
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("NCZARR_KILLS"), "0"))
+	seed, errSeed := strconv.ParseUint(cmp.Or(os.Getenv("NCZARR_SEED"), "1"), 10, 64)
+	if err != nil || errSeed != nil {
+		t.Fatalf("NCZARR_KILLS=%q, NCZARR_SEED=%q: want numbers", os.Getenv("NCZARR_KILLS"), os.Getenv("NCZARR_SEED"))
+	}
+	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+	for range n {
+		k := killing{
+			kind: []string{".zarr", ".zip", "bucket"}[r.IntN(3)], old: r.IntN(2) == 0, where: r.IntN(1000),
+			victim: []killpoint.Victim{killpoint.Root, killpoint.Caller, killpoint.Both}[r.IntN(3)],
+		}
+		k.old = k.old && k.kind != "bucket" // a bucket has no rename
+		out = append(out, k)
+	}
+	t.Logf("seed %d, %d kills", seed, len(out))
+	return out
+}
+
+// TestKills kills nczctl, a plugin process or both at chosen points of copies
+// to a directory, an archive and a bucket. Afterwards the destination is
+// absent, visibly incomplete or whole, and a new copy makes it whole; what was
+// there before is not lost. No process outlives nczctl. No file is left once
+// nczctl has run again, or at once if only a plugin died.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	n := kills(t)
-	srv := s3server.Start(&optional{T: t})
-	for half := range 2 {
-		t.Run(strconv.Itoa(half), func(t *testing.T) {
-			t.Parallel()
-			a := newArena(t, srv, "half"+strconv.Itoa(half))
-			seed := uint64(time.Now().UnixNano())
-			r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
-			count := (n + half) / 2
-			t.Logf("seed %d, %d kills", seed, count)
-			tally := map[string]int{}
-			for i := 0; i < count || unkilled(tally) != "" && i < 5*killsDefault; i++ {
-				spared := ""
-				if i >= count { // chance had its turn
-					spared = unkilled(tally)
-				}
-				k := a.kill(r, i, spared)
-				tally[k.victim]++
-				tally[k.outcome]++
-			}
-			t.Logf("%v", tally)
-			if who := unkilled(tally); who != "" {
-				t.Errorf("no kill of: %s", who)
-			}
-			a.clean()
-		})
+	a := newArena(t)
+	tally := map[string]int{}
+	for i, k := range allKills(t) {
+		tally[a.kill(i, k)]++
+	}
+	t.Logf("%v", tally)
+	a.clean()
+}
+
+// TestInterruptedCopy interrupts a copy: it cleans up and says 130.
+func TestInterruptedCopy(t *testing.T) {
+	t.Parallel()
+	nczctl, _, _ := field(t)
+	c := nczctl("copy", "--memory", "1KiB", "src.zarr", "cut.zarr")
+	out, err := killpoint.Run(c, killpoint.Plan{At: 300, Signal: syscall.SIGINT}) // of more than 900 calls
+	if err != nil || out.Code != 130 || out.Point == "" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if code, _ := ended(t, nczctl("info", "cut.zarr")); code != ncerr.Exit(ncerr.ErrNotFound) {
+		t.Errorf("info after the interrupt: exit code %d", code)
 	}
 }
 
-// unkilled gives a victim that chance has spared so far; "" when all had a turn.
-func unkilled(tally map[string]int) string {
-	for _, who := range []string{"host", "plugin", "both"} {
-		if tally[who] == 0 {
-			return who
-		}
-	}
-	return ""
-}
-
-// arena is where the kill test takes place.
+// arena is where the kills take place.
 type arena struct {
 	t        *testing.T
+	nczctl   func(args ...string) *exec.Cmd
 	dir, tmp string
-	env      []string
-	run      func(sig syscall.Signal, after time.Duration, args ...string) (int, string)
-	bucket   func(name string) string // URL of a dataset in the bucket; nil without a server
-	want     string                   // dump of a whole copy
-	files    map[string][]string      // what a whole copy has, by extension
-	took     time.Duration
+	gate     *gate
+	want     string              // dump of a whole copy
+	files    map[string][]string // what a whole copy has, by extension
+	calls    map[string]int      // that a copy makes, by kind and old
 }
 
-func newArena(t *testing.T, srv *s3server.Server, place string) *arena {
+func newArena(t *testing.T) *arena {
 	t.Helper()
-	a := &arena{t: t, files: map[string][]string{}}
-	var env []string
-	if srv != nil {
-		env = srv.Env()
-		a.bucket = func(name string) string { return srv.URL(place+"/"+name, "nczarr,s3") }
-	}
-	a.run, a.dir, a.tmp = killedIn(t, env...)
-	a.env = append(append(os.Environ(), env...), "TMPDIR="+a.tmp)
-	_, a.want = a.run(0, 0, "dump", "-n", "x", "src.zarr")
-	began := time.Now()
-	for _, dst := range []string{"old.zarr", "old.zip"} {
-		if code, _ := a.run(0, 0, "copy", "src.zarr", dst); code != 0 {
-			t.Fatalf("copy to %s: exit code %d", dst, code)
+	srv := s3server.Start(t)
+	a := &arena{t: t, gate: &gate{}, files: map[string][]string{}, calls: map[string]int{}}
+	a.gate.start(t, srv)
+	a.nczctl, a.dir, a.tmp = field(t, srv.Env()...)
+	_, a.want = ended(t, a.nczctl("dump", "-n", "x", "src.zarr"))
+	for _, kind := range []string{".zarr", ".zip"} {
+		for _, old := range []bool{false, true} {
+			out, err := killpoint.Run(a.copy("old"+kind, old), killpoint.Plan{})
+			if err != nil || out.Code != 0 || out.Calls < 100 {
+				t.Fatalf("copy to old%s: %+v, %v", kind, out, err)
+			}
+			a.calls[fmt.Sprint(kind, old)] = out.Calls
 		}
-		a.files[filepath.Ext(dst)] = a.tree(dst)
+		a.files[kind] = a.tree("old" + kind)
 	}
-	a.took = time.Since(began) / 2
+	if code, _ := ended(t, a.copy(a.gate.url("counted"), false)); code != 0 {
+		t.Fatalf("copy to the bucket: exit code %d", code)
+	}
+	a.calls["bucketfalse"] = a.gate.arm(0, nil)
+	t.Logf("calls of a copy: %v", a.calls)
 	return a
 }
 
-// killing is one copy in which something is killed.
-type killing struct {
-	a       *arena
-	i       int
-	old     bool   // something was at dst before
-	dst     string // as nczctl is told
-	victim  string // host, plugin, both
-	outcome string
-	err     error // of nczctl
-	stderr  bytes.Buffer
-	held    map[fileID]string // what the processes had open before
-	beside  []string          // what was staged in earlier runs
-}
-
-// kill makes one copy, kills something in it, and looks at what there is. What
-// is killed, and when, is left to chance, or is the victim when there is a plugin.
-func (a *arena) kill(r *rand.Rand, i int, victim string) *killing {
-	k := &killing{a: a, i: i, old: r.IntN(2) == 0}
-	args := []string{"copy", "--memory", "64KiB"}
-	if k.old {
+// copy is the command that is killed. With little memory it writes one chunk
+// after the other.
+func (a *arena) copy(dst string, old bool) *exec.Cmd {
+	args := []string{"copy", "--memory", "64KiB", "src.zarr", dst}
+	if old {
 		args = append(args, "--overwrite")
 	}
-	k.dst = a.choose(r, k.old, i)
-	k.beside = a.stages()
-	c := exec.Command("nczctl", append(args, "src.zarr", k.dst)...)
-	c.Dir, c.Stderr, c.Env = a.dir, &k.stderr, a.env
-	if err := c.Start(); err != nil {
-		a.t.Fatal(err)
-	}
-	if victim == "" {
-		time.Sleep(time.Duration(r.Int64N(int64(a.took))))
-	}
-	list := a.plugins()
-	for victim != "" && len(list) == 0 && len(a.processes()) > 0 {
-		time.Sleep(time.Millisecond)
-		list = a.plugins()
-	}
-	k.held = heldBy(append(slices.Clone(list), c.Process.Pid))
-	k.victim = "host"
-	if len(list) > 0 {
-		k.victim = cmp.Or(victim, []string{"host", "plugin", "both"}[r.IntN(3)])
-	}
-	if k.victim != "host" {
-		_ = syscall.Kill(list[r.IntN(len(list))], syscall.SIGKILL) // it may have ended
-	}
-	if k.victim != "plugin" {
-		_ = c.Process.Kill()
-	}
-	k.err = c.Wait()
-	k.check()
-	return k
+	return a.nczctl(args...)
 }
 
-// choose gives the place to copy to.
-func (a *arena) choose(r *rand.Rand, old bool, i int) string {
-	if old {
-		return []string{"old.zarr", "old.zip"}[r.IntN(2)]
+// kill makes one copy, kills something in it, looks at what is there, and
+// returns the outcome in a word.
+func (a *arena) kill(i int, k killing) string {
+	a.t.Helper()
+	dst := "old" + k.kind
+	switch {
+	case k.kind == "bucket":
+		dst = a.gate.url("new" + strconv.Itoa(i))
+	case !k.old:
+		dst = "new" + strconv.Itoa(i) + k.kind
 	}
-	name := "new" + strconv.Itoa(i)
-	if kind := r.IntN(3); kind < 2 {
-		return name + []string{".zarr", ".zip"}[kind]
+	at := 1 + a.calls[fmt.Sprint(k.kind, k.old)]*k.where/1000
+	var stderr bytes.Buffer
+	c := a.copy(dst, k.old)
+	c.Stderr = &stderr
+	before := a.stages()
+	var said bool // by nczctl, that the copy is whole
+	point := ""
+	if k.kind == "bucket" {
+		said, point = a.killAtRequest(c, k.victim, at), fmt.Sprintf("request %d", at)
+	} else {
+		out, err := killpoint.Run(c, killpoint.Plan{At: at, Victim: k.victim})
+		if err != nil {
+			a.t.Fatalf("%d: %v: %s", i, err, stderr.String())
+		}
+		said, point = out.Code == 0, fmt.Sprintf("call %d, %s", at, out.Point)
 	}
-	if a.bucket == nil {
-		return name + ".zarr"
+	errorf := func(format string, args ...any) {
+		a.t.Helper()
+		a.t.Errorf("%d: %s, %s killed at %s, %q: "+format, append([]any{i, dst, k.victim, point, stderr.String()}, args...)...)
 	}
-	return a.bucket(name)
-}
-
-func (k *killing) errorf(format string, args ...any) {
-	k.a.t.Helper()
-	k.a.t.Errorf("%d: %s, %s killed, %v, %q: "+format, append([]any{k.i, k.dst, k.victim, k.err, k.stderr.String()}, args...)...)
-}
-
-// check looks at what a killing left.
-func (k *killing) check() {
-	k.a.t.Helper()
-	if left := k.a.outlived(); len(left) > 0 {
-		k.errorf("processes %d outlive nczctl", left)
-	}
-	if left := stillHeld(k.held); len(left) > 0 {
-		k.errorf("still open somewhere: %q", left)
-	}
-	if k.victim == "plugin" { // the host had all the time to clean up
-		k.noTemporaries("nczctl, whose plugin died, leaves")
-		for _, name := range k.a.stages() {
-			if !slices.Contains(k.beside, name) {
-				k.errorf("nczctl, whose plugin died, leaves %q", name)
+	if k.victim == killpoint.Caller && strings.Contains(stderr.String(), "plugin") { // nczctl had all the time to clean up
+		a.noTemporaries(errorf, "nczctl, whose plugin died, leaves")
+		for _, name := range a.stages() {
+			if !slices.Contains(before, name) {
+				errorf("nczctl, whose plugin died, leaves %q", name)
 			}
 		}
 	}
-	code, got := k.a.run(0, 0, "dump", "-n", "x", k.dst)
-	k.noTemporaries("the next nczctl does not sweep")
-	switch {
-	case code == 0 && got == k.a.want && !k.old && k.unannounced():
-		k.outcome = "incomplete" // visibly: nczctl warns, and readers of plain Zarr see nothing
-	case code == 0 && got == k.a.want:
-		k.outcome = "whole"
-		k.sameFiles()
-	case k.old:
-		k.errorf("what was there before is lost: dump exits with %d and %d bytes", code, len(got))
-	case code == ncerr.Exit(ncerr.ErrNotFound) && got == "":
-		k.outcome = "absent"
-	case code == ncerr.Exit(ncerr.ErrNotZarr) && got == "":
-		k.outcome = "incomplete"
-	default:
-		k.errorf("neither absent nor whole nor visibly incomplete: dump exits with %d and %d bytes", code, len(got))
-	}
-	if k.outcome != "whole" && k.err == nil {
-		k.errorf("nczctl says that it is whole, and it is not: dump exits with %d", code)
-	}
-	if !k.old {
-		k.again()
-	}
+	return a.examine(k, dst, said, errorf)
 }
 
-// again copies once more to a place where a copy was killed, and empties it.
-func (k *killing) again() {
-	k.a.t.Helper()
-	if k.outcome != "whole" {
-		k.a.age()
-		if code, _ := k.a.run(0, 0, "copy", "--force", "src.zarr", k.dst); code != 0 {
-			k.errorf("a new copy exits with %d", code)
-		}
-		if code, got := k.a.run(0, 0, "dump", "-n", "x", k.dst); code != 0 || got != k.a.want {
-			k.errorf("after a new copy dump exits with %d and %d bytes", code, len(got))
-		}
-		k.sameFiles()
+// examine looks at what a kill left, and lets a new copy make it whole.
+func (a *arena) examine(k killing, dst string, said bool, errorf func(string, ...any)) string {
+	a.t.Helper()
+	whole := func(code int, got string) bool { return code == 0 && got == a.want }
+	outcome := "whole"
+	code, got := ended(a.t, a.nczctl("dump", "-n", "x", dst))
+	a.noTemporaries(errorf, "the next nczctl does not sweep")
+	switch {
+	case whole(code, got) && !k.old && a.unannounced(dst):
+		outcome = "incomplete" // visibly: nczctl warns, and readers of plain Zarr see nothing
+	case whole(code, got):
+		a.sameFiles(dst, errorf)
+	case k.old:
+		errorf("what was there before is lost: dump exits with %d and %d bytes", code, len(got))
+	case code == ncerr.Exit(ncerr.ErrNotFound) && got == "":
+		outcome = "absent"
+	case code == ncerr.Exit(ncerr.ErrNotZarr) && got == "":
+		outcome = "incomplete"
+	default:
+		errorf("neither absent nor whole nor visibly incomplete: dump exits with %d and %d bytes", code, len(got))
 	}
-	_ = os.RemoveAll(filepath.Join(k.a.dir, k.dst)) // nothing is there for what is in the bucket
+	if said && outcome != "whole" {
+		errorf("nczctl says that the copy is whole, and it is %s", outcome)
+	}
+	if !k.old && outcome != "whole" {
+		a.age()
+		if code, _ := ended(a.t, a.nczctl("copy", "--force", "src.zarr", dst)); code != 0 {
+			errorf("a new copy exits with %d", code)
+		}
+		if code, got := ended(a.t, a.nczctl("dump", "-n", "x", dst)); !whole(code, got) {
+			errorf("after a new copy dump exits with %d and %d bytes", code, len(got))
+		}
+		a.sameFiles(dst, errorf)
+	}
+	if !k.old && k.kind != "bucket" {
+		_ = os.RemoveAll(filepath.Join(a.dir, dst))
+	}
+	return outcome
+}
+
+// killAtRequest runs a copy to the bucket and kills the victim before the
+// request with a number is answered. It reports whether nczctl said 0.
+func (a *arena) killAtRequest(c *exec.Cmd, victim killpoint.Victim, at int) bool {
+	a.t.Helper()
+	started := make(chan struct{})
+	a.gate.arm(at, func() {
+		<-started
+		if victim != killpoint.Root {
+			for _, pid := range a.plugins() {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+		}
+		if victim != killpoint.Caller {
+			_ = c.Process.Kill()
+		}
+	})
+	if err := c.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	close(started)
+	err := c.Wait()
+	a.gate.arm(0, nil)
+	for deadline := time.Now().Add(killpoint.Patience); len(a.plugins()) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			a.t.Fatalf("processes %d outlive nczctl", a.plugins())
+		}
+	}
+	return err == nil
+}
+
+// plugins returns the plugin processes of this arena: their temporary
+// directory is in ours.
+func (a *arena) plugins() []int {
+	var out []int
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if bytes.Contains(append([]byte{0}, env...), []byte("\x00TMPDIR="+a.tmp+"/")) {
+			out = append(out, pid)
+		}
+	}
+	return out
 }
 
 // noTemporaries looks for temporary files, sockets among them.
-func (k *killing) noTemporaries(who string) {
-	k.a.t.Helper()
-	if left, _ := filepath.Glob(filepath.Join(k.a.tmp, "*")); len(left) > 0 {
-		k.errorf("%s %q", who, left)
+func (a *arena) noTemporaries(errorf func(string, ...any), who string) {
+	a.t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(a.tmp, "*")); len(left) > 0 {
+		errorf("%s %q", who, left)
 	}
 }
 
-// stages gives the directories in which datasets are in the making.
+// stages returns the directories in which datasets are in the making.
 func (a *arena) stages() []string {
 	out, _ := filepath.Glob(filepath.Join(a.dir, stagePrefix+"*"))
 	return out
@@ -272,28 +303,31 @@ func (a *arena) age() {
 }
 
 // sameFiles checks that a whole local dataset has the files of any other.
-func (k *killing) sameFiles() {
-	k.a.t.Helper()
-	want, local := k.a.files[filepath.Ext(k.dst)]
-	if got := k.a.tree(k.dst); local && !slices.Equal(got, want) {
-		k.errorf("has not the files of a whole dataset: %q", got)
+func (a *arena) sameFiles(dst string, errorf func(string, ...any)) {
+	a.t.Helper()
+	want, local := a.files[filepath.Ext(dst)]
+	if got := a.tree(dst); local && !slices.Equal(got, want) {
+		errorf("has other files than a whole dataset: %q", got)
 	}
 }
 
-// unannounced reports whether a dataset has all files but for the root's
-// .zgroup, which is written last.
-func (k *killing) unannounced() bool {
-	want := slices.Clone(k.a.files[".zarr"])
+// unannounced reports whether a dataset has all files but the root's .zgroup,
+// which is written last.
+func (a *arena) unannounced(dst string) bool {
+	want := slices.Clone(a.files[".zarr"])
 	want = slices.DeleteFunc(want, func(name string) bool { return name == "/.zgroup" })
-	return slices.Equal(k.a.tree(k.dst), want)
+	return slices.Equal(a.tree(dst), want)
 }
 
-// tree gives the files and directories of a dataset.
+// tree returns the files and directories of a dataset, without the temporary
+// files that a killed driver leaves: drivers/file documents them.
 func (a *arena) tree(dst string) []string {
 	var out []string
 	root := filepath.Join(a.dir, dst)
 	_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, _ error) error { // what cannot be read is missing
-		out = append(out, strings.TrimPrefix(path, root))
+		if !strings.HasPrefix(filepath.Base(path), ".nczarr.tmp.") {
+			out = append(out, strings.TrimPrefix(path, root))
+		}
 		return nil
 	})
 	return out
@@ -303,13 +337,11 @@ func (a *arena) tree(dst string) []string {
 func (a *arena) clean() {
 	a.t.Helper()
 	for _, dst := range []string{"old.zarr", "old.zip"} {
-		if code, _ := a.run(0, 0, "copy", "--overwrite", "src.zarr", dst); code != 0 {
+		if code, _ := ended(a.t, a.nczctl("copy", "--overwrite", "src.zarr", dst)); code != 0 {
 			a.t.Errorf("copy to %s: exit code %d", dst, code)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(a.tmp, "*")); len(left) > 0 {
-		a.t.Errorf("left in the temporary directory: %q", left)
-	}
+	a.noTemporaries(a.t.Errorf, "left in the temporary directory:")
 	entries, _ := os.ReadDir(a.dir)
 	names := map[string]bool{}
 	for _, e := range entries {
@@ -318,4 +350,54 @@ func (a *arena) clean() {
 	if got := strings.Join(slices.Sorted(maps.Keys(names)), " "); got != "b.cdl old.zarr old.zip src.zarr" {
 		a.t.Errorf("left beside the datasets: %q", got)
 	}
+}
+
+// gate stands between nczctl and the S3 server. It counts the requests that
+// change something, and stops at one of them.
+type gate struct {
+	url func(name string) string // of a dataset in the bucket
+
+	mu   sync.Mutex
+	seen int
+	at   int
+	act  func()
+}
+
+// start starts the gate; it ends with the test.
+func (g *gate) start(t *testing.T, srv *s3server.Server) {
+	t.Helper()
+	target, err := url.Parse(srv.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // nczctl is gone
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host
+		},
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			g.mu.Lock()
+			g.seen++
+			if g.seen == g.at {
+				g.act()
+			}
+			g.mu.Unlock()
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	g.url = func(name string) string {
+		return front.URL + "/" + srv.Bucket + "/kills/" + name + "#mode=nczarr,s3"
+	}
+}
+
+// arm returns the count, counts from 0 again, and calls act at a request; 0 is none.
+func (g *gate) arm(at int, act func()) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	seen := g.seen
+	g.seen, g.at, g.act = 0, at, act
+	return seen
 }

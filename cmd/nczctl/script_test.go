@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/plugin"
@@ -27,7 +28,7 @@ import (
 // nczctl makes of itself.
 func TestMain(m *testing.M) {
 	plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
-	testscript.Main(m, map[string]func(){"nczctl": main})
+	testscript.Main(m, map[string]func(){"nczctl": main, "killpoint": killpoint.Main})
 }
 
 // TestScripts runs testdata/script out of process, as nczctl does by itself.

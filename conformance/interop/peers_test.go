@@ -1,13 +1,16 @@
 package interop_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -37,11 +40,12 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build nczctl: %v\n%s", err, out)
 		return 1
 	}
+	for range cap(peers) {
+		peers <- nil
+	}
+	defer stopPeers()
 	return m.Run()
 }
-
-// atOnce bounds how many peers run at a time.
-var atOnce = make(chan struct{}, 2)
 
 // need skips the test when a peer is not there, or fails it when
 // NCZARR_REQUIRE_PEERS is set. What install.sh printed is in NCZARR_PEERS_DIR.
@@ -79,19 +83,82 @@ var packages = map[string][]string{
 	"gdal": {"gdal"}, "zarrita": {"zarrita"},
 }
 
-// tool runs one of the peers' tools and gives the document that it prints.
+// peers are two processes that run the peers' tools; nil is one not started yet.
+// Importing the peers costs more than most of what the tools do with them.
+var peers = make(chan *peer, 2)
+
+// peer is a process of serve.py. It runs one tool at a time.
+type peer struct {
+	cmd      *exec.Cmd
+	requests *json.Encoder
+	input    io.Closer
+	answers  *bufio.Reader
+	msg      bytes.Buffer
+}
+
+func startPeer() (*peer, error) {
+	python := filepath.Join(os.Getenv("NCZARR_PEERS_DIR"), "venv", "bin", "python")
+	p := &peer{cmd: exec.Command(python, "-B", filepath.Join("peers", "serve.py"), "numcodecs", "zarr", "xarray")}
+	p.cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1")
+	p.cmd.Stderr = &p.msg
+	input, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.requests, p.input, p.answers = json.NewEncoder(input), input, bufio.NewReader(output)
+	return p, p.cmd.Start()
+}
+
+// stopPeers ends the processes. No tool runs any more.
+func stopPeers() {
+	for range cap(peers) {
+		if p := <-peers; p != nil {
+			_ = p.input.Close()
+			_ = p.cmd.Wait() // what went wrong was told by the answers
+		}
+	}
+}
+
+// exitError is the exit status of a tool, other than 0.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// tool runs one of the peers' tools and returns the document that it prints.
 func tool(t *testing.T, name string, args ...string) ([]byte, error) {
 	t.Helper()
-	atOnce <- struct{}{}
-	defer func() { <-atOnce }()
-	python := filepath.Join(os.Getenv("NCZARR_PEERS_DIR"), "venv", "bin", "python")
-	cmd := exec.CommandContext(t.Context(), python, append([]string{"-B", filepath.Join("peers", name)}, args...)...)
-	var out, msg bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &msg
-	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, msg.Bytes())
+	p := <-peers
+	defer func() { peers <- p }()
+	if p == nil {
+		var err error
+		if p, err = startPeer(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return out.Bytes(), nil
+	dir := t.TempDir()
+	stdout, stderr := filepath.Join(dir, "out"), filepath.Join(dir, "err")
+	err := p.requests.Encode(map[string]any{"args": append([]string{name}, args...), "out": stdout, "err": stderr})
+	answer := ""
+	if err == nil {
+		answer, err = p.answers.ReadString('\n')
+	}
+	code := 0
+	if err == nil {
+		code, err = strconv.Atoi(strings.TrimSpace(answer))
+	}
+	if err != nil {
+		t.Fatalf("%s %s: serve.py: %v: %s", name, strings.Join(args, " "), err, p.msg.Bytes())
+	}
+	out, err := os.ReadFile(stdout)
+	msg, errMsg := os.ReadFile(stderr)
+	if err = errors.Join(err, errMsg); err == nil && code != 0 {
+		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), exitError(code), msg)
+	}
+	return out, err
 }
 
 // must is tool for what may not fail.
@@ -114,8 +181,7 @@ func compare(t *testing.T, want, got []byte, ignore string, known ...string) []s
 		t.Fatal(err)
 	}
 	out, err := tool(t, "compare.py", w, g, "--ignore", ignore)
-	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || len(out) == 0) {
+	if exit := exitError(0); err != nil && (!errors.As(err, &exit) || len(out) == 0) {
 		t.Fatal(err)
 	}
 	var lines []string

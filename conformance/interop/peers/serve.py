@@ -1,0 +1,58 @@
+"""Run the tools of this folder as often as asked, without importing the peers anew each time.
+
+    python serve.py MODULE...
+
+imports the modules once. Each line on stdin is a request in JSON, {"args": ["read.py", "--with", "zarr", PATH], "out": FILE, "err": FILE}.
+It is run in a copy of this process (fork), with its output in the two files; the answer is a line with its exit status,
+negative when a signal ended it. A copy cannot have threads of this process, so there must be none.
+"""
+import importlib
+import json
+import os
+import runpy
+import sys
+import traceback
+
+here = os.path.dirname(os.path.abspath(__file__))
+
+
+def run(request):
+    for descriptor, name in (1, request["out"]), (2, request["err"]):
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(file, descriptor)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    sys.argv = [os.path.join(here, request["args"][0]), *request["args"][1:]]
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def main():
+    sys.path[0] = here
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
+    threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
+    if threads != 1:
+        sys.exit(f"serve.py: importing {sys.argv[1:]} started {threads - 1} threads")
+    for line in iter(sys.stdin.readline, ""):
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                status = run(json.loads(line))
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(status)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+main()

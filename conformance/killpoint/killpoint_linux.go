@@ -1,0 +1,383 @@
+package killpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Victim says which processes get the signal.
+type Victim string
+
+// Victims.
+const (
+	Root   Victim = "root"   // the program itself
+	Caller Victim = "caller" // the process that makes the call
+	Both   Victim = "both"
+)
+
+// Plan says what to do to a program.
+type Plan struct {
+	// At numbers the call before which the signal is sent, from 1, over all
+	// processes of the tree. With 0 calls are only counted.
+	At int
+	// Victim is Root by default. Of a program without other processes, Root and
+	// Caller are the same.
+	Victim Victim
+	// Signal is SIGKILL by default.
+	Signal syscall.Signal
+}
+
+// Outcome describes what happened.
+type Outcome struct {
+	// Code is the exit code of the program, -1 when a signal ended it.
+	Code int `json:"code"`
+	// Calls is the number of calls counted until every process had ended.
+	Calls int `json:"calls"`
+	// Point describes the call of Plan.At; empty when the program made fewer calls.
+	Point string `json:"point,omitempty"`
+}
+
+// Patience is how long processes may outlive the program. Then the command
+// names them, ends with 125, and the kernel kills them.
+const Patience = 5 * time.Minute
+
+// launchVar is set in the process that becomes the program.
+const launchVar = "NCZARR_KILLPOINT_LAUNCH"
+
+// counted are the calls at which the kernel stops the program.
+var counted = map[uint32]string{
+	unix.SYS_OPENAT: "openat", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64", unix.SYS_WRITEV: "writev",
+	unix.SYS_PWRITEV: "pwritev", unix.SYS_COPY_FILE_RANGE: "copy_file_range", unix.SYS_FALLOCATE: "fallocate",
+	unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_FSYNC: "fsync", unix.SYS_FDATASYNC: "fdatasync", unix.SYS_SYNCFS: "syncfs",
+	unix.SYS_MKDIRAT: "mkdirat", unix.SYS_UNLINKAT: "unlinkat", unix.SYS_RENAMEAT: "renameat", unix.SYS_RENAMEAT2: "renameat2",
+	unix.SYS_LINKAT: "linkat", unix.SYS_SYMLINKAT: "symlinkat", unix.SYS_FCHMODAT: "fchmodat", unix.SYS_FCHOWNAT: "fchownat",
+	unix.SYS_FCHMOD: "fchmod", unix.SYS_FCHOWN: "fchown", unix.SYS_FSETXATTR: "fsetxattr", unix.SYS_UTIMENSAT: "utimensat",
+}
+
+// Main is the command: killpoint [-at N] [-victim V] [-signal N] [-report FILE] COMMAND [ARG...].
+// It ends with the exit code of COMMAND, 137 when a signal ended it, or 125
+// when it could not be traced or left processes behind. FILE gets the
+// [Outcome] as JSON.
+func Main() {
+	if os.Getenv(launchVar) != "" {
+		fatal(launch(os.Args[1:]))
+	}
+	at := flag.Int("at", 0, "number of the call, from 1; 0 only counts")
+	victim := flag.String("victim", string(Root), "root, caller or both")
+	signal := flag.Int("signal", int(unix.SIGKILL), "number of the signal")
+	report := flag.String("report", "", "file for the outcome, as JSON")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fatal(errors.New("no command"))
+	}
+	out, err := run(flag.Args(), Plan{At: *at, Victim: Victim(*victim), Signal: syscall.Signal(*signal)})
+	if err != nil {
+		fatal(err)
+	}
+	if *report != "" {
+		data, err := json.Marshal(out)
+		if err == nil {
+			err = os.WriteFile(*report, data, 0o600)
+		}
+		if err != nil {
+			fatal(err)
+		}
+	}
+	if out.Code < 0 {
+		os.Exit(137)
+	}
+	os.Exit(out.Code)
+}
+
+func fatal(err error) {
+	fmt.Fprintln(os.Stderr, "killpoint:", err)
+	os.Exit(125)
+}
+
+// Run runs the program as a process of the command killpoint, which must be in
+// $PATH: tracing concerns all children of a process, so the test itself cannot
+// do it. cmd is the program's command, not started; its output and environment
+// are kept.
+func Run(cmd *exec.Cmd, plan Plan) (Outcome, error) {
+	dir, err := os.MkdirTemp("", "killpoint")
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory of a test
+	report := filepath.Join(dir, "outcome")
+	self, err := exec.LookPath("killpoint")
+	if err != nil {
+		return Outcome{}, err
+	}
+	args := []string{
+		self, "-at", strconv.Itoa(plan.At), "-victim", string(orRoot(plan.Victim)),
+		"-signal", strconv.Itoa(int(orKill(plan.Signal))), "-report", report,
+	}
+	cmd.Args = append(args, cmd.Args...)
+	cmd.Path = self
+	runErr := cmd.Run()
+	data, err := os.ReadFile(report)
+	if err != nil {
+		return Outcome{}, errors.Join(runErr, err)
+	}
+	var out Outcome
+	return out, json.Unmarshal(data, &out)
+}
+
+func orRoot(v Victim) Victim {
+	if v == "" {
+		return Root
+	}
+	return v
+}
+
+func orKill(s syscall.Signal) syscall.Signal {
+	if s == 0 {
+		return unix.SIGKILL
+	}
+	return s
+}
+
+// launch installs the filter and becomes the program. The filter says at which
+// calls the kernel stops for the tracer, so that other calls cost nothing.
+func launch(args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	prog := filter()
+	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]} //nolint:gosec // a short program
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog))); errno != 0 {
+		return fmt.Errorf("install the filter: %w", errno)
+	}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, launchVar+"=") })
+	return fmt.Errorf("execute %s: %w", path, unix.Exec(path, args, env))
+}
+
+// filter traces the calls of counted and, of openat, only those that create or truncate.
+func filter() []unix.SockFilter {
+	const number, thirdArg = 0, 32 // offsets in struct seccomp_data
+	stmt := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
+	load := func(off uint32) unix.SockFilter { return stmt(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, off) }
+	trace, allow := stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_TRACE), stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW)
+	prog := []unix.SockFilter{
+		load(number),
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_OPENAT, Jf: 4},
+		load(thirdArg),
+		{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: unix.O_CREAT | unix.O_TRUNC, Jf: 1},
+		trace,
+		allow,
+	}
+	for _, nr := range sortedCalls() {
+		if nr != unix.SYS_OPENAT {
+			prog = append(prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jf: 1}, trace)
+		}
+	}
+	return append(prog, allow)
+}
+
+func sortedCalls() []uint32 {
+	var out []uint32
+	for nr := range counted {
+		out = append(out, nr)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// tracer follows the processes of one program. All its methods run on the
+// thread that traces.
+type tracer struct {
+	plan    Plan
+	out     Outcome
+	root    int
+	started bool         // the program itself runs, no longer launch
+	known   map[int]bool // threads whose first stop has been seen
+}
+
+// run traces a program to the end of all its processes.
+func run(args []string, plan Plan) (Outcome, error) {
+	runtime.LockOSThread() // the kernel lets only the thread that started the tracing go on
+	self, err := os.Executable()
+	if err != nil {
+		return Outcome{}, err
+	}
+	cmd := exec.Command(self)
+	cmd.Args = append([]string{os.Args[0]}, args...) // os.Args[0] may be the name by which a test binary knows the command
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), launchVar+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		return Outcome{}, err
+	}
+	t := &tracer{plan: plan, root: cmd.Process.Pid, known: map[int]bool{cmd.Process.Pid: true}}
+	var status unix.WaitStatus
+	if _, err := wait(t.root, &status); err != nil || !status.Stopped() {
+		return Outcome{}, fmt.Errorf("wait for the program: status %#x: %w", status, err)
+	}
+	const options = unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK |
+		unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_EXITKILL
+	if err := unix.PtraceSetOptions(t.root, options); err != nil {
+		return Outcome{}, fmt.Errorf("trace the program: %w", err)
+	}
+	t.resume(t.root, 0)
+	err = t.follow()
+	return t.out, err
+}
+
+// follow handles stops until no process is left.
+func (t *tracer) follow() error {
+	var end *time.Timer
+	for {
+		var status unix.WaitStatus
+		tid, err := wait(-1, &status)
+		switch {
+		case errors.Is(err, unix.ECHILD):
+			if end != nil {
+				end.Stop()
+			}
+			return nil
+		case err != nil:
+			return fmt.Errorf("wait for a process: %w", err)
+		case status.Stopped():
+			t.stopped(tid, status)
+		case tid == t.root:
+			t.out.Code = status.ExitStatus() // -1 for a signal
+			end = time.AfterFunc(Patience, func() { fatal(fmt.Errorf("processes outlive the program by %v: %q", Patience, children())) })
+		}
+	}
+}
+
+// stopped lets a thread go on, after the signal when it is at its point.
+func (t *tracer) stopped(tid int, status unix.WaitStatus) {
+	signal := status.StopSignal()
+	if signal != unix.SIGTRAP {
+		if signal == unix.SIGSTOP && !t.known[tid] { // every new thread begins with it
+			t.known[tid] = true
+			signal = 0
+		}
+		t.resume(tid, signal)
+		return
+	}
+	switch int(status) >> 16 {
+	case unix.PTRACE_EVENT_EXEC:
+		t.known[tid] = true
+		t.started = t.started || tid == t.root
+	case unix.PTRACE_EVENT_SECCOMP:
+		if point := describe(tid); t.started && point != "" {
+			t.out.Calls++
+			if t.out.Calls == t.plan.At {
+				t.out.Point = point
+				t.strike(tid)
+			}
+		}
+	case unix.PTRACE_EVENT_CLONE, unix.PTRACE_EVENT_FORK, unix.PTRACE_EVENT_VFORK:
+	default: // the program's own SIGTRAP
+		t.resume(tid, signal)
+		return
+	}
+	t.resume(tid, 0)
+}
+
+// strike sends the signal. A thread that is stopped in front of its call does
+// not make the call when its process is killed.
+func (t *tracer) strike(tid int) {
+	var pids []int
+	if t.plan.Victim != Caller {
+		pids = append(pids, t.root)
+	}
+	if pid := processOf(tid); t.plan.Victim != Root && pid != t.root || len(pids) == 0 {
+		pids = append(pids, pid)
+	}
+	for _, pid := range pids {
+		_ = unix.Kill(pid, t.plan.Signal) // the process may have ended
+	}
+}
+
+// resume lets a thread go on. It may have been killed meanwhile.
+func (t *tracer) resume(tid int, signal syscall.Signal) { _ = unix.PtraceCont(tid, int(signal)) }
+
+// wait waits for any thread, or for one.
+func wait(pid int, status *unix.WaitStatus) (int, error) {
+	for {
+		tid, err := unix.Wait4(pid, status, unix.WALL, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return tid, err
+		}
+	}
+}
+
+// describe names the call in front of which a thread is stopped, "" for a
+// call that changes no file.
+func describe(tid int) string {
+	proc := "/proc/" + strconv.Itoa(tid)
+	text, err := os.ReadFile(proc + "/syscall")
+	if err != nil {
+		return ""
+	}
+	field := strings.Fields(string(text))
+	nr, err := strconv.ParseUint(field[0], 10, 32)
+	if err != nil {
+		return ""
+	}
+	name := counted[uint32(nr)]
+	if (nr == unix.SYS_WRITE || nr == unix.SYS_WRITEV) && len(field) > 1 {
+		fd, err := strconv.ParseUint(strings.TrimPrefix(field[1], "0x"), 16, 64)
+		if err != nil {
+			return ""
+		}
+		file, err := os.Readlink(proc + "/fd/" + strconv.FormatUint(fd, 10))
+		if err != nil || !strings.HasPrefix(file, "/") || strings.HasPrefix(file, "/dev/") || strings.HasPrefix(file, "/memfd:") {
+			return ""
+		}
+		name += " " + filepath.Base(file)
+	}
+	comm, _ := os.ReadFile(proc + "/comm") // only for people
+	return name + " by " + strings.TrimSpace(string(comm))
+}
+
+// processOf is the process of a thread.
+func processOf(tid int) int {
+	status, _ := os.ReadFile("/proc/" + strconv.Itoa(tid) + "/status")
+	_, rest, _ := bytes.Cut(status, []byte("\nTgid:"))
+	field, _, _ := bytes.Cut(rest, []byte("\n"))
+	if pid, err := strconv.Atoi(string(bytes.TrimSpace(field))); err == nil {
+		return pid
+	}
+	return tid
+}
+
+// children describes the traced processes that are still there.
+func children() []string {
+	self := strconv.Itoa(os.Getpid())
+	var out []string
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		status, err := os.ReadFile(filepath.Join("/proc", e.Name(), "status"))
+		if err != nil || !bytes.Contains(status, []byte("\nTracerPid:\t"+self+"\n")) {
+			continue
+		}
+		cmdline, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		out = append(out, e.Name()+" "+string(bytes.ReplaceAll(cmdline, []byte{0}, []byte(" "))))
+	}
+	return out
+}
