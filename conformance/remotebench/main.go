@@ -8,8 +8,8 @@
 // time of the measured process, which other work on the machine disturbs less,
 // and its peak memory.
 //
-// The server keeps its objects below the directory of temporary files. Where that is a disk,
-// writing measures the disk as much as the programs: name a directory in memory with TMPDIR.
+// The server keeps its objects in memory where the system has room for them. On a disk,
+// writing measures the disk as much as the programs.
 package main
 
 import (
@@ -79,16 +79,11 @@ func main() {
 
 // run starts the server and the proxy, and lets everybody take turns.
 func (s settings) run(ctx context.Context, peers string) (err error) {
-	dir, err := os.MkdirTemp("", "nczarr-remotebench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // temporary
 	binary, err := s3server.Binary(ctx)
 	if err != nil {
 		return err
 	}
-	srv, stop, err := s3server.Run(ctx, binary, dir)
+	srv, stop, err := s3server.Run(ctx, binary)
 	if err != nil {
 		return err
 	}

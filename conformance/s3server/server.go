@@ -66,7 +66,7 @@ func Start(t T) *Server {
 		t.Skipf("the S3 server of the tests: %v", err)
 		return nil
 	}
-	s, stop, err := Run(t.Context(), binary, t.TempDir())
+	s, stop, err := Run(t.Context(), binary)
 	if err != nil {
 		t.Fatalf("the S3 server of the tests: %v", err)
 	}
@@ -97,16 +97,21 @@ var binary = sync.OnceValues(func() (string, error) {
 // a minute or more. NCZARR_VERSITYGW names one that is there already.
 func Binary(context.Context) (string, error) { return binary() }
 
-// Run starts a server that keeps its data below dir, and makes a bucket. stop
-// ends it; it must be called. The server does not outlive the process, where
-// the system can do that.
-func Run(ctx context.Context, binary, dir string) (s *Server, stop func() error, err error) {
+// Run starts a server that keeps its data in a temporary directory, and makes
+// a bucket. stop ends it and removes the directory; it must be called. The
+// server does not outlive the process, where the system can do that.
+func Run(ctx context.Context, binary string) (s *Server, stop func() error, err error) {
+	dir, err := os.MkdirTemp(quickDir(), "nczarr-s3server-")
+	if err != nil {
+		return nil, nil, err
+	}
 	for range 3 { // another program may take the port first, even another such server
-		if s, stop, err = run(ctx, binary, dir); err == nil {
-			return s, stop, nil
+		srv, end, runErr := run(ctx, binary, dir)
+		if err = runErr; err == nil {
+			return srv, func() error { return errors.Join(end(), os.RemoveAll(dir)) }, nil
 		}
 	}
-	return nil, nil, err
+	return nil, nil, errors.Join(err, os.RemoveAll(dir))
 }
 
 func run(ctx context.Context, binary, dir string) (*Server, func() error, error) {

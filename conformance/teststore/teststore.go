@@ -70,12 +70,7 @@ func runOnS3(m Tests) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	dir, err := os.MkdirTemp("", "nczarr-teststore-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	srv, stop, err := s3server.Run(ctx, binary, dir)
+	srv, stop, err := s3server.Run(ctx, binary)
 	if err != nil {
 		return 0, err
 	}

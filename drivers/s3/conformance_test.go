@@ -3,6 +3,7 @@ package s3_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -50,8 +51,9 @@ var buckets atomic.Int64
 
 // TestConformance runs the suite on a real server, in this process and in the
 // driver's own: below a prefix and in whole buckets, in both styles, and with
-// small pages and many parts. Putting thousands of objects there to list them
-// takes most of the time: once is enough.
+// small pages and many parts. Every pair of these settings is there; with
+// NCZARR_FULL all combinations are. Putting thousands of objects there to list
+// them takes most of the time: once is enough.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	virtual := map[string]any{"addressing": "virtual"}
@@ -59,18 +61,22 @@ func TestConformance(t *testing.T) {
 		process bool // the driver has a process of its own
 		whole   bool // the store is a bucket of its own
 		many    bool // the check with thousands of objects runs
+		full    bool // only with NCZARR_FULL
 		options map[string]any
 	}{
 		"path":                   {many: true},
-		"path/process":           {process: true},
-		"path bucket":            {whole: true},
+		"path/process":           {process: true, full: true},
+		"path bucket":            {whole: true, full: true},
 		"path bucket/process":    {whole: true, process: true},
-		"virtual":                {options: virtual},
+		"virtual":                {options: virtual, full: true},
 		"virtual/process":        {options: virtual, process: true},
 		"virtual bucket":         {options: virtual, whole: true},
-		"virtual bucket/process": {options: virtual, whole: true, process: true},
+		"virtual bucket/process": {options: virtual, whole: true, process: true, full: true},
 		"parts":                  {options: map[string]any{"multipart_threshold": 1000, "part_size": "5MiB", "page_size": 7}},
 	} {
+		if tc.full && os.Getenv("NCZARR_FULL") == "" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv, opener, suite := s3server.Start(t), s3.New(), mapsuite.Suite()

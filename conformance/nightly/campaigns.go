@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// campaign is a list of commands and the time in which they are started.
+type campaign struct {
+	name   string
+	budget time.Duration
+	steps  []step
+}
+
+// step is one command, run in the root of the module.
+type step struct {
+	name string
+	env  []string
+	args []string
+}
+
+// command is the step as a line for the shell.
+func (s step) command() string {
+	var words []string
+	for _, w := range slices.Concat(s.env, s.args) {
+		if strings.ContainsAny(w, " ^$|*()") {
+			w = "'" + w + "'"
+		}
+		words = append(words, w)
+	}
+	return strings.Join(words, " ")
+}
+
+// shares say how much of the time a campaign has. Steps that run for a given
+// time get their part of it; the others are whole pieces of work.
+var shares = map[string]float64{
+	"defences": 0.10, "kills": 0.18, "random": 0.07, "soak": 0.17, "fuzz": 0.18, "race": 0.13, "matrices": 0.07, "bench": 0.10,
+}
+
+// campaigns makes the campaigns for a number of minutes.
+func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, error) {
+	budget := func(name string) time.Duration { return time.Duration(shares[name] * minutes * float64(time.Minute)) }
+	defences, err := exec.CommandContext(ctx, ".ci/defences", "--list").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the planted defects: %w", err)
+	}
+	packages, err := exec.CommandContext(ctx, "go", "list", "./core/...", "./drivers/...", "./filters/...", "./conformance/...", "./cmd/...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages: %w", err)
+	}
+	targets, err := fuzzTargets(os.DirFS("."))
+	if err != nil {
+		return nil, err
+	}
+	test := func(flags ...string) []string {
+		return append([]string{"go", "test", "-count=1", "-timeout=3h"}, flags...)
+	}
+	seeded := func(i int, env ...string) []string {
+		return append(env, "NCZARR_SEED="+strconv.FormatUint(seed+uint64(i), 10)) //nolint:gosec // a count
+	}
+	steps := map[string][]step{}
+	for name := range strings.FieldsSeq(string(defences)) {
+		steps["defences"] = append(steps["defences"], step{name: name, args: []string{".ci/defences", name}})
+	}
+	for i := range 20 { // 1,000 kills
+		steps["kills"] = append(steps["kills"], step{
+			name: fmt.Sprintf("%d-%d", 50*i+1, 50*i+50), env: seeded(i, "NCZARR_KILLS=50"), args: test("-run=^TestKills$", "-v", "./cmd/nczctl"),
+		})
+	}
+	for i := range 10 {
+		for _, r := range randomTests {
+			steps["random"] = append(steps["random"], step{
+				name: fmt.Sprintf("%s-%d", r.name, i+1), env: seeded(i, r.env...), args: test(append([]string{"-v", "-run=" + r.run}, r.args...)...),
+			})
+		}
+	}
+	soaks := []string{"TestSoakS3", "TestSoakHTTP"}
+	for i, name := range soaks {
+		each := budget("soak") / time.Duration(len(soaks))
+		steps["soak"] = append(steps["soak"], step{
+			name: name, env: seeded(i, "NCZARR_SOAK="+each.Round(time.Second).String()), args: test("-v", "-run=^"+name+"$", "./conformance/remote"),
+		})
+	}
+	each := max(time.Second, (budget("fuzz") / time.Duration(len(targets))).Round(time.Second))
+	for _, t := range targets {
+		steps["fuzz"] = append(steps["fuzz"], step{
+			name: t.target, env: []string{"GOMEMLIMIT=2GiB"},
+			args: []string{"go", "test", "-run=^$", "-fuzz=^" + t.target + "$", "-fuzztime=" + each.String(), "./" + t.dir},
+		})
+	}
+	for path := range strings.FieldsSeq(string(packages)) {
+		_, name, _ := strings.Cut(path, "/nczarr/")
+		steps["race"] = append(steps["race"], step{name: name, args: test("-race", "./"+name)})
+	}
+	steps["matrices"] = []step{
+		{name: "s3", env: []string{"NCZARR_FULL=1"}, args: test("./drivers/s3")},
+		{name: "big-archives", env: []string{"NCZARR_BIG=1"}, args: test("-run=^TestBig$", "-v", "./drivers/zip")},
+		{name: "peers", env: []string{"NCZARR_FULL=1"}, args: test("./conformance/interop", "./conformance/corpora")},
+		{name: "formats-s3", args: []string{"make", "test-s3"}},
+	}
+	for _, name := range []string{"bench", "bench-open", "bench-plane", "bench-remote"} {
+		steps["bench"] = append(steps["bench"], step{name: name, args: []string{"make", name}})
+	}
+	var all []campaign
+	for _, name := range slices.Sorted(maps.Keys(shares)) {
+		all = append(all, campaign{name: name, budget: budget(name), steps: steps[name]})
+	}
+	return all, nil
+}
+
+// randomTests are tests of random cases with a number that can be given.
+var randomTests = []struct {
+	name, run string
+	env, args []string
+}{
+	{"cdl", "^TestRandomDifferential$", []string{"NCZARR_RANDOM=60"}, []string{"./core/cdl"}},
+	{"model", "^TestMutations$", nil, []string{"./core/nczarr", "-rapid.checks=400"}},
+}
+
+// fuzzTarget is a function in a package.
+type fuzzTarget struct{ dir, target string }
+
+// fuzzTargets finds the fuzz targets of a module.
+func fuzzTargets(module fs.FS) ([]fuzzTarget, error) {
+	function := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
+	var out []fuzzTarget
+	err := fs.WalkDir(module, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(module, path)
+		for _, m := range function.FindAllSubmatch(text, -1) {
+			out = append(out, fuzzTarget{filepath.ToSlash(filepath.Dir(path)), string(m[1])})
+		}
+		return err
+	})
+	return out, err
+}
+
+// sourcesID names the sources: the commit, and what is changed on top of it.
+func sourcesID(ctx context.Context) (string, error) {
+	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask git for the commit: %w", err)
+	}
+	diff, err := exec.CommandContext(ctx, "git", "diff", "HEAD").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask git for changes: %w", err)
+	}
+	id := string(bytes.TrimSpace(commit))
+	if len(diff) > 0 {
+		id += fmt.Sprintf("-%08x", checksum(diff))
+	}
+	return id, nil
+}

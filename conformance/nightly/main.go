@@ -1,0 +1,148 @@
+// Command nightly runs the campaigns that take too long for every change: all
+// planted defects, kills at random points, soaks, fuzzing, races, the full
+// matrices and the benchmarks.
+//
+//	go run ./conformance/nightly                      # two hours
+//	go run ./conformance/nightly -minutes 30 -only fuzz,kills -seed 7
+//
+// A campaign is a list of steps, each a command. It starts steps as long as
+// its share of the time lasts; what it does not start is listed. An interrupted
+// run is resumed by the same command on the same sources: finished steps are
+// not repeated. The report is printed and kept as report.txt and report.json
+// beside the output of the steps.
+//
+// The exit status is 0 when nothing failed, 1 when a step failed, 2 when the
+// campaigns could not be run, and 130 after an interrupt.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	failed, err := run(ctx, os.Args[1:])
+	interrupted := ctx.Err() != nil
+	stop()
+	switch {
+	case interrupted:
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "nightly:", err)
+		os.Exit(2)
+	case failed:
+		os.Exit(1)
+	}
+}
+
+// run parses the arguments and runs the campaigns. It reports whether a step failed.
+func run(ctx context.Context, args []string) (failed bool, err error) {
+	flags := flag.NewFlagSet("nightly", flag.ExitOnError)
+	minutes := flags.Float64("minutes", 120, "time for all campaigns")
+	only := flags.String("only", "", "names of campaigns, separated by commas (default all)")
+	seed := flags.Uint64("seed", 0, "seed of what is random (default from the clock)")
+	dir := flags.String("dir", "", "where output and reports go (default a folder of the user's cache, named by the sources)")
+	fresh := flags.Bool("fresh", false, "forget what an interrupted run has finished")
+	list := flags.Bool("list", false, "only list the campaigns and their steps")
+	_ = flags.Parse(args) // ends the program
+	sources, err := sourcesID(ctx)
+	if err != nil {
+		return false, err
+	}
+	if *dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return false, err
+		}
+		*dir = filepath.Join(cache, "nczarr", "nightly", sources)
+	}
+	s, err := openState(*dir, sources, *seed, *fresh)
+	if err != nil {
+		return false, err
+	}
+	all, err := campaigns(ctx, s.Seed, *minutes)
+	if err != nil {
+		return false, err
+	}
+	if *only != "" {
+		names := strings.Split(*only, ",")
+		for _, name := range names {
+			if !slices.ContainsFunc(all, func(c campaign) bool { return c.name == name }) {
+				return false, fmt.Errorf("no campaign is named %q (there are %s)", name, strings.Join(campaignNames(all), ", "))
+			}
+		}
+		all = slices.DeleteFunc(all, func(c campaign) bool { return !slices.Contains(names, c.name) })
+	}
+	if *list {
+		for _, c := range all {
+			for _, st := range c.steps {
+				fmt.Fprintf(os.Stdout, "%s\t%s\t%s\n", c.name, st.name, st.command())
+			}
+		}
+		return false, nil
+	}
+	fmt.Fprintf(os.Stdout, "nightly: seed %d, output in %s\n", s.Seed, *dir)
+	for _, c := range all {
+		if err := s.campaign(ctx, c); err != nil {
+			return false, err
+		}
+	}
+	if err := s.report(os.Stdout, all); err != nil {
+		return false, err
+	}
+	return s.failed(), ctx.Err()
+}
+
+func campaignNames(all []campaign) []string {
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// campaign runs the steps of one campaign that have no result yet.
+func (s *state) campaign(ctx context.Context, c campaign) error {
+	for _, st := range c.steps {
+		id := c.name + "/" + st.name
+		if ctx.Err() != nil || s.Results[id] != nil || s.spent(c) >= c.budget {
+			continue
+		}
+		fmt.Fprintf(os.Stdout, "%s %s ... ", time.Now().Format(time.TimeOnly), id)
+		r, err := s.step(ctx, id, st, c)
+		if errors.Is(err, context.Canceled) {
+			fmt.Fprintln(os.Stdout, "interrupted")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stdout, "%s in %.0f s\n", r.Outcome, r.Seconds)
+		s.Results[id] = r
+		if err := s.save(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spent is the time that the finished steps of a campaign took.
+func (s *state) spent(c campaign) time.Duration {
+	var sum float64
+	for _, st := range c.steps {
+		if r := s.Results[c.name+"/"+st.name]; r != nil {
+			sum += r.Seconds
+		}
+	}
+	return time.Duration(sum * float64(time.Second))
+}

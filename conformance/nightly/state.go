@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// state is what a run has done so far, and the report.
+type state struct {
+	Sources string             `json:"sources"` // commit, and a checksum of changes
+	Seed    uint64             `json:"seed"`
+	Started time.Time          `json:"started"`
+	Results map[string]*result `json:"results"` // by CAMPAIGN/STEP
+
+	dir string
+}
+
+// result is the result of a step.
+type result struct {
+	Outcome string  `json:"outcome"` // passed or failed
+	Seconds float64 `json:"seconds"`
+	Command string  `json:"command"` // repeats the step, in the root of the module
+	Output  string  `json:"output"`  // file
+}
+
+const (
+	passed = "passed"
+	failed = "failed"
+)
+
+func checksum(data []byte) uint32 { return crc32.ChecksumIEEE(data) }
+
+// openState continues the run in a directory, or begins one. The seed of a run
+// that continues is the old one; asking for another begins anew.
+func openState(dir, sources string, seed uint64, fresh bool) (*state, error) {
+	s := &state{}
+	data, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err == nil {
+		err = json.Unmarshal(data, s)
+	}
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("continue the run in %s: %w (-fresh begins anew)", dir, err)
+	case err != nil || fresh || s.Sources != sources || seed != 0 && s.Seed != seed:
+		if seed == 0 {
+			seed = uint64(time.Now().Unix()) //nolint:gosec // after 1970
+		}
+		s = &state{Sources: sources, Seed: seed, Started: time.Now().UTC().Truncate(time.Second), Results: map[string]*result{}}
+	}
+	s.dir = dir
+	return s, os.MkdirAll(dir, 0o777)
+}
+
+// save writes report.json, whole or not at all.
+func (s *state) save() error {
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(s.dir, "report.json")
+	if err := os.WriteFile(name+".new", append(data, '\n'), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// step runs a command. One that takes much longer than the whole campaign may
+// is ended, and has failed.
+func (s *state) step(ctx context.Context, id string, st step, c campaign) (*result, error) {
+	limit, cancel := context.WithTimeout(ctx, 4*c.budget+time.Hour)
+	defer cancel()
+	r := &result{Outcome: passed, Command: st.command(), Output: filepath.Join(s.dir, strings.ReplaceAll(id, "/", "_")+".txt")}
+	out, err := os.Create(r.Output)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd := exec.CommandContext(limit, st.args[0], st.args[1:]...)
+	cmd.Env = append(os.Environ(), st.env...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.WaitDelay = time.Minute
+	ownGroup(cmd)
+	began := time.Now()
+	err = cmd.Run()
+	r.Seconds = time.Since(began).Seconds()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if limit.Err() != nil {
+		err = fmt.Errorf("ended after %v: %w", 4*c.budget+time.Hour, err)
+	}
+	if err != nil {
+		r.Outcome = failed
+		fmt.Fprintln(out, "nightly:", err)
+	}
+	return r, nil
+}
+
+// failed reports whether a step failed.
+func (s *state) failed() bool {
+	for _, r := range s.Results {
+		if r.Outcome == failed {
+			return true
+		}
+	}
+	return false
+}
+
+// report prints a page, and keeps it as report.txt.
+func (s *state) report(w io.Writer, all []campaign) error {
+	file, err := os.Create(filepath.Join(s.dir, "report.txt"))
+	if err != nil {
+		return err
+	}
+	w = io.MultiWriter(w, file)
+	fmt.Fprintf(w, "\nnightly of %s, seed %d, started %s\n\n", s.Sources, s.Seed, s.Started.Format(time.RFC3339))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "campaign\tpassed\tfailed\tnot run\tminutes\tof")
+	for _, c := range all {
+		count := map[string]int{}
+		for _, st := range c.steps {
+			if r := s.Results[c.name+"/"+st.name]; r != nil {
+				count[r.Outcome]++
+			} else {
+				count["not run"]++
+			}
+		}
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%.1f\t%.1f\n", c.name, count[passed], count[failed], count["not run"], s.spent(c).Minutes(), c.budget.Minutes())
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, c := range all {
+		for _, st := range c.steps {
+			if r := s.Results[c.name+"/"+st.name]; r != nil && r.Outcome == failed {
+				fmt.Fprintf(w, "\nFAILED %s/%s after %.0f s\n  again:  %s\n  output: %s\n", c.name, st.name, r.Seconds, r.Command, r.Output)
+			}
+		}
+	}
+	return errors.Join(file.Close(), s.save())
+}
