@@ -122,7 +122,7 @@ type Options struct {
 	// minute.
 	Limit time.Duration
 	// Seed is the seed of all random choices, and of the order in which checks
-	// run; 0 takes one from the clock.
+	// run; 0 takes one from the clock in [Run], and a fixed one in [TestWith].
 	Seed uint64
 	// Progress, when not nil, is called after each check.
 	Progress func(Result)

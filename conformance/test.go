@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
 )
 
 // testLimit is the time limit of a check in a test where none is given. A
@@ -12,15 +14,16 @@ import (
 const testLimit = 5 * time.Minute
 
 // Test runs every check of the suite as a sub-test named by its id. An
-// unsupported check is a skipped sub-test. The seed is logged when something
-// fails.
+// unsupported check is a skipped sub-test. The seed is 1 unless the environment
+// variable NCZARR_SEED gives another one; it is logged when something fails.
 func Test[S any](t *testing.T, suite Suite[S], target Target[S]) {
 	t.Helper()
 	TestWith(t, suite, target, nil)
 }
 
 // TestWith is [Test] with options. Progress is called as by [Run]; the checks
-// run in the order of the suite. The default of Limit is five minutes.
+// run in the order of the suite. The default of Limit is five minutes, that of
+// Seed as for Test.
 func TestWith[S any](t *testing.T, suite Suite[S], target Target[S], opts *Options) {
 	t.Helper()
 	if err := suite.Validate(); err != nil {
@@ -34,6 +37,9 @@ func TestWith[S any](t *testing.T, suite Suite[S], target Target[S], opts *Optio
 	o := opts.withDefaults()
 	if opts == nil || opts.Limit <= 0 {
 		o.Limit = testLimit
+	}
+	if opts == nil || opts.Seed == 0 {
+		o.Seed = testseed.New(t)
 	}
 	for _, c := range suite.Checks {
 		if c.Level == "" {

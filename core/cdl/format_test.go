@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
@@ -49,7 +50,7 @@ func TestPrintf(t *testing.T) {
 // digits, the choice of exponent, no trailing zeros.
 func TestAppendGRule(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		v := rapid.Float64().Draw(t, "v")
 		digits := rapid.IntRange(1, 20).Draw(t, "digits")
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -142,7 +143,7 @@ func TestEscapeName(t *testing.T) {
 // TestFullPrecision checks that every float and double survives the text.
 func TestFullPrecision(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		f := rapid.Float32().Draw(t, "f")
 		if back, err := strconv.ParseFloat(cdl.FloatText(float64(f), 32, 7, true), 32); err == nil && float32(back) != f {
 			t.Fatalf("float %v comes back as %v", f, back)
@@ -194,7 +195,7 @@ func TestSame(t *testing.T) {
 // the limit, and along chunk edges where the cut dimension allows.
 func TestSlabsCover(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		shape := rapid.SliceOfN(rapid.Int64Range(1, 9), 0, 4).Draw(t, "shape")
 		chunks := rapid.SliceOfN(rapid.Int64Range(1, 5), len(shape), len(shape)).Draw(t, "chunks")
 		limit := rapid.Int64Range(1, 100).Draw(t, "limit")

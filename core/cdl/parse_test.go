@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -410,7 +411,7 @@ func TestInferType(t *testing.T) {
 // TestParseRoundTrip writes random trees as text and reads them back.
 func TestParseRoundTrip(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		want := drawTree(t)
 		text := want.text()
 		got, err := cdl.Parse(strings.NewReader(text), want.Name, nil)

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -162,7 +163,7 @@ func drawStrings(t *rapid.T, n int64, plain bool) ([]string, string) {
 // nczarr; then through a dump in full precision and a second build.
 func TestBuildValues(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		m := drawModel(t, false)
 		first := check(t, m.text, m)
 		check(t, first, m)
@@ -213,7 +214,7 @@ func TestLiveOracle(t *testing.T) {
 	needTools(t)
 	dir := t.TempDir()
 	rounds := 0
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		if rounds++; rounds > 25 {
 			return
 		}

@@ -6,12 +6,13 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/core/cdl"
 )
 
 // randomDatasets is how many random datasets TestRandomDifferential makes,
-// unless NCZARR_CDL_RANDOM says another number; NCZARR_CDL_SEED is the first
-// one's seed, each further one has the next.
+// unless NCZARR_CDL_RANDOM says another number. The first one has the seed of
+// the tests, each further one the next.
 const randomDatasets = 30
 
 // fromEnv gives the number of a variable of the environment.
@@ -34,7 +35,7 @@ func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
 func TestRandomDifferential(t *testing.T) {
 	t.Parallel()
 	needTools(t)
-	first := fromEnv(t, "NCZARR_CDL_SEED", 1)
+	first := testseed.New(t)
 	for i := range fromEnv(t, "NCZARR_CDL_RANDOM", randomDatasets) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
 			t.Parallel()

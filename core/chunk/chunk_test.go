@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -240,7 +241,7 @@ func eachProjection(t *rapid.T, g grid, sel chunk.Selection, f func(plan *chunk.
 
 func TestScatterAgainstLoops(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		g, sel := drawGrid(t)
 		chunks, want := g.cut(), g.want(sel)
 		got := make([]byte, len(want))
@@ -256,7 +257,7 @@ func TestScatterAgainstLoops(t *testing.T) {
 
 func TestGatherAgainstLoops(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		g, sel := drawGrid(t)
 		slab := g.want(sel)
 		whole := g.cut()
@@ -300,7 +301,7 @@ func sameInside(g grid, a, b []byte, key string) bool {
 
 func TestFillTouchesOnlyItsPart(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		g, sel := drawGrid(t)
 		fill := bytes.Repeat([]byte{0xAB}, g.elem)
 		got := make([]byte, len(g.want(sel)))

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestSpansAtTheEndsOfInt64(t *testing.T) {
 	t.Parallel()
 	wide := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, math.MaxInt64), rapid.Int64Range(math.MaxInt64-100, math.MaxInt64))
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		n, size := wide.Draw(t, "length"), wide.Draw(t, "chunk")
 		start := min(wide.Draw(t, "start"), n) - 1
 		step := wide.Draw(t, "stride")

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 )
 
@@ -14,7 +15,7 @@ import (
 // and the more so the larger the gap.
 func TestPiecesAgainstWhole(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidseed.Check(t, func(rt *rapid.T) {
 		elem := rapid.SampledFrom([]int{1, 2, 4, 8, 12}).Draw(rt, "elem")
 		gap := rapid.SampledFrom([]int64{0, 1, 5, 16, 50, 1 << 40}).Draw(rt, "gap")
 		var shape, chunks []int64

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -64,7 +65,7 @@ func TestQuantizeKeeps(t *testing.T) {
 // than others may have another error.
 func TestQuantizeError(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		v := rapid.Float64Range(-1e30, 1e30).Draw(t, "v")
 		digits := rapid.IntRange(1, 15).Draw(t, "digits")
 		for _, q := range []dtype.Quantization{{Mode: dtype.BitGroom, Digits: digits}, {Mode: dtype.GranularBitRound, Digits: digits}} {

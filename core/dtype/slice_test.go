@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -141,7 +142,7 @@ func TestAppendFloat(t *testing.T) {
 			t.Errorf("want x%s, got %s", c.want, got)
 		}
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		f := rapid.Float64().Draw(t, "f")
 		text := string(dtype.AppendFloat(nil, f, 64))
 		if strings.HasPrefix(text, `"`) {
@@ -157,7 +158,7 @@ func TestAppendFloat(t *testing.T) {
 // binary16 survives the way over float32.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		nc := rapid.SampledFrom([]dtype.NC{1, 3, 4, 7, 8, 9, 10, 11}).Draw(t, "type")
 		ty := nc.Type(rapid.SampledFrom([]dtype.Order{dtype.Little, dtype.Big}).Draw(t, "order"))
 		n := rapid.IntRange(0, 600).Draw(t, "n")

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -68,7 +69,7 @@ func TestKeys(t *testing.T) {
 func TestKeysStay(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidseed.Check(t, func(rt *rapid.T) {
 		prefix := strings.Repeat("p/", rapid.IntRange(0, 8<<10).Draw(rt, "prefix"))
 		rank := rapid.IntRange(0, chunk.MaxRank).Draw(rt, "rank")
 		c := manifest.NewComputed(m, prefix, '.')

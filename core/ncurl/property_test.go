@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"pgregory.net/rapid"
@@ -40,7 +41,7 @@ func closure(modes []string) map[string]bool {
 // case changes what is meant.
 func TestModeOrder(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		base := rapid.SampledFrom(bases).Draw(t, "base")
 		modes := rapid.SliceOfNDistinct(rapid.SampledFrom(ncurl.Modes()), 0, 5, rapid.ID[string]).Draw(t, "modes")
 		first, err1 := ncurl.Parse(base+"#mode="+strings.Join(modes, ","), nil)
@@ -109,7 +110,7 @@ func TestKeyOrder(t *testing.T) {
 		"mode=nczarr", "log=f", "show=fetch", "aws.region=eu-west-1", "aws.profile=p", "zarr", "unknown=1",
 		"dimension_separator=/", "mode=consolidated", "noxarray", "aws.endpoint=http://e.example:1",
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(items), 1, len(items), rapid.ID[string]).Draw(t, "items")
 		other := rapid.Permutation(chosen).Draw(t, "other")
 		a, err1 := ncurl.Parse("s3://b/k#"+strings.Join(chosen, "&"), nil)
@@ -125,7 +126,7 @@ func TestKeyOrder(t *testing.T) {
 // canonical form name the same file.
 func TestAnyName(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		name := "/d/" + strings.Trim(rapid.StringMatching(`[ -~é日\n]{1,20}`).Draw(t, "name"), "/") + "x"
 		l, err := ncurl.Parse(name, nil)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -82,7 +83,7 @@ func TestCopyKeepsAbsentChunks(t *testing.T) {
 // pair of chunk shapes and amount of memory.
 func TestCopyOfHoles(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidseed.Check(t, func(rt *rapid.T) {
 		ctx := t.Context()
 		o := memory()
 		src, err := nczarr.Create(ctx, "mem:src", &nczarr.CreateOptions{Options: *o})

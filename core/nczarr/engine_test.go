@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -108,7 +109,7 @@ func drawSelection(t *rapid.T, shape []int64) chunk.Selection {
 // byte orders, codecs, strides and numbers of workers.
 func TestSlabsAgainstModel(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidseed.Check(t, func(rt *rapid.T) {
 		ctx := t.Context()
 		o := memory(invert{})
 		o.Workers = rapid.IntRange(1, 4).Draw(rt, "workers")

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -27,7 +28,7 @@ import (
 // where NumPy would have them.
 func TestFOrderAgainstModel(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidseed.Check(t, func(rt *rapid.T) {
 		big := rapid.Bool().Draw(rt, "big")
 		codec := rapid.SampledFrom([]string{"null", `[{"id": "invert"}]`}).Draw(rt, "codec")
 		var shape, chunks []int64

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -24,7 +25,7 @@ var oddTexts = []string{"", "a", "\x00", "a\x00b\x00", "日本", strings.Repeat(
 // strides, ranks, numbers of workers, more than one write.
 func TestVarLenAgainstModel(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidseed.Check(t, func(rt *rapid.T) {
 		ctx := t.Context()
 		o := memory(vlen.Provider(), invert{})
 		o.Workers = rapid.IntRange(1, 3).Draw(rt, "workers")

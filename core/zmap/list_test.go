@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -51,7 +52,7 @@ func reversed(m driver.Map) func(string, driver.ListOptions) iter.Seq2[driver.En
 func TestListAgainstOracle(t *testing.T) {
 	t.Parallel()
 	key := rapid.StringMatching(`[a-c+0](/?[a-c+0]){0,5}`)
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidseed.Check(t, func(rt *rapid.T) {
 		m := memmap.New()
 		var keys []string
 		for _, k := range rapid.SliceOfDistinct(key, rapid.ID).Draw(rt, "keys") {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 	"pgregory.net/rapid"
 )
@@ -13,7 +14,7 @@ import (
 func TestNamesAgainstSimpleRule(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"/", ".", "..", "a", "0.0.0", "chunk", "\\", "\x00", "\x1f", " ", "~", "\x7f", "\x01", "0", "é", "\u0080", "\xff", "-", "0123456", "!"})
-	rapid.Check(t, func(r *rapid.T) {
+	rapidseed.Check(t, func(r *rapid.T) {
 		name := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(r, "pieces"), "")
 		if got := zipdriver.JudgeName(name); (got == "") != legalKey(name) {
 			r.Errorf("%q: %q", name, got)

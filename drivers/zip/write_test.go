@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -372,7 +373,7 @@ func TestManyMembers(t *testing.T) {
 func TestPropertyAgainstOracle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	rapid.Check(t, func(r *rapid.T) {
+	rapidseed.Check(t, func(r *rapid.T) {
 		path := filepath.Join(dir, "x.zip")
 		_ = os.Remove(path)
 		options := rapid.SampledFrom([]string{"", `{"spill": 0}`, `{"spill": 300, "deflate": 1}`, `{"prefix": "auto"}`}).Draw(r, "options")

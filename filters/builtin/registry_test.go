@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -30,21 +29,6 @@ func peer(t *testing.T, args ...string) []byte {
 		t.Fatalf("registry.py %v: %v\n%s", args, err, msg.Bytes())
 	}
 	return out
-}
-
-// seed is that of NCZARR_SEED, else a new one.
-func seed(t *testing.T) uint32 {
-	t.Helper()
-	n := rand.Uint32()
-	if s := os.Getenv("NCZARR_SEED"); s != "" {
-		k, err := strconv.ParseUint(s, 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n = uint32(k)
-	}
-	t.Logf("NCZARR_SEED=%d", n)
-	return n
 }
 
 // drawn is a random case that numcodecs made.
@@ -92,7 +76,7 @@ func TestRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	peer(t, "make", dir, fmt.Sprint(seed(t)), "40")
+	peer(t, "make", dir, fmt.Sprint(testseed.New(t)), "40")
 	have := builtin.Provider().Describe()
 	for _, id := range ids {
 		known := slices.IndexFunc(have, func(d driver.Description) bool { return d.ID == id })

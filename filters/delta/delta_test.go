@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -18,7 +19,7 @@ var integers = []string{"|b1", "|i1", "|u1", "<i2", ">i2", "<u2", ">u2", "<i4", 
 // TestIntegersComeBack: any bits survive, in every type and byte order.
 func TestIntegersComeBack(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
+	rapidseed.Check(t, func(r *rapid.T) {
 		name := rapid.SampledFrom(integers).Draw(r, "type")
 		typ, err := dtype.Parse(name)
 		if err != nil {

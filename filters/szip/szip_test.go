@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -40,9 +40,7 @@ func peer(t *testing.T, args ...string) string {
 func TestLibaec(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	seed := rand.Uint32()
-	t.Logf("seed %d", seed)
-	peer(t, "make", dir, fmt.Sprint(seed), "300")
+	peer(t, "make", dir, fmt.Sprint(testseed.New(t)), "300")
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) < 200 {
 		t.Fatalf("%d cases, %v", len(files), err)

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 )
 
 // TestArena gives out and takes back regions at random and compares with a
@@ -12,7 +14,7 @@ import (
 func TestArena(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 20
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		a := newArena(size)
 		var held []region
 		last := uint32(0)

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -135,7 +136,7 @@ func TestSameStores(t *testing.T) {
 		for i, h := range hosts {
 			maps = append(maps, open(t, h, name, driver.OpenSpec{Path: filepath.Join(root, fmt.Sprint(name, i)), Mode: driver.Create}))
 		}
-		rapid.Check(t, func(rt *rapid.T) {
+		rapidseed.Check(t, func(rt *rapid.T) {
 			key := rapid.SampledFrom([]string{"a", "b/c", "b/d", "absent"}).Draw(rt, "key")
 			if key != "absent" && rapid.Bool().Draw(rt, "put") {
 				size := rapid.SampledFrom([]int{0, 1, 1000, 64 << 10, 70_000, 1 << 20, 3 << 20}).Draw(rt, "size")

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -58,7 +59,7 @@ func noWait() *layer.RetryOptions {
 // and that none of them is read twice.
 func TestResume(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidseed.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 5000).Draw(t, "size")
 		content := make([]byte, size)
 		r := rand.New(rand.NewPCG(1, uint64(size)))

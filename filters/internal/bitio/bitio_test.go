@@ -8,13 +8,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/filters/internal/bitio"
 )
 
 // TestBits compares with the digits of the numbers behind each other.
 func TestBits(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
+	rapidseed.Check(t, func(r *rapid.T) {
 		dst := make([]byte, 400)
 		w := bitio.NewWriter(dst)
 		want := ""

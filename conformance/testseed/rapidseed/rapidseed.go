@@ -1,0 +1,37 @@
+// Package rapidseed checks properties with rapid from the seed of package
+// testseed.
+//
+// Only tests import this package.
+package rapidseed
+
+import (
+	"flag"
+	"strconv"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
+)
+
+// seeded makes the seed rapid's, which has it from its flag only.
+var seeded sync.Once //nolint:gochecknoglobals // so is the flag
+
+// Check is [rapid.Check] with random values drawn from the seed of
+// [testseed.New]. The flag -rapid.seed, which the report of a failure names,
+// takes precedence.
+func Check(t *testing.T, prop func(*rapid.T)) {
+	t.Helper()
+	seed := testseed.New(t)
+	seeded.Do(func() {
+		f := flag.Lookup("rapid.seed")
+		if f.Value.String() != f.DefValue {
+			return
+		}
+		if err := f.Value.Set(strconv.FormatUint(seed, 10)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	rapid.Check(t, prop)
+}

@@ -1,0 +1,51 @@
+// Package testseed decides the seed of random choices in tests. It is 1, so
+// that the outcome of a test depends on the code alone; the environment
+// variable NCZARR_SEED gives another one.
+//
+//	r := rand.New(rand.NewPCG(testseed.New(t), 0))
+//
+// Package rapidseed does the same for properties checked with rapid.
+//
+// Only tests import this package.
+package testseed
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// Var is the environment variable that gives the seed, a positive decimal
+// number below 1<<64.
+const Var = "NCZARR_SEED"
+
+// fixed is the seed without Var.
+const fixed = 1
+
+// New returns the seed. A test that fails logs it. New ends the test if Var
+// holds no seed.
+func New(t testing.TB) uint64 {
+	t.Helper()
+	seed, err := parse(os.Getenv(Var))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("repeat with %s=%d", Var, seed)
+		}
+	})
+	return seed
+}
+
+func parse(text string) (uint64, error) {
+	if text == "" {
+		return fixed, nil
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || seed == 0 {
+		return 0, fmt.Errorf("%s is %q: it must be a decimal number from 1 to 18446744073709551615", Var, text)
+	}
+	return seed, nil
+}
