@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
 )
 
 // A fault does something wrong to an exchange: send sends the request on and
@@ -77,6 +79,7 @@ type faulty struct {
 	requests atomic.Int64
 	turns    sync.Map // of *sync.Mutex: one request at a time for each path
 	mu       sync.Mutex
+	rng      *rand.Rand
 	struck   map[string]int
 	lies     map[string]int
 }
@@ -90,7 +93,7 @@ func newFaulty(t *testing.T, target, root string, part float64, list []fault) (*
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &faulty{target: u, root: root, part: part, list: list, struck: map[string]int{}, lies: map[string]int{}, client: &http.Client{
+	f := &faulty{target: u, root: root, part: part, list: list, rng: rand.New(rand.NewPCG(testseed.New(t), 1<<32)), struck: map[string]int{}, lies: map[string]int{}, client: &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -112,9 +115,19 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reset()
 	}
 	send := func() answer { return f.send(r, body) }
-	if rand.Float64() >= f.part {
+	if x, ok := f.draw(r); ok {
+		x.do(w, r, send)
+	} else {
 		send().write(w)
-		return
+	}
+}
+
+// draw chooses whether r meets a fault, and which.
+func (f *faulty) draw(r *http.Request) (x fault, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rng.Float64() >= f.part {
+		return fault{}, false
 	}
 	var fit []fault
 	for _, x := range f.list {
@@ -122,14 +135,12 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fit = append(fit, x)
 		}
 	}
-	x := fit[rand.IntN(len(fit))]
-	f.mu.Lock()
+	x = fit[f.rng.IntN(len(fit))]
 	f.struck[x.name]++
 	if x.lie {
 		f.lies[f.subject(r)]++
 	}
-	f.mu.Unlock()
-	x.do(w, r, send)
+	return x, true
 }
 
 // subject gives the key or prefix that a request is about.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -63,9 +64,10 @@ func soak(t *testing.T, part string, s soaked, proxy *faulty, d time.Duration) (
 	defer cancel()
 	var wg sync.WaitGroup
 	var total atomic.Int64
+	seed := testseed.New(t)
 	for id := range workers {
 		wg.Go(func() {
-			w := &soaker{soaked: s, id: fmt.Sprint(part, id), model: map[string][]byte{}, rng: rand.New(rand.NewPCG(uint64(id), rand.Uint64())), ops: &total, proxy: proxy}
+			w := &soaker{soaked: s, id: fmt.Sprint(part, id), model: map[string][]byte{}, rng: rand.New(rand.NewPCG(seed, uint64(id))), ops: &total, proxy: proxy}
 			for (ctx.Err() == nil || total.Load() < least) && !t.Failed() {
 				// An operation that has begun ends in peace, so that the model knows its outcome.
 				if err := w.step(t.Context()); err != nil {

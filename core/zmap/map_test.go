@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -521,28 +522,30 @@ func TestClose(t *testing.T) {
 
 func TestCloseWaits(t *testing.T) {
 	t.Parallel()
-	begun, end := make(chan struct{}), make(chan struct{})
-	var order []string
-	z := zmap.New(&double{
-		Map: memmap.New(),
-		get: func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
-			close(begun)
-			<-end
-			order = append(order, "get")
-			return nil, driver.Info{}, nil
-		},
-		shut: func() error { order = append(order, "close"); return errors.New("lost") },
-	}, nil)
-	var wg sync.WaitGroup
-	wg.Go(func() { _, _, _ = z.Get(t.Context(), "k", nil, nil) })
-	<-begun
-	wg.Go(func() { wantKind(t, "close", z.Close(t.Context()), ncerr.ErrIO) })
-	time.Sleep(5 * time.Millisecond)
-	close(end)
-	wg.Wait()
-	if want := []string{"get", "close"}; !slices.Equal(order, want) {
-		t.Errorf("want %q, got %q", want, order)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		begun, end := make(chan struct{}), make(chan struct{})
+		var order []string
+		z := zmap.New(&double{
+			Map: memmap.New(),
+			get: func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
+				close(begun)
+				<-end
+				order = append(order, "get")
+				return nil, driver.Info{}, nil
+			},
+			shut: func() error { order = append(order, "close"); return errors.New("lost") },
+		}, nil)
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _, _ = z.Get(t.Context(), "k", nil, nil) })
+		<-begun
+		wg.Go(func() { wantKind(t, "close", z.Close(t.Context()), ncerr.ErrIO) })
+		synctest.Wait() // Close waits for the call
+		close(end)
+		wg.Wait()
+		if want := []string{"get", "close"}; !slices.Equal(order, want) {
+			t.Errorf("want %q, got %q", want, order)
+		}
+	})
 }
 
 func TestPutChecksTheAnswer(t *testing.T) {

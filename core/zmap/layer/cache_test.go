@@ -1,6 +1,7 @@
 package layer_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -29,6 +31,7 @@ const (
 	readerStore = "NCZARR_TEST_READER_STORE"
 	readerCache = "NCZARR_TEST_READER_CACHE"
 	readerCount = "NCZARR_TEST_READER_COUNT"
+	readerSeed  = "NCZARR_TEST_READER_SEED"
 )
 
 func TestMain(m *testing.M) {
@@ -49,8 +52,8 @@ func storedContent(i int) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "object %d;", i), 400+i)
 }
 
-// readerMain reads objects in random order through the cache, and fails when
-// one is not what it must be.
+// readerMain reads objects in random order through the cache, prints a line
+// after each, and fails when one is not what it must be.
 func readerMain(dir string) error {
 	limitFiles()
 	ctx := context.Background()
@@ -67,8 +70,13 @@ func readerMain(dir string) error {
 	if err != nil {
 		return err
 	}
+	seed, err := strconv.ParseUint(os.Getenv(readerSeed), 10, 64)
+	if err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(seed, 0))
 	for range n {
-		i := rand.IntN(stored)
+		i := rng.IntN(stored)
 		want, opts := storedContent(i), driver.GetOptions{}
 		if i%3 == 0 {
 			opts.Range, want = &driver.Range{Offset: 7, Length: 1000}, want[7:1007]
@@ -77,6 +85,7 @@ func readerMain(dir string) error {
 		if err != nil || !bytes.Equal(got, want) || info.Size != int64(len(storedContent(i))) {
 			return fmt.Errorf("object %d: %d bytes, %+v, %w", i, len(got), info, err)
 		}
+		fmt.Println("read", i)
 	}
 	fmt.Println("hits", stats.Hits.Load(), "misses", stats.Misses.Load(), "unkept", stats.Unkept.Load())
 	return nil
@@ -101,38 +110,58 @@ func sharedStore(t *testing.T) string {
 	return dir
 }
 
-// reader starts a process that reads count objects.
-func reader(t *testing.T, store, cache string, count int, more ...string) (*exec.Cmd, *bytes.Buffer) {
-	t.Helper()
+// reader gives a process, not yet started, that reads count objects chosen by
+// seed.
+func reader(store, cache string, count int, seed uint64) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), readerStore+"="+store, readerCache+"="+cache, readerCount+"="+fmt.Sprint(count))
-	cmd.Env = append(cmd.Env, more...)
+	cmd.Env = append(os.Environ(), readerStore+"="+store, readerCache+"="+cache, readerCount+"="+fmt.Sprint(count), readerSeed+"="+fmt.Sprint(seed))
+	return cmd
+}
+
+// started starts a process and gives what it prints.
+func started(t *testing.T, cmd *exec.Cmd) *bytes.Buffer {
+	t.Helper()
 	out := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return cmd, out
+	return out
+}
+
+// killed starts a process and kills it when it has printed so many lines.
+func killed(t *testing.T, cmd *exec.Cmd, lines int) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for s := bufio.NewScanner(out); lines > 0 && s.Scan(); lines-- {
+	}
+	if lines > 0 {
+		t.Error("the process ended before it was killed")
+	}
+	_ = cmd.Process.Kill() // it fails only if the process has ended
+	_ = cmd.Wait()         // it was killed
 }
 
 // TestCacheOfProcesses shows that processes that share a cache, and are killed
 // at any moment, give right values, and that the cache keeps to its size.
 func TestCacheOfProcesses(t *testing.T) {
 	t.Parallel()
-	store, dir := sharedStore(t), t.TempDir()
+	store, dir, seed := sharedStore(t), t.TempDir(), testseed.New(t)
+	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 6 {
-		victim, _ := reader(t, store, dir, 1_000_000)
-		time.Sleep(time.Duration(20+rand.IntN(60)) * time.Millisecond)
-		if err := victim.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = victim.Wait() // it was killed
+		killed(t, reader(store, dir, 1_000_000, rng.Uint64()), 1+rng.IntN(100))
 	}
 	var all []*exec.Cmd
 	var outs []*bytes.Buffer
 	for range 4 {
-		cmd, out := reader(t, store, dir, 400)
-		all, outs = append(all, cmd), append(outs, out)
+		cmd := reader(store, dir, 400, rng.Uint64())
+		all, outs = append(all, cmd), append(outs, started(t, cmd))
 	}
 	for i, cmd := range all {
 		if err := cmd.Wait(); err != nil {
@@ -151,7 +180,9 @@ func TestCacheOfProcesses(t *testing.T) {
 func TestCacheOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd, out := reader(t, sharedStore(t), dir, 60, limitVar+"=1")
+	cmd := reader(sharedStore(t), dir, 60, testseed.New(t))
+	cmd.Env = append(cmd.Env, limitVar+"=1")
+	out := started(t, cmd)
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

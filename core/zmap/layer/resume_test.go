@@ -217,28 +217,30 @@ func (hanging) Close(context.Context) error { return nil }
 // only the caller's own context ends a call with a context error.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
-	m := layer.Deadline(hanging{memmap.New()}, 20*time.Millisecond)
-	_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
-	if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !again || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("get: %v", err)
-	}
-	_, err = m.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{IfAbsent: true})
-	if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrAmbiguous || again {
-		t.Errorf("put with a condition: %v", err)
-	}
-	n, last := 0, error(nil)
-	for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
-		n, last = n+1, err
-	}
-	if n != 2 || ncerr.KindOf(last) != ncerr.ErrIO {
-		t.Errorf("list: %d, %v", n, last)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	m = layer.Deadline(hanging{memmap.New()}, time.Hour) // which cannot pass before the caller's
-	if _, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap); !ncerr.IsContext(err) {
-		t.Errorf("the caller's own deadline: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := layer.Deadline(hanging{memmap.New()}, 20*time.Millisecond)
+		_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+		if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !again || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("get: %v", err)
+		}
+		_, err = m.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{IfAbsent: true})
+		if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrAmbiguous || again {
+			t.Errorf("put with a condition: %v", err)
+		}
+		n, last := 0, error(nil)
+		for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
+			n, last = n+1, err
+		}
+		if n != 2 || ncerr.KindOf(last) != ncerr.ErrIO {
+			t.Errorf("list: %d, %v", n, last)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		m = layer.Deadline(hanging{memmap.New()}, time.Hour) // which cannot pass before the caller's
+		if _, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap); !ncerr.IsContext(err) {
+			t.Errorf("the caller's own deadline: %v", err)
+		}
+	})
 }
 
 // slow answers after a time that depends on how many ask at once, and counts
