@@ -1,17 +1,36 @@
 package http
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
 // PEM gives a certificate as text.
 func PEM(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// SetDial has a Map of the driver open its connections with dial.
+func SetDial(t *testing.T, m driver.Map, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	t.Helper()
+	own := m.(*Map)
+	tr, err := web.New(web.Options{
+		Connect: time.Duration(own.o.Connect), FirstByte: time.Duration(own.o.FirstByte), Stall: time.Duration(own.o.Stall), Dial: dial,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.transport, own.client.Transport = tr, tr
 }
 
 func TestParseNetrc(t *testing.T) {

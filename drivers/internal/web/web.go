@@ -47,6 +47,9 @@ type Options struct {
 	// too, and keeps to HTTP/1.1, where each request has one of its own: for
 	// many large bodies at once that is faster than sharing one.
 	Connections int
+	// Dial, when not nil, opens the connections: tests have servers that are
+	// not on a network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // ErrTimeout is the cause of a request that was given up because of one of
@@ -82,6 +85,9 @@ func New(o Options) (*Transport, error) {
 		ForceAttemptHTTP2:      true,
 		ExpectContinueTimeout:  time.Second,
 	}}
+	if o.Dial != nil {
+		t.base.DialContext = o.Dial
+	}
 	if o.RootCAs != nil {
 		t.base.TLSClientConfig = &tls.Config{RootCAs: o.RootCAs}
 	}

@@ -6,26 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
+	"github.com/seed-695719ce/nczarr/drivers/internal/web/webtest"
 )
-
-// patiently tries with longer and longer times until all goes well, and gives
-// the error of the last try: what is wrong fails with any times, a machine that
-// is busy for a moment with short ones only.
-func patiently(try func(unit time.Duration) error) (err error) {
-	for unit := 2 * time.Millisecond; unit < 600*time.Millisecond; unit *= 4 {
-		if err = try(unit); err == nil {
-			return nil
-		}
-	}
-	return err
-}
 
 // dripping is a body of n bytes, with a pause before each, that says nothing
 // after them until it is stopped.
@@ -50,51 +40,43 @@ func (d *dripping) Read(p []byte) (int, error) {
 // that does not is given up with an error that is no context error.
 func TestSending(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-	}))
-	t.Cleanup(s.Close)
-	send := func(o web.Options, body io.Reader) error {
-		tr, err := web.New(o)
+	synctest.Test(t, func(t *testing.T) {
+		dial := webtest.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+		}))
+		tr, err := web.New(web.Options{Connect: 10 * time.Second, Stall: 20 * time.Second, Dial: dial})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer tr.CloseIdleConnections()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL, body)
-		if err != nil {
-			t.Fatal(err)
+		send := func(body io.Reader) error {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, webtest.URL, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := tr.RoundTrip(req)
+			if err == nil {
+				err = resp.Body.Close()
+			}
+			return err
 		}
-		resp, err := tr.RoundTrip(req)
-		if err == nil {
-			err = resp.Body.Close()
+		stop := make(chan struct{})
+		close(stop)
+		// It takes twice as long in all as it may stand still.
+		if err := send(&dripping{n: 60, pause: time.Second, stop: stop}); err != nil {
+			t.Errorf("a slow body: %v", err)
 		}
-		return err
-	}
-	stop := make(chan struct{})
-	close(stop)
-	err := patiently(func(unit time.Duration) error { // twice as long in all as it may stand still
-		return send(web.Options{Connect: 10 * unit, Stall: 20 * unit}, &dripping{n: 60, pause: unit, stop: stop})
-	})
-	if err != nil {
-		t.Errorf("a slow body: %v", err)
-	}
-	var stopped error
-	err = patiently(func(unit time.Duration) error { // also until a connection comes in time
 		never := make(chan struct{})
-		time.AfterFunc(200*unit, func() { close(never) })
-		stopped = send(web.Options{Connect: 10 * unit, Stall: 20 * unit}, &dripping{n: 3, pause: unit, stop: never})
+		time.AfterFunc(200*time.Second, func() { close(never) }) // the transport may wait for a read of the body to end
+		stopped := send(&dripping{n: 3, pause: time.Second, stop: never})
 		if !errors.Is(stopped, web.ErrTimeout) || errors.Is(stopped, context.Canceled) {
-			return fmt.Errorf("got %v", stopped) //nolint:errorlint // it may be nil
+			t.Errorf("a body that stopped: got %v", stopped)
 		}
-		return nil
+		mine := web.Failed(t.Context(), stopped)
+		if again, _ := ncerr.Retry(mine); ncerr.KindOf(mine) != ncerr.ErrIO || !again {
+			t.Errorf("got %v", mine)
+		}
 	})
-	if err != nil {
-		t.Errorf("a body that stopped: %v", err)
-	}
-	mine := web.Failed(t.Context(), stopped)
-	if again, _ := ncerr.Retry(mine); ncerr.KindOf(mine) != ncerr.ErrIO || !again {
-		t.Errorf("got %v", mine)
-	}
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -138,55 +120,48 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestWaitingForAConnection shows that a request which waits until another one
-// needs its connection no more is not given up for it.
+// TestWaitingForAConnection sends three requests over one connection. Each of
+// their answers takes twice as long as a server may be silent, but each byte
+// comes at once: a request which waits until another one needs its connection
+// no more is not given up for it.
 func TestWaitingForAConnection(t *testing.T) {
 	t.Parallel()
-	if err := patiently(func(unit time.Duration) error { return takeTurns(t, unit) }); err != nil {
-		t.Error(err)
-	}
-}
-
-// takeTurns sends three requests over one connection. Each of their answers
-// takes twice as long as a server may be silent, but each byte comes at once.
-func takeTurns(t *testing.T, unit time.Duration) error {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "60")
-		for range 60 {
-			_, _ = io.WriteString(w, "x") // who asked may have gone
-			_ = http.NewResponseController(w).Flush()
-			time.Sleep(unit)
+	synctest.Test(t, func(t *testing.T) {
+		dial := webtest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "60")
+			for range 60 {
+				_, _ = io.WriteString(w, "x") // who asked may have gone
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(time.Second)
+			}
+		}))
+		tr, err := web.New(web.Options{Connections: 1, Connect: 10 * time.Second, FirstByte: 30 * time.Second, Stall: 30 * time.Second, Dial: dial})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}))
-	defer s.Close()
-	tr, err := web.New(web.Options{Connections: 1, Connect: 10 * unit, FirstByte: 30 * unit, Stall: 30 * unit})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.CloseIdleConnections()
-	errs := make(chan error, 3)
-	for _, method := range []string{http.MethodGet, http.MethodGet, http.MethodPut} {
-		go func() {
-			var body io.Reader
-			if method == http.MethodPut {
-				body = strings.NewReader("content")
-			}
-			req, err := http.NewRequestWithContext(t.Context(), method, s.URL, body)
-			if err != nil {
-				errs <- err
-				return
-			}
-			resp, err := tr.RoundTrip(req)
-			if err == nil {
-				_, err = io.Copy(io.Discard, resp.Body)
-				err = errors.Join(err, resp.Body.Close())
-			}
-			if err != nil {
-				err = fmt.Errorf("%s: %w", method, err)
-			}
-			errs <- err
-		}()
-	}
-	return errors.Join(<-errs, <-errs, <-errs)
+		defer tr.CloseIdleConnections()
+		var all sync.WaitGroup
+		for _, method := range []string{http.MethodGet, http.MethodGet, http.MethodPut} {
+			all.Go(func() {
+				var body io.Reader
+				if method == http.MethodPut {
+					body = strings.NewReader("content")
+				}
+				req, err := http.NewRequestWithContext(t.Context(), method, webtest.URL, body)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				resp, err := tr.RoundTrip(req)
+				if err == nil {
+					_, err = io.Copy(io.Discard, resp.Body)
+					err = errors.Join(err, resp.Body.Close())
+				}
+				if err != nil {
+					t.Errorf("%s: %v", method, err)
+				}
+			})
+		}
+		all.Wait()
+	})
 }
