@@ -1,11 +1,13 @@
 package s3_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
+
+// inRenewed returns how many calls look for other credentials or wait for those
+// that another one looks for.
+func inRenewed() int {
+	stacks := make([]byte, 1<<20)
+	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("(*provider).renewed("))
+}
 
 // TestSlowLookup shows that a call whose context has ended does not wait for the
 // credentials that another call looks for, and that those who do share them.
@@ -67,12 +76,15 @@ func TestSlowLookup(t *testing.T) { //nolint:paralleltest // it sets variables
 	<-first
 	const calls = 20
 	before, refused := looked.Load(), s.asked.Load()
-	hold = func() {
-		for end := time.Now().Add(time.Minute); s.asked.Load() < refused+calls && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
+	hold = sync.OnceFunc(func() {
+		for range 12_000 { // two minutes: rather than for ever
+			if s.asked.Load() >= refused+calls && inRenewed() >= calls {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(100 * time.Millisecond) // from the refusal to the look
-	}
+		t.Errorf("of %d calls %d share the look", calls, inRenewed())
+	})
 	var all sync.WaitGroup
 	for range calls {
 		all.Go(func() {
