@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
@@ -76,7 +77,10 @@ func TestStatuses(t *testing.T) {
 			t.Parallel()
 			tc.check.ID, tc.check.Doc = "x.y", "a rule"
 			g := &target{caps: []string{"walk"}}
-			r := conformance.Run(t.Context(), suite(tc.check), g, &tc.opts)
+			var r *conformance.Report
+			synctest.Test(t, func(t *testing.T) { // limits have a clock of their own
+				r = conformance.Run(t.Context(), suite(tc.check), g, &tc.opts)
+			})
 			got := r.Results[0]
 			if got.Status != tc.want || !strings.Contains(got.Message, tc.message) {
 				t.Errorf("want %s with %q, got %s with %q", tc.want, tc.message, got.Status, got.Message)
@@ -93,10 +97,13 @@ func TestStatuses(t *testing.T) {
 
 func TestHangIsAbandoned(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
-	defer close(release)
-	hang := check{ID: "h", Doc: "d", Limit: time.Millisecond, Run: func(conformance.T, *box) { <-release }}
-	r := conformance.Run(t.Context(), suite(hang, check{ID: "p", Doc: "d", Run: pass}), &target{}, nil)
+	var r *conformance.Report
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		hang := check{ID: "h", Doc: "d", Limit: time.Millisecond, Run: func(conformance.T, *box) { <-release }}
+		r = conformance.Run(t.Context(), suite(hang, check{ID: "p", Doc: "d", Run: pass}), &target{}, nil)
+	})
 	if r.Results[0].Status != conformance.StatusFail || !strings.Contains(r.Results[0].Message, "abandoned") {
 		t.Errorf("a check that hangs: %+v", r.Results[0])
 	}

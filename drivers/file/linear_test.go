@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -71,15 +71,15 @@ func record(t *testing.T, m driver.Map) []porcupine.Operation {
 	var mu sync.Mutex
 	var history []porcupine.Operation
 	var wg sync.WaitGroup
-	start := time.Now()
+	var now atomic.Int64 // a clock that no two events share
 	for client := range 4 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(1, uint64(client)))
 			for i := range 60 {
 				in := step{op: "ggppnd"[rng.IntN(6)], content: fmt.Sprintf("%d.%d", client, i)}
-				call := time.Since(start).Nanoseconds()
+				call := now.Add(1)
 				out, err := perform(t, m, in)
-				end := time.Since(start).Nanoseconds()
+				end := now.Add(1)
 				if err != nil {
 					t.Errorf("%c: %v", in.op, err)
 					return

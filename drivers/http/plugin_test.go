@@ -3,6 +3,7 @@ package http_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 // remote gives the driver in a process of its own.
 func remote(t *testing.T) driver.Opener {
 	t.Helper()
-	h, err := host.New(&host.Options{Self: self, Isolation: host.Process})
+	h, err := host.New(&host.Options{Self: self, Isolation: host.Process, StartTimeout: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
@@ -251,7 +252,7 @@ func TestCredentialsNotGranted(t *testing.T) { //nolint:paralleltest // it sets 
 				files: map[string]string{".aws/config": "[default]\n" + strings.ReplaceAll(config, "TOKEN", token)},
 				env:   map[string]string{"AWS_ENDPOINT_URL_STS": "URL"},
 			}.set(t, giver.URL)
-			h, err := host.New(&host.Options{Self: self, Isolation: host.Process, Sandbox: host.SandboxRequire})
+			h, err := host.New(&host.Options{Self: self, Isolation: host.Process, Sandbox: host.SandboxRequire, StartTimeout: 2 * time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}

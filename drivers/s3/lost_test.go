@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -272,7 +273,7 @@ func recordCalls(t *testing.T, m driver.Map) (history []porcupine.Operation, unk
 	t.Helper()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	start := time.Now()
+	var now atomic.Int64 // a clock that no two events share
 	for client := range 4 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(3, uint64(client)))
@@ -289,9 +290,9 @@ func recordCalls(t *testing.T, m driver.Map) (history []porcupine.Operation, unk
 					}
 					in.expect, o = string(data), driver.PutOptions{IfMatch: info.Version}
 				}
-				began := time.Since(start).Nanoseconds()
+				began := now.Add(1)
 				out := doCall(t, m, in, &o)
-				end := time.Since(start).Nanoseconds()
+				end := now.Add(1)
 				if out.unknown {
 					end = 1 << 59 // it may take effect at any time from now on
 				}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 	"github.com/seed-695719ce/nczarr/core/plugin"
@@ -67,7 +68,7 @@ func TestMain(m *testing.M) {
 // remote gives the driver in a process of its own, in its sandbox.
 func remote(t *testing.T) driver.Opener {
 	t.Helper()
-	h, err := host.New(&host.Options{Self: self, Isolation: host.Process})
+	h, err := host.New(&host.Options{Self: self, Isolation: host.Process, StartTimeout: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

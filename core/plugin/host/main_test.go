@@ -57,7 +57,7 @@ func newHost(t *testing.T, opts host.Options) *host.Host {
 		opts.Isolation = host.Process
 	}
 	if opts.StartTimeout == 0 {
-		opts.StartTimeout = time.Minute // the machine may be busy
+		opts.StartTimeout = 2 * time.Minute // the machine may be busy
 	}
 	opts.TempDir = t.TempDir()
 	if raceEnabled && opts.MaxMemory == 0 {
@@ -74,7 +74,7 @@ func newHost(t *testing.T, opts host.Options) *host.Host {
 				pids = append(pids, p.PID)
 			}
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := h.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

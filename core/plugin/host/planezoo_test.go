@@ -439,7 +439,7 @@ func TestNeverAnswered(t *testing.T) {
 	o := planeOptions(t, "plane-never")
 	ctx := onCue(t, &o, "asked and does not answer")
 	h, c := zooCodec(t, o)
-	host.SetCallTimeout(h, time.Second)
+	host.SetCallTimeout(h, 10*time.Second)                                                 // much longer than the plugin takes to say that it was asked
 	if _, err := c.Decode(ctx, make([]byte, 4), []byte("wait")); err != context.Canceled { //nolint:errorlint // unchanged is the promise
 		t.Fatalf("want the caller's cancellation, got %v", err)
 	}
@@ -477,9 +477,8 @@ func awaitEnd(t *testing.T, h *host.Host) {
 // host is about to send.
 func TestDeaf(t *testing.T) {
 	t.Parallel()
-	o := planeOptions(t, "store-deaf")
-	o.CallTimeout = time.Second
-	m := open(t, newHost(t, o), "zoo", driver.OpenSpec{Path: "x"})
+	h := newHost(t, planeOptions(t, "store-deaf"))
+	m := open(t, h, "zoo", driver.OpenSpec{Path: "x"})
 	reqs := make([]driver.GetRequest, 176)
 	for i := range reqs {
 		reqs[i].Key = strings.Repeat("k", 10)
@@ -487,7 +486,8 @@ func TestDeaf(t *testing.T) {
 			reqs[i].Key = strings.Repeat("k", 16<<10)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	host.SetCallTimeout(h, time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // without a watchdog nothing ends it
 	defer cancel()
 	err := m.(driver.GetManyer).GetMany(ctx, reqs, func(int, []byte, driver.Info, error) {})
 	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 1s") {
@@ -549,7 +549,7 @@ func TestNoSegmentLeft(t *testing.T) { //nolint:paralleltest // it counts what t
 		return len(fds)
 	}
 	once := func() {
-		h, err := host.New(&host.Options{Self: self, Isolation: host.Process, TempDir: t.TempDir(), Sandbox: host.SandboxOff})
+		h, err := host.New(&host.Options{Self: self, Isolation: host.Process, TempDir: t.TempDir(), Sandbox: host.SandboxOff, StartTimeout: 2 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -586,7 +586,7 @@ func TestNoSegmentLeft(t *testing.T) { //nolint:paralleltest // it counts what t
 	for range 4 {
 		once()
 	}
-	for range 1500 {
+	for range 6000 { // two minutes
 		if maps() == 0 && files() <= f && runtime.NumGoroutine() <= g {
 			return
 		}

@@ -74,7 +74,7 @@ func zoo(kind string) {
 
 // zooHost is a host that waits to be killed, and says which processes it has.
 func zooHost() {
-	h, err := host.New(&host.Options{Self: plugin.Main(builtins()), Sandbox: host.Sandbox(os.Getenv("ZOO_SANDBOX")), Dirs: []string{os.Getenv("ZOO_DIR")}, AllowUnpinned: true, Isolation: host.Process, StartTimeout: time.Minute, TempDir: os.Getenv("ZOO_TMP"), PassEnv: []string{zooEnv}, Getenv: func(name string) string {
+	h, err := host.New(&host.Options{Self: plugin.Main(builtins()), Sandbox: host.Sandbox(os.Getenv("ZOO_SANDBOX")), Dirs: []string{os.Getenv("ZOO_DIR")}, AllowUnpinned: true, Isolation: host.Process, StartTimeout: 2 * time.Minute, TempDir: os.Getenv("ZOO_TMP"), PassEnv: []string{zooEnv}, Getenv: func(name string) string {
 		if name == zooEnv {
 			return cmp.Or(os.Getenv("ZOO_KIND"), "good")
 		}
@@ -339,7 +339,7 @@ func plugins(t *testing.T, names ...string) string {
 func zooOptions(t *testing.T, kind string, names ...string) host.Options {
 	t.Helper()
 	return host.Options{
-		Dirs: []string{plugins(t, names...)}, AllowUnpinned: true, PassEnv: []string{zooEnv}, StartTimeout: time.Minute,
+		Dirs: []string{plugins(t, names...)}, AllowUnpinned: true, PassEnv: []string{zooEnv}, StartTimeout: 2 * time.Minute,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Getenv: func(name string) string {
 			if name == zooEnv {
@@ -563,7 +563,7 @@ func testNoOrphan(t *testing.T, mode host.Sandbox, kind string) {
 	if len(left()) != 1 {
 		t.Fatalf("want the dead host's directory, got %q", left())
 	}
-	h, err := host.New(&host.Options{Self: self, Isolation: host.Process, TempDir: tmp})
+	h, err := host.New(&host.Options{Self: self, Isolation: host.Process, TempDir: tmp, StartTimeout: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -583,7 +583,7 @@ func TestNoLeak(t *testing.T) { //nolint:paralleltest // it counts what the whol
 		return runtime.NumGoroutine(), len(fds)
 	}
 	once := func() {
-		h, err := host.New(&host.Options{Self: self, Isolation: host.Process, TempDir: t.TempDir()})
+		h, err := host.New(&host.Options{Self: self, Isolation: host.Process, TempDir: t.TempDir(), StartTimeout: 2 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -604,7 +604,7 @@ func TestNoLeak(t *testing.T) { //nolint:paralleltest // it counts what the whol
 		once()
 	}
 	var g, f int
-	for range 1500 {
+	for range 6000 { // two minutes
 		if g, f = count(); g <= g0 && f <= f0 {
 			return
 		}
