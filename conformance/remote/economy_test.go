@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -103,88 +103,92 @@ func slab(y0, x0, ny, nx int64) chunk.Selection {
 // TestRequests compares the requests to a remote store with the table.
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	rows, r := table(t), newRounds(500*time.Millisecond)
-	reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
-	near := nczarr.Options{Registry: reg, SingleWriter: true}
-	o := wide(reg, func(m driver.Map) driver.Map { return far{m, r} })
-	build(t, "mem:nczarr#mode=nczarr", &nczarr.CreateOptions{Options: near})
-	build(t, "mem:pure#mode=zarr", &nczarr.CreateOptions{Options: near})
-	build(t, "mem:all#mode=nczarr", &nczarr.CreateOptions{Options: near, Consolidated: true})
-	if m, err := nczarr.OpenStore(t.Context(), "mem:all", &near); err != nil {
-		t.Fatal(err)
-	} else if _, err := m.Stat(t.Context(), ".zmetadata"); err != nil {
-		t.Fatal(err)
-	}
-
-	open(t, "mem:all#mode=nczarr", o)
-	want(t, rows, "open-consolidated", r)
-	open(t, "mem:pure#mode=zarr", o)
-	want(t, rows, "open-pure", r)
-	open(t, "mem:pure", o)
-	want(t, rows, "open-pure-plain", r)
-	ds := open(t, "mem:nczarr#mode=nczarr", o)
-	want(t, rows, "open-nczarr", r)
-
-	v, err := ds.Root().Var(name(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := func(situation string, sel chunk.Selection) {
-		t.Helper()
-		if _, err := nczarr.Get[int32](t.Context(), v, sel); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		rows, r := table(t), bubbleRounds()
+		reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
+		near := nczarr.Options{Registry: reg, SingleWriter: true}
+		o := wide(reg, func(m driver.Map) driver.Map { return far{m, r} })
+		build(t, "mem:nczarr#mode=nczarr", &nczarr.CreateOptions{Options: near})
+		build(t, "mem:pure#mode=zarr", &nczarr.CreateOptions{Options: near})
+		build(t, "mem:all#mode=nczarr", &nczarr.CreateOptions{Options: near, Consolidated: true})
+		if m, err := nczarr.OpenStore(t.Context(), "mem:all", &near); err != nil {
+			t.Fatal(err)
+		} else if _, err := m.Stat(t.Context(), ".zmetadata"); err != nil {
 			t.Fatal(err)
 		}
-		want(t, rows, situation, r)
-	}
-	read("read-chunk", slab(0, 16, 16, 16))
-	read("read-part", slab(3, 16, 2, 16))
-	read("read-columns", slab(0, 18, 16, 3))
-	read("read-absent-chunk", slab(48, 48, 16, 16))
-	read("read-16-chunks", v.All())
-	o.MergeGap = 16
-	if v, err = open(t, "mem:nczarr#mode=nczarr", o).Root().Var(name(0)); err != nil {
-		t.Fatal(err)
-	}
-	r.take()
-	read("read-columns-apart", slab(0, 18, 16, 3))
-	writes(t, rows, r, o)
 
-	if _, err := memmapStore(t, reg, "empty"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := nczarr.Open(t.Context(), "mem:empty", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
-		t.Errorf("an empty store: %v", err)
-	}
-	want(t, rows, "open-missing", r)
+		open(t, "mem:all#mode=nczarr", o)
+		want(t, rows, "open-consolidated", r)
+		open(t, "mem:pure#mode=zarr", o)
+		want(t, rows, "open-pure", r)
+		open(t, "mem:pure", o)
+		want(t, rows, "open-pure-plain", r)
+		ds := open(t, "mem:nczarr#mode=nczarr", o)
+		want(t, rows, "open-nczarr", r)
+
+		v, err := ds.Root().Var(name(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func(situation string, sel chunk.Selection) {
+			t.Helper()
+			if _, err := nczarr.Get[int32](t.Context(), v, sel); err != nil {
+				t.Fatal(err)
+			}
+			want(t, rows, situation, r)
+		}
+		read("read-chunk", slab(0, 16, 16, 16))
+		read("read-part", slab(3, 16, 2, 16))
+		read("read-columns", slab(0, 18, 16, 3))
+		read("read-absent-chunk", slab(48, 48, 16, 16))
+		read("read-16-chunks", v.All())
+		o.MergeGap = 16
+		if v, err = open(t, "mem:nczarr#mode=nczarr", o).Root().Var(name(0)); err != nil {
+			t.Fatal(err)
+		}
+		r.take()
+		read("read-columns-apart", slab(0, 18, 16, 3))
+		writes(t, rows, r, o)
+
+		if _, err := memmapStore(t, reg, "empty"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := nczarr.Open(t.Context(), "mem:empty", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
+			t.Errorf("an empty store: %v", err)
+		}
+		want(t, rows, "open-missing", r)
+	})
 }
 
 // TestRequestsOfGroups counts how a tree of 20 groups, in 2 levels, with an
 // array in each, is opened: as pure Zarr, where each level has to be searched.
 func TestRequestsOfGroups(t *testing.T) {
 	t.Parallel()
-	rows, r := table(t), newRounds(500*time.Millisecond)
-	reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
-	ds, err := nczarr.Create(t.Context(), "mem:tree#mode=zarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 10 {
-		g := must[*nczarr.Group](t)(ds.Root().DefineGroup(name(i)))
-		sub := must[*nczarr.Group](t)(g.DefineGroup("sub"))
-		for _, at := range []*nczarr.Group{g, sub} {
-			must[*nczarr.Var](t)(at.DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt}))
+	synctest.Test(t, func(t *testing.T) {
+		rows, r := table(t), bubbleRounds()
+		reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
+		ds, err := nczarr.Create(t.Context(), "mem:tree#mode=zarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	ok(t, ds.Close(t.Context()))
-	o := wide(reg, func(m driver.Map) driver.Map { return far{m, r} })
-	ds = must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), "mem:tree#mode=zarr", &o))
-	defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
-	want(t, rows, "open-pure-tree", r)
-	for i := range 10 {
-		for _, path := range []string{"/v", "/sub/v"} {
-			must[*nczarr.Var](t)(ds.Root().Var(name(i) + path))
+		for i := range 10 {
+			g := must[*nczarr.Group](t)(ds.Root().DefineGroup(name(i)))
+			sub := must[*nczarr.Group](t)(g.DefineGroup("sub"))
+			for _, at := range []*nczarr.Group{g, sub} {
+				must[*nczarr.Var](t)(at.DefineVar(t.Context(), "v", &nczarr.VarSpec{Type: dtype.NCInt}))
+			}
 		}
-	}
+		ok(t, ds.Close(t.Context()))
+		o := wide(reg, func(m driver.Map) driver.Map { return far{m, r} })
+		ds = must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), "mem:tree#mode=zarr", &o))
+		defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
+		want(t, rows, "open-pure-tree", r)
+		for i := range 10 {
+			for _, path := range []string{"/v", "/sub/v"} {
+				must[*nczarr.Var](t)(ds.Root().Var(name(i) + path))
+			}
+		}
+	})
 }
 
 func memmapStore(t *testing.T, reg nczarr.Registry, name string) (driver.Map, error) {
@@ -221,7 +225,7 @@ func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o nczarr.Op
 // TestRequestsOfHTTP compares what a web server sees with the table.
 func TestRequestsOfHTTP(t *testing.T) {
 	t.Parallel()
-	rows, r, dir := table(t), newRounds(1500*time.Millisecond), t.TempDir()
+	rows, r, dir := table(t), newRounds(), t.TempDir()
 	reg := nczarr.NewRegistry([]driver.Opener{file.New(), httpdriver.New()})
 	for name, consolidated := range map[string]bool{"nczarr": false, "all": true} {
 		build(t, filepath.Join(dir, name)+"#mode=nczarr", &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg, SingleWriter: true}, Consolidated: consolidated})

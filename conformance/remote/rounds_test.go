@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"iter"
+	"runtime/metrics"
 	"sync"
 	"testing"
 	"time"
@@ -16,16 +17,17 @@ import (
 // rounds holds requests back until no more of them come, and lets them all go
 // at once: the number of times that it does so is the number of round trips
 // that an operation waits for, whatever the speed of the machine. That no more
-// come is told by many short waits in which none was under way: a machine that
-// stops for a while takes part in one of them, and one that is slow makes all of
-// them longer.
+// come is told by many short waits in which none was under way and no goroutine
+// had anything to do: a machine that stops for a while takes part in one of
+// them, and one that is slow makes all of them longer.
 type rounds struct {
 	mu      sync.Mutex
 	waiting []chan struct{}
-	flying  int  // requests that have gone and are not answered
-	still   int  // ticks since the last that came, or was answered
-	ticking bool // somebody counts them
-	quiet   int  // how many end a round
+	flying  int         // requests that have gone and are not answered
+	still   int         // ticks since the last that came, or was answered
+	ticking bool        // somebody counts them
+	quiet   int         // how many end a round
+	busy    func() bool // whether a tick is not to count
 	depth   int
 	kinds   map[string]int
 }
@@ -33,10 +35,17 @@ type rounds struct {
 // tick is the length of one wait.
 const tick = 10 * time.Millisecond
 
-// newRounds gives a round that ends when no request has come for quiet: much
-// longer than a busy machine may take from one to the next.
-func newRounds(quiet time.Duration) *rounds {
-	return &rounds{quiet: int(quiet / tick), kinds: map[string]int{}}
+// newRounds gives rounds of requests that go through a network: one ends when
+// none has come for much longer than a busy machine may take from one to the
+// next.
+func newRounds() *rounds {
+	return &rounds{quiet: int(1500 * time.Millisecond / tick), busy: working, kinds: map[string]int{}}
+}
+
+// bubbleRounds gives rounds of a bubble of testing/synctest, where a tick ends
+// when all goroutines wait for something: no more requests can come.
+func bubbleRounds() *rounds {
+	return &rounds{quiet: 1, busy: func() bool { return false }, kinds: map[string]int{}}
 }
 
 // wait counts a request and returns when its round is over. The caller calls
@@ -75,7 +84,7 @@ func (r *rounds) watch() {
 func (r *rounds) tick() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.flying > 0 {
+	if r.flying > 0 || r.busy() {
 		return true
 	}
 	if r.still++; r.still < r.quiet {
@@ -88,6 +97,14 @@ func (r *rounds) tick() bool {
 	r.flying += len(r.waiting)
 	r.waiting, r.ticking = nil, false
 	return false
+}
+
+// working reports whether any goroutine but the caller runs or waits for its
+// turn to run: a request may come of it.
+func working() bool {
+	s := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}, {Name: "/sched/goroutines/running:goroutines"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64() > 0 || s[1].Value.Uint64() > 1
 }
 
 // take gives what was counted since the last take.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -36,7 +35,7 @@ func bucket(t *testing.T) *s3server.Server {
 
 // TestRequestsOfS3 compares what an S3 server sees with the table.
 func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // it sets variables
-	srv, rows, r := bucket(t), table(t), newRounds(1500*time.Millisecond)
+	srv, rows, r := bucket(t), table(t), newRounds()
 	target := must[*url.URL](t)(url.Parse(srv.Endpoint))
 	forward := &httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) {
 		q.Out.URL.Scheme, q.Out.URL.Host, q.Out.Host = target.Scheme, target.Host, q.In.Host
