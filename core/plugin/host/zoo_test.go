@@ -373,13 +373,9 @@ func TestZooStart(t *testing.T) {
 			case "sleeps":
 				opts.StartTimeout = 2 * time.Second
 			case "describe-hangs":
-				opts.StartTimeout = 3 * time.Second
+				opts.StartTimeout = 15 * time.Second // much longer than it takes to come to Describe
 			}
 			err := openZoo(t, opts)
-			for kind == "describe-hangs" && opts.StartTimeout < time.Minute && strings.Contains(err.Error(), "no sign of life") { // a busy machine
-				opts.StartTimeout *= 4
-				err = openZoo(t, opts)
-			}
 			if !errors.Is(err, ncerr.ErrPlugin) {
 				t.Fatalf("want ErrPlugin, got %v", err)
 			}
