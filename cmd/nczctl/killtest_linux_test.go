@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
+	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
@@ -37,7 +38,7 @@ type killing struct {
 }
 
 // kills are the copies of every run. $NCZARR_KILLS asks for that many more, at
-// random points of the seed $NCZARR_SEED.
+// random points.
 var kills = []killing{
 	{".zarr", true, killpoint.Root, 100},
 	{".zarr", true, killpoint.Caller, 500},
@@ -56,10 +57,10 @@ func allKills(t *testing.T) []killing {
 	t.Helper()
 	out := slices.Clone(kills)
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("NCZARR_KILLS"), "0"))
-	seed, errSeed := strconv.ParseUint(cmp.Or(os.Getenv("NCZARR_SEED"), "1"), 10, 64)
-	if err != nil || errSeed != nil {
-		t.Fatalf("NCZARR_KILLS=%q, NCZARR_SEED=%q: want numbers", os.Getenv("NCZARR_KILLS"), os.Getenv("NCZARR_SEED"))
+	if err != nil {
+		t.Fatalf("NCZARR_KILLS: %v", err)
 	}
+	seed := testseed.New(t)
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
 	for range n {
 		k := killing{

@@ -78,10 +78,10 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 			name: fmt.Sprintf("%d-%d", 50*i+1, 50*i+50), env: seeded(i, "NCZARR_KILLS=50"), args: test("-run=^TestKills$", "-v", "./cmd/nczctl"),
 		})
 	}
-	for i := range 10 {
+	for i := range 10 { // further cases each time, as long as there is time
 		for _, r := range randomTests {
 			steps["random"] = append(steps["random"], step{
-				name: fmt.Sprintf("%s-%d", r.name, i+1), env: seeded(i, r.env...), args: test(append([]string{"-v", "-run=" + r.run}, r.args...)...),
+				name: fmt.Sprintf("%s-%d", r.name, i+1), env: seeded(1000*i, r.env...), args: test(r.args...),
 			})
 		}
 	}
@@ -119,13 +119,18 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 	return all, nil
 }
 
-// randomTests are tests of random cases with a number that can be given.
+// randomTests are tests of random cases, with more cases than in every run.
 var randomTests = []struct {
-	name, run string
-	env, args []string
+	name string
+	env  []string
+	args []string
 }{
-	{"cdl", "^TestRandomDifferential$", []string{"NCZARR_RANDOM=60"}, []string{"./core/cdl"}},
-	{"model", "^TestMutations$", nil, []string{"./core/nczarr", "-rapid.checks=400"}},
+	{"cdl", []string{"NCZARR_CDL_RANDOM=200"}, []string{"-run=^TestRandomDifferential$", "./core/cdl"}},
+	{"arrays", nil, []string{"-run=^TestRandomArrays$", "./conformance/interop"}},
+	{"model", nil, []string{"-run=^TestMutations$", "./core/nczarr", "-rapid.checks=1000"}},
+	{"urls", nil, []string{"./core/ncurl", "-rapid.checks=20000"}},
+	{"documents", nil, []string{"./core/zarr", "-rapid.checks=5000"}},
+	{"listings", nil, []string{"./core/zmap", "-rapid.checks=2000"}},
 }
 
 // fuzzTarget is a function in a package.
