@@ -64,12 +64,18 @@ func (j *job) path() string {
 	return path
 }
 
-// read reads the whole array into new memory, twice.
+// read reads the whole array twice into the same memory. What it costs to touch
+// new memory of that size is measured apart and added: whether the second read
+// of a process gets new memory is up to the garbage collector, and peers always
+// get new memory.
 func (j *job) read(ctx context.Context, opts *nczarr.Options, r *result) error {
-	var data []float32
+	data := make([]float32, j.Rows*j.Cols)
+	began := time.Now()
+	for i := 0; i < len(data); i += os.Getpagesize() / 4 {
+		data[i] = 1
+	}
+	r.Touch = time.Since(began).Seconds()
 	for range 2 {
-		data = nil   //nolint:ineffassign,wastedassign // lets go of the first array
-		runtime.GC() // the first array must not count into the peak of the second
 		began := time.Now()
 		ds, err := nczarr.Open(ctx, j.URL, opts)
 		if err != nil {
@@ -79,13 +85,13 @@ func (j *job) read(ctx context.Context, opts *nczarr.Options, r *result) error {
 		if err != nil {
 			return err
 		}
-		if data, err = nczarr.Get[float32](ctx, v, v.All()); err != nil {
+		if err := v.Read(ctx, v.All(), data); err != nil {
 			return err
 		}
 		if err := ds.Close(ctx); err != nil {
 			return err
 		}
-		r.Seconds = time.Since(began).Seconds()
+		r.Seconds = r.Touch + time.Since(began).Seconds()
 	}
 	raw, _, _ := dtype.View(data)
 	sum := sha256.Sum256(raw)

@@ -127,10 +127,12 @@ var randomTests = []struct {
 }{
 	{"cdl", []string{"NCZARR_CDL_RANDOM=200"}, []string{"-run=^TestRandomDifferential$", "./core/cdl"}},
 	{"arrays", nil, []string{"-run=^TestRandomArrays$", "./conformance/interop"}},
-	{"model", nil, []string{"-run=^TestMutations$", "./core/nczarr", "-rapid.checks=1000"}},
-	{"urls", nil, []string{"./core/ncurl", "-rapid.checks=20000"}},
-	{"documents", nil, []string{"./core/zarr", "-rapid.checks=5000"}},
-	{"listings", nil, []string{"./core/zmap", "-rapid.checks=2000"}},
+	{"codecs", nil, []string{"-run=^(TestRegistry|TestLibaec)$", "./filters/builtin", "./filters/szip"}},
+	{"properties", []string{"RAPID_CHECKS=1000"}, []string{
+		"./core/chunk", "./core/codec/driver", "./core/dtype", "./core/manifest", "./core/ncurl", "./core/nczarr", "./core/zarr",
+		"./core/zmap/...", "./drivers/zip", "./filters/delta", "./filters/internal/bitio",
+	}},
+	{"conformance", nil, []string{"-run=Conformance", "./drivers/...", "./core/zmap/...", "./core/plugin/host", "./filters/..."}},
 }
 
 // fuzzTarget is a function in a package.

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+// fake is a campaign of shell commands. Each step notes in a file that it ran.
+func fake(log string, scripts ...string) campaign {
+	c := campaign{name: "fake", budget: time.Hour}
+	for i, script := range scripts {
+		name := string(rune('a' + i))
+		c.steps = append(c.steps, step{name: name, env: []string{"LOG=" + log}, args: []string{"sh", "-c", "echo " + name + ` >>"$LOG"; ` + script}})
+	}
+	return c
+}
+
+func open(t *testing.T, dir string, seed uint64) *state {
+	t.Helper()
+	s, err := openState(dir, "sources", seed, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestResume(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := fake(log, "true", "exit 7", `echo >"$LOG.up"; while :; do sleep 1; done`, "true")
+	go func() { // interrupts the third step
+		for {
+			if _, err := os.Stat(log + ".up"); err == nil || ctx.Err() != nil {
+				cancel()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	s := open(t, filepath.Join(dir, "run"), 5)
+	if err := s.campaign(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) || len(s.Results) != 2 {
+		t.Fatalf("after the interrupt: %v, %d results", ctx.Err(), len(s.Results))
+	}
+
+	c.steps[2].args = []string{"sh", "-c", `echo c >>"$LOG"`}
+	s = open(t, filepath.Join(dir, "run"), 0)
+	if err := s.campaign(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := s.report(&out, []campaign{c}); err != nil {
+		t.Fatal(err)
+	}
+	ran, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(string(ran)), ""); got != "abccd" {
+		t.Errorf("steps ran as %q, want abccd", got)
+	}
+	if !s.failed() || s.Seed != 5 {
+		t.Errorf("failed %v, seed %d: want true, 5", s.failed(), s.Seed)
+	}
+	for _, want := range []string{"seed 5", "fake      3       1       0", "FAILED fake/b after", "again:  LOG=" + log + " sh -c 'echo b"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+// TestBudget lets a campaign use up its time in its first step.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := fake(filepath.Join(dir, "log"), "true", "true")
+	c.budget = time.Nanosecond
+	s := open(t, dir, 0)
+	if err := s.campaign(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Results) != 1 || s.Seed == 0 {
+		t.Errorf("%d steps ran with seed %d", len(s.Results), s.Seed)
+	}
+}
+
+// TestOtherSources checks that results belong to the sources and the seed.
+func TestOtherSources(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir, 3)
+	s.Results["x/y"] = &result{Outcome: passed}
+	if err := s.save(); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		sources string
+		seed    uint64
+		fresh   bool
+		kept    int
+	}{
+		"same":          {"sources", 3, false, 1},
+		"any seed":      {"sources", 0, false, 1},
+		"other seed":    {"sources", 4, false, 0},
+		"other sources": {"changed", 0, false, 0},
+		"fresh":         {"sources", 0, true, 0},
+	} {
+		s, err := openState(dir, tt.sources, tt.seed, tt.fresh)
+		if err != nil || len(s.Results) != tt.kept {
+			t.Errorf("%s: %d results, %v", name, len(s.Results), err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "report.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openState(dir, "sources", 0, false); err == nil {
+		t.Error("a damaged report is taken for none")
+	}
+}
+
+func TestFuzzTargets(t *testing.T) {
+	t.Parallel()
+	got, err := fuzzTargets(fstest.MapFS{
+		"a/b/c_test.go": {Data: []byte("func FuzzOne(f *testing.F) {}\nfunc TestNo(t *testing.T) {}\nfunc FuzzTwo(f *testing.F) {}\n")},
+		"a/no.go":       {Data: []byte("func FuzzNo() {}\n")},
+	})
+	if err != nil || len(got) != 2 || got[0] != (fuzzTarget{"a/b", "FuzzOne"}) || got[1].target != "FuzzTwo" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
