@@ -27,8 +27,9 @@ import (
 // TestMain lets the test binary be nczctl, and the plugin processes that
 // nczctl makes of itself.
 func TestMain(m *testing.M) {
+	killpoint.Main()
 	plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
-	testscript.Main(m, map[string]func(){"nczctl": main, "killpoint": killpoint.Main})
+	testscript.Main(m, map[string]func(){"nczctl": main})
 }
 
 // TestScripts runs testdata/script out of process, as nczctl does by itself.

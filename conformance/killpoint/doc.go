@@ -5,7 +5,9 @@
 // A kill at a random time tests whatever the machine happens to be doing; a
 // kill at call 17 tests the same step every time, however slow the machine is.
 //
-//	killpoint -at 17 -victim root nczctl copy --overwrite a.zarr b.zarr
+//	func TestMain(m *testing.M) { killpoint.Main(); os.Exit(m.Run()) }
+//	...
+//	out, err := killpoint.Run(exec.Command("nczctl", "copy", "a.zarr", "b.zarr"), killpoint.Plan{At: 17})
 //
 // Calls that change no file are not counted: writes to sockets, pipes, devices
 // and memory files, and opening without O_CREAT and O_TRUNC. The order of calls

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -52,12 +51,24 @@ type Outcome struct {
 	Point string `json:"point,omitempty"`
 }
 
-// Patience is how long processes may outlive the program. Then the command
-// names them, ends with 125, and the kernel kills them.
+// Patience is how long processes may outlive the program. Then [Run] fails,
+// their names are on the program's standard error, and the kernel kills them.
 const Patience = 5 * time.Minute
 
-// launchVar is set in the process that becomes the program.
-const launchVar = "NCZARR_KILLPOINT_LAUNCH"
+// planVar holds the task of a process that traces, launchVar is set in the
+// process that becomes the program.
+const (
+	planVar   = "NCZARR_KILLPOINT"
+	launchVar = "NCZARR_KILLPOINT_LAUNCH"
+)
+
+// task is what a process that traces is asked to do.
+type task struct {
+	Plan   Plan     `json:"plan"`
+	Path   string   `json:"path"` // of the program
+	Args   []string `json:"args"`
+	Report string   `json:"report"` // file that gets the outcome
+}
 
 // counted are the calls at which the kernel stops the program.
 var counted = map[uint32]string{
@@ -69,97 +80,82 @@ var counted = map[uint32]string{
 	unix.SYS_FCHMOD: "fchmod", unix.SYS_FCHOWN: "fchown", unix.SYS_FSETXATTR: "fsetxattr", unix.SYS_UTIMENSAT: "utimensat",
 }
 
-// Main is the command: killpoint [-at N] [-victim V] [-signal N] [-report FILE] COMMAND [ARG...].
-// It ends with the exit code of COMMAND, 137 when a signal ended it, or 125
-// when it could not be traced or left processes behind. FILE gets the
-// [Outcome] as JSON.
+// Main must be the first call of TestMain of tests that use [Run]. In a process
+// that Run started it does not return.
 func Main() {
-	if os.Getenv(launchVar) != "" {
-		fatal(launch(os.Args[1:]))
+	text, launched := os.Getenv(planVar), os.Getenv(launchVar) != ""
+	if text == "" {
+		return
 	}
-	at := flag.Int("at", 0, "number of the call, from 1; 0 only counts")
-	victim := flag.String("victim", string(Root), "root, caller or both")
-	signal := flag.Int("signal", int(unix.SIGKILL), "number of the signal")
-	report := flag.String("report", "", "file for the outcome, as JSON")
-	flag.Parse()
-	if flag.NArg() == 0 {
-		fatal(errors.New("no command"))
+	var do task
+	err := json.Unmarshal([]byte(text), &do)
+	if err == nil && launched {
+		err = launch(do)
 	}
-	out, err := run(flag.Args(), Plan{At: *at, Victim: Victim(*victim), Signal: syscall.Signal(*signal)})
-	if err != nil {
-		fatal(err)
+	var out Outcome
+	if err == nil {
+		out, err = trace(do)
 	}
-	if *report != "" {
-		data, err := json.Marshal(out)
-		if err == nil {
-			err = os.WriteFile(*report, data, 0o600)
-		}
-		if err != nil {
-			fatal(err)
-		}
+	var data []byte
+	if err == nil {
+		data, err = json.Marshal(out)
 	}
-	if out.Code < 0 {
-		os.Exit(137)
+	if err == nil {
+		err = os.WriteFile(do.Report, data, 0o600)
 	}
-	os.Exit(out.Code)
+	fatal(err)
 }
 
+// fatal ends the process, with 125 for an error.
 func fatal(err error) {
+	if err == nil {
+		os.Exit(0)
+	}
 	fmt.Fprintln(os.Stderr, "killpoint:", err)
 	os.Exit(125)
 }
 
-// Run runs the program as a process of the command killpoint, which must be in
-// $PATH: tracing concerns all children of a process, so the test itself cannot
-// do it. cmd is the program's command, not started; its output and environment
-// are kept.
+// Run runs a program and kills according to plan. The program is traced by
+// another process, the test binary again: tracing concerns all children of a
+// process. cmd is the program's command, not started. Run returns when all
+// processes of the program have ended.
 func Run(cmd *exec.Cmd, plan Plan) (Outcome, error) {
+	if cmd.Err != nil {
+		return Outcome{}, cmd.Err
+	}
 	dir, err := os.MkdirTemp("", "killpoint")
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory of a test
-	report := filepath.Join(dir, "outcome")
-	self, err := exec.LookPath("killpoint")
+	self, err := os.Executable()
 	if err != nil {
 		return Outcome{}, err
 	}
-	args := []string{
-		self, "-at", strconv.Itoa(plan.At), "-victim", string(orRoot(plan.Victim)),
-		"-signal", strconv.Itoa(int(orKill(plan.Signal))), "-report", report,
+	if plan.Signal == 0 {
+		plan.Signal = unix.SIGKILL
 	}
-	cmd.Args = append(args, cmd.Args...)
-	cmd.Path = self
-	runErr := cmd.Run()
-	data, err := os.ReadFile(report)
+	do := task{Plan: plan, Path: cmd.Path, Args: cmd.Args, Report: filepath.Join(dir, "outcome")}
+	text, err := json.Marshal(do)
 	if err != nil {
-		return Outcome{}, errors.Join(runErr, err)
+		return Outcome{}, err
+	}
+	cmd.Path, cmd.Args, cmd.Env = self, []string{self}, append(cmd.Environ(), planVar+"="+string(text))
+	if err := cmd.Run(); err != nil {
+		return Outcome{}, fmt.Errorf("trace %s: %w", do.Path, err)
+	}
+	data, err := os.ReadFile(do.Report)
+	if err != nil {
+		return Outcome{}, err
 	}
 	var out Outcome
-	return out, json.Unmarshal(data, &out)
-}
-
-func orRoot(v Victim) Victim {
-	if v == "" {
-		return Root
-	}
-	return v
-}
-
-func orKill(s syscall.Signal) syscall.Signal {
-	if s == 0 {
-		return unix.SIGKILL
-	}
-	return s
+	err = json.Unmarshal(data, &out)
+	return out, err
 }
 
 // launch installs the filter and becomes the program. The filter says at which
 // calls the kernel stops for the tracer, so that other calls cost nothing.
-func launch(args []string) error {
-	path, err := exec.LookPath(args[0])
-	if err != nil {
-		return err
-	}
+func launch(do task) error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
@@ -169,8 +165,8 @@ func launch(args []string) error {
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog))); errno != 0 {
 		return fmt.Errorf("install the filter: %w", errno)
 	}
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, launchVar+"=") })
-	return fmt.Errorf("execute %s: %w", path, unix.Exec(path, args, env))
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, planVar) })
+	return fmt.Errorf("execute %s: %w", do.Path, unix.Exec(do.Path, do.Args, env))
 }
 
 // filter traces the calls of counted and, of openat, only those that create or truncate.
@@ -214,22 +210,21 @@ type tracer struct {
 	known   map[int]bool // threads whose first stop has been seen
 }
 
-// run traces a program to the end of all its processes.
-func run(args []string, plan Plan) (Outcome, error) {
+// trace follows a program to the end of all its processes.
+func trace(do task) (Outcome, error) {
 	runtime.LockOSThread() // the kernel lets only the thread that started the tracing go on
 	self, err := os.Executable()
 	if err != nil {
 		return Outcome{}, err
 	}
 	cmd := exec.Command(self)
-	cmd.Args = append([]string{os.Args[0]}, args...) // os.Args[0] may be the name by which a test binary knows the command
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), launchVar+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := cmd.Start(); err != nil {
 		return Outcome{}, err
 	}
-	t := &tracer{plan: plan, root: cmd.Process.Pid, known: map[int]bool{cmd.Process.Pid: true}}
+	t := &tracer{plan: do.Plan, root: cmd.Process.Pid, known: map[int]bool{cmd.Process.Pid: true}}
 	var status unix.WaitStatus
 	if _, err := wait(t.root, &status); err != nil || !status.Stopped() {
 		return Outcome{}, fmt.Errorf("wait for the program: status %#x: %w", status, err)

@@ -2,13 +2,5 @@
 
 package killpoint
 
-import (
-	"fmt"
-	"os"
-)
-
-// Main is the command, which this system cannot run.
-func Main() {
-	fmt.Fprintln(os.Stderr, "killpoint: only Linux can trace")
-	os.Exit(125)
-}
+// Main does nothing on this system, which has no [Run].
+func Main() {}

@@ -1,18 +1,15 @@
 package file_test
 
 import (
-	"bufio"
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
+	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
@@ -142,23 +139,18 @@ func TestKilledWriter(t *testing.T) {
 		m := open(t, store, driver.Update)
 		for i := 0; ; i++ {
 			put(t, m, "a/k", strings.Repeat(string(rune('a'+i%26)), 100000+i%26))
-			fmt.Println("put")
 		}
 	}
 	store = filepath.Join(t.TempDir(), "store")
 	m := open(t, store, driver.Create)
 	put(t, m, "a/k", strings.Repeat("a", 100000))
-	for round := range 5 {
+	for round := range 8 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledWriter$")
 		cmd.Env = append(os.Environ(), "NCZARR_TEST_WRITER="+store)
-		out, err := cmd.StdoutPipe()
-		must(t, err, cmd.Start())
-		if !bufio.NewScanner(out).Scan() {
-			t.Fatal("the writer wrote nothing")
+		out, err := killpoint.Run(cmd, killpoint.Plan{At: 8 + round})
+		if err != nil || out.Code != -1 {
+			t.Fatalf("round %d: %+v, %v", round, out, err)
 		}
-		time.Sleep(time.Duration(round*1300) * time.Microsecond)
-		must(t, cmd.Process.Signal(syscall.SIGKILL))
-		_ = cmd.Wait()
 		got, err := get(t, m, "a/k")
 		if err != nil || got == "" || bytes.Count([]byte(got), []byte{got[0]}) != len(got) || len(got) != 100000+int(got[0]-'a') {
 			t.Errorf("round %d: %d bytes, %v", round, len(got), err)

@@ -1,0 +1,49 @@
+package zip_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance/killpoint"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// TestKilledWriter kills a process that writes, again and again: the archive
+// has one whole generation every time, and never an older one than before.
+func TestKilledWriter(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.zip")
+	m := opened(t, path, driver.Create, "")
+	for i := range killObjects {
+		put(t, m, fmt.Sprint("v/", i), generation("0", i))
+	}
+	flush(t, m)
+	seen := map[string]bool{}
+	for round := range 12 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), killEnv+"="+path)
+		out, err := killpoint.Run(cmd, killpoint.Plan{At: 9 + round})
+		if err != nil || out.Code != -1 {
+			t.Fatalf("round %d: %+v, %v", round, out, err)
+		}
+		all := content(t, opened(t, path, driver.Read, ""))
+		n, _, _ := strings.Cut(all["v/0"], " ")
+		seen[n] = true
+		for i := range killObjects {
+			if all[fmt.Sprint("v/", i)] != generation(n, i) {
+				t.Fatalf("round %d: object %d is not of generation %s", round, i, n)
+			}
+		}
+		if len(all) != killObjects {
+			t.Fatalf("round %d, killed at %s: %d objects", round, out.Point, len(all))
+		}
+		if len(stdContent(t, path)) != killObjects {
+			t.Fatal("the standard library disagrees")
+		}
+	}
+	t.Logf("generations found: %v", seen)
+}
