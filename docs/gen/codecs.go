@@ -32,7 +32,7 @@ var parameters = map[string]string{
 	"szip":             "`mask`, `pixels-per-block` even, 2 to 32; `bits-per-pixel`, `pixels-per-scanline` (as HDF5 works them out)",
 	"vlen-array":       "`dtype` of the items",
 	"zlib":             "`level` -1 to 9 (1)",
-	"zstd":             "`level` (0: the default), `checksum` (false)",
+	"zstd":             "`level` up to 22 (1; 0 is 3, see [below](#levels-of-zstd)), `checksum` (false)",
 }
 
 // codecs gives the page of codecs.
@@ -54,6 +54,7 @@ func codecs() string {
 	for _, r := range codec.Refusals() {
 		fmt.Fprintf(&page, "| `%s` | %s |\n", r.ID, r.Reason)
 	}
+	page.WriteString(zstdPage)
 	page.WriteString(hdf5Page)
 	return page.String()
 }
@@ -64,6 +65,23 @@ func yes(b bool) string {
 	}
 	return ""
 }
+
+const zstdPage = `
+## Levels of zstd
+
+Levels are those of libzstd. The encoder has four of its own. Up to level 9, each level takes what comes closest to libzstd's sizes at half of its speed or more; level 10 is the smallest, and slow.
+
+| level | encoder |
+|---|---|
+| below 0 | fastest; literals are stored as they are, as libzstd does |
+| 1, 2 | fastest |
+| 0, 3 to 5 | default |
+| 6 to 9 | default and better, whichever is smaller |
+| 10 to 22 | best |
+
+The zstd inside blosc does the same: its ` + "`clevel`" + ` 1 to 9 are the levels 1, 3, 5, 7, 9, 11, 13, 20 and 22, as in c-blosc.
+[Performance](../explanation/performance.md#zstd-beside-libzstd) has sizes and speeds beside libzstd.
+`
 
 const hdf5Page = `
 ## HDF5 filters

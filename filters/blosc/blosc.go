@@ -93,7 +93,7 @@ func New(p Params) (*Codec, error) {
 	case "zlib":
 		c.deflate = deflate.New(deflate.Zlib, p.CLevel)
 	case "zstd":
-		c.zenc, err = zframe.NewEncoder(zstdLevel(p.CLevel), false, true)
+		c.zenc, err = zframe.NewEncoder(zstdLevel(p.CLevel), false)
 	}
 	return c, err
 }

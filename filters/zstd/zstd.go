@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
-	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
 	"github.com/seed-695719ce/nczarr/filters/internal/zframe"
 )
@@ -19,15 +18,12 @@ const ID = "zstd"
 type Params struct {
 	// Level is that of the reference implementation: 1 (fast) to 22 (small),
 	// negative for faster still; 0 is 3. Values outside are taken as the
-	// nearest. The default is 1, as in numcodecs. Levels are mapped to the
-	// four that the encoder has.
+	// nearest. The default is 1, as in numcodecs. The encoder has fewer levels:
+	// 1 and 2 give the same, so do 3 to 5, 6 to 9, 10 to 22, and all below 0.
 	Level int `json:"level"`
 	// Checksum adds a checksum of the content to the frame. The default is
 	// false.
 	Checksum bool `json:"checksum"`
-	// Entropy encodes literals even where no matches are found: it makes
-	// floats that have not been shuffled smaller, and costs time.
-	Entropy bool `json:"-"`
 }
 
 // Codec encodes and decodes. It is safe for concurrent use; errors of Decode
@@ -48,7 +44,7 @@ func New(p Params) (*Codec, error) {
 	if level == 0 {
 		level = 3
 	}
-	enc, err := zframe.NewEncoder(level, p.Checksum, p.Entropy)
+	enc, err := zframe.NewEncoder(level, p.Checksum)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +66,6 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	c, err := New(Params{
 		Level:    p.Int("level", 1, -1<<30, 1<<30),
 		Checksum: p.Bool("checksum", false),
-		Entropy:  in.Kind == driver.Array && in.DType.Kind == dtype.Float,
 	})
 	if err != nil {
 		return nil, driver.Spec{}, err

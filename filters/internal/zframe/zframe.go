@@ -5,6 +5,7 @@ package zframe
 import (
 	"errors"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -36,9 +37,15 @@ func Size(src []byte) (int64, error) {
 
 // Encoder makes frames. It is safe for concurrent use.
 type Encoder struct {
-	opts  []zstd.EOption
-	pool  sync.Pool // of *zstd.Encoder
-	small sync.Pool // of *zstd.Encoder, for less than smallContent bytes
+	variants [][]zstd.EOption // ways to encode, of which the smallest result counts
+	pool     sync.Pool        // of *worker
+	small    sync.Pool        // of *worker, for less than smallContent bytes
+}
+
+// worker encodes one frame at a time.
+type worker struct {
+	encoders []*zstd.Encoder // one for each variant
+	spare    []byte          // for results after the first
 }
 
 // smallContent is the size from which a frame that is not one segment states
@@ -48,20 +55,62 @@ type Encoder struct {
 const smallContent = 256
 
 // NewEncoder makes an encoder for a level of the reference implementation.
-func NewEncoder(level int, checksum, entropy bool) (*Encoder, error) {
-	e := &Encoder{opts: []zstd.EOption{
-		zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)),
-		zstd.WithEncoderConcurrency(1),
-		zstd.WithEncoderCRC(checksum),
-		zstd.WithZeroFrames(true),
-		zstd.WithAllLitEntropyCompression(entropy || level >= 6),
-	}}
-	first, err := zstd.NewWriter(nil, e.opts...)
+func NewEncoder(level int, checksum bool) (*Encoder, error) {
+	e := &Encoder{}
+	for _, v := range variants(level) {
+		e.variants = append(e.variants, append(v,
+			zstd.WithEncoderConcurrency(1),
+			zstd.WithEncoderCRC(checksum),
+			zstd.WithZeroFrames(true),
+		))
+	}
+	first, err := e.worker(false)
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrInvalid, "", "", err)
 	}
 	e.pool.Put(first)
 	return e, nil
+}
+
+// variants maps a level of the reference implementation to levels of the
+// encoder: up to 9 to those whose sizes come closest at half of its speed or
+// more, as docs/explanation/performance.md has them.
+//
+// Literals are entropy-coded even in blocks without matches, for that is what
+// noise behind a shuffle is. The reference implementation does so from level 1
+// on, and codes no literals below 0. SpeedBetterCompression makes text smaller
+// than SpeedDefault does, but numbers often larger.
+func variants(level int) [][]zstd.EOption {
+	literals := zstd.WithAllLitEntropyCompression(true)
+	switch {
+	case level < 0:
+		return [][]zstd.EOption{{zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithNoEntropyCompression(true)}}
+	case level < 3:
+		return [][]zstd.EOption{{zstd.WithEncoderLevel(zstd.SpeedFastest), literals}}
+	case level < 6:
+		return [][]zstd.EOption{{zstd.WithEncoderLevel(zstd.SpeedDefault), literals}}
+	case level < 10:
+		return [][]zstd.EOption{
+			{zstd.WithEncoderLevel(zstd.SpeedDefault), literals},
+			{zstd.WithEncoderLevel(zstd.SpeedBetterCompression), literals},
+		}
+	}
+	return [][]zstd.EOption{{zstd.WithEncoderLevel(zstd.SpeedBestCompression), literals}}
+}
+
+func (e *Encoder) worker(small bool) (*worker, error) {
+	w := &worker{}
+	for _, opts := range e.variants {
+		if small {
+			opts = append(opts[:len(opts):len(opts)], zstd.WithSingleSegment(true))
+		}
+		enc, err := zstd.NewWriter(nil, opts...)
+		if err != nil {
+			return nil, err
+		}
+		w.encoders = append(w.encoders, enc)
+	}
+	return w, nil
 }
 
 // Encode writes one frame to dst.
@@ -70,20 +119,30 @@ func (e *Encoder) Encode(dst, src []byte) (int, error) {
 	if small {
 		pool = &e.small
 	}
-	w, ok := pool.Get().(*zstd.Encoder)
+	w, ok := pool.Get().(*worker)
 	if !ok {
 		var err error
-		opts := e.opts
-		if small {
-			opts = append(opts[:len(opts):len(opts)], zstd.WithSingleSegment(true))
-		}
-		if w, err = zstd.NewWriter(nil, opts...); err != nil {
+		if w, err = e.worker(small); err != nil {
 			return 0, ncerr.New(ncerr.ErrInternal, "", "", err)
 		}
 	}
 	defer pool.Put(w)
-	out := w.EncodeAll(src, dst[:0:len(dst)])
-	return settle(dst, out)
+	return settle(dst, w.encode(dst[:0:len(dst)], src))
+}
+
+// encode appends the smallest result to dst.
+func (w *worker) encode(dst, src []byte) []byte {
+	out := w.encoders[0].EncodeAll(src, dst)
+	for _, enc := range w.encoders[1:] {
+		if len(out) >= len(src) { // nothing to gain
+			break
+		}
+		w.spare = enc.EncodeAll(src, slices.Grow(w.spare[:0], int(MaxEncoded(int64(len(src))))))
+		if len(w.spare) < len(out) {
+			out = append(out[:0], w.spare...)
+		}
+	}
+	return out
 }
 
 // settle puts an output that may have been moved to other memory into dst.

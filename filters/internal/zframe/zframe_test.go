@@ -2,33 +2,119 @@ package zframe_test
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/filters/internal/zframe"
 )
 
+// levels has one of every group of levels that are encoded alike.
+var levels = []int{-3, 1, 3, 6, 10}
+
 // Every frame states the size of its content: libnetcdf refuses others.
 func TestFramesStateTheirSize(t *testing.T) {
 	t.Parallel()
-	e, err := zframe.NewEncoder(3, false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d zframe.Decoder
-	for _, n := range []int{0, 1, 4, 31, 32, 255, 256, 257, 5000, 1 << 17} {
-		src := bytes.Repeat([]byte{1, 2, 3, 7}, n/4+1)[:n]
-		buf := make([]byte, zframe.MaxEncoded(int64(n)))
-		k, err := e.Encode(buf, src)
+	for _, level := range levels {
+		e, err := zframe.NewEncoder(level, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		size, err := zframe.Size(buf[:k])
-		if err != nil || size != int64(n) {
-			t.Errorf("%d bytes: the frame states %d, %v", n, size, err)
+		var d zframe.Decoder
+		for _, n := range []int{0, 1, 4, 31, 32, 255, 256, 257, 5000, 1 << 17} {
+			src := bytes.Repeat([]byte{1, 2, 3, 7}, n/4+1)[:n]
+			buf := make([]byte, zframe.MaxEncoded(int64(n)))
+			k, err := e.Encode(buf, src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size, err := zframe.Size(buf[:k])
+			if err != nil || size != int64(n) {
+				t.Errorf("level %d, %d bytes: the frame states %d, %v", level, n, size, err)
+			}
+			out := make([]byte, n)
+			if m, err := d.Decode(out, buf[:k]); err != nil || m != n || !bytes.Equal(out, src) {
+				t.Errorf("level %d, %d bytes: came back as %d, %v", level, n, m, err)
+			}
 		}
-		out := make([]byte, n)
-		if m, err := d.Decode(out, buf[:k]); err != nil || m != n || !bytes.Equal(out, src) {
-			t.Errorf("%d bytes: came back as %d, %v", n, m, err)
+	}
+}
+
+// nibbles is noise of half of its length: it has no matches, and literals
+// that need half a byte.
+func nibbles(seed uint64, n int) []byte {
+	r, b := rand.New(rand.NewPCG(seed, 0)), make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint64() >> 60)
+	}
+	return b
+}
+
+// What a frame holds depends on its content alone, not on what the encoder
+// did before.
+func TestFramesAreDeterministic(t *testing.T) {
+	t.Parallel()
+	for _, level := range levels {
+		var want []byte
+		for i := range 4 {
+			e, err := zframe.NewEncoder(level, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, zframe.MaxEncoded(200_000))
+			for j := range i { // fills the tables of the encoder
+				if _, err := e.Encode(got, nibbles(uint64(j), 200_000)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n, err := e.Encode(got, nibbles(40, 150_000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got = got[:n]; i == 0 {
+				want = got
+			} else if !bytes.Equal(want, got) {
+				t.Errorf("level %d: want the same %d bytes after %d other frames, got %d that differ", level, len(want), i, len(got))
+			}
+		}
+	}
+}
+
+// Literals are entropy-coded where there are no matches, as behind a shuffle,
+// on all levels on which the reference implementation does so.
+func TestNoiseOfHalfAByte(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	for _, level := range levels {
+		e, err := zframe.NewEncoder(level, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := e.Encode(make([]byte, zframe.MaxEncoded(n)), nibbles(1, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if half := k < n*52/100; half != (level > 0) {
+			t.Errorf("level %d: %d bytes became %d", level, n, k)
+		}
+	}
+}
+
+// A destination that is too short is an error, and what is behind it is left
+// alone.
+func TestShortDestination(t *testing.T) {
+	t.Parallel()
+	src := nibbles(2, 10_000)
+	for _, level := range levels {
+		e, err := zframe.NewEncoder(level, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, zframe.MaxEncoded(int64(len(src))))
+		if n, err := e.Encode(buf[:3000], src); err == nil {
+			t.Errorf("level %d: want an error, got %d bytes", level, n)
+		}
+		if !bytes.Equal(buf[3000:], make([]byte, len(buf)-3000)) {
+			t.Errorf("level %d: bytes behind the destination were written", level)
 		}
 	}
 }
