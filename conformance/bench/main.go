@@ -1,6 +1,7 @@
 // Command bench measures reading and writing of a float32 array, in process
 // and out of process, beside zarr-python and tensorstore in the same run, and
-// prints a table with ratios, sizes and peak memory.
+// prints a table with ratios, sizes and peak memory. After that it compares
+// the levels of zstd with those of numcodecs.
 //
 // Each measurement is a process of its own, so that peak memory is that of
 // the measurement; the peers and ours take turns, so that a busy machine
@@ -32,6 +33,7 @@ type settings struct {
 	dir, peers        string
 	only              string
 	child             string
+	codec, data       string
 }
 
 func main() {
@@ -45,12 +47,19 @@ func main() {
 	flag.StringVar(&s.peers, "peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty leaves them out")
 	flag.StringVar(&s.only, "only", "", "only stores whose storage and codec (\"zip raw\") contain this")
 	flag.StringVar(&s.child, "child", "", "internal: perform one measurement, given as JSON")
+	flag.StringVar(&s.codec, "codec", "", "compare only the levels of a codec, zstd or blosc-zstd, with the peer's")
+	flag.StringVar(&s.data, "data", "/usr/share/ferret-vis/data", "netCDF files of ferret-datasets, for comparing levels")
 	flag.Parse()
 	var err error
-	if s.child != "" {
+	switch {
+	case s.child != "":
 		err = runChild(context.Background(), self, s.child)
-	} else {
-		err = s.run()
+	case s.codec != "":
+		err = s.codecs(context.Background(), s.codec)
+	default:
+		if err = s.run(); err == nil && s.only == "" && s.peers != "" {
+			err = s.codecs(context.Background(), "zstd")
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
