@@ -55,18 +55,18 @@ func TestFramesAreDeterministic(t *testing.T) {
 	t.Parallel()
 	for _, level := range levels {
 		var want []byte
-		for i := range 4 {
+		for i := range 3 {
 			e, err := zframe.NewEncoder(level, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := make([]byte, zframe.MaxEncoded(200_000))
+			got := make([]byte, zframe.MaxEncoded(70_000))
 			for j := range i { // fills the tables of the encoder
-				if _, err := e.Encode(got, nibbles(uint64(j), 200_000)); err != nil {
+				if _, err := e.Encode(got, nibbles(uint64(j), 70_000)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			n, err := e.Encode(got, nibbles(40, 150_000))
+			n, err := e.Encode(got, nibbles(40, 60_000))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestFramesAreDeterministic(t *testing.T) {
 // on all levels on which the reference implementation does so.
 func TestNoiseOfHalfAByte(t *testing.T) {
 	t.Parallel()
-	const n = 100_000
+	const n = 50_000
 	for _, level := range levels {
 		e, err := zframe.NewEncoder(level, false)
 		if err != nil {
