@@ -74,7 +74,8 @@ Levels are those of libzstd. The encoder has four of its own. Up to level 9, eac
 | level | encoder |
 |---|---|
 | below 0 | fastest; literals are stored as they are, as libzstd does |
-| 1, 2 | fastest |
+| 1 | fastest |
+| 2 | fastest; default for chunks of at most 256 KiB, where level 2 of libzstd is stronger too |
 | 0, 3 to 5 | default |
 | 6 to 9 | default and better, whichever is smaller |
 | 10 to 22 | best |

@@ -37,38 +37,56 @@ func Size(src []byte) (int64, error) {
 
 // Encoder makes frames. It is safe for concurrent use.
 type Encoder struct {
-	variants [][]zstd.EOption // ways to encode, of which the smallest result counts
-	pool     sync.Pool        // of *worker
-	small    sync.Pool        // of *worker, for less than smallContent bytes
+	level    int
+	checksum bool
+	pools    [large + 1]sync.Pool // of *worker, by the class of the content
 }
 
 // worker encodes one frame at a time.
 type worker struct {
-	encoders []*zstd.Encoder // one for each variant
+	encoders []*zstd.Encoder // of which the smallest result counts
 	spare    []byte          // for results after the first
 }
 
-// smallContent is the size from which a frame that is not one segment states
-// the size of its content. Decoders of other implementations need it.
-//
-// Source: RFC 8878, section 3.1.1.1.1, Frame_Content_Size_flag.
-const smallContent = 256
+// class groups contents by their size, since encoders for them differ.
+type class int
+
+const (
+	tiny class = iota
+	small
+	large
+)
+
+const (
+	// maxTiny is the largest content in bytes of which a frame would not state
+	// the size unless it is one segment. Decoders of other implementations
+	// need it.
+	//
+	// Source: RFC 8878, section 3.1.1.1.1, Frame_Content_Size_flag.
+	maxTiny = 255
+	// maxSmall is the largest content in bytes for which the reference
+	// implementation takes stronger parameters at level 2.
+	maxSmall = 256 << 10
+)
+
+func classOf(n int) class {
+	switch {
+	case n <= maxTiny:
+		return tiny
+	case n <= maxSmall:
+		return small
+	}
+	return large
+}
 
 // NewEncoder makes an encoder for a level of the reference implementation.
 func NewEncoder(level int, checksum bool) (*Encoder, error) {
-	e := &Encoder{}
-	for _, v := range variants(level) {
-		e.variants = append(e.variants, append(v,
-			zstd.WithEncoderConcurrency(1),
-			zstd.WithEncoderCRC(checksum),
-			zstd.WithZeroFrames(true),
-		))
-	}
-	first, err := e.worker(false)
+	e := &Encoder{level: level, checksum: checksum}
+	first, err := e.worker(large)
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrInvalid, "", "", err)
 	}
-	e.pool.Put(first)
+	e.pools[large].Put(first)
 	return e, nil
 }
 
@@ -80,31 +98,32 @@ func NewEncoder(level int, checksum bool) (*Encoder, error) {
 // noise behind a shuffle is. The reference implementation does so from level 1
 // on, and codes no literals below 0. SpeedBetterCompression makes text smaller
 // than SpeedDefault does, but numbers often larger.
-func variants(level int) [][]zstd.EOption {
-	literals := zstd.WithAllLitEntropyCompression(true)
+func variants(level int, c class) []zstd.EncoderLevel {
 	switch {
-	case level < 0:
-		return [][]zstd.EOption{{zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithNoEntropyCompression(true)}}
-	case level < 3:
-		return [][]zstd.EOption{{zstd.WithEncoderLevel(zstd.SpeedFastest), literals}}
+	case level < 2 || level == 2 && c == large:
+		return []zstd.EncoderLevel{zstd.SpeedFastest}
 	case level < 6:
-		return [][]zstd.EOption{{zstd.WithEncoderLevel(zstd.SpeedDefault), literals}}
+		return []zstd.EncoderLevel{zstd.SpeedDefault}
 	case level < 10:
-		return [][]zstd.EOption{
-			{zstd.WithEncoderLevel(zstd.SpeedDefault), literals},
-			{zstd.WithEncoderLevel(zstd.SpeedBetterCompression), literals},
-		}
+		return []zstd.EncoderLevel{zstd.SpeedDefault, zstd.SpeedBetterCompression}
 	}
-	return [][]zstd.EOption{{zstd.WithEncoderLevel(zstd.SpeedBestCompression), literals}}
+	return []zstd.EncoderLevel{zstd.SpeedBestCompression}
 }
 
-func (e *Encoder) worker(small bool) (*worker, error) {
+func (e *Encoder) worker(c class) (*worker, error) {
+	opts := []zstd.EOption{
+		zstd.WithAllLitEntropyCompression(e.level >= 0),
+		zstd.WithNoEntropyCompression(e.level < 0),
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(e.checksum),
+		zstd.WithZeroFrames(true),
+	}
+	if c == tiny {
+		opts = append(opts, zstd.WithSingleSegment(true))
+	}
 	w := &worker{}
-	for _, opts := range e.variants {
-		if small {
-			opts = append(opts[:len(opts):len(opts)], zstd.WithSingleSegment(true))
-		}
-		enc, err := zstd.NewWriter(nil, opts...)
+	for _, level := range variants(e.level, c) {
+		enc, err := zstd.NewWriter(nil, append(opts, zstd.WithEncoderLevel(level))...)
 		if err != nil {
 			return nil, err
 		}
@@ -115,18 +134,15 @@ func (e *Encoder) worker(small bool) (*worker, error) {
 
 // Encode writes one frame to dst.
 func (e *Encoder) Encode(dst, src []byte) (int, error) {
-	pool, small := &e.pool, len(src) < smallContent
-	if small {
-		pool = &e.small
-	}
-	w, ok := pool.Get().(*worker)
+	c := classOf(len(src))
+	w, ok := e.pools[c].Get().(*worker)
 	if !ok {
 		var err error
-		if w, err = e.worker(small); err != nil {
+		if w, err = e.worker(c); err != nil {
 			return 0, ncerr.New(ncerr.ErrInternal, "", "", err)
 		}
 	}
-	defer pool.Put(w)
+	defer e.pools[c].Put(w)
 	return settle(dst, w.encode(dst[:0:len(dst)], src))
 }
 

@@ -99,6 +99,36 @@ func TestNoiseOfHalfAByte(t *testing.T) {
 	}
 }
 
+// Level 2 of the reference implementation is stronger up to 256 KiB.
+func TestLevelTwo(t *testing.T) {
+	t.Parallel()
+	src := make([]byte, 256<<10+1)
+	for i := range src { // each value has been seen before, at another distance
+		src[i] = byte(i / 8 * (i / 1024) >> (i % 4))
+	}
+	encoded := func(level int, src []byte) []byte {
+		e, err := zframe.NewEncoder(level, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, zframe.MaxEncoded(int64(len(src))))
+		n, err := e.Encode(buf, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return buf[:n]
+	}
+	if bytes.Equal(encoded(1, src), encoded(3, src)) || bytes.Equal(encoded(1, src[1:]), encoded(3, src[1:])) {
+		t.Fatal("want data that levels 1 and 3 encode differently")
+	}
+	if !bytes.Equal(encoded(2, src), encoded(1, src)) {
+		t.Error("want level 2 of more than 256 KiB as level 1")
+	}
+	if !bytes.Equal(encoded(2, src[1:]), encoded(3, src[1:])) {
+		t.Error("want level 2 of 256 KiB as level 3")
+	}
+}
+
 // A destination that is too short is an error, and what is behind it is left
 // alone.
 func TestShortDestination(t *testing.T) {
