@@ -34,10 +34,11 @@ var compared = map[string]struct {
 	"blosc-zstd": {`{"id": "blosc", "cname": "zstd", "clevel": %d, "shuffle": 1, "blocksize": 0}`, true},
 }
 
-const (
-	levels   = 9
-	maxArray = 4 << 20 // bytes, the size of a chunk
-)
+const levels = 9
+
+// arrayBytes is the largest size of an array in bytes: that of a chunk of
+// float32.
+func (s *settings) arrayBytes() int { return int(s.chunk * s.chunk * 4) }
 
 // dataSet is the arrays of one line of the tables.
 type dataSet struct {
@@ -118,12 +119,12 @@ func (s *settings) codecs(ctx context.Context, id string) error {
 // dataSets makes what is compared. Codecs that do not shuffle get every array
 // of elements longer than a byte shuffled too.
 func (s *settings) dataSets(ctx context.Context, p *peer, dir string, shuffles bool) ([]dataSet, error) {
-	arrays, err := unpacked(p, s.data, dir)
+	arrays, err := s.unpacked(p, dir)
 	if err != nil {
 		return nil, err
 	}
-	arrays = append(arrays, sample.Arrays(maxArray)...)
-	prose, err := documents()
+	arrays = append(arrays, sample.Arrays(s.arrayBytes())...)
+	prose, err := documents(s.arrayBytes())
 	if err != nil {
 		return nil, err
 	}
@@ -154,17 +155,17 @@ func (s *settings) dataSets(ctx context.Context, p *peer, dir string, shuffles b
 	return sets, nil
 }
 
-// unpacked gives the numeric variables of the netCDF files in a folder, none
-// when there is no such folder.
-func unpacked(p *peer, folder, dir string) ([]sample.Array, error) {
-	if _, err := os.Stat(folder); err != nil {
+// unpacked gives the numeric variables of the netCDF files in -data, none when
+// there is no such folder.
+func (s *settings) unpacked(p *peer, dir string) ([]sample.Array, error) {
+	if _, err := os.Stat(s.data); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: the data of ferret-datasets is left out: %v\n", err)
 		return nil, nil
 	}
 	var got struct {
 		Files []struct{ Path, DType string }
 	}
-	if err := p.ask(map[string]any{"unpack": folder, "to": dir, "bytes": maxArray}, &got); err != nil {
+	if err := p.ask(map[string]any{"unpack": s.data, "to": dir, "bytes": s.arrayBytes()}, &got); err != nil {
 		return nil, err
 	}
 	var arrays []sample.Array
@@ -182,8 +183,8 @@ func unpacked(p *peer, folder, dir string) ([]sample.Array, error) {
 	return arrays, nil
 }
 
-// documents is the documentation of this project as one text.
-func documents() ([]byte, error) {
+// documents is the documentation of this project as one text, cut to a size.
+func documents(size int) ([]byte, error) {
 	var all []byte
 	err := filepath.WalkDir("docs", func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" {
@@ -193,7 +194,7 @@ func documents() ([]byte, error) {
 		all = append(all, text...)
 		return err
 	})
-	return all[:min(len(all), maxArray)], err
+	return all[:min(len(all), size)], err
 }
 
 // opened opens a codec for an array as one chunk.
