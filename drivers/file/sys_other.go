@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
 // handle is an open file.
@@ -30,6 +31,9 @@ func (h handle) readAt(p []byte, off int64) (int, error) { return h.f.ReadAt(p, 
 func (h handle) file(string) *os.File { return h.f }
 
 func (h handle) close() { _ = h.f.Close() }
+
+// setTime sets the time of modification.
+func (t *temporary) setTime(mtime time.Time) error { return t.dir.Chtimes(t.name, mtime, mtime) }
 
 // renameNew gives a file another name in its directory, unless that name is
 // taken.

@@ -120,7 +120,7 @@ func (t *temporary) fill(ctx context.Context, body driver.Body, mtime time.Time)
 	if err := t.write(ctx, body); err != nil {
 		return meta{}, err
 	}
-	if err := t.dir.Chtimes(t.name, mtime, mtime); err != nil {
+	if err := t.setTime(mtime); err != nil {
 		return meta{}, err
 	}
 	if t.sync {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,6 +80,191 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 		return nil // it was looked for
 	},
 	"change its root": func(string) error { return onThread(func() error { return unix.Chroot("/") }) },
+
+	"open without a right": func(path string) error { return withoutRight(path, func(int) error { return nil }) },
+	"open without a right by openat2": func(path string) error {
+		fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_ACCMODE | unix.O_CLOEXEC})
+		return errors.Join(err, closeFD(fd))
+	},
+	"open the rights by descriptor": func(path string) error {
+		return withoutRight(path, func(fd int) error { return unix.Fchmod(fd, 0o600) })
+	},
+	"give away by descriptor": func(path string) error {
+		return withoutRight(path, func(fd int) error { return unix.Fchown(fd, os.Getuid(), os.Getgid()) })
+	},
+	"set an attribute by descriptor": func(path string) error {
+		return withoutRight(path, func(fd int) error { return unix.Fsetxattr(fd, "user.nczarr", []byte("x"), 0) })
+	},
+	"remove an attribute by descriptor": func(path string) error {
+		return withoutRight(path, func(fd int) error { return missing(unix.Fremovexattr(fd, "user.nothing")) })
+	},
+	"set flags by descriptor": func(path string) error { return withoutRight(path, setFlags) },
+	"set times":               func(path string) error { return unix.UtimesNanoAt(unix.AT_FDCWD, path, make([]unix.Timespec, 2), 0) },
+	"change what it opened": func(path string) error {
+		return changeOpened(path, func(fd int) error { return unix.Fchmod(fd, 0o600) })
+	},
+	"set times of what it opened": func(path string) error {
+		return changeOpened(path, func(fd int) error { return call(unix.SYS_UTIMENSAT, uintptr(fd), 0, 0, 0) })
+	},
+	"give away what it opened": func(path string) error {
+		return changeOpened(path, func(fd int) error { return unix.Fchown(fd, os.Getuid(), os.Getgid()) })
+	},
+	"mark what it opened": func(path string) error {
+		return changeOpened(path, func(fd int) error { return unix.Fsetxattr(fd, "user.nczarr", []byte("x"), 0) })
+	},
+	"unmark what it opened": func(path string) error {
+		return changeOpened(path, func(fd int) error { return missing(unix.Fremovexattr(fd, "user.nothing")) })
+	},
+	"flag what it opened":     func(path string) error { return changeOpened(path, setFlags) },
+	"make the user's program": func(path string) error {
+		return changeOpened(path, func(fd int) error { return unix.Fchmod(fd, 0o4700) })
+	},
+	"have the power to change": func(string) error { return hasPower(^uint32(1 << unix.CAP_DAC_READ_SEARCH)) },
+	"watch a directory": func(path string) error {
+		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+		if err == nil {
+			_, err = unix.InotifyAddWatch(fd, filepath.Dir(path), unix.IN_CREATE)
+		}
+		return errors.Join(err, closeFD(fd))
+	},
+	"list the mounts": func(string) error {
+		if err := call(unix.SYS_LISTMOUNT, 0, 0, 0, 0); !errors.Is(err, unix.EFAULT) && !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+		return nil // it was made, with nonsense
+	},
+	"listen under an abstract name": func(string) error {
+		l, err := net.Listen("unix", "@nczarr-attack-"+strconv.Itoa(os.Getpid()))
+		return errors.Join(err, closed(l))
+	},
+	"listen on another Unix socket": func(string) error {
+		l, err := net.Listen("unix", filepath.Join(os.TempDir(), "again"))
+		return errors.Join(err, closed(l))
+	},
+	"listen on TCP without a port": func(string) error {
+		return withSocket(unix.AF_INET, unix.SOCK_STREAM, func(fd int) error { return unix.Listen(fd, 1) })
+	},
+	"decide about its own calls": func(string) error { return onThread(decideCalls) },
+	"make a Unix datagram socket": func(string) error {
+		return withSocket(unix.AF_UNIX, unix.SOCK_DGRAM, func(int) error { return nil })
+	},
+	"connect by TCP with a datagram's call": func(addr string) error {
+		return fastOpen(addr, func(fd int, to unix.Sockaddr) error { return unix.Sendto(fd, []byte("x"), unix.MSG_FASTOPEN, to) })
+	},
+	"connect by TCP with a message": func(addr string) error {
+		return fastOpen(addr, func(fd int, to unix.Sockaddr) error { return unix.Sendmsg(fd, []byte("x"), nil, to, unix.MSG_FASTOPEN) })
+	},
+	"connect by TCP later": func(addr string) error {
+		return fastOpen(addr, func(fd int, to unix.Sockaddr) error {
+			if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN_CONNECT, 1); err != nil {
+				return err
+			}
+			_ = unix.Connect(fd, to)
+			_, err := unix.Write(fd, []byte("x"))
+			return err
+		})
+	},
+}
+
+// openHoles are what the sandbox does not prevent, as
+// docs/explanation/security.md says.
+var openHoles = map[string]func(arg string) error{ //nolint:gochecknoglobals // a table
+	"look at a file": func(path string) error { _, err := os.Stat(path); return err },
+	"read a link":    func(path string) error { _, err := os.Readlink(path + ".elsewhere"); return err },
+	"read an attribute": func(path string) error {
+		_, err := unix.Getxattr(path, "user.nczarr", make([]byte, 8))
+		return missing(err)
+	},
+	"take an abstract name": func(string) error {
+		return withSocket(unix.AF_UNIX, unix.SOCK_STREAM, func(fd int) error {
+			return unix.Bind(fd, &unix.SockaddrUnix{Name: "@nczarr-hole-" + strconv.Itoa(os.Getpid())})
+		})
+	},
+}
+
+// missing takes the answer that an attribute does not exist for success: the
+// call was made.
+func missing(err error) error {
+	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) {
+		return nil
+	}
+	return err
+}
+
+// hasPower looks for any of some powers of the superuser.
+func hasPower(powers uint32) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return err
+	}
+	return unless((data[0].Permitted|data[0].Effective)&powers != 0)
+}
+
+// withoutRight calls f with a descriptor of path that was opened for neither
+// reading nor writing.
+func withoutRight(path string, f func(fd int) error) error {
+	fd, err := unix.Open(path, unix.O_ACCMODE|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(fd), closeFD(fd))
+}
+
+// changeOpened calls f with a descriptor of path that was opened for reading.
+func changeOpened(path string, f func(fd int) error) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(fd), closeFD(fd))
+}
+
+// setFlags sets the flags of a file to what they are.
+func setFlags(fd int) error {
+	flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+	if err == nil || errors.Is(err, unix.ENOTTY) {
+		err = unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(flags))
+	}
+	if errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) { // this file system has none; the call was made
+		return nil
+	}
+	return err
+}
+
+func withSocket(domain, kind int, f func(fd int) error) error {
+	fd, err := unix.Socket(domain, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(fd), closeFD(fd))
+}
+
+// fastOpen calls f with a TCP socket that is not connected.
+func fastOpen(addr string, f func(fd int, to unix.Sockaddr) error) error {
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return err
+	}
+	return withSocket(unix.AF_INET, unix.SOCK_STREAM, func(fd int) error {
+		return f(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()})
+	})
+}
+
+// decideCalls installs a filter of system calls of which this process is to
+// judge: with it a process can allow itself what an older filter leaves to
+// another's judgement.
+func decideCalls() error {
+	allow := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}
+	prog := unix.SockFprog{Len: 1, Filter: &allow}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&prog)))
+	if errno != 0 {
+		return errno
+	}
+	return closeFD(int(fd))
 }
 
 // child leaves a process behind and gives its number.
@@ -94,6 +280,9 @@ func child() string {
 // is neither.
 func attempt(name, arg string) string {
 	attack, ok := attacks[name]
+	if !ok {
+		attack, ok = openHoles[name]
+	}
 	if !ok {
 		return "no such attack"
 	}

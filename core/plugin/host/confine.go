@@ -48,6 +48,9 @@ type SandboxInfo struct {
 	Landlock int `json:"landlock"`
 	// Seccomp says that system calls are filtered.
 	Seccomp bool `json:"seccomp"`
+	// AllowList says that all system calls are refused but those that a filter
+	// needs; otherwise those are refused that a plugin must not make.
+	AllowList bool `json:"allow_list"`
 	// Memory is the ceiling on the process's memory in bytes, 0 for none.
 	Memory int64 `json:"memory,omitempty"`
 	// Missing says in words what is not enforced; empty when all is.
@@ -68,12 +71,11 @@ type cell struct {
 func (h *Host) cell(s *slot, img image, dir string) (cell, error) {
 	c := h.plan(s)
 	if len(c.info.Missing) > 0 {
-		what := strings.Join(c.info.Missing, "; ")
 		if h.opts.Sandbox == SandboxRequire {
-			return c, bad("the sandbox is required, and has holes here: %s", what)
+			return c, holes(c.info.Missing)
 		}
 		if h.opts.Sandbox != SandboxOff {
-			h.warnOnce(what)
+			h.warnOnce(strings.Join(c.info.Missing, "; "))
 		}
 	}
 	if c.policy == nil {
@@ -82,13 +84,18 @@ func (h *Host) cell(s *slot, img image, dir string) (cell, error) {
 	p := *c.policy
 	p.Private, p.MayExec = dir, !s.plug.builtin
 	if !s.plug.builtin {
-		if p.NoFiles && s.plug.interpreted(img) {
+		if p.NoFiles && img.interpreted() {
 			p.NoFiles = false // an interpreter may want to keep something there
 		}
-		p.Exec = append(p.Exec, s.plug.libraries(img)...)
+		p.Exec = append(p.Exec, img.libraries()...)
 	}
 	c.policy = &p
 	return c, nil
+}
+
+// holes makes the error of a sandbox that is required and lacks something.
+func holes(missing []string) error {
+	return bad("the sandbox is required, and has holes here: %s", strings.Join(missing, "; "))
 }
 
 // plan gives what can be confined of a process.
@@ -105,8 +112,10 @@ func (h *Host) plan(s *slot) cell {
 	}
 	p := s.set.policy
 	p.Kernel, p.Memory = h.opts.kernel(), max(0, h.opts.MaxMemory)
+	p.Kernel.Notify = p.Kernel.Notify && !h.unjudged.Load()
+	p.AllowList = p.Kernel.Seccomp && s.set.serves == kindFilter+"s" && (s.plug.isStatic() || h.opts.allowList)
 	return cell{policy: &p, info: SandboxInfo{
-		Landlock: p.Kernel.Landlock, Seccomp: p.Kernel.Seccomp, Memory: p.Memory, Missing: p.Kernel.Missing(&p, s.plug.builtin),
+		Landlock: p.Kernel.Landlock, Seccomp: p.Kernel.Seccomp, AllowList: p.AllowList, Memory: p.Memory, Missing: p.Kernel.Missing(&p, s.plug.builtin),
 	}}
 }
 
@@ -149,13 +158,12 @@ var systemFiles = [...]string{
 }
 
 // libraries gives what the program needs to run: nothing when it is static.
-func (p *plug) libraries(img image) []string {
-	head, static := examine(img)
-	if static {
+func (img *image) libraries() []string {
+	if img.static {
 		return nil
 	}
 	out := slices.Clone(systemFiles[:])
-	if line, ok := bytes.CutPrefix(head, []byte("#!")); ok {
+	if line, ok := bytes.CutPrefix(img.head, []byte("#!")); ok {
 		if fields := strings.Fields(string(line)); len(fields) > 0 && filepath.IsAbs(fields[0]) {
 			out = append(out, fields[0])
 		}
@@ -164,9 +172,14 @@ func (p *plug) libraries(img image) []string {
 }
 
 // interpreted reports whether the program is a script.
-func (p *plug) interpreted(img image) bool {
-	head, _ := examine(img)
-	return bytes.HasPrefix(head, []byte("#!"))
+func (img *image) interpreted() bool { return bytes.HasPrefix(img.head, []byte("#!")) }
+
+// isStatic reports whether the plugin is known to be a program that needs no
+// other file, as a built-in one no longer does when it is confined.
+func (p *plug) isStatic() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.builtin || p.img != nil && p.img.static
 }
 
 // examine gives the first line of an executable, and whether it is one that

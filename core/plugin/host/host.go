@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -37,7 +38,8 @@ type Host struct {
 	launches  int
 	slots     map[string]*slot
 	providers map[*plug]*provider
-	warned    []string // what was warned of
+	warned    []string    // what was warned of
+	unjudged  atomic.Bool // no process hands over the judgement of its calls to listen
 	closed    bool
 	wg        sync.WaitGroup // starts and running processes
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
@@ -76,6 +77,8 @@ type launch struct {
 	client *goplugin.Client
 	plane  *plane // nil where there is no shared memory
 	cell   cell
+	watch  sync.WaitGroup // of what the process does until it listens
+	theirs *os.File       // its end of what it hands listening over through
 
 	mu    sync.Mutex
 	over  bool     // its time is up: start nothing any more
@@ -126,6 +129,10 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 			env := append(l.h.environment(l.dir, l.s.set, l.s.plug.env(l.s)...), cmd.Env...)
 			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // the last counts: go-plugin's own is longer
 			files, planeEnv := l.plane.planeFiles()
+			if l.theirs != nil {
+				l.cell.policy.Listening = 3 + len(files)
+				files = slices.Concat(files, []*os.File{l.theirs})
+			}
 			img, cellEnv := l.cell.enter(img, len(files))
 			child := newProcess(&l.h.spawner, img, append(append(env, planeEnv...), cellEnv...), files, l.dir)
 			return child, l.adopt(child)
@@ -151,6 +158,9 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	config := l.config(img)
 	l.client = goplugin.NewClient(config)
 	defer l.plane.sent()
+	if err := l.judgeListening(ctx); err != nil {
+		return nil, err
+	}
 	type result struct {
 		rpc goplugin.ClientProtocol
 		err error
@@ -158,6 +168,7 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	ready := make(chan result, 1)
 	go func() { // ends soon after the process does, which is waited for below
 		_, err := l.client.Start()
+		l.handedOver()
 		if err == nil && !l.child.out.certified() {
 			config.TLSConfig = nil // go-plugin made it before it knew
 		}
@@ -186,6 +197,37 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	return p, nil
 }
 
+// judgeListening prepares that the process can listen only once.
+func (l *launch) judgeListening(ctx context.Context) error {
+	if l.cell.policy == nil || !l.cell.policy.MayExec || !l.cell.policy.Kernel.Notify {
+		return nil
+	}
+	ours, theirs, err := sandbox.ListeningPair()
+	if err != nil {
+		return bad("no sandbox: %w", err)
+	}
+	l.theirs = theirs
+	l.watch.Go(func() { // ends when the process listens or is dead
+		defer func() { _ = ours.Close() }()
+		if err := sandbox.ListenOnce(ours); errors.Is(err, sandbox.ErrNotHandedOver) {
+			l.h.unjudged.Store(true)
+			if c := l.h.plan(l.s); l.h.opts.Sandbox == SandboxRequire {
+				l.giveUp(ctx)
+			} else {
+				l.h.warnOnce(strings.Join(c.info.Missing, "; "))
+			}
+		}
+	})
+	return nil
+}
+
+// handedOver closes what the child has inherited.
+func (l *launch) handedOver() {
+	if l.theirs != nil {
+		_ = l.theirs.Close()
+	}
+}
+
 // why says in our own words why the process did not get to serve.
 func (l *launch) why(ctx context.Context, err error) error {
 	if l.child == nil {
@@ -198,7 +240,10 @@ func (l *launch) why(ctx context.Context, err error) error {
 	case <-time.After(killGrace):
 	}
 	line := l.child.out.text()
+	missing := l.h.plan(l.s).info.Missing
 	switch {
+	case l.h.opts.Sandbox == SandboxRequire && len(missing) > 0:
+		return holes(missing)
 	case l.child.pid() == 0:
 		return bad("cannot be executed: %w", err)
 	case l.child.code == handshake.ExitSandbox:
@@ -273,6 +318,9 @@ func (l *launch) finish() error {
 	case <-killed:
 	case <-time.After(killGrace):
 		l.s.log.Error("go-plugin does not let go of a dead process")
+	}
+	if l.child == nil || l.child.exited() {
+		l.watch.Wait()
 	}
 	if l.child != nil && l.child.exited() {
 		l.child.closePipes()

@@ -113,7 +113,8 @@ type Options struct {
 	// variables that begin alike; default os.Environ.
 	Environ func() []string
 
-	kernel func() sandbox.Support // what the kernel offers; tests say less
+	kernel    func() sandbox.Support // what the kernel offers; tests say less
+	allowList bool                   // for filters in programs that are not static, too: for tests
 }
 
 // defaultMemory is the ceiling on the memory of a process: 4 GiB.

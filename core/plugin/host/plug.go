@@ -66,6 +66,7 @@ func (p *plug) open(h *Host) (image, error) {
 		}
 		return image{}, sumError(p.path, sum, p.pins)
 	}
+	img.head, img.static = examine(img)
 	p.img, p.sum, p.pin = &img, sum, pin
 	return img, nil
 }

@@ -29,6 +29,8 @@ type image struct {
 	// launcher, when not empty, is executed first, and executes this image
 	// once the sandbox is in force.
 	launcher string
+	head     []byte   // its first line, or the beginning of that
+	static   bool     // it needs no other file
 	file     *os.File // sealed copy that is executed instead of path, or nil
 }
 

@@ -19,7 +19,9 @@ import (
 
 // Probe asks the kernel what it offers.
 func Probe() Support {
-	return Support{Landlock: min(landlockCall(1<<0), abiNewest), Scoped: landlockCall(1<<1)&erratumScope != 0, Seccomp: haveSeccomp()}
+	s := Support{Landlock: min(landlockCall(1<<0), abiNewest), Scoped: landlockCall(1<<1)&erratumScope != 0, Seccomp: haveAction(unix.SECCOMP_RET_ERRNO)}
+	s.Notify = s.Seccomp && s.Landlock > 0 && haveAction(unix.SECCOMP_RET_USER_NOTIF) // what has Landlock can continue calls
+	return s
 }
 
 // erratumScope is set where threads of one process may always signal each
@@ -54,6 +56,7 @@ func Apply(text string) (*Policy, error) {
 		{"keep the parent-death signal", dieWithParent},
 		{"set no_new_privs", noNewPrivileges},
 		{"apply Landlock", confineFiles},
+		{"hand over listening", handOverListening},
 		{"apply seccomp", filterCalls},
 	}
 	for _, s := range steps {
@@ -144,10 +147,13 @@ func setLimits(p *Policy) error {
 	return nil
 }
 
-// keptCapabilities are what the superuser keeps where a driver may write: to
-// reach the files of other users in the granted paths, as a driver in the
+// What the superuser keeps: to read the files of other users where a driver is
+// granted a path, and to change them where it may write, as a driver in the
 // program itself would.
-const keptCapabilities = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_CHOWN | 1<<unix.CAP_FOWNER | 1<<unix.CAP_DAC_READ_SEARCH
+const (
+	readingCapabilities = 1 << unix.CAP_DAC_READ_SEARCH
+	writingCapabilities = readingCapabilities | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER
+)
 
 // dropCapabilities takes the superuser's powers away. With no_new_privs an
 // execution cannot bring them back.
@@ -158,8 +164,11 @@ func dropCapabilities(p *Policy) error {
 		return err
 	}
 	keep := uint32(0)
-	if len(p.Write)+len(p.Read) > 0 {
-		keep = keptCapabilities
+	switch {
+	case len(p.Write) > 0:
+		keep = writingCapabilities
+	case len(p.Read) > 0:
+		keep = readingCapabilities
 	}
 	data[0] = unix.CapUserData{Effective: data[0].Effective & keep, Permitted: data[0].Permitted & keep}
 	data[1] = unix.CapUserData{}

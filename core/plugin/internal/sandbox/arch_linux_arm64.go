@@ -5,7 +5,11 @@ import "golang.org/x/sys/unix"
 const (
 	arch       = unix.AUDIT_ARCH_AARCH64
 	lastNumber = unix.SYS_RSEQ_SLICE_YIELD
+	legacyOpen = 0 // there is openat only
 )
 
 // legacy is empty: this architecture began without the old calls.
 var legacy [0]uint32
+
+// legacyNeeded is empty for the same reason.
+var legacyNeeded [0]uint32

@@ -2,13 +2,27 @@
 
 package sandbox
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
 // Probe finds nothing: there is no sandbox on this platform.
 func Probe() Support { return Support{} }
 
 // Apply fails: no host asks for it here.
 func Apply(string) (*Policy, error) { return nil, errors.New("there is no sandbox on this platform") }
+
+// ErrNotHandedOver is never returned here.
+var ErrNotHandedOver = errors.New("no right to judge the calls to listen")
+
+// ListeningPair fails: no host asks for it here.
+func ListeningPair() (ours, theirs *os.File, err error) {
+	return nil, nil, errors.ErrUnsupported
+}
+
+// ListenOnce fails: no host asks for it here.
+func ListenOnce(*os.File) error { return errors.ErrUnsupported }
 
 // Seal does nothing here.
 func (*Policy) Seal() error { return nil }

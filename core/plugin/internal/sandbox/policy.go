@@ -28,9 +28,15 @@ type Policy struct {
 	NoFiles bool `json:"no_files,omitempty"`
 	// Keep are descriptors that stay open besides the first three.
 	Keep []int `json:"keep,omitempty"`
+	// Listening is a descriptor through which the process hands its host the
+	// judgement of its calls to listen; 0 is none. It takes MayExec.
+	Listening int `json:"listening,omitempty"`
 	// MayExec is set for a process that executes its program after the policy
 	// is in force.
 	MayExec bool `json:"may_exec,omitempty"`
+	// AllowList takes all system calls for absent but those that a filter in a
+	// static program needs.
+	AllowList bool `json:"allow_list,omitempty"`
 	// Kernel is what the host found; the process applies exactly that.
 	Kernel Support `json:"kernel"`
 }
@@ -53,6 +59,8 @@ type Support struct {
 	Scoped bool `json:"scoped"`
 	// Seccomp says that system calls can be filtered.
 	Seccomp bool `json:"seccomp"`
+	// Notify says that another process can judge them.
+	Notify bool `json:"notify"`
 }
 
 // The versions of Landlock's interface in which something new came.
@@ -84,6 +92,7 @@ func (s Support) Missing(p *Policy, selfContained bool) []string {
 		}
 	}
 	add(!s.Seccomp, "system calls are not filtered (no seccomp)")
+	add(s.Seccomp && !s.Notify && !selfContained, "more Unix sockets than one can be listened on (no seccomp notification)")
 	if !s.usable(p) {
 		return append(out, "files are not confined (no Landlock)")
 	}

@@ -4,22 +4,23 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// program gives the filter of a process with that number. It is a list of
-// what is refused, as plugins come in all languages; what is refused is all
-// that reaches other processes, the machine's configuration, or memory that no
-// limit counts.
+// program returns the filter of a process with that number. It refuses all that
+// reaches other processes, the machine's configuration, files that Landlock does
+// not see, or memory that no limit counts. With p.AllowList it also takes every
+// call for absent that a filter does not need.
 func program(p *Policy, pid int) filter {
 	var f filter
 	f.prologue()
+	if p.AllowList {
+		f.only(needed(p))
+	}
 	f.refuse(unix.EPERM, forbidden[:]...)
 	f.refuse(unix.EPERM, legacy[:]...)
 	f.refuse(unix.ENOSYS, unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_PIDFD_OPEN)
-	if len(p.Write) == 0 { // a driver that writes sets times
-		f.refuse(unix.EPERM, unix.SYS_UTIMENSAT)
-	}
 	if !p.MayExec {
 		f.refuse(unix.EPERM, unix.SYS_EXECVE, unix.SYS_EXECVEAT)
 	}
+	fileRules(&f, p)
 	processRules(&f, uint32(pid))
 	memoryRules(&f, p.MayExec)
 	socketRules(&f, p.Network)
@@ -42,9 +43,11 @@ var forbidden = [...]uint32{
 	// Memory that lives outside processes, and meeting places without files.
 	unix.SYS_MEMFD_SECRET, unix.SYS_MAP_SHADOW_STACK, unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMCTL, unix.SYS_SEMTIMEDOP,
 	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
-	// Attributes of files by their path: Landlock does not see them.
-	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_SETXATTRAT,
-	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR,
+	// Attributes of files, by path or descriptor: Landlock does not see them.
+	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_FCHOWN, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_FSETXATTR,
+	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FREMOVEXATTR, unix.SYS_FILE_SETATTR,
+	// What happens in directories, and what is mounted where.
+	unix.SYS_INOTIFY_INIT1, unix.SYS_STATMOUNT, unix.SYS_LISTMOUNT, unix.SYS_LISTNS,
 	// The machine.
 	unix.SYS_REBOOT, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
 	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
@@ -56,6 +59,38 @@ const (
 	newNamespace = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 	sharedAnon   = unix.MAP_SHARED | unix.MAP_ANONYMOUS
 )
+
+// fileRules refuse what Landlock does not judge. A descriptor that is opened
+// with access mode 3, for neither reading nor writing, needs no right of
+// Landlock's, yet is enough to change a file's attributes. So a process that may
+// write, and hence change the mode and the times of what it opened, cannot open
+// so: openat2, which keeps its flags in memory where a filter cannot see them,
+// does not exist for it. Built-in drivers that only read keep openat2, which
+// makes them faster; they can change nothing through a descriptor.
+func fileRules(f *filter, p *Policy) {
+	f.when(unix.SYS_OPENAT, func(b *block) { b.refuseIf(2, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM) })
+	if legacyOpen != 0 {
+		f.when(legacyOpen, func(b *block) { b.refuseIf(1, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM) })
+	}
+	if p.MayExec || len(p.Write) > 0 {
+		f.refuse(unix.ENOSYS, unix.SYS_OPENAT2)
+	}
+	if len(p.Write) == 0 {
+		f.refuse(unix.EPERM, unix.SYS_UTIMENSAT, unix.SYS_FCHMOD)
+		return
+	}
+	f.when(unix.SYS_UTIMENSAT, func(b *block) { b.refusePointer(1, unix.EPERM) }) // only of what is open
+	f.when(unix.SYS_FCHMOD, func(b *block) { b.refuseAny(1, unix.S_ISUID|unix.S_ISGID|unix.S_ISVTX, unix.EPERM) })
+}
+
+// requests are the ioctl requests that exist: about terminals, pipes, sockets
+// and network interfaces. All others, such as those that set the attributes of
+// files, are refused.
+var requests = [...]uint32{
+	unix.TCGETS, unix.TCGETS2, unix.TIOCGWINSZ, unix.TIOCGPGRP, unix.TIOCINQ, unix.TIOCOUTQ,
+	0x5421 /* FIONBIO */, 0x5450 /* FIONCLEX */, 0x5451 /* FIOCLEX */, unix.FS_IOC_GETFLAGS, unix.FICLONE, unix.FICLONERANGE,
+	unix.SIOCGIFNAME, unix.SIOCGIFCONF, unix.SIOCGIFFLAGS, unix.SIOCGIFADDR, unix.SIOCGIFBRDADDR, unix.SIOCGIFNETMASK, unix.SIOCGIFMTU, unix.SIOCGIFHWADDR, unix.SIOCGIFINDEX,
+}
 
 // processRules keep a process one process: threads only, signals only to
 // itself, and its parent-death signal as it is.
@@ -76,10 +111,9 @@ func processRules(f *filter, pid uint32) {
 		b.refuseIf(1, ^uint32(0), unix.F_SETOWN, unix.EPERM)
 		b.refuseIf(1, ^uint32(0), unix.F_SETOWN_EX, unix.EPERM)
 	})
-	f.when(unix.SYS_IOCTL, func(b *block) {
-		for _, request := range []uint32{unix.TIOCSTI, unix.TIOCSCTTY, 0x541c /* TIOCLINUX */, 0x8901 /* FIOSETOWN */, 0x8902 /* SIOCSPGRP */} {
-			b.refuseIf(1, ^uint32(0), request, unix.EPERM)
-		}
+	f.when(unix.SYS_IOCTL, func(b *block) { b.refuseUnless(1, ^uint32(0), unix.EPERM, requests[:]...) })
+	f.when(unix.SYS_SECCOMP, func(b *block) { // or it could overrule who judges its calls to listen
+		b.refuseAny(1, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, unix.EPERM)
 	})
 }
 
@@ -117,9 +151,17 @@ func socketRules(f *filter, network bool) {
 		})
 		return
 	}
+	// TCP Fast Open connects where Landlock does not look.
+	f.when(unix.SYS_SENDTO, func(b *block) { b.refuseAny(3, unix.MSG_FASTOPEN, unix.EACCES) })
+	f.when(unix.SYS_SENDMSG, func(b *block) { b.refuseAny(2, unix.MSG_FASTOPEN, unix.EACCES) })
+	f.when(unix.SYS_SENDMMSG, func(b *block) { b.refuseAny(3, unix.MSG_FASTOPEN, unix.EACCES) })
+	f.when(unix.SYS_SETSOCKOPT, func(b *block) {
+		b.given(1, unix.IPPROTO_TCP, func(b *block) { b.refuseIf(2, ^uint32(0), unix.TCP_FASTOPEN_CONNECT, unix.EACCES) })
+	})
 	f.when(unix.SYS_SOCKET, func(b *block) {
 		b.refuseUnless(0, ^uint32(0), unix.EACCES, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)
 		b.refuseUnless(1, kindOfSocket, unix.EACCES, unix.SOCK_STREAM, unix.SOCK_DGRAM)
+		b.given(0, unix.AF_UNIX, func(b *block) { b.refuseUnless(1, kindOfSocket, unix.EACCES, unix.SOCK_STREAM) })
 		// Multipath TCP escapes Landlock's rules of ports.
 		b.refuseUnless(2, ^uint32(0), unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)
 	})

@@ -18,12 +18,11 @@ const (
 	dataArgs   = 16
 )
 
-// haveSeccomp asks whether a filter can refuse a call.
-func haveSeccomp() bool {
+// haveAction asks whether a filter can end with an action.
+func haveAction(action uint32) bool {
 	if arch == 0 {
 		return false
 	}
-	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
 	return errno == 0
 }
@@ -37,8 +36,8 @@ func filterCalls(p *Policy) error {
 }
 
 // Seal takes away what a process of ours no longer needs once it listens:
-// making Unix sockets, with which one that may connect could reach the
-// user's.
+// listening, and making Unix sockets, with which one that may connect could
+// reach the user's.
 func (p *Policy) Seal() error {
 	if !p.Kernel.Seccomp {
 		return nil
@@ -46,6 +45,7 @@ func (p *Policy) Seal() error {
 	var f filter
 	f.prologue()
 	f.when(unix.SYS_SOCKET, func(b *block) { b.refuseIf(0, ^uint32(0), unix.AF_UNIX, unix.EACCES) })
+	f.refuse(unix.EACCES, unix.SYS_LISTEN)
 	f.ret(unix.SECCOMP_RET_ALLOW)
 	return install(f)
 }
@@ -85,6 +85,15 @@ func (f *filter) prologue() {
 	f.ret(unix.SECCOMP_RET_KILL_PROCESS)
 	f.load(dataNumber)
 	f.op(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, lastNumber, 0, 1) // also the x32 twins
+	f.ret(refusal(unix.ENOSYS))
+}
+
+// only takes calls for absent that are not among the numbers, of which there are
+// at most 255. Those that are go on to the rules that follow.
+func (f *filter) only(numbers []uint32) {
+	for i, nr := range numbers {
+		f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, uint8(len(numbers)-i), 0)
+	}
 	f.ret(refusal(unix.ENOSYS))
 }
 
@@ -129,6 +138,15 @@ func (b *block) refuseAny(n int, bits uint32, errno unix.Errno) {
 	b.arg(n, ^uint32(0))
 	b.op(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, bits, 0, 1)
 	b.ret(refusal(errno))
+}
+
+// given judges the call by further rules when an argument has the value.
+func (b *block) given(n int, value uint32, judge func(*block)) {
+	var inner block
+	judge(&inner)
+	b.arg(n, ^uint32(0))
+	b.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, value, 0, uint8(len(inner.filter)))
+	b.filter = append(b.filter, inner.filter...)
 }
 
 // refuseUnless refuses the call when the masked argument has none of the
