@@ -29,6 +29,8 @@ type app struct {
 	env      func(string) string
 	self     plugin.Self // the right to serve the built-ins from processes
 
+	onlyPlugin string // path of the only plugin that runs; empty for all
+
 	flags   globals
 	session *session // made at the first use
 	log     *slog.Logger

@@ -177,8 +177,7 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 	if _, err := os.Stat(path); err != nil {
 		return &inputError{"read", f.plugin, err}
 	}
-	a.flags.pluginDir = append([]string{filepath.Dir(path)}, a.flags.pluginDir...)
-	a.flags.unpinned = true
+	a.onlyPlugin = path
 	s, err := a.start(ctx, "")
 	if err != nil {
 		return err

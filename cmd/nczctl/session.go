@@ -114,7 +114,7 @@ func (a *app) startHost(cfg *config.Config) (*host.Host, error) {
 	}
 	o := &host.Options{
 		Self: a.self, Isolation: mode, Dirs: append(a.flags.pluginDir, cfg.Plugins.Dirs...), Lock: lock,
-		AllowUnpinned: a.flags.unpinned || cfg.Plugins.AllowUnpinned, Logger: a.log,
+		Only: a.onlyPlugin, AllowUnpinned: a.flags.unpinned || cfg.Plugins.AllowUnpinned, Logger: a.log,
 		StartTimeout: cfg.Plugins.StartTimeout, StopTimeout: max(cfg.Plugins.StopTimeout, time.Nanosecond),
 		Sandbox: host.Sandbox(cfg.Plugins.Sandbox), Roots: cfg.Plugins.Roots,
 		MaxMemory: orNone(int64(cfg.Plugins.MaxMemory)), MaxRestarts: int(orNone(int64(cfg.Plugins.MaxRestarts))), CallTimeout: time.Duration(orNone(int64(cfg.Plugins.CallTimeout))),

@@ -115,7 +115,7 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"unmark what it opened": func(path string) error {
 		return changeOpened(path, func(fd int) error { return missing(unix.Fremovexattr(fd, "user.nothing")) })
 	},
-	"flag what it opened":     func(path string) error { return changeOpened(path, setFlags) },
+	"flag what it opened": func(path string) error { return changeOpened(path, setFlags) },
 	"make the user's program": func(path string) error {
 		return changeOpened(path, func(fd int) error { return unix.Fchmod(fd, 0o4700) })
 	},

@@ -29,14 +29,17 @@ type grantSet struct {
 func (g *grantSet) key() string { return g.serves + "\x00" + strings.Join(g.places, "\x00") }
 
 // filterSet gives what the filters of a plugin are granted: nothing but what
-// the configuration says of them.
+// the configuration says of the names that it owns.
 func (h *Host) filterSet(p *plug) (*grantSet, error) {
 	g := &grantSet{serves: kindFilter + "s", role: kindFilter + "s"}
 	var texts []string
-	if !p.builtin {
-		_, cs := p.describe()
-		for _, c := range cs {
-			texts = append(texts, h.opts.FilterGrants[c.ID]...)
+	if !p.builtin && p.attachment == nil {
+		_, _ = p.open(h) // which pin it has; the start reports the error
+		p.mu.Lock()
+		names := p.names(kindFilter)
+		p.mu.Unlock()
+		for _, name := range names {
+			texts = append(texts, h.granted(p, kindFilter, name)...)
 		}
 	}
 	g.policy.NoFiles = len(texts) == 0
@@ -65,7 +68,7 @@ func (h *Host) driverSet(p *plug, d driver.Description, spec driver.OpenSpec, re
 			g.serves += "/read"
 		}
 	}
-	err := h.resolve(g, append(slices.Clone(texts), h.opts.DriverGrants[d.Name]...), spec, remove)
+	err := h.resolve(g, append(slices.Clone(texts), h.granted(p, kindDriver, d.Name)...), spec, remove)
 	return g, err
 }
 

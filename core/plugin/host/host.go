@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -62,7 +64,16 @@ func New(opts *Options) (*Host, error) {
 		return nil, err
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	if o.thirdPartyAllowed() {
+	if o.Only != "" {
+		h.opts.Builtin = plugin.Builtin{}
+	}
+	switch {
+	case !o.thirdPartyAllowed():
+	case o.Only != "":
+		only := newPlug(o.Only, o.Lock)
+		only.all = true
+		h.plugs = []*plug{only}
+	default:
 		paths, err := findExecutables(h.dirs)
 		if err != nil {
 			o.Logger.Warn("cannot look for plugins", "err", err)
@@ -210,17 +221,45 @@ func (h *Host) provider(p *plug) *provider {
 	return h.providers[p]
 }
 
-// find looks for the plugin that serves something. When names alone do not
-// tell, the plugins that may run are started and asked.
-func (h *Host) find(kind, name string) (*plug, error) {
+// ownerOf returns the plugin that serves something, as far as is known: first the
+// one whose file name says so, then one that the lock file gives the name. Only
+// the owner of a name gets what the user grants to it.
+func (h *Host) ownerOf(kind, name string) *plug {
+	var owner *plug
 	for _, p := range h.plugs {
-		if yes, _ := p.serves(kind, name); yes {
-			return p, nil
+		if yes, _ := p.serves(kind, name); yes && (owner == nil || p.promises(kind, name) && !owner.promises(kind, name)) {
+			owner = p
 		}
+	}
+	return owner
+}
+
+// granted returns what the user grants to a plugin under a name: nothing when
+// the name is another's, or only the plugin itself says that it has it.
+func (h *Host) granted(p *plug, kind, name string) []string {
+	if !p.builtin {
+		p.mu.Lock()
+		own := slices.Contains(p.names(kind), name)
+		p.mu.Unlock()
+		if !own || h.ownerOf(kind, name) != p {
+			return nil
+		}
+	}
+	if kind == kindDriver {
+		return h.opts.DriverGrants[name]
+	}
+	return h.opts.FilterGrants[name]
+}
+
+// find looks for the plugin that serves something. Those that are attached to,
+// and the only plugin of a host for one, are started and asked.
+func (h *Host) find(kind, name string) (*plug, error) {
+	if p := h.ownerOf(kind, name); p != nil {
+		return p, nil
 	}
 	var failed []error
 	for _, p := range h.plugs {
-		if _, sure := p.serves(kind, name); sure || !h.mayRun(p) {
+		if _, sure := p.serves(kind, name); sure {
 			continue
 		}
 		if err := h.ask(h.ctx, p); err != nil {
@@ -230,12 +269,6 @@ func (h *Host) find(kind, name string) (*plug, error) {
 		}
 	}
 	return nil, h.notFound(kind, name, errors.Join(failed...))
-}
-
-// mayRun reports whether a plugin would be started. One with pins says there
-// what it serves and need not be asked.
-func (h *Host) mayRun(p *plug) bool {
-	return p.attachment != nil || len(p.pins) == 0 && h.opts.AllowUnpinned
 }
 
 // ask starts the plugin so that it says what it serves. The process of filters

@@ -439,7 +439,11 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 	case p.slot.plug.builtin && h.opts.Isolation != Loopback && r.GetBuildId() != h.opts.Self.BuildID():
 		return bad("is not this program any more: the executable was replaced while it ran; start it again")
 	}
-	return p.slot.plug.learn(r)
+	ignored, err := p.slot.plug.learn(r)
+	if len(ignored) > 0 {
+		p.log.Warn("a plugin says it serves names that neither its file name nor the lock file gives it: they do not count", "names", ignored)
+	}
+	return err
 }
 
 // sumError says that a plugin may not run.

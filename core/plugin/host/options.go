@@ -56,6 +56,10 @@ type Options struct {
 	// Dirs are searched for plugins, in order, before the directories of
 	// $NCZARR_PLUGIN_PATH and $XDG_DATA_HOME/nczarr/plugins.
 	Dirs []string
+	// Only, when not empty, is the path of the one plugin that the host runs,
+	// pinned or not. It has no built-ins then, and looks for no others, and all
+	// names that the plugin says it serves count.
+	Only string
 	// Lock pins plugins; nil pins none.
 	Lock *Lock
 	// AllowUnpinned lets plugins run that Lock does not pin.

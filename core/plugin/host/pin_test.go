@@ -19,12 +19,129 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
+// testSum returns the checksum of this program, which plugins of tests are.
+func testSum(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(exe)
+	return hex.EncodeToString(sum[:])
+}
+
+// TestClaims: what a plugin says it serves beyond its file name and its pin does
+// not count, and gives it nothing of what the user grants to that name.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		grant   string
+		filters []string // of the pin; nil for none
+		want    string
+	}{
+		"its own":         {"trouble", nil, "through"},
+		"another's":       {"twice", nil, "refused"},
+		"of its pin":      {"twice", []string{"trouble", "twice"}, "through"},
+		"not of its pin":  {"twice", []string{"trouble", "xor"}, "refused"},
+		"of another name": {"test.xor", []string{"trouble", "xor"}, "refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := zooOptions(t, "good", "nczarr-filter-trouble")
+			opts.Builtin.Openers = []driver.Opener{file.New()}
+			opts.FilterGrants = map[string][]string{tc.grant: {"env:ESCAPE_SECRET"}}
+			opts.Environ = func() []string { return []string{"ESCAPE_SECRET=open"} }
+			getenv := opts.Getenv
+			opts.Getenv = func(name string) string {
+				if name == "ESCAPE_SECRET" {
+					return "open"
+				}
+				return getenv(name)
+			}
+			if tc.filters != nil {
+				opts.Lock = &host.Lock{Plugins: []host.Pin{{File: "nczarr-filter-trouble", SHA256: testSum(t), Filters: tc.filters}}}
+				other := host.Pin{File: "nczarr-filter-trouble", SHA256: strings.Repeat("0", 64), Filters: []string{"twice", "test.xor"}}
+				opts.Lock.Plugins = append(opts.Lock.Plugins, other) // a later version may have more
+			}
+			h := newHost(t, opts)
+			for range 2 { // the second time it is known what it says
+				got := "nothing"
+				pl, _ := pipeline(t, h, 4096, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"attack:see the environment"}`)})
+				err := pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("ESCAPE_SECRET"), Limit: 4096}}, func(_ int, out []byte, _ error) { got = string(out) })
+				if err != nil || got != tc.want && runtime.GOOS == "linux" {
+					t.Errorf("want %q, got %q, %v", tc.want, got, err)
+				}
+			}
+			if _, err := h.Filter("unheard"); !errors.Is(err, ncerr.ErrNoFilter) {
+				t.Errorf("want ErrNoFilter, got %v", err)
+			}
+			if _, err := h.Filter("test.xor"); !errors.Is(err, ncerr.ErrNoFilter) {
+				t.Errorf("a name that it only claims: want ErrNoFilter, got %v", err)
+			}
+		})
+	}
+}
+
+// TestOwners: a driver is served by the plugin whose file name says so, not by
+// one that claims it, nor by one that is pinned to it, too.
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	for name, pinned := range map[string][]string{"claimed": nil, "pinned": {"evil", "tape"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := zooOptions(t, "greedy", "nczarr-driver-evil", "nczarr-driver-tape")
+			if pinned != nil {
+				opts.Lock = &host.Lock{Plugins: []host.Pin{{File: "nczarr-driver-evil", SHA256: testSum(t), Drivers: pinned}}}
+			}
+			h := newHost(t, opts)
+			if err := h.Discover(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			open(t, h, "tape", driver.OpenSpec{Path: t.TempDir()})
+			for _, p := range h.Plugins() {
+				if strings.HasPrefix(p.Serves, "driver:tape") && filepath.Base(p.Path) != "nczarr-driver-tape" {
+					t.Errorf("%s serves another's driver", p.Path)
+				}
+			}
+		})
+	}
+}
+
+// TestOnly: a host for one plugin runs no other, takes all names that it says it
+// serves, and has no built-ins that would come first.
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	opts := zooOptions(t, "greedy", "nczarr-driver-evil", "nczarr-driver-tape", "nczarr-filter-zstd")
+	opts.Only, opts.AllowUnpinned = filepath.Join(opts.Dirs[0], "nczarr-driver-evil"), false
+	opts.Builtin.Openers = []driver.Opener{trouble{name: "tape"}}
+	opts.DriverGrants = map[string][]string{"tape": {"env:PATH"}}
+	opts.Environ = func() []string { return []string{"PATH=x"} }
+	h := newHost(t, opts)
+	if err := h.Discover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m := open(t, h, "tape", driver.OpenSpec{Path: t.TempDir()})
+	if got, err := get(t.Context(), m, "attack:see the environment=PATH"); err != nil || got != "refused" && runtime.GOOS == "linux" {
+		t.Errorf("a grant to a name that it only claims: got %q, %v", got, err)
+	}
+	for _, p := range h.Plugins() {
+		if filepath.Base(p.Path) != "nczarr-driver-evil" {
+			t.Errorf("there is %+v", p)
+		}
+	}
+}
+
 // TestThirdParty runs one plugin that serves drivers and filters, over mutual
-// TLS, found by what it says when its file name does not tell.
+// TLS; all but one of the names are those of its pin.
 func TestThirdParty(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "good", "nczarr-driver-good")
 	opts.Builtin.Openers = []driver.Opener{file.New()} // no filters: they would come first
+	opts.Lock = &host.Lock{Plugins: []host.Pin{{File: "nczarr-driver-good", SHA256: testSum(t), Filters: []string{"xor", "twice", "trouble"}}}}
 	h := newHost(t, opts)
 	m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 	if pid, err := get(t.Context(), m, "pid"); err != nil || pid == "" {
@@ -48,7 +165,7 @@ func TestThirdParty(t *testing.T) {
 		t.Errorf("got drivers %q", got)
 	}
 	info := h.Plugins()[0]
-	if info.Version != "1.2.3" || info.Pinned || len(info.SHA256) != 64 || info.Path == "" {
+	if info.Version != "1.2.3" || !info.Pinned || len(info.SHA256) != 64 || info.Path == "" {
 		t.Errorf("got %+v", info)
 	}
 	bare := zooOptions(t, "bare", "nczarr-driver-good") // without TLS
@@ -58,16 +175,7 @@ func TestThirdParty(t *testing.T) {
 // TestPins checks who may run.
 func TestPins(t *testing.T) {
 	t.Parallel()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	exe, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(exe)
-	good := host.Pin{File: "nczarr-driver-good", Name: "good", Version: "1.2.3", SHA256: hex.EncodeToString(sum[:]), Drivers: []string{"good"}, Filters: []string{"xor"}}
+	good := host.Pin{File: "nczarr-driver-good", Name: "good", Version: "1.2.3", SHA256: testSum(t), Drivers: []string{"good"}, Filters: []string{"xor"}}
 	change := func(f func(*host.Pin)) *host.Lock {
 		p := good
 		f(&p)

@@ -21,6 +21,7 @@ type plug struct {
 	kind     string // what the file name promises: kindDriver or kindFilter,
 	promised string // and which
 	pins     []Pin
+	all      bool // all names that it says it serves count: it is the only plugin
 
 	attachment *handshake.Attachment // it is run by its author, not by us
 
@@ -60,7 +61,7 @@ func (p *plug) open(h *Host) (image, error) {
 		return image{}, err
 	}
 	pin, ok := matching(p.pins, sum)
-	if !ok && (len(p.pins) > 0 || !h.opts.AllowUnpinned) {
+	if !ok && (len(p.pins) > 0 || !h.opts.AllowUnpinned && !p.all) {
 		if img.file != nil {
 			_ = img.file.Close()
 		}
@@ -91,10 +92,11 @@ func (p *plug) env(s *slot) []string {
 }
 
 // learn takes over what a plugin says of itself, and compares it with its
-// file name and its pin.
-func (p *plug) learn(r *pb.DescribeReply) error {
+// file name and its pin. It returns the names that the plugin says it serves
+// and that neither gives it: they do not count.
+func (p *plug) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	if p.builtin {
-		return nil
+		return nil, nil
 	}
 	var ds []driver.Description
 	for _, d := range r.GetDrivers() {
@@ -108,26 +110,79 @@ func (p *plug) learn(r *pb.DescribeReply) error {
 	defer p.mu.Unlock()
 	switch {
 	case p.pin.Name != "" && p.pin.Name != r.GetName():
-		return bad("calls itself %q, the lock file says %q", r.GetName(), p.pin.Name)
+		return nil, bad("calls itself %q, the lock file says %q", r.GetName(), p.pin.Name)
 	case p.pin.Version != "" && p.pin.Version != r.GetVersion():
-		return bad("says it has version %q, the lock file says %q", r.GetVersion(), p.pin.Version)
+		return nil, bad("says it has version %q, the lock file says %q", r.GetVersion(), p.pin.Version)
 	case p.kind == kindDriver && !hasDriver(ds, p.promised):
-		return bad("serves no driver named %q, as its file name promises", p.promised)
+		return nil, bad("serves no driver named %q, as its file name promises", p.promised)
 	case p.kind == kindFilter && !hasCodec(cs, p.promised):
-		return bad("serves no filter named %q, as its file name promises", p.promised)
+		return nil, bad("serves no filter named %q, as its file name promises", p.promised)
 	}
 	for _, n := range p.pin.Drivers {
 		if !hasDriver(ds, n) {
-			return bad("serves no driver named %q, which the lock file promises", n)
+			return nil, bad("serves no driver named %q, which the lock file promises", n)
 		}
 	}
 	for _, n := range p.pin.Filters {
 		if !hasCodec(cs, n) {
-			return bad("serves no filter named %q, which the lock file promises", n)
+			return nil, bad("serves no filter named %q, which the lock file promises", n)
 		}
 	}
+	if !p.all && p.attachment == nil {
+		ds, cs, ignored = p.own(ds, cs)
+	}
 	p.known, p.version, p.drivers, p.codecs = true, r.GetVersion(), ds, cs
-	return nil
+	return ignored, nil
+}
+
+// own returns what a plugin says it serves under the names that its file name
+// and its pin give it, and the other names. The caller holds mu.
+func (p *plug) own(ds []driver.Description, cs []codecdriver.Description) (drivers []driver.Description, codecs []codecdriver.Description, ignored []string) {
+	names := p.names(kindDriver)
+	for _, d := range ds {
+		if slices.Contains(names, d.Name) {
+			drivers = append(drivers, d)
+		} else {
+			ignored = append(ignored, d.Name)
+		}
+	}
+	names = p.names(kindFilter)
+	for _, c := range cs {
+		said := c.ID
+		if !slices.Contains(names, c.V3) {
+			c.V3 = ""
+		}
+		if !slices.Contains(names, c.ID) {
+			c.ID = c.V3
+		}
+		if c.ID != "" {
+			codecs = append(codecs, c)
+		} else {
+			ignored = append(ignored, said)
+		}
+	}
+	return drivers, codecs, ignored
+}
+
+// names returns what the plugin serves by its file name and its pin: that of the
+// file, once it was read. The caller holds mu.
+func (p *plug) names(kind string) []string {
+	var out []string
+	if p.kind == kind {
+		out = append(out, p.promised)
+	}
+	pins := p.pins
+	if p.img != nil {
+		pins = []Pin{p.pin}
+	}
+	for _, pin := range pins {
+		if kind == kindDriver {
+			out = append(out, pin.Drivers...)
+		} else {
+			out = append(out, pin.Filters...)
+		}
+	}
+	return uniq(out)
 }
 
 func hasDriver(ds []driver.Description, name string) bool {
@@ -148,16 +203,14 @@ func (p *plug) serves(kind, name string) (yes, sure bool) {
 		return hasDriver(p.drivers, name), true
 	case p.known:
 		return hasCodec(p.codecs, name), true
-	case p.kind == kind && p.promised == name:
-		return true, true
 	}
-	for _, pin := range p.pins {
-		if kind == kindDriver && slices.Contains(pin.Drivers, name) || kind == kindFilter && slices.Contains(pin.Filters, name) {
-			return true, true
-		}
-	}
-	return false, false
+	yes = slices.Contains(p.names(kind), name)
+	return yes, yes || !p.all && p.attachment == nil
 }
+
+// promises reports whether the plugin's file name says that it has that driver
+// or filter.
+func (p *plug) promises(kind, name string) bool { return p.kind == kind && p.promised == name }
 
 // describe gives what is known about what the plugin serves.
 func (p *plug) describe() ([]driver.Description, []codecdriver.Description) {
@@ -166,21 +219,12 @@ func (p *plug) describe() ([]driver.Description, []codecdriver.Description) {
 	if p.known {
 		return p.drivers, p.codecs
 	}
-	var names, ids []string
-	if p.kind == kindDriver {
-		names = append(names, p.promised)
-	} else {
-		ids = append(ids, p.promised)
-	}
-	for _, pin := range p.pins {
-		names, ids = append(names, pin.Drivers...), append(ids, pin.Filters...)
-	}
 	var ds []driver.Description
-	for _, n := range uniq(names) {
+	for _, n := range p.names(kindDriver) {
 		ds = append(ds, driver.Description{Name: n, Summary: "plugin " + p.name + ", not started yet"})
 	}
 	var cs []codecdriver.Description
-	for _, n := range uniq(ids) {
+	for _, n := range p.names(kindFilter) {
 		cs = append(cs, codecdriver.Description{ID: n, Summary: "plugin " + p.name + ", not started yet", Encode: true, Decode: true})
 	}
 	return ds, cs

@@ -62,6 +62,8 @@ func zoo(kind string) {
 			_ = os.Unsetenv("PLUGIN_CLIENT_CERT")
 		}
 		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(trouble{name: "good"}), plugin.Filter(filters{}))
+	case "greedy": // claims another's name
+		plugin.Serve(plugin.Name("greedy"), plugin.Driver(trouble{name: "evil"}), plugin.Driver(trouble{name: "tape"}), plugin.Filter(filters{}))
 	case "stubborn": // does not end when it is asked to
 		signal.Ignore(syscall.SIGTERM)
 		serveZoo(kind, goplugin.HandshakeConfig{ProtocolVersion: handshake.Major, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue})
