@@ -42,6 +42,9 @@ func (f fakes) Open(id string, params json.RawMessage, in driver.Spec) (driver.C
 	case "negative":
 		out.MaxBytes = -1
 		return xor{}, out, nil
+	case "endless":
+		out.MaxBytes = 1 << 62
+		return xor{}, out, nil
 	}
 	return nil, out, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "no such fake")
 }

@@ -137,10 +137,22 @@ func openCodec(pr driver.Provider, s driver.Step, in driver.Spec) (c driver.Code
 	return c, out, err
 }
 
+// A spec says how much memory an encoded chunk takes, and is the word of a
+// provider: it may be at most maxExpansion times the decoded chunk and
+// expansionSlack bytes. The largest of the known codecs writes single bytes as
+// JSON numbers, each with its share of the document: 31 times.
+const (
+	maxExpansion   = 32
+	expansionSlack = 64 << 10
+)
+
 // push appends the spec that step i puts out.
 func (p *Pipeline) push(s driver.Spec, id string, i, n int) error {
 	if s.MaxBytes < 0 {
 		return openError(ncerr.Errorf(ncerr.ErrFilter, "", "", "negative size in the spec of its output"), id, i, n)
+	}
+	if in := p.specs[0].MaxBytes; (s.MaxBytes-expansionSlack)/maxExpansion > in {
+		return openError(ncerr.Errorf(ncerr.ErrLimit, "", "", "it says that a chunk of %d bytes becomes up to %d, which is more than %d times that", in, s.MaxBytes, maxExpansion), id, i, n)
 	}
 	p.specs = append(p.specs, s)
 	p.widest = max(p.widest, s.MaxBytes)

@@ -116,23 +116,38 @@ func (x *execution) take(r *pb.Result) error {
 			x.finish(i, part, nil) // lent: the message is ours
 			return nil
 		}
-		out.begun = true
+		out.begun, out.size = true, size
 		if size <= int64(len(job.Dst)) {
 			out.buf = job.Dst[:size]
-		} else {
-			out.buf = make([]byte, size)
 		}
 	}
-	if len(part) > len(out.buf)-out.n {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of more than the announced %d bytes", len(out.buf))
+	if int64(len(part)) > out.size-int64(out.n) {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of more than the announced %d bytes", out.size)
 	}
-	out.n += copy(out.buf[out.n:], part)
+	out.add(part, trusted/int64(len(x.jobs)))
 	if !r.GetLast() {
 		return nil
 	}
-	if out.n != len(out.buf) {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of the announced %d bytes of an output came", out.n, len(out.buf))
+	if int64(out.n) != out.size {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of the announced %d bytes of an output came", out.n, out.size)
 	}
 	x.finish(i, out.buf, nil)
 	return nil
+}
+
+// add takes a part. Memory for the whole output is taken at once only up to
+// trust bytes; for a larger one when one part in provenShare has come.
+func (o *output) add(part []byte, trust int64) {
+	have := int64(o.n + len(part))
+	if int64(len(o.buf)) < o.size && (o.size <= trust || have >= o.size/provenShare) {
+		whole := make([]byte, o.size)
+		copy(whole, o.buf)
+		o.buf = whole
+	}
+	if int64(len(o.buf)) == o.size {
+		copy(o.buf[o.n:], part)
+	} else {
+		o.buf = append(o.buf, part...)
+	}
+	o.n = int(have)
 }

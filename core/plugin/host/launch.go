@@ -17,6 +17,8 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
@@ -120,8 +122,6 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 		StartTimeout:     l.h.opts.StartTimeout,
 		Logger:           hclog.NewNullLogger(),
 		Stderr:           l.stderr,
-		SyncStderr:       l.stderr,
-		SyncStdout:       &stdoutSink{log: l.s.log},
 		AutoMTLS:         !l.s.plug.builtin,
 		SkipHostEnv:      true,
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.dir},
@@ -149,7 +149,18 @@ func (h *Host) dialOptions(log *slog.Logger) []grpc.DialOption {
 		grpc.WithInitialConnWindowSize(16 << 20),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
+		grpc.WithChainStreamInterceptor(ownStreams),
 	}, tracing(log)...)
+}
+
+// ownStreams keeps go-plugin from opening its streams for the broker and for
+// standard output: we need neither, and what the broker is told it keeps for
+// ever.
+func ownStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if strings.HasPrefix(method, "/plugin.") {
+		return nil, status.Error(codes.Unimplemented, "not connected")
+	}
+	return open(ctx, desc, cc, method, opts...)
 }
 
 // run starts the process and connects. Both steps of go-plugin block on their

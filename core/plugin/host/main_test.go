@@ -187,9 +187,12 @@ func (l *locked) String() string {
 	return l.buf.String()
 }
 
+// stderr is what go-plugin replaces when it serves.
+var stderr = os.Stderr //nolint:gochecknoglobals // as os.Stderr is
+
 // say has a plugin tell the test something, by its log.
 func say(text string) {
-	fmt.Fprintf(os.Stderr, `{"@level":"info","@message":%q}`+"\n", text)
+	fmt.Fprintf(stderr, `{"@level":"info","@message":%q}`+"\n", text)
 }
 
 // cue calls do when a plugin says text, which is logged to it.

@@ -153,6 +153,9 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	specs, err := wire.SpecsFromReply(reply.GetOutputs(), len(r.steps))
+	if err == nil && !p.slot.plug.builtin {
+		err = r.bounded(specs)
+	}
 	if err == nil && r.specs != nil && !reflect.DeepEqual(specs, r.specs) {
 		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a pipeline has other specs when it is opened again")
 	}
@@ -161,6 +164,21 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 	}
 	r.specs = specs
 	return &session{p: p, handle: reply.GetHandle()}, nil
+}
+
+// A plugin of others may say that a chunk becomes up to freeOutput bytes, as far
+// as core/codec allows. A larger one may only double.
+const freeOutput = 1 << 30
+
+// bounded checks how large a plugin says that a chunk becomes: memory is taken
+// on that word.
+func (r *remotePipeline) bounded(specs []codecdriver.Spec) error {
+	for i, s := range specs {
+		if s.MaxBytes > max(2*r.in.MaxBytes, freeOutput) {
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "it says that step %d makes up to %d bytes of a chunk of %d", i+1, s.MaxBytes, r.in.MaxBytes)
+		}
+	}
+	return nil
 }
 
 // forget has the plugin told, at the next occasion, that the handle is free.
@@ -261,8 +279,9 @@ type output struct {
 	done  bool
 	sent  bool // at level 0, in this attempt
 	begun bool
-	buf   []byte // of the announced size
-	n     int
+	size  int64  // announced
+	buf   []byte // of that size, or of what has come as long as that proves too little
+	n     int    // bytes that have come
 }
 
 // finish hands a result over.

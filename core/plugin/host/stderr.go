@@ -148,17 +148,3 @@ func (s *logSink) panicText() string {
 	}
 	return ""
 }
-
-// stdoutSink notes that something came and forgets it.
-type stdoutSink struct {
-	log  *slog.Logger
-	once sync.Once
-}
-
-// Write implements io.Writer.
-func (s *stdoutSink) Write(p []byte) (int, error) {
-	s.once.Do(func() {
-		s.log.Warn("the plugin prints to standard output; it is ignored", "first", strings.ToValidUTF8(string(p[:min(len(p), 80)]), "\uFFFD"))
-	})
-	return len(p), nil
-}

@@ -110,8 +110,23 @@ func serveZoo(kind string, config goplugin.HandshakeConfig) {
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: config,
 		Plugins:         goplugin.PluginSet{handshake.PluginSetName: badPlugin(kind)},
-		GRPCServer:      func(o []grpc.ServerOption) *grpc.Server { return grpc.NewServer(o...) },
+		GRPCServer: func(o []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(o, grpc.ChainStreamInterceptor(noteStream))...)
+		},
 	})
+}
+
+// opened are the names of the streams that the host has opened to this plugin.
+var opened = struct { //nolint:gochecknoglobals // of a process
+	mu    sync.Mutex
+	names []string
+}{}
+
+func noteStream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	opened.mu.Lock()
+	opened.names = append(opened.names, info.FullMethod)
+	opened.mu.Unlock()
+	return handle(srv, s)
 }
 
 func badPlugin(kind string) goplugin.Plugin {
@@ -227,6 +242,11 @@ func (l *liar) Get(_ *pb.GetRequest, s pb.Driver_GetServer) error {
 		return s.Send(&pb.GetReply{Head: zooHead(2<<20, 2<<20), Payload: inline(make([]byte, 2<<20))})
 	case "get-message": // a message above the ceiling
 		return s.Send(&pb.GetReply{Head: zooHead(8<<20, 8<<20), Payload: inline(make([]byte, 8<<20))})
+	case "streams":
+		opened.mu.Lock()
+		names := []byte(strings.Join(opened.names, " "))
+		opened.mu.Unlock()
+		return s.Send(&pb.GetReply{Head: zooHead(int64(len(names)), int64(len(names))), Payload: inline(names)})
 	case "get-bare":
 		return io.ErrClosedPipe
 	case "put-late", "store-put-late":
@@ -292,6 +312,10 @@ func (l *liar) OpenPipeline(_ context.Context, r *pb.OpenPipelineRequest) (*pb.O
 		reply.Outputs = append(reply.Outputs, reply.Outputs[0])
 	case "specs-negative":
 		reply.Outputs[0].MaxBytes = -1
+	case "specs-endless":
+		reply.Outputs[0].MaxBytes = 1 << 62
+	case "specs-large":
+		reply.Outputs[0].MaxBytes = 1 << 45
 	}
 	return reply, nil
 }
@@ -311,6 +335,8 @@ func (l *liar) Exec(s pb.Codec_ExecServer) error {
 		return send(whole, whole)
 	case "job-limit":
 		return send(&pb.Result{Id: id, Size: 1 << 40, Payload: inline([]byte("abcd"))})
+	case "job-large":
+		return send(&pb.Result{Id: id, Size: 1 << 36, Payload: inline([]byte("abcd"))}, &pb.Result{Id: id, Last: true})
 	case "job-negative":
 		return send(&pb.Result{Id: id, Size: -4, Payload: inline([]byte("abcd")), Last: true})
 	case "job-long":
@@ -493,7 +519,7 @@ func TestZooStore(t *testing.T) {
 // TestZooCodec has filters that lie.
 func TestZooCodec(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"job-id", "job-twice", "job-limit", "job-negative", "job-long", "job-short", "job-missing", "specs-count", "specs-negative"} {
+	for _, kind := range []string{"job-id", "job-twice", "job-limit", "job-negative", "job-long", "job-short", "job-missing", "specs-count", "specs-negative", "specs-endless", "specs-large"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, zooOptions(t, kind, "nczarr-filter-zoo"))
@@ -513,6 +539,43 @@ func TestZooCodec(t *testing.T) {
 				t.Errorf("want ErrPlugin naming the plugin, got %v", err)
 			}
 		})
+	}
+}
+
+// TestStreams: the host opens no stream but those of the protocol. What a plugin
+// says through go-plugin's broker the host would keep for ever.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, zooOptions(t, "streams", "nczarr-driver-zoo"))
+	m := open(t, h, "zoo", driver.OpenSpec{Path: "x"})
+	for range 2 { // go-plugin opens some in goroutines
+		if got, err := get(t.Context(), m, "k"); err != nil || strings.Contains(got, "/plugin.") || !strings.Contains(got, "Driver/Get") {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+}
+
+// TestClaimedOutput: memory for an output is not taken on a plugin's word alone.
+func TestClaimedOutput(t *testing.T) { //nolint:paralleltest // it counts the memory of the process
+	h := newHost(t, zooOptions(t, "job-large", "nczarr-filter-zoo"))
+	p, err := h.Filter("zoo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pl, _, err := p.(codecdriver.PipelineOpener).OpenPipeline(t.Context(), []codecdriver.Step{{ID: "zoo"}}, codecdriver.Spec{MaxBytes: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pl.Close() }()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err = pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("src"), Limit: 1 << 40}}, func(int, []byte, error) {})
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, ncerr.ErrPlugin) {
+		t.Errorf("want ErrPlugin, got %v", err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<30 {
+		t.Errorf("%d bytes were allocated", n)
 	}
 }
 
