@@ -101,6 +101,8 @@ func (c *attachedChild) endLifeline()           { c.kill() }
 func (c *attachedChild) terminate()             { c.kill() }
 func (c *attachedChild) kill()                  { c.once.Do(func() { close(c.done) }) }
 
+func (c *attachedChild) overfull() string { return "" } // it has none of ours
+
 func (c *attachedChild) release() {
 	c.wg.Wait()
 	_ = c.conn.Close()

@@ -119,6 +119,14 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"make the user's program": func(path string) error {
 		return changeOpened(path, func(fd int) error { return unix.Fchmod(fd, 0o4700) })
 	},
+	"crowd its directory": func(string) error {
+		for i := range 1_001 {
+			if err := os.Mkdir(filepath.Join(os.TempDir(), strconv.Itoa(i)), 0o300); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
 	"have the power to change": func(string) error { return hasPower(^uint32(1 << unix.CAP_DAC_READ_SEARCH)) },
 	"watch a directory": func(path string) error {
 		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)

@@ -13,6 +13,9 @@ func SetKernel(o *Options, k sandbox.Support) { o.kernel = func() sandbox.Suppor
 // are in.
 func SetAllowList(o *Options) { o.allowList = true }
 
+// SetCheckEvery changes how often a host looks at private directories.
+func SetCheckEvery(o *Options, d time.Duration) { o.checkEvery = d }
+
 // SetCallTimeout changes how long calls that begin from now on may be silent.
 // No call is under way.
 func SetCallTimeout(h *Host, d time.Duration) { h.opts.CallTimeout = d }

@@ -69,6 +69,7 @@ func (h *Host) driverSet(p *plug, d driver.Description, spec driver.OpenSpec, re
 		}
 	}
 	err := h.resolve(g, append(slices.Clone(texts), h.granted(p, kindDriver, d.Name)...), spec, remove)
+	g.policy.NoFiles = p.builtin && len(g.policy.Write) == 0 // one of others may want to keep something
 	return g, err
 }
 

@@ -411,7 +411,7 @@ func (h *Host) cleanup() error {
 	if h.private == "" {
 		return nil
 	}
-	err := os.RemoveAll(h.private)
+	err := removeTree(h.private)
 	if h.owner != nil {
 		err = errors.Join(err, h.owner.Close())
 	}

@@ -56,7 +56,7 @@ func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
 	}
 	l := &launch{h: h, s: s, dir: dir, stderr: newLogSink(s.log)}
 	if l.cell, err = h.cell(s, img, dir); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, removeTree(dir))
 	}
 	if h.opts.InlineOnly {
 		l.plane = nil
@@ -337,7 +337,7 @@ func (l *launch) finish() error {
 		l.child.closePipes()
 	}
 	l.plane.close()
-	return os.RemoveAll(l.dir)
+	return removeTree(l.dir)
 }
 
 // processChild is the child of a real process.
@@ -361,6 +361,8 @@ func (c *processChild) words() {
 		c.l.child.awaitDrained()
 	}
 }
+
+func (c *processChild) overfull() string { return overfull(c.l.dir, max(0, c.l.h.opts.MaxMemory)) }
 
 func (c *processChild) release() {
 	if err := c.l.finish(); err != nil {

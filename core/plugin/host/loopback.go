@@ -67,6 +67,8 @@ func (c *memoryChild) kill() {
 	})
 }
 
+func (c *memoryChild) overfull() string { return "" } // it has none
+
 func (c *memoryChild) release() {
 	c.wg.Wait()
 	_ = c.conn.Close()

@@ -117,8 +117,9 @@ type Options struct {
 	// variables that begin alike; default os.Environ.
 	Environ func() []string
 
-	kernel    func() sandbox.Support // what the kernel offers; tests say less
-	allowList bool                   // for filters in programs that are not static, too: for tests
+	kernel     func() sandbox.Support // what the kernel offers; tests say less
+	checkEvery time.Duration          // between looks at a private directory
+	allowList  bool                   // for filters in programs that are not static, too: for tests
 }
 
 // defaultMemory is the ceiling on the memory of a process: 4 GiB.
@@ -153,6 +154,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if c.Environ == nil {
 		c.Environ = os.Environ
+	}
+	if c.checkEvery == 0 {
+		c.checkEvery = 10 * time.Second
 	}
 	if c.kernel == nil {
 		c.kernel = kernel

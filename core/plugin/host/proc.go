@@ -35,7 +35,8 @@ type child interface {
 	endLifeline()
 	terminate()
 	kill()
-	release() // after the end: gives back what is left
+	overfull() string // what is wrong with its private directory; empty for nothing
+	release()         // after the end: gives back what is left
 }
 
 // proc is one running, configured plugin.
@@ -131,11 +132,7 @@ func (p *proc) markBroken(why string) {
 // gives back what it had. It is the goroutine that owns the process.
 func (p *proc) supervise() {
 	defer close(p.done)
-	select {
-	case <-p.child.ended():
-	case <-p.soft:
-		p.ladder()
-	}
+	p.awaitEnd()
 	p.child.words()
 	if p.stopping.Load() && !p.broken.Load() {
 		p.log.Debug("plugin stopped", "how", p.child.how())
@@ -144,6 +141,27 @@ func (p *proc) supervise() {
 	}
 	p.slot.died(p)
 	p.over()
+}
+
+// awaitEnd waits for the end of the process, or brings it about when it is asked
+// for. Meanwhile it looks now and then at what the process keeps in its private
+// directory.
+func (p *proc) awaitEnd() {
+	tick := time.NewTicker(p.slot.host.opts.checkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.child.ended():
+			return
+		case <-p.soft:
+			p.ladder()
+			return
+		case <-tick.C:
+			if why := p.child.overfull(); why != "" {
+				p.markBroken(why)
+			}
+		}
+	}
 }
 
 // ladder ends the process: shutdown call and lifeline, SIGTERM, SIGKILL, each

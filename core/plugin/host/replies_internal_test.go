@@ -25,6 +25,7 @@ func (quiet[B, R]) Recv() (*R, error) { return nil, io.EOF }
 type still struct{ end chan struct{} }
 
 func (s still) pid() int               { return 1 }
+func (still) overfull() string         { return "" }
 func (s still) ended() <-chan struct{} { return s.end }
 func (still) how() string              { return "" }
 func (still) words()                   {}

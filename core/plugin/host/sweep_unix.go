@@ -67,7 +67,7 @@ func sweep(parent string) {
 		if err != nil {
 			continue // not ours, or in use
 		}
-		_ = os.RemoveAll(dir) // what cannot be removed stays for the next
+		_ = removeTree(dir) // what cannot be removed stays for the next
 		_ = f.Close()
 	}
 }

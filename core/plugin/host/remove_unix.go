@@ -1,0 +1,110 @@
+//go:build unix
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// removeTree removes a directory that a plugin, which is dead, could fill as it
+// liked: with directories in directories, deeper than there are descriptors or
+// than a path is long, and with such as their owner may not look into. It moves
+// what is in a directory's directories up to the top, so that two descriptors
+// are enough. A directory that does not exist is no error.
+func removeTree(dir string) error {
+	_ = os.Chmod(dir, 0o700) // opening says what is wrong
+	root, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if err := empty(root, root); err != nil {
+		return err
+	}
+	return os.Remove(dir)
+}
+
+// empty removes what is in an open directory, and moves directories that are not
+// empty to the top. Where the directory is the top those are emptied, too.
+func empty(dir, top *os.File) error {
+	for {
+		if _, err := dir.Seek(0, 0); err != nil {
+			return err
+		}
+		names, err := dir.Readdirnames(1024)
+		if len(names) == 0 {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		}
+		var failed error
+		gone := 0
+		for _, name := range names {
+			if err := remove(dir, top, name); err != nil {
+				failed = err
+			} else {
+				gone++
+			}
+		}
+		if gone == 0 {
+			return failed
+		}
+	}
+}
+
+// remove removes an entry of a directory; one that is a directory with content
+// it moves to the top, or empties when it is there already.
+func remove(dir, top *os.File, name string) error {
+	at := int(dir.Fd())
+	err := unix.Unlinkat(at, name, 0)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if errors.Is(unix.Unlinkat(at, name, unix.AT_REMOVEDIR), unix.ENOTDIR) {
+		return &fs.PathError{Op: "remove", Path: name, Err: err}
+	}
+	if unix.Fstatat(at, name, new(unix.Stat_t), unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return nil // it was empty
+	}
+	if err := unix.Fchmodat(at, name, 0o700, 0); err != nil { // it is a directory
+		return &fs.PathError{Op: "chmod", Path: name, Err: err}
+	}
+	if dir != top {
+		err := unix.Renameat(at, name, int(top.Fd()), fmt.Sprintf("%016x", rand.Uint64()))
+		if err != nil {
+			return &fs.PathError{Op: "rename", Path: name, Err: err}
+		}
+		return nil
+	}
+	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	inner := os.NewFile(uintptr(fd), name)
+	err = empty(inner, top)
+	_ = inner.Close()
+	if err == nil {
+		err = unix.Unlinkat(at, name, unix.AT_REMOVEDIR)
+	}
+	return err
+}
+
+// allocated returns how much room a file takes.
+func allocated(info fs.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Blocks * 512
+	}
+	return info.Size()
+}
