@@ -19,6 +19,16 @@ const (
 	Experimental Level = "experimental" // may still change
 )
 
+// Effort says how much a run tries. Checks ask for it with T.Effort.
+type Effort int
+
+// The efforts.
+const (
+	Brief    Effort = iota + 1 // what a boundary may change in something that is checked in full without it
+	Normal                     // every rule, at a cost that suits a test of every change
+	Thorough                   // large objects, long listings and many repetitions too: what a certificate needs
+)
+
 // Check is one rule of a contract and the code that shows whether it is kept.
 // S is what the target makes for each check: an environment to work on.
 type Check[S any] struct {
@@ -31,8 +41,10 @@ type Check[S any] struct {
 	Needs []string
 	// Level is how much of the contract the check belongs to; empty is Core.
 	Level Level
-	// Limit is the longest time that the check may take; 0 is the default of
-	// [Options.Limit].
+	// Effort is the least effort at which the check runs; 0 runs it always.
+	Effort Effort
+	// Limit is how long the check may go without a call of T.Doing; 0 is the
+	// default of [Options.Limit].
 	Limit time.Duration
 	// Run performs the check. It runs in a goroutine of its own and must not
 	// leave goroutines behind.
@@ -88,8 +100,13 @@ type Target[S any] interface {
 type T interface {
 	// Name is the id of the check.
 	Name() string
-	// Context ends when the check's time is up, and before cleanups run.
+	// Context ends when the check hangs, and before cleanups run.
 	Context() context.Context
+	// Doing says what the check is about to do, in words that a report joins
+	// with spaces. The time limit of the check counts anew from here.
+	Doing(what ...string)
+	// Effort is how much the run tries, at least Brief.
+	Effort() Effort
 	// Logf adds a line to the check's log, which is shown when it fails.
 	Logf(format string, args ...any)
 	// Errorf records a failure and goes on.
@@ -118,12 +135,21 @@ type Options struct {
 	Require []string
 	// Levels lists the levels to run; empty runs all.
 	Levels []Level
-	// Limit is the time limit of a check that has none of its own; 0 is one
-	// minute.
+	// Effort is how much the run tries; 0 is Normal.
+	Effort Effort
+	// Limit is the time limit of a check that has none of its own: how long it
+	// may go without a call of T.Doing. 0 is one minute.
 	Limit time.Duration
 	// Seed is the seed of all random choices, and of the order in which checks
 	// run; 0 takes one from the clock in [Run], and a fixed one in [TestWith].
 	Seed uint64
+	// Tool and Subject go into the report as they are: the program that runs
+	// the checks, and exactly what is checked.
+	Tool    string
+	Subject Subject
+	// Begin, when not nil, is called before the first check with what is known
+	// by then: a report without results.
+	Begin func(*Report)
 	// Progress, when not nil, is called after each check.
 	Progress func(Result)
 }
@@ -135,9 +161,9 @@ func matchAny(patterns []string, id string) bool {
 	})
 }
 
-func (o *Options) wants(id string, level Level) bool {
+func (o *Options) wants(id string, level Level, least Effort) bool {
 	return (len(o.Select) == 0 || matchAny(o.Select, id)) &&
-		(len(o.Levels) == 0 || slices.Contains(o.Levels, level))
+		(len(o.Levels) == 0 || slices.Contains(o.Levels, level)) && o.Effort >= least
 }
 
 // withDefaults gives a copy in which every zero value has been replaced.
@@ -148,6 +174,9 @@ func (o *Options) withDefaults() *Options {
 	}
 	if c.Limit <= 0 {
 		c.Limit = time.Minute
+	}
+	if c.Effort == 0 {
+		c.Effort = Normal
 	}
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().UnixNano())

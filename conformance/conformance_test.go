@@ -70,7 +70,7 @@ func TestStatuses(t *testing.T) {
 		"cleanup fails":      {check: check{Run: func(t conformance.T, _ *box) { t.Cleanup(func() { t.Errorf("left behind") }) }}, want: conformance.StatusFail, message: "left behind"},
 		"ends with its context": {check: check{Limit: 10 * time.Millisecond, Run: func(t conformance.T, _ *box) {
 			<-t.Context().Done()
-		}}, want: conformance.StatusFail, message: "the limit is 10ms"},
+		}}, want: conformance.StatusFail, message: "it hangs: nothing happened for 10ms"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +109,104 @@ func TestHangIsAbandoned(t *testing.T) {
 	}
 	if r.Results[1].Status != conformance.StatusPass {
 		t.Errorf("the check beside it: %+v", r.Results[1])
+	}
+}
+
+// A check that goes on showing signs of life may take longer than its limit;
+// one that stops is told with what it did last.
+func TestSignsOfLife(t *testing.T) {
+	t.Parallel()
+	limit := 200 * time.Millisecond
+	lively := check{ID: "a", Doc: "d", Limit: limit, Run: func(t conformance.T, _ *box) {
+		for began := time.Now(); time.Since(began) < 2*limit && t.Context().Err() == nil; {
+			t.Doing("get", "a/b")
+		}
+	}}
+	stuck := check{ID: "b", Doc: "d", Limit: limit, Run: func(t conformance.T, _ *box) {
+		t.Doing("get", "a/b")
+		<-t.Context().Done()
+	}}
+	r := conformance.Run(t.Context(), suite(lively, stuck), &target{}, nil)
+	if x := r.Results[0]; x.Status != conformance.StatusPass || x.Duration < limit {
+		t.Errorf("a slow check: %+v", x)
+	}
+	if x := r.Results[1]; !x.Hung || x.Status != conformance.StatusFail || !strings.Contains(x.Message, "the last call that began: get a/b") {
+		t.Errorf("a check that hangs: %+v", x)
+	}
+}
+
+// After three checks that hang the rest is not run.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	var checks []check
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		checks = append(checks, check{ID: id, Doc: "d", Limit: time.Millisecond, Run: func(t conformance.T, _ *box) { <-t.Context().Done() }})
+	}
+	r := conformance.Run(t.Context(), suite(checks...), &target{}, nil)
+	if r.Totals.Fail != 3 || r.Totals.Error != 2 || r.OK() {
+		t.Errorf("want 3 checks that hang and 2 that are not run, got %+v", r.Results)
+	}
+}
+
+// An interrupted run names the check that was running.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := func(t conformance.T, _ *box) {
+		t.Doing("put", "k")
+		cancel()
+		<-t.Context().Done()
+		t.Errorf("put: %v", t.Context().Err())
+	}
+	r := conformance.Run(ctx, suite(check{ID: "a", Doc: "d", Run: slow}, check{ID: "b", Doc: "d", Run: slow}), &target{}, nil)
+	running, waiting := 0, 0
+	for _, x := range r.Results {
+		switch {
+		case x.Status != conformance.StatusError:
+			t.Errorf("want an error, got %+v", x)
+		case strings.HasPrefix(x.Message, "interrupted while it ran") && strings.HasSuffix(x.Message, "put k"):
+			running++
+		case strings.HasPrefix(x.Message, "not run"):
+			waiting++
+		}
+	}
+	if running != 1 || waiting != 1 {
+		t.Errorf("got %+v", r.Results)
+	}
+}
+
+// Only a run that left nothing out conforms, and the level is that of which
+// nothing is missing.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	fails := func(t conformance.T, _ *box) { t.Errorf("bad") }
+	core, extended := check{ID: "c.1", Doc: "d", Run: pass}, check{ID: "e.1", Doc: "d", Level: conformance.Extended, Run: pass}
+	costly := check{ID: "c.2", Doc: "d", Effort: conformance.Thorough, Run: pass}
+	weak, broken := extended, core
+	weak.Run, broken.Run = fails, fails
+	tests := map[string]struct {
+		checks   []check
+		opts     conformance.Options
+		conforms bool
+		level    conformance.Level
+		verdict  string
+	}{
+		"all":          {[]check{core, extended, costly}, conformance.Options{Effort: conformance.Thorough}, true, conformance.Extended, "\nconforms (level reached: extended): 3 checks"},
+		"less effort":  {[]check{core, extended, costly}, conformance.Options{}, false, "", "\npassed in part, which is no certificate: 2 checks, 2 passed, 0 failed, 0 unsupported, 0 disabled, 0 errors, 1 left out"},
+		"a subset":     {[]check{core, extended}, conformance.Options{Select: []string{"c.*"}}, false, "", "\npassed in part"},
+		"disabled":     {[]check{core, extended}, conformance.Options{Disable: map[string]string{"e.1": "x"}}, false, conformance.Core, "\npassed in part, which is no certificate (level reached: core)"},
+		"core only":    {[]check{core, weak}, conformance.Options{}, false, conformance.Core, "\ndoes NOT conform (level reached: core)"},
+		"not the core": {[]check{broken, extended}, conformance.Options{}, false, "", "\ndoes NOT conform: "},
+	}
+	for name, tc := range tests {
+		r := conformance.Run(t.Context(), suite(tc.checks...), &target{}, &tc.opts)
+		var text bytes.Buffer
+		if err := r.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if r.Conforms() != tc.conforms || r.Level != tc.level || !strings.Contains(text.String(), tc.verdict) {
+			t.Errorf("%s: conforms %v, level %q:\n%s", name, r.Conforms(), r.Level, text.String())
+		}
 	}
 }
 
@@ -192,13 +290,15 @@ func TestReportForms(t *testing.T) {
 	t.Parallel()
 	r := conformance.Run(t.Context(), suite(
 		check{ID: "good", Doc: "d", Run: pass},
-		check{ID: "bad", Doc: "d", Run: func(t conformance.T, _ *box) { t.Errorf("one\ntwo <&>") }},
-	), &target{caps: []string{"walk"}}, &conformance.Options{Seed: 1<<64 - 1})
+		check{ID: "bad", Doc: "the rule", Run: func(t conformance.T, _ *box) { t.Errorf("one\ntwo <&>\x1b[31m\xff") }},
+	), &target{caps: []string{"walk"}}, &conformance.Options{
+		Seed: 1<<64 - 1, Tool: "nczctl 1.2", Subject: conformance.Subject{Version: "0.3", SHA256: "ab12"},
+	})
 	var text, doc bytes.Buffer
 	if err := errors.Join(r.WriteText(&text), r.WriteJSON(&doc)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"does NOT conform: 2 checks, 1 passed, 1 failed", "fail        bad", "one\n            two <&>", "capabilities walk", "18446744073709551615"} {
+	for _, want := range []string{"does NOT conform: 2 checks, 1 passed, 1 failed", "fail        bad", "one\n            two <&>\\x1b[31m\uFFFD\n            rule: the rule\n", "capabilities walk", "18446744073709551615", "checked by   nczctl 1.2", "version      0.3", "sha256       ab12"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("want %q in:\n%s", want, text.String())
 		}
@@ -207,7 +307,7 @@ func TestReportForms(t *testing.T) {
 	if err := json.Unmarshal(doc.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.Totals != r.Totals || back.Seed != r.Seed || len(back.Results) != 2 || back.Results[1].Message != "one\ntwo <&>" {
+	if back.Totals != r.Totals || back.Seed != r.Seed || len(back.Results) != 2 || back.Results[1].Message != "one\ntwo <&>\x1b[31m\uFFFD" || back.Subject != r.Subject || back.Tool != r.Tool {
 		t.Errorf("read back: %+v", back)
 	}
 	if want := []string{"bad"}; !slices.Equal(r.Failed(), want) {

@@ -15,46 +15,64 @@ import (
 // grace is how long a check may go on after its context has ended.
 const grace = 3 * time.Second
 
+// patience is how many checks may hang before a run is given up.
+const patience = 3
+
 // Run runs the suite's checks one after the other, in an order shuffled by
-// the seed, and reports them in the order of the suite. When ctx ends, the
-// checks not yet run get the status error. The report is never nil.
+// the seed, and reports them in the order of the suite. When ctx ends, or
+// when three checks have hung, the checks not yet run get the status error.
+// The report is never nil.
 func Run[S any](ctx context.Context, suite Suite[S], target Target[S], opts *Options) *Report {
 	o := opts.withDefaults()
 	started := time.Now()
-	r := newReport(suite.Name, suite.Version, target.TargetName(), o.Seed, started)
+	r := newReport(suite.Name, suite.Version, target.TargetName(), o, started)
 	caps, err := target.TargetCapabilities(ctx)
 	if err == nil {
 		err = suite.Validate()
 	}
+	if err != nil {
+		r.Problem = err.Error()
+	}
 	slices.Sort(caps)
 	r.Capabilities = append(r.Capabilities, caps...)
-	r.Results = runAll(ctx, suite, target, caps, err, o)
-	r.Duration = time.Since(started)
-	r.count()
-	return r
-}
-
-func runAll[S any](ctx context.Context, suite Suite[S], target Target[S], caps []string, broken error, o *Options) []Result {
 	var chosen []Check[S]
 	for _, c := range suite.Checks {
 		if c.Level == "" {
 			c.Level = Core
 		}
-		if o.wants(c.ID, c.Level) {
+		if o.wants(c.ID, c.Level, c.Effort) {
 			chosen = append(chosen, c)
 		}
 	}
+	r.LeftOut = len(suite.Checks) - len(chosen)
+	if o.Begin != nil {
+		o.Begin(r)
+	}
+	r.Results = runAll(ctx, chosen, target, caps, err, o)
+	r.Duration = time.Since(started)
+	r.count()
+	return r
+}
+
+func runAll[S any](ctx context.Context, chosen []Check[S], target Target[S], caps []string, broken error, o *Options) []Result {
 	results := make([]Result, len(chosen))
 	rng := rand.New(rand.NewPCG(o.Seed, 1))
+	hung := 0
 	for _, i := range rng.Perm(len(chosen)) {
 		c := chosen[i]
+		results[i] = Result{ID: c.ID, Level: c.Level, Status: StatusError, Rule: c.Doc}
 		switch {
 		case broken != nil:
-			results[i] = Result{ID: c.ID, Level: c.Level, Status: StatusError, Message: broken.Error()}
+			results[i].Message = "not run"
 		case ctx.Err() != nil:
-			results[i] = Result{ID: c.ID, Level: c.Level, Status: StatusError, Message: "not run: " + ctx.Err().Error()}
+			results[i].Message = "not run: " + ctx.Err().Error()
+		case hung >= patience:
+			results[i].Message = fmt.Sprintf("not run: %d checks hung", hung)
 		default:
 			results[i] = runOne(ctx, c, target, caps, o)
+			if results[i].Hung {
+				hung++
+			}
 		}
 		if o.Progress != nil {
 			o.Progress(results[i])
@@ -63,9 +81,9 @@ func runAll[S any](ctx context.Context, suite Suite[S], target Target[S], caps [
 	return results
 }
 
-// runOne decides what applies to the check, runs it and gives its result.
+// runOne decides what applies to the check, runs it and returns its result.
 func runOne[S any](ctx context.Context, c Check[S], target Target[S], caps []string, o *Options) Result {
-	res := Result{ID: c.ID, Level: c.Level, Status: StatusPass}
+	res := Result{ID: c.ID, Level: c.Level, Status: StatusPass, Rule: c.Doc}
 	if res.Level == "" {
 		res.Level = Core
 	}
@@ -105,10 +123,10 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 	if limit <= 0 {
 		limit = o.Limit
 	}
-	started := time.Now() // before the context's time begins
-	cctx, cancel := context.WithTimeout(ctx, limit)
+	started := time.Now()
+	cctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := &tester{name: c.ID, ctx: cctx, cancel: cancel, seed: o.Seed}
+	t := &tester{name: c.ID, ctx: cctx, cancel: cancel, seed: o.Seed, effort: o.Effort, alive: started}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -122,17 +140,43 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 		})
 		t.cleanup()
 	}()
-	timer := time.NewTimer(limit + grace)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		t.Errorf("still running after %v; abandoned", limit+grace)
-	}
+	interrupted := t.await(ctx, limit, done)
 	res.Duration = time.Since(started)
-	res.Status, res.Message = t.result()
-	if res.Status == StatusPass && res.Duration >= limit {
-		res.Status, res.Message = StatusFail, fmt.Sprintf("took %v, the limit is %v", res.Duration.Round(time.Millisecond), limit)
+	res.Status, res.Message, res.Hung = t.result()
+	if interrupted && res.Status != StatusPass {
+		res.Status, res.Hung = StatusError, false
+		res.Message = fmt.Sprintf("interrupted while it ran, after %v", res.Duration.Round(time.Millisecond)) + t.lastly()
+	}
+}
+
+// await waits for the end of the check. It ends the context of a check that
+// shows no sign of life for limit, and abandons one that goes on all the same.
+// It reports whether ctx ended first.
+func (t *tester) await(ctx context.Context, limit time.Duration, done <-chan struct{}) (interrupted bool) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	ended, last := ctx.Done(), false
+	for {
+		select {
+		case <-done:
+			return interrupted
+		case <-ended:
+			ended, interrupted, last = nil, true, true
+			timer.Reset(grace)
+		case <-timer.C:
+			idle := t.idle()
+			switch {
+			case last:
+				t.add(true, false, "it goes on after its context has ended, and is abandoned", nil)
+				return interrupted
+			case idle < limit:
+				timer.Reset(limit - idle)
+			default:
+				t.hang(limit)
+				last = true
+				timer.Reset(grace)
+			}
+		}
 	}
 }
 
@@ -142,11 +186,15 @@ type tester struct {
 	ctx    context.Context //nolint:containedctx // T hands it out
 	cancel context.CancelFunc
 	seed   uint64
+	effort Effort
 
 	mu       sync.Mutex
-	log      []string // what Logf and Errorf said
+	alive    time.Time // the last sign of life
+	doing    []string  // what it told
+	log      []string  // what Logf and Errorf said
 	failed   bool
 	faulty   bool
+	hung     bool
 	cleanups []func()
 }
 
@@ -155,6 +203,41 @@ var _ T = (*tester)(nil)
 func (t *tester) Name() string             { return t.name }
 func (t *tester) Context() context.Context { return t.ctx }
 func (t *tester) Seed() uint64             { return t.seed }
+func (t *tester) Effort() Effort           { return t.effort }
+
+func (t *tester) Doing(what ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.alive, t.doing = time.Now(), what
+}
+
+// idle returns how long ago the last sign of life was.
+func (t *tester) idle() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Since(t.alive)
+}
+
+// lastly names what the check did last, for the end of a message.
+func (t *tester) lastly() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.doing) == 0 {
+		return ""
+	}
+	return "; the last call that began: " + strings.Join(t.doing, " ")
+}
+
+// hang records that the check has shown no sign of life for limit, and ends
+// its context. What it says from now on is a consequence.
+func (t *tester) hang(limit time.Duration) {
+	text := fmt.Sprintf("it hangs: nothing happened for %v", limit) + t.lastly()
+	t.mu.Lock()
+	t.failed, t.hung = true, true
+	t.log = append(t.log, text)
+	t.mu.Unlock()
+	t.cancel()
+}
 
 func (t *tester) Failed() bool {
 	t.mu.Lock()
@@ -220,16 +303,16 @@ func (t *tester) cleanup() {
 	}
 }
 
-func (t *tester) result() (Status, string) {
+func (t *tester) result() (status Status, message string, hung bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.faulty:
-		return StatusError, strings.Join(t.log, "\n")
+		return StatusError, strings.Join(t.log, "\n"), t.hung
 	case t.failed:
-		return StatusFail, strings.Join(t.log, "\n")
+		return StatusFail, strings.Join(t.log, "\n"), t.hung
 	}
-	return StatusPass, ""
+	return StatusPass, "", false
 }
 
 // head gives the first n lines of a stack.

@@ -45,7 +45,7 @@ func TestWith[S any](t *testing.T, suite Suite[S], target Target[S], opts *Optio
 		if c.Level == "" {
 			c.Level = Core
 		}
-		if !o.wants(c.ID, c.Level) {
+		if !o.wants(c.ID, c.Level, c.Effort) {
 			continue
 		}
 		t.Run(c.ID, func(t *testing.T) {
