@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -17,7 +19,7 @@ func concurrencyChecks() []Check {
 	w := []string{Write}
 	return []Check{
 		{ID: "map.concurrent.distinct-keys", Doc: "Writers and readers of different keys do not disturb each other.", Needs: w, Run: distinctKeys},
-		{ID: "map.concurrent.same-key", Doc: "A reader sees the old content or the new, never a mixture.", Needs: w, Run: sameKey},
+		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is overwritten sees the old content or the new, never a mixture and never nothing.", Needs: w, Run: sameKey},
 		{ID: "map.concurrent.first-put", Doc: "A reader of a new object sees nothing or all of it.", Needs: w, Run: firstPut},
 		{ID: "map.concurrent.parents", Doc: "Many first objects below one new prefix can be stored at once.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -55,46 +57,76 @@ func distinctKeys(t conformance.T, e *Env) {
 	wg.Wait()
 }
 
-// whole reports whether content is one of the patterns that the writers store.
-func whole(content []byte) bool {
-	if len(content) == 0 {
-		return false
-	}
-	tag := content[0]
-	return string(content) == pattern(tag, 20000+int(tag)*100)
+// beside is how many rounds of a race must have met a read, and most is how
+// many rounds there are at most.
+const beside, most = 100, 20_000
+
+// contest is a race between a writer of one key and readers.
+type contest struct {
+	key      string
+	there    bool // the object exists before
+	rounds   int  // at least
+	contents []string
 }
 
-// beside is how many rounds of a race must have had a read, if there are so many.
-const beside = 20
+// read checks what one reader sees, and reports whether the rule is kept.
+func (c contest) read(t conformance.T, s *store) bool {
+	got, info, err := s.tryGet(c.key, driver.GetOptions{})
+	if err != nil {
+		return c.absent(t, "get", err)
+	}
+	is := func(content string) bool { return content == string(got) }
+	if !slices.ContainsFunc(c.contents, is) || info.Size != int64(len(got)) {
+		t.Errorf("get %q: a mixture was read: %d bytes %s, size %d", c.key, len(got), show(string(got)), info.Size)
+		return false
+	}
+	return true
+}
 
-// race runs a writer until it has done n rounds, beside readers of one key. It
-// goes on until enough of them met a read: readers may begin late, and run
-// seldom.
-func race(t conformance.T, s *store, key string, n int, write func(round int) error) {
+// look is read without the content: it is quick enough to see what is there
+// for a moment only.
+func (c contest) look(t conformance.T, s *store) bool {
+	info, err := s.stat(c.key)
+	if err != nil {
+		return c.absent(t, "stat", err)
+	}
+	long := func(content string) bool { return int64(len(content)) == info.Size }
+	if !slices.ContainsFunc(c.contents, long) {
+		t.Errorf("stat %q: no content has the size %d", c.key, info.Size)
+		return false
+	}
+	return true
+}
+
+func (c contest) absent(t conformance.T, op string, err error) bool {
+	switch {
+	case ncerr.KindOf(err) != ncerr.ErrNotFound:
+		t.Errorf("%s %q: %v", op, c.key, err)
+		return false
+	case c.there:
+		t.Errorf("%s %q: absent while it is overwritten: a reader would take that for fill values", op, c.key)
+	}
+	return !c.there
+}
+
+// run runs the writer for its rounds beside readers of the key. It goes on
+// until enough rounds met a read: readers may begin late, and run seldom.
+func (c contest) run(t conformance.T, s *store, write func(content string, round int) error) {
 	var done atomic.Bool
 	var reads atomic.Int64
 	var wg sync.WaitGroup
-	for range 3 {
+	for _, see := range []func(conformance.T, *store) bool{c.read, c.look, c.read} {
 		wg.Go(func() {
-			for !done.Load() {
-				got, info, err := s.tryGet(key, driver.GetOptions{})
-				switch {
-				case err != nil && ncerr.KindOf(err) != ncerr.ErrNotFound:
-					t.Errorf("get: %v", err)
-					return
-				case err == nil && (!whole(got) || info.Size != int64(len(got))):
-					t.Errorf("a mixture was read: %d bytes %s, size %d", len(got), show(string(got)), info.Size)
-					return
-				}
+			for !done.Load() && see(t, s) {
 				reads.Add(1)
 				runtime.Gosched()
 			}
 		})
 	}
 	last, met := int64(0), 0
-	for r := 0; r < n || met < min(n, beside) && !t.Failed(); r++ {
-		if err := write(r); err != nil {
-			t.Errorf("write: %v", err)
+	for r := 0; (r < c.rounds || met < min(c.rounds, beside)) && r < most && !t.Failed(); r++ {
+		if err := write(c.contents[r%len(c.contents)], r); err != nil {
+			t.Errorf("put %q: %v", c.key, err)
 			break
 		}
 		if now := reads.Load(); now > last {
@@ -106,28 +138,82 @@ func race(t conformance.T, s *store, key string, n int, write func(round int) er
 	wg.Wait()
 }
 
+// overwrites is how often one key is overwritten beside its readers.
+func overwrites(t conformance.T) int {
+	if t.Effort() == conformance.Brief {
+		return 30
+	}
+	return 250
+}
+
+// sameKey overwrites with contents of one length, as chunks have it, and of
+// different lengths.
 func sameKey(t conformance.T, e *Env) {
 	s := e.create(t)
-	put := func(r int) error {
-		tag := r % 7 * 30
-		_, err := s.tryPut("a/k", pattern(byte(tag), 20000+tag*100))
-		return err
+	for key, more := range map[string]int{"a/equal": 0, "a/different": 3000} {
+		c := contest{key: key, there: true, rounds: overwrites(t)}
+		for tag := range 7 {
+			c.contents = append(c.contents, pattern(byte(tag*30), 40_000+tag*more))
+		}
+		if _, err := s.tryPut(key, c.contents[0]); err != nil {
+			t.Fatalf("put: %v", err)
+		}
+		c.run(t, s, func(content string, round int) error {
+			if round%25 > 0 {
+				_, err := s.tryPut(key, content)
+				return err
+			}
+			return c.during(t, s, content)
+		})
 	}
-	if err := put(0); err != nil {
-		t.Fatalf("put: %v", err)
-	}
-	race(t, s, "a/k", 150, put)
+}
+
+// during puts content, and reads while the body is read for the first time.
+// The driver may hold a lock that the reader waits for.
+func (c contest) during(t conformance.T, s *store, content string) error {
+	var wg sync.WaitGroup
+	body := &gatedBody{Bytes: driver.Bytes(content), pass: func() {
+		read := make(chan struct{})
+		wg.Go(func() { defer close(read); c.read(t, s) })
+		select {
+		case <-read:
+		case <-time.After(gatePatience):
+		}
+	}}
+	t.Doing("put", c.key)
+	_, err := s.m.Put(t.Context(), c.key, body, &driver.PutOptions{})
+	wg.Wait()
+	return err
 }
 
 func firstPut(t conformance.T, e *Env) {
 	s := e.create(t)
 	for r := range 20 {
-		key := fmt.Sprintf("new%d/k", r)
-		race(t, s, key, 1, func(int) error {
-			_, err := s.tryPut(key, pattern(byte(r), 20000+r*100))
+		c := contest{key: fmt.Sprintf("new%d/k", r), rounds: 1, contents: []string{pattern(byte(r), 20_000+r*100)}}
+		c.run(t, s, func(content string, _ int) error {
+			if r%2 == 0 {
+				return c.during(t, s, content)
+			}
+			_, err := s.tryPut(c.key, content)
 			return err
 		})
 	}
+}
+
+// gatePatience is how long a body waits for others: a driver may read it
+// under a lock that the others wait for.
+const gatePatience = 20 * time.Millisecond
+
+// gatedBody calls pass before it is read for the first time.
+type gatedBody struct {
+	driver.Bytes
+	once sync.Once
+	pass func()
+}
+
+func (b *gatedBody) ReadAt(p []byte, off int64) (int, error) {
+	b.once.Do(b.pass)
+	return b.Bytes.ReadAt(p, off)
 }
 
 func putAndDelete(t conformance.T, e *Env) {
@@ -191,6 +277,7 @@ func cancelChecks() []Check {
 	return []Check{
 		{ID: "map.cancel.before", Doc: "A call with an ended context gives its error or finishes, and leaves nothing half done.", Needs: w, Run: cancelBefore},
 		{ID: "map.cancel.put", Doc: "A Put whose context ends meanwhile stores all or nothing.", Needs: w, Run: cancelPut},
+		{ID: "map.cancel.put.late", Doc: "When Put has returned nothing is stored any more, whatever became of its context.", Needs: w, Run: latePut},
 		{ID: "map.cancel.list", Doc: "A listing stops soon after its context has ended.", Needs: []string{Write, List}, Run: cancelList},
 		{ID: "map.cancel.usable", Doc: "A store works on after calls were cancelled.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -236,16 +323,84 @@ func cancelBefore(t conformance.T, e *Env) {
 		want = "new"
 	}
 	s.want("k", want)
+	if !s.m.Capabilities().List {
+		return
+	}
+	seen := 0
+	var last error
+	for _, err := range s.m.List(ctx, "", &driver.ListOptions{}) {
+		if last = err; err == nil {
+			seen++
+		}
+	}
+	ended(ctx, t, "list", last)
+	if last == nil && seen != 1 {
+		t.Errorf("the listing ends without an error and with %d of 1 entries", seen)
+	}
 }
 
-// cancellingBody ends a context when it has been read to the middle.
+// latePut cancels puts at many moments, and looks again and again at what
+// they have left.
+func latePut(t conformance.T, e *Env) {
+	s := e.create(t)
+	const n = 24
+	old, fresh, last := pattern(1, 30_000), pattern(2, 30_000), pattern(3, 30_000)
+	key := func(i int) string { return fmt.Sprintf("late/%d", i) }
+	for i := range n {
+		s.put(key(i), old)
+	}
+	began := time.Now()
+	s.put("late/timed", fresh)
+	took := time.Since(began)
+	want := make([]string, n)
+	for i := range n {
+		ctx, cancel := context.WithCancel(t.Context())
+		body := driver.Body(driver.Bytes(fresh))
+		switch i % 3 {
+		case 0: // when the body has been read to the end
+			body = cancellingBody{driver.Bytes(fresh), int64(len(fresh)) - 1, cancel}
+		case 1: // at some moment of the call
+			time.AfterFunc(took*time.Duration(i)/n, cancel)
+		default: // when it has begun to read the body
+			body = cancellingBody{driver.Bytes(fresh), 0, cancel}
+		}
+		t.Doing("put", key(i))
+		_, err := s.m.Put(ctx, key(i), body, &driver.PutOptions{})
+		cancel()
+		ended(ctx, t, "put "+key(i), err)
+		got, _, err := s.tryGet(key(i), driver.GetOptions{})
+		if want[i] = string(got); err != nil || want[i] != old && want[i] != fresh {
+			t.Errorf("get %q: want the old content or the new, got %d bytes %s, %v", key(i), len(got), show(string(got)), err)
+		}
+		if i%2 == 0 { // nothing of the cancelled put may come over this one
+			s.put(key(i), last)
+			want[i] = last
+		}
+	}
+	looks := 20
+	if t.Effort() == conformance.Brief {
+		looks = 3
+	}
+	for range looks { // what is still under way needs a moment
+		for i := range n {
+			if s.want(key(i), want[i]); t.Failed() {
+				t.Logf("it was right when its Put returned")
+				return
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// cancellingBody ends a context when a byte beyond its first limit bytes is read.
 type cancellingBody struct {
 	driver.Bytes
+	limit  int64
 	cancel context.CancelFunc
 }
 
 func (b cancellingBody) ReadAt(p []byte, off int64) (int, error) {
-	if off+int64(len(p)) > int64(len(b.Bytes))/2 {
+	if off+int64(len(p)) > b.limit {
 		b.cancel()
 	}
 	return b.Bytes.ReadAt(p, off)
@@ -259,7 +414,7 @@ func cancelPut(t conformance.T, e *Env) {
 			s.put(key, old)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := s.m.Put(ctx, key, cancellingBody{driver.Bytes(fresh), cancel}, &driver.PutOptions{})
+		_, err := s.m.Put(ctx, key, cancellingBody{driver.Bytes(fresh), int64(len(fresh)) / 2, cancel}, &driver.PutOptions{})
 		cancel()
 		ended(ctx, t, "put "+key, err)
 		switch {

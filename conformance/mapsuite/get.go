@@ -77,6 +77,7 @@ func getChecks() []Check {
 		}},
 		{ID: "map.get.if-match", Doc: "IfMatch lets a read succeed only on that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
 		{ID: "map.get.many", Doc: "GetMany answers every request once, each with the result that Get has.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
+		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show an object as it is now, however often it was asked for before.", Needs: []string{Write, Delete}, Run: statFresh},
 		{ID: "map.stat.size", Doc: "Stat gives the size without the content.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			for _, n := range []int{0, 1, 70000} {
@@ -98,9 +99,12 @@ func getInfo(t conformance.T, e *Env) {
 	if err != nil {
 		t.Fatalf("get: %v", err)
 	}
-	stat, err := s.m.Stat(t.Context(), "a/k")
+	stat, err := s.stat("a/k")
 	if err != nil {
 		t.Fatalf("stat: %v", err)
+	}
+	if again, err := s.stat("a/k"); err != nil || !again.ModTime.Equal(stat.ModTime) {
+		t.Errorf("the time of the last change moves though nothing changed: %v, then %v, %v", stat.ModTime, again.ModTime, err)
 	}
 	for name, info := range map[string]driver.Info{"put": put, "get": get} {
 		if info.Size != stat.Size || info.Version != stat.Version {
@@ -110,6 +114,46 @@ func getInfo(t conformance.T, e *Env) {
 			t.Errorf("%s: modified at %v", name, info.ModTime)
 		}
 	}
+}
+
+// statFresh asks before and after every change, so that nothing that a driver
+// remembers may be old.
+func statFresh(t conformance.T, e *Env) {
+	s := e.create(t)
+	listed := func() int64 {
+		if !s.m.Capabilities().List {
+			return -1
+		}
+		for e, err := range s.m.List(t.Context(), "a/", &driver.ListOptions{}) {
+			if err == nil && e.Key == "a/k" {
+				return e.Info.Size
+			}
+		}
+		return -1
+	}
+	s.wantAbsent("a/k")
+	versions := map[string]string{}
+	for _, content := range []string{"first", "the second", "", "the 4th", "seventh"} {
+		s.put("a/k", content)
+		for range 2 {
+			s.want("a/k", content)
+			info, err := s.stat("a/k")
+			if err != nil || info.Size != int64(len(content)) {
+				t.Errorf("stat after %q was put: want size %d, got %+v, %v", content, len(content), info, err)
+			}
+			if old, seen := versions[info.Version]; seen && info.Version != "" && old != content {
+				t.Errorf("stat after %q was put gives the version of %q", content, old)
+			}
+			versions[info.Version] = content
+			if n := listed(); n >= 0 && n != int64(len(content)) {
+				t.Errorf("listed after %q was put with %d bytes", content, n)
+			}
+		}
+	}
+	s.delete("a/k")
+	s.wantAbsent("a/k")
+	s.put("a/k", "again")
+	s.want("a/k", "again")
 }
 
 func getIfMatch(t conformance.T, e *Env) {

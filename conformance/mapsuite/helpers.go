@@ -3,8 +3,11 @@ package mapsuite
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/conformance"
@@ -87,6 +90,7 @@ type store struct {
 func (e *Env) create(t conformance.T) *store { return e.mustOpen(t, driver.Create) }
 
 func (e *Env) mustOpen(t conformance.T, mode driver.Mode) *store {
+	t.Doing("open in mode", modeName(mode))
 	m, err := e.fresh(t.Context(), mode)
 	if err != nil {
 		t.Fatalf("open in mode %s: %v", modeName(mode), err)
@@ -107,12 +111,14 @@ func (s *store) close() {
 	}
 	m := s.m
 	s.m = nil
+	s.t.Doing("close")
 	if err := m.Close(context.WithoutCancel(s.t.Context())); err != nil {
 		s.t.Errorf("close: %v", err)
 	}
 }
 
 func (s *store) flush() {
+	s.t.Doing("flush")
 	if err := s.m.Flush(s.t.Context()); err != nil {
 		s.t.Fatalf("flush: %v", err)
 	}
@@ -131,6 +137,7 @@ func (s *store) put(key, content string) driver.Info {
 }
 
 func (s *store) tryPut(key, content string) (driver.Info, error) {
+	s.t.Doing("put", key)
 	return s.m.Put(s.t.Context(), key, driver.Bytes(content), &driver.PutOptions{})
 }
 
@@ -142,13 +149,20 @@ func (s *store) putAll(keys ...string) {
 }
 
 func (s *store) delete(key string) {
+	s.t.Doing("delete", key)
 	if err := s.m.Delete(s.t.Context(), key, &driver.DeleteOptions{}); err != nil {
 		s.t.Fatalf("delete %q: %v", key, err)
 	}
 }
 
+func (s *store) stat(key string) (driver.Info, error) {
+	s.t.Doing("stat", key)
+	return s.m.Stat(s.t.Context(), key)
+}
+
 // tryGet reads into a new slice.
 func (s *store) tryGet(key string, opts driver.GetOptions) ([]byte, driver.Info, error) {
+	s.t.Doing("get", key)
 	return s.m.Get(s.t.Context(), key, &opts, driver.Heap)
 }
 
@@ -160,14 +174,14 @@ func (s *store) tryRange(key string, offset, length int64) ([]byte, driver.Info,
 func (s *store) want(key, content string) {
 	got, info, err := s.tryGet(key, driver.GetOptions{})
 	if err != nil {
-		s.t.Errorf("get %q: %v", key, err)
+		s.t.Errorf("get %s: %v", show(key), err)
 		return
 	}
 	if !bytes.Equal(got, []byte(content)) {
-		s.t.Errorf("get %q: want %s, got %s", key, show(content), show(string(got)))
+		s.t.Errorf("get %s: want %s, got %s", show(key), show(content), show(string(got)))
 	}
 	if info.Size != int64(len(content)) {
-		s.t.Errorf("get %q: want size %d, got %d", key, len(content), info.Size)
+		s.t.Errorf("get %s: want size %d, got %d", show(key), len(content), info.Size)
 	}
 }
 
@@ -182,18 +196,20 @@ func (s *store) wantOwn(keys ...string) {
 func (s *store) wantAbsent(key string) {
 	_, _, err := s.tryGet(key, driver.GetOptions{})
 	wantKind(s.t, "get "+key, err, ncerr.ErrNotFound)
-	_, err = s.m.Stat(s.t.Context(), key)
+	_, err = s.stat(key)
 	wantKind(s.t, "stat "+key, err, ncerr.ErrNotFound)
 }
 
 // keys lists, in the order of the driver.
 func (s *store) keys(prefix string, opts driver.ListOptions) []string {
 	var keys []string
+	s.t.Doing("list", prefix)
 	for e, err := range s.m.List(s.t.Context(), prefix, &opts) {
 		if err != nil {
 			s.t.Errorf("list %q: %v", prefix, err)
 			return keys
 		}
+		s.t.Doing("list", prefix, "after", e.Key)
 		if e.Prefix != strings.HasSuffix(e.Key, "/") {
 			s.t.Errorf("list %q: %q is marked wrongly as a prefix or an object", prefix, e.Key)
 		}
@@ -213,6 +229,45 @@ func (s *store) wantList(prefix string, opts driver.ListOptions, want ...string)
 	}
 }
 
+// wantMany is wantList for listings too long to be printed.
+func (s *store) wantMany(prefix string, opts driver.ListOptions, want []string) {
+	got := s.keys(prefix, opts)
+	if !s.m.Capabilities().OrderedList {
+		slices.Sort(got)
+	}
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			s.t.Errorf("list %q %+v: want %d entries, got %d; entry %d differs", prefix, opts, len(want), len(got), i)
+			return
+		}
+	}
+}
+
+// stopsListing cancels a listing of n entries at the first one.
+func (s *store) stopsListing(prefix string, n int) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	seen := 0
+	var last error
+	s.t.Doing("list", prefix)
+	for _, err := range s.m.List(ctx, prefix, &driver.ListOptions{}) {
+		if last = err; err != nil {
+			break
+		}
+		if seen++; seen == 1 {
+			cancel()
+		}
+	}
+	switch {
+	case last == nil && seen < n:
+		s.t.Errorf("the cancelled listing ended without an error after %d of %d entries", seen, n)
+	case last == nil:
+		s.t.Errorf("the cancelled listing went on to the end, over %d entries", n)
+	default:
+		ended(ctx, s.t, "list", last)
+	}
+}
+
 // wantKind checks an error's outermost kind.
 func wantKind(t conformance.T, what string, err error, want ...ncerr.Kind) {
 	if err == nil {
@@ -225,20 +280,29 @@ func wantKind(t conformance.T, what string, err error, want ...ncerr.Kind) {
 // show quotes content, shortened.
 func show(s string) string {
 	if len(s) > 80 {
-		return quote(s[:40]) + "..." + quote(s[len(s)-20:])
+		return fmt.Sprintf("%q...%q", s[:40], s[len(s)-20:])
 	}
-	return quote(s)
+	return strconv.Quote(s)
 }
 
-func quote(s string) string { return "\"" + strings.ToValidUTF8(s, "?") + "\"" }
+// mixed returns 8 bytes that depend on i in every bit (the finalizer of
+// SplitMix64).
+func mixed(i uint64) uint64 {
+	i += 0x9E3779B97F4A7C15
+	i = (i ^ i>>30) * 0xBF58476D1CE4E5B9
+	i = (i ^ i>>27) * 0x94D049BB133111EB
+	return i ^ i>>31
+}
 
-// pattern gives n bytes that depend on their place and on tag.
+// pattern returns n bytes that depend on their place; those of two tags differ
+// in every byte.
 func pattern(tag byte, n int) string {
-	p := make([]byte, n)
-	for i := range p {
-		p[i] = byte(i) ^ byte(i>>8) ^ byte(i>>16) ^ tag
+	p := make([]byte, (n+7)/8*8)
+	tags := uint64(tag) * 0x0101010101010101
+	for i := 0; i < len(p); i += 8 {
+		binary.LittleEndian.PutUint64(p[i:], mixed(uint64(i))^tags)
 	}
-	return string(p)
+	return string(p[:n])
 }
 
 // readerBody is a Body that is not driver.Bytes, so that nothing can depend on

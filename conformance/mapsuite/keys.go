@@ -1,6 +1,8 @@
 package mapsuite
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/conformance"
@@ -18,7 +20,10 @@ func keyChecks() []Check {
 			"a%2fb", "%", "a+b", "a#b", "a?b", "a&b=c", `a\b`, "c:x", "a*b", `"q"`, "'q'", "<x>", "a|b", "~", "-x", "$x", "a;b", "{x}", "[x]", "@x", "!x", "=", ",", "com1.x", "x.")},
 		{ID: "map.keys.case", Doc: "Names that differ in case or in Unicode form only are kept apart, or one of them is refused.", Level: conformance.Extended, Needs: w, Run: keysApart(
 			"Temp", "temp", "TEMP", "caf\u00e9", "cafe\u0301", "\u212b", "\u00c5", "stra\u00dfe", "STRASSE")},
-		{ID: "map.keys.long", Doc: "Keys up to MaxKey bytes, or 1024 when it is unlimited, work.", Needs: w, Run: keysLong},
+		{ID: "map.keys.escapes", Doc: "What looks like an escape of URLs means itself: no two keys are one.", Needs: w, Run: keysApart(
+			"a b", "a+b", "a%20b", "a%2Bb", "p%2Fq", "p%2fq", "p/q", "p%252Fq", "%", "%25", "%41", "A", "x%00y", "x%y", "c&amp;d", "c&d", "e;f", "e%3Bf", `g\h`, "g%5Ch", "i?j", "i%3Fj", "k#l", "k%23l", "m=n", "m%3Dn")},
+		{ID: "map.keys.long", Doc: "Keys up to MaxKey bytes, or 1024 when it is unlimited, work, and two that differ in the last byte are two.", Needs: w, Run: keysLong},
+		{ID: "map.keys.long-names", Doc: "A long segment is kept apart from others, or refused as a bad name.", Needs: w, Run: keysLongNames()},
 		{ID: "map.keys.apart", Doc: "A name that begins like another is another.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("ab/x", "abc")
@@ -37,21 +42,11 @@ func keysRoundTrip(keys ...string) func(conformance.T, *Env) {
 		s := e.create(t)
 		s.putAll(keys...)
 		s.wantOwn(keys...)
-		if !s.m.Capabilities().RecursiveList {
-			return
-		}
-		listed := map[string]int{}
-		for _, k := range s.keys("", driver.ListOptions{Recursive: true}) {
-			listed[k]++
-		}
+		want := map[string]bool{}
 		for _, k := range keys {
-			if listed[k] != 1 {
-				t.Errorf("%q is listed %d times", k, listed[k])
-			}
+			want[k] = true
 		}
-		if len(listed) != len(keys) {
-			t.Errorf("want %d keys listed, got %d: %v", len(keys), len(listed), listed)
-		}
+		s.wantListed(want)
 	}
 }
 
@@ -67,28 +62,73 @@ func keysApart(keys ...string) func(conformance.T, *Env) {
 				kept = append(kept, k)
 				continue
 			}
-			wantKind(t, "put "+k, err, ncerr.ErrBadName, ncerr.ErrObjectExists, ncerr.ErrUnsupported)
-			t.Logf("%q is refused: %v", k, err)
+			wantKind(t, "put "+show(k), err, ncerr.ErrBadName, ncerr.ErrObjectExists, ncerr.ErrUnsupported)
+			t.Logf("%s is refused: %v", show(k), err)
 		}
 		s.wantOwn(kept...)
+		set := map[string]bool{}
+		for _, k := range kept {
+			set[k] = true
+		}
+		s.wantListed(set)
 	}
 }
 
+// wantListed checks that exactly these keys are listed, each once.
+func (s *store) wantListed(want map[string]bool) {
+	if !s.m.Capabilities().RecursiveList {
+		return
+	}
+	listed := map[string]int{}
+	for _, k := range s.keys("", driver.ListOptions{Recursive: true}) {
+		if listed[k]++; !want[k] {
+			s.t.Errorf("%s is listed, and was not put", show(k))
+		}
+	}
+	for k := range want {
+		if listed[k] != 1 {
+			s.t.Errorf("%s is listed %d times", show(k), listed[k])
+		}
+	}
+}
+
+// keysLong stores pairs of keys of one length that differ in the last byte.
 func keysLong(t conformance.T, e *Env) {
 	s := e.create(t)
-	n := s.m.Capabilities().MaxKey
-	if n == 0 || n > 1<<16 {
-		n = 1024
+	limit := s.m.Capabilities().MaxKey
+	sure := min(limit, 1<<16) // up to here they have to work
+	if limit == 0 {
+		limit, sure = 1<<16, 1024
 	}
-	for _, n := range []int{n - 1, n} {
-		key := strings.Repeat(strings.Repeat("k", 99)+"/", n/100+1)[:n]
-		if strings.HasSuffix(key, "/") {
-			key = key[:n-1] + "e"
+	lengths := []int{100, 127, 128, 200, 201, 254, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025, 2000, 2047, 2048, 2049, 4000, 4096, 4097, 8192, sure - 1, sure}
+	kept := map[string]bool{}
+	for _, n := range lengths {
+		if n > limit {
+			continue
 		}
-		if n%2 == 0 {
-			key = "z" + key[1:]
+		for _, end := range []string{"1", "2"} {
+			key := strings.Repeat(strings.Repeat("k", 99)+"/", n/100+1)[:n-2] + "e" + end
+			if _, err := s.tryPut(key, key); err == nil {
+				kept[key] = true
+			} else if n <= sure {
+				t.Errorf("put of a key of %d bytes: %v", n, err)
+			} else if ncerr.KindOf(err) == ncerr.ErrNotFound { // anything else refuses it
+				t.Errorf("put of a key of %d bytes: %v", n, err)
+			}
 		}
-		s.put(key, "long")
-		s.want(key, "long")
 	}
+	s.wantOwn(slices.Sorted(maps.Keys(kept))...)
+	s.wantListed(kept)
+}
+
+// keysLongNames does the same with keys of one segment, which media limit to
+// their own length.
+func keysLongNames() func(conformance.T, *Env) {
+	var keys []string
+	for _, n := range []int{63, 64, 99, 100, 127, 128, 199, 200, 201, 250, 254, 255, 256, 300, 500, 1000} {
+		for _, end := range []string{"1", "2"} {
+			keys = append(keys, strings.Repeat("n", n-1)+end, "d/"+strings.Repeat("n", n-1)+end)
+		}
+	}
+	return keysApart(keys...)
 }

@@ -2,6 +2,7 @@ package mapsuite
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/conformance"
@@ -40,6 +41,7 @@ func listChecks() []Check {
 			s.wantList("ab/", all, "ab/x")
 			s.wantList("ab/", flat, "ab/x")
 		})},
+		{ID: "map.list.literal", Doc: "A prefix means its letters: _ % * ? and brackets match only themselves, and case counts.", Needs: needs, Run: listLiteral},
 		{ID: "map.list.missing-prefix", Doc: "A prefix that is not there gives an empty listing.", Needs: needs, Run: on(func(s *store) {
 			for _, p := range []string{"x/", "a/x/", "x/y/z/", "A/0/x/"} {
 				s.wantList(p, flat)
@@ -110,6 +112,33 @@ func listChecks() []Check {
 		})},
 		{ID: "map.list.many", Doc: "Listings of more than one page are complete and give nothing twice.", Needs: needs, Run: listMany},
 	}
+}
+
+// listLiteral lists prefixes that a query language takes for patterns, beside
+// keys that those patterns match. A medium may refuse some of the names.
+func listLiteral(t conformance.T, e *Env) {
+	s := e.create(t)
+	kept := map[string]bool{}
+	dirs := []string{"a_b", "axb", "a%b", "aXYb", "a*b", "a?b", "[ab]", "a", "A", "b", "temp", "Temp", "a.b", "^a", "a$", "'x'", "(a|b)"}
+	for _, d := range dirs {
+		key := d + "/k"
+		if _, err := s.tryPut(key, key); err == nil {
+			kept[d+"/"] = true
+		} else {
+			wantKind(t, "put "+key, err, ncerr.ErrBadName, ncerr.ErrObjectExists, ncerr.ErrUnsupported)
+		}
+	}
+	for _, d := range dirs {
+		var want []string
+		if kept[d+"/"] {
+			want = append(want, d+"/k")
+		}
+		s.wantList(d+"/", driver.ListOptions{}, want...)
+		if s.m.Capabilities().RecursiveList {
+			s.wantList(d+"/", driver.ListOptions{Recursive: true}, want...)
+		}
+	}
+	s.wantList("", driver.ListOptions{}, slices.Sorted(maps.Keys(kept))...)
 }
 
 func listMany(t conformance.T, e *Env) {

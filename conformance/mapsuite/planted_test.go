@@ -128,31 +128,32 @@ func TestPlantedDefects(t *testing.T) {
 	tests := map[string]struct {
 		plant func(driver.Map) driver.Map
 		want  []string
+		also  []string // may fail too
 	}{
-		"none": {func(m driver.Map) driver.Map { return m }, nil},
+		"none": {func(m driver.Map) driver.Map { return m }, nil, nil},
 		"overwrites in place": {func(m driver.Map) driver.Map { return inPlace{m} }, []string{
-			"map.put.shorter", "map.put.to-empty", "map.model.random", "map.concurrent.same-key", "map.open.update",
-		}},
+			"map.put.shorter", "map.put.to-empty", "map.model.random", "map.concurrent.same-key", "map.open.update", "map.stat.fresh",
+		}, nil},
 		"failure as absence": {func(m driver.Map) driver.Map { return hopeful{m} }, []string{
 			"map.get.limit", "map.get.if-match", "map.get.range.past-end", "map.get.range.beyond-end", "map.get.range.huge",
 			"map.get.range.empty-past-end", "map.get.range.limit", "map.get.alloc.error", "map.get.alloc.absent",
 			"map.cancel.before", "map.model.random",
-		}},
+		}, nil},
 		"short read past the end": {func(m driver.Map) driver.Map { return shortRead{m} }, []string{
 			"map.get.range.past-end", "map.get.range.beyond-end", "map.get.range.huge", "map.get.range.empty-past-end", "map.model.random",
-		}},
+		}, nil},
 		"string prefix": {func(m driver.Map) driver.Map { return stringPrefix{m} }, []string{
-			"map.list.recursive", "map.list.segment-wise", "map.list.start-after.recursive",
-		}},
-		"put in two steps": {func(m driver.Map) driver.Map { return torn{m} }, []string{"map.concurrent.same-key", "map.concurrent.first-put"}},
-		"check, then put":  {func(m driver.Map) driver.Map { return lateCheck{m} }, []string{"map.put.if-absent.race"}},
+			"map.list.recursive", "map.list.segment-wise", "map.list.start-after.recursive", "map.list.literal",
+		}, nil},
+		"put in two steps": {func(m driver.Map) driver.Map { return torn{m} }, []string{"map.concurrent.same-key", "map.concurrent.first-put"}, []string{"map.cancel.put.late"}},
+		"check, then put":  {func(m driver.Map) driver.Map { return lateCheck{m} }, []string{"map.put.if-absent.race"}, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return tc.plant(plain{m}) }}
-			r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Seed: 5, Limit: 10 * time.Minute})
-			got := r.Failed()
+			r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Seed: 5, Limit: 10 * time.Minute, Effort: conformance.Brief})
+			got := slices.DeleteFunc(r.Failed(), func(id string) bool { return slices.Contains(tc.also, id) })
 			slices.Sort(got)
 			slices.Sort(tc.want)
 			if !slices.Equal(got, tc.want) || r.Totals.Error > 0 {
@@ -187,12 +188,12 @@ func (p poor) Stat(ctx context.Context, key string) (driver.Info, error) { retur
 func TestUndeclared(t *testing.T) {
 	t.Parallel()
 	o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return poor{m: m} }}
-	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), nil)
-	if !r.OK() || r.Totals.Unsupported < 60 || len(r.Capabilities) != 2 {
+	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Effort: conformance.Brief})
+	if !r.OK() || r.Totals.Unsupported < 60 || len(slices.DeleteFunc(r.Capabilities, func(c string) bool { return c == mapsuite.Measured })) != 2 {
 		t.Errorf("%+v, capabilities %q, failed %q", r.Totals, r.Capabilities, r.Failed())
 	}
 	liar := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return undeclaring{m} }}
-	r = conformance.Run(t.Context(), mapsuite.Suite(), inMemory(liar), nil)
+	r = conformance.Run(t.Context(), mapsuite.Suite(), inMemory(liar), &conformance.Options{Effort: conformance.Brief})
 	if want := []string{"map.put.if-absent"}; !slices.Equal(r.Failed(), want) {
 		t.Errorf("a condition that is ignored: want %q, got %q", want, r.Failed())
 	}

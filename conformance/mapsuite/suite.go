@@ -22,6 +22,7 @@ package mapsuite
 
 import (
 	"context"
+	"os"
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/conformance"
@@ -29,7 +30,7 @@ import (
 )
 
 // Version is the version of the suite.
-const Version = "0.1"
+const Version = "0.2"
 
 // Check is one rule of the driver contract.
 type Check = conformance.Check[*Env]
@@ -37,8 +38,8 @@ type Check = conformance.Check[*Env]
 // Suite gives all checks.
 func Suite() conformance.Suite[*Env] {
 	return conformance.Suite[*Env]{Name: "map", Version: Version, Checks: slices.Concat(
-		openChecks(), keyChecks(), getChecks(), rangeChecks(), allocChecks(), putChecks(), conditionChecks(),
-		deleteChecks(), listChecks(), concurrencyChecks(), cancelChecks(), modelChecks(),
+		openChecks(), durableChecks(), keyChecks(), getChecks(), rangeChecks(), allocChecks(), putChecks(), conditionChecks(),
+		deleteChecks(), listChecks(), concurrencyChecks(), cancelChecks(), modelChecks(), lastingChecks(),
 	)}
 }
 
@@ -58,6 +59,8 @@ const (
 	GetMany         = "get-many" // the Map implements driver.GetManyer
 	Content         = "content"  // the suite can put objects there: Write, or Target.Place
 	FindsMissing    = "finds-missing"
+	Crashes         = "crashes"  // Target.Crash is there
+	Measured        = "measured" // what the driver holds can be measured
 )
 
 // Target is a storage driver under test.
@@ -79,6 +82,25 @@ type Target struct {
 	// Blind says that Open does not look whether a store is there, because
 	// that would cost a request: the first read shows it.
 	Blind bool
+	// Crash, for a driver in a process of its own, ends that process at once
+	// and without notice, and returns when it is gone; the next call to the
+	// driver is served by a fresh one. nil for a driver in this process.
+	Crash func() error
+	// Usage measures what the driver's processes hold; nil measures this
+	// process, as far as that is possible.
+	Usage func() (Usage, error)
+}
+
+// Usage is what a driver holds at one moment.
+type Usage struct {
+	Descriptors int   // open file descriptors; negative when not known
+	Memory      int64 // resident bytes; negative when not known, or shared with others
+}
+
+// ownUsage measures this process, whose memory is not the driver's alone.
+func ownUsage() (Usage, error) {
+	open, err := os.ReadDir("/proc/self/fd")
+	return Usage{Descriptors: len(open), Memory: -1}, err
 }
 
 var _ conformance.Target[*Env] = (*Target)(nil)
@@ -120,6 +142,12 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 	if !g.Blind {
 		caps = append(caps, FindsMissing)
 	}
+	if g.Crash != nil {
+		caps = append(caps, Crashes)
+	}
+	if _, err := g.usage()(); err == nil {
+		caps = append(caps, Measured)
+	}
 	return caps, m.Close(ctx)
 }
 
@@ -159,7 +187,14 @@ func (g *Target) New(t conformance.T) (*Env, error) {
 	if cleanup != nil {
 		t.Cleanup(cleanup)
 	}
-	return &Env{opener: g.Opener, spec: spec, place: g.Place}, nil
+	return &Env{opener: g.Opener, spec: spec, place: g.Place, crash: g.Crash, usage: g.usage()}, nil
+}
+
+func (g *Target) usage() func() (Usage, error) {
+	if g.Usage == nil {
+		return ownUsage
+	}
+	return g.Usage
 }
 
 // Env is what a check works on: a driver and a place for one store.
@@ -167,4 +202,6 @@ type Env struct {
 	opener driver.Opener
 	spec   driver.OpenSpec
 	place  func(context.Context, driver.OpenSpec) (driver.Map, error) // nil: through opener
+	crash  func() error
+	usage  func() (Usage, error)
 }

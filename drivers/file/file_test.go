@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceSynced(t *testing.T) {
 	t.Parallel()
 	conformance.TestWith(t, mapsuite.Suite(), target(t, `{"durability":"fsync"}`), &conformance.Options{
-		Select: []string{"map.put.*", "map.open.*", "map.delete.*"},
+		Select: []string{"map.put.*", "map.open.*", "map.delete.*", "map.durable.*"}, Effort: conformance.Brief,
 	})
 }
 
@@ -46,7 +46,7 @@ func TestConformanceWithoutFastOpen(t *testing.T) {
 	t.Parallel()
 	g := target(t, "")
 	g.Opener = file.Slow{}
-	conformance.Test(t, mapsuite.Suite(), g)
+	conformance.TestWith(t, mapsuite.Suite(), g, &conformance.Options{Effort: conformance.Brief})
 }
 
 // open opens a store that must be there, or be made.

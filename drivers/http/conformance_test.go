@@ -74,6 +74,6 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("no ranges", func(t *testing.T) {
 		t.Parallel()
-		conformance.TestWith(t, mapsuite.Suite(), target(t, rangeless), &conformance.Options{Disable: noVersions})
+		conformance.TestWith(t, mapsuite.Suite(), target(t, rangeless), &conformance.Options{Disable: noVersions, Effort: conformance.Brief})
 	})
 }

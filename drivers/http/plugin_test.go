@@ -40,5 +40,5 @@ func TestConformanceOverPlugin(t *testing.T) {
 	t.Parallel()
 	g := target(t, tagged)
 	g.Opener = remote(t)
-	conformance.Test(t, mapsuite.Suite(), g)
+	conformance.TestWith(t, mapsuite.Suite(), g, &conformance.Options{Effort: conformance.Brief})
 }

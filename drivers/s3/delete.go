@@ -25,7 +25,12 @@ func (m *bucketMap) Delete(ctx context.Context, key string, _ *driver.DeleteOpti
 }
 
 func (m *bucketMap) deleteOne(ctx context.Context, name string) error {
-	_, err := m.api.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &m.at.bucket, Key: &name})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	late, stop := outlasting(ctx)
+	defer stop()
+	_, err := m.api.DeleteObject(late, &s3.DeleteObjectInput{Bucket: &m.at.bucket, Key: &name})
 	if err = fail(ctx, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
 		return nil
 	}

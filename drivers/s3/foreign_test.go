@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -114,6 +115,38 @@ func TestEmptyOrNot(t *testing.T) {
 		if info, err := m.Stat(t.Context(), "k"); ncerr.KindOf(err) != want || info.Size != 0 {
 			t.Errorf("length %s: want %v, got %+v, %v", n, want, info, err)
 		}
+	}
+}
+
+// TestCancelledWritesAreWaitedFor has a server that carries out what it was
+// sent after the caller has cancelled it: the call ends when it has, so that
+// nothing which the caller does next can be undone.
+func TestCancelledWritesAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodPut, http.MethodDelete} {
+		var done atomic.Bool
+		ctx, cancel := context.WithCancel(t.Context())
+		m := against(t, driver.Update, nil, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != method {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			cancel()
+			time.Sleep(200 * time.Millisecond) // longer than a call that does not wait
+			done.Store(true)
+			w.Header().Set("ETag", `"x"`)
+		})
+		var err error
+		if method == http.MethodPut {
+			_, err = m.Put(ctx, "k", driver.Bytes("content"), &driver.PutOptions{})
+		} else {
+			err = m.Delete(ctx, "k", &driver.DeleteOptions{})
+		}
+		if err != nil && !errors.Is(err, context.Canceled) || !done.Load() {
+			t.Errorf("%s: returned with %v; done by the server: %v", method, err, done.Load())
+		}
+		cancel()
 	}
 }
 

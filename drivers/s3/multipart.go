@@ -45,7 +45,9 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 		w.discard(ctx, up.UploadId)
 		return driver.Info{}, &abortedError{err: err}
 	}
-	out, err := w.m.api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+	late, stop := outlasting(ctx)
+	defer stop()
+	out, err := w.m.api.CompleteMultipartUpload(late, &s3.CompleteMultipartUploadInput{
 		Bucket: &w.m.at.bucket, Key: w.name, UploadId: up.UploadId,
 		MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
 		IfNoneMatch:     w.ifNoneMatch(), IfMatch: w.ifMatch(),

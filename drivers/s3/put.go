@@ -22,6 +22,9 @@ func (m *bucketMap) Put(ctx context.Context, key string, body driver.Body, opts 
 	if err := m.mayWrite(); err != nil {
 		return driver.Info{}, err
 	}
+	if err := ctx.Err(); err != nil {
+		return driver.Info{}, err
+	}
 	if (opts.IfAbsent || opts.IfMatch != "") && !m.conditional {
 		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "conditional writes are switched off for this server")
 	}
@@ -151,10 +154,12 @@ func (w *write) send(ctx context.Context) (driver.Info, error) {
 	}
 	n := w.body.Size()
 	in := &s3.PutObjectInput{
-		Bucket: &w.m.at.bucket, Key: w.name, Body: w.section(0, n), ContentLength: &n,
+		Bucket: &w.m.at.bucket, Key: w.name, Body: untilEnd{w.section(0, n), ctx}, ContentLength: &n,
 		ChecksumCRC32C: sum, IfNoneMatch: w.ifNoneMatch(), IfMatch: w.ifMatch(), Metadata: w.metadata(),
 	}
-	out, err := w.m.api.PutObject(ctx, in)
+	late, stop := outlasting(ctx)
+	defer stop()
+	out, err := w.m.api.PutObject(late, in)
 	if err != nil {
 		return driver.Info{}, err
 	}

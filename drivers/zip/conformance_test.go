@@ -30,10 +30,14 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			var n atomic.Int64
-			conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{Opener: tc.opener, NewSpec: func() (driver.OpenSpec, func(), error) {
+			effort := conformance.Brief // what the options change
+			if name == "default" {
+				effort = conformance.Normal
+			}
+			conformance.TestWith(t, mapsuite.Suite(), &mapsuite.Target{Opener: tc.opener, NewSpec: func() (driver.OpenSpec, func(), error) {
 				path := filepath.Join(dir, fmt.Sprint("store", n.Add(1), ".zip"))
 				return driver.OpenSpec{Path: path, Options: []byte(tc.options)}, nil, nil
-			}})
+			}}, &conformance.Options{Effort: effort})
 			wantOnlyZips(t, dir)
 		})
 	}
@@ -42,7 +46,7 @@ func TestConformance(t *testing.T) {
 // TestConformanceInner runs the suite on archives that live in another Map.
 func TestConformanceInner(t *testing.T) {
 	t.Parallel()
-	conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{Opener: zip.New(), NewSpec: func() (driver.OpenSpec, func(), error) {
+	conformance.TestWith(t, mapsuite.Suite(), &mapsuite.Target{Opener: zip.New(), NewSpec: func() (driver.OpenSpec, func(), error) {
 		return driver.OpenSpec{Env: driver.Env{Inner: memmap.New(), InnerKey: "a/b.zip"}}, nil, nil
-	}})
+	}}, &conformance.Options{Effort: conformance.Brief})
 }

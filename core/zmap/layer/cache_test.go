@@ -217,7 +217,7 @@ func TestCacheConformance(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var n atomic.Int64
-	conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{
+	conformance.TestWith(t, mapsuite.Suite(), &mapsuite.Target{
 		Opener: layered{memmap.NewOpener(), func(m driver.Map) driver.Map {
 			c, err := layer.Cache(m, layer.CacheOptions{Dir: dir, Identity: fmt.Sprint(n.Add(1))})
 			if err != nil {
@@ -229,7 +229,7 @@ func TestCacheConformance(t *testing.T) {
 		NewSpec: func() (driver.OpenSpec, func(), error) {
 			return driver.OpenSpec{Path: fmt.Sprint("s", n.Add(1))}, nil, nil
 		},
-	})
+	}, &conformance.Options{Effort: conformance.Brief})
 }
 
 // cached gives a cache over a counted Map in memory.

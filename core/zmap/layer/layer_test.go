@@ -59,12 +59,12 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var n atomic.Int64
-			conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{
+			conformance.TestWith(t, mapsuite.Suite(), &mapsuite.Target{
 				Name: name, Opener: layered{memmap.NewOpener(), wrap},
 				NewSpec: func() (driver.OpenSpec, func(), error) {
 					return driver.OpenSpec{Path: fmt.Sprint("s", n.Add(1))}, nil, nil
 				},
-			})
+			}, &conformance.Options{Effort: conformance.Brief})
 		})
 	}
 }

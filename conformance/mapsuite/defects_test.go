@@ -1,0 +1,611 @@
+package mapsuite_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// hooked is a Map with some of its methods replaced.
+type hooked struct {
+	driver.Map
+	put   func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error)
+	get   func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error)
+	stat  func(ctx context.Context, key string) (driver.Info, error)
+	list  func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error]
+	flush func(ctx context.Context) error
+	close func(ctx context.Context) error
+	caps  func() driver.Capabilities
+}
+
+func (h *hooked) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if h.put != nil {
+		return h.put(ctx, key, body, o)
+	}
+	return h.Map.Put(ctx, key, body, o)
+}
+
+func (h *hooked) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if h.get != nil {
+		return h.get(ctx, key, o, alloc)
+	}
+	return h.Map.Get(ctx, key, o, alloc)
+}
+
+func (h *hooked) Stat(ctx context.Context, key string) (driver.Info, error) {
+	if h.stat != nil {
+		return h.stat(ctx, key)
+	}
+	return h.Map.Stat(ctx, key)
+}
+
+func (h *hooked) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	if h.list != nil {
+		return h.list(ctx, prefix, o)
+	}
+	return h.Map.List(ctx, prefix, o)
+}
+
+func (h *hooked) Flush(ctx context.Context) error {
+	if h.flush != nil {
+		return h.flush(ctx)
+	}
+	return h.Map.Flush(ctx)
+}
+
+func (h *hooked) Close(ctx context.Context) error {
+	if h.close != nil {
+		return h.close(ctx)
+	}
+	return h.Map.Close(ctx)
+}
+
+func (h *hooked) Capabilities() driver.Capabilities {
+	if h.caps != nil {
+		return h.caps()
+	}
+	return h.Map.Capabilities()
+}
+
+func unconditional(o *driver.PutOptions) bool { return !o.IfAbsent && o.IfMatch == "" }
+
+// defects are wrong ways to be a Map, each with the checks that must fail.
+var defects = map[string]struct { //nolint:gochecknoglobals // constant
+	plant func(m driver.Map) *hooked
+	want  []string
+}{
+	"deletes, then inserts": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			fresh, err := driver.ReadBody(body)
+			if err != nil || ctx.Err() != nil {
+				return driver.Info{}, errors.Join(err, ctx.Err())
+			}
+			if unconditional(o) {
+				_ = m.Delete(ctx, key, &driver.DeleteOptions{})
+				runtime.Gosched()
+			}
+			return m.Put(ctx, key, driver.Bytes(fresh), o)
+		}}
+	}, []string{"map.concurrent.same-key"}},
+	"half new, half old": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			old, _, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
+			if err == nil && unconditional(o) && int64(len(old)) == body.Size() && len(old) > 0 {
+				if _, err := body.ReadAt(old[:len(old)/2], 0); err == nil {
+					_, _ = m.Put(ctx, key, driver.Bytes(old), o)
+					runtime.Gosched()
+				}
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}, []string{"map.concurrent.same-key"}},
+	"removes before it reads": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			if unconditional(o) {
+				_ = m.Delete(ctx, key, &driver.DeleteOptions{})
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}, []string{"map.concurrent.same-key", "map.put.body-fails"}},
+	"stores after its cancellation": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			fresh, err := driver.ReadBody(body)
+			if err != nil || ctx.Err() == nil {
+				return m.Put(ctx, key, body, o)
+			}
+			fresh = bytes.Clone(fresh)
+			time.AfterFunc(50*time.Millisecond, func() {
+				_, _ = m.Put(context.WithoutCancel(ctx), key, driver.Bytes(fresh), o)
+			})
+			return driver.Info{}, ctx.Err()
+		}}
+	}, []string{"map.cancel.put.late"}},
+	"checks if absent, then puts": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			if o.IfAbsent {
+				if _, err := m.Stat(ctx, key); err == nil {
+					return driver.Info{}, ncerr.ErrObjectExists
+				}
+				o = &driver.PutOptions{}
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}, []string{"map.put.if-absent.race"}},
+	"checks the version, then puts": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			if o.IfMatch != "" {
+				if info, err := m.Stat(ctx, key); err != nil || info.Version != o.IfMatch {
+					return driver.Info{}, ncerr.ErrConflict
+				}
+				o = &driver.PutOptions{}
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}, []string{"map.put.if-match.race"}},
+	"listing that fails looks complete": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				for e, err := range m.List(ctx, prefix, o) {
+					if err != nil || !yield(e, nil) {
+						return
+					}
+				}
+			}
+		}}
+	}, []string{"map.cancel.before", "map.cancel.list", "map.lasting.pages"}},
+	"lists all before it looks at the context": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return m.List(context.WithoutCancel(ctx), prefix, o)
+		}}
+	}, []string{"map.lasting.pages"}},
+	"lists the first page": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				n := 0
+				for e, err := range m.List(ctx, prefix, o) {
+					if n++; n > 5000 || !yield(e, err) {
+						return
+					}
+				}
+			}
+		}}
+	}, []string{"map.lasting.pages"}},
+	"lists with LIKE": {func(m driver.Map) *hooked { return &hooked{Map: m, list: like(m, "(?i)")} }, []string{"map.list.literal"}},
+	"lists with _":    {func(m driver.Map) *hooked { return &hooked{Map: m, list: like(m, "")} }, []string{"map.list.literal"}},
+	"keys of 255 bytes": {func(m driver.Map) *hooked {
+		return renamed(m, func(key string) string { return key[:min(len(key), 255)] })
+	}, []string{"map.keys.long", "map.keys.long-names"}},
+	"keys of 2000 bytes": {func(m driver.Map) *hooked {
+		return renamed(m, func(key string) string { return key[:min(len(key), 2000)] })
+	}, []string{"map.keys.long"}},
+	"segments of 200 bytes": {func(m driver.Map) *hooked {
+		return renamed(m, func(key string) string {
+			parts := strings.Split(key, "/")
+			for i := range parts {
+				parts[i] = parts[i][:min(len(parts[i]), 200)]
+			}
+			return strings.Join(parts, "/")
+		})
+	}, []string{"map.keys.long-names"}},
+	"keys unescaped": {func(m driver.Map) *hooked {
+		return renamed(m, func(key string) string {
+			if s, err := url.PathUnescape(key); err == nil {
+				return s
+			}
+			return key
+		})
+	}, []string{"map.keys.escapes"}},
+	"plus is a space": {func(m driver.Map) *hooked {
+		return renamed(m, func(key string) string { return strings.ReplaceAll(key, "+", " ") })
+	}, []string{"map.keys.escapes"}},
+	"zeros beyond 20 MB": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			data, info, err := m.Get(ctx, key, o, alloc)
+			if len(data) > 20_000_000 {
+				clear(data[20_000_000:])
+			}
+			return data, info, err
+		}}
+	}, []string{"map.lasting.large"}},
+	"zeros beyond 67 MB": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			data, info, err := m.Get(ctx, key, o, alloc)
+			if len(data) > 67_200_000 {
+				clear(data[67_200_000:])
+			}
+			return data, info, err
+		}}
+	}, []string{"map.lasting.large"}},
+	"16 MiB are stored": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			fresh, err := driver.ReadBody(body)
+			if err != nil {
+				return driver.Info{}, err
+			}
+			return m.Put(ctx, key, driver.Bytes(fresh[:min(len(fresh), 16<<20)]), o)
+		}}
+	}, []string{"map.lasting.large"}},
+	"offsets of 24 bits": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			if o.Range != nil && o.Range.Offset >= 0 {
+				c := *o
+				c.Range = &driver.Range{Offset: o.Range.Offset & 0xFFFFFF, Length: o.Range.Length}
+				o = &c
+			}
+			return m.Get(ctx, key, o, alloc)
+		}}
+	}, []string{"map.lasting.large"}},
+	"remembers what Stat said": {func(m driver.Map) *hooked {
+		var seen sync.Map
+		return &hooked{Map: m, stat: func(ctx context.Context, key string) (driver.Info, error) {
+			if info, ok := seen.Load(key); ok {
+				return info.(driver.Info), nil //nolint:forcetypeassert // nothing else is in it
+			}
+			info, err := m.Stat(ctx, key)
+			if err == nil {
+				seen.Store(key, info)
+			}
+			return info, err
+		}}
+	}, []string{"map.stat.fresh"}},
+	"remembers that there was nothing": {func(m driver.Map) *hooked {
+		var absent sync.Map
+		return &hooked{Map: m, stat: func(ctx context.Context, key string) (driver.Info, error) {
+			if _, ok := absent.Load(key); ok {
+				return driver.Info{}, ncerr.ErrNotFound
+			}
+			info, err := m.Stat(ctx, key)
+			if err != nil {
+				absent.Store(key, true)
+			}
+			return info, err
+		}}
+	}, []string{"map.stat.fresh"}},
+	"the time is now": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, stat: func(ctx context.Context, key string) (driver.Info, error) {
+			info, err := m.Stat(ctx, key)
+			info.ModTime = time.Now()
+			return info, err
+		}}
+	}, []string{"map.get.info"}},
+	"fails at every 500th read": {func(m driver.Map) *hooked {
+		var n atomic.Int64
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			if n.Add(1)%500 == 0 {
+				return nil, driver.Info{}, ncerr.ErrIO
+			}
+			return m.Get(ctx, key, o, alloc)
+		}}
+	}, []string{"map.lasting.calls"}},
+	"hangs in ranges of no bytes": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			if o.Range != nil && o.Range.Length == 0 {
+				<-ctx.Done()
+				return nil, driver.Info{}, ctx.Err()
+			}
+			return m.Get(ctx, key, o, alloc)
+		}}
+	}, []string{"map.get.range.zero-length"}},
+}
+
+// like lists as a query with LIKE does: _ is any letter.
+func like(m driver.Map, flags string) func(context.Context, string, *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+		pattern := regexp.MustCompile(flags + "^" + strings.ReplaceAll(regexp.QuoteMeta(prefix), "_", "[^/]"))
+		return func(yield func(driver.Entry, error) bool) {
+			seen := map[string]bool{}
+			for e, err := range m.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+				if err != nil {
+					yield(driver.Entry{}, err)
+					return
+				}
+				if !pattern.MatchString(e.Key) {
+					continue
+				}
+				if i := strings.IndexByte(e.Key[len(prefix):], '/'); !o.Recursive && i >= 0 {
+					e = driver.Entry{Key: e.Key[:len(prefix)+i+1], Prefix: true, Info: driver.Info{Size: -1}}
+				}
+				if e.Key > o.StartAfter && !seen[e.Key] && !yield(e, nil) {
+					return
+				}
+				seen[e.Key] = true
+			}
+		}
+	}
+}
+
+// renamed stores objects under other keys.
+func renamed(m driver.Map, name func(string) string) *hooked {
+	return &hooked{
+		Map: m,
+		put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			return m.Put(ctx, name(key), body, o)
+		},
+		get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			return m.Get(ctx, name(key), o, alloc)
+		},
+		stat: func(ctx context.Context, key string) (driver.Info, error) { return m.Stat(ctx, name(key)) },
+	}
+}
+
+// mustFail runs the checks against a target and reports those that pass.
+func mustFail(t *testing.T, target *mapsuite.Target, limit time.Duration, want ...string) {
+	t.Helper()
+	r := conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: want, Seed: 5, Effort: conformance.Thorough, Limit: limit})
+	if len(r.Results) != len(want) {
+		t.Errorf("want the checks %q to run, got %d", want, len(r.Results))
+	}
+	for _, x := range r.Results {
+		if x.Status != conformance.StatusFail {
+			t.Errorf("%s: want a failure, got %s %s", x.ID, x.Status, x.Message)
+		} else {
+			t.Logf("%s: %s", x.ID, x.Message)
+		}
+	}
+}
+
+// TestDefectsAreCaught shows that each defect is caught by the check that is
+// about it.
+func TestDefectsAreCaught(t *testing.T) {
+	t.Parallel()
+	for name, tc := range defects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limit := 10 * time.Minute
+			if strings.HasPrefix(name, "hangs") {
+				limit = 100 * time.Millisecond
+			}
+			target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return tc.plant(plain{m}) }})
+			mustFail(t, target, limit, tc.want...)
+		})
+	}
+}
+
+// buffering keeps what is put in memory until Flush, and has one defect.
+type buffering struct {
+	driver.Opener
+	defect string
+}
+
+func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	base, err := b.Opener.Open(ctx, spec)
+	if err != nil || spec.Mode == driver.Read {
+		return plain{base}, err
+	}
+	own := memmap.New()
+	if err := replace(ctx, own, base); err != nil {
+		return nil, err
+	}
+	flushed := memmap.New()
+	commit := func(ctx context.Context) error { return replace(ctx, base, own) }
+	return &hooked{
+		Map: plain{own},
+		caps: func() driver.Capabilities {
+			c := own.Capabilities()
+			if b.defect != "declares on put, and commits in Close" {
+				c.Durable = driver.OnFlush
+			}
+			return c
+		},
+		flush: func(ctx context.Context) error {
+			if b.defect == "commits in Close what was flushed" {
+				return replace(ctx, flushed, own)
+			}
+			if b.defect == "commits after Flush returned" {
+				time.AfterFunc(100*time.Millisecond, func() { _ = commit(context.WithoutCancel(ctx)) })
+				return nil
+			}
+			return commit(ctx)
+		},
+		close: func(ctx context.Context) error {
+			switch b.defect {
+			case "commits in Close what was flushed":
+				return replace(ctx, base, flushed)
+			case "commits in Close what was not flushed", "declares on put, and commits in Close":
+				return commit(ctx)
+			}
+			return nil
+		},
+	}, nil
+}
+
+// replace makes the content of dst that of src.
+func replace(ctx context.Context, dst, src driver.Map) error {
+	for e, err := range dst.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+		if err == nil {
+			err = dst.Delete(ctx, e.Key, &driver.DeleteOptions{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for e, err := range src.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+		if err != nil {
+			return err
+		}
+		data, _, err := src.Get(ctx, e.Key, &driver.GetOptions{}, driver.Heap)
+		if err == nil {
+			_, err = dst.Put(ctx, e.Key, driver.Bytes(data), &driver.PutOptions{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestDurability(t *testing.T) {
+	t.Parallel()
+	for defect, want := range map[string]string{
+		"commits after Flush returned":          "map.durable.flush",
+		"commits in Close what was flushed":     "map.durable.flush",
+		"commits in Close what was not flushed": "map.open.unflushed",
+		"declares on put, and commits in Close": "map.durable.put",
+	} {
+		mustFail(t, inMemory(buffering{memmap.NewOpener(), defect}), time.Minute, want)
+	}
+	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(buffering{memmap.NewOpener(), ""}), &conformance.Options{
+		Select: []string{"map.durable.*", "map.open.*"}, Limit: 10 * time.Minute,
+	})
+	if !r.OK() {
+		t.Errorf("without a defect: %q", r.Failed())
+	}
+}
+
+// mortal is a driver in a process that can be killed: it keeps stores in
+// memory, and on a disk that lives longer.
+type mortal struct {
+	mu        sync.Mutex
+	ram, disk *memmap.Opener
+	forgetful bool // nothing is written to the disk before Close
+	torn      bool // half of what was put last gets to the disk
+}
+
+func (p *mortal) opener() *memmap.Opener {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ram
+}
+
+func (p *mortal) Describe() driver.Description { return p.disk.Describe() }
+
+func (p *mortal) Remove(ctx context.Context, spec driver.OpenSpec) error {
+	return errors.Join(p.opener().Remove(ctx, spec), p.disk.Remove(ctx, spec))
+}
+
+func (p *mortal) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	ram := p.opener()
+	m, err := ram.Open(ctx, spec)
+	if ncerr.KindOf(err) == ncerr.ErrNoDataset && err != nil { // it may be on the disk
+		d, err := p.disk.Open(ctx, spec)
+		if err != nil {
+			return nil, err
+		}
+		if _, err = ram.Open(ctx, driver.OpenSpec{Path: spec.Path, Mode: driver.Create}); err != nil {
+			return nil, err
+		}
+		if m, err = ram.Open(ctx, driver.OpenSpec{Path: spec.Path, Mode: driver.Update}); err == nil {
+			err = replace(ctx, m, d)
+		}
+		if err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	save := func(ctx context.Context) error {
+		if p.opener() != ram { // it is dead
+			return ncerr.ErrPlugin
+		}
+		d, err := p.disk.Open(ctx, driver.OpenSpec{Path: spec.Path, Mode: driver.Create})
+		if err == nil {
+			err = replace(ctx, d, m)
+		}
+		return err
+	}
+	h := &hooked{Map: plain{m}, close: save}
+	if !p.forgetful {
+		h.flush = save
+	}
+	h.caps = func() driver.Capabilities {
+		c := m.Capabilities()
+		c.Durable = driver.OnFlush
+		return c
+	}
+	if p.torn {
+		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			info, err := m.Put(ctx, key, body, o)
+			if d, e := p.disk.Open(ctx, driver.OpenSpec{Path: spec.Path, Mode: driver.Update}); e == nil && err == nil {
+				fresh, _ := driver.ReadBody(body)
+				_, err = d.Put(ctx, key, driver.Bytes(fresh[:len(fresh)/2]), o)
+			}
+			return info, err
+		}
+	}
+	return h, nil
+}
+
+// die forgets what is in memory. Handles can do nothing any more.
+func (p *mortal) die() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ram = memmap.NewOpener()
+	lost := p.disk
+	p.disk = memmap.NewOpener()
+	for n := range 100 { // those that the suite has made
+		path := fmt.Sprint("store", n)
+		src, err := lost.Open(context.Background(), driver.OpenSpec{Path: path, Mode: driver.Read})
+		if err != nil {
+			continue
+		}
+		dst, err := p.disk.Open(context.Background(), driver.OpenSpec{Path: path, Mode: driver.Create})
+		if err == nil {
+			err = replace(context.Background(), dst, src)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestCrashes(t *testing.T) {
+	t.Parallel()
+	run := func(p *mortal, checks ...string) *conformance.Report {
+		target := inMemory(p)
+		target.Crash = p.die
+		return conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: checks, Limit: 10 * time.Minute})
+	}
+	opener := func() *mortal { return &mortal{ram: memmap.NewOpener(), disk: memmap.NewOpener()} }
+	if r := run(opener(), "map.durable.*"); !r.OK() || r.Totals.Pass != 3 {
+		t.Errorf("without a defect: %+v", r.Results)
+	}
+	forgetful, torn := opener(), opener()
+	forgetful.forgetful, torn.torn = true, true
+	if r := run(forgetful, "map.durable.flush.crash"); r.Totals.Fail != 1 {
+		t.Errorf("a driver that forgets what was flushed: %+v", r.Results)
+	}
+	if r := run(torn, "map.durable.unflushed.crash"); r.Totals.Fail != 1 {
+		t.Errorf("a driver that stores in place: %+v", r.Results)
+	}
+}
+
+// TestLeaks plants leaks of descriptors and of memory.
+func TestLeaks(t *testing.T) { //nolint:paralleltest // it counts the descriptors of the process
+	if _, err := os.ReadDir("/proc/self/fd"); err != nil {
+		t.Skip("descriptors cannot be counted here")
+	}
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+		if f, err := os.Open(os.DevNull); err == nil {
+			files = append(files, f)
+		}
+		return m
+	}}), time.Minute, "map.lasting.leaks")
+	held := int64(0)
+	target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map { held += 1 << 20; return m }})
+	target.Usage = func() (mapsuite.Usage, error) { return mapsuite.Usage{Descriptors: -1, Memory: held}, nil }
+	mustFail(t, target, time.Minute, "map.lasting.leaks")
+}

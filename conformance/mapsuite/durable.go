@@ -1,0 +1,110 @@
+package mapsuite
+
+import (
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+func durableChecks() []Check {
+	return []Check{
+		{ID: "map.durable.flush", Doc: "What was flushed is there for others when Flush returns, before Close.", Needs: []string{Write}, Run: flushedForOthers},
+		{ID: "map.durable.put", Doc: "With durability on put, what was put is there for others when Put returns, before Flush and Close.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll("a/b")
+			e.mustOpen(t, driver.Read).wantOwn("a/b")
+			s.put("a/b", "again")
+			s.putAll("c")
+			other := e.mustOpen(t, driver.Read)
+			other.want("a/b", "again")
+			other.wantOwn("c")
+		}},
+		{ID: "map.durable.flush.crash", Doc: "What was flushed is there after the process of the driver was killed.", Needs: []string{Write, Delete, Crashes}, Run: flushedBeforeCrash},
+		{ID: "map.durable.put.crash", Doc: "With durability on put, what was put is there after the process of the driver was killed.", Needs: []string{Write, Delete, DurableOnPut, Crashes}, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.putAll("a/b", "a/c", "deleted")
+			s.put("a/c", "again")
+			s.delete("deleted")
+			s.die(e)
+			again := e.mustOpen(t, driver.Read)
+			again.wantOwn("a/b")
+			again.want("a/c", "again")
+			again.wantAbsent("deleted")
+		}},
+		{ID: "map.durable.unflushed.crash", Doc: "After the process of the driver was killed, each object is what it was at the last flush or what was put since, whole.", Needs: []string{Write, Crashes}, Run: unflushedBeforeCrash},
+	}
+}
+
+// flushedForOthers reads with other handles, while the one that wrote is still
+// open: nothing that Close does can help.
+func flushedForOthers(t conformance.T, e *Env) {
+	s := e.create(t)
+	s.putAll(tree[:]...)
+	s.put("empty", "")
+	s.flush()
+	first := e.mustOpen(t, driver.Read)
+	first.wantOwn(tree[:]...)
+	first.want("empty", "")
+	first.close()
+	s.put("b", "new")
+	s.flush()
+	e.mustOpen(t, driver.Read).want("b", "new")
+}
+
+// die kills the driver's process. What the handle says from now on is no
+// matter of the check.
+func (s *store) die(e *Env) {
+	s.t.Doing("kill the process of the driver")
+	if err := e.crash(); err != nil {
+		s.t.Fatalf("kill the process of the driver: %v", err)
+	}
+	m := s.m
+	s.m = nil
+	_ = m.Close(s.t.Context()) // it is gone
+}
+
+func flushedBeforeCrash(t conformance.T, e *Env) {
+	big := pattern(3, 3<<20)
+	s := e.create(t)
+	s.putAll(tree[:]...)
+	s.putAll("deleted")
+	s.put("big", big)
+	s.flush()
+	s.die(e)
+	s = e.mustOpen(t, driver.Update)
+	s.wantOwn(tree[:]...)
+	s.want("big", big)
+	s.put("b", "new")
+	s.delete("deleted")
+	s.flush()
+	s.die(e)
+	again := e.mustOpen(t, driver.Read)
+	again.want("b", "new")
+	again.want("big", big)
+	again.wantAbsent("deleted")
+	again.wantOwn("a/0/0", "c/d/e/f")
+}
+
+func unflushedBeforeCrash(t conformance.T, e *Env) {
+	old, fresh := pattern(1, 200_000), pattern(2, 200_000)
+	s := e.create(t)
+	s.put("kept", old)
+	s.put("replaced", old)
+	s.flush()
+	s.close()
+	s = e.mustOpen(t, driver.Update)
+	s.put("replaced", fresh)
+	s.put("added", fresh)
+	s.die(e)
+	again := e.mustOpen(t, driver.Read)
+	again.want("kept", old)
+	for key, other := range map[string]string{"replaced": old, "added": ""} {
+		got, _, err := again.tryGet(key, driver.GetOptions{})
+		switch {
+		case err == nil && (string(got) == fresh || other != "" && string(got) == other):
+		case err != nil && other == "" && ncerr.KindOf(err) == ncerr.ErrNotFound:
+		default:
+			t.Errorf("%q is neither what it was nor what was put: %d bytes %s, %v", key, len(got), show(string(got)), err)
+		}
+	}
+}
