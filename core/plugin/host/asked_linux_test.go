@@ -1,12 +1,68 @@
 package host_test
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
+
+// TestAskedWithGrants: a driver that cannot even start without what the
+// configuration grants it is granted that when it is asked what it serves.
+func TestAskedWithGrants(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	library := filepath.Join(t.TempDir(), "library")
+	if err := os.WriteFile(library, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opts := zooOptions(t, "needs:"+library, "nczarr-driver-good")
+	opts.Sandbox = host.SandboxAuto
+	h := newHost(t, opts)
+	want := "no library found"
+	if err := h.Discover(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("without the grant: want %q, got %v", want, err)
+	}
+	opts.DriverGrants = map[string][]string{"good": {"read:" + library}}
+	h = newHost(t, opts)
+	o, err := h.Driver("good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := o.Describe(); !strings.Contains(d.Summary, "misbehaves") {
+		t.Errorf("it was not asked: %+v", d)
+	}
+	if err := h.Wake(t.Context(), "good"); err != nil {
+		t.Error(err)
+	}
+	if list := h.Plugins(); len(list) != 1 || !list[0].Asked || len(h.Deaths()) != 0 || !slices.Contains(list[0].Grants, "read:"+library) {
+		t.Errorf("got %+v, deaths %v", list, h.Deaths())
+	}
+}
+
+// TestUnasked: what went wrong when a driver was asked what it serves is the
+// error of opening a store.
+func TestUnasked(t *testing.T) {
+	t.Parallel()
+	opts := zooOptions(t, "exits", "nczarr-driver-good")
+	opts.MaxRestarts = -1 // the first start says it
+	h := newHost(t, opts)
+	o, err := h.Driver("good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: "x"}); err == nil || !strings.Contains(err.Error(), "no licence found") || h.Plugins()[0].Asked {
+		t.Errorf("want its last words, got %v", err)
+	}
+	if err := h.Wake(t.Context(), "good"); err == nil {
+		t.Error("a plugin that cannot be started is woken")
+	}
+}
 
 // TestEscapeAsked: a plugin that was started only to be asked what it serves is
 // confined as one that was started to serve it, and serves it thereafter.

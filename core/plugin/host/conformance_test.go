@@ -49,9 +49,18 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 			var n atomic.Int64
-			conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
+			target := &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
 				return driver.OpenSpec{Path: filepath.Join(dir, fmt.Sprint("s", n.Add(1)))}, nil, nil
-			}})
+			}}
+			effort := conformance.Brief // the drivers are checked in full without a boundary
+			if tc.isolation == host.Process {
+				target.Crash = func() error { return h.Kill(t.Context()) }
+				effort = conformance.Normal
+			}
+			conformance.TestWith(t, mapsuite.Suite(), target, &conformance.Options{Effort: effort})
+			if deaths := h.Deaths(); len(deaths) > 0 {
+				t.Errorf("processes died: %v", deaths)
+			}
 			var jobs int64
 			for _, p := range h.Plugins() {
 				jobs += p.Jobs

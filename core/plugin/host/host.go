@@ -44,6 +44,9 @@ type Host struct {
 	unjudged  atomic.Bool // no process hands over the judgement of its calls to listen
 	closed    bool
 	wg        sync.WaitGroup // starts and running processes
+
+	deathMu sync.Mutex
+	deaths  []error
 }
 
 // New makes a host. It looks for plugins but starts nothing; a directory that
@@ -271,13 +274,11 @@ func (h *Host) find(kind, name string) (*plug, error) {
 	return nil, h.notFound(kind, name, errors.Join(failed...))
 }
 
-// ask starts the plugin so that it says what it serves. The process of filters
-// goes on to serve them, so that it is granted and refused the same.
+// ask starts the plugin so that it says what it serves. It is granted what the
+// configuration grants, without which an interpreter may not even start: the
+// process may go on to serve what the plugin describes.
 func (h *Host) ask(ctx context.Context, p *plug) error {
-	set, err := &grantSet{serves: kindDriver + ":" + p.promised}, error(nil)
-	if p.kind != kindDriver {
-		set, err = h.filterSet(p)
-	}
+	set, err := h.askSet(p)
 	if err != nil {
 		return err
 	}
@@ -286,6 +287,14 @@ func (h *Host) ask(ctx context.Context, p *plug) error {
 		running.stop(false) // its stores go to processes with a grant set each
 	}
 	return err
+}
+
+// askSet returns what a plugin is granted before it has said what it serves.
+func (h *Host) askSet(p *plug) (*grantSet, error) {
+	if p.kind == kindDriver {
+		return h.driverSet(p, driver.Description{Name: p.promised}, driver.OpenSpec{}, false)
+	}
+	return h.filterSet(p)
 }
 
 func (h *Host) notFound(kind, name string, failed error) error {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -25,7 +26,10 @@ type PluginInfo struct {
 	PID int `json:"pid,omitempty"`
 	// Isolation is "process", "inproc" or "loopback".
 	Isolation Isolation `json:"isolation"`
-	// Level is the level of the data plane of a process that runs.
+	// Asked says that the plugin itself has told what it is and what it
+	// serves. Before, all but its file is what its name promises.
+	Asked bool `json:"asked"`
+	// Level is the level of the data plane of the last process.
 	Level    int           `json:"level"`
 	Uptime   time.Duration `json:"uptime,omitempty"`
 	Calls    int64         `json:"calls"`
@@ -74,7 +78,7 @@ func (h *Host) Plugins() []PluginInfo {
 	for _, p := range h.plugs {
 		if !started[p] {
 			i := p.info()
-			i.Sandbox, i.Limits, i.Failed = h.plan(&slot{plug: p, set: &grantSet{}}).info, h.limits(), failed[p]
+			i.Sandbox, i.Limits, i.Failed, i.Grants = h.plan(&slot{plug: p, set: &grantSet{}}).info, h.limits(), failed[p], h.configured(p)
 			out = append(out, i)
 		}
 	}
@@ -98,7 +102,7 @@ func (h *Host) limits() Limits {
 func (p *plug) info() PluginInfo {
 	ds, cs := p.describe()
 	p.mu.Lock()
-	i := PluginInfo{Name: p.name, Path: p.path, SHA256: p.sum, Version: p.version, Pinned: p.builtin || len(p.pins) > 0, Isolation: Process}
+	i := PluginInfo{Name: p.name, Path: p.path, SHA256: p.sum, Version: p.version, Asked: p.known || p.builtin, Level: p.level, Pinned: p.builtin || len(p.pins) > 0, Isolation: Process}
 	p.mu.Unlock()
 	if !p.builtin {
 		i.list(ds, cs)
@@ -128,6 +132,20 @@ func (s *slot) info() PluginInfo {
 		}
 	}
 	return i
+}
+
+// configured returns what a process of the plugin is granted wherever the
+// store is, and the grants for places that its drivers list, as they list them.
+func (h *Host) configured(p *plug) []string {
+	var texts []string
+	if set, err := h.askSet(p); err == nil { // what cannot be looked up is told by the start
+		texts = set.texts
+	}
+	ds, _ := p.describe()
+	for _, d := range ds {
+		texts = append(texts, slices.DeleteFunc(slices.Clone(d.Grants), func(t string) bool { return !placeGrant(t) })...)
+	}
+	return uniq(texts)
 }
 
 // list fills in the names of what is served.

@@ -62,6 +62,8 @@ func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
 		l.plane = nil
 	} else if l.plane, err = newPlane(); err != nil {
 		s.log.Warn("no shared memory for the plugin, the slow data plane is used", "err", err)
+	} else if l.plane != nil {
+		l.plane.poison = h.opts.Poison
 	}
 	p, err := l.run(ctx, img)
 	if err != nil {
@@ -395,6 +397,7 @@ func (h *Host) introduce(ctx context.Context, p *proc) (*proc, error) {
 		err = introError(ctx, p, "Configure", err)
 	}
 	if err == nil {
+		p.slot.plug.reached(p.level)
 		return p, nil
 	}
 	p.stop(true)

@@ -22,16 +22,22 @@ var _ driver.Opener = (*opener)(nil)
 // Describe implements driver.Opener. A plugin that was not started yet is
 // started to be asked; when that fails only the name is given, and Open says
 // what went wrong.
-func (o *opener) Describe() driver.Description { return o.describe(o.h.ctx) }
+func (o *opener) Describe() driver.Description {
+	desc, _ := o.describe(o.h.ctx) // Open reports the error
+	return desc
+}
 
-func (o *opener) describe(ctx context.Context) driver.Description {
+// describe asks the plugin unless that was done before. Without its answer the
+// description has the name only.
+func (o *opener) describe(ctx context.Context) (driver.Description, error) {
 	if o.plug.builtin {
-		return o.desc
+		return o.desc, nil
 	}
-	if known := o.plug.isKnown(); !known {
-		_ = o.h.ask(ctx, o.plug) // Open reports it
+	var err error
+	if !o.plug.isKnown() {
+		err = o.h.ask(ctx, o.plug)
 	}
-	return o.plug.driver(o.desc.Name)
+	return o.plug.driver(o.desc.Name), err
 }
 
 func (p *plug) isKnown() bool {
@@ -43,8 +49,11 @@ func (p *plug) isKnown() bool {
 // slot gives the process for a store, held: one that is granted exactly what
 // this store needs.
 func (o *opener) slot(ctx context.Context, spec driver.OpenSpec, remove bool) (*slot, error) {
-	desc := o.describe(ctx)
-	if err := ctx.Err(); err != nil {
+	desc, err := o.describe(ctx)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil { // without a description nobody knows what the store needs
 		return nil, err
 	}
 	set, err := o.h.driverSet(o.plug, desc, spec, remove)

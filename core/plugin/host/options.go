@@ -109,6 +109,10 @@ type Options struct {
 	// KeepFiles has drivers read their files themselves instead of lending
 	// them to the host. It is for tests and for measurements.
 	KeepFiles bool
+	// Poison fills the memory that plugins answer in before each use, so that
+	// nothing of an earlier answer can pass for part of a later one. It is for
+	// checks of plugins.
+	Poison bool
 	// TempDir is where the private directory is made; default os.TempDir.
 	TempDir string
 	// Getenv reads the environment; default os.Getenv.

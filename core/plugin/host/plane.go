@@ -28,6 +28,7 @@ const (
 // is given out where is known to the host alone.
 type plane struct {
 	request, response segment
+	poison            bool       // see Options.Poison
 	channel           *os.File   // the host's end
 	files             []*os.File // for the child, from descriptor 3 on
 
@@ -57,6 +58,20 @@ type segment struct {
 
 // of gives the first n bytes of a region.
 func (s *segment) of(r region, n int64) []byte { return s.mem[r.off : r.off+n : r.off+r.size] }
+
+// answerRoom gives out a region of the response segment.
+func (p *plane) answerRoom(n int64) (region, bool) {
+	r, ok := p.response.alloc(n)
+	if ok && p.poison {
+		mem := p.response.of(r, r.size)
+		_ = guardFault(mem, func() { // a page that cannot be reached is told when it is needed
+			for i := range mem {
+				mem[i] = 0xC5
+			}
+		})
+	}
+	return r, ok
+}
 
 // newPlane makes the shared memory for a process that is about to be started.
 // Where the system has none it gives nil.

@@ -31,6 +31,7 @@ type plug struct {
 	pin     Pin
 	known   bool // what follows came from the plugin itself
 	version string
+	level   int // of the data plane of its last process
 	drivers []driver.Description
 	codecs  []codecdriver.Description
 }
@@ -183,6 +184,13 @@ func (p *plug) names(kind string) []string {
 		}
 	}
 	return uniq(out)
+}
+
+// reached notes the level of the data plane that a process has.
+func (p *plug) reached(level int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.level = level
 }
 
 func hasDriver(ds []driver.Description, name string) bool {

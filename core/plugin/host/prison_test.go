@@ -35,6 +35,44 @@ func TestMaxRestarts(t *testing.T) {
 	}
 }
 
+// TestDeaths: a process that dies is counted, with why; one that was killed to
+// see what comes next is not, and the next call is served by another.
+func TestDeaths(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, host.Options{})
+	spec := driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create}
+	running := func() (pids []int) {
+		for _, p := range h.Plugins() {
+			if p.PID != 0 {
+				pids = append(pids, p.PID)
+			}
+		}
+		return pids
+	}
+	open(t, h, "trouble", spec)
+	before := running()
+	if err := h.Kill(t.Context()); err != nil || len(h.Deaths()) != 0 {
+		t.Errorf("killed: %v, deaths %v", err, h.Deaths())
+	}
+	if after := running(); len(before) != 1 || len(after) != 0 {
+		t.Errorf("processes %v, then %v", before, after)
+	}
+	m := open(t, h, "trouble", spec)
+	_, _ = get(t.Context(), m, "die")
+	if list := h.Deaths(); len(list) == 0 || !strings.Contains(list[0].Error(), "died (") {
+		t.Errorf("deaths %v", list)
+	}
+	open(t, h, "trouble", spec)
+	host.BreakAll(h)
+	if err := h.Kill(t.Context()); err != nil {
+		t.Error(err)
+	}
+	list := h.Deaths()
+	if last := list[len(list)-1]; !strings.Contains(last.Error(), "was killed: a test says so") {
+		t.Errorf("want why it was killed, got %v", last)
+	}
+}
+
 // TestStubborn has a plugin that does not end when it is asked to; newHost
 // looks for it after Close.
 func TestStubborn(t *testing.T) {

@@ -62,10 +62,11 @@ type proc struct {
 	driver pb.DriverClient
 	codec  pb.CodecClient
 
-	broken   atomic.Bool   // hung or out of order: no new calls
-	stopping atomic.Bool   // the host ended it
-	hard     chan struct{} // asks for an immediate end
-	soft     chan struct{} // asks for a gentle end
+	broken   atomic.Bool            // hung or out of order: no new calls
+	why      atomic.Pointer[string] // it is
+	stopping atomic.Bool            // the host ended it
+	hard     chan struct{}          // asks for an immediate end
+	soft     chan struct{}          // asks for a gentle end
 	once     [2]sync.Once
 	counted  bool          // its death is; guarded by the slot
 	done     chan struct{} // closed when it is gone and its things are given back
@@ -122,6 +123,7 @@ func (p *proc) stop(hard bool) {
 
 // markBroken refuses new calls and kills the process, because of why.
 func (p *proc) markBroken(why string) {
+	p.why.CompareAndSwap(nil, &why)
 	if p.broken.CompareAndSwap(false, true) {
 		p.log.Warn("killing plugin", "reason", why, "pid", p.child.pid())
 	}

@@ -220,7 +220,7 @@ func (r *sharedRun) ticket(job *codecdriver.Job) *ticket {
 	if room > maxRegion || len(job.Src) > maxRegion {
 		return nil
 	}
-	out, ok := plane.response.alloc(room)
+	out, ok := plane.answerRoom(room)
 	if !ok {
 		return nil
 	}

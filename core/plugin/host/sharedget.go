@@ -112,7 +112,7 @@ func (r *sharedReads) ticket(n int64) *ticket {
 	if r.s.lends && n >= lendAbove && r.p.plane.mayLend() {
 		return &ticket{lend: r.p.plane.tag.Add(1)}
 	}
-	out, ok := r.p.plane.response.alloc(n)
+	out, ok := r.p.plane.answerRoom(n)
 	if !ok {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (r *sharedReads) grant(id uint64, t *ticket, need int64) error {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "read %d asks for room for %d bytes, with a limit of %d", id, need, limit)
 	}
 	t.asked = true
-	out, ok := r.p.plane.response.alloc(need)
+	out, ok := r.p.plane.answerRoom(need)
 	if !ok {
 		t.inline = true
 		return r.send1(&pb.StoreBatch{Cancel: []uint64{id}})

@@ -230,9 +230,15 @@ func (s *slot) count(p *proc) {
 	s.crashes++
 	s.deaths = append(s.deaths, time.Now())
 	s.last = fmt.Errorf("process %d died (%s)", p.child.pid(), p.child.how())
+	if why := p.why.Load(); why != nil {
+		s.last = fmt.Errorf("process %d was killed: %s", p.child.pid(), *why)
+	}
 	if tail := p.stderr.tail(); tail != "" {
 		s.last = fmt.Errorf("%w; its last words: %s", s.last, tail)
 	}
+	s.host.deathMu.Lock()
+	defer s.host.deathMu.Unlock()
+	s.host.deaths = append(s.host.deaths, fmt.Errorf("%s: %w", s.title(), s.last))
 }
 
 // current gives the running process or nil.

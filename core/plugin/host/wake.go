@@ -2,14 +2,23 @@ package host
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Wake starts the process that serves a built-in driver or filter, if it has
-// one, so that Plugins can tell about it. That of a driver is granted no
-// place. Names that are not built in are left alone; Discover starts plugins.
+// Wake starts the process that serves a driver or filter, if it has one, so
+// that Plugins can tell about it. That of a driver is granted no place of a
+// store. A name that nobody has is no error.
 func (h *Host) Wake(ctx context.Context, name string) error {
+	if !h.isBuiltin(name) {
+		for _, kind := range []string{kindDriver, kindFilter} {
+			if p, err := h.find(kind, name); err == nil {
+				return h.ask(ctx, p)
+			}
+		}
+		return nil
+	}
 	if h.opts.builtinsInProcess() {
 		return nil
 	}
@@ -30,6 +39,46 @@ func (h *Host) Wake(ctx context.Context, name string) error {
 		return err
 	}
 	return nil
+}
+
+// isBuiltin reports whether a driver or filter of that name is built in.
+func (h *Host) isBuiltin(name string) bool {
+	_, noDriver := h.opts.Builtin.Driver(name)
+	_, noFilter := h.opts.Builtin.Filter(name)
+	return noDriver == nil || noFilter == nil
+}
+
+// Kill ends all processes at once and without notice, as a crash would, and
+// returns when they are gone or ctx has ended. What is called next starts them
+// again. These deaths do not count. It is for checks of drivers.
+func (h *Host) Kill(ctx context.Context) error {
+	h.mu.Lock()
+	var running []*proc
+	for _, s := range h.slots {
+		if p := s.current(); p != nil {
+			running = append(running, p)
+		}
+	}
+	h.mu.Unlock()
+	for _, p := range running {
+		p.stop(true)
+	}
+	for _, p := range running {
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Deaths tells of every process that died, or had to be killed, although the
+// host had not asked it to end.
+func (h *Host) Deaths() []error {
+	h.deathMu.Lock()
+	defer h.deathMu.Unlock()
+	return slices.Clone(h.deaths)
 }
 
 // Warm begins to start the process that serves the built-in filters, if it has

@@ -38,6 +38,13 @@ func zoo(kind string) {
 		fmt.Printf("1|%d|%s|grpc\n", handshake.Major, where)
 		time.Sleep(time.Minute)
 	}
+	if path, ok := strings.CutPrefix(kind, "needs:"); ok { // as an interpreter needs its library
+		if _, err := os.ReadFile(path); err != nil {
+			fmt.Fprintln(os.Stderr, "no library found")
+			os.Exit(1)
+		}
+		kind = "good"
+	}
 	switch kind {
 	case "exits":
 		fmt.Fprintln(os.Stderr, "no licence found")
