@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 
 	"github.com/seed-695719ce/nczarr/conformance"
@@ -56,24 +58,43 @@ func notJSON(t conformance.T, e *Env) {
 
 // back decodes enc into room bytes and compares it with want.
 func (c *opened) back(t conformance.T, enc, want []byte, room int) {
+	t.Doing("decode", strconv.Itoa(len(want)), "bytes of", c.in.DType.String(), "with", string(c.params))
 	dst, whole := guarded(room)
 	n, err := c.Decode(t.Context(), dst, enc)
 	switch {
 	case err != nil:
 		t.Errorf("decode %d bytes of %v with %s: %v", len(want), c.in.DType, c.params, err)
 	case n != len(want) || !bytes.Equal(want, dst[:n]):
-		t.Errorf("%d bytes of %v with %s come back changed (%d bytes)", len(want), c.in.DType, c.params, n)
+		t.Errorf("%d bytes of %v with %s come back changed%s", len(want), c.in.DType, c.params, difference(want, dst[:max(0, min(n, len(dst)))], c.in.DType))
 	}
 	if !whole() {
 		t.Errorf("decode writes outside its output")
 	}
 }
 
+// difference says where and how got differs from want.
+func difference(want, got []byte, t dtype.Type) string {
+	if len(want) != len(got) {
+		return fmt.Sprintf(": %d bytes", len(got))
+	}
+	size := 1
+	if t.Fixed() {
+		size = t.Size
+	}
+	for i := 0; i < len(want); i += size {
+		if w, g := want[i:min(i+size, len(want))], got[i:min(i+size, len(got))]; !bytes.Equal(w, g) {
+			return fmt.Sprintf(": element %d is % x, was % x", i/size, g, w)
+		}
+	}
+	return ""
+}
+
 func roundTrip(t conformance.T, e *Env) {
 	for i, n := range e.effort.lengths {
 		e.each(t, n, func(c *opened) {
 			for k, p := range patterns {
-				if c.nth > 0 && k != (i+c.nth)%len(patterns) { // all for the first type, one for each other
+				// All for the first type; for each other what its bits may be, and one by turns.
+				if c.nth > 0 && k != (i+c.nth)%4 && (p != "bits" && p != "special" || n > 0 && n < 30) {
 					continue
 				}
 				src := data(c.in.DType, n, p, t.Seed())
@@ -83,16 +104,53 @@ func roundTrip(t conformance.T, e *Env) {
 	}
 }
 
+// roundTripEdges has lengths around those at which buffers and counters of 16
+// bits end.
+func roundTripEdges(t conformance.T, e *Env) {
+	for _, p := range e.params[:1] {
+		for _, typ := range e.types {
+			size := int(room(typ, 1))
+			for n, pattern := range map[int]string{e.effort.edges/size - 1: "ramp", e.effort.edges / size: "bits", e.effort.edges/size + 1: "zeros"} {
+				if c := e.open(t, p, typ, n); c != nil {
+					src := data(typ, n, pattern, t.Seed())
+					c.back(t, c.encode(t, src), src, len(src))
+				}
+			}
+		}
+	}
+}
+
 func roundTripLarge(t conformance.T, e *Env) {
 	for i, p := range e.params {
-		typ := e.first(t, 1000).in.DType
-		n := e.effort.large/int(room(typ, 1)) + 5
-		c := e.open(t, p, typ, n)
-		for k := range 2 { // all by turns
-			pattern := patterns[(i+2*k+1)%len(patterns)]
-			src := data(typ, n, pattern, t.Seed())
-			c.back(t, c.encode(t, src), src, len(src))
+		size := e.effort.large
+		if i > 0 && e.effort.large > 1<<20 { // once is enough where other parameters only shift the work
+			size /= 8
 		}
+		e.large(t, p, size, i, e.effort.kinds)
+	}
+}
+
+// roundTripHuge has chunks that do not fit where smaller ones travel.
+func roundTripHuge(t conformance.T, e *Env) {
+	e.large(t, e.params[0], 64<<20, 0, e.effort.kinds)
+}
+
+// large checks chunks of zeros, which compress best, and of kinds others.
+func (e *Env) large(t conformance.T, params json.RawMessage, size, turn, kinds int) {
+	typ := e.first(t, 1000).in.DType
+	n := size/int(room(typ, 1)) + 5
+	c := e.open(t, params, typ, n)
+	if c == nil {
+		return
+	}
+	for k := range kinds + 1 {
+		pattern := patterns[0]
+		if k > 0 {
+			pattern = patterns[1+(turn+k-1)%(len(patterns)-1)]
+		}
+		t.Doing("encode and decode", strconv.Itoa(n), "elements of", pattern)
+		src := data(typ, n, pattern, t.Seed())
+		c.back(t, c.encode(t, src), src, len(src))
 	}
 }
 
@@ -166,8 +224,14 @@ func ceilingDecode(t conformance.T, e *Env) {
 }
 
 func roomy(t conformance.T, e *Env) {
-	e.each(t, 300, func(c *opened) {
-		src := data(c.in.DType, 300, "smooth", t.Seed())
+	for _, n := range []int{300, 0} {
+		e.roomy(t, n)
+	}
+}
+
+func (e *Env) roomy(t conformance.T, n int) {
+	e.each(t, n, func(c *opened) {
+		src := data(c.in.DType, n, "smooth", t.Seed())
 		enc := c.encode(t, src)
 		for _, more := range []int{1, 13, 5000} {
 			c.back(t, enc, src, len(src)+more)
@@ -189,6 +253,78 @@ func source(t conformance.T, e *Env) {
 			t.Errorf("decode changes its input")
 		}
 	})
+}
+
+// decodedSize asks codecs that tell the size of a value from its head. Bytes
+// that nobody has encoded may have any size, but they do not break anything.
+func decodedSize(t conformance.T, e *Env) {
+	for _, n := range []int{0, 300, 5000} {
+		e.each(t, n, func(c *opened) {
+			sizer, ok := c.Codec.(driver.DecodedSizer)
+			if !ok {
+				return
+			}
+			src := data(c.in.DType, n, "smooth", t.Seed())
+			enc := c.encode(t, src)
+			size, err := sizer.DecodedSize(enc)
+			if err != nil || size != 0 && size < int64(len(src)) || c.in.DType.Fixed() && size > int64(len(src)) {
+				t.Errorf("the size of %d bytes of %v with %s: want it, or 0 where it is not told, got %d, %v", len(src), c.in.DType, c.params, size, err)
+			}
+			r := rand.New(rand.NewPCG(t.Seed(), 4))
+			for i := range min(len(enc), 40) {
+				bad := bytes.Clone(enc)
+				bad[i] ^= byte(1 + r.IntN(255))
+				for _, p := range [][]byte{enc[:i:i], bad} {
+					if size, err := safeSize(sizer, p); errors.Is(err, errPanic) || err == nil && size < 0 {
+						t.Errorf("the size of damaged input: %d, %v", size, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func safeSize(s driver.DecodedSizer, src []byte) (n int64, err error) {
+	defer recovered(&err)
+	return s.DecodedSize(src)
+}
+
+// lastingCalls encodes and decodes so often that counters, tables and pools of
+// a codec are used again and again.
+func lastingCalls(t conformance.T, e *Env) {
+	c := e.first(t, 200)
+	for i := 0; i < 1200 && !t.Failed(); i++ {
+		src := data(c.in.DType, 200, patterns[i%len(patterns)], uint64(i))
+		c.back(t, c.encode(t, src), src, len(src))
+	}
+}
+
+// lastingMemory decodes chunks of a mebibyte in batches, and measures.
+func lastingMemory(t conformance.T, e *Env) {
+	const batches, calls, size = 4, 64, 1 << 20
+	typ := e.first(t, 1000).in.DType
+	c := e.open(t, e.params[0], typ, size/int(room(typ, 1)))
+	src := data(typ, size/int(room(typ, 1)), "smooth", t.Seed())
+	enc := c.encode(t, src)
+	var at [batches + 1]int64
+	for b := range at {
+		for i := 0; b > 0 && i < calls; i++ {
+			c.back(t, enc, src, len(src))
+			if i%16 == 0 {
+				c.encode(t, src)
+			}
+		}
+		var err error
+		if at[b], err = e.target.Memory(); err != nil {
+			t.Fatalf("measure: %v", err)
+		}
+	}
+	for b := 2; b <= batches; b++ { // the first may fill pools
+		if at[b]-at[b-1] < calls*size/2 {
+			return
+		}
+	}
+	t.Errorf("each %d calls for %d bytes take more memory: %d", calls, size, at)
 }
 
 func deterministic(t conformance.T, e *Env) {

@@ -15,6 +15,7 @@ import (
 // bad decodes bytes that may be anything and checks that nothing breaks. It
 // gives the value, or nil when there is an error.
 func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
+	t.Doing("decode", what)
 	dst, whole := guarded(int(c.in.MaxBytes))
 	before := bytes.Clone(src)
 	n, err := c.safely(t.Context(), dst, src)
@@ -23,7 +24,7 @@ func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 		t.Errorf("%s: %v", what, err)
 	case err == nil && (n < 0 || n > len(dst)):
 		t.Errorf("%s: %d bytes are claimed in a buffer of %d", what, n, len(dst))
-	case err != nil && kind != ncerr.ErrCorrupt && kind != ncerr.ErrShortBuffer && kind != ncerr.ErrFilter:
+	case err != nil && kind != ncerr.ErrCorrupt && kind != ncerr.ErrShortBuffer:
 		t.Errorf("%s: want ErrCorrupt, got %v", what, err)
 	}
 	if !whole() {
@@ -33,6 +34,7 @@ func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 		t.Errorf("%s: the input was changed", what)
 	}
 	if err != nil || n < 0 || n > len(dst) {
+		c.bads[ncerr.KindOf(err)]++
 		return nil
 	}
 	return dst[:n:n]
@@ -40,12 +42,15 @@ func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 
 var errPanic = errors.New("panic")
 
+// recovered makes an error of a panic.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = ncerr.Errorf(ncerr.ErrInternal, "", "", "%w: %v", errPanic, r)
+	}
+}
+
 func (c *opened) safely(ctx context.Context, dst, src []byte) (n int, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = ncerr.Errorf(ncerr.ErrInternal, "", "", "%w: %v", errPanic, r)
-		}
-	}()
+	defer recovered(&err)
 	return c.Decode(ctx, dst, src)
 }
 
@@ -64,6 +69,9 @@ func truncated(t conformance.T, e *Env) {
 		}
 		for n := max(0, len(enc)-e.effort.truncated); n < len(enc); n++ { // at the end it shows least
 			try(n)
+		}
+		if short := c.bads[ncerr.ErrShortBuffer]; short > 10 && c.bads[ncerr.ErrCorrupt] == 0 {
+			t.Errorf("cut short: want ErrCorrupt, got ErrShortBuffer each time, %d times: input that ends early needs no larger buffer", short)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/conformance"
@@ -34,8 +35,10 @@ func guarded(n int) (buf []byte, whole func() bool) {
 	}
 }
 
-// patterns names the kinds of data.
-var patterns = [...]string{"zeros", "ramp", "smooth", "noise"}
+// patterns names the kinds of data: "bits" has values of every bit pattern,
+// "special" those that careless arithmetic changes, the others are whole
+// numbers of few bits.
+var patterns = [...]string{"zeros", "ramp", "smooth", "noise", "bits", "special"}
 
 // words are the elements of variable length: empty, short, long, beyond ASCII.
 var words = [...]string{"", "a", "bc", "three", "größe", "\U0001F30D", "a \"quoted\" line\n", strings.Repeat("long ", 12)}
@@ -57,7 +60,7 @@ func values(n int, pattern string, r *rand.Rand) []byte {
 			k = i % len(words)
 		case "smooth":
 			k = i / 10 % len(words)
-		case "noise":
+		case "noise", "bits", "special":
 			k = r.IntN(len(words))
 		}
 		err = w.AddString(words[k])
@@ -79,14 +82,45 @@ func room(t dtype.Type, n int) int64 {
 	return int64(n) * int64(t.Size)
 }
 
-// data gives n elements of type t. Floats are whole numbers, so that sums and
-// differences of them are exact.
+// special returns the bits of values of type t that tell whether a codec keeps
+// them as they are: zeros of both signs, NaNs of several payloads, infinities,
+// subnormal and extreme numbers, fractions, integers beyond 32 and 53 bits.
+func special(t dtype.Type) []uint64 {
+	switch {
+	case t.Kind == dtype.Float && t.Size == 4:
+		list := []uint64{0x7FC00000, 0x7FC00001, 0xFFC12345, 0x7F800001, 1, 0x807FFFFF}
+		for _, v := range []float64{0, math.Copysign(0, -1), 0.5, 271.15, -3.75, 0.001, 1e38, -1e-38, 16777217, math.Inf(1), math.Inf(-1)} {
+			list = append(list, uint64(math.Float32bits(float32(v))))
+		}
+		return list
+	case t.Kind == dtype.Float && t.Size == 8:
+		list := []uint64{0x7FF8000000000000, 0x7FF8000000000001, 0xFFF8123456789ABC, 0x7FF0000000000001, 1, 0x800FFFFFFFFFFFFF}
+		for _, v := range []float64{0, math.Copysign(0, -1), 0.5, 271.15, -3.75, 0.001, 1e300, -1e-300, 1<<53 + 2, math.Pi, math.Inf(1), math.Inf(-1)} {
+			list = append(list, math.Float64bits(v))
+		}
+		return list
+	}
+	return []uint64{0, 1, math.MaxUint64, 1 << 63, math.MaxInt64, 3_000_000_000, 9_007_199_254_740_993, 0x80, 0x8000, 0x7FFF, 0x80000000, 0x0102030405060708}
+}
+
+// data gives n elements of type t.
 func data(t dtype.Type, n int, pattern string, seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	if !t.Fixed() {
 		return values(n, pattern, r)
 	}
 	b := make([]byte, n*t.Size)
+	if t.Kind != dtype.Bool && (pattern == "bits" || pattern == "special") {
+		list := special(t)
+		for i := range n {
+			v := r.Uint64()
+			if pattern == "special" {
+				v = list[r.IntN(len(list))]
+			}
+			putBits(t, b[i*t.Size:][:t.Size], v)
+		}
+		return b
+	}
 	for i := range n {
 		v := int64(0)
 		switch pattern {
@@ -94,7 +128,7 @@ func data(t dtype.Type, n int, pattern string, seed uint64) []byte {
 			v = int64(i % 100)
 		case "smooth":
 			v = int64(50 + 40*math.Sin(float64(i)/50) + 3*r.Float64())
-		case "noise":
+		case "noise", "bits", "special":
 			v = r.Int64() >> (64 - min(8*t.Size, 20))
 		}
 		put(t, b[i*t.Size:][:t.Size], v)
@@ -112,6 +146,11 @@ func put(t dtype.Type, b []byte, v int64) {
 	case t.Kind == dtype.Float || t.Kind == dtype.Bool:
 		bits = uint64(v) & 1
 	}
+	putBits(t, b, bits)
+}
+
+// putBits writes the low bits of v as one element.
+func putBits(t dtype.Type, b []byte, bits uint64) {
 	var word [8]byte
 	binary.LittleEndian.PutUint64(word[:], bits)
 	for i := range b {
@@ -125,6 +164,7 @@ func put(t dtype.Type, b []byte, v int64) {
 
 // encode encodes into a buffer of the promised size, or fails the check.
 func (c *opened) encode(t conformance.T, src []byte) []byte {
+	t.Doing("encode", strconv.Itoa(len(src)), "bytes of", c.in.DType.String(), "with", string(c.params))
 	dst, whole := guarded(int(c.out.MaxBytes))
 	n, err := c.Encode(t.Context(), dst, src)
 	if err != nil {

@@ -1,18 +1,25 @@
 package codecsuite
 
-import "github.com/seed-695719ce/nczarr/conformance"
+import (
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+)
 
 // Suite gives all checks of filters.
 func Suite() conformance.Suite[*Env] {
 	both := []string{CapExact}
 	enc := []string{CapEncode}
-	return conformance.Suite[*Env]{Name: "codec", Version: "1.0", Checks: []conformance.Check[*Env]{
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.1", Checks: []conformance.Check[*Env]{
 		{ID: "codec.describe", Doc: "The provider describes the codec, with a summary and a direction.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "An id that the provider does not have is ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Parameters that cannot work are ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
 		{ID: "codec.open.garbage", Doc: "Parameters that are no JSON object are ErrInvalid.", Run: notJSON},
 		{ID: "codec.roundtrip", Doc: "Decoding gives back what was encoded, for every type, length and pattern.", Needs: both, Run: roundTrip},
-		{ID: "codec.roundtrip.large", Doc: "Decoding gives back what was encoded, for a chunk of megabytes.", Needs: both, Run: roundTripLarge},
+		{ID: "codec.roundtrip.edges", Doc: "Decoding gives back what was encoded, for lengths around 64 KiB.", Effort: conformance.Normal, Needs: both, Run: roundTripEdges},
+		{ID: "codec.roundtrip.large", Doc: "Decoding gives back what was encoded, for a chunk of megabytes, compressible or not.", Needs: both, Run: roundTripLarge},
+		{ID: "codec.roundtrip.huge", Doc: "Decoding gives back what was encoded, for a chunk of more than 64 MiB.", Effort: conformance.Thorough, Limit: 2 * time.Minute, Needs: both, Run: roundTripHuge},
+		{ID: "codec.size.decoded", Doc: "The decoded size that a codec tells is that of the value, or 0; damaged input breaks nothing.", Needs: enc, Run: decodedSize},
 		{ID: "codec.size.promise", Doc: "Encoding never exceeds the size that Open promised, whatever the data.", Needs: enc, Run: sizePromise},
 		{ID: "codec.ceiling.encode", Doc: "Encoding into too small a buffer is ErrShortBuffer and writes nothing outside it.", Needs: enc, Run: ceilingEncode},
 		{ID: "codec.ceiling.decode", Doc: "Decoding into too small a buffer is ErrShortBuffer and writes nothing outside it.", Needs: both, Run: ceilingDecode},
@@ -25,6 +32,8 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.deterministic", Doc: "Encoding the same bytes twice gives the same bytes, from any codec with the same parameters.", Needs: enc, Run: deterministic},
 		{ID: "codec.concurrent", Doc: "A codec may be used by many goroutines at once.", Needs: both, Run: concurrent},
 		{ID: "codec.cancel", Doc: "After the context has ended a call gives its error or the right result.", Needs: both, Run: cancelled},
+		{ID: "codec.lasting.calls", Doc: "The thousandth call works as the first does.", Level: conformance.Extended, Effort: conformance.Normal, Needs: both, Run: lastingCalls},
+		{ID: "codec.lasting.memory", Doc: "Calls that follow each other take no more and more memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{CapExact, CapMeasured}, Run: lastingMemory},
 		{ID: "codec.pipeline", Doc: "A run gives the same bytes as its steps one by one, for every job of a batch.", Needs: []string{CapExact, CapPipeline}, Run: pipeline},
 	}}
 }

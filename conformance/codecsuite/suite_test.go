@@ -10,6 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
@@ -63,8 +64,22 @@ func labels() string {
 	return string(b)
 }
 
+// exact are the types that codecs keep as they are which lose something of
+// others.
+var exact = map[string][]string{
+	"delta": {"|u1", "<i2", ">i2", "<i4", "<i8", "<u8"},
+	"json2": {"|u1", "<i2", ">i2", "<i4", "<i8", "<u8", "|b1", "|O"},
+}
+
 func target(p driver.Provider, id string) *codecsuite.Target {
-	t := &codecsuite.Target{Provider: p, ID: id}
+	t := &codecsuite.Target{Provider: p, ID: id, Exact: exact[id] != nil}
+	for _, s := range exact[id] {
+		typ, err := dtype.Parse(s)
+		if err != nil {
+			panic(err)
+		}
+		t.Types = append(t.Types, typ)
+	}
 	for _, s := range params[id][0] {
 		t.Params = append(t.Params, json.RawMessage(s))
 	}

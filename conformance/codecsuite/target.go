@@ -25,6 +25,7 @@ const (
 	CapExact    = "exact" // both directions, and nothing is lost
 	CapPipeline = "pipeline"
 	CapInvalid  = "invalid parameters given"
+	CapMeasured = "measured" // Target.Memory is there
 )
 
 // Target is one filter of a provider. Provider and ID are needed, the rest
@@ -40,13 +41,16 @@ type Target struct {
 	Invalid []json.RawMessage
 	// Types are the element types to check with; empty is a list of integers,
 	// floats, bool and text of variable length, which has the values Words.
-	// Types that the filter refuses with ErrUnsupported are left
-	// out.
+	// Types that the filter refuses with ErrUnsupported are left out. A filter
+	// that is exact for some types only, such as one that computes differences
+	// of floats, is checked with those.
 	Types []dtype.Type
-	// Brief has fewer lengths, patterns and damaged inputs. It is for a codec
-	// that is checked in full where it is cheap to call, and again behind a
-	// boundary, for what that may change.
-	Brief bool
+	// Exact says that nothing is lost of Types, whatever the description of the
+	// filter says of others.
+	Exact bool
+	// Memory, for a filter in a process of its own, returns the bytes that the
+	// process takes.
+	Memory func() (int64, error)
 }
 
 var _ conformance.Target[*Env] = (*Target)(nil)
@@ -64,7 +68,7 @@ func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 		if d.Encode {
 			caps = append(caps, CapEncode)
 		}
-		if d.Encode && d.Decode && !d.Lossy {
+		if d.Encode && d.Decode && (!d.Lossy || t.Exact) {
 			caps = append(caps, CapExact)
 		}
 	}
@@ -74,20 +78,26 @@ func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 	if len(t.Invalid) > 0 {
 		caps = append(caps, CapInvalid)
 	}
+	if t.Memory != nil {
+		caps = append(caps, CapMeasured)
+	}
 	return caps, nil
 }
 
 // New gives the environment of a check.
-func (t *Target) New(conformance.T) (*Env, error) {
+func (t *Target) New(c conformance.T) (*Env, error) {
 	e := &Env{target: t, params: t.Params, types: t.Types, effort: full}
-	if t.Brief {
+	switch c.Effort() {
+	case conformance.Brief:
 		e.effort = brief
+	case conformance.Thorough:
+		e.effort = thorough
 	}
 	if len(e.params) == 0 {
 		e.params = []json.RawMessage{json.RawMessage(`{}`)}
 	}
 	if len(e.types) == 0 {
-		for _, s := range []string{"|u1", "<i2", ">i2", "<i4", "<f4", ">f4", "<f8", "<i8", "|b1", "|O"} {
+		for _, s := range []string{"|u1", "<i2", ">i2", "<i4", "<f4", ">f4", "<f8", ">f8", "<i8", "<u8", "|b1", "|O"} {
 			typ, err := dtype.Parse(s)
 			if err != nil {
 				return nil, err
@@ -109,7 +119,9 @@ type Env struct {
 // effort is how much the checks try that repeat themselves.
 type effort struct {
 	lengths   []int // numbers of elements: nothing, one, around powers of two, odd
+	edges     int   // bytes around which lengths are tried; 0 is none
 	large     int   // bytes of a large chunk
+	kinds     int   // of data that large chunks have, beside zeros
 	promise   []int // numbers of elements that fill the promised size
 	truncated int   // cut inputs, at most
 	flipped   int   // inputs with a bit flipped, for the first type
@@ -120,13 +132,14 @@ type effort struct {
 
 var (
 	full = effort{
-		lengths: []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000, 4099}, large: 3 << 19, promise: []int{0, 1, 100, 70_000},
+		lengths: []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000, 4099}, edges: 64 << 10, large: 4 << 20, kinds: 1, promise: []int{0, 1, 100, 70_000},
 		truncated: 1 << 20, flipped: 2000, others: 300, garbage: 300, absurd: 24,
 	}
 	brief = effort{
-		lengths: []int{0, 1, 33, 4099}, large: 3 << 19, promise: []int{0, 100, 5000},
+		lengths: []int{0, 1, 33, 4099}, large: 3 << 19, kinds: 1, promise: []int{0, 100, 5000},
 		truncated: 12, flipped: 60, others: 12, garbage: 20, absurd: 4,
 	}
+	thorough = func() effort { e := full; e.kinds = len(patterns) - 1; return e }()
 )
 
 // opened is a codec for chunks of n elements.
@@ -134,7 +147,8 @@ type opened struct {
 	driver.Codec
 	in, out driver.Spec
 	params  json.RawMessage
-	nth     int // place of its type among those that the filter takes
+	nth     int                // place of its type among those that the filter takes
+	bads    map[ncerr.Kind]int // errors for bad input
 }
 
 // open opens the codec; nil stands for a type that the filter does not take.
@@ -148,7 +162,7 @@ func (e *Env) open(t conformance.T, params json.RawMessage, typ dtype.Type, n in
 	if err != nil {
 		t.Fatalf("open %s %s for %d elements of %v: %v", e.target.ID, params, n, typ, err)
 	}
-	return &opened{Codec: c, in: in, out: out, params: params}
+	return &opened{Codec: c, in: in, out: out, params: params, bads: map[ncerr.Kind]int{}}
 }
 
 // smallest is the number of elements from which on a filter must take chunks;

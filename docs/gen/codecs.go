@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/codec"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
@@ -35,6 +36,19 @@ var parameters = map[string]string{
 	"zstd":             "`level` up to 22 (1; 0 is 3, see [below](#levels-of-zstd)), `checksum` (false)",
 }
 
+// loses says what the codecs lose that are exact for some types.
+var loses = map[string]string{
+	"delta": "low bits of floats",
+	"json2": "payloads of NaN",
+}
+
+func loss(d driver.Description) string {
+	if text := loses[d.ID]; text != "" {
+		return text
+	}
+	return yes(d.Lossy)
+}
+
 // codecs gives the page of codecs.
 func codecs() string {
 	var page strings.Builder
@@ -48,7 +62,7 @@ func codecs() string {
 		if d.HDF5 != 0 {
 			hdf5 = fmt.Sprint(d.HDF5)
 		}
-		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", d.ID, d.V3, hdf5, yes(d.Decode), yes(d.Encode), yes(d.Lossy), parameters[d.ID], d.Summary)
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", d.ID, d.V3, hdf5, yes(d.Decode), yes(d.Encode), loss(d), parameters[d.ID], d.Summary)
 	}
 	page.WriteString("\n## Refused\n\n| id | why |\n|---|---|\n")
 	for _, r := range codec.Refusals() {

@@ -48,7 +48,7 @@ func New(plain, coded dtype.Type) (*Codec, error) {
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
-			ID: ID, V3: "numcodecs.delta", Encode: true, Decode: true,
+			ID: ID, V3: "numcodecs.delta", Encode: true, Decode: true, Lossy: true, // sums of floats are rounded
 			Summary: "differences of neighbouring elements",
 		},
 		OpenAs: open,

@@ -110,7 +110,7 @@ func Provider() driver.Provider {
 
 func single(id, summary string, setup func(p *filter.Params, c *Codec)) *filter.Single {
 	return &filter.Single{
-		Desc: driver.Description{ID: id, Summary: summary, Encode: true, Decode: true},
+		Desc: driver.Description{ID: id, Summary: summary, Encode: true, Decode: true, Lossy: id == JSON}, // JSON has one NaN
 		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			c := &Codec{typ: in.DType, shape: in.Shape}
 			setup(p, c)

@@ -94,9 +94,34 @@ func Float(t dtype.Type, b []byte) float64 {
 	case 2:
 		return fromHalf(uint16(v))
 	case 4:
-		return float64(math.Float32frombits(uint32(v)))
+		return Widen(uint32(v))
 	}
 	return math.Float64frombits(v)
+}
+
+// Widen returns the float32 of these bits as a float64. A conversion by the
+// processor makes every NaN a quiet one; Widen keeps all its bits, and
+// [Narrow] gives them back.
+func Widen(bits uint32) float64 {
+	f := math.Float32frombits(bits)
+	if f == f { //nolint:gocritic,staticcheck // not a NaN
+		return float64(f)
+	}
+	return math.Float64frombits(uint64(bits>>31)<<63 | 0x7FF<<52 | uint64(bits&0x7FFFFF)<<29)
+}
+
+// Narrow returns the bits of f rounded to a float32; of a NaN the first bits
+// of its payload, or those of the quiet NaN where they are all zero.
+func Narrow(f float64) uint32 {
+	if f == f { //nolint:gocritic,staticcheck // not a NaN
+		return math.Float32bits(float32(f))
+	}
+	bits := math.Float64bits(f)
+	payload := uint32(bits>>29) & 0x7FFFFF
+	if payload == 0 {
+		payload = 1 << 22
+	}
+	return uint32(bits>>63)<<31 | 0xFF<<23 | payload
 }
 
 // PutFloat stores f in type t: rounded to the nearest for floats, with the
@@ -115,7 +140,7 @@ func PutFloat(t dtype.Type, b []byte, f float64) {
 	case t.Size == 2:
 		PutBits(t, b, uint64(toHalf(f)))
 	case t.Size == 4:
-		PutBits(t, b, uint64(math.Float32bits(float32(f))))
+		PutBits(t, b, uint64(Narrow(f)))
 	default:
 		PutBits(t, b, math.Float64bits(f))
 	}

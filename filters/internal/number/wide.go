@@ -73,7 +73,11 @@ func StoreFloats(dst []byte, t dtype.Type, src []float64) int {
 			if beyond(v, float64(f)) {
 				return i
 			}
-			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(f))
+			bits := math.Float32bits(f)
+			if v != v { //nolint:gocritic,staticcheck // a NaN
+				bits = Narrow(v)
+			}
+			binary.LittleEndian.PutUint32(dst[4*i:], bits)
 		}
 	case t.Size == 8 && little:
 		dst = dst[:8*len(src)]
