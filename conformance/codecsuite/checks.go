@@ -143,7 +143,7 @@ func (e *Env) large(t conformance.T, params json.RawMessage, size, turn, kinds i
 	if c == nil {
 		return
 	}
-	for k := range kinds + 1 {
+	for k := 0; k <= kinds && !t.Failed(); k++ {
 		pattern := patterns[0]
 		if k > 0 {
 			pattern = patterns[1+(turn+k-1)%(len(patterns)-1)]

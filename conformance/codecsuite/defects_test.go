@@ -1,0 +1,217 @@
+package codecsuite_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// wrong is the codec zstd with one defect.
+type wrong struct {
+	driver.Codec
+	in     dtype.Type
+	value  func(t dtype.Type, bits uint64) uint64 // what is stored of a number of 4 or 8 bytes
+	decode func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error)
+	size   func(c driver.DecodedSizer, src []byte) (int64, error)
+}
+
+func (w *wrong) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if w.value == nil || w.in.Order == dtype.Big || w.in.Size != 4 && w.in.Size != 8 {
+		return w.Codec.Encode(ctx, dst, src)
+	}
+	changed := make([]byte, len(src))
+	for i := 0; i < len(src); i += w.in.Size {
+		if w.in.Size == 4 {
+			v := w.value(w.in, uint64(binary.LittleEndian.Uint32(src[i:])))
+			binary.LittleEndian.PutUint32(changed[i:], uint32(v))
+		} else {
+			binary.LittleEndian.PutUint64(changed[i:], w.value(w.in, binary.LittleEndian.Uint64(src[i:])))
+		}
+	}
+	return w.Codec.Encode(ctx, dst, changed)
+}
+
+func (w *wrong) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if w.decode != nil {
+		return w.decode(w.Codec, ctx, dst, src)
+	}
+	return w.Codec.Decode(ctx, dst, src)
+}
+
+func (w *wrong) DecodedSize(src []byte) (int64, error) {
+	sizer := w.Codec.(driver.DecodedSizer) //nolint:errcheck,forcetypeassert // zstd is one
+	if w.size != nil {
+		return w.size(sizer, src)
+	}
+	return sizer.DecodedSize(src)
+}
+
+type wrongProvider struct {
+	driver.Provider
+	wrong wrong
+}
+
+func (p wrongProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	c, out, err := p.Provider.Open(id, params, in)
+	w := p.wrong
+	w.Codec, w.in = c, in.DType
+	return &w, out, err
+}
+
+// asFloat applies f to floats.
+func asFloat(f func(float64) float64) func(dtype.Type, uint64) uint64 {
+	return func(t dtype.Type, bits uint64) uint64 {
+		switch {
+		case t.Kind != dtype.Float:
+			return bits
+		case t.Size == 4:
+			return uint64(math.Float32bits(float32(f(float64(math.Float32frombits(uint32(bits)))))))
+		}
+		return math.Float64bits(f(math.Float64frombits(bits)))
+	}
+}
+
+// TestDefectsAreCaught shows that each defect is caught by the check that is
+// about it.
+func TestDefectsAreCaught(t *testing.T) {
+	t.Parallel()
+	failing := func(cause error) func(driver.Codec, context.Context, []byte, []byte) (int, error) {
+		return func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if ncerr.KindOf(err) == ncerr.ErrCorrupt && err != nil {
+				err = cause
+			}
+			return n, err
+		}
+	}
+	var calls atomic.Int64
+	for name, tc := range map[string]struct {
+		wrong wrong
+		want  string
+	}{
+		"floats become whole numbers": {wrong{value: asFloat(math.Trunc)}, "codec.roundtrip"},
+		"20 bits of a double": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+			if t.Kind == dtype.Float && t.Size == 8 {
+				return bits &^ (1<<32 - 1)
+			}
+			return bits
+		}}, "codec.roundtrip"},
+		"64 bits in 32": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+			if t.Kind == dtype.Int && t.Size == 8 {
+				return uint64(int64(int32(bits)))
+			}
+			return bits
+		}}, "codec.roundtrip"},
+		"unsigned as signed doubles": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+			if t.Kind == dtype.Uint && t.Size == 8 && bits < 1<<63 {
+				return uint64(float64(bits))
+			}
+			return bits
+		}}, "codec.roundtrip"},
+		"no negative zero": {wrong{value: asFloat(func(f float64) float64 { return f + 0 })}, "codec.roundtrip"},
+		"one NaN": {wrong{value: asFloat(func(f float64) float64 {
+			if math.IsNaN(f) {
+				return math.NaN()
+			}
+			return f
+		})}, "codec.roundtrip"},
+		"no subnormal numbers": {wrong{value: asFloat(func(f float64) float64 {
+			if math.Abs(f) < 1e-307 {
+				return 0
+			}
+			return f
+		})}, "codec.roundtrip"},
+		"fails beyond 2 MB": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if n > 2_000_000 && len(src) < n/4 {
+				return 0, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stream is cut")
+			}
+			return n, err
+		}}, "codec.roundtrip.large"},
+		"wrong beyond 5 MiB": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if n > 5<<20 {
+				dst[5<<20]++
+			}
+			return n, err
+		}}, "codec.roundtrip.huge"},
+		"wrong at 65536": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if n == 65536 {
+				dst[n-1]++
+			}
+			return n, err
+		}}, "codec.roundtrip.edges"},
+		"one byte for nothing": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if n == 0 && err == nil && len(dst) > 0 {
+				return 1, nil
+			}
+			return n, err
+		}}, "codec.ceiling.roomy"},
+		"a panic that was caught":   {wrong{decode: failing(ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: index out of range"))}, "codec.input.truncated"},
+		"bad input as short buffer": {wrong{decode: failing(driver.ShortBuffer("", 1))}, "codec.input.truncated"},
+		"bad input as absence":      {wrong{decode: failing(ncerr.ErrNotFound)}, "codec.input.garbage"},
+		"a wrong size": {wrong{size: func(c driver.DecodedSizer, src []byte) (int64, error) {
+			n, err := c.DecodedSize(src)
+			return n / 2, err
+		}}, "codec.size.decoded"},
+		"a size that panics": {wrong{size: func(c driver.DecodedSizer, src []byte) (int64, error) {
+			return int64(src[0]) + int64(src[4]), nil
+		}}, "codec.size.decoded"},
+		"every 1000th call": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if calls.Add(1)%1000 == 0 && n > 0 {
+				dst[0]++
+			}
+			return n, err
+		}}, "codec.lasting.calls"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mustFail(t, &codecsuite.Target{Provider: wrongProvider{builtin.Provider(), tc.wrong}, ID: "zstd"}, tc.want)
+		})
+	}
+}
+
+// TestMemoryLeak measures a process that keeps what it has decoded.
+func TestMemoryLeak(t *testing.T) {
+	t.Parallel()
+	var kept atomic.Int64
+	target := &codecsuite.Target{
+		Provider: wrongProvider{builtin.Provider(), wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			kept.Add(int64(n))
+			return n, err
+		}}},
+		ID: "zstd", Memory: func() (int64, error) { return kept.Load(), nil },
+	}
+	mustFail(t, target, "codec.lasting.memory")
+	target.Memory = func() (int64, error) { return min(kept.Load(), 100<<20), nil } // a cache
+	r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{"codec.lasting.memory"}})
+	if !r.OK() {
+		t.Errorf("a cache that ends: %+v", r.Results)
+	}
+}
+
+func mustFail(t *testing.T, target *codecsuite.Target, want string) {
+	t.Helper()
+	r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{want}, Seed: 5, Effort: conformance.Thorough, Limit: 10 * time.Minute})
+	if len(r.Results) != 1 || r.Results[0].Status != conformance.StatusFail {
+		t.Errorf("%s: want a failure, got %+v", want, r.Results)
+		return
+	}
+	t.Log(fmt.Sprintf("%.200s", r.Results[0].Message))
+}
