@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -26,6 +27,8 @@ import (
 type app struct {
 	in       io.Reader
 	out, err io.Writer
+	data     io.Writer // like out, for the bytes of datasets: as they are, unless out is a terminal
+	bars     *os.File  // the terminal that progress bars are drawn on; nil without one
 	env      func(string) string
 	self     plugin.Self // the right to serve the built-ins from processes
 
@@ -42,6 +45,7 @@ type app struct {
 type globals struct {
 	isolation string
 	config    string
+	logFile   string
 	trace     bool
 	stats     bool
 	quiet     bool
@@ -58,13 +62,12 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root := a.command()
 	root.SetArgs(args)
 	root.SetIn(a.in)
-	out := bufio.NewWriterSize(a.out, 1<<16) // keeps its first error for Flush
-	a.out = out
+	flush := a.sanitise()
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	began := time.Now()
 	err := root.ExecuteContext(ctx)
-	ferr := out.Flush()
+	ferr := flush()
 	if ferr != nil && !ncerr.IsContext(err) {
 		err = &outputError{ferr}
 	}
@@ -87,6 +90,32 @@ func (a *app) main(ctx context.Context, args []string) int {
 		fmt.Fprintf(a.err, "nczctl: %v\n", err)
 	}
 	return exitCode(err)
+}
+
+// sanitise puts a [printable] in front of both outputs. It returns the function
+// that flushes standard output and gives the first error of writing to it.
+func (a *app) sanitise() (flush func() error) {
+	a.bars = terminal(a.err)
+	a.err = &printable{w: a.err}
+	isTerminal := terminal(a.out) != nil
+	raw := bufio.NewWriterSize(a.out, 1<<16) // keeps its first error for Flush
+	out := &printable{w: raw}
+	a.out, a.data = out, raw
+	if isTerminal {
+		a.data = out
+	}
+	return func() error {
+		out.flush()
+		return raw.Flush()
+	}
+}
+
+// terminal gives w as a file if it is a terminal, and nil otherwise.
+func terminal(w io.Writer) *os.File {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
 }
 
 // printStats tells what was asked of the stores and what the plugin processes
@@ -161,6 +190,7 @@ Storage drivers and filters run as plugins in processes of their own, unless
 	f.StringVar(&a.flags.isolation, "isolation", "", "where drivers and filters run: auto, process or inproc (default $NCZARR_ISOLATION, else the configuration's, else auto)")
 	f.StringVar(&a.flags.config, "config", "", "configuration `file` (default $NCZARR_CONFIG, else the user's)")
 	f.BoolVar(&a.flags.trace, "trace", false, "log every call of drivers and plugins to standard error")
+	f.StringVar(&a.flags.logFile, "log-file", "", "append the log to this `file` instead of standard error (default $NCZARR_LOG_FILE)")
 	f.BoolVar(&a.flags.stats, "stats", false, "print the time taken, the requests to stores and the work of each plugin process to standard error")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress bars and no warnings")
 	f.BoolVar(&a.flags.json, "json", false, "print results as JSON")

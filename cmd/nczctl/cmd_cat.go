@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -15,6 +13,7 @@ func (a *app) newCat() *cobra.Command {
 	return &cobra.Command{
 		Use:     "cat URL/key",
 		Short:   "Print the content of one object of a store",
+		Long:    "Print the content of one object of a store, byte by byte. On a terminal control\ncharacters are shown as escapes.",
 		Example: "  nczctl cat data.zip/temp/.zarray",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -33,7 +32,7 @@ func (a *app) newCat() *cobra.Command {
 			if a.flags.json {
 				return a.printJSON(map[string]any{"key": "/" + key, "size": len(body), "content": body})
 			}
-			_, err = fmt.Fprintf(a.out, "%s", body)
+			_, err = a.data.Write(body)
 			return err
 		},
 	}

@@ -83,7 +83,7 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 	if a.flags.json && !f.kind && !f.ncml {
 		return a.dumpJSON(ctx, ds, f, opts)
 	}
-	w := bufio.NewWriterSize(a.out, 1<<16)
+	w := bufio.NewWriterSize(a.data, 1<<16)
 	switch {
 	case f.kind:
 		err = a.printKind(w)

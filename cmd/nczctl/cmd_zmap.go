@@ -56,7 +56,7 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 		return err
 	}
 	defer m.Close(ctx) //nolint:errcheck // only read
-	w := bufio.NewWriter(a.out)
+	w := bufio.NewWriter(a.data)
 	z := zmapper{ctx: ctx, m: m, w: w, nc: nc, header: f.header}
 	if a.flags.json {
 		z.rows = []zmapRow{}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 )
 
 // progress shows how far long work has come, on a terminal only.
@@ -20,8 +18,7 @@ type progress struct {
 // progress makes a bar on standard error when that is a terminal and neither
 // --quiet nor --trace was given.
 func (a *app) progress(title string) *progress {
-	f, ok := a.err.(*os.File)
-	return &progress{title: title, a: a, on: ok && !a.flags.quiet && !a.flags.trace && term.IsTerminal(int(f.Fd()))}
+	return &progress{title: title, a: a, on: a.bars != nil && !a.flags.quiet && !a.flags.trace}
 }
 
 // set tells how many bytes of how many are done.
@@ -31,7 +28,7 @@ func (p *progress) set(done, total int64) {
 	}
 	if p.bar == nil || p.total != total {
 		p.total = total
-		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.a.err), progressbar.OptionSetDescription(p.title),
+		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.a.bars), progressbar.OptionSetDescription(p.title),
 			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
 	_ = p.bar.Set64(done) // a bar that cannot be drawn is no failure

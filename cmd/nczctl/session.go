@@ -266,38 +266,71 @@ func (a *app) close(ctx context.Context) error {
 	return err
 }
 
-// startLog sets up the one log that --trace, the fragment key log[=FILE],
-// NCLOGGING and NCTRACING feed.
+// logFileVar is the environment variable that takes the place of --log-file.
+const logFileVar = "NCZARR_LOG_FILE"
+
+// startLog sets up the one log that --trace, --log-file, the fragment key log,
+// NCLOGGING and NCTRACING feed. Only the flag and the environment name a file:
+// a URL may come from somebody else.
 //
 // Source: netcdf-c nclog.c (the variables).
 func (a *app) startLog(url string) error {
 	level, on := a.logLevel()
-	out := a.err
-	if _, fragment, ok := strings.Cut(url, "#"); ok {
-		for item := range strings.SplitSeq(fragment, "&") {
-			key, file, _ := strings.Cut(item, "=")
-			if !strings.EqualFold(key, "log") {
-				continue
-			}
-			if !on {
-				level, on = slog.LevelInfo, true
-			}
-			if file != "" {
-				f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-				if err != nil {
-					return &inputError{"open log", file, err}
-				}
-				a.logFile, out = f, f
-			}
-		}
+	name := a.flags.logFile
+	if name == "" {
+		name = a.env(logFileVar)
+	}
+	asked, named := logInFragment(url)
+	if named {
+		a.warn("a URL cannot name a log file: the log goes to standard error, or to the file of --log-file")
+	}
+	if !on && (asked || name != "") {
+		level, on = slog.LevelInfo, true
 	}
 	if !on {
 		a.log = slog.New(&warnings{a: a})
 		return nil
 	}
+	out := a.err
+	if name != "" {
+		f, err := openLog(name)
+		if err != nil {
+			return &inputError{"open log", name, err}
+		}
+		a.logFile, out = f, f
+	}
 	a.tracing = level <= slog.LevelDebug
 	a.log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
 	return nil
+}
+
+// logInFragment reports whether the fragment of a URL asks for a log, and
+// whether it names a file for it.
+func logInFragment(url string) (asked, named bool) {
+	_, fragment, _ := strings.Cut(url, "#")
+	for item := range strings.SplitSeq(fragment, "&") {
+		if key, file, _ := strings.Cut(item, "="); strings.EqualFold(key, "log") {
+			asked, named = true, named || file != ""
+		}
+	}
+	return asked, named
+}
+
+// openLog opens a log to append to, for its owner alone where it is new. It
+// follows no link and takes only a regular file, so that it never waits.
+func openLog(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY|openAsIs, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("this is not a regular file")
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // logLevel gives the level that flags and environment ask for.

@@ -1,0 +1,8 @@
+//go:build unix
+
+package main
+
+import "syscall"
+
+// openAsIs makes opening a link fail, and opening a pipe return at once.
+const openAsIs = syscall.O_NOFOLLOW | syscall.O_NONBLOCK

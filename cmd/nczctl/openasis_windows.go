@@ -1,0 +1,5 @@
+package main
+
+// openAsIs is nothing here: links need a privilege and pipes have names of
+// their own.
+const openAsIs = 0
