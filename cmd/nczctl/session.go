@@ -72,7 +72,11 @@ func (a *app) surroundings() config.Env {
 // them is told, and does not stop: they are shared with other programs.
 func (a *app) urlSettings(env config.Env) *ncurl.Env {
 	u := &ncurl.Env{Cwd: env.Cwd, Vars: env.Vars, Profiles: make(map[string]ncurl.Profile)}
-	rc, problems := config.LoadRC(config.RCFiles(env), os.ReadFile)
+	files := config.RCFiles(env)
+	for i := range files {
+		files[i].Local = files[i].Local && !a.flags.localRC
+	}
+	rc, problems := config.LoadRC(files, os.ReadFile)
 	for _, e := range rc {
 		u.RC = append(u.RC, ncurl.RCEntry(e))
 	}

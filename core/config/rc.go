@@ -18,17 +18,25 @@ type RCEntry struct {
 	Source string // file:line
 }
 
+// RCFile is an rc file to read.
+type RCFile struct {
+	Path string
+	// Local says that the file lies in the current directory, which may be
+	// somebody else's: settings that decide where requests go are ignored.
+	Local bool
+}
+
 // RCFiles names the rc files in reading order, later ones overriding: .ncrc,
 // .daprc and .dodsrc of the home directory, then of the current one. The
 // variable NCRCENV_IGNORE, when not empty, stands for no file, NCRCENV_RC for
 // one file instead of all, NCRCENV_HOME for another home directory.
 // Source: netcdf-c libdispatch/drc.c.
-func RCFiles(env Env) []string {
+func RCFiles(env Env) []RCFile {
 	if env.Vars["NCRCENV_IGNORE"] != "" {
 		return nil
 	}
 	if name := env.Vars["NCRCENV_RC"]; name != "" {
-		return []string{name}
+		return []RCFile{{Path: name}}
 	}
 	home := env.Home
 	if other := env.Vars["NCRCENV_HOME"]; other != "" {
@@ -38,29 +46,52 @@ func RCFiles(env Env) []string {
 	if home == env.Cwd {
 		dirs = dirs[:1]
 	}
-	var out []string
-	for _, dir := range dirs {
+	var out []RCFile
+	for i, dir := range dirs {
 		for _, name := range []string{".ncrc", ".daprc", ".dodsrc"} {
 			if dir != "" {
-				out = append(out, filepath.Join(dir, name))
+				out = append(out, RCFile{filepath.Join(dir, name), i > 0})
 			}
 		}
 	}
 	return out
 }
 
+// leads reports whether a key decides where requests and logins go, or whose
+// word is taken for a server's identity.
+func leads(key string) bool {
+	switch strings.ToUpper(key) {
+	case "AWS.ENDPOINT", "AWS.ENDPOINT_URL", "HTTP.PROXY.SERVER", "HTTP.PROXY_SERVER", "HTTP.SSL.CAINFO", "HTTP.NETRC":
+		return true
+	}
+	return false
+}
+
 // LoadRC reads rc files in order. A missing file is nothing. What cannot be
 // used is skipped and reported: these files are shared with other programs,
-// whose lines must not stop this one. See [ParseRC] for the problems.
-func LoadRC(files []string, read func(string) ([]byte, error)) (entries []RCEntry, problems []error) {
-	for _, name := range files {
-		data, err := readOptional(name, read)
+// whose lines must not stop this one. See [ParseRC] for the problems. What a
+// local file must not set is one more, of kind ErrPermission.
+func LoadRC(files []RCFile, read func(string) ([]byte, error)) (entries []RCEntry, problems []error) {
+	for _, f := range files {
+		data, err := readOptional(f.Path, read)
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		e, p := ParseRC(name, data)
-		entries, problems = append(entries, e...), append(problems, p...)
+		list, p := ParseRC(f.Path, data)
+		problems = append(problems, p...)
+		var ignored []string
+		for _, e := range list {
+			if f.Local && leads(e.Key) {
+				ignored = append(ignored, e.Key)
+				continue
+			}
+			entries = append(entries, e)
+		}
+		if ignored != nil {
+			problems = append(problems, ncerr.Errorf(ncerr.ErrPermission, opRead, f.Path,
+				"%s ignored: a file of the current directory does not decide where requests go", strings.Join(ignored, ", ")))
+		}
 	}
 	return entries, problems
 }

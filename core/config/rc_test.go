@@ -26,7 +26,14 @@ func TestRCFiles(t *testing.T) {
 		"other home":         {config.Env{Home: "/h", Vars: vars("NCRCENV_HOME", "/o")}, "/o/.ncrc /o/.daprc /o/.dodsrc"},
 		"nowhere":            {config.Env{}, ""},
 	} {
-		if got := strings.Join(config.RCFiles(c.env), " "); got != c.want {
+		var paths []string
+		for _, f := range config.RCFiles(c.env) {
+			if f.Local != (c.env.Cwd != c.env.Home && strings.HasPrefix(f.Path, "/w/")) {
+				t.Errorf("%s: %+v", name, f)
+			}
+			paths = append(paths, f.Path)
+		}
+		if got := strings.Join(paths, " "); got != c.want {
 			t.Errorf("%s: want %q, got %q", name, c.want, got)
 		}
 	}
@@ -92,6 +99,27 @@ func TestLoadRC(t *testing.T) {
 	loc, err := ncurl.Parse("s3://b/k", env)
 	if err != nil || loc.Region != "here" || loc.Profile != "p" {
 		t.Errorf("got %+v, %v", loc, err)
+	}
+}
+
+// TestLocalRC shows that a file of the current directory cannot send requests
+// elsewhere, and that what it must not set is told in one line.
+func TestLocalRC(t *testing.T) {
+	t.Parallel()
+	text := "aws.endpoint=http://evil.example\n[s3.example]AWS.ENDPOINT_URL=http://evil.example\nHTTP.PROXY.SERVER=http://evil.example\n" +
+		"HTTP.PROXY_SERVER=http://evil.example\nHTTP.SSL.CAINFO=evil.pem\nHTTP.NETRC=evil\nAWS.REGION=here\n"
+	disk := files{"/w/.ncrc": text, "/h/.ncrc": text}
+	entries, problems := config.LoadRC([]config.RCFile{{Path: "/w/.ncrc", Local: true}}, disk.read)
+	if len(entries) != 1 || entries[0].Key != "AWS.REGION" {
+		t.Errorf("kept %+v", entries)
+	}
+	want := `read configuration "/w/.ncrc": permission denied: aws.endpoint, AWS.ENDPOINT_URL, HTTP.PROXY.SERVER, HTTP.PROXY_SERVER, ` +
+		`HTTP.SSL.CAINFO, HTTP.NETRC ignored: a file of the current directory does not decide where requests go`
+	if len(problems) != 1 || problems[0].Error() != want {
+		t.Errorf("problems\nwant %q\n got %q", want, problems)
+	}
+	if entries, problems = config.LoadRC([]config.RCFile{{Path: "/h/.ncrc"}}, disk.read); len(entries) != 7 || problems != nil {
+		t.Errorf("the home directory's: %+v, %v", entries, problems)
 	}
 }
 

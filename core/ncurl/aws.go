@@ -27,8 +27,16 @@ func (p *parser) setting(from string, cause error) error {
 // rc gives the value of the rc entry for key that fits this location best:
 // the longest section that matches, and the last of equally long ones.
 func (p *parser) rc(keys ...string) (value, from string) {
+	return p.rcOf(func(string) bool { return true }, keys...)
+}
+
+// rcOf is rc for the entries whose section may is true of.
+func (p *parser) rcOf(may func(section string) bool, keys ...string) (value, from string) {
 	best := -1
 	for _, e := range p.env.RC {
+		if !may(e.Host) {
+			continue
+		}
 		named := slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, e.Key) })
 		if n := p.matchSection(e.Host); named && n >= best {
 			best, value = n, e.Value

@@ -76,8 +76,6 @@ func (p *parser) webSettings() {
 		option string
 		keys   []string
 	}{
-		{"user", []string{"HTTP.CREDENTIALS.USERNAME", "HTTP.CREDENTIALS.USER"}},
-		{"password", []string{"HTTP.CREDENTIALS.PASSWORD"}},
 		{"netrc", []string{"HTTP.NETRC"}},
 		{"proxy", []string{"HTTP.PROXY.SERVER", "HTTP.PROXY_SERVER"}},
 		{"ca_file", []string{"HTTP.SSL.CAINFO"}},
@@ -88,6 +86,44 @@ func (p *parser) webSettings() {
 			p.step("rc", "", "driver option "+s.option, from+" sets it")
 		}
 	}
+	p.webLogin()
+}
+
+// webLogin takes a login from the rc files: from sections that name the server
+// of the URL, since it must not go to another one.
+func (p *parser) webLogin() {
+	var list []Param
+	for _, s := range []struct {
+		option string
+		keys   []string
+	}{
+		{"user", []string{"HTTP.CREDENTIALS.USERNAME", "HTTP.CREDENTIALS.USER"}},
+		{"password", []string{"HTTP.CREDENTIALS.PASSWORD"}},
+	} {
+		value, from := p.rcOf(p.ownServer, s.keys...)
+		if value != "" {
+			p.step("rc", "", "driver option "+s.option, from+" sets it")
+		} else if _, from = p.rc(s.keys...); from != "" {
+			p.warn(from + " is not used: its section must be the server that it is for, as in [" + p.loc.Endpoint + "], https or on this machine")
+		}
+		list = append(list, Param{s.option, value})
+	}
+	if list[0].Value != "" || list[1].Value != "" {
+		p.loc.Web = append(p.loc.Web, append(list, Param{"origin", p.loc.Endpoint})...)
+	}
+}
+
+// ownServer reports whether a section names the scheme, host and port of the
+// URL, and a login for it stays secret on its way. Without a scheme it means
+// https.
+func (p *parser) ownServer(section string) bool {
+	scheme, rest, ok := strings.Cut(section, "://")
+	if !ok {
+		scheme, rest = schemeHTTPS, section
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	srv, err := parseServer(strings.ToLower(scheme), host)
+	return err == nil && srv.String() == p.loc.Endpoint && (srv.scheme == schemeHTTPS || srv.isLoopback())
 }
 
 // cleanURLPath brings a URL's path into one spelling: a leading slash, no

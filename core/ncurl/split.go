@@ -232,6 +232,12 @@ func (s server) String() string {
 	return s.scheme + "://" + s.host + ":" + s.port
 }
 
+// isLoopback reports whether the server is on this machine by its name.
+func (s server) isLoopback() bool {
+	addr, err := netip.ParseAddr(strings.Trim(s.host, "[]"))
+	return s.host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}
+
 // parseServer checks an authority that has no user information in it.
 func parseServer(scheme, authority string) (server, error) {
 	s := server{scheme: scheme}

@@ -41,17 +41,23 @@ func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byt
 
 // webOptions adds what the URL and the rc files say to the options of the http
 // driver: the query is the URL's own, of the rest an option that is set stays.
+// A login is one thing: its parts are never mixed, and that of the rc files goes
+// before one for another server.
 func webOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
 	if loc.Query == "" && len(loc.Web) == 0 {
 		return options, nil
 	}
 	set := make(map[string]any)
-	for _, p := range loc.Web {
-		set[p.Key] = p.Value
-	}
 	if len(options) > 0 {
 		if err := json.Unmarshal(options, &set); err != nil {
 			return nil, ncerr.New(ncerr.ErrInvalid, "read driver options", "http", err)
+		}
+	}
+	kept := set["origin"] == loc.Endpoint
+	for _, p := range loc.Web {
+		login := p.Key == "origin" || p.Key == "user" || p.Key == "password"
+		if _, there := set[p.Key]; login && !kept || !login && !there {
+			set[p.Key] = p.Value
 		}
 	}
 	if loc.Query != "" {

@@ -3,13 +3,16 @@ package http_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -360,34 +363,107 @@ func TestCredentials(t *testing.T) {
 		}
 		echo(w, r)
 	})
-	netrc := filepath.Join(t.TempDir(), "netrc")
-	if err := os.WriteFile(netrc, []byte("machine 127.0.0.1 login nr password #p\n"), 0o600); err != nil {
-		t.Fatal(err)
+	netrcOf := func(text string) string {
+		name := filepath.Join(t.TempDir(), "netrc")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
 	}
-	both := netrc + ".both"
-	if err := os.WriteFile(both, []byte("machine localhost\n login away password w\ndefault login any password d\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	at, _ := url.Parse(home)
+	far, _ := url.Parse(elsewhere)
+	netrc := netrcOf("machine " + at.Host + " login nr password #p\n")
+	both := netrcOf("machine " + far.Host + "\n login away password w\ndefault login any password d\n")
+	hosts := netrcOf("machine 127.0.0.1 login nr password #p\nmachine localhost login away password w\n")
 	for _, tc := range []struct{ options, key, want string }{
-		{`{"user": "u", "password": "p"}`, "k", "u:p "},
-		{`{"user": "u", "password": "p", "query": "sig=s"}`, "away", ": "},
+		{fmt.Sprintf(`{"user": "u", "password": "p", "origin": %q}`, home), "k", "u:p "},
+		{fmt.Sprintf(`{"user": "u", "password": "p", "origin": %q}`, home+"/"), "k", "u:p "},
+		{`{"user": "u", "password": "p", "origin": "http://127.0.0.1:1"}`, "k", ": "},
+		{fmt.Sprintf(`{"user": "u", "password": "p", "origin": %q}`, strings.Replace(home, "http", "https", 1)), "k", ": "},
+		{fmt.Sprintf(`{"user": "u", "password": "p", "origin": %q}`, elsewhere), "k", ": "},
+		{fmt.Sprintf(`{"user": "u", "password": "p", "origin": %q, "query": "sig=s"}`, home), "away", ": "},
 		{fmt.Sprintf(`{"netrc": %q}`, netrc), "k", "nr:#p "},
 		{fmt.Sprintf(`{"netrc": %q}`, netrc), "away", ": "},
-		{`{"user": "u", "password": "p", "query": "sig=s"}`, "farther", ": "},
+		{fmt.Sprintf(`{"user": "u", "password": "p", "origin": %q, "query": "sig=s"}`, home), "farther", ": "},
 		{fmt.Sprintf(`{"netrc": %q}`, netrc), "farther", ": "},
 		{fmt.Sprintf(`{"netrc": %q}`, both), "farther", "away:w "},
 		{fmt.Sprintf(`{"netrc": %q}`, both), "away", "away:w "},
-		{fmt.Sprintf(`{"netrc": %q}`, both), "k", "any:d "},
-		{fmt.Sprintf(`{"netrc": %q, "user": "u"}`, netrc), "k", "u: "},
+		{fmt.Sprintf(`{"netrc": %q}`, both), "k", ": "},
+		{fmt.Sprintf(`{"netrc": %q}`, hosts), "k", ": "}, // a host alone is port 443
+		{fmt.Sprintf(`{"netrc": %q}`, hosts), "away", ": "},
+		{fmt.Sprintf(`{"netrc": %q, "user": "u", "origin": %q}`, netrc, home), "k", "u: "},
 	} {
 		got, _, err := open(t, home, tc.options).Get(t.Context(), tc.key, &driver.GetOptions{}, driver.Heap)
 		if err != nil || string(got) != tc.want {
 			t.Errorf("%s, %s: want %q, got %q, %v", tc.options, tc.key, tc.want, got, err)
 		}
 	}
+	for _, options := range []string{
+		`{"user": "u", "password": "hush"}`,
+		`{"password": "hush", "origin": "http://data.example"}`,
+		`{"user": "u", "origin": "data.example"}`,
+		`{"user": "u", "origin": "ftp://data.example"}`,
+		fmt.Sprintf(`{"user": "u", "origin": %q, "proxy": "http://proxy.example"}`, home),
+	} {
+		_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: home, Path: "/d", Options: []byte(options)})
+		if ncerr.KindOf(err) != ncerr.ErrInvalid || !strings.Contains(err.Error(), "origin") || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", options, err)
+		}
+	}
 	_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: home, Path: "/d", Options: []byte(`{"netrc": "/no/such/file"}`)})
 	if ncerr.KindOf(err) != ncerr.ErrInvalid {
 		t.Errorf("a netrc file that was named and is not there: %v", err)
+	}
+}
+
+// TestClearLogin shows that a login is not sent in clear to another machine:
+// here the proxy stands for the network in between.
+func TestClearLogin(t *testing.T) {
+	t.Parallel()
+	proxy := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) })
+	netrc := filepath.Join(t.TempDir(), "netrc")
+	if err := os.WriteFile(netrc, []byte("machine data.invalid login u password p\nmachine data.invalid:80 login u password p\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := open(t, "http://data.invalid", fmt.Sprintf(`{"proxy": %q, "netrc": %q}`, proxy, netrc))
+	got, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+	if err != nil || len(got) != 0 {
+		t.Errorf("sent %q, %v", got, err)
+	}
+}
+
+// TestOpenNetrc shows that a netrc file that others may read is not used, and
+// stops nobody who needs no login of it.
+func TestOpenNetrc(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such permissions")
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("NETRC", "")
+	name := filepath.Join(home, ".netrc")
+	if err := os.WriteFile(name, []byte("machine data.invalid login u password hush\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		mode              os.FileMode
+		endpoint, options string
+		want              error
+	}{
+		{0o600, "https://data.invalid", "", nil},
+		{0o400, "https://data.invalid", "", nil},
+		{0o644, "https://data.invalid", "", ncerr.ErrPermission},
+		{0o620, "https://data.invalid", "", ncerr.ErrPermission},
+		{0o644, "https://other.invalid", "", nil},
+		{0o644, "https://other.invalid", fmt.Sprintf(`{"netrc": %q}`, name), ncerr.ErrPermission},
+	} {
+		if err := os.Chmod(name, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: c.endpoint, Path: "/d", Options: []byte(c.options)})
+		if !errors.Is(err, c.want) || err != nil && strings.Contains(err.Error(), "hush") {
+			t.Errorf("mode %o, %s %s: %v, want %v", c.mode, c.endpoint, c.options, err, c.want)
+		}
 	}
 }
 

@@ -29,7 +29,10 @@
 //
 // # Credentials
 //
-// A user name and password come from the options or from a netrc file, and are
-// sent to the host that they are for. A redirect to another host gets only what
-// netrc has for that one, and a redirect from https to http is refused.
+// A user name and password come from the options or from a netrc file. Each
+// login belongs to one scheme, host and port, and is sent over TLS or to this
+// machine only. A machine HOST of a netrc file is https://HOST on port 443,
+// HOST:PORT that port; default is not used. A redirect to another server gets
+// only what netrc has for that one, and a redirect from https to http is
+// refused.
 package http

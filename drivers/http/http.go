@@ -27,6 +27,7 @@ func New() driver.Opener { return Opener{} }
 // options are the keys of OpenSpec.Options.
 type options struct {
 	Query     string   `json:"query"`
+	Origin    string   `json:"origin"`
 	User      string   `json:"user"`
 	Password  string   `json:"password"`
 	Netrc     string   `json:"netrc"`
@@ -76,9 +77,10 @@ func (Opener) Describe() driver.Description {
 		Summary: "files below a URL of a web server, read only",
 		Options: []driver.Option{
 			{Name: "query", Type: "string", Secret: true, Doc: "the raw query that every request repeats, without the question mark; that of the dataset's URL"},
-			{Name: "user", Type: "string", Doc: "user name for basic authentication with the dataset's host"},
-			{Name: "password", Type: "string", Secret: true, Doc: "password for basic authentication with the dataset's host"},
-			{Name: "netrc", Type: "string", Doc: "netrc file with user names and passwords of hosts; empty: $NETRC, else .netrc in the home directory"},
+			{Name: "origin", Type: "string", Doc: "the one server that user and password are sent to: https://HOST[:PORT], or http on this machine"},
+			{Name: "user", Type: "string", Doc: "user name for basic authentication with origin"},
+			{Name: "password", Type: "string", Secret: true, Doc: "password for basic authentication with origin"},
+			{Name: "netrc", Type: "string", Doc: "netrc file with user names and passwords of servers, readable by its owner only; empty: $NETRC, else .netrc in the home directory"},
 			{Name: "proxy", Type: "string", Secret: true, Doc: "URL of a proxy for all requests; empty: HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the environment"},
 			{Name: "ca_file", Type: "string", Doc: "certificates to trust instead of the system's"},
 			{Name: "user_agent", Type: "string", Default: "nczarr", Doc: "the User-Agent header"},

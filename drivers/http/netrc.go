@@ -1,10 +1,13 @@
 package http
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -16,20 +19,26 @@ const maxNetrc = 1 << 20
 // login is a user name and a password.
 type login struct{ user, password string }
 
-// credentials are the logins of hosts.
+// credentials are the logins of servers. Each belongs to one scheme, host and
+// port.
 type credentials struct {
-	own   *login // for home only
-	home  string // scheme://host[:port] of the dataset
-	hosts map[string]login
-	rest  *login // netrc's default
+	own    *login // of the options
+	origin string // where own is sent
+	hosts  map[string]login
+	proxy  bool // all requests go through a proxy of the options, those over http in clear
 }
 
 // readCredentials takes the login of the options, and those of the netrc file.
-// A file that was named must be there, another one may be missing.
+// A file that was named must be there, another one may be missing. Others must
+// not be able to read a file that has a login for base.
 func readCredentials(base *url.URL, o options) (credentials, error) {
-	c := credentials{home: origin(base)}
+	c := credentials{proxy: o.Proxy != ""}
 	if o.User != "" || o.Password != "" {
-		c.own = &login{o.User, o.Password}
+		at, err := url.Parse(o.Origin)
+		if err != nil || at.Host == "" || at.User != nil || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || !c.private(at) {
+			return c, ncerr.Errorf(ncerr.ErrInvalid, "", "", "user and password need origin, the server that they are for: https://HOST[:PORT], or http on this machine")
+		}
+		c.own, c.origin = &login{o.User, o.Password}, originOf(at)
 	}
 	name := o.Netrc
 	if name == "" {
@@ -43,58 +52,106 @@ func readCredentials(base *url.URL, o options) (credentials, error) {
 		}
 		name = filepath.Join(home, ".netrc")
 	}
-	text, err := readNetrc(name)
+	text, open, err := readNetrc(name)
 	if err != nil {
 		if !asked { // out of reach for this process, or not there: there is none
 			return c, nil
 		}
 		return c, ncerr.New(ncerr.ErrInvalid, "read", name, err)
 	}
-	c.hosts, c.rest = parseNetrc(text)
+	c.hosts = parseNetrc(text)
+	if open {
+		if c.find(base) != nil || asked {
+			return c, ncerr.Errorf(ncerr.ErrPermission, "read", name, "others may read this file of passwords; make it private (chmod 600)")
+		}
+		c.hosts = nil
+	}
 	return c, nil
 }
 
-func readNetrc(name string) (string, error) {
+// readNetrc gives the text of a netrc file, and whether others may read or
+// write it.
+func readNetrc(name string) (text string, open bool, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxNetrc {
-		return "", ncerr.Errorf(ncerr.ErrLimit, "", "", "this is no file of at most %d bytes", maxNetrc)
+		return "", false, ncerr.Errorf(ncerr.ErrLimit, "", "", "this is no file of at most %d bytes", maxNetrc)
 	}
-	text, err := os.ReadFile(name)
-	return string(text), err
+	data, err := os.ReadFile(name)
+	return string(data), runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0, err
 }
 
-func origin(u *url.URL) string { return u.Scheme + "://" + strings.ToLower(u.Host) }
+// originOf gives the scheme, host and port of a URL.
+func originOf(u *url.URL) string {
+	return strings.ToLower(u.Scheme) + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), portOf(u))
+}
 
-// authorize adds what is known for the request's host.
+func portOf(u *url.URL) string {
+	switch port := u.Port(); {
+	case port != "":
+		return port
+	case strings.EqualFold(u.Scheme, "https"):
+		return "443"
+	}
+	return "80"
+}
+
+// private reports whether what is sent to a server cannot be read on the way:
+// the server speaks TLS or is on this machine.
+func (c credentials) private(u *url.URL) bool {
+	switch strings.ToLower(u.Scheme) {
+	case "https":
+		return true
+	case "http":
+		host := strings.ToLower(u.Hostname())
+		addr, err := netip.ParseAddr(host)
+		return !c.proxy && (host == "localhost" || err == nil && addr.Unmap().IsLoopback())
+	}
+	return false
+}
+
+// find gives the login for a server, nil when there is none. A machine of a
+// netrc file without a port means port 443.
+func (c credentials) find(u *url.URL) *login {
+	if !c.private(u) {
+		return nil
+	}
+	if c.own != nil && originOf(u) == c.origin {
+		return c.own
+	}
+	host, port := strings.ToLower(u.Hostname()), portOf(u)
+	names := []string{net.JoinHostPort(host, port)}
+	if port == "443" {
+		names = append(names, host)
+	}
+	for _, name := range names {
+		if l, ok := c.hosts[name]; ok {
+			return &l
+		}
+	}
+	return nil
+}
+
+// authorize adds the login for the request's server.
 func (c credentials) authorize(req *http.Request) {
-	if c.own != nil && origin(req.URL) == c.home {
-		req.SetBasicAuth(c.own.user, c.own.password)
-		return
-	}
-	if l, ok := c.hosts[strings.ToLower(req.URL.Hostname())]; ok {
+	if l := c.find(req.URL); l != nil {
 		req.SetBasicAuth(l.user, l.password)
-	} else if c.rest != nil && origin(req.URL) == c.home {
-		req.SetBasicAuth(c.rest.user, c.rest.password)
 	}
 }
 
-// parseNetrc parses a netrc file: the logins by lower-case host, the first of
-// each host, and that of "default". What it does not know it skips.
+// parseNetrc parses a netrc file: the logins by lower-case host or host:port,
+// the first of each. What it does not know it skips, and the entry "default",
+// which would go to whatever server a URL names.
 //
 // Source: the netrc format as ftp(1) and curl read it.
-func parseNetrc(text string) (hosts map[string]login, rest *login) {
-	hosts = make(map[string]login)
+func parseNetrc(text string) map[string]login {
+	hosts := make(map[string]login)
 	var host string
 	var now *login
 	keep := func() {
-		switch {
-		case now == nil:
-		case host == "" && rest == nil:
-			rest = now
-		case host != "":
+		if now != nil {
 			if _, twice := hosts[host]; !twice {
 				hosts[host] = *now
 			}
@@ -115,7 +172,6 @@ func parseNetrc(text string) (hosts map[string]login, rest *login) {
 			}
 		case "default":
 			keep()
-			host, now = "", &login{}
 		case "macdef":
 			t.skipMacro()
 		case "login", "password", "account":
@@ -128,7 +184,7 @@ func parseNetrc(text string) (hosts map[string]login, rest *login) {
 		}
 	}
 	keep()
-	return hosts, rest
+	return hosts
 }
 
 // netrcTokens cuts a netrc file into words.

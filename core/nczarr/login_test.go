@@ -1,0 +1,50 @@
+package nczarr_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// asked keeps the options that a driver was opened with.
+type asked struct{ options []byte }
+
+func (*asked) Describe() driver.Description { return driver.Description{Name: "http"} }
+
+func (a *asked) Open(_ context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	a.options = spec.Options
+	return nil, errors.New("asked")
+}
+
+func (*asked) Remove(context.Context, driver.OpenSpec) error { return nil }
+
+// TestLoginIsWhole shows that the parts of a login of the configuration and of
+// one of the rc files are never mixed: a password would go to a server that it
+// is not for.
+func TestLoginIsWhole(t *testing.T) {
+	t.Parallel()
+	rc := []ncurl.RCEntry{{Host: "https://data.example", Key: "HTTP.CREDENTIALS.USERNAME", Value: "rc"}}
+	for _, c := range []struct{ url, configured, user, password, origin string }{
+		{"https://data.example/x", ``, "rc", "", "https://data.example"},
+		{"https://data.example/x", `{"user":"c","password":"p","origin":"https://other.example"}`, "rc", "", "https://data.example"},
+		{"https://data.example/x", `{"password":"p"}`, "rc", "", "https://data.example"},
+		{"https://data.example/x", `{"user":"c","password":"p","origin":"https://data.example"}`, "c", "p", "https://data.example"},
+		{"https://third.example/x", `{"user":"c","password":"p","origin":"https://other.example"}`, "c", "p", "https://other.example"},
+	} {
+		a := &asked{}
+		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{a}), URLEnv: &ncurl.Env{RC: rc}}
+		o.DriverOptions = map[string][]byte{"http": []byte(c.configured)}
+		if _, err := nczarr.Open(t.Context(), c.url, o); err == nil {
+			t.Fatal("opened")
+		}
+		var got struct{ User, Password, Origin string }
+		if err := json.Unmarshal(a.options, &got); err != nil || got.User != c.user || got.Password != c.password || got.Origin != c.origin {
+			t.Errorf("%s with %s: %s, %v", c.url, c.configured, a.options, err)
+		}
+	}
+}
