@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
 // catLimit is the largest object that cat prints.
@@ -23,7 +24,7 @@ func (a *app) newCat() *cobra.Command {
 			}
 			defer m.Close(c.Context()) //nolint:errcheck // only read
 			if key == "" {
-				return ncerr.Errorf(ncerr.ErrInvalid, "cat", list[0], "this is a store: name a key in it")
+				return ncerr.Errorf(ncerr.ErrInvalid, "cat", ncurl.Masked(list[0]), "this is a store: name a key in it")
 			}
 			body, _, err := m.ReadAll(c.Context(), key, catLimit)
 			if err != nil {

@@ -47,6 +47,9 @@ func mustBeThere(ctx context.Context, m *zmap.Map, key string) error {
 // splitStore cuts a path into the innermost directory or archive that is
 // there, and the rest: the key in it. Other arguments are stores as a whole.
 func splitStore(arg string) (store, key string) {
+	if s := ncurl.Scheme(arg); s != "" && s != "file" {
+		return arg, ""
+	}
 	base, fragment, ok := strings.Cut(arg, "#")
 	if ok {
 		fragment = "#" + fragment
@@ -56,9 +59,6 @@ func splitStore(arg string) (store, key string) {
 		if rest, ok := strings.CutPrefix(base, s); ok && scheme == "" {
 			scheme, base = s, rest
 		}
-	}
-	if scheme == "" && strings.Contains(base, ":/") {
-		return arg, ""
 	}
 	for at := base; at != "" && at != "." && at != "/"; {
 		if p := nczarr.Probe(at); p == ncurl.Directory || p == ncurl.ZipArchive {

@@ -393,3 +393,22 @@ func TestGrants(t *testing.T) {
 		t.Errorf("got %q, %v, %v", grants, rest, err)
 	}
 }
+
+// TestBadTOMLShowsNoSecret shows that the error of a file that is not TOML does
+// not repeat what the file says.
+func TestBadTOMLShowsNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		"password=hunter2", `password="hunter2`, "password=12hunter2", "password='hunter2", `password="a\hunter2"`, "password hunter2",
+		`password="x" hunter2`, `password=[hunter2]`, "password=2024-13-13hunter2", "password=0xhunter2", "password=99999999999999999999hunter2",
+		`password="it's \"hunter2\" \q"`, "password=hunter2'x", "password=99999999999999999999",
+	} {
+		_, err := config.Parse("f.toml", []byte("[drivers.http]\n"+line+"\n"))
+		if ncerr.KindOf(err) != ncerr.ErrInvalid || !strings.Contains(err.Error(), "f.toml:2") {
+			t.Errorf("%s: %v", line, err)
+		}
+		if text := err.Error(); strings.Contains(text, "hunter") || strings.Contains(text, "99999") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}

@@ -41,15 +41,30 @@ func decode(name string, data []byte) (*document, error) {
 	if err != nil {
 		var syntax toml.ParseError
 		if errors.As(err, &syntax) {
-			return nil, d.fail(syntax.Position.Line, errors.New(oneLine(syntax.Message)))
+			return nil, d.fail(syntax.Position.Line, errors.New(masked(syntax.Message)))
 		}
-		return nil, d.fail(0, errors.New(oneLine(strings.TrimPrefix(err.Error(), "toml: "))))
+		return nil, d.fail(0, errors.New(masked(strings.TrimPrefix(err.Error(), "toml: "))))
 	}
 	d.meta = meta
 	return d, nil
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// masked makes one line of what the decoder says, without the text of the file
+// that it quotes, which may be a secret.
+func masked(text string) string {
+	if first, last := strings.IndexAny(text, quotes), strings.LastIndexAny(text, quotes); first < last {
+		text = text[:first] + "***" + text[last+1:]
+	}
+	words := strings.Fields(text)
+	for i, w := range words {
+		if strings.ContainsAny(w[:1], "+-0123456789") {
+			words[i] = "***"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+const quotes = "\"'`"
 
 // fail makes an error at a line; line 0 is the file as a whole.
 func (d *document) fail(line int, cause error) error {

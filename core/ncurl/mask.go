@@ -2,33 +2,25 @@ package ncurl
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
-// hidden stands where a secret was.
+// hidden stands where something was that may be secret.
 const hidden = "***"
 
-// isSecret reports whether a key's value must not be shown.
-func isSecret(key string) bool {
-	k := strings.ToLower(key)
-	for _, part := range []string{
-		"secret", "token", "passw", "credential", "signature", "apikey", "api_key", "api-key",
-		"access_key", "accesskey", "access-key", "auth", "private",
-	} {
-		if strings.Contains(k, part) {
-			return true
-		}
-	}
-	return k == "sig" || k == "key" || k == "pwd"
-}
+// Masked gives a location as it may be shown, whether or not it parses: without
+// user information, without its query, and without the values of fragment keys
+// whose meaning is not known. It may hide too much.
+func Masked(text string) string { return maskText(text) }
 
-// maskValue gives value, or a mark when key says that it is secret or value
-// looks like a URL with user information.
+// maskValue gives the value of a fragment key, or a mark unless key is one
+// whose value is no secret and value has no user information.
 func maskValue(key, value string) string {
-	if value != "" && isSecret(key) || hasUserinfo(value) {
-		return hidden
+	if value == "" || slices.Contains(Keys(), legacyKey(key)) && !hasUserinfo(value) {
+		return value
 	}
-	return value
+	return hidden
 }
 
 // hasUserinfo reports whether text looks like a URL with user information.
@@ -37,14 +29,26 @@ func hasUserinfo(text string) bool {
 	return ok && strings.Contains(rest, "@")
 }
 
-// maskQuery masks the secret values of a raw query or fragment.
+// maskQuery hides a raw query: what its parts mean is the server's affair, and
+// signatures and tokens have any name.
 func maskQuery(raw string) string {
+	if raw == "" {
+		return ""
+	}
+	return hidden
+}
+
+// maskParams masks values in a raw fragment or group.
+func maskParams(raw string) string {
 	items := strings.Split(raw, "&")
 	for i, item := range items {
 		key, value, ok := strings.Cut(item, "=")
 		name, err1 := url.PathUnescape(key)
 		plain, err2 := url.PathUnescape(value)
-		if ok && value != "" && (err1 != nil || err2 != nil || maskValue(name, plain) != plain) {
+		switch {
+		case err1 != nil || strings.Contains(name, "="):
+			items[i] = hidden
+		case ok && value != "" && (err2 != nil || maskValue(name, plain) != plain):
 			items[i] = key + "=" + hidden
 		}
 	}
@@ -52,53 +56,61 @@ func maskQuery(raw string) string {
 }
 
 // maskText masks what may be secret in text that need not parse: anything
-// before an "@" that could be a user name and password, secret values in
-// prefix parameters, the query and the fragment. It may hide too much.
+// before an "@" that could be a user name and password, the query, and values
+// in the prefix groups and the fragment. It may hide too much.
 func maskText(text string) string {
-	head, frag, hasFrag := strings.Cut(text, "#")
-	if at := strings.LastIndexByte(text, '@'); at >= 0 {
-		if cut := strings.Index(text, "//"); cut >= 0 && cut < at && maybeUserinfo(text[cut+2:at]) {
-			return maskPrefix(text[:cut]) + "//" + hidden + text[at:][:1] + maskQueryTail(text[at+1:])
-		}
+	groups, rest := maskPrefix(text)
+	if begin, at := authorityAt(rest), strings.LastIndexByte(rest, '@'); begin > 0 && begin <= at && maybeUserinfo(rest[begin:at]) {
+		return groups + rest[:begin] + hidden + "@" + maskTail(rest[at+1:])
 	}
-	base, query, hasQuery := strings.Cut(head, "?")
-	out := maskPrefix(base)
+	return groups + maskTail(rest)
+}
+
+// maskTail masks the query and the fragment of text.
+func maskTail(text string) string {
+	head, frag, hasFrag := strings.Cut(text, "#")
+	out, query, hasQuery := strings.Cut(head, "?")
 	if hasQuery {
 		out += "?" + maskQuery(query)
 	}
 	if hasFrag {
-		out += "#" + maskQuery(frag)
+		out += "#" + maskParams(frag)
 	}
 	return out
 }
 
-// maybeUserinfo reports whether text, which stands between "//" and "@", may
-// be a user name and password rather than a part of a path.
+// authorityAt gives where the authority of a URL begins, or would begin if
+// slashes were not missing, doubled or backslashes; 0 when text is no URL.
+func authorityAt(text string) int {
+	begin := strings.Index(text, "//")
+	if i := strings.IndexByte(text, ':'); i > 1 && (begin < 0 || i < begin) && !strings.ContainsAny(text[:i], `/\?#@`) {
+		begin = i + 1
+	}
+	if begin < 0 {
+		return 0
+	}
+	return len(text) - len(strings.TrimLeft(text[begin:], `/\`))
+}
+
+// maybeUserinfo reports whether text, which stands between the scheme and "@",
+// may be a user name and password rather than a part of a path.
 func maybeUserinfo(text string) bool {
 	return strings.Contains(text, ":") || !strings.ContainsAny(text, "/?#")
 }
 
-// maskQueryTail masks the query and fragment of text that follows an "@".
-func maskQueryTail(text string) string {
-	if i := strings.IndexAny(text, "?#"); i >= 0 {
-		return text[:i+1] + maskQuery(strings.ReplaceAll(text[i+1:], "#", "&"))
-	}
-	return text
-}
-
-// maskPrefix masks secret values in leading [key=value] groups.
-func maskPrefix(text string) string {
+// maskPrefix cuts leading [key=value] groups off text and masks their values.
+func maskPrefix(text string) (groups, rest string) {
 	var b strings.Builder
 	for strings.HasPrefix(text, "[") {
 		end := strings.IndexByte(text, ']')
 		if end < 0 {
+			if strings.Contains(text, "=") { // a group that was never closed
+				return b.String() + maskParams(text), ""
+			}
 			break
 		}
-		b.WriteString("[" + maskQuery(text[1:end]) + "]")
+		b.WriteString("[" + maskParams(text[1:end]) + "]")
 		text = text[end+1:]
 	}
-	if key, _, ok := strings.Cut(text, "="); ok && strings.HasPrefix(text, "[") && isSecret(key[1:]) {
-		return b.String() + key + "=" + hidden // a group that was never closed
-	}
-	return b.String() + text
+	return b.String(), text
 }

@@ -51,6 +51,9 @@ func split(text string) (parts, error) {
 	prefix, rest := cutPrefix(text)
 	scheme, after, ok := cutScheme(rest)
 	if !ok {
+		if noScheme(rest) != "" {
+			return parts{}, errors.New("something that is no scheme stands before \"://\"; a path of this name is written ./NAME")
+		}
 		return splitPath(text), nil
 	}
 	p := parts{scheme: scheme}
@@ -141,6 +144,25 @@ func cutScheme(text string) (scheme, rest string, ok bool) {
 	return scheme, rest, strings.HasPrefix(rest, "//")
 }
 
+// Scheme gives the scheme of a location as [Parse] sees it, in lower case; it is
+// empty for a plain path. Parse may refuse the scheme.
+func Scheme(text string) string {
+	_, rest := cutPrefix(text)
+	if scheme, _, ok := cutScheme(rest); ok {
+		return scheme
+	}
+	return noScheme(rest)
+}
+
+// noScheme gives what stands before "://" in text without a scheme, "" where
+// that may be the beginning of a path.
+func noScheme(text string) string {
+	if head, _, found := strings.Cut(text, "://"); found && !strings.ContainsAny(head, `/\`) {
+		return head
+	}
+	return ""
+}
+
 // parsePrefix parses groups such as "[mode=zarr][log]".
 func parsePrefix(groups string) ([]Param, error) {
 	var out []Param
@@ -170,6 +192,9 @@ func parseParams(text string) ([]Param, error) {
 		}
 		if key == "" {
 			return nil, errors.New("the fragment has a value without a key")
+		}
+		if strings.Contains(key, "=") { // what follows is meant for a value, which may be secret
+			return nil, errors.New(`a fragment key has an encoded "="; KEY=VALUE is written as it is`)
 		}
 		value, err := url.PathUnescape(rawValue)
 		if err != nil {

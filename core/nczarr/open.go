@@ -41,7 +41,7 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 // resolve completes the options and infers the location.
 func resolve(url string, o *Options, create bool) (Options, *ncurl.Location, error) {
 	if o == nil || o.Registry == nil {
-		return Options{}, nil, ncerr.Errorf(ncerr.ErrInvalid, "open", url, "Options.Registry is not set")
+		return Options{}, nil, ncerr.Errorf(ncerr.ErrInvalid, "open", ncurl.Masked(url), "Options.Registry is not set")
 	}
 	opts := *o
 	opts.Limits = opts.Limits.withDefaults()

@@ -1,0 +1,79 @@
+package ncurl_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+)
+
+// TestNoSecretIsShown shows that neither the error of a location nor anything
+// that is made of a good one has a secret in it, wherever it stands and
+// however the location is malformed.
+func TestNoSecretIsShown(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"http://u:PW@h/x", "https://PW@h/x", "https://u:p#PW@h/x", "https://u:p?PW@h/x", "https://u:p/PW@h/x", "s3://u:PW@b/k",
+		"http:/u:PW@h/x", "http:u:PW@h/x", `http:\\\\u:PW@h`, `http:\\u:PW@h`, "http:////u:PW@h", "HTTP:/u:PW@h", "https:/PW@h/x", "s3:u:PW@b",
+		" http://u:PW@h/x", "\"http://u:PW@h/x\"", "<http://u:PW@h/x>", "2://u:PW@h/x", "http:/u:PW@h/x#mode=zip", "dods://u:PW@h/x",
+		"http://h/x?code=PW", "http://h/x?sas=PW&a=b", "http://h/x?jwt=PW", "http://h/x?hdnts=PW", "http://h/x?password%3DPW",
+		"http://h/x?PW", "http://h/x?PW==", "http://h/x?a=PW b", "http://h/x?a=1&PW#mode=s3", "s3://b/k?x=PW", "http://h/x?a=1?PW",
+		"http://h/x#frob=PW", "http://h/x#frob%3DPW", "http://h/x#a%zz=PW", "http://h/x#a=%zzPW", "s3://b/k#mode=s3,frob&b=PW", "http://h/x#aws.secretkey=PW",
+		"s3://b/k#aws.endpoint=http://u:PW@h", "s3://b/k#aws.secret=PW", "[code=PW]http://h/x", "[a][code=PW]s3://b/k?x", "[code=PW http://h/x?y",
+	} {
+		if shown := ncurl.Masked(text); strings.Contains(shown, "PW") {
+			t.Errorf("%q is shown as %q", text, shown)
+		}
+		loc, err := ncurl.Parse(text, &ncurl.Env{Cwd: "/w"})
+		if err != nil {
+			if strings.Contains(err.Error(), "PW") {
+				t.Errorf("%q: %v", text, err)
+			}
+			continue
+		}
+		if loc.Driver == ncurl.DriverFile {
+			continue // the name of a file is no secret
+		}
+		var told strings.Builder
+		if err := loc.Explain(&told); err != nil {
+			t.Fatal(err)
+		}
+		doc, err := json.Marshal(loc.Redacted())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := fmt.Sprint(told.String(), string(doc), loc.Display, loc.Warnings); strings.Contains(all, "PW") {
+			t.Errorf("%q: %s", text, all)
+		}
+	}
+}
+
+// TestMaskedKeepsTheRest shows that what is no secret can still be read.
+func TestMaskedKeepsTheRest(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"s3://b/k#mode=nczarr,s3&aws.region=eu-west-1": "s3://b/k#mode=nczarr,s3&aws.region=eu-west-1",
+		"http://h:1/x@1.zarr":                          "http://***@1.zarr", // it may be a password
+		"https://h/x@1.zarr":                           "https://h/x@1.zarr",
+		"http://h/x?a=b#log":                           "http://h/x?***#log",
+		"[mode=zarr]file:x":                            "[mode=zarr]file:x",
+		"data/run@2.zarr":                              "data/run@2.zarr",
+	} {
+		if got := ncurl.Masked(text); got != want {
+			t.Errorf("%q: want %q, got %q", text, want, got)
+		}
+	}
+}
+
+func TestScheme(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"x.zarr": "", "/d/http://x": "", "c:x": "", "run12:00.zarr": "", "./a://b": "", "file:x": "file", "[mode=zarr]S3://b": "s3", "mem:x": "mem", " http://h": " http", "http:x": "http",
+	} {
+		if got := ncurl.Scheme(text); got != want {
+			t.Errorf("%q: want %q, got %q", text, want, got)
+		}
+	}
+}
