@@ -121,8 +121,21 @@ func (w *worker) request() {
 func (w *worker) requestWhole(i int) {
 	at := &w.where[i]
 	req := zmap.GetRequest{Key: at.Key, Alloc: w.items[i].alloc}
-	req.Opts.Range, req.Opts.IfMatch = at.Range, at.Version
+	req.Opts.Range, req.Opts.IfMatch, req.Opts.Limit = at.Range, at.Version, w.maxStored(i)
 	w.ask(req, i)
+}
+
+// maxStored is the largest size in bytes that the stored chunk of item i can
+// have. Requests carry it, so that a store of which the sizes are not known in
+// advance is not read beyond it.
+func (w *worker) maxStored(i int) int64 {
+	return max(1, w.t.e.pipe.MaxInput(w.where[i].FilterMask))
+}
+
+// tooLong is the error of a stored chunk for which the request's limit was too
+// low.
+func (w *worker) tooLong(i int, err error) error {
+	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has more than the %d bytes that its codecs can make: %w", w.maxStored(i), err)
 }
 
 // ask adds a request for item i to those of the batch.
@@ -145,6 +158,8 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 		w.fillItem(it)
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		w.failItem(i, "read", ncerr.New(ncerr.ErrNoObject, "", "", err))
+	case ncerr.KindOf(err) == ncerr.ErrLimit && at.Range == nil && it.cut.N == 0:
+		w.failItem(i, "read", w.tooLong(i, err))
 	case ncerr.KindOf(err) == ncerr.ErrRange:
 		w.failItem(i, "read", ncerr.New(ncerr.ErrCorrupt, "", zmap.Path(at.Key), err))
 	default:

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -223,7 +224,10 @@ func (v *Var) checkText(src []string) error {
 // current gets the stored form of chunk i, if there is one, and sets the
 // condition for writing it back.
 func (w *worker) current(ctx context.Context, i int, opts *driver.PutOptions, caps driver.Capabilities) (data []byte, found bool, err error) {
-	data, info, err := w.t.v.group.ds.m.Get(ctx, w.where[i].Key, nil, w.items[i].alloc)
+	data, info, err := w.t.v.group.ds.m.Get(ctx, w.where[i].Key, &zmap.GetOptions{Limit: w.maxStored(i)}, w.items[i].alloc)
+	if ncerr.KindOf(err) == ncerr.ErrLimit {
+		return nil, false, w.tooLong(i, err)
+	}
 	if err != nil {
 		if ncerr.KindOf(err) != ncerr.ErrNotFound {
 			return nil, false, err

@@ -142,7 +142,7 @@ func (w *worker) allocIn(i int, n int64) ([]byte, error) {
 	if it.direct != nil && n == int64(len(it.direct)) && w.t.e.pipe.Empty() {
 		return it.direct, nil
 	}
-	if limit := w.t.e.pipe.MaxInput(w.where[i].FilterMask); n > limit {
+	if limit := w.maxStored(i); n > limit { // of a part that a range names: a whole object has met the limit before
 		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has %d bytes, more than the %d that its codecs can make", n, limit)
 	}
 	return it.room(w.t.e.pipe, n), nil

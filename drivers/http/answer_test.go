@@ -152,7 +152,15 @@ func TestAnswers(t *testing.T) {
 		},
 		"unannounced and too long": {
 			answer:  func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); fmt.Fprint(w, "0123456789") },
-			options: `{"max_blind": 9}`, kind: ncerr.ErrLimit,
+			options: `{"max_blind": 9}`, kind: ncerr.ErrUnsupported, text: "max_blind",
+		},
+		"unannounced and beyond the limit": {
+			answer: func(w http.ResponseWriter, r *http.Request) {
+				for w.(http.Flusher).Flush(); r.Context().Err() == nil; { // without end
+					fmt.Fprint(w, "0123456789")
+				}
+			},
+			opts: driver.GetOptions{Limit: 9}, kind: ncerr.ErrLimit,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,6 +178,45 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("want %s (again %v after %v) with %q, got %v (again %v after %v)", tc.kind.Name(), tc.again, tc.after, tc.text, err, again, after)
 			}
 		})
+	}
+}
+
+// TestBlindRange shows that a part of an object whose length is not announced is
+// cut out right, and that what is not wanted is not kept.
+func TestBlindRange(t *testing.T) { //nolint:paralleltest // it measures memory
+	const size = 32 << 20
+	block := bytes.Repeat([]byte("0123456789abcdef"), 1<<12)
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.(http.Flusher).Flush()
+		for range size / len(block) {
+			_, _ = w.Write(block)
+		}
+	})
+	m := open(t, url, "")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, c := range []struct {
+		part driver.Range
+		want string
+		kind ncerr.Kind
+	}{
+		{driver.Range{Offset: 16, Length: 4}, "0123", 0},
+		{driver.Range{Offset: size - 2, Length: 2}, "ef", 0},
+		{driver.Range{Offset: size - 2, Length: 3}, "", ncerr.ErrRange},
+		{driver.Range{Offset: size + 1, Length: 1}, "", ncerr.ErrRange},
+	} {
+		got, info, err := m.Get(t.Context(), "v/0", &driver.GetOptions{Range: &c.part}, driver.Heap)
+		if string(got) != c.want || ncerr.KindOf(err) != c.kind || info.Size != size {
+			t.Errorf("%+v: %q, %+v, %v", c.part, got, info, err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > size/2 {
+		t.Errorf("four parts of a few bytes took %d bytes of memory", n)
+	}
+	got, _, err := m.Get(t.Context(), "v/0", &driver.GetOptions{Range: &driver.Range{Offset: size - 3, Length: -1}}, driver.Heap)
+	if string(got) != "def" || err != nil {
+		t.Errorf("to the end: %q, %v", got, err)
 	}
 }
 

@@ -325,29 +325,45 @@ func (g *get) cut(got, n int64, err error) error {
 	return web.Failed(g.ctx, err)
 }
 
-// blind reads a 200 whose length the server does not announce.
+// blind reads a 200 whose length the server does not announce. To know the
+// size all of it must come; what lies outside of the range that was asked for is
+// not kept.
 func (g *get) blind() ([]byte, driver.Info, error) {
-	limit := g.m.o.MaxBlind
-	if g.opts.Limit > 0 && g.opts.Range == nil {
-		limit = min(limit, g.opts.Limit)
+	limit, asked := g.m.o.MaxBlind, g.opts.Limit > 0 && g.opts.Range == nil && g.opts.Limit <= g.m.o.MaxBlind
+	if asked {
+		limit = g.opts.Limit
 	}
-	var body bytes.Buffer
-	if _, err := io.Copy(&body, io.LimitReader(g.resp.Body, limit+1)); err != nil {
-		return nil, driver.Info{}, g.cut(int64(body.Len()), -1, err)
+	part := driver.Range{Length: limit + 1}
+	if r := g.opts.Range; r != nil && r.Offset >= 0 && r.Length >= 0 {
+		part = *r
 	}
-	size := int64(body.Len())
-	if size > limit {
+	from := io.LimitReader(g.resp.Body, limit+1)
+	var kept bytes.Buffer
+	before, err := io.CopyN(io.Discard, from, part.Offset)
+	if err == nil {
+		_, err = io.CopyN(&kept, from, part.Length)
+	}
+	var after int64
+	if err == nil {
+		after, err = io.Copy(io.Discard, from)
+	}
+	size := before + int64(kept.Len()) + after
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, driver.Info{}, g.cut(size, -1, err)
+	case size > limit && asked:
 		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "more than %d bytes, of unannounced length", limit)
+	case size > limit:
+		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not announce the length, and more than the %d bytes of max_blind came", limit)
 	}
 	i := info(g.resp.Header, size)
 	start, n := int64(0), size
 	if g.opts.Range != nil {
 		i.NoRanges = true
-		var err error
 		if start, n, err = g.opts.Range.Resolve(size); err != nil {
 			return nil, i, err
 		}
 	}
-	g.resp.Body = io.NopCloser(bytes.NewReader(body.Bytes()[start : start+n]))
+	g.resp.Body = io.NopCloser(bytes.NewReader(kept.Bytes()[start-before : start-before+n]))
 	return g.read(i, n)
 }

@@ -1,0 +1,81 @@
+package nczarr_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/filters/vlen"
+)
+
+// limits keeps the limit of each Get of a whole object.
+type limits struct {
+	driver.Map
+	mu  *sync.Mutex
+	got map[string][]int64
+}
+
+func (l limits) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if opts.Range == nil {
+		l.mu.Lock()
+		l.got[key] = append(l.got[key], opts.Limit)
+		l.mu.Unlock()
+	}
+	return l.Map.Get(ctx, key, opts, alloc)
+}
+
+// TestChunkReadsHaveLimits shows that each read of a whole chunk, that before a
+// partial write too, says how much a chunk can have: a server that does not
+// announce lengths could send without end.
+func TestChunkReadsHaveLimits(t *testing.T) {
+	t.Parallel()
+	const most = 64 + 64/16 + 4096 // of 16 ints through a codec
+	for name, c := range map[string]struct {
+		spec nczarr.VarSpec
+		most int64
+	}{
+		"raw":   {nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{16}}, 64},
+		"coded": {nczarr.VarSpec{Type: dtype.NCInt, Chunks: []int64{16}, Codecs: []zarr.CodecSpec{{ID: "invert"}}}, most},
+		"text":  {nczarr.VarSpec{Type: dtype.NCString, Chunks: []int64{16}, MaxStrLen: nczarr.VarLen}, 1 << 20},
+	} {
+		o := memory(vlen.Provider(), invert{})
+		o.Limits.MaxChunk = 1 << 20
+		seen := limits{mu: &sync.Mutex{}, got: make(map[string][]int64)}
+		o.Wrap = func(m driver.Map) driver.Map { return limits{m, seen.mu, seen.got} }
+		ds := create(t, "mem:limits-"+name+"#mode=zarr", o)
+		x, err := ds.Root().DefineDim("x", 32, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.spec.Dims = []*nczarr.Dim{x}
+		v := define(t, ds.Root(), "v", &c.spec)
+		part := chunk.Selection{Start: []int64{1}, Count: []int64{2}}
+		for _, do := range []func(any) error{
+			func(room any) error { return v.Write(t.Context(), part, room) }, // reads the chunk, which is not there
+			func(room any) error { return v.Write(t.Context(), part, room) },
+			func(room any) error { return v.Read(t.Context(), v.All(), room) },
+		} {
+			n := part.Len()
+			if len(seen.got["v/0"]) == 2 {
+				n = v.All().Len()
+			}
+			if err := do(v.NewSlice(n)); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if got := seen.got["v/0"]; len(got) != 3 {
+			t.Errorf("%s: %d reads of the chunk", name, len(got))
+		}
+		for _, limit := range seen.got["v/0"] {
+			if limit <= 0 || limit > c.most+c.most/8+8192 {
+				t.Errorf("%s: a read with the limit %d, the chunk has at most %d bytes", name, limit, c.most)
+			}
+		}
+		closeDataset(t, ds)
+	}
+}
