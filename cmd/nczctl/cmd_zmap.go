@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +32,8 @@ func (a *app) newZmap() *cobra.Command {
 		Long: `Print every object of a store with its content, in the form of zmapio: an
 index that counts prefixes too, the key, the length, and the content: text for
 metadata, numbers for chunks. Chunks are shown as they are stored, without
-decoding, as numbers of the type of -t; with --json as bytes in base64.`,
+decoding, as numbers of the type of -t; with --json as bytes in base64. An
+object of more bytes than limits.max_chunk ends it with an error.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runZmap(c.Context(), &f, list[0]) },
 	}
@@ -56,18 +59,15 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 		return err
 	}
 	defer m.Close(ctx) //nolint:errcheck // only read
-	w := bufio.NewWriter(a.data)
-	z := zmapper{ctx: ctx, m: m, w: w, nc: nc, header: f.header}
-	if a.flags.json {
-		z.rows = []zmapRow{}
+	limits := a.session.cfg.Limits
+	z := zmapper{
+		ctx: ctx, m: m, w: bufio.NewWriter(a.data), nc: nc, header: f.header, json: a.flags.json,
+		most: int64(limits.MaxChunk), room: int64(limits.MaxListing), prefix: key,
 	}
-	if err := z.walk(key); err != nil {
-		return err
+	if z.json {
+		z.w = bufio.NewWriter(a.out)
 	}
-	if a.flags.json {
-		return a.printJSON(z.rows)
-	}
-	return w.Flush()
+	return z.run()
 }
 
 // zmapper prints a store depth first, in byte order of the names.
@@ -76,11 +76,30 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 type zmapper struct {
 	ctx    context.Context //nolint:containedctx // lives as long as the command
 	m      *zmap.Map
-	w      *bufio.Writer
+	w      *bufio.Writer // keeps its first error for Flush
 	nc     dtype.NC
 	header bool
+	json   bool
+	most   int64  // bytes of one object
+	room   int64  // bytes of names that may still be held
+	prefix string // of the keys
 	n      int
-	rows   []zmapRow // what was found so far, for --json; nil without it
+	open   string // what goes before the next JSON row
+}
+
+// run prints all of it.
+func (z *zmapper) run() error {
+	z.open = "["
+	if err := z.walk(z.prefix); err != nil {
+		return errors.Join(err, z.w.Flush())
+	}
+	switch {
+	case z.json && z.open == "[": // nothing was printed
+		z.print("[]\n")
+	case z.json:
+		z.print("\n]\n")
+	}
+	return z.w.Flush()
 }
 
 // zmapRow is an object in the JSON form: a document has its text, a chunk its
@@ -93,25 +112,29 @@ type zmapRow struct {
 	Content []byte `json:"content,omitempty"`
 }
 
+func (z *zmapper) print(format string, args ...any) { fmt.Fprintf(z.w, format, args...) }
+
+// walk prints what is below a prefix. The names of all prefixes above the
+// current one are held.
 func (z *zmapper) walk(prefix string) error {
 	names, err := z.m.Search(z.ctx, prefix)
 	if err != nil {
 		return err
 	}
-	slices.Sort(names)
+	held := int64(0)
+	for _, name := range names {
+		held += int64(len(name))
+	}
+	if z.room -= held; z.room < 0 {
+		return ncerr.Errorf(ncerr.ErrLimit, "list", zmap.Path(prefix), "the names on the way there have more bytes together than limits.max_listing")
+	}
+	defer func() { z.room += held }()
 	for _, name := range names {
 		key := strings.TrimPrefix(prefix+"/"+name, "/")
 		index := z.n
 		z.n++
-		body, _, err := z.m.ReadAll(z.ctx, key, catLimit)
-		switch {
-		case ncerr.KindOf(err) == ncerr.ErrNotFound: // only a prefix
-		case err != nil:
+		if err := z.object(index, key); err != nil {
 			return err
-		default:
-			if err := z.object(index, key, body); err != nil {
-				return err
-			}
 		}
 		if err := z.walk(key); err != nil {
 			return err
@@ -120,37 +143,76 @@ func (z *zmapper) walk(prefix string) error {
 	return nil
 }
 
-func (z *zmapper) object(index int, key string, body []byte) error {
+// object prints one object, if there is one of this key and it is to be shown.
+func (z *zmapper) object(index int, key string) error {
 	doc := zarr.IsZarrDoc(path.Base(key))
-	if z.rows != nil {
-		row := zmapRow{Index: index, Key: zmap.Path(key), Size: len(body)}
-		switch {
-		case doc:
-			row.Text = string(body)
-		case z.header:
-			return nil
-		default:
-			row.Content = body
-		}
-		z.rows = append(z.rows, row)
+	body, _, err := z.m.ReadAll(z.ctx, key, z.most)
+	switch {
+	case ncerr.KindOf(err) == ncerr.ErrNotFound: // only a prefix
 		return nil
-	}
-	if doc {
-		_, err := fmt.Fprintf(z.w, "[%d] %s : (%d) |%s|\n", index, zmap.Path(key), len(body), body)
+	case err != nil:
 		return err
-	}
-	if z.header {
+	case z.header && !doc:
+		return nil
+	case z.json:
+		return z.row(&zmapRow{Index: index, Key: zmap.Path(key), Size: len(body)}, doc, body)
+	case doc:
+		z.print("[%d] %s : (%d) |%s|\n", index, zmap.Path(key), len(body), body)
 		return nil
 	}
 	t := z.nc.Type(dtype.Native)
 	if len(body)%t.Size != 0 {
 		t = dtype.NCUByte.Type(dtype.Native)
 	}
-	values := dtype.MakeSlice(t.NC(), len(body)/t.Size)
-	if err := dtype.Decode(values, body, t); err != nil {
+	z.print("[%d] %s : (%d) (%s) |", index, zmap.Path(key), len(body)/t.Size, t.NC())
+	if err := z.numbers(body, t); err != nil {
 		return err
 	}
-	text := strings.Join(strings.Fields(strings.Trim(fmt.Sprint(values), "[]")), ", ")
-	_, err := fmt.Fprintf(z.w, "[%d] %s : (%d) (%s) |%s|\n", index, zmap.Path(key), len(body)/t.Size, t.NC(), text)
-	return err
+	z.print("|\n")
+	return nil
+}
+
+// numbersAtOnce is how many numbers are made into text at once.
+const numbersAtOnce = 4096
+
+// numbers prints the content of a chunk, piece by piece: as text it takes many
+// times its size.
+func (z *zmapper) numbers(body []byte, t dtype.Type) error {
+	values := dtype.MakeSlice(t.NC(), min(len(body)/t.Size, numbersAtOnce))
+	for first := 0; first < len(body); {
+		piece := body[first:min(first+numbersAtOnce*t.Size, len(body))]
+		part := dtype.Slice(values, 0, len(piece)/t.Size)
+		if err := dtype.Decode(part, piece, t); err != nil {
+			return err
+		}
+		if first > 0 {
+			z.print(", ")
+		}
+		z.print("%s", strings.Join(strings.Fields(strings.Trim(fmt.Sprint(part), "[]")), ", "))
+		first += len(piece)
+	}
+	return nil
+}
+
+// row prints an object in the JSON form.
+func (z *zmapper) row(row *zmapRow, doc bool, body []byte) error {
+	if row.Content = body; doc {
+		row.Text, row.Content = string(body), nil
+	}
+	z.print("%s\n  ", z.open)
+	z.open = ","
+	out := &untilNewline{w: z.w}
+	e := json.NewEncoder(out)
+	e.SetIndent("  ", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(row)
+}
+
+// untilNewline leaves out the newline that an encoder puts after its value.
+type untilNewline struct{ w *bufio.Writer }
+
+// Write implements io.Writer. The encoder writes once for each value.
+func (u *untilNewline) Write(p []byte) (int, error) {
+	_, err := u.w.Write(bytes.TrimSuffix(p, []byte("\n")))
+	return len(p), err
 }

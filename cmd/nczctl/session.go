@@ -202,8 +202,8 @@ func (s *session) options(a *app) *nczarr.Options {
 		Registry: s.host, URLEnv: s.urlEnv, Log: a.log, Workers: limits.Workers, SingleWriter: true,
 		UseConsolidated: a.flags.consolidated.use,
 		Limits: nczarr.Limits{
-			MaxMetadata: int64(limits.MaxMetadata), MaxChunk: int64(limits.MaxChunk),
-			MaxElements: limits.MaxElements, MaxKeys: int(min(limits.MaxKeys, math.MaxInt32)),
+			MaxMetadata: int64(limits.MaxMetadata), MaxDocuments: int64(limits.MaxDocuments), MaxChunk: int64(limits.MaxChunk),
+			MaxElements: limits.MaxElements, MaxKeys: int(min(limits.MaxKeys, math.MaxInt32)), MaxListing: int64(limits.MaxListing),
 		},
 	}
 	// The library has to see what is set: it adds what a format asks for.

@@ -127,11 +127,13 @@ type Cache struct {
 
 // Limits are the ceilings on what comes from outside; see design principle 5.
 type Limits struct {
-	MaxChunk    Size  // one decoded chunk
-	MaxMetadata Size  // one metadata document
-	MaxElements int64 // elements of one chunk
-	MaxKeys     int64 // keys that one listing may hold in memory
-	Workers     int   // chunks decoded at once; 0: one for each processor
+	MaxChunk     Size  // one decoded chunk
+	MaxMetadata  Size  // one metadata document
+	MaxDocuments Size  // all metadata documents of one dataset
+	MaxElements  int64 // elements of one chunk
+	MaxKeys      int64 // keys that one listing may hold in memory
+	MaxListing   Size  // bytes of those keys
+	Workers      int   // chunks decoded at once; 0: one for each processor
 }
 
 // Default gives the configuration of an empty file: the defaults of [Keys].

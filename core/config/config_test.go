@@ -72,6 +72,8 @@ max_chunk = "1.5GiB"
 max_metadata = "10 MB"
 max_elements = 17
 max_keys = 18
+max_documents = "20 MB"
+max_listing = "3KiB"
 workers = 19
 `
 
@@ -95,7 +97,7 @@ func TestParseEverything(t *testing.T) {
 	if want := (config.Cache{Dir: "/var/cache/nczarr", Size: 1000, MaxAge: time.Hour}); c.Cache != want {
 		t.Errorf("cache: want %+v, got %+v", want, c.Cache)
 	}
-	wantLimits := config.Limits{MaxChunk: 3 << 29, MaxMetadata: 10_000_000, MaxElements: 17, MaxKeys: 18, Workers: 19}
+	wantLimits := config.Limits{MaxChunk: 3 << 29, MaxMetadata: 10_000_000, MaxElements: 17, MaxKeys: 18, MaxDocuments: 20_000_000, MaxListing: 3 << 10, Workers: 19}
 	if c.Limits != wantLimits {
 		t.Errorf("limits: want %+v, got %+v", wantLimits, c.Limits)
 	}
@@ -110,7 +112,7 @@ func TestParseEverything(t *testing.T) {
 		t.Errorf("filters.blosc: got %s", got)
 	}
 	for key, want := range map[string]string{
-		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:44", "plugins.nothing": "",
+		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:46", "plugins.nothing": "",
 	} {
 		if got := c.Where(key); got != want {
 			t.Errorf("Where(%q): want %q, got %q", key, want, got)
@@ -153,7 +155,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%s = %s is not the default", k.Name, k.Default)
 		}
 	}
-	want := config.Limits{MaxChunk: 1 << 30, MaxMetadata: 64 << 20, MaxElements: 1 << 30, MaxKeys: 1e7}
+	want := config.Limits{MaxChunk: 1 << 30, MaxMetadata: 64 << 20, MaxElements: 1 << 30, MaxKeys: 1e7, MaxDocuments: 256 << 20, MaxListing: 512 << 20}
 	if def.Limits != want {
 		t.Errorf("limits: want %+v, got %+v", want, def.Limits)
 	}

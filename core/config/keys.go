@@ -139,12 +139,20 @@ func specs() []spec {
 			"64MiB", size(func(c *Config) *Size { return &c.Limits.MaxMetadata }),
 		},
 		{
+			Key{"limits.max_documents", "size", `"256MiB"`, "The most bytes of metadata documents and names that opening one dataset reads, all documents together and consolidated metadata aside."},
+			"256MiB", size(func(c *Config) *Size { return &c.Limits.MaxDocuments }),
+		},
+		{
 			Key{"limits.max_elements", "int", "1073741824", "The largest number of elements in one chunk."},
 			int64(1 << 30), integer(func(c *Config) *int64 { return &c.Limits.MaxElements }, 1, 1<<62),
 		},
 		{
 			Key{"limits.max_keys", "int", "10000000", "The largest number of keys that one listing may hold in memory."},
 			int64(10_000_000), integer(func(c *Config) *int64 { return &c.Limits.MaxKeys }, 1, 1<<62),
+		},
+		{
+			Key{"limits.max_listing", "size", `"512MiB"`, "The most bytes of keys that one listing may hold in memory."},
+			"512MiB", size(func(c *Config) *Size { return &c.Limits.MaxListing }),
 		},
 		{
 			Key{"limits.workers", "int", "0", "How many chunks are decoded at once; 0 means one for each processor."},

@@ -84,16 +84,16 @@ func (l *loader) search(ctx context.Context, prefix string) ([]string, error) {
 // searchAhead searches below many prefixes, several at once, and keeps what it
 // finds for [loader.search]. What has aheadMost names or more is searched when
 // its turn comes, and so is the rest when together they have more names than a
-// dataset may have nodes.
+// dataset may have nodes, or more bytes in them than a listing may have.
 func (l *loader) searchAhead(ctx context.Context, prefixes []string) {
 	found := make([]listing, len(prefixes))
 	done := make([]bool, len(prefixes))
-	var next, names atomic.Int64
+	var next, names, bytes atomic.Int64
 	var wg sync.WaitGroup
 	for range min(l.ds.workers(1<<20), len(prefixes)) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(prefixes)); i = next.Add(1) - 1 {
-				found[i], done[i] = l.listing(ctx, prefixes[i], &names)
+				found[i], done[i] = l.listing(ctx, prefixes[i], &names, &bytes)
 			}
 		})
 	}
@@ -107,14 +107,14 @@ func (l *loader) searchAhead(ctx context.Context, prefixes []string) {
 }
 
 // listing gives the names below a prefix, unless there are too many of them, or
-// of all that are counted in total.
-func (l *loader) listing(ctx context.Context, prefix string, total *atomic.Int64) (listing, bool) {
+// of all that are counted in total and bytes.
+func (l *loader) listing(ctx context.Context, prefix string, total, bytes *atomic.Int64) (listing, bool) {
 	var names []string
 	for e, err := range l.ds.m.List(ctx, prefix, nil) {
 		if err != nil {
 			return listing{err: err}, true
 		}
-		if total.Add(1) > int64(l.ds.opts.Limits.MaxNodes) {
+		if total.Add(1) > int64(l.ds.opts.Limits.MaxNodes) || bytes.Add(int64(len(e.Key))) > l.ds.opts.Limits.MaxListing {
 			return listing{}, false
 		}
 		if names = append(names, strings.TrimSuffix(e.Key[len(prefix):], "/")); len(names) == aheadMost {

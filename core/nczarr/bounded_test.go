@@ -2,11 +2,15 @@ package nczarr_test
 
 import (
 	"context"
+	"errors"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -77,5 +81,42 @@ func TestChunkReadsHaveLimits(t *testing.T) {
 			}
 		}
 		closeDataset(t, ds)
+	}
+}
+
+// TestDocumentsTogether shows that the documents of one open have a ceiling
+// together: many that are each within theirs would fill the memory.
+func TestDocumentsTogether(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	blank := "{" + strings.Repeat(" ", 1<<20) + "}"
+	docs := map[string]string{".zgroup": `{"zarr_format": 2}`}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		docs[name+"/.zarray"] = `{"shape": [1], "chunks": [1], ` + i4 + `}`
+		docs[name+"/.zattrs"] = blank
+	}
+	store(t, o, "sum", docs)
+	o.Limits.MaxDocuments = 5 << 20
+	if p := open(t, "mem:sum#mode=zarr", o).Problems(); len(p) > 0 {
+		t.Errorf("within the limit: %v", p)
+	}
+	o.Limits.MaxDocuments = 3 << 20
+	if _, err := nczarr.Open(t.Context(), "mem:sum#mode=zarr", o); !errors.Is(err, ncerr.ErrLimit) || !strings.Contains(err.Error(), "max_documents") {
+		t.Errorf("want ErrLimit, got %v", err)
+	}
+}
+
+// TestNamesTogether shows that names count like documents.
+func TestNamesTogether(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	docs := map[string]string{".zgroup": `{"zarr_format": 2}`}
+	for i := range 20 {
+		docs[strings.Repeat("n", 1000)+strconv.Itoa(i)+"/x"] = ""
+	}
+	store(t, o, "names", docs)
+	o.Limits.MaxDocuments = 10_000
+	if _, err := nczarr.Open(t.Context(), "mem:names#mode=zarr", o); !errors.Is(err, ncerr.ErrLimit) {
+		t.Errorf("want ErrLimit, got %v", err)
 	}
 }

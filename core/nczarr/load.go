@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -21,6 +22,7 @@ type loader struct {
 	all   map[string]zarr.Docs // from consolidated metadata; nil without
 	kids  map[string][]string  // children by node, see kidsOf
 	nodes int
+	bytes atomic.Int64       // of all documents
 	keep  bool               // the documents are kept with the nodes
 	lists map[string]listing // what was searched ahead, by key prefix
 	asked bool               // kept, or keptErr, is the answer
@@ -239,7 +241,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 		out[i].docs = make(zarr.Docs, len(w.names))
 		for _, name := range w.names {
 			reqs = append(reqs, zmap.GetRequest{
-				Key: docKey(w.key, name), Alloc: driver.Heap,
+				Key: docKey(w.key, name), Alloc: l.alloc,
 				Opts: driver.GetOptions{Limit: l.ds.opts.Limits.MaxMetadata},
 			})
 			node = append(node, i)
@@ -259,10 +261,22 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			failed = err
 		}
 	})
+	if most := l.ds.opts.Limits.MaxDocuments; l.bytes.Load() > most { // so alloc has failed, or the names alone are too much
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the metadata documents have more than %d bytes together, the limit of limits.max_documents (Limits.MaxDocuments)", most)
+	}
 	if err == nil {
 		err = failed
 	}
 	return out, err
+}
+
+// alloc gives memory for a document as long as all of them are within the
+// limit. After that the open fails.
+func (l *loader) alloc(n int64) ([]byte, error) {
+	if most := l.ds.opts.Limits.MaxDocuments; l.bytes.Add(n) > most {
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the documents have more than %d bytes together", most)
+	}
+	return make([]byte, n), nil
 }
 
 // lasting reports whether an error says something about one object, rather
@@ -319,6 +333,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 		g.vars.grow(len(found))
 		nodes, wants = append(nodes, found...), slices.Grow(wants, len(found))
 		for _, n := range found {
+			l.bytes.Add(int64(len(n.name)))
 			wants = append(wants, want{g.key() + n.name, needs[n.isArr || !n.listed]})
 		}
 	}

@@ -106,23 +106,28 @@ type CreateOptions struct {
 
 // Limits are ceilings on untrusted sizes.
 type Limits struct {
-	MaxMetadata int64 // bytes of one metadata document; default 64 MiB
-	MaxChunk    int64 // bytes of one decoded chunk; default 2 GiB
-	MaxElements int64 // elements of one chunk; default 2^30
-	MaxNodes    int   // groups and variables of a dataset; default 1,000,000
-	MaxDepth    int   // nesting of groups; default 256
-	MaxKeys     int   // keys that one listing or search holds in memory; default zmap.DefaultMaxList
+	MaxMetadata  int64 // bytes of one metadata document; default 64 MiB
+	MaxDocuments int64 // bytes of all documents and names that one open reads, consolidated metadata aside; default 256 MiB
+	MaxChunk     int64 // bytes of one decoded chunk; default 2 GiB
+	MaxElements  int64 // elements of one chunk; default 2^30
+	MaxNodes     int   // groups and variables of a dataset; default 1,000,000
+	MaxDepth     int   // nesting of groups; default 256
+	MaxKeys      int   // keys that one listing or search holds in memory; default zmap.DefaultMaxList
+	MaxListing   int64 // bytes of those keys; default zmap.DefaultMaxListBytes
 }
 
 // DefaultLimits gives the default ceilings.
 func DefaultLimits() Limits {
-	return Limits{MaxMetadata: 64 << 20, MaxChunk: 2 << 30, MaxElements: 1 << 30, MaxNodes: 1_000_000, MaxDepth: 256, MaxKeys: zmap.DefaultMaxList}
+	return Limits{MaxMetadata: 64 << 20, MaxDocuments: 256 << 20, MaxChunk: 2 << 30, MaxElements: 1 << 30, MaxNodes: 1_000_000, MaxDepth: 256, MaxKeys: zmap.DefaultMaxList, MaxListing: zmap.DefaultMaxListBytes}
 }
 
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
 	if l.MaxMetadata > 0 {
 		d.MaxMetadata = l.MaxMetadata
+	}
+	if l.MaxDocuments > 0 {
+		d.MaxDocuments = l.MaxDocuments
 	}
 	if l.MaxChunk > 0 {
 		d.MaxChunk = l.MaxChunk
@@ -132,6 +137,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.MaxKeys > 0 {
 		d.MaxKeys = l.MaxKeys
+	}
+	if l.MaxListing > 0 {
+		d.MaxListing = l.MaxListing
 	}
 	if l.MaxNodes > 0 {
 		d.MaxNodes = l.MaxNodes

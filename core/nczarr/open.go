@@ -121,7 +121,7 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 			return nil, err
 		}
 	}
-	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Place: placeOf(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys})
+	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Place: placeOf(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing})
 	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray}
 	ds.getMany = many || m.Capabilities().Latency == driver.Remote
 	return ds, nil

@@ -17,8 +17,8 @@ const maxDepth = 4096
 // keys; nil opts gives the next segments. The prefix may be written with or
 // without its trailing slash; "" is the root. One with nothing below it gives
 // an empty sequence. Where the driver does not list in order, all entries are
-// collected first, at most Options.MaxList (else ncerr.ErrLimit); where it
-// does not list recursively, a recursive listing walks.
+// collected first, at most Options.MaxList with Options.MaxListBytes (else
+// ncerr.ErrLimit); where it does not list recursively, a recursive listing walks.
 //
 // The sequence ends after the first error, which comes with a zero Entry.
 // Info.Size is -1 where the listing does not know it.
@@ -50,7 +50,7 @@ func (z *Map) List(ctx context.Context, prefix string, opts *ListOptions) iter.S
 // names only, sorted, each once. The prefix may be written with or without
 // its trailing slash; "" is the root. A prefix that is not there, or that is
 // an object with nothing below it, gives an empty list. More names than
-// Options.MaxList is ncerr.ErrLimit.
+// Options.MaxList, or more bytes than Options.MaxListBytes, is ncerr.ErrLimit.
 //
 // Source: netcdf-c libnczarr/zmap.h, nczmap_search.
 func (z *Map) Search(ctx context.Context, prefix string) ([]string, error) {
@@ -63,12 +63,13 @@ func (z *Map) Search(ctx context.Context, prefix string) ([]string, error) {
 		return nil, err
 	}
 	var names []string
+	held := tally{z: z}
 	for e, err := range z.list(ctx, "search", p, ListOptions{}) {
+		if err == nil {
+			err = held.add("search", prefix, e.Key)
+		}
 		if err != nil {
 			return nil, err
-		}
-		if len(names) >= z.maxList {
-			return nil, z.tooMany("search", prefix)
 		}
 		names = append(names, strings.TrimSuffix(e.Key[len(p):], "/"))
 	}
@@ -76,9 +77,30 @@ func (z *Map) Search(ctx context.Context, prefix string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-func (z *Map) tooMany(op, prefix string) error {
-	return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d entries", z.maxList)
+// tally counts what a listing holds in memory.
+type tally struct {
+	z     *Map
+	n     int
+	bytes int64
 }
+
+// add counts a key, and fails when there are too many of them or too many
+// bytes in them.
+func (t *tally) add(op, prefix, key string) error {
+	t.n++
+	t.bytes += int64(len(key))
+	switch {
+	case t.n > t.z.maxList:
+		return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d entries", t.z.maxList)
+	case t.bytes > t.z.maxBytes:
+		return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "keys of more than %d bytes together", t.z.maxBytes)
+	}
+	return nil
+}
+
+// maxListedKey is the longest key in bytes that a listing may give where the
+// driver names no limit: the longest name in a zip archive.
+const maxListedKey = 1<<16 - 1
 
 // list is List for a valid prefix, inside a call.
 func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.Seq2[Entry, error] {
@@ -87,9 +109,9 @@ func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.S
 		case !z.caps.List:
 			yield(Entry{}, ncerr.Errorf(ncerr.ErrUnsupported, op, prefix, "the %s map cannot list", z.name))
 		case o.Recursive && !z.caps.RecursiveList:
-			z.walk(ctx, op, prefix, o.StartAfter, 0, yield)
+			z.walk(ctx, op, prefix, o.StartAfter, 0, &tally{z: z}, yield)
 		default:
-			for e, err := range z.level(ctx, op, prefix, o) {
+			for e, err := range z.level(ctx, op, prefix, o, &tally{z: z}) {
 				if !yield(e, err) {
 					return
 				}
@@ -98,20 +120,21 @@ func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.S
 	}
 }
 
-// level is one listing of the driver, checked and in order.
-func (z *Map) level(ctx context.Context, op, prefix string, o ListOptions) iter.Seq2[Entry, error] {
+// level is one listing of the driver, checked and in order. What it holds is
+// added to held while it lasts.
+func (z *Map) level(ctx context.Context, op, prefix string, o ListOptions, held *tally) iter.Seq2[Entry, error] {
 	if z.caps.OrderedList {
 		return z.ordered(ctx, op, prefix, o)
 	}
 	return func(yield func(Entry, error) bool) {
 		var all []Entry
+		defer func(before tally) { *held = before }(*held)
 		for e, err := range z.checked(ctx, op, prefix, o) {
+			if err == nil {
+				err = held.add(op, prefix, e.Key)
+			}
 			if err != nil {
 				yield(Entry{}, err)
-				return
-			}
-			if len(all) >= z.maxList {
-				yield(Entry{}, z.tooMany(op, prefix))
 				return
 			}
 			all = append(all, e)
@@ -172,7 +195,13 @@ func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 	if e.Prefix {
 		body = strings.TrimSuffix(name, "/")
 	}
+	most := z.caps.MaxKey
+	if most <= 0 {
+		most = maxListedKey
+	}
 	switch {
+	case len(prefix)+len(body) > most:
+		return z.internal(op, prefix, "listed a key of %d bytes, the longest has %d", len(prefix)+len(body), most)
 	case !below || keyFlaw(body) != "" || e.Prefix == (len(body) == len(name)):
 		return z.internal(op, prefix, "listed the bad key %q", e.Key)
 	case o.Recursive && e.Prefix:
@@ -188,7 +217,7 @@ func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 // walk lists recursively by listing level after level. Since a prefix sorts
 // with its slash, visiting entries in order gives keys in byte order. It
 // reports whether to go on.
-func (z *Map) walk(ctx context.Context, op, prefix, after string, depth int, yield func(Entry, error) bool) bool {
+func (z *Map) walk(ctx context.Context, op, prefix, after string, depth int, held *tally, yield func(Entry, error) bool) bool {
 	if depth > maxDepth {
 		yield(Entry{}, ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d levels", maxDepth))
 		return false
@@ -202,13 +231,13 @@ func (z *Map) walk(ctx context.Context, op, prefix, after string, depth int, yie
 	} else if after > prefix {
 		return true // all of the prefix comes before the start
 	}
-	for e, err := range z.level(ctx, op, prefix, o) {
+	for e, err := range z.level(ctx, op, prefix, o, held) {
 		if err != nil {
 			yield(Entry{}, err)
 			return false
 		}
 		if e.Prefix {
-			if !z.walk(ctx, op, e.Key, after, depth+1, yield) {
+			if !z.walk(ctx, op, e.Key, after, depth+1, held, yield) {
 				return false
 			}
 		} else if e.Key > after && !yield(e, nil) {

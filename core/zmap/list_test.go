@@ -206,3 +206,58 @@ func TestSearch(t *testing.T) {
 	_, err := zmap.New(m.Map, &zmap.Options{MaxList: 2}).Search(t.Context(), "")
 	wantKind(t, "too many", err, ncerr.ErrLimit)
 }
+
+// TestListBytes shows that the keys that a listing holds are counted by their
+// bytes too, all levels of a walk together, and that a key longer than the
+// store takes is no key.
+func TestListBytes(t *testing.T) {
+	t.Parallel()
+	m := filled(t, "aaaaaaaaaa/b", "aaaaaaaaaa/c", "d")
+	unordered := func(c *driver.Capabilities) { c.OrderedList = false }
+	walking := func(c *driver.Capabilities) { c.OrderedList, c.RecursiveList = false, false }
+	for name, c := range map[string]struct {
+		caps  func(*driver.Capabilities)
+		limit int64
+		do    func(*zmap.Map) error
+		ok    bool
+	}{
+		"search":                 {nil, 12, search, true},
+		"search, too much":       {nil, 11, search, false},
+		"unordered":              {unordered, 25, list, true},
+		"unordered, too much":    {unordered, 24, list, false},
+		"walk":                   {walking, 36, list, true}, // the prefix, d and both keys below the prefix
+		"walk, too much":         {walking, 35, list, false},
+		"delete, too much":       {nil, 24, func(z *zmap.Map) error { return z.DeletePrefix(context.Background(), "") }, false},
+		"in order, nothing held": {nil, 1, list, true},
+	} {
+		err := c.do(zmap.New(&double{Map: m, caps: c.caps}, &zmap.Options{MaxListBytes: c.limit}))
+		if c.ok && err != nil || !c.ok && ncerr.KindOf(err) != ncerr.ErrLimit {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, c := range map[string]struct{ length, most int }{"declared": {11, 10}, "undeclared": {1 << 16, 0}} {
+		long := func(string, driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				yield(driver.Entry{Key: strings.Repeat("k", c.length)}, nil)
+			}
+		}
+		_, err := zmap.New(&double{Map: m, list: long, caps: func(d *driver.Capabilities) { d.MaxKey = c.most }}, nil).Search(t.Context(), "")
+		if ncerr.KindOf(err) != ncerr.ErrInternal || len(err.Error()) > 200 {
+			t.Errorf("%s: %.300v", name, err)
+		}
+	}
+}
+
+func search(z *zmap.Map) error {
+	_, err := z.Search(context.Background(), "")
+	return err
+}
+
+func list(z *zmap.Map) error {
+	for _, err := range z.List(context.Background(), "", &zmap.ListOptions{Recursive: true}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

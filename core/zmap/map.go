@@ -37,8 +37,11 @@ type (
 	Bytes = driver.Bytes
 )
 
-// DefaultMaxList is the default of Options.MaxList.
-const DefaultMaxList = 1 << 22
+// The defaults of Options.MaxList and Options.MaxListBytes.
+const (
+	DefaultMaxList      = 1 << 22
+	DefaultMaxListBytes = 256 << 20
+)
 
 // Options are the options of [New]; nil means the defaults.
 type Options struct {
@@ -55,6 +58,9 @@ type Options struct {
 	// it must sort them, and that Search and DeletePrefix collect; more is
 	// ncerr.ErrLimit. 0 is [DefaultMaxList].
 	MaxList int
+	// MaxListBytes is the largest sum of the lengths of those entries' keys, in
+	// bytes. 0 is [DefaultMaxListBytes].
+	MaxListBytes int64
 	// InFlight is the number of calls at once that GetMany and DeletePrefix make to a
 	// Remote store that has no fast path; 0 is 64.
 	InFlight int
@@ -74,6 +80,7 @@ type Map struct {
 	place    string
 	readOnly bool
 	maxList  int
+	maxBytes int64
 	inFlight int
 
 	guards  sync.Pool // of *guard
@@ -103,9 +110,12 @@ func New(m driver.Map, opts *Options) *Map {
 	if o.MaxList <= 0 {
 		o.MaxList = DefaultMaxList
 	}
+	if o.MaxListBytes <= 0 {
+		o.MaxListBytes = DefaultMaxListBytes
+	}
 	z := &Map{
 		m: m, caps: m.Capabilities(), name: o.Name, place: o.Place, readOnly: o.ReadOnly, maxList: o.MaxList,
-		inFlight: o.InFlight, idle: make(chan struct{}), shut: make(chan struct{}, 1),
+		maxBytes: o.MaxListBytes, inFlight: o.InFlight, idle: make(chan struct{}), shut: make(chan struct{}, 1),
 	}
 	z.many, _ = m.(driver.GetManyer)
 	z.guards.New = func() any { return newGuard() }

@@ -92,8 +92,9 @@ func (z *Map) Delete(ctx context.Context, key string) error {
 // DeletePrefix removes all objects below prefix, which may be written with or
 // without its trailing slash; "" is the whole store. An object whose key is
 // the prefix itself stays. It ends at the first failure, and what was removed
-// by then stays removed. More than Options.MaxList objects is ncerr.ErrLimit,
-// and then nothing has been removed.
+// by then stays removed. More than Options.MaxList objects, or
+// Options.MaxListBytes in their keys, is ncerr.ErrLimit, and then nothing has
+// been removed.
 func (z *Map) DeletePrefix(ctx context.Context, prefix string) error {
 	if err := z.enter(ctx, "delete", prefix); err != nil {
 		return err
@@ -107,12 +108,13 @@ func (z *Map) DeletePrefix(ctx context.Context, prefix string) error {
 		return err
 	}
 	var keys []string
+	held := tally{z: z}
 	for e, err := range z.list(ctx, "delete", prefix, ListOptions{Recursive: true}) {
+		if err == nil {
+			err = held.add("delete", prefix, e.Key)
+		}
 		if err != nil {
 			return err
-		}
-		if len(keys) >= z.maxList {
-			return z.tooMany("delete", prefix)
 		}
 		keys = append(keys, e.Key)
 	}

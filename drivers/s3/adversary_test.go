@@ -263,6 +263,7 @@ func TestListings(t *testing.T) {
 		"no token":         {handle: pages(page{Keys: []string{"p/a"}, Trunc: true}), want: "a", err: "does not advance"},
 		"out of order":     {handle: pages(page{Keys: []string{"p/b"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a"}}), want: "b", err: "not in order"},
 		"foreign key":      {handle: pages(page{Keys: []string{"q/b"}}), err: `"q/b"`},
+		"long key":         {handle: pages(page{Keys: []string{"p/" + strings.Repeat("k", 1024)}}), err: "a key of 1026 bytes"},
 		"tokens for ever":  {handle: forEver, err: "does not advance"},
 		"start is ignored": {handle: pages(page{Keys: []string{"p/a", "p/b", "p/c"}}), after: "b", want: "c"},
 		"no such key":      {handle: refusal(404, "NoSuchKey"), err: "no such key"},

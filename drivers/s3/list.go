@@ -146,6 +146,9 @@ func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error)
 		if err != nil {
 			return err
 		}
+		if len(key) > maxKey+1 { // a prefix has a slash besides
+			return answerError("it listed a key of %d bytes; S3 has keys of at most %d", len(key), maxKey)
+		}
 		var ok bool
 		if e.Key, ok = strings.CutPrefix(key, m.at.prefix); !ok {
 			return answerError("it listed %q below %q", key, m.at.prefix)

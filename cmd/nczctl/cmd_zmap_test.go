@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// largest keeps what is written, and the length of the longest piece.
+type largest struct {
+	bytes.Buffer
+	most int
+}
+
+func (l *largest) Write(p []byte) (int, error) {
+	l.most = max(l.most, len(p))
+	return l.Buffer.Write(p)
+}
+
+// zmapped gives what zmap prints of a store.
+func zmapped(t *testing.T, objects map[string][]byte, z *zmapper) (*largest, error) {
+	t.Helper()
+	m := zmap.New(memmap.New(), nil)
+	for key, body := range objects {
+		if _, err := m.Put(t.Context(), key, zmap.Bytes(body), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := &largest{}
+	z.ctx, z.m, z.w, z.nc = t.Context(), m, bufio.NewWriter(out), dtype.NCUByte
+	if z.room == 0 {
+		z.room = 1 << 20
+	}
+	err := z.run()
+	return out, err
+}
+
+// TestZmapInPieces shows that a chunk becomes text piece by piece: all at once
+// it would take many times its size.
+func TestZmapInPieces(t *testing.T) {
+	t.Parallel()
+	body := bytes.Repeat([]byte{0, 7, 255}, 100_000)
+	out, err := zmapped(t, map[string][]byte{"v/0": body}, &zmapper{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "[1] /v/0 : (300000) (ubyte) |" + strings.TrimSuffix(strings.Repeat("0, 7, 255, ", 100_000), ", ") + "|\n"
+	if out.String() != want {
+		t.Errorf("got %d bytes, %.60q, want %d, %.60q", out.Len(), out.String(), len(want), want)
+	}
+	if out.most > 64<<10 {
+		t.Errorf("%d bytes were made at once", out.most)
+	}
+}
+
+// TestZmapJSONInPieces shows that objects are printed one by one, and make one
+// JSON value.
+func TestZmapJSONInPieces(t *testing.T) {
+	t.Parallel()
+	objects := map[string][]byte{".zgroup": []byte(`{"<&>": 1}`)}
+	for i := range 50 {
+		objects[fmt.Sprintf("v/%02d", i)] = bytes.Repeat([]byte{byte(i)}, 9000)
+	}
+	out, err := zmapped(t, objects, &zmapper{json: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []zmapRow
+	if err := json.Unmarshal(out.Bytes(), &rows); err != nil || len(rows) != 51 || rows[0].Text != `{"<&>": 1}` || rows[50].Key != "/v/49" {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+	var again bytes.Buffer
+	e := json.NewEncoder(&again)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(rows); err != nil || again.String() != out.String() {
+		t.Errorf("not as an encoder writes it: %.300s", out.String())
+	}
+	if most := 2 * base64.StdEncoding.EncodedLen(9000); out.most > most {
+		t.Errorf("%d bytes were written at once", out.most)
+	}
+	if out, err := zmapped(t, nil, &zmapper{json: true}); err != nil || out.String() != "[]\n" {
+		t.Errorf("of nothing: %q, %v", out.String(), err)
+	}
+}
+
+// TestZmapCeilings shows that an object, and the names that are held, have a
+// ceiling.
+func TestZmapCeilings(t *testing.T) {
+	t.Parallel()
+	objects := map[string][]byte{"aaaa/bbbb/cccc": make([]byte, 100)}
+	for _, z := range []*zmapper{{most: 99}, {room: 11}} {
+		if _, err := zmapped(t, objects, z); ncerr.KindOf(err) != ncerr.ErrLimit {
+			t.Errorf("most %d: %v", z.most, err)
+		}
+	}
+	if _, err := zmapped(t, objects, &zmapper{most: 100, room: 12}); err != nil {
+		t.Error(err)
+	}
+}
