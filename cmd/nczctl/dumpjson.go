@@ -148,8 +148,20 @@ func (d *jsonDumper) data(v *nczarr.Var) {
 		open, closing = `, "data": "`, `"`
 	}
 	d.raw(open)
+	err := v.CheckSize()
+	if err == nil {
+		err = d.slabs(v)
+	}
+	d.raw(closing)
+	if err != nil {
+		d.raw(`, "error": ` + quoted(err.Error()))
+		d.problem(nczarr.Problem{Path: v.Path(), Err: err})
+	}
+}
+
+func (d *jsonDumper) slabs(v *nczarr.Var) error {
 	first := true
-	err := eachSlab(v, func(sel chunk.Selection) error {
+	return eachSlab(v, func(sel chunk.Selection) error {
 		buf := v.NewSlice(sel.Len())
 		if err := v.Read(d.ctx, sel, buf); err != nil {
 			return err
@@ -166,11 +178,6 @@ func (d *jsonDumper) data(v *nczarr.Var) {
 		d.values(buf)
 		return nil
 	})
-	d.raw(closing)
-	if err != nil {
-		d.raw(`, "error": ` + quoted(err.Error()))
-		d.problem(nczarr.Problem{Path: v.Path(), Err: err})
-	}
 }
 
 // slabBytes is about the most data that a dump holds at once.

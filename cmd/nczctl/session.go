@@ -203,7 +203,8 @@ func (s *session) options(a *app) *nczarr.Options {
 		UseConsolidated: a.flags.consolidated.use,
 		Limits: nczarr.Limits{
 			MaxMetadata: int64(limits.MaxMetadata), MaxDocuments: int64(limits.MaxDocuments), MaxChunk: int64(limits.MaxChunk),
-			MaxElements: limits.MaxElements, MaxKeys: int(min(limits.MaxKeys, math.MaxInt32)), MaxListing: int64(limits.MaxListing),
+			MaxElements: limits.MaxElements, MaxChunks: limits.MaxChunks, MaxData: int64(limits.MaxData),
+			MaxKeys: int(min(limits.MaxKeys, math.MaxInt32)), MaxListing: int64(limits.MaxListing),
 		},
 	}
 	// The library has to see what is set: it adds what a format asks for.

@@ -34,6 +34,9 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	if slices.Contains(shape, 0) {
 		return nil
 	}
+	if err := v.CheckSize(); err != nil {
+		return p.unreadable(v, err, true)
+	}
 	unlimited := make([]bool, len(shape))
 	for i, d := range v.Dims() {
 		unlimited[i] = d.Unlimited()

@@ -19,6 +19,11 @@ func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
 		return nil
 	}
 	w := &filler{builder: b, v: v, to: to, shape: to.Shape(), starts: blocks(v), whole: spec.NoFill || to.MisreadWhenAbsent()}
+	if w.whole {
+		if err := to.CheckSize(); err != nil {
+			return b.at(v.DataPos, err)
+		}
+	}
 	if w.fill = fillShown(to); w.fill == nil && v.Type != dtype.NCChar {
 		w.fill = dtype.DefaultFill(v.Type)
 	}

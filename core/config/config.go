@@ -131,6 +131,8 @@ type Limits struct {
 	MaxMetadata  Size  // one metadata document
 	MaxDocuments Size  // all metadata documents of one dataset
 	MaxElements  int64 // elements of one chunk
+	MaxChunks    int64 // chunks of a variable that is copied or dumped
+	MaxData      Size  // bytes of a variable that is copied or dumped
 	MaxKeys      int64 // keys that one listing may hold in memory
 	MaxListing   Size  // bytes of those keys
 	Workers      int   // chunks decoded at once; 0: one for each processor

@@ -74,6 +74,8 @@ max_elements = 17
 max_keys = 18
 max_documents = "20 MB"
 max_listing = "3KiB"
+max_chunks = 20
+max_data = "21MB"
 workers = 19
 `
 
@@ -97,7 +99,7 @@ func TestParseEverything(t *testing.T) {
 	if want := (config.Cache{Dir: "/var/cache/nczarr", Size: 1000, MaxAge: time.Hour}); c.Cache != want {
 		t.Errorf("cache: want %+v, got %+v", want, c.Cache)
 	}
-	wantLimits := config.Limits{MaxChunk: 3 << 29, MaxMetadata: 10_000_000, MaxElements: 17, MaxKeys: 18, MaxDocuments: 20_000_000, MaxListing: 3 << 10, Workers: 19}
+	wantLimits := config.Limits{MaxChunk: 3 << 29, MaxMetadata: 10_000_000, MaxElements: 17, MaxKeys: 18, MaxDocuments: 20_000_000, MaxListing: 3 << 10, MaxChunks: 20, MaxData: 21_000_000, Workers: 19}
 	if c.Limits != wantLimits {
 		t.Errorf("limits: want %+v, got %+v", wantLimits, c.Limits)
 	}
@@ -112,7 +114,7 @@ func TestParseEverything(t *testing.T) {
 		t.Errorf("filters.blosc: got %s", got)
 	}
 	for key, want := range map[string]string{
-		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:46", "plugins.nothing": "",
+		"drivers.s3.endpoint": "/etc/nc/config.toml:4", "limits.workers": "/etc/nc/config.toml:48", "plugins.nothing": "",
 	} {
 		if got := c.Where(key); got != want {
 			t.Errorf("Where(%q): want %q, got %q", key, want, got)
@@ -155,7 +157,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%s = %s is not the default", k.Name, k.Default)
 		}
 	}
-	want := config.Limits{MaxChunk: 1 << 30, MaxMetadata: 64 << 20, MaxElements: 1 << 30, MaxKeys: 1e7, MaxDocuments: 256 << 20, MaxListing: 512 << 20}
+	want := config.Limits{MaxChunk: 1 << 30, MaxMetadata: 64 << 20, MaxElements: 1 << 30, MaxKeys: 1e7, MaxDocuments: 256 << 20, MaxListing: 512 << 20, MaxChunks: 1 << 28, MaxData: 16 << 40}
 	if def.Limits != want {
 		t.Errorf("limits: want %+v, got %+v", want, def.Limits)
 	}
@@ -177,7 +179,7 @@ func TestErrors(t *testing.T) {
 		"verbose = true":                             `"c.toml:1": invalid argument: unknown table or key "verbose" (tables are`,
 		"[plugins]\n\ndir = []":                      `"c.toml:3": invalid argument: unknown key "plugins.dir"; did you mean "dirs"? (keys of [plugins] are dirs, lock_file,`,
 		"[cache]\nsize = 1\n[limits]\nworker = 1":    `"c.toml:4": invalid argument: unknown key "limits.worker"; did you mean "workers"?`,
-		"limits.max_chunks = 1":                      `"c.toml:1": invalid argument: unknown key "limits.max_chunks"; did you mean "max_chunk"?`,
+		"limits.max_chunc = 1":                       `"c.toml:1": invalid argument: unknown key "limits.max_chunc"; did you mean "max_chunk"?`,
 		"limits = { workers = 1, colour = \"red\" }": `"c.toml:1": invalid argument: unknown key "limits.colour" (keys of`,
 		"[limits.deep]\n[limits.deep.er]\nx = 1":     `"c.toml:1": invalid argument: unknown key "limits.deep" (keys of`,
 		"[limits]\nb = 1\na = 1":                     `"c.toml:2": invalid argument: unknown key "limits.b"`,

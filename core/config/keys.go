@@ -147,6 +147,14 @@ func specs() []spec {
 			int64(1 << 30), integer(func(c *Config) *int64 { return &c.Limits.MaxElements }, 1, 1<<62),
 		},
 		{
+			Key{"limits.max_chunks", "int", "268435456", "The largest number of chunks of a variable that is copied or dumped, those that are not there included."},
+			int64(1 << 28), integer(func(c *Config) *int64 { return &c.Limits.MaxChunks }, 1, 1<<62),
+		},
+		{
+			Key{"limits.max_data", "size", `"16TiB"`, "The most bytes of a variable that is copied or dumped, those of chunks that are not there included."},
+			"16TiB", size(func(c *Config) *Size { return &c.Limits.MaxData }),
+		},
+		{
 			Key{"limits.max_keys", "int", "10000000", "The largest number of keys that one listing may hold in memory."},
 			int64(10_000_000), integer(func(c *Config) *int64 { return &c.Limits.MaxKeys }, 1, 1<<62),
 		},

@@ -120,3 +120,39 @@ func TestNamesTogether(t *testing.T) {
 		t.Errorf("want ErrLimit, got %v", err)
 	}
 }
+
+// TestAbsurdShapes shows that a variable of which the shape makes more data, or
+// more chunks, than anybody has is not gone through, whether or not it has
+// chunks, and that the ceilings can be set.
+func TestAbsurdShapes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		shape, chunks string
+		limits        nczarr.Limits
+		ok            bool
+	}{
+		"bytes":             {"[1125899906842624]", "[268435456]", nczarr.Limits{}, false},
+		"a large product":   {"[1073741824, 33554432]", "[65536, 4096]", nczarr.Limits{}, false},
+		"chunks":            {"[1073741824]", "[1]", nczarr.Limits{}, false},
+		"empty":             {"[36028797018963968, 0]", "[1, 1]", nczarr.Limits{}, true},
+		"set lower":         {"[100]", "[10]", nczarr.Limits{MaxData: 399}, false},
+		"set lower, chunks": {"[100]", "[10]", nczarr.Limits{MaxChunks: 9}, false},
+		"as set":            {"[100]", "[10]", nczarr.Limits{MaxData: 400, MaxChunks: 10}, true},
+	} {
+		o := memory()
+		o.Limits = c.limits
+		store(t, o, "absurd", map[string]string{
+			".zgroup":   `{"zarr_format": 2}`,
+			"v/.zarray": `{"shape": ` + c.shape + `, "chunks": ` + c.chunks + `, ` + i4 + `}`,
+		})
+		ds := open(t, "mem:absurd#mode=zarr", o)
+		to := create(t, "mem:copied", o)
+		err := nczarr.Copy(t.Context(), to.Root(), ds.Root(), nil)
+		if (err == nil) != c.ok || err != nil && (!errors.Is(err, ncerr.ErrLimit) || !strings.Contains(err.Error(), "/v")) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := to.Abort(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -104,6 +104,9 @@ func (c *copier) group(ctx context.Context, dst, src *Group) error {
 
 // define makes the copy of a variable, without data.
 func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
+	if err := v.CheckSize(); err != nil {
+		return err
+	}
 	spec := v.spec()
 	if err := c.element(ctx, dst, v, spec); err != nil {
 		return err

@@ -2,9 +2,11 @@ package nczarr
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
 // An array may be shorter than an unlimited dimension that it has: nobody has
@@ -98,4 +100,33 @@ func (v *Var) settle(ctx context.Context) error {
 		return nil
 	}
 	return v.dropLeftovers(ctx)
+}
+
+// CheckSize refuses a variable of more chunks than Limits.MaxChunks or more
+// bytes than Limits.MaxData with ncerr.ErrLimit. It is for those who go through
+// all values: a shape costs nothing to write down, and chunks that are not
+// there read as fill.
+func (v *Var) CheckSize() error {
+	limits := v.group.ds.opts.Limits
+	chunks, bytes := int64(1), v.elemBytes()
+	full := false
+	times := func(n *int64, k int64) {
+		if full = full || k > 0 && *n > math.MaxInt64/k; !full {
+			*n *= k
+		}
+	}
+	for i, n := range v.Shape() {
+		if n == 0 {
+			return nil
+		}
+		times(&bytes, n)
+		times(&chunks, (n-1)/v.meta.Chunks[i]+1)
+	}
+	switch {
+	case full || bytes > limits.MaxData:
+		return ncerr.Errorf(ncerr.ErrLimit, "go through", v.Path(), "its shape %v makes more than %d bytes, the limit of limits.max_data (Limits.MaxData)", v.Shape(), limits.MaxData)
+	case chunks > limits.MaxChunks:
+		return ncerr.Errorf(ncerr.ErrLimit, "go through", v.Path(), "its shape %v makes %d chunks, the limit of limits.max_chunks (Limits.MaxChunks) is %d", v.Shape(), chunks, limits.MaxChunks)
+	}
+	return nil
 }

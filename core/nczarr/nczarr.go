@@ -110,6 +110,8 @@ type Limits struct {
 	MaxDocuments int64 // bytes of all documents and names that one open reads, consolidated metadata aside; default 256 MiB
 	MaxChunk     int64 // bytes of one decoded chunk; default 2 GiB
 	MaxElements  int64 // elements of one chunk; default 2^30
+	MaxChunks    int64 // chunks of a variable that is copied or dumped; default 2^28
+	MaxData      int64 // bytes of a variable that is copied or dumped; default 16 TiB
 	MaxNodes     int   // groups and variables of a dataset; default 1,000,000
 	MaxDepth     int   // nesting of groups; default 256
 	MaxKeys      int   // keys that one listing or search holds in memory; default zmap.DefaultMaxList
@@ -118,7 +120,7 @@ type Limits struct {
 
 // DefaultLimits gives the default ceilings.
 func DefaultLimits() Limits {
-	return Limits{MaxMetadata: 64 << 20, MaxDocuments: 256 << 20, MaxChunk: 2 << 30, MaxElements: 1 << 30, MaxNodes: 1_000_000, MaxDepth: 256, MaxKeys: zmap.DefaultMaxList, MaxListing: zmap.DefaultMaxListBytes}
+	return Limits{MaxMetadata: 64 << 20, MaxDocuments: 256 << 20, MaxChunk: 2 << 30, MaxElements: 1 << 30, MaxChunks: 1 << 28, MaxData: 16 << 40, MaxNodes: 1_000_000, MaxDepth: 256, MaxKeys: zmap.DefaultMaxList, MaxListing: zmap.DefaultMaxListBytes}
 }
 
 func (l Limits) withDefaults() Limits {
@@ -137,6 +139,12 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.MaxKeys > 0 {
 		d.MaxKeys = l.MaxKeys
+	}
+	if l.MaxChunks > 0 {
+		d.MaxChunks = l.MaxChunks
+	}
+	if l.MaxData > 0 {
+		d.MaxData = l.MaxData
 	}
 	if l.MaxListing > 0 {
 		d.MaxListing = l.MaxListing
