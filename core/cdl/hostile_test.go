@@ -178,7 +178,7 @@ func FuzzBuild(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		file, err := cdl.Parse(strings.NewReader(text), "fuzz.cdl", mapTypes)
-		if err != nil || size(file.Root) > 1<<20 {
+		if err != nil || size(file.Root, longest(text)) > fuzzValues {
 			return
 		}
 		r := newRegistry()
@@ -214,18 +214,61 @@ func dumpAll(t *testing.T, ds *nczarr.Dataset) string {
 	return dump(t, ds, &cdl.WriteOptions{Name: "x", FullPrecision: true, Special: true})
 }
 
-// size gives about how many values the variables of a group can have.
-func size(g *cdl.Group) float64 {
+// fuzzValues is the most values that the variables of a text may have in a fuzz
+// target. A text of 900 bytes can make 64 million: unlimited dimensions that one
+// variable makes long are those of another, several times.
+const fuzzValues = 1 << 16
+
+// longest gives a bound on what a text makes the length of an unlimited
+// dimension: its values, and the bytes of its longest string.
+func longest(text string) float64 {
+	n := strings.Count(text, ",") + 1
+	most := 0
+	for i, part := range strings.Split(strings.ReplaceAll(text, `\"`, "__"), `"`) {
+		if i%2 == 1 {
+			most = max(most, len(part))
+		}
+	}
+	return float64(n + most)
+}
+
+// size gives a bound on the values that the variables of a group have.
+func size(g *cdl.Group, unlimited float64) float64 {
 	total := 0.0
 	for _, v := range g.Vars {
 		n := 1.0
 		for _, d := range v.Dims {
-			n *= max(float64(d.Dim.Len), 100)
+			if d.Dim.Unlimited {
+				n *= unlimited
+			} else {
+				n *= float64(d.Dim.Len)
+			}
 		}
 		total += n
 	}
 	for _, sub := range g.Groups {
-		total += size(sub)
+		total += size(sub, unlimited)
 	}
 	return total
+}
+
+// TestFuzzSize shows that the bound holds for texts that make much of little,
+// and leaves the seeds in.
+func TestFuzzSize(t *testing.T) {
+	t.Parallel()
+	ones := strings.TrimSuffix(strings.Repeat("1, ", 400), ", ")
+	for text, small := range map[string]bool{
+		smallText: true, unlimitedText: true, timesText: true,
+		"netcdf x { dimensions: u = UNLIMITED ; variables: int x(u) ; int v(u, u, u) ; data: x = " + ones + " ; v = {{1}} ; }":                     false,
+		"netcdf x { dimensions: u = UNLIMITED ; variables: char x(u) ; int v(u, u) ; data: x = \"" + strings.Repeat("x", 400) + "\" ; v = {1} ; }": false,
+		"netcdf x { dimensions: n = 100000 ; variables: int v(n) ; v:_ChunkSizes = 1 ; v:_NoFill = \"true\" ; data: v = 1 ; }":                     false,
+	} {
+		file, err := cdl.Parse(strings.NewReader(text), "x.cdl", mapTypes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := size(file.Root, longest(text)); n <= fuzzValues != small {
+			t.Errorf("%.0f values in %.100s", n, text)
+		}
+	}
 }
