@@ -42,6 +42,27 @@ func TestWeRead(t *testing.T) {
 	}
 }
 
+// TestImplicitGroups checks that the arrays of zarr-python's groups are read
+// with equal values when the .zgroup of every group but the root is gone.
+func TestImplicitGroups(t *testing.T) {
+	t.Parallel()
+	need(t, packages["zarr"]...)
+	path := filepath.Join(t.TempDir(), "x.zarr")
+	want := must(t, "write.py", "--with", "zarr", "--case", "layout", path)
+	removed := 0
+	err := filepath.WalkDir(path, func(name string, _ os.DirEntry, err error) error {
+		if err == nil && filepath.Base(name) == ".zgroup" && filepath.Dir(name) != path {
+			removed++
+			err = os.Remove(name)
+		}
+		return err
+	})
+	if err != nil || removed == 0 {
+		t.Fatalf("removed %d groups: %v", removed, err)
+	}
+	same(t, want, encode(t, describe(t, path, false)), "", "/empty: missing") // it has nothing below it
+}
+
 func known(lines string) []string {
 	if lines == "" {
 		return nil

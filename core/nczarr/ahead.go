@@ -7,15 +7,31 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// listing is the names below a group, or why they cannot be had.
+// listing is the names directly below a group, or why they are not known.
 type listing struct {
-	names []string
-	err   error
+	nodes   []string // that other keys continue: only those can be groups and arrays
+	objects []string
+	err     error
 }
+
+// take adds an entry of the listing of a prefix.
+func (f *listing) take(prefix string, e zmap.Entry) {
+	name, isNode := strings.CutSuffix(e.Key[len(prefix):], "/")
+	if isNode {
+		f.nodes = append(f.nodes, name)
+	} else {
+		f.objects = append(f.objects, name)
+	}
+}
+
+// size is the number of entries.
+func (f *listing) size() int { return len(f.nodes) + len(f.objects) }
 
 // beside runs f while the caller does something else, until it calls wait.
 // What is not needed any more is cancelled.
@@ -44,7 +60,7 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 	wait := beside(ctx, func(ctx context.Context) {
 		switch {
 		case lists:
-			first.names, first.err = ds.m.Search(ctx, "")
+			first = l.list(ctx, "")
 		case asks:
 			l.kept, l.keptErr = ds.m.Exists(ctx, consolidatedKey)
 		}
@@ -56,7 +72,7 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 	if lists && err == nil && !array {
 		l.lists = map[string]listing{"": first}
 		if ds.opts.Update && first.err == nil {
-			l.kept, l.asked = slices.Contains(first.names, consolidatedKey), true
+			l.kept, l.asked = slices.Contains(first.objects, consolidatedKey), true
 		}
 	}
 	return docs, err
@@ -72,13 +88,29 @@ func (l *loader) listsAhead() bool {
 	return l.all == nil && l.ds.remote() && l.ds.m.Capabilities().List
 }
 
-// search gives the names below a group, which may have been asked for before.
-func (l *loader) search(ctx context.Context, prefix string) ([]string, error) {
+// search lists the names below a group, unless searchAhead has done so.
+func (l *loader) search(ctx context.Context, prefix string) listing {
 	if found, ok := l.lists[prefix]; ok {
 		delete(l.lists, prefix)
-		return found.names, found.err
+		return found
 	}
-	return l.ds.m.Search(ctx, prefix)
+	return l.list(ctx, prefix)
+}
+
+// list lists the names below a prefix. More than Limits.MaxKeys are
+// ncerr.ErrLimit.
+func (l *loader) list(ctx context.Context, prefix string) (found listing) {
+	most := l.ds.opts.Limits.MaxKeys
+	for e, err := range l.ds.m.List(ctx, prefix, nil) {
+		if err == nil && found.size() >= most {
+			err = ncerr.Errorf(ncerr.ErrLimit, "search", prefix, "more than %d entries", most)
+		}
+		if err != nil {
+			return listing{err: err}
+		}
+		found.take(prefix, e)
+	}
+	return found
 }
 
 // searchAhead searches below many prefixes, several at once, and keeps what it
@@ -109,7 +141,7 @@ func (l *loader) searchAhead(ctx context.Context, prefixes []string) {
 // listing gives the names below a prefix, unless there are too many of them, or
 // of all that are counted in total and bytes.
 func (l *loader) listing(ctx context.Context, prefix string, total, bytes *atomic.Int64) (listing, bool) {
-	var names []string
+	var found listing
 	for e, err := range l.ds.m.List(ctx, prefix, nil) {
 		if err != nil {
 			return listing{err: err}, true
@@ -117,10 +149,9 @@ func (l *loader) listing(ctx context.Context, prefix string, total, bytes *atomi
 		if total.Add(1) > int64(l.ds.opts.Limits.MaxNodes) || bytes.Add(int64(len(e.Key))) > l.ds.opts.Limits.MaxListing {
 			return listing{}, false
 		}
-		if names = append(names, strings.TrimSuffix(e.Key[len(prefix):], "/")); len(names) == aheadMost {
+		if found.take(prefix, e); found.size() == aheadMost {
 			return listing{}, false
 		}
 	}
-	slices.Sort(names)
-	return listing{names: slices.Compact(names)}, true
+	return found, true
 }

@@ -114,7 +114,8 @@ func TestListingAheadIsBounded(t *testing.T) {
 	}
 }
 
-// Of what is no group little is listed, however much there is, and a group with
+// A prefix without documents is listed once more than ahead, whatever is below
+// it, since it is a group if there are groups or arrays below it. A group with
 // many members has them all.
 func TestListingAheadInVain(t *testing.T) {
 	t.Parallel()
@@ -134,8 +135,8 @@ func TestListingAheadInVain(t *testing.T) {
 		t.Errorf("got %d groups, %v", len(g), ds.Problems())
 	}
 	n, _ := listed.Load("waste/")
-	if got := n.(*atomic.Int64).Load(); got == 0 || got > 1000 { //nolint:forcetypeassert // see List
-		t.Errorf("%d entries were listed in vain", got)
+	if got := n.(*atomic.Int64).Load(); got == 0 || got > 5000+1000 { //nolint:forcetypeassert // see List
+		t.Errorf("%d entries of 5000 were listed", got)
 	}
 }
 

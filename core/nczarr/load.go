@@ -41,6 +41,9 @@ type node struct {
 	err    error
 	isArr  bool // listed as an array
 	listed bool // promised by the parent's list
+	// implicit is a node without documents that make it a group or an array.
+	// It is a group if there are groups or arrays below it.
+	implicit bool
 }
 
 // load reads the dataset: the root first, then all levels below it.
@@ -89,6 +92,7 @@ func (l *loader) load(ctx context.Context) error {
 	for i, n := range pending {
 		l.addVar(n, parsed[i])
 	}
+	l.dropEmpty(ds.top)
 	ds.top.each(func(g *Group) {
 		for _, v := range g.vars.list {
 			v.setOwn()
@@ -167,7 +171,10 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 func (l *loader) notZarr(ctx context.Context) error {
 	ds := l.ds
 	looked := strings.Join(zarr.RootDocNames(), " ")
-	names, err := l.search(ctx, "")
+	found := l.search(ctx, "")
+	names, err := slices.Concat(found.objects, found.nodes), found.err
+	slices.Sort(names)
+	names = slices.Compact(names)
 	switch {
 	case err != nil && ncerr.KindOf(err) != ncerr.ErrUnsupported:
 		return err
@@ -300,6 +307,9 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 			return nil, err
 		}
 		l.nodes += len(nodes)
+		if depth > l.ds.opts.Limits.MaxDepth {
+			nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.implicit && l.tooDeep(n) })
+		}
 		if len(nodes) > 0 && depth > l.ds.opts.Limits.MaxDepth {
 			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "groups are nested more than %d deep", l.ds.opts.Limits.MaxDepth)
 		}
@@ -313,6 +323,13 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 		}
 	}
 	return arrays, nil
+}
+
+// tooDeep records that what may be an implicit group is left out.
+func (l *loader) tooDeep(n node) bool {
+	path := join(n.parent.Path(), n.name)
+	l.problem(path, ncerr.Errorf(ncerr.ErrLimit, "open", path, "directories are nested more than %d deep", l.ds.opts.Limits.MaxDepth))
+	return true
 }
 
 // children finds and fetches the nodes directly below the groups of a level.
@@ -356,8 +373,9 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 			kept = append(kept, n)
 		case isGroup(n.docs), n.err != nil:
 			kept = append(kept, n)
-		case len(n.docs) > 0: // attributes of something that was there
-			l.ds.log.Warn("left out: attributes (.zattrs), but neither an array (.zarray) nor a group (.zgroup)", "path", join(n.parent.Path(), n.name))
+		default:
+			n.implicit = true
+			kept = append(kept, n)
 		}
 	}
 	return kept, nil
@@ -440,10 +458,12 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	if l.all != nil {
 		names = l.kidsOf(strings.TrimSuffix(g.key(), "/"))
 	} else {
-		var err error
-		if names, err = l.search(ctx, g.key()); err != nil {
-			return nil, l.unlisted(g, err)
+		found := l.search(ctx, g.key())
+		if found.err != nil {
+			return nil, l.unlisted(g, found.err)
 		}
+		names = found.nodes
+		slices.Sort(names)
 	}
 	out := make([]node, 0, len(names))
 	for _, name := range names {
@@ -485,8 +505,32 @@ func (l *loader) addGroup(n node) *Group {
 		return nil
 	}
 	n.parent.groups.add(g)
+	if n.implicit { // dropEmpty warns, if it turns out to be a group
+		g.implicit, g.meta.Warnings = true, nil
+	}
 	l.fillGroup(g)
 	return g
+}
+
+// dropEmpty removes the implicit groups below g that have no groups or arrays
+// below them: they are other people's directories.
+func (l *loader) dropEmpty(g *Group) {
+	var kept named[*Group]
+	for _, sub := range g.groups.list {
+		l.dropEmpty(sub)
+		switch {
+		case !sub.implicit:
+		case len(sub.groups.list)+len(sub.vars.list)+len(sub.lost) > 0:
+			l.ds.log.Warn("no .zgroup: a group because there are groups or arrays below it, which zarr-python does not list", "path", sub.Path())
+		case len(sub.attrs) > 0:
+			l.ds.log.Warn("left out: attributes (.zattrs), but neither an array (.zarray) nor a group (.zgroup)", "path", sub.Path())
+			continue
+		default:
+			continue
+		}
+		kept.add(sub)
+	}
+	g.groups = kept
 }
 
 func (l *loader) buildGroup(g *Group, n node) (err error) {
@@ -500,7 +544,7 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 	if n.err != nil {
 		return n.err
 	}
-	if len(n.docs) == 0 {
+	if len(n.docs) == 0 && !n.implicit {
 		return ncerr.Errorf(ncerr.ErrNoObject, "open", path, "the group is listed in %s, but has no documents%s", n.parent.Path(), l.place())
 	}
 	if l.keep {

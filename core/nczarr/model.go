@@ -58,6 +58,8 @@ type Group struct {
 	groups named[*Group]
 	attrs  []Attr
 	lost   []node // left out, see Dataset.Problems
+	// implicit is a group without documents, which exists by what is below it.
+	implicit bool
 
 	meta        *zarr.Group
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new group

@@ -1,0 +1,205 @@
+package nczarr_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+	"github.com/seed-695719ce/nczarr/drivers/zip"
+)
+
+// implicitStore has groups without .zgroup in three forms: with nothing but
+// arrays below, with attributes, and around an explicit group. "other" and
+// "notes" are not part of the dataset.
+func implicitStore() map[string]string {
+	array := func(value byte) string {
+		return `{"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|u1", "fill_value": ` + string('0'+value) + `, "order": "C", "compressor": null, "filters": null}`
+	}
+	return map[string]string{
+		".zgroup":              `{"zarr_format": 2}`,
+		"plain/deep/v/.zarray": array(1),
+		"titled/.zattrs":       `{"title": "T"}`,
+		"titled/v/.zarray":     array(2),
+		"around/in/.zgroup":    `{"zarr_format": 2}`,
+		"around/in/v/.zarray":  array(3),
+		"other/a/b/c":          "not Zarr",
+		"notes/.zattrs":        `{"n": 1}`,
+		"x/.zarray":            array(4),
+		"x/0":                  "\x04",
+	}
+}
+
+// consolidated gives the same documents in .zmetadata alone.
+func consolidated(objects map[string]string) map[string]string {
+	var docs []string
+	out := map[string]string{}
+	for key, body := range objects {
+		if strings.HasPrefix(filepath.Base(key), ".z") {
+			docs = append(docs, `"`+key+`": `+body)
+		} else {
+			out[key] = body
+		}
+	}
+	out[".zmetadata"] = `{"zarr_consolidated_format": 1, "metadata": {` + strings.Join(docs, ", ") + `}}`
+	return out
+}
+
+// checkImplicit checks that the groups are there with their values, and that
+// what is not part of the dataset is not.
+func checkImplicit(t *testing.T, ds *nczarr.Dataset) {
+	t.Helper()
+	if p := ds.Problems(); len(p) > 0 {
+		t.Errorf("problems: %v", p)
+	}
+	for path, want := range map[string]uint8{"plain/deep/v": 1, "titled/v": 2, "around/in/v": 3, "x": 4} {
+		v, err := ds.Root().Var(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got, err := nczarr.Get[uint8](t.Context(), v, v.All()); err != nil || !slices.Equal(got, []uint8{want}) {
+			t.Errorf("%s: want %d, got %v, %v", path, want, got, err)
+		}
+	}
+	var groups []string
+	for _, g := range ds.Root().Groups() {
+		groups = append(groups, g.Name())
+	}
+	if want := []string{"around", "plain", "titled"}; !slices.Equal(groups, want) {
+		t.Errorf("groups: want %q, got %q", want, groups)
+	}
+	if g, err := ds.Root().Group("titled"); err == nil && attr(t, g.Attrs(), "title") != "T" {
+		t.Errorf("attributes: got %v", g.Attrs())
+	}
+}
+
+// TestImplicitGroups: a directory between groups and arrays is a group without
+// .zgroup too, in every kind of store.
+func TestImplicitGroups(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	o.Registry = nczarr.NewRegistry([]driver.Opener{file.New(), zip.New()})
+	dir := t.TempDir()
+	for name, objects := range map[string]map[string]string{"single": implicitStore(), "consolidated": consolidated(implicitStore())} {
+		for ext, open := range map[string]driver.Opener{"": file.New(), ".zip": zip.New()} {
+			place := filepath.Join(dir, name+ext)
+			m, err := open.Open(t.Context(), driver.OpenSpec{Path: place, Mode: driver.Create})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, body := range objects {
+				if _, err := m.Put(t.Context(), key, driver.Bytes(body), &driver.PutOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(m.Flush(t.Context()), m.Close(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			for _, mode := range []string{"", "#mode=zarr"} {
+				t.Run(name+ext+mode, func(t *testing.T) {
+					ds, err := nczarr.Open(t.Context(), place+mode, o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					checkImplicit(t, ds)
+					closeDataset(t, ds)
+				})
+			}
+		}
+	}
+}
+
+// TestImplicitGroupBecomesExplicit: a change of an implicit group writes its
+// .zgroup, and consolidated metadata has what is there.
+func TestImplicitGroupBecomesExplicit(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	store(t, o, "imp", implicitStore())
+	ds := update(t, "mem:imp", o)
+	checkImplicit(t, ds)
+	g, err := ds.Root().Group("titled")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setText(t, g.SetAttr, "more", "text")
+	if err := ds.Consolidate(); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	o.UseConsolidated = nczarr.ConsolidatedVerify
+	ds = open(t, "mem:imp", o)
+	checkImplicit(t, ds)
+	if stale := ds.StaleDocuments(); len(stale) > 0 {
+		t.Errorf("stale: %q", stale)
+	}
+	for key, want := range map[string]bool{"titled/.zgroup": true, "plain/.zgroup": false, "other/.zgroup": false} {
+		if there, err := ds.Map().Exists(t.Context(), key); err != nil || there != want {
+			t.Errorf("%s: want %v, got %v, %v", key, want, there, err)
+		}
+	}
+}
+
+// TestImplicitDepth: directories that are nested too deep are left out and
+// told, and the dataset around them opens.
+func TestImplicitDepth(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	objects := implicitStore()
+	objects["deep/1/2/3/4/5/6/7/file"] = "x"
+	store(t, o, "deep", objects)
+	o.Limits.MaxDepth = 6
+	ds := open(t, "mem:deep", o)
+	if p := ds.Problems(); len(p) != 1 || !errors.Is(p[0].Err, ncerr.ErrLimit) || p[0].Path != "/deep/1/2/3/4/5/6" {
+		t.Errorf("problems: %v", p)
+	}
+	variable(t, ds, "plain/deep/v")
+}
+
+// TestOrphanChunksCostOneListing: the chunks of an array that lost its
+// .zarray are listed, not asked for documents one by one.
+func TestOrphanChunksCostOneListing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for key, body := range map[string]string{".zgroup": `{"zarr_format": 2}`, "v/0.0": "x", "v/0.1": "x", "v/0.2": "x"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, key)), 0o777), os.WriteFile(filepath.Join(dir, key), []byte(body), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var asked sync.Map
+	o := fileOptions()
+	o.Wrap = func(m driver.Map) driver.Map { return asking{m, &asked} }
+	ds := open(t, dir, o)
+	if n := len(ds.Root().Groups()) + len(ds.Problems()); n > 0 {
+		t.Errorf("%d groups or problems", n)
+	}
+	if _, ok := asked.Load("v/.zarray"); !ok {
+		t.Error("the test does not see what is asked for")
+	}
+	asked.Range(func(key, _ any) bool {
+		if strings.HasPrefix(fmt.Sprint(key), "v/0") {
+			t.Errorf("asked for %s", key)
+		}
+		return true
+	})
+}
+
+// asking records the keys that Get is called with.
+type asking struct {
+	driver.Map
+	keys *sync.Map
+}
+
+func (a asking) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	a.keys.Store(key, true)
+	return a.Map.Get(ctx, key, o, alloc)
+}
