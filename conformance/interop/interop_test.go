@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,6 +62,27 @@ func TestImplicitGroups(t *testing.T) {
 		t.Fatalf("removed %d groups: %v", removed, err)
 	}
 	same(t, want, encode(t, describe(t, path, false)), "", "/empty: missing") // it has nothing below it
+}
+
+// TestAttributesAreUnchanged checks that zarr-python reads from copies the very
+// attributes that it wrote, those that netCDF cannot hold too.
+func TestAttributesAreUnchanged(t *testing.T) {
+	t.Parallel()
+	need(t, packages["zarr"]...)
+	dir := t.TempDir()
+	src := filepath.Join(dir, "src.zarr")
+	want := must(t, "attrs.py", "write", src)
+	for name, args := range map[string][]string{"copy.zarr": {"copy"}, "copy.zip": {"copy"}, "all.zarr": {"copy", "--consolidated"}} {
+		dst := filepath.Join(dir, name)
+		ctl(t, append(args, src, dst+"#mode=zarr")...)
+		read := []string{"read", dst}
+		if name == "all.zarr" {
+			read = []string{"read", "--consolidated", dst}
+		}
+		if got := must(t, "attrs.py", read...); !bytes.Equal(got, want) {
+			t.Errorf("%s: want %s\ngot  %s", name, want, got)
+		}
+	}
 }
 
 func known(lines string) []string {

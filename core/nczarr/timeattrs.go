@@ -45,7 +45,10 @@ func (v *Var) showTimes() {
 		return
 	}
 	v.attrs = slices.DeleteFunc(slices.Clone(v.attrs), func(a Attr) bool {
-		return slices.ContainsFunc(v.shown, func(b Attr) bool { return reflect.DeepEqual(a, b) })
+		return slices.ContainsFunc(v.shown, func(b Attr) bool {
+			b.JSON = a.JSON
+			return reflect.DeepEqual(a, b)
+		})
 	})
 	if _, err := findAttr(v.attrs, "units"); err == nil { // somebody knows better
 		v.shown = slices.DeleteFunc(v.shown, func(a Attr) bool { return a.Name != fillAttr })

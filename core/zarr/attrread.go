@@ -118,7 +118,9 @@ func (r *attrReader) all() []Attr {
 			r.n.warn("%s: attribute without a name left out", r.n.key(r.doc))
 			continue
 		}
-		list = append(list, r.attr(m.Key, m.Val))
+		a := r.attr(m.Key, m.Val)
+		a.JSON = string(m.Val)
+		list = append(list, a)
 	}
 	if len(list) == 0 {
 		return nil

@@ -1,7 +1,9 @@
 package zarr
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -33,10 +35,20 @@ func checkAttr(a Attr, s *spelling) error {
 	return nil
 }
 
-// writeAttr writes the value of an attribute: one value as it is, several or
-// none as an array. In pure Zarr, where nothing else tells them from char, one
-// string, and one NaN or infinity, is an array too.
+// writeAttr writes the value of an attribute: the JSON it was read from if
+// that still holds, else one value as it is, several or none as an array. In
+// pure Zarr, where nothing else tells them from char, one string, and one NaN
+// or infinity, is an array too.
 func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
+	switch v := a.asRead(s); v.Kind() {
+	case jsontext.Invalid:
+	case jsontext.String: // without escapes: netcdf-c does not decode \u
+		w.String(v.Text())
+		return
+	default:
+		w.Keep(v)
+		return
+	}
 	if text, ok := a.Value.(string); ok {
 		writeChars(w, a.Name, text, s)
 		return
@@ -48,6 +60,47 @@ func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 	w.Open('[')
 	appendValues(w, a.Value, s.pure)
 	w.Close()
+}
+
+// asRead gives the JSON that a was read from if a reader of the layout takes it
+// for a, "" otherwise. Where types are written beside the values it gives only
+// text, so that text that looks like an object stays text.
+func (a Attr) asRead(s *spelling) jsontext.Value {
+	if a.JSON == "" || a.Type == dtype.NCString { // strings have one form only
+		return ""
+	}
+	v, err := jsontext.Check(a.JSON)
+	if err != nil {
+		return ""
+	}
+	nc, value, ok := a.Type, any(nil), true
+	switch isFill := a.Name == fillAttr; {
+	case s.pure && !isFill:
+		nc, value = inferred(v)
+	case s.pure, a.Type == dtype.NCChar && v.Kind() == jsontext.String && !isFill:
+		value, ok = typed(nc, v)
+	default:
+		return ""
+	}
+	if !ok || nc != a.Type || !sameValue(value, a.Value) {
+		return ""
+	}
+	return v
+}
+
+// sameValue reports whether two values of attributes of one type are the same,
+// bit for bit.
+func sameValue(a, b any) bool {
+	switch a := a.(type) {
+	case string:
+		return a == b
+	case []string:
+		b, ok := b.([]string)
+		return ok && slices.Equal(a, b)
+	}
+	x, _, xok := dtype.View(a)
+	y, _, yok := dtype.View(b)
+	return xok && yok && bytes.Equal(x, y)
 }
 
 // quotedAlone reports whether the one value of a slice is written in quotes,

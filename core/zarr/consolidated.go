@@ -110,7 +110,7 @@ var docOrder = []string{docGroup, docArray, docAttrs}
 // WriteConsolidated is the reverse of [ParseConsolidated]. Nodes come in the
 // order of their paths, each node's documents as .zgroup, .zarray, .zattrs and
 // then the others. Documents stay as they are when they are strict JSON, and
-// are made so otherwise. ErrNotZarr for one that is not JSON at all, and
+// are made so otherwise, but for NaN and infinities in attributes. ErrNotZarr for one that is not JSON at all, and
 // ErrInvalid when there are none.
 func WriteConsolidated(nodes map[string]Docs) ([]byte, error) {
 	w := &jsontext.Writer{Style: jsontext.Spaced}
@@ -136,9 +136,12 @@ func WriteConsolidated(nodes map[string]Docs) ([]byte, error) {
 				return nil, ncerr.Errorf(ncerr.ErrNotZarr, "write metadata", "/"+key, "not JSON: %w", err)
 			}
 			w.Key(key)
-			if d.Strict {
+			switch {
+			case d.Strict:
 				w.Raw(d.Text)
-			} else {
+			case name == docAttrs:
+				w.Keep(d.Text)
+			default:
 				w.Value(d.Text)
 			}
 			count++

@@ -124,6 +124,7 @@ func TestArrayRoundTrip(t *testing.T) {
 		if err != nil || len(got.Warnings) > 0 {
 			t.Fatalf("%v %q: %s", err, got.Warnings, docs)
 		}
+		dropJSON(got.Attrs)
 		if !reflect.DeepEqual(want, got) {
 			t.Fatalf("want\n%+v, got\n%+v from %s", want, got, docs)
 		}
@@ -164,6 +165,13 @@ func TestPureRoundTrip(t *testing.T) {
 	})
 }
 
+// dropJSON leaves out what attributes that were read have more than new ones.
+func dropJSON(attrs []zarr.Attr) {
+	for i := range attrs {
+		attrs[i].JSON = ""
+	}
+}
+
 func TestGroupRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -191,6 +199,7 @@ func TestGroupRoundTrip(t *testing.T) {
 		if len(got.Attrs) == 0 {
 			got.Attrs = nil
 		}
+		dropJSON(got.Attrs)
 		if !reflect.DeepEqual(want, got) {
 			t.Fatalf("want\n%+v, got\n%+v from %s", want, got, docs)
 		}

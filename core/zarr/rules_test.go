@@ -372,6 +372,81 @@ func TestCharText(t *testing.T) {
 	}
 }
 
+// onlyJSON has values that netCDF cannot hold, or would not tell from others.
+var onlyJSON = []string{
+	"null", "true", "false", "NaN", "Infinity", "-Infinity", "1", "[1]", "[]", "[true, false]", "[NaN]", "[NaN,1.5]", `"NaN"`, `["NaN"]`, `["NaN", "Infinity"]`,
+	`{"a": 1}`, `"{\"a\": 1}"`, `{"a": NaN, "b": [Infinity]}`, "[1, 2]", `"[1, 2]"`, "[[1, 2], [3]]", `[null, 1]`, `[1, "a"]`, `"null"`, `"true"`, `"1"`,
+	"18446744073709551616", "1e400", "1.50", "[1, 2.5]", `["one"]`, `[""]`, `""`, "-0", "[{}]", "{}", `"a\u0000"`,
+}
+
+// TestAttributesKeepTheirJSON: in pure Zarr an attribute that was read is
+// written as it stood, unless its value was changed.
+func TestAttributesKeepTheirJSON(t *testing.T) {
+	t.Parallel()
+	for _, want := range onlyJSON {
+		g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": ` + want + `}`)})
+		if err != nil || len(g.Attrs) != 1 {
+			t.Errorf("%s: %+v, %v", want, g, err)
+			continue
+		}
+		docs, err := (&zarr.Group{Attrs: g.Attrs}).Docs(zarr.WriteOptions{Layout: zarr.LayoutPure})
+		if err != nil || string(docs[".zattrs"]) != `{"a": `+want+`}` {
+			t.Errorf("%s: got %s, %v", want, docs[".zattrs"], err)
+		}
+		a := g.Attrs[0]
+		a.Type, a.Value = dtype.NCInt, []int32{7}
+		if docs, err = (&zarr.Group{Attrs: []zarr.Attr{a}}).Docs(zarr.WriteOptions{Layout: zarr.LayoutPure}); err != nil || string(docs[".zattrs"]) != `{"a": 7}` {
+			t.Errorf("%s, changed: got %s, %v", want, docs[".zattrs"], err)
+		}
+		for layout := range zarr.LayoutV1 + 1 { // the value is the same in every layout
+			docs, err := (&zarr.Group{Attrs: g.Attrs, Listed: true}).Docs(zarr.WriteOptions{Layout: layout, IsRoot: true})
+			if err != nil {
+				t.Errorf("%s in %v: %v", want, layout, err)
+				continue
+			}
+			back, err := zarr.ParseGroup("/", docs)
+			if err != nil || len(back.Attrs) != 1 || back.Attrs[0].Type != g.Attrs[0].Type || fmt.Sprint(back.Attrs[0].Value) != fmt.Sprint(g.Attrs[0].Value) {
+				t.Errorf("%s in %v: want %+v, got %+v, %v", want, layout, g.Attrs, back.Attrs, err)
+			}
+		}
+	}
+	bad := zarr.Attr{Name: "a", Type: dtype.NCChar, Value: "x", JSON: `"x", "_other": 1`}
+	if docs, err := (&zarr.Group{Attrs: []zarr.Attr{bad}}).Docs(zarr.WriteOptions{Layout: zarr.LayoutPure}); err != nil || string(docs[".zattrs"]) != `{"a": "x"}` {
+		t.Errorf("JSON that is none: got %s, %v", docs[".zattrs"], err)
+	}
+}
+
+// TestNoEscapes: text is written in UTF-8, since netcdf-c does not decode \u.
+func TestNoEscapes(t *testing.T) {
+	t.Parallel()
+	g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": "gr\u00fcn", "b": ["\u00fc", "x"], "c": ["\u00fc"]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for layout, want := range map[zarr.Layout]string{zarr.LayoutPure: `{"a": "grün", "b": ["ü","x"], "c": ["ü"]}`, zarr.LayoutNewest: `{"a": "grün", "b": ["ü","x"], "c": "ü", `} {
+		docs, err := (&zarr.Group{Attrs: g.Attrs, Listed: true}).Docs(zarr.WriteOptions{Layout: layout})
+		if err != nil || !strings.HasPrefix(string(docs[".zattrs"]), want) {
+			t.Errorf("want %s, got %s, %v", want, docs[".zattrs"], err)
+		}
+	}
+}
+
+// TestTextThatLooksLikeAnObject: NCZarr's types do not tell text from JSON, and
+// text that was a string stays one.
+func TestTextThatLooksLikeAnObject(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{`"{\"a\": 1}"`, `{"a": 1}`} {
+		g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": ` + value + `}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs, err := (&zarr.Group{Attrs: g.Attrs, Listed: true}).Docs(zarr.WriteOptions{Layout: zarr.LayoutNewest})
+		if err != nil || !strings.HasPrefix(string(docs[".zattrs"]), `{"a": `+value+",") {
+			t.Errorf("want %s, got %s, %v", value, docs[".zattrs"], err)
+		}
+	}
+}
+
 func TestConsolidated(t *testing.T) {
 	t.Parallel()
 	nodes := map[string]zarr.Docs{
@@ -383,11 +458,10 @@ func TestConsolidated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"metadata": {".zgroup": {"zarr_format": 2}, ".zattrs": {"a": "NaN"}, "g/.zgroup": {"zarr_format": 2}, "g/a2/.zarray": ` + string(zarray("")) + `, "g/a2/.zattrs": {}}, "zarr_consolidated_format": 1}`
+	want := `{"metadata": {".zgroup": {"zarr_format": 2}, ".zattrs": {"a": NaN}, "g/.zgroup": {"zarr_format": 2}, "g/a2/.zarray": ` + string(zarray("")) + `, "g/a2/.zattrs": {}}, "zarr_consolidated_format": 1}`
 	if string(b) != want {
 		t.Errorf("want %s\ngot  %s", want, b)
 	}
-	nodes[""][".zattrs"] = []byte(`{"a": "NaN"}`)
 	back, err := zarr.ParseConsolidated(b)
 	if err != nil || !reflect.DeepEqual(back, nodes) {
 		t.Errorf("want %s, got %s, %v", nodes, back, err)

@@ -1,6 +1,7 @@
 package jsontext
 
 import (
+	"encoding/json"
 	"strconv"
 	"unicode/utf8"
 )
@@ -174,22 +175,36 @@ func (w *Writer) Ints(list []int64) {
 // Value writes v, which was checked, as strict JSON: values that are strict
 // already keep their text; bare words become strings, numbers get the digits
 // that JSON wants, control characters in strings are escaped.
-func (w *Writer) Value(v Value) {
+func (w *Writer) Value(v Value) { w.value(v, false) }
+
+// Keep is Value for documents that Python reads too: the words NaN, Infinity
+// and -Infinity stay as they are, since a string is another value there.
+func (w *Writer) Keep(v Value) { w.value(v, true) }
+
+func (w *Writer) value(v Value, words bool) {
+	if words && json.Valid([]byte(v)) {
+		w.Raw(v)
+		return
+	}
 	switch v.Kind() {
 	case Object:
 		w.Open('{')
-		_ = v.Each(func(key string, m Value) error { w.Key(key).Value(m); return nil })
+		_ = v.Each(func(key string, m Value) error { w.Key(key).value(m, words); return nil })
 		w.Close()
 	case Array:
 		w.Open('[')
-		_ = v.Elems(func(_ int, e Value) error { w.Value(e); return nil })
+		_ = v.Elems(func(_ int, e Value) error { w.value(e, words); return nil })
 		w.Close()
 	case String:
 		w.String(v.Text())
 	case Number:
 		w.Raw(StrictNumber(v))
 	case Word:
-		w.String(string(v))
+		if words && (v == "NaN" || v == "Infinity" || v == "-Infinity") {
+			w.Raw(v)
+		} else {
+			w.String(string(v))
+		}
 	case Null, Bool:
 		w.Raw(v)
 	default:
