@@ -91,6 +91,9 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 	if err != nil {
 		return err
 	}
+	for _, w := range parsed.Warnings() {
+		a.warn("%s", w)
+	}
 	parsed.CutStrings = f.cut
 	ds, err := a.create(ctx, &f.createFlags, f.output)
 	if err != nil {

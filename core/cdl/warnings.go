@@ -1,0 +1,30 @@
+package cdl
+
+import "fmt"
+
+// Warnings tells, one line each, what [Build] stores in another way than the
+// text says: NIL in attributes, which have no absent strings in Zarr.
+func (f *File) Warnings() []string {
+	var list []string
+	check := func(attrs []*Attr) {
+		for _, a := range attrs {
+			for _, v := range a.Values {
+				if v.Kind == Nil {
+					list = append(list, fmt.Sprintf("%s:%d:%d: attribute %q: NIL is stored as \"\", since attributes have no absent strings", f.Name, v.Pos.Line, v.Pos.Col, a.Name))
+				}
+			}
+		}
+	}
+	var walk func(g *Group)
+	walk = func(g *Group) {
+		check(g.Attrs)
+		for _, v := range g.Vars {
+			check(v.Attrs)
+		}
+		for _, sub := range g.Groups {
+			walk(sub)
+		}
+	}
+	walk(f.Root)
+	return list
+}
