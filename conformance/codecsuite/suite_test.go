@@ -86,6 +86,9 @@ func target(p driver.Provider, id string) *codecsuite.Target {
 	for _, s := range params[id][1] {
 		t.Invalid = append(t.Invalid, json.RawMessage(s))
 	}
+	if id == "packbits" { // of integers it takes 0 and 1 alone
+		t.Types = []dtype.Type{{Kind: dtype.Bool, Size: 1}}
+	}
 	return t
 }
 

@@ -85,6 +85,36 @@ func TestAttributesAreUnchanged(t *testing.T) {
 	}
 }
 
+// TestCodecsBoundToATypeAreCopied checks that zarr-python reads equal values from
+// copies of arrays whose filters state or need an element type that NCZarr does
+// not have, and that filters which do not fit are left out with a warning.
+func TestCodecsBoundToATypeAreCopied(t *testing.T) {
+	t.Parallel()
+	need(t, packages["zarr"]...)
+	dir := t.TempDir()
+	src := filepath.Join(dir, "src.zarr")
+	want := must(t, "typed.py", "write", src)
+	for name, warned := range map[string][]string{"pure.zarr#mode=zarr": nil, "nc.zarr": {"delta", "fixedscaleoffset", "quantize", "astype"}} {
+		place, _, _ := strings.Cut(name, "#")
+		out, err := exec.CommandContext(t.Context(), nczctl, "--isolation=inproc", "copy", src, filepath.Join(dir, name)).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v: %s", name, err, out)
+			continue
+		}
+		if got := must(t, "typed.py", "read", filepath.Join(dir, place)); !bytes.Equal(got, want) {
+			t.Errorf("%s: want %s\ngot  %s", name, want, got)
+		}
+		for _, array := range warned {
+			if !strings.Contains(string(out), `"/`+array+`"`) && !strings.Contains(string(out), "/"+array+" ") {
+				t.Errorf("%s: no warning about %s: %s", name, array, out)
+			}
+		}
+		if got := strings.Count(string(out), "another element type"); got != len(warned) {
+			t.Errorf("%s: want %d warnings, got %s", name, len(warned), out)
+		}
+	}
+}
+
 func known(lines string) []string {
 	if lines == "" {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -108,7 +109,8 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 		return err
 	}
 	spec := v.spec()
-	if err := c.element(ctx, dst, v, spec); err != nil {
+	dropped, err := c.element(ctx, dst, v, spec)
+	if err != nil {
 		return err
 	}
 	for i, d := range spec.Dims {
@@ -131,7 +133,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 			return err
 		}
 		if ok {
-			spec.Codecs = chain
+			spec.Codecs, dropped = chain, nil
 		}
 	}
 	if err := c.quantize(v, spec); err != nil {
@@ -140,6 +142,9 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	made, err := dst.DefineVar(ctx, v.Name(), spec)
 	if err != nil {
 		return ofVar(v, err)
+	}
+	if len(dropped) > 0 {
+		dst.ds.log.Warn("copied without codecs that state another element type", "path", v.Path(), "codecs", strings.Join(dropped, ","), "type", made.meta.DType.String())
 	}
 	c.pairs = append(c.pairs, pair{made, v, spec.Quantize})
 	c.total += chunk.All(v.Shape()).Len() * v.elemBytes()
@@ -187,8 +192,9 @@ func (v *Var) spec() *VarSpec {
 }
 
 // element sets the element type of a copy of v in dst and its codecs, which
-// may depend on it: that of v where the layout can have it.
-func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec) (err error) {
+// may depend on it: that of v where the layout can have it. It gives the ids of
+// the codecs that do not fit.
+func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec) (dropped []string, err error) {
 	keep := dst.ds.layout == zarr.LayoutPure
 	switch {
 	case v.nc != dtype.NCString, dst.ds.strings == StringsAuto && keep:
@@ -202,28 +208,62 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 		keep = keep && v.meta.DType.Kind == dtype.Bytes
 		spec.MaxStrLen = v.meta.DType.Size
 	}
-	if spec.Codecs = v.portableCodecs(); keep {
+	if keep {
 		spec.DType = v.meta.DType
-		if v.in == nil {
-			spec.Codecs = v.Codecs()
-		}
 	}
-	return err
+	if keep && v.in == nil {
+		spec.Codecs = v.Codecs()
+	} else {
+		spec.Codecs, dropped = v.portableCodecs()
+	}
+	return dropped, err
 }
 
-// portableCodecs gives the codecs that fit a copy of v with another element
-// type: without those that name the stored type, which would take the bytes
-// for what they are not, and without the one for objects.
-func (v *Var) portableCodecs() []zarr.CodecSpec {
+// portableCodecs gives the codecs that fit a copy of v with the element type
+// that netCDF has for it, and the ids of the others: those that state another
+// element type, which would take the bytes for what they are not. The one for
+// objects is part of the element type, and in neither.
+func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
 	t, _ := v.stored()
 	if t.Plain() && t.Kind != dtype.Bytes {
-		return v.Codecs()
+		return v.Codecs(), nil
 	}
-	return slices.DeleteFunc(v.Codecs(), func(c zarr.CodecSpec) bool {
-		var params struct{ DType json.RawMessage }
-		typed := json.Unmarshal(c.Params, &params) == nil && params.DType != nil
-		return typed || v.varies() && slices.Contains(objectCodecs, c.ID)
-	})
+	to := v.nc.Type(v.meta.DType.Order)
+	for _, c := range v.Codecs() {
+		switch {
+		case v.varies() && slices.Contains(objectCodecs, c.ID):
+		case bound(c, to):
+			dropped = append(dropped, c.ID)
+		default:
+			fit = append(fit, c)
+		}
+	}
+	return fit, dropped
+}
+
+// bound reports whether a codec states the type of the elements that it takes,
+// and it is not t.
+func bound(c zarr.CodecSpec, t dtype.Type) bool {
+	var params struct {
+		DType       json.RawMessage `json:"dtype"`
+		DecodeDType json.RawMessage `json:"decode_dtype"` // of astype
+	}
+	if json.Unmarshal(c.Params, &params) != nil {
+		return false
+	}
+	for _, stated := range []json.RawMessage{params.DType, params.DecodeDType} {
+		var text string
+		if stated == nil {
+			continue
+		}
+		if json.Unmarshal(stated, &text) != nil {
+			return true
+		}
+		if own, err := dtype.Parse(text); err != nil || own != t {
+			return true
+		}
+	}
+	return false
 }
 
 // longest reads all strings of v, about memory bytes at once, and gives the

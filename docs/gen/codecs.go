@@ -119,4 +119,9 @@ Texts and bytes of variable length travel between steps as offsets of four bytes
 vlen-array, json2, msgpack2, categorize) turn them into the bytes of the store. The layout is that of ` + "`Values`" + ` in core/codec/driver.
 Lists of json2 and msgpack2 may hold anything in Python: a null, a number or an object among texts is an error that names the element.
 Behind delta, fixedscaleoffset and categorize, which leave no shape to others, the list of a chunk has one dimension, as numcodecs writes it.
+
+## Element types
+
+packbits takes bool, and integers of one byte that are 0 or 1: another value is an error. bitround leaves integers as they are. A copy whose elements have another
+type than the source (NCZarr has neither half floats nor bool) leaves out the codecs that state the old type (delta, fixedscaleoffset, quantize, astype), with a warning.
 `

@@ -4,7 +4,8 @@
 // it.
 //
 // Unlike numcodecs it leaves NaN as it is, and never rounds a finite value to
-// infinity.
+// infinity. Integers are left as they are: numcodecs decodes such chunks and
+// refuses to encode them.
 package bitround
 
 import (
@@ -33,10 +34,14 @@ var _ driver.Codec = (*Codec)(nil)
 func mantissa(t dtype.Type) int { return map[int]int{2: 10, 4: 23, 8: 52}[t.Size] }
 
 // New makes a codec that keeps keepbits bits of the mantissa of floats of
-// type t.
+// type t. Integers are kept whole.
 func New(t dtype.Type, keepbits int) (*Codec, error) {
-	if t.Kind != dtype.Float {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats are rounded, not %v", t)
+	switch t.Kind {
+	case dtype.Float:
+	case dtype.Int, dtype.Uint:
+		return &Codec{typ: t}, nil
+	default:
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats are rounded and integers left as they are, not %v", t)
 	}
 	if keepbits < 0 || keepbits > mantissa(t) {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bits to keep, %v has %d", keepbits, t, mantissa(t))

@@ -19,7 +19,10 @@ const ID = "packbits"
 
 // Codec encodes and decodes. It is safe for concurrent use; errors of Decode
 // are ncerr.ErrCorrupt and ncerr.ErrShortBuffer.
-type Codec struct{}
+//
+// Integers of one byte are packed too, as numcodecs does, if they are 0 or 1:
+// another value is ncerr.ErrConvert of Encode.
+type Codec struct{ integers bool }
 
 var _ driver.Codec = Codec{}
 
@@ -31,12 +34,13 @@ func Provider() driver.Provider {
 			Summary: "eight bools in a byte",
 		},
 		OpenAs: func(_ *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-			if in.DType.Kind != dtype.Bool {
-				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only bool is packed, not %v", in.DType)
+			integers := in.Kind == driver.Array && in.DType.Size == 1 && (in.DType.Kind == dtype.Uint || in.DType.Kind == dtype.Int)
+			if in.DType.Kind != dtype.Bool && !integers {
+				return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only bool and integers of one byte are packed, not %v", in.DType)
 			}
 			out := filter.Blob(in, 1+(in.MaxBytes+7)/8)
 			out.DType = dtype.Type{Kind: dtype.Uint, Size: 1}
-			return Codec{}, out, nil
+			return Codec{integers}, out, nil
 		},
 	}
 }
@@ -45,10 +49,17 @@ func Provider() driver.Provider {
 // byte of the product.
 const gather = 0x8040_2010_0804_0201
 
-// Encode packs; anything but zero counts as true.
-func (Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+// Encode packs; of bools anything but zero counts as true.
+func (c Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
+	}
+	if c.integers {
+		for i, v := range src {
+			if v > 1 {
+				return 0, ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d is neither 0 nor 1", i)
+			}
+		}
 	}
 	n := 1 + (len(src)+7)/8
 	if len(dst) < n {
