@@ -22,7 +22,9 @@
 // of a URL are percent-decoded; a plain path is taken as it is, "~" included.
 // A plain path has a fragment only when every item of it is one this package
 // knows ("x.zarr#mode=zip"); a file whose name looks like that is named by a
-// file: URL with %23. A plain path never has a prefix or a query.
+// file: URL with %23. What looks like a fragment with an unknown key is part of
+// the name only if something of that name exists; else it is an error. A plain
+// path never has a prefix or a query.
 //
 // # Inference
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -19,6 +20,9 @@ func (p *parser) file(storage string) error {
 		return p.bad(err)
 	}
 	p.loc.Path, p.loc.windows = name, p.env.Windows
+	if len(p.in.doubtful) > 0 && !p.mayExist(name) {
+		return p.bad(p.unknownKey())
+	}
 	if driver, ok := p.take(keyDriver); ok {
 		return p.named(driver, storage)
 	}
@@ -31,6 +35,71 @@ func (p *parser) file(storage string) error {
 		return p.probe(name)
 	}
 	return nil
+}
+
+// mayExist reports whether something is at a path, or may be when nobody looks.
+func (p *parser) mayExist(name string) bool {
+	if p.env.Probe == nil {
+		return !p.env.Create
+	}
+	return p.env.Probe(name) != Missing
+}
+
+// unknownKey says which key of a doubtful fragment nobody knows.
+func (p *parser) unknownKey() error {
+	named := ""
+	for _, f := range p.in.doubtful {
+		if legacyKey(f.Key) == keyDriver {
+			named = f.Value
+		}
+	}
+	for _, f := range p.in.doubtful {
+		switch key := legacyKey(f.Key); {
+		case allKnown([]Param{f}):
+		case slices.Contains(Keys(), key):
+			return fmt.Errorf("fragment key %q has no value", f.Key)
+		case named != "":
+			return fmt.Errorf("fragment key %q has no meaning; an option of the driver %s is set in the configuration, as [drivers.%[2]s] %s = ...", f.Key, named, f.Key)
+		default:
+			return fmt.Errorf(`fragment key %q has no meaning%s (keys are %s; a "#" in a name is written %%23 in a file: URL)`,
+				f.Key, didYouMean(strings.ToLower(f.Key), Keys()), strings.Join(Keys(), ", "))
+		}
+	}
+	return errors.New("the fragment makes no sense")
+}
+
+// foreign gives the extension of a name that belongs to a format which is not
+// written here, "" for other names.
+func foreign(name string) string {
+	lower := strings.ToLower(path.Base(name))
+	for _, ext := range []string{
+		".nc", ".nc3", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".hdf", ".he5", ".grib", ".grb", ".grib2", ".grb2", ".tif", ".tiff", ".cdl", ".ncml",
+		".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".gz", ".7z", ".json", ".parquet", ".parq", ".csv",
+	} {
+		if strings.HasSuffix(lower, ext) && lower != ext {
+			return ext
+		}
+	}
+	return ""
+}
+
+// checkNew refuses a new dataset in a bucket whose name says that it is one
+// object, unless a mode of the fragment names the storage.
+func (p *parser) checkNew(name string) error {
+	ext := foreign(name)
+	if strings.HasSuffix(strings.ToLower(name), ".zip") {
+		ext = ".zip"
+	}
+	if !p.env.Create || ext == "" {
+		return nil
+	}
+	for _, f := range p.in.fragment {
+		if modes := strings.Split(strings.ToLower(f.Value), ","); legacyKey(f.Key) == keyMode && (slices.Contains(modes, modeS3) || slices.Contains(modes, modeGS3)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("a dataset in a bucket is a tree of objects, not one %q object: write it to a local file and upload that, name it .zarr, "+
+		"or add #mode=nczarr,s3 for a tree of this name", ext)
 }
 
 // named takes the storage driver that the fragment names: one that a plugin
@@ -138,6 +207,9 @@ func (p *parser) probe(name string) error {
 	case p.env.Create && zipName:
 		p.setStorage(DriverZip, modeZip, "a new dataset whose name ends in .zip is an archive")
 		return nil
+	case p.env.Create && foreign(name) != "":
+		return p.unsupported(fmt.Errorf("a dataset is written as a directory or a zip archive, not as %q: name it .zarr or .zip, "+
+			"or add #mode=nczarr,file for a directory of this name", foreign(name)))
 	case p.env.Create:
 		p.setStorage(DriverFile, modeFile, "a new dataset is a directory tree unless its name ends in .zip")
 		return nil

@@ -246,6 +246,52 @@ func TestPlainPathFragment(t *testing.T) {
 	}
 }
 
+// TestDoubtfulNames: what would quietly make a directory, or a tree of objects,
+// of a name that says something else is refused.
+func TestDoubtfulNames(t *testing.T) {
+	t.Parallel()
+	missing := func(string) ncurl.Probed { return ncurl.Missing }
+	there := func(string) ncurl.Probed { return ncurl.Directory }
+	for _, c := range []struct {
+		text   string
+		env    ncurl.Env
+		phrase string // of the error; empty: none
+	}{
+		{"d.db#diver=sqlite", ncurl.Env{Create: true, Probe: missing}, `fragment key "diver" has no meaning; did you mean "driver"?`},
+		{"d.db#diver=sqlite", ncurl.Env{Probe: missing}, `did you mean "driver"?`},
+		{"d.db#diver=sqlite", ncurl.Env{Create: true}, `did you mean "driver"?`},
+		{"d.db#diver=sqlite", ncurl.Env{Create: true, Probe: there}, ""},
+		{"d.db#diver=sqlite", ncurl.Env{Probe: there}, ""},
+		{"d.db#driver=sqlite&durability=flush", ncurl.Env{Create: true, Probe: missing}, "[drivers.sqlite] durability = ..."},
+		{"d.db#driver=sqlite&mode", ncurl.Env{Create: true, Probe: missing}, `fragment key "mode" has no value`},
+		{"x.zarr#mode=zarr&zip", ncurl.Env{Create: true, Probe: missing}, `fragment key "zip" has no meaning`},
+		{"x#1.zarr", ncurl.Env{Create: true, Probe: missing}, ""},
+		{"x#mode", ncurl.Env{Create: true, Probe: missing}, ""},
+		{"file:d.db%23diver=sqlite", ncurl.Env{Create: true, Probe: missing}, ""},
+		{"out.nc", ncurl.Env{Create: true, Probe: missing}, `not as ".nc"`},
+		{"d/OUT.H5", ncurl.Env{Create: true, Probe: missing}, `not as ".h5"`},
+		{"out.tar.gz#mode=zarr", ncurl.Env{Create: true, Probe: missing}, `not as ".tar.gz"`},
+		{"file:///d/out.nc", ncurl.Env{Create: true, Probe: missing}, `not as ".nc"`},
+		{"out.nc#mode=nczarr,file", ncurl.Env{Create: true, Probe: missing}, ""},
+		{"out.nc#mode=zip", ncurl.Env{Create: true, Probe: missing}, ""},
+		{"out.nc#driver=onefile", ncurl.Env{Create: true, Probe: missing}, ""},
+		{"out.nc", ncurl.Env{Probe: there}, ""},
+		{".nc", ncurl.Env{Create: true, Probe: missing}, ""},
+		{"out.zarr", ncurl.Env{Create: true, Probe: missing}, ""},
+		{"s3://b/d.zip", ncurl.Env{Create: true}, `not one ".zip" object`},
+		{"s3://b/d.nc", ncurl.Env{Create: true}, `not one ".nc" object`},
+		{"https://s3.us-west-1.amazonaws.com/b/d.zip#mode=zarr", ncurl.Env{Create: true}, `not one ".zip" object`},
+		{"s3://b/d.zip#mode=nczarr,s3", ncurl.Env{Create: true}, ""},
+		{"s3://b/d.zip", ncurl.Env{}, ""},
+		{"s3://b/d.zip/x.zarr", ncurl.Env{Create: true}, ""},
+	} {
+		_, err := ncurl.Parse(c.text, &c.env)
+		if (err != nil) != (c.phrase != "") || err != nil && !strings.Contains(err.Error(), c.phrase) {
+			t.Errorf("%s (create %v): want %q, got %v", c.text, c.env.Create, c.phrase, err)
+		}
+	}
+}
+
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -218,6 +218,9 @@ func (p *parser) setBucket(bucket, rawKey string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
+	if err := p.checkNew(bucket + "/" + key); err != nil {
+		return err
+	}
 	p.loc.Bucket, p.loc.Key, p.loc.Path = bucket, key, bucket
 	if key != "" {
 		p.loc.Path = bucket + "/" + key

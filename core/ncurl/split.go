@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,6 +39,9 @@ type parts struct {
 	hasQuery  bool
 	prefix    []Param // of [k=v] groups
 	fragment  []Param
+	// doubtful is what stands behind a "#" in a plain path and looks like a
+	// fragment, but has unknown keys: the "#" is part of the name.
+	doubtful []Param
 }
 
 // split cuts text at its separators. Errors carry no part of an authority.
@@ -101,8 +105,12 @@ func checkAuthority(p *parts) error {
 func splitPath(text string) parts {
 	if i := strings.LastIndexByte(text, '#'); i > 0 {
 		params, err := parseParams(text[i+1:])
-		if err == nil && len(params) > 0 && allKnown(params) {
+		switch {
+		case err != nil || len(params) == 0:
+		case allKnown(params):
 			return parts{path: text[:i], fragment: params}
+		case slices.ContainsFunc(params, func(f Param) bool { return f.Value != "" || allKnown([]Param{f}) }):
+			return parts{path: text, doubtful: params}
 		}
 	}
 	return parts{path: text}
