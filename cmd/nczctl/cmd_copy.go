@@ -51,7 +51,7 @@ dataset that is there stays until the copy is whole.
 	fl.StringVar(&f.codec, "codec", "", "codec `chain` for all variables")
 	fl.StringVar(&f.round, "quantize", "", "round float and double, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy these `variables` only (names or paths)")
-	fl.BoolVar(&f.skip, "skip-unreadable", false, "leave out variables that cannot be opened, instead of failing; a chunk that cannot be read fails the copy all the same")
+	fl.BoolVar(&f.skip, "skip-unreadable", false, "leave out variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read fails the copy all the same")
 	fl.StringVar(&f.memory, "memory", "64MiB", "about the most data to hold at once")
 	f.create.add(c)
 	return c
@@ -67,12 +67,15 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 		return err
 	}
 	defer src.Close(ctx) //nolint:errcheck // only read
-	left := src.Problems()
-	if len(left) > 0 && !f.skip {
-		return fmt.Errorf("cannot read %q: %w (--skip-unreadable leaves out what cannot be read, here %d)", left[0].Path, left[0].Err, len(left))
-	}
 	if err := checkVarNames(src, f.vars); err != nil {
 		return err
+	}
+	left, err := unreadable(ctx, src, opts)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 && !f.skip {
+		return fmt.Errorf("cannot read %q: %w (--skip-unreadable leaves out what cannot be read, here %d)", left[0].Path, left[0].Err, len(left))
 	}
 	if err := spec.check(src); err != nil {
 		return err
@@ -96,6 +99,24 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 		return err
 	}
 	return a.problems(left)
+}
+
+// unreadable gives what of src cannot be read: what could not be opened, and of
+// the variables that o selects those whose codecs are missing, which o then
+// selects no more.
+func unreadable(ctx context.Context, src *nczarr.Dataset, o *nczarr.CopyOptions) ([]nczarr.Problem, error) {
+	left, missing := src.Problems(), map[*nczarr.Var]bool{}
+	selected := o.Select
+	eachVar(src.Root(), func(v *nczarr.Var) {
+		if selected != nil && !selected(v) {
+			return
+		}
+		if err := v.Available(ctx); err != nil {
+			left, missing[v] = append(left, nczarr.Problem{Path: v.Path(), Err: err}), true
+		}
+	})
+	o.Select = func(v *nczarr.Var) bool { return (selected == nil || selected(v)) && !missing[v] }
+	return left, ctx.Err()
 }
 
 // options turns the flags into copy options, and gives the chunks among them.

@@ -23,6 +23,8 @@ type datasetInfo struct {
 	Vars         []varInfo      `json:"variables"`
 	Problems     []problemInfo  `json:"problems"`
 	Plugins      []pluginOfInfo `json:"plugins"`
+
+	failed error // why the first of what cannot be read cannot
 }
 
 type dimInfo struct {
@@ -60,7 +62,7 @@ func (a *app) newInfo() *cobra.Command {
 		Short: "Summarise a dataset: format, dimensions, variables, codecs, problems",
 		Long: `Summarise a dataset: where and how it is stored, its dimensions and variables,
 whether the codecs of each variable are there, and what cannot be read. No
-array data is read.`,
+array data is read. If something cannot be read the exit code says why.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runInfo(c.Context(), list[0]) },
 	}
@@ -76,6 +78,9 @@ func (a *app) runInfo(ctx context.Context, url string) error {
 		URL: ds.Location().Display, Driver: ds.Location().Driver, Format: ds.Layout().String(),
 		Consolidated: ds.Consolidated(), NCProperties: ds.NCProperties(), Dims: []dimInfo{}, Vars: []varInfo{}, Problems: []problemInfo{},
 	}
+	if list := ds.Problems(); len(list) > 0 {
+		info.failed = list[0].Err
+	}
 	info.group(ctx, ds.Root())
 	for _, p := range ds.Problems() {
 		info.Problems = append(info.Problems, problemInfo{p.Path, p.Err.Error()})
@@ -90,10 +95,10 @@ func (a *app) runInfo(ctx context.Context, url string) error {
 	} else {
 		a.printInfo(info)
 	}
-	if err != nil || len(ds.Problems()) == 0 {
-		return err
+	if first := info.failed; err == nil && first != nil {
+		err = &saidError{first}
 	}
-	return &saidError{ds.Problems()[0].Err}
+	return err
 }
 
 func (i *datasetInfo) group(ctx context.Context, g *nczarr.Group) {
@@ -102,14 +107,19 @@ func (i *datasetInfo) group(ctx context.Context, g *nczarr.Group) {
 		i.Dims = append(i.Dims, dimInfo{d.Path(), d.Len(), d.Unlimited()})
 	}
 	for _, v := range g.Vars() {
-		i.Vars = append(i.Vars, describeVar(ctx, v))
+		about, err := describeVar(ctx, v)
+		i.Vars = append(i.Vars, about)
+		if i.failed == nil {
+			i.failed = err
+		}
 	}
 	for _, sub := range g.Groups() {
 		i.group(ctx, sub)
 	}
 }
 
-func describeVar(ctx context.Context, v *nczarr.Var) varInfo {
+// describeVar describes v, and tells why its data cannot be read.
+func describeVar(ctx context.Context, v *nczarr.Var) (varInfo, error) {
 	info := varInfo{
 		Path: v.Path(), Type: v.Type().String(), DType: v.DType().String(), Dims: []string{}, Shape: v.Shape(),
 		Chunks: v.Chunks(), Codecs: []string{},
@@ -123,10 +133,11 @@ func describeVar(ctx context.Context, v *nczarr.Var) varInfo {
 	for _, c := range v.Codecs() {
 		info.Codecs = append(info.Codecs, c.ID)
 	}
-	if err := v.Available(ctx); err != nil {
+	err := v.Available(ctx)
+	if err != nil {
 		info.Error = err.Error()
 	}
-	return info
+	return info, err
 }
 
 func (a *app) printInfo(i *datasetInfo) {
