@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // datasetInfo is what info prints.
@@ -17,6 +21,7 @@ type datasetInfo struct {
 	Driver       string         `json:"driver"`
 	Format       string         `json:"format"`
 	Consolidated bool           `json:"consolidated"`
+	ReadThrough  bool           `json:"read_through_consolidated"`
 	NCProperties string         `json:"nc_properties,omitempty"`
 	Groups       int            `json:"groups"`
 	Dims         []dimInfo      `json:"dimensions"`
@@ -25,6 +30,7 @@ type datasetInfo struct {
 	Plugins      []pluginOfInfo `json:"plugins"`
 
 	failed error // why the first of what cannot be read cannot
+	sizes  bool  // chunks are listed
 }
 
 type dimInfo struct {
@@ -41,7 +47,19 @@ type varInfo struct {
 	Shape  []int64  `json:"shape"`
 	Chunks []int64  `json:"chunks"`
 	Codecs []string `json:"codecs"`
+	Units  string   `json:"units,omitempty"`
+	Title  string   `json:"long_name,omitempty"`
+	Stored *storage `json:"stored,omitempty"`
 	Error  string   `json:"unavailable,omitempty"`
+}
+
+// storage is how much of a variable is stored.
+type storage struct {
+	Chunks int64   `json:"chunks"`
+	Grid   int64   `json:"chunks_of_the_grid"`
+	Bytes  int64   `json:"bytes"`
+	Raw    int64   `json:"bytes_decoded,omitempty"`
+	Ratio  float64 `json:"ratio,omitempty"`
 }
 
 type problemInfo struct {
@@ -57,18 +75,24 @@ type pluginOfInfo struct {
 }
 
 func (a *app) newInfo() *cobra.Command {
-	return &cobra.Command{
+	sizes := false
+	c := &cobra.Command{
 		Use:   "info URL",
 		Short: "Summarise a dataset: format, dimensions, variables, codecs, problems",
 		Long: `Summarise a dataset: where and how it is stored, its dimensions and variables,
 whether the codecs of each variable are there, and what cannot be read. No
-array data is read. If something cannot be read the exit code says why.`,
+array data is read. If something cannot be read the exit code says why.
+
+How much is stored of each variable is told for local datasets. For others
+--sizes asks for it: the chunks have to be listed.`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(c *cobra.Command, list []string) error { return a.runInfo(c.Context(), list[0]) },
+		RunE: func(c *cobra.Command, list []string) error { return a.runInfo(c.Context(), list[0], sizes) },
 	}
+	c.Flags().BoolVar(&sizes, "sizes", false, "tell how much is stored of each variable of a remote dataset too")
+	return c
 }
 
-func (a *app) runInfo(ctx context.Context, url string) error {
+func (a *app) runInfo(ctx context.Context, url string, sizes bool) error {
 	ds, err := a.open(ctx, url)
 	if err != nil {
 		return err
@@ -76,12 +100,23 @@ func (a *app) runInfo(ctx context.Context, url string) error {
 	defer ds.Close(ctx) //nolint:errcheck // only read
 	info := &datasetInfo{
 		URL: ds.Location().Display, Driver: ds.Location().Driver, Format: ds.Layout().String(),
-		Consolidated: ds.Consolidated(), NCProperties: ds.NCProperties(), Dims: []dimInfo{}, Vars: []varInfo{}, Problems: []problemInfo{},
+		ReadThrough: ds.Consolidated(), NCProperties: ds.NCProperties(), Dims: []dimInfo{}, Vars: []varInfo{}, Problems: []problemInfo{},
+	}
+	if info.Consolidated, err = ds.HasConsolidated(ctx); err != nil {
+		return err
 	}
 	if list := ds.Problems(); len(list) > 0 {
 		info.failed = list[0].Err
 	}
+	c := ds.Map().Capabilities()
+	info.sizes = c.List && (sizes || c.Latency != driver.Remote)
+	if sizes && !c.List {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "list", ds.Location().Display, "the store cannot list its chunks: leave out --sizes")
+	}
 	info.group(ctx, ds.Root())
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for _, p := range ds.Problems() {
 		info.Problems = append(info.Problems, problemInfo{p.Path, p.Err.Error()})
 	}
@@ -108,14 +143,64 @@ func (i *datasetInfo) group(ctx context.Context, g *nczarr.Group) {
 	}
 	for _, v := range g.Vars() {
 		about, err := describeVar(ctx, v)
-		i.Vars = append(i.Vars, about)
+		if i.sizes && err == nil {
+			about.Stored, err = storageOf(ctx, v)
+		}
+		if err != nil {
+			about.Error = err.Error()
+		}
 		if i.failed == nil {
 			i.failed = err
 		}
+		i.Vars = append(i.Vars, about)
 	}
 	for _, sub := range g.Groups() {
 		i.group(ctx, sub)
 	}
+}
+
+func storageOf(ctx context.Context, v *nczarr.Var) (*storage, error) {
+	s, err := v.Stored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &storage{Chunks: s.Chunks, Grid: s.Grid, Bytes: s.Bytes, Raw: s.Raw}
+	if s.Chunks == s.Grid && s.Raw > 0 && s.Bytes > 0 {
+		out.Ratio = math.Round(100*float64(s.Raw)/float64(s.Bytes)) / 100
+	}
+	return out, nil
+}
+
+// String tells it in words.
+func (s *storage) String() string {
+	text := fmt.Sprintf("stored %s in %d of %d chunks", sizeText(s.Bytes), s.Chunks, s.Grid)
+	if s.Raw > 0 {
+		text += ", decoded " + sizeText(s.Raw)
+	}
+	if s.Ratio > 0 {
+		text += fmt.Sprintf(", ratio %.4g", s.Ratio)
+	}
+	return text
+}
+
+func countOf(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// sizeText gives a number of bytes in a unit that people read.
+func sizeText(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, unit := float64(n)/(1<<10), 0
+	for f >= 1<<10 && unit < 4 {
+		f /= 1 << 10
+		unit++
+	}
+	return fmt.Sprintf("%.1f %ciB", f, "KMGTP"[unit])
 }
 
 // describeVar describes v, and tells why its data cannot be read.
@@ -133,18 +218,46 @@ func describeVar(ctx context.Context, v *nczarr.Var) (varInfo, error) {
 	for _, c := range v.Codecs() {
 		info.Codecs = append(info.Codecs, c.ID)
 	}
-	err := v.Available(ctx)
-	if err != nil {
-		info.Error = err.Error()
+	for _, at := range v.Attrs() {
+		switch text, _ := at.Value.(string); at.Name {
+		case "units":
+			info.Units = text
+		case "long_name":
+			info.Title = text
+		}
 	}
-	return info, err
+	return info, v.Available(ctx)
+}
+
+// lines gives what is told of a variable below its own line.
+func (v *varInfo) lines() []string {
+	var about, list []string
+	if len(v.Dims) > 0 {
+		about = append(about, "dimensions "+strings.Join(v.Dims, " "))
+	}
+	if v.Title != "" {
+		about = append(about, strconv.Quote(v.Title))
+	}
+	if v.Units != "" {
+		about = append(about, "units "+strconv.Quote(v.Units))
+	}
+	if len(about) > 0 {
+		list = append(list, strings.Join(about, ", "))
+	}
+	if v.Stored != nil {
+		list = append(list, v.Stored.String())
+	}
+	return list
 }
 
 func (a *app) printInfo(i *datasetInfo) {
 	w := a.out
 	fmt.Fprintf(w, "%s\n  driver     %s\n  format     %s\n", i.URL, i.Driver, i.Format)
-	if i.Consolidated {
+	switch {
+	case i.ReadThrough:
 		fmt.Fprintln(w, "  metadata   consolidated")
+	case i.Consolidated:
+		fmt.Fprintln(w, "  metadata   consolidated, not read through .zmetadata")
 	}
 	if i.NCProperties != "" {
 		fmt.Fprintf(w, "  written by %s\n", i.NCProperties)
@@ -156,7 +269,7 @@ func (a *app) printInfo(i *datasetInfo) {
 		}
 		fmt.Fprintf(w, "  plugin     %s %s (%s)\n", p.Name, p.Serves, where)
 	}
-	fmt.Fprintf(w, "  contents   %d groups, %d dimensions, %d variables\n", i.Groups, len(i.Dims), len(i.Vars))
+	fmt.Fprintf(w, "  contents   %s, %s, %s\n", countOf(i.Groups, "group"), countOf(len(i.Dims), "dimension"), countOf(len(i.Vars), "variable"))
 	for _, d := range i.Dims {
 		unlimited := ""
 		if d.Unlimited {
@@ -170,6 +283,9 @@ func (a *app) printInfo(i *datasetInfo) {
 			codecs = "raw"
 		}
 		fmt.Fprintf(w, "variable %s: %s %v, chunks %v, %s\n", v.Path, v.Type, v.Shape, v.Chunks, codecs)
+		for _, line := range v.lines() {
+			fmt.Fprintln(w, " ", line)
+		}
 		if v.Error != "" {
 			fmt.Fprintf(w, "  unavailable: %s\n", v.Error)
 		}

@@ -1,0 +1,80 @@
+package nczarr
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Stored is how much of a variable is in the store.
+type Stored struct {
+	Chunks int64 // that are there
+	Grid   int64 // chunks that there could be; those that are absent are fill
+	Bytes  int64 // of the chunks that are there, encoded
+	Raw    int64 // of all elements, decoded; 0 where they have variable length
+}
+
+// Stored lists the chunks of the variable and adds up their sizes, which takes
+// a request for each 1,000 chunks of a bucket. Fields of one structured array
+// share its chunks. Errors: ncerr.ErrUnsupported where the store cannot list.
+func (v *Var) Stored(ctx context.Context) (Stored, error) {
+	s := Stored{Grid: 1}
+	shape, chunks := v.meta.Shape, v.meta.Chunks
+	if !v.meta.Scalar {
+		shape = v.Shape()
+	}
+	grid := make([]int64, len(shape))
+	for d, n := range shape {
+		grid[d] = (n + chunks[d] - 1) / chunks[d]
+		s.Grid *= grid[d]
+	}
+	if t, _ := v.stored(); !v.varies() {
+		s.Raw = product(shape) * int64(t.Size)
+	}
+	prefix, m := v.key(), v.group.ds.m
+	for e, err := range m.List(ctx, prefix, &driver.ListOptions{Recursive: true}) {
+		if err != nil {
+			return s, err
+		}
+		if e.Prefix || !inGrid(e.Key[len(prefix):], grid, v.meta.Separator) {
+			continue
+		}
+		size := e.Info.Size
+		if size < 0 {
+			info, err := m.Stat(ctx, e.Key)
+			if err != nil {
+				return s, err
+			}
+			size = info.Size
+		}
+		s.Chunks++
+		s.Bytes += size
+	}
+	return s, nil
+}
+
+// inGrid reports whether a key below an array is that of a chunk of a grid.
+func inGrid(key string, grid []int64, separator byte) bool {
+	if len(grid) == 0 {
+		return key == "0"
+	}
+	for d, n := range grid {
+		part, rest, more := strings.Cut(key, string(separator))
+		if i, err := strconv.ParseInt(part, 10, 64); err != nil || i < 0 || i >= n || strconv.FormatInt(i, 10) != part || more != (d < len(grid)-1) {
+			return false
+		}
+		key = rest
+	}
+	return true
+}
+
+// HasConsolidated reports whether there is consolidated metadata, used or not:
+// see [Dataset.Consolidated].
+func (d *Dataset) HasConsolidated(ctx context.Context) (bool, error) {
+	if d.consolidated {
+		return true, nil
+	}
+	return d.m.Exists(ctx, consolidatedKey)
+}
