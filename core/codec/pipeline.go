@@ -100,7 +100,7 @@ func (p *Pipeline) openStage(ctx context.Context, steps []driver.Step, providers
 			err = errors.Join(err, run.Close())
 		}
 		if err != nil {
-			return 0, openError(err, p.name(lo, hi), lo, len(steps))
+			return 0, p.runError(err, lo, hi, len(steps))
 		}
 		p.stages = append(p.stages, stage{lo: lo, hi: hi, run: run})
 		for i := range specs {
@@ -168,13 +168,40 @@ func openError(err error, id string, i, n int) error {
 		kind = ncerr.ErrFilter
 	}
 	var e *ncerr.Error
-	if errors.As(err, &e) && e.Key == id && e.Kind == ncerr.ErrNoFilter && e.Err != nil {
-		err = e.Err // the registry names the codec too
+	if errors.As(err, &e) && e.Key == id && (e.Kind == ncerr.ErrNoFilter || e.Op == opOpen) && e.Err != nil {
+		err = e.Err // the registry, or the plugin, names the codec too
 	}
-	if n > 1 {
+	if n > 1 && i >= 0 {
 		err = fmt.Errorf("step %d of %d: %w", i+1, n, err)
 	}
-	return ncerr.New(kind, "open codec", id, err)
+	return ncerr.New(kind, opOpen, id, err)
+}
+
+// opOpen is the operation of errors of opening. Providers of runs name the step
+// with it that they could not open.
+const opOpen = "open codec"
+
+// runError is openError for a run of steps [lo, hi) of n. It names the step that
+// the provider names; if several have that id, none of them by its number.
+func (p *Pipeline) runError(err error, lo, hi, n int) error {
+	var e *ncerr.Error
+	if !errors.As(err, &e) || e.Op != opOpen {
+		return openError(err, p.name(lo, hi), lo, n)
+	}
+	at := -1
+	for i, id := range p.ids[lo:hi] {
+		switch {
+		case id != e.Key:
+		case at >= 0:
+			return openError(err, id, -1, n)
+		default:
+			at = lo + i
+		}
+	}
+	if at < 0 {
+		return openError(err, p.name(lo, hi), lo, n)
+	}
+	return openError(err, p.ids[at], at, n)
 }
 
 // same reports whether two providers are the same value.

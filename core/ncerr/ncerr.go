@@ -62,6 +62,11 @@ func Errorf(kind Kind, op, key, format string, args ...any) *Error {
 // a raw error becomes [ErrIO]; the caller's own context errors and nil pass
 // unchanged, and an *Error that already names a key is returned as it is.
 func Wrap(op, key string, err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) == 1 { //nolint:errorlint // errors.Join of one error
+		if e, ok := joined.Unwrap()[0].(*Error); ok && e.Op == op { //nolint:errorlint // the same
+			err = e
+		}
+	}
 	if err == nil || isContext(err) {
 		return err
 	}
@@ -88,7 +93,8 @@ func Wrap(op, key string, err error) error {
 }
 
 // Error gives `op "key": meaning: cause`, leaving out what is not known. A
-// chain of errors of one kind says the meaning once, at the innermost of them.
+// chain of errors of one kind says the meaning once, at the innermost of them,
+// and an operation that wraps itself is said once.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
@@ -108,6 +114,16 @@ func (e *Error) Error() string {
 		return b.String()
 	}
 	text := e.Err.Error()
+	if inner, ok := e.Err.(*Error); ok && inner.Op == e.Op && e.Op != "" { //nolint:errorlint // what is said next
+		switch {
+		case inner.Key == e.Key:
+			text = strings.TrimPrefix(text, b.String())
+		case inner.Key == "":
+			text = strings.TrimPrefix(text, e.Op+": ")
+		case e.Key == "" && inner.Kind == e.Kind:
+			return text
+		}
+	}
 	if said := e.Kind.Error(); !strings.Contains(text, said+":") && !strings.HasSuffix(text, said) {
 		b.WriteString(said)
 		b.WriteString(": ")

@@ -169,3 +169,23 @@ func TestUnknownKindFromTheWire(t *testing.T) {
 		t.Errorf("want the fallback row, got %s %q", k.Name(), k.Error())
 	}
 }
+
+// TestOperationsAreSaidOnce: an error that is wrapped with its own operation
+// does not repeat it.
+func TestOperationsAreSaidOnce(t *testing.T) {
+	t.Parallel()
+	bare := ncerr.Errorf(ncerr.ErrCorrupt, "open", "", "cut")
+	for want, err := range map[string]error{
+		`open "a": corrupt data: cut`:              ncerr.New(ncerr.ErrCorrupt, "open", "a", bare),
+		`open "b": corrupt data: cut`:              ncerr.New(ncerr.ErrCorrupt, "open", "b", ncerr.New(ncerr.ErrCorrupt, "open", "b", bare)),
+		`open "c": corrupt data: cut`:              ncerr.New(ncerr.ErrCorrupt, "open", "", ncerr.New(ncerr.ErrCorrupt, "open", "c", bare)),
+		`open "d": open "e": corrupt data: cut`:    ncerr.New(ncerr.ErrCorrupt, "open", "d", ncerr.New(ncerr.ErrCorrupt, "open", "e", bare)),
+		`read "f": open: corrupt data: cut`:        ncerr.New(ncerr.ErrCorrupt, "read", "f", bare),
+		`open "g": corrupt data: cut `:             ncerr.Wrap("open", "g", errors.Join(ncerr.Errorf(ncerr.ErrCorrupt, "open", "", "cut "))),
+		`open "h": i/o failure: corrupt data: cut`: ncerr.New(ncerr.ErrIO, "open", "h", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "cut")),
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("want %s\ngot  %s", want, got)
+		}
+	}
+}

@@ -284,6 +284,14 @@ func (l *loader) loadRootArray(docs zarr.Docs) error {
 	if err != nil {
 		return err
 	}
+	if len(meta.Fields) > 0 {
+		ds.top.docsInStore = nil
+		if ds.frozen == "" {
+			ds.frozen = "the root is an array of structured elements, which is only read"
+		}
+		l.addFields(node{parent: ds.top, name: v.name, docs: docs, isArr: true}, meta)
+		return nil
+	}
 	if err := l.setMeta(v, "/", meta); err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func checkTarget(ctx context.Context, loc *ncurl.Location, opts Options, o *Crea
 		}
 	case ncerr.ErrNoDataset:
 		return false, nil
-	case ncerr.ErrCorrupt, ncerr.ErrInvalid, ncerr.ErrNotZarr:
+	case ncerr.ErrCorrupt, ncerr.ErrNotZarr:
 		if o.Force {
 			return false, nil
 		}

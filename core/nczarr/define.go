@@ -135,7 +135,7 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 // for codec parameters, ncerr.ErrLimit for a chunk beyond the limit, and for a
 // key or a chunk that is longer than the store can hold.
 func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var, error) {
-	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims)}
+	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims), defined: true}
 	v.changes.add()
 	v.data.keyed.settled.Store(true) // no chunk is there
 	path := v.Path()

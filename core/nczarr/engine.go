@@ -46,6 +46,9 @@ func (v *Var) open(ctx context.Context) error {
 		return nil
 	}
 	pipe, err := v.openPipeline(ctx)
+	if ncerr.KindOf(err) == ncerr.ErrInvalid && !v.defined { // by the store, not by the caller
+		return ncerr.New(ncerr.ErrMetadata, "open", join(v.Path(), ".zarray"), err)
+	}
 	if err != nil {
 		return ncerr.Wrap("open", v.Path(), err)
 	}

@@ -50,6 +50,7 @@ func (l *loader) addFields(n node, meta *zarr.Array) {
 	}
 	for _, f := range meta.Fields {
 		v := &Var{group: n.parent, name: n.name + "." + f.Name}
+		v.data.atRoot = l.ds.arrayOnly
 		v.in = &record{array: n.name, dtype: meta.DType, fill: meta.Fill, offset: f.Offset}
 		if f.Err != nil {
 			l.problem(v.Path(), ncerr.Wrap("open", v.Path(), f.Err))
@@ -67,5 +68,7 @@ func (l *loader) addFields(n node, meta *zarr.Array) {
 		}
 		n.parent.vars.add(v)
 	}
-	n.parent.lost = append(n.parent.lost, n)
+	if !l.ds.arrayOnly {
+		n.parent.lost = append(n.parent.lost, n)
+	}
 }

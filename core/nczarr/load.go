@@ -254,6 +254,8 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			node = append(node, i)
 		}
 	}
+	// Of several errors the one of the first request is told, whichever came first.
+	firstOf, failedAt := make([]int, len(wants)), 0
 	var failed error
 	err := l.ds.m.GetMany(ctx, reqs, func(i int, data []byte, _ zmap.Info, err error) {
 		at := &out[node[i]]
@@ -263,9 +265,11 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			at.docs[name] = data
 		case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		case lasting(err):
-			at.err = err
-		case failed == nil:
-			failed = err
+			if at.err == nil || i < firstOf[node[i]] {
+				at.err, firstOf[node[i]] = err, i
+			}
+		case failed == nil || i < failedAt:
+			failed, failedAt = err, i
 		}
 	})
 	if most := l.ds.opts.Limits.MaxDocuments; l.bytes.Load() > most { // so alloc has failed, or the names alone are too much

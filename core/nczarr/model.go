@@ -180,6 +180,7 @@ type Var struct {
 	data    engine
 	own     []int64 // the shape of the array where dims are longer, see extent.go; else nil
 	in      *record // set for a field of a structured array
+	defined bool    // by DefineVar, rather than found in the store
 
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new variable
 }

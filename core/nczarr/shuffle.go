@@ -1,7 +1,10 @@
 package nczarr
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +18,10 @@ import (
 // libnetcdf: the size of the type), and read wrong values without an error.
 //
 // Source: numcodecs shuffle.py; netcdf-c plugins/NCZhdf5filters.c.
-const shuffleID = "shuffle"
+const (
+	shuffleID = "shuffle"
+	sizeKey   = "elementsize"
+)
 
 // shuffleSize gives the element size that the parameters state, 0 when they
 // state none.
@@ -34,15 +40,37 @@ func shuffleSize(params json.RawMessage) int {
 }
 
 // sizeUnknown gives the chain with 0, the size of the type, where no element
-// size is stated.
+// size is stated. Other parameters stay: the codec refuses unknown ones.
 func sizeUnknown(chain []zarr.CodecSpec) []zarr.CodecSpec {
 	chain = slices.Clone(chain)
 	for i, c := range chain {
-		if c.ID == shuffleID && (len(c.Params) == 0 || json.Valid(c.Params)) && shuffleSize(c.Params) == 0 {
-			chain[i].Params = json.RawMessage(`{"id": "shuffle", "elementsize": 0}`)
+		if c.ID == shuffleID && shuffleSize(c.Params) == 0 {
+			chain[i].Params = withSize(c.Params, 0)
 		}
 	}
 	return chain
+}
+
+// withSize gives parameters of shuffle with an element size; those that are no
+// object, or state something that is no size, stay for the codec to refuse.
+func withSize(params json.RawMessage, size int) json.RawMessage {
+	set := map[string]json.RawMessage{}
+	if len(params) > 0 && json.Unmarshal(params, &set) != nil {
+		return params
+	}
+	if old, ok := set[sizeKey]; ok && !slices.Contains([]string{"0", `"0"`, "null"}, string(old)) {
+		return params
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"id": "shuffle", "elementsize": ` + strconv.Itoa(size))
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		if key != "id" && key != sizeKey {
+			name, _ := json.Marshal(key) // a string
+			fmt.Fprintf(&b, ", %s: %s", name, set[key])
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes()
 }
 
 // sizeStated replaces those 0 by the size of the elements that get there.
@@ -50,7 +78,7 @@ func sizeStated(chain []zarr.CodecSpec, specs []codecdriver.Spec) []zarr.CodecSp
 	chain = slices.Clone(chain)
 	for i, c := range chain {
 		if size := specs[i].DType.Size; c.ID == shuffleID && shuffleSize(c.Params) == 0 && size > 0 {
-			chain[i].Params = json.RawMessage(`{"id": "shuffle", "elementsize": ` + strconv.Itoa(size) + `}`)
+			chain[i].Params = withSize(c.Params, size)
 		}
 	}
 	return chain

@@ -57,13 +57,17 @@ func (n *node) load(path string, docs Docs) error {
 	if IsV3(docs) {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docV3), "Zarr v3 is not read by this version")
 	}
+	badDoc, bad := "", error(nil) // the first by name, for an error that is the same each time
 	for name, text := range docs {
 		if !IsZarrDoc(name) || name == docConsolidated {
 			continue
 		}
-		if err := n.room().parse(name, text); err != nil {
-			return ncerr.New(ncerr.ErrNotZarr, "parse", n.key(name), err)
+		if err := n.room().parse(name, text); err != nil && (bad == nil || name < badDoc) {
+			badDoc, bad = name, err
 		}
+	}
+	if bad != nil {
+		return ncerr.New(ncerr.ErrNotZarr, "parse", n.key(badDoc), bad)
 	}
 	for _, name := range [...]string{docGroup, docArray} {
 		if v := n.doc(name).get("zarr_format"); v != "" && v != "2" {

@@ -1,0 +1,63 @@
+package nczarr_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// TestStructuredRoot: a store whose root is an array of structured elements has
+// a variable for each field, as such an array below a group has.
+func TestStructuredRoot(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	store(t, o, "pairs", map[string]string{
+		".zarray": `{"zarr_format": 2, "shape": [3], "chunks": [2], "dtype": [["a", "<i2"], ["b", "|u1"]], "fill_value": null, "order": "C", "compressor": null, "filters": null}`,
+		".zattrs": `{"units": "m"}`,
+		"0":       "\x01\x00\x02\x03\x00\x04",
+		"1":       "\x05\x00\x06\x00\x00\x00",
+	})
+	ds := open(t, "mem:pairs", o)
+	if p := ds.Problems(); len(p) > 0 {
+		t.Fatal(p)
+	}
+	a, b := variable(t, ds, "pairs.a"), variable(t, ds, "pairs.b")
+	if got, err := nczarr.Get[int16](t.Context(), a, a.All()); err != nil || !slices.Equal(got, []int16{1, 3, 5}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := nczarr.Get[uint8](t.Context(), b, b.All()); err != nil || !slices.Equal(got, []uint8{2, 4, 6}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if attr(t, a.Attrs(), "units") != "m" {
+		t.Errorf("attributes: %v", a.Attrs())
+	}
+	up := update(t, "mem:pairs", o)
+	if _, err := up.Root().DefineDim("x", 1, false); !errors.Is(err, ncerr.ErrReadOnly) && err == nil {
+		t.Error("the array was changed")
+	}
+	closeDataset(t, up)
+}
+
+// TestErrorsNameTheSameDocument: of several damaged documents the error names
+// the same one each time.
+func TestErrorsNameTheSameDocument(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	store(t, o, "bad", map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": "{", "v/.zattrs": "["})
+	seen := map[string]bool{}
+	for range 32 {
+		ds, err := nczarr.Open(t.Context(), "mem:bad", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[fmt.Sprint(ds.Problems())] = true
+		closeDataset(t, ds)
+	}
+	if len(seen) != 1 {
+		t.Errorf("got %d different reports: %v", len(seen), seen)
+	}
+}
