@@ -18,6 +18,7 @@ import (
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -35,8 +36,7 @@ type Host struct {
 	dirs    []string
 
 	mu        sync.Mutex
-	private   string   // the private directory; empty for loopback
-	owner     *os.File // its lock
+	private   *place.Temp // the private directory, made at the first use
 	launches  int
 	slots     map[string]*slot
 	providers map[*plug]*provider
@@ -96,7 +96,7 @@ func New(opts *Options) (*Host, error) {
 func (h *Host) dir() (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.private == "" {
+	if h.private == nil {
 		parent := h.opts.TempDir
 		if parent == "" {
 			parent = os.TempDir()
@@ -104,14 +104,13 @@ func (h *Host) dir() (string, error) {
 		if runtime.GOOS != "windows" && len(parent) > maxParent {
 			parent = "/tmp"
 		}
-		sweep(parent)
-		dir, lock, err := makeOwn(parent)
-		if err != nil {
+		place.Sweep(parent, dirPrefix, func(f place.Found) { _, _ = place.Clean(f) }) // what cannot be removed stays for the next
+		var err error
+		if h.private, err = place.NewTemp(parent, dirPrefix, ""); err != nil {
 			return "", bad("no private directory: %w", err)
 		}
-		h.private, h.owner = dir, lock
 	}
-	return h.private, nil
+	return h.private.Dir, nil
 }
 
 // processDir makes the directory of one process in the private one.
@@ -417,13 +416,10 @@ func (h *Host) cleanup() error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.private == "" {
+	if h.private == nil {
 		return nil
 	}
-	err := removeTree(h.private)
-	if h.owner != nil {
-		err = errors.Join(err, h.owner.Close())
-	}
-	h.private, h.owner = "", nil
+	err := h.private.Remove()
+	h.private = nil
 	return ncerr.Wrap("close plugin host", "", err)
 }

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
@@ -56,7 +57,7 @@ func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
 	}
 	l := &launch{h: h, s: s, dir: dir, stderr: newLogSink(s.log)}
 	if l.cell, err = h.cell(s, img, dir); err != nil {
-		return nil, errors.Join(err, removeTree(dir))
+		return nil, errors.Join(err, place.Remove(dir))
 	}
 	if h.opts.InlineOnly {
 		l.plane = nil
@@ -339,7 +340,7 @@ func (l *launch) finish() error {
 		l.child.closePipes()
 	}
 	l.plane.close()
-	return removeTree(l.dir)
+	return place.Remove(l.dir)
 }
 
 // processChild is the child of a real process.

@@ -1,67 +1,59 @@
-//go:build unix
-
 package host
 
 import (
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
+	"runtime"
 	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/place"
 )
 
-// TestSweepSparesTheLiving: hosts that start at the same time do not take each
-// other's private directory for that of a dead one.
-func TestSweepSparesTheLiving(t *testing.T) {
+// TestSweep: a host that starts removes what dead hosts have left, and neither
+// the private directories of living ones nor anything else with such a name.
+func TestSweep(t *testing.T) {
 	t.Parallel()
-	parent := t.TempDir()
-	dead := filepath.Join(parent, dirPrefix+"dead")
-	if err := os.MkdirAll(filepath.Join(dead, "1"), 0o700); err != nil {
+	if runtime.GOOS == "windows" {
+		t.Skip("nothing is swept here")
+	}
+	parent, err := os.MkdirTemp("/tmp", "sweep") // short: the path of a socket has to fit
+	if err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 50 {
-				sweep(parent)
-				dir, f, err := makeOwn(parent)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				sweep(parent)
-				if _, err := os.Stat(dir); err != nil {
-					t.Error(err)
-				}
-				_ = f.Close() // as if the host were killed
-			}
-		})
+	t.Cleanup(func() { _ = os.RemoveAll(parent) })
+	hosts := make([]*Host, 3)
+	dirs := make([]string, len(hosts))
+	start := func(i int) {
+		if hosts[i], err = New(&Options{TempDir: parent}); err != nil {
+			t.Fatal(err)
+		}
+		if dirs[i], err = hosts[i].dir(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	wg.Wait()
-	sweep(parent)
-	if left, _ := filepath.Glob(filepath.Join(parent, "*")); len(left) > 0 {
-		t.Errorf("directories of dead hosts are still there: %q", left)
-	}
-}
-
-// TestSweepUnmarked: a host that was killed as soon as it had made its
-// directory leaves it empty and unlocked.
-func TestSweepUnmarked(t *testing.T) {
-	t.Parallel()
-	parent := t.TempDir()
-	if err := os.Mkdir(filepath.Join(parent, dirPrefix+"1"), 0o700); err != nil {
+	start(0)
+	start(1)
+	if err := hosts[1].private.Keep(); err != nil { // as if the process had ended
 		t.Fatal(err)
 	}
-	other := filepath.Join(parent, "kept")
-	if err := os.Mkdir(other, 0o700); err != nil {
-		t.Fatal(err)
+	results := filepath.Join(parent, dirPrefix+"2024-results")
+	for _, dir := range []string{results, filepath.Join(parent, dirPrefix+"ABCDEFGHIJ")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.Symlink(other, filepath.Join(parent, dirPrefix+"link")); err != nil {
-		t.Fatal(err)
+	start(2)
+	for dir, want := range map[string]bool{dirs[0]: true, dirs[1]: false, dirs[2]: true, results: true, filepath.Join(parent, dirPrefix+"ABCDEFGHIJ"): false} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: want it to be there: %t; got %v", filepath.Base(dir), want, err)
+		}
 	}
-	sweep(parent)
-	left, _ := filepath.Glob(filepath.Join(parent, "*"))
-	if want := []string{other, filepath.Join(parent, dirPrefix+"link")}; !slices.Equal(left, want) {
-		t.Errorf("want %q left, got %q", want, left)
+	if found, err := place.Find(parent, dirPrefix); err != nil || len(found) != 2 || !found[0].InUse || !found[1].InUse {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	for _, i := range []int{0, 2} {
+		if err := hosts[i].Close(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }

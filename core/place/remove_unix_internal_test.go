@@ -1,6 +1,6 @@
 //go:build unix
 
-package host
+package place
 
 import (
 	"errors"
@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRemoveTree removes what a plugin made so that it stays: deeper than a
+// TestRemove removes what a plugin made so that it stays: deeper than a
 // process may have descriptors, and closed to its owner.
-func TestRemoveTree(t *testing.T) { //nolint:paralleltest // it limits the process
+func TestRemove(t *testing.T) { //nolint:paralleltest // it limits the process
 	dir := filepath.Join(t.TempDir(), "private")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -60,13 +60,13 @@ func TestRemoveTree(t *testing.T) { //nolint:paralleltest // it limits the proce
 	if err := os.Chmod(dir, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := removeTree(dir); err != nil {
+	if err := Remove(dir); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
 	}
-	if err := removeTree(dir); err != nil {
+	if err := Remove(dir); err != nil {
 		t.Errorf("what does not exist: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package host
+package place
 
 import (
 	"errors"
@@ -9,17 +9,16 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// removeTree removes a directory that a plugin, which is dead, could fill as it
-// liked: with directories in directories, deeper than there are descriptors or
-// than a path is long, and with such as their owner may not look into. It moves
-// what is in a directory's directories up to the top, so that two descriptors
-// are enough. A directory that does not exist is no error.
-func removeTree(dir string) error {
+// removeAll removes a directory that somebody else may have filled: with directories
+// in directories, deeper than there are descriptors or than a path is long, and
+// with such as their owner may not look into. It moves what is in a directory's
+// directories up to the top, so that two descriptors are enough. A directory that
+// does not exist is not an error.
+func removeAll(dir string) error {
 	_ = os.Chmod(dir, 0o700) // opening says what is wrong
 	root, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -99,12 +98,4 @@ func remove(dir, top *os.File, name string) error {
 		err = unix.Unlinkat(at, name, unix.AT_REMOVEDIR)
 	}
 	return err
-}
-
-// allocated returns how much room a file takes.
-func allocated(info fs.FileInfo) int64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return st.Blocks * 512
-	}
-	return info.Size()
 }

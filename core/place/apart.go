@@ -1,0 +1,90 @@
+package place
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Relation is how two places lie to each other.
+type Relation uint8
+
+// The relations.
+const (
+	Apart Relation = iota // neither is in the other
+	Same                  // both are the same file or directory
+	Below                 // the second is in the first
+	Above                 // the first is in the second
+)
+
+// Relate returns how the place to lies to the place from. They are compared as
+// files, so that links, relative paths and the ways in which a file system
+// takes names do not matter. Either need not exist.
+func Relate(from, to string) Relation {
+	src, dst := ancestors(from), ancestors(to)
+	switch {
+	case len(src) == 0 || len(dst) == 0:
+		return Apart
+	case src[0].is(dst[0]):
+		return Same
+	}
+	for _, up := range dst[1:] {
+		if src[0].is(up) {
+			return Below
+		}
+	}
+	for _, up := range src[1:] {
+		if dst[0].is(up) {
+			return Above
+		}
+	}
+	return Apart
+}
+
+// file is a path, and what is there, if anything.
+type file struct {
+	path string
+	info fs.FileInfo
+}
+
+func (f file) is(g file) bool {
+	if f.info == nil || g.info == nil {
+		return f.info == nil && g.info == nil && f.path == g.path
+	}
+	return os.SameFile(f.info, g.info)
+}
+
+// ancestors returns a path and all directories above it, both as they are
+// written and as they are found through links.
+func ancestors(path string) []file {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	out := climb(abs)
+	for i, f := range out { // the innermost that exists: links lead elsewhere
+		if f.info == nil {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(f.path); err == nil && real != f.path {
+			rest, _ := filepath.Rel(f.path, abs) // abs lies below
+			if i == 0 {
+				rest = "."
+			}
+			out = append(out, climb(filepath.Join(real, rest))...)
+		}
+		break
+	}
+	return out
+}
+
+func climb(path string) []file {
+	var out []file
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		info, _ := os.Stat(at) // without it the path is all that is known
+		out = append(out, file{at, info})
+		if at == filepath.Dir(at) {
+			return out
+		}
+	}
+}

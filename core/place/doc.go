@@ -1,0 +1,18 @@
+// Package place works on the places of stores in the local file system: it
+// compares two places, lists everything in one, and replaces one by another
+// without losing the old before the new is durable.
+//
+//	s, err := place.NewStage("/data/x.zarr", nil)
+//	... make the new store at s.Path ...
+//	err = s.Commit()
+//
+// # Temporary directories
+//
+// A [Temp] is a directory that carries a mark, a file with a text of our own,
+// and a lock on that file that ends with the process. [Sweep] visits only
+// directories that carry the mark and that it can lock. Names, process ids and
+// boot ids prove nothing: containers share them. Where the file system has no
+// locks, nothing is ever swept.
+//
+// The package knows paths and files, and nothing of datasets.
+package place

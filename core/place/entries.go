@@ -1,0 +1,103 @@
+package place
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Entries is everything that is in a directory tree.
+type Entries struct {
+	// Names are the regular files, in byte order within each directory, with
+	// slashes between names. A directory without entries has a slash at its
+	// end.
+	Names []string
+	// Odd describes what is neither a directory nor a regular file.
+	Odd []string
+	// Mounts are the places in the tree where other file systems, or other
+	// directories, are mounted. Nothing below them is listed.
+	Mounts []string
+}
+
+// All returns the number of entries.
+func (e *Entries) All() int { return len(e.Names) + len(e.Odd) + len(e.Mounts) }
+
+// List returns what is in the directory dir, as the system gives it: names that
+// are not UTF-8, hidden files, links, pipes. Links are not followed. More than
+// limit entries are an error. Temporary files that the file driver has left,
+// whose names it never uses for anything else, are not listed.
+func List(dir string, limit int) (*Entries, error) {
+	e := &Entries{}
+	mounts, err := mountsBelow(dir)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.list(dir, "", mounts, limit)
+}
+
+func (e *Entries) list(root, dir string, mounts []string, limit int) error {
+	list, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(dir)))
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 && dir != "" {
+		e.Names = append(e.Names, dir+"/")
+	}
+	for _, d := range list {
+		name := path.Join(dir, d.Name())
+		if e.All() >= limit {
+			return fmt.Errorf("more than %d entries in %s", limit, root)
+		}
+		switch {
+		case slices.Contains(mounts, filepath.Join(root, filepath.FromSlash(name))):
+			e.Mounts = append(e.Mounts, name)
+		case d.IsDir():
+			if err := e.list(root, name, mounts, limit); err != nil {
+				return err
+			}
+		case !d.Type().IsRegular():
+			e.Odd = append(e.Odd, fmt.Sprintf("%s (%s)", name, typeName(d.Type())))
+		case !driverTemporary(d.Name()):
+			e.Names = append(e.Names, name)
+		}
+	}
+	return nil
+}
+
+// typeName names the type of a file.
+func typeName(t fs.FileMode) string {
+	switch {
+	case t&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case t&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case t&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a special file"
+}
+
+// driverTemporary reports whether a name is one that the file driver uses for
+// files that are being written.
+func driverTemporary(name string) bool {
+	digits, ok := strings.CutPrefix(name, ".nczarr.tmp.")
+	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// Remove removes a directory tree, however deep it is and whatever its modes
+// are. It follows no links, and removes nothing if something is mounted in the
+// tree. A directory that does not exist is not an error.
+func Remove(dir string) error {
+	mounts, err := mountsBelow(dir)
+	if err != nil {
+		return err
+	}
+	if len(mounts) > 0 {
+		return fmt.Errorf("%s is a mount point", mounts[0])
+	}
+	return removeAll(dir)
+}

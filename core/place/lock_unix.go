@@ -1,0 +1,36 @@
+//go:build unix
+
+package place
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock takes the lock of an open file, which ends with the process that holds
+// it. It fails with errLocked if another has it, and with
+// errors.ErrUnsupported if the file system has no locks.
+func lock(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return errLocked
+		case err != nil:
+			return errors.ErrUnsupported
+		}
+		return nil
+	}
+}
+
+// ours reports whether a file belongs to this user.
+func ours(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
+}

@@ -1,0 +1,245 @@
+package place
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// StagePrefix begins the names of the directories in which new stores are made
+// beside those that they replace.
+const StagePrefix = ".nczarr-stage-"
+
+// oldName is the name, in a stage, of what is being replaced where two names
+// cannot be swapped in one step. A stage that has it is not swept as long as
+// nothing is at the final place.
+const oldName = ".nczarr-old"
+
+// Stage is a place beside a store, where the one is made that replaces it.
+type Stage struct {
+	// Path is where the new store is to be made. It has the base name of the
+	// one that it replaces.
+	Path string
+
+	final string // without links
+	old   fs.FileInfo
+	opts  StageOptions
+	temp  *Temp
+	step  func(a, b string) error // exchange
+}
+
+// StageOptions are the options of [NewStage].
+type StageOptions struct {
+	// Check is called with the path of what was replaced, when nobody can find
+	// it any more and before it is removed. If it fails, everything is as it
+	// was before.
+	Check func(old string) error
+	// Force goes on if the owner or an attribute of what is replaced cannot be
+	// kept.
+	Force bool
+}
+
+// NewStage makes a stage for what is at final, and removes stages that dead
+// processes have left for the same place.
+func NewStage(final string, opts StageOptions) (*Stage, error) {
+	real, err := filepath.EvalSymlinks(final)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{final: real, opts: opts, step: exchange}
+	if s.old, err = os.Lstat(real); err != nil {
+		return nil, err
+	}
+	parent, base := filepath.Split(real)
+	Sweep(parent, StagePrefix, func(f Found) {
+		if f.Mark.Target == real {
+			_, _ = Clean(f) // what cannot be removed stays for the next
+		}
+	})
+	if s.temp, err = NewTemp(parent, StagePrefix, real); err != nil {
+		return nil, err
+	}
+	s.Path = filepath.Join(s.temp.Dir, base)
+	if s.old.IsDir() { // what is made in it inherits from it
+		if err = os.Mkdir(s.Path, 0o700); err == nil {
+			err = s.keepAttributes(0o700)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Discard())
+	}
+	return s, nil
+}
+
+// Clean removes a temporary directory that is not in use. If it holds the only
+// copy of what was being replaced, that is put back, and the result says so.
+func Clean(f Found) (restored bool, err error) {
+	old := filepath.Join(f.Dir, oldName)
+	if _, err := os.Lstat(old); err == nil && f.Mark.Target != "" {
+		_, err := os.Lstat(f.Mark.Target)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		if err != nil {
+			if err := os.Rename(old, f.Mark.Target); err != nil {
+				return false, err
+			}
+			restored = true
+			if err := syncDir(filepath.Dir(f.Mark.Target)); err != nil {
+				return restored, err
+			}
+		}
+	}
+	return restored, Remove(f.Dir)
+}
+
+// Interrupted returns the stage that holds the only copy of what was at path
+// when a process died that was replacing it, or an empty string.
+func Interrupted(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	dir := filepath.Dir(abs)
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	target := filepath.Join(dir, filepath.Base(abs))
+	found, _ := Find(dir, StagePrefix) // nothing can be said about a directory that cannot be read
+	for _, f := range found {
+		if _, err := os.Lstat(filepath.Join(f.Dir, oldName)); err == nil && f.Mark.Target == target {
+			return f.Dir
+		}
+	}
+	return ""
+}
+
+// Commit puts the new store into the place of the old one, when all of it is
+// on the disk, and removes the old one then. After an error before that the old
+// one is where it was, and the new one is gone.
+func (s *Stage) Commit() error {
+	err := s.keepAttributes(0)
+	if err == nil {
+		err = syncTree(s.Path)
+	}
+	if err == nil {
+		err = s.unchanged()
+	}
+	if err == nil {
+		err = s.swap()
+	}
+	if err != nil {
+		return errors.Join(err, s.Discard())
+	}
+	if err := s.temp.Remove(); err != nil { // the old one is in it, by now
+		return fmt.Errorf("the new one is in place, and the old one cannot be removed: %w", err)
+	}
+	return nil
+}
+
+// Discard removes what was staged.
+func (s *Stage) Discard() error {
+	if s.temp == nil {
+		return nil
+	}
+	t := s.temp
+	s.temp = nil
+	if _, err := os.Lstat(filepath.Join(t.Dir, oldName)); err == nil {
+		return t.Keep() // it could not be put back: Clean can
+	}
+	return t.Remove()
+}
+
+// unchanged makes sure that what is replaced is still what it was.
+func (s *Stage) unchanged() error {
+	now, err := os.Lstat(s.final)
+	switch {
+	case err != nil:
+		return err
+	case !os.SameFile(now, s.old), !now.IsDir() && (now.Size() != s.old.Size() || !now.ModTime().Equal(s.old.ModTime())):
+		return errors.New("somebody else has replaced it meanwhile")
+	case !now.IsDir():
+		return nil
+	}
+	mounts, err := mountsBelow(s.final)
+	if err == nil && len(mounts) > 0 {
+		err = fmt.Errorf("%s is a mount point", mounts[0])
+	}
+	return err
+}
+
+// keepAttributes gives the new store the owner, mode and extended attributes
+// of the old one; everything below gets the owner. The mode has the bits of
+// also, too.
+func (s *Stage) keepAttributes(also fs.FileMode) error {
+	err := giveOwner(s.Path, s.old)
+	if err == nil {
+		err = copyXattrs(s.final, s.Path)
+	}
+	if s.opts.Force {
+		err = nil
+	}
+	if err == nil {
+		err = os.Chmod(s.Path, s.old.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)|also)
+	}
+	return err
+}
+
+// swap puts the new store into the place of the old one and makes that durable.
+func (s *Stage) swap() error {
+	old, err := s.Path, s.step(s.Path, s.final)
+	if errors.Is(err, errors.ErrUnsupported) {
+		old, err = filepath.Join(s.temp.Dir, oldName), s.renames()
+	}
+	if err != nil {
+		return err
+	}
+	err = errors.Join(syncDir(filepath.Dir(s.final)), syncDir(s.temp.Dir))
+	if err == nil && s.opts.Check != nil {
+		err = s.opts.Check(old)
+	}
+	if err == nil {
+		return nil
+	}
+	if uerr := s.undo(old); uerr != nil {
+		t := s.temp
+		s.temp = nil
+		_ = os.Remove(filepath.Join(t.Dir, markName)) // so that nobody sweeps it
+		return errors.Join(err, fmt.Errorf("what was there is in %s, as it cannot be put back: %w", old, uerr), t.Keep())
+	}
+	return err
+}
+
+// renames is exchange in two steps: a process that dies in between leaves the
+// old one in the stage.
+func (s *Stage) renames() error {
+	old := filepath.Join(s.temp.Dir, oldName)
+	if err := os.Rename(s.final, old); err != nil {
+		return err
+	}
+	err := errors.Join(syncDir(s.temp.Dir), syncDir(filepath.Dir(s.final)))
+	if err == nil {
+		err = os.Rename(s.Path, s.final)
+	}
+	if err != nil {
+		return errors.Join(err, os.Rename(old, s.final))
+	}
+	return nil
+}
+
+// undo puts the old one back into its place.
+func (s *Stage) undo(old string) error {
+	if old == s.Path {
+		return errors.Join(s.step(s.Path, s.final), syncDir(filepath.Dir(s.final)))
+	}
+	err := os.Rename(s.final, s.Path)
+	if err == nil {
+		err = os.Rename(old, s.final)
+	}
+	return errors.Join(err, syncDir(filepath.Dir(s.final)))
+}

@@ -1,0 +1,60 @@
+package place
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Where two names cannot be swapped, a process that dies between the renames
+// leaves the old one where Interrupted finds it and Clean puts it back.
+func TestTwoRenames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	final := filepath.Join(dir, "x")
+	put(t, final+"/f", "old")
+	stage := func() *Stage {
+		s, err := NewStage(final, StageOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.step = func(string, string) error { return errors.ErrUnsupported }
+		put(t, s.Path+"/f", "new")
+		return s
+	}
+	s := stage()
+	if err := os.Rename(final, filepath.Join(s.temp.Dir, oldName)); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.temp.Keep() // the process dies
+	if got := Interrupted(final); got != s.temp.Dir {
+		t.Errorf("Interrupted: want %q, got %q", s.temp.Dir, got)
+	}
+	found, err := Find(dir, StagePrefix)
+	if err != nil || len(found) != 1 || found[0].InUse {
+		t.Fatalf("found %+v, %v", found, err)
+	}
+	if restored, err := Clean(found[0]); err != nil || !restored {
+		t.Errorf("Clean: %t, %v", restored, err)
+	}
+	if text, err := os.ReadFile(final + "/f"); err != nil || string(text) != "old" {
+		t.Errorf("put back: %q, %v", text, err)
+	}
+	if err := stage().Commit(); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(final + "/f"); err != nil || string(text) != "new" {
+		t.Errorf("replaced: %q, %v", text, err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+		t.Errorf("left: %v, %v", names, err)
+	}
+}

@@ -1,0 +1,95 @@
+package place
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+)
+
+// syncers is the number of files that are synced at once: file systems with a
+// journal write many of them in one go.
+const syncers = 16
+
+// syncTree makes a file, or a directory with all that is in it, survive a power
+// failure.
+func syncTree(path string) error {
+	var dirs []string
+	files := make(chan string)
+	errs := make([]error, syncers)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			for name := range files {
+				if err := syncFile(name); err != nil && errs[i] == nil {
+					errs[i] = err
+				}
+			}
+		})
+	}
+	err := walk(path, func(name string, info fs.FileInfo) error {
+		switch {
+		case info.IsDir():
+			dirs = append(dirs, name)
+		case info.Mode().IsRegular():
+			files <- name
+		}
+		return nil
+	})
+	close(files)
+	wg.Wait()
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := syncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walk calls f for path and all that is below it. Links are not followed.
+func walk(path string, f func(name string, info fs.FileInfo) error) error {
+	return filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return f(name, info)
+	})
+}
+
+func syncFile(name string) error {
+	flags := os.O_RDONLY
+	if runtime.GOOS == "windows" { // which flushes only what is open for writing
+		flags = os.O_RDWR
+	}
+	f, err := os.OpenFile(name, flags, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// syncDir makes the names in a directory durable, where the system can.
+func syncDir(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	_ = d.Close()
+	if errors.Is(err, fs.ErrInvalid) || errors.Is(err, errors.ErrUnsupported) {
+		return nil // this file system syncs no directories
+	}
+	return err
+}

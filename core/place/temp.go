@@ -1,0 +1,217 @@
+package place
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	markName  = ".nczarr-temporary"
+	markText  = "nczarr temporary directory 1\n" // the first line of a mark
+	maxMark   = 64 << 10                         // bytes of a mark
+	nameChars = 10                               // random characters in the name of a Temp
+)
+
+// Mark is what a temporary directory says about itself.
+type Mark struct {
+	// Target is the path that the content is made for, if any.
+	Target string `json:"target,omitempty"`
+	// Host and PID name the process that made the directory, for people. They
+	// do not show whether it is alive.
+	Host string `json:"host,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+	// Made is when the directory was made.
+	Made time.Time `json:"made"`
+}
+
+// Temp is a temporary directory that carries the mark and is locked until it
+// is closed or the process ends.
+type Temp struct {
+	Dir  string
+	lock *os.File // the mark
+}
+
+// NewTemp makes a temporary directory in parent that only the user may look
+// into. Its name is prefix and 10 random characters.
+func NewTemp(parent, prefix, target string) (*Temp, error) {
+	for {
+		dir := filepath.Join(parent, prefix+rand.Text()[:nameChars])
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, err
+		}
+		t, err := mark(dir, target)
+		if err == nil {
+			return t, nil
+		}
+		// A Sweep may have taken the directory before it was locked.
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errLocked) {
+			return nil, errors.Join(err, removeMarked(dir))
+		}
+	}
+}
+
+// errLocked says that somebody else holds a lock.
+var errLocked = errors.New("locked by another process")
+
+// mark puts the mark into a directory and locks it. The text comes after the
+// lock, so that a mark with text was locked by its maker.
+func mark(dir, target string) (*Temp, error) {
+	f, err := os.OpenFile(filepath.Join(dir, markName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		_ = f.Close()
+		return nil, err
+	}
+	host, _ := os.Hostname() // for people
+	text, err := json.Marshal(Mark{Target: target, Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second)})
+	if err == nil {
+		_, err = f.WriteString(markText + string(text) + "\n")
+	}
+	if err == nil && !sameName(f) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &Temp{Dir: dir, lock: f}, nil
+}
+
+// removeMarked removes a directory that has nothing but its mark.
+func removeMarked(dir string) error {
+	if err := os.Remove(filepath.Join(dir, markName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Remove(dir)
+}
+
+// sameName reports whether an open file is still the one with its name.
+func sameName(f *os.File) bool {
+	is, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(f.Name())
+	return err == nil && os.SameFile(is, named)
+}
+
+// Remove removes the directory with all that is in it, and gives the lock back.
+func (t *Temp) Remove() error {
+	if runtime.GOOS == "windows" { // which removes no file that is open
+		return errors.Join(t.lock.Close(), Remove(t.Dir))
+	}
+	err := Remove(t.Dir)
+	return errors.Join(err, t.lock.Close())
+}
+
+// Keep gives the lock back and leaves the directory for a later Sweep.
+func (t *Temp) Keep() error { return t.lock.Close() }
+
+// Found is a temporary directory of whatever process.
+type Found struct {
+	Dir  string
+	Mark Mark
+	// InUse says that its maker, or another Sweep, holds the lock, or that the
+	// file system has no locks.
+	InUse bool
+}
+
+// Find returns the temporary directories in parent whose names begin with
+// prefix and that carry the mark. Others are not looked into.
+func Find(parent, prefix string) ([]Found, error) {
+	var out []Found
+	err := visit(parent, prefix, func(found Found, f *os.File) { out = append(out, found) })
+	return out, err
+}
+
+// Sweep calls remove for each temporary directory in parent whose name begins
+// with prefix, that carries the mark and that no process holds locked. It holds
+// the lock meanwhile. Directories with such a name that are empty, as a process
+// leaves them that ends before it has put the mark there, are removed.
+func Sweep(parent, prefix string, remove func(Found)) {
+	_ = visit(parent, prefix, func(found Found, f *os.File) { // who cannot read the directory cannot clean it
+		if !found.InUse {
+			remove(found)
+		}
+	})
+}
+
+// visit calls f with each temporary directory and its mark, which is locked
+// unless InUse is set.
+func visit(parent, prefix string, f func(Found, *os.File)) error {
+	d, err := os.Open(parent)
+	if err != nil {
+		return err
+	}
+	names, err := d.Readdirnames(-1)
+	_ = d.Close()
+	for _, name := range names {
+		rest, ok := strings.CutPrefix(name, prefix)
+		if ok && len(rest) == nameChars && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == "" {
+			visitOne(filepath.Join(parent, name), f)
+		}
+	}
+	return err
+}
+
+func visitOne(dir string, f func(Found, *os.File)) {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ours(info) {
+		return
+	}
+	path := filepath.Join(dir, markName)
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		if errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(dir) // succeeds if it is empty
+		}
+		return
+	}
+	h, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer h.Close()
+	free := lock(h) == nil
+	if free && !sameName(h) {
+		return // another Sweep was faster
+	}
+	m, ok := readMark(h)
+	if !ok {
+		if info, err := h.Stat(); free && err == nil && info.Size() == 0 {
+			_ = removeEmpty(dir)
+		}
+		return
+	}
+	f(Found{Dir: dir, Mark: m, InUse: !free}, h)
+}
+
+// removeEmpty removes a directory that has nothing but a mark without text.
+func removeEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		return err
+	}
+	return removeMarked(dir)
+}
+
+// readMark reads a mark, and reports whether it is one of ours.
+func readMark(f *os.File) (m Mark, ok bool) {
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxMark))
+	if err != nil {
+		return m, false
+	}
+	rest, ok := strings.CutPrefix(string(text), markText)
+	if ok {
+		_ = json.Unmarshal([]byte(rest), &m) // it is for people; a mark that was cut short is one, too
+	}
+	return m, ok
+}

@@ -1,0 +1,51 @@
+package place
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// copyXattrs gives the file to the extended attributes of from, access control
+// lists among them. Labels of the namespace security belong to the system's
+// policy, and are left to it.
+func copyXattrs(from, to string) error {
+	list, err := xattr(func(p []byte) (int, error) { return unix.Llistxattr(from, p) })
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		if name == "" || strings.HasPrefix(name, "security.") {
+			continue
+		}
+		value, err := xattr(func(p []byte) (int, error) { return unix.Lgetxattr(from, name, p) })
+		if err == nil {
+			err = unix.Lsetxattr(to, name, value, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("the extended attribute %q cannot be kept: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// xattr calls get with enough room.
+func xattr(get func([]byte) (int, error)) ([]byte, error) {
+	for {
+		n, err := get(nil)
+		if err != nil || n == 0 {
+			return nil, err
+		}
+		p := make([]byte, n)
+		n, err = get(p)
+		if errors.Is(err, unix.ERANGE) { // it has grown meanwhile
+			continue
+		}
+		return p[:max(n, 0)], err
+	}
+}

@@ -1,0 +1,16 @@
+//go:build unix
+
+package host
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// allocated returns how much room a file takes.
+func allocated(info fs.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Blocks * 512
+	}
+	return info.Size()
+}
