@@ -80,7 +80,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err := spec.check(src); err != nil {
 		return err
 	}
-	if err := a.checkApart(src, to); err != nil {
+	if err := nczarr.CheckApart(ctx, src, to, a.session.options(a)); err != nil {
 		return err
 	}
 	dst, err := a.create(ctx, &f.create, to)
@@ -92,10 +92,10 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	err = nczarr.Copy(ctx, dst.Root(), src.Root(), opts)
 	bar.done()
 	if err != nil {
-		return dst.abort(ctx, err)
+		return abort(ctx, dst, err)
 	}
-	a.warnFixed(dst.Dataset)
-	if err := dst.finish(ctx); err != nil {
+	a.warnFixed(dst)
+	if err := closeNew(ctx, dst); err != nil {
 		return err
 	}
 	return a.problems(left)

@@ -99,11 +99,11 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := cdl.Build(ctx, parsed, ds.Dataset); err != nil {
-		return ds.abort(ctx, err)
+	if err := cdl.Build(ctx, parsed, ds); err != nil {
+		return abort(ctx, ds, err)
 	}
-	a.warnFixed(ds.Dataset)
-	return ds.finish(ctx)
+	a.warnFixed(ds)
+	return closeNew(ctx, ds)
 }
 
 // maxInMemory is the most text of standard input, in bytes, that is kept in

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	places "github.com/seed-695719ce/nczarr/core/place"
 )
 
 // killing is one copy in which something is killed.
@@ -290,7 +291,7 @@ func (a *arena) noTemporaries(errorf func(string, ...any), who string) {
 
 // stages returns the directories in which datasets are in the making.
 func (a *arena) stages() []string {
-	out, _ := filepath.Glob(filepath.Join(a.dir, stagePrefix+"*"))
+	out, _ := filepath.Glob(filepath.Join(a.dir, places.StagePrefix+"*"))
 	return out
 }
 

@@ -2,7 +2,6 @@ package nczarr
 
 import (
 	"context"
-	"path"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -10,13 +9,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Create makes a new dataset and opens it for writing. What was at the
-// location before is replaced, unless NoClobber is set; but something that is
-// no dataset is refused unless Force is set, and so is a place inside
-// another dataset.
+// Create makes a new dataset and opens it for writing. A dataset that is at the
+// location is replaced, unless NoClobber is set. Anything that does not belong
+// to it is listed in the error and left alone, and so is a place inside another
+// dataset, unless Force is set.
 //
 // Nothing becomes visible as a dataset before the first Flush (or Close):
-// until then a process that dies leaves no dataset behind.
+// until then a process that dies leaves no dataset behind. A dataset that
+// replaces another one is made beside it and takes its place at Close, when
+// all of it is durable, whatever the driver's options say; until then readers
+// see the old one, and Abort leaves it there. A driver that cannot do that
+// replaces nothing unless Force is set; then the old one is gone at once.
 //
 // Errors: ncerr.ErrExists when a dataset, or something else, is in the way,
 // and those of [Open].
@@ -32,11 +35,11 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	if err != nil {
 		return nil, err
 	}
-	bare, err := clearToCreate(ctx, loc, opts, o)
+	to, err := choose(ctx, loc, opts, o)
 	if err != nil {
 		return nil, err
 	}
-	ds, err := newStore(ctx, loc, opts, o.NoClobber, bare)
+	ds, err := to.newStore(ctx, loc, opts, o.NoClobber)
 	if err != nil {
 		return nil, err
 	}
@@ -55,17 +58,28 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 
 // newStore makes the store of a new dataset. One that takes its time, and was
 // just seen to be bare, need not be looked through again to be emptied.
-func newStore(ctx context.Context, loc *ncurl.Location, opts Options, exclusive, bare bool) (*Dataset, error) {
-	if exclusive {
-		return newDataset(ctx, loc, opts, driver.CreateExclusive)
+func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, exclusive bool) (*Dataset, error) {
+	at := *loc
+	at.Path = s.at
+	mode := driver.Create
+	switch {
+	case exclusive:
+		mode = driver.CreateExclusive
+	case s.bare:
+		mode = driver.Update
 	}
-	if bare {
-		ds, err := newDataset(ctx, loc, opts, driver.Update)
-		if ncerr.KindOf(err) != ncerr.ErrNoDataset {
-			return ds, err
+	ds, err := newDataset(ctx, &at, opts, mode)
+	if s.bare && ncerr.KindOf(err) == ncerr.ErrNoDataset {
+		ds, err = newDataset(ctx, &at, opts, driver.Create)
+	}
+	if err != nil {
+		if s.swap != nil {
+			err = alsoFailed(err, s.swap.discard(context.WithoutCancel(ctx)))
 		}
+		return nil, err
 	}
-	return newDataset(ctx, loc, opts, driver.Create)
+	ds.loc, ds.swap = loc, s.swap
+	return ds, nil
 }
 
 // layoutFor gives the layout of a new dataset, and makes the format of its
@@ -86,94 +100,4 @@ func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
 	}
 	loc.Format = format
 	return *o.Layout, nil
-}
-
-// clearToCreate looks at what is at, and above, the place of a new dataset. It
-// reports whether a remote store is there that has nothing in it.
-func clearToCreate(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (bare bool, err error) {
-	bare, err = checkTarget(ctx, loc, opts, o)
-	if err != nil || o.Force || loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverZip {
-		return bare, err
-	}
-	up := *loc
-	up.Driver = ncurl.DriverFile
-	for dir := path.Dir(path.Clean(loc.Path)); ; dir = path.Dir(dir) {
-		up.Path = dir
-		if is, err := isDataset(ctx, &up, opts); err != nil {
-			return false, err
-		} else if is {
-			return false, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it", dir)
-		}
-		if dir == path.Dir(dir) || dir == "." {
-			return false, nil
-		}
-	}
-}
-
-// checkTarget decides about what is already at the location, and reports
-// whether a remote store is there that has nothing in it.
-func checkTarget(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (bare bool, err error) {
-	ds, err := newDataset(ctx, loc, opts, driver.Read)
-	switch ncerr.KindOf(err) {
-	case 0:
-		if err != nil { // a context error
-			return false, err
-		}
-	case ncerr.ErrNoDataset:
-		return false, nil
-	case ncerr.ErrCorrupt, ncerr.ErrNotZarr:
-		if o.Force {
-			return false, nil
-		}
-		return false, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there: %w", err)
-	default:
-		return false, err
-	}
-	defer ds.m.Close(ctx) //nolint:errcheck // only read
-	names, err := ds.m.Search(ctx, "")
-	switch {
-	case ncerr.KindOf(err) == ncerr.ErrUnsupported:
-		return false, nil
-	case err != nil:
-		return false, err
-	case len(names) == 0:
-		return ds.remote(), nil
-	}
-	if !hasRootDoc(names) && !o.Force {
-		return false, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there")
-	}
-	if o.NoClobber {
-		return false, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there")
-	}
-	return false, nil
-}
-
-// isDataset reports whether a directory is the root of, or a group in, a
-// dataset.
-func isDataset(ctx context.Context, loc *ncurl.Location, opts Options) (bool, error) {
-	opts.DriverOptions = nil
-	ds, err := newDataset(ctx, loc, opts, driver.Read)
-	if err != nil {
-		if ncerr.IsContext(err) {
-			return false, err
-		}
-		return false, nil // nothing there, or nothing that we may look into
-	}
-	defer ds.m.Close(ctx) //nolint:errcheck // only read
-	for _, name := range []string{".zgroup", ".zarray", "zarr.json"} {
-		there, err := ds.m.Exists(ctx, name)
-		if there || ncerr.IsContext(err) {
-			return there, err
-		}
-	}
-	return false, nil
-}
-
-func hasRootDoc(names []string) bool {
-	for _, n := range names {
-		if zarr.IsZarrDoc(n) {
-			return true
-		}
-	}
-	return false
 }

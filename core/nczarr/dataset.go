@@ -39,6 +39,7 @@ type Dataset struct {
 	consolidated bool   // .zmetadata is kept up to date
 	getMany      bool   // many reads in one call pay
 	created      bool
+	swap         replacement // of the dataset that this one replaces, or nil
 	flushed      atomic.Bool // a Flush has succeeded
 	saving       sync.Mutex  // held by the one save at a time
 	stale        bool        // .zmetadata is older than the documents; guarded by saving
@@ -108,22 +109,41 @@ func (d *Dataset) Flush(ctx context.Context) error {
 	return ncerr.Wrap("flush", growingKey, d.endGrowth(ctx))
 }
 
-// Close flushes a writable dataset and releases it. The dataset is released
-// even when an error is returned.
+// Close flushes a writable dataset and releases it. A dataset that replaces
+// another one takes its place then. The dataset is released even when an error
+// is returned; one that was to replace another is gone then, and the other is
+// as it was.
 func (d *Dataset) Close(ctx context.Context) error {
 	err := d.Flush(ctx)
 	d.closeVars()
 	if cerr := d.m.Close(ctx); err == nil && cerr != nil {
 		err = ncerr.Wrap("close", "", cerr)
 	}
-	return err
+	swap := d.swap
+	if swap == nil {
+		return err
+	}
+	d.swap, d.created = nil, false // there is nothing left for Abort
+	if err != nil {
+		return alsoFailed(err, swap.discard(context.WithoutCancel(ctx)))
+	}
+	return swap.commit(ctx)
 }
 
 // Abort releases the dataset without flushing. A dataset that was made by
 // Create and never flushed is removed: nothing that looks whole stays behind.
+// One that was to replace another is removed in any case.
 func (d *Dataset) Abort(ctx context.Context) error {
 	d.closeVars()
 	err := ncerr.Wrap("close", "", d.m.Close(ctx))
+	if d.swap != nil {
+		swap := d.swap
+		d.swap, d.created = nil, false
+		if derr := swap.discard(context.WithoutCancel(ctx)); err == nil {
+			err = derr
+		}
+		return err
+	}
 	if !d.created || d.flushed.Load() {
 		return err
 	}

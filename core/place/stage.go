@@ -27,7 +27,15 @@ type Stage struct {
 	old   fs.FileInfo
 	opts  StageOptions
 	temp  *Temp
-	step  func(a, b string) error // exchange
+	sys   system
+}
+
+// system is what a Stage asks of the system; tests put others in its place.
+type system struct {
+	exchange func(a, b string) error
+	syncFile func(name string) error
+	syncDir  func(name string) error
+	remove   func(dir string) error
 }
 
 // StageOptions are the options of [NewStage].
@@ -51,7 +59,7 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{final: real, opts: opts, step: exchange}
+	s := &Stage{final: real, opts: opts, sys: system{exchange, syncFile, syncDir, Remove}}
 	if s.old, err = os.Lstat(real); err != nil {
 		return nil, err
 	}
@@ -71,7 +79,7 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.Discard())
+		return nil, join(err, s.Discard())
 	}
 	return s, nil
 }
@@ -125,7 +133,7 @@ func Interrupted(path string) string {
 func (s *Stage) Commit() error {
 	err := s.keepAttributes(0)
 	if err == nil {
-		err = syncTree(s.Path)
+		err = s.sys.syncTree(s.Path)
 	}
 	if err == nil {
 		err = s.unchanged()
@@ -134,9 +142,9 @@ func (s *Stage) Commit() error {
 		err = s.swap()
 	}
 	if err != nil {
-		return errors.Join(err, s.Discard())
+		return join(err, s.Discard())
 	}
-	if err := s.temp.Remove(); err != nil { // the old one is in it, by now
+	if err := s.temp.removeBy(s.sys.remove); err != nil { // the old one is in it, by now
 		return fmt.Errorf("the new one is in place, and the old one cannot be removed: %w", err)
 	}
 	return nil
@@ -192,14 +200,14 @@ func (s *Stage) keepAttributes(also fs.FileMode) error {
 
 // swap puts the new store into the place of the old one and makes that durable.
 func (s *Stage) swap() error {
-	old, err := s.Path, s.step(s.Path, s.final)
+	old, err := s.Path, s.sys.exchange(s.Path, s.final)
 	if errors.Is(err, errors.ErrUnsupported) {
 		old, err = filepath.Join(s.temp.Dir, oldName), s.renames()
 	}
 	if err != nil {
 		return err
 	}
-	err = errors.Join(syncDir(filepath.Dir(s.final)), syncDir(s.temp.Dir))
+	err = join(s.sys.syncDir(filepath.Dir(s.final)), s.sys.syncDir(s.temp.Dir))
 	if err == nil && s.opts.Check != nil {
 		err = s.opts.Check(old)
 	}
@@ -210,7 +218,7 @@ func (s *Stage) swap() error {
 		t := s.temp
 		s.temp = nil
 		_ = os.Remove(filepath.Join(t.Dir, markName)) // so that nobody sweeps it
-		return errors.Join(err, fmt.Errorf("what was there is in %s, as it cannot be put back: %w", old, uerr), t.Keep())
+		return join(err, fmt.Errorf("what was there is in %s, as it cannot be put back: %w", old, uerr), t.Keep())
 	}
 	return err
 }
@@ -222,12 +230,12 @@ func (s *Stage) renames() error {
 	if err := os.Rename(s.final, old); err != nil {
 		return err
 	}
-	err := errors.Join(syncDir(s.temp.Dir), syncDir(filepath.Dir(s.final)))
+	err := join(s.sys.syncDir(s.temp.Dir), s.sys.syncDir(filepath.Dir(s.final)))
 	if err == nil {
 		err = os.Rename(s.Path, s.final)
 	}
 	if err != nil {
-		return errors.Join(err, os.Rename(old, s.final))
+		return join(err, os.Rename(old, s.final))
 	}
 	return nil
 }
@@ -235,11 +243,25 @@ func (s *Stage) renames() error {
 // undo puts the old one back into its place.
 func (s *Stage) undo(old string) error {
 	if old == s.Path {
-		return errors.Join(s.step(s.Path, s.final), syncDir(filepath.Dir(s.final)))
+		return join(s.sys.exchange(s.Path, s.final), s.sys.syncDir(filepath.Dir(s.final)))
 	}
 	err := os.Rename(s.final, s.Path)
 	if err == nil {
 		err = os.Rename(old, s.final)
 	}
-	return errors.Join(err, syncDir(filepath.Dir(s.final)))
+	return join(err, s.sys.syncDir(filepath.Dir(s.final)))
+}
+
+// join is errors.Join on one line.
+func join(errs ...error) error {
+	var out error
+	for _, err := range errs {
+		switch {
+		case out == nil:
+			out = err
+		case err != nil:
+			out = fmt.Errorf("%w; %w", out, err)
+		}
+	}
+	return out
 }

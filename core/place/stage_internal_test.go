@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -26,7 +27,7 @@ func TestTwoRenames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.step = func(string, string) error { return errors.ErrUnsupported }
+		s.sys.exchange = func(string, string) error { return errors.ErrUnsupported }
 		put(t, s.Path+"/f", "new")
 		return s
 	}
@@ -56,5 +57,50 @@ func TestTwoRenames(t *testing.T) {
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
 		t.Errorf("left: %v, %v", names, err)
+	}
+}
+
+// Everything that is new is on the disk before it takes the place of the old
+// one, and that is on the disk before the old one is removed.
+func TestSyncedInOrder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	final := filepath.Join(dir, "x")
+	put(t, final+"/f", "old")
+	s, err := NewStage(final, StageOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{}
+	for _, name := range []string{"", "/a", "/a/f", "/a/b", "/a/b/g"} {
+		want[s.Path+name] = true
+	}
+	put(t, s.Path+"/a/f", "new")
+	put(t, s.Path+"/a/b/g", "new")
+	var mu sync.Mutex
+	swapped := false
+	synced := func(name string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		delete(want, name)
+		return nil
+	}
+	s.sys.syncFile, s.sys.syncDir = synced, synced
+	s.sys.exchange = func(a, b string) error {
+		if len(want) > 0 {
+			t.Errorf("not synced before the exchange: %v", want)
+		}
+		swapped = true
+		want = map[string]bool{dir: true, s.temp.Dir: true}
+		return exchange(a, b)
+	}
+	s.sys.remove = func(path string) error {
+		if !swapped || len(want) > 0 {
+			t.Errorf("not synced before the old one is removed: %v", want)
+		}
+		return Remove(path)
+	}
+	if err := s.Commit(); err != nil {
+		t.Error(err)
 	}
 }

@@ -15,7 +15,7 @@ const syncers = 16
 
 // syncTree makes a file, or a directory with all that is in it, survive a power
 // failure.
-func syncTree(path string) error {
+func (sys *system) syncTree(path string) error {
 	var dirs []string
 	files := make(chan string)
 	errs := make([]error, syncers)
@@ -23,7 +23,7 @@ func syncTree(path string) error {
 	for i := range errs {
 		wg.Go(func() {
 			for name := range files {
-				if err := syncFile(name); err != nil && errs[i] == nil {
+				if err := sys.syncFile(name); err != nil && errs[i] == nil {
 					errs[i] = err
 				}
 			}
@@ -40,11 +40,11 @@ func syncTree(path string) error {
 	})
 	close(files)
 	wg.Wait()
-	if err = errors.Join(append(errs, err)...); err != nil {
+	if err = join(append(errs, err)...); err != nil {
 		return err
 	}
 	for _, dir := range dirs {
-		if err := syncDir(dir); err != nil {
+		if err := sys.syncDir(dir); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func syncFile(name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return join(f.Sync(), f.Close())
 }
 
 // syncDir makes the names in a directory durable, where the system can.

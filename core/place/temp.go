@@ -53,7 +53,7 @@ func NewTemp(parent, prefix, target string) (*Temp, error) {
 		}
 		// A Sweep may have taken the directory before it was locked.
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errLocked) {
-			return nil, errors.Join(err, removeMarked(dir))
+			return nil, join(err, removeMarked(dir))
 		}
 	}
 }
@@ -106,12 +106,13 @@ func sameName(f *os.File) bool {
 }
 
 // Remove removes the directory with all that is in it, and gives the lock back.
-func (t *Temp) Remove() error {
+func (t *Temp) Remove() error { return t.removeBy(Remove) }
+
+func (t *Temp) removeBy(remove func(dir string) error) error {
 	if runtime.GOOS == "windows" { // which removes no file that is open
-		return errors.Join(t.lock.Close(), Remove(t.Dir))
+		return join(t.lock.Close(), remove(t.Dir))
 	}
-	err := Remove(t.Dir)
-	return errors.Join(err, t.lock.Close())
+	return join(remove(t.Dir), t.lock.Close())
 }
 
 // Keep gives the lock back and leaves the directory for a later Sweep.

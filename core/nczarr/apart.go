@@ -1,0 +1,159 @@
+package nczarr
+
+import (
+	"context"
+	"crypto/rand"
+	"path"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// CheckApart fails with ncerr.ErrInvalid if the dataset src and the place that
+// url names, where a dataset is to be made, are the same or one is inside the
+// other, however they are spelled. Local paths are compared as files. Stores of
+// a server are compared by bucket and key; where the names of the servers, or
+// the drivers, differ, an object is put to the place, looked for in the source,
+// and deleted again.
+func CheckApart(ctx context.Context, src *Dataset, url string, o *Options) error {
+	opts, to, err := resolve(url, o, true)
+	if err != nil {
+		return err
+	}
+	from := src.loc
+	relation := relate(from, to)
+	sure := relation != place.Apart && (hasPath(from) && hasPath(to) || from.Driver == to.Driver && from.Endpoint == to.Endpoint && from.Bucket == to.Bucket)
+	if !sure {
+		if relation, err = probe(ctx, src, to, opts, relation); err != nil {
+			return err
+		}
+	}
+	switch relation {
+	case place.Same:
+		return ncerr.Errorf(ncerr.ErrInvalid, "copy", shown(from), "source and destination are the same")
+	case place.Below:
+		return ncerr.Errorf(ncerr.ErrInvalid, "copy", shown(from), "the destination %q is inside the source", shown(to))
+	case place.Above:
+		return ncerr.Errorf(ncerr.ErrInvalid, "copy", shown(from), "the source is inside the destination %q", shown(to))
+	}
+	return nil
+}
+
+// shown returns a location as errors show it.
+func shown(l *ncurl.Location) string {
+	if hasPath(l) {
+		return l.Path
+	}
+	return l.Display
+}
+
+// hasPath reports whether a location has a path of the local file system.
+func hasPath(l *ncurl.Location) bool {
+	return l.Driver != ncurl.DriverS3 && l.Driver != ncurl.DriverHTTP && l.Driver != ncurl.DriverMem
+}
+
+// relate compares two locations by what their paths say. The buckets and
+// servers of two stores may be one by other names, so they are left out.
+func relate(from, to *ncurl.Location) place.Relation {
+	switch {
+	case hasPath(from) && hasPath(to):
+		return place.Relate(from.Path, to.Path)
+	case hasPath(from) || hasPath(to):
+		return place.Apart
+	}
+	a, b := keys(from), keys(to)
+	switch {
+	case a == b:
+		return place.Same
+	case strings.HasPrefix(b, a):
+		return place.Below
+	case strings.HasPrefix(a, b):
+		return place.Above
+	}
+	return place.Apart
+}
+
+// keys returns the part of a location that comes after the server and the
+// bucket, with a slash at its end unless it is empty.
+func keys(l *ncurl.Location) string {
+	key := strings.Trim(l.Path, "/")
+	switch l.Driver {
+	case ncurl.DriverS3:
+		key = l.Key
+	case ncurl.DriverHTTP: // as a server of buckets has it
+		_, key, _ = strings.Cut(key, "/")
+	}
+	if key == "" {
+		return ""
+	}
+	return key + "/"
+}
+
+// probe finds out whether two stores that are suspected to lie to each other
+// as relation says really do. Apart means that nothing is known.
+func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, relation place.Relation) (place.Relation, error) {
+	if local(to) { // which is replaced after the source was read
+		return place.Apart, nil
+	}
+	dst, err := newDataset(ctx, to, opts, driver.Update)
+	if ncerr.KindOf(err) == ncerr.ErrNoDataset {
+		return place.Apart, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer dst.m.Close(ctx) //nolint:errcheck // the mark has been deleted, or an error told
+	if caps := dst.m.Capabilities(); !caps.Write || !caps.Delete || !caps.List {
+		return place.Apart, nil
+	}
+	if relation != place.Below { // a place with nothing in it holds no source
+		if empty, err := isEmpty(ctx, dst.m); err != nil || empty {
+			return place.Apart, err
+		}
+	}
+	mark := ".nczctl-" + rand.Text()
+	put, look := mark, mark
+	switch a, b := keys(src.loc), keys(to); relation {
+	case place.Below:
+		look = path.Join(strings.TrimPrefix(b, a), mark)
+	case place.Above:
+		put = path.Join(strings.TrimPrefix(a, b), mark)
+	case place.Apart:
+		relation = place.Same
+	}
+	found, err := src.sees(ctx, dst.m, put, look)
+	if err != nil || !found {
+		return place.Apart, err
+	}
+	return relation, nil
+}
+
+// sees reports whether an object that is put into m for a moment is in d.
+func (d *Dataset) sees(ctx context.Context, m *zmap.Map, put, look string) (found bool, err error) {
+	if _, err := m.Put(ctx, put, driver.Bytes("nczarr: are two places one? This object may be deleted.\n"), nil); err != nil {
+		return false, err
+	}
+	defer func() {
+		clean := context.WithoutCancel(ctx)
+		derr := m.Delete(clean, put)
+		if derr == nil {
+			derr = m.Flush(clean)
+		}
+		if err == nil {
+			err = derr
+		}
+	}()
+	if err := m.Flush(ctx); err != nil {
+		return false, err
+	}
+	again, err := newDataset(ctx, d.loc, d.opts, driver.Read) // what is open may not show what came later
+	if err != nil {
+		return false, err
+	}
+	defer again.m.Close(ctx) //nolint:errcheck // only read
+	return again.m.Exists(ctx, look)
+}

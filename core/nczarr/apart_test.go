@@ -1,0 +1,97 @@
+package nczarr_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+	"github.com/seed-695719ce/nczarr/drivers/zip"
+)
+
+// aliased is a driver of others whose places have more names than one: it
+// leaves out what comes before the last "=" in a path.
+type aliased struct{ driver.Opener }
+
+func (aliased) Describe() driver.Description { return driver.Description{Name: "tape"} }
+
+func (aliased) place(spec driver.OpenSpec) driver.OpenSpec {
+	spec.Path = spec.Path[strings.LastIndexByte(spec.Path, '=')+1:]
+	return spec
+}
+
+func (a aliased) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	return a.Opener.Open(ctx, a.place(spec))
+}
+
+func (a aliased) Remove(ctx context.Context, spec driver.OpenSpec) error {
+	return a.Opener.Remove(ctx, a.place(spec))
+}
+
+// Source and destination that are the same, or one in the other, are refused,
+// however they are spelled, and nothing is changed by finding out.
+func TestCheckApart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := &nczarr.Options{SingleWriter: true, Registry: nczarr.NewRegistry([]driver.Opener{
+		file.New(), zip.New(), aliased{memmap.NewOpener()}, newBuckets(),
+	})}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.MkdirAll(in("d"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{
+		in("a.zarr"), in("d/x.zip"), in("tape=one") + "#driver=tape", in("tape=two") + "#driver=tape",
+		"s3://bkt/top/a.zarr#aws.endpoint=http://127.0.0.1:9000", "s3://bkt/other.zarr#aws.endpoint=http://127.0.0.1:9000",
+	} {
+		closeDataset(t, create(t, url, o))
+	}
+	if err := errors.Join(os.Symlink("a.zarr", in("link")), os.Link(in("d/x.zip"), in("hard.zip"))); err != nil {
+		t.Skip(err)
+	}
+	same, below, above, apart := "are the same", "is inside the source", "is inside the destination", ""
+	for _, c := range []struct{ from, to, want string }{
+		{in("a.zarr"), in("a.zarr/"), same},
+		{in("a.zarr"), in("link"), same},
+		{in("link"), in("d/../a.zarr") + "#mode=zarr,file", same},
+		{in("a.zarr"), in("link/b.zip"), below},
+		{in("a.zarr"), in("a.zarr/new") + "#driver=tape", below},
+		{in("a.zarr"), dir, above},
+		{in("d/x.zip"), in("hard.zip"), same},
+		{in("d/x.zip"), in("d"), above},
+		{in("a.zarr"), in("b.zarr"), apart},
+		{in("tape=one") + "#driver=tape", in("tape=one") + "#driver=tape", same},
+		{in("tape=one") + "#driver=tape", in("archive=one") + "#driver=tape", same},
+		{in("tape=one") + "#driver=tape", in("tape=two") + "#driver=tape", apart},
+		{in("tape=one") + "#driver=tape", in("tape=new") + "#driver=tape", apart},
+		{"s3://bkt/top/a.zarr#aws.endpoint=http://127.0.0.1:9000", "http://127.0.0.1:9000/bkt/top/a.zarr#mode=s3", same},
+		{"s3://bkt/top/a.zarr#aws.endpoint=http://127.0.0.1:9000", "http://localhost:9000/bkt/top/a.zarr#mode=s3", same},
+		{"s3://bkt/top/a.zarr#aws.endpoint=http://127.0.0.1:9000", "http://localhost:9000/bkt/top/a.zarr/in#mode=s3", below},
+		{"s3://bkt/top/a.zarr#aws.endpoint=http://127.0.0.1:9000", "http://localhost:9000/bkt/top#mode=s3", above},
+		{"s3://bkt/top/a.zarr#aws.endpoint=http://127.0.0.1:9000", "http://127.0.0.1:9000/bkt/top#mode=s3", above},
+		{"s3://bkt/top/a.zarr#aws.endpoint=http://127.0.0.1:9000", "http://127.0.0.1:9000/bkt/top/a.zarr/g#mode=s3", below},
+		{"s3://bkt/top/a.zarr#aws.endpoint=http://127.0.0.1:9000", "http://localhost:9000/bkt/top/a.zarr2#mode=s3", apart},
+		{"s3://bkt/top/a.zarr#aws.endpoint=http://127.0.0.1:9000", "http://localhost:9000/mirror/top/a.zarr#mode=s3", apart},
+		{"s3://bkt/top/a.zarr#aws.endpoint=http://127.0.0.1:9000", "http://localhost:9000/bkt/other.zarr#mode=s3", apart},
+	} {
+		src := open(t, c.from, o)
+		before, err := src.Map().Search(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = nczarr.CheckApart(t.Context(), src, c.to, o)
+		if c.want == apart && err != nil || c.want != apart && (!errors.Is(err, ncerr.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("from %s to %s: want %q, got %v", c.from, c.to, c.want, err)
+		}
+		if after, err := open(t, c.from, o).Map().Search(t.Context(), ""); err != nil || len(after) != len(before) {
+			t.Errorf("from %s to %s: the source has %q afterwards, %v", c.from, c.to, after, err)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package nczarr_test
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// buckets is a driver that takes the name of the one for S3 and behaves as it
+// does: a store is a prefix of a bucket, which all servers have in common.
+type buckets struct {
+	mu    sync.Mutex
+	named map[string]*memmap.Map
+	// calls is asked before each change, and may refuse it.
+	calls func(op, key string) error
+}
+
+func newBuckets() *buckets { return &buckets{named: map[string]*memmap.Map{}} }
+
+func (*buckets) Describe() driver.Description { return driver.Description{Name: "s3"} }
+
+// bucket gives the objects of a bucket.
+func (b *buckets) bucket(name string) *memmap.Map {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.named[name] == nil {
+		b.named[name] = memmap.New()
+	}
+	return b.named[name]
+}
+
+func (b *buckets) at(spec driver.OpenSpec) *prefixed {
+	name, key, _ := strings.Cut(spec.Path, "/")
+	p := &prefixed{Map: b.bucket(name), b: b}
+	if key != "" {
+		p.prefix = key + "/"
+	}
+	return p
+}
+
+func (b *buckets) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	p := b.at(spec)
+	switch spec.Mode {
+	case driver.Create:
+		return p, p.clear(ctx)
+	case driver.CreateExclusive:
+		for range p.List(ctx, "", &driver.ListOptions{}) {
+			return nil, ncerr.ErrExists
+		}
+	}
+	return p, nil
+}
+
+func (b *buckets) Remove(ctx context.Context, spec driver.OpenSpec) error {
+	return b.at(spec).clear(ctx)
+}
+
+// names gives all keys of a bucket.
+func (b *buckets) names(name string) []string {
+	var out []string
+	for e, err := range b.bucket(name).List(context.Background(), "", &driver.ListOptions{Recursive: true}) {
+		if err == nil {
+			out = append(out, e.Key)
+		}
+	}
+	return out
+}
+
+// prefixed is one store in a bucket.
+type prefixed struct {
+	*memmap.Map
+	b      *buckets
+	prefix string
+}
+
+func (p *prefixed) Capabilities() driver.Capabilities {
+	c := p.Map.Capabilities()
+	c.PrefixExclusive = false
+	return c
+}
+
+func (p *prefixed) changes(op, key string) error {
+	if p.b.calls == nil {
+		return nil
+	}
+	return p.b.calls(op, p.prefix+key)
+}
+
+func (p *prefixed) clear(ctx context.Context) error {
+	for e, err := range p.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+		if err == nil {
+			err = p.Delete(ctx, e.Key, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *prefixed) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	return p.Map.Get(ctx, p.prefix+key, o, alloc)
+}
+
+func (p *prefixed) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+	under := make([]driver.GetRequest, len(reqs))
+	for i, r := range reqs {
+		r.Key = p.prefix + r.Key
+		under[i] = r
+	}
+	return p.Map.GetMany(ctx, under, sink)
+}
+
+func (p *prefixed) Stat(ctx context.Context, key string) (driver.Info, error) {
+	return p.Map.Stat(ctx, p.prefix+key)
+}
+
+func (p *prefixed) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if err := p.changes("put", key); err != nil {
+		return driver.Info{}, err
+	}
+	return p.Map.Put(ctx, p.prefix+key, body, o)
+}
+
+func (p *prefixed) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+	if err := p.changes("delete", key); err != nil {
+		return err
+	}
+	return p.Map.Delete(ctx, p.prefix+key, o)
+}
+
+func (p *prefixed) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	under := *o
+	if o.StartAfter != "" {
+		under.StartAfter = p.prefix + o.StartAfter
+	}
+	return func(yield func(driver.Entry, error) bool) {
+		for e, err := range p.Map.List(ctx, p.prefix+prefix, &under) {
+			e.Key = strings.TrimPrefix(e.Key, p.prefix)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package nczarr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// site is where a new dataset is made.
+type site struct {
+	at   string      // the path; that of the location unless something is replaced
+	bare bool        // a store is there that has nothing in it and is expensive to ask
+	swap replacement // nil if nothing is replaced
+}
+
+// replacement puts a dataset that was made elsewhere into the place of another
+// one.
+type replacement interface {
+	// commit makes the new dataset durable, puts it into its place, and removes
+	// the old one then. After an error the old one is what it was, unless the
+	// error says otherwise.
+	commit(ctx context.Context) error
+	// discard removes what was made.
+	discard(ctx context.Context) error
+}
+
+// alsoFailed adds to an error that cleaning up failed, too.
+func alsoFailed(err, cleanup error) error {
+	if cleanup == nil {
+		return err
+	}
+	return fmt.Errorf("%w (and cleaning up failed: %w)", err, cleanup)
+}
+
+// local reports whether a location is a directory or file of this system that
+// the library may look at itself.
+func local(loc *ncurl.Location) bool {
+	return loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip
+}
+
+// choose looks at the place of a new dataset, and decides where it is made: at
+// the place if nothing is lost by that, else elsewhere.
+func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
+	if local(loc) {
+		return chooseLocal(loc, opts, o)
+	}
+	return chooseRemote(ctx, loc, opts, o)
+}
+
+func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
+	path := filepath.FromSlash(loc.Path)
+	if !o.Force {
+		if err := outsideDatasets(path); err != nil {
+			return nil, err
+		}
+	}
+	limit := opts.Limits.MaxKeys
+	c, err := localContents(loc.Driver, path, limit)
+	if err != nil {
+		return nil, err
+	}
+	if !c.there {
+		if dir := place.Interrupted(path); dir != "" && !o.Force {
+			return nil, interrupted("create", path, dir)
+		}
+		return &site{at: loc.Path}, nil
+	}
+	if err := c.refuse(path, o.Force); err != nil {
+		return nil, err
+	}
+	if o.NoClobber {
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset is there")
+	}
+	check := func(old string) error {
+		now, err := localContents(loc.Driver, old, limit)
+		if err != nil {
+			return err
+		}
+		return now.refuse(path, o.Force)
+	}
+	s, err := place.NewStage(path, place.StageOptions{Check: check, Force: o.Force})
+	if err != nil {
+		return nil, systemError("replace", path, err)
+	}
+	return &site{at: filepath.ToSlash(s.Path), swap: &staged{s, path}}, nil
+}
+
+// interrupted tells of a dataset whose replacement a process did not finish.
+func interrupted(op, path, dir string) error {
+	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process ended while it was replacing the dataset, which is in %q: nczctl clean --remove %q puts it back", dir, filepath.Dir(dir))
+}
+
+// staged is the replacement of a local file or directory.
+type staged struct {
+	stage *place.Stage
+	path  string
+}
+
+func (s *staged) commit(context.Context) error {
+	if err := s.stage.Commit(); err != nil {
+		return systemError("replace", s.path, err)
+	}
+	return nil
+}
+
+func (s *staged) discard(context.Context) error {
+	if err := s.stage.Discard(); err != nil {
+		return systemError("clean up", s.path, err)
+	}
+	return nil
+}
+
+// outsideDatasets refuses a place inside a dataset: directories above it that
+// have a document of a node.
+func outsideDatasets(path string) error {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return systemError("create", path, err)
+	}
+	starts := []string{filepath.Dir(abs)}
+	if real, err := filepath.EvalSymlinks(starts[0]); err == nil && real != starts[0] {
+		starts = append(starts, real)
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil && real != abs {
+		starts = append(starts, filepath.Dir(real))
+	}
+	for _, dir := range starts {
+		for ; ; dir = filepath.Dir(dir) {
+			for _, name := range []string{".zgroup", ".zarray", "zarr.json"} {
+				_, err := os.Stat(filepath.Join(dir, name))
+				if err == nil {
+					return ncerr.Errorf(ncerr.ErrExists, "create", path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it", dir)
+				}
+				if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !notDirectory(err) {
+					return systemError("create", path, err)
+				}
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
+	s := &site{at: loc.Path}
+	ds, err := newDataset(ctx, loc, opts, driver.Read)
+	switch kind := ncerr.KindOf(err); {
+	case err == nil:
+	case kind == ncerr.ErrNoDataset:
+		return s, nil
+	case (kind == ncerr.ErrCorrupt || kind == ncerr.ErrNotZarr) && o.Force:
+		return s, nil
+	case kind == ncerr.ErrCorrupt || kind == ncerr.ErrNotZarr:
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there: %w", err)
+	default: // the driver could not be asked, which says nothing about the place
+		return nil, err
+	}
+	defer ds.m.Close(ctx) //nolint:errcheck // only read
+	if !ds.m.Capabilities().List {
+		return s, unlistable(ctx, ds.m, loc, o)
+	}
+	if empty, err := isEmpty(ctx, ds.m); err != nil || empty {
+		s.bare = ds.remote()
+		return s, err
+	}
+	if o.NoClobber {
+		names, err := ds.m.Search(ctx, "")
+		if err == nil {
+			err = ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "%s is there", what(names))
+		}
+		return nil, err
+	}
+	c, err := storeContents(ctx, ds.m, opts.Limits.MaxKeys)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.refuse(loc.Path, o.Force); err != nil {
+		return nil, err
+	}
+	if !o.Force {
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the driver %s cannot keep the dataset that is there until the new one is complete: remove it first, or take --force, which deletes it at once", loc.Driver)
+	}
+	return s, nil
+}
+
+// what names what has these names at its top.
+func what(names []string) string {
+	if _, dataset := zarr.Foreign(names); dataset {
+		return "a dataset"
+	}
+	return "something that is no dataset"
+}
+
+func isEmpty(ctx context.Context, m *zmap.Map) (bool, error) {
+	for _, err := range m.List(ctx, "", nil) {
+		return false, err
+	}
+	return true, nil
+}
+
+// unlistable refuses a store that cannot be listed if a dataset is there.
+func unlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *CreateOptions) error {
+	if o.Force && !o.NoClobber {
+		return nil
+	}
+	for _, name := range []string{".zgroup", ".zarray", "zarr.json"} {
+		there, err := m.Exists(ctx, name)
+		if err != nil {
+			return err
+		}
+		if there {
+			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there, and the driver %s cannot list what belongs to it: remove it first, or take --force", loc.Driver)
+		}
+	}
+	return nil
+}
