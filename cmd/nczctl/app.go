@@ -204,7 +204,7 @@ Storage drivers and filters run as plugins in processes of their own, unless
 		return &usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
 	root.AddCommand(a.newDump(), a.newGen(), a.newCopy(), a.newConsolidate(), a.newLs(), a.newSearch(), a.newCat(), a.newZmap(),
-		a.newURL(), a.newInfo(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
+		a.newURL(), a.newInfo(), a.newClean(), a.newConformance(), a.newPlugin(), a.newVersion(), newExitCodes())
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's takes any shell for a call for help

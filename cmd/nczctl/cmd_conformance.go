@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
 	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -50,7 +53,9 @@ that a plugin executable serves, in the way in which nczctl would run it. The
 exit code is 3 when a check fails.
 
 Stores of the checks are made in a temporary directory, unless --place names
-the beginning of their paths for a driver that keeps them elsewhere.`,
+the beginning of their paths for a driver that keeps them elsewhere. The paths
+go on with "nczarr-conformance-" and random letters, so that no store of
+anybody is touched; they are removed at the end.`,
 		Example: `  nczctl conformance run --driver zip
   nczctl conformance run --filter zstd --params '{"level": 9}' --report json
   nczctl conformance run --plugin ./nczarr-driver-tape --place tape0/test-`,
@@ -232,12 +237,37 @@ func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, o driver.Ope
 		defer os.RemoveAll(dir) //nolint:errcheck // temporary
 		place = dir + string(filepath.Separator)
 	}
+	place += "nczarr-conformance-" + strings.ToLower(rand.Text()) + "-" // nobody has such a store
 	var n atomic.Int64
 	target := &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
 		spec := driver.OpenSpec{Path: place + strconv.FormatInt(n.Add(1), 10), Options: []byte(f.options)}
+		if err := mustBeFree(ctx, o, spec); err != nil {
+			return spec, func() {}, err
+		}
 		return spec, func() { _ = o.Remove(context.WithoutCancel(ctx), spec) }, nil
 	}}
 	return a.report(f, conformance.Run(ctx, mapsuite.Suite(), target, f.runOptions()))
+}
+
+// mustBeFree refuses the place of a store if something is there already: the
+// checks empty it and remove it.
+func mustBeFree(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error {
+	raw, err := o.Open(ctx, spec) // mode Read
+	if err != nil {
+		return nil // nothing is there; or the checks will tell
+	}
+	m := zmap.New(raw, &zmap.Options{ReadOnly: true})
+	defer m.Close(ctx) //nolint:errcheck // only read
+	for _, err := range m.List(ctx, "", nil) {
+		if err == nil {
+			return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "something is there, which the checks would delete")
+		}
+		return nil // as above
+	}
+	if raw.Capabilities().Latency == driver.Remote { // such a store is there when it has objects
+		return nil
+	}
+	return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "an empty store is there, which the checks would delete")
 }
 
 // checkFilter runs the codec suite against a filter.

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -32,6 +34,11 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 		return nil, err
 	}
 	ds, err := openAt(ctx, loc, opts)
+	if ncerr.KindOf(err) == ncerr.ErrNoDataset && local(loc) {
+		if dir := place.Interrupted(filepath.FromSlash(loc.Path)); dir != "" {
+			err = interrupted("open", loc.Path, dir)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

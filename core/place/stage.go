@@ -87,23 +87,27 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 // Clean removes a temporary directory that is not in use. If it holds the only
 // copy of what was being replaced, that is put back, and the result says so.
 func Clean(f Found) (restored bool, err error) {
-	old := filepath.Join(f.Dir, oldName)
-	if _, err := os.Lstat(old); err == nil && f.Mark.Target != "" {
-		_, err := os.Lstat(f.Mark.Target)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if f.OnlyCopy() {
+		if err := os.Rename(filepath.Join(f.Dir, oldName), f.Mark.Target); err != nil {
 			return false, err
 		}
-		if err != nil {
-			if err := os.Rename(old, f.Mark.Target); err != nil {
-				return false, err
-			}
-			restored = true
-			if err := syncDir(filepath.Dir(f.Mark.Target)); err != nil {
-				return restored, err
-			}
+		if err := syncDir(filepath.Dir(f.Mark.Target)); err != nil {
+			return true, err
 		}
+		restored = true
 	}
 	return restored, Remove(f.Dir)
+}
+
+// OnlyCopy reports whether a stage holds what was at its target, where nothing
+// is now.
+func (f *Found) OnlyCopy() bool {
+	if f.Mark.Target == "" {
+		return false
+	}
+	_, old := os.Lstat(filepath.Join(f.Dir, oldName))
+	_, there := os.Lstat(f.Mark.Target)
+	return old == nil && there != nil
 }
 
 // Interrupted returns the stage that holds the only copy of what was at path
@@ -120,7 +124,7 @@ func Interrupted(path string) string {
 	target := filepath.Join(dir, filepath.Base(abs))
 	found, _ := Find(dir, StagePrefix) // nothing can be said about a directory that cannot be read
 	for _, f := range found {
-		if _, err := os.Lstat(filepath.Join(f.Dir, oldName)); err == nil && f.Mark.Target == target {
+		if f.Mark.Target == target && f.OnlyCopy() {
 			return f.Dir
 		}
 	}
@@ -162,6 +166,10 @@ func (s *Stage) Discard() error {
 	}
 	return t.Remove()
 }
+
+// Die leaves the stage as a process leaves it that is killed, for tests of
+// what comes after.
+func (s *Stage) Die() error { return s.temp.Keep() }
 
 // unchanged makes sure that what is replaced is still what it was.
 func (s *Stage) unchanged() error {

@@ -25,7 +25,9 @@
 // is moved into one hidden directory, which is then deleted, so that the time
 // in which a killed process leaves half a store is short. It never deletes
 // outside the root, never follows a link while deleting, and refuses a path
-// that is not a directory.
+// that is not a directory. If there is anything that cannot be an object (a
+// name that is not UTF-8, a pipe, a mount point), Create and Remove delete
+// nothing and fail with ncerr.ErrUnsupported.
 //
 // # Reading
 //

@@ -224,6 +224,7 @@ func TestReservedNames(t *testing.T) {
 			t.Errorf("list: %q, %v", keys, err)
 		}
 	}
+	must(t, os.Remove(filepath.Join(store, "bad\xffname")), os.Remove(filepath.Join(store, "bad\nname")))
 	open(t, store, driver.Create)
 	if left, err := os.ReadDir(store); err != nil || len(left) != 0 {
 		t.Errorf("left after creating anew: %v, %v", left, err)

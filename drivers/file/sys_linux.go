@@ -231,3 +231,14 @@ func typeOf(fd int, name string) uint8 {
 }
 
 func direntMode(t uint8) fs.FileMode { return modeOf(uint32(t) << 12) }
+
+// isMount reports whether something is mounted at a directory: another file
+// system, or a directory of the same one.
+func (m *Map) isMount(dir string) bool {
+	var st unix.Statx_t
+	err := unix.Statx(int(m.dir.Fd()), dir, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, &st)
+	if err == nil && st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+	}
+	return m.otherDevice(dir) // an old kernel
+}

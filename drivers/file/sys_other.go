@@ -61,3 +61,6 @@ func eachName(h handle, f func(name string, t fs.FileMode) bool) error {
 		}
 	}
 }
+
+// isMount reports whether another file system is mounted at a directory.
+func (m *Map) isMount(dir string) bool { return m.otherDevice(dir) }

@@ -42,3 +42,15 @@ func errnoKind(errno syscall.Errno) ncerr.Kind {
 
 // systemFlaw says why the system cannot hold a name; any name of a key will do.
 func systemFlaw(string) string { return "" }
+
+// otherDevice reports whether a directory is on another file system than the
+// root.
+func (m *Map) otherDevice(dir string) bool {
+	info, err := m.root.Lstat(dir)
+	if err != nil {
+		return false // removing it will fail, too
+	}
+	a, okA := info.Sys().(*syscall.Stat_t)
+	b, okB := m.identity.Sys().(*syscall.Stat_t)
+	return okA && okB && a.Dev != b.Dev
+}

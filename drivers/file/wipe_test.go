@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
@@ -51,4 +52,31 @@ func TestCancelledCreate(t *testing.T) {
 			t.Errorf("ended after %d questions, %v: %d files are left", n, err, len(left))
 		}
 	}
+}
+
+// What cannot be an object is somebody's: neither Create nor Remove deletes
+// it, nor anything beside it.
+func TestStrangersAreKept(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "store")
+	if err := os.MkdirAll(filepath.Join(dir, "a/b"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	theirs := filepath.Join(dir, "a/b", "donn\xe9es.csv")
+	for _, name := range []string{theirs, filepath.Join(dir, "k"), filepath.Join(dir, ".nczarr.tmp.0123456789abcdef")} {
+		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+			t.Skip(err) // a system where all names are UTF-8
+		}
+	}
+	spec := driver.OpenSpec{Path: dir, Mode: driver.Create}
+	_, err := file.New().Open(t.Context(), spec)
+	wantKind(t, "create", err, ncerr.ErrUnsupported)
+	wantKind(t, "remove", file.New().Remove(t.Context(), spec), ncerr.ErrUnsupported)
+	for _, name := range []string{theirs, filepath.Join(dir, "k")} {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+	}
+	must(t, os.Remove(theirs))
+	must(t, file.New().Remove(t.Context(), spec))
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -297,9 +298,13 @@ func (m *Map) prune(dir string) bool {
 }
 
 // wipe removes everything below the root, following no link. All of it is
-// hidden before the first file is deleted.
+// hidden before the first file is deleted. If something is there that cannot
+// be an object, nothing is removed.
 func (m *Map) wipe(ctx context.Context) error {
 	entries, err := m.dirNames(".")
+	if err == nil {
+		err = m.onlyObjects(".")
+	}
 	if err == nil {
 		err = ctx.Err() // the last chance: what is half removed is of no use to anybody
 	}
@@ -307,15 +312,51 @@ func (m *Map) wipe(ctx context.Context) error {
 		return err
 	}
 	trash := temporaryName()
-	if err := m.root.Mkdir(trash, 0o777); err != nil {
+	if err := m.root.Mkdir(trash, 0o700); err != nil {
 		return err
 	}
 	for _, name := range entries {
 		if err := m.root.Rename(name, trash+"/"+name); err != nil {
-			if err := m.root.RemoveAll(name); err != nil { // a mount, perhaps
-				return err
-			}
+			return err
 		}
 	}
 	return m.root.RemoveAll(trash)
+}
+
+// onlyObjects makes sure that a directory has nothing in it but objects, links,
+// temporary files and directories of them: everything else is somebody's.
+func (m *Map) onlyObjects(dir string) error {
+	d, err := m.openDir(dir)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	var dirs []string
+	strange := ""
+	err = eachName(d, func(name string, t fs.FileMode) bool {
+		path := name
+		if dir != "." {
+			path = dir + "/" + name
+		}
+		switch {
+		case !isReserved(name) && !visible(name):
+			strange = fmt.Sprintf("%q, a name that no object can have", path)
+		case t.IsDir() && m.isMount(path):
+			strange = fmt.Sprintf("%q, where something is mounted", path)
+		case t.IsDir():
+			dirs = append(dirs, path)
+		case !t.IsRegular() && t != fs.ModeSymlink:
+			strange = fmt.Sprintf("%q, which is not a file (%s)", path, t)
+		}
+		return strange == ""
+	})
+	if strange != "" {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "there is %s: what is not of this store is not deleted", strange)
+	}
+	for _, sub := range dirs {
+		if err == nil {
+			err = m.onlyObjects(sub)
+		}
+	}
+	return err
 }
