@@ -3,35 +3,45 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
 	places "github.com/seed-695719ce/nczarr/core/place"
 )
 
 // leftover is what a command left that did not end well, as clean reports it.
 type leftover struct {
-	Path   string    `json:"path"`
-	Target string    `json:"target,omitempty"` // what it was made for
-	Made   time.Time `json:"made"`
-	Owner  string    `json:"owner,omitempty"`
-	InUse  bool      `json:"in_use"`
-	Done   string    `json:"state,omitempty"` // what was done with it, or what is to be known
+	Path  string     `json:"path"`
+	What  string     `json:"what"`
+	Owner string     `json:"owner,omitempty"`
+	Made  *time.Time `json:"made,omitempty"`
+	State string     `json:"state"` // whether it is in use, or what was done with it
 }
 
 func (a *app) newClean() *cobra.Command {
 	var remove bool
 	c := &cobra.Command{
-		Use:   "clean [--remove] DIR",
-		Short: "List, and on request remove, what interrupted commands left in a directory",
-		Long: `List the hidden directories in DIR in which datasets were being made that were
-to replace others, and that no process is at work on. A process that is at work
-holds a lock; without locks, as on some network file systems, everything counts
-as in use. With --remove they are removed; one that has the only copy of the
-dataset that was being replaced is put back instead.`,
-		Example: "  nczctl clean /data\n  nczctl clean --remove /data",
+		Use:   "clean [--remove] PLACE",
+		Short: "List, and on request remove, what interrupted commands left",
+		Long: `List what commands that were interrupted left in a directory or dataset:
+
+- hidden directories, in PLACE or beside it, in which a dataset was being made
+  that was to replace another. A process that is at work there holds a lock;
+  without locks, as on some network file systems, all of them count as in use;
+- the mark of a writer that is making a dimension of the dataset longer, or died
+  doing so.
+
+With --remove they are removed. A directory that has the only copy of what was
+being replaced is put back instead. The chunks that a dead writer left beyond the
+shapes go with its mark. Whether that writer is dead, nczctl cannot know: if it
+is alive, what it has written since its last flush is lost, and it fails.`,
+		Example: "  nczctl clean /data\n  nczctl clean --remove /data/ocean.zarr",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE:    func(c *cobra.Command, list []string) error { return a.runClean(c.Context(), list[0], remove) },
 	}
@@ -39,46 +49,24 @@ dataset that was being replaced is put back instead.`,
 	return c
 }
 
-func (a *app) runClean(_ context.Context, dir string, remove bool) error {
-	abs, err := filepath.Abs(dir)
+func (a *app) runClean(ctx context.Context, url string, remove bool) error {
+	if _, err := a.start(ctx, url); err != nil {
+		return err
+	}
+	loc, err := a.locate(url, false)
 	if err != nil {
 		return err
 	}
-	found, err := places.Find(abs, places.StagePrefix)
-	if err != nil {
-		return &inputError{"read", dir, err}
-	}
-	only := make([]bool, len(found))
-	for i := range found {
-		only[i] = found[i].OnlyCopy()
-	}
-	done := make(map[string]string)
+	list := []leftover{}
 	var failed error
-	if remove {
-		places.Sweep(abs, places.StagePrefix, func(f places.Found) {
-			restored, err := places.Clean(f)
-			switch {
-			case err != nil && failed == nil:
-				failed = &inputError{"remove", f.Dir, err}
-			case err != nil:
-			case restored:
-				done[f.Dir] = "put back " + f.Mark.Target
-			default:
-				done[f.Dir] = "removed"
-			}
-		})
+	if loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip {
+		list, failed = cleanStages(loc.Path, remove)
 	}
-	list := make([]leftover, 0, len(found))
-	for i, f := range found {
-		l := leftover{Path: f.Dir, Target: f.Mark.Target, Made: f.Mark.Made, InUse: f.InUse, Done: done[f.Dir]}
-		if f.Mark.Host != "" {
-			l.Owner = fmt.Sprintf("process %d on %s", f.Mark.PID, f.Mark.Host)
-		}
-		if l.Done == "" && only[i] {
-			l.Done = "has the only copy"
-		}
-		list = append(list, l)
+	marks, err := a.cleanMark(ctx, url, remove)
+	if failed == nil {
+		failed = err
 	}
+	list = append(list, marks...)
 	if a.flags.json {
 		if err := a.printJSON(list); err != nil {
 			return err
@@ -86,14 +74,109 @@ func (a *app) runClean(_ context.Context, dir string, remove bool) error {
 		return failed
 	}
 	for _, l := range list {
-		state := l.Done
-		switch {
-		case l.InUse:
-			state = "in use"
-		case state == "":
-			state = "left over"
+		fmt.Fprintf(a.out, "%s: %s: %s", l.Path, l.What, l.State)
+		if l.Owner != "" {
+			fmt.Fprintf(a.out, ", by %s", l.Owner)
 		}
-		fmt.Fprintf(a.out, "%q: %s, for %q, by %s, %s\n", l.Path, state, l.Target, l.Owner, l.Made.Format(time.RFC3339))
+		if l.Made != nil {
+			fmt.Fprintf(a.out, ", %s", l.Made.Format(time.RFC3339))
+		}
+		fmt.Fprintln(a.out)
 	}
 	return failed
+}
+
+// cleanStages looks for stages in a directory, and for those beside a file or
+// directory that were made to replace it.
+func cleanStages(path string, remove bool) (list []leftover, failed error) {
+	path, err := filepath.Abs(filepath.FromSlash(path))
+	if err != nil {
+		return nil, err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	look := func(dir string, ours func(*places.Found) bool) {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return
+		}
+		found, err := places.Find(dir, places.StagePrefix)
+		if err != nil && failed == nil {
+			failed = &inputError{"read", dir, err}
+		}
+		states := make(map[string]string)
+		for i := range found {
+			states[found[i].Dir] = stageState(&found[i])
+		}
+		if remove {
+			places.Sweep(dir, places.StagePrefix, func(f places.Found) {
+				if !ours(&f) {
+					return
+				}
+				restored, err := places.Clean(f)
+				switch {
+				case err != nil && failed == nil:
+					failed = &inputError{"remove", f.Dir, err}
+				case err != nil:
+				case restored:
+					states[f.Dir] = "what was replaced has been put back"
+				default:
+					states[f.Dir] = "removed"
+				}
+			})
+		}
+		for i := range found {
+			f := &found[i]
+			if ours(f) {
+				list = append(list, leftover{
+					Path: f.Dir, What: fmt.Sprintf("stage for %q", f.Mark.Target), State: states[f.Dir],
+					Owner: fmt.Sprintf("process %d on %q", f.Mark.PID, f.Mark.Host), Made: &f.Mark.Made,
+				})
+			}
+		}
+	}
+	look(path, func(*places.Found) bool { return true })
+	look(filepath.Dir(path), func(f *places.Found) bool { return f.Mark.Target == path })
+	return list, failed
+}
+
+func stageState(f *places.Found) string {
+	switch {
+	case f.InUse:
+		return "in use"
+	case f.OnlyCopy():
+		return "left over, with the only copy of what was to be replaced"
+	}
+	return "left over"
+}
+
+// cleanMark looks for the mark of a growing dimension in a dataset, if there is
+// one at the place.
+func (a *app) cleanMark(ctx context.Context, url string, remove bool) ([]leftover, error) {
+	opts := a.session.options(a)
+	opts.Update = remove
+	ds, err := nczarr.Open(ctx, url, opts)
+	switch ncerr.KindOf(err) {
+	case ncerr.ErrNoDataset, ncerr.ErrNotZarr:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer ds.Abort(ctx) //nolint:errcheck // nothing is changed but by ClearGrowth
+	m, err := ds.GrowthMark(ctx)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	l := leftover{Path: ds.Location().Path, What: "mark of a writer that makes a dimension longer", Owner: m.Owner(), State: "there"}
+	if !m.Made.IsZero() {
+		l.Made = &m.Made
+	}
+	if remove {
+		if err := ds.ClearGrowth(ctx); err != nil {
+			return []leftover{l}, err
+		}
+		l.State = "removed"
+	}
+	return []leftover{l}, nil
 }

@@ -52,6 +52,14 @@ type Dataset struct {
 // group below it that was opened.
 func (d *Dataset) Root() *Group { return d.root }
 
+// storeLoc gives the location of the root of the store, which is above
+// Location if the dataset was opened at a group.
+func (d *Dataset) storeLoc() *ncurl.Location {
+	loc := *d.loc
+	loc.Path = d.spec.Path
+	return &loc
+}
+
 // Location gives what was made of the URL.
 func (d *Dataset) Location() *ncurl.Location { return d.loc }
 
@@ -99,6 +107,9 @@ func (d *Dataset) Flush(ctx context.Context) error {
 	if !d.Writable() {
 		return nil
 	}
+	if err := d.ownGrowth(ctx); err != nil {
+		return err
+	}
 	if err := d.save(ctx); err != nil {
 		return err
 	}
@@ -145,6 +156,9 @@ func (d *Dataset) Abort(ctx context.Context) error {
 		return err
 	}
 	if !d.created || d.flushed.Load() {
+		if gerr := d.dropGrowth(context.WithoutCancel(ctx)); err == nil {
+			err = gerr
+		}
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // cleaning up must happen after a cancellation too

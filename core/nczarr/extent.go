@@ -99,6 +99,9 @@ func (v *Var) settle(ctx context.Context) error {
 	if v.ownShape() == nil {
 		return nil
 	}
+	if err := v.group.ds.markGrowth(ctx); err != nil { // it may be another writer's doing
+		return err
+	}
 	return v.dropLeftovers(ctx)
 }
 

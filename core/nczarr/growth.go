@@ -2,10 +2,15 @@ package nczarr
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -14,21 +19,44 @@ import (
 )
 
 // growingKey is an object that is in the store from the first write past the
-// end of an unlimited dimension until a Flush has written the new shapes. A
-// process that dies in between leaves it behind, and with it chunks that no
-// shape tells of: they would show when the dimension grows again. Whoever
-// makes a dimension longer next finds the object, and removes them first.
+// end of an unlimited dimension until a Flush has written the new shapes. It
+// keeps other writers from making a dimension longer meanwhile. A process that
+// dies in between leaves it behind, and with it chunks that no shape tells of:
+// they would show when the dimension grows again. Only a person can know that
+// it is dead: see [Dataset.ClearGrowth].
 const growingKey = ".nczgrowing"
 
-const growingText = `{"about": "a dimension is being made longer: chunks beyond the shapes in the metadata count for nothing"}`
+// maxMark is the most bytes of a mark that are read.
+const maxMark = 64 << 10
+
+// GrowthMark is what a writer says about itself that is making a dimension
+// longer.
+type GrowthMark struct {
+	About string `json:"about"`
+	// Writer is the random name of the writer.
+	Writer string `json:"writer,omitempty"`
+	// Host and PID name its process, for people.
+	Host string `json:"host,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+	// Made is when it began.
+	Made time.Time `json:"made,omitzero"`
+}
+
+// Owner names the writer for people.
+func (m *GrowthMark) Owner() string {
+	if m.Host == "" && m.PID == 0 {
+		return "an unknown writer"
+	}
+	return fmt.Sprintf("process %d on %q", m.PID, m.Host)
+}
 
 // growth is the state of growing since the last Flush.
 type growth struct {
 	mu     sync.Mutex
-	begun  bool // growing may go on
-	marked bool // growingKey is in the store
-	torn   bool // a write failed on the way, and what it left is there
-	active int  // writes under way
+	begun  bool   // growing may go on
+	marked string // the writer of our mark in the store; empty without one
+	torn   bool   // a write failed on the way, and what it left is there
+	active int    // writes under way
 }
 
 // beginGrowth is called before a write past the end of a dimension, and its
@@ -37,11 +65,8 @@ func (d *Dataset) beginGrowth(ctx context.Context) (end func(error), err error) 
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.begun {
-		if err := d.markGrowth(ctx); err != nil {
-			return nil, err
-		}
-		g.begun = true
+	if err := d.markGrowth(ctx); err != nil {
+		return nil, err
 	}
 	g.active++
 	return func(err error) {
@@ -52,52 +77,171 @@ func (d *Dataset) beginGrowth(ctx context.Context) (end func(error), err error) 
 	}, nil
 }
 
-// markGrowth puts the mark, and cleans up when it is there already. A dataset
-// that has no visible shapes yet, and a store where nothing is durable before
-// they are, need none; nor can one without deletion have it taken away.
+// markGrowth puts the mark unless it has been put already, and fails when
+// another writer has. A dataset that has no visible shapes yet, and a store
+// where nothing is durable before they are, need none; nor can one without
+// deletion have it taken away. growth.mu is held.
 func (d *Dataset) markGrowth(ctx context.Context) error {
-	caps := d.m.Capabilities()
-	if d.created && !d.flushed.Load() || caps.Durable == driver.OnFlush || !caps.Delete || !caps.List {
+	if d.growth.begun {
 		return nil
 	}
-	there := false
-	var err error
-	if !caps.IfAbsent {
-		there, err = d.m.Exists(ctx, growingKey)
+	caps := d.m.Capabilities()
+	if d.created && !d.flushed.Load() || caps.Durable == driver.OnFlush || !caps.Delete || !caps.List {
+		d.growth.begun = true
+		return nil
 	}
-	if err == nil && !there {
-		_, err = d.m.Put(ctx, growingKey, driver.Bytes(growingText), &driver.PutOptions{IfAbsent: caps.IfAbsent})
-		if caps.IfAbsent && ncerr.KindOf(err) == ncerr.ErrObjectExists {
-			there, err = true, nil
+	host, _ := os.Hostname() // for people
+	m := GrowthMark{
+		About:  "a dimension is being made longer: chunks beyond the shapes in the metadata count for nothing",
+		Writer: rand.Text(), Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second),
+	}
+	text, err := json.Marshal(&m)
+	if err != nil {
+		return ncerr.New(ncerr.ErrInternal, "write", growingKey, err)
+	}
+	if !caps.IfAbsent {
+		if err := d.noForeignGrowth(ctx, ""); err != nil {
+			return err
 		}
 	}
-	if err != nil {
+	_, err = d.m.Put(ctx, growingKey, driver.Bytes(text), &driver.PutOptions{IfAbsent: caps.IfAbsent})
+	switch {
+	case caps.IfAbsent && ncerr.KindOf(err) == ncerr.ErrObjectExists:
+		if err := d.noForeignGrowth(ctx, ""); err != nil {
+			return err
+		}
+		return ncerr.New(ncerr.ErrConflict, "write", growingKey, nil) // it was there, and is gone again
+	case err != nil:
 		return err
+	case !caps.IfAbsent: // two may have found that there was none
+		if err := d.noForeignGrowth(ctx, m.Writer); err != nil {
+			return err
+		}
 	}
-	d.growth.marked = true
-	if there {
-		d.log.Warn("a process died while dimensions grew: removing chunks beyond the shapes", "key", growingKey)
-		return d.dropLeftovers(ctx)
-	}
+	d.growth.begun, d.growth.marked = true, m.Writer
 	return nil
 }
 
+// GrowthMark returns the mark of a writer that is making a dimension longer, or
+// died doing so; nil if there is none.
+func (d *Dataset) GrowthMark(ctx context.Context) (*GrowthMark, error) {
+	text, info, err := d.m.ReadAll(ctx, growingKey, maxMark)
+	switch ncerr.KindOf(err) {
+	case ncerr.ErrNotFound:
+		return nil, nil
+	case 0:
+	default:
+		return nil, err
+	}
+	if err != nil { // the context's
+		return nil, err
+	}
+	var m GrowthMark
+	if json.Unmarshal(text, &m) != nil { // whoever wrote it, it is a mark
+		m = GrowthMark{}
+	}
+	if m.Made.IsZero() {
+		m.Made = info.ModTime
+	}
+	return &m, nil
+}
+
+// noForeignGrowth fails if the store has a mark of another writer.
+func (d *Dataset) noForeignGrowth(ctx context.Context, writer string) error {
+	m, err := d.GrowthMark(ctx)
+	if err != nil || m == nil || writer != "" && m.Writer == writer {
+		return err
+	}
+	age := "of unknown age"
+	if !m.Made.IsZero() {
+		age = fmt.Sprintf("%s old", time.Since(m.Made).Round(time.Second))
+	}
+	return ncerr.Errorf(ncerr.ErrConflict, "grow a dimension", growingKey,
+		"another writer is making a dimension longer: %s, the mark is %s; wait for it to finish, or, if it has died, clear the mark with: nczctl clean --remove %s", m.Owner(), age, shell(shown(d.loc)))
+}
+
+// shell quotes a word for a command line.
+func shell(word string) string {
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// ownGrowth makes sure, before the new shapes are written, that the mark is
+// still there: whoever cleared it may have removed chunks that this writer
+// wrote.
+func (d *Dataset) ownGrowth(ctx context.Context) error {
+	g := &d.growth
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.marked == "" {
+		return nil
+	}
+	m, err := d.GrowthMark(ctx)
+	if err == nil && (m == nil || m.Writer != g.marked) {
+		err = ncerr.Errorf(ncerr.ErrConflict, "flush", growingKey, "somebody has cleared the mark of this writer, and with it chunks that it wrote past the end of a dimension: open the dataset again and write them anew")
+	}
+	return err
+}
+
 // endGrowth takes the mark away after a Flush, unless there is something that
-// the metadata does not tell of yet.
+// the metadata does not tell of yet. What failed writes have left goes first.
 func (d *Dataset) endGrowth(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.active > 0 || g.torn || d.pending() {
+	if g.active > 0 || d.pending() {
 		return nil
 	}
-	if g.marked {
+	if g.marked != "" {
+		if g.torn {
+			if err := d.dropLeftovers(ctx); err != nil {
+				return err
+			}
+		}
 		if err := d.m.Delete(ctx, growingKey); err != nil {
 			return err
 		}
 	}
-	g.begun, g.marked = false, false
+	g.begun, g.marked, g.torn = false, "", false
 	return nil
+}
+
+// ClearGrowth removes the mark of a writer that died while it was making a
+// dimension longer, and the chunks beyond the shapes that it left. Nobody but
+// the caller can know that the writer is dead: what a living one has written
+// since its last Flush is lost, and its next Flush fails. The dataset must be
+// open for Update.
+func (d *Dataset) ClearGrowth(ctx context.Context) error {
+	g := &d.growth
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.begun {
+		return ncerr.Errorf(ncerr.ErrInvalid, "clear growth", growingKey, "this writer is making a dimension longer itself")
+	}
+	if err := d.dropLeftovers(ctx); err != nil {
+		return ncerr.Wrap("clear growth", growingKey, err)
+	}
+	return ncerr.Wrap("clear growth", growingKey, d.m.Delete(ctx, growingKey))
+}
+
+// dropGrowth cleans up after a writer that gives up, if it has put a mark.
+func (d *Dataset) dropGrowth(ctx context.Context) error {
+	d.growth.mu.Lock()
+	writer := d.growth.marked
+	d.growth.mu.Unlock()
+	if writer == "" {
+		return nil
+	}
+	opts := d.opts
+	opts.Update = true
+	again, err := openAt(ctx, d.storeLoc(), opts) // with the shapes that the store has
+	if err != nil {
+		return err
+	}
+	defer again.m.Close(ctx) //nolint:errcheck // the mark has gone, or an error told
+	if m, err := again.GrowthMark(ctx); err != nil || m == nil || m.Writer != writer {
+		return err
+	}
+	return again.ClearGrowth(ctx)
 }
 
 // pending reports whether metadata has changed since it was written.

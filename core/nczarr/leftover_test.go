@@ -2,11 +2,15 @@ package nczarr_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -57,12 +61,14 @@ func countMark(o *nczarr.Options) (take func() []string) {
 	}
 }
 
-// What a process that died had written past the end of a dimension does not
-// show when the dimension grows again: neither in chunks that nobody wrote
-// since, nor in the chunk at the edge, nor in another variable.
+// What a process that died, or gave up, had written past the end of a dimension
+// does not show when the dimension grows again: neither in chunks that nobody
+// wrote since, nor in the chunk at the edge, nor in another variable. While
+// nobody has said that it is dead, nothing of it is touched.
 func TestLeftoversOfADeadWriter(t *testing.T) {
 	t.Parallel()
-	for _, text := range []bool{false, true} {
+	for i := range 4 {
+		text, dies := i&1 != 0, i&2 != 0
 		o := memory(invert{})
 		nc, spec := dtype.NCInt, nczarr.VarSpec{Chunks: []int64{4}}
 		if text {
@@ -95,11 +101,26 @@ func TestLeftoversOfADeadWriter(t *testing.T) {
 		ds = update(t, "mem:left", o)
 		write(t, variable(t, ds, "a"), slab(6, 6), values(20, 20, 20, 20, 20, 20))
 		write(t, variable(t, ds, "b"), slab(6, 6), values(20, 20, 20, 20, 20, 20))
-		if err := ds.Abort(t.Context()); err != nil { // the process dies
-			t.Fatal(err)
+		if !dies {
+			if err := ds.Abort(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
 
 		ds = update(t, "mem:left", o)
+		if dies {
+			before := keysOf(t, ds)
+			err := variable(t, ds, "a").Write(t.Context(), slab(14, 1), values(14))
+			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "nczctl clean --remove 'mem:left") {
+				t.Errorf("beside a writer that may be alive: %v", err)
+			}
+			if after := keysOf(t, ds); !slices.Equal(after, before) {
+				t.Errorf("beside a writer that may be alive: %q became %q", before, after)
+			}
+			if err := ds.ClearGrowth(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 		write(t, variable(t, ds, "a"), slab(14, 1), values(14))
 		closeDataset(t, ds)
 		ds = open(t, "mem:left", o)
@@ -115,7 +136,66 @@ func TestLeftoversOfADeadWriter(t *testing.T) {
 	}
 }
 
-// Growing costs two small requests from one Flush to the next, and none in a
+// keysOf gives all keys of a dataset.
+func keysOf(t *testing.T, ds *nczarr.Dataset) []string {
+	t.Helper()
+	var out []string
+	for e, err := range ds.Map().List(t.Context(), "", &driver.ListOptions{Recursive: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e.Key)
+	}
+	return out
+}
+
+// Two writers that append to one dataset at once: the second is refused, and
+// nothing that the first has written is lost. A writer whose mark somebody has
+// cleared does not publish what is not there any more.
+func TestTwoWritersThatAppend(t *testing.T) {
+	t.Parallel()
+	for _, plain := range []bool{false, true} {
+		for _, cleared := range []bool{false, true} {
+			o := memory()
+			if plain {
+				_, o.Wrap = newGate("none", true)
+			}
+			ds := create(t, "mem:two", o)
+			x := dim(t, ds.Root(), "x", 0, true)
+			define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}})
+			closeDataset(t, ds)
+			if plain { // a gate is for one Map
+				_, o.Wrap = newGate("none", true)
+			}
+			first := update(t, "mem:two", o)
+			if plain {
+				_, o.Wrap = newGate("none", true)
+			}
+			second := update(t, "mem:two", o)
+			write(t, variable(t, first, "v"), slab(0, 4), []int32{1, 2, 3, 4})
+			err := variable(t, second, "v").Write(t.Context(), slab(4, 4), []int32{5, 6, 7, 8})
+			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) || !strings.Contains(err.Error(), "s old") {
+				t.Errorf("the second writer: %v", err)
+			}
+			if cleared {
+				if err := second.ClearGrowth(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if err := first.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+					t.Errorf("a writer whose mark was cleared: %v", err)
+				}
+				closeDataset(t, second)
+				expect(t, open(t, "mem:two", o), "v", []int32{})
+				continue
+			}
+			closeDataset(t, first)
+			closeDataset(t, second)
+			expect(t, open(t, "mem:two", o), "v", []int32{1, 2, 3, 4})
+		}
+	}
+}
+
+// Growing costs three small requests from one Flush to the next, and none in a
 // new dataset or where nothing grows.
 func TestGrowthCosts(t *testing.T) {
 	t.Parallel()
@@ -144,7 +224,7 @@ func TestGrowthCosts(t *testing.T) {
 	if err := ds.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if calls := take(); !slices.Equal(calls, []string{"put", "delete"}) {
+	if calls := take(); !slices.Equal(calls, []string{"put", "get", "delete"}) {
 		t.Errorf("with growth: %q", calls)
 	}
 	closeDataset(t, ds)
@@ -153,9 +233,9 @@ func TestGrowthCosts(t *testing.T) {
 	}
 }
 
-// A write that fails while a dimension grows keeps the mark, for the next
-// process to clean up.
-func TestFailedGrowthKeepsTheMark(t *testing.T) {
+// A write that fails while a dimension grows keeps the mark until a Flush has
+// removed what it left.
+func TestFailedGrowthIsCleanedUp(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	ds := create(t, "mem:torn", o)
@@ -171,11 +251,14 @@ func TestFailedGrowthKeepsTheMark(t *testing.T) {
 		t.Fatal("want the planted failure")
 	}
 	left.Store(1 << 40)
-	closeDataset(t, ds)
 	o.Wrap = nil
+	if there, err := open(t, "mem:torn", o).Map().Exists(t.Context(), mark); err != nil || !there {
+		t.Errorf("before the Flush: the mark is gone: %v, %v", there, err)
+	}
+	closeDataset(t, ds)
 	ds = update(t, "mem:torn", o)
-	if there, err := ds.Map().Exists(t.Context(), mark); err != nil || !there {
-		t.Errorf("the mark is gone: %v, %v", there, err)
+	if there, err := ds.Map().Exists(t.Context(), mark); err != nil || there {
+		t.Errorf("after the Flush: the mark is there: %v, %v", there, err)
 	}
 	write(t, variable(t, ds, "v"), slab(4, 1), []int32{9})
 	closeDataset(t, ds)
