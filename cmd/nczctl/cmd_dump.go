@@ -98,6 +98,9 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 	if ferr := w.Flush(); err == nil {
 		err = ferr
 	}
+	if err == nil {
+		err = ds.CheckUnchanged(ctx)
+	}
 	if err != nil && said {
 		return &saidError{err}
 	}

@@ -54,13 +54,14 @@ func (d *Dataset) remote() bool { return d.m.Capabilities().Latency == driver.Re
 
 // readConsolidated reads the consolidated document; nil when there is none.
 func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, error) {
-	body, _, err := d.m.ReadAll(ctx, consolidatedKey, d.opts.Limits.MaxMetadata)
+	body, info, err := d.m.ReadAll(ctx, consolidatedKey, d.opts.Limits.MaxMetadata)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	d.docs.note(consolidatedKey, info)
 	all, err := zarr.ParseConsolidated(body)
 	if err == nil && len(all[""]) == 0 {
 		err = ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+consolidatedKey, "it has no document of the root group")

@@ -46,6 +46,7 @@ type Dataset struct {
 	warned       atomic.Bool
 	locks        stripes
 	growth       growth
+	docs         documents
 }
 
 // Root gives the group that the URL named: the root of the store, or the

@@ -122,9 +122,10 @@ type transfer struct {
 	size     int64 // bytes of a decoded chunk; the ceiling where that varies
 	elements int64 // of a chunk
 	varies   bool
-	batch    int64  // chunks a worker takes at once
-	found    []bool // of a read: which chunks there are; nil when nobody asks
-	only     []bool // of a write: which chunks are written; nil for all
+	batch    int64       // chunks a worker takes at once
+	found    []bool      // of a read: which chunks there are; nil when nobody asks
+	only     []bool      // of a write: which chunks are written; nil for all
+	absent   atomic.Bool // of a read: a chunk was not found
 	next     atomic.Int64
 	fail     failure
 }

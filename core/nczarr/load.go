@@ -257,12 +257,13 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 	// Of several errors the one of the first request is told, whichever came first.
 	firstOf, failedAt := make([]int, len(wants)), 0
 	var failed error
-	err := l.ds.m.GetMany(ctx, reqs, func(i int, data []byte, _ zmap.Info, err error) {
+	err := l.ds.m.GetMany(ctx, reqs, func(i int, data []byte, info zmap.Info, err error) {
 		at := &out[node[i]]
 		switch {
 		case err == nil:
 			_, name := splitKey(reqs[i].Key)
 			at.docs[name] = data
+			l.ds.docs.note(reqs[i].Key, info)
 		case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		case lasting(err):
 			if at.err == nil || i < firstOf[node[i]] {

@@ -34,6 +34,11 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array slab, foun
 	if err := t.checkKeys(ctx); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
+	if t.absent.Load() {
+		if err := v.wasAbsent(ctx); err != nil {
+			return ncerr.Wrap("read", v.Path(), err)
+		}
+	}
 	t.hide(own)
 	t.swap()
 	return nil
@@ -155,6 +160,7 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 	case err == nil:
 		it.have, it.in = true, data
 	case ncerr.KindOf(err) == ncerr.ErrNotFound && !at.Promised:
+		w.t.absent.Store(true)
 		w.fillItem(it)
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		w.failItem(i, "read", ncerr.New(ncerr.ErrNoObject, "", "", err))

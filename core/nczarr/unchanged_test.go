@@ -1,0 +1,105 @@
+package nczarr_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// A reader of a dataset that is replaced meanwhile gets values or an error, and
+// never fill for a chunk that exists.
+func TestReplacedWhileRead(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
+		for _, what := range []string{"rewritten", "root only", "array only", "gone", "untouched"} {
+			b := newBuckets()
+			o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+			url := "s3://bkt/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
+			ds := create(t, url, o)
+			x := dim(t, ds.Root(), "x", 4, false)
+			v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1}})
+			write(t, v, slab(0, 2), []int32{1, 2})
+			closeDataset(t, ds)
+
+			ds = open(t, url, o)
+			v = variable(t, ds, "v")
+			if _, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil {
+				t.Fatal(err)
+			}
+			m := b.bucket("bkt")
+			rewrite := func(key string) { // the same bytes: only version and time tell
+				text, _, err := m.Get(t.Context(), key, &driver.GetOptions{}, driver.Heap)
+				if ncerr.KindOf(err) == ncerr.ErrNotFound {
+					return
+				}
+				if err == nil {
+					_, err = m.Put(t.Context(), key, driver.Bytes(text), &driver.PutOptions{})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, key := range b.names("bkt") {
+				root := !strings.Contains(strings.TrimPrefix(key, "a.zarr/"), "/")
+				switch {
+				case what == "rewritten", what == "root only" && root, what == "array only" && (strings.HasSuffix(key, ".zarray") || strings.HasSuffix(key, ".zmetadata")):
+					rewrite(key)
+				case what == "gone":
+					if err := m.Delete(t.Context(), key, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			want := what != "untouched"
+			whole, present := slab(0, 4), slab(0, 2)
+			_, err := nczarr.Get[int32](t.Context(), v, whole)
+			if (ncerr.KindOf(err) == ncerr.ErrConflict) != want || !want && err != nil {
+				t.Errorf("%s, %s: absent chunks: %v", mode, what, err)
+			}
+			if what != "gone" {
+				if _, err := nczarr.Get[int32](t.Context(), v, present); err != nil {
+					t.Errorf("%s, %s: chunks that are there: %v", mode, what, err)
+				}
+			}
+			if err := ds.CheckUnchanged(t.Context()); (ncerr.KindOf(err) == ncerr.ErrConflict) != want {
+				t.Errorf("%s, %s: at the end: %v", mode, what, err)
+			}
+		}
+	}
+}
+
+// A dataset of which no chunk was absent may change as it likes, and costs
+// nothing more.
+func TestUnchangedCosts(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	stats := 0
+	o.Wrap = func(m driver.Map) driver.Map { return statCounter{m, &stats} }
+	ds := create(t, "mem:dense", o)
+	x := dim(t, ds.Root(), "x", 2, false)
+	write(t, define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1}}), slab(0, 2), []int32{1, 2})
+	closeDataset(t, ds)
+	ds = open(t, "mem:dense", o)
+	stats = 0
+	expect(t, ds, "v", []int32{1, 2})
+	if err := ds.CheckUnchanged(t.Context()); err != nil || stats != 0 {
+		t.Error(fmt.Sprint(err), stats)
+	}
+}
+
+// statCounter counts calls of Stat.
+type statCounter struct {
+	driver.Map
+	n *int
+}
+
+func (s statCounter) Stat(ctx context.Context, key string) (driver.Info, error) {
+	*s.n++
+	return s.Map.Stat(ctx, key)
+}
