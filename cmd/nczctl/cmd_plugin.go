@@ -188,14 +188,17 @@ func confinement(i host.SandboxInfo) string {
 		if i.Seccomp {
 			text += ", seccomp"
 		}
+		if i.AllowList {
+			text += " by allow list"
+		}
 		if i.Memory > 0 {
 			text += fmt.Sprintf(", at most %v of memory", config.Size(i.Memory))
 		}
 	}
 	if len(i.Missing) > 0 {
-		return text + "; not confined: " + strings.Join(i.Missing, "; ")
+		text += "; not confined: " + strings.Join(i.Missing, "; ")
 	}
-	return text + ", no holes known"
+	return text
 }
 
 func (a *app) printPlugin(p host.PluginInfo) {
@@ -206,6 +209,7 @@ func (a *app) printPlugin(p host.PluginInfo) {
 		{"runs", place(p)},
 		{"serves", p.Serves},
 		{"sandbox", confinement(p.Sandbox)},
+		{"open", strings.Join(p.Sandbox.Open, "; ")},
 		{"grants", strings.Join(p.Grants, ", ")},
 		{"limits", limits(p.Limits)},
 		{"drivers", strings.Join(p.Drivers, ", ")},

@@ -374,7 +374,7 @@ type warnings struct {
 }
 
 func (w *warnings) Enabled(_ context.Context, l slog.Level) bool {
-	return l >= slog.LevelWarn && !w.a.flags.quiet
+	return l >= slog.LevelWarn && !w.a.flags.quiet || l >= host.LevelAlert
 }
 
 func (w *warnings) Handle(_ context.Context, r slog.Record) error {
@@ -390,6 +390,10 @@ func (w *warnings) Handle(_ context.Context, r slog.Record) error {
 		add(at)
 	}
 	r.Attrs(add)
+	if r.Level >= host.LevelAlert {
+		fmt.Fprintln(w.a.err, "nczctl: "+text) // also with --quiet
+		return nil
+	}
 	w.a.warn("%s", text)
 	return nil
 }

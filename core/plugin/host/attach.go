@@ -52,7 +52,7 @@ func local(address string) bool {
 // it is never ended.
 func (h *Host) attach(s *slot) (*proc, error) {
 	a := s.plug.attachment
-	s.log.Warn("the plugin is run by somebody else, as "+handshake.EnvReattach+" says: it is neither pinned nor confined", "pid", a.PID, "address", a.Address)
+	h.opts.alert.Log(h.ctx, LevelAlert, "the plugin is run by somebody else, as "+handshake.EnvReattach+" says: it is neither pinned nor confined", "plugin", a.Name, "pid", a.PID, "address", a.Address)
 	target := "passthrough:///" + a.Address
 	if a.Network == "unix" {
 		target = "unix:" + a.Address

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -55,7 +56,13 @@ type SandboxInfo struct {
 	Memory int64 `json:"memory,omitempty"`
 	// Missing says in words what is not enforced; empty when all is.
 	Missing []string `json:"missing,omitempty"`
+	// Open says in words what the sandbox leaves open wherever it is.
+	Open []string `json:"open,omitempty"`
 }
+
+// LevelAlert is the level at which a host logs that plugins of others run
+// without a sandbox. A program that is asked to be quiet shows it all the same.
+const LevelAlert = slog.LevelError + 4
 
 // kernel is what the running kernel offers, asked for once.
 var kernel = sync.OnceValue(sandbox.Probe)
@@ -75,7 +82,7 @@ func (h *Host) cell(s *slot, img image, dir string) (cell, error) {
 			return c, holes(c.info.Missing)
 		}
 		if h.opts.Sandbox != SandboxOff {
-			h.warnOnce(strings.Join(c.info.Missing, "; "))
+			h.warnOnce(strings.Join(c.info.Missing, "; "), s.free(c))
 		}
 	}
 	if c.policy == nil {
@@ -116,18 +123,31 @@ func (h *Host) plan(s *slot) cell {
 	p.AllowList = p.Kernel.Seccomp && s.set.serves == kindFilter+"s" && (s.plug.isStatic() || h.opts.allowList)
 	return cell{policy: &p, info: SandboxInfo{
 		Landlock: p.Kernel.Landlock, Seccomp: p.Kernel.Seccomp, AllowList: p.AllowList, Memory: p.Memory, Missing: p.Kernel.Missing(&p, s.plug.builtin),
+		Open: p.Kernel.Open(&p, s.plug.builtin),
 	}}
 }
 
-// warnOnce warns of each lack once.
-func (h *Host) warnOnce(what string) {
+// free reports whether a plugin of others runs without Landlock or without a
+// filter of system calls.
+func (s *slot) free(c cell) bool {
+	return !s.plug.builtin && (c.policy == nil || !c.policy.Kernel.Seccomp || !c.policy.Confines())
+}
+
+// warnOnce warns of each lack once. That others' programs run free is logged
+// at LevelAlert, and to slog's default logger where the host has none.
+func (h *Host) warnOnce(what string, free bool) {
 	h.mu.Lock()
-	known := slices.Contains(h.warned, what)
+	known := slices.Contains(h.warned, what) && (!free || h.alerted)
 	if !known {
 		h.warned = append(h.warned, what)
+		h.alerted = h.alerted || free
 	}
 	h.mu.Unlock()
-	if !known {
+	switch {
+	case known:
+	case free:
+		h.opts.alert.Log(h.ctx, LevelAlert, "plugins of others are not wholly confined", "missing", what)
+	default:
 		h.opts.Logger.Warn("plugins are not wholly confined", "missing", what)
 	}
 }

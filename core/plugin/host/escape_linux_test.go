@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"net"
 	"os"
@@ -579,6 +580,40 @@ func TestHoles(t *testing.T) {
 		}
 		if got := h.Plugins()[0].Sandbox; got.Landlock != kernel.Landlock || got.Seccomp != kernel.Seccomp || len(got.Missing) == 0 {
 			t.Errorf("%+v: got %+v", kernel, got)
+		}
+	}
+}
+
+// TestAlert: that plugins of others run without Landlock or without a filter of
+// system calls is logged at a level of its own, which quiet programs show.
+func TestAlert(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	full := sandbox.Probe()
+	for name, tc := range map[string]struct {
+		lacks  func(k *sandbox.Support)
+		third  bool
+		alerts int
+	}{
+		"nothing":     {func(*sandbox.Support) {}, true, 0},
+		"no Landlock": {func(k *sandbox.Support) { k.Landlock = 0 }, true, 1},
+		"no seccomp":  {func(k *sandbox.Support) { k.Seccomp = false }, true, 1},
+		"built in":    {func(k *sandbox.Support) { k.Landlock = 0 }, false, 0},
+	} {
+		log, driverName, opts := &locked{}, "trouble", host.Options{}
+		if tc.third {
+			opts, driverName = zooOptions(t, "good", "nczarr-driver-good"), "good"
+		}
+		opts.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: host.LevelAlert}))
+		kernel := full
+		tc.lacks(&kernel)
+		host.SetKernel(&opts, kernel)
+		h := newHost(t, opts)
+		for range 2 {
+			open(t, h, driverName, driver.OpenSpec{Path: t.TempDir()})
+		}
+		if n := strings.Count(log.String(), "plugins of others are not wholly confined"); n != tc.alerts {
+			t.Errorf("%s: want %d alerts, got %q", name, tc.alerts, log)
 		}
 	}
 }

@@ -41,6 +41,7 @@ type Host struct {
 	slots     map[string]*slot
 	providers map[*plug]*provider
 	warned    []string    // what was warned of
+	alerted   bool        // that others' programs run free was among it
 	unjudged  atomic.Bool // no process hands over the judgement of its calls to listen
 	closed    bool
 	wg        sync.WaitGroup // starts and running processes

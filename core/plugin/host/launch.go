@@ -228,7 +228,7 @@ func (l *launch) judgeListening(ctx context.Context) error {
 			if c := l.h.plan(l.s); l.h.opts.Sandbox == SandboxRequire {
 				l.giveUp(ctx)
 			} else {
-				l.h.warnOnce(strings.Join(c.info.Missing, "; "))
+				l.h.warnOnce(strings.Join(c.info.Missing, "; "), false)
 			}
 		}
 	})

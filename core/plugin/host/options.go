@@ -90,7 +90,8 @@ type Options struct {
 	// Defaults are options (JSON objects) by driver name, which the options
 	// of an OpenSpec override key by key.
 	Defaults map[string]json.RawMessage
-	// Logger gets the host's own records and the plugins' logs; nil is none.
+	// Logger gets the host's own records and the plugins' logs; nil is none,
+	// but what has LevelAlert goes to slog's default logger then.
 	Logger *slog.Logger
 	// CallTimeout is how long a call may go without any answer before the
 	// process counts as hung; default 2 minutes, negative is for ever. Flush,
@@ -123,6 +124,7 @@ type Options struct {
 
 	kernel     func() sandbox.Support // what the kernel offers; tests say less
 	checkEvery time.Duration          // between looks at a private directory
+	alert      *slog.Logger           // for LevelAlert
 	allowList  bool                   // for filters in programs that are not static, too: for tests
 }
 
@@ -141,7 +143,9 @@ func (o *Options) withDefaults() Options {
 	if c.Isolation == "" {
 		c.Isolation = Auto
 	}
+	c.alert = c.Logger
 	if c.Logger == nil {
+		c.alert = slog.Default()
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.CallTimeout == 0 {

@@ -81,6 +81,9 @@ func (s Support) usable(p *Policy) bool {
 	return s.Landlock >= abiRefer || s.Landlock >= abiFiles && len(p.Write) == 0
 }
 
+// Confines reports whether Landlock confines files with this policy.
+func (p *Policy) Confines() bool { return p.Kernel.usable(p) }
+
 // Missing names what a process with this policy could do on this kernel
 // although it is not granted. SelfContained says that the process, being
 // ours, gives up Unix sockets once it has its own.
@@ -100,5 +103,22 @@ func (s Support) Missing(p *Policy, selfContained bool) []string {
 	add(s.Landlock < abiTCP && len(p.Ports) > 0, "ports are not confined (Landlock before version 4)")
 	add(s.Landlock < abiScope && p.Network, "abstract Unix sockets can be reached (Landlock before version 6)")
 	add(s.Landlock < abiUnix && p.Network && !selfContained, "Unix sockets of the user can be reached (Landlock before version 9)")
+	return out
+}
+
+// Open names what a process with this policy can do on every kernel although it
+// is not granted. Each of them has an attack in the tests of core/plugin/host
+// which gets through.
+func (s Support) Open(p *Policy, selfContained bool) []string {
+	out := []string{"it can look at files whose path it can guess, but not into them"}
+	if p.Network && s.Landlock < abiUDP {
+		out = append(out, "it can send datagrams to any address")
+	}
+	if len(p.Write) > 0 {
+		out = append(out, "it can change the mode and the times of files that it is granted to read")
+	}
+	if !selfContained {
+		out = append(out, "it can take names of abstract sockets, without being reached there")
+	}
 	return out
 }

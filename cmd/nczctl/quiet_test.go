@@ -1,0 +1,33 @@
+package main
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+)
+
+// TestQuiet: --quiet and NCLOGGING keep warnings back, but not that plugins of
+// others run without a sandbox.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	for _, logging := range []string{"", "error"} {
+		var text strings.Builder
+		a := &app{err: &text, env: func(name string) string {
+			if name == "NCLOGGING" {
+				return logging
+			}
+			return ""
+		}}
+		a.flags.quiet = true
+		if err := a.startLog(""); err != nil {
+			t.Fatal(err)
+		}
+		a.log.Warn("a warning")
+		a.log.Log(t.Context(), host.LevelAlert, "an alert", slog.String("missing", "all"))
+		if got := text.String(); strings.Contains(got, "a warning") || !strings.Contains(got, "an alert") || !strings.Contains(got, "all") {
+			t.Errorf("NCLOGGING=%q: got %q", logging, got)
+		}
+	}
+}
