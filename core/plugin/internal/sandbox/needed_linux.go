@@ -39,6 +39,7 @@ var base = [...]uint32{
 	// Descriptors that it has.
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_LSEEK,
 	unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_FCNTL, unix.SYS_IOCTL, unix.SYS_FSTAT, unix.SYS_PIPE2, unix.SYS_EVENTFD2,
+	unix.SYS_FSYNC, unix.SYS_FDATASYNC,
 	unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2,
 	// Files, as far as Landlock allows: its own directory, and what it is granted.
 	unix.SYS_OPENAT, unix.SYS_NEWFSTATAT, unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_READLINKAT, unix.SYS_GETDENTS64, unix.SYS_FADVISE64,
@@ -51,6 +52,6 @@ var base = [...]uint32{
 
 // changing is what a filter needs besides that is granted files to write to.
 var changing = [...]uint32{
-	unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_FLOCK, unix.SYS_COPY_FILE_RANGE, unix.SYS_SENDFILE,
+	unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FLOCK, unix.SYS_COPY_FILE_RANGE, unix.SYS_SENDFILE,
 	unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_UTIMENSAT, unix.SYS_FCHMOD,
 }
