@@ -49,8 +49,8 @@ func (a *app) newConformanceRun() *cobra.Command {
 		Use:   "run --driver NAME | --filter NAME | --plugin FILE",
 		Short: "Run the checks and report",
 		Long: `Run the conformance checks against a storage driver, a filter, or everything
-that a plugin executable serves, in the way in which nczctl would run it. The
-exit code is 3 when a check fails.
+that a plugin executable serves, in the way in which nczctl would run it. With
+--plugin no other plugin is executed. The exit code is 3 when a check fails.
 
 Stores of the checks are made in a temporary directory, unless --place names
 the beginning of their paths for a driver that keeps them elsewhere. The paths
