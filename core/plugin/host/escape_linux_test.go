@@ -1,8 +1,10 @@
 package host_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -614,6 +616,39 @@ func TestAlert(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "plugins of others are not wholly confined"); n != tc.alerts {
 			t.Errorf("%s: want %d alerts, got %q", name, tc.alerts, log)
+		}
+	}
+}
+
+// TestSupervised runs a host whose calls somebody else judges, as some containers
+// do: then the host cannot judge those of plugins. It says so, or refuses.
+func TestSupervised(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[string]string{"auto": "", "require": "more Unix sockets than one"} {
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), zooEnv+"=supervised", "ZOO_DIR="+plugins(t, "nczarr-driver-good"), "ZOO_TMP="+t.TempDir(), "ZOO_SANDBOX="+mode)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if mode == "auto" {
+			var pids [2]int
+			if _, err := fmt.Sscan(line, &pids[0], &pids[1]); err != nil {
+				t.Errorf("%s: want two processes, got %q", mode, line)
+			}
+		} else if !strings.Contains(line, want) {
+			t.Errorf("%s: want %q, got %q", mode, want, line)
 		}
 	}
 }

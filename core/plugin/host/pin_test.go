@@ -34,6 +34,18 @@ func testSum(t *testing.T) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// haveSecret puts $ESCAPE_SECRET into the environment of a host.
+func haveSecret(opts *host.Options) {
+	opts.Environ = func() []string { return []string{"ESCAPE_SECRET=open"} }
+	getenv := opts.Getenv
+	opts.Getenv = func(name string) string {
+		if name == "ESCAPE_SECRET" {
+			return "open"
+		}
+		return getenv(name)
+	}
+}
+
 // TestClaims: what a plugin says it serves beyond its file name and its pin does
 // not count, and gives it nothing of what the user grants to that name.
 func TestClaims(t *testing.T) {
@@ -54,14 +66,7 @@ func TestClaims(t *testing.T) {
 			opts := zooOptions(t, "good", "nczarr-filter-trouble")
 			opts.Builtin.Openers = []driver.Opener{file.New()}
 			opts.FilterGrants = map[string][]string{tc.grant: {"env:ESCAPE_SECRET"}}
-			opts.Environ = func() []string { return []string{"ESCAPE_SECRET=open"} }
-			getenv := opts.Getenv
-			opts.Getenv = func(name string) string {
-				if name == "ESCAPE_SECRET" {
-					return "open"
-				}
-				return getenv(name)
-			}
+			haveSecret(&opts)
 			if tc.filters != nil {
 				opts.Lock = &host.Lock{Plugins: []host.Pin{{File: "nczarr-filter-trouble", SHA256: testSum(t), Filters: tc.filters}}}
 				other := host.Pin{File: "nczarr-filter-trouble", SHA256: strings.Repeat("0", 64), Filters: []string{"twice", "test.xor"}}
@@ -118,14 +123,14 @@ func TestOnly(t *testing.T) {
 	opts := zooOptions(t, "greedy", "nczarr-driver-evil", "nczarr-driver-tape", "nczarr-filter-zstd")
 	opts.Only, opts.AllowUnpinned = filepath.Join(opts.Dirs[0], "nczarr-driver-evil"), false
 	opts.Builtin.Openers = []driver.Opener{trouble{name: "tape"}}
-	opts.DriverGrants = map[string][]string{"tape": {"env:PATH"}}
-	opts.Environ = func() []string { return []string{"PATH=x"} }
+	opts.DriverGrants = map[string][]string{"tape": {"env:ESCAPE_SECRET"}}
+	haveSecret(&opts)
 	h := newHost(t, opts)
 	if err := h.Discover(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m := open(t, h, "tape", driver.OpenSpec{Path: t.TempDir()})
-	if got, err := get(t.Context(), m, "attack:see the environment=PATH"); err != nil || got != "refused" && runtime.GOOS == "linux" {
+	if got, err := get(t.Context(), m, "attack:see the environment=ESCAPE_SECRET"); err != nil || got != "refused" && runtime.GOOS == "linux" {
 		t.Errorf("a grant to a name that it only claims: got %q, %v", got, err)
 	}
 	for _, p := range h.Plugins() {

@@ -64,6 +64,8 @@ func zoo(kind string) {
 		serveZoo(kind, goplugin.HandshakeConfig{ProtocolVersion: 7, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue})
 	case "host":
 		zooHost()
+	case "supervised":
+		supervised()
 	case "good", "misnamed", "bare":
 		if kind == "bare" { // as a plugin that cannot make certificates
 			_ = os.Unsetenv("PLUGIN_CLIENT_CERT")
