@@ -118,7 +118,7 @@ func (s Support) Open(p *Policy, selfContained bool) []string {
 		out = append(out, "it can change the mode and the times of files that it is granted to read")
 	}
 	if !selfContained {
-		out = append(out, "it can take names of abstract sockets, without being reached there")
+		out = append(out, "it can take names of abstract sockets, without being reached there, execute itself again, and hide memory from its ceiling")
 	}
 	return out
 }
