@@ -137,10 +137,9 @@ func (w *worker) maxStored(i int) int64 {
 	return max(1, w.t.e.pipe.MaxInput(w.where[i].FilterMask))
 }
 
-// tooLong is the error of a stored chunk for which the request's limit was too
-// low.
-func (w *worker) tooLong(i int, err error) error {
-	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has more than the %d bytes that its codecs can make: %w", w.maxStored(i), err)
+// tooLong is the error of a stored chunk that exceeds the limit of its request.
+func (w *worker) tooLong(i int) error {
+	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has more than the %d bytes that its codecs can make", w.maxStored(i))
 }
 
 // ask adds a request for item i to those of the batch.
@@ -165,7 +164,7 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		w.failItem(i, "read", ncerr.New(ncerr.ErrNoObject, "", "", err))
 	case ncerr.KindOf(err) == ncerr.ErrLimit && at.Range == nil && it.cut.N == 0:
-		w.failItem(i, "read", w.tooLong(i, err))
+		w.failItem(i, "read", w.tooLong(i))
 	case ncerr.KindOf(err) == ncerr.ErrRange:
 		w.failItem(i, "read", ncerr.New(ncerr.ErrCorrupt, "", zmap.Path(at.Key), err))
 	default:

@@ -226,7 +226,7 @@ func (v *Var) checkText(src []string) error {
 func (w *worker) current(ctx context.Context, i int, opts *driver.PutOptions, caps driver.Capabilities) (data []byte, found bool, err error) {
 	data, info, err := w.t.v.group.ds.m.Get(ctx, w.where[i].Key, &zmap.GetOptions{Limit: w.maxStored(i)}, w.items[i].alloc)
 	if ncerr.KindOf(err) == ncerr.ErrLimit {
-		return nil, false, w.tooLong(i, err)
+		return nil, false, w.tooLong(i)
 	}
 	if err != nil {
 		if ncerr.KindOf(err) != ncerr.ErrNotFound {
