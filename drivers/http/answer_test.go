@@ -220,6 +220,47 @@ func TestBlindRange(t *testing.T) { //nolint:paralleltest // it measures memory
 	}
 }
 
+// TestBlindTogether shows that answers without a length share max_blind: many at
+// once would hold many times as much.
+func TestBlindTogether(t *testing.T) {
+	t.Parallel()
+	body := bytes.Repeat([]byte("x"), 80<<10)
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		_, _ = w.Write(body)
+		if strings.HasSuffix(r.URL.Path, "/slow") {
+			w.(http.Flusher).Flush()
+			close(asked)
+			<-goOn
+		}
+	}), `{"max_blind": 102400}`)
+	get := func(key string) error {
+		got, _, err := m.Get(t.Context(), key, &driver.GetOptions{}, driver.Heap)
+		if err == nil && !bytes.Equal(got, body) {
+			t.Errorf("%s: %d bytes", key, len(got))
+		}
+		return err
+	}
+	slow := make(chan error)
+	go func() { slow <- get("slow") }()
+	<-asked
+	for m.(*httpdriver.Map).Held() < int64(len(body)) { //nolint:forcetypeassert // it is the driver's
+		time.Sleep(time.Millisecond) // what was sent has not all arrived
+	}
+	err := get("other")
+	if ncerr.KindOf(err) != ncerr.ErrUnsupported || !strings.Contains(err.Error(), "max_blind") {
+		t.Errorf("beside another: %v", err)
+	}
+	close(goOn)
+	if err := <-slow; err != nil {
+		t.Errorf("the first: %v", err)
+	}
+	if err := get("other"); err != nil {
+		t.Errorf("alone: %v", err)
+	}
+}
+
 // TestSlowBodies shows that a body that comes slowly is taken, and one that
 // stops is not waited for.
 func TestSlowBodies(t *testing.T) {

@@ -15,6 +15,9 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
+// Held gives how many bytes of answers without a length are held.
+func (m *Map) Held() int64 { return m.blind.Load() }
+
 // PEM gives a certificate as text.
 func PEM(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})

@@ -338,10 +338,11 @@ func (g *get) blind() ([]byte, driver.Info, error) {
 		part = *r
 	}
 	from := io.LimitReader(g.resp.Body, limit+1)
-	var kept bytes.Buffer
+	kept := &held{m: g.m}
+	defer kept.release()
 	before, err := io.CopyN(io.Discard, from, part.Offset)
 	if err == nil {
-		_, err = io.CopyN(&kept, from, part.Length)
+		_, err = io.CopyN(kept, from, part.Length)
 	}
 	var after int64
 	if err == nil {
@@ -349,6 +350,8 @@ func (g *get) blind() ([]byte, driver.Info, error) {
 	}
 	size := before + int64(kept.Len()) + after
 	switch {
+	case errors.Is(err, errHeld):
+		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not announce lengths, and more than the %d bytes of max_blind came in all answers under way", g.m.o.MaxBlind)
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, driver.Info{}, g.cut(size, -1, err)
 	case size > limit && asked:
@@ -367,3 +370,28 @@ func (g *get) blind() ([]byte, driver.Info, error) {
 	g.resp.Body = io.NopCloser(bytes.NewReader(kept.Bytes()[start-before : start-before+n]))
 	return g.read(i, n)
 }
+
+// held is what has come of an answer whose length is not announced. All of a
+// Map together hold at most max_blind bytes.
+type held struct {
+	bytes.Buffer
+	m *Map
+}
+
+var errHeld = errors.New("too much is held")
+
+// Write implements io.Writer.
+func (h *held) Write(p []byte) (int, error) {
+	if n := int64(len(p)); h.m.blind.Add(n) > h.m.o.MaxBlind {
+		h.m.blind.Add(-n)
+		return 0, errHeld
+	}
+	return h.Buffer.Write(p)
+}
+
+// ReadFrom implements io.ReaderFrom, by way of Write.
+func (h *held) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{h}, r)
+}
+
+func (h *held) release() { h.m.blind.Add(-int64(h.Len())) }

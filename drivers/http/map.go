@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -21,6 +22,7 @@ type Map struct {
 	client    *http.Client
 	transport *web.Transport
 	keys      credentials
+	blind     atomic.Int64 // bytes held of answers without a length
 }
 
 var _ driver.Map = (*Map)(nil)
