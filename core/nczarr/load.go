@@ -243,12 +243,21 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 	for _, w := range wants {
 		count += len(w.names)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	alloc := func(n int64) ([]byte, error) {
+		data, err := l.alloc(n)
+		if err != nil { // the rest is of no use
+			cancel()
+		}
+		return data, err
+	}
 	reqs, node := make([]zmap.GetRequest, 0, count), make([]int, 0, count)
 	for i, w := range wants {
 		out[i].docs = make(zarr.Docs, len(w.names))
 		for _, name := range w.names {
 			reqs = append(reqs, zmap.GetRequest{
-				Key: docKey(w.key, name), Alloc: l.alloc,
+				Key: docKey(w.key, name), Alloc: alloc,
 				Opts: driver.GetOptions{Limit: l.ds.opts.Limits.MaxMetadata},
 			})
 			node = append(node, i)
