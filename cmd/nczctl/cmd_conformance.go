@@ -12,12 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
 	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -28,8 +30,16 @@ type conformanceFlags struct {
 	driver, filter, plugin string
 	place, options, report string
 	run                    []string
-	params                 []string
+	params, invalid        []string
+	exact                  []string
+	effort                 string
+	timeout                time.Duration
 	seed                   uint64
+}
+
+// efforts are the words for --effort.
+var efforts = map[string]conformance.Effort{ //nolint:gochecknoglobals // constant
+	"brief": conformance.Brief, "normal": conformance.Normal, "thorough": conformance.Thorough,
 }
 
 func (a *app) newConformance() *cobra.Command {
@@ -50,7 +60,11 @@ func (a *app) newConformanceRun() *cobra.Command {
 		Short: "Run the checks and report",
 		Long: `Run the conformance checks against a storage driver, a filter, or everything
 that a plugin executable serves, in the way in which nczctl would run it. With
---plugin no other plugin is executed. The exit code is 3 when a check fails.
+--plugin no other plugin is executed. Each check has processes of its own. The
+exit code is 3 when a check fails, or when a process dies in it.
+
+Only a run of all checks says that something conforms. A run of some, or with
+less effort, says that it passed in part.
 
 Stores of the checks are made in a temporary directory, unless --place names
 the beginning of their paths for a driver that keeps them elsewhere. The paths
@@ -69,8 +83,12 @@ anybody is touched; they are removed at the end.`,
 	fl.StringVar(&f.place, "place", "", "beginning of the `paths` of stores (default a temporary directory)")
 	fl.StringVar(&f.options, "options", "", "options of the driver as a `JSON` object")
 	fl.StringArrayVar(&f.params, "params", nil, "parameters of the filter as a `JSON` object (may be repeated)")
+	fl.StringArrayVar(&f.invalid, "invalid-params", nil, "parameters that the filter must refuse, as a `JSON` object (may be repeated)")
+	fl.StringSliceVar(&f.exact, "exact-types", nil, "check that the filter is exact for these element `types` (such as <i4,|u1), whatever it says of others")
 	fl.StringArrayVar(&f.run, "run", nil, "run only checks whose id matches this `glob` (may be repeated)")
 	fl.StringVar(&f.report, "report", "text", "form of the report: text or json")
+	fl.StringVar(&f.effort, "effort", "thorough", "how much to try: brief, normal or thorough")
+	fl.DurationVar(&f.timeout, "timeout", 20*time.Second, "how long a call to the driver or filter may take before its check counts as hung")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random choices (default from the clock)")
 	return c
 }
@@ -135,7 +153,18 @@ func (f *conformanceFlags) check() error {
 	if f.report != "text" && f.report != "json" {
 		return &usageError{fmt.Errorf("--report %s: want text or json", f.report)}
 	}
-	for _, text := range append([]string{f.options}, f.params...) {
+	if efforts[f.effort] == 0 {
+		return &usageError{fmt.Errorf("--effort %s: want brief, normal or thorough", f.effort)}
+	}
+	if f.timeout <= 0 {
+		return &usageError{fmt.Errorf("--timeout %v: want a positive duration", f.timeout)}
+	}
+	for _, text := range f.exact {
+		if _, err := dtype.Parse(text); err != nil {
+			return &usageError{fmt.Errorf("--exact-types %s: %w", text, err)}
+		}
+	}
+	for _, text := range slices.Concat([]string{f.options}, f.params, f.invalid) {
 		if text != "" && !json.Valid([]byte(text)) {
 			return &usageError{fmt.Errorf("%q is not JSON", text)}
 		}
@@ -192,6 +221,12 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 		if p.Path != path {
 			continue
 		}
+		if !p.Asked { // it never ran: what its name promises is nothing to check
+			if failed == nil {
+				failed = ncerr.Errorf(ncerr.ErrPlugin, "check plugin", f.plugin, "it did not say what it serves: %s", p.Failed)
+			}
+			return failed
+		}
 		if len(p.Drivers)+len(p.Filters) == 0 {
 			break
 		}
@@ -206,17 +241,19 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 func (a *app) checkServed(ctx context.Context, f *conformanceFlags, drivers, filters []string) error {
 	all := true
 	for _, name := range drivers {
-		o, err := a.session.host.Driver(name)
-		if err != nil {
+		if _, err := a.session.host.Driver(name); err != nil {
 			return err
 		}
-		ok, err := a.checkDriver(ctx, f, o)
+		ok, err := a.checkDriver(ctx, f, name)
 		if err != nil {
 			return err
 		}
 		all = all && ok
 	}
 	for _, id := range filters {
+		if _, err := a.session.host.Filter(id); err != nil {
+			return err
+		}
 		ok, err := a.checkFilter(ctx, f, id)
 		if err != nil {
 			return err
@@ -227,7 +264,7 @@ func (a *app) checkServed(ctx context.Context, f *conformanceFlags, drivers, fil
 }
 
 // checkDriver runs the map suite against a driver.
-func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, o driver.Opener) (bool, error) {
+func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, name string) (bool, error) {
 	place := f.place
 	if place == "" {
 		dir, err := os.MkdirTemp("", "nczarr-conformance-")
@@ -238,15 +275,20 @@ func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, o driver.Ope
 		place = dir + string(filepath.Separator)
 	}
 	place += "nczarr-conformance-" + strings.ToLower(rand.Text()) + "-" // nobody has such a store
+	b, err := a.newTestBed(ctx, f, name)
+	if err != nil {
+		return false, err
+	}
 	var n atomic.Int64
-	target := &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
-		spec := driver.OpenSpec{Path: place + strconv.FormatInt(n.Add(1), 10), Options: []byte(f.options)}
-		if err := mustBeFree(ctx, o, spec); err != nil {
-			return spec, func() {}, err
+	return b.report(f, conformance.Run(ctx, mapsuite.Suite(), &checkedDriver{b, func(o driver.Opener) func() (driver.OpenSpec, func(), error) {
+		return func() (driver.OpenSpec, func(), error) {
+			spec := driver.OpenSpec{Path: place + strconv.FormatInt(n.Add(1), 10), Options: []byte(f.options)}
+			if err := mustBeFree(ctx, o, spec); err != nil {
+				return spec, func() {}, err
+			}
+			return spec, func() { b.remove(ctx, o, spec) }, nil
 		}
-		return spec, func() { _ = o.Remove(context.WithoutCancel(ctx), spec) }, nil
-	}}
-	return a.report(f, conformance.Run(ctx, mapsuite.Suite(), target, f.runOptions()))
+	}}, b.options(f)))
 }
 
 // mustBeFree refuses the place of a store if something is there already: the
@@ -272,24 +314,23 @@ func mustBeFree(ctx context.Context, o driver.Opener, spec driver.OpenSpec) erro
 
 // checkFilter runs the codec suite against a filter.
 func (a *app) checkFilter(ctx context.Context, f *conformanceFlags, id string) (bool, error) {
-	p, err := a.session.host.Filter(id)
+	b, err := a.newTestBed(ctx, f, id)
 	if err != nil {
 		return false, err
 	}
-	target := &codecsuite.Target{Provider: p, ID: id}
+	target := codecsuite.Target{ID: id, Exact: len(f.exact) > 0}
 	for _, text := range f.params {
 		target.Params = append(target.Params, json.RawMessage(text))
 	}
-	return a.report(f, conformance.Run(ctx, codecsuite.Suite(), target, f.runOptions()))
-}
-
-func (f *conformanceFlags) runOptions() *conformance.Options {
-	return &conformance.Options{Select: f.run, Seed: f.seed}
-}
-
-func (a *app) report(f *conformanceFlags, r *conformance.Report) (bool, error) {
-	if f.report == "json" || a.flags.json {
-		return r.OK(), r.WriteJSON(a.out)
+	for _, text := range f.invalid {
+		target.Invalid = append(target.Invalid, json.RawMessage(text))
 	}
-	return r.OK(), r.WriteText(a.out)
+	for _, text := range f.exact {
+		t, err := dtype.Parse(text)
+		if err != nil {
+			return false, &usageError{err}
+		}
+		target.Types = append(target.Types, t)
+	}
+	return b.report(f, conformance.Run(ctx, codecsuite.Suite(), &checkedFilter{b, target}, b.options(f)))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	mapdriver "github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 func (a *app) newPlugin() *cobra.Command {
@@ -32,7 +33,8 @@ func (a *app) newPlugin() *cobra.Command {
 		Use:   "info NAME",
 		Short: "Show a plugin: binary, hash, version, processes, level, counters",
 		Long: `Show a plugin, a driver or a filter: the binary, its hash and version, where it
-runs and what it serves. A plugin of others is started for this.`,
+runs, what it is granted, what it serves, and the options of drivers. A plugin
+of others is started for this; one that cannot be started is a failure.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runPluginInfo(c.Context(), list[0]) },
 	})
@@ -130,13 +132,34 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 		}
 		return ncerr.Errorf(ncerr.ErrUnsupported, "find plugin", name, "no plugin, driver or filter has this name; nczctl plugin list shows all")
 	}
+	details := make([]pluginDetails, len(found))
+	for i, p := range found {
+		details[i].PluginInfo = p
+		for _, d := range s.host.Drivers() {
+			if slices.Contains(p.Drivers, d.Name) {
+				details[i].Described = append(details[i].Described, d)
+			}
+		}
+	}
 	if a.flags.json {
-		return a.printJSON(found)
+		err = a.printJSON(details)
+	} else {
+		for _, p := range details {
+			a.printPlugin(p)
+		}
 	}
 	for _, p := range found {
-		a.printPlugin(p)
+		if p.Failed != "" && !p.Asked && err == nil {
+			err = ncerr.Errorf(ncerr.ErrPlugin, "start plugin", p.Name, "%s", p.Failed)
+		}
 	}
-	return nil
+	return err
+}
+
+// pluginDetails is what plugin info tells: the drivers with their options, too.
+type pluginDetails struct {
+	host.PluginInfo
+	Described []mapdriver.Description `json:"described,omitempty"`
 }
 
 // limits says what a process may take.
@@ -155,10 +178,10 @@ func limits(l host.Limits) string {
 	return fmt.Sprintf("%v for an object, %s, %v to start, %v to stop, %s", config.Size(l.MaxObject), silence, l.StartTimeout, l.StopTimeout, restarts)
 }
 
-// levelText says how values travel to a process that runs.
+// levelText says how values travel to a process, if there was one.
 func levelText(p host.PluginInfo) string {
 	switch {
-	case p.PID == 0:
+	case p.PID == 0 && (p.Path == "" || !p.Asked):
 		return ""
 	case p.Level == 0:
 		return "0 (values travel inside the messages)"
@@ -201,7 +224,8 @@ func confinement(i host.SandboxInfo) string {
 	return text
 }
 
-func (a *app) printPlugin(p host.PluginInfo) {
+func (a *app) printPlugin(d pluginDetails) {
+	p := d.PluginInfo
 	rows := []struct{ name, value string }{
 		{"version", p.Version},
 		{"binary", p.Path},
@@ -222,6 +246,16 @@ func (a *app) printPlugin(p host.PluginInfo) {
 	for _, r := range rows {
 		if r.value != "" {
 			fmt.Fprintf(a.out, "  %-8s %s\n", r.name, r.value)
+		}
+	}
+	for _, d := range d.Described {
+		fmt.Fprintf(a.out, "  driver %s: %s\n", d.Name, d.Summary)
+		for _, o := range d.Options {
+			byDefault := ""
+			if o.Default != "" {
+				byDefault = ", default " + o.Default
+			}
+			fmt.Fprintf(a.out, "    option %s (%s%s): %s\n", o.Name, o.Type, byDefault, o.Doc)
 		}
 	}
 }

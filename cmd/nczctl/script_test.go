@@ -28,6 +28,7 @@ import (
 // nczctl makes of itself.
 func TestMain(m *testing.M) {
 	killpoint.Main()
+	serveFaulty()
 	plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
 	testscript.Main(m, map[string]func(){"nczctl": main})
 }
@@ -75,6 +76,7 @@ func runScripts(t *testing.T, isolation string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "fails": cmdFails, "flip": cmdFlip, "truncate": cmdTruncate, "subst": cmdSubst,
 			"bomb": cmdBomb, "validjson": cmdValidJSON, "buildplugin": cmdBuildPlugin, "same": cmdSame,
+			"faultyplugin": cmdFaultyPlugin,
 		},
 	})
 }
@@ -213,6 +215,15 @@ func cmdValidJSON(ts *testscript.TestScript, _ bool, args []string) {
 
 // cmdBuildPlugin is "buildplugin EXAMPLE NAME DIR": it builds a plugin of
 // docs/examples, as its author would.
+// cmdFaultyPlugin copies the test binary to a file that is named as a plugin.
+func cmdFaultyPlugin(ts *testscript.TestScript, _ bool, args []string) {
+	exe, err := os.Executable()
+	ts.Check(err)
+	data, err := os.ReadFile(exe)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), data, 0o700))
+}
+
 func cmdBuildPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	c := exec.CommandContext(context.Background(), "go", "build", "-o", ts.MkAbs(filepath.Join(args[2], args[1])), "./cmd/"+args[1])
 	c.Dir = filepath.Join(ts.Getenv("MODULE"), "docs", "examples", args[0])

@@ -108,6 +108,15 @@ func (a *app) isolation(cfg *config.Config) string {
 
 // startHost makes the registry of drivers and filters.
 func (a *app) startHost(cfg *config.Config) (*host.Host, error) {
+	o, err := a.hostOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return host.New(o)
+}
+
+// hostOptions returns what flags and configuration say of drivers and filters.
+func (a *app) hostOptions(cfg *config.Config) (*host.Options, error) {
 	mode, err := host.ParseIsolation(a.isolation(cfg))
 	if err != nil {
 		return nil, &usageError{err}
@@ -129,7 +138,7 @@ func (a *app) startHost(cfg *config.Config) (*host.Host, error) {
 	if err := grantedBy(cfg, o); err != nil {
 		return nil, err
 	}
-	return host.New(o)
+	return o, nil
 }
 
 // orNone gives the host's way to say none, which is negative, for the

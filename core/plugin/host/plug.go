@@ -61,6 +61,7 @@ func (p *plug) open(h *Host) (image, error) {
 	if err != nil {
 		return image{}, err
 	}
+	p.sum = sum
 	pin, ok := matching(p.pins, sum)
 	if !ok && (len(p.pins) > 0 || !h.opts.AllowUnpinned && !p.all) {
 		if img.file != nil {
@@ -69,7 +70,7 @@ func (p *plug) open(h *Host) (image, error) {
 		return image{}, sumError(p.path, sum, p.pins)
 	}
 	img.head, img.static = examine(img)
-	p.img, p.sum, p.pin = &img, sum, pin
+	p.img, p.pin = &img, pin
 	return img, nil
 }
 

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+	filters "github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// serveFaulty makes a plugin of a copy of the test binary that is named as
+// one. It never returns then.
+func serveFaulty() {
+	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
+	case "nczarr-driver-faulty":
+		plugin.Serve(plugin.Driver(faulty{file.New()}), plugin.Version("0.9"))
+	case "nczarr-filter-faulty":
+		plugin.Serve(plugin.Filter(faultyFilter{filters.Provider()}), plugin.Version("0.9"))
+	default:
+		return
+	}
+	os.Exit(0)
+}
+
+// faulty is the file driver with the fault that its options name.
+type faulty struct{ driver.Opener }
+
+func (f faulty) Describe() driver.Description {
+	d := f.Opener.Describe()
+	d.Name, d.Options = "faulty", []driver.Option{{Name: "fault", Type: "string", Doc: "what it does wrong"}}
+	return d
+}
+
+func (f faulty) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	var o struct {
+		Fault string `json:"fault"`
+	}
+	if err := driver.DecodeOptions(spec.Options, &o); err != nil {
+		return nil, err
+	}
+	spec.Options = nil
+	m, err := f.Opener.Open(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyMap{Map: m, fault: o.Fault}, nil
+}
+
+type faultyMap struct {
+	driver.Map
+	fault string
+}
+
+// gets counts the reads of the process.
+var gets atomic.Int64 //nolint:gochecknoglobals // of the process
+
+func (m *faultyMap) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	n := gets.Add(1)
+	switch {
+	case m.fault == "dies" && n%500 == 0:
+		os.Exit(9)
+	case m.fault == "hangs" && o.Range != nil && o.Range.Length == 0:
+		select {}
+	case m.fault == "short" && o.Range != nil && o.Range.Length > 1:
+		c := *o
+		c.Range = &driver.Range{Offset: o.Range.Offset, Length: o.Range.Length - 1}
+		o = &c
+	}
+	return m.Map.Get(ctx, key, o, alloc)
+}
+
+// faultyFilter is shuffle under another name, with faults that only a process
+// boundary could hide.
+type faultyFilter struct{ codecdriver.Provider }
+
+func (faultyFilter) Describe() []codecdriver.Description {
+	return []codecdriver.Description{{ID: "faulty", Summary: "as it comes", Encode: true, Decode: true}}
+}
+
+func (f faultyFilter) Open(id string, params json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+	var o struct {
+		Fault string `json:"fault"`
+	}
+	if id != "faulty" {
+		return nil, codecdriver.Spec{}, ncerr.ErrNoFilter
+	}
+	if err := driver.DecodeOptions(params, &o); err != nil {
+		return nil, codecdriver.Spec{}, err
+	}
+	c, out, err := f.Provider.Open("zlib", nil, in)
+	return &faultyCodec{c, o.Fault, int(in.MaxBytes)}, out, err
+}
+
+type faultyCodec struct {
+	codecdriver.Codec
+	fault string
+	size  int
+}
+
+func (c *faultyCodec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	if c.fault == "scribbles" && len(src) > 0 {
+		src[0]++
+	}
+	return c.Codec.Encode(ctx, dst, src)
+}
+
+func (c *faultyCodec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	n, err := c.Codec.Decode(ctx, dst, src)
+	if err != nil && c.fault == "panics" {
+		panic("index out of range")
+	}
+	if err != nil && c.fault == "takes what is there" && len(dst) >= c.size {
+		return c.size, nil
+	}
+	return n, err
+}

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// testBed is where the checks of one driver or filter run. Each check has a
+// host of its own, and so processes of its own: what it does to them is told
+// by it alone, and a process that hangs ends with its check.
+type testBed struct {
+	a       *app
+	name    string
+	opts    host.Options
+	alone   bool // it runs in processes of its own
+	builtin bool
+	subject conformance.Subject
+	timeout time.Duration
+	failed  error // of writing the report
+}
+
+// newTestBed starts what is to be checked once, to learn what it is.
+func (a *app) newTestBed(ctx context.Context, f *conformanceFlags, name string) (*testBed, error) {
+	s := a.session
+	opts, err := a.hostOptions(s.cfg)
+	if err != nil {
+		return nil, err
+	}
+	opts.MaxRestarts, opts.Poison = 0, true
+	if !a.tracing { // the report tells what becomes of processes
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &testBed{a: a, name: name, opts: *opts, timeout: f.timeout, builtin: true}
+	if err := s.host.Wake(ctx, name); err != nil {
+		return nil, err
+	}
+	for _, p := range s.host.Plugins() {
+		if p.Path != "" && (slices.Contains(p.Drivers, name) || slices.Contains(p.Filters, name)) {
+			b.builtin, b.subject = false, conformance.Subject{Path: p.Path, Version: p.Version, SHA256: p.SHA256}
+		}
+	}
+	b.alone = !b.builtin || opts.Isolation == host.Process || opts.Isolation == host.Auto && runtime.GOOS == "linux"
+	if b.builtin {
+		b.subject, err = ownSubject()
+	}
+	return b, err
+}
+
+// ownSubject describes the running program.
+func ownSubject() (conformance.Subject, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return conformance.Subject{}, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return conformance.Subject{}, err
+	}
+	defer f.Close() //nolint:errcheck // it was read only
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return conformance.Subject{}, err
+	}
+	return conformance.Subject{Path: path, Version: version, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// start makes a host in which what is checked has said what it is.
+func (b *testBed) start(ctx context.Context) (*host.Host, error) {
+	h, err := host.New(&b.opts)
+	if err != nil || b.builtin {
+		return h, err
+	}
+	if err := h.Wake(ctx, b.name); err != nil {
+		b.stop(ctx, h)
+		return nil, err
+	}
+	return h, nil
+}
+
+// stop ends a host. What hangs in it is killed.
+func (b *testBed) stop(ctx context.Context, h *host.Host) {
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := h.Close(end); err != nil {
+		b.a.warn("%v", err)
+	}
+}
+
+// begin gives a check its host. A process that dies in the check fails it.
+func (b *testBed) begin(t conformance.T) (*host.Host, error) {
+	t.Doing("start the process")
+	h, err := b.start(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		for _, death := range h.Deaths() {
+			t.Errorf("a process died in this check: %v", death)
+		}
+		b.stop(t.Context(), h)
+	})
+	return h, nil
+}
+
+// remove removes the store of a check, if it has left one.
+func (b *testBed) remove(ctx context.Context, o driver.Opener, spec driver.OpenSpec) {
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timeout)
+	defer cancel()
+	_ = o.Remove(end, spec) // most are not there
+}
+
+// usage measures the processes of a host.
+func usage(h *host.Host) func() (mapsuite.Usage, error) {
+	return func() (mapsuite.Usage, error) {
+		var u mapsuite.Usage
+		if _, err := os.Stat("/proc/self/statm"); err != nil {
+			return u, err
+		}
+		for _, p := range h.Plugins() {
+			if p.PID == 0 {
+				continue
+			}
+			dir := filepath.Join("/proc", strconv.Itoa(p.PID))
+			open, err := os.ReadDir(filepath.Join(dir, "fd"))
+			statm, e := os.ReadFile(filepath.Join(dir, "statm"))
+			if err = errors.Join(err, e); errors.Is(err, os.ErrNotExist) {
+				continue // it has just ended
+			} else if err != nil {
+				return u, err
+			}
+			u.Descriptors += len(open)
+			if fields := bytes.Fields(statm); len(fields) > 1 {
+				pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
+				if err != nil {
+					return u, err
+				}
+				u.Memory += pages * int64(os.Getpagesize())
+			}
+		}
+		return u, nil
+	}
+}
+
+// options are those of a run: its lines are printed as they happen.
+func (b *testBed) options(f *conformanceFlags) *conformance.Options {
+	o := &conformance.Options{
+		Select: f.run, Seed: f.seed, Effort: efforts[f.effort], Limit: f.timeout, Tool: "nczctl " + version, Subject: b.subject,
+	}
+	if !b.a.asJSON(f) {
+		o.Begin = func(r *conformance.Report) { b.note(r.WriteHead(b.a.out)) }
+		o.Progress = func(x conformance.Result) {
+			if !strings.HasPrefix(x.Message, "not run") {
+				b.note(x.WriteText(b.a.out))
+			}
+		}
+	}
+	return o
+}
+
+func (b *testBed) note(err error) { b.failed = errors.Join(b.failed, err) }
+
+func (a *app) asJSON(f *conformanceFlags) bool { return f.report == "json" || a.flags.json }
+
+// report writes what is left to say at the end.
+func (b *testBed) report(f *conformanceFlags, r *conformance.Report) (bool, error) {
+	if b.a.asJSON(f) {
+		return r.OK(), r.WriteJSON(b.a.out)
+	}
+	return r.OK(), errors.Join(b.failed, r.WriteVerdict(b.a.out))
+}
+
+// checkedDriver is a driver under test.
+type checkedDriver struct {
+	b     *testBed
+	specs func(driver.Opener) func() (driver.OpenSpec, func(), error)
+}
+
+var _ conformance.Target[*mapsuite.Env] = (*checkedDriver)(nil)
+
+// TargetName implements conformance.Target.
+func (d *checkedDriver) TargetName() string { return d.b.name }
+
+// TargetCapabilities implements conformance.Target.
+func (d *checkedDriver) TargetCapabilities(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.b.timeout)
+	defer cancel()
+	h, err := d.b.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.b.stop(ctx, h)
+	target, err := d.target(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	return target.TargetCapabilities(ctx)
+}
+
+// New implements conformance.Target.
+func (d *checkedDriver) New(t conformance.T) (*mapsuite.Env, error) {
+	h, err := d.b.begin(t)
+	if err != nil {
+		return nil, err
+	}
+	target, err := d.target(t.Context(), h)
+	if err != nil {
+		return nil, err
+	}
+	return target.New(t)
+}
+
+func (d *checkedDriver) target(ctx context.Context, h *host.Host) (*mapsuite.Target, error) {
+	o, err := h.Driver(d.b.name)
+	if err != nil {
+		return nil, err
+	}
+	target := &mapsuite.Target{Opener: o, NewSpec: d.specs(o)}
+	if d.b.alone {
+		target.Crash = func() error { return h.Kill(ctx) }
+		target.Usage = usage(h)
+	}
+	return target, nil
+}
+
+// checkedFilter is a filter under test.
+type checkedFilter struct {
+	b    *testBed
+	kind codecsuite.Target
+}
+
+var _ conformance.Target[*codecsuite.Env] = (*checkedFilter)(nil)
+
+// TargetName implements conformance.Target.
+func (c *checkedFilter) TargetName() string { return c.b.name }
+
+// TargetCapabilities implements conformance.Target.
+func (c *checkedFilter) TargetCapabilities(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.b.timeout)
+	defer cancel()
+	h, err := c.b.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.b.stop(ctx, h)
+	target, err := c.target(h)
+	if err != nil {
+		return nil, err
+	}
+	caps, err := target.TargetCapabilities(ctx)
+	for _, t := range target.Types {
+		caps = append(caps, "exact:"+t.String())
+	}
+	return caps, err
+}
+
+// New implements conformance.Target.
+func (c *checkedFilter) New(t conformance.T) (*codecsuite.Env, error) {
+	h, err := c.b.begin(t)
+	if err != nil {
+		return nil, err
+	}
+	target, err := c.target(h)
+	if err != nil {
+		return nil, err
+	}
+	return target.New(t)
+}
+
+func (c *checkedFilter) target(h *host.Host) (*codecsuite.Target, error) {
+	p, err := h.Filter(c.b.name)
+	if err != nil {
+		return nil, err
+	}
+	target := c.kind
+	target.Provider = p
+	measure := usage(h)
+	if _, err := measure(); err == nil && c.b.alone {
+		target.Memory = func() (int64, error) {
+			u, err := measure()
+			if err == nil && u.Memory == 0 {
+				err = ncerr.Errorf(ncerr.ErrPlugin, "measure", c.b.name, "no process runs")
+			}
+			return u.Memory, err
+		}
+	}
+	return &target, nil
+}
