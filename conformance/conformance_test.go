@@ -170,8 +170,8 @@ func TestInterrupted(t *testing.T) {
 			waiting++
 		}
 	}
-	if running != 1 || waiting != 1 {
-		t.Errorf("got %+v", r.Results)
+	if running != 1 || waiting != 1 || r.OK() || !strings.Contains(r.Problem, "interrupted") {
+		t.Errorf("got %+v, %q", r.Results, r.Problem)
 	}
 }
 

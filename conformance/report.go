@@ -64,7 +64,7 @@ type Report struct {
 	OS           string   `json:"os"`
 	Arch         string   `json:"arch"`
 	Seed         uint64   `json:"seed,string"`
-	// Problem is why no check could be run; empty otherwise.
+	// Problem is why not all checks could be run; empty otherwise.
 	Problem string `json:"problem,omitempty"`
 	// LeftOut is the number of checks of the suite that this run did not ask
 	// for, by selection, level or effort. A run that left out any certifies
@@ -215,7 +215,7 @@ func (r *Report) WriteVerdict(w io.Writer) error {
 	verdict, reached := "does NOT conform", ""
 	switch {
 	case r.Problem != "":
-		verdict = "could NOT be checked"
+		verdict = "was NOT checked to the end"
 	case r.Conforms():
 		verdict = "conforms"
 	case r.OK():

@@ -50,6 +50,9 @@ func Run[S any](ctx context.Context, suite Suite[S], target Target[S], opts *Opt
 	}
 	r.Results = runAll(ctx, chosen, target, caps, err, o)
 	r.Duration = time.Since(started)
+	if err := ctx.Err(); err != nil && r.Problem == "" {
+		r.Problem = "the run was interrupted: " + err.Error()
+	}
 	r.count()
 	return r
 }

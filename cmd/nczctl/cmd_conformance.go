@@ -100,17 +100,18 @@ func (a *app) newConformanceList() *cobra.Command {
 		Args:  args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			type check struct {
-				ID    string   `json:"id"`
-				Level string   `json:"level"`
-				Needs []string `json:"needs,omitempty"`
-				Doc   string   `json:"doc"`
+				ID     string   `json:"id"`
+				Level  string   `json:"level"`
+				Effort string   `json:"effort,omitempty"`
+				Needs  []string `json:"needs,omitempty"`
+				Doc    string   `json:"doc"`
 			}
 			var all []check
 			for _, c := range mapsuite.Suite().Checks {
-				all = append(all, check{c.ID, string(c.Level), c.Needs, c.Doc})
+				all = append(all, check{c.ID, string(c.Level), effortName(c.Effort), c.Needs, c.Doc})
 			}
 			for _, c := range codecsuite.Suite().Checks {
-				all = append(all, check{c.ID, string(c.Level), c.Needs, c.Doc})
+				all = append(all, check{c.ID, string(c.Level), effortName(c.Effort), c.Needs, c.Doc})
 			}
 			if a.flags.json {
 				return a.printJSON(all)
@@ -137,6 +138,16 @@ func (a *app) runConformance(ctx context.Context, f *conformanceFlags) error {
 		return a.checkServed(ctx, f, []string{f.driver}, nil)
 	}
 	return a.checkServed(ctx, f, nil, []string{f.filter})
+}
+
+// effortName is the word for the least effort at which a check runs.
+func effortName(e conformance.Effort) string {
+	for name, value := range efforts {
+		if value == e {
+			return name
+		}
+	}
+	return ""
 }
 
 // check refuses flags that contradict each other.
@@ -259,6 +270,9 @@ func (a *app) checkServed(ctx context.Context, f *conformanceFlags, drivers, fil
 			return err
 		}
 		all = all && ok
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	return verdict(all)
 }

@@ -122,21 +122,21 @@ func (t *tool) checks() (string, error) {
 		return "", err
 	}
 	var list []struct {
-		ID, Doc, Level string
-		Needs          []string
+		ID, Doc, Level, Effort string
+		Needs                  []string
 	}
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		return "", err
 	}
 	var page strings.Builder
 	page.WriteString("# Conformance checks\n\n" + note)
-	page.WriteString("Ids are stable. A check that needs a capability runs where that is declared. How to run them: " +
-		"[run-conformance](../howto/run-conformance.md).\n\n| check | level | needs | rule |\n|---|---|---|---|\n")
+	page.WriteString("Ids are stable. A check that needs a capability runs where that is declared; one with an effort runs with that effort and more. " +
+		"How to run them: [run-conformance](../howto/run-conformance.md).\n\n| check | level | effort | needs | rule |\n|---|---|---|---|---|\n")
 	for _, c := range list {
 		if c.Level == "" {
 			c.Level = "core"
 		}
-		fmt.Fprintf(&page, "| `%s` | %s | %s | %s |\n", c.ID, c.Level, strings.Join(c.Needs, ", "), c.Doc)
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n", c.ID, c.Level, c.Effort, strings.Join(c.Needs, ", "), c.Doc)
 	}
 	return page.String(), nil
 }
