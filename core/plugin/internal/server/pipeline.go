@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"unsafe"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -226,9 +227,18 @@ func guarded(ctx context.Context, run func(context.Context, []byte, []byte) (int
 		if r := recover(); r != nil {
 			fmt.Fprintf(os.Stderr, "panic in a codec: %v\n%s", r, debug.Stack())
 			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: %v", r)
+			if fault, ok := r.(interface{ Addr() uintptr }); ok && within(fault.Addr(), src) {
+				err = ncerr.Errorf(ncerr.ErrFilter, "", "", "memory fault in the input: the codec wrote to it, which it may only read")
+			}
 		}
 	}()
 	return run(ctx, dst, src)
+}
+
+// within reports whether an address lies in b.
+func within(at uintptr, b []byte) bool {
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return at >= base && at-base < uintptr(len(b))
 }
 
 // filterError names the step in err; a raw error becomes ncerr.ErrFilter.
