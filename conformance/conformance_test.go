@@ -253,6 +253,7 @@ func TestOrderAndSelection(t *testing.T) {
 		checks = append(checks, check{ID: id, Doc: "d", Run: note})
 	}
 	checks[0].Level = conformance.Experimental
+	checks[2].Effort = conformance.Normal
 	r := conformance.Run(t.Context(), suite(checks...), &target{}, &conformance.Options{
 		Select: []string{"a.*"}, Levels: []conformance.Level{conformance.Core}, Seed: 7,
 	})
@@ -265,6 +266,9 @@ func TestOrderAndSelection(t *testing.T) {
 	}
 	if slices.Equal(ran, ids) {
 		t.Errorf("with seed 7 the checks ran in the order of the suite: %q", ran)
+	}
+	if last := ran[len(ran)-1]; last != "a.3" {
+		t.Errorf("the check of more effort is not the last: %q", ran)
 	}
 	if r.Seed != 7 {
 		t.Errorf("want seed 7, got %d", r.Seed)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -19,7 +20,7 @@ const grace = 3 * time.Second
 const patience = 3
 
 // Run runs the suite's checks one after the other, in an order shuffled by
-// the seed, and reports them in the order of the suite. When ctx ends, or
+// the seed but for those of more effort, which come last, and reports them in the order of the suite. When ctx ends, or
 // when three checks have hung, the checks not yet run get the status error.
 // The report is never nil.
 func Run[S any](ctx context.Context, suite Suite[S], target Target[S], opts *Options) *Report {
@@ -61,7 +62,9 @@ func runAll[S any](ctx context.Context, chosen []Check[S], target Target[S], cap
 	results := make([]Result, len(chosen))
 	rng := rand.New(rand.NewPCG(o.Seed, 1))
 	hung := 0
-	for _, i := range rng.Perm(len(chosen)) {
+	order := rng.Perm(len(chosen))
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(chosen[a].Effort, chosen[b].Effort) })
+	for _, i := range order {
 		c := chosen[i]
 		results[i] = Result{ID: c.ID, Level: c.Level, Status: StatusError, Rule: c.Doc}
 		switch {

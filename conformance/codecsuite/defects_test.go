@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -213,5 +212,5 @@ func mustFail(t *testing.T, target *codecsuite.Target, want string) {
 		t.Errorf("%s: want a failure, got %+v", want, r.Results)
 		return
 	}
-	t.Log(fmt.Sprintf("%.200s", r.Results[0].Message))
+	t.Logf("%.200s", r.Results[0].Message)
 }

@@ -150,7 +150,10 @@ func (e *Env) cycle(t conformance.T, content string) {
 		s.want("a/k", content)
 		s.wantAbsent("none")
 		if m.Capabilities().List {
-			for range m.List(t.Context(), "", &driver.ListOptions{}) {
+			for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
+				if err != nil {
+					t.Errorf("list: %v", err)
+				}
 				break
 			}
 		}
