@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -47,6 +50,15 @@ func (f faulty) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, err
 		return nil, err
 	}
 	spec.Options = nil
+	if o.Fault == "leaks descriptors" {
+		leaked, err := os.Open(os.DevNull)
+		if err != nil {
+			return nil, err
+		}
+		heldMu.Lock()
+		held = append(held, leaked)
+		heldMu.Unlock()
+	}
 	m, err := f.Opener.Open(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -59,12 +71,45 @@ type faultyMap struct {
 	fault string
 }
 
-// gets counts the reads of the process.
-var gets atomic.Int64 //nolint:gochecknoglobals // of the process
+// gets counts the reads of the process; held is what it never gives back.
+var ( //nolint:gochecknoglobals // of the process
+	gets   atomic.Int64
+	heldMu sync.Mutex
+	held   []any
+)
+
+// Put takes its time. One that was cancelled may come late.
+func (m *faultyMap) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if m.fault != "stores late" {
+		return m.Map.Put(ctx, key, body, o)
+	}
+	content, err := driver.ReadBody(body)
+	if err != nil {
+		return driver.Info{}, err
+	}
+	content = bytes.Clone(content)
+	select {
+	case <-ctx.Done():
+		time.AfterFunc(100*time.Millisecond, func() {
+			_, _ = m.Map.Put(context.WithoutCancel(ctx), key, driver.Bytes(content), o)
+		})
+		return driver.Info{}, ctx.Err()
+	case <-time.After(5 * time.Millisecond):
+		return m.Map.Put(ctx, key, driver.Bytes(content), o)
+	}
+}
 
 func (m *faultyMap) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	n := gets.Add(1)
 	switch {
+	case m.fault == "leaks memory":
+		data := make([]byte, 1<<20)
+		for i := range data {
+			data[i] = byte(i)
+		}
+		heldMu.Lock()
+		held = append(held, data)
+		heldMu.Unlock()
 	case m.fault == "dies" && n%500 == 0:
 		os.Exit(9)
 	case m.fault == "hangs" && o.Range != nil && o.Range.Length == 0:

@@ -343,7 +343,10 @@ func cancelBefore(t conformance.T, e *Env) {
 // they have left.
 func latePut(t conformance.T, e *Env) {
 	s := e.create(t)
-	const n = 24
+	n := 24
+	if t.Effort() == conformance.Thorough {
+		n = 72
+	}
 	old, fresh, last := pattern(1, 30_000), pattern(2, 30_000), pattern(3, 30_000)
 	key := func(i int) string { return fmt.Sprintf("late/%d", i) }
 	for i := range n {
@@ -360,7 +363,7 @@ func latePut(t conformance.T, e *Env) {
 		case 0: // when the body has been read to the end
 			body = cancellingBody{driver.Bytes(fresh), int64(len(fresh)) - 1, cancel}
 		case 1: // at some moment of the call
-			time.AfterFunc(took*time.Duration(i)/n, cancel)
+			time.AfterFunc(took*time.Duration(i)/time.Duration(n), cancel)
 		default: // when it has begun to read the body
 			body = cancellingBody{driver.Bytes(fresh), 0, cancel}
 		}
