@@ -15,10 +15,10 @@ func (a *app) newCat() *cobra.Command {
 		Use:     "cat URL/key",
 		Short:   "Print the content of one object of a store",
 		Long:    "Print the content of one object of a store, byte by byte. On a terminal control\ncharacters are shown as escapes.",
-		Example: "  nczctl cat data.zip/temp/.zarray",
+		Example: "  nczctl cat data.zip/temp/.zarray\n  nczctl cat s3://bucket/data.zarr/temp/.zarray",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
-			m, key, err := a.openStore(c.Context(), list[0])
+			m, key, err := a.openStore(c.Context(), list[0], true)
 			if err != nil {
 				return err
 			}

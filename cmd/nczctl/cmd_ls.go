@@ -26,7 +26,8 @@ func (a *app) newLs() *cobra.Command {
 		Use:   "ls [-l] [-R] URL[/key]",
 		Short: "List the keys of a store",
 		Long: `List the keys of a store, or those below a key. Names that lead further end in
-a slash.`,
+a slash. A web server cannot be listed: of a dataset there the documents are
+listed that its metadata names, without chunks.`,
 		Example: "  nczctl ls -l data.zip\n  nczctl ls -R data.zarr/temp",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -39,7 +40,7 @@ a slash.`,
 }
 
 func (a *app) runLs(ctx context.Context, arg string, long, recursive bool) error {
-	m, key, err := a.openStore(ctx, arg)
+	m, key, err := a.openStore(ctx, arg, false)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ works on every store.`,
 }
 
 func (a *app) runSearch(ctx context.Context, arg, pattern string) error {
-	m, key, err := a.openStore(ctx, arg)
+	m, key, err := a.openStore(ctx, arg, false)
 	if err != nil {
 		return err
 	}

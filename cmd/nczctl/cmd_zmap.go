@@ -54,7 +54,7 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 	if nc == dtype.NCNone {
 		return &usageError{fmt.Errorf("-t %s: not a fixed-size netCDF type", f.typ)}
 	}
-	m, key, err := a.openStore(ctx, url)
+	m, key, err := a.openStore(ctx, url, false)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,6 +59,9 @@ func runScripts(t *testing.T, isolation string) {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("TMPDIR", t.TempDir())
 			bucketEnv(env, srv, isolation)
+			web := httptest.NewServer(http.FileServer(http.Dir(env.WorkDir)))
+			env.Defer(web.Close)
+			env.Setenv("WEB", web.URL)
 			env.Defer(func() { noneLeft(t, env.Getenv("TMPDIR")) })
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o777)
 		},

@@ -2,33 +2,263 @@ package main
 
 import (
 	"context"
+	"iter"
+	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // openStore opens the store that an argument of the form URL[/key] names,
 // whatever is in it, and gives the key: the part of the path that lies inside
-// the store ("" is all of it). A directory is a store of its own.
-func (a *app) openStore(ctx context.Context, arg string) (*zmap.Map, string, error) {
+// the store ("" is all of it). A directory is a store of its own, and so is
+// every prefix of a bucket or a web server: object says that the last segment is
+// a key there.
+func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map, string, error) {
 	s, err := a.start(ctx, arg)
 	if err != nil {
 		return nil, "", err
 	}
+	loc, err := a.locate(arg, false)
+	if err != nil {
+		return a.openSplit(ctx, arg) // a key in an archive or a directory may look like anything
+	}
+	switch loc.Driver {
+	case ncurl.DriverFile, ncurl.DriverZip:
+		return a.openSplit(ctx, arg)
+	case ncurl.DriverS3, ncurl.DriverHTTP:
+		return a.openPrefix(ctx, arg, object)
+	}
+	m, err := nczarr.OpenStore(ctx, arg, s.options(a))
+	for at, key := arg, ""; err != nil && !ncerr.IsContext(err); {
+		up, last, ok := cutLast(at)
+		if !ok {
+			return nil, "", err
+		}
+		at, key = up, path.Join(last, key)
+		if place, lerr := a.locate(at, false); lerr != nil || nczarr.Probe(place.Path) == ncurl.Missing {
+			continue
+		}
+		inner, oerr := nczarr.OpenStore(ctx, at, s.options(a))
+		if oerr != nil {
+			continue
+		}
+		return checked(ctx, inner, key)
+	}
+	return m, "", err
+}
+
+// openSplit opens the innermost directory or archive of a path.
+func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, error) {
 	store, key := splitStore(arg)
-	m, err := nczarr.OpenStore(ctx, store, s.options(a))
+	m, err := nczarr.OpenStore(ctx, store, a.session.options(a))
 	if err != nil || key == "" {
 		return m, key, err
 	}
+	return checked(ctx, m, key)
+}
+
+// openPrefix opens a prefix of a bucket or of a web server. An argument that is
+// an object is a key in the prefix above.
+func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Map, string, error) {
+	o := a.session.options(a)
+	if !object {
+		m, err := nczarr.OpenStore(ctx, arg, o)
+		if err == nil && m.Capabilities().List {
+			return m, "", nil
+		}
+		if err == nil {
+			var named *zmap.Map
+			if named, err = a.listNamed(ctx, arg, m); err == nil {
+				return named, "", nil
+			}
+			_ = m.Close(ctx) // the first error says more
+		}
+		if kind := ncerr.KindOf(err); kind != ncerr.ErrNoDataset && kind != ncerr.ErrNotZarr {
+			return nil, "", err
+		}
+		m, key, uerr := a.openPrefix(ctx, arg, true)
+		if uerr != nil {
+			return nil, "", err
+		}
+		if !m.Capabilities().List {
+			m = listsOnly(m, []string{key})
+		}
+		return m, key, nil
+	}
+	up, key, ok := cutLast(arg)
+	if !ok {
+		return nil, "", ncerr.Errorf(ncerr.ErrInvalid, "open", arg, "this is a store: name a key in it")
+	}
+	key, err := url.PathUnescape(key)
+	if err != nil {
+		return nil, "", ncerr.New(ncerr.ErrBadURL, "open", arg, err)
+	}
+	o.UseConsolidated = nczarr.ConsolidatedIgnore
+	m, err := nczarr.OpenStore(ctx, up, o)
+	if err != nil {
+		return nil, "", err
+	}
+	return checked(ctx, m, key)
+}
+
+// checked gives an open store and a key that is there.
+func checked(ctx context.Context, m *zmap.Map, key string) (*zmap.Map, string, error) {
 	if err := mustBeThere(ctx, m, key); err != nil {
 		_ = m.Close(ctx) // the first error says more
 		return nil, "", err
 	}
 	return m, key, nil
+}
+
+// cutLast cuts the last segment off the path of a URL or a path; its query and
+// fragment stay.
+func cutLast(arg string) (up, last string, ok bool) {
+	base, fragment, hasFragment := strings.Cut(arg, "#")
+	query, hasQuery := "", false
+	scheme, rest, remote := strings.Cut(base, "://")
+	if remote {
+		rest, query, hasQuery = strings.Cut(rest, "?")
+	} else {
+		scheme, rest = "", base
+	}
+	dir, last := path.Split(strings.TrimRight(rest, "/"))
+	if dir = strings.TrimRight(dir, "/"); dir == "" || last == "" {
+		return "", "", false
+	}
+	if remote {
+		dir = scheme + "://" + dir
+	}
+	if hasQuery {
+		dir += "?" + query
+	}
+	if hasFragment {
+		dir += "#" + fragment
+	}
+	return dir, last, true
+}
+
+// listNamed makes a store that cannot list (a web server) one that lists the
+// documents that its own metadata names, and says so: whether chunks are there
+// is not known.
+func (a *app) listNamed(ctx context.Context, arg string, m *zmap.Map) (*zmap.Map, error) {
+	keys, err := a.documentKeys(ctx, arg, m)
+	if err != nil {
+		return nil, err
+	}
+	a.warn("the %s store cannot be listed: these are the documents that its metadata names, without chunks", m.Name())
+	return listsOnly(m, keys), nil
+}
+
+// listsOnly makes a store list the keys that it is given, sorted, and no others.
+func listsOnly(m *zmap.Map, keys []string) *zmap.Map {
+	return zmap.New(&named{Map: m.Unwrap(), keys: keys}, &zmap.Options{Name: m.Name(), ReadOnly: true})
+}
+
+// documentKeys gives the keys of the documents of a dataset, sorted: those in
+// consolidated metadata, else those of the nodes that NCZarr's lists name.
+func (a *app) documentKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, error) {
+	const consolidated = ".zmetadata"
+	var keys []string
+	body, _, err := m.ReadAll(ctx, consolidated, a.session.options(a).Limits.MaxMetadata)
+	switch {
+	case err == nil:
+		nodes, err := zarr.ParseConsolidated(body)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, consolidated)
+		for node, docs := range nodes {
+			for name := range docs {
+				keys = append(keys, strings.TrimPrefix(node+"/"+name, "/"))
+			}
+		}
+	case ncerr.KindOf(err) != ncerr.ErrNotFound:
+		return nil, err
+	default:
+		if keys, err = a.nodeKeys(ctx, arg, m); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
+}
+
+// nodeKeys gives the keys of the documents that the nodes of a dataset have.
+func (a *app) nodeKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, error) {
+	ds, err := a.open(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	defer ds.Close(ctx) //nolint:errcheck // only read
+	nodes := []string{""}
+	var walk func(g *nczarr.Group)
+	walk = func(g *nczarr.Group) {
+		for _, v := range g.Vars() {
+			nodes = append(nodes, strings.TrimPrefix(v.Path(), "/")+"/")
+		}
+		for _, sub := range g.Groups() {
+			nodes = append(nodes, strings.TrimPrefix(sub.Path(), "/")+"/")
+			walk(sub)
+		}
+	}
+	walk(ds.Root())
+	var keys []string
+	for _, node := range nodes {
+		for _, name := range zarr.NodeDocNames(ds.Layout()) {
+			there, err := m.Exists(ctx, node+name)
+			if err != nil {
+				return nil, err
+			}
+			if there {
+				keys = append(keys, node+name)
+			}
+		}
+	}
+	return keys, nil
+}
+
+// named is a Map that lists the keys it is given.
+type named struct {
+	driver.Map
+	keys []string // sorted
+}
+
+// Capabilities adds listing to those of the store.
+func (n *named) Capabilities() driver.Capabilities {
+	c := n.Map.Capabilities()
+	c.List, c.RecursiveList, c.OrderedList = true, true, false
+	return c
+}
+
+// List gives the keys below prefix.
+func (n *named) List(_ context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		before := ""
+		for _, key := range n.keys {
+			rest, below := strings.CutPrefix(key, prefix)
+			if !below {
+				continue
+			}
+			e := driver.Entry{Key: key, Info: driver.Info{Size: -1}}
+			if name, _, deeper := strings.Cut(rest, "/"); deeper && !o.Recursive {
+				e = driver.Entry{Key: prefix + name + "/", Prefix: true}
+			}
+			if e.Key <= o.StartAfter || e.Key == before {
+				continue
+			}
+			if before = e.Key; !yield(e, nil) {
+				return
+			}
+		}
+	}
 }
 
 // mustBeThere refuses a key that is neither an object nor a prefix.
@@ -38,7 +268,7 @@ func mustBeThere(ctx context.Context, m *zmap.Map, key string) error {
 		return err
 	}
 	names, err := m.Search(ctx, key)
-	if err == nil && len(names) == 0 {
+	if ncerr.KindOf(err) == ncerr.ErrUnsupported || err == nil && len(names) == 0 {
 		err = ncerr.New(ncerr.ErrNotFound, "find", key, nil)
 	}
 	return err
