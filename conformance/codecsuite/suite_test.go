@@ -34,7 +34,7 @@ var params = map[string][2][]string{
 	"json2":           {{`{}`, `{"ensure_ascii":false,"indent":2}`}, {`{"encoding":"utf-16"}`, `{"more":1}`}},
 	"lzma": {
 		{`{}`, `{"delta":4,"check":0}`, `{"format":3,"filters":[{"id":3,"dist":4},{"id":4611686018427387905,"lc":0,"lp":2,"pb":1}]}`},
-		{`{"format":4}`, `{"format":3}`, `{"format":3,"filters":[{"id":4}]}`, `{"check":2}`, `{"preset":10}`, `{"format":1,"filters":[{"id":33}]}`},
+		{`{"format":4}`, `{"format":3}`, `{"format":3,"filters":[{"id":4}]}`, `{"check":2}`, `{"preset":10}`, `{"format":1,"filters":[{"id":4611686018427387905}]}`},
 	},
 	"msgpack2":   {{`{}`, `{"use_bin_type":false}`}, {`{"raw":"perhaps"}`}},
 	"packbits":   {{`{}`}, {`{"more":1}`}},

@@ -219,6 +219,9 @@ func (p *parser) readFormat() {
 		why = "no mode names a format: NCZarr, or pure Zarr when the store has no NCZarr metadata"
 	}
 	p.step("format", "", string(l.Format), why)
+	if l.OnlyV2 = has(modeV2); l.OnlyV2 {
+		p.step("version", "", "2", "mode has v2: documents of Zarr v3 beside those of v2 are not looked at")
+	}
 	if l.Consolidated {
 		p.step("consolidated", "", "", "consolidated metadata is used when reading and written when creating")
 	}

@@ -18,13 +18,14 @@ const (
 	modeZip          = "zip"
 	modeS3           = "s3"
 	modeGS3          = "gs3"
+	modeV2           = "v2" // not of netcdf-c: Zarr v2, where v3 is beside it
 )
 
 // Modes lists the mode values that [Parse] accepts.
 func Modes() []string {
 	return []string{
 		modeNCZarr, modeZarr, modeXarray, modeNoXarray, modeConsolidated, modeBytes,
-		modeFile, modeZip, modeS3, modeGS3,
+		modeFile, modeZip, modeS3, modeGS3, modeV2,
 	}
 }
 

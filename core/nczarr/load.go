@@ -53,6 +53,12 @@ func (l *loader) load(ctx context.Context) error {
 		return err
 	}
 	ds := l.ds
+	if ds.loc.OnlyV2 && zarr.DropV3(root) {
+		if len(root) == 0 {
+			return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "it has a document of Zarr v3 and none of v2, which mode=v2 asks for")
+		}
+		ds.frozen = "it has documents of Zarr v3 too, which would not be changed"
+	}
 	_, old := root[oldGroup]
 	delete(root, oldGroup)
 	if ds.layout, err = zarr.DetectLayout(root); err != nil {

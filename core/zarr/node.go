@@ -54,7 +54,12 @@ func (n *node) load(path string, docs Docs) error {
 		path = "/" + strings.Trim(path, "/")
 	}
 	n.path, n.docs, n.warnings = path, n.docs[:0], nil
-	if IsV3(docs) {
+	_, group := docs[docGroup]
+	_, array := docs[docArray]
+	switch {
+	case IsV3(docs) && (group || array):
+		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docV3), "Zarr v3 is not read by this version; #mode=v2 reads the Zarr v2 documents beside it")
+	case IsV3(docs):
 		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docV3), "Zarr v3 is not read by this version")
 	}
 	badDoc, bad := "", error(nil) // the first by name, for an error that is the same each time

@@ -325,7 +325,7 @@ func (a *archive) info(slot int) (driver.Info, error) {
 
 // infoOf gives the facts about the object of a record.
 func (a *archive) infoOf(slot int, r record) driver.Info {
-	return driver.Info{Size: r.size, Version: a.version(slot, r), NoRanges: r.method == methodDeflated}
+	return driver.Info{Size: r.size, Version: a.version(slot, r), NoRanges: r.method != methodStored}
 }
 
 func badRecord(op, key string) error {

@@ -12,7 +12,7 @@
 //
 // # What is read
 //
-// Stored and deflated members, zip64, data descriptors, archive comments and
+// Stored and deflated members and those of bzip2, zip64, data descriptors, archive comments and
 // bytes in front of the archive. Of several members with one name the last in
 // the directory counts. Directory entries are ignored. Members whose name is
 // no legal key (absolute, with an empty, "." or ".." segment, a backslash or a

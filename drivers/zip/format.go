@@ -26,6 +26,7 @@ const (
 
 	methodStored   = 0
 	methodDeflated = 8
+	methodBzip2    = 12 // read only
 
 	flagEncrypted = 1 << 0
 	flagPatch     = 1 << 5
@@ -40,6 +41,10 @@ const (
 // maxInflate is the most bytes that one byte of deflated data can stand for:
 // a match of 258 bytes needs at least two bits.
 const maxInflate = 258 * 8 / 2
+
+// maxBunzip is maxInflate for bzip2: a block of 900,000 bytes, each five of
+// which stand for up to 259, takes 40 bytes at least.
+const maxBunzip = 900_000 / 5 * 259 / 40
 
 var le = binary.LittleEndian
 

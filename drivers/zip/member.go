@@ -2,6 +2,7 @@ package zip
 
 import (
 	"bufio"
+	"compress/bzip2"
 	"context"
 	"errors"
 	"hash/crc32"
@@ -81,8 +82,8 @@ func (a *archive) check(r record, op, key string) error {
 	if r.flags&(flagEncrypted|flagStrong|flagMasked) != 0 {
 		return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the member is encrypted")
 	}
-	if r.flags&flagPatch != 0 || r.method != methodStored && r.method != methodDeflated {
-		return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the member is compressed by method %d; only stored (0) and deflated (8) can be read", r.method)
+	if r.flags&flagPatch != 0 || r.method != methodStored && r.method != methodDeflated && r.method != methodBzip2 {
+		return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the member is compressed by method %d; only stored (0), deflated (8) and bzip2 (12) can be read", r.method)
 	}
 	if err := a.fits(r, op, key); err != nil {
 		return err
@@ -91,6 +92,9 @@ func (a *archive) check(r record, op, key string) error {
 		return corrupt(op, key, "stored with %d bytes, takes %d", r.size, r.csize)
 	}
 	if r.method == methodDeflated && r.size > (r.csize+1)*maxInflate {
+		return corrupt(op, key, "%d bytes cannot come out of %d", r.size, r.csize)
+	}
+	if r.method == methodBzip2 && r.size/maxBunzip > r.csize {
 		return corrupt(op, key, "%d bytes cannot come out of %d", r.size, r.csize)
 	}
 	return nil
@@ -178,11 +182,12 @@ func (p *pools) scratch(n int) *[]byte {
 	return buf
 }
 
-// inflater is a decoder of deflated data with its buffers.
+// inflater is a decoder of compressed data with its buffers.
 type inflater struct {
-	in   *bufio.Reader
-	out  io.ReadCloser
-	skip [32 << 10]byte
+	in    *bufio.Reader
+	flate io.ReadCloser
+	out   io.Reader // flate, or what decodes another method
+	skip  [32 << 10]byte
 }
 
 // inflate decodes the member of record r from s. The content from off on goes
@@ -197,15 +202,21 @@ func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, 
 			size = 1 << 20
 		}
 		z = &inflater{in: bufio.NewReaderSize(nil, size)}
-		z.out = flate.NewReader(z.in)
+		z.flate = flate.NewReader(z.in)
 	}
 	defer func() {
 		z.in.Reset(nil) // let go of the context
+		z.out = nil
 		p.inflaters.Put(z)
 	}()
 	z.in.Reset(s)
-	if err := z.out.(flate.Resetter).Reset(z.in, nil); err != nil { //nolint:forcetypeassert // promised by package flate
-		return 0, err
+	if r.method == methodBzip2 {
+		z.out = bzip2.NewReader(z.in)
+	} else {
+		if err := z.flate.(flate.Resetter).Reset(z.in, nil); err != nil { //nolint:forcetypeassert // promised by package flate
+			return 0, err
+		}
+		z.out = z.flate
 	}
 	sum, _, err := z.run(0, nil, off)
 	if err != nil {
@@ -221,7 +232,7 @@ func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, 
 	}
 	switch n, err := io.ReadFull(z.out, z.skip[:1]); {
 	case n > 0:
-		return got, corrupt("get", key, "deflated data of more than the %d bytes that the archive says", r.size)
+		return got, corrupt("get", key, "compressed data of more than the %d bytes that the archive says", r.size)
 	case !errors.Is(err, io.EOF):
 		return got, damaged(key, err)
 	}
@@ -252,11 +263,12 @@ func (z *inflater) run(sum uint32, dst []byte, n int64) (uint32, int, error) {
 // comes through, all else is broken data.
 func damaged(key string, err error) error {
 	var broken flate.CorruptInputError
+	var wrong bzip2.StructuralError
 	switch {
-	case errors.As(err, &broken):
-		return corrupt("get", key, "broken deflated data: %w", err)
+	case errors.As(err, &broken), errors.As(err, &wrong):
+		return corrupt("get", key, "broken compressed data: %w", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return corrupt("get", key, "deflated data end too early")
+		return corrupt("get", key, "compressed data end too early")
 	}
 	return err
 }

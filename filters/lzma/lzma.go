@@ -41,7 +41,9 @@ type Params struct {
 	// 256; 0 (the default) is no such filter. GDAL writes it. Decoding takes
 	// the filters of xz from its head.
 	Delta int `json:"delta,omitempty"`
-	// Filters is the chain of Raw; the last is LZMA2 or LZMA1, others delta.
+	// Filters is the chain of Raw and of XZ; the last is LZMA2, or LZMA1 in Raw,
+	// others are delta. Python decodes XZ with them only when it is not told of
+	// them; GDAL does.
 	Filters []Filter `json:"filters,omitempty"`
 }
 
@@ -100,8 +102,19 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 		if err := c.chain(p); err != nil {
 			return nil, driver.Spec{}, err
 		}
+	case prm.Filters != nil && prm.Format == Alone:
+		p.Fail("filters", "the format alone has none")
 	case prm.Filters != nil:
-		p.Fail("filters", "only a raw chain is read back with them")
+		if err := c.chain(p); err != nil {
+			return nil, driver.Spec{}, err
+		}
+		if c.last == lzmadec.FilterLZMA1 || len(c.deltas) > 3 {
+			p.Fail("filters", "xz has LZMA2 behind at most three others")
+		}
+		if prm.Delta != 0 {
+			p.Fail("delta", "the filters say it")
+			prm.Delta = 0
+		}
 	}
 	switch {
 	case prm.Delta == 0:

@@ -37,7 +37,7 @@ func TestDelta(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, params := range []string{`{"preset":6,"delta":1}`, `{"preset":"6","delta":"1"}`, `{"delta":7}`, `{}`, `{"format":0}`} {
+	for _, params := range []string{`{"format":1,"check":-1,"filters":[{"id":3,"dist":1},{"id":33,"preset":6}]}`, `{"preset":6,"delta":1}`, `{"preset":"6","delta":"1"}`, `{"delta":7}`, `{}`, `{"format":0}`} {
 		c, _ := filtertest.Open(t, lzma.Provider(), lzma.ID, params, spec(40))
 		dst := make([]byte, 40)
 		if n, err := c.Decode(t.Context(), dst, src); err != nil || hex.EncodeToString(dst[:n]) != text {
@@ -52,13 +52,18 @@ func TestOpen(t *testing.T) {
 		kind ncerr.Kind
 		text string
 	}{
-		`{"delta":256}`:          {},
-		`{"delta":0}`:            {},
-		`{"delta":257}`:          {ncerr.ErrInvalid, "delta"},
-		`{"delta":-1}`:           {ncerr.ErrInvalid, "delta"},
-		`{"delta":1,"format":2}`: {ncerr.ErrInvalid, "only xz"},
-		`{"format":3,"filters":[{"id":4},{"id":33}]}`:  {ncerr.ErrUnsupported, "BCJ x86"},
-		`{"format":3,"filters":[{"id":99},{"id":33}]}`: {ncerr.ErrInvalid, "0x63"},
+		`{"delta":256}`:                      {},
+		`{"delta":0}`:                        {},
+		`{"delta":257}`:                      {ncerr.ErrInvalid, "delta"},
+		`{"delta":-1}`:                       {ncerr.ErrInvalid, "delta"},
+		`{"delta":1,"format":2}`:             {ncerr.ErrInvalid, "only xz"},
+		`{"format":1,"filters":[{"id":33}]}`: {},
+		`{"format":1,"filters":[{"id":4611686018427387905}]}`:                    {ncerr.ErrInvalid, "LZMA2"},
+		`{"format":1,"delta":2,"filters":[{"id":3,"dist":1},{"id":33}]}`:         {ncerr.ErrInvalid, "delta"},
+		`{"format":1,"filters":[{"id":3},{"id":3},{"id":3},{"id":3},{"id":33}]}`: {ncerr.ErrInvalid, "three"},
+		`{"format":2,"filters":[{"id":4611686018427387905}]}`:                    {ncerr.ErrInvalid, "alone"},
+		`{"format":3,"filters":[{"id":4},{"id":33}]}`:                            {ncerr.ErrUnsupported, "BCJ x86"},
+		`{"format":3,"filters":[{"id":99},{"id":33}]}`:                           {ncerr.ErrInvalid, "0x63"},
 	} {
 		_, _, err := lzma.Provider().Open(lzma.ID, json.RawMessage(params), spec(100))
 		if ncerr.KindOf(err) != want.kind || err != nil && !strings.Contains(err.Error(), want.text) {

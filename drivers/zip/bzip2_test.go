@@ -1,0 +1,65 @@
+package zip_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/zip"
+)
+
+// bzipped is an archive of the members a/long (1,000 times "abcdefgh") and empty,
+// which Python's zipfile made with ZIP_BZIP2.
+const bzipped = "" +
+	"504b03042e0000000c000000215c88ba2dbc3a000000401f000006000000612f6c6f6e67425a68393141592653596ada76a50001f381003fc0200050" +
+	"860409aa803d520c54833520d54837520e5483b520f5483e2ee48a70a120d5b4ed4a504b03042e0000000c000000215c000000000e00000000000000" +
+	"05000000656d707479425a683917724538509000000000504b01022e032e0000000c000000215c88ba2dbc3a000000401f0000060000000000000000" +
+	"000000800100000000612f6c6f6e67504b01022e032e0000000c000000215c000000000e0000000000000005000000000000000000000080015e0000" +
+	"00656d707479504b05060000000002000200670000008f0000000000"
+
+// TestBzip2: members that zarr-python's ZipStore compressed with bzip2 are read,
+// whole and in part, and damage is an error.
+func TestBzip2(t *testing.T) {
+	t.Parallel()
+	body, err := hex.DecodeString(bzipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := bytes.Repeat([]byte("abcdefgh"), 1000)
+	read := func(body []byte, key string, o driver.GetOptions) ([]byte, error) {
+		t.Helper()
+		name := filepath.Join(t.TempDir(), "x.zip")
+		if err := os.WriteFile(name, body, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		m, err := zip.New().Open(t.Context(), driver.OpenSpec{Path: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close(t.Context()) //nolint:errcheck // only read
+		got, _, err := m.Get(t.Context(), key, &o, driver.Heap)
+		return got, err
+	}
+	if got, err := read(body, "a/long", driver.GetOptions{}); err != nil || !bytes.Equal(got, long) {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+	if got, err := read(body, "a/long", driver.GetOptions{Range: &driver.Range{Offset: 1001, Length: 9}}); err != nil || string(got) != "bcdefghab" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := read(body, "empty", driver.GetOptions{}); err != nil || len(got) != 0 {
+		t.Errorf("got %q, %v", got, err)
+	}
+	at := bytes.Index(body, []byte("BZh"))
+	for i := at; i < at+30; i += 3 {
+		bad := bytes.Clone(body)
+		bad[i] ^= 0x55
+		if got, err := read(bad, "a/long", driver.GetOptions{}); !errors.Is(err, ncerr.ErrCorrupt) {
+			t.Errorf("byte %d changed: %d bytes, %v", i, len(got), err)
+		}
+	}
+}
