@@ -98,6 +98,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 		return abort(ctx, dst, err)
 	}
 	a.warnFixed(dst)
+	a.warnMany(dst)
 	if err := closeNew(ctx, dst); err != nil {
 		return err
 	}

@@ -103,6 +103,7 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 		return abort(ctx, ds, err)
 	}
 	a.warnFixed(ds)
+	a.warnMany(ds)
 	return closeNew(ctx, ds)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -75,6 +76,26 @@ func (a *app) warnFixed(ds *nczarr.Dataset) {
 	})
 	if len(lost) > 0 {
 		a.warn("warning: this layout has no unlimited dimensions, these become fixed: %s", strings.Join(lost, ", "))
+	}
+}
+
+// manyObjects is the number of chunks from which a new dataset brings a warning.
+const manyObjects = 10_000
+
+// warnMany warns of a dataset of very many objects: each is a file, or a request.
+func (a *app) warnMany(ds *nczarr.Dataset) {
+	total, most, largest := 0.0, 0.0, ""
+	eachVar(ds.Root(), func(v *nczarr.Var) {
+		n, chunks := 1.0, v.Chunks()
+		for i, length := range v.Shape() {
+			n *= math.Ceil(float64(length) / float64(chunks[i]))
+		}
+		if total += n; n > most {
+			most, largest = n, v.Path()
+		}
+	})
+	if total > manyObjects {
+		a.warn("warning: up to %.0f chunks, each an object of its own, %.0f of them of %q: larger chunks are set by copy -c, or _ChunkSizes in CDL", total, most, largest)
 	}
 }
 

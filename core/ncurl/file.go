@@ -59,7 +59,7 @@ func (p *parser) unknownKey() error {
 		case slices.Contains(Keys(), key):
 			return fmt.Errorf("fragment key %q has no value", f.Key)
 		case named != "":
-			return fmt.Errorf("fragment key %q has no meaning; an option of the driver %s is set in the configuration, as [drivers.%[2]s] %s = ...", f.Key, named, f.Key)
+			return fmt.Errorf("fragment key %q has no meaning; an option of the driver %s is set in the configuration, as [drivers.%s] %s = VALUE", f.Key, named, named, f.Key)
 		default:
 			return fmt.Errorf(`fragment key %q has no meaning%s (keys are %s; a "#" in a name is written %%23 in a file: URL)`,
 				f.Key, didYouMean(strings.ToLower(f.Key), Keys()), strings.Join(Keys(), ", "))

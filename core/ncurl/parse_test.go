@@ -262,7 +262,7 @@ func TestDoubtfulNames(t *testing.T) {
 		{"d.db#diver=sqlite", ncurl.Env{Create: true}, `did you mean "driver"?`},
 		{"d.db#diver=sqlite", ncurl.Env{Create: true, Probe: there}, ""},
 		{"d.db#diver=sqlite", ncurl.Env{Probe: there}, ""},
-		{"d.db#driver=sqlite&durability=flush", ncurl.Env{Create: true, Probe: missing}, "[drivers.sqlite] durability = ..."},
+		{"d.db#driver=sqlite&durability=flush", ncurl.Env{Create: true, Probe: missing}, "[drivers.sqlite] durability = VALUE"},
 		{"d.db#driver=sqlite&mode", ncurl.Env{Create: true, Probe: missing}, `fragment key "mode" has no value`},
 		{"x.zarr#mode=zarr&zip", ncurl.Env{Create: true, Probe: missing}, `fragment key "zip" has no meaning`},
 		{"x#1.zarr", ncurl.Env{Create: true, Probe: missing}, ""},

@@ -7,6 +7,7 @@ import "math"
 const (
 	defaultChunkBytes = 16 << 20 // wanted size of a chunk
 	default1DBytes    = 4 << 10  // chunk size of a one-dimensional unlimited variable
+	recordBytes       = 1 << 20  // ours: the size that chunks of several records have at most
 )
 
 // DefaultChunks gives the chunk shape that netCDF chooses for a variable of
@@ -49,6 +50,24 @@ func DefaultChunks(shape []int64, unlimited []bool, elemSize int) []int64 {
 		}
 	}
 	return chunks
+}
+
+// followData makes default chunks longer along unlimited dimensions, the last
+// first, as far as the data that is already known goes and a chunk stays below
+// recordBytes: netCDF's one record a chunk is one object a record here.
+func followData(chunks, shape []int64, unlimited []bool, elemSize int64) {
+	bytes := max(1, elemSize)
+	for _, n := range chunks {
+		bytes *= n
+	}
+	for i := len(chunks) - 1; i >= 0; i-- {
+		if !unlimited[i] || shape[i] <= chunks[i] || bytes >= recordBytes {
+			continue
+		}
+		longer := min(shape[i], chunks[i]*(recordBytes/bytes))
+		bytes = bytes / chunks[i] * longer
+		chunks[i] = longer
+	}
 }
 
 // even makes a chunk length smaller so that the last chunk of a dimension of

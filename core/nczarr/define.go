@@ -328,10 +328,18 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 		}
 	case spec.Chunks == nil:
 		m.Chunks = DefaultChunks(m.Shape, unlimited, int(v.elemBytes()))
+		followData(m.Chunks, m.Shape, unlimited, v.elemBytes())
 	case len(spec.Chunks) != len(v.dims):
 		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "chunk shape %v for %d dimensions", spec.Chunks, len(v.dims))
 	default:
 		m.Chunks = slices.Clone(spec.Chunks)
+	}
+	if !m.Layout.KeepsUnlimited() {
+		for i, n := range m.Shape {
+			if unlimited[i] && n > 0 { // it becomes fixed, and netcdf-c 4.9.0 opens no longer chunks
+				m.Chunks[i] = min(m.Chunks[i], n)
+			}
+		}
 	}
 	if err := checkSize(m.Shape, m.DType.Size); err != nil {
 		return err

@@ -252,6 +252,44 @@ func TestReadConverts(t *testing.T) {
 	closeDataset(t, ds)
 }
 
+// TestChunksFollowTheData: where the length of an unlimited dimension is known,
+// default chunks take as many records as make 1 MiB; where the layout makes the
+// dimension fixed, no chunk is longer than it.
+func TestChunksFollowTheData(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		layout    zarr.Layout
+		time, x   int64
+		typ       dtype.NC
+		want      []int64
+		wantAlone []int64 // of a variable of time alone
+	}{
+		"many small records": {zarr.LayoutNewest, 20_000, 4, dtype.NCFloat, []int64{20_000, 4}, []int64{20_000}},
+		"more than 1 MiB":    {zarr.LayoutNewest, 1_000_000, 4, dtype.NCFloat, []int64{65_536, 4}, []int64{262_144}},
+		"large records":      {zarr.LayoutNewest, 365, 1 << 20, dtype.NCFloat, []int64{1, 1 << 20}, []int64{1024}},
+		"few":                {zarr.LayoutNewest, 12, 4, dtype.NCDouble, []int64{12, 4}, []int64{512}},
+		"unknown":            {zarr.LayoutNewest, 0, 4, dtype.NCDouble, []int64{1, 4}, []int64{512}},
+		"few, fixed":         {zarr.LayoutUpper, 12, 4, dtype.NCDouble, []int64{12, 4}, []int64{12}},
+		"few, pure":          {zarr.LayoutPure, 12, 4, dtype.NCDouble, []int64{12, 4}, []int64{12}},
+		"unknown, pure":      {zarr.LayoutPure, 0, 4, dtype.NCDouble, []int64{1, 4}, []int64{512}},
+	} {
+		ds, err := nczarr.Create(t.Context(), "mem:"+name, &nczarr.CreateOptions{Options: *memory(), Layout: &c.layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		when, x := dim(t, ds.Root(), "time", c.time, true), dim(t, ds.Root(), "x", c.x, false)
+		if got := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: c.typ, Dims: []*nczarr.Dim{when, x}}).Chunks(); !slices.Equal(got, c.want) {
+			t.Errorf("%s: want %v, got %v", name, c.want, got)
+		}
+		if got := define(t, ds.Root(), "t", &nczarr.VarSpec{Type: c.typ, Dims: []*nczarr.Dim{when}}).Chunks(); !slices.Equal(got, c.wantAlone) {
+			t.Errorf("%s, alone: want %v, got %v", name, c.wantAlone, got)
+		}
+		if err := ds.Abort(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestDefaultChunks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
