@@ -244,7 +244,7 @@ func (p *parser) setStorageByName(zipName bool) {
 func (p *parser) notZarr(found Probed) error {
 	text := "this is " + found.String() + "; a store is a directory or a zip archive"
 	if found == NetCDF3 || found == HDF5 {
-		text = "this is " + found.String() + "; convert it, for example with nccopy to file://PATH#mode=nczarr,file"
+		text = "this is " + found.String() + "; convert it: ncdump -p 9,17 FILE | nczctl gen -o x.zarr"
 	}
 	return ncerr.New(ncerr.ErrNotZarr, "parse location", maskText(p.text), errors.New(text))
 }
