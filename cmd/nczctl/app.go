@@ -182,6 +182,7 @@ path or by a URL such as file:///data/x.zip#mode=nczarr,zip.
 
 Storage drivers and filters run as plugins in processes of their own, unless
 --isolation=inproc says otherwise.`,
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          args(oneOf),

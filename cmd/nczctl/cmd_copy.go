@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -52,7 +53,7 @@ dataset that is there stays until the copy is whole.
 	fl.StringVar(&f.round, "quantize", "", "round float and double, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy these `variables` only (names or paths)")
 	fl.BoolVar(&f.skip, "skip-unreadable", false, "leave out variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read fails the copy all the same")
-	fl.StringVar(&f.memory, "memory", "64MiB", "about the most data to hold at once")
+	fl.StringVar(&f.memory, "memory", "64MiB", "about the most data to hold at once, such as 64M or 1GiB")
 	f.create.add(c)
 	return c
 }
@@ -123,14 +124,21 @@ func unreadable(ctx context.Context, src *nczarr.Dataset, o *nczarr.CopyOptions)
 	return left, ctx.Err()
 }
 
+// leastMemory is the least that --memory takes, in bytes: less is a unit that
+// was forgotten.
+const leastMemory = 64 << 10
+
 // options turns the flags into copy options, and gives the chunks among them.
 func (f *copyFlags) options() (*nczarr.CopyOptions, *chunkSpec, error) {
 	o, spec := &nczarr.CopyOptions{}, &chunkSpec{}
-	size, err := parseSize(f.memory)
+	size, err := config.ParseSize(f.memory)
+	if err == nil && size < leastMemory {
+		err = fmt.Errorf("%s is less than %s", size, config.Size(leastMemory))
+	}
 	if err != nil {
 		return nil, nil, &usageError{fmt.Errorf("--memory: %w", err)}
 	}
-	o.Memory = size
+	o.Memory = int64(size)
 	if f.chunks != "" {
 		if spec, err = parseChunkSpec(f.chunks); err != nil {
 			return nil, nil, &usageError{err}

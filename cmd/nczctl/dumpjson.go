@@ -249,10 +249,13 @@ func floatText(f float64, bits int) string {
 // checkVarNames refuses names of variables that are not there.
 func checkVarNames(ds *nczarr.Dataset, names []string) error {
 	for _, name := range names {
-		found := false
-		eachVar(ds.Root(), func(v *nczarr.Var) { found = found || v.Name() == name || v.Path() == name || v.Path() == "/"+name })
+		found, names := false, []string(nil)
+		eachVar(ds.Root(), func(v *nczarr.Var) {
+			found = found || v.Name() == name || v.Path() == name || v.Path() == "/"+name
+			names = append(names, v.Name(), v.Path())
+		})
 		if !found {
-			return ncerr.New(ncerr.ErrNoVar, "find variable", name, nil)
+			return ncerr.NoneOf(ncerr.ErrNoVar, "find variable", name, names)
 		}
 	}
 	return nil

@@ -3,11 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
@@ -94,6 +96,14 @@ func (s *chunkSpec) check(src *nczarr.Dataset) error {
 			known["dimension "+d.Name()], known["dimension "+strings.TrimPrefix(d.Path(), "/")] = true, true
 		}
 	})
+	candidates := func(what string) (list []string) {
+		for _, name := range slices.Sorted(maps.Keys(known)) {
+			if rest, ok := strings.CutPrefix(name, what+" "); ok {
+				list = append(list, rest)
+			}
+		}
+		return list
+	}
 	var names []string
 	for name := range s.dims {
 		names = append(names, "dimension "+name)
@@ -105,7 +115,7 @@ func (s *chunkSpec) check(src *nczarr.Dataset) error {
 	for _, name := range names {
 		if !known[name] {
 			what, name, _ := strings.Cut(name, " ")
-			return &usageError{fmt.Errorf("-c: there is no %s %q", what, name)}
+			return &usageError{fmt.Errorf("-c: there is no %s %q%s", what, name, ncerr.DidYouMean(name, candidates(what)))}
 		}
 	}
 	return nil
@@ -186,24 +196,4 @@ func parseQuantize(text string) (dtype.Quantization, error) {
 		return dtype.Quantization{}, fmt.Errorf("--quantize %s: want bitgroom=N, granular=N or bitround=N", text)
 	}
 	return dtype.Quantization{Mode: modes[mode], Digits: n}, nil
-}
-
-// parseSize reads a number of bytes such as "64MiB", "1GB" or "4096".
-func parseSize(text string) (int64, error) {
-	units := []struct {
-		suffix string
-		n      int64
-	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
-	for _, u := range units {
-		digits, ok := strings.CutSuffix(text, u.suffix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
-		if err != nil || n < 1 || n > (1<<62)/u.n {
-			break
-		}
-		return n * u.n, nil
-	}
-	return 0, fmt.Errorf("%q is not a size such as 64MiB", text)
 }

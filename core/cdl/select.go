@@ -25,10 +25,21 @@ func (o *WriteOptions) Check(ds *nczarr.Dataset) error {
 	}
 	for _, name := range o.Vars {
 		if !anyVar(ds.Root(), name) && !lostVar(ds, name) {
-			return ncerr.New(ncerr.ErrNoVar, "find variable", name, nil)
+			return ncerr.NoneOf(ncerr.ErrNoVar, "find variable", name, varNames(nil, ds.Root()))
 		}
 	}
 	return nil
+}
+
+// varNames appends the names of the variables in g and below it.
+func varNames(names []string, g *nczarr.Group) []string {
+	for _, v := range g.Vars() {
+		names = append(names, v.Name())
+	}
+	for _, sub := range g.Groups() {
+		names = varNames(names, sub)
+	}
+	return names
 }
 
 // Wants reports whether the options ask for the values of v.

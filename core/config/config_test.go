@@ -356,7 +356,7 @@ func TestSizes(t *testing.T) {
 	t.Parallel()
 	good := map[string]config.Size{
 		"0": 0, "1": 1, "17B": 17, "1kB": 1000, "1KB": 1000, "1KiB": 1024, "256MiB": 256 << 20, "2 GB": 2e9, "1.5GiB": 3 << 29,
-		"0.1kB": 100, "3TiB": 3 << 40, "1TB": 1e12, "9223372036854775807": 1<<63 - 1, "8388607TiB": 8388607 << 40,
+		"0.1kB": 100, "3TiB": 3 << 40, "64M": 64 << 20, "10k": 10 << 10, "2G": 2 << 30, "1TB": 1e12, "9223372036854775807": 1<<63 - 1, "8388607TiB": 8388607 << 40,
 	}
 	for text, want := range good {
 		if got, err := config.ParseSize(text); err != nil || got != want {
@@ -364,7 +364,7 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "MiB", "-1", "+1", "1.5", "1.5B", "1e3", "1 ", " 1", "1  MiB", "1mib", "1M", "0x10", "1.MiB", ".5MiB", "1..5MiB",
+		"", "MiB", "-1", "+1", "1.5", "1.5B", "1e3", "1 ", " 1", "1  MiB", "1mib", "1m", "0x10", "1.MiB", ".5MiB", "1..5MiB",
 		"8388608TiB", "9223372036854775808", "99999999999999999999TiB", "1MiB2", "NaNMiB", "١MiB",
 	} {
 		if got, err := config.ParseSize(text); err == nil {

@@ -159,7 +159,7 @@ func (c *Config) apply(name string, data []byte) error {
 	for _, table := range d.ordered(d.root) {
 		if !slices.Contains(tables(), table.key) {
 			return d.fail(table.line, fmt.Errorf("unknown table or key %q%s (tables are %s)",
-				table.key, didYouMean(table.key, tables()), strings.Join(tables(), ", ")))
+				table.key, ncerr.DidYouMean(table.key, tables()), strings.Join(tables(), ", ")))
 		}
 		if !d.isTable(table.value) {
 			return d.fail(table.line, fmt.Errorf("%q must be a table", table.key))
@@ -194,7 +194,7 @@ func (c *Config) applyKeys(d *document, table member) error {
 		set, ok := known[m.key]
 		if !ok {
 			return d.fail(m.line, fmt.Errorf("unknown key %q%s (keys of [%s] are %s)",
-				full, didYouMean(m.key, names), table.key, strings.Join(names, ", ")))
+				full, ncerr.DidYouMean(m.key, names), table.key, strings.Join(names, ", ")))
 		}
 		if err := set(c, d.plain(m.value), filepath.Dir(d.name)); err != nil {
 			return d.fail(m.line, fmt.Errorf("%s: %w", full, err))

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
 // setter stores the decoded value v of a key in c; dir is the directory of
@@ -64,7 +66,7 @@ func choice[T ~string](at func(*Config) *T, allowed ...T) setter {
 			return wrongType("a string", v)
 		}
 		if !slices.Contains(names, s) {
-			return fmt.Errorf("%q is none of %s%s", s, strings.Join(names, ", "), didYouMean(s, names))
+			return fmt.Errorf("%q is none of %s%s", s, strings.Join(names, ", "), ncerr.DidYouMean(s, names))
 		}
 		*at(c) = T(s)
 		return nil
@@ -186,13 +188,19 @@ func units() []struct {
 		{"MB", 1e6},
 		{"kB", 1e3},
 		{"KB", 1e3},
+		{"T", 1 << 40}, // as GNU tools take them
+		{"G", 1 << 30},
+		{"M", 1 << 20},
+		{"K", 1 << 10},
+		{"k", 1 << 10},
 		{"B", 1},
 		{"", 1},
 	}
 }
 
 // ParseSize reads a whole or decimal number of bytes with an optional unit:
-// B, kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of 1024).
+// B, kB, MB, GB, TB (powers of 1000), or KiB, MiB, GiB, TiB, or K, M, G, T
+// (powers of 1024).
 // A space may stand before the unit. "1.5GiB" is 1610612736; a fraction of a
 // byte is cut off. Anything else is ncerr.ErrInvalid by way of the caller.
 func ParseSize(text string) (Size, error) {

@@ -112,7 +112,7 @@ func (p *parser) setProfile(name, from string, explicit bool) error {
 	}
 	if _, ok := p.env.Profiles[name]; !ok && p.env.Profiles != nil {
 		return p.setting(from, fmt.Errorf("there is no AWS profile %q%s",
-			name, didYouMean(name, slices.Sorted(maps.Keys(p.env.Profiles)))))
+			name, ncerr.DidYouMean(name, slices.Sorted(maps.Keys(p.env.Profiles)))))
 	}
 	p.loc.Profile, p.loc.ProfileExplicit = name, explicit
 	p.step("profile", "", name, from+" names the profile")

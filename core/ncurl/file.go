@@ -62,7 +62,7 @@ func (p *parser) unknownKey() error {
 			return fmt.Errorf("fragment key %q has no meaning; an option of the driver %s is set in the configuration, as [drivers.%s] %s = VALUE", f.Key, named, named, f.Key)
 		default:
 			return fmt.Errorf(`fragment key %q has no meaning%s (keys are %s; a "#" in a name is written %%23 in a file: URL)`,
-				f.Key, didYouMean(strings.ToLower(f.Key), Keys()), strings.Join(Keys(), ", "))
+				f.Key, ncerr.DidYouMean(strings.ToLower(f.Key), Keys()), strings.Join(Keys(), ", "))
 		}
 	}
 	return errors.New("the fragment makes no sense")

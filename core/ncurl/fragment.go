@@ -170,7 +170,7 @@ func (p *parser) readMode() error {
 		}
 		if !slices.Contains(Modes(), m) {
 			return p.bad(fmt.Errorf("unknown mode %q%s (modes are %s)",
-				m, didYouMean(m, Modes()), strings.Join(Modes(), ", ")))
+				m, ncerr.DidYouMean(m, Modes()), strings.Join(Modes(), ", ")))
 		}
 	}
 	if value := p.env.Vars[varConsolidated]; truthy(value) && !slices.Contains(p.mode, modeConsolidated) {
@@ -259,7 +259,7 @@ func (p *parser) keepRest() {
 			p.step("keep", show, "", "the s3 driver handles it")
 		default:
 			p.step("unknown", show, "", "no key of this name is known; it is kept and has no effect")
-			hint := didYouMean(lower, Keys())
+			hint := ncerr.DidYouMean(lower, Keys())
 			if f.Value == "" && slices.Contains(Modes(), lower) {
 				hint = `; did you mean "mode=` + lower + `"?`
 			}

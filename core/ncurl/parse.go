@@ -88,8 +88,8 @@ func (p *parser) checkScheme() error {
 		return p.unsupported(errors.New(p.in.scheme + ": is DAP; " + dapText))
 	}
 	if !slices.Contains(schemes(), p.in.scheme) {
-		return p.bad(errors.New("unknown scheme \"" + p.in.scheme + "\"" + didYouMean(p.in.scheme, schemes()) +
-			" (schemes are " + strings.Join(schemes(), ", ") + ")"))
+		return p.bad(errors.New("unknown scheme \"" + p.in.scheme + "\"" + ncerr.DidYouMean(p.in.scheme, offered()) +
+			" (schemes are " + strings.Join(offered(), ", ") + ")"))
 	}
 	if p.in.hasQuery && p.in.scheme != schemeHTTP && p.in.scheme != schemeHTTPS {
 		return p.bad(errors.New(`"?" begins a query, which only http and https have; in a name write it "%3F"`))

@@ -29,6 +29,9 @@ func schemes() []string {
 	return []string{schemeFile, schemeS3, schemeGS3, schemeHTTP, schemeHTTPS, schemeMem}
 }
 
+// offered are the schemes that every program has: mem is for tests.
+func offered() []string { return schemes()[:len(schemes())-1] }
+
 // parts is a location cut at its separators, nothing decoded but the params.
 type parts struct {
 	scheme    string // lower case; empty for a plain path

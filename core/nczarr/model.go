@@ -141,12 +141,18 @@ func (g *Group) Var(path string) (*Var, error) {
 	g.ds.mu.RLock()
 	defer g.ds.mu.RUnlock()
 	dir, name := splitPath(path)
-	if in := g.walk(dir); in != nil {
-		if v := in.vars.find(name); v != nil {
-			return v, nil
-		}
+	in := g.walk(dir)
+	if in == nil {
+		return nil, ncerr.New(ncerr.ErrNoVar, "find variable", path, nil)
 	}
-	return nil, ncerr.New(ncerr.ErrNoVar, "find variable", path, nil)
+	if v := in.vars.find(name); v != nil {
+		return v, nil
+	}
+	names := make([]string, len(in.vars.list))
+	for i, v := range in.vars.list {
+		names[i] = v.name
+	}
+	return nil, ncerr.NoneOf(ncerr.ErrNoVar, "find variable", path, names)
 }
 
 // Dim finds a dimension visible in g: by name in g or the nearest group above

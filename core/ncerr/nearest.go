@@ -1,10 +1,18 @@
-package config
+package ncerr
+
+import (
+	"strconv"
+	"strings"
+)
 
 // nearest gives the candidate with the smallest edit distance to word, or ""
 // when none is close enough to be a likely misspelling.
 func nearest(word string, candidates []string) string {
 	best, limit := "", 1+len(word)/4
-	for _, c := range candidates {
+	for _, c := range candidates[:min(len(candidates), mostCandidates)] {
+		if strings.EqualFold(c, word) {
+			return c
+		}
 		if d := distance(word, c); d <= limit {
 			best, limit = c, d-1
 		}
@@ -38,10 +46,24 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// didYouMean gives `; did you mean "x"?` or nothing.
-func didYouMean(word string, candidates []string) string {
+// NoneOf is the error for a name that is none of those there are; it tells the
+// one that was probably meant.
+func NoneOf(kind Kind, op, name string, there []string) *Error {
+	if n := nearest(name, there); n != "" {
+		return Errorf(kind, op, name, "did you mean %q?", n)
+	}
+	return New(kind, op, name, nil)
+}
+
+// mostCandidates bounds the work of one message.
+const mostCandidates = 1000
+
+// DidYouMean gives `; did you mean "x"?` for the candidate that word is most
+// likely a misspelling of, and nothing if there is none. It looks at the first
+// 1,000 candidates.
+func DidYouMean(word string, candidates []string) string {
 	if n := nearest(word, candidates); n != "" {
-		return `; did you mean "` + n + `"?`
+		return "; did you mean " + strconv.Quote(n) + "?"
 	}
 	return ""
 }
