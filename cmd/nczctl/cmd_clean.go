@@ -34,6 +34,9 @@ func (a *app) newClean() *cobra.Command {
 - hidden directories, in PLACE or beside it, in which a dataset was being made
   that was to replace another. A process that is at work there holds a lock;
   without locks, as on some network file systems, all of them count as in use;
+- on object stores, the datasets beside PLACE that were being made to replace the
+  one there (PLACE.nczstage-LETTERS). Whether somebody is at work there, nczctl
+  cannot know. One that is half in its place stays: copy --resume-replace;
 - the mark of a writer that is making a dimension of the dataset longer, or died
   doing so.
 
@@ -61,6 +64,8 @@ func (a *app) runClean(ctx context.Context, url string, remove bool) error {
 	var failed error
 	if loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip {
 		list, failed = cleanStages(loc.Path, remove)
+	} else {
+		list, failed = a.cleanSiblings(ctx, url, remove)
 	}
 	marks, err := a.cleanMark(ctx, url, remove)
 	if failed == nil {
@@ -148,6 +153,24 @@ func stageState(f *places.Found) string {
 		return "left over, with the only copy of what was to be replaced"
 	}
 	return "left over"
+}
+
+// cleanSiblings looks for the stages of a store that cannot be renamed.
+func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]leftover, error) {
+	found, err := nczarr.Stages(ctx, url, a.session.options(a), remove)
+	list := make([]leftover, 0, len(found))
+	for i := range found {
+		f := &found[i]
+		l := leftover{Path: f.Path, What: "dataset in the making", Owner: f.Claim.Owner(), Made: &f.Claim.Made, State: "there"}
+		switch {
+		case f.Claimed:
+			l.State = "being put into its place"
+		case remove && err == nil:
+			l.State = "removed"
+		}
+		list = append(list, l)
+	}
+	return list, err
 }
 
 // cleanMark looks for the mark of a growing dimension in a dataset, if there is

@@ -23,27 +23,45 @@ type copyFlags struct {
 	vars    []string
 	skip    bool
 	memory  string
+	resume  bool
 }
 
 func (a *app) newCopy() *cobra.Command {
 	f := copyFlags{deflate: -1}
 	c := &cobra.Command{
-		Use:   "copy [flags] SRC DST",
+		Use:   "copy [flags] SRC DST | copy --resume-replace DST",
 		Short: "Copy a dataset, with other chunks, codecs or format if asked",
 		Long: `Copy a dataset. The destination's URL decides about storage and format: x.zip
 makes a zip archive, #mode=zarr pure Zarr. Chunks and codecs are kept unless
 flags say otherwise.
 
 Nothing that looks whole is left behind when the copy fails. With --overwrite a
-dataset that is there stays until the copy is whole.
+dataset that is there stays until the copy is whole and on the disk. What does
+not belong to that dataset is listed and left alone; --force deletes it. Source
+and destination must be apart.
+
+On object stores the copy is made beside the dataset, as DST.nczstage-LETTERS,
+and then put into its place object by object. When a command dies in that last
+step, opening DST says so, and --resume-replace finishes it, or undoes it if
+nothing was touched yet.
 
 --codec takes "none", or codecs in the order of encoding with their parameters:
 "shuffle,zstd:level=3", or a JSON list as it stands in Zarr metadata.`,
 		Example: `  nczctl copy ocean.zarr ocean.zip
   nczctl copy -c time/1,lat/90,lon/180 --codec shuffle,zstd:level=5 a.zarr b.zarr
   nczctl copy -d 6 -s a.zarr 'b.zarr#mode=zarr'`,
-		Args: args(cobra.ExactArgs(2)),
-		RunE: func(c *cobra.Command, list []string) error { return a.runCopy(c.Context(), &f, list[0], list[1]) },
+		Args: args(func(c *cobra.Command, list []string) error {
+			if f.resume {
+				return cobra.ExactArgs(1)(c, list)
+			}
+			return cobra.ExactArgs(2)(c, list)
+		}),
+		RunE: func(c *cobra.Command, list []string) error {
+			if f.resume {
+				return a.runResume(c.Context(), list[0])
+			}
+			return a.runCopy(c.Context(), &f, list[0], list[1])
+		},
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.chunks, "chunks", "c", "", "chunk shape: \"dim/N,dim/N\" for all variables, \"var:N,N\" for one; several joined by ;")
@@ -54,8 +72,26 @@ dataset that is there stays until the copy is whole.
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy these `variables` only (names or paths)")
 	fl.BoolVar(&f.skip, "skip-unreadable", false, "leave out variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read fails the copy all the same")
 	fl.StringVar(&f.memory, "memory", "64MiB", "about the most data to hold at once, such as 64M or 1GiB")
+	fl.BoolVar(&f.resume, "resume-replace", false, "finish, or undo, a replacement of DST whose command died; it must not be alive")
 	f.create.add(c)
 	return c
+}
+
+// runResume finishes the replacement of a dataset.
+func (a *app) runResume(ctx context.Context, url string) error {
+	s, err := a.start(ctx, url)
+	if err != nil {
+		return err
+	}
+	done, err := nczarr.ResumeReplace(ctx, url, s.options(a))
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.printJSON(map[string]string{"replacement": done})
+	}
+	_, err = fmt.Fprintln(a.out, done)
+	return err
 }
 
 func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error {

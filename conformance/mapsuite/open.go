@@ -1,6 +1,8 @@
 package mapsuite
 
 import (
+	"context"
+
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -116,6 +118,7 @@ func openChecks() []Check {
 			wantKind(t, "remove again", e.opener.Remove(t.Context(), e.spec), ncerr.ErrNoDataset)
 			e.create(t).wantAbsent("b")
 		}},
+		{ID: "map.open.siblings", Doc: "A path with letters appended to it names another store: neither sees, replaces or removes anything of the other.", Needs: []string{Write, Delete, List, Siblings}, Run: openSiblings},
 	}
 }
 
@@ -130,6 +133,36 @@ func missingLater(t conformance.T, e *Env) {
 	s := &store{t: t, m: m}
 	t.Cleanup(s.close)
 	s.wantAbsent("a/b")
+}
+
+func openSiblings(t conformance.T, e *Env) {
+	beside := *e
+	beside.spec.Path += ".nczstage-x"
+	t.Cleanup(func() { _ = beside.opener.Remove(context.WithoutCancel(t.Context()), beside.spec) }) // it may be gone
+	a := e.create(t)
+	a.putAll("a/b", "c")
+	a.flush()
+	b := beside.create(t)
+	b.wantList("", driver.ListOptions{Recursive: true})
+	b.putAll("a/b2", "d")
+	b.flush()
+	a.wantOwn("a/b", "c")
+	a.wantAbsent("d")
+	a.wantList("", driver.ListOptions{Recursive: true}, "a/b", "c")
+	a.close()
+	b.close()
+	e.create(t).close() // which empties it
+	b = beside.mustOpen(t, driver.Read)
+	b.wantList("", driver.ListOptions{Recursive: true}, "a/b2", "d")
+	b.close()
+	a = e.mustOpen(t, driver.Update)
+	a.putAll("kept")
+	a.flush()
+	a.close()
+	if err := beside.opener.Remove(t.Context(), beside.spec); err != nil {
+		t.Fatalf("remove: %v", err)
+	}
+	e.mustOpen(t, driver.Read).wantList("", driver.ListOptions{Recursive: true}, "kept")
 }
 
 func openReadOnly(t conformance.T, e *Env) {

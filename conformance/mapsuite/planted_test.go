@@ -183,13 +183,39 @@ func (p poor) Get(ctx context.Context, key string, o *driver.GetOptions, alloc d
 
 func (p poor) Stat(ctx context.Context, key string) (driver.Info, error) { return p.m.Stat(ctx, key) }
 
+// cut takes a path and the one with letters appended to it for one.
+type cut struct{ driver.Opener }
+
+func (c cut) spec(spec driver.OpenSpec) driver.OpenSpec {
+	spec.Path, _, _ = strings.Cut(spec.Path, ".ncz")
+	return spec
+}
+
+func (c cut) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	return c.Opener.Open(ctx, c.spec(spec))
+}
+
+func (c cut) Remove(ctx context.Context, spec driver.OpenSpec) error {
+	return c.Opener.Remove(ctx, c.spec(spec))
+}
+
+// TestSiblings: a driver that says that it has stores beside each other, and
+// has not, is found out.
+func TestSiblings(t *testing.T) {
+	t.Parallel()
+	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(cut{memmap.NewOpener()}), &conformance.Options{Select: []string{"map.open.*"}})
+	if want := []string{"map.open.siblings"}; !slices.Equal(r.Failed(), want) {
+		t.Errorf("want %q, got %q", want, r.Failed())
+	}
+}
+
 // TestUndeclared runs the suite over a Map that can only be read: nothing
 // fails, and what is refused cleanly is reported as unsupported.
 func TestUndeclared(t *testing.T) {
 	t.Parallel()
 	o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return poor{m: m} }}
 	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Effort: conformance.Brief})
-	if !r.OK() || r.Totals.Unsupported < 60 || len(slices.DeleteFunc(r.Capabilities, func(c string) bool { return c == mapsuite.Measured })) != 2 {
+	if !r.OK() || r.Totals.Unsupported < 60 || len(slices.DeleteFunc(r.Capabilities, func(c string) bool { return c == mapsuite.Measured })) != 3 {
 		t.Errorf("%+v, capabilities %q, failed %q", r.Totals, r.Capabilities, r.Failed())
 	}
 	liar := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return undeclaring{m} }}

@@ -61,6 +61,7 @@ const (
 	FindsMissing    = "finds-missing"
 	Crashes         = "crashes"  // Target.Crash is there
 	Measured        = "measured" // what the driver holds can be measured
+	Siblings        = "siblings" // the driver says so of itself
 )
 
 // Target is a storage driver under test.
@@ -138,6 +139,9 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 	caps := capabilityNames(m)
 	if g.Place != nil || m.Capabilities().Write {
 		caps = append(caps, Content)
+	}
+	if g.Opener.Describe().Siblings {
+		caps = append(caps, Siblings)
 	}
 	if !g.Blind {
 		caps = append(caps, FindsMissing)

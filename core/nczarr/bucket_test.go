@@ -22,7 +22,7 @@ type buckets struct {
 
 func newBuckets() *buckets { return &buckets{named: map[string]*memmap.Map{}} }
 
-func (*buckets) Describe() driver.Description { return driver.Description{Name: "s3"} }
+func (*buckets) Describe() driver.Description { return driver.Description{Name: "s3", Siblings: true} }
 
 // bucket gives the objects of a bucket.
 func (b *buckets) bucket(name string) *memmap.Map {

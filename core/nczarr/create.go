@@ -79,6 +79,12 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 		return nil, err
 	}
 	ds.loc, ds.swap = loc, s.swap
+	if swap, ok := s.swap.(*sibling); ok {
+		if err := swap.mark(ctx, ds.m); err != nil {
+			_ = ds.m.Close(ctx) // the first error says more
+			return nil, alsoFailed(err, swap.discard(context.WithoutCancel(ctx)))
+		}
+	}
 	return ds, nil
 }
 

@@ -40,7 +40,7 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, beingReplaced(ctx, loc, opts, err)
 	}
 	return ds.climb(ctx)
 }

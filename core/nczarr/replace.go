@@ -175,6 +175,9 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 		s.bare = ds.remote()
 		return s, err
 	}
+	if claim, err := readClaim(ctx, ds.m, claimKey); err != nil || claim != nil {
+		return nil, claimed("create", loc, claim, err)
+	}
 	if o.NoClobber {
 		names, err := ds.m.Search(ctx, "")
 		if err == nil {
@@ -188,6 +191,14 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	}
 	if err := c.refuse(loc.Path, o.Force); err != nil {
 		return nil, err
+	}
+	swap, err := newSibling(loc, opts, o.Force)
+	if err != nil {
+		return nil, err
+	}
+	if caps := ds.m.Capabilities(); swap != nil && caps.Durable == driver.OnPut {
+		s.at, s.swap = swap.stage, swap
+		return s, nil
 	}
 	if !o.Force {
 		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the driver %s cannot keep the dataset that is there until the new one is complete: remove it first, or take --force, which deletes it at once", loc.Driver)

@@ -8,9 +8,9 @@
 //
 // # Temporary directories
 //
-// A [Temp] is a directory that carries a mark, a file with a text of our own,
-// and a lock on that file that ends with the process. [Sweep] visits only
-// directories that carry the mark and that it can lock. Names, process ids and
+// A [Temp] is a directory that carries the mark, a file with a text of our own,
+// and is locked until its process ends. [Sweep] visits only directories that
+// carry the mark and that it can lock. Names, process ids and
 // boot ids prove nothing: containers share them. Where the file system has no
 // locks, nothing is ever swept.
 //

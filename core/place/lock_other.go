@@ -8,6 +8,9 @@ import (
 	"os"
 )
 
+// directory is a flag that this system has not.
+const directory = 0
+
 // lock fails: nothing is ever swept here.
 func lock(*os.File) error { return errors.ErrUnsupported }
 

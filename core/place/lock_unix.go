@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// directory makes opening anything but a directory fail; a link is not one.
+const directory = unix.O_DIRECTORY | unix.O_NOFOLLOW
+
 // lock takes the lock of an open file, which ends with the process that holds
 // it. It fails with errLocked if another has it, and with
 // errors.ErrUnsupported if the file system has no locks.

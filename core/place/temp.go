@@ -33,10 +33,10 @@ type Mark struct {
 }
 
 // Temp is a temporary directory that carries the mark and is locked until it
-// is closed or the process ends.
+// is removed or kept, or the process ends.
 type Temp struct {
 	Dir  string
-	lock *os.File // the mark
+	lock *os.File // the directory
 }
 
 // NewTemp makes a temporary directory in parent that only the user may look
@@ -61,30 +61,41 @@ func NewTemp(parent, prefix, target string) (*Temp, error) {
 // errLocked says that somebody else holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// mark puts the mark into a directory and locks it. The text comes after the
-// lock, so that a mark with text was locked by its maker.
+// mark locks a directory and puts the mark into it. The mark comes after the
+// lock, so that a directory with a mark was locked by its maker.
 func mark(dir, target string) (*Temp, error) {
-	f, err := os.OpenFile(filepath.Join(dir, markName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	d, err := os.OpenFile(dir, os.O_RDONLY|directory, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := lock(f); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		_ = f.Close()
-		return nil, err
+	if err = lock(d); errors.Is(err, errors.ErrUnsupported) {
+		err = nil
 	}
-	host, _ := os.Hostname() // for people
-	text, err := json.Marshal(Mark{Target: target, Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second)})
-	if err == nil {
-		_, err = f.WriteString(markText + string(text) + "\n")
-	}
-	if err == nil && !sameName(f) {
+	if err == nil && !sameName(d) {
 		err = fs.ErrNotExist
 	}
+	if err == nil {
+		err = writeMark(filepath.Join(dir, markName), target)
+	}
 	if err != nil {
-		_ = f.Close()
+		_ = d.Close()
 		return nil, err
 	}
-	return &Temp{Dir: dir, lock: f}, nil
+	return &Temp{Dir: dir, lock: d}, nil
+}
+
+func writeMark(path, target string) error {
+	host, _ := os.Hostname() // for people
+	text, err := json.Marshal(Mark{Target: target, Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(markText + string(text) + "\n")
+	return join(err, f.Close())
 }
 
 // removeMarked removes a directory that has nothing but its mark.
@@ -131,7 +142,7 @@ type Found struct {
 // prefix and that carry the mark. Others are not looked into.
 func Find(parent, prefix string) ([]Found, error) {
 	var out []Found
-	err := visit(parent, prefix, func(found Found, f *os.File) { out = append(out, found) })
+	err := visit(parent, prefix, func(found Found) { out = append(out, found) })
 	return out, err
 }
 
@@ -140,16 +151,16 @@ func Find(parent, prefix string) ([]Found, error) {
 // the lock meanwhile. Directories with such a name that are empty, as a process
 // leaves them that ends before it has put the mark there, are removed.
 func Sweep(parent, prefix string, remove func(Found)) {
-	_ = visit(parent, prefix, func(found Found, f *os.File) { // who cannot read the directory cannot clean it
+	_ = visit(parent, prefix, func(found Found) { // who cannot read the directory cannot clean it
 		if !found.InUse {
 			remove(found)
 		}
 	})
 }
 
-// visit calls f with each temporary directory and its mark, which is locked
-// unless InUse is set.
-func visit(parent, prefix string, f func(Found, *os.File)) error {
+// visit calls f with each temporary directory, which is locked unless InUse is
+// set.
+func visit(parent, prefix string, f func(Found)) error {
 	d, err := os.Open(parent)
 	if err != nil {
 		return err
@@ -165,48 +176,53 @@ func visit(parent, prefix string, f func(Found, *os.File)) error {
 	return err
 }
 
-func visitOne(dir string, f func(Found, *os.File)) {
+func visitOne(dir string, f func(Found)) {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || !ours(info) {
 		return
 	}
-	path := filepath.Join(dir, markName)
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		if errors.Is(err, fs.ErrNotExist) {
-			_ = os.Remove(dir) // succeeds if it is empty
-		}
-		return
-	}
-	h, err := os.OpenFile(path, os.O_RDWR, 0)
+	d, err := os.OpenFile(dir, os.O_RDONLY|directory, 0)
 	if err != nil {
 		return
 	}
-	defer h.Close()
-	free := lock(h) == nil
-	if free && !sameName(h) {
+	defer d.Close()
+	free := lock(d) == nil
+	if free && !sameName(d) {
 		return // another Sweep was faster
 	}
-	m, ok := readMark(h)
-	if !ok {
-		if info, err := h.Stat(); free && err == nil && info.Size() == 0 {
-			_ = removeEmpty(dir)
-		}
-		return
+	m, ok := readMark(filepath.Join(dir, markName))
+	switch {
+	case ok:
+		f(Found{Dir: dir, Mark: m, InUse: !free})
+	case free:
+		removeEmpty(dir)
 	}
-	f(Found{Dir: dir, Mark: m, InUse: !free}, h)
 }
 
-// removeEmpty removes a directory that has nothing but a mark without text.
-func removeEmpty(dir string) error {
+// removeEmpty removes a directory that has nothing in it, or nothing but a mark
+// without text: its maker ended before it had put the mark there.
+func removeEmpty(dir string) {
+	path := filepath.Join(dir, markName)
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		return err
+	if err != nil || len(entries) > 1 {
+		return
 	}
-	return removeMarked(dir)
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		_ = os.Remove(path)
+	}
+	_ = os.Remove(dir) // succeeds if it is empty
 }
 
 // readMark reads a mark, and reports whether it is one of ours.
-func readMark(f *os.File) (m Mark, ok bool) {
-	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxMark))
+func readMark(path string) (m Mark, ok bool) {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return m, false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return m, false
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxMark))
 	if err != nil {
 		return m, false
 	}

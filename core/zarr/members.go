@@ -9,6 +9,9 @@ import (
 // that is being made longer.
 const growthMark = ".nczgrowing"
 
+// ReplacingMark is the object that marks a dataset that is being replaced.
+const ReplacingMark = ".nczreplacing"
+
 // Foreign returns those of the names in a store that are not part of the Zarr
 // dataset at its root, in the order given, and reports whether there is a
 // dataset at the root. Names are keys, or what else the store holds; one with
@@ -85,7 +88,7 @@ func above(dir string) string {
 func (m members) has(name string) bool {
 	dir, base := path.Split(name)
 	mark := name == growthMark || dir == growthMark+"/" && base != ""
-	if m.node(dir) && IsZarrDoc(base) || mark && m.node("") {
+	if m.node(dir) && IsZarrDoc(base) || mark && m.node("") || name == ReplacingMark {
 		return true
 	}
 	for at := dir; ; at = above(at) {

@@ -49,7 +49,7 @@ func (*opener) Describe() driver.Description {
 	return driver.Description{
 		Name:    "s3",
 		Summary: "a bucket of Amazon S3, Google Cloud Storage or any S3-compatible server",
-		Options: options(), Grants: grants("network"),
+		Options: options(), Grants: grants("network"), Siblings: true,
 	}
 }
 

@@ -22,7 +22,7 @@ func NewOpener() *Opener { return &Opener{stores: map[string]*store{}} }
 
 // Describe implements driver.Opener.
 func (*Opener) Describe() driver.Description {
-	return driver.Description{Name: "mem", Summary: "stores in the memory of this process, by name"}
+	return driver.Description{Name: "mem", Summary: "stores in the memory of this process, by name", Siblings: true}
 }
 
 // Open implements driver.Opener. Mode Create puts a new store in place of the

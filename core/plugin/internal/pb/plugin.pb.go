@@ -315,7 +315,10 @@ type DriverDescription struct {
 	Summary string                 `protobuf:"bytes,2,opt,name=summary,proto3" json:"summary,omitempty"`
 	Options []*OptionDescription   `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty"`
 	// "path:read", "path:write", "network", "env:NAME".
-	Grants        []string `protobuf:"bytes,4,rep,name=grants,proto3" json:"grants,omitempty"`
+	Grants []string `protobuf:"bytes,4,rep,name=grants,proto3" json:"grants,omitempty"`
+	// Since 1.1: a path with letters appended to it names another store, of which
+	// nothing is in this one.
+	Siblings      bool `protobuf:"varint,5,opt,name=siblings,proto3" json:"siblings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -376,6 +379,13 @@ func (x *DriverDescription) GetGrants() []string {
 		return x.Grants
 	}
 	return nil
+}
+
+func (x *DriverDescription) GetSiblings() bool {
+	if x != nil {
+		return x.Siblings
+	}
+	return false
 }
 
 type OptionDescription struct {
@@ -897,12 +907,13 @@ const file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDesc = "" +
 	"\x06levels\x18\x05 \x03(\rR\x06levels\x12\x19\n" +
 	"\bbuild_id\x18\x06 \x01(\tR\abuildId\x129\n" +
 	"\adrivers\x18\a \x03(\v2\x1f.nczplugin.v1.DriverDescriptionR\adrivers\x126\n" +
-	"\x06codecs\x18\b \x03(\v2\x1e.nczplugin.v1.CodecDescriptionR\x06codecs\"\x94\x01\n" +
+	"\x06codecs\x18\b \x03(\v2\x1e.nczplugin.v1.CodecDescriptionR\x06codecs\"\xb0\x01\n" +
 	"\x11DriverDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asummary\x18\x02 \x01(\tR\asummary\x129\n" +
 	"\aoptions\x18\x03 \x03(\v2\x1f.nczplugin.v1.OptionDescriptionR\aoptions\x12\x16\n" +
-	"\x06grants\x18\x04 \x03(\tR\x06grants\"\x8a\x01\n" +
+	"\x06grants\x18\x04 \x03(\tR\x06grants\x12\x1a\n" +
+	"\bsiblings\x18\x05 \x01(\bR\bsiblings\"\x8a\x01\n" +
 	"\x11OptionDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12#\n" +

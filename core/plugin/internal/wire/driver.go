@@ -15,7 +15,7 @@ func lie(format string, args ...any) error {
 
 // DriverToWire gives the message for d.
 func DriverToWire(d driver.Description) *pb.DriverDescription {
-	m := &pb.DriverDescription{Name: text(d.Name), Summary: text(d.Summary)}
+	m := &pb.DriverDescription{Name: text(d.Name), Summary: text(d.Summary), Siblings: d.Siblings}
 	for _, o := range d.Options {
 		m.Options = append(m.Options, &pb.OptionDescription{
 			Name: text(o.Name), Type: text(o.Type), DefaultValue: text(o.Default), Doc: text(o.Doc), Secret: o.Secret,
@@ -29,7 +29,7 @@ func DriverToWire(d driver.Description) *pb.DriverDescription {
 
 // DriverFromWire is the reverse of DriverToWire.
 func DriverFromWire(m *pb.DriverDescription) driver.Description {
-	d := driver.Description{Name: text(m.GetName()), Summary: text(m.GetSummary())}
+	d := driver.Description{Name: text(m.GetName()), Summary: text(m.GetSummary()), Siblings: m.GetSiblings()}
 	for _, o := range m.GetOptions() {
 		d.Options = append(d.Options, driver.Option{
 			Name: text(o.GetName()), Type: text(o.GetType()), Default: text(o.GetDefaultValue()), Doc: text(o.GetDoc()), Secret: o.GetSecret(),

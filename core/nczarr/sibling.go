@@ -1,0 +1,464 @@
+package nczarr
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Stores that cannot be renamed are replaced object by object. The new dataset
+// is made in a store beside the old one, its stage, which is complete and
+// durable before anything of the old one is touched. From then on a claim at
+// the place of the old one names the stage, so that whoever finds it can go on
+// where another process died.
+
+const (
+	// stageMid comes between the name of a store and the random end of the name
+	// of its stage.
+	stageMid = ".nczstage-"
+	// stageMark is the object that says that a store is a stage.
+	stageMark = ".nczstage"
+	// claimKey is the object that says that a dataset is being replaced.
+	claimKey = zarr.ReplacingMark
+	// rootGroup is the document of the root group.
+	rootGroup = ".zgroup"
+	// movers is the number of objects that are copied, or deleted, at once.
+	movers = 8
+)
+
+// Claim says who replaces a dataset, and by what. It is also what a stage says
+// about itself.
+type Claim struct {
+	About string    `json:"about"`
+	Stage string    `json:"stage"` // the path of the stage, as the driver has it
+	Host  string    `json:"host,omitempty"`
+	PID   int       `json:"pid,omitempty"`
+	Made  time.Time `json:"made,omitzero"`
+	Force bool      `json:"force,omitempty"` // everything at the place is replaced, not only the dataset
+}
+
+// Owner names the process for people.
+func (c *Claim) Owner() string { return fmt.Sprintf("process %d on %q", c.PID, c.Host) }
+
+// sibling is the replacement of a store by one beside it.
+type sibling struct {
+	loc   *ncurl.Location // of the dataset that is replaced
+	opts  Options
+	stage string // path of the stage
+	force bool
+}
+
+// newSibling returns the replacement of the store at a location; nil if the
+// driver has no stores beside it.
+func newSibling(loc *ncurl.Location, opts Options, force bool) (*sibling, error) {
+	opener, err := opts.Registry.Driver(loc.Driver)
+	if err != nil {
+		return nil, err
+	}
+	if !opener.Describe().Siblings || loc.Driver == ncurl.DriverS3 && loc.Key == "" { // beside a bucket are buckets
+		return nil, nil
+	}
+	opts.Update = false
+	return &sibling{loc: loc, opts: opts, force: force, stage: loc.Path + stageMid + strings.ToLower(rand.Text()[:10])}, nil
+}
+
+// claim returns what is written down about the replacement.
+func (s *sibling) claim(about string) ([]byte, error) {
+	host, _ := os.Hostname() // for people
+	return json.Marshal(Claim{About: about, Stage: s.stage, Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second), Force: s.force})
+}
+
+// mark puts the mark into a new stage.
+func (s *sibling) mark(ctx context.Context, m *zmap.Map) error {
+	text, err := s.claim("a dataset is being made here that is to replace another one; nczctl clean removes it if its process died")
+	if err == nil {
+		_, err = m.Put(ctx, stageMark, driver.Bytes(text), nil)
+	}
+	return err
+}
+
+// open opens the store at a path beside or at the place.
+func (s *sibling) open(ctx context.Context, path string, mode driver.Mode) (*Dataset, error) {
+	at := *s.loc
+	at.Path = path
+	return newDataset(ctx, &at, s.opts, mode)
+}
+
+// discard removes the stage, its mark last: a rest without it would be found by
+// nobody.
+func (s *sibling) discard(ctx context.Context) error {
+	ds, err := s.open(ctx, s.stage, driver.Update)
+	if err != nil {
+		return err
+	}
+	defer ds.m.Close(ctx) //nolint:errcheck // Remove tells
+	var keys []string
+	for e, err := range ds.m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
+		if err != nil {
+			return err
+		}
+		if e.Key != stageMark {
+			keys = append(keys, e.Key)
+		}
+	}
+	if err := each(ctx, keys, movers, func(key string) error { return ds.m.Delete(ctx, key) }); err != nil {
+		return err
+	}
+	err = ds.opener.Remove(ctx, ds.spec)
+	if ncerr.KindOf(err) == ncerr.ErrNoDataset {
+		err = nil
+	}
+	return ncerr.Wrap("remove", s.stage, err)
+}
+
+// commit replaces the dataset. Up to the claim nothing has changed; after it the
+// replacement can be finished by [ResumeReplace] whenever this process ends.
+func (s *sibling) commit(ctx context.Context) error {
+	to, err := s.open(ctx, s.loc.Path, driver.Update)
+	if err != nil {
+		return alsoFailed(err, s.discard(context.WithoutCancel(ctx)))
+	}
+	defer to.m.Close(ctx) //nolint:errcheck // it has been flushed, or an error told
+	if err := s.begin(ctx, to.m); err != nil {
+		return alsoFailed(err, s.discard(context.WithoutCancel(ctx)))
+	}
+	if err := s.move(ctx, to.m); err != nil {
+		return fmt.Errorf("%w; the dataset is being replaced, and the new one is complete in %q: nczctl copy --resume-replace %s finishes it", err, s.stage, shell(shown(s.loc)))
+	}
+	return nil
+}
+
+// begin looks at what is replaced once more, and claims the place.
+func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
+	c, err := storeContents(ctx, m, s.opts.Limits.MaxKeys)
+	if err != nil {
+		return err
+	}
+	if err := c.refuse(s.loc.Path, s.force); err != nil {
+		return err
+	}
+	text, err := s.claim("the dataset here is being replaced by the one in the store that is named; nczctl copy --resume-replace finishes that if its process died")
+	if err != nil {
+		return err
+	}
+	ifAbsent := m.Capabilities().IfAbsent
+	if !ifAbsent {
+		if claim, err := readClaim(ctx, m, claimKey); err != nil || claim != nil {
+			return claimed("replace", s.loc, claim, err)
+		}
+	}
+	_, err = m.Put(ctx, claimKey, driver.Bytes(text), &driver.PutOptions{IfAbsent: ifAbsent})
+	if ifAbsent && ncerr.KindOf(err) == ncerr.ErrObjectExists {
+		claim, err := readClaim(ctx, m, claimKey)
+		return claimed("replace", s.loc, claim, err)
+	}
+	if err == nil {
+		err = m.Flush(ctx)
+	}
+	return err
+}
+
+// claimed tells of another replacement.
+func claimed(op string, loc *ncurl.Location, c *Claim, err error) error {
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing the dataset until just now: try again")
+	}
+	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced, since %s, by %s; if that has died, finish it: nczctl copy --resume-replace %s", c.Made.Format(time.RFC3339), c.Owner(), shell(shown(loc)))
+}
+
+// readClaim reads a claim, or the mark of a stage; nil if there is none.
+func readClaim(ctx context.Context, m *zmap.Map, key string) (*Claim, error) {
+	text, _, err := m.ReadAll(ctx, key, maxMark)
+	if ncerr.KindOf(err) == ncerr.ErrNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var c Claim
+	if err := json.Unmarshal(text, &c); err != nil {
+		return nil, ncerr.New(ncerr.ErrMetadata, "parse", zmap.Path(key), err)
+	}
+	return &c, nil
+}
+
+// move puts the objects of the stage into the place. It may be done again from
+// the beginning at any time: the stage stays as it is until all is done.
+func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
+	stage, err := s.open(ctx, s.stage, driver.Read)
+	if err != nil {
+		return err
+	}
+	defer stage.m.Close(ctx) //nolint:errcheck // only read
+	fresh, err := s.listStage(ctx, stage.m)
+	if err != nil {
+		return err
+	}
+	old, err := s.listOld(ctx, to, fresh)
+	if err != nil {
+		return err
+	}
+	isDoc := func(key string) bool { return zarr.IsZarrDoc(path.Base(key)) }
+	inRoot := func(key string) bool { return isDoc(key) && !strings.Contains(key, "/") }
+	remove := func(key string) error { return to.Delete(ctx, key) }
+	put := func(key string) error {
+		body, _, err := stage.m.ReadAll(ctx, key, 0)
+		if err == nil {
+			_, err = to.Put(ctx, key, driver.Bytes(body), nil)
+		}
+		return err
+	}
+	for _, name := range slices.Concat(old, fresh) { // whoever opens it now finds the claim
+		if inRoot(name) {
+			if err := remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	sorted := func(keys []string) (chunks, docs, roots []string) {
+		for _, key := range keys {
+			switch {
+			case inRoot(key):
+				roots = append(roots, key)
+			case isDoc(key):
+				docs = append(docs, key)
+			default:
+				chunks = append(chunks, key)
+			}
+		}
+		return chunks, docs, roots
+	}
+	chunks, docs, roots := sorted(fresh)
+	oldChunks, oldDocs, _ := sorted(old)
+	slices.SortStableFunc(roots, func(a, b string) int { return cmp.Compare(announces(a), announces(b)) })
+	for _, step := range []func() error{
+		func() error { return each(ctx, chunks, movers, put) },
+		func() error { return each(ctx, oldChunks, movers, remove) }, // the documents show what belongs to the old one
+		func() error { return each(ctx, oldDocs, movers, remove) },
+		func() error { return each(ctx, docs, movers, put) },
+		func() error { return to.Flush(ctx) },
+		func() error { return each(ctx, roots, 1, put) },
+		func() error { return to.Flush(ctx) },
+		func() error { return remove(claimKey) },
+		func() error { return to.Flush(ctx) },
+		func() error { return s.discard(ctx) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listStage returns the objects of the new dataset.
+func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) {
+	var keys []string
+	for e, err := range m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
+		switch {
+		case err != nil:
+			return nil, err
+		case len(keys) >= s.opts.Limits.MaxKeys:
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "replace", s.stage, "more than %d objects", s.opts.Limits.MaxKeys)
+		case e.Key != stageMark:
+			keys = append(keys, e.Key)
+		}
+	}
+	if _, dataset := zarr.Foreign(keys); !dataset {
+		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset is not complete there")
+	}
+	return keys, nil
+}
+
+// listOld returns what is to be removed from the place: the objects of the old
+// dataset that the new one has not, and others only by force.
+func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]string, error) {
+	stays := make(map[string]bool, len(fresh))
+	for _, key := range fresh {
+		stays[key] = true
+	}
+	stays[claimKey] = true
+	var all, keys []string
+	for e, err := range m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
+		switch {
+		case err != nil:
+			return nil, err
+		case len(all) >= s.opts.Limits.MaxKeys:
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "replace", s.loc.Path, "more than %d objects", s.opts.Limits.MaxKeys)
+		}
+		all = append(all, e.Key)
+	}
+	if !s.force { // which includes what came since begin has looked
+		foreign, _ := zarr.Foreign(append(all, rootGroup)) // it may have been removed already
+		for _, key := range foreign {
+			stays[key] = true
+		}
+	}
+	for _, key := range all {
+		if !stays[key] {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// each calls f for all keys, several at once, until one call fails.
+func each(ctx context.Context, keys []string, workers int, f func(key string) error) error {
+	var next atomic.Int64
+	var fail failure
+	var wg sync.WaitGroup
+	for range min(workers, len(keys)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(keys)) && !fail.set.Load(); i = next.Add(1) - 1 {
+				err := ctx.Err()
+				if err == nil {
+					err = f(keys[i])
+				}
+				fail.put(err)
+			}
+		})
+	}
+	wg.Wait()
+	return fail.err
+}
+
+// ResumeReplace finishes the replacement of a dataset that another process has
+// begun and not finished. If nothing of the old dataset has been touched and
+// the new one is gone, it is undone. Nobody but the caller can know that the
+// process is dead. The result says what was done.
+func ResumeReplace(ctx context.Context, url string, o *Options) (done string, err error) {
+	opts, loc, err := resolve(url, o, true)
+	if err != nil {
+		return "", err
+	}
+	opts.Update = false
+	s := &sibling{loc: loc, opts: opts}
+	to, err := s.open(ctx, loc.Path, driver.Update)
+	if err != nil {
+		return "", err
+	}
+	defer to.m.Close(ctx) //nolint:errcheck // it has been flushed, or an error told
+	claim, err := readClaim(ctx, to.m, claimKey)
+	if err != nil {
+		return "", err
+	}
+	if claim == nil {
+		return "", ncerr.Errorf(ncerr.ErrNotFound, "resume", loc.Path, "no replacement has been begun here")
+	}
+	if !strings.HasPrefix(claim.Stage, loc.Path+stageMid) {
+		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(claimKey), "it names the store %q, which is not beside this one", claim.Stage)
+	}
+	s.stage, s.force = claim.Stage, claim.Force
+	err = s.move(ctx, to.m)
+	if ncerr.KindOf(err) != ncerr.ErrNoDataset {
+		return "replaced", err
+	}
+	// Either it was finished, but for the claim, or it was not begun.
+	c, cerr := storeContents(ctx, to.m, opts.Limits.MaxKeys)
+	if cerr != nil || !c.dataset {
+		return "", cmp.Or(cerr, err)
+	}
+	if err := to.m.Delete(ctx, claimKey); err != nil {
+		return "", err
+	}
+	return "undone", to.m.Flush(ctx)
+}
+
+// Leftover is a stage beside a store, as [Stages] finds it.
+type Leftover struct {
+	Path    string // as the driver has it
+	Claim   Claim
+	Claimed bool // the dataset is being replaced by it: see ResumeReplace
+}
+
+// Stages returns the stages beside the place that url names, on stores that
+// have no rename. With remove, those that no claim names are removed: nobody
+// but the caller can know that no process is at work there.
+func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftover, error) {
+	opts, loc, err := resolve(url, o, false)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSibling(loc, opts, false)
+	if err != nil || s == nil || local(loc) || !strings.Contains(loc.Path, "/") {
+		return nil, err
+	}
+	current := ""
+	if ds, err := s.open(ctx, loc.Path, driver.Read); err == nil {
+		claim, err := readClaim(ctx, ds.m, claimKey)
+		_ = ds.m.Close(ctx) // only read
+		if err != nil {
+			return nil, err
+		}
+		if claim != nil {
+			current = claim.Stage
+		}
+	}
+	up, err := s.open(ctx, path.Dir(loc.Path), driver.Read)
+	if err != nil {
+		return nil, err
+	}
+	defer up.m.Close(ctx) //nolint:errcheck // only read
+	names, err := up.m.Search(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	var out []Leftover
+	for _, name := range names {
+		if !strings.HasPrefix(name, path.Base(loc.Path)+stageMid) {
+			continue
+		}
+		claim, err := readClaim(ctx, up.m, path.Join(name, stageMark))
+		if err != nil {
+			return out, err
+		}
+		if claim == nil { // not ours
+			continue
+		}
+		l := Leftover{Path: path.Join(path.Dir(loc.Path), name), Claim: *claim}
+		l.Claimed = l.Path == current
+		if remove && !l.Claimed {
+			gone := *s
+			gone.stage = l.Path
+			if err := gone.discard(ctx); err != nil {
+				return out, err
+			}
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// beingReplaced returns why there is no dataset at a location, which is err
+// unless one is being replaced there.
+func beingReplaced(ctx context.Context, loc *ncurl.Location, opts Options, err error) error {
+	if kind := ncerr.KindOf(err); local(loc) || kind != ncerr.ErrNotZarr && kind != ncerr.ErrNoDataset {
+		return err
+	}
+	ds, oerr := newDataset(ctx, loc, opts, driver.Read)
+	if oerr != nil {
+		return err
+	}
+	defer ds.m.Close(ctx) //nolint:errcheck // only read
+	if claim, cerr := readClaim(ctx, ds.m, claimKey); cerr == nil && claim != nil {
+		return claimed("open", loc, claim, nil)
+	}
+	return err
+}

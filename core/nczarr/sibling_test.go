@@ -1,0 +1,213 @@
+package nczarr_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// several makes a dataset of variables with values, without closing it.
+func several(t *testing.T, url string, o *nczarr.Options, force bool, value int32, names ...string) (*nczarr.Dataset, error) {
+	t.Helper()
+	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Force: force})
+	if err != nil {
+		return nil, err
+	}
+	x := dim(t, ds.Root(), "x", 3, false)
+	for _, name := range names {
+		v := define(t, ds.Root(), name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1}})
+		if err := v.Write(t.Context(), v.All(), []int32{value, value, value}); err != nil {
+			_ = ds.Abort(t.Context())
+			return nil, err
+		}
+	}
+	return ds, nil
+}
+
+var errKilled = errors.New("killed")
+
+// A process that dies after any number of changes to an object store, while it
+// replaces a dataset, leaves the old one or the new one, or one that says how to
+// finish; that finishes it, whenever it dies itself. What belongs to others is
+// never touched, and the stage is found.
+func TestDyingWhileReplacing(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
+		b := newBuckets()
+		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+		url := "s3://bkt/dir/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
+		other := []string{"dir/a.zarr2/v/0", "dir/b", "dir/a.zarr.nczstage-mine/note"}
+		finished := false
+		for n := int64(0); !finished; n++ {
+			b.calls = nil
+			for _, key := range b.names("bkt") {
+				if err := b.bucket("bkt").Delete(t.Context(), key, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, key := range other {
+				putObject(t, b, key)
+			}
+			ds, err := several(t, url, o, false, 1, "both", "old")
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeDataset(t, ds)
+			var left atomic.Int64
+			left.Store(n)
+			b.calls = func(string, string) error {
+				if left.Add(-1) < 0 {
+					return errKilled
+				}
+				return nil
+			}
+			if ds, err = several(t, url, o, false, 2, "both", "new"); err == nil {
+				err = ds.Close(t.Context())
+			}
+			finished = err == nil
+			b.calls = nil
+			afterDeath(t, b, url, o, n, finished)
+			for _, key := range other {
+				if !slices.Contains(b.names("bkt"), key) {
+					t.Errorf("%s: %d: %q is gone", mode, n, key)
+				}
+			}
+		}
+	}
+}
+
+// afterDeath looks at what a replacement has left after n changes, and finishes it.
+func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64, finished bool) {
+	t.Helper()
+	for try := int64(0); ; try++ {
+		state := stateOf(t, url, o)
+		switch {
+		case state == "new", state == "old" && !finished:
+			if _, err := nczarr.Stages(t.Context(), url, o, true); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(b.names("bkt"), "dir/a.zarr/.nczreplacing") {
+				if left := b.names("bkt"); slices.ContainsFunc(left, func(key string) bool { return strings.Contains(key, "nczstage-") && !strings.Contains(key, "mine") }) {
+					t.Errorf("%d: left %q", n, left)
+				}
+				return
+			}
+		case state != "resume":
+			t.Fatalf("after %d changes: %s", n, state)
+		}
+		var left atomic.Int64
+		left.Store(try)
+		b.calls = func(string, string) error {
+			if left.Add(-1) < 0 {
+				return errKilled
+			}
+			return nil
+		}
+		_, err := nczarr.ResumeReplace(t.Context(), url, o)
+		b.calls = nil
+		if err != nil && !strings.Contains(err.Error(), errKilled.Error()) {
+			t.Fatalf("after %d changes: resume: %v", n, err)
+		}
+	}
+}
+
+// stateOf tells which dataset is there, whole, or that it says how to finish.
+func stateOf(t *testing.T, url string, o *nczarr.Options) string {
+	t.Helper()
+	ds, err := nczarr.Open(t.Context(), url, o)
+	if err != nil {
+		if strings.Contains(err.Error(), "copy --resume-replace") {
+			return "resume"
+		}
+		return err.Error()
+	}
+	defer ds.Close(t.Context())
+	state, want := "new", int32(2)
+	if _, err := ds.Root().Var("new"); err != nil {
+		state, want = "old", 1
+	}
+	for _, name := range []string{"both", state} {
+		got, err := nczarr.Get[int32](t.Context(), variable(t, ds, name), variable(t, ds, name).All())
+		if err != nil || !slices.Equal(got, []int32{want, want, want}) {
+			t.Errorf("%s of the %s dataset: %v, %v", name, state, got, err)
+		}
+	}
+	return state
+}
+
+// Two that replace one dataset at once do not mix: the second to finish is
+// refused, or replaces the whole of the first.
+func TestClaimedPlace(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	ds, err := several(t, url, o, false, 1, "both", "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	second, err := several(t, url, o, false, 2, "both", "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.calls = nil
+	putObject(t, b, "dir/a.zarr/.nczreplacing")
+	if err := second.Close(t.Context()); err == nil {
+		t.Error("a place that another has claimed was replaced")
+	}
+	if got := stateOf(t, url, o); got != "old" {
+		t.Errorf("a place that another has claimed: %s", got)
+	}
+}
+
+// What does not belong to the dataset is refused on object stores too, and goes
+// by force only.
+func TestForeignObjects(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	ds, err := several(t, url, o, false, 1, "both", "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	late, err := several(t, url, o, false, 2, "both", "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	putObject(t, b, "dir/a.zarr/README.md")
+	if err := late.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "README.md") {
+		t.Errorf("one that came: %v", err)
+	}
+	if _, err := several(t, url, o, false, 2, "both", "new"); ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "README.md") {
+		t.Errorf("one that was there: %v", err)
+	}
+	if got := stateOf(t, url, o); got != "old" || !slices.Contains(b.names("bkt"), "dir/a.zarr/README.md") {
+		t.Errorf("refused: %s, %q", got, b.names("bkt"))
+	}
+	forced, err := several(t, url, o, true, 2, "both", "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, forced)
+	if got := stateOf(t, url, o); got != "new" || slices.Contains(b.names("bkt"), "dir/a.zarr/README.md") {
+		t.Errorf("forced: %s, %q", got, b.names("bkt"))
+	}
+}
+
+// putObject puts an object that belongs to nobody of the test.
+func putObject(t *testing.T, b *buckets, key string) {
+	t.Helper()
+	if _, err := b.bucket("bkt").Put(t.Context(), key, driver.Bytes("{}"), &driver.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
