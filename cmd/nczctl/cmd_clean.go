@@ -60,7 +60,7 @@ func (a *app) runClean(ctx context.Context, url string, remove bool) error {
 	if err != nil {
 		return err
 	}
-	list := []leftover{}
+	var list []leftover
 	var failed error
 	if loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip {
 		list, failed = cleanStages(loc.Path, remove)
@@ -73,7 +73,7 @@ func (a *app) runClean(ctx context.Context, url string, remove bool) error {
 	}
 	list = append(list, marks...)
 	if a.flags.json {
-		if err := a.printJSON(list); err != nil {
+		if err := a.printJSON(append([]leftover{}, list...)); err != nil { // an empty list, not null
 			return err
 		}
 		return failed

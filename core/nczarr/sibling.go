@@ -449,7 +449,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 // beingReplaced returns why there is no dataset at a location, which is err
 // unless one is being replaced there.
 func beingReplaced(ctx context.Context, loc *ncurl.Location, opts Options, err error) error {
-	if kind := ncerr.KindOf(err); local(loc) || kind != ncerr.ErrNotZarr && kind != ncerr.ErrNoDataset {
+	if local(loc) || ncerr.KindOf(err) != ncerr.ErrNotZarr { // with a claim the store is not empty
 		return err
 	}
 	ds, oerr := newDataset(ctx, loc, opts, driver.Read)
