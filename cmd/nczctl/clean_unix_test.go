@@ -33,7 +33,7 @@ func TestLiveStage(t *testing.T) {
 	}
 	run("gen", "-o", "a.zarr", "a.cdl")
 	stage := func() *places.Stage {
-		s, err := places.NewStage(filepath.Join(dir, "a.zarr"), places.StageOptions{})
+		s, err := places.NewStage(filepath.Join(dir, "a.zarr"), places.StageOptions{Directory: true})
 		if err != nil {
 			t.Fatal(err)
 		}

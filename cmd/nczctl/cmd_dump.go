@@ -84,7 +84,10 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 		fmt.Fprintf(a.err, "nczctl: skipped %q: %v\n", p.Path, p.Err)
 	}
 	if a.flags.json && !f.kind && !f.ncml {
-		return a.dumpJSON(ctx, ds, f, opts)
+		if err := a.dumpJSON(ctx, ds, f, opts); err != nil {
+			return err
+		}
+		return ds.CheckUnchanged(ctx)
 	}
 	w := bufio.NewWriterSize(a.data, 1<<16)
 	switch {

@@ -103,7 +103,8 @@ func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }
 
 // Flush writes all changed metadata and makes everything written so far
 // durable. The document that makes a dataset visible, that of the root
-// group, is written last.
+// group, is written last. A dataset that replaces another one becomes visible
+// at Close only.
 func (d *Dataset) Flush(ctx context.Context) error {
 	if !d.Writable() {
 		return nil

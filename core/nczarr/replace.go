@@ -88,7 +88,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 		}
 		return now.refuse(path, o.Force)
 	}
-	s, err := place.NewStage(path, place.StageOptions{Check: check, Force: o.Force})
+	s, err := place.NewStage(path, place.StageOptions{Directory: loc.Driver == ncurl.DriverFile, Check: check, Force: o.Force})
 	if err != nil {
 		return nil, systemError("replace", path, err)
 	}

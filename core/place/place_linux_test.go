@@ -70,7 +70,7 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	if err := os.Chmod(final, 0o750|os.ModeSetgid); err != nil {
 		t.Fatal(err)
 	}
-	s, err := place.NewStage(final, place.StageOptions{})
+	s, err := place.NewStage(final, place.StageOptions{Directory: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestMounts(t *testing.T) {
 	final, other := filepath.Join(dir, "x y"), filepath.Join(dir, "other")
 	write(t, final+"/f", "old")
 	write(t, other+"/kept", "1")
-	s, err := place.NewStage(final, place.StageOptions{})
+	s, err := place.NewStage(final, place.StageOptions{Directory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func TestCommit(t *testing.T) {
 			return filepath.Join(root, "sub", "f")
 		}
 		write(t, in(final), "old")
-		s, err := place.NewStage(final, place.StageOptions{Check: func(old string) error {
+		s, err := place.NewStage(final, place.StageOptions{Directory: kind == "directory", Check: func(old string) error {
 			if got := read(t, in(old)); got != "old" {
 				t.Errorf("%s: what is replaced has %q", kind, got)
 			}
@@ -137,7 +137,7 @@ func TestCommitRefused(t *testing.T) {
 	final := filepath.Join(dir, "x")
 	write(t, final+"/f", "old")
 	no := errors.New("no")
-	s, err := place.NewStage(final, place.StageOptions{Check: func(string) error { return no }})
+	s, err := place.NewStage(final, place.StageOptions{Directory: true, Check: func(string) error { return no }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestCommitRefused(t *testing.T) {
 	if got, names := read(t, final+"/f"), left(t, dir); got != "old" || names != "x" {
 		t.Errorf("afterwards: %q, %s", got, names)
 	}
-	if s, err = place.NewStage(final, place.StageOptions{}); err != nil {
+	if s, err = place.NewStage(final, place.StageOptions{Directory: true}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, s.Path+"/f", "new")

@@ -40,6 +40,8 @@ type system struct {
 
 // StageOptions are the options of [NewStage].
 type StageOptions struct {
+	// Directory says that the new store is a directory rather than a file.
+	Directory bool
 	// Check is called with the path of what was replaced, when nobody can find
 	// it any more and before it is removed. If it fails, everything is as it
 	// was before.
@@ -73,7 +75,7 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 		return nil, err
 	}
 	s.Path = filepath.Join(s.temp.Dir, base)
-	if s.old.IsDir() { // what is made in it inherits from it
+	if opts.Directory && s.old.IsDir() { // what is made in it inherits from it
 		if err = os.Mkdir(s.Path, 0o700); err == nil {
 			err = s.keepAttributes(0o700)
 		}
@@ -191,7 +193,7 @@ func (s *Stage) unchanged() error {
 
 // keepAttributes gives the new store the owner, mode and extended attributes
 // of the old one; everything below gets the owner. The mode has the bits of
-// also, too.
+// also, too; that of a file means nothing for a directory.
 func (s *Stage) keepAttributes(also fs.FileMode) error {
 	err := giveOwner(s.Path, s.old)
 	if err == nil {
@@ -200,7 +202,7 @@ func (s *Stage) keepAttributes(also fs.FileMode) error {
 	if s.opts.Force {
 		err = nil
 	}
-	if err == nil {
+	if err == nil && s.opts.Directory == s.old.IsDir() {
 		err = os.Chmod(s.Path, s.old.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)|also)
 	}
 	return err

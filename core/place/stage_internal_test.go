@@ -23,7 +23,7 @@ func TestTwoRenames(t *testing.T) {
 	final := filepath.Join(dir, "x")
 	put(t, final+"/f", "old")
 	stage := func() *Stage {
-		s, err := NewStage(final, StageOptions{})
+		s, err := NewStage(final, StageOptions{Directory: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestSyncedInOrder(t *testing.T) {
 	dir := t.TempDir()
 	final := filepath.Join(dir, "x")
 	put(t, final+"/f", "old")
-	s, err := NewStage(final, StageOptions{})
+	s, err := NewStage(final, StageOptions{Directory: true})
 	if err != nil {
 		t.Fatal(err)
 	}
