@@ -16,7 +16,7 @@ import (
 func inMemory(o driver.Opener) *mapsuite.Target {
 	var n atomic.Int64
 	return &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
-		return driver.OpenSpec{Path: fmt.Sprint("store", n.Add(1))}, nil, nil
+		return driver.OpenSpec{Path: fmt.Sprint("mem/store", n.Add(1))}, nil, nil
 	}}
 }
 

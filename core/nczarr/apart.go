@@ -26,8 +26,9 @@ func CheckApart(ctx context.Context, src *Dataset, url string, o *Options) error
 	}
 	from := src.loc
 	relation := relate(from, to)
-	sure := relation != place.Apart && (hasPath(from) && hasPath(to) || from.Driver == to.Driver && from.Endpoint == to.Endpoint && from.Bucket == to.Bucket)
-	if !sure {
+	files := hasPath(from) && hasPath(to) // but a driver of others may know two names for one place
+	oneServer := !files && from.Driver == to.Driver && from.Endpoint == to.Endpoint && from.Bucket == to.Bucket
+	if !oneServer && (!files || relation == place.Apart) {
 		if relation, err = probe(ctx, src, to, opts, relation); err != nil {
 			return err
 		}

@@ -164,10 +164,65 @@ func (d *Dataset) Abort(ctx context.Context) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // cleaning up must happen after a cancellation too
-	if rerr := d.opener.Remove(ctx, d.spec); rerr != nil && ncerr.KindOf(rerr) != ncerr.ErrNoDataset {
+	if rerr := d.removeNew(ctx); rerr != nil && ncerr.KindOf(rerr) != ncerr.ErrNoDataset {
 		return ncerr.Wrap("remove", d.spec.Path, rerr)
 	}
 	return err
+}
+
+// removeNew removes a dataset that was made and never flushed. If somebody has
+// put something else beside it meanwhile, that stays, and so does the place.
+func (d *Dataset) removeNew(ctx context.Context) error {
+	again, err := newDataset(ctx, d.storeLoc(), d.opts, driver.Update)
+	if err != nil {
+		return err
+	}
+	foreign, ours, err := d.sortOut(ctx, again.m)
+	if err == nil && foreign {
+		err = each(ctx, ours, movers, func(key string) error { return again.m.Delete(ctx, key) })
+	}
+	if cerr := again.m.Close(ctx); err == nil {
+		err = cerr
+	}
+	if err != nil || foreign {
+		return err
+	}
+	return d.opener.Remove(ctx, d.spec)
+}
+
+// sortOut reports whether a store has anything that is not of d, and returns
+// what is. The documents of d need not have been written.
+func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours []string, err error) {
+	if !m.Capabilities().List {
+		return false, nil, nil
+	}
+	var names []string
+	for e, err := range m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
+		if err != nil {
+			return false, nil, err
+		}
+		names = append(names, e.Key)
+	}
+	all := names
+	d.mu.RLock()
+	d.top.each(func(g *Group) {
+		all = append(all, g.key()+rootGroup)
+		for _, v := range g.vars.list {
+			all = append(all, v.key()+".zarray")
+		}
+	})
+	d.mu.RUnlock()
+	others, _ := zarr.Foreign(all)
+	theirs := make(map[string]bool, len(others))
+	for _, key := range others {
+		theirs[key] = true
+	}
+	for _, key := range names {
+		if !theirs[key] {
+			ours = append(ours, key)
+		}
+	}
+	return len(others) > 0, ours, nil
 }
 
 // closeVars releases the codec pipelines.

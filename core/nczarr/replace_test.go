@@ -10,6 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 	"github.com/seed-695719ce/nczarr/drivers/zip"
@@ -109,4 +110,79 @@ func TestReplaceTwice(t *testing.T) {
 		}
 		expect(t, open(t, url, o), "v", []int32{3})
 	}
+}
+
+// Abort of a new dataset takes away what was written, and nothing of others.
+func TestAbortSparesOthers(t *testing.T) {
+	t.Parallel()
+	o, url := localOptions(), filepath.Join(t.TempDir(), "d.zarr")
+	ds := one(t, url, o, 1)
+	if err := os.WriteFile(filepath.Join(url, "note"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := ds.Abort(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, url); got != "note" {
+		t.Errorf("left: %s", got)
+	}
+	if err := os.Remove(filepath.Join(url, "note")); err != nil {
+		t.Fatal(err)
+	}
+	if err := one(t, url, o, 1).Abort(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(url); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the place is still there: %v", err)
+	}
+}
+
+// An option that the driver does not know says nothing about the place.
+func TestCreateWithWrongOption(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]*nczarr.Options{"mem": inMemory(), "file": localOptions()} {
+		o.DriverOptions = map[string][]byte{name: []byte(`{"durabilit": "x"}`)}
+		url := map[string]string{"mem": "mem:o", "file": filepath.Join(t.TempDir(), "o")}[name]
+		if _, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o}); ncerr.KindOf(err) != ncerr.ErrInvalid {
+			t.Errorf("%s: want ErrInvalid, got %v", name, err)
+		}
+	}
+}
+
+// A dataset that a dead process had taken out of its place, where that takes two
+// steps, is not taken for one that never was.
+func TestOpenInterrupted(t *testing.T) {
+	t.Parallel()
+	o, dir := localOptions(), t.TempDir()
+	url := filepath.Join(dir, "d.zarr")
+	closeDataset(t, one(t, url, o, 1))
+	s, err := place.NewStage(url, place.StageOptions{Directory: true})
+	if err == nil {
+		err = os.Rename(url, filepath.Join(filepath.Dir(s.Path), ".nczarr-old"))
+	}
+	if err == nil {
+		err = s.Die()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, try := range map[string]func() error{
+		"open": func() error { _, err := nczarr.Open(t.Context(), url, o); return err },
+		"create": func() error {
+			_, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
+			return err
+		},
+	} {
+		if err := try(); ncerr.KindOf(err) != ncerr.ErrNoDataset || !strings.Contains(err.Error(), "nczctl clean --remove") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	found, err := place.Find(dir, place.StagePrefix)
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	if restored, err := place.Clean(found[0]); !restored || err != nil {
+		t.Error(restored, err)
+	}
+	expect(t, open(t, url, o), "v", []int32{1})
 }

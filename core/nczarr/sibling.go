@@ -70,7 +70,7 @@ func newSibling(loc *ncurl.Location, opts Options, force bool) (*sibling, error)
 	if err != nil {
 		return nil, err
 	}
-	if !opener.Describe().Siblings || loc.Driver == ncurl.DriverS3 && loc.Key == "" { // beside a bucket are buckets
+	if !strings.Contains(loc.Path, "/") || !opener.Describe().Siblings { // beside a bucket are buckets
 		return nil, nil
 	}
 	opts.Update = false
@@ -397,7 +397,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 		return nil, err
 	}
 	s, err := newSibling(loc, opts, false)
-	if err != nil || s == nil || local(loc) || !strings.Contains(loc.Path, "/") {
+	if err != nil || s == nil || local(loc) {
 		return nil, err
 	}
 	current := ""

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -93,6 +94,9 @@ func driverTemporary(name string) bool {
 // tree. A directory that does not exist is not an error.
 func Remove(dir string) error {
 	mounts, err := mountsBelow(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

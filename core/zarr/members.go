@@ -18,7 +18,8 @@ const ReplacingMark = ".nczreplacing"
 // a slash at its end is a directory without entries.
 //
 // Part of a dataset are the documents of a node (a directory with .zgroup,
-// .zarray or zarr.json) that is the root or lies in a group, the objects of an
+// .zarray or zarr.json) that is the root or lies in a group, or in directories
+// without documents that lie in a group, the objects of an
 // array whose names are those of chunks, and the marks of growing arrays. No
 // document is read: an object with the name of a chunk beyond the shape of its
 // array counts as a chunk.
@@ -64,13 +65,18 @@ func membersOf(names []string) members {
 // node reports whether dir, empty or with a slash at its end, is a node of the
 // dataset.
 func (m members) node(dir string) bool {
+	return m[dir]&(groupNode|arrayNode|v3Node) != 0 && m.reaches(dir)
+}
+
+// reaches reports whether dir is the root of a dataset, or all directories above
+// are groups in one. A directory without documents is a group, too.
+func (m members) reaches(dir string) bool {
 	kind := m[dir]
-	if kind&(groupNode|arrayNode|v3Node) == 0 {
-		return false
-	}
 	if kind&looked == 0 {
 		kind |= looked
-		if up := above(dir); dir == "" || m.node(up) && m[up]&(groupNode|v3Node) != 0 {
+		up := above(dir)
+		isArray := m[up]&arrayNode != 0 && m[up]&groupNode == 0
+		if dir == "" && kind&(groupNode|arrayNode|v3Node) != 0 || dir != "" && !isArray && m.reaches(up) {
 			kind |= reachable
 		}
 		m[dir] = kind

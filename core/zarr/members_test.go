@@ -17,10 +17,10 @@ func TestForeign(t *testing.T) {
 	}{
 		"nothing": {},
 		"a group with arrays": {
-			has: []string{".zgroup", ".zattrs", ".zmetadata", "v/.zarray", "v/.zattrs", "v/0.0", "v/10.2", "g/.zgroup", "g/w/.zarray", "g/w/0/1/2", ".nczgrowing", ".nczgrowing/a1"},
+			has: []string{".zgroup", ".zattrs", ".zmetadata", "v/.zarray", "v/.zattrs", "v/0.0", "v/10.2", "g/.zgroup", "g/w/.zarray", "g/w/0/1/2", "no/group/.zgroup", "no/array/.zarray", "no/array/0", ".nczgrowing", ".nczgrowing/a1"},
 			foreign: []string{
 				".git/HEAD", "README.md", "v/README", "v/00.1", "v/0.", "v/.0", "v/0..1", "v/-1", "v/+1", "v/0.0.bak", "g/w/0/x", "g/notes/", "notebooks/thesis.ipynb",
-				"donn\xe9es.csv", "fifo", "zarr.js", "x/.zattrs", "x/0.0", "v/deep/.zarray", "no/group/.zgroup", "v/c/0", ".nczgrowing/a/b",
+				"donn\xe9es.csv", "fifo", "zarr.js", "x/.zattrs", "x/0.0", "v/deep/.zarray", "no/notes", "v/c/0", ".nczgrowing/a/b",
 			},
 			dataset: true,
 		},

@@ -316,8 +316,8 @@ type DriverDescription struct {
 	Options []*OptionDescription   `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty"`
 	// "path:read", "path:write", "network", "env:NAME".
 	Grants []string `protobuf:"bytes,4,rep,name=grants,proto3" json:"grants,omitempty"`
-	// Since 1.1: a path with letters appended to it names another store, of which
-	// nothing is in this one.
+	// Since 1.1: a path that has a slash in it names another store, of which
+	// nothing is in this one, when letters are appended to it.
 	Siblings      bool `protobuf:"varint,5,opt,name=siblings,proto3" json:"siblings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
