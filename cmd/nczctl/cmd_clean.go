@@ -161,7 +161,7 @@ func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]lef
 	list := make([]leftover, 0, len(found))
 	for i := range found {
 		f := &found[i]
-		l := leftover{Path: f.Path, What: "dataset in the making", Owner: f.Claim.Owner(), Made: &f.Claim.Made, State: "there"}
+		l := leftover{Path: f.Path, What: "dataset in the making", Owner: f.Claim.Owner(), State: "there"}
 		switch {
 		case f.Claimed:
 			l.State = "being put into its place"

@@ -175,7 +175,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 		s.bare = ds.remote()
 		return s, err
 	}
-	if claim, err := readClaim(ctx, ds.m, claimKey); err != nil || claim != nil {
+	if claim, err := readClaim(ctx, ds.m, claimKey); err != nil || claim != nil && !o.Force {
 		return nil, claimed("create", loc, claim, err)
 	}
 	if o.NoClobber {

@@ -31,6 +31,8 @@ const (
 	// stageMid comes between the name of a store and the random end of the name
 	// of its stage.
 	stageMid = ".nczstage-"
+	// stageLetters is the number of random letters at the end.
+	stageLetters = 10
 	// stageMark is the object that says that a store is a stage.
 	stageMark = ".nczstage"
 	// claimKey is the object that says that a dataset is being replaced.
@@ -53,7 +55,12 @@ type Claim struct {
 }
 
 // Owner names the process for people.
-func (c *Claim) Owner() string { return fmt.Sprintf("process %d on %q", c.PID, c.Host) }
+func (c *Claim) Owner() string {
+	if c.Host == "" && c.PID == 0 {
+		return "an unknown process"
+	}
+	return fmt.Sprintf("process %d on %q since %s", c.PID, c.Host, c.Made.Format(time.RFC3339))
+}
 
 // sibling is the replacement of a store by one beside it.
 type sibling struct {
@@ -74,7 +81,7 @@ func newSibling(loc *ncurl.Location, opts Options, force bool) (*sibling, error)
 		return nil, nil
 	}
 	opts.Update = false
-	return &sibling{loc: loc, opts: opts, force: force, stage: loc.Path + stageMid + strings.ToLower(rand.Text()[:10])}, nil
+	return &sibling{loc: loc, opts: opts, force: force, stage: loc.Path + stageMid + strings.ToLower(rand.Text()[:stageLetters])}, nil
 }
 
 // claim returns what is written down about the replacement.
@@ -156,8 +163,8 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	if err != nil {
 		return err
 	}
-	ifAbsent := m.Capabilities().IfAbsent
-	if !ifAbsent {
+	ifAbsent := m.Capabilities().IfAbsent && !s.force
+	if !ifAbsent && !s.force {
 		if claim, err := readClaim(ctx, m, claimKey); err != nil || claim != nil {
 			return claimed("replace", s.loc, claim, err)
 		}
@@ -181,7 +188,7 @@ func claimed(op string, loc *ncurl.Location, c *Claim, err error) error {
 	if c == nil {
 		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing the dataset until just now: try again")
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced, since %s, by %s; if that has died, finish it: nczctl copy --resume-replace %s", c.Made.Format(time.RFC3339), c.Owner(), shell(shown(loc)))
+	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced by %s; if that has died, finish it: nczctl copy --resume-replace %s", c.Owner(), shell(shown(loc)))
 }
 
 // readClaim reads a claim, or the mark of a stage; nil if there is none.
@@ -194,10 +201,18 @@ func readClaim(ctx context.Context, m *zmap.Map, key string) (*Claim, error) {
 		return nil, err
 	}
 	var c Claim
-	if err := json.Unmarshal(text, &c); err != nil {
-		return nil, ncerr.New(ncerr.ErrMetadata, "parse", zmap.Path(key), err)
+	if json.Unmarshal(text, &c) != nil { // whoever wrote it, the place is claimed
+		c = Claim{}
 	}
 	return &c, nil
+}
+
+// namesStage reports whether a path is that of a stage beside the store at
+// another path. A claim comes from the store, and what it names is deleted in
+// the end.
+func namesStage(stage, path string) bool {
+	end, ok := strings.CutPrefix(stage, path+stageMid)
+	return ok && len(end) == stageLetters && strings.Trim(end, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
 // move puts the objects of the stage into the place. It may be done again from
@@ -282,7 +297,7 @@ func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) 
 		}
 	}
 	if _, dataset := zarr.Foreign(keys); !dataset {
-		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset is not complete there")
+		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset is not complete there; --force makes another one in the place of the old")
 	}
 	return keys, nil
 }
@@ -362,8 +377,8 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 	if claim == nil {
 		return "", ncerr.Errorf(ncerr.ErrNotFound, "resume", loc.Path, "no replacement has been begun here")
 	}
-	if !strings.HasPrefix(claim.Stage, loc.Path+stageMid) {
-		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(claimKey), "it names the store %q, which is not beside this one", claim.Stage)
+	if !namesStage(claim.Stage, loc.Path) {
+		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(claimKey), "it names the store %q, which is no stage beside this one; --force replaces what is there", claim.Stage)
 	}
 	s.stage, s.force = claim.Stage, claim.Force
 	err = s.move(ctx, to.m)
@@ -429,10 +444,11 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 		if err != nil {
 			return out, err
 		}
-		if claim == nil { // not ours
+		l := Leftover{Path: path.Join(path.Dir(loc.Path), name)}
+		if claim == nil || claim.Stage != l.Path || !namesStage(l.Path, loc.Path) { // not ours
 			continue
 		}
-		l := Leftover{Path: path.Join(path.Dir(loc.Path), name), Claim: *claim}
+		l.Claim = *claim
 		l.Claimed = l.Path == current
 		if remove && !l.Claimed {
 			gone := *s

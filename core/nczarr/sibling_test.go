@@ -211,3 +211,41 @@ func putObject(t *testing.T, b *buckets, key string) {
 		t.Fatal(err)
 	}
 }
+
+// A claim comes from the store. One that names something else than a stage is
+// not followed, and a place whose claim leads nowhere is replaced by force.
+func TestHostileClaim(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []string{"bkt/other", "bkt/dir/a.zarr", "bkt/dir/a.zarr.nczstage-/../../other", "bkt/dir/a.zarr.nczstage-abcdefghij/x", "bkt/dir/a.zarr.nczstage-ABCDEFGHIJ", ""} {
+		b := newBuckets()
+		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+		url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+		ds, err := several(t, url, o, false, 1, "both", "old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		putObject(t, b, "other/.zgroup")
+		claim := `{"stage": "` + stage + `"}`
+		if _, err := b.bucket("bkt").Put(t.Context(), "dir/a.zarr/.nczreplacing", driver.Bytes(claim), &driver.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		before := b.names("bkt")
+		if _, err := nczarr.ResumeReplace(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrMetadata {
+			t.Errorf("%q: %v", stage, err)
+		}
+		if _, err := several(t, url, o, false, 2, "both", "new"); ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("%q: create: %v", stage, err)
+		}
+		if after := b.names("bkt"); !slices.Equal(after, before) {
+			t.Errorf("%q: %q became %q", stage, before, after)
+		}
+		if ds, err = several(t, url, o, true, 2, "both", "new"); err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		if got := stateOf(t, url, o); got != "new" {
+			t.Errorf("%q: by force: %s", stage, got)
+		}
+	}
+}
