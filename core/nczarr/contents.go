@@ -157,6 +157,8 @@ func systemError(op, path string, err error) error {
 	switch {
 	case ncerr.KindOf(err) != ncerr.ErrIO:
 		return err
+	case errors.Is(err, place.ErrChanged):
+		return ncerr.New(ncerr.ErrConflict, op, path, err)
 	case errors.Is(err, fs.ErrPermission):
 		return ncerr.New(ncerr.ErrPermission, op, path, err)
 	}

@@ -17,6 +17,9 @@ const StagePrefix = ".nczarr-stage-"
 // nothing is at the final place.
 const oldName = ".nczarr-old"
 
+// ErrChanged says that what a Stage was to replace is not there any more.
+var ErrChanged = errors.New("somebody else has replaced it meanwhile")
+
 // Stage is a place beside a store, where the one is made that replaces it.
 type Stage struct {
 	// Path is where the new store is to be made. It has the base name of the
@@ -180,7 +183,7 @@ func (s *Stage) unchanged() error {
 	case err != nil:
 		return err
 	case !os.SameFile(now, s.old), !now.IsDir() && (now.Size() != s.old.Size() || !now.ModTime().Equal(s.old.ModTime())):
-		return errors.New("somebody else has replaced it meanwhile")
+		return ErrChanged
 	case !now.IsDir():
 		return nil
 	}
