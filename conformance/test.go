@@ -22,8 +22,9 @@ func Test[S any](t *testing.T, suite Suite[S], target Target[S]) {
 }
 
 // TestWith is [Test] with options. Progress is called as by [Run]; the checks
-// run in the order of the suite. The default of Limit is five minutes, that of
-// Seed as for Test.
+// run in the order of the suite. The default of Limit is five minutes, and a
+// check of its own limit has no less than Limit. The default of Seed is as for
+// Test.
 func TestWith[S any](t *testing.T, suite Suite[S], target Target[S], opts *Options) {
 	t.Helper()
 	if err := suite.Validate(); err != nil {
@@ -47,6 +48,9 @@ func TestWith[S any](t *testing.T, suite Suite[S], target Target[S], opts *Optio
 		}
 		if !o.wants(c.ID, c.Level, c.Effort) {
 			continue
+		}
+		if c.Limit > 0 {
+			c.Limit = max(c.Limit, o.Limit)
 		}
 		t.Run(c.ID, func(t *testing.T) {
 			res := runOne(t.Context(), c, target, caps, o)

@@ -17,7 +17,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.open.garbage", Doc: "Parameters that are no JSON object are ErrInvalid.", Run: notJSON},
 		{ID: "codec.roundtrip", Doc: "Decoding gives back what was encoded, for every type, length and pattern.", Needs: both, Run: roundTrip},
 		{ID: "codec.roundtrip.edges", Doc: "Decoding gives back what was encoded, for lengths around 64 KiB.", Effort: conformance.Normal, Needs: both, Run: roundTripEdges},
-		{ID: "codec.roundtrip.large", Doc: "Decoding gives back what was encoded, for a chunk of megabytes, compressible or not.", Needs: both, Run: roundTripLarge},
+		{ID: "codec.roundtrip.large", Doc: "Decoding gives back what was encoded, for a chunk of megabytes, compressible or not.", Limit: time.Minute, Needs: both, Run: roundTripLarge},
 		{ID: "codec.roundtrip.huge", Doc: "Decoding gives back what was encoded, for a chunk of more than 64 MiB.", Effort: conformance.Thorough, Limit: 5 * time.Minute, Needs: both, Run: roundTripHuge},
 		{ID: "codec.roundtrip.huge.noise", Doc: "Decoding gives back what was encoded, for more than 64 MiB that cannot be compressed.", Effort: conformance.Thorough, Limit: 20 * time.Minute, Needs: both, Run: roundTripHugeNoise},
 		{ID: "codec.size.decoded", Doc: "The decoded size that a codec tells is that of the value, or 0; damaged input breaks nothing.", Needs: enc, Run: decodedSize},
