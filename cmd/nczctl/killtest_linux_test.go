@@ -126,7 +126,7 @@ func newArena(t *testing.T) *arena {
 	for _, kind := range []string{".zarr", ".zip"} {
 		for _, old := range []bool{false, true} {
 			out, err := killpoint.Run(a.copy("old"+kind, old), killpoint.Plan{})
-			if err != nil || out.Code != 0 || out.Calls < 100 {
+			if err != nil || out.Code != 0 || out.Calls < 30 {
 				t.Fatalf("copy to old%s: %+v, %v", kind, out, err)
 			}
 			a.calls[fmt.Sprint(kind, old)] = out.Calls
