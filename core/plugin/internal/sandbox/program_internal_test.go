@@ -14,8 +14,13 @@ import (
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Policy{
-		{}, {AllowList: true}, {AllowList: true, MayExec: true, Network: true, Write: []string{"/"}},
-		{Network: true}, {MayExec: true, Network: true}, {Write: []string{"/"}}, {MayExec: true, Write: []string{"/"}},
+		{},
+		{AllowList: true},
+		{AllowList: true, MayExec: true, Network: true, Write: []string{"/"}},
+		{Network: true},
+		{MayExec: true, Network: true},
+		{Write: []string{"/"}},
+		{MayExec: true, Write: []string{"/"}},
 	} {
 		f := program(&p, 1)
 		if len(f) > 4096 { // BPF_MAXINSNS
