@@ -4,12 +4,17 @@ package main
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
 // field makes src.zarr, a dataset of 200 chunks, in a directory of its own and
@@ -48,4 +53,43 @@ func ended(t *testing.T, c *exec.Cmd) (int, string) {
 		t.Fatal(err)
 	}
 	return c.ProcessState.ExitCode(), out.String()
+}
+
+// TestInterruptedCopy interrupts a copy whose source has stopped answering: it
+// cleans up and says 130.
+func TestInterruptedCopy(t *testing.T) {
+	t.Parallel()
+	nczctl, dir, _ := field(t)
+	var chunks atomic.Int64
+	stuck := make(chan struct{})
+	files := http.FileServer(http.Dir(dir))
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/src.zarr/a/1") && chunks.Add(1) == 100 {
+			close(stuck)
+			<-r.Context().Done()
+		}
+		files.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	c := nczctl("copy", "--memory", "64KiB", front.URL+"/src.zarr#mode=nczarr", "cut.zarr")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Wait() }()
+	select {
+	case <-stuck:
+	case err := <-done:
+		t.Fatalf("the copy ended after %d chunks: %v", chunks.Load(), err)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	<-done
+	if code := c.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	if code, _ := ended(t, nczctl("info", "cut.zarr")); code != ncerr.Exit(ncerr.ErrNotFound) {
+		t.Errorf("info after the interrupt: exit code %d", code)
+	}
 }

@@ -91,20 +91,6 @@ func TestKills(t *testing.T) {
 	a.clean()
 }
 
-// TestInterruptedCopy interrupts a copy: it cleans up and says 130.
-func TestInterruptedCopy(t *testing.T) {
-	t.Parallel()
-	nczctl, _, _ := field(t)
-	c := nczctl("copy", "--memory", "1KiB", "src.zarr", "cut.zarr")
-	out, err := killpoint.Run(c, killpoint.Plan{At: 300, Signal: syscall.SIGINT}) // of more than 900 calls
-	if err != nil || out.Code != 130 || out.Point == "" {
-		t.Fatalf("%+v, %v", out, err)
-	}
-	if code, _ := ended(t, nczctl("info", "cut.zarr")); code != ncerr.Exit(ncerr.ErrNotFound) {
-		t.Errorf("info after the interrupt: exit code %d", code)
-	}
-}
-
 // arena is where the kills take place.
 type arena struct {
 	t        *testing.T
