@@ -550,7 +550,7 @@ func (p *mortal) die() error {
 	lost := p.disk
 	p.disk = memmap.NewOpener()
 	for n := range 100 { // those that the suite has made
-		path := fmt.Sprint("store", n)
+		path := fmt.Sprint("mem/store", n)
 		src, err := lost.Open(context.Background(), driver.OpenSpec{Path: path, Mode: driver.Read})
 		if err != nil {
 			continue
