@@ -199,7 +199,7 @@ func TestMemoryLeak(t *testing.T) {
 	}
 	mustFail(t, target, "codec.lasting.memory")
 	target.Memory = func() (int64, error) { return min(kept.Load(), 100<<20), nil } // a cache
-	r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{"codec.lasting.memory"}})
+	r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{"codec.lasting.memory"}, Limit: 10 * time.Minute})
 	if !r.OK() {
 		t.Errorf("a cache that ends: %+v", r.Results)
 	}

@@ -409,7 +409,7 @@ func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 				return replace(ctx, flushed, own)
 			}
 			if b.defect == "commits after Flush returned" {
-				time.AfterFunc(100*time.Millisecond, func() { _ = commit(context.WithoutCancel(ctx)) })
+				time.AfterFunc(time.Hour, func() { _ = commit(context.WithoutCancel(ctx)) })
 				return nil
 			}
 			return commit(ctx)
@@ -459,7 +459,7 @@ func TestDurability(t *testing.T) {
 		"commits in Close what was not flushed": "map.open.unflushed",
 		"declares on put, and commits in Close": "map.durable.put",
 	} {
-		mustFail(t, inMemory(buffering{memmap.NewOpener(), defect}), time.Minute, want)
+		mustFail(t, inMemory(buffering{memmap.NewOpener(), defect}), 10*time.Minute, want)
 	}
 	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(buffering{memmap.NewOpener(), ""}), &conformance.Options{
 		Select: []string{"map.durable.*", "map.open.*"}, Limit: 10 * time.Minute,
@@ -603,9 +603,9 @@ func TestLeaks(t *testing.T) { //nolint:paralleltest // it counts the descriptor
 			files = append(files, f)
 		}
 		return m
-	}}), time.Minute, "map.lasting.leaks")
+	}}), 10*time.Minute, "map.lasting.leaks")
 	held := int64(0)
 	target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map { held += 1 << 20; return m }})
 	target.Usage = func() (mapsuite.Usage, error) { return mapsuite.Usage{Descriptors: -1, Memory: held}, nil }
-	mustFail(t, target, time.Minute, "map.lasting.leaks")
+	mustFail(t, target, 10*time.Minute, "map.lasting.leaks")
 }

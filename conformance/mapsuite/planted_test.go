@@ -203,7 +203,7 @@ func (c cut) Remove(ctx context.Context, spec driver.OpenSpec) error {
 // has not, is found out.
 func TestSiblings(t *testing.T) {
 	t.Parallel()
-	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(cut{memmap.NewOpener()}), &conformance.Options{Select: []string{"map.open.*"}})
+	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(cut{memmap.NewOpener()}), &conformance.Options{Select: []string{"map.open.*"}, Limit: 10 * time.Minute})
 	if want := []string{"map.open.siblings"}; !slices.Equal(r.Failed(), want) {
 		t.Errorf("want %q, got %q", want, r.Failed())
 	}
@@ -214,12 +214,12 @@ func TestSiblings(t *testing.T) {
 func TestUndeclared(t *testing.T) {
 	t.Parallel()
 	o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return poor{m: m} }}
-	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Effort: conformance.Brief})
+	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Effort: conformance.Brief, Limit: 10 * time.Minute})
 	if !r.OK() || r.Totals.Unsupported < 60 || len(slices.DeleteFunc(r.Capabilities, func(c string) bool { return c == mapsuite.Measured })) != 3 {
 		t.Errorf("%+v, capabilities %q, failed %q", r.Totals, r.Capabilities, r.Failed())
 	}
 	liar := planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return undeclaring{m} }}
-	r = conformance.Run(t.Context(), mapsuite.Suite(), inMemory(liar), &conformance.Options{Effort: conformance.Brief})
+	r = conformance.Run(t.Context(), mapsuite.Suite(), inMemory(liar), &conformance.Options{Effort: conformance.Brief, Limit: 10 * time.Minute})
 	if want := []string{"map.put.if-absent"}; !slices.Equal(r.Failed(), want) {
 		t.Errorf("a condition that is ignored: want %q, got %q", want, r.Failed())
 	}

@@ -188,36 +188,56 @@ func rivalry(t conformance.T) int {
 // rally is a point at which the bodies of racing puts meet. Whoever checks its
 // condition before it reads the body has by then let all of them through.
 type rally struct {
-	locked atomic.Bool // bodies are read under a lock: nobody waits any more
+	met    atomic.Bool // all have met once: bodies are not read under a lock
+	missed int         // rounds in which not all met
 }
 
-// bodies returns the bodies of one round.
-func (r *rally) bodies(contents []string) []driver.Body {
+// missable is how many rounds the bodies may miss each other before they are
+// taken to be read under a lock, and nobody waits any more. They wait longer
+// each time: a slow machine needs that.
+const missable = 5
+
+// bodies returns the bodies of one round, and a function to call at its end.
+func (r *rally) bodies(contents []string) (bodies []driver.Body, end func()) {
 	var waiting atomic.Int64
 	all := make(chan struct{})
-	bodies := make([]driver.Body, len(contents))
+	var alone atomic.Bool
+	patience := gatePatience << r.missed
+	switch {
+	case r.met.Load():
+		patience = time.Second
+	case r.missed >= missable:
+		alone.Store(true)
+	}
+	bodies = make([]driver.Body, len(contents))
 	for i, content := range contents {
 		bodies[i] = &gatedBody{Bytes: driver.Bytes(content), pass: func() {
 			if waiting.Add(1) == int64(len(contents)) {
 				close(all)
 			}
-			if r.locked.Load() {
+			if alone.Load() {
 				return
 			}
 			select {
 			case <-all:
-			case <-time.After(gatePatience):
-				r.locked.Store(true)
+				r.met.Store(true)
+			case <-time.After(patience):
+				alone.Store(true)
 			}
 		}}
 	}
-	return bodies
+	return bodies, func() {
+		if alone.Load() {
+			r.missed = min(r.missed+1, missable)
+		}
+	}
 }
 
 // together puts the contents at one time under one condition, and returns the
 // racers that won. Every second round has plain bodies.
 func (r *rally) together(t conformance.T, s *store, round int, key string, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
-	bodies := r.bodies(contents)
+	bodies, end := r.bodies(contents)
+	defer end()
 	won := make([]bool, len(contents))
 	start := make(chan struct{})
 	var wg sync.WaitGroup
