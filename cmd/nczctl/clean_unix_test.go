@@ -17,14 +17,17 @@ import (
 // "nczctl clean" tells the two apart.
 func TestLiveStage(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir, home := t.TempDir(), t.TempDir()
+	if err := patientHome(home); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "a.cdl"), []byte("netcdf a { dimensions: x = 1 ; variables: int v(x) ; data: v = 1 ; }"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run := func(args ...string) string {
 		t.Helper()
 		c := exec.Command("nczctl", args...)
-		c.Dir = dir
+		c.Dir, c.Env = dir, append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME=")
 		out, err := c.CombinedOutput()
 		if err != nil {
 			t.Fatalf("nczctl %q: %v\n%s", args, err, out)

@@ -23,6 +23,10 @@ import (
 func field(t *testing.T, env ...string) (nczctl func(args ...string) *exec.Cmd, dir, tmp string) {
 	t.Helper()
 	dir, tmp = t.TempDir(), t.TempDir()
+	home := t.TempDir()
+	if err := patientHome(home); err != nil {
+		t.Fatal(err)
+	}
 	var text strings.Builder
 	text.WriteString("netcdf b { dimensions: x=200; y=500; variables: int a(x,y); a:_ChunkSizes=10,50; a:_DeflateLevel=1; data: a = 0")
 	for i := range 99_999 {
@@ -34,7 +38,7 @@ func field(t *testing.T, env ...string) (nczctl func(args ...string) *exec.Cmd, 
 	}
 	nczctl = func(args ...string) *exec.Cmd {
 		c := exec.Command("nczctl", args...)
-		c.Dir, c.Env = dir, append(append(os.Environ(), env...), "TMPDIR="+tmp)
+		c.Dir, c.Env = dir, append(append(os.Environ(), env...), "TMPDIR="+tmp, "HOME="+home, "XDG_CONFIG_HOME=")
 		return c
 	}
 	if code, _ := ended(t, nczctl("gen", "-o", "src.zarr", "b.cdl")); code != 0 {

@@ -63,7 +63,7 @@ func runScripts(t *testing.T, isolation string) {
 			env.Defer(web.Close)
 			env.Setenv("WEB", web.URL)
 			env.Defer(func() { noneLeft(t, env.Getenv("TMPDIR")) })
-			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o777)
+			return patientHome(env.Getenv("HOME"))
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
@@ -218,8 +218,16 @@ func cmdValidJSON(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// cmdBuildPlugin is "buildplugin EXAMPLE NAME DIR": it builds a plugin of
-// docs/examples, as its author would.
+// patientHome makes a home directory with settings that give plugin processes
+// much time to start: a busy machine may need it.
+func patientHome(dir string) error {
+	settings := filepath.Join(dir, ".config", "nczarr")
+	if err := os.MkdirAll(settings, 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(settings, "config.toml"), []byte("[plugins]\nstart_timeout = \"5m\"\n"), 0o666)
+}
+
 // cmdFaultyPlugin copies the test binary to a file that is named as a plugin.
 func cmdFaultyPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	exe, err := os.Executable()
@@ -229,6 +237,8 @@ func cmdFaultyPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), data, 0o700))
 }
 
+// cmdBuildPlugin is "buildplugin EXAMPLE NAME DIR": it builds a plugin of
+// docs/examples, as its author would.
 func cmdBuildPlugin(ts *testscript.TestScript, _ bool, args []string) {
 	c := exec.CommandContext(context.Background(), "go", "build", "-o", ts.MkAbs(filepath.Join(args[2], args[1])), "./cmd/"+args[1])
 	c.Dir = filepath.Join(ts.Getenv("MODULE"), "docs", "examples", args[0])
