@@ -35,6 +35,7 @@ var self plugin.Self //nolint:gochecknoglobals // set by TestMain only
 // that are not loopback addresses to a proxy of the tests. HOME stays: the
 // server of the tests is kept below it, and would be built anew.
 func TestMain(m *testing.M) {
+	s3.HaveTime() // in plugin processes, too
 	self = plugin.Main(plugin.Builtin{Openers: []driver.Opener{s3.New()}})
 	dir, err := os.MkdirTemp("", "s3")
 	if err != nil {
