@@ -113,10 +113,10 @@ func (b *testBed) begin(t conformance.T) (*host.Host, error) {
 		return nil, err
 	}
 	t.Cleanup(func() {
+		b.stop(t.Context(), h) // then all deaths are told
 		for _, death := range h.Deaths() {
 			t.Errorf("a process died in this check: %v", death)
 		}
-		b.stop(t.Context(), h)
 	})
 	return h, nil
 }
