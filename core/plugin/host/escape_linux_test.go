@@ -351,7 +351,7 @@ func TestCrowdedDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = get(t.Context(), m, "attack:crowd its directory=") // it may be ended before it has made all
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if pid, err := get(t.Context(), m, "pid"); err != nil || pid != first {
 			return
 		}

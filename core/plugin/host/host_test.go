@@ -340,14 +340,14 @@ func TestHang(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	host.SetCallTimeout(h, 5*time.Second)
+	host.SetCallTimeout(h, 15*time.Second)
 	n := 0
 	for _, err := range m.List(t.Context(), "", &driver.ListOptions{Recursive: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n++; n == 1 {
-			time.Sleep(6 * time.Second)
+			time.Sleep(18 * time.Second)
 		}
 	}
 	host.SetCallTimeout(h, long)

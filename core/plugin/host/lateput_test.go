@@ -65,7 +65,7 @@ func TestNeverStored(t *testing.T) {
 	ctx := onCue(t, &o, "asked and does not answer")
 	h := newHost(t, o)
 	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
-	host.SetCallTimeout(h, 500*time.Millisecond)
+	host.SetCallTimeout(h, 10*time.Second) // much longer than the plugin takes to say that it was asked
 	if _, err := m.Put(ctx, "k", driver.Bytes("1234"), &driver.PutOptions{IfAbsent: true}); !errors.Is(err, ncerr.ErrAmbiguous) {
 		t.Errorf("want ErrAmbiguous, got %v", err)
 	}

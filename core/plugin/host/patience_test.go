@@ -144,7 +144,7 @@ func TestOpenCancelled(t *testing.T) {
 type slowBody struct{ driver.Bytes }
 
 func (b slowBody) ReadAt(p []byte, off int64) (int, error) {
-	time.Sleep(7 * time.Second)
+	time.Sleep(18 * time.Second)
 	return b.Bytes.ReadAt(p, off)
 }
 
@@ -156,7 +156,7 @@ func TestSlowBody(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, levelOptions(level))
 			m := open(t, h, "file", driver.OpenSpec{Path: t.TempDir() + "/s", Mode: driver.Create})
-			host.SetCallTimeout(h, 5*time.Second)
+			host.SetCallTimeout(h, 15*time.Second)
 			if _, err := m.Put(t.Context(), "k", slowBody{driver.Bytes("late")}, &driver.PutOptions{}); err != nil {
 				t.Error(err)
 			}

@@ -27,7 +27,7 @@ func TestUnpinnedNeverRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		h := newHost(t, host.Options{Dirs: []string{dir}, AllowUnpinned: allowed, Sandbox: host.SandboxOff, StartTimeout: time.Minute})
+		h := newHost(t, host.Options{Dirs: []string{dir}, AllowUnpinned: allowed, Sandbox: host.SandboxOff, StartTimeout: 2 * time.Minute})
 		if err := h.Discover(t.Context()); err == nil {
 			t.Error("want an error of discovery")
 		}
@@ -65,7 +65,7 @@ func TestChildren(t *testing.T) {
 	if err := h.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); inState(pid, "RSD"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); inState(pid, "RSD"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			t.Fatalf("child %d outlives its plugin", pid)

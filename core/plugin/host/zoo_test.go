@@ -410,7 +410,7 @@ func TestZooStart(t *testing.T) {
 			case "sleeps":
 				opts.StartTimeout = 2 * time.Second
 			case "describe-hangs":
-				opts.StartTimeout = 15 * time.Second // much longer than it takes to come to Describe
+				opts.StartTimeout = 30 * time.Second // much longer than it takes to come to Describe
 			}
 			err := openZoo(t, opts)
 			if !errors.Is(err, ncerr.ErrPlugin) {
@@ -626,7 +626,7 @@ func testNoOrphan(t *testing.T, mode host.Sandbox, kind string) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(time.Minute); running(pids[0]) || running(pids[1]); {
+	for deadline := time.Now().Add(10 * time.Minute); running(pids[0]) || running(pids[1]); {
 		if time.Now().After(deadline) {
 			t.Fatalf("one of the processes %d outlives its host", pids)
 		}
