@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +27,10 @@ func TestCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin, dir := t.TempDir(), t.TempDir()
+	settings := filepath.Join(dir, ".none", "nczarr") // a plugin may take its time to start on a busy machine
+	if err := errors.Join(os.MkdirAll(settings, 0o777), os.WriteFile(filepath.Join(settings, "config.toml"), []byte("[plugins]\nstart_timeout = \"5m\"\n"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "nczctl"), "../cmd/nczctl").CombinedOutput(); err != nil {
 		t.Fatalf("build nczctl: %v\n%s", err, out)
 	}

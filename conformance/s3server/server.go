@@ -189,7 +189,7 @@ func freeAddress() (string, error) {
 
 // ready waits until the server answers.
 func (s *Server) ready(ctx context.Context, ended chan error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Endpoint+"/health", nil)
@@ -220,7 +220,7 @@ func end(p *os.Process, ended chan error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		return errors.Join(errors.New("it had to be killed"), p.Kill(), <-ended)
 	}
 }
