@@ -241,11 +241,9 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 		}
 		return err
 	}
-	for _, name := range slices.Concat(old, fresh) { // whoever opens it now finds the claim
-		if inRoot(name) {
-			if err := remove(name); err != nil {
-				return err
-			}
+	for _, name := range hiding(slices.DeleteFunc(slices.Concat(old, fresh), func(key string) bool { return !inRoot(key) })) {
+		if err := remove(name); err != nil { // whoever opens it now finds the claim
+			return err
 		}
 	}
 	sorted := func(keys []string) (chunks, docs, roots []string) {
@@ -281,6 +279,23 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 		}
 	}
 	return nil
+}
+
+// hiding puts the documents of a root into the order in which they are to be
+// removed: first those by which it is opened, so that nobody opens a dataset
+// that lacks its attributes.
+func hiding(names []string) []string {
+	rank := func(name string) int {
+		switch {
+		case name == consolidatedKey:
+			return 0
+		case announces(name) == 1:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	return names
 }
 
 // listStage returns the objects of the new dataset.

@@ -20,6 +20,9 @@ func several(t *testing.T, url string, o *nczarr.Options, force bool, value int3
 	if err != nil {
 		return nil, err
 	}
+	if err := ds.Root().SetAttr(nczarr.Attr{Name: "value", Type: dtype.NCInt, Value: []int32{value}}); err != nil {
+		t.Fatal(err)
+	}
 	x := dim(t, ds.Root(), "x", 3, false)
 	for _, name := range names {
 		v := define(t, ds.Root(), name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1}})
@@ -132,6 +135,9 @@ func stateOf(t *testing.T, url string, o *nczarr.Options) string {
 	state, want := "new", int32(2)
 	if _, err := ds.Root().Var("new"); err != nil {
 		state, want = "old", 1
+	}
+	if a, err := ds.Root().Attr("value"); err != nil || !slices.Equal(a.Value.([]int32), []int32{want}) {
+		t.Errorf("the global attribute of the %s dataset: %v, %v", state, a.Value, err)
 	}
 	for _, name := range []string{"both", state} {
 		got, err := nczarr.Get[int32](t.Context(), variable(t, ds, name), variable(t, ds, name).All())
