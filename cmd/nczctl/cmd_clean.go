@@ -134,14 +134,14 @@ func cleanStages(path string, remove bool) (list []leftover, failed error) {
 			f := &found[i]
 			if ours(f) {
 				list = append(list, leftover{
-					Path: f.Dir, What: fmt.Sprintf("stage for %q", f.Mark.Target), State: states[f.Dir],
+					Path: f.Dir, What: fmt.Sprintf("stage for %q", f.Place()), State: states[f.Dir],
 					Owner: fmt.Sprintf("process %d on %q", f.Mark.PID, f.Mark.Host), Made: &f.Mark.Made,
 				})
 			}
 		}
 	}
 	look(path, func(*places.Found) bool { return true })
-	look(filepath.Dir(path), func(f *places.Found) bool { return f.Mark.Target == path })
+	look(filepath.Dir(path), func(f *places.Found) bool { return f.Place() == path })
 	return list, failed
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // StagePrefix begins the names of the directories in which new stores are made
@@ -70,7 +71,7 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 	}
 	parent, base := filepath.Split(real)
 	Sweep(parent, StagePrefix, func(f Found) {
-		if f.Mark.Target == real {
+		if f.Place() == real {
 			_, _ = Clean(f) // what cannot be removed stays for the next
 		}
 	})
@@ -92,11 +93,15 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 // Clean removes a temporary directory that is not in use. If it holds the only
 // copy of what was being replaced, that is put back, and the result says so.
 func Clean(f Found) (restored bool, err error) {
-	if f.OnlyCopy() {
-		if err := os.Rename(filepath.Join(f.Dir, oldName), f.Mark.Target); err != nil {
+	switch to := f.Place(); {
+	case !f.OnlyCopy():
+	case to == "":
+		return false, fmt.Errorf("its mark does not say where %q belongs", filepath.Join(f.Dir, oldName))
+	default:
+		if err := os.Rename(filepath.Join(f.Dir, oldName), to); err != nil {
 			return false, err
 		}
-		if err := syncDir(filepath.Dir(f.Mark.Target)); err != nil {
+		if err := syncDir(filepath.Dir(to)); err != nil {
 			return true, err
 		}
 		restored = true
@@ -104,15 +109,30 @@ func Clean(f Found) (restored bool, err error) {
 	return restored, Remove(f.Dir)
 }
 
-// OnlyCopy reports whether a stage holds what was at its target, where nothing
-// is now.
+// Place returns where what is in a stage belongs: the name of the target,
+// beside the stage. The directories of the target do not count: a file system
+// may be mounted elsewhere now, and whoever wrote the mark, nothing is put
+// anywhere else. It is empty if the mark names no target.
+func (f *Found) Place() string {
+	base := filepath.Base(f.Mark.Target)
+	if f.Mark.Target == "" || strings.Trim(base, `./\`) == "" {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(f.Dir), base)
+}
+
+// OnlyCopy reports whether a stage holds what was at its place, where nothing
+// is now, or of which nobody can say where it is.
 func (f *Found) OnlyCopy() bool {
-	if f.Mark.Target == "" {
+	if _, err := os.Lstat(filepath.Join(f.Dir, oldName)); err != nil {
 		return false
 	}
-	_, old := os.Lstat(filepath.Join(f.Dir, oldName))
-	_, there := os.Lstat(f.Mark.Target)
-	return old == nil && there != nil
+	place := f.Place()
+	if place == "" {
+		return true
+	}
+	_, err := os.Lstat(place)
+	return err != nil
 }
 
 // Interrupted returns the stage that holds the only copy of what was at path
@@ -129,7 +149,7 @@ func Interrupted(path string) string {
 	target := filepath.Join(dir, filepath.Base(abs))
 	found, _ := Find(dir, StagePrefix) // nothing can be said about a directory that cannot be read
 	for _, f := range found {
-		if f.Mark.Target == target && f.OnlyCopy() {
+		if f.Place() == target && f.OnlyCopy() {
 			return f.Dir
 		}
 	}

@@ -104,3 +104,42 @@ func TestSyncedInOrder(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A mark may come from somebody else, or from where the file system had another
+// path: what a stage holds goes back beside it, or stays in it.
+func TestForeignMark(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ target, back string }{
+		{"elsewhere/x", "x"}, {"elsewhere/there", "there"}, {"elsewhere/..", ""}, {"/", ""}, {"", ""},
+	} {
+		dir := t.TempDir()
+		put(t, filepath.Join(dir, "elsewhere", "there"), "another's")
+		target := c.target
+		if target != "" && target != "/" {
+			target = dir + "/" + target
+		}
+		temp, err := NewTemp(filepath.Join(dir, "elsewhere", ".."), StagePrefix, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(temp.Dir, oldName), "old")
+		if err := temp.Keep(); err != nil { // the process dies
+			t.Fatal(err)
+		}
+		Sweep(dir, StagePrefix, func(f Found) {
+			if restored, err := Clean(f); restored != (c.back != "") || restored != (err == nil) {
+				t.Errorf("%q: %t, %v", c.target, restored, err)
+			}
+		})
+		at := filepath.Join(dir, c.back)
+		if c.back == "" {
+			at = filepath.Join(temp.Dir, oldName)
+		}
+		if text, err := os.ReadFile(at); err != nil || string(text) != "old" {
+			t.Errorf("%q: %q, %v", c.target, text, err)
+		}
+		if names, err := os.ReadDir(filepath.Join(dir, "elsewhere")); err != nil || len(names) != 1 {
+			t.Errorf("%q: elsewhere: %v, %v", c.target, names, err)
+		}
+	}
+}
