@@ -1,6 +1,7 @@
 package nczarr
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -68,6 +69,7 @@ type sibling struct {
 	opts  Options
 	stage string // path of the stage
 	force bool
+	text  []byte // the mark of the stage, while it is in the making
 }
 
 // newSibling returns the replacement of the store at a location; nil if the
@@ -81,6 +83,7 @@ func newSibling(loc *ncurl.Location, opts Options, force bool) (*sibling, error)
 		return nil, nil
 	}
 	opts.Update = false
+	opts.Remote.Cache = nil // of marks and claims only what is in the store counts
 	return &sibling{loc: loc, opts: opts, force: force, stage: loc.Path + stageMid + strings.ToLower(rand.Text()[:stageLetters])}, nil
 }
 
@@ -96,7 +99,66 @@ func (s *sibling) mark(ctx context.Context, m *zmap.Map) error {
 	if err == nil {
 		_, err = m.Put(ctx, stageMark, driver.Bytes(text), nil)
 	}
+	s.text = text
 	return err
+}
+
+// whole fails if somebody has begun to remove the stage since it was marked.
+// Then it may lack chunks, which would read as fill.
+func (s *sibling) whole(ctx context.Context) error {
+	ds, err := s.open(ctx, s.stage, driver.Read)
+	var text []byte
+	if err == nil {
+		text, _, err = ds.m.ReadAll(ctx, stageMark, maxMark)
+		_ = ds.m.Close(ctx) // only read
+	}
+	if kind := ncerr.KindOf(err); err != nil && kind != ncerr.ErrNotFound && kind != ncerr.ErrNoDataset {
+		return err
+	}
+	if err != nil || !bytes.Equal(text, s.text) {
+		return ncerr.Errorf(ncerr.ErrConflict, "replace", s.loc.Path, "somebody has removed the new dataset, or part of it, while it was being made; the old one is as it was")
+	}
+	return nil
+}
+
+// condemn puts another mark into a stage that is to be removed, and reports
+// whether it may be: not if its process has claimed the place meanwhile. A
+// process that claims it later finds the mark.
+func (s *sibling) condemn(ctx context.Context) (bool, error) {
+	stage, err := s.open(ctx, s.stage, driver.Update)
+	if err != nil {
+		return false, err
+	}
+	defer stage.m.Close(ctx) //nolint:errcheck // it has been flushed, or an error told
+	text, err := s.claim("this is being removed; nczctl clean goes on if that has died")
+	if err == nil {
+		_, err = stage.m.Put(ctx, stageMark, driver.Bytes(text), nil)
+	}
+	if err == nil {
+		err = stage.m.Flush(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	now, err := s.claimedStage(ctx)
+	return now != s.stage, err
+}
+
+// claimedStage returns the stage that the claim at the place names, if any.
+func (s *sibling) claimedStage(ctx context.Context) (string, error) {
+	ds, err := s.open(ctx, s.loc.Path, driver.Read)
+	if ncerr.KindOf(err) == ncerr.ErrNoDataset {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer ds.m.Close(ctx) //nolint:errcheck // only read
+	claim, err := readClaim(ctx, ds.m, claimKey)
+	if err != nil || claim == nil {
+		return "", err
+	}
+	return claim.Stage, nil
 }
 
 // open opens the store at a path beside or at the place.
@@ -177,7 +239,18 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	if err == nil {
 		err = m.Flush(ctx)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if err := s.whole(ctx); err != nil { // whoever removes it looks for the claim
+		clean := context.WithoutCancel(ctx)
+		derr := m.Delete(clean, claimKey)
+		if derr == nil {
+			derr = m.Flush(clean)
+		}
+		return alsoFailed(err, derr)
+	}
+	return nil
 }
 
 // claimed tells of another replacement.
@@ -379,6 +452,7 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 		return "", err
 	}
 	opts.Update = false
+	opts.Remote.Cache = nil // what is in the store counts
 	s := &sibling{loc: loc, opts: opts}
 	to, err := s.open(ctx, loc.Path, driver.Update)
 	if err != nil {
@@ -430,16 +504,9 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 	if err != nil || s == nil || local(loc) {
 		return nil, err
 	}
-	current := ""
-	if ds, err := s.open(ctx, loc.Path, driver.Read); err == nil {
-		claim, err := readClaim(ctx, ds.m, claimKey)
-		_ = ds.m.Close(ctx) // only read
-		if err != nil {
-			return nil, err
-		}
-		if claim != nil {
-			current = claim.Stage
-		}
+	current, err := s.claimedStage(ctx)
+	if err != nil {
+		return nil, err
 	}
 	up, err := s.open(ctx, path.Dir(loc.Path), driver.Read)
 	if err != nil {
@@ -468,9 +535,14 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 		if remove && !l.Claimed {
 			gone := *s
 			gone.stage = l.Path
-			if err := gone.discard(ctx); err != nil {
+			free, err := gone.condemn(ctx)
+			if err == nil && free {
+				err = gone.discard(ctx)
+			}
+			if err != nil {
 				return out, err
 			}
+			l.Claimed = !free
 		}
 		out = append(out, l)
 	}

@@ -174,6 +174,49 @@ func TestClaimedPlace(t *testing.T) {
 	}
 }
 
+// A stage that clean has removed while its process was alive replaces nothing:
+// what was written before is gone.
+func TestCleanedStage(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	ds, err := several(t, url, o, false, 1, "both", "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	for _, killed := range []bool{false, true} { // whether clean got to the end
+		late, err := several(t, url, o, false, 2, "both", "new")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if killed {
+			b.calls = func(op, key string) error {
+				if op == "delete" && strings.HasSuffix(key, "/.nczstage") {
+					return errKilled
+				}
+				return nil
+			}
+		}
+		if _, err := nczarr.Stages(t.Context(), url, o, true); (err != nil) != killed {
+			t.Fatal(err)
+		}
+		b.calls = nil
+		if err := late.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("killed %t: %v", killed, err)
+		}
+		if got := stateOf(t, url, o); got != "old" {
+			t.Errorf("killed %t: %s", killed, got)
+		}
+		for _, key := range b.names("bkt") {
+			if strings.Contains(key, "nczstage-") || strings.Contains(key, ".nczreplacing") {
+				t.Errorf("killed %t: left %q", killed, key)
+			}
+		}
+	}
+}
+
 // What does not belong to the dataset is refused on object stores too, and goes
 // by force only.
 func TestForeignObjects(t *testing.T) {
