@@ -63,7 +63,7 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 	at.Path = s.at
 	mode := driver.Create
 	switch {
-	case exclusive:
+	case exclusive, s.free: // what comes meanwhile is not mixed with, nor wiped
 		mode = driver.CreateExclusive
 	case s.bare:
 		mode = driver.Update
@@ -71,6 +71,9 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 	ds, err := newDataset(ctx, &at, opts, mode)
 	if s.bare && ncerr.KindOf(err) == ncerr.ErrNoDataset {
 		ds, err = newDataset(ctx, &at, opts, driver.Create)
+	}
+	if s.free && !exclusive && ncerr.KindOf(err) == ncerr.ErrExists {
+		err = ncerr.Errorf(ncerr.ErrConflict, "create", loc.Path, "somebody else has made something there meanwhile: try again")
 	}
 	if err != nil {
 		if s.swap != nil {

@@ -20,6 +20,7 @@ import (
 type site struct {
 	at   string      // the path; that of the location unless something is replaced
 	bare bool        // a store is there that has nothing in it and is expensive to ask
+	free bool        // nothing is there, and who makes it can see to it that this stays so
 	swap replacement // nil if nothing is replaced
 }
 
@@ -73,7 +74,8 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 		if dir := place.Interrupted(path); dir != "" && !o.Force {
 			return nil, interrupted("create", path, dir)
 		}
-		return &site{at: loc.Path}, nil
+		_, err := os.Lstat(path)
+		return &site{at: loc.Path, free: loc.Driver == ncurl.DriverFile && errors.Is(err, fs.ErrNotExist)}, nil
 	}
 	if err := c.refuse(path, o.Force); err != nil {
 		return nil, err

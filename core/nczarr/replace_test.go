@@ -1,6 +1,7 @@
 package nczarr_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -42,6 +43,36 @@ func names(t *testing.T, dir string) string {
 		out = append(out, e.Name())
 	}
 	return strings.Join(out, " ")
+}
+
+// Two that make a dataset where none is, and either of which may replace one, do
+// not write into one directory: what came between the look and the making stays.
+func TestMadeMeanwhile(t *testing.T) {
+	t.Parallel()
+	url := filepath.Join(t.TempDir(), "d.zarr")
+	o := localOptions()
+	o.Registry = nczarr.NewRegistry([]driver.Opener{before{file.New(), func() {
+		if err := errors.Join(os.Mkdir(url, 0o777), os.WriteFile(filepath.Join(url, "notes"), []byte("mine"), 0o666)); err != nil {
+			t.Error(err)
+		}
+	}}})
+	if _, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o}); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("want ErrConflict, got %v", err)
+	}
+	if got := names(t, url); got != "notes" {
+		t.Errorf("left: %q", got)
+	}
+}
+
+// before calls f before a store is opened.
+type before struct {
+	driver.Opener
+	f func()
+}
+
+func (b before) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	b.f()
+	return b.Opener.Open(ctx, spec)
 }
 
 // A dataset that is replaced is there until the new one is closed, and for ever
