@@ -41,6 +41,7 @@ type Dataset struct {
 	created      bool
 	swap         replacement // of the dataset that this one replaces, or nil
 	flushed      atomic.Bool // a Flush has succeeded
+	announced    atomic.Bool // the documents of the root may have been written
 	saving       sync.Mutex  // held by the one save at a time
 	stale        bool        // .zmetadata is older than the documents; guarded by saving
 	warned       atomic.Bool
@@ -171,13 +172,17 @@ func (d *Dataset) Abort(ctx context.Context) error {
 }
 
 // removeNew removes a dataset that was made and never flushed. If somebody has
-// put something else beside it meanwhile, that stays, and so does the place.
+// put something else beside it meanwhile, that stays, and so does the place. If
+// that is a dataset, nobody knows which chunks are whose, and all stay.
 func (d *Dataset) removeNew(ctx context.Context) error {
 	again, err := newDataset(ctx, d.storeLoc(), d.opts, driver.Update)
 	if err != nil {
 		return err
 	}
-	foreign, ours, err := d.sortOut(ctx, again.m)
+	foreign, ours, err := false, []string(nil), d.alone(ctx, again.m)
+	if err == nil {
+		foreign, ours, err = d.sortOut(ctx, again.m)
+	}
 	if err == nil && foreign {
 		err = each(ctx, ours, movers, func(key string) error { return again.m.Delete(ctx, key) })
 	}
@@ -188,6 +193,24 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 		return err
 	}
 	return d.opener.Remove(ctx, d.spec)
+}
+
+// alone fails if there is a dataset in a store into which d has not put the
+// documents of a root.
+func (d *Dataset) alone(ctx context.Context, m *zmap.Map) error {
+	if d.announced.Load() {
+		return nil
+	}
+	for _, name := range []string{rootGroup, ".zarray", "zarr.json"} {
+		there, err := m.Exists(ctx, name)
+		if err != nil {
+			return err
+		}
+		if there {
+			return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody else has made a dataset there meanwhile, which may have chunks of this one")
+		}
+	}
+	return nil
 }
 
 // sortOut reports whether a store has anything that is not of d, and returns

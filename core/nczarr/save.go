@@ -105,6 +105,9 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 	for name := range n.docs {
 		names = append(names, name)
 	}
+	if n.prefix == "" {
+		d.announced.Store(true)
+	}
 	slices.Sort(names)
 	slices.Reverse(names) // .zgroup and .zarray after .zattrs: they make the node visible
 	slices.SortStableFunc(names, func(a, b string) int { return announces(a) - announces(b) })

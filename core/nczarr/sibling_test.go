@@ -174,6 +174,30 @@ func TestClaimedPlace(t *testing.T) {
 	}
 }
 
+// Who gives up making a dataset does not remove the one that somebody else has
+// made at the same place meanwhile.
+func TestAbortedBesideAnother(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	first, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, NoClobber: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := several(t, url, o, false, 1, "both", "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, other)
+	if err := first.Abort(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("want ErrConflict, got %v", err)
+	}
+	if got := stateOf(t, url, o); got != "old" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
 // A stage that clean has removed while its process was alive replaces nothing:
 // what was written before is gone.
 func TestCleanedStage(t *testing.T) {
