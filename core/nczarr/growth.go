@@ -217,10 +217,42 @@ func (d *Dataset) ClearGrowth(ctx context.Context) error {
 	if g.begun {
 		return ncerr.Errorf(ncerr.ErrInvalid, "clear growth", growingKey, "this writer is making a dimension longer itself")
 	}
-	if err := d.dropLeftovers(ctx); err != nil {
-		return ncerr.Wrap("clear growth", growingKey, err)
+	err := d.stopGrowth(ctx)
+	if err == nil {
+		err = d.dropLeftovers(ctx)
 	}
-	return ncerr.Wrap("clear growth", growingKey, d.m.Delete(ctx, growingKey))
+	if err == nil {
+		err = d.m.Delete(ctx, growingKey)
+	}
+	return ncerr.Wrap("clear growth", growingKey, err)
+}
+
+// stopGrowth puts a mark of our own, with which the next Flush of the writer
+// fails if it lives, and makes sure that the shapes in the metadata are still
+// those by which leftovers are told: chunks within longer ones are values.
+func (d *Dataset) stopGrowth(ctx context.Context) error {
+	host, _ := os.Hostname() // for people
+	text, err := json.Marshal(&GrowthMark{
+		About:  "what a dead writer left is being removed",
+		Writer: rand.Text(), Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second),
+	})
+	if err == nil {
+		_, err = d.m.Put(ctx, growingKey, driver.Bytes(text), nil)
+	}
+	if err == nil {
+		err = d.m.Flush(ctx)
+	}
+	if err != nil || d.flushed.Load() { // then the metadata is newer than what was read
+		return err
+	}
+	keys := []string{d.rootDoc()}
+	for key := range d.docs.opened {
+		keys = append(keys, key)
+	}
+	if err := d.compare(ctx, keys); err != nil {
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the metadata has been written since the dataset was opened, so a writer lives; nothing was removed: %w", err)
+	}
+	return nil
 }
 
 // dropGrowth cleans up after a writer that gives up, if it has put a mark.

@@ -276,3 +276,37 @@ func same(t *testing.T, ds *nczarr.Dataset, path string, want any) {
 		expect(t, ds, path, w)
 	}
 }
+
+// A writer that was taken for dead and finished meanwhile keeps its values: the
+// shapes that clearing goes by are older.
+func TestClearedTooLate(t *testing.T) {
+	t.Parallel()
+	o := inMemory()
+	ds := create(t, "mem:late", o)
+	x := dim(t, ds.Root(), "x", 0, true)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1}})
+	write(t, v, slab(0, 1), []int32{1})
+	closeDataset(t, ds)
+	u := *o
+	u.Update = true
+	writer := open(t, "mem:late", &u)
+	write(t, variable(t, writer, "v"), slab(1, 1), []int32{2})
+	cleaner := open(t, "mem:late", &u)
+	if m, err := cleaner.GrowthMark(t.Context()); err != nil || m == nil {
+		t.Fatal(m, err)
+	}
+	closeDataset(t, writer)
+	if err := cleaner.ClearGrowth(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("want ErrConflict, got %v", err)
+	}
+	if err := cleaner.Abort(t.Context()); err != nil {
+		t.Error(err)
+	}
+	expect(t, open(t, "mem:late", o), "v", []int32{1, 2})
+	again := open(t, "mem:late", &u)
+	if err := again.ClearGrowth(t.Context()); err != nil {
+		t.Error(err)
+	}
+	closeDataset(t, again)
+	expect(t, open(t, "mem:late", o), "v", []int32{1, 2})
+}
