@@ -174,7 +174,7 @@ func (s *Stage) Commit() error {
 		return join(err, s.Discard())
 	}
 	if err := s.temp.removeBy(s.sys.remove); err != nil { // the old one is in it, by now
-		return fmt.Errorf("the new one is in place, and the old one cannot be removed: %w", err)
+		return fmt.Errorf("the new one is in place, and what is left of the old one, in %q, cannot be removed: %w", s.temp.Dir, err)
 	}
 	return nil
 }
