@@ -195,7 +195,7 @@ Storage drivers and filters run as plugins in processes of their own, unless
 	f.BoolVar(&a.flags.trace, "trace", false, "log every call of drivers and plugins to standard error")
 	f.StringVar(&a.flags.logFile, "log-file", "", "append the log to this `file` instead of standard error (default $NCZARR_LOG_FILE)")
 	f.BoolVar(&a.flags.stats, "stats", false, "print the time taken, the requests to stores and the work of each plugin process to standard error")
-	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress bars, and no warnings but that plugins run without a sandbox")
+	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress bars, and no warnings except about plugins without a sandbox")
 	f.BoolVar(&a.flags.json, "json", false, "print results as JSON")
 	f.StringArrayVar(&a.flags.pluginDir, "plugin-dir", nil, "look for plugins in this `directory` first (may be repeated)")
 	f.BoolVar(&a.flags.unpinned, "allow-unpinned", false, "run third-party plugins that the lock file does not pin")

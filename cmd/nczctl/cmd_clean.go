@@ -15,7 +15,7 @@ import (
 	places "github.com/seed-695719ce/nczarr/core/place"
 )
 
-// leftover is what a command left that did not end well, as clean reports it.
+// leftover is what an interrupted command left behind, as clean reports it.
 type leftover struct {
 	Path  string     `json:"path"`
 	What  string     `json:"what"`
@@ -31,19 +31,19 @@ func (a *app) newClean() *cobra.Command {
 		Short: "List, and on request remove, what interrupted commands left",
 		Long: `List what commands that were interrupted left in a directory or dataset:
 
-- hidden directories, in PLACE or beside it, in which a dataset was being made
-  that was to replace another. A process that is at work there holds a lock;
-  without locks, as on some network file systems, all of them count as in use;
-- on object stores, the datasets beside PLACE that were being made to replace the
-  one there (PLACE.nczstage-LETTERS). Whether somebody is at work there, nczctl
-  cannot know. One that is half in its place stays: copy --resume-replace;
+- hidden directories, in PLACE or beside it, that hold the new dataset while it
+  is made to replace another. A running process holds a lock on its directory.
+  Where the file system has no locks, as on some networks, all count as in use;
+- on object stores, new datasets beside PLACE that were made to replace it
+  (PLACE.nczstage-LETTERS). nczctl cannot know whether a process still uses
+  them. One whose objects are partly in place is kept: use copy --resume-replace;
 - the mark of a writer that is making a dimension of the dataset longer, or died
   doing so.
 
-With --remove they are removed. A directory that has the only copy of what was
-being replaced is put back instead. The chunks that a dead writer left beyond the
-shapes go with its mark. Whether that writer is dead, nczctl cannot know: if it
-is alive, what it has written since its last flush is lost, and it fails.`,
+--remove removes them. A directory with the only copy of the dataset that was
+being replaced is put back instead. With the mark of a dead writer go the chunks
+that it left beyond the shapes. nczctl cannot know whether that writer is dead:
+if it is alive, it fails, and what it wrote since its last flush is lost.`,
 		Example: "  nczctl clean /data\n  nczctl clean --remove /data/ocean.zarr",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE:    func(c *cobra.Command, list []string) error { return a.runClean(c.Context(), list[0], remove) },

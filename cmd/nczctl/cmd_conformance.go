@@ -59,17 +59,17 @@ func (a *app) newConformanceRun() *cobra.Command {
 		Use:   "run --driver NAME | --filter NAME | --plugin FILE",
 		Short: "Run the checks and report",
 		Long: `Run the conformance checks against a storage driver, a filter, or everything
-that a plugin executable serves, in the way in which nczctl would run it. With
---plugin no other plugin is executed. Each check has processes of its own. The
-exit code is 3 when a check fails, or when a process dies in it.
+that a plugin executable serves, run as nczctl would run it. With --plugin no
+other plugin is executed. Each check has its own processes. The exit code is 3
+if a check fails or a process dies in it.
 
-Only a run of all checks says that something conforms. A run of some, or with
-less effort, says that it passed in part.
+Only a run of all checks reports that something conforms. A run of some checks,
+or with less effort, reports that it passed in part.
 
-Stores of the checks are made in a temporary directory, unless --place names
-the beginning of their paths for a driver that keeps them elsewhere. The paths
-go on with "nczarr-conformance-" and random letters, so that no store of
-anybody is touched; they are removed at the end.`,
+The checks make their stores in a temporary directory. For a driver that keeps
+stores elsewhere, --place is the beginning of their paths. It is followed by
+"nczarr-conformance-" and random letters, so that existing stores are never
+touched. The stores are removed at the end.`,
 		Example: `  nczctl conformance run --driver zip
   nczctl conformance run --filter zstd --params '{"level": 9}' --report json
   nczctl conformance run --plugin ./nczarr-driver-tape --place tape0/test-`,
@@ -84,11 +84,11 @@ anybody is touched; they are removed at the end.`,
 	fl.StringVar(&f.options, "options", "", "options of the driver as a `JSON` object")
 	fl.StringArrayVar(&f.params, "params", nil, "parameters of the filter as a `JSON` object (may be repeated)")
 	fl.StringArrayVar(&f.invalid, "invalid-params", nil, "parameters that the filter must refuse, as a `JSON` object (may be repeated)")
-	fl.StringSliceVar(&f.exact, "exact-types", nil, "check that the filter is exact for these element `types` (such as <i4,|u1), whatever it says of others")
+	fl.StringSliceVar(&f.exact, "exact-types", nil, "check that the filter is exact for these element `types` (such as <i4,|u1), even if it is lossy for others")
 	fl.StringArrayVar(&f.run, "run", nil, "run only checks whose id matches this `glob` (may be repeated)")
 	fl.StringVar(&f.report, "report", "text", "form of the report: text or json")
-	fl.StringVar(&f.effort, "effort", "thorough", "how much to try: brief, normal or thorough")
-	fl.DurationVar(&f.timeout, "timeout", 20*time.Second, "how long a call to the driver or filter may take before its check counts as hung")
+	fl.StringVar(&f.effort, "effort", "thorough", "how thorough the checks are: brief, normal or thorough")
+	fl.DurationVar(&f.timeout, "timeout", 20*time.Second, "time after which a check counts as hung if no call to the driver or filter returns")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random choices (default from the clock)")
 	return c
 }
@@ -316,14 +316,14 @@ func mustBeFree(ctx context.Context, o driver.Opener, spec driver.OpenSpec) erro
 	defer m.Close(ctx) //nolint:errcheck // only read
 	for _, err := range m.List(ctx, "", nil) {
 		if err == nil {
-			return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "something is there, which the checks would delete")
+			return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "the path exists, and the checks would delete it")
 		}
 		return nil // as above
 	}
 	if raw.Capabilities().Latency == driver.Remote { // such a store is there when it has objects
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "an empty store is there, which the checks would delete")
+	return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "an empty store exists, and the checks would delete it")
 }
 
 // checkFilter runs the codec suite against a filter.

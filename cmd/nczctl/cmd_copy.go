@@ -35,14 +35,14 @@ func (a *app) newCopy() *cobra.Command {
 makes a zip archive, #mode=zarr pure Zarr. Chunks and codecs are kept unless
 flags say otherwise.
 
-Nothing that looks whole is left behind when the copy fails. With --overwrite a
-dataset that is there stays until the copy is whole and on the disk. What does
-not belong to that dataset is listed and left alone; --force deletes it. Source
-and destination must be apart.
+A copy that fails leaves nothing that looks complete. With --overwrite an
+existing dataset stays until the copy is complete and on the disk. If other
+files lie in it, they are listed and the copy is refused; --force deletes them.
+Source and destination must not contain each other.
 
 On object stores the copy is made beside the dataset, as DST.nczstage-LETTERS,
-and then put into its place object by object. When a command dies in that last
-step, opening DST says so, and --resume-replace finishes it, or undoes it if
+and then moved into place object by object. If the command dies in that step,
+opening DST reports it, and --resume-replace finishes it, or undoes it if
 nothing was touched yet.
 
 --codec takes "none", or codecs in the order of encoding with their parameters:
@@ -71,8 +71,8 @@ nothing was touched yet.
 	fl.StringVar(&f.round, "quantize", "", "round float and double, `MODE=N`: bitgroom or granular to N digits, bitround to N bits; lossy")
 	fl.StringSliceVarP(&f.vars, "vars", "v", nil, "copy these `variables` only (names or paths)")
 	fl.BoolVar(&f.skip, "skip-unreadable", false, "leave out variables that cannot be opened or whose codec is missing, instead of failing; a chunk that cannot be read fails the copy all the same")
-	fl.StringVar(&f.memory, "memory", "64MiB", "about the most data to hold at once, such as 64M or 1GiB")
-	fl.BoolVar(&f.resume, "resume-replace", false, "finish, or undo, a replacement of DST whose command died; it must not be alive")
+	fl.StringVar(&f.memory, "memory", "64MiB", "about how much data to hold at once, such as 64M or 1GiB")
+	fl.BoolVar(&f.resume, "resume-replace", false, "finish, or undo, a replacement of DST whose command died (it must not be running)")
 	f.create.add(c)
 	return c
 }

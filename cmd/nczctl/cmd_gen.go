@@ -24,7 +24,7 @@ type createFlags struct {
 func (f *createFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.BoolVar(&f.overwrite, "overwrite", false, "replace a dataset that is there")
-	fl.BoolVar(&f.force, "force", false, "also delete what does not belong to a dataset, and allow a place inside another dataset")
+	fl.BoolVar(&f.force, "force", false, "also delete files that do not belong to a dataset, and allow a place inside another dataset")
 	fl.BoolVar(&f.consolidated, "consolidated", false, "also write consolidated metadata (.zmetadata)")
 	fl.Var(&f.layout, "layout", "metadata `layout` to write: "+layoutNames()+" (default: newest, or pure when the URL says mode=zarr)")
 	fl.StringVar(&f.strings, "strings", "auto", "`how` strings are stored: auto, fixed or vlen (auto: vlen in pure Zarr, fixed in NCZarr)")
@@ -40,9 +40,9 @@ text is read from standard input. The URL decides about storage and format:
 x.zip makes a zip archive, #mode=zarr pure Zarr.
 
 Nothing is left behind when something is wrong: the text is checked first, and
-a dataset becomes visible only when it is whole. With --overwrite a dataset
-that is there stays until the new one is whole and on the disk. What does not
-belong to it is listed and left alone; --force deletes it.`,
+a dataset becomes visible only when it is complete. With --overwrite an existing
+dataset stays until the new one is complete and on the disk. If other files lie
+in it, they are listed and the command is refused; --force deletes them.`,
 		Example: "  nczctl gen -o ocean.zarr ocean.cdl\n  nczctl gen -o 'file:///d/x.zip#mode=zarr,zip' ocean.cdl",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {

@@ -29,7 +29,7 @@ type datasetInfo struct {
 	Problems     []problemInfo  `json:"problems"`
 	Plugins      []pluginOfInfo `json:"plugins"`
 
-	failed error // why the first of what cannot be read cannot
+	failed error // of the first thing that cannot be read
 	sizes  bool  // chunks are listed
 }
 
@@ -83,12 +83,12 @@ func (a *app) newInfo() *cobra.Command {
 whether the codecs of each variable are there, and what cannot be read. No
 array data is read. If something cannot be read the exit code says why.
 
-How much is stored of each variable is told for local datasets. For others
---sizes asks for it: the chunks have to be listed.`,
+The stored size of each variable is shown for local datasets. For others,
+--sizes computes it by listing the chunks.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runInfo(c.Context(), list[0], sizes) },
 	}
-	c.Flags().BoolVar(&sizes, "sizes", false, "tell how much is stored of each variable of a remote dataset too")
+	c.Flags().BoolVar(&sizes, "sizes", false, "show the stored size of each variable of a remote dataset too")
 	return c
 }
 

@@ -26,8 +26,8 @@ func (a *app) newLs() *cobra.Command {
 		Use:   "ls [-l] [-R] URL[/key]",
 		Short: "List the keys of a store",
 		Long: `List the keys of a store, or those below a key. Names that lead further end in
-a slash. A web server cannot be listed: of a dataset there the documents are
-listed that its metadata names, without chunks.`,
+a slash. A web server cannot be listed: for a dataset there, ls shows the
+documents that its metadata names, without chunks.`,
 		Example: "  nczctl ls -l data.zip\n  nczctl ls -R data.zarr/temp",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {

@@ -33,8 +33,8 @@ func (a *app) newPlugin() *cobra.Command {
 		Use:   "info NAME",
 		Short: "Show a plugin: binary, hash, version, processes, level, counters",
 		Long: `Show a plugin, a driver or a filter: the binary, its hash and version, where it
-runs, what it is granted, what it serves, and the options of drivers. A plugin
-of others is started for this; one that cannot be started is a failure.`,
+runs, what it is granted, what it serves, and the options of drivers. A
+third-party plugin is started for this; the command fails if it cannot be.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runPluginInfo(c.Context(), list[0]) },
 	})
@@ -156,7 +156,7 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	return err
 }
 
-// pluginDetails is what plugin info tells: the drivers with their options, too.
+// pluginDetails is the result of plugin info. It describes drivers with their options.
 type pluginDetails struct {
 	host.PluginInfo
 	Described []mapdriver.Description `json:"described,omitempty"`

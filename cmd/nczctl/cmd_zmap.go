@@ -33,7 +33,7 @@ func (a *app) newZmap() *cobra.Command {
 index that counts prefixes too, the key, the length, and the content: text for
 metadata, numbers for chunks. Chunks are shown as they are stored, without
 decoding, as numbers of the type of -t; with --json as bytes in base64. An
-object of more bytes than limits.max_chunk ends it with an error.`,
+object larger than limits.max_chunk is an error.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runZmap(c.Context(), &f, list[0]) },
 	}
@@ -126,7 +126,7 @@ func (z *zmapper) walk(prefix string) error {
 		held += int64(len(name))
 	}
 	if z.room -= held; z.room < 0 {
-		return ncerr.Errorf(ncerr.ErrLimit, "list", zmap.Path(prefix), "the names on the way there have more bytes together than limits.max_listing")
+		return ncerr.Errorf(ncerr.ErrLimit, "list", zmap.Path(prefix), "the names held on the way there exceed limits.max_listing")
 	}
 	defer func() { z.room += held }()
 	for _, name := range names {
