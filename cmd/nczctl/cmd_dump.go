@@ -67,7 +67,7 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 		return err
 	}
 	if a.flags.json && !f.kind && !f.ncml && (f.dates || f.isoDates) {
-		return &usageError{fmt.Errorf("-t and -i are for CDL: --json gives times as numbers, their units are among the attributes")}
+		return &usageError{fmt.Errorf("-t and -i are for CDL: --json gives times as numbers, with their units among the attributes")}
 	}
 	a.flags.trace = a.flags.trace || f.log > 0
 	ds, err := a.open(ctx, url)

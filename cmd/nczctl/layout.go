@@ -95,7 +95,7 @@ func (a *app) warnMany(ds *nczarr.Dataset) {
 		}
 	})
 	if total > manyObjects {
-		a.warn("warning: up to %.0f chunks, each an object of its own, %.0f of them of %q: larger chunks are set by copy -c, or _ChunkSizes in CDL", total, most, largest)
+		a.warn("warning: up to %.0f chunks, each an object of its own, %.0f of them of %q: set larger chunks with copy -c, or _ChunkSizes in CDL", total, most, largest)
 	}
 }
 

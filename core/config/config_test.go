@@ -199,7 +199,7 @@ func TestErrors(t *testing.T) {
 		"[limits]\nmax_chunk = 0":              `"c.toml:2": invalid argument: limits.max_chunk: a size must be more than nothing`,
 		"[limits]\nmax_chunk = \"0MiB\"":       `"c.toml:2": invalid argument: limits.max_chunk: a size must be more than nothing`,
 		"[plugins]\nallow_unpinned = 1":        `"c.toml:2": invalid argument: plugins.allow_unpinned: want true or false, found an integer`,
-		"[plugins]\nisolation = \"inproces\"":  `"c.toml:2": invalid argument: plugins.isolation: "inproces" is none of auto, process, inproc; did you mean "inproc"?`,
+		"[plugins]\nisolation = \"inproces\"":  `"c.toml:2": invalid argument: plugins.isolation: "inproces" is not one of auto, process, inproc; did you mean "inproc"?`,
 		"[plugins]\nisolation = []":            `"c.toml:2": invalid argument: plugins.isolation: want a string, found an array`,
 		"[plugins]\nstart_timeout = 10":        `"c.toml:2": invalid argument: plugins.start_timeout: want a duration such as "10s", found an integer`,
 		"[plugins]\nstart_timeout = \"10\"":    `"c.toml:2": invalid argument: plugins.start_timeout: "10" is not a duration such as "10s" or "1m30s"`,

@@ -66,7 +66,7 @@ func choice[T ~string](at func(*Config) *T, allowed ...T) setter {
 			return wrongType("a string", v)
 		}
 		if !slices.Contains(names, s) {
-			return fmt.Errorf("%q is none of %s%s", s, strings.Join(names, ", "), ncerr.DidYouMean(s, names))
+			return fmt.Errorf("%q is not one of %s%s", s, strings.Join(names, ", "), ncerr.DidYouMean(s, names))
 		}
 		*at(c) = T(s)
 		return nil

@@ -65,7 +65,7 @@ func (p *parser) unknownKey() error {
 				f.Key, ncerr.DidYouMean(strings.ToLower(f.Key), Keys()), strings.Join(Keys(), ", "))
 		}
 	}
-	return errors.New("the fragment makes no sense")
+	return errors.New("malformed fragment")
 }
 
 // foreign gives the extension of a name that belongs to a format which is not

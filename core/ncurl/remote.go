@@ -104,7 +104,7 @@ func (p *parser) webLogin() {
 		if value != "" {
 			p.step("rc", "", "driver option "+s.option, from+" sets it")
 		} else if _, from = p.rc(s.keys...); from != "" {
-			p.warn(from + " is not used: its section must be the server that it is for, as in [" + p.loc.Endpoint + "], https or on this machine")
+			p.warn(from + " is ignored: it must be in the section of its server, as in [" + p.loc.Endpoint + "], with https or on this machine")
 		}
 		list = append(list, Param{s.option, value})
 	}

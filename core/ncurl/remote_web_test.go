@@ -75,7 +75,7 @@ func TestWebLogin(t *testing.T) {
 	}
 	env := &ncurl.Env{RC: []ncurl.RCEntry{{Key: "HTTP.CREDENTIALS.PASSWORD", Value: "hush", Source: "rc:2"}}}
 	loc, err := ncurl.Parse("https://data.example/x", env)
-	if err != nil || len(loc.Warnings) != 1 || !strings.Contains(loc.Warnings[0], "HTTP.CREDENTIALS.PASSWORD (rc:2) is not used") {
+	if err != nil || len(loc.Warnings) != 1 || !strings.Contains(loc.Warnings[0], "HTTP.CREDENTIALS.PASSWORD (rc:2) is ignored") {
 		t.Errorf("%v, %q", err, loc.Warnings)
 	}
 }

@@ -59,7 +59,7 @@ func split(text string) (parts, error) {
 	scheme, after, ok := cutScheme(rest)
 	if !ok {
 		if noScheme(rest) != "" {
-			return parts{}, errors.New("something that is no scheme stands before \"://\"; a path of this name is written ./NAME")
+			return parts{}, errors.New("the text before \"://\" is not a scheme; write ./NAME for a path of this name")
 		}
 		return splitPath(text), nil
 	}
@@ -205,7 +205,7 @@ func parseParams(text string) ([]Param, error) {
 			return nil, errors.New("the fragment has a value without a key")
 		}
 		if strings.Contains(key, "=") { // what follows is meant for a value, which may be secret
-			return nil, errors.New(`a fragment key has an encoded "="; KEY=VALUE is written as it is`)
+			return nil, errors.New(`a fragment key has an encoded "="; write KEY=VALUE without encoding`)
 		}
 		value, err := url.PathUnescape(rawValue)
 		if err != nil {

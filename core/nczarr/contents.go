@@ -39,7 +39,7 @@ func (c *contents) refuse(path string, force bool) error {
 	case force || len(c.foreign) == 0:
 		return nil
 	}
-	what := "something that is no dataset is there"
+	what := "something that is not a dataset is there"
 	if c.dataset {
 		what = "what is there is not all part of the dataset"
 	}

@@ -177,7 +177,7 @@ func (d *Dataset) ownGrowth(ctx context.Context) error {
 	}
 	m, err := d.GrowthMark(ctx)
 	if err == nil && (m == nil || m.Writer != g.marked) {
-		err = ncerr.Errorf(ncerr.ErrConflict, "flush", growingKey, "somebody has cleared the mark of this writer, and with it chunks that it wrote past the end of a dimension: open the dataset again and write them anew")
+		err = ncerr.Errorf(ncerr.ErrConflict, "flush", growingKey, "the growth mark of this writer was cleared, and the chunks that it wrote past the end of a dimension were deleted: reopen the dataset and write them again")
 	}
 	return err
 }
@@ -215,7 +215,7 @@ func (d *Dataset) ClearGrowth(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.begun {
-		return ncerr.Errorf(ncerr.ErrInvalid, "clear growth", growingKey, "this writer is making a dimension longer itself")
+		return ncerr.Errorf(ncerr.ErrInvalid, "clear growth", growingKey, "this writer itself is making a dimension longer")
 	}
 	err := d.stopGrowth(ctx)
 	if err == nil {

@@ -55,7 +55,7 @@ func (l *loader) load(ctx context.Context) error {
 	ds := l.ds
 	if ds.loc.OnlyV2 && zarr.DropV3(root) {
 		if len(root) == 0 {
-			return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "it has a document of Zarr v3 and none of v2, which mode=v2 asks for")
+			return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "it has Zarr v3 documents but no Zarr v2 documents, which mode=v2 requires")
 		}
 		ds.frozen = "it has documents of Zarr v3 too, which would not be changed"
 	}
@@ -289,7 +289,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 		}
 	})
 	if most := l.ds.opts.Limits.MaxDocuments; l.bytes.Load() > most { // so alloc has failed, or the names alone are too much
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the metadata documents have more than %d bytes together, the limit of limits.max_documents (Limits.MaxDocuments)", most)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the metadata documents have more than %d bytes in total, the limit of limits.max_documents (Limits.MaxDocuments)", most)
 	}
 	if err == nil {
 		err = failed
@@ -301,7 +301,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 // limit. After that the open fails.
 func (l *loader) alloc(n int64) ([]byte, error) {
 	if most := l.ds.opts.Limits.MaxDocuments; l.bytes.Add(n) > most {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the documents have more than %d bytes together", most)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the documents have more than %d bytes in total", most)
 	}
 	return make([]byte, n), nil
 }

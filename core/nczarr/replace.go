@@ -99,7 +99,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 
 // interrupted tells of a dataset whose replacement a process did not finish.
 func interrupted(op, path, dir string) error {
-	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process ended while it was replacing the dataset, which is in %q: nczctl clean --remove %q puts it back", dir, filepath.Dir(dir))
+	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process died while replacing the dataset, which is now in %q: nczctl clean --remove %q puts it back", dir, filepath.Dir(dir))
 }
 
 // staged is the replacement of a local file or directory.
@@ -165,7 +165,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	case (kind == ncerr.ErrCorrupt || kind == ncerr.ErrNotZarr) && o.Force:
 		return s, nil
 	case kind == ncerr.ErrCorrupt || kind == ncerr.ErrNotZarr:
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is no dataset is there: %w", err)
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is not a dataset is there: %w", err)
 	default: // the driver could not be asked, which says nothing about the place
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 		return s, nil
 	}
 	if !o.Force {
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the driver %s cannot keep the dataset that is there until the new one is complete: remove it first, or take --force, which deletes it at once", loc.Driver)
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the driver %s cannot keep the old dataset until the new one is complete: remove it first, or use --force, which deletes it at once", loc.Driver)
 	}
 	return s, nil
 }
@@ -213,7 +213,7 @@ func what(names []string) string {
 	if _, dataset := zarr.Foreign(names); dataset {
 		return "a dataset"
 	}
-	return "something that is no dataset"
+	return "something that is not a dataset"
 }
 
 func isEmpty(ctx context.Context, m *zmap.Map) (bool, error) {
@@ -234,7 +234,7 @@ func unlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *Create
 			return err
 		}
 		if there {
-			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there, and the driver %s cannot list what belongs to it: remove it first, or take --force", loc.Driver)
+			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there, and the driver %s cannot list what belongs to it: remove it first, or use --force", loc.Driver)
 		}
 	}
 	return nil

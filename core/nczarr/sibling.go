@@ -259,9 +259,9 @@ func claimed(op string, loc *ncurl.Location, c *Claim, err error) error {
 		return err
 	}
 	if c == nil {
-		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing the dataset until just now: try again")
+		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing the dataset and has just stopped: try again")
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced by %s; if that has died, finish it: nczctl copy --resume-replace %s", c.Owner(), shell(shown(loc)))
+	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced by %s; if that process has died, finish with: nczctl copy --resume-replace %s", c.Owner(), shell(shown(loc)))
 }
 
 // readClaim reads a claim, or the mark of a stage; nil if there is none.
@@ -385,7 +385,7 @@ func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) 
 		}
 	}
 	if _, dataset := zarr.Foreign(keys); !dataset {
-		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset is not complete there; --force makes another one in the place of the old")
+		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset there is incomplete; --force replaces the old one with another")
 	}
 	return keys, nil
 }
@@ -464,10 +464,10 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 		return "", err
 	}
 	if claim == nil {
-		return "", ncerr.Errorf(ncerr.ErrNotFound, "resume", loc.Path, "no replacement has been begun here")
+		return "", ncerr.Errorf(ncerr.ErrNotFound, "resume", loc.Path, "no replacement is in progress here")
 	}
 	if !namesStage(claim.Stage, loc.Path) {
-		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(claimKey), "it names the store %q, which is no stage beside this one; --force replaces what is there", claim.Stage)
+		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(claimKey), "it names the store %q, which is not a stage of this dataset; --force replaces what is there", claim.Stage)
 	}
 	s.stage, s.force = claim.Stage, claim.Force
 	err = s.move(ctx, to.m)

@@ -19,7 +19,7 @@ const StagePrefix = ".nczarr-stage-"
 const oldName = ".nczarr-old"
 
 // ErrChanged says that what a Stage was to replace is not there any more.
-var ErrChanged = errors.New("somebody else has replaced it meanwhile")
+var ErrChanged = errors.New("it was replaced by somebody else meanwhile")
 
 // Stage is a place beside a store, where the one is made that replaces it.
 type Stage struct {

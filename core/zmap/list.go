@@ -93,7 +93,7 @@ func (t *tally) add(op, prefix, key string) error {
 	case t.n > t.z.maxList:
 		return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d entries", t.z.maxList)
 	case t.bytes > t.z.maxBytes:
-		return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "keys of more than %d bytes together", t.z.maxBytes)
+		return ncerr.Errorf(ncerr.ErrLimit, op, prefix, "keys of more than %d bytes in total", t.z.maxBytes)
 	}
 	return nil
 }

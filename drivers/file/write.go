@@ -340,9 +340,9 @@ func (m *Map) onlyObjects(dir string) error {
 		}
 		switch {
 		case !isReserved(name) && !visible(name):
-			strange = fmt.Sprintf("%q, a name that no object can have", path)
+			strange = fmt.Sprintf("%q, which cannot be the name of an object", path)
 		case t.IsDir() && m.isMount(path):
-			strange = fmt.Sprintf("%q, where something is mounted", path)
+			strange = fmt.Sprintf("the mount point %q", path)
 		case t.IsDir():
 			dirs = append(dirs, path)
 		case !t.IsRegular() && t != fs.ModeSymlink:
@@ -351,7 +351,7 @@ func (m *Map) onlyObjects(dir string) error {
 		return strange == ""
 	})
 	if strange != "" {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "there is %s: what is not of this store is not deleted", strange)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the store contains %s; what does not belong to it is not deleted", strange)
 	}
 	for _, sub := range dirs {
 		if err == nil {

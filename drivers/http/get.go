@@ -351,13 +351,13 @@ func (g *get) blind() ([]byte, driver.Info, error) {
 	size := before + int64(kept.Len()) + after
 	switch {
 	case errors.Is(err, errHeld):
-		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not announce lengths, and more than the %d bytes of max_blind came in all answers under way", g.m.o.MaxBlind)
+		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not announce lengths, and the answers under way exceed the %d bytes of max_blind in total", g.m.o.MaxBlind)
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, driver.Info{}, g.cut(size, -1, err)
 	case size > limit && asked:
 		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "more than %d bytes, of unannounced length", limit)
 	case size > limit:
-		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not announce the length, and more than the %d bytes of max_blind came", limit)
+		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not announce the length, and the answer exceeds the %d bytes of max_blind", limit)
 	}
 	i := info(g.resp.Header, size)
 	start, n := int64(0), size

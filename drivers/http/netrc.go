@@ -36,7 +36,7 @@ func readCredentials(base *url.URL, o options) (credentials, error) {
 	if o.User != "" || o.Password != "" {
 		at, err := url.Parse(o.Origin)
 		if err != nil || at.Host == "" || at.User != nil || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || !c.private(at) {
-			return c, ncerr.Errorf(ncerr.ErrInvalid, "", "", "user and password need origin, the server that they are for: https://HOST[:PORT], or http on this machine")
+			return c, ncerr.Errorf(ncerr.ErrInvalid, "", "", "user and password require origin, the server that they are sent to: https://HOST[:PORT], or http on this machine")
 		}
 		c.own, c.origin = &login{o.User, o.Password}, originOf(at)
 	}
@@ -62,7 +62,7 @@ func readCredentials(base *url.URL, o options) (credentials, error) {
 	c.hosts = parseNetrc(text)
 	if open {
 		if c.find(base) != nil || asked {
-			return c, ncerr.Errorf(ncerr.ErrPermission, "read", name, "others may read this file of passwords; make it private (chmod 600)")
+			return c, ncerr.Errorf(ncerr.ErrPermission, "read", name, "other users can read this password file; make it private (chmod 600)")
 		}
 		c.hosts = nil
 	}
@@ -77,7 +77,7 @@ func readNetrc(name string) (text string, open bool, err error) {
 		return "", false, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxNetrc {
-		return "", false, ncerr.Errorf(ncerr.ErrLimit, "", "", "this is no file of at most %d bytes", maxNetrc)
+		return "", false, ncerr.Errorf(ncerr.ErrLimit, "", "", "it is not a regular file of at most %d bytes", maxNetrc)
 	}
 	data, err := os.ReadFile(name)
 	return string(data), runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0, err

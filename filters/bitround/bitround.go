@@ -41,7 +41,7 @@ func New(t dtype.Type, keepbits int) (*Codec, error) {
 	case dtype.Int, dtype.Uint:
 		return &Codec{typ: t}, nil
 	default:
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats are rounded and integers left as they are, not %v", t)
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats and integers are accepted, not %v", t)
 	}
 	if keepbits < 0 || keepbits > mantissa(t) {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "%d bits to keep, %v has %d", keepbits, t, mantissa(t))

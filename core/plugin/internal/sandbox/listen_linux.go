@@ -52,7 +52,7 @@ func ListeningPair() (ours, theirs *os.File, err error) {
 
 // ErrNotHandedOver says that a process did not hand over the judgement of its
 // calls to listen.
-var ErrNotHandedOver = errors.New("no right to judge the calls to listen")
+var ErrNotHandedOver = errors.New("the process did not hand over its calls to listen")
 
 // ListenOnce lets the process listen once; calls that come later fail, as
 // nobody judges them any more. It returns when the process listens or has ended.

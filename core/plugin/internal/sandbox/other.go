@@ -14,7 +14,7 @@ func Probe() Support { return Support{} }
 func Apply(string) (*Policy, error) { return nil, errors.New("there is no sandbox on this platform") }
 
 // ErrNotHandedOver is never returned here.
-var ErrNotHandedOver = errors.New("no right to judge the calls to listen")
+var ErrNotHandedOver = errors.New("the process did not hand over its calls to listen")
 
 // ListeningPair fails: no host asks for it here.
 func ListeningPair() (ours, theirs *os.File, err error) {

@@ -228,7 +228,7 @@ func guarded(ctx context.Context, run func(context.Context, []byte, []byte) (int
 			fmt.Fprintf(os.Stderr, "panic in a codec: %v\n%s", r, debug.Stack())
 			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: %v", r)
 			if fault, ok := r.(interface{ Addr() uintptr }); ok && within(fault.Addr(), src) {
-				err = ncerr.Errorf(ncerr.ErrFilter, "", "", "memory fault in the input: the codec wrote to it, which it may only read")
+				err = ncerr.Errorf(ncerr.ErrFilter, "", "", "memory fault in the input: the codec wrote to it, but may only read it")
 			}
 		}
 	}()
