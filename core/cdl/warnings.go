@@ -2,8 +2,8 @@ package cdl
 
 import "fmt"
 
-// Warnings tells, one line each, what [Build] stores in another way than the
-// text says: NIL in attributes, which have no absent strings in Zarr.
+// Warnings returns one line for each value that [Build] stores differently from
+// the text: NIL in attributes, because Zarr attributes have no absent strings.
 func (f *File) Warnings() []string {
 	var list []string
 	check := func(attrs []*Attr) {

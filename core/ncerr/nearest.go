@@ -46,8 +46,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// NoneOf is the error for a name that is none of those there are; it tells the
-// one that was probably meant.
+// NoneOf returns the error for a name that is not among those in there. It
+// suggests the name that was probably meant.
 func NoneOf(kind Kind, op, name string, there []string) *Error {
 	if n := nearest(name, there); n != "" {
 		return Errorf(kind, op, name, "did you mean %q?", n)
@@ -58,9 +58,9 @@ func NoneOf(kind Kind, op, name string, there []string) *Error {
 // mostCandidates bounds the work of one message.
 const mostCandidates = 1000
 
-// DidYouMean gives `; did you mean "x"?` for the candidate that word is most
-// likely a misspelling of, and nothing if there is none. It looks at the first
-// 1,000 candidates.
+// DidYouMean returns `; did you mean "x"?` for the candidate that word most
+// likely misspells, or "" if no candidate is close. It looks at the first 1,000
+// candidates.
 func DidYouMean(word string, candidates []string) string {
 	if n := nearest(word, candidates); n != "" {
 		return "; did you mean " + strconv.Quote(n) + "?"

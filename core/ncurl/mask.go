@@ -9,9 +9,9 @@ import (
 // hidden stands where something was that may be secret.
 const hidden = "***"
 
-// Masked gives a location as it may be shown, whether or not it parses: without
-// user information, without its query, and without the values of fragment keys
-// whose meaning is not known. It may hide too much.
+// Masked returns a location in a form that is safe to print, whether or not it
+// parses: without user information, its query, and the values of unknown
+// fragment keys. It may hide more than is secret.
 func Masked(text string) string { return maskText(text) }
 
 // maskValue gives the value of a fragment key, or a mark unless key is one

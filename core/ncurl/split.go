@@ -155,8 +155,8 @@ func cutScheme(text string) (scheme, rest string, ok bool) {
 	return scheme, rest, strings.HasPrefix(rest, "//")
 }
 
-// Scheme gives the scheme of a location as [Parse] sees it, in lower case; it is
-// empty for a plain path. Parse may refuse the scheme.
+// Scheme returns the scheme of a location as [Parse] sees it, in lower case, or
+// "" for a plain path. Parse may refuse the scheme.
 func Scheme(text string) string {
 	_, rest := cutPrefix(text)
 	if scheme, _, ok := cutScheme(rest); ok {

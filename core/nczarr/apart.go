@@ -13,12 +13,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// CheckApart fails with ncerr.ErrInvalid if the dataset src and the place that
-// url names, where a dataset is to be made, are the same or one is inside the
-// other, however they are spelled. Local paths are compared as files. Stores of
-// a server are compared by bucket and key; where the names of the servers, or
-// the drivers, differ, an object is put to the place, looked for in the source,
-// and deleted again.
+// CheckApart fails with ncerr.ErrInvalid if the destination url is the dataset
+// src itself, inside it or around it, however the two are spelled. Local paths
+// are compared by file identity, stores on one server by bucket and key. If the
+// servers' names or the drivers differ, CheckApart puts an object to the
+// destination, looks for it in the source, and deletes it.
 func CheckApart(ctx context.Context, src *Dataset, url string, o *Options) error {
 	opts, to, err := resolve(url, o, true)
 	if err != nil {

@@ -106,9 +106,9 @@ func (v *Var) settle(ctx context.Context) error {
 }
 
 // CheckSize refuses a variable of more chunks than Limits.MaxChunks or more
-// bytes than Limits.MaxData with ncerr.ErrLimit. It is for those who go through
-// all values: a shape costs nothing to write down, and chunks that are not
-// there read as fill.
+// bytes than Limits.MaxData with ncerr.ErrLimit. Call it before reading all
+// values: absent chunks read as fill, so a small document can declare a huge
+// variable.
 func (v *Var) CheckSize() error {
 	limits := v.group.ds.opts.Limits
 	chunks, bytes := int64(1), v.elemBytes()

@@ -29,8 +29,7 @@ const growingKey = ".nczgrowing"
 // maxMark is the most bytes of a mark that are read.
 const maxMark = 64 << 10
 
-// GrowthMark is what a writer says about itself that is making a dimension
-// longer.
+// GrowthMark describes the writer that is making a dimension longer.
 type GrowthMark struct {
 	About string `json:"about"`
 	// Writer is the random name of the writer.
@@ -122,8 +121,8 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 	return nil
 }
 
-// GrowthMark returns the mark of a writer that is making a dimension longer, or
-// died doing so; nil if there is none.
+// GrowthMark returns the mark of a writer that is making a dimension longer or
+// died doing so, or nil if there is no mark.
 func (d *Dataset) GrowthMark(ctx context.Context) (*GrowthMark, error) {
 	text, info, err := d.m.ReadAll(ctx, growingKey, maxMark)
 	switch ncerr.KindOf(err) {
@@ -206,10 +205,9 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 }
 
 // ClearGrowth removes the mark of a writer that died while it was making a
-// dimension longer, and the chunks beyond the shapes that it left. Nobody but
-// the caller can know that the writer is dead: what a living one has written
-// since its last Flush is lost, and its next Flush fails. The dataset must be
-// open for Update.
+// dimension longer, and the chunks that it left beyond the shapes. The caller
+// must know that the writer is dead: a living writer loses what it wrote since
+// its last Flush, and its next Flush fails. The dataset must be open for Update.
 func (d *Dataset) ClearGrowth(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()

@@ -44,8 +44,8 @@ const (
 	movers = 8
 )
 
-// Claim says who replaces a dataset, and by what. It is also what a stage says
-// about itself.
+// Claim records which process replaces a dataset, and from which stage. The mark
+// of a stage has the same form.
 type Claim struct {
 	About string    `json:"about"`
 	Stage string    `json:"stage"` // the path of the stage, as the driver has it
@@ -442,10 +442,10 @@ func each(ctx context.Context, keys []string, workers int, f func(key string) er
 	return fail.err
 }
 
-// ResumeReplace finishes the replacement of a dataset that another process has
-// begun and not finished. If nothing of the old dataset has been touched and
-// the new one is gone, it is undone. Nobody but the caller can know that the
-// process is dead. The result says what was done.
+// ResumeReplace finishes a replacement that another process began and did not
+// finish. If the old dataset is untouched and the new one is gone, the
+// replacement is undone. The caller must know that the process is dead. The
+// result says what was done.
 func ResumeReplace(ctx context.Context, url string, o *Options) (done string, err error) {
 	opts, loc, err := resolve(url, o, true)
 	if err != nil {
@@ -492,9 +492,9 @@ type Leftover struct {
 	Claimed bool // the dataset is being replaced by it: see ResumeReplace
 }
 
-// Stages returns the stages beside the place that url names, on stores that
-// have no rename. With remove, those that no claim names are removed: nobody
-// but the caller can know that no process is at work there.
+// Stages returns the stages beside the place that url names, on stores without
+// rename. With remove, it deletes those that no claim names: the caller must
+// know that no process still uses them.
 func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftover, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {

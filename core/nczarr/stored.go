@@ -8,17 +8,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Stored is how much of a variable is in the store.
+// Stored describes how much of a variable is in the store.
 type Stored struct {
-	Chunks int64 // that are there
-	Grid   int64 // chunks that there could be; those that are absent are fill
-	Bytes  int64 // of the chunks that are there, encoded
-	Raw    int64 // of all elements, decoded; 0 where they have variable length
+	Chunks int64 // chunks in the store
+	Grid   int64 // chunks of the whole shape; absent ones are fill
+	Bytes  int64 // encoded size of the chunks in the store
+	Raw    int64 // decoded size of all elements; 0 if they have variable length
 }
 
-// Stored lists the chunks of the variable and adds up their sizes, which takes
-// a request for each 1,000 chunks of a bucket. Fields of one structured array
-// share its chunks. Errors: ncerr.ErrUnsupported where the store cannot list.
+// Stored lists the chunks of the variable and adds up their sizes. In a bucket
+// that costs a request per 1,000 chunks. Fields of one structured array share
+// its chunks. It fails with ncerr.ErrUnsupported if the store cannot list.
 func (v *Var) Stored(ctx context.Context) (Stored, error) {
 	s := Stored{Grid: 1}
 	shape, chunks := v.meta.Shape, v.meta.Chunks
@@ -70,7 +70,7 @@ func inGrid(key string, grid []int64, separator byte) bool {
 	return true
 }
 
-// HasConsolidated reports whether there is consolidated metadata, used or not:
+// HasConsolidated reports whether consolidated metadata exists, used or not:
 // see [Dataset.Consolidated].
 func (d *Dataset) HasConsolidated(ctx context.Context) (bool, error) {
 	if d.consolidated {

@@ -68,10 +68,10 @@ func (v *Var) wasAbsent(ctx context.Context) error {
 	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + ".zarray"})
 }
 
-// CheckUnchanged fails with ncerr.ErrConflict if chunks were absent in what was
-// read from d so far, and the dataset, or one of these arrays, has been changed
-// or replaced since it was opened: then those chunks may exist. Reading checks
-// that after each operation; CheckUnchanged is for the end of many.
+// CheckUnchanged fails with ncerr.ErrConflict if reads from d found chunks absent
+// and the dataset, or one of the arrays concerned, was changed or replaced since
+// it was opened: those chunks may exist now. Each read checks this itself;
+// CheckUnchanged is for the end of many reads.
 func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 	d.docs.mu.Lock()
 	vars := slices.Collect(maps.Keys(d.docs.sparse))

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Relation is how two places lie to each other.
+// Relation describes where one place lies relative to another.
 type Relation uint8
 
 // The relations.
@@ -17,9 +17,9 @@ const (
 	Above                 // the first is in the second
 )
 
-// Relate returns how the place to lies to the place from. They are compared as
-// files, so that links, relative paths and the ways in which a file system
-// takes names do not matter. Either need not exist.
+// Relate returns the position of to relative to from. It compares file
+// identities, so links, relative paths and the name folding of a file system do
+// not matter. Neither place need exist.
 func Relate(from, to string) Relation {
 	src, dst := ancestors(from), ancestors(to)
 	switch {

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Entries is everything that is in a directory tree.
+// Entries lists the content of a directory tree.
 type Entries struct {
 	// Names are the regular files, in byte order within each directory, with
 	// slashes between names. A directory without entries has a slash at its
 	// end.
 	Names []string
-	// Odd describes what is neither a directory nor a regular file.
+	// Odd describes entries that are neither directories nor regular files.
 	Odd []string
 	// Mounts are the places in the tree where other file systems, or other
 	// directories, are mounted. Nothing below them is listed.
@@ -27,10 +27,10 @@ type Entries struct {
 // All returns the number of entries.
 func (e *Entries) All() int { return len(e.Names) + len(e.Odd) + len(e.Mounts) }
 
-// List returns what is in the directory dir, as the system gives it: names that
-// are not UTF-8, hidden files, links, pipes. Links are not followed. More than
-// limit entries are an error. Temporary files that the file driver has left,
-// whose names it never uses for anything else, are not listed.
+// List returns everything in the directory dir, including names that are not
+// UTF-8, hidden files, links and pipes. It does not follow links. More than
+// limit entries are an error. Temporary files left by the file driver are not
+// listed: it uses their names for nothing else.
 func List(dir string, limit int) (*Entries, error) {
 	e := &Entries{}
 	mounts, err := mountsBelow(dir)
@@ -89,9 +89,9 @@ func driverTemporary(name string) bool {
 	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// Remove removes a directory tree, however deep it is and whatever its modes
-// are. It follows no links, and removes nothing if something is mounted in the
-// tree. A directory that does not exist is not an error.
+// Remove removes a directory tree of any depth and with any modes. It follows no
+// links, and removes nothing if the tree contains a mount point. A missing
+// directory is not an error.
 func Remove(dir string) error {
 	mounts, err := mountsBelow(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,13 +18,13 @@ const StagePrefix = ".nczarr-stage-"
 // nothing is at the final place.
 const oldName = ".nczarr-old"
 
-// ErrChanged says that what a Stage was to replace is not there any more.
+// ErrChanged reports that what a Stage was to replace is no longer there.
 var ErrChanged = errors.New("it was replaced by somebody else meanwhile")
 
-// Stage is a place beside a store, where the one is made that replaces it.
+// Stage is a place beside a store in which its replacement is made.
 type Stage struct {
-	// Path is where the new store is to be made. It has the base name of the
-	// one that it replaces.
+	// Path is where the new store is to be made. Its base name is that of the
+	// store that it replaces.
 	Path string
 
 	final string // without links
@@ -46,17 +46,15 @@ type system struct {
 type StageOptions struct {
 	// Directory says that the new store is a directory rather than a file.
 	Directory bool
-	// Check is called with the path of what was replaced, when nobody can find
-	// it any more and before it is removed. If it fails, everything is as it
-	// was before.
+	// Check is called with the new path of the old store after it was swapped
+	// out and before it is removed. If it fails, the swap is undone.
 	Check func(old string) error
-	// Force goes on if the owner or an attribute of what is replaced cannot be
-	// kept.
+	// Force ignores failures to keep the owner or an attribute of the old store.
 	Force bool
 }
 
-// NewStage makes a stage for what is at final, and removes stages that dead
-// processes have left for the same place.
+// NewStage makes a stage for the store at final, and removes stages that dead
+// processes left for the same place.
 func NewStage(final string, opts StageOptions) (*Stage, error) {
 	real, err := filepath.EvalSymlinks(final)
 	if err == nil {
@@ -91,7 +89,7 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 }
 
 // Clean removes a temporary directory that is not in use. If it holds the only
-// copy of what was being replaced, that is put back, and the result says so.
+// copy of the old store, Clean puts that back and returns true.
 func Clean(f Found) (restored bool, err error) {
 	switch to := f.Place(); {
 	case !f.OnlyCopy():
@@ -121,8 +119,8 @@ func (f *Found) Place() string {
 	return filepath.Join(filepath.Dir(f.Dir), base)
 }
 
-// OnlyCopy reports whether a stage holds what was at its place, where nothing
-// is now, or of which nobody can say where it is.
+// OnlyCopy reports whether a stage holds the old store, and nothing is at its
+// place or its mark names no place.
 func (f *Found) OnlyCopy() bool {
 	if _, err := os.Lstat(filepath.Join(f.Dir, oldName)); err != nil {
 		return false
@@ -135,8 +133,8 @@ func (f *Found) OnlyCopy() bool {
 	return err != nil
 }
 
-// Interrupted returns the stage that holds the only copy of what was at path
-// when a process died that was replacing it, or an empty string.
+// Interrupted returns the stage that holds the only copy of the store at path,
+// left by a process that died while replacing it, or "".
 func Interrupted(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -156,9 +154,9 @@ func Interrupted(path string) string {
 	return ""
 }
 
-// Commit puts the new store into the place of the old one, when all of it is
-// on the disk, and removes the old one then. After an error before that the old
-// one is where it was, and the new one is gone.
+// Commit syncs the new store to the disk, puts it in place of the old one, and
+// then removes the old one. If a step before the removal fails, the old store is
+// where it was and the new one is gone.
 func (s *Stage) Commit() error {
 	err := s.keepAttributes(0)
 	if err == nil {
@@ -192,8 +190,7 @@ func (s *Stage) Discard() error {
 	return t.Remove()
 }
 
-// Die leaves the stage as a process leaves it that is killed, for tests of
-// what comes after.
+// Die leaves the stage as a killed process would. It is for tests.
 func (s *Stage) Die() error { return s.temp.Keep() }
 
 // unchanged makes sure that what is replaced is still what it was.

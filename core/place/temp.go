@@ -20,7 +20,7 @@ const (
 	nameChars = 10                               // random characters in the name of a Temp
 )
 
-// Mark is what a temporary directory says about itself.
+// Mark describes a temporary directory. It is stored in it.
 type Mark struct {
 	// Target is the path that the content is made for, if any.
 	Target string `json:"target,omitempty"`
@@ -32,15 +32,15 @@ type Mark struct {
 	Made time.Time `json:"made"`
 }
 
-// Temp is a temporary directory that carries the mark and is locked until it
-// is removed or kept, or the process ends.
+// Temp is a marked temporary directory. It stays locked until it is removed or
+// kept, or the process ends.
 type Temp struct {
 	Dir  string
 	lock *os.File // the directory
 }
 
-// NewTemp makes a temporary directory in parent that only the user may look
-// into. Its name is prefix and 10 random characters.
+// NewTemp makes a temporary directory of mode 0700 in parent. Its name is prefix
+// and 10 random characters.
 func NewTemp(parent, prefix, target string) (*Temp, error) {
 	for {
 		dir := filepath.Join(parent, prefix+rand.Text()[:nameChars])
@@ -116,7 +116,7 @@ func sameName(f *os.File) bool {
 	return err == nil && os.SameFile(is, named)
 }
 
-// Remove removes the directory with all that is in it, and gives the lock back.
+// Remove removes the directory and its content, and releases the lock.
 func (t *Temp) Remove() error { return t.removeBy(Remove) }
 
 func (t *Temp) removeBy(remove func(dir string) error) error {
@@ -126,14 +126,14 @@ func (t *Temp) removeBy(remove func(dir string) error) error {
 	return join(remove(t.Dir), t.lock.Close())
 }
 
-// Keep gives the lock back and leaves the directory for a later Sweep.
+// Keep releases the lock and leaves the directory for a later Sweep.
 func (t *Temp) Keep() error { return t.lock.Close() }
 
-// Found is a temporary directory of whatever process.
+// Found is a temporary directory made by any process.
 type Found struct {
 	Dir  string
 	Mark Mark
-	// InUse says that its maker, or another Sweep, holds the lock, or that the
+	// InUse reports that its maker or another Sweep holds the lock, or that the
 	// file system has no locks.
 	InUse bool
 }
@@ -147,9 +147,9 @@ func Find(parent, prefix string) ([]Found, error) {
 }
 
 // Sweep calls remove for each temporary directory in parent whose name begins
-// with prefix, that carries the mark and that no process holds locked. It holds
-// the lock meanwhile. Directories with such a name that are empty, as a process
-// leaves them that ends before it has put the mark there, are removed.
+// with prefix, that carries the mark and that no process has locked. It holds
+// the lock during the call. It also removes empty directories with such names,
+// left by processes that ended before they wrote the mark.
 func Sweep(parent, prefix string, remove func(Found)) {
 	_ = visit(parent, prefix, func(found Found) { // who cannot read the directory cannot clean it
 		if !found.InUse {

@@ -17,12 +17,11 @@ const ReplacingMark = ".nczreplacing"
 // dataset at the root. Names are keys, or what else the store holds; one with
 // a slash at its end is a directory without entries.
 //
-// Part of a dataset are the documents of a node (a directory with .zgroup,
+// These belong to a dataset: the documents of a node (a directory with .zgroup,
 // .zarray or zarr.json) that is the root or lies in a group, or in directories
-// without documents that lie in a group, the objects of an
-// array whose names are those of chunks, and the marks of growing arrays. No
-// document is read: an object with the name of a chunk beyond the shape of its
-// array counts as a chunk.
+// without documents in a group; the objects of an array that are named like
+// chunks; and the marks of growing arrays. Foreign reads no document, so an
+// object named like a chunk beyond the shape counts as a chunk.
 func Foreign(names []string) (foreign []string, dataset bool) {
 	m := membersOf(names)
 	for _, name := range names {

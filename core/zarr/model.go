@@ -133,9 +133,9 @@ type Attr struct {
 	// []string for NCString, and a plain string for NCChar (its bytes; may
 	// hold NULs). Slices may be empty, never nil for an existing attribute.
 	Value any
-	// JSON is the value as the document has it that the attribute was read
-	// from; empty for a new attribute. netCDF has no null, no flags and no
-	// difference between 1 and [1]. Pure Zarr has, so that JSON is written
-	// again there if it still reads as Value.
+	// JSON is the text of the value in the document that the attribute was read
+	// from, or "" for a new attribute. netCDF has no null, no booleans and no
+	// difference between 1 and [1]; pure Zarr has. Pure Zarr is therefore written
+	// with JSON if JSON still reads as Value.
 	JSON string
 }

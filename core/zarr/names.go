@@ -143,8 +143,8 @@ func IsZarrDoc(name string) bool {
 // IsV3 reports whether a node is described by a Zarr v3 document.
 func IsV3(docs Docs) bool { _, ok := docs[docV3]; return ok }
 
-// DropV3 removes the Zarr v3 document from those of a node, and reports whether
-// there was one.
+// DropV3 removes the Zarr v3 document of a node from docs, and reports whether
+// it was there.
 func DropV3(docs Docs) bool {
 	there := IsV3(docs)
 	delete(docs, docV3)

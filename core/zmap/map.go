@@ -58,8 +58,8 @@ type Options struct {
 	// it must sort them, and that Search and DeletePrefix collect; more is
 	// ncerr.ErrLimit. 0 is [DefaultMaxList].
 	MaxList int
-	// MaxListBytes is the largest sum of the lengths of those entries' keys, in
-	// bytes. 0 is [DefaultMaxListBytes].
+	// MaxListBytes limits the total length of those entries' keys, in bytes. 0
+	// means [DefaultMaxListBytes].
 	MaxListBytes int64
 	// InFlight is the number of calls at once that GetMany and DeletePrefix make to a
 	// Remote store that has no fast path; 0 is 64.

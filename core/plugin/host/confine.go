@@ -49,14 +49,14 @@ type SandboxInfo struct {
 	Landlock int `json:"landlock"`
 	// Seccomp says that system calls are filtered.
 	Seccomp bool `json:"seccomp"`
-	// AllowList says that all system calls are refused but those that a filter
-	// needs; otherwise those are refused that a plugin must not make.
+	// AllowList reports that only the system calls that a filter needs are
+	// allowed. Otherwise the calls that a plugin must not make are refused.
 	AllowList bool `json:"allow_list"`
 	// Memory is the ceiling on the process's memory in bytes, 0 for none.
 	Memory int64 `json:"memory,omitempty"`
 	// Missing says in words what is not enforced; empty when all is.
 	Missing []string `json:"missing,omitempty"`
-	// Open says in words what the sandbox leaves open wherever it is.
+	// Open describes what the sandbox leaves open on every system.
 	Open []string `json:"open,omitempty"`
 }
 

@@ -26,8 +26,8 @@ type PluginInfo struct {
 	PID int `json:"pid,omitempty"`
 	// Isolation is "process", "inproc" or "loopback".
 	Isolation Isolation `json:"isolation"`
-	// Asked says that the plugin itself has told what it is and what it
-	// serves. Before, all but its file is what its name promises.
+	// Asked reports that the plugin itself said what it is and serves. Until
+	// then everything but its file is derived from its name.
 	Asked bool `json:"asked"`
 	// Level is the level of the data plane of the last process.
 	Level    int           `json:"level"`

@@ -56,9 +56,9 @@ type Options struct {
 	// Dirs are searched for plugins, in order, before the directories of
 	// $NCZARR_PLUGIN_PATH and $XDG_DATA_HOME/nczarr/plugins.
 	Dirs []string
-	// Only, when not empty, is the path of the one plugin that the host runs,
-	// pinned or not. It has no built-ins then, and looks for no others, and all
-	// names that the plugin says it serves count.
+	// Only, when not empty, is the path of the only plugin that the host runs,
+	// pinned or not. The host then has no built-ins, looks for no other plugins,
+	// and accepts every name that the plugin says it serves.
 	Only string
 	// Lock pins plugins; nil pins none.
 	Lock *Lock
@@ -110,9 +110,9 @@ type Options struct {
 	// KeepFiles has drivers read their files themselves instead of lending
 	// them to the host. It is for tests and for measurements.
 	KeepFiles bool
-	// Poison fills the memory that plugins answer in before each use, so that
-	// nothing of an earlier answer can pass for part of a later one. It is for
-	// checks of plugins.
+	// Poison overwrites the memory for a plugin's answers before each use, so
+	// that no earlier answer passes for part of a later one. It is for checks of
+	// plugins.
 	Poison bool
 	// TempDir is where the private directory is made; default os.TempDir.
 	TempDir string

@@ -48,9 +48,9 @@ func (h *Host) isBuiltin(name string) bool {
 	return noDriver == nil || noFilter == nil
 }
 
-// Kill ends all processes at once and without notice, as a crash would, and
-// returns when they are gone or ctx has ended. What is called next starts them
-// again. These deaths do not count. It is for checks of drivers.
+// Kill kills all processes without notice, as a crash would, and returns when
+// they are gone or ctx has ended. The next call starts them again. Deaths does
+// not report them. It is for checks of drivers.
 func (h *Host) Kill(ctx context.Context) error {
 	h.mu.Lock()
 	var running []*proc
@@ -73,8 +73,8 @@ func (h *Host) Kill(ctx context.Context) error {
 	return nil
 }
 
-// Deaths tells of every process that died, or had to be killed, although the
-// host had not asked it to end.
+// Deaths returns an error for every process that died, or had to be killed,
+// without the host having asked it to end.
 func (h *Host) Deaths() []error {
 	h.deathMu.Lock()
 	defer h.deathMu.Unlock()

@@ -83,10 +83,10 @@ type Description struct {
 	// the grants of the kinds path and dir that it lists, as their paths are
 	// what the user names, and beyond them only what the configuration says.
 	Grants []string `json:"grants,omitempty"`
-	// Siblings says that a Path that has a slash in it names another store, of
-	// which nothing is in this one, when letters are appended to it. Only then a dataset is kept until
-	// the one that replaces it is complete, which is made there; otherwise
-	// replacing is refused unless the user forces it.
+	// Siblings reports that appending letters to a Path with a slash in it names
+	// another, disjoint store. Only then can a dataset be kept until its
+	// replacement, made in such a store, is complete. Without Siblings, replacing
+	// is refused unless the user forces it.
 	Siblings bool `json:"siblings,omitempty"`
 }
 

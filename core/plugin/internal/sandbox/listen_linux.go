@@ -40,8 +40,8 @@ func handOverListening(p *Policy) error {
 	return errors.Join(err, unix.Close(p.Listening))
 }
 
-// ListeningPair makes the descriptors through which a process that is about to
-// be started hands over the judgement of its calls to listen.
+// ListeningPair makes the descriptors through which a new process hands over
+// supervision of its calls to listen.
 func ListeningPair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -50,12 +50,12 @@ func ListeningPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "listening"), os.NewFile(uintptr(fds[1]), "listening"), nil
 }
 
-// ErrNotHandedOver says that a process did not hand over the judgement of its
+// ErrNotHandedOver reports that a process did not hand over supervision of its
 // calls to listen.
 var ErrNotHandedOver = errors.New("the process did not hand over its calls to listen")
 
-// ListenOnce lets the process listen once; calls that come later fail, as
-// nobody judges them any more. It returns when the process listens or has ended.
+// ListenOnce lets the process listen once; later calls fail. It returns when the
+// process listens or has ended.
 func ListenOnce(ours *os.File) error {
 	oob := make([]byte, unix.CmsgSpace(4))
 	var n, oobn int

@@ -28,13 +28,13 @@ type Policy struct {
 	NoFiles bool `json:"no_files,omitempty"`
 	// Keep are descriptors that stay open besides the first three.
 	Keep []int `json:"keep,omitempty"`
-	// Listening is a descriptor through which the process hands its host the
-	// judgement of its calls to listen; 0 is none. It takes MayExec.
+	// Listening is a descriptor through which the process hands its host
+	// supervision of its calls to listen, or 0. It requires MayExec.
 	Listening int `json:"listening,omitempty"`
 	// MayExec is set for a process that executes its program after the policy
 	// is in force.
 	MayExec bool `json:"may_exec,omitempty"`
-	// AllowList takes all system calls for absent but those that a filter in a
+	// AllowList makes every system call absent except those that a filter in a
 	// static program needs.
 	AllowList bool `json:"allow_list,omitempty"`
 	// Kernel is what the host found; the process applies exactly that.
@@ -59,7 +59,7 @@ type Support struct {
 	Scoped bool `json:"scoped"`
 	// Seccomp says that system calls can be filtered.
 	Seccomp bool `json:"seccomp"`
-	// Notify says that another process can judge them.
+	// Notify reports that another process can supervise them.
 	Notify bool `json:"notify"`
 }
 
@@ -106,9 +106,8 @@ func (s Support) Missing(p *Policy, selfContained bool) []string {
 	return out
 }
 
-// Open names what a process with this policy can do on every kernel although it
-// is not granted. Each of them has an attack in the tests of core/plugin/host
-// which gets through.
+// Open describes what a process with this policy can do on every kernel without
+// a grant. The tests of core/plugin/host have a successful attack for each.
 func (s Support) Open(p *Policy, selfContained bool) []string {
 	out := []string{"it can look at files whose path it can guess, but not into them"}
 	if p.Network && s.Landlock < abiUDP {

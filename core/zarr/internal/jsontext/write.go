@@ -177,8 +177,8 @@ func (w *Writer) Ints(list []int64) {
 // that JSON wants, control characters in strings are escaped.
 func (w *Writer) Value(v Value) { w.value(v, false) }
 
-// Keep is Value for documents that Python reads too: the words NaN, Infinity
-// and -Infinity stay as they are, since a string is another value there.
+// Keep is like Value, but writes NaN, Infinity and -Infinity as bare words. It is
+// for documents that Python reads, where a string would be another value.
 func (w *Writer) Keep(v Value) { w.value(v, true) }
 
 func (w *Writer) value(v Value, words bool) {
