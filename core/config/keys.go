@@ -139,7 +139,7 @@ func specs() []spec {
 			"64MiB", size(func(c *Config) *Size { return &c.Limits.MaxMetadata }),
 		},
 		{
-			Key{"limits.max_documents", "size", `"256MiB"`, "The most bytes of metadata documents and names that opening one dataset reads, all documents together and consolidated metadata aside."},
+			Key{"limits.max_documents", "size", `"256MiB"`, "The most bytes of metadata documents and names that opening one dataset reads, in total and without consolidated metadata."},
 			"256MiB", size(func(c *Config) *Size { return &c.Limits.MaxDocuments }),
 		},
 		{
@@ -147,11 +147,11 @@ func specs() []spec {
 			int64(1 << 30), integer(func(c *Config) *int64 { return &c.Limits.MaxElements }, 1, 1<<62),
 		},
 		{
-			Key{"limits.max_chunks", "int", "268435456", "The largest number of chunks of a variable that is copied or dumped, those that are not there included."},
+			Key{"limits.max_chunks", "int", "268435456", "The largest number of chunks of a variable that is copied or dumped, including absent ones."},
 			int64(1 << 28), integer(func(c *Config) *int64 { return &c.Limits.MaxChunks }, 1, 1<<62),
 		},
 		{
-			Key{"limits.max_data", "size", `"16TiB"`, "The most bytes of a variable that is copied or dumped, those of chunks that are not there included."},
+			Key{"limits.max_data", "size", `"16TiB"`, "The most bytes of a variable that is copied or dumped, including absent chunks."},
 			"16TiB", size(func(c *Config) *Size { return &c.Limits.MaxData }),
 		},
 		{
