@@ -19,10 +19,10 @@ const grace = 3 * time.Second
 // patience is how many checks may hang before a run is given up.
 const patience = 3
 
-// Run runs the suite's checks one after the other, in an order shuffled by
-// the seed but for those of more effort, which come last, and reports them in the order of the suite. When ctx ends, or
-// when three checks have hung, the checks not yet run get the status error.
-// The report is never nil.
+// Run runs the suite's checks one after the other, in an order shuffled by the
+// seed, except that checks of more effort run last. The report has them in the
+// order of the suite. When ctx ends, or when three checks have hung, the checks
+// not yet run get the status error. The report is never nil.
 func Run[S any](ctx context.Context, suite Suite[S], target Target[S], opts *Options) *Report {
 	o := opts.withDefaults()
 	started := time.Now()

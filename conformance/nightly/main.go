@@ -8,8 +8,8 @@
 // A campaign is a list of steps, each a command. It starts steps as long as
 // its share of the time lasts; what it does not start is listed. An interrupted
 // run is resumed by the same command on the same sources: finished steps are
-// not repeated, unless -fresh is given. The report is printed and kept as report.txt and report.json
-// beside the output of the steps.
+// not repeated, unless -fresh is given. The report is printed, and kept as
+// report.txt and report.json beside the output of the steps.
 //
 // The exit status is 0 when nothing failed, 1 when a step failed, 2 when the
 // campaigns could not be run, and 130 after an interrupt.
