@@ -124,7 +124,7 @@ func cleanStages(path string, remove bool) (list []leftover, failed error) {
 					failed = &inputError{"remove", f.Dir, err}
 				case err != nil:
 				case restored:
-					states[f.Dir] = "what was replaced has been put back"
+					states[f.Dir] = "the old dataset was put back"
 				default:
 					states[f.Dir] = "removed"
 				}
@@ -150,7 +150,7 @@ func stageState(f *places.Found) string {
 	case f.InUse:
 		return "in use"
 	case f.OnlyCopy():
-		return "left over, with the only copy of what was to be replaced"
+		return "left over, with the only copy of the old dataset"
 	}
 	return "left over"
 }
@@ -161,10 +161,10 @@ func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]lef
 	list := make([]leftover, 0, len(found))
 	for i := range found {
 		f := &found[i]
-		l := leftover{Path: f.Path, What: "dataset in the making", Owner: f.Claim.Owner(), State: "there"}
+		l := leftover{Path: f.Path, What: "unfinished new dataset", Owner: f.Claim.Owner(), State: "there"}
 		switch {
 		case f.Claimed:
-			l.State = "being put into its place"
+			l.State = "being moved into place"
 		case remove && err == nil:
 			l.State = "removed"
 		}
@@ -191,7 +191,7 @@ func (a *app) cleanMark(ctx context.Context, url string, remove bool) ([]leftove
 	if err != nil || m == nil {
 		return nil, err
 	}
-	l := leftover{Path: ds.Location().Path, What: "mark of a writer that makes a dimension longer", Owner: m.Owner(), State: "there"}
+	l := leftover{Path: ds.Location().Path, What: "mark of a writer that is making a dimension longer", Owner: m.Owner(), State: "there"}
 	if !m.Made.IsZero() {
 		l.Made = &m.Made
 	}

@@ -229,7 +229,7 @@ func describeVar(ctx context.Context, v *nczarr.Var) (varInfo, error) {
 	return info, v.Available(ctx)
 }
 
-// lines gives what is told of a variable below its own line.
+// lines returns the lines about a variable below its own line.
 func (v *varInfo) lines() []string {
 	var about, list []string
 	if len(v.Dims) > 0 {
