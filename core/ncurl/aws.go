@@ -30,7 +30,7 @@ func (p *parser) rc(keys ...string) (value, from string) {
 	return p.rcOf(func(string) bool { return true }, keys...)
 }
 
-// rcOf is rc for the entries whose section may is true of.
+// rcOf is like rc, for the entries whose section satisfies may.
 func (p *parser) rcOf(may func(section string) bool, keys ...string) (value, from string) {
 	best := -1
 	for _, e := range p.env.RC {

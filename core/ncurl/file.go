@@ -45,7 +45,7 @@ func (p *parser) mayExist(name string) bool {
 	return p.env.Probe(name) != Missing
 }
 
-// unknownKey says which key of a doubtful fragment nobody knows.
+// unknownKey returns the error for the unknown key of a doubtful fragment.
 func (p *parser) unknownKey() error {
 	named := ""
 	for _, f := range p.in.doubtful {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hidden stands where something was that may be secret.
+// hidden replaces text that may be secret.
 const hidden = "***"
 
 // Masked returns a location in a form that is safe to print, whether or not it

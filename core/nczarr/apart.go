@@ -93,8 +93,8 @@ func keys(l *ncurl.Location) string {
 	return key + "/"
 }
 
-// probe finds out whether two stores that are suspected to lie to each other
-// as relation says really do. Apart means that nothing is known.
+// probe verifies a suspected relation of two stores. It returns Apart if the
+// relation does not hold or cannot be verified.
 func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, relation place.Relation) (place.Relation, error) {
 	if local(to) { // which is replaced after the source was read
 		return place.Apart, nil

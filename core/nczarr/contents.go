@@ -19,7 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// contents is what a place holds that a new dataset is to take.
+// contents describes what is at the place of a new dataset.
 type contents struct {
 	there   bool     // anything
 	dataset bool     // a dataset at its root

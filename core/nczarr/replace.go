@@ -43,8 +43,8 @@ func alsoFailed(err, cleanup error) error {
 	return fmt.Errorf("%w (and cleaning up failed: %w)", err, cleanup)
 }
 
-// local reports whether a location is a directory or file of this system that
-// the library may look at itself.
+// local reports whether a location is a local directory or file that the library
+// may look at itself.
 func local(loc *ncurl.Location) bool {
 	return loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip
 }
@@ -97,9 +97,9 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 	return &site{at: filepath.ToSlash(s.Path), swap: &staged{s, path}}, nil
 }
 
-// interrupted tells of a dataset whose replacement a process did not finish.
+// interrupted returns the error for a dataset whose replacement was not finished.
 func interrupted(op, path, dir string) error {
-	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process died while replacing the dataset, which is now in %q: nczctl clean --remove %q puts it back", dir, filepath.Dir(dir))
+	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process died while replacing the dataset, which is now in %q: nczctl clean --remove %s puts it back", dir, shell(filepath.Dir(dir)))
 }
 
 // staged is the replacement of a local file or directory.
@@ -208,7 +208,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	return s, nil
 }
 
-// what names what has these names at its top.
+// what describes the content that has these names at its top.
 func what(names []string) string {
 	if _, dataset := zarr.Foreign(names); dataset {
 		return "a dataset"

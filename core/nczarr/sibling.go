@@ -168,8 +168,8 @@ func (s *sibling) open(ctx context.Context, path string, mode driver.Mode) (*Dat
 	return newDataset(ctx, &at, s.opts, mode)
 }
 
-// discard removes the stage, its mark last: a rest without it would be found by
-// nobody.
+// discard removes the stage. It deletes the mark last, so that Stages finds what
+// an interrupted discard leaves.
 func (s *sibling) discard(ctx context.Context) error {
 	ds, err := s.open(ctx, s.stage, driver.Update)
 	if err != nil {
@@ -253,7 +253,7 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	return nil
 }
 
-// claimed tells of another replacement.
+// claimed returns the error for a place that another process is replacing.
 func claimed(op string, loc *ncurl.Location, c *Claim, err error) error {
 	if err != nil {
 		return err

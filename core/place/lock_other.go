@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// directory is a flag that this system has not.
+// directory is a flag that this system lacks.
 const directory = 0
 
 // lock fails: nothing is ever swept here.

@@ -110,8 +110,9 @@ var docOrder = []string{docGroup, docArray, docAttrs}
 // WriteConsolidated is the reverse of [ParseConsolidated]. Nodes come in the
 // order of their paths, each node's documents as .zgroup, .zarray, .zattrs and
 // then the others. Documents stay as they are when they are strict JSON, and
-// are made so otherwise, but for NaN and infinities in attributes. ErrNotZarr for one that is not JSON at all, and
-// ErrInvalid when there are none.
+// are made so otherwise, except for NaN and infinities in attributes. It fails
+// with ErrNotZarr for a document that is not JSON at all, and with ErrInvalid
+// when nodes is empty.
 func WriteConsolidated(nodes map[string]Docs) ([]byte, error) {
 	w := &jsontext.Writer{Style: jsontext.Spaced}
 	w.Open('{')

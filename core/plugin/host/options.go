@@ -90,8 +90,8 @@ type Options struct {
 	// Defaults are options (JSON objects) by driver name, which the options
 	// of an OpenSpec override key by key.
 	Defaults map[string]json.RawMessage
-	// Logger gets the host's own records and the plugins' logs; nil is none,
-	// but what has LevelAlert goes to slog's default logger then.
+	// Logger gets the host's own records and the plugins' logs. If it is nil,
+	// only records of LevelAlert are logged, by slog's default logger.
 	Logger *slog.Logger
 	// CallTimeout is how long a call may go without any answer before the
 	// process counts as hung; default 2 minutes, negative is for ever. Flush,
