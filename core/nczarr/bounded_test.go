@@ -111,8 +111,8 @@ func TestNamesTogether(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	docs := map[string]string{".zgroup": `{"zarr_format": 2}`}
-	for i := range 20 {
-		docs[strings.Repeat("n", 1000)+strconv.Itoa(i)+"/x"] = ""
+	for i := range 100 {
+		docs[strings.Repeat("n", 200)+strconv.Itoa(i)+"/x"] = ""
 	}
 	store(t, o, "names", docs)
 	o.Limits.MaxDocuments = 10_000
