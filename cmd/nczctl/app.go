@@ -94,7 +94,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 }
 
 // sanitise puts a [printable] in front of both outputs. It returns the function
-// that flushes standard output and gives the first error of writing to it.
+// that flushes standard output and returns the first error of writing to it.
 func (a *app) sanitise() (flush func() error) {
 	a.bars = terminal(a.err)
 	a.err = &printable{w: a.err}

@@ -45,7 +45,7 @@ func TestLiveStage(t *testing.T) {
 		}
 		return s
 	}
-	live := stage() // as a command in another container has it: its process is none of ours
+	live := stage() // like that of a command in another container, whose process we cannot see
 	run("gen", "--overwrite", "-o", "a.zarr", "a.cdl")
 	if _, err := os.Stat(filepath.Join(live.Path, "f")); err != nil {
 		t.Errorf("what a living command has staged: %v", err)

@@ -142,9 +142,9 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	return a.problems(left)
 }
 
-// unreadable gives what of src cannot be read: what could not be opened, and of
-// the variables that o selects those whose codecs are missing, which o then
-// selects no more.
+// unreadable returns the parts of src that cannot be read: those that failed to
+// open, and the selected variables whose codecs are missing. It removes the
+// latter from the selection of o.
 func unreadable(ctx context.Context, src *nczarr.Dataset, o *nczarr.CopyOptions) ([]nczarr.Problem, error) {
 	left, missing := src.Problems(), map[*nczarr.Var]bool{}
 	selected := o.Select

@@ -190,7 +190,7 @@ func countOf(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// sizeText gives a number of bytes in a unit that people read.
+// sizeText formats a number of bytes with a unit.
 func sizeText(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)

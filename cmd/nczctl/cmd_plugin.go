@@ -178,7 +178,7 @@ func limits(l host.Limits) string {
 	return fmt.Sprintf("%v for an object, %s, %v to start, %v to stop, %s", config.Size(l.MaxObject), silence, l.StartTimeout, l.StopTimeout, restarts)
 }
 
-// levelText says how values travel to a process, if there was one.
+// levelText describes how values travel to the process of a plugin.
 func levelText(p host.PluginInfo) string {
 	switch {
 	case p.PID == 0 && (p.Path == "" || !p.Asked):

@@ -143,7 +143,7 @@ func (z *zmapper) walk(prefix string) error {
 	return nil
 }
 
-// object prints one object, if there is one of this key and it is to be shown.
+// object prints the object with this key, unless it is absent or filtered out.
 func (z *zmapper) object(index int, key string) error {
 	doc := zarr.IsZarrDoc(path.Base(key))
 	body, _, err := z.m.ReadAll(z.ctx, key, z.most)

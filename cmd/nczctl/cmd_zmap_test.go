@@ -26,7 +26,7 @@ func (l *largest) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// zmapped gives what zmap prints of a store.
+// zmapped returns the output of zmap for a store.
 func zmapped(t *testing.T, objects map[string][]byte, z *zmapper) (*largest, error) {
 	t.Helper()
 	m := zmap.New(memmap.New(), nil)

@@ -82,7 +82,7 @@ type latePut struct {
 	reads   int
 }
 
-// gets counts the reads of the process; held is what it never gives back.
+// gets counts the reads of the process; held is memory that it leaks on purpose.
 var ( //nolint:gochecknoglobals // of the process
 	gets   atomic.Int64
 	heldMu sync.Mutex

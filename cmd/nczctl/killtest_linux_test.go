@@ -33,8 +33,8 @@ type killing struct {
 	kind   string // ".zarr", ".zip" or "bucket"
 	old    bool   // a dataset is replaced
 	victim killpoint.Victim
-	// where says how far the copy has come, in thousandths of the calls that
-	// change files, or of the requests that change the bucket.
+	// where is the progress of the copy in thousandths of the calls that change
+	// files, or of the requests that change the bucket.
 	where int
 }
 
