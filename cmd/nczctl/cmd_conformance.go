@@ -88,7 +88,7 @@ touched. The stores are removed at the end.`,
 	fl.StringArrayVar(&f.run, "run", nil, "run only checks whose id matches this `glob` (may be repeated)")
 	fl.StringVar(&f.report, "report", "text", "form of the report: text or json")
 	fl.StringVar(&f.effort, "effort", "thorough", "how thorough the checks are: brief, normal or thorough")
-	fl.DurationVar(&f.timeout, "timeout", 20*time.Second, "time after which a check counts as hung if no call to the driver or filter returns")
+	fl.DurationVar(&f.timeout, "timeout", 45*time.Second, "time after which a check counts as hung if no call to the driver or filter returns")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of all random choices (default from the clock)")
 	return c
 }

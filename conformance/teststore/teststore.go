@@ -92,6 +92,10 @@ func runOnS3(m Tests) (code int, err error) {
 // shared is one opener for all, so that they share connections.
 var shared = sync.OnceValue(s3.New)
 
+// OnServer reports whether the stores are on a server, where a test may try
+// fewer of the cases that differ in what is done after reading.
+func OnServer() bool { return os.Getenv(bucketVar) != "" }
+
 // New gives an opener without stores. Its name is "mem", wherever its stores
 // are; they are there as long as the tests of the package run.
 func New() driver.Opener {
