@@ -73,11 +73,14 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"take a memory file":      func(string) error { fd, err := unix.MemfdCreate("x", 0); return errors.Join(err, closeFD(fd)) },
 	"take System V memory":    func(string) error { return sysvMemory() },
 	"raise its limits":        func(string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) },
-	"replace itself": func(string) error {
-		if err := unix.Exec("/nowhere", nil, nil); !errors.Is(err, unix.ENOENT) {
-			return err
-		}
-		return nil // it was looked for
+	"replace itself":          func(string) error { return sought(unix.Exec("/nowhere", nil, nil)) },
+	"replace itself from a thread": func(string) error {
+		return besideMain(func() error { return sought(unix.Exec("/nowhere", nil, nil)) })
+	},
+	"replace itself by descriptor": func(string) error {
+		path := []byte("/nowhere\x00")
+		at := unix.AT_FDCWD
+		return sought(call(unix.SYS_EXECVEAT, uintptr(at), uintptr(unsafe.Pointer(&path[0])), 0, 0, 0))
 	},
 	"change its root": func(string) error { return onThread(func() error { return unix.Chroot("/") }) },
 
@@ -426,6 +429,25 @@ func onThread(f func() error) error {
 		done <- f()
 	}()
 	return <-done
+}
+
+// besideMain calls f on a thread that is not the first of the process.
+func besideMain(f func() error) error {
+	return onThread(func() error {
+		if unix.Gettid() == os.Getpid() { // it is kept busy meanwhile
+			return besideMain(f)
+		}
+		return f()
+	})
+}
+
+// sought takes the answer that a program does not exist for success: it was
+// looked for.
+func sought(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
 }
 
 func enterNamespace(pid string) error {

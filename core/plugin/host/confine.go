@@ -120,6 +120,7 @@ func (h *Host) plan(s *slot) cell {
 	p := s.set.policy
 	p.Kernel, p.Memory = h.opts.kernel(), max(0, h.opts.MaxMemory)
 	p.Kernel.Notify = p.Kernel.Notify && !h.unjudged.Load()
+	p.Kernel.Look = p.Kernel.Look && !h.unseen.Load()
 	p.AllowList = p.Kernel.Seccomp && s.set.serves == kindFilter+"s" && (s.plug.isStatic() || h.opts.allowList)
 	return cell{policy: &p, info: SandboxInfo{
 		Landlock: p.Kernel.Landlock, Seccomp: p.Kernel.Seccomp, AllowList: p.AllowList, Memory: p.Memory, Missing: p.Kernel.Missing(&p, s.plug.builtin),

@@ -42,7 +42,8 @@ type Host struct {
 	providers map[*plug]*provider
 	warned    []string    // what was warned of
 	alerted   bool        // that others' programs run free was among it
-	unjudged  atomic.Bool // no process hands over the judgement of its calls to listen
+	unjudged  atomic.Bool // no process hands over the judgement of its calls,
+	unseen    atomic.Bool // or the host cannot look at what they are about
 	closed    bool
 	wg        sync.WaitGroup // starts and running processes
 

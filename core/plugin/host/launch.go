@@ -223,13 +223,18 @@ func (l *launch) judgeListening(ctx context.Context) error {
 	l.theirs = theirs
 	l.watch.Go(func() { // ends when the process listens or is dead
 		defer func() { _ = ours.Close() }()
-		if err := sandbox.ListenOnce(ours); errors.Is(err, sandbox.ErrNotHandedOver) {
+		switch err := sandbox.Judge(ours, l.cell.policy.Kernel.Look); {
+		case errors.Is(err, sandbox.ErrNotHandedOver):
 			l.h.unjudged.Store(true)
-			if c := l.h.plan(l.s); l.h.opts.Sandbox == SandboxRequire {
-				l.giveUp(ctx)
-			} else {
-				l.h.warnOnce(strings.Join(c.info.Missing, "; "), false)
-			}
+		case errors.Is(err, sandbox.ErrUnseen):
+			l.h.unseen.Store(true)
+		default:
+			return
+		}
+		if c := l.h.plan(l.s); l.h.opts.Sandbox == SandboxRequire {
+			l.giveUp(ctx)
+		} else {
+			l.h.warnOnce(strings.Join(c.info.Missing, "; "), false)
 		}
 	})
 	return nil

@@ -45,6 +45,10 @@ func zoo(kind string) {
 		}
 		kind = "good"
 	}
+	if attack, ok := strings.CutPrefix(kind, "early:"); ok {
+		fmt.Fprintln(os.Stderr, attempt(attack, ""))
+		os.Exit(3)
+	}
 	switch kind {
 	case "exits":
 		fmt.Fprintln(os.Stderr, "no licence found")

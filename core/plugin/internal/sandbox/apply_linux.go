@@ -21,7 +21,23 @@ import (
 func Probe() Support {
 	s := Support{Landlock: min(landlockCall(1<<0), abiNewest), Scoped: landlockCall(1<<1)&erratumScope != 0, Seccomp: haveAction(unix.SECCOMP_RET_ERRNO)}
 	s.Notify = s.Seccomp && s.Landlock > 0 && haveAction(unix.SECCOMP_RET_USER_NOTIF) // what has Landlock can continue calls
+	s.Look = s.Notify && mayLook()
 	return s
+}
+
+// mayLook asks whether descriptors of other processes can be taken at all.
+func mayLook() bool {
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(self) //nolint:errcheck // nothing was written
+	copied, err := unix.PidfdGetfd(self, self, 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(copied) // as above
+	return true
 }
 
 // erratumScope is set where threads of one process may always signal each
@@ -56,7 +72,7 @@ func Apply(text string) (*Policy, error) {
 		{"keep the parent-death signal", dieWithParent},
 		{"set no_new_privs", noNewPrivileges},
 		{"apply Landlock", confineFiles},
-		{"hand over listening", handOverListening},
+		{"hand over calls", handOverCalls},
 		{"apply seccomp", filterCalls},
 	}
 	for _, s := range steps {

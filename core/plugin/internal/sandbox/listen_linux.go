@@ -4,8 +4,8 @@ package sandbox
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"unsafe"
@@ -13,19 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handOverListening has the host judge this thread's calls to listen, and those
-// of the program that it executes: a filter cannot count them. The host receives
-// the right to through p.Listening, and need not have done so when this returns.
+// handOverCalls has the host judge this thread's calls to listen and execve, and
+// those of the program that it executes: a filter cannot count them, and sees
+// neither what a descriptor is nor which thread calls. The host receives the
+// right to through p.Listening, and need not have done so when this returns.
 // Where another supervisor around us has the only such right that the kernel
 // gives, the host is told that there is none.
-func handOverListening(p *Policy) error {
+func handOverCalls(p *Policy) error {
 	if p.Listening == 0 {
 		return nil
 	}
 	var f filter
 	f.prologue()
-	f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, unix.SYS_LISTEN, 0, 1)
-	f.ret(unix.SECCOMP_RET_USER_NOTIF)
+	for _, nr := range []uint32{unix.SYS_LISTEN, unix.SYS_EXECVE} {
+		f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, 0, 1)
+		f.ret(unix.SECCOMP_RET_USER_NOTIF)
+	}
 	f.ret(unix.SECCOMP_RET_ALLOW)
 	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	judge, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&prog)))
@@ -36,12 +39,12 @@ func handOverListening(p *Policy) error {
 	} else if errno != unix.EBUSY {
 		return errno
 	}
-	err := unix.Sendmsg(p.Listening, []byte{1}, rights, nil, unix.MSG_NOSIGNAL)
+	err := unix.Sendmsg(p.Listening, binary.NativeEndian.AppendUint32(nil, uint32(os.Getpid())), rights, nil, unix.MSG_NOSIGNAL)
 	return errors.Join(err, unix.Close(p.Listening))
 }
 
 // ListeningPair makes the descriptors through which a new process hands over
-// supervision of its calls to listen.
+// supervision of its calls.
 func ListeningPair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -50,38 +53,62 @@ func ListeningPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "listening"), os.NewFile(uintptr(fds[1]), "listening"), nil
 }
 
-// ErrNotHandedOver reports that a process did not hand over supervision of its
-// calls to listen.
-var ErrNotHandedOver = errors.New("the process did not hand over its calls to listen")
+// The errors of Judge that are about the system.
+var (
+	// ErrNotHandedOver reports that a process did not hand over supervision of
+	// its calls.
+	ErrNotHandedOver = errors.New("the process did not hand over its calls")
+	// ErrUnseen reports that a process listens on a socket that could not be
+	// looked at.
+	ErrUnseen = errors.New("the sockets of the process cannot be looked at")
+)
 
-// ListenOnce lets the process listen once; later calls fail. It returns when the
-// process listens or has ended.
-func ListenOnce(ours *os.File) error {
-	oob := make([]byte, unix.CmsgSpace(4))
-	var n, oobn int
-	var err error
-	for {
-		if n, oobn, _, _, err = unix.Recvmsg(int(ours.Fd()), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC); !errors.Is(err, unix.EINTR) {
-			break
-		}
+// Judge decides about the calls that a process hands over. Until it listens it
+// may execute programs, but not from a thread that it made: that has no
+// parent-death signal, and would take the place of the one that has. It may
+// listen once, on a Unix socket with a path, which Landlock has in its own
+// directory; without look the socket may be any. All later calls fail. Judge
+// returns when the process listens or has ended.
+func Judge(ours *os.File, look bool) error {
+	pid, notices, err := takeOver(ours)
+	if err != nil {
+		return err
 	}
-	if err != nil || n == 0 { // it ended
-		return cmp.Or(os.NewSyscallError("recvmsg", err), io.EOF)
-	}
-	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-	if err != nil || len(messages) != 1 {
-		return ErrNotHandedOver
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		return ErrNotHandedOver
-	}
-	defer unix.Close(fds[0]) //nolint:errcheck // all later calls fail by it
-	for {
-		if err := allowNext(fds[0]); !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINTR) { // a signal interrupted the call, which comes again
+	j := judge{notices: notices, pid: pid, process: -1, look: look}
+	defer j.close() // all later calls fail by it
+	for !j.over {
+		if err := j.next(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINTR) { // a signal interrupted the call, which comes again
 			return err
 		}
 	}
+	if look && !j.look {
+		return ErrUnseen
+	}
+	return nil
+}
+
+// takeOver receives the number of a process, and the descriptor through which
+// its calls are judged.
+func takeOver(ours *os.File) (pid, notices int, err error) {
+	buf, oob := make([]byte, 4), make([]byte, unix.CmsgSpace(4))
+	var n, oobn int
+	for {
+		if n, oobn, _, _, err = unix.Recvmsg(int(ours.Fd()), buf, oob, unix.MSG_CMSG_CLOEXEC); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil || n < len(buf) { // it ended
+		return 0, 0, cmp.Or(os.NewSyscallError("recvmsg", err), io.EOF)
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(messages) != 1 {
+		return 0, 0, ErrNotHandedOver
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return 0, 0, ErrNotHandedOver
+	}
+	return int(binary.NativeEndian.Uint32(buf)), fds[0], nil
 }
 
 // notification and response are struct seccomp_notif and seccomp_notif_resp.
@@ -90,19 +117,37 @@ type notification struct {
 	pid, flags uint32
 	number     int32
 	arch       uint32
-	rest       [7]uint64
+	pointer    uint64
+	args       [6]uint64
 }
 
 type response struct {
 	id    uint64
 	value int64
-	errno int32
+	errno int32 // negative
 	flags uint32
 }
 
-// allowNext waits for the next call and lets it go on.
-func allowNext(judge int) error {
-	poll := []unix.PollFd{{Fd: int32(judge), Events: unix.POLLIN}}
+// judge decides about the calls of one process.
+type judge struct {
+	notices int  // where they are told
+	pid     int  // number of the process, and of its first thread
+	process int  // descriptor of it; -1 for none
+	look    bool // at what is listened on
+	began   bool // the launcher has executed the plugin
+	over    bool // it listens
+}
+
+func (j *judge) close() {
+	_ = unix.Close(j.notices)
+	if j.process >= 0 {
+		_ = unix.Close(j.process)
+	}
+}
+
+// next waits for the next call and answers it.
+func (j *judge) next() error {
+	poll := []unix.PollFd{{Fd: int32(j.notices), Events: unix.POLLIN}}
 	if _, err := unix.Poll(poll, -1); err != nil {
 		return err
 	}
@@ -110,15 +155,55 @@ func allowNext(judge int) error {
 		return io.EOF
 	}
 	var call notification
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(judge), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&call))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(j.notices), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&call))); errno != 0 {
 		return errno
-	}
-	if call.number != unix.SYS_LISTEN {
-		return fmt.Errorf("asked about call %d", call.number)
 	}
 	answer := response{id: call.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(judge), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&answer))); errno != 0 {
+	switch {
+	case !j.began: // the launcher, which is ours
+		j.attend()
+	case call.number == unix.SYS_EXECVE && int(call.pid) != j.pid:
+		answer = response{id: call.id, errno: -int32(unix.EPERM)}
+	case call.number == unix.SYS_LISTEN && j.look:
+		answer = response{id: call.id, errno: -int32(j.listen(int(int32(call.args[0])), int(int32(call.args[1]))))}
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(j.notices), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&answer))); errno != 0 {
 		return errno
 	}
+	j.began, j.over = true, call.number == unix.SYS_LISTEN && answer.errno == 0
 	return nil
+}
+
+// attend prepares to look at sockets of the process. Whether this process may
+// is found out while the other is still ours.
+func (j *judge) attend() {
+	if !j.look || j.process >= 0 {
+		return
+	}
+	var err error
+	if j.process, err = unix.PidfdOpen(j.pid, 0); err == nil {
+		var stdin int
+		if stdin, err = unix.PidfdGetfd(j.process, 0, 0); err == nil {
+			_ = unix.Close(stdin)
+		}
+	}
+	j.look = err == nil
+}
+
+// listen listens in the place of the process: what its descriptor is could
+// change after it was looked at.
+func (j *judge) listen(fd, backlog int) unix.Errno {
+	socket, err := unix.PidfdGetfd(j.process, fd, 0)
+	if err == nil {
+		defer unix.Close(socket) //nolint:errcheck // the process has it
+		var at unix.Sockaddr
+		if at, err = unix.Getsockname(socket); err == nil {
+			if own, ok := at.(*unix.SockaddrUnix); !ok || own.Name == "" || own.Name[0] == '@' {
+				return unix.EACCES
+			}
+			err = unix.Listen(socket, backlog)
+		}
+	}
+	errno, _ := err.(unix.Errno) //nolint:errorlint // of a system call
+	return errno
 }

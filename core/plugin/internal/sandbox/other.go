@@ -13,16 +13,19 @@ func Probe() Support { return Support{} }
 // Apply fails: no host asks for it here.
 func Apply(string) (*Policy, error) { return nil, errors.New("there is no sandbox on this platform") }
 
-// ErrNotHandedOver is never returned here.
-var ErrNotHandedOver = errors.New("the process did not hand over its calls to listen")
+// ErrNotHandedOver and ErrUnseen are never returned here.
+var (
+	ErrNotHandedOver = errors.New("the process did not hand over its calls")
+	ErrUnseen        = errors.New("the sockets of the process cannot be looked at")
+)
 
 // ListeningPair fails: no host asks for it here.
 func ListeningPair() (ours, theirs *os.File, err error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
-// ListenOnce fails: no host asks for it here.
-func ListenOnce(*os.File) error { return errors.ErrUnsupported }
+// Judge fails: no host asks for it here.
+func Judge(*os.File, bool) error { return errors.ErrUnsupported }
 
 // Seal does nothing here.
 func (*Policy) Seal() error { return nil }

@@ -29,7 +29,8 @@ type Policy struct {
 	// Keep are descriptors that stay open besides the first three.
 	Keep []int `json:"keep,omitempty"`
 	// Listening is a descriptor through which the process hands its host
-	// supervision of its calls to listen, or 0. It requires MayExec.
+	// supervision of its calls to listen and to execute programs, or 0. It
+	// requires MayExec.
 	Listening int `json:"listening,omitempty"`
 	// MayExec is set for a process that executes its program after the policy
 	// is in force.
@@ -59,8 +60,10 @@ type Support struct {
 	Scoped bool `json:"scoped"`
 	// Seccomp says that system calls can be filtered.
 	Seccomp bool `json:"seccomp"`
-	// Notify reports that another process can supervise them.
+	// Notify reports that another process can supervise them, and Look that it
+	// can look at what their descriptors are.
 	Notify bool `json:"notify"`
+	Look   bool `json:"look"`
 }
 
 // The versions of Landlock's interface in which something new came.
@@ -95,7 +98,8 @@ func (s Support) Missing(p *Policy, selfContained bool) []string {
 		}
 	}
 	add(!s.Seccomp, "system calls are not filtered (no seccomp)")
-	add(s.Seccomp && !s.Notify && !selfContained, "more Unix sockets than one can be listened on (no seccomp notification)")
+	add(s.Seccomp && !s.Notify && !selfContained, "any sockets can be listened on, and the process can outlive its host (no seccomp notification)")
+	add(s.Seccomp && s.Notify && !s.Look && !selfContained, "one socket of any kind can be listened on (no pidfd_getfd)")
 	if !s.usable(p) {
 		return append(out, "files are not confined (no Landlock)")
 	}
@@ -117,7 +121,7 @@ func (s Support) Open(p *Policy, selfContained bool) []string {
 		out = append(out, "it can change the mode and the times of files that it is granted to read")
 	}
 	if !selfContained {
-		out = append(out, "it can take names of abstract sockets, without being reached there, execute itself again, and hide memory from its ceiling")
+		out = append(out, "it can take names of abstract sockets, without being reached there, and hide memory from its ceiling")
 	}
 	return out
 }

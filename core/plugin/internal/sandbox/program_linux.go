@@ -17,7 +17,9 @@ func program(p *Policy, pid int) filter {
 	f.refuse(unix.EPERM, forbidden[:]...)
 	f.refuse(unix.EPERM, legacy[:]...)
 	f.refuse(unix.ENOSYS, unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_PIDFD_OPEN)
-	if !p.MayExec {
+	if p.MayExec {
+		f.refuse(unix.ENOSYS, unix.SYS_EXECVEAT) // which nobody judges
+	} else {
 		f.refuse(unix.EPERM, unix.SYS_EXECVE, unix.SYS_EXECVEAT)
 	}
 	fileRules(&f, p)
