@@ -138,6 +138,19 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 		}
 		return errors.Join(err, closeFD(fd))
 	},
+	"watch an open directory": func(path string) error {
+		return changeOpened(filepath.Dir(path), func(fd int) error { return command(fd, unix.F_NOTIFY, 4 /* DN_CREATE */) })
+	},
+	"keep others out of a file": func(path string) error {
+		return changeOpened(path+".full", func(fd int) error { return command(fd, unix.F_SETLEASE, unix.F_WRLCK) })
+	},
+	"keep others out without a right": func(path string) error {
+		fd, err := unix.Openat2(unix.AT_FDCWD, path+".full", &unix.OpenHow{Flags: unix.O_ACCMODE | unix.O_CLOEXEC})
+		if err != nil {
+			return err
+		}
+		return errors.Join(command(fd, unix.F_SETLEASE, unix.F_WRLCK), closeFD(fd))
+	},
 	"list the mounts": func(string) error {
 		if err := call(unix.SYS_LISTMOUNT, 0, 0, 0, 0); !errors.Is(err, unix.EFAULT) && !errors.Is(err, unix.EINVAL) {
 			return err
@@ -240,6 +253,12 @@ func setFlags(fd int) error {
 	if errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) { // this file system has none; the call was made
 		return nil
 	}
+	return err
+}
+
+// command makes a call to fcntl.
+func command(fd, cmd, arg int) error {
+	_, err := unix.FcntlInt(uintptr(fd), cmd, arg)
 	return err
 }
 

@@ -257,7 +257,8 @@ func TestDriverGrants(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	link, inside := filepath.Join(dir, "link"), filepath.Join(dir, "inside")
 	for _, err := range []error{
-		os.Mkdir(dir, 0o700), os.WriteFile(outside, []byte("x"), 0o600), os.WriteFile(inside, []byte("x"), 0o600), os.WriteFile(readable, []byte("x"), 0o600), os.Symlink(outside, link),
+		os.Mkdir(dir, 0o700), os.WriteFile(outside, []byte("x"), 0o600), os.WriteFile(inside, []byte("x"), 0o600), os.WriteFile(outside+".full", nil, 0o600), os.WriteFile(inside+".full", nil, 0o600),
+		os.WriteFile(readable, []byte("x"), 0o600), os.Symlink(outside, link),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -299,6 +300,9 @@ func TestDriverGrants(t *testing.T) {
 		{driver.Update, host.SandboxAuto, "set times of what it opened", outside, "refused"},
 		{driver.Update, host.SandboxAuto, "change what it opened", readable, "through"}, // a hole
 		{driver.Update, host.SandboxAuto, "watch a directory", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "watch an open directory", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "keep others out of a file", inside, "refused"},
+		{driver.Read, host.SandboxAuto, "keep others out without a right", outside, "refused"},
 		{driver.Read, host.SandboxAuto, "read an attribute", outside, "through"}, // a hole
 		{driver.Update, host.SandboxOff, "make a link", inside, "through"},
 		{driver.Update, host.SandboxAuto, "fork", "", "refused"},

@@ -94,6 +94,16 @@ var requests = [...]uint32{
 	unix.SIOCGIFNAME, unix.SIOCGIFCONF, unix.SIOCGIFFLAGS, unix.SIOCGIFADDR, unix.SIOCGIFBRDADDR, unix.SIOCGIFNETMASK, unix.SIOCGIFMTU, unix.SIOCGIFHWADDR, unix.SIOCGIFINDEX,
 }
 
+// commands are the fcntl commands that exist: about descriptors, locks and seals.
+// Others have the kernel send signals to somebody, watch a directory, or keep
+// other processes waiting that open a file (leases), which takes no right of
+// Landlock's.
+var commands = [...]uint32{
+	unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_DUPFD_QUERY, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_GETOWN,
+	unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW,
+	unix.F_GETPIPE_SZ, unix.F_ADD_SEALS, unix.F_GET_SEALS,
+}
+
 // processRules keep a process one process: threads only, signals only to
 // itself, and its parent-death signal as it is.
 func processRules(f *filter, pid uint32) {
@@ -109,10 +119,7 @@ func processRules(f *filter, pid uint32) {
 	}
 	f.when(unix.SYS_TKILL, func(b *block) { b.refuseUnless(0, ^uint32(0), unix.EPERM, pid) })
 	f.when(unix.SYS_PRCTL, func(b *block) { b.refuseIf(0, ^uint32(0), unix.PR_SET_PDEATHSIG, unix.EPERM) })
-	f.when(unix.SYS_FCNTL, func(b *block) { // signals that the kernel sends for a descriptor
-		b.refuseIf(1, ^uint32(0), unix.F_SETOWN, unix.EPERM)
-		b.refuseIf(1, ^uint32(0), unix.F_SETOWN_EX, unix.EPERM)
-	})
+	f.when(unix.SYS_FCNTL, func(b *block) { b.refuseUnless(1, ^uint32(0), unix.EPERM, commands[:]...) })
 	f.when(unix.SYS_IOCTL, func(b *block) { b.refuseUnless(1, ^uint32(0), unix.EPERM, requests[:]...) })
 	f.when(unix.SYS_SECCOMP, func(b *block) { // or it could overrule who judges its calls to listen
 		b.refuseAny(1, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, unix.EPERM)
