@@ -172,7 +172,7 @@ func (h *Host) slotLocked(p *plug, set *grantSet) *slot {
 	if s == nil {
 		s = &slot{
 			host: h, plug: p, set: set,
-			log: h.opts.Logger.With(slog.String("plugin", p.name), slog.String("serves", set.serves)),
+			log: h.opts.Logger.With(slog.String(logPlugin, p.name), slog.String(logServes, set.serves)),
 		}
 		h.slots[key] = s
 	}

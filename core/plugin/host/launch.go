@@ -452,6 +452,7 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 	if err := introError(ctx, p, "Describe", err); err != nil {
 		return err
 	}
+	r.Name, r.Version = wire.Text(r.GetName()), wire.Text(r.GetVersion())
 	p.desc = r
 	switch {
 	case r.GetMajor() != handshake.Major:

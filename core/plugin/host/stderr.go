@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
 const (
@@ -19,6 +21,12 @@ const (
 	tailBytes = 2 << 10
 	logBurst  = 1000 // lines that are logged at once,
 	logRate   = 200  // and per second after that
+)
+
+// The names of the values that say where a record comes from.
+const (
+	logPlugin = "plugin"
+	logServes = "serves"
 )
 
 // logSink takes a process's standard error: it keeps the end of it, and
@@ -84,7 +92,8 @@ func (s *logSink) emit() {
 }
 
 // record passes a line to the log, with the level and the values of an hclog
-// JSON record if it is one.
+// JSON record if it is one. Its message and the names of its values are no more
+// than one line, and no value passes for one of the host's own.
 func (s *logSink) record(line string) {
 	var fields map[string]any
 	if line[0] != '{' || json.Unmarshal([]byte(line), &fields) != nil {
@@ -99,11 +108,14 @@ func (s *logSink) record(line string) {
 	level, _ := fields["@level"].(string)
 	attrs := make([]any, 0, 2*len(fields))
 	for k, v := range fields {
+		if k = wire.Text(k); k == logPlugin || k == logServes {
+			k = "its_" + k
+		}
 		if !strings.HasPrefix(k, "@") {
 			attrs = append(attrs, slog.Any(k, v))
 		}
 	}
-	s.log.Log(context.Background(), slogLevel(level), message, attrs...)
+	s.log.Log(context.Background(), slogLevel(level), wire.Text(message), attrs...)
 }
 
 func slogLevel(name string) slog.Level {

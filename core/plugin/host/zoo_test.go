@@ -203,6 +203,8 @@ func (l *liar) Describe(ctx context.Context, _ *pb.DescribeRequest) (*pb.Describ
 		r.Major = 2
 	case "describe-levels":
 		r.Levels = []uint32{1}
+	case "describe-lines":
+		r.Name, r.Version = "liar\nsandbox", "1\n  sandbox  all"
 	}
 	return r, nil
 }
@@ -426,6 +428,18 @@ func TestZooStart(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDescribedLines: what a plugin says that it is takes one line.
+func TestDescribedLines(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, zooOptions(t, "describe-lines", "nczarr-driver-zoo"))
+	if err := h.Discover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.Plugins()[0].Version; strings.Contains(got, "\n") || !strings.HasPrefix(got, "1") {
+		t.Errorf("version %q", got)
 	}
 }
 

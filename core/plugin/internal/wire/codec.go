@@ -17,7 +17,7 @@ const maxRank = 4096
 // CodecToWire gives the message for d.
 func CodecToWire(d codecdriver.Description) *pb.CodecDescription {
 	return &pb.CodecDescription{
-		Id: text(d.ID), V3: text(d.V3), Hdf5: int32(min(max(0, d.HDF5), math.MaxInt32)), Summary: text(d.Summary),
+		Id: Text(d.ID), V3: Text(d.V3), Hdf5: int32(min(max(0, d.HDF5), math.MaxInt32)), Summary: Text(d.Summary),
 		Encode: d.Encode, Decode: d.Decode, Lossy: d.Lossy,
 	}
 }
@@ -25,7 +25,7 @@ func CodecToWire(d codecdriver.Description) *pb.CodecDescription {
 // CodecFromWire is the reverse of CodecToWire.
 func CodecFromWire(m *pb.CodecDescription) codecdriver.Description {
 	return codecdriver.Description{
-		ID: text(m.GetId()), V3: text(m.GetV3()), HDF5: int(max(0, m.GetHdf5())), Summary: text(m.GetSummary()),
+		ID: Text(m.GetId()), V3: Text(m.GetV3()), HDF5: int(max(0, m.GetHdf5())), Summary: Text(m.GetSummary()),
 		Encode: m.GetEncode(), Decode: m.GetDecode(), Lossy: m.GetLossy(),
 	}
 }
@@ -34,7 +34,7 @@ func CodecFromWire(m *pb.CodecDescription) codecdriver.Description {
 func StepsToWire(steps []codecdriver.Step) []*pb.Step {
 	out := make([]*pb.Step, len(steps))
 	for i, s := range steps {
-		out[i] = &pb.Step{Id: text(s.ID), Params: s.Params}
+		out[i] = &pb.Step{Id: Text(s.ID), Params: s.Params}
 	}
 	return out
 }

@@ -15,28 +15,28 @@ func lie(format string, args ...any) error {
 
 // DriverToWire gives the message for d.
 func DriverToWire(d driver.Description) *pb.DriverDescription {
-	m := &pb.DriverDescription{Name: text(d.Name), Summary: text(d.Summary), Siblings: d.Siblings}
+	m := &pb.DriverDescription{Name: Text(d.Name), Summary: Text(d.Summary), Siblings: d.Siblings}
 	for _, o := range d.Options {
 		m.Options = append(m.Options, &pb.OptionDescription{
-			Name: text(o.Name), Type: text(o.Type), DefaultValue: text(o.Default), Doc: text(o.Doc), Secret: o.Secret,
+			Name: Text(o.Name), Type: Text(o.Type), DefaultValue: Text(o.Default), Doc: Text(o.Doc), Secret: o.Secret,
 		})
 	}
 	for _, g := range d.Grants {
-		m.Grants = append(m.Grants, text(g))
+		m.Grants = append(m.Grants, Text(g))
 	}
 	return m
 }
 
 // DriverFromWire is the reverse of DriverToWire.
 func DriverFromWire(m *pb.DriverDescription) driver.Description {
-	d := driver.Description{Name: text(m.GetName()), Summary: text(m.GetSummary()), Siblings: m.GetSiblings()}
+	d := driver.Description{Name: Text(m.GetName()), Summary: Text(m.GetSummary()), Siblings: m.GetSiblings()}
 	for _, o := range m.GetOptions() {
 		d.Options = append(d.Options, driver.Option{
-			Name: text(o.GetName()), Type: text(o.GetType()), Default: text(o.GetDefaultValue()), Doc: text(o.GetDoc()), Secret: o.GetSecret(),
+			Name: Text(o.GetName()), Type: Text(o.GetType()), Default: Text(o.GetDefaultValue()), Doc: Text(o.GetDoc()), Secret: o.GetSecret(),
 		})
 	}
 	for _, g := range m.GetGrants() {
-		d.Grants = append(d.Grants, text(g))
+		d.Grants = append(d.Grants, Text(g))
 	}
 	return d
 }
@@ -45,7 +45,7 @@ func DriverFromWire(m *pb.DriverDescription) driver.Description {
 // the driver of that name. spec.Env stays behind.
 func OpenToWire(name string, spec driver.OpenSpec) *pb.OpenRequest {
 	return &pb.OpenRequest{
-		Driver: text(name), Path: []byte(spec.Path), Endpoint: text(spec.Endpoint),
+		Driver: Text(name), Path: []byte(spec.Path), Endpoint: Text(spec.Endpoint),
 		Options: spec.Options, Mode: pb.Mode(spec.Mode),
 	}
 }

@@ -39,13 +39,13 @@ func ToDetail(err error) *pb.ErrorDetail {
 	d.Retryable, d.RetryAfterNanos = retryable, max(0, after.Nanoseconds())
 	switch e := err.(type) { //nolint:errorlint // only the outermost error gives op and key
 	case *ncerr.Error:
-		d.Op, d.Key = text(e.Op), []byte(e.Key)
+		d.Op, d.Key = Text(e.Op), []byte(e.Key)
 		if e.Err != nil {
-			d.Message = text(e.Err.Error())
+			d.Message = Text(e.Err.Error())
 		}
 	case ncerr.Kind:
 	default:
-		d.Message = text(err.Error())
+		d.Message = Text(err.Error())
 	}
 	if d.Kind == 0 {
 		d.Kind = uint32(ncerr.ErrIO)
@@ -61,7 +61,7 @@ func FromDetail(d *pb.ErrorDetail) error {
 	}
 	e := &ncerr.Error{
 		Kind:       ncerr.ErrOther,
-		Op:         text(d.GetOp()),
+		Op:         Text(d.GetOp()),
 		Key:        string(d.GetKey()),
 		Retryable:  d.GetRetryable(),
 		RetryAfter: time.Duration(max(0, d.GetRetryAfterNanos())),
@@ -69,7 +69,7 @@ func FromDetail(d *pb.ErrorDetail) error {
 	if k := d.GetKind(); k <= 1<<16-1 && ncerr.Kind(k).Known() {
 		e.Kind = ncerr.Kind(k)
 	}
-	if m := text(d.GetMessage()); m != "" {
+	if m := Text(d.GetMessage()); m != "" {
 		e.Err = errors.New(m)
 	}
 	return e
@@ -87,7 +87,7 @@ func Status(ctx context.Context, err error) error {
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	d := ToDetail(err)
-	st := status.New(codes.Code(ncerr.Kind(d.GetKind()).GRPC()), text(err.Error()))
+	st := status.New(codes.Code(ncerr.Kind(d.GetKind()).GRPC()), Text(err.Error()))
 	if with, e := st.WithDetails(d); e == nil {
 		st = with
 	}
@@ -119,7 +119,7 @@ func FromStatus(ctx context.Context, err error) error {
 
 // bareStatus classifies a status that has no detail.
 func bareStatus(ctx context.Context, st *status.Status) error {
-	message := text(st.Message())
+	message := Text(st.Message())
 	switch st.Code() {
 	case codes.DeadlineExceeded:
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < deadlineSlack {
@@ -142,9 +142,9 @@ type transportError struct{ message string }
 func (e *transportError) Error() string        { return ErrTransport.Error() + ": " + e.message }
 func (e *transportError) Is(target error) bool { return target == ErrTransport }
 
-// text gives s as UTF-8 of a bounded length, as protobuf strings and logs
+// Text gives s as UTF-8 of a bounded length, as protobuf strings and logs
 // need it, without control characters: what a plugin says ends on terminals.
-func text(s string) string {
+func Text(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText] + " ..."
 	}

@@ -1,0 +1,30 @@
+package host
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// TestForgedLog: what a plugin logs takes one line, and says who it is from,
+// whatever it pretends.
+func TestForgedLog(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	log := slog.New(slog.NewJSONHandler(&out, nil)).With(logPlugin, "evil", logServes, "filters")
+	sink := newLogSink(log)
+	_, _ = sink.Write([]byte(`{"@level":"error","@message":"a\nnczctl: b\u001b[1m","k\nnczctl: c":1,"plugin":"nczarr","serves":"all"}` + "\n"))
+	var got map[string]any
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range got {
+		if text, _ := value.(string); strings.ContainsAny(name+text, "\n\x1b") {
+			t.Errorf("%q has %q", name, value)
+		}
+	}
+	if got[logPlugin] != "evil" || got[logServes] != "filters" || !strings.HasPrefix(got["msg"].(string), "a") {
+		t.Errorf("got %q", got)
+	}
+}
