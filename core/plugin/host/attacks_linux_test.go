@@ -67,13 +67,27 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"enter a namespace":       enterNamespace,
 	"mount":                   func(string) error { fd, err := unix.Fsopen("tmpfs", 0); return errors.Join(err, closeFD(fd)) },
 	"use io_uring":            ring,
-	"take shared memory":      func(string) error { return mapMemory(unix.MAP_SHARED) },
-	"take a growing stack":    func(string) error { return mapMemory(unix.MAP_PRIVATE | unix.MAP_GROWSDOWN) },
-	"hide memory":             func(string) error { return hideMemory() },
-	"take a memory file":      func(string) error { fd, err := unix.MemfdCreate("x", 0); return errors.Join(err, closeFD(fd)) },
-	"take System V memory":    func(string) error { return sysvMemory() },
-	"raise its limits":        func(string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) },
-	"replace itself":          func(string) error { return sought(unix.Exec("/nowhere", nil, nil)) },
+	"take requests for all": func(string) error {
+		var queue uintptr
+		if err := call(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&queue))); err != nil {
+			return err
+		}
+		return call(unix.SYS_IO_DESTROY, queue)
+	},
+	"take shared memory":   func(string) error { return mapMemory(unix.MAP_SHARED) },
+	"take a growing stack": func(string) error { return mapMemory(unix.MAP_PRIVATE | unix.MAP_GROWSDOWN) },
+	"hide memory":          func(string) error { return hideMemory() },
+	"take tables of pages": func(string) error {
+		mem, err := unix.Mmap(-1, 0, 1<<40, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+		if err != nil {
+			return unless(!errors.Is(err, unix.ENOMEM))
+		}
+		return unix.Munmap(mem)
+	},
+	"take a memory file":   func(string) error { fd, err := unix.MemfdCreate("x", 0); return errors.Join(err, closeFD(fd)) },
+	"take System V memory": func(string) error { return sysvMemory() },
+	"raise its limits":     func(string) error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) },
+	"replace itself":       func(string) error { return sought(unix.Exec("/nowhere", nil, nil)) },
 	"replace itself from a thread": func(string) error {
 		return besideMain(func() error { return sought(unix.Exec("/nowhere", nil, nil)) })
 	},

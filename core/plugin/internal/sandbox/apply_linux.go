@@ -108,6 +108,10 @@ const (
 	maxFiles   = 4096
 	maxStack   = 64 << 20
 	maxThreads = 4096 // more than the machine has at the start
+	// maxReserved is how many addresses a process may have besides its memory. A
+	// runtime reserves more than it uses, but tables of pages, which no limit
+	// counts, can take one byte in 512.
+	maxReserved = 128 << 30
 )
 
 // taskLimit gives how many processes and threads the user may have before this
@@ -130,22 +134,21 @@ func taskLimit() uint64 {
 
 // setLimits sets resource limits, which only ever go down.
 func setLimits(p *Policy) error {
-	limits := []struct {
+	type limit struct {
 		what int
 		max  uint64
-	}{{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_NOFILE, maxFiles}, {unix.RLIMIT_STACK, maxStack}, {unix.RLIMIT_MEMLOCK, 64 << 10}, {unix.RLIMIT_MSGQUEUE, 0}, {unix.RLIMIT_NPROC, taskLimit()}}
+	}
+	limits := []limit{
+		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_NOFILE, maxFiles}, {unix.RLIMIT_STACK, maxStack}, {unix.RLIMIT_MEMLOCK, 64 << 10}, {unix.RLIMIT_MSGQUEUE, 0}, {unix.RLIMIT_NPROC, taskLimit()},
+	}
 	if p.Memory > 0 {
-		// Not the address space: Go reserves much more than it uses.
-		limits = append(limits, struct {
-			what int
-			max  uint64
-		}{unix.RLIMIT_DATA, uint64(p.Memory)})
+		limits = append(limits, limit{unix.RLIMIT_DATA, uint64(p.Memory)})
+	}
+	if p.Memory > 0 && !p.MayExec { // runtimes of others may reserve any number
+		limits = append(limits, limit{unix.RLIMIT_AS, uint64(p.Memory) + maxReserved})
 	}
 	if p.NoFiles {
-		limits = append(limits, struct {
-			what int
-			max  uint64
-		}{unix.RLIMIT_FSIZE, 0})
+		limits = append(limits, limit{unix.RLIMIT_FSIZE, 0})
 	}
 	for _, l := range limits {
 		var r syscall.Rlimit
