@@ -41,6 +41,18 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"open a netlink socket": func(string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE) },
 	"open a raw socket":     func(string) error { return socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) },
 	"make a datagram pair":  func(string) error { return pair(unix.SOCK_DGRAM) },
+	"see network interfaces": func(string) error {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		first, err := unix.NewIfreq("")
+		if err == nil {
+			first.SetUint32(1)
+			err = unix.IoctlIfreq(fds[0], unix.SIOCGIFNAME, first)
+		}
+		return errors.Join(err, closeFD(fds[0]), closeFD(fds[1]))
+	},
 	"use an inherited file": func(fd string) error {
 		n, _ := strconv.Atoi(fd)
 		_, err := unix.Pread(n, make([]byte, 1), 0)
@@ -212,6 +224,17 @@ var openHoles = map[string]func(arg string) error{ //nolint:gochecknoglobals // 
 	"read an attribute": func(path string) error {
 		_, err := unix.Getxattr(path, "user.nczarr", make([]byte, 8))
 		return missing(err)
+	},
+	"keep a removed file": func(string) error {
+		f, err := os.CreateTemp("", "x") // in its own directory
+		if err != nil {
+			return err
+		}
+		_, written := f.WriteString("it takes room, and nobody finds it")
+		return errors.Join(os.Remove(f.Name()), written, f.Close())
+	},
+	"receive datagrams": func(string) error {
+		return withSocket(unix.AF_INET, unix.SOCK_DGRAM, func(fd int) error { return unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) })
 	},
 	"take an abstract name": func(string) error {
 		return withSocket(unix.AF_UNIX, unix.SOCK_STREAM, func(fd int) error {

@@ -192,6 +192,7 @@ func TestEscape(t *testing.T) { //nolint:paralleltest // it has a descriptor tha
 		"hide memory":           {static, interpreted}, // loaders do that
 		"take tables of pages":  {static, interpreted},
 		"write its own file":    {interpreted},
+		"keep a removed file":   {interpreted},
 	}
 	slices.Sort(names)
 	for _, tc := range []struct {
@@ -302,6 +303,7 @@ func TestDriverGrants(t *testing.T) {
 		{driver.Update, host.SandboxAuto, "set times of what it opened", outside, "refused"},
 		{driver.Update, host.SandboxAuto, "change what it opened", readable, "through"}, // a hole
 		{driver.Update, host.SandboxAuto, "watch a directory", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "keep a removed file", "", "through"}, // a hole
 		{driver.Update, host.SandboxAuto, "watch an open directory", inside, "refused"},
 		{driver.Update, host.SandboxAuto, "keep others out of a file", inside, "refused"},
 		{driver.Read, host.SandboxAuto, "keep others out without a right", outside, "refused"},
@@ -444,6 +446,8 @@ func TestNetworkGrants(t *testing.T) { //nolint:paralleltest // surroundings
 		{"connect to a Unix socket", aim["unix"], "refused"},
 		{"connect to an abstract socket", aim["abstract"], "refused"},
 		{"send a datagram", aim["tcp"], "through"}, // names are resolved so
+		{"receive datagrams", "", "through"},       // and answered
+		{"see network interfaces", "", "through"},
 		{"connect by TCP with a datagram's call", other.Addr().String(), "refused"},
 		{"connect by TCP with a message", other.Addr().String(), "refused"},
 		{"connect by TCP later", other.Addr().String(), "refused"},

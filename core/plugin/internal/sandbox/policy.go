@@ -115,7 +115,7 @@ func (s Support) Missing(p *Policy, selfContained bool) []string {
 func (s Support) Open(p *Policy, selfContained bool) []string {
 	out := []string{"it can look at files whose path it can guess, but not into them"}
 	if p.Network && s.Landlock < abiUDP {
-		out = append(out, "it can send datagrams to any address")
+		out = append(out, "it can send datagrams to any address, and receive them")
 	}
 	if len(p.Write) > 0 {
 		out = append(out, "it can change the mode and the times of files that it is granted to read")

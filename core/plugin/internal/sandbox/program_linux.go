@@ -23,7 +23,7 @@ func program(p *Policy, pid int) filter {
 		f.refuse(unix.EPERM, unix.SYS_EXECVE, unix.SYS_EXECVEAT)
 	}
 	fileRules(&f, p)
-	processRules(&f, uint32(pid))
+	processRules(&f, p, uint32(pid))
 	memoryRules(&f, p.MayExec)
 	socketRules(&f, p.Network)
 	f.ret(unix.SECCOMP_RET_ALLOW)
@@ -85,12 +85,15 @@ func fileRules(f *filter, p *Policy) {
 	f.when(unix.SYS_FCHMOD, func(b *block) { b.refuseAny(1, unix.S_ISUID|unix.S_ISGID|unix.S_ISVTX, unix.EPERM) })
 }
 
-// requests are the ioctl requests that exist: about terminals, pipes, sockets
-// and network interfaces. All others, such as those that set the attributes of
-// files, are refused.
+// requests are the ioctl requests that exist: about terminals, pipes and sockets,
+// and with a network about its interfaces. All others, such as those that set the
+// attributes of files, are refused.
 var requests = [...]uint32{
 	unix.TCGETS, unix.TCGETS2, unix.TIOCGWINSZ, unix.TIOCGPGRP, unix.TIOCINQ, unix.TIOCOUTQ,
 	0x5421 /* FIONBIO */, 0x5450 /* FIONCLEX */, 0x5451 /* FIOCLEX */, unix.FS_IOC_GETFLAGS, unix.FICLONE, unix.FICLONERANGE,
+}
+
+var interfaceRequests = [...]uint32{
 	unix.SIOCGIFNAME, unix.SIOCGIFCONF, unix.SIOCGIFFLAGS, unix.SIOCGIFADDR, unix.SIOCGIFBRDADDR, unix.SIOCGIFNETMASK, unix.SIOCGIFMTU, unix.SIOCGIFHWADDR, unix.SIOCGIFINDEX,
 }
 
@@ -106,7 +109,7 @@ var commands = [...]uint32{
 
 // processRules keep a process one process: threads only, signals only to
 // itself, and its parent-death signal as it is.
-func processRules(f *filter, pid uint32) {
+func processRules(f *filter, p *Policy, pid uint32) {
 	f.when(unix.SYS_CLONE, func(b *block) {
 		b.refuseUnless(0, unix.CLONE_THREAD, unix.EPERM, unix.CLONE_THREAD)
 		b.refuseAny(0, newNamespace, unix.EPERM)
@@ -120,7 +123,12 @@ func processRules(f *filter, pid uint32) {
 	f.when(unix.SYS_TKILL, func(b *block) { b.refuseUnless(0, ^uint32(0), unix.EPERM, pid) })
 	f.when(unix.SYS_PRCTL, func(b *block) { b.refuseIf(0, ^uint32(0), unix.PR_SET_PDEATHSIG, unix.EPERM) })
 	f.when(unix.SYS_FCNTL, func(b *block) { b.refuseUnless(1, ^uint32(0), unix.EPERM, commands[:]...) })
-	f.when(unix.SYS_IOCTL, func(b *block) { b.refuseUnless(1, ^uint32(0), unix.EPERM, requests[:]...) })
+	f.when(unix.SYS_IOCTL, func(b *block) {
+		if p.Network {
+			b.allow(1, interfaceRequests[:]...)
+		}
+		b.refuseUnless(1, ^uint32(0), unix.EPERM, requests[:]...)
+	})
 	f.when(unix.SYS_SECCOMP, func(b *block) { // or it could overrule who judges its calls to listen
 		b.refuseAny(1, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, unix.EPERM)
 	})

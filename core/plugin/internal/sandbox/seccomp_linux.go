@@ -140,6 +140,15 @@ func (b *block) refuseAny(n int, bits uint32, errno unix.Errno) {
 	b.ret(refusal(errno))
 }
 
+// allow allows the call when the argument has any of the values.
+func (b *block) allow(n int, values ...uint32) {
+	b.arg(n, ^uint32(0))
+	for _, v := range values {
+		b.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, v, 0, 1)
+		b.ret(unix.SECCOMP_RET_ALLOW)
+	}
+}
+
 // given judges the call by further rules when an argument has the value.
 func (b *block) given(n int, value uint32, judge func(*block)) {
 	var inner block
