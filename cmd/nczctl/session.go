@@ -76,11 +76,11 @@ func (a *app) urlSettings(env config.Env) *ncurl.Env {
 	for i := range files {
 		files[i].Local = files[i].Local && !a.flags.localRC
 	}
-	rc, problems := config.LoadRC(files, os.ReadFile)
+	rc, problems := config.LoadRC(files, config.ReadFile)
 	for _, e := range rc {
 		u.RC = append(u.RC, ncurl.RCEntry(e))
 	}
-	profiles, more := config.LoadAWS(config.AWSFiles(env), os.ReadFile)
+	profiles, more := config.LoadAWS(config.AWSFiles(env), config.ReadFile)
 	for name, p := range profiles {
 		u.Profiles[name] = ncurl.Profile(p)
 	}

@@ -2,7 +2,9 @@ package config
 
 import (
 	"errors"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -94,6 +96,25 @@ func LoadRC(files []RCFile, read func(string) ([]byte, error)) (entries []RCEntr
 		}
 	}
 	return entries, problems
+}
+
+// ReadFile reads a file for [LoadRC] and [LoadAWS]. It takes regular files only
+// and reads no more of one than they accept: the current directory may be
+// somebody else's, and a pipe or a device there would never end.
+func ReadFile(name string) ([]byte, error) {
+	info, err := os.Stat(name) // opening a pipe waits for a writer
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("this is not a regular file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
 // readOptional reads a file; a missing one is empty.

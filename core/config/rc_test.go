@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -120,6 +122,32 @@ func TestLocalRC(t *testing.T) {
 	}
 	if entries, problems = config.LoadRC([]config.RCFile{{Path: "/h/.ncrc"}}, disk.read); len(entries) != 7 || problems != nil {
 		t.Errorf("the home directory's: %+v, %v", entries, problems)
+	}
+}
+
+// TestReadFile shows that a file which somebody put into the current directory
+// cannot stop or fill the program that reads it.
+func TestReadFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	long := filepath.Join(dir, ".ncrc")
+	if err := os.WriteFile(long, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(long, 1<<24); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := config.ReadFile(long); err != nil || len(data) > 1<<17 {
+		t.Errorf("a long file: %d bytes, %v", len(data), err)
+	}
+	for _, name := range []string{dir, os.DevNull} {
+		if _, err := config.ReadFile(name); err == nil {
+			t.Errorf("%s was read", name)
+		}
+	}
+	entries, problems := config.LoadRC([]config.RCFile{{Path: long}, {Path: os.DevNull}, {Path: filepath.Join(dir, "none")}}, config.ReadFile)
+	if len(entries) != 0 || len(problems) != 2 || ncerr.KindOf(problems[0]) != ncerr.ErrLimit {
+		t.Errorf("got %v, %v", entries, problems)
 	}
 }
 
