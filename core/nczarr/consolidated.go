@@ -114,17 +114,19 @@ func (l *loader) useConsolidated(all map[string]zarr.Docs) {
 // kidsOf gives the names below a node, from the consolidated document.
 func (l *loader) kidsOf(node string) []string {
 	if l.kids == nil {
-		l.kids = childrenOf(l.all)
+		l.kids = childrenOf(l.all, l.ds.opts.Limits.MaxDepth+1)
 	}
 	return l.kids[node]
 }
 
 // childrenOf gives the names below each node, sorted; a node need not have
-// documents itself.
-func childrenOf(all map[string]zarr.Docs) map[string][]string {
+// documents itself. Names stop at the given depth: each node above costs as much
+// as its name is long, and one name may have millions of them.
+func childrenOf(all map[string]zarr.Docs, depth int) map[string][]string {
 	kids := make(map[string][]string)
 	seen := make(map[string]bool, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
+		name = firstSegments(name, depth)
 		for name != "" && !seen[name] {
 			seen[name] = true
 			dir, base := splitKey(name)
@@ -133,6 +135,20 @@ func childrenOf(all map[string]zarr.Docs) map[string][]string {
 		}
 	}
 	return kids
+}
+
+// firstSegments gives the first n segments of a name.
+func firstSegments(name string, n int) string {
+	for end := 0; ; end++ {
+		i := strings.IndexByte(name[end:], '/')
+		if i < 0 {
+			return name
+		}
+		end += i
+		if n--; n == 0 {
+			return name[:end]
+		}
+	}
 }
 
 // differing gives the keys of a node's documents that are not the same, or are

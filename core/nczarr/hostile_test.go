@@ -400,3 +400,23 @@ func TestCountsAreLimited(t *testing.T) {
 		t.Errorf("a listing of two names where one is the limit: %v", err)
 	}
 }
+
+// One name of very many segments in consolidated metadata takes no more work
+// than groups can be nested.
+func TestLongConsolidatedName(t *testing.T) {
+	// Not parallel: other tests would be counted, too.
+	o := memory()
+	o.UseConsolidated = nczarr.ConsolidatedTrust
+	o.Limits.MaxDepth = 5
+	const segments = 20_000
+	store(t, o, "long", map[string]string{".zmetadata": `{"metadata": {".zgroup": {"zarr_format": 2}, "` + strings.Repeat("a/", segments) +
+		`.zgroup": {"zarr_format": 2}}, "zarr_consolidated_format": 1}`})
+	var problems []nczarr.Problem
+	allocs := testing.AllocsPerRun(1, func() { problems = open(t, "mem:long#mode=zarr", o).Problems() })
+	if len(problems) != 1 || !errors.Is(problems[0].Err, ncerr.ErrLimit) {
+		t.Errorf("want one problem of kind ErrLimit, got %v", problems)
+	}
+	if allocs > segments/2 {
+		t.Errorf("%.0f allocations", allocs)
+	}
+}
