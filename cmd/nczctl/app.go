@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
@@ -247,11 +249,16 @@ func oneOf(c *cobra.Command, list []string) error {
 	return errors.New(text)
 }
 
-// args wraps an argument check so that a failure is a usage error.
+// args wraps an argument check so that a failure is a usage error. What it says
+// may quote an argument, which may be a URL with a password in it.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		if err := check(c, list); err != nil {
-			return &usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+			text := err.Error()
+			for _, arg := range list {
+				text = strings.ReplaceAll(text, strconv.Quote(arg), strconv.Quote(ncurl.Masked(arg)))
+			}
+			return &usageError{fmt.Errorf("%s (see %s --help)", text, c.CommandPath())}
 		}
 		return nil
 	}

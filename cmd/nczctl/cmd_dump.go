@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
@@ -94,7 +95,7 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 	case f.kind:
 		err = a.printKind(w)
 	case f.ncml:
-		err = cdl.WriteNcML(ctx, w, ds, url, opts)
+		err = cdl.WriteNcML(ctx, w, ds, ncurl.Masked(url), opts)
 	default:
 		err = cdl.Write(ctx, w, ds, opts)
 	}

@@ -95,11 +95,11 @@ func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Ma
 	}
 	up, key, ok := cutLast(arg)
 	if !ok {
-		return nil, "", ncerr.Errorf(ncerr.ErrInvalid, "open", arg, "this is a store: name a key in it")
+		return nil, "", ncerr.Errorf(ncerr.ErrInvalid, "open", ncurl.Masked(arg), "this is a store: name a key in it")
 	}
 	key, err := url.PathUnescape(key)
 	if err != nil {
-		return nil, "", ncerr.New(ncerr.ErrBadURL, "open", arg, err)
+		return nil, "", ncerr.New(ncerr.ErrBadURL, "open", ncurl.Masked(arg), err)
 	}
 	o.UseConsolidated = nczarr.ConsolidatedIgnore
 	m, err := nczarr.OpenStore(ctx, up, o)
