@@ -41,6 +41,7 @@ type archive struct {
 	sorted   func() []uint32
 	versions func() []atomic.Pointer[string]
 	shadows  func() map[string]int
+	unread   func() []pendingKey
 
 	use sync.RWMutex // held shared by readers of a Map that may replace it
 }
@@ -66,6 +67,7 @@ func newArchive(src source, d *directory, fixed *string) (*archive, error) {
 	a.offsets = sync.OnceValue(a.sortOffsets)
 	a.sorted = sync.OnceValue(a.sortKeys)
 	a.shadows = sync.OnceValue(a.findShadows)
+	a.unread = sync.OnceValue(a.sortShadows)
 	a.versions = sync.OnceValue(func() []atomic.Pointer[string] {
 		return make([]atomic.Pointer[string], len(a.slots))
 	})
@@ -190,7 +192,7 @@ func (a *archive) findShadows() map[string]int {
 	for pos := range a.skipped() {
 		d := a.dir.raw[pos:]
 		switch judgeRecord(d) {
-		case isAbsolute, isDotted, isEmptySegment, isBackslash, isSymlink:
+		case isAbsolute, isDotted, isEmptySegment, isBackslash, isControl, isNotUTF8, isSymlink:
 		default:
 			continue
 		}
@@ -198,6 +200,22 @@ func (a *archive) findShadows() map[string]int {
 			list[key] = pos
 		}
 	}
+	return list
+}
+
+// sortShadows gives the keys of findShadows that are not those of objects, in
+// byte order.
+func (a *archive) sortShadows() []pendingKey {
+	if !a.odd {
+		return nil
+	}
+	var list []pendingKey
+	for key := range a.shadows() {
+		if a.find(key) < 0 {
+			list = append(list, pendingKey{key: key})
+		}
+	}
+	slices.SortFunc(list, func(x, y pendingKey) int { return strings.Compare(x.key, y.key) })
 	return list
 }
 

@@ -19,9 +19,11 @@
 // control character, or not UTF-8) and symbolic links are left out, never
 // mapped to another key; [Map.Skipped] lists them, and a Flush carries them
 // over. A key that one of them can only have been meant for ("/x", "./x", or a
-// link x, for x) is not absent: reading it is ncerr.ErrUnsupported. A name that
-// is valid UTF-8 is taken as UTF-8 whether or not the archive says so, because
-// Info-ZIP does not say so; any other is left out rather than guessed at.
+// link x, for x) is not absent: it is listed, and reading it is
+// ncerr.ErrUnsupported. A name that is valid UTF-8 is taken as UTF-8 whether or
+// not the archive says so, because Info-ZIP does not say so; any other is not
+// guessed at: in the key that is listed U+FFFD stands for what is not UTF-8, and
+// for control characters.
 // Encrypted members and other methods of compression are listed, and reading
 // them is ncerr.ErrUnsupported.
 //

@@ -85,7 +85,9 @@ func readAny(t *testing.T, m driver.Map, archive int) (sizes map[string]int64, r
 		if err != nil {
 			t.Fatal(err)
 		}
-		sizes[e.Key] = e.Info.Size
+		if !unread(t, m, e) {
+			sizes[e.Key] = e.Info.Size
+		}
 		b, _, err := m.Get(t.Context(), e.Key, &driver.GetOptions{}, func(n int64) ([]byte, error) {
 			if n > int64(archive)*1033 {
 				t.Fatalf("%d bytes were asked for by an archive of %d", n, archive)

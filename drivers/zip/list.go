@@ -10,7 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// pendingKey is one change in the order of the keys.
+// pendingKey is one change in the order of the keys. Without a change it is the
+// key that a member can only have been meant for whose name is none.
 type pendingKey struct {
 	key string
 	c   *change
@@ -26,7 +27,7 @@ type view struct {
 // view takes the keys as they are now; the first call on an archive sorts it.
 func (m *Map) view() view {
 	if m.mode == driver.Read {
-		return view{a: m.arch, slots: m.arch.sorted()}
+		return view{a: m.arch, slots: m.arch.sorted(), pending: m.arch.unread()}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,7 +38,23 @@ func (m *Map) view() view {
 		}
 		slices.SortFunc(m.sorted, func(x, y pendingKey) int { return strings.Compare(x.key, y.key) })
 	}
-	return view{a: m.arch, slots: m.arch.sorted(), pending: m.sorted}
+	return view{a: m.arch, slots: m.arch.sorted(), pending: m.withUnread(m.sorted)}
+}
+
+// withUnread adds to changes the keys of members that are not read. m.mu is held.
+func (m *Map) withUnread(changes []pendingKey) []pendingKey {
+	unread := m.arch.unread()
+	if len(unread) == 0 {
+		return changes
+	}
+	all := slices.Clone(changes)
+	for _, k := range unread {
+		if m.pending[k.key] == nil {
+			all = append(all, k)
+		}
+	}
+	slices.SortFunc(all, func(x, y pendingKey) int { return strings.Compare(x.key, y.key) })
+	return all
 }
 
 // seek drops the keys below key.
@@ -65,7 +82,7 @@ func (v *view) next() (key string, slot int, c *change, ok bool) {
 		if slot >= 0 && key == p.key {
 			v.slots = v.slots[1:]
 		}
-		if !p.c.deleted {
+		if p.c == nil || !p.c.deleted {
 			return p.key, -1, p.c, true
 		}
 	}
@@ -74,7 +91,8 @@ func (v *view) next() (key string, slot int, c *change, ok bool) {
 
 // List implements driver.Map. It shows the keys as they are when the sequence
 // starts, whatever is written while it runs. An object whose directory record
-// is impossible has the size -1.
+// is impossible has the size -1, and so has one that is not read: see the package
+// comment.
 func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		if err := ctx.Err(); err != nil {
@@ -109,6 +127,9 @@ func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions)
 func (v *view) info(slot int, c *change) driver.Info {
 	if c != nil {
 		return c.info()
+	}
+	if slot < 0 {
+		return driver.Info{Size: -1}
 	}
 	r, ok := v.a.record(slot)
 	if !ok {

@@ -88,8 +88,9 @@ func judgeSegment(s []byte) reason {
 }
 
 // meantName gives the key that whoever wrote a member of this name can only
-// have meant, "" where that is not certain: programs write backslashes, a
-// slash in front, and "." for the directory that they were started in.
+// have meant, "" where that is not certain and for a directory: programs write
+// backslashes, a slash in front, and "." for the directory that they were
+// started in. U+FFFD stands for what no key can have.
 func meantName(name []byte) string {
 	var key []byte
 	for s := range bytes.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
@@ -101,10 +102,15 @@ func meantName(name []byte) string {
 			key = append(append(key, '/'), s...)
 		}
 	}
-	if len(key) == 0 || bytes.HasSuffix(name, []byte{'\\'}) {
+	if last := name[len(name)-1]; len(key) == 0 || last == '\\' || last == '/' {
 		return ""
 	}
-	return string(key[1:])
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(string(key[1:]), string(unicode.ReplacementChar)))
 }
 
 // isPlain reports whether name is beyond doubt a legal key. It looks at eight

@@ -3,6 +3,7 @@ package zip_test
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -324,19 +325,29 @@ func TestSymbolicLinkIsSkipped(t *testing.T) {
 }
 
 // A member that a program of other habits wrote for a key is not taken for the
-// absence of that key, which would read as fill.
+// absence of that key, which would read as fill, and is listed, so that an array
+// does not go unnoticed.
 func TestMeantForAKey(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{
-		"/v/0": "v/0", "./v/0": "v/0", "v//0": "v/0", `v\0`: "v/0", `.\v/./0`: "v/0", "../v/0": "", "v/../0": "", `v\0\`: "", "v/0/": "", "v/\x010": "",
+		"/v/0": "v/0", "./v/0": "v/0", "v//0": "v/0", `v\0`: "v/0", `.\v/./0`: "v/0", "../v/0": "", "v/../0": "", `v\0\`: "", "v/0/": "",
+		"v/\x010": "v/\ufffd0", "caf\xe9/0": "caf\ufffd/0", "/v/\x01": "v/\ufffd",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			archive := stdZip(t, "", entry{name: ".zgroup", content: "{}"}, entry{name: name, content: "x"})
 			for _, mode := range []driver.Mode{driver.Read, driver.Update} {
 				m := opened(t, saved(t, archive), mode, "")
-				_, err := m.Stat(t.Context(), "v/0")
-				_, _, errGet := m.Get(t.Context(), "v/0", &driver.GetOptions{}, driver.Heap)
+				asked := cmp.Or(key, "v/0")
+				_, err := m.Stat(t.Context(), asked)
+				_, _, errGet := m.Get(t.Context(), asked, &driver.GetOptions{}, driver.Heap)
+				var listed []string
+				for e := range m.List(t.Context(), "", &driver.ListOptions{Recursive: true}) {
+					listed = append(listed, e.Key)
+				}
+				if want := slices.Compact([]string{".zgroup", cmp.Or(key, ".zgroup")}); !slices.Equal(listed, want) {
+					t.Errorf("listed %q, want %q", listed, want)
+				}
 				if key == "" {
 					wantKind(t, "stat", err, ncerr.ErrNotFound)
 					wantKind(t, "get", errGet, ncerr.ErrNotFound)
@@ -347,11 +358,10 @@ func TestMeantForAKey(t *testing.T) {
 				_, err = m.Stat(t.Context(), "v/1")
 				wantKind(t, "stat of another key", err, ncerr.ErrNotFound)
 				if mode == driver.Update {
-					put(t, m, "v/0", "new")
+					put(t, m, asked, "new")
+					wantContent(t, m, map[string]string{".zgroup": "{}", asked: "new"})
 					flush(t, m)
-					if got := get(t, m, "v/0"); got != "new" {
-						t.Errorf("after a put: %q", got)
-					}
+					wantContent(t, m, map[string]string{".zgroup": "{}", asked: "new"})
 				}
 			}
 		})
