@@ -74,3 +74,17 @@ func TestPlainFillOfPureText(t *testing.T) {
 		}
 	}
 }
+
+// A document cannot write lines of its own into messages.
+func TestMessagesHaveOneLine(t *testing.T) {
+	t.Parallel()
+	_, err := zarr.ParseArray("v", zarr.Docs{".zarray": []byte("{\"shape\": {\n\"nczctl: all is well\": 1}}")}, zarr.ParseHint{})
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "all is well") {
+		t.Errorf("got %v", err)
+	}
+	array := `{"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|i1", "compressor": null, "fill_value": 0, "order": "C", "filters": null}`
+	a, err := zarr.ParseArray("v", zarr.Docs{".zarray": []byte(array), ".zattrs": []byte("{\"_ARRAY_DIMENSIONS\": [1,\n\r2]}")}, zarr.ParseHint{})
+	if err != nil || len(a.Warnings) != 1 || strings.ContainsAny(a.Warnings[0], "\r\n") {
+		t.Errorf("got %+v, %v", a, err)
+	}
+}

@@ -3,6 +3,7 @@ package zarr
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -194,17 +195,28 @@ func texts(v jsontext.Value) (list []string, ok bool) {
 	return list, ok
 }
 
-// clip gives the head of a value for messages.
+// clip gives the head of a value for messages, which have one line.
 func clip[T ~string | ~[]byte](v T) string {
 	const most = 60
 	if len(v) <= most {
-		return string(v)
+		return oneLine(string(v))
 	}
 	cut := most
 	for cut > 0 && !utf8.RuneStart(v[cut]) {
 		cut--
 	}
-	return string(v[:cut]) + "..."
+	return oneLine(string(v[:cut])) + "..."
+}
+
+// oneLine puts blanks in place of control characters: a document may have any
+// number of lines between two elements.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 // goodName reports whether name can be the last segment of a path.
