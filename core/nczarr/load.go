@@ -484,6 +484,9 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 		}
 		names = found.nodes
 		slices.Sort(names)
+		if err := l.unfollowed(ctx, g, found.objects); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]node, 0, len(names))
 	for _, name := range names {
@@ -492,6 +495,28 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 		}
 	}
 	return out, nil
+}
+
+// unfollowed records the objects in a group that cannot be looked at: a link
+// that leaves the store, or that leads to nothing, may be meant for an array.
+// Only local stores have such.
+func (l *loader) unfollowed(ctx context.Context, g *Group, objects []string) error {
+	if l.ds.remote() || g.implicit {
+		return nil
+	}
+	for _, name := range objects {
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
+		_, err := l.ds.m.Stat(ctx, g.key()+name)
+		switch {
+		case ncerr.IsContext(err):
+			return err
+		case err != nil && ncerr.KindOf(err) != ncerr.ErrNotFound:
+			l.problem(join(g.Path(), name), err)
+		}
+	}
+	return nil
 }
 
 // unlisted says what would have helped where a store cannot be searched.
