@@ -2,7 +2,26 @@
 
 package place
 
-import "os"
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
 
-// removeAll removes a directory tree.
-func removeAll(dir string) error { return os.RemoveAll(dir) }
+// removeAll removes a directory tree, the mark last.
+func removeAll(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if e.Name() != markName {
+			err = join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}

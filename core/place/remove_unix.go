@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,8 +18,9 @@ import (
 // removeAll removes a directory that somebody else may have filled: with directories
 // in directories, deeper than there are descriptors or than a path is long, and
 // with such as their owner may not look into. It moves what is in a directory's
-// directories up to the top, so that two descriptors are enough. A directory that
-// does not exist is not an error.
+// directories up to the top, so that two descriptors are enough. The mark goes last:
+// what is left when the process dies can be swept. A directory that does not exist is
+// not an error.
 func removeAll(dir string) error {
 	_ = os.Chmod(dir, 0o700) // opening says what is wrong
 	root, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
@@ -31,17 +34,24 @@ func removeAll(dir string) error {
 	if err := empty(root, root); err != nil {
 		return err
 	}
+	if err := os.Remove(filepath.Join(dir, markName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return os.Remove(dir)
 }
 
 // empty removes what is in an open directory, and moves directories that are not
-// empty to the top. Where the directory is the top those are emptied, too.
+// empty to the top. Where the directory is the top those are emptied, too, and the
+// mark stays.
 func empty(dir, top *os.File) error {
 	for {
 		if _, err := dir.Seek(0, 0); err != nil {
 			return err
 		}
 		names, err := dir.Readdirnames(1024)
+		if dir == top {
+			names = slices.DeleteFunc(names, func(name string) bool { return name == markName })
+		}
 		if len(names) == 0 {
 			if errors.Is(err, io.EOF) {
 				err = nil
