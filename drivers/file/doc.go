@@ -11,9 +11,13 @@
 // are also synced before Put returns, so that it survives a power failure.
 //
 // Temporary files have names that begin with ".nczarr.tmp." in any case. They
-// are never listed, keys with such a segment are refused as bad names, and one
-// that a killed process left behind is garbage that may be removed; mode
-// Create removes them.
+// are never listed, and keys with such a segment are refused as bad names. The
+// rest of the name follows from the key, and the file is locked (flock) until it
+// has become the object. A Put that finds a file of that name removes it if it
+// can lock it, as its writer is dead then; beside a living one it uses a random
+// name. So a writer that was killed leaves nothing that the next Put of the same
+// keys does not remove. What is left under other keys, and where the file system
+// has no locks, is garbage that may be removed; mode Create removes it.
 //
 // A version is made of size, time of modification and file number. Put sets
 // the time itself, so that two contents of one key differ in version even

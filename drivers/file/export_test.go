@@ -26,3 +26,6 @@ func Folds(m driver.Map) (folds, rewrites bool) {
 	f, ok := m.(*Map)
 	return ok && f.folds, ok && f.rewrites
 }
+
+// TemporaryFor is temporaryFor.
+var TemporaryFor = temporaryFor //nolint:gochecknoglobals // for tests

@@ -28,7 +28,9 @@ type Map struct {
 	folds    bool // the file system takes different spellings for one name
 	rewrites bool // the file system changes names that are not ASCII
 
-	slow  atomic.Bool  // the system has no quick way to open below a directory
+	slow     atomic.Bool // the system has no quick way to open below a directory
+	lockless atomic.Bool // the file system has no locks
+
 	clock atomic.Int64 // the last time of modification that a Put used
 }
 

@@ -131,8 +131,9 @@ func TestFullDisk(t *testing.T) {
 	wantKind(t, "get after the mount has vanished", err, ncerr.ErrIO)
 }
 
-// TestKilledWriter kills a process that overwrites one object all the time,
-// and finds the object whole each time.
+// TestKilledWriter kills a process that overwrites one object all the time. It
+// finds the object whole each time, and nothing else once somebody has written
+// it again.
 func TestKilledWriter(t *testing.T) {
 	store := os.Getenv("NCZARR_TEST_WRITER")
 	if store != "" {
@@ -157,6 +158,10 @@ func TestKilledWriter(t *testing.T) {
 		}
 		if keys, err := list(t, m, "", true); err != nil || len(keys) != 1 {
 			t.Errorf("round %d: list: %q, %v", round, keys, err)
+		}
+		put(t, m, "a/k", got)
+		if left := names(t, filepath.Join(store, "a")); len(left) != 1 {
+			t.Errorf("round %d, killed at %s: left after another put: %q", round, out.Point, left)
 		}
 	}
 }

@@ -5,7 +5,10 @@ package file
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -53,4 +56,37 @@ func (m *Map) otherDevice(dir string) bool {
 	a, okA := info.Sys().(*syscall.Stat_t)
 	b, okB := m.identity.Sys().(*syscall.Stat_t)
 	return okA && okB && a.Dev != b.Dev
+}
+
+// lock takes the lock of a file through another descriptor, which it returns:
+// the lock lasts until both are closed. So a file can be closed, which reports
+// failures on some network file systems, while the lock is still held. It fails
+// with errLocked if another open file has the lock.
+func lock(f *os.File) (held int, err error) {
+	held, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return noLock, err
+	}
+	for {
+		err = unix.Flock(held, unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EWOULDBLOCK):
+			err = errLocked
+		}
+		if err != nil {
+			unlock(held)
+			return noLock, err
+		}
+		return held, nil
+	}
+}
+
+func unlock(held int) { _ = unix.Close(held) }
+
+// nameless reports whether the last name of an open file was removed.
+func nameless(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 0
 }

@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -54,3 +55,11 @@ func systemFlaw(name string) string {
 // otherDevice reports false: a mounted volume is a link here, which nothing
 // follows.
 func (*Map) otherDevice(string) bool { return false }
+
+// lock fails: nothing tells here whether the writer of a file is alive.
+func lock(*os.File) (held int, err error) { return noLock, errors.ErrUnsupported }
+
+func unlock(int) {}
+
+// nameless reports false: a file that is open keeps its name here.
+func nameless(fs.FileInfo) bool { return false }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"os"
@@ -34,20 +35,29 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 	if err := m.checkNew(key); err != nil {
 		return driver.Info{}, err
 	}
-	dirName, name := split(key)
-	t, err := m.temporary(dirName)
-	if err != nil {
-		return driver.Info{}, m.putError(err)
-	}
-	defer t.discard()
-	x, err := t.fill(ctx, body, m.tick())
-	if err == nil {
-		err = t.commit(m, key, name, opts.IfAbsent)
+	x, err := m.put(ctx, key, body, opts.IfAbsent)
+	for i := 1; i < attempts && errors.Is(err, errSwept); i++ {
+		x, err = m.put(ctx, key, body, opts.IfAbsent)
 	}
 	if err != nil {
 		return driver.Info{}, m.putError(err)
 	}
 	return x.info(), nil
+}
+
+// put makes one attempt.
+func (m *Map) put(ctx context.Context, key string, body driver.Body, ifAbsent bool) (meta, error) {
+	dirName, name := split(key)
+	t, err := m.temporary(dirName, name)
+	if err != nil {
+		return meta{}, err
+	}
+	defer t.discard()
+	x, err := t.fill(ctx, body, m.tick())
+	if err == nil {
+		err = t.commit(m, key, name, ifAbsent)
+	}
+	return x, err
 }
 
 // putError gives the kind of a failed write.
@@ -82,9 +92,20 @@ type temporary struct {
 	dir  *os.Root // where the object will be
 	name string
 	f    *os.File
+	held int // descriptor that holds the lock of the file, or noLock
 	sync bool
 	made bool // directories were made for it
 }
+
+// noLock is the descriptor of a file that is not locked.
+const noLock = -1
+
+// errLocked says that another open file has the lock.
+var errLocked = errors.New("locked by another process")
+
+// errSwept says that another writer has removed a temporary file: it met the
+// file after it was made and before it was locked.
+var errSwept = errors.New("another process removed the temporary file")
 
 func temporaryName() string {
 	var b [8]byte
@@ -92,14 +113,21 @@ func temporaryName() string {
 	return reserved + hex.EncodeToString(b[:])
 }
 
+// temporaryFor returns the name of the temporary file for an object. The next
+// writer of the object finds what a killed one left under it.
+func temporaryFor(object string) string {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, object) // never fails
+	return reserved + hex.EncodeToString(h.Sum(nil))
+}
+
 // temporary makes an empty file in a directory, which is made first if need be.
-func (m *Map) temporary(dirName string) (*temporary, error) {
-	t := &temporary{name: temporaryName(), sync: m.sync}
+func (m *Map) temporary(dirName, object string) (*temporary, error) {
+	t := &temporary{held: noLock, sync: m.sync}
 	var err error
 	for range attempts {
 		if t.dir, err = m.root.OpenRoot(dirName + "/."); err == nil {
-			t.f, err = t.dir.OpenFile(t.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-			if err == nil {
+			if err = t.create(m, object); err == nil {
 				return t, nil
 			}
 			_ = t.dir.Close()
@@ -114,6 +142,60 @@ func (m *Map) temporary(dirName string) (*temporary, error) {
 		t.made = true
 	}
 	return nil, err
+}
+
+// create makes the file under the name for the object, and locks it. A second
+// living writer of the object gets a random name, which nobody looks for, and
+// so does every writer where the file system has no locks.
+func (t *temporary) create(m *Map, object string) error {
+	if m.lockless.Load() {
+		return t.open(temporaryName())
+	}
+	err := t.open(temporaryFor(object))
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		sweep(t.dir, t.name)
+		return t.open(temporaryName())
+	case err != nil:
+		return err
+	}
+	if t.held, err = lock(t.f); err == nil {
+		return nil
+	}
+	_ = t.f.Close()
+	if !errors.Is(err, errLocked) { // else it is being removed
+		m.lockless.Store(true)
+		_ = t.dir.Remove(t.name)
+	}
+	return t.open(temporaryName())
+}
+
+func (t *temporary) open(name string) (err error) {
+	t.name = name
+	t.f, err = t.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	return err
+}
+
+// sweep removes a temporary file if it is not locked: its writer is dead.
+func sweep(dir *os.Root, name string) {
+	if info, err := dir.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	f, err := dir.OpenFile(name, os.O_WRONLY|nonblock, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	held, err := lock(f)
+	if err != nil {
+		return
+	}
+	defer unlock(held)
+	is, err := f.Stat()
+	named, nameErr := dir.Lstat(name)
+	if err == nil && nameErr == nil && os.SameFile(is, named) { // else its writer has renamed it meanwhile
+		_ = dir.Remove(name)
+	}
 }
 
 // fill writes the body and sets the time of modification.
@@ -132,6 +214,9 @@ func (t *temporary) fill(ctx context.Context, body driver.Body, mtime time.Time)
 	info, err := t.f.Stat()
 	if err != nil {
 		return meta{}, err
+	}
+	if t.held != noLock && nameless(info) {
+		return meta{}, errSwept
 	}
 	f := t.f
 	t.f = nil
@@ -189,13 +274,19 @@ func (t *temporary) commit(m *Map, key, name string, ifAbsent bool) error {
 	return nil
 }
 
-// discard removes what has not become an object.
+// discard removes what has not become an object, and releases the lock.
 func (t *temporary) discard() {
 	if t.f != nil {
+		if info, err := t.f.Stat(); t.held != noLock && (err != nil || nameless(info)) {
+			t.name = "" // another writer may have a file of that name by now
+		}
 		_ = t.f.Close()
 	}
 	if t.name != "" {
 		_ = t.dir.Remove(t.name)
+	}
+	if t.held != noLock {
+		unlock(t.held)
 	}
 	_ = t.dir.Close()
 }

@@ -1,0 +1,121 @@
+//go:build unix
+
+package file_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+)
+
+// names returns all names in a directory.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// Put removes the temporary file that a dead writer of its key has left, and
+// leaves alone that of a living one.
+func TestPutSweepsDeadWriters(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	m := open(t, store, driver.Create)
+	put(t, m, "a/k", "old")
+	dir := filepath.Join(store, "a")
+	left := filepath.Join(dir, file.TemporaryFor("k"))
+	must(t, os.WriteFile(left, []byte("half"), 0o666))
+	put(t, m, "a/k", "new")
+	if got := names(t, dir); !slices.Equal(got, []string{"k"}) {
+		t.Errorf("after a dead writer: %q", got)
+	}
+
+	living, err := os.Create(left)
+	must(t, err)
+	defer living.Close()
+	must(t, unix.Flock(int(living.Fd()), unix.LOCK_EX))
+	put(t, m, "a/k", "newer")
+	if got := names(t, dir); !slices.Equal(got, []string{filepath.Base(left), "k"}) {
+		t.Errorf("beside a living writer: %q", got)
+	}
+	must(t, living.Close())
+	put(t, m, "a/k", "newest")
+	if got := names(t, dir); !slices.Equal(got, []string{"k"}) {
+		t.Errorf("after the living writer has died: %q", got)
+	}
+	if got, err := get(t, m, "a/k"); err != nil || got != "newest" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// Only a file of that name is swept, not what it leads to.
+func TestPutSweepsNoLinks(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	m := open(t, store, driver.Create)
+	put(t, m, "other", "content")
+	must(t, os.Symlink("other", filepath.Join(store, file.TemporaryFor("k"))))
+	must(t, os.Mkdir(filepath.Join(store, file.TemporaryFor("l")), 0o777))
+	must(t, unix.Mkfifo(filepath.Join(store, file.TemporaryFor("m")), 0o666))
+	want := append(names(t, store), "k", "l", "m")
+	for _, key := range []string{"k", "l", "m"} {
+		put(t, m, key, key)
+	}
+	slices.Sort(want)
+	if got := names(t, store); !slices.Equal(got, want) {
+		t.Errorf("want %q, got %q", want, got)
+	}
+	if got, err := get(t, m, "other"); err != nil || got != "content" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// sweeper is a body that takes the name of the temporary file away when it is
+// read first: so does a writer that met the file before it was locked.
+type sweeper struct {
+	driver.Bytes
+	left string
+	gone *bool
+}
+
+func (s sweeper) ReadAt(p []byte, off int64) (int, error) {
+	if !*s.gone {
+		*s.gone = true
+		if err := os.Remove(s.left); err != nil {
+			return 0, err
+		}
+		if err := os.WriteFile(s.left, []byte("another's"), 0o666); err != nil {
+			return 0, err
+		}
+	}
+	return s.Bytes.ReadAt(p, off)
+}
+
+// A writer whose temporary file was swept begins anew, and publishes nothing of
+// the writer that has the name now.
+func TestSweptWriterBeginsAnew(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	m := open(t, store, driver.Create)
+	var gone bool
+	body := sweeper{driver.Bytes("content"), filepath.Join(store, file.TemporaryFor("k")), &gone}
+	_, err := m.Put(t.Context(), "k", body, &driver.PutOptions{})
+	must(t, err)
+	if got, err := get(t, m, "k"); err != nil || got != "content" || !gone {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got := names(t, store); !slices.Equal(got, []string{"k"}) {
+		t.Errorf("left: %q", got)
+	}
+}
