@@ -6,17 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -96,7 +91,8 @@ type arena struct {
 	t        *testing.T
 	nczctl   func(args ...string) *exec.Cmd
 	dir, tmp string
-	gate     *gate
+	gate     *s3server.Gate
+	bucket   string              // URL of the bucket behind the gate
 	want     string              // dump of a whole copy
 	files    map[string][]string // what a whole copy has, by extension
 	calls    map[string]int      // that a copy makes, by kind and old
@@ -105,8 +101,8 @@ type arena struct {
 func newArena(t *testing.T) *arena {
 	t.Helper()
 	srv := s3server.Start(t)
-	a := &arena{t: t, gate: &gate{}, files: map[string][]string{}, calls: map[string]int{}}
-	a.gate.start(t, srv)
+	a := &arena{t: t, gate: srv.NewGate(t), files: map[string][]string{}, calls: map[string]int{}}
+	a.bucket = a.gate.Endpoint + "/" + srv.Bucket + "/kills/"
 	a.nczctl, a.dir, a.tmp = field(t, srv.Env()...)
 	_, a.want = ended(t, a.nczctl("dump", "-n", "x", "src.zarr"))
 	for _, kind := range []string{".zarr", ".zip"} {
@@ -119,13 +115,16 @@ func newArena(t *testing.T) *arena {
 		}
 		a.files[kind] = a.tree("old" + kind)
 	}
-	if code, _ := ended(t, a.copy(a.gate.url("counted"), false)); code != 0 {
+	if code, _ := ended(t, a.copy(a.url("counted"), false)); code != 0 {
 		t.Fatalf("copy to the bucket: exit code %d", code)
 	}
-	a.calls["bucketfalse"] = a.gate.arm(0, nil)
+	a.calls["bucketfalse"] = a.gate.Arm(0, nil)
 	t.Logf("calls of a copy: %v", a.calls)
 	return a
 }
+
+// url is that of a dataset in the bucket.
+func (a *arena) url(name string) string { return a.bucket + name + "#mode=nczarr,s3" }
 
 // copy is the command that is killed. With little memory it writes one chunk
 // after the other.
@@ -144,7 +143,7 @@ func (a *arena) kill(i int, k killing) string {
 	dst := "old" + k.kind
 	switch {
 	case k.kind == "bucket":
-		dst = a.gate.url("new" + strconv.Itoa(i))
+		dst = a.url("new" + strconv.Itoa(i))
 	case !k.old:
 		dst = "new" + strconv.Itoa(i) + k.kind
 	}
@@ -153,34 +152,37 @@ func (a *arena) kill(i int, k killing) string {
 	c := a.copy(dst, k.old)
 	c.Stderr = &stderr
 	before := a.stages()
-	var said bool // by nczctl, that the copy is whole
-	point := ""
+	code, point := 0, ""
 	if k.kind == "bucket" {
-		said, point = a.killAtRequest(c, k.victim, at), fmt.Sprintf("request %d", at)
+		code, point = a.killAtRequest(c, k.victim, at), fmt.Sprintf("request %d", at)
 	} else {
 		out, err := killpoint.Run(c, killpoint.Plan{At: at, Victim: k.victim})
 		if err != nil {
 			a.t.Fatalf("%d: %v: %s", i, err, stderr.String())
 		}
-		said, point = out.Code == 0, fmt.Sprintf("call %d, %s", at, out.Point)
+		code, point = out.Code, fmt.Sprintf("call %d, %s", at, out.Point)
 	}
 	errorf := func(format string, args ...any) {
 		a.t.Helper()
 		a.t.Errorf("%d: %s, %s killed at %s, %q: "+format, append([]any{i, dst, k.victim, point, stderr.String()}, args...)...)
 	}
-	if k.victim == killpoint.Caller && strings.Contains(stderr.String(), "plugin") { // nczctl had all the time to clean up
+	if code != killed { // nczctl has lived on, and had all the time to clean up
 		a.noTemporaries(errorf, "nczctl, whose plugin died, leaves")
-		for _, name := range a.stages() {
+		for _, name := range slices.Concat(a.stages(), a.halves(dst)) {
 			if !slices.Contains(before, name) {
 				errorf("nczctl, whose plugin died, leaves %q", name)
 			}
 		}
 	}
-	return a.examine(k, dst, said, errorf)
+	return a.examine(k, dst, code, errorf)
 }
 
-// examine looks at what a kill left, and lets a new copy make it whole.
-func (a *arena) examine(k killing, dst string, said bool, errorf func(string, ...any)) string {
+// killed is the exit code of a program that a signal ended.
+const killed = -1
+
+// examine looks at what is left of a copy that ended with an exit code, and
+// lets a new copy make it whole.
+func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...any)) string {
 	a.t.Helper()
 	whole := func(code int, got string) bool { return code == 0 && got == a.want }
 	outcome := "whole"
@@ -190,6 +192,11 @@ func (a *arena) examine(k killing, dst string, said bool, errorf func(string, ..
 	case whole(code, got) && !k.old && a.unannounced(dst):
 		outcome = "incomplete" // visibly: nczctl warns, and readers of plain Zarr see nothing
 	case whole(code, got):
+		if exit == killed { // nobody could clean up
+			for _, name := range a.halves(dst) {
+				_ = os.Remove(filepath.Join(a.dir, dst, name))
+			}
+		}
 		a.sameFiles(dst, errorf)
 	case k.old:
 		errorf("what was there before is lost: dump exits with %d and %d bytes", code, len(got))
@@ -200,7 +207,7 @@ func (a *arena) examine(k killing, dst string, said bool, errorf func(string, ..
 	default:
 		errorf("neither absent nor whole nor visibly incomplete: dump exits with %d and %d bytes", code, len(got))
 	}
-	if said && outcome != "whole" {
+	if exit == 0 && outcome != "whole" {
 		errorf("nczctl says that the copy is whole, and it is %s", outcome)
 	}
 	if !k.old && outcome != "whole" {
@@ -220,12 +227,14 @@ func (a *arena) examine(k killing, dst string, said bool, errorf func(string, ..
 }
 
 // killAtRequest runs a copy to the bucket and kills the victim before the
-// request with a number is answered. It reports whether nczctl said 0.
-func (a *arena) killAtRequest(c *exec.Cmd, victim killpoint.Victim, at int) bool {
+// request with a number is answered. It returns the exit code of nczctl.
+func (a *arena) killAtRequest(c *exec.Cmd, victim killpoint.Victim, at int) int {
 	a.t.Helper()
 	started := make(chan struct{})
-	a.gate.arm(at, func() {
+	var had map[fileID]string
+	a.gate.Arm(at, func() {
 		<-started
+		had = heldBy(append(a.plugins(), c.Process.Pid))
 		if victim != killpoint.Root {
 			for _, pid := range a.plugins() {
 				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
@@ -239,14 +248,22 @@ func (a *arena) killAtRequest(c *exec.Cmd, victim killpoint.Victim, at int) bool
 		a.t.Fatal(err)
 	}
 	close(started)
-	err := c.Wait()
-	a.gate.arm(0, nil)
+	_ = c.Wait() // the exit code tells
+	a.gate.Arm(0, nil)
 	for deadline := time.Now().Add(killpoint.Patience); len(a.plugins()) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			a.t.Fatalf("processes %d outlive nczctl", a.plugins())
 		}
 	}
-	return err == nil
+	for deadline := time.Now().Add(killpoint.Patience); ; time.Sleep(5 * time.Millisecond) {
+		left := holders(had)
+		if len(left) == 0 {
+			return c.ProcessState.ExitCode()
+		}
+		if time.Now().After(deadline) {
+			a.t.Fatalf("what nczctl and its plugins had is still held: %q", left)
+		}
+	}
 }
 
 // plugins returns the plugin processes of this arena: their temporary
@@ -299,23 +316,27 @@ func (a *arena) sameFiles(dst string, errorf func(string, ...any)) {
 	}
 }
 
+// halves returns the temporary files that a driver has left in a dataset.
+func (a *arena) halves(dst string) []string {
+	return slices.DeleteFunc(a.tree(dst), func(name string) bool { return !isHalf(name) })
+}
+
+func isHalf(name string) bool { return strings.HasPrefix(filepath.Base(name), ".nczarr.tmp.") }
+
 // unannounced reports whether a dataset has all files but the root's .zgroup,
 // which is written last.
 func (a *arena) unannounced(dst string) bool {
 	want := slices.Clone(a.files[".zarr"])
 	want = slices.DeleteFunc(want, func(name string) bool { return name == "/.zgroup" })
-	return slices.Equal(a.tree(dst), want)
+	return slices.Equal(slices.DeleteFunc(a.tree(dst), isHalf), want)
 }
 
-// tree returns the files and directories of a dataset, without the temporary
-// files that a killed driver leaves: drivers/file documents them.
+// tree returns the files and directories of a dataset.
 func (a *arena) tree(dst string) []string {
 	var out []string
 	root := filepath.Join(a.dir, dst)
 	_ = filepath.WalkDir(root, func(path string, _ os.DirEntry, _ error) error { // what cannot be read is missing
-		if !strings.HasPrefix(filepath.Base(path), ".nczarr.tmp.") {
-			out = append(out, strings.TrimPrefix(path, root))
-		}
+		out = append(out, strings.TrimPrefix(path, root))
 		return nil
 	})
 	return out
@@ -338,54 +359,4 @@ func (a *arena) clean() {
 	if got := strings.Join(slices.Sorted(maps.Keys(names)), " "); got != "b.cdl old.zarr old.zip src.zarr" {
 		a.t.Errorf("left beside the datasets: %q", got)
 	}
-}
-
-// gate stands between nczctl and the S3 server. It counts the requests that
-// change something, and stops at one of them.
-type gate struct {
-	url func(name string) string // of a dataset in the bucket
-
-	mu   sync.Mutex
-	seen int
-	at   int
-	act  func()
-}
-
-// start starts the gate; it ends with the test.
-func (g *gate) start(t *testing.T, srv *s3server.Server) {
-	t.Helper()
-	target, err := url.Parse(srv.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // nczctl is gone
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host
-		},
-	}
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			g.mu.Lock()
-			g.seen++
-			if g.seen == g.at {
-				g.act()
-			}
-			g.mu.Unlock()
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(front.Close)
-	g.url = func(name string) string {
-		return front.URL + "/" + srv.Bucket + "/kills/" + name + "#mode=nczarr,s3"
-	}
-}
-
-// arm returns the count, counts from 0 again, and calls act at a request; 0 is none.
-func (g *gate) arm(at int, act func()) int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	seen := g.seen
-	g.seen, g.at, g.act = 0, at, act
-	return seen
 }

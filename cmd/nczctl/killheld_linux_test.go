@@ -1,0 +1,58 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// fileID tells an open file from all others.
+type fileID struct{ dev, ino uint64 }
+
+// heldBy returns the sockets, pipes and shared memory that processes have open
+// or mapped, by what they are, without those that they inherited from this one.
+func heldBy(pids []int) map[fileID]string {
+	out := map[fileID]string{}
+	for _, pid := range pids {
+		eachHeld(filepath.Join("/proc", strconv.Itoa(pid)), func(id fileID, _, to string) { out[id] = to })
+	}
+	eachHeld("/proc/self", func(id fileID, _, _ string) { delete(out, id) })
+	return out
+}
+
+// holders describes the processes of this machine that have any of these files.
+func holders(had map[fileID]string) []string {
+	if len(had) == 0 {
+		return nil
+	}
+	var out []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range procs {
+		eachHeld(proc, func(id fileID, link, to string) {
+			if had[id] != "" {
+				out = append(out, link+" "+to)
+			}
+		})
+	}
+	return out
+}
+
+// eachHeld calls f for what a process has open or mapped that is no file with a
+// path. The process may end meanwhile.
+func eachHeld(proc string, f func(id fileID, link, to string)) {
+	links, _ := filepath.Glob(proc + "/fd/*")
+	maps, _ := filepath.Glob(proc + "/map_files/*")
+	for _, link := range append(links, maps...) {
+		to, _ := os.Readlink(link)
+		if !strings.HasPrefix(to, "socket:") && !strings.HasPrefix(to, "pipe:") && !strings.HasPrefix(to, "/memfd:") {
+			continue
+		}
+		if info, err := os.Stat(link); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				f(fileID{st.Dev, st.Ino}, link, to)
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package s3server
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"testing"
+)
+
+// Gate stands between programs and a server. It counts the requests that change
+// something, and acts before one of them is answered.
+type Gate struct {
+	// Endpoint takes the place of the server's.
+	Endpoint string
+
+	work sync.RWMutex // held shared by requests
+
+	mu   sync.Mutex
+	seen int
+	at   int
+	act  func()
+}
+
+// NewGate starts a gate that ends with the test.
+func (s *Server) NewGate(t testing.TB) *Gate {
+	t.Helper()
+	target, err := url.Parse(s.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // the program is gone
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host
+		},
+	}
+	g := &Gate{}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.work.RLock()
+		defer g.work.RUnlock()
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			g.mu.Lock()
+			g.seen++
+			if g.seen == g.at {
+				g.act()
+			}
+			g.mu.Unlock()
+		}
+		proxy.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context()))) // what has come is done, whatever becomes of the program
+	}))
+	t.Cleanup(front.Close)
+	g.Endpoint = front.URL
+	return g
+}
+
+// Arm returns the count so far, counts from 0 again, and has act called at the
+// request with the number at; with 0 it is not called. The requests that come
+// meanwhile wait for act.
+func (g *Gate) Arm(at int, act func()) (seen int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	seen = g.seen
+	g.seen, g.at, g.act = 0, at, act
+	return seen
+}
+
+// Settle waits until the server has answered all requests. The programs that
+// send them have ended.
+func (g *Gate) Settle() {
+	g.work.Lock()
+	defer g.work.Unlock()
+}
