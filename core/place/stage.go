@@ -77,7 +77,11 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 		return nil, err
 	}
 	s.Path = filepath.Join(s.temp.Dir, base)
-	if opts.Directory && s.old.IsDir() { // what is made in it inherits from it
+	// After a power failure the mark must not be empty beside what was written later.
+	if err = s.sys.syncFile(filepath.Join(s.temp.Dir, markName)); err == nil {
+		err = s.sys.syncDir(s.temp.Dir)
+	}
+	if err == nil && opts.Directory && s.old.IsDir() { // what is made in it inherits from it
 		if err = os.Mkdir(s.Path, 0o700); err == nil {
 			err = s.keepAttributes(0o700)
 		}
