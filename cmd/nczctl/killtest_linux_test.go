@@ -192,9 +192,13 @@ func (a *arena) examine(k killing, dst string, exit int, errorf func(string, ...
 	case whole(code, got) && !k.old && a.unannounced(dst):
 		outcome = "incomplete" // visibly: nczctl warns, and readers of plain Zarr see nothing
 	case whole(code, got):
-		if exit == killed { // nobody could clean up
+		if exit == killed { // nobody could clean up: an archive may have its temporary name still
+			names, _ := filepath.Glob(filepath.Join(a.dir, "."+dst+".*.tmp"))
 			for _, name := range a.halves(dst) {
-				_ = os.Remove(filepath.Join(a.dir, dst, name))
+				names = append(names, filepath.Join(a.dir, dst, name))
+			}
+			for _, name := range names {
+				_ = os.Remove(name)
 			}
 		}
 		a.sameFiles(dst, errorf)
