@@ -118,6 +118,7 @@ func TestRootThatGoesAway(t *testing.T) {
 		_, err = list(t, m, "", true)
 		wantKind(t, name+": list", err, ncerr.ErrIO)
 		wantKind(t, name+": delete", m.Delete(t.Context(), "absent", nil), ncerr.ErrIO)
+		wantKind(t, name+": flush", m.Flush(t.Context()), ncerr.ErrIO)
 	}
 }
 

@@ -45,8 +45,14 @@ func (*Map) Capabilities() driver.Capabilities {
 	}
 }
 
-// Flush implements driver.Map: every Put has done it already.
-func (m *Map) Flush(ctx context.Context) error { return ctx.Err() }
+// Flush implements driver.Map: every Put has done it already. It fails if the
+// root has been replaced since, as what was put is not where others look for it.
+func (m *Map) Flush(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || m.readOnly {
+		return err
+	}
+	return m.alive()
+}
 
 // Close implements driver.Map.
 func (m *Map) Close(context.Context) error { return m.release() }
