@@ -89,6 +89,9 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 	if !ds.Consolidated() {
 		return ncerr.Errorf(ncerr.ErrNotFound, "check", key, "there is no consolidated metadata")
 	}
+	if err := ds.CheckUnchanged(ctx); err != nil {
+		return err
+	}
 	stale := ds.StaleDocuments()
 	switch {
 	case a.flags.json:

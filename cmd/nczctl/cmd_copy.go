@@ -128,9 +128,6 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	opts.Progress = bar.set
 	err = nczarr.Copy(ctx, dst.Root(), src.Root(), opts)
 	bar.done()
-	if err == nil {
-		err = src.CheckUnchanged(ctx)
-	}
 	if err != nil {
 		return abort(ctx, dst, err)
 	}

@@ -117,6 +117,9 @@ func (a *app) runInfo(ctx context.Context, url string, sizes bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := ds.CheckUnchanged(ctx); err != nil {
+		return err
+	}
 	for _, p := range ds.Problems() {
 		info.Problems = append(info.Problems, problemInfo{p.Path, p.Err.Error()})
 	}

@@ -140,6 +140,10 @@ func TestRequests(t *testing.T) {
 		read("read-chunk", slab(0, 16, 16, 16))
 		read("read-part", slab(3, 16, 2, 16))
 		read("read-columns", slab(0, 18, 16, 3))
+		if err := ds.CheckUnchanged(t.Context()); err != nil {
+			t.Error(err)
+		}
+		want(t, rows, "check-unchanged", r)
 		read("read-absent-chunk", slab(48, 48, 16, 16))
 		read("read-16-chunks", v.All())
 		o.MergeGap = 16

@@ -35,7 +35,8 @@ type CopyOptions struct {
 // Copy copies everything below src into dst, which is usually the root of a
 // new dataset: dimensions, attributes, groups, variables and values. What the
 // format of dst cannot hold (unlimited dimensions in pure Zarr) becomes what
-// it can. On error the copy is not whole, and the caller aborts dst.
+// it can. On error the copy is not whole, and the caller aborts dst; one error
+// is that the source was replaced meanwhile (see [Dataset.CheckUnchanged]).
 func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	if o == nil {
 		o = &CopyOptions{}
@@ -52,7 +53,7 @@ func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 			return err
 		}
 	}
-	return nil
+	return src.ds.CheckUnchanged(ctx)
 }
 
 type copier struct {

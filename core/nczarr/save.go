@@ -1,6 +1,7 @@
 package nczarr
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -31,6 +32,7 @@ func (c *changes) seal() func() {
 type saved struct {
 	prefix string // key prefix, "" for the root
 	docs   zarr.Docs
+	old    zarr.Docs // as far as they are known to be in the store
 	dirty  bool
 	stage  int    // nodes of one stage are written at once, stages in order
 	clean  func() // records that the node was written
@@ -112,6 +114,9 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 	slices.Reverse(names) // .zgroup and .zarray after .zattrs: they make the node visible
 	slices.SortStableFunc(names, func(a, b string) int { return announces(a) - announces(b) })
 	for _, name := range names {
+		if old, ok := n.old[name]; ok && bytes.Equal(old, n.docs[name]) { // a root's .zgroup stays what it was to readers
+			continue
+		}
 		if _, err := d.m.Put(ctx, n.prefix+name, driver.Bytes(n.docs[name]), nil); err != nil {
 			return ncerr.Wrap("write", zmap.Path(n.prefix+name), err)
 		}
@@ -177,9 +182,10 @@ func toSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Do
 	if !c.pending() && *inStore != nil {
 		return saved{prefix: prefix, docs: *inStore}, nil
 	}
+	old := *inStore
 	docs, err := write()
 	seal := c.seal()
-	return saved{prefix: prefix, docs: docs, dirty: c.pending(), clean: func() { seal(); *inStore = docs }}, err
+	return saved{prefix: prefix, docs: docs, old: old, dirty: c.pending(), clean: func() { seal(); *inStore = docs }}, err
 }
 
 // declareDims has the groups written that declare the dimensions which v is

@@ -2,7 +2,6 @@ package nczarr
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 
@@ -10,9 +9,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// A dataset that somebody replaces while it is being read lacks chunks for a
-// while, which would read as fill. So where chunks were absent, the documents
-// that say so are compared with what they were when the dataset was opened.
+// A dataset that somebody replaces while it is being read gives old chunks and
+// new ones, and lacks chunks for a while, which would read as fill. So the
+// document that stands for the dataset is compared with what it was when the
+// dataset was opened: once after all reads, and after each read that found
+// chunks absent, then with the document of the array.
+//
+// Whoever replaces a dataset removes the documents of the root before anything
+// else and puts the new ones last. So what was read before the document of the
+// root was found unchanged belongs to one dataset. The version alone would not
+// show it: most of those documents have the same bytes in all datasets.
 
 // documents are the version and time of the documents that tell whether a
 // dataset, or an array, has been replaced: those of the root, and .zarray.
@@ -36,10 +42,10 @@ func (d *documents) note(key string, info zmap.Info) {
 	d.opened[key] = info
 }
 
-// root returns the document that stands for the dataset as a whole: the
+// rootDoc returns the document that stands for the dataset as a whole: the
 // consolidated one if the metadata came from it, else the root's own.
 func (d *Dataset) rootDoc() string {
-	names := []string{".zgroup", ".zarray", ".nczgroup"}
+	names := []string{rootGroup, ".zarray", oldGroup, ".zattrs"}
 	if d.consolidated {
 		names = slices.Insert(names, 0, consolidatedKey)
 	}
@@ -68,21 +74,23 @@ func (v *Var) wasAbsent(ctx context.Context) error {
 	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + ".zarray"})
 }
 
-// CheckUnchanged fails with ncerr.ErrConflict if reads from d found chunks absent
-// and the dataset, or one of the arrays concerned, was changed or replaced since
-// it was opened: those chunks may exist now. Each read checks this itself;
-// CheckUnchanged is for the end of many reads.
+// CheckUnchanged fails with ncerr.ErrConflict if the dataset was changed or
+// replaced since it was opened, so that what was read from it may be of more
+// than one dataset. Call it after the last read: a read checks this itself only
+// where it found chunks absent. It asks the store once, and once more for each
+// array of which chunks were absent. Stores that tell neither versions nor
+// times, and datasets that are open for writing, are not checked. [Copy] calls
+// it for its source.
 func (d *Dataset) CheckUnchanged(ctx context.Context) error {
-	d.docs.mu.Lock()
-	vars := slices.Collect(maps.Keys(d.docs.sparse))
-	d.docs.mu.Unlock()
-	if len(vars) == 0 {
+	if d.Writable() {
 		return nil
 	}
 	keys := []string{d.rootDoc()}
-	for _, v := range vars {
+	d.docs.mu.Lock()
+	for v := range d.docs.sparse {
 		keys = append(keys, v.key()+".zarray")
 	}
+	d.docs.mu.Unlock()
 	return d.compare(ctx, keys)
 }
 
@@ -121,5 +129,5 @@ func (d *Dataset) compareOne(ctx context.Context, key string) error {
 	case now.Version == was.Version && now.ModTime.Equal(was.ModTime):
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read, so chunks that were not found may exist: open it again")
+	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read, so what was read may be of two datasets, and chunks that were not found may exist: open it again")
 }

@@ -2,7 +2,6 @@ package nczarr_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -74,8 +73,75 @@ func TestReplacedWhileRead(t *testing.T) {
 	}
 }
 
-// A dataset of which no chunk was absent may change as it likes, and costs
-// nothing more.
+// A dataset that is replaced while it is copied gives an error, although every
+// chunk is there at all times: some are old, and some are new.
+func TestReplacedWhileCopied(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
+		b := newBuckets()
+		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
+		url := "s3://bkt/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
+		ds, err := several(t, url, o, false, 1, "one", "two")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		for _, replaced := range []bool{true, false} {
+			src := open(t, url, o)
+			dst := create(t, "mem:copy", inMemory())
+			opts := &nczarr.CopyOptions{Progress: func(done, total int64) {
+				if replaced && 0 < done && done < total {
+					replaced = false
+					ds, err := several(t, url, o, false, 2, "one", "two")
+					if err != nil {
+						t.Fatal(err)
+					}
+					closeDataset(t, ds)
+				}
+			}}
+			want := replaced
+			err := nczarr.Copy(t.Context(), dst.Root(), src.Root(), opts)
+			if (ncerr.KindOf(err) == ncerr.ErrConflict) != want || !want && err != nil {
+				t.Errorf("%s: replaced %t: %v", mode, want, err)
+			}
+			if replaced {
+				t.Errorf("%s: nothing was replaced", mode)
+			}
+		}
+	}
+}
+
+// What a writer adds to a dataset does not look like another dataset to those
+// who read: documents that do not change are not written.
+func TestAppendedWhileRead(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"#mode=nczarr", "#mode=zarr"} {
+		o := inMemory()
+		url := "mem:grows" + mode
+		ds := create(t, url, o)
+		x := dim(t, ds.Root(), "x", 0, mode != "#mode=zarr")
+		define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1}})
+		closeDataset(t, ds)
+		reader := open(t, url, o)
+		u := *o
+		u.Update = true
+		writer := open(t, url, &u)
+		setText(t, writer.Root().SetAttr, "title", "longer")
+		if mode != "#mode=zarr" {
+			write(t, variable(t, writer, "v"), slab(0, 1), []int32{1})
+		}
+		closeDataset(t, writer)
+		if err := reader.CheckUnchanged(t.Context()); err != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if a, err := open(t, url, o).Root().Attr("title"); err != nil || a.Value != "longer" {
+			t.Errorf("%s: %v, %v", mode, a.Value, err)
+		}
+	}
+}
+
+// That a dataset has not been replaced is known after one request, and no read
+// of chunks that are there costs more.
 func TestUnchangedCosts(t *testing.T) {
 	t.Parallel()
 	o := inMemory()
@@ -88,8 +154,11 @@ func TestUnchangedCosts(t *testing.T) {
 	ds = open(t, "mem:dense", o)
 	stats = 0
 	expect(t, ds, "v", []int32{1, 2})
-	if err := ds.CheckUnchanged(t.Context()); err != nil || stats != 0 {
-		t.Error(fmt.Sprint(err), stats)
+	if stats != 0 {
+		t.Errorf("reading chunks: %d requests", stats)
+	}
+	if err := ds.CheckUnchanged(t.Context()); err != nil || stats != 1 {
+		t.Errorf("at the end: %d requests, %v", stats, err)
 	}
 }
 

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/drivers/builtin"
+	filters "github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// TestReplacedMeanwhile runs each command that reads a dataset against a server
+// that answers, once the dataset has been opened, as if it had been replaced.
+func TestReplacedMeanwhile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cdl := filepath.Join(dir, "x.cdl")
+	if err := os.WriteFile(cdl, []byte("netcdf x { dimensions: x = 2 ; variables: int v(x) ; data: v = 1, 2 ; }"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self := plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
+	nczctl := func(args ...string) (int, string) {
+		var out, text bytes.Buffer
+		home := filepath.Join(dir, "home")
+		a := &app{in: strings.NewReader(""), out: &out, err: &text, self: self, env: func(name string) string {
+			return map[string]string{isolationVar: "inproc", "HOME": home, "XDG_CONFIG_HOME": home, "XDG_CACHE_HOME": home}[name]
+		}}
+		return a.main(t.Context(), args), text.String()
+	}
+	for _, args := range [][]string{{"gen", "-o", filepath.Join(dir, "d.zarr"), cdl}, {"consolidate", filepath.Join(dir, "d.zarr")}} {
+		if code, text := nczctl(args...); code != 0 {
+			t.Fatal(text)
+		}
+	}
+	var replaced atomic.Bool
+	files := http.FileServer(http.Dir(dir))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		root := strings.TrimPrefix(r.URL.Path, "/d.zarr/")
+		if replaced.Load() && r.Method == http.MethodHead && (root == ".zgroup" || root == ".zmetadata") {
+			w.Header().Set("ETag", `"another"`)
+		}
+		files.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	url := web.URL + "/d.zarr"
+	for _, args := range [][]string{
+		{"dump", url},
+		{"dump", "-h", url},
+		{"dump", "-x", url},
+		{"dump", "--json", url},
+		{"info", url},
+		{"consolidate", "--check", url},
+		{"copy", "--overwrite", url, filepath.Join(dir, "copy.zarr")},
+		{"copy", "--overwrite", "--use-consolidated=ignore", url, filepath.Join(dir, "copy.zarr")},
+	} {
+		replaced.Store(false)
+		if code, text := nczctl(args...); code != 0 {
+			t.Errorf("%q: exit code %d, %s", args, code, text)
+		}
+		replaced.Store(true)
+		if code, text := nczctl(args...); code != ncerr.Exit(ncerr.ErrConflict) || !strings.Contains(text, "replaced while it was being read") {
+			t.Errorf("%q of what was replaced: exit code %d, %s", args, code, text)
+		}
+	}
+}
