@@ -21,13 +21,14 @@ type leftover struct {
 	What  string     `json:"what"`
 	Owner string     `json:"owner,omitempty"`
 	Made  *time.Time `json:"made,omitempty"`
-	State string     `json:"state"` // whether it is in use, or what was done with it
+	State string     `json:"state"`          // whether it is in use, or what was done with it
+	Next  string     `json:"next,omitempty"` // the command to run if its process has died
 }
 
 func (a *app) newClean() *cobra.Command {
-	var remove bool
+	var remove, resume bool
 	c := &cobra.Command{
-		Use:   "clean [--remove] PLACE",
+		Use:   "clean [--remove | --resume-replace] PLACE",
 		Short: "List, and on request remove, what interrupted commands left",
 		Long: `List what commands that were interrupted left in a directory or dataset:
 
@@ -36,23 +37,36 @@ func (a *app) newClean() *cobra.Command {
   Where the file system has no locks, as on some networks, all count as in use;
 - on object stores, new datasets beside PLACE that were made to replace it
   (PLACE.nczstage-LETTERS). nczctl cannot know whether a process still uses
-  them. One whose objects are partly in place is kept: use copy --resume-replace;
+  them. One whose objects are partly in place is kept: use --resume-replace;
+- on object stores, what there is of a new dataset at PLACE itself, and the
+  claim that keeps others from making one there;
 - the mark of a writer that is making a dimension of the dataset longer, or died
   doing so.
 
 --remove removes them. A directory with the only copy of the dataset that was
 being replaced is put back instead. With the mark of a dead writer go the chunks
 that it left beyond the shapes. nczctl cannot know whether that writer is dead:
-if it is alive, it fails, and what it wrote since its last flush is lost.`,
+if it is alive, it fails, and what it wrote since its last flush is lost. The
+same holds for whoever was making a new dataset.
+
+--resume-replace finishes a replacement on an object store whose command died
+(it must not be running), or undoes it if nothing was touched yet, as
+copy --resume-replace does.`,
 		Example: "  nczctl clean /data\n  nczctl clean --remove /data/ocean.zarr",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE:    func(c *cobra.Command, list []string) error { return a.runClean(c.Context(), list[0], remove) },
+		RunE: func(c *cobra.Command, list []string) error {
+			if remove && resume {
+				return &usageError{fmt.Errorf("--remove and --resume-replace exclude each other")}
+			}
+			return a.runClean(c.Context(), list[0], remove, resume)
+		},
 	}
 	c.Flags().BoolVar(&remove, "remove", false, "remove what is listed and not in use")
+	c.Flags().BoolVar(&resume, "resume-replace", false, "finish, or undo, a replacement whose command died (it must not be running)")
 	return c
 }
 
-func (a *app) runClean(ctx context.Context, url string, remove bool) error {
+func (a *app) runClean(ctx context.Context, url string, remove, resume bool) error {
 	if _, err := a.start(ctx, url); err != nil {
 		return err
 	}
@@ -62,16 +76,24 @@ func (a *app) runClean(ctx context.Context, url string, remove bool) error {
 	}
 	var list []leftover
 	var failed error
+	add := func(more []leftover, err error) {
+		list = append(list, more...)
+		if failed == nil {
+			failed = err
+		}
+	}
+	claimed := false
 	if loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip {
-		list, failed = cleanStages(loc.Path, remove)
+		add(cleanStages(loc.Path, remove))
 	} else {
-		list, failed = a.cleanSiblings(ctx, url, remove)
+		claim, err := a.cleanClaim(ctx, url, loc.Path, remove, resume)
+		claimed = len(claim) > 0 && claim[0].Next != "" // nobody else is to touch it
+		add(claim, err)
+		add(a.cleanSiblings(ctx, url, remove))
 	}
-	marks, err := a.cleanMark(ctx, url, remove)
-	if failed == nil {
-		failed = err
+	if !claimed && failed == nil {
+		add(a.cleanMark(ctx, url, remove))
 	}
-	list = append(list, marks...)
 	if a.flags.json {
 		if err := a.printJSON(append([]leftover{}, list...)); err != nil { // an empty list, not null
 			return err
@@ -85,6 +107,9 @@ func (a *app) runClean(ctx context.Context, url string, remove bool) error {
 		}
 		if l.Made != nil {
 			fmt.Fprintf(a.out, ", %s", l.Made.Format(time.RFC3339))
+		}
+		if l.Next != "" {
+			fmt.Fprintf(a.out, "; if that process has died: %s", l.Next)
 		}
 		fmt.Fprintln(a.out)
 	}
@@ -155,6 +180,42 @@ func stageState(f *places.Found) string {
 	return "left over"
 }
 
+// cleanClaim looks for the claim on a place in a store that cannot be renamed.
+func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume bool) ([]leftover, error) {
+	claim, err := nczarr.FindClaim(ctx, url, a.session.options(a))
+	if err != nil || claim == nil && !resume {
+		return nil, err
+	}
+	if claim == nil {
+		claim = &nczarr.Claim{} // resuming tells that there is none
+	}
+	l := leftover{Path: path, What: "claim of a process that replaces the dataset", State: "there", Owner: claim.Owner(), Next: claim.Remedy()}
+	if claim.Makes {
+		l.What = "claim of a process that makes a dataset"
+	}
+	if !claim.Made.IsZero() {
+		l.Made = &claim.Made
+	}
+	switch {
+	case resume:
+		done, err := nczarr.ResumeReplace(ctx, url, a.session.options(a))
+		if err != nil {
+			return nil, err
+		}
+		l.State, l.Next = done, ""
+	case remove && claim.Makes:
+		others, err := nczarr.RemoveUnfinished(ctx, url, a.session.options(a))
+		if err != nil {
+			return []leftover{l}, err
+		}
+		l.State, l.Next = "removed", ""
+		if len(others) > 0 {
+			l.State = fmt.Sprintf("removed, but not %s that may not belong to it, such as %q", countOf(len(others), "object"), others[0])
+		}
+	}
+	return []leftover{l}, nil
+}
+
 // cleanSiblings looks for the stages of a store that cannot be renamed.
 func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]leftover, error) {
 	found, err := nczarr.Stages(ctx, url, a.session.options(a), remove)
@@ -164,7 +225,7 @@ func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]lef
 		l := leftover{Path: f.Path, What: "unfinished new dataset", Owner: f.Claim.Owner(), State: "there"}
 		switch {
 		case f.Claimed:
-			l.State = "being moved into place"
+			l.State, l.Next = "being moved into place", f.Claim.Remedy()
 		case remove && err == nil:
 			l.State = "removed"
 		}

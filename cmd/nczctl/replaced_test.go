@@ -10,12 +10,25 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
+
+// inProcess runs nczctl, with these drivers, in the process of the test.
+func inProcess(t *testing.T, home string, drivers []driver.Opener, args ...string) (code int, out, text string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	self := plugin.Main(plugin.Builtin{Openers: drivers, Providers: []codecdriver.Provider{filters.Provider()}})
+	a := &app{in: strings.NewReader(""), out: &stdout, err: &stderr, self: self, env: func(name string) string {
+		return map[string]string{isolationVar: "inproc", "HOME": home, "XDG_CONFIG_HOME": home, "XDG_CACHE_HOME": home}[name]
+	}}
+	code = a.main(t.Context(), args)
+	return code, stdout.String(), stderr.String()
+}
 
 // TestReplacedMeanwhile runs each command that reads a dataset against a server
 // that answers, once the dataset has been opened, as if it had been replaced.
@@ -26,14 +39,9 @@ func TestReplacedMeanwhile(t *testing.T) {
 	if err := os.WriteFile(cdl, []byte("netcdf x { dimensions: x = 2 ; variables: int v(x) ; data: v = 1, 2 ; }"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	self := plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
 	nczctl := func(args ...string) (int, string) {
-		var out, text bytes.Buffer
-		home := filepath.Join(dir, "home")
-		a := &app{in: strings.NewReader(""), out: &out, err: &text, self: self, env: func(name string) string {
-			return map[string]string{isolationVar: "inproc", "HOME": home, "XDG_CONFIG_HOME": home, "XDG_CACHE_HOME": home}[name]
-		}}
-		return a.main(t.Context(), args), text.String()
+		code, _, text := inProcess(t, dir, builtin.New(), args...)
+		return code, text
 	}
 	for _, args := range [][]string{{"gen", "-o", filepath.Join(dir, "d.zarr"), cdl}, {"consolidate", filepath.Join(dir, "d.zarr")}} {
 		if code, text := nczctl(args...); code != 0 {

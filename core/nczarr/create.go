@@ -21,8 +21,14 @@ import (
 // see the old one, and Abort leaves it there. A driver that cannot do that
 // replaces nothing unless Force is set; then the old one is gone at once.
 //
+// Of two that make a dataset at one new place the second is refused: until the
+// first Flush a local directory is locked, and a store with conditional writes
+// has an object that names the process (see [FindClaim]). Where neither is
+// possible, nobody is kept away.
+//
 // Errors: ncerr.ErrExists when a dataset, or something else, is in the way,
-// and those of [Open].
+// ncerr.ErrConflict when somebody else is making a dataset there, and those of
+// [Open].
 func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error) {
 	if o == nil {
 		o = &CreateOptions{}
@@ -56,39 +62,54 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	return ds, nil
 }
 
-// newStore makes the store of a new dataset. One that takes its time, and was
-// just seen to be bare, need not be looked through again to be emptied.
+// newStore makes the store of a new dataset, and claims its place. A store that
+// was just seen to be bare is not emptied: what came meanwhile is not ours.
 func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, exclusive bool) (*Dataset, error) {
 	at := *loc
 	at.Path = s.at
 	mode := driver.Create
 	switch {
-	case exclusive, s.free: // what comes meanwhile is not mixed with, nor wiped
-		mode = driver.CreateExclusive
 	case s.bare:
 		mode = driver.Update
+	case exclusive, s.free: // what comes meanwhile is not mixed with, nor wiped
+		mode = driver.CreateExclusive
 	}
 	ds, err := newDataset(ctx, &at, opts, mode)
 	if s.bare && ncerr.KindOf(err) == ncerr.ErrNoDataset {
-		ds, err = newDataset(ctx, &at, opts, driver.Create)
+		ds, err = newDataset(ctx, &at, opts, driver.CreateExclusive)
 	}
 	if s.free && !exclusive && ncerr.KindOf(err) == ncerr.ErrExists {
-		err = ncerr.Errorf(ncerr.ErrConflict, "create", loc.Path, "somebody else has made something there meanwhile: try again")
+		err = errCame(loc)
+	}
+	if err == nil {
+		ds.loc, ds.swap, ds.making.hold = loc, s.swap, s.hold
+		if err = s.claim(ctx, ds); err != nil {
+			_ = ds.m.Close(ctx) // the first error says more
+		}
 	}
 	if err != nil {
+		s.hold.Release()
 		if s.swap != nil {
 			err = alsoFailed(err, s.swap.discard(context.WithoutCancel(ctx)))
 		}
 		return nil, err
 	}
-	ds.loc, ds.swap = loc, s.swap
-	if swap, ok := s.swap.(*sibling); ok {
-		if err := swap.mark(ctx, ds.m); err != nil {
-			_ = ds.m.Close(ctx) // the first error says more
-			return nil, alsoFailed(err, swap.discard(context.WithoutCancel(ctx)))
-		}
-	}
 	return ds, nil
+}
+
+// claim sees to it that nobody else makes a dataset in the store of ds.
+func (s *site) claim(ctx context.Context, ds *Dataset) (err error) {
+	swap, beside := s.swap.(*sibling)
+	switch {
+	case beside:
+		return swap.mark(ctx, ds.m)
+	case s.swap != nil:
+	case s.free && ds.loc.Driver == ncurl.DriverFile:
+		ds.making.hold, err = holdEmpty(ds.loc, ds.opts.Limits.MaxKeys)
+	default:
+		err = ds.claimPlace(ctx)
+	}
+	return err
 }
 
 // layoutFor gives the layout of a new dataset, and makes the format of its

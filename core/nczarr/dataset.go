@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,7 @@ type Dataset struct {
 	warned       atomic.Bool
 	locks        stripes
 	growth       growth
+	making       making
 	docs         documents
 }
 
@@ -113,11 +115,17 @@ func (d *Dataset) Flush(ctx context.Context) error {
 	if err := d.ownGrowth(ctx); err != nil {
 		return err
 	}
+	if err := d.ownPlace(ctx, d.m); err != nil {
+		return ncerr.Wrap("flush", d.loc.Path, err)
+	}
 	if err := d.save(ctx); err != nil {
 		return err
 	}
 	if err := d.m.Flush(ctx); err != nil {
 		return ncerr.Wrap("flush", "", err)
+	}
+	if err := d.leavePlace(ctx); err != nil {
+		return ncerr.Wrap("flush", d.loc.Path, err)
 	}
 	d.flushed.Store(true)
 	return ncerr.Wrap("flush", growingKey, d.endGrowth(ctx))
@@ -129,6 +137,7 @@ func (d *Dataset) Flush(ctx context.Context) error {
 // as it was.
 func (d *Dataset) Close(ctx context.Context) error {
 	err := d.Flush(ctx)
+	d.making.hold.Release()
 	d.closeVars()
 	if cerr := d.m.Close(ctx); err == nil && cerr != nil {
 		err = ncerr.Wrap("close", "", cerr)
@@ -148,6 +157,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 // Create and never flushed is removed: nothing that looks whole stays behind.
 // One that was to replace another is removed in any case.
 func (d *Dataset) Abort(ctx context.Context) error {
+	defer d.making.hold.Release()
 	d.closeVars()
 	err := ncerr.Wrap("close", "", d.m.Close(ctx))
 	if d.swap != nil {
@@ -179,12 +189,19 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	foreign, ours, err := false, []string(nil), d.alone(ctx, again.m)
+	foreign, ours, err := false, []string(nil), d.ownPlace(ctx, again.m)
+	if err == nil {
+		err = d.alone(ctx, again.m)
+	}
 	if err == nil {
 		foreign, ours, err = d.sortOut(ctx, again.m)
 	}
-	if err == nil && foreign {
-		err = each(ctx, ours, movers, func(key string) error { return again.m.Delete(ctx, key) })
+	remove := func(key string) error { return again.m.Delete(ctx, key) }
+	if err == nil && (foreign || d.making.text != nil) { // the claim goes last
+		err = each(ctx, slices.DeleteFunc(ours, func(key string) bool { return key == claimKey }), movers, remove)
+		if err == nil && foreign && d.making.text != nil {
+			err = remove(claimKey)
+		}
 	}
 	if cerr := again.m.Close(ctx); err == nil {
 		err = cerr
@@ -201,7 +218,7 @@ func (d *Dataset) alone(ctx context.Context, m *zmap.Map) error {
 	if d.announced.Load() {
 		return nil
 	}
-	for _, name := range []string{rootGroup, ".zarray", "zarr.json"} {
+	for _, name := range nodeDocs {
 		there, err := m.Exists(ctx, name)
 		if err != nil {
 			return err

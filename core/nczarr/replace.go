@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -19,8 +20,9 @@ import (
 // site is where a new dataset is made.
 type site struct {
 	at   string      // the path; that of the location unless something is replaced
-	bare bool        // a store is there that has nothing in it and is expensive to ask
+	bare bool        // a store is there that has nothing in it
 	free bool        // nothing is there, and who makes it can see to it that this stays so
+	hold *place.Hold // of the directory, if it is there
 	swap replacement // nil if nothing is replaced
 }
 
@@ -74,8 +76,16 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 		if dir := place.Interrupted(path); dir != "" && !o.Force {
 			return nil, interrupted("create", path, dir)
 		}
-		_, err := os.Lstat(path)
-		return &site{at: loc.Path, free: loc.Driver == ncurl.DriverFile && errors.Is(err, fs.ErrNotExist)}, nil
+		s := &site{at: loc.Path}
+		if loc.Driver != ncurl.DriverFile {
+			return s, nil
+		}
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			s.free = true
+			return s, nil
+		}
+		s.hold, err = holdEmpty(loc, limit)
+		return s, err
 	}
 	if err := c.refuse(path, o.Force); err != nil {
 		return nil, err
@@ -122,6 +132,14 @@ func (s *staged) discard(context.Context) error {
 	return nil
 }
 
+// nodeDocs are the documents that make a directory a node of a dataset.
+var nodeDocs = [...]string{rootGroup, ".zarray", "zarr.json"} //nolint:gochecknoglobals // constant
+
+// inside returns the error for a place inside the dataset at dir.
+func inside(path, dir string) error {
+	return ncerr.Errorf(ncerr.ErrExists, "create", path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it", dir)
+}
+
 // outsideDatasets refuses a place inside a dataset: directories above it that
 // have a document of a node.
 func outsideDatasets(path string) error {
@@ -138,10 +156,10 @@ func outsideDatasets(path string) error {
 	}
 	for _, dir := range starts {
 		for ; ; dir = filepath.Dir(dir) {
-			for _, name := range []string{".zgroup", ".zarray", "zarr.json"} {
+			for _, name := range nodeDocs {
 				_, err := os.Stat(filepath.Join(dir, name))
 				if err == nil {
-					return ncerr.Errorf(ncerr.ErrExists, "create", path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it", dir)
+					return inside(path, dir)
 				}
 				if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !notDirectory(err) {
 					return systemError("create", path, err)
@@ -155,12 +173,54 @@ func outsideDatasets(path string) error {
 	return nil
 }
 
+// outsideInBucket is outsideDatasets for a bucket: it asks for all prefixes above
+// the place at once. One that may not be read is none of ours.
+func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options) error {
+	bucket, rest, ok := strings.Cut(loc.Path, "/")
+	if loc.Driver != ncurl.DriverS3 || !ok {
+		return nil
+	}
+	top := *loc
+	top.Path = bucket
+	ds, err := newDataset(ctx, &top, opts, driver.Read)
+	if err != nil {
+		return err
+	}
+	defer ds.m.Close(ctx) //nolint:errcheck // only read
+	var keys []string
+	for dir := rest; dir != ""; {
+		dir, _ = splitKey(dir)
+		for _, name := range nodeDocs {
+			if key := docKey(dir, name); zmap.ValidKey(key) == nil {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return each(ctx, keys, len(keys), func(key string) error {
+		there, err := ds.m.Exists(ctx, key)
+		if there {
+			dir, _ := splitKey(key)
+			err = inside(loc.Path, docKey(bucket, dir))
+		}
+		if ncerr.KindOf(err) == ncerr.ErrPermission {
+			err = nil
+		}
+		return err
+	})
+}
+
 func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
+	if !o.Force {
+		if err := outsideInBucket(ctx, loc, opts); err != nil {
+			return nil, err
+		}
+	}
 	s := &site{at: loc.Path}
 	ds, err := newDataset(ctx, loc, opts, driver.Read)
 	switch kind := ncerr.KindOf(err); {
 	case err == nil:
 	case kind == ncerr.ErrNoDataset:
+		s.free = true
 		return s, nil
 	case (kind == ncerr.ErrCorrupt || kind == ncerr.ErrNotZarr) && o.Force:
 		return s, nil
@@ -174,7 +234,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 		return s, unlistable(ctx, ds.m, loc, o)
 	}
 	if empty, err := isEmpty(ctx, ds.m); err != nil || empty {
-		s.bare = ds.remote()
+		s.bare = true
 		return s, err
 	}
 	if claim, err := readClaim(ctx, ds.m, claimKey); err != nil || claim != nil && !o.Force {
@@ -228,7 +288,7 @@ func unlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *Create
 	if o.Force && !o.NoClobber {
 		return nil
 	}
-	for _, name := range []string{".zgroup", ".zarray", "zarr.json"} {
+	for _, name := range nodeDocs {
 		there, err := m.Exists(ctx, name)
 		if err != nil {
 			return err

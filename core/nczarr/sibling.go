@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -36,7 +37,8 @@ const (
 	stageLetters = 10
 	// stageMark is the object that says that a store is a stage.
 	stageMark = ".nczstage"
-	// claimKey is the object that says that a dataset is being replaced.
+	// claimKey is the object that says that a dataset is being replaced, or made
+	// where none was.
 	claimKey = zarr.ReplacingMark
 	// rootGroup is the document of the root group.
 	rootGroup = ".zgroup"
@@ -44,15 +46,27 @@ const (
 	movers = 8
 )
 
-// Claim records which process replaces a dataset, and from which stage. The mark
-// of a stage has the same form.
+// Claim records which process replaces a dataset, and from which stage, or makes
+// a new one. The mark of a stage has the same form.
 type Claim struct {
 	About string    `json:"about"`
-	Stage string    `json:"stage"` // the path of the stage, as the driver has it
+	ID    string    `json:"id,omitempty"`    // random, so that no two are equal
+	Stage string    `json:"stage"`           // the path of the stage, as the driver has it
+	Makes bool      `json:"makes,omitempty"` // nothing is replaced: a dataset is being made
 	Host  string    `json:"host,omitempty"`
 	PID   int       `json:"pid,omitempty"`
 	Made  time.Time `json:"made,omitzero"`
 	Force bool      `json:"force,omitempty"` // everything at the place is replaced, not only the dataset
+
+	place string // as errors show it
+}
+
+// Remedy returns the command for when the process has died.
+func (c *Claim) Remedy() string {
+	if c.Makes {
+		return "nczctl clean --remove " + shell(c.place)
+	}
+	return "nczctl copy --resume-replace " + shell(c.place)
 }
 
 // Owner names the process for people.
@@ -87,10 +101,16 @@ func newSibling(loc *ncurl.Location, opts Options, force bool) (*sibling, error)
 	return &sibling{loc: loc, opts: opts, force: force, stage: loc.Path + stageMid + strings.ToLower(rand.Text()[:stageLetters])}, nil
 }
 
+// claimText completes a claim, and returns what is stored of it.
+func claimText(c Claim) ([]byte, error) {
+	c.Host, _ = os.Hostname() // for people
+	c.ID, c.PID, c.Made = rand.Text(), os.Getpid(), time.Now().UTC().Truncate(time.Second)
+	return json.Marshal(c)
+}
+
 // claim returns what is written down about the replacement.
 func (s *sibling) claim(about string) ([]byte, error) {
-	host, _ := os.Hostname() // for people
-	return json.Marshal(Claim{About: about, Stage: s.stage, Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second), Force: s.force})
+	return claimText(Claim{About: about, Stage: s.stage, Force: s.force})
 }
 
 // mark puts the mark into a new stage.
@@ -146,15 +166,7 @@ func (s *sibling) condemn(ctx context.Context) (bool, error) {
 
 // claimedStage returns the stage that the claim at the place names, if any.
 func (s *sibling) claimedStage(ctx context.Context) (string, error) {
-	ds, err := s.open(ctx, s.loc.Path, driver.Read)
-	if ncerr.KindOf(err) == ncerr.ErrNoDataset {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	defer ds.m.Close(ctx) //nolint:errcheck // only read
-	claim, err := readClaim(ctx, ds.m, claimKey)
+	claim, err := findClaim(ctx, s.loc, s.opts)
 	if err != nil || claim == nil {
 		return "", err
 	}
@@ -231,10 +243,10 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 			return claimed("replace", s.loc, claim, err)
 		}
 	}
-	_, err = m.Put(ctx, claimKey, driver.Bytes(text), &driver.PutOptions{IfAbsent: ifAbsent})
-	if ifAbsent && ncerr.KindOf(err) == ncerr.ErrObjectExists {
-		claim, err := readClaim(ctx, m, claimKey)
-		return claimed("replace", s.loc, claim, err)
+	if ifAbsent {
+		err = putClaim(ctx, m, "replace", s.loc, text)
+	} else {
+		_, err = m.Put(ctx, claimKey, driver.Bytes(text), nil)
 	}
 	if err == nil {
 		err = m.Flush(ctx)
@@ -253,15 +265,20 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	return nil
 }
 
-// claimed returns the error for a place that another process is replacing.
+// claimed returns the error for a place that another process is replacing, or
+// making a dataset at.
 func claimed(op string, loc *ncurl.Location, c *Claim, err error) error {
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case c == nil:
+		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was making a dataset there and has just stopped: try again")
 	}
-	if c == nil {
-		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing the dataset and has just stopped: try again")
+	c.place = shown(loc)
+	if c.Makes {
+		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "a dataset is being made there by %s; if that process has died, remove what it left with: %s", c.Owner(), c.Remedy())
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced by %s; if that process has died, finish with: nczctl copy --resume-replace %s", c.Owner(), shell(shown(loc)))
+	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced by %s; if that process has died, finish with: %s", c.Owner(), c.Remedy())
 }
 
 // readClaim reads a claim, or the mark of a stage; nil if there is none.
@@ -466,6 +483,9 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 	if claim == nil {
 		return "", ncerr.Errorf(ncerr.ErrNotFound, "resume", loc.Path, "no replacement is in progress here")
 	}
+	if claim.Makes {
+		return "", claimed("resume", loc, claim, nil)
+	}
 	if !namesStage(claim.Stage, loc.Path) {
 		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(claimKey), "it names the store %q, which is not a stage of this dataset; --force replaces what is there", claim.Stage)
 	}
@@ -531,6 +551,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 			continue
 		}
 		l.Claim = *claim
+		l.Claim.place = shown(loc)
 		l.Claimed = l.Path == current
 		if remove && !l.Claimed {
 			gone := *s
@@ -550,18 +571,19 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 }
 
 // beingReplaced returns why there is no dataset at a location, which is err
-// unless one is being replaced there.
+// unless one is being replaced, or made, there.
 func beingReplaced(ctx context.Context, loc *ncurl.Location, opts Options, err error) error {
 	if local(loc) || ncerr.KindOf(err) != ncerr.ErrNotZarr { // with a claim the store is not empty
 		return err
 	}
-	ds, oerr := newDataset(ctx, loc, opts, driver.Read)
-	if oerr != nil {
+	claim, cerr := findClaim(ctx, loc, opts)
+	if cerr != nil || claim == nil {
 		return err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // only read
-	if claim, cerr := readClaim(ctx, ds.m, claimKey); cerr == nil && claim != nil {
-		return claimed("open", loc, claim, nil)
+	found := claimed("open", loc, claim, nil)
+	var e *ncerr.Error
+	if claim.Makes && errors.As(found, &e) { // it is no dataset yet
+		e.Kind = ncerr.ErrNotZarr
 	}
-	return err
+	return found
 }

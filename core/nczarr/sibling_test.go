@@ -185,6 +185,11 @@ func TestAbortedBesideAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, key := range b.names("bkt") { // other software knows nothing of claims
+		if err := b.bucket("bkt").Delete(t.Context(), key, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	other, err := several(t, url, o, false, 1, "both", "old")
 	if err != nil {
 		t.Fatal(err)
@@ -275,6 +280,42 @@ func TestForeignObjects(t *testing.T) {
 	if got := stateOf(t, url, o); got != "new" || slices.Contains(b.names("bkt"), "dir/a.zarr/README.md") {
 		t.Errorf("forced: %s, %q", got, b.names("bkt"))
 	}
+}
+
+// A dataset in a bucket is made neither inside another one nor around one.
+func TestInsideAndAround(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	const server, rest = "http://127.0.0.1:9000/bkt/", "#mode=nczarr,s3"
+	ds, err := several(t, server+"dir/a.zarr"+rest, o, false, 1, "both", "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	before := b.names("bkt")
+	for at, want := range map[string]string{
+		"dir/a.zarr/in":         `inside the dataset "bkt/dir/a.zarr"`,
+		"dir/a.zarr/both/0/x/y": `inside the dataset "bkt/dir/a.zarr`,
+		"dir/a.zarr/":           "", // another spelling
+		"dir":                   "something that is not a dataset is there",
+		"dir/a":                 "",
+	} {
+		_, err := nczarr.Create(t.Context(), server+at+rest, &nczarr.CreateOptions{Options: *o})
+		if want != "" && (ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), want)) || want == "" && err != nil {
+			t.Errorf("%s: want %q, got %v", at, want, err)
+		}
+	}
+	for _, key := range before {
+		if !slices.Contains(b.names("bkt"), key) {
+			t.Errorf("%s is gone", key)
+		}
+	}
+	ds, err = several(t, server+"dir/a.zarr/in"+rest, o, true, 2, "both", "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
 }
 
 // putObject puts an object that belongs to nobody of the test.

@@ -9,7 +9,8 @@ import (
 // that is being made longer.
 const growthMark = ".nczgrowing"
 
-// ReplacingMark is the object that marks a dataset that is being replaced.
+// ReplacingMark is the object that marks a dataset that is being replaced, or
+// made where none was.
 const ReplacingMark = ".nczreplacing"
 
 // Foreign returns those of the names in a store that are not part of the Zarr
@@ -105,6 +106,9 @@ func (m members) has(name string) bool {
 		}
 	}
 }
+
+// IsChunkName reports whether the last segment of a key may be that of a chunk.
+func IsChunkName(base string) bool { return isChunkName(base, false) }
 
 // isChunkName reports whether a name in an array is that of a chunk, or of a
 // directory of chunks.

@@ -19,7 +19,7 @@ import (
 // there when there is an object below its key; Create and Remove delete all
 // objects below it. Create is not atomic: a process that dies in the middle
 // leaves a part of the old store, and two creators of one store at once are
-// not kept apart.
+// not kept apart: core/nczarr puts a claim first.
 //
 // A Put with a condition whose answer was lost (a broken connection, an error
 // of the server) is settled: it carries an id in the object's metadata (see

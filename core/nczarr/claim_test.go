@@ -1,0 +1,208 @@
+package nczarr_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// claims are places where a dataset can be made, with the options for them.
+func claims(t *testing.T) map[string]*nczarr.Options {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	b := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
+	empty := inMemory()
+	opener, err := empty.Registry.Driver("mem")
+	if err == nil {
+		_, err = opener.Open(t.Context(), driver.OpenSpec{Path: "empty", Mode: driver.Create})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*nczarr.Options{
+		"s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000": b,
+		"mem:new": inMemory(), "mem:empty": empty,
+		filepath.Join(dir, "new"): localOptions(), filepath.Join(dir, "empty"): localOptions(),
+	}
+}
+
+// Of two that make a dataset at one place, the second is refused until the first
+// has made it visible or has given up, and then finds it like any other.
+func TestTwoThatMakeADataset(t *testing.T) {
+	t.Parallel()
+	for url, o := range claims(t) {
+		for _, givesUp := range []bool{true, false} {
+			first, err := several(t, url, o, false, 1, "both", "old")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, noClobber := range []bool{false, true} {
+				_, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, NoClobber: noClobber})
+				if kind := ncerr.KindOf(err); kind != ncerr.ErrConflict && !(noClobber && kind == ncerr.ErrExists) && !strings.Contains(fmt.Sprint(err), "something that is not a dataset") {
+					t.Errorf("%s: the second, NoClobber %t: %v", url, noClobber, err)
+				}
+			}
+			if givesUp {
+				if err := first.Abort(t.Context()); err != nil {
+					t.Errorf("%s: %v", url, err)
+				}
+				continue
+			}
+			closeDataset(t, first)
+			if got := stateOf(t, url, o); got != "old" {
+				t.Errorf("%s: %s", url, got)
+			}
+			if slices.Contains(keysOf(t, open(t, url, o)), ".nczreplacing") {
+				t.Errorf("%s: the claim is still there", url)
+			}
+			second, err := several(t, url, o, strings.HasPrefix(url, "mem:"), 2, "both", "new")
+			if err != nil {
+				t.Errorf("%s: over the first: %v", url, err)
+				continue
+			}
+			closeDataset(t, second)
+			if got := stateOf(t, url, o); got != "new" {
+				t.Errorf("%s: %s", url, got)
+			}
+		}
+	}
+}
+
+// Who finds a place empty, and claims it when another has claimed it, filled it
+// and gone, writes nothing there.
+func TestClaimedAfterAnother(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	b.calls = func(string, string) error {
+		b.calls = nil // for those of the other
+		ds, err := several(t, url, o, false, 1, "both", "old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		return nil
+	}
+	if _, err := several(t, url, o, false, 2, "both", "new"); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("want ErrConflict, got %v", err)
+	}
+	if got := stateOf(t, url, o); got != "old" || slices.Contains(b.names("bkt"), "dir/a.zarr/.nczreplacing") {
+		t.Errorf("%s, %q", got, b.names("bkt"))
+	}
+}
+
+// What a dead process has left of a new dataset is found, explained and removed.
+// If it was not dead, it publishes nothing, and touches nothing that came since.
+func TestUnfinishedDataset(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotFound {
+		t.Errorf("where nothing is: %v", err)
+	}
+	for _, taken := range []bool{false, true} { // by another, before the first goes on
+		late, err := several(t, url, o, false, 1, "both", "old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		putObject(t, b, "dir/a.zarr/notes.txt")
+		if _, err := nczarr.Open(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotZarr || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) || !strings.Contains(err.Error(), "nczctl clean --remove '") {
+			t.Errorf("open: %v", err)
+		}
+		if c, err := nczarr.FindClaim(t.Context(), url, o); err != nil || c == nil || !c.Makes || c.PID != os.Getpid() || !strings.HasPrefix(c.Remedy(), "nczctl clean --remove '") {
+			t.Errorf("found %+v, %v", c, err)
+		}
+		if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || !slices.Equal(others, []string{"notes.txt"}) {
+			t.Errorf("removed but for %q, %v", others, err)
+		}
+		if got := b.names("bkt"); !slices.Equal(got, []string{"dir/a.zarr/notes.txt"}) {
+			t.Errorf("left %q", got)
+		}
+		if err := b.bucket("bkt").Delete(t.Context(), "dir/a.zarr/notes.txt", nil); err != nil {
+			t.Fatal(err)
+		}
+		if taken {
+			ds, err := several(t, url, o, false, 2, "both", "new")
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeDataset(t, ds)
+		}
+		before := b.names("bkt")
+		if err := late.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("the first goes on: %v", err)
+		}
+		if err := late.Abort(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("the first gives up: %v", err)
+		}
+		if after := b.names("bkt"); !slices.Equal(after, before) {
+			t.Errorf("%q became %q", before, after)
+		}
+	}
+	if got := stateOf(t, url, o); got != "new" {
+		t.Error(got)
+	}
+}
+
+// A process that dies after any number of changes while it makes a dataset
+// leaves nothing that looks whole and is not, and nothing that keeps others away
+// once it has been removed.
+func TestDyingWhileMaking(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
+	for n, finished := 0, false; !finished; n++ {
+		url := fmt.Sprintf("s3://bkt/dir/%d.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000", n)
+		left := n
+		b.calls = func(string, string) error {
+			if left--; left < 0 {
+				return errKilled
+			}
+			return nil
+		}
+		ds, err := several(t, url, o, false, 1, "both", "old")
+		if err == nil {
+			err = ds.Close(t.Context())
+		}
+		finished, b.calls = err == nil, nil
+		claim, err := nczarr.FindClaim(t.Context(), url, o)
+		if err != nil || finished && claim != nil {
+			t.Fatal(claim, err)
+		}
+		ds, err = nczarr.Open(t.Context(), url, o)
+		if err == nil {
+			closeDataset(t, ds)
+			if got := stateOf(t, url, o); got != "old" {
+				t.Errorf("after %d changes: %s", n, got)
+			}
+		} else if kind := ncerr.KindOf(err); finished || kind != ncerr.ErrNotZarr && kind != ncerr.ErrNoDataset {
+			t.Errorf("after %d changes: %v", n, err)
+		}
+		whole := err == nil
+		if claim != nil {
+			if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || len(others) > 0 {
+				t.Errorf("after %d changes: %q, %v", n, others, err)
+			}
+		}
+		if ds, err = several(t, url, o, false, 2, "both", "new"); err != nil {
+			t.Errorf("after %d changes, whole %t: a new one: %v", n, whole, err)
+			continue
+		}
+		closeDataset(t, ds)
+		if got := stateOf(t, url, o); got != "new" {
+			t.Errorf("after %d changes: a new one: %s", n, got)
+		}
+	}
+}
