@@ -38,7 +38,7 @@ func errCame(loc *ncurl.Location) error {
 }
 
 // holdEmpty locks a directory in which there is nothing.
-func holdEmpty(loc *ncurl.Location, limit int) (*place.Hold, error) {
+func holdEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 	at := filepath.FromSlash(loc.Path)
 	h, err := place.NewHold(at)
 	switch {
@@ -49,7 +49,7 @@ func holdEmpty(loc *ncurl.Location, limit int) (*place.Hold, error) {
 	case err != nil:
 		return nil, systemError("create", at, err)
 	}
-	c, err := localContents(loc.Driver, at, limit)
+	c, err := localContents(loc.Driver, at, l)
 	if err == nil && c.there {
 		err = errCame(loc)
 	}

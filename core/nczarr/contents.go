@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -21,10 +23,11 @@ import (
 
 // contents describes what is at the place of a new dataset.
 type contents struct {
-	there   bool     // anything
-	dataset bool     // a dataset at its root
-	foreign []string // what is not part of that dataset
-	mounts  []string // mount points, which nothing may remove
+	there   bool      // anything
+	dataset bool      // a dataset at its root
+	foreign []string  // what is not part of that dataset
+	docs    zarr.Docs // that show it
+	mounts  []string  // mount points, which nothing may remove
 }
 
 // maxShown is the number of foreign entries that an error lists.
@@ -54,18 +57,60 @@ func (c *contents) refuse(path string, force bool) error {
 	return ncerr.Errorf(ncerr.ErrExists, "create", path, "%s: %s", what, text)
 }
 
-// judge sorts out what belongs to a dataset. The error wraps those of refuse.
-func (c *contents) judge(names []string) {
-	foreign, dataset := zarr.Foreign(names)
+// judge sorts out what belongs to a dataset, whose documents it reads.
+func (c *contents) judge(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (err error) {
+	if c.docs, err = memberDocs(ctx, names, workers, l, read); err != nil {
+		return err
+	}
+	foreign, dataset := zarr.Foreign(names, c.docs)
 	c.there = c.there || len(names) > 0
 	c.dataset = dataset
 	c.foreign = append(c.foreign, foreign...)
 	slices.Sort(c.foreign)
+	return nil
+}
+
+// memberDocs reads the documents that show what belongs to a dataset. Those that
+// cannot be read for a reason of their own are left out, and so are those beyond
+// the limit for all.
+func memberDocs(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (zarr.Docs, error) {
+	var mu sync.Mutex
+	docs, room := make(zarr.Docs), l.MaxDocuments
+	err := each(ctx, zarr.MemberDocs(names), workers, func(key string) error {
+		body, err := read(key, l.MaxMetadata)
+		if ncerr.KindOf(err) == ncerr.ErrNotFound || lasting(err) {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if room -= int64(len(body)); err == nil && room >= 0 {
+			docs[key] = body
+		}
+		return err
+	})
+	return docs, err
+}
+
+// readUpTo reads what r has, and fails with ncerr.ErrLimit if that is more than
+// limit bytes. Other errors are those of a damaged document.
+func readUpTo(r io.ReadCloser, err error, limit int64) ([]byte, error) {
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(io.LimitReader(r, limit+1))
+		_ = r.Close() // only read
+	}
+	switch {
+	case err != nil:
+		return nil, ncerr.New(ncerr.ErrCorrupt, "", "", err)
+	case int64(len(body)) > limit:
+		return nil, ncerr.ErrLimit
+	}
+	return body, nil
 }
 
 // localContents looks at a file or directory as the system shows it: a driver
 // shows only what can be an object.
-func localContents(driver, path string, limit int) (*contents, error) {
+func localContents(driver, path string, l Limits) (*contents, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -75,26 +120,29 @@ func localContents(driver, path string, limit int) (*contents, error) {
 	}
 	switch {
 	case driver == ncurl.DriverZip && info.Mode().IsRegular():
-		return archiveContents(path, info.Size())
+		return archiveContents(path, info.Size(), l)
 	case driver != ncurl.DriverZip && info.IsDir():
-		return treeContents(path, limit)
+		return treeContents(path, l)
 	}
 	return &contents{there: true, foreign: []string{filepath.Base(path)}}, nil
 }
 
-func treeContents(path string, limit int) (*contents, error) {
-	e, err := place.List(path, limit)
+func treeContents(path string, l Limits) (*contents, error) {
+	e, err := place.List(path, l.MaxKeys)
 	if err != nil {
 		return nil, systemError("look at", path, err)
 	}
 	c := &contents{there: e.All() > 0, foreign: e.Odd, mounts: e.Mounts}
-	c.judge(e.Names)
-	return c, nil
+	err = c.judge(context.Background(), e.Names, 1, l, func(key string, limit int64) ([]byte, error) {
+		f, err := os.Open(filepath.Join(path, filepath.FromSlash(key)))
+		return readUpTo(f, err, limit)
+	})
+	return c, err
 }
 
 // archiveContents looks at a zip archive. One whose members all lie in one
 // directory is a dataset if that directory is.
-func archiveContents(path string, size int64) (*contents, error) {
+func archiveContents(path string, size int64, l Limits) (*contents, error) {
 	c := &contents{there: true}
 	if size == 0 {
 		return c, nil
@@ -109,6 +157,7 @@ func archiveContents(path string, size int64) (*contents, error) {
 	}
 	defer r.Close() //nolint:errcheck // only read
 	var names []string
+	files := make(map[string]*zip.File)
 	for _, f := range r.File {
 		switch {
 		case strings.HasSuffix(f.Name, "/"):
@@ -116,8 +165,10 @@ func archiveContents(path string, size int64) (*contents, error) {
 			c.foreign = append(c.foreign, f.Name+" (not a file)")
 		default:
 			names = append(names, f.Name)
+			files[f.Name] = f
 		}
 	}
+	top := ""
 	if len(names) > 0 {
 		dir, _, _ := strings.Cut(names[0], "/")
 		in := func(name string) bool { return strings.HasPrefix(name, dir+"/") }
@@ -125,27 +176,38 @@ func archiveContents(path string, size int64) (*contents, error) {
 			for i, name := range names {
 				names[i] = name[len(dir)+1:]
 			}
+			top = dir + "/"
 		}
 	}
-	c.judge(names)
-	return c, nil
+	err = c.judge(context.Background(), names, 1, l, func(key string, limit int64) ([]byte, error) {
+		f, err := files[top+key].Open()
+		return readUpTo(f, err, limit)
+	})
+	return c, err
 }
 
 // storeContents looks at a store through its driver.
-func storeContents(ctx context.Context, m *zmap.Map, limit int) (*contents, error) {
+func storeContents(ctx context.Context, m *zmap.Map, l Limits) (*contents, error) {
 	var names []string
 	for e, err := range m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
 		if err != nil {
 			return nil, err
 		}
-		if len(names) >= limit {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "look at", "", "more than %d objects", limit)
+		if len(names) >= l.MaxKeys {
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "look at", "", "more than %d objects", l.MaxKeys)
 		}
 		names = append(names, e.Key)
 	}
 	c := &contents{}
-	c.judge(names)
-	return c, nil
+	return c, c.judge(ctx, names, len(names), l, inStore(ctx, m))
+}
+
+// inStore reads documents of a store.
+func inStore(ctx context.Context, m *zmap.Map) func(key string, limit int64) ([]byte, error) {
+	return func(key string, limit int64) ([]byte, error) {
+		body, _, err := m.ReadAll(ctx, key, limit)
+		return body, err
+	}
 }
 
 // systemError gives an error of the system its kind.

@@ -105,7 +105,7 @@ func (s *site) claim(ctx context.Context, ds *Dataset) (err error) {
 		return swap.mark(ctx, ds.m)
 	case s.swap != nil:
 	case s.free && ds.loc.Driver == ncurl.DriverFile:
-		ds.making.hold, err = holdEmpty(ds.loc, ds.opts.Limits.MaxKeys)
+		ds.making.hold, err = holdEmpty(ds.loc, ds.opts.Limits)
 	default:
 		err = ds.claimPlace(ctx)
 	}

@@ -243,16 +243,24 @@ func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours 
 		}
 		names = append(names, e.Key)
 	}
-	all := names
-	d.mu.RLock()
-	d.top.each(func(g *Group) {
-		all = append(all, g.key()+rootGroup)
-		for _, v := range g.vars.list {
-			all = append(all, v.key()+".zarray")
+	docs, err := memberDocs(ctx, names, movers, d.opts.Limits, inStore(ctx, m))
+	if err != nil {
+		return false, nil, err
+	}
+	d.mu.Lock()
+	nodes, err := d.collect()
+	d.mu.Unlock()
+	if err != nil {
+		return false, nil, err
+	}
+	all := slices.Clone(names)
+	for _, n := range nodes {
+		for name, doc := range n.docs {
+			docs[n.prefix+name] = doc
+			all = append(all, n.prefix+name)
 		}
-	})
-	d.mu.RUnlock()
-	others, _ := zarr.Foreign(all)
+	}
+	others, _ := zarr.Foreign(all, docs)
 	theirs := make(map[string]bool, len(others))
 	for _, key := range others {
 		theirs[key] = true

@@ -67,8 +67,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 			return nil, err
 		}
 	}
-	limit := opts.Limits.MaxKeys
-	c, err := localContents(loc.Driver, path, limit)
+	c, err := localContents(loc.Driver, path, opts.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +83,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 			s.free = true
 			return s, nil
 		}
-		s.hold, err = holdEmpty(loc, limit)
+		s.hold, err = holdEmpty(loc, opts.Limits)
 		return s, err
 	}
 	if err := c.refuse(path, o.Force); err != nil {
@@ -94,7 +93,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 		return nil, ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset is there")
 	}
 	check := func(old string) error {
-		now, err := localContents(loc.Driver, old, limit)
+		now, err := localContents(loc.Driver, old, opts.Limits)
 		if err != nil {
 			return err
 		}
@@ -247,7 +246,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 		}
 		return nil, err
 	}
-	c, err := storeContents(ctx, ds.m, opts.Limits.MaxKeys)
+	c, err := storeContents(ctx, ds.m, opts.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +269,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 
 // what describes the content that has these names at its top.
 func what(names []string) string {
-	if _, dataset := zarr.Foreign(names); dataset {
+	if _, dataset := zarr.Foreign(names, nil); dataset {
 		return "a dataset"
 	}
 	return "something that is not a dataset"

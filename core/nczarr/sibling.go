@@ -83,7 +83,8 @@ type sibling struct {
 	opts  Options
 	stage string // path of the stage
 	force bool
-	text  []byte // the mark of the stage, while it is in the making
+	text  []byte    // the mark of the stage, while it is in the making
+	docs  zarr.Docs // of the old dataset, that show what belongs to it; nil if they were not read
 }
 
 // newSibling returns the replacement of the store at a location; nil if the
@@ -226,13 +227,14 @@ func (s *sibling) commit(ctx context.Context) error {
 
 // begin looks at what is replaced once more, and claims the place.
 func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
-	c, err := storeContents(ctx, m, s.opts.Limits.MaxKeys)
+	c, err := storeContents(ctx, m, s.opts.Limits)
 	if err != nil {
 		return err
 	}
 	if err := c.refuse(s.loc.Path, s.force); err != nil {
 		return err
 	}
+	s.docs = c.docs
 	text, err := s.claim("the dataset here is being replaced by the one in the store that is named; nczctl copy --resume-replace finishes that if its process died")
 	if err != nil {
 		return err
@@ -323,6 +325,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	}
 	isDoc := func(key string) bool { return zarr.IsZarrDoc(path.Base(key)) }
 	inRoot := func(key string) bool { return isDoc(key) && !strings.Contains(key, "/") }
+	isNode := func(key string) bool { return slices.Contains(nodeDocs[:], path.Base(key)) }
 	remove := func(key string) error { return to.Delete(ctx, key) }
 	put := func(key string) error {
 		body, _, err := stage.m.ReadAll(ctx, key, 0)
@@ -355,7 +358,10 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	for _, step := range []func() error{
 		func() error { return each(ctx, chunks, movers, put) },
 		func() error { return each(ctx, oldChunks, movers, remove) }, // the documents show what belongs to the old one
-		func() error { return each(ctx, oldDocs, movers, remove) },
+		func() error { return each(ctx, slices.DeleteFunc(slices.Clone(oldDocs), isNode), movers, remove) },
+		func() error { // without which the others would be nobody's
+			return each(ctx, slices.DeleteFunc(oldDocs, func(key string) bool { return !isNode(key) }), movers, remove)
+		},
 		func() error { return each(ctx, docs, movers, put) },
 		func() error { return to.Flush(ctx) },
 		func() error { return each(ctx, roots, 1, put) },
@@ -401,7 +407,7 @@ func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) 
 			keys = append(keys, e.Key)
 		}
 	}
-	if _, dataset := zarr.Foreign(keys); !dataset {
+	if _, dataset := zarr.Foreign(keys, nil); !dataset {
 		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset there is incomplete; --force replaces the old one with another")
 	}
 	return keys, nil
@@ -426,7 +432,14 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 		all = append(all, e.Key)
 	}
 	if !s.force { // which includes what came since begin has looked
-		foreign, _ := zarr.Foreign(append(all, rootGroup)) // it may have been removed already
+		if s.docs == nil {
+			docs, err := memberDocs(ctx, all, movers, s.opts.Limits, inStore(ctx, m))
+			if err != nil {
+				return nil, err
+			}
+			s.docs = docs
+		}
+		foreign, _ := zarr.Foreign(withGroups(all), s.docs)
 		for _, key := range foreign {
 			stays[key] = true
 		}
@@ -437,6 +450,24 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 		}
 	}
 	return keys, nil
+}
+
+// withGroups adds, to the keys of a dataset that is being removed, the documents
+// of groups above nodes, which may have been removed already.
+func withGroups(keys []string) []string {
+	out := append(slices.Clone(keys), rootGroup)
+	seen := map[string]bool{"": true}
+	for _, key := range keys {
+		dir, name := splitKey(key)
+		if !slices.Contains(nodeDocs[:], name) {
+			continue
+		}
+		for dir, _ = splitKey(dir); !seen[dir]; dir, _ = splitKey(dir) {
+			seen[dir] = true
+			out = append(out, docKey(dir, rootGroup))
+		}
+	}
+	return out
 }
 
 // each calls f for all keys, several at once, until one call fails.
@@ -495,7 +526,7 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 		return "replaced", err
 	}
 	// Either it was finished, but for the claim, or it was not begun.
-	c, cerr := storeContents(ctx, to.m, opts.Limits.MaxKeys)
+	c, cerr := storeContents(ctx, to.m, opts.Limits)
 	if cerr != nil || !c.dataset {
 		return "", cmp.Or(cerr, err)
 	}

@@ -1,8 +1,12 @@
 package zarr
 
 import (
+	"cmp"
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
 // growthMark is the object, or the directory of objects, that marks an array
@@ -16,22 +20,50 @@ const ReplacingMark = ".nczreplacing"
 // Foreign returns those of the names in a store that are not part of the Zarr
 // dataset at its root, in the order given, and reports whether there is a
 // dataset at the root. Names are keys, or what else the store holds; one with
-// a slash at its end is a directory without entries.
+// a slash at its end is a directory without entries. docs are documents of the
+// store by key, see [MemberDocs].
 //
 // These belong to a dataset: the documents of a node (a directory with .zgroup,
-// .zarray or zarr.json) that is the root or lies in a group, or in directories
-// without documents in a group; the objects of an array that are named like
-// chunks; and the marks of growing arrays. Foreign reads no document, so an
-// object named like a chunk beyond the shape counts as a chunk.
-func Foreign(names []string) (foreign []string, dataset bool) {
-	m := membersOf(names)
+// .zarray or zarr.json) that is the root, or lies in a group that belongs to it;
+// the chunks of an array, by their rank and separator; and the marks of growing
+// arrays. A group with NCZarr's lists has the nodes that they name. Others have
+// all that lie directly in them, but for datasets of their own: those with a
+// superblock or consolidated metadata.
+//
+// Of a document that is not there, or makes no sense, Foreign takes what its name
+// says: a damaged document does not make its chunks foreign. Shapes do not count:
+// a chunk beyond them is one.
+func Foreign(names []string, docs Docs) (foreign []string, dataset bool) {
+	m := membersOf(names, docs)
 	for _, name := range names {
 		if !m.has(name) {
 			foreign = append(foreign, name)
 		}
 	}
-	return foreign, m.node("")
+	return foreign, m.node("") != nil
 }
+
+// MemberDocs returns those of the names in a store that are documents by which
+// [Foreign] decides.
+func MemberDocs(names []string) []string {
+	kinds := make(map[string]nodeKind) // by directory
+	for _, name := range names {
+		dir, base := path.Split(name)
+		kinds[dir] |= kindOf(base)
+	}
+	var out []string
+	for _, name := range names {
+		dir, base := path.Split(name)
+		group := kinds[dir]&groupNode != 0 && slices.Contains(groupDocs[:], base)
+		if group || base == docArray || base == docV3 {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// groupDocs are the documents that may have lists of nodes, or a superblock.
+var groupDocs = [...]string{docGroup, docAttrs, ".nczgroup"} //nolint:gochecknoglobals // constant
 
 // nodeKind says which documents of nodes a directory has.
 type nodeKind uint8
@@ -39,49 +71,158 @@ type nodeKind uint8
 const (
 	groupNode nodeKind = 1 << iota
 	arrayNode
-	v3Node    // an array or a group
-	reachable // it is the root, or all directories above are groups
-	looked    // reachable has been decided
+	v3Node // an array or a group
+	rootOf // a dataset of its own, unless it is the root
 )
 
-// members knows the nodes of a dataset by their directories.
-type members map[string]nodeKind
+// kindOf returns what a document of this name makes of its directory.
+func kindOf(base string) nodeKind {
+	switch base {
+	case docGroup, ".nczgroup", ".ncgroup":
+		return groupNode
+	case docArray:
+		return arrayNode
+	case docV3:
+		return v3Node
+	case docConsolidated, ".nczarr":
+		return rootOf
+	}
+	return 0
+}
 
-func membersOf(names []string) members {
+// member is a directory with documents of a node.
+type member struct {
+	kind   nodeKind
+	listed []string // the nodes in a group; nil if all are
+	keys   []keying // of chunks
+	state  uint8    // whether it belongs to the dataset; 0 is undecided
+}
+
+// The states of a member.
+const (
+	belongs = 1 + iota
+	strange
+)
+
+// keying describes the keys of the chunks of an array.
+type keying struct {
+	rank   int    // -1 if it is not known
+	seps   string // the possible separators
+	prefix bool   // the letter c and a separator come first
+}
+
+// members knows the nodes of a dataset by their directories.
+type members map[string]*member
+
+func membersOf(names []string, docs Docs) members {
 	m := make(members)
 	for _, name := range names {
-		switch dir, base := path.Split(name); base {
-		case docGroup, ".nczgroup", ".ncgroup":
-			m[dir] |= groupNode
-		case docArray:
-			m[dir] |= arrayNode
-		case docV3:
-			m[dir] |= v3Node
+		dir, base := path.Split(name)
+		if kind := kindOf(base); kind != 0 {
+			if m[dir] == nil {
+				m[dir] = &member{}
+			}
+			m[dir].kind |= kind
+		}
+	}
+	for dir, n := range m {
+		if n.kind&arrayNode != 0 {
+			n.keys = append(n.keys, keyingOf(docs[dir+docArray]))
+		}
+		if n.kind&v3Node != 0 {
+			n.keys = append(n.keys, keyingsOfV3(docs[dir+docV3])...)
+		}
+		if n.kind&groupNode != 0 {
+			n.readGroup(dir, docs)
 		}
 	}
 	return m
 }
 
-// node reports whether dir, empty or with a slash at its end, is a node of the
-// dataset.
-func (m members) node(dir string) bool {
-	return m[dir]&(groupNode|arrayNode|v3Node) != 0 && m.reaches(dir)
+// readGroup takes the lists of a group, and whether it is the root of a dataset,
+// from its documents.
+func (n *member) readGroup(dir string, docs Docs) {
+	own := make(Docs, len(groupDocs))
+	for _, name := range groupDocs {
+		if doc, ok := docs[dir+name]; ok {
+			own[name] = doc
+		}
+	}
+	g, err := ParseGroup(dir, own)
+	if err != nil {
+		return
+	}
+	if g.Listed {
+		n.listed = slices.Concat([]string{}, g.Arrays, g.Groups)
+	}
+	if g.Superblock != "" {
+		n.kind |= rootOf
+	}
 }
 
-// reaches reports whether dir is the root of a dataset, or all directories above
-// are groups in one. A directory without documents is a group, too.
-func (m members) reaches(dir string) bool {
-	kind := m[dir]
-	if kind&looked == 0 {
-		kind |= looked
-		up := above(dir)
-		isArray := m[up]&arrayNode != 0 && m[up]&groupNode == 0
-		if dir == "" && kind&(groupNode|arrayNode|v3Node) != 0 || dir != "" && !isArray && m.reaches(up) {
-			kind |= reachable
+// keyingOf reads how the chunks of an array are named. Software that nests chunks
+// need not say so.
+func keyingOf(doc []byte) keying {
+	v, err := jsontext.Check(string(doc))
+	if shape := v.Get("shape"); err == nil && shape.Kind() == jsontext.Array {
+		k := keying{rank: shape.Len(), seps: "./"}
+		if sep := v.Get("dimension_separator"); sep.Kind() == jsontext.String {
+			k.seps = sep.Text()
 		}
-		m[dir] = kind
+		return k
 	}
-	return kind&reachable != 0
+	return keying{rank: -1, seps: "./"}
+}
+
+// keyingsOfV3 is keyingOf for zarr.json. A group has no chunks.
+func keyingsOfV3(doc []byte) []keying {
+	v, err := jsontext.Check(string(doc))
+	shape, encoding := v.Get("shape"), v.Get("chunk_key_encoding")
+	switch {
+	case err == nil && v.Get("node_type").Text() == "group":
+		return nil
+	case err != nil || shape.Kind() != jsontext.Array:
+		return []keying{{rank: -1, seps: "./"}, {rank: -1, seps: "./", prefix: true}}
+	}
+	sep := encoding.Get("configuration").Get("separator").Text()
+	switch encoding.Get("name").Text() {
+	case "default":
+		return []keying{{shape.Len(), cmp.Or(sep, "/"), true}}
+	case "v2":
+		return []keying{{shape.Len(), cmp.Or(sep, "."), false}}
+	}
+	return []keying{{shape.Len(), "./", true}, {shape.Len(), "./", false}}
+}
+
+// node returns the node at dir, empty or with a slash at its end, or nil if there
+// is none that belongs to the dataset.
+func (m members) node(dir string) *member {
+	n := m[dir]
+	if n == nil || n.kind&^rootOf == 0 {
+		return nil
+	}
+	if n.state == 0 {
+		n.state = strange
+		up := m.node(above(dir))
+		name := path.Base(dir)
+		if dir == "" || n.kind&rootOf == 0 && up.hasNode(name) {
+			n.state = belongs
+		}
+	}
+	if n.state == strange {
+		return nil
+	}
+	return n
+}
+
+// hasNode reports whether a group that belongs to the dataset has a node of that
+// name.
+func (n *member) hasNode(name string) bool {
+	switch {
+	case n == nil, n.kind&arrayNode != 0 && n.kind&groupNode == 0:
+		return false
+	}
+	return n.listed == nil || slices.Contains(n.listed, name)
 }
 
 // above returns the directory that holds dir; the root holds itself.
@@ -94,12 +235,12 @@ func above(dir string) string {
 func (m members) has(name string) bool {
 	dir, base := path.Split(name)
 	mark := name == growthMark || dir == growthMark+"/" && base != ""
-	if m.node(dir) && IsZarrDoc(base) || mark && m.node("") || name == ReplacingMark {
+	if m.node(dir) != nil && IsZarrDoc(base) || mark && m.node("") != nil || name == ReplacingMark {
 		return true
 	}
 	for at := dir; ; at = above(at) {
-		if m.node(at) && m[at]&(arrayNode|v3Node) != 0 {
-			return isChunkName(strings.TrimSuffix(name[len(at):], "/"), m[at]&v3Node != 0)
+		if n := m.node(at); n != nil && len(n.keys) > 0 {
+			return slices.ContainsFunc(n.keys, func(k keying) bool { return k.has(name[len(at):]) })
 		}
 		if at == "" {
 			return false
@@ -108,21 +249,46 @@ func (m members) has(name string) bool {
 }
 
 // IsChunkName reports whether the last segment of a key may be that of a chunk.
-func IsChunkName(base string) bool { return isChunkName(base, false) }
+func IsChunkName(base string) bool { return keying{rank: -1, seps: "./"}.has(base) }
 
-// isChunkName reports whether a name in an array is that of a chunk, or of a
-// directory of chunks.
-func isChunkName(name string, v3 bool) bool {
-	if v3 && name == "c" {
-		return true
-	}
-	if rest, ok := strings.CutPrefix(name, "c"); ok && v3 && (rest[0] == '/' || rest[0] == '.') {
-		name = rest[1:]
-	}
-	for seg := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '.' }) {
-		if strings.Trim(seg, "0123456789") != "" || len(seg) > 1 && seg[0] == '0' {
+// has reports whether a name in an array is that of a chunk, or of a directory of
+// chunks, which has a slash at its end.
+func (k keying) has(name string) bool {
+	name, isDir := strings.CutSuffix(name, "/")
+	rank := k.rank
+	if k.prefix {
+		if name == "c" {
+			return rank <= 0 || isDir && strings.Contains(k.seps, "/")
+		}
+		if len(name) < 2 || name[0] != 'c' || !strings.ContainsRune(k.seps, rune(name[1])) {
 			return false
 		}
+		name = name[2:]
+	} else if rank == 0 {
+		rank = 1
 	}
-	return name != "" && !strings.Contains(name, "..") && name[0] != '.' && name[len(name)-1] != '.'
+	for _, sep := range k.seps {
+		switch n, ok := numbers(name, string(sep)); {
+		case !ok:
+		case rank < 0, !isDir && n == rank, isDir && sep == '/' && n < rank:
+			return true
+		}
+	}
+	if rank >= 0 {
+		return false
+	}
+	_, ok := numbers(strings.ReplaceAll(name, "/", "."), ".")
+	return ok
+}
+
+// numbers counts the numbers between separators; ok is false if there is something
+// else.
+func numbers(name, sep string) (n int, ok bool) {
+	for seg := range strings.SplitSeq(name, sep) {
+		if seg == "" || strings.Trim(seg, "0123456789") != "" || len(seg) > 1 && seg[0] == '0' {
+			return 0, false
+		}
+		n++
+	}
+	return n, true
 }
