@@ -2,6 +2,7 @@ package place_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +55,8 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	dir := t.TempDir()
 	final := filepath.Join(dir, "x")
 	write(t, final+"/f", "old")
+	write(t, final+"/sub/f", "old")
+	write(t, final+"/sub/private", "old")
 	var want []byte
 	if err := unix.Setxattr(final, "user.note", []byte("mine"), 0); err == nil {
 		want = []byte("mine")
@@ -70,6 +73,11 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	if err := os.Chmod(final, 0o750|os.ModeSetgid); err != nil {
 		t.Fatal(err)
 	}
+	for name, mode := range map[string]os.FileMode{"f": 0o640, "sub": 0o710, "sub/f": 0o660, "sub/private": 0o600} {
+		if err := os.Chmod(filepath.Join(final, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s, err := place.NewStage(final, place.StageOptions{Directory: true})
 	if err != nil {
 		t.Fatal(err)
@@ -77,13 +85,25 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	if info, err := os.Stat(filepath.Dir(s.Path)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the stage: %v, %v", info.Mode(), err)
 	}
-	write(t, s.Path+"/sub/f", "new")
+	modes := map[string]os.FileMode{ // that of the same name, else that of neighbours
+		"g": 0o640, "sub": 0o710, "sub/f": 0o660, "sub/g": 0o600, "new": 0o750, "new/h": 0o640, "new/deep": 0o750, "new/deep/i": 0o640,
+	}
+	for name := range modes {
+		if name != "sub" && !strings.HasPrefix(filepath.Base(name), "new") && !strings.HasSuffix(name, "deep") {
+			write(t, filepath.Join(s.Path, name), "new")
+		}
+	}
 	if err := s.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(final)
 	if err != nil || info.Mode().Perm() != 0o750 || info.Mode()&os.ModeSetgid == 0 {
 		t.Errorf("mode: want 0750 and setgid, got %v, %v", info.Mode(), err)
+	}
+	for name, mode := range modes {
+		if info, err := os.Stat(filepath.Join(final, name)); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("mode of %q: want %v, got %v, %v", name, mode, info.Mode(), err)
+		}
 	}
 	for _, name := range []string{"", "sub", "sub/f"} {
 		info, err := os.Stat(filepath.Join(final, name))
@@ -98,6 +118,55 @@ func TestCommitKeepsAttributes(t *testing.T) {
 	got := make([]byte, 10)
 	if n, err := unix.Getxattr(final, "user.note", got); want != nil && (err != nil || !bytes.Equal(got[:n], want)) {
 		t.Errorf("extended attribute: %q, %v", got[:max(n, 0)], err)
+	}
+}
+
+// A new store that leads out of its place, by a link of either kind, takes the
+// place of nothing, and what it leads to stays as it is.
+func TestCommitFollowsNoLinks(t *testing.T) {
+	t.Parallel()
+	for _, force := range []bool{false, true} {
+		for what, link := range map[string]func(outside, path string) error{
+			"symbolic link":        func(outside, path string) error { return errors.Join(os.Remove(path), os.Symlink(outside, path)) },
+			"hard link":            func(outside, path string) error { return errors.Join(os.Remove(path), os.Link(outside, path)) },
+			"hard link in a store": func(outside, path string) error { return os.Link(outside, filepath.Join(path, "g")) },
+		} {
+			dir := t.TempDir()
+			final, outside := filepath.Join(dir, "x"), filepath.Join(dir, "outside")
+			write(t, outside, "theirs")
+			isDir := strings.HasSuffix(what, "store")
+			in := map[bool]string{true: "/f"}[isDir]
+			write(t, final+in, "old")
+			if os.Getuid() == 0 {
+				if err := os.Chown(final, 1234, 2345); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(os.Chmod(final, 0o755), os.Chmod(outside, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := place.NewStage(final, place.StageOptions{Directory: isDir, Force: force})
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, s.Path+in, "new")
+			if err := link(outside, s.Path); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Commit(); err == nil {
+				t.Errorf("%s, forced %t: it was put into place", what, force)
+			}
+			info, err := os.Stat(outside)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st, ok := info.Sys().(*syscall.Stat_t); !ok || info.Mode().Perm() != 0o600 || int(st.Uid) != os.Getuid() {
+				t.Errorf("%s, forced %t: the file outside has mode %v and owner %d", what, force, info.Mode(), st.Uid)
+			}
+			if read(t, outside) != "theirs" || read(t, final+in) != "old" {
+				t.Errorf("%s, forced %t: something was lost", what, force)
+			}
+		}
 	}
 }
 

@@ -215,23 +215,6 @@ func (s *Stage) unchanged() error {
 	return err
 }
 
-// keepAttributes gives the new store the owner, mode and extended attributes
-// of the old one; everything below gets the owner. The mode has the bits of
-// also, too; that of a file means nothing for a directory.
-func (s *Stage) keepAttributes(also fs.FileMode) error {
-	err := giveOwner(s.Path, s.old)
-	if err == nil {
-		err = copyXattrs(s.final, s.Path)
-	}
-	if s.opts.Force {
-		err = nil
-	}
-	if err == nil && s.opts.Directory == s.old.IsDir() {
-		err = os.Chmod(s.Path, s.old.Mode()&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)|also)
-	}
-	return err
-}
-
 // swap puts the new store into the place of the old one and makes that durable.
 func (s *Stage) swap() error {
 	old, err := s.Path, s.sys.exchange(s.Path, s.final)

@@ -3,15 +3,16 @@ package place
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// copyXattrs gives the file to the extended attributes of from, access control
+// copyXattrs gives an open file the extended attributes of from, access control
 // lists among them. Labels of the namespace security belong to the system's
 // policy, and are left to it.
-func copyXattrs(from, to string) error {
+func copyXattrs(from string, to *os.File) error {
 	list, err := xattr(func(p []byte) (int, error) { return unix.Llistxattr(from, p) })
 	if errors.Is(err, unix.ENOTSUP) {
 		return nil
@@ -25,7 +26,7 @@ func copyXattrs(from, to string) error {
 		}
 		value, err := xattr(func(p []byte) (int, error) { return unix.Lgetxattr(from, name, p) })
 		if err == nil {
-			err = unix.Lsetxattr(to, name, value, 0)
+			err = unix.Fsetxattr(int(to.Fd()), name, value, 0)
 		}
 		if err != nil {
 			return fmt.Errorf("the extended attribute %q cannot be kept: %w", name, err)
