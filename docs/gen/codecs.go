@@ -83,15 +83,18 @@ func yes(b bool) string {
 const zstdPage = `
 ## Levels of zstd
 
-Levels are those of libzstd. The encoder has four of its own. Up to level 9, each level takes what comes closest to libzstd's sizes at half of its speed or more; level 10 is the smallest, and slow.
+Levels are those of libzstd. Up to level 9, each level takes what comes to about libzstd's sizes at half of its speed or more; level 10 is the smallest, and slow. Levels 4 to 9 have an encoder of this project, the others those of klauspost/compress.
 
 | level | encoder |
 |---|---|
 | below 0 | fastest; literals are stored as they are, as libzstd does |
 | 1 | fastest |
 | 2 | fastest; default for chunks of at most 256 KiB, where level 2 of libzstd is stronger too |
-| 0, 3 to 5 | default |
-| 6 to 9 | default and better, whichever is smaller |
+| 0, 3 | default |
+| 4 | own: the first match that is found, among 128 Ki positions |
+| 5 | own: among 256 Ki positions |
+| 6, 7 | own: a better match one byte on is preferred |
+| 8, 9 | own: among 512 Ki positions |
 | 10 to 22 | best |
 
 The zstd inside blosc does the same: its ` + "`clevel`" + ` 1 to 9 are the levels 1, 3, 5, 7, 9, 11, 13, 20 and 22, as in c-blosc.

@@ -88,7 +88,7 @@ func TestPeer(t *testing.T) {
 	}
 	configs = append(configs, `"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":1000`,
 		`"id":"zlib","level":1`, `"id":"zlib","level":9`, `"id":"gzip","level":5`, `"id":"zstd","level":-3`, `"id":"zstd","level":1`, `"id":"zstd","level":7`, `"id":"zstd","level":19`,
-		`"id":"zstd","level":3,"checksum":true`, `"id":"lz4"`, `"id":"lz4","acceleration":7`,
+		`"id":"zstd","level":3,"checksum":true`, `"id":"zstd","level":4,"checksum":true`, `"id":"zstd","level":8`, `"id":"lz4"`, `"id":"lz4","acceleration":7`,
 		`"id":"fletcher32"`, `"id":"crc32"`, `"id":"adler32","location":"end"`)
 	type job struct {
 		name, config, dtype string

@@ -5,13 +5,13 @@ package zframe
 import (
 	"errors"
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/internal/zstdenc"
 )
 
 // MaxEncoded is the largest size in bytes of n bytes encoded.
@@ -39,14 +39,18 @@ func Size(src []byte) (int64, error) {
 type Encoder struct {
 	level    int
 	checksum bool
-	pools    [large + 1]sync.Pool // of *worker, by the class of the content
+	pools    [large + 1]sync.Pool // of appender, by the class of the content
 }
 
-// worker encodes one frame at a time.
-type worker struct {
-	encoders []*zstd.Encoder // of which the smallest result counts
-	spare    []byte          // for results after the first
+// appender appends src as one frame to dst. It is for one goroutine.
+type appender interface {
+	Append(dst, src []byte) []byte
 }
+
+// library is the encoder of klauspost/compress.
+type library struct{ *zstd.Encoder }
+
+func (l library) Append(dst, src []byte) []byte { return l.EncodeAll(src, dst) }
 
 // class groups contents by their size, since encoders for them differ.
 type class int
@@ -69,8 +73,13 @@ const (
 	maxSmall = 256 << 10
 )
 
-func classOf(n int) class {
+// own reports whether the encoder is zstdenc, which is the same for all sizes.
+func (e *Encoder) own() bool { return zstdenc.Lowest <= e.level && e.level <= zstdenc.Highest }
+
+func (e *Encoder) classOf(n int) class {
 	switch {
+	case e.own():
+		return large
 	case n <= maxTiny:
 		return tiny
 	case n <= maxSmall:
@@ -82,7 +91,7 @@ func classOf(n int) class {
 // NewEncoder makes an encoder for a level of the reference implementation.
 func NewEncoder(level int, checksum bool) (*Encoder, error) {
 	e := &Encoder{level: level, checksum: checksum}
-	first, err := e.worker(large)
+	first, err := e.appender(large)
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrInvalid, "", "", err)
 	}
@@ -90,28 +99,27 @@ func NewEncoder(level int, checksum bool) (*Encoder, error) {
 	return e, nil
 }
 
-// variants maps a level of the reference implementation to levels of the
-// encoder: up to 9 to those whose sizes come closest at half of its speed or
-// more, as docs/explanation/performance.md has them.
+// appender makes an encoder whose sizes come close to those of the reference
+// implementation at half of its speed or more, as
+// docs/explanation/performance.md has them. From level 4 to 9, the library has
+// none that makes rounded floats as small.
 //
 // Literals are entropy-coded even in blocks without matches, for that is what
 // noise behind a shuffle is. The reference implementation does so from level 1
-// on, and codes no literals below 0. SpeedBetterCompression makes text smaller
-// than SpeedDefault does, but numbers often larger.
-func variants(level int, c class) []zstd.EncoderLevel {
-	switch {
-	case level < 2 || level == 2 && c == large:
-		return []zstd.EncoderLevel{zstd.SpeedFastest}
-	case level < 6:
-		return []zstd.EncoderLevel{zstd.SpeedDefault}
-	case level < 10:
-		return []zstd.EncoderLevel{zstd.SpeedDefault, zstd.SpeedBetterCompression}
+// on, and codes no literals below 0.
+func (e *Encoder) appender(c class) (appender, error) {
+	if e.own() {
+		return zstdenc.New(e.level, e.checksum), nil
 	}
-	return []zstd.EncoderLevel{zstd.SpeedBestCompression}
-}
-
-func (e *Encoder) worker(c class) (*worker, error) {
+	level := zstd.SpeedBestCompression
+	switch {
+	case e.level < 2 || e.level == 2 && c == large:
+		level = zstd.SpeedFastest
+	case e.level < zstdenc.Lowest:
+		level = zstd.SpeedDefault
+	}
 	opts := []zstd.EOption{
+		zstd.WithEncoderLevel(level),
 		zstd.WithAllLitEntropyCompression(e.level >= 0),
 		zstd.WithNoEntropyCompression(e.level < 0),
 		zstd.WithEncoderConcurrency(1),
@@ -121,44 +129,22 @@ func (e *Encoder) worker(c class) (*worker, error) {
 	if c == tiny {
 		opts = append(opts, zstd.WithSingleSegment(true))
 	}
-	w := &worker{}
-	for _, level := range variants(e.level, c) {
-		enc, err := zstd.NewWriter(nil, append(opts, zstd.WithEncoderLevel(level))...)
-		if err != nil {
-			return nil, err
-		}
-		w.encoders = append(w.encoders, enc)
-	}
-	return w, nil
+	enc, err := zstd.NewWriter(nil, opts...)
+	return library{enc}, err
 }
 
 // Encode writes one frame to dst.
 func (e *Encoder) Encode(dst, src []byte) (int, error) {
-	c := classOf(len(src))
-	w, ok := e.pools[c].Get().(*worker)
+	c := e.classOf(len(src))
+	a, ok := e.pools[c].Get().(appender)
 	if !ok {
 		var err error
-		if w, err = e.worker(c); err != nil {
+		if a, err = e.appender(c); err != nil {
 			return 0, ncerr.New(ncerr.ErrInternal, "", "", err)
 		}
 	}
-	defer e.pools[c].Put(w)
-	return settle(dst, w.encode(dst[:0:len(dst)], src))
-}
-
-// encode appends the smallest result to dst.
-func (w *worker) encode(dst, src []byte) []byte {
-	out := w.encoders[0].EncodeAll(src, dst)
-	for _, enc := range w.encoders[1:] {
-		if len(out) >= len(src) { // nothing to gain
-			break
-		}
-		w.spare = enc.EncodeAll(src, slices.Grow(w.spare[:0], int(MaxEncoded(int64(len(src))))))
-		if len(w.spare) < len(out) {
-			out = append(out[:0], w.spare...)
-		}
-	}
-	return out
+	defer e.pools[c].Put(a)
+	return settle(dst, a.Append(dst[:0:len(dst)], src))
 }
 
 // settle puts an output that may have been moved to other memory into dst.

@@ -9,7 +9,7 @@ import (
 )
 
 // levels has one of every group of levels that are encoded alike.
-var levels = []int{-3, 1, 3, 6, 10}
+var levels = []int{-3, 1, 3, 4, 6, 7, 9, 10}
 
 // Every frame states the size of its content: libnetcdf refuses others.
 func TestFramesStateTheirSize(t *testing.T) {

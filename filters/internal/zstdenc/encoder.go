@@ -1,0 +1,300 @@
+// Package zstdenc encodes Zstandard frames with about the sizes that the
+// reference implementation reaches at its levels 4 to 9. It imports
+// klauspost/compress/huff0 and the standard library; zframe calls it.
+//
+// Format: RFC 8878.
+package zstdenc
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+
+	"github.com/klauspost/compress/huff0"
+)
+
+const (
+	magic     = 0xFD2FB528
+	maxBlock  = 128 << 10
+	windowLog = 22
+	minMatch  = 4
+	// margin is how many bytes are loaded at once.
+	margin = 8
+)
+
+// Kinds of blocks; the first two are kinds of literals too.
+const (
+	raw = iota
+	repeated
+	compressed
+	treeless
+)
+
+// Encoder makes one frame at a time. It is for one goroutine.
+type Encoder struct {
+	effort   effort
+	checksum bool
+	finder   finder
+	rep      [3]int // offsets that have short codes
+
+	// Of the block that is being encoded:
+	literals  []byte
+	sequences []sequence
+	out       []byte
+
+	huff                huff0.Scratch
+	lits, offs, matches coder
+}
+
+// effort says how hard an encoder looks for matches.
+type effort struct {
+	rows  int // of the finder, a power of two
+	ahead int // positions after one with a match that are searched for a better one
+}
+
+// efforts are those of the levels from Lowest on: what comes to about the
+// sizes of the reference implementation at half of its speed or more.
+var efforts = [...]effort{
+	{1 << 14, 0}, {1 << 15, 0}, {1 << 15, 1}, {1 << 15, 1}, {1 << 16, 1}, {1 << 16, 1},
+}
+
+// Lowest and Highest are the levels of the reference implementation that an
+// Encoder can stand for.
+const (
+	Lowest  = 4
+	Highest = Lowest + len(efforts) - 1
+)
+
+// New makes an encoder for a level from Lowest to Highest. It takes 0.8 to 3
+// MiB of memory, and once it has been used about 1 MiB more.
+func New(level int, checksum bool) *Encoder {
+	e := &Encoder{effort: efforts[level-Lowest], checksum: checksum}
+	e.finder.rows = make([]row, e.effort.rows)
+	e.huff.WantLogLess = 6 // as the reference implementation
+	return e
+}
+
+// Append appends src as one frame, which states its size, to dst.
+func (e *Encoder) Append(dst, src []byte) []byte {
+	e.finder.begin(len(src))
+	e.rep = [3]int{1, 4, 8}
+	e.forget()
+	dst = appendHeader(dst, len(src), e.checksum)
+	for at, end := 0, -1; end < len(src); at = end {
+		end = min(at+maxBlock, len(src))
+		dst = e.appendBlock(dst, src, at, end)
+	}
+	if e.checksum {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(xxh64(src)))
+	}
+	return dst
+}
+
+// forget makes the next block independent of the tables of those before.
+func (e *Encoder) forget() {
+	e.huff.Reuse = huff0.ReusePolicyNone
+	e.lits.known, e.offs.known, e.matches.known = false, false, false
+}
+
+func appendHeader(dst []byte, size int, checksum bool) []byte {
+	const oneSegment, withChecksum = 1 << 5, 1 << 2
+	at := len(dst) + 4
+	dst = append(binary.LittleEndian.AppendUint32(dst, magic), oneSegment)
+	if checksum {
+		dst[at] |= withChecksum
+	}
+	if size > 1<<windowLog {
+		dst[at] &^= oneSegment
+		dst = append(dst, (windowLog-10)<<3)
+	}
+	switch n := uint64(size); {
+	case n < 256:
+		return append(dst, byte(n))
+	case n < 256+1<<16:
+		dst[at] |= 1 << 6
+		return binary.LittleEndian.AppendUint16(dst, uint16(n-256))
+	case n < 1<<32:
+		dst[at] |= 2 << 6
+		return binary.LittleEndian.AppendUint32(dst, uint32(n))
+	default:
+		dst[at] |= 3 << 6
+		return binary.LittleEndian.AppendUint64(dst, n)
+	}
+}
+
+// appendBlock encodes src[at:end]. Matches may lie anywhere before.
+func (e *Encoder) appendBlock(dst, src []byte, at, end int) []byte {
+	size, kind := end-at, compressed
+	rep := e.rep
+	if size > margin && matchLen(src[at+1:end], src[at:]) == size-1 {
+		kind, e.out = repeated, append(e.out[:0], src[at])
+	} else {
+		e.literals, e.sequences, e.out = e.literals[:0], e.sequences[:0], e.out[:0]
+		e.parse(src, at, end)
+		e.putLiterals()
+		e.putSequences()
+		size = len(e.out)
+	}
+	if size >= end-at && kind == compressed {
+		e.rep = rep
+		e.forget()
+		size, kind, e.out = end-at, raw, append(e.out[:0], src[at:end]...)
+	}
+	h := size<<3 | kind<<1
+	if end == len(src) {
+		h |= 1
+	}
+	dst = append(dst, byte(h), byte(h>>8), byte(h>>16))
+	return append(dst, e.out...)
+}
+
+// parse chooses matches for src[at:end], and fills e.literals and e.sequences.
+func (e *Encoder) parse(src []byte, at, end int) {
+	f := &e.finder
+	done := at                                  // up to here, all is in sequences
+	limit := min(end-minMatch, len(src)-margin) // of positions at which matches begin
+	for i := at; i < limit; {
+		// The best so far, and the bits that its offset takes.
+		start, length, offset, cost := i, minMatch-1, 0, 0
+		if n := repeats(src, i+1, end, e.rep[0]); n > 0 {
+			start, length, offset = i+1, n, e.rep[0]
+		}
+		if offset > 0 && e.effort.ahead == 0 {
+			f.put(src, i, i+1)
+		} else if n, o := f.find(src, i, end, length); o > 0 {
+			start, length, offset, cost = i, n, o, bits.Len(uint(o))
+		}
+		if offset == 0 {
+			i += 1 + (i-done)>>7 // ever faster where there is nothing
+			continue
+		}
+		// A match further on has to be longer: by a byte for each position,
+		// about, and by one for four more bits of its offset.
+		for k := 1; k <= e.effort.ahead && i+1 < limit; k++ {
+			i++
+			if n := repeats(src, i, end, e.rep[0]); n > 0 && start < i && (2+k)*(n-length) > 1-cost {
+				start, length, offset, cost = i, n, e.rep[0], 0
+			}
+			if n, o := f.find(src, i, end, minMatch-1); o > 0 {
+				if c := bits.Len(uint(o)); 4*(n-length) > c-cost+1+3*k {
+					start, length, offset, cost = i, n, o, c
+					k = 0
+				}
+			}
+		}
+		for start > done && start > offset && src[start-1] == src[start-1-offset] {
+			start--
+			length++
+		}
+		e.add(src[done:start], offset, length)
+		done = start + length
+		if done-i > 384 { // the middle of long matches is not worth the time
+			f.put(src, i+1, i+97)
+			i = done - 33
+		}
+		f.put(src, i+1, min(done, limit))
+		for i = done; i < limit; i = done {
+			n := repeats(src, i, end, e.rep[1])
+			if n == 0 {
+				break
+			}
+			f.put(src, i, i+1)
+			e.add(nil, e.rep[1], n)
+			done += n
+		}
+	}
+	e.literals = append(e.literals, src[done:end]...)
+}
+
+// repeats gives the length of the match of src[i:end] with what lies offset
+// before, 0 when it is less than minMatch. As many bytes must be left.
+func repeats(src []byte, i, end, offset int) int {
+	if i < offset || load32(src, i) != load32(src, i-offset) {
+		return 0
+	}
+	return matchLen(src[i:end], src[i-offset:])
+}
+
+// add adds a sequence: literals, then a match. Offsets that were used lately
+// have short codes.
+//
+// Source: RFC 8878, section 3.1.1.5.
+func (e *Encoder) add(literals []byte, offset, length int) {
+	e.literals = append(e.literals, literals...)
+	r := &e.rep
+	code, skip := offset+3, 0 // without literals, the codes leave out the latest
+	if len(literals) == 0 {
+		skip = 1
+	}
+	switch {
+	case offset == r[0] && skip == 0:
+		code = 1
+	case offset == r[1]:
+		code = 2 - skip
+		r[0], r[1] = offset, r[0]
+	default:
+		if offset == r[2] {
+			code = 3 - skip
+		} else if offset == r[0]-1 && skip == 1 {
+			code = 3
+		}
+		*r = [3]int{offset, r[0], r[1]}
+	}
+	e.sequences = append(e.sequences, sequence{literals: uint32(len(literals)), match: uint32(length - 3), offset: uint32(code)})
+}
+
+// putLiterals appends the section of literals to e.out.
+//
+// Source: RFC 8878, section 3.1.1.3.1.
+func (e *Encoder) putLiterals() {
+	n := len(e.literals)
+	var coded []byte
+	var again bool
+	err := huff0.ErrIncompressible
+	switch {
+	case n >= 1<<10:
+		coded, again, err = huff0.Compress4X(e.literals, &e.huff)
+	case n >= 32:
+		coded, again, err = huff0.Compress1X(e.literals, &e.huff)
+	}
+	if err == nil {
+		e.huff.Reuse = huff0.ReusePolicyAllow
+		h := compressed | uint64(n)<<4
+		if again {
+			h++ // treeless
+		}
+		size, k := 3, uint64(len(coded))<<4
+		switch {
+		case n < 1<<10: // one stream
+			h |= k << 10
+		case n < 1<<14:
+			h |= 2<<2 | k<<14
+			size = 4
+		default:
+			h |= 3<<2 | k<<18
+			size = 5
+		}
+		e.putHeader(h, size)
+		e.out = append(e.out, coded...)
+		return
+	}
+	kind, body := uint64(raw), e.literals
+	if errors.Is(err, huff0.ErrUseRLE) {
+		kind, body = repeated, body[:1]
+	}
+	switch {
+	case n >= 1<<12:
+		e.putHeader(kind|3<<2|uint64(n)<<4, 3)
+	case n >= 1<<5:
+		e.putHeader(kind|1<<2|uint64(n)<<4, 2)
+	default:
+		e.putHeader(kind|uint64(n)<<3, 1)
+	}
+	e.out = append(e.out, body...)
+}
+
+// putHeader appends the low bytes of h to e.out.
+func (e *Encoder) putHeader(h uint64, bytes int) {
+	n := len(e.out)
+	e.out = binary.LittleEndian.AppendUint64(e.out, h)[:n+bytes]
+}

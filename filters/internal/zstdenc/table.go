@@ -1,0 +1,188 @@
+package zstdenc
+
+import (
+	"math"
+	"math/bits"
+)
+
+const maxTableLog = 9
+
+// table encodes codes by finite state entropy.
+//
+// Source: RFC 8878, section 4.1.
+type table struct {
+	log uint
+	// norm says how many states a code has, of 1<<log in all; -1 is one of the
+	// last ones.
+	norm [64]int16
+	// states has the states of code 0, then those of code 1 and so on.
+	states [1 << maxTableLog]uint16
+	codes  [64]struct {
+		bits uint32 // state + bits has the number of bits to write in its high half
+		find int32  // and what is left of the state + find is the index in states
+	}
+}
+
+// one is for codes that are all the same: they take no bits.
+var one table
+
+func newTable(log uint, norm ...int16) *table {
+	t := &table{log: log}
+	copy(t.norm[:], norm)
+	t.build()
+	return t
+}
+
+// build makes states and codes from norm.
+func (t *table) build() {
+	size := 1 << t.log
+	var owner [1 << maxTableLog]uint8 // of states
+	var index [64]int                 // in states
+	last, sum := size-1, 0
+	for code, n := range t.norm {
+		if n == 0 {
+			continue
+		}
+		index[code] = sum
+		c := &t.codes[code]
+		if n < 0 {
+			owner[last] = uint8(code)
+			last--
+			n = 1
+		}
+		least := uint32(t.log) // bits
+		if n > 1 {
+			least -= uint32(bits.Len(uint(n-1))) - 1
+		}
+		c.bits = least<<16 - uint32(n)<<least
+		c.find = int32(sum) - int32(n)
+		sum += int(n)
+	}
+	at := 0
+	for code, n := range t.norm {
+		for range n {
+			owner[at] = uint8(code)
+			for at = (at + size>>1 + size>>3 + 3) % size; at > last; {
+				at = (at + size>>1 + size>>3 + 3) % size
+			}
+		}
+	}
+	for i, code := range owner[:size] {
+		t.states[index[code]] = uint16(size + i)
+		index[code]++
+	}
+}
+
+// first gives a state for the code that is written first.
+func (t *table) first(code uint8) uint32 {
+	c := &t.codes[code&63]
+	n := (c.bits + 1<<15) >> 16
+	return uint32(t.states[(int32((n<<16-c.bits)>>n)+c.find)&(1<<maxTableLog-1)])
+}
+
+// approximate sets norm to what comes closest to counts of codes, of which
+// there are n in all and two that differ at least.
+func (t *table) approximate(counts *[64]uint32, n, log int) {
+	t.log = uint(log)
+	left := 1 << log
+	for code, k := range counts {
+		t.norm[code] = 0
+		if k > 0 {
+			t.norm[code] = int16(max(1, (int(k)<<log+n/2)/n))
+			left -= int(t.norm[code])
+		}
+	}
+	for left != 0 {
+		step, best := 1, -1
+		if left < 0 {
+			step = -1
+		}
+		for code, k := range counts {
+			if k == 0 || step < 0 && t.norm[code] == 1 {
+				continue
+			}
+			// A step changes the bits that a code takes by about
+			// count / (norm ± 1/2).
+			if best >= 0 {
+				a := int(k) * (2*int(t.norm[best]) + step)
+				b := int(counts[best]) * (2*int(t.norm[code]) + step)
+				if step > 0 && a <= b || step < 0 && a >= b {
+					continue
+				}
+			}
+			best = code
+		}
+		t.norm[best] += int16(step)
+		left -= step
+	}
+}
+
+// logs has 256 times the logarithms to base 2.
+var logs = func() (l [1<<maxTableLog + 1]int) {
+	for i := range l {
+		l[i] = int(math.Round(256 * math.Log2(float64(max(i, 1)))))
+	}
+	return l
+}()
+
+// cost gives about how many bits codes take that are so many.
+func (t *table) cost(counts *[64]uint32) int {
+	sum := 0
+	for code, k := range counts {
+		if k == 0 {
+			continue
+		}
+		n := t.norm[code]
+		if n == 0 {
+			return math.MaxInt
+		}
+		sum += int(k) * (int(t.log)<<8 - logs[max(n, -n)])
+	}
+	return sum>>8 + int(t.log)
+}
+
+// describe appends norm, which has nothing below 0.
+func (t *table) describe(dst []byte) []byte {
+	bits, have := uint32(t.log-5), uint(4)
+	put := func(v int, n uint) {
+		bits |= uint32(v) << have
+		for have += n; have >= 8; have -= 8 {
+			dst = append(dst, byte(bits))
+			bits >>= 8
+		}
+	}
+	// Values from 0 to left are possible, and the smaller ones of them take a
+	// bit less.
+	for code, left := 0, 1<<t.log+1; left > 1; {
+		n := int(t.norm[code])
+		code++
+		width := uint(0)
+		for 1<<width <= left {
+			width++
+		}
+		short := 1<<width - 1 - left
+		switch v := n + 1; {
+		case v < short:
+			put(v, width-1)
+		case v >= 1<<(width-1):
+			put(v+short, width)
+		default:
+			put(v, width)
+		}
+		left -= n
+		if n == 0 {
+			run := 0
+			for ; t.norm[code] == 0; code++ {
+				run++
+			}
+			for ; run >= 3; run -= 3 {
+				put(3, 2)
+			}
+			put(run, 2)
+		}
+	}
+	if have > 0 {
+		dst = append(dst, byte(bits))
+	}
+	return dst
+}
