@@ -147,6 +147,9 @@ func archiveContents(path string, size int64, l Limits) (*contents, error) {
 	if size == 0 {
 		return c, nil
 	}
+	if hasStub(path) {
+		c.foreign = append(c.foreign, "data in front of the archive, such as a program that extracts it")
+	}
 	r, err := zip.OpenReader(path)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		if errors.Is(err, fs.ErrPermission) {
@@ -186,6 +189,19 @@ func archiveContents(path string, size int64, l Limits) (*contents, error) {
 	return c, err
 }
 
+// hasStub reports whether an archive does not begin with a member, or with its end
+// if it has none.
+func hasStub(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false // reading the archive tells
+	}
+	defer f.Close() //nolint:errcheck // only read
+	head := make([]byte, 2)
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) != "PK"
+}
+
 // storeContents looks at a store through its driver.
 func storeContents(ctx context.Context, m *zmap.Map, l Limits) (*contents, error) {
 	var names []string
@@ -207,6 +223,18 @@ func inStore(ctx context.Context, m *zmap.Map) func(key string, limit int64) ([]
 	return func(key string, limit int64) ([]byte, error) {
 		body, _, err := m.ReadAll(ctx, key, limit)
 		return body, err
+	}
+}
+
+// warnOfNames tells that an archive which is to be written has other names: each
+// writing makes a new file, and they keep the old one.
+func warnOfNames(loc *ncurl.Location, opts Options) {
+	if loc.Driver != ncurl.DriverZip {
+		return
+	}
+	info, err := os.Stat(filepath.FromSlash(loc.Path))
+	if err == nil && info.Mode().IsRegular() && place.Names(info) > 1 {
+		opts.Log.Warn("the archive has other names (hard links), which keep the old content", "path", loc.Path, "names", place.Names(info))
 	}
 }
 

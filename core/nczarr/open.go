@@ -173,6 +173,7 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 	mode := driver.Read
 	if opts.Update {
 		mode = driver.Update
+		warnOfNames(loc, opts)
 	}
 	ds, err := newDataset(ctx, loc, opts, mode)
 	if err != nil {

@@ -92,6 +92,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 	if o.NoClobber {
 		return nil, ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset is there")
 	}
+	warnOfNames(loc, opts)
 	check := func(old string) error {
 		now, err := localContents(loc.Driver, old, opts.Limits)
 		if err != nil {

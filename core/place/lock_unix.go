@@ -32,6 +32,14 @@ func lock(f *os.File) error {
 	}
 }
 
+// Names returns how many names a file has.
+func Names(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Nlink)
+	}
+	return 1
+}
+
 // ours reports whether a file belongs to this user.
 func ours(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

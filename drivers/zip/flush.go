@@ -259,7 +259,7 @@ func (a *archive) copyPreamble(ctx context.Context, w *writer) error {
 	if list := a.offsets(); len(list) > 0 {
 		n = min(n, list[0])
 	}
-	if n < 2 {
+	if n < 1 {
 		return nil
 	}
 	head := make([]byte, 2)

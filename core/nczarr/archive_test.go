@@ -1,0 +1,88 @@
+package nczarr_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// Data in front of an archive is no part of the dataset: an update keeps it, and
+// replacing the dataset is refused, as the new archive would not have it.
+func TestDataInFrontOfAnArchive(t *testing.T) {
+	t.Parallel()
+	for _, stub := range []string{"#!/bin/sh\nunzip $0\n", "x"} {
+		o, name := localOptions(), filepath.Join(t.TempDir(), "d.zip")
+		url := name + "#mode=nczarr,zip"
+		closeDataset(t, one(t, url, o, 1))
+		body, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(name, append([]byte(stub), body...), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ds := update(t, url, o)
+		setText(t, ds.Root().SetAttr, "title", "new")
+		closeDataset(t, ds)
+		inFront := func() bool {
+			body, err := os.ReadFile(name)
+			return err == nil && bytes.HasPrefix(body, []byte(stub+"PK"))
+		}
+		if !inFront() {
+			t.Errorf("%q: an update has not kept it", stub)
+		}
+		_, err = nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
+		if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "data in front of the archive") || !inFront() {
+			t.Errorf("%q: replaced: %v", stub, err)
+		}
+		expect(t, open(t, url, o), "v", []int32{1})
+		ds, err = nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Force: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		if inFront() {
+			t.Errorf("%q: by force: it is still there", stub)
+		}
+	}
+}
+
+// Writing an archive gives its name to a new file. That other names keep the old
+// one is said.
+func TestArchiveWithTwoNames(t *testing.T) {
+	t.Parallel()
+	o, dir := localOptions(), t.TempDir()
+	url, other := filepath.Join(dir, "d.zip"), filepath.Join(dir, "other.zip")
+	closeDataset(t, one(t, url, o, 1))
+	var text bytes.Buffer
+	o.Log = slog.New(slog.NewTextHandler(&text, nil))
+	warned := func() bool {
+		defer text.Reset()
+		return strings.Contains(text.String(), "hard links") && strings.Contains(text.String(), "names=2")
+	}
+	for what, writing := range map[string]func(){
+		"update":  func() { closeDataset(t, update(t, url, o)) },
+		"replace": func() { closeDataset(t, one(t, url, o, 1)) },
+	} {
+		_ = os.Remove(other)
+		text.Reset()
+		writing()
+		if warned() {
+			t.Errorf("%s: a warning for one name", what)
+		}
+		if err := os.Link(url, other); err != nil {
+			t.Skip(err)
+		}
+		writing()
+		if !warned() {
+			t.Errorf("%s: no warning", what)
+		}
+		expect(t, open(t, other, o), "v", []int32{1})
+	}
+}
