@@ -38,7 +38,7 @@ func (s *Stage) keepAttributes(also fs.FileMode) error {
 	}
 	if s.opts.Directory {
 		old, _ := os.OpenFile(s.final, os.O_RDONLY|directory, 0) // without it modes follow that of the top
-		mode := uint32(want.Mode) & 0o7777
+		mode := uint32(want.Mode) & 0o7777                       //nolint:unconvert // it has 16 bits on other systems
 		err := k.tree(top, old, modes{dir: mode & 0o2777, file: mode & 0o666})
 		_ = old.Close()
 		if err != nil {
@@ -51,7 +51,7 @@ func (s *Stage) keepAttributes(also fs.FileMode) error {
 	if !k.modes {
 		return nil
 	}
-	return k.chmod(top, uint32(want.Mode)&0o7777|uint32(also.Perm()))
+	return k.chmod(top, uint32(want.Mode)&0o7777|uint32(also.Perm())) //nolint:unconvert // as above
 }
 
 // openIn opens a file or a directory by its name in an open directory.
@@ -176,7 +176,7 @@ func look(dir *os.File, name string) (isDir bool, mode uint32, err error) {
 	if !isDir && st.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = errSpecial
 	}
-	return isDir, uint32(st.Mode), err
+	return isDir, uint32(st.Mode), err //nolint:unconvert // as above
 }
 
 // counterparts returns the modes of what is in a directory of the old store, and

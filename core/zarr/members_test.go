@@ -61,22 +61,26 @@ func TestForeignByDocuments(t *testing.T) {
 		"damaged":         {zarr.Docs{".zarray": []byte(shape)}, []string{"0", "1.2.3.4", "0/0"}, []string{"x"}},
 		"version 3": {
 			zarr.Docs{"zarr.json": []byte(`{"node_type": "array", "shape": [4, 4], "chunk_key_encoding": {"name": "default"}}`)},
-			[]string{"c/0/1", "c/7/", "c/"}, []string{"c", "0/1", "c.0.1", "c/0", "c/0/1/2", "0.1"},
+			[]string{"c/0/1", "c/7/", "c/"},
+			[]string{"c", "0/1", "c.0.1", "c/0", "c/0/1/2", "0.1"},
 		},
 		"version 3, keys of version 2": {
 			zarr.Docs{"zarr.json": []byte(`{"node_type": "array", "shape": [4, 4], "chunk_key_encoding": {"name": "v2", "configuration": {"separator": "."}}}`)},
-			[]string{"0.1"}, []string{"c/0/1", "0/1"},
+			[]string{"0.1"},
+			[]string{"c/0/1", "0/1"},
 		},
 		"version 3, a group": {zarr.Docs{"zarr.json": []byte(`{"node_type": "group"}`)}, nil, []string{"c/0", "0"}},
 		"lists": {
 			zarr.Docs{".zgroup": []byte(group), ".zattrs": []byte(list + `}`), "v/.zarray": arrayDoc(shape, "[1]", "."), "g/.zgroup": []byte(group), "g/w/.zarray": arrayDoc(shape, "[1]", ".")},
-			[]string{"v/0", "v/.zattrs", "g/.zattrs", "g/w/0"}, []string{"other/.zgroup", "other/.zattrs", "other/v/.zarray", "other/v/0", "ocean/.zarray", "ocean/0"},
+			[]string{"v/0", "v/.zattrs", "g/.zattrs", "g/w/0"},
+			[]string{"other/.zgroup", "other/.zattrs", "other/v/.zarray", "other/v/0", "ocean/.zarray", "ocean/0"},
 		},
 		"a dataset in a group": {
 			zarr.Docs{
 				".zgroup": []byte(group), "g/.zgroup": []byte(group), "g/v/.zarray": arrayDoc(shape, "[1]", "."),
 			},
-			[]string{"g/v/0"}, []string{"ocean/.zgroup", "ocean/.zattrs", "ocean/v/.zarray", "ocean/v/0"},
+			[]string{"g/v/0"},
+			[]string{"ocean/.zgroup", "ocean/.zattrs", "ocean/v/.zarray", "ocean/v/0"},
 		},
 	} {
 		var all []string
