@@ -72,7 +72,12 @@ func (d *Dataset) claimPlace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := putClaim(ctx, d.m, "create", d.loc, text); err != nil {
+	err = putClaim(ctx, d.m, "create", d.loc, text)
+	if ncerr.KindOf(err) == ncerr.ErrUnsupported { // the server knows no conditions, whatever its driver says
+		d.log.Warn("the place of the new dataset cannot be claimed: another process may make one there at the same time", "path", d.loc.Path, "error", err)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	d.making.text = text
@@ -136,11 +141,17 @@ func (d *Dataset) leavePlace(ctx context.Context) error {
 	defer k.mu.Unlock()
 	k.hold.Release()
 	err := k.check(ctx, d.m)
-	if err == nil && k.text != nil {
-		if err = d.m.Delete(ctx, claimKey); err == nil {
-			k.text = nil
-			err = d.m.Flush(ctx)
-		}
+	if err != nil || k.text == nil {
+		return err
+	}
+	err = d.m.Delete(ctx, claimKey)
+	if ncerr.KindOf(err) == ncerr.ErrPermission { // who may not delete replaces nothing either
+		d.log.Warn("the claim on the new dataset cannot be deleted; readers do not mind it", "path", d.loc.Path, "key", claimKey, "error", err)
+		err = nil
+	}
+	if err == nil {
+		k.text = nil
+		err = d.m.Flush(ctx)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package nczarr_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -203,6 +204,45 @@ func TestDyingWhileMaking(t *testing.T) {
 		closeDataset(t, ds)
 		if got := stateOf(t, url, o); got != "new" {
 			t.Errorf("after %d changes: a new one: %s", n, got)
+		}
+	}
+}
+
+// refusing is a store that refuses some calls.
+type refusing struct {
+	driver.Map
+	conditions, deletes error
+}
+
+func (r refusing) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if o.IfAbsent && r.conditions != nil {
+		return driver.Info{}, r.conditions
+	}
+	return r.Map.Put(ctx, key, body, o)
+}
+
+func (r refusing) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+	if r.deletes != nil {
+		return r.deletes
+	}
+	return r.Map.Delete(ctx, key, o)
+}
+
+// A server that knows no conditions, and one that lets nothing be deleted, get
+// datasets all the same.
+func TestClaimsWhereTheyCannotBe(t *testing.T) {
+	t.Parallel()
+	for _, r := range []refusing{{conditions: ncerr.ErrUnsupported}, {deletes: ncerr.ErrPermission}} {
+		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
+		o.Wrap = func(m driver.Map) driver.Map { return refusing{m, r.conditions, r.deletes} }
+		url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+		ds, err := several(t, url, o, false, 1, "both", "old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		if got := stateOf(t, url, o); got != "old" {
+			t.Errorf("%+v: %s", r, got)
 		}
 	}
 }
