@@ -118,6 +118,9 @@ func (d *Dataset) Flush(ctx context.Context) error {
 	if err := d.ownPlace(ctx, d.m); err != nil {
 		return ncerr.Wrap("flush", d.loc.Path, err)
 	}
+	if err := d.stillOpened(ctx); err != nil {
+		return err
+	}
 	if err := d.save(ctx); err != nil {
 		return err
 	}

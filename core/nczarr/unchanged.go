@@ -94,6 +94,20 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 	return d.compare(ctx, keys)
 }
 
+// stillOpened makes sure, before the first Flush writes metadata, that the dataset
+// is the one that was opened: the documents of one that was replaced would be
+// written over those of the new one. After that Flush they are our own.
+func (d *Dataset) stillOpened(ctx context.Context) error {
+	if d.created || d.flushed.Load() || !d.pending() {
+		return nil
+	}
+	err := d.compare(ctx, []string{d.rootDoc()})
+	if ncerr.KindOf(err) == ncerr.ErrConflict {
+		err = ncerr.Errorf(ncerr.ErrConflict, "flush", d.loc.Path, "the dataset was changed or replaced since it was opened, and its metadata is not written over what is there now: open it again")
+	}
+	return err
+}
+
 // compare compares documents with what they were, several at once.
 func (d *Dataset) compare(ctx context.Context, keys []string) error {
 	slices.Sort(keys)

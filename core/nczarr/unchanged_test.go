@@ -111,6 +111,34 @@ func TestReplacedWhileCopied(t *testing.T) {
 	}
 }
 
+// Who writes to a dataset that was replaced since does not write its metadata over
+// that of the new one.
+func TestReplacedWhileWritten(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
+		b := newBuckets()
+		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+		url := "s3://bkt/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
+		ds, err := several(t, url, o, false, 1, "both", "old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		writer := update(t, url, o)
+		if ds, err = several(t, url, o, false, 2, "both", "new"); err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		setText(t, writer.Root().SetAttr, "title", "late")
+		if err := writer.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if got := stateOf(t, url, o); got != "new" {
+			t.Errorf("%s: %s", mode, got)
+		}
+	}
+}
+
 // What a writer adds to a dataset does not look like another dataset to those
 // who read: documents that do not change are not written.
 func TestAppendedWhileRead(t *testing.T) {
