@@ -95,7 +95,7 @@ func (k *keeper) own(f *os.File) error {
 func (k *keeper) chmod(f *os.File, mode uint32) error {
 	var st unix.Stat_t
 	err := unix.Fstat(int(f.Fd()), &st)
-	if err == nil && uint32(st.Mode)&0o7777 != mode {
+	if err == nil && uint32(st.Mode)&0o7777 != mode { //nolint:unconvert // as above
 		err = unix.Fchmod(int(f.Fd()), mode)
 	}
 	if err != nil {
