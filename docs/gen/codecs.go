@@ -83,14 +83,14 @@ func yes(b bool) string {
 const zstdPage = `
 ## Levels of zstd
 
-Levels are those of libzstd. Up to level 9, each level takes what comes to about libzstd's sizes at half of its speed or more; level 10 is the smallest, and slow. Levels 4 to 9 have an encoder of this project, the others those of klauspost/compress.
+Levels are those of libzstd. Up to level 9, each level takes what comes to about libzstd's sizes at half of its speed or more; level 10 is the smallest, and slow. Levels 4 to 9 have an encoder of this project, level 3 for small chunks; the others have those of klauspost/compress.
 
 | level | encoder |
 |---|---|
 | below 0 | fastest; literals are stored as they are, as libzstd does |
 | 1 | fastest |
 | 2 | fastest; default for chunks of at most 256 KiB, where level 2 of libzstd is stronger too |
-| 0, 3 | default |
+| 0, 3 | default; own, among 64 Ki positions, for chunks of at most 256 KiB |
 | 4 | own: the first match that is found, among 128 Ki positions |
 | 5 | own: among 256 Ki positions |
 | 6, 7 | own: a better match one byte on is preferred |

@@ -19,8 +19,8 @@ type Params struct {
 	// Level is that of the reference implementation: 1 (fast) to 22 (small),
 	// negative for faster still; 0 is 3. Values outside are taken as the
 	// nearest. The default is 1, as in numcodecs. The encoder has fewer levels:
-	// 5 and 6 give the same, so do 8 and 9, 10 to 22, and all below 0; 2 is as
-	// 1, or as 3 for at most 256 KiB.
+	// 6 and 7 give the same, so do 8 and 9, 10 to 22, and all below 0; 2 is as
+	// 1 for more than 256 KiB.
 	Level int `json:"level"`
 	// Checksum adds a checksum of the content to the frame. The default is
 	// false.

@@ -69,16 +69,19 @@ const (
 	// Source: RFC 8878, section 3.1.1.1.1, Frame_Content_Size_flag.
 	maxTiny = 255
 	// maxSmall is the largest content in bytes for which the reference
-	// implementation takes stronger parameters at level 2.
+	// implementation takes stronger parameters at levels 2 and 3.
 	maxSmall = 256 << 10
 )
 
-// own reports whether the encoder is zstdenc, which is the same for all sizes.
-func (e *Encoder) own() bool { return zstdenc.Lowest <= e.level && e.level <= zstdenc.Highest }
+// own reports whether a class is encoded by zstdenc. From level 4 to 9, all
+// are.
+func (e *Encoder) own(c class) bool {
+	return e.level == 3 && c != large || 4 <= e.level && e.level <= zstdenc.Highest
+}
 
 func (e *Encoder) classOf(n int) class {
 	switch {
-	case e.own():
+	case e.own(large): // and so are the others
 		return large
 	case n <= maxTiny:
 		return tiny
@@ -101,21 +104,21 @@ func NewEncoder(level int, checksum bool) (*Encoder, error) {
 
 // appender makes an encoder whose sizes come close to those of the reference
 // implementation at half of its speed or more, as
-// docs/explanation/performance.md has them. From level 4 to 9, the library has
-// none that makes rounded floats as small.
+// docs/explanation/performance.md has them. From level 4 to 9, and at level 3
+// for small contents, the library has none that makes rounded floats as small.
 //
 // Literals are entropy-coded even in blocks without matches, for that is what
 // noise behind a shuffle is. The reference implementation does so from level 1
 // on, and codes no literals below 0.
 func (e *Encoder) appender(c class) (appender, error) {
-	if e.own() {
+	if e.own(c) {
 		return zstdenc.New(e.level, e.checksum), nil
 	}
 	level := zstd.SpeedBestCompression
 	switch {
 	case e.level < 2 || e.level == 2 && c == large:
 		level = zstd.SpeedFastest
-	case e.level < zstdenc.Lowest:
+	case e.level < 4:
 		level = zstd.SpeedDefault
 	}
 	opts := []zstd.EOption{

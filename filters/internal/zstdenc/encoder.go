@@ -1,5 +1,5 @@
 // Package zstdenc encodes Zstandard frames with about the sizes that the
-// reference implementation reaches at its levels 4 to 9. It imports
+// reference implementation reaches at its levels 3 to 9. It imports
 // klauspost/compress/huff0 and the standard library; zframe calls it.
 //
 // Format: RFC 8878.
@@ -55,17 +55,17 @@ type effort struct {
 // efforts are those of the levels from Lowest on: what comes to about the
 // sizes of the reference implementation at half of its speed or more.
 var efforts = [...]effort{
-	{1 << 14, 0}, {1 << 15, 0}, {1 << 15, 1}, {1 << 15, 1}, {1 << 16, 1}, {1 << 16, 1},
+	{1 << 13, 0}, {1 << 14, 0}, {1 << 15, 0}, {1 << 15, 1}, {1 << 15, 1}, {1 << 16, 1}, {1 << 16, 1},
 }
 
 // Lowest and Highest are the levels of the reference implementation that an
 // Encoder can stand for.
 const (
-	Lowest  = 4
+	Lowest  = 3
 	Highest = Lowest + len(efforts) - 1
 )
 
-// New makes an encoder for a level from Lowest to Highest. It takes 0.8 to 3
+// New makes an encoder for a level from Lowest to Highest. It takes 0.4 to 3
 // MiB of memory, and once it has been used about 1 MiB more.
 func New(level int, checksum bool) *Encoder {
 	e := &Encoder{effort: efforts[level-Lowest], checksum: checksum}
