@@ -50,12 +50,21 @@ type Encoder struct {
 type effort struct {
 	rows  int // of the finder, a power of two
 	ahead int // positions after one with a match that are searched for a better one
+	// near is the size in bytes of the largest content of which matches of
+	// four bytes are looked for. They save little where offsets are long.
+	near int
 }
 
 // efforts are those of the levels from Lowest on: what comes to about the
 // sizes of the reference implementation at half of its speed or more.
 var efforts = [...]effort{
-	{1 << 13, 0}, {1 << 14, 0}, {1 << 15, 0}, {1 << 15, 1}, {1 << 15, 1}, {1 << 16, 1}, {1 << 16, 1},
+	{1 << 13, 0, 0},
+	{1 << 14, 0, 128 << 10},
+	{1 << 15, 0, 128 << 10},
+	{1 << 15, 1, 128 << 10},
+	{1 << 15, 1, 128 << 10},
+	{1 << 16, 1, 128 << 10},
+	{1 << 16, 1, 128 << 10},
 }
 
 // Lowest and Highest are the levels of the reference implementation that an
@@ -76,7 +85,7 @@ func New(level int, checksum bool) *Encoder {
 
 // Append appends src as one frame, which states its size, to dst.
 func (e *Encoder) Append(dst, src []byte) []byte {
-	e.finder.begin(len(src))
+	e.finder.begin(len(src), len(src) <= e.effort.near)
 	e.rep = [3]int{1, 4, 8}
 	e.forget()
 	dst = appendHeader(dst, len(src), e.checksum)

@@ -9,6 +9,7 @@ import (
 // one hash share a row.
 type finder struct {
 	rows  []row
+	drop  uint   // bits of eight bytes that do not count for hashes
 	shift uint   // of hashes: of small contents, they are of fewer rows
 	base  uint32 // what rows call position 0
 	next  uint64 // the first number that they have not used
@@ -31,9 +32,14 @@ func (r *row) add(hash uint64, at uint32) {
 func load32(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
 func load64(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// begin forgets all positions and gets ready for those below n.
-func (f *finder) begin(n int) {
-	f.shift = 64 - 8 - uint(min(bits.Len(uint(n)>>2), bits.Len(uint(len(f.rows)))-1))
+// begin forgets all positions and gets ready for those below n, where matches
+// of four bytes are looked for or, if not, of five.
+func (f *finder) begin(n int, four bool) {
+	f.drop = 24
+	if four {
+		f.drop = 32
+	}
+	f.shift = 64 - 8 - uint(min(bits.Len(uint(n)>>4), bits.Len(uint(len(f.rows)))-1))
 	// Earlier positions are out of reach, for they lie before position 0.
 	if f.next+uint64(n) > 1<<31 {
 		clear(f.rows)
@@ -43,9 +49,9 @@ func (f *finder) begin(n int) {
 	f.next += uint64(n)
 }
 
-// hash gives that of five bytes: matches of four save little.
+// hash gives that of the first four or five bytes.
 func (f *finder) hash(v uint64) uint64 {
-	return v << 24 * 0x9E3779B185EBCA87 >> (f.shift & 63)
+	return v << (f.drop & 63) * 0x9E3779B185EBCA87 >> (f.shift & 63)
 }
 
 // put adds the positions from i to end.
