@@ -148,6 +148,11 @@ var attacks = map[string]func(arg string) error{ //nolint:gochecknoglobals // a 
 	"make the user's program": func(path string) error {
 		return changeOpened(path, func(fd int) error { return unix.Fchmod(fd, 0o4700) })
 	},
+	"create the user's program": func(path string) error {
+		fd, err := unix.Open(path+".run", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o4700)
+		return errors.Join(err, closeFD(fd))
+	},
+	"create the user's program as a node": func(path string) error { return unix.Mknod(path+".node", unix.S_IFREG|0o4700, 0) },
 	"crowd its directory": func(string) error {
 		for i := range 1_001 {
 			if err := os.Mkdir(filepath.Join(os.TempDir(), strconv.Itoa(i)), 0o300); err != nil {

@@ -297,6 +297,8 @@ func TestDriverGrants(t *testing.T) {
 		{driver.Update, host.SandboxAuto, "change what it opened", inside, "through"},
 		{driver.Update, host.SandboxAuto, "change what it opened", outside, "refused"},
 		{driver.Update, host.SandboxAuto, "make the user's program", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "create the user's program", inside, "refused"},
+		{driver.Update, host.SandboxAuto, "create the user's program as a node", inside, "refused"},
 		{driver.Update, host.SandboxAuto, "set times", inside, "refused"},
 		{driver.Update, host.SandboxAuto, "set times", outside, "refused"},
 		{driver.Update, host.SandboxAuto, "set times of what it opened", inside, "through"},

@@ -3,9 +3,10 @@ package sandbox
 import "golang.org/x/sys/unix"
 
 const (
-	arch       = unix.AUDIT_ARCH_AARCH64
-	lastNumber = unix.SYS_RSEQ_SLICE_YIELD
-	legacyOpen = 0 // there is openat only
+	arch        = unix.AUDIT_ARCH_AARCH64
+	lastNumber  = unix.SYS_RSEQ_SLICE_YIELD
+	legacyOpen  = 0
+	legacyCreat = 0 // there is openat only
 )
 
 // legacy is empty: this architecture began without the old calls.

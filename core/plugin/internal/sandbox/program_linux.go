@@ -47,7 +47,7 @@ var forbidden = [...]uint32{
 	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 	// Attributes of files, by path or descriptor: Landlock does not see them.
 	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_FCHOWN, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_FSETXATTR,
-	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FREMOVEXATTR, unix.SYS_FILE_SETATTR,
+	unix.SYS_MKNODAT, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FREMOVEXATTR, unix.SYS_FILE_SETATTR,
 	// What happens in directories, and what is mounted where.
 	unix.SYS_INOTIFY_INIT1, unix.SYS_STATMOUNT, unix.SYS_LISTMOUNT, unix.SYS_LISTNS,
 	// The machine, and what there is a number of for all processes together.
@@ -62,6 +62,10 @@ const (
 	sharedAnon   = unix.MAP_SHARED | unix.MAP_ANONYMOUS
 )
 
+// special are the bits of a file's mode with which it is run as its owner. Files
+// cannot be made with them either: some kernels leave them when the file grows.
+const special = unix.S_ISUID | unix.S_ISGID | unix.S_ISVTX
+
 // fileRules refuse what Landlock does not judge. A descriptor that is opened
 // with access mode 3, for neither reading nor writing, needs no right of
 // Landlock's, yet is enough to change a file's attributes. So a process that may
@@ -70,9 +74,16 @@ const (
 // does not exist for it. Built-in drivers that only read keep openat2, which
 // makes them faster; they can change nothing through a descriptor.
 func fileRules(f *filter, p *Policy) {
-	f.when(unix.SYS_OPENAT, func(b *block) { b.refuseIf(2, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM) })
+	f.when(unix.SYS_OPENAT, func(b *block) {
+		b.refuseIf(2, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM)
+		b.refuseAny(3, special, unix.EPERM)
+	})
 	if legacyOpen != 0 {
-		f.when(legacyOpen, func(b *block) { b.refuseIf(1, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM) })
+		f.when(legacyOpen, func(b *block) {
+			b.refuseIf(1, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM)
+			b.refuseAny(2, special, unix.EPERM)
+		})
+		f.when(legacyCreat, func(b *block) { b.refuseAny(1, special, unix.EPERM) })
 	}
 	if p.MayExec || len(p.Write) > 0 {
 		f.refuse(unix.ENOSYS, unix.SYS_OPENAT2)
