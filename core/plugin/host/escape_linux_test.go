@@ -325,6 +325,53 @@ func TestDriverGrants(t *testing.T) {
 	}
 }
 
+// TestPlacesOfOthers: a driver of others that makes a store may write beside it,
+// but not where the user's own files are.
+func TestPlacesOfOthers(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	home := filepath.Join(t.TempDir(), "home")
+	apart := filepath.Join(home, "apart")
+	if err := os.MkdirAll(filepath.Join(apart, "there"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		kind, path string
+		mode       driver.Mode
+		want       string
+	}{
+		{"good", filepath.Join(apart, "new"), driver.Create, "through"}, // a hole
+		{"good", filepath.Join(apart, "there"), driver.Update, "refused"},
+		{"roomy", filepath.Join(apart, "there"), driver.Update, "through"}, // a hole
+		{"roomy", filepath.Join(apart, "there"), driver.Read, "refused"},
+		{"good", filepath.Join(home, "new"), driver.Create, "directory of its own"},
+		{"roomy", apart, driver.Update, "directory of its own"},
+		{"good", home, driver.Update, "directory of its own"},
+	} {
+		opts := zooOptions(t, tc.kind, "nczarr-driver-good")
+		zooVar := opts.Getenv
+		opts.Sandbox, opts.Getenv = host.SandboxAuto, func(name string) string {
+			if name == "HOME" {
+				return home
+			}
+			return zooVar(name)
+		}
+		o, err := newHost(t, opts).Driver("good")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		m, err := o.Open(t.Context(), driver.OpenSpec{Path: tc.path, Mode: tc.mode})
+		if err == nil {
+			got, err = get(t.Context(), m, "attack:make a file="+filepath.Join(apart, "beside"))
+			err = errors.Join(err, m.Close(t.Context()))
+		}
+		if said := fmt.Sprint(got, err); !strings.Contains(said, tc.want) {
+			t.Errorf("%s in %s, mode %d: want %q, got %s", tc.kind, tc.path, tc.mode, tc.want, said)
+		}
+	}
+}
+
 // TestSuperuser checks that of the superuser's powers a driver keeps only those
 // that its grants are about.
 func TestSuperuser(t *testing.T) {

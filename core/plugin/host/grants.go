@@ -24,6 +24,7 @@ type grantSet struct {
 	env    []string // names of variables
 	policy sandbox.Policy
 	local  bool // it was made for one place: not worth keeping when idle
+	others bool // it is for a plugin of others, which is to be confined
 }
 
 func (g *grantSet) key() string { return g.serves + "\x00" + strings.Join(g.places, "\x00") }
@@ -49,7 +50,7 @@ func (h *Host) filterSet(p *plug) (*grantSet, error) {
 
 // driverSet gives what the process for a store is granted.
 func (h *Host) driverSet(p *plug, d driver.Description, spec driver.OpenSpec, remove bool) (*grantSet, error) {
-	g := &grantSet{serves: kindDriver + ":" + d.Name, role: kindDriver + ":" + d.Name}
+	g := &grantSet{serves: kindDriver + ":" + d.Name, role: kindDriver + ":" + d.Name, others: !p.builtin && h.opts.Sandbox != SandboxOff}
 	texts := d.Grants
 	if o, err := h.opts.Builtin.Driver(d.Name); p.builtin && err == nil {
 		if granter, ok := o.(driver.Granter); ok {
@@ -169,8 +170,22 @@ func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remo
 	default:
 		return nil // nothing is there: the driver will say so
 	}
+	if write && g.others && h.holdsHome(path) {
+		return bad("a plugin of others would be granted to write in %s, which holds all that belongs to you: put the store into a directory of its own", path)
+	}
 	g.addRoot(h, path, write)
 	return nil
+}
+
+// holdsHome reports whether a directory is the user's home or has it in it. Who
+// may write there decides what the user's programs do, this one among them.
+func (h *Host) holdsHome(path string) bool {
+	home, err := filepath.EvalSymlinks(h.opts.Getenv("HOME"))
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(path, home)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // addRoot grants a path, or the configured root that it is in.

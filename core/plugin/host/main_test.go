@@ -152,6 +152,15 @@ func get(ctx context.Context, m driver.Map, key string) (string, error) {
 	return string(data), err
 }
 
+// roomy is the trouble driver with files beside its store.
+type roomy struct{ trouble }
+
+func (r roomy) Describe() driver.Description {
+	d := r.trouble.Describe()
+	d.Grants = []string{"path:read", "dir:write"}
+	return d
+}
+
 // networked is the trouble driver with a port of its own to reach.
 type networked struct{ trouble }
 

@@ -75,6 +75,8 @@ func zoo(kind string) {
 			_ = os.Unsetenv("PLUGIN_CLIENT_CERT")
 		}
 		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(trouble{name: "good"}), plugin.Filter(filters{}))
+	case "roomy": // wants the directory around its store
+		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(roomy{trouble{name: "good"}}))
 	case "greedy": // claims another's name
 		plugin.Serve(plugin.Name("greedy"), plugin.Driver(trouble{name: "evil"}), plugin.Driver(trouble{name: "tape"}), plugin.Filter(filters{}))
 	case "stubborn": // does not end when it is asked to
