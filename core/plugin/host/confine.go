@@ -185,7 +185,8 @@ func (img *image) libraries() []string {
 	}
 	out := slices.Clone(systemFiles[:])
 	if line, ok := bytes.CutPrefix(img.head, []byte("#!")); ok {
-		if fields := strings.Fields(string(line)); len(fields) > 0 && filepath.IsAbs(fields[0]) {
+		// The kernel's blanks: with others it would take another path than we do.
+		if fields := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' }); len(fields) > 0 && filepath.IsAbs(fields[0]) {
 			out = append(out, fields[0])
 		}
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"runtime"
+	"syscall"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -13,7 +14,7 @@ const imageMax = 512 << 20
 // openExecutable opens the file at path, which must be one that may be
 // executed and that not everybody may change.
 func openExecutable(path string) (*os.File, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // or a named pipe would keep us waiting
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrPlugin, "open plugin", path, err)
 	}
