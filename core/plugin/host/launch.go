@@ -144,10 +144,15 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 	}
 }
 
+// maxHeaders is the size of headers and trailers that a process may answer a
+// call with: an error, its key included, fits in many times.
+const maxHeaders = 1 << 20
+
 // dialOptions are those of every connection to a process.
 func (h *Host) dialOptions(log *slog.Logger) []grpc.DialOption {
 	return append([]grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessage), grpc.MaxCallSendMsgSize(handshake.MaxMessage)),
+		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithInitialWindowSize(4 << 20),
 		grpc.WithInitialConnWindowSize(16 << 20),
 		grpc.WithIdleTimeout(0),

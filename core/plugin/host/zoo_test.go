@@ -22,6 +22,7 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -266,6 +267,8 @@ func (l *liar) Get(_ *pb.GetRequest, s pb.Driver_GetServer) error {
 		return s.Send(&pb.GetReply{Head: zooHead(int64(len(names)), int64(len(names))), Payload: inline(names)})
 	case "get-bare":
 		return io.ErrClosedPipe
+	case "get-trailer":
+		s.SetTrailer(metadata.Pairs("x", strings.Repeat("x", 8<<20)))
 	case "put-late", "store-put-late":
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -523,7 +526,7 @@ func TestZooStore(t *testing.T) {
 	}
 	for kind, call := range map[string]func(context.Context, driver.Map) error{
 		"get-long": read, "get-short": nil, "get-other": read, "get-negative": read, "get-twice": nil, "get-headless": read,
-		"get-nothing": read, "get-region": read, "get-part": nil, "get-message": read, "get-bare": read,
+		"get-nothing": read, "get-region": read, "get-part": nil, "get-message": read, "get-bare": read, "get-trailer": read,
 		"many-index": many, "many-twice": many, "many-missing": many,
 		"list-order": list, "list-outside": list, "list-prefix": list, "list-empty": list,
 		"stat-nothing": stat, "stat-negative": stat, "put-size": put,
