@@ -72,6 +72,12 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
+	if spec.Mode == driver.CreateExclusive {
+		if err := m.stillMade(); err != nil {
+			_ = m.release() // the first error says more
+			return nil, err
+		}
+	}
 	m.readOnly = !spec.Mode.Writable()
 	m.sync = opts.Durability == "fsync"
 	if err := m.prepare(ctx, spec.Mode); err != nil {
@@ -79,6 +85,15 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// stillMade makes sure that the root is the directory that was made at the path,
+// and not one to which a link leads that somebody put there since.
+func (m *Map) stillMade() error {
+	if now, err := os.Lstat(m.path); err != nil || !os.SameFile(now, m.identity) {
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody has replaced the new directory")
+	}
+	return nil
 }
 
 // prepare does what a mode asks for beyond an open root.

@@ -1,0 +1,35 @@
+//go:build unix
+
+package file
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// A link that somebody puts in the place of a directory which was just made is
+// not followed: another store would be written into.
+func TestLinkInPlaceOfANewRoot(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	made, link := filepath.Join(dir, "made"), filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(made, 0o777), os.Symlink("made", link)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{made: true, link: false} {
+		m, err := openRoot(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.stillMade(); (err == nil) != want || err != nil && ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err := m.release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
