@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -175,7 +176,10 @@ func (f *conformanceFlags) check() error {
 			return &usageError{fmt.Errorf("--exact-types %s: %w", text, err)}
 		}
 	}
-	for _, text := range slices.Concat([]string{f.options}, f.params, f.invalid) {
+	if f.options != "" && !json.Valid([]byte(f.options)) { // a password may be in it
+		return &usageError{errors.New("--options is not JSON")}
+	}
+	for _, text := range slices.Concat(f.params, f.invalid) {
 		if text != "" && !json.Valid([]byte(text)) {
 			return &usageError{fmt.Errorf("%q is not JSON", text)}
 		}
