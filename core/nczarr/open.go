@@ -39,6 +39,9 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 			err = interrupted("open", loc.Path, dir)
 		}
 	}
+	if err == nil && !local(loc) && ds.rootDoc() == "" { // who replaces a dataset removes that document first
+		err = ds.unclaimed(ctx)
+	}
 	if err != nil {
 		return nil, beingReplaced(ctx, loc, opts, err)
 	}

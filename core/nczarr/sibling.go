@@ -601,6 +601,15 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 	return out, nil
 }
 
+// unclaimed closes the dataset and fails if a process has claimed its place.
+func (d *Dataset) unclaimed(ctx context.Context) error {
+	claim, err := readClaim(ctx, d.m, claimKey)
+	if err == nil && claim == nil {
+		return nil
+	}
+	return alsoFailed(claimed("open", d.loc, claim, err), d.m.Close(ctx))
+}
+
 // beingReplaced returns why there is no dataset at a location, which is err
 // unless one is being replaced, or made, there.
 func beingReplaced(ctx context.Context, loc *ncurl.Location, opts Options, err error) error {

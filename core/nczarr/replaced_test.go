@@ -1,0 +1,91 @@
+package nczarr_test
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// rootless is a store whose documents come back when it is listed.
+type rootless struct {
+	driver.Map
+	listed *atomic.Bool
+}
+
+func (r rootless) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if !r.listed.Load() {
+		return nil, driver.Info{}, ncerr.ErrNotFound
+	}
+	return r.Map.Get(ctx, key, o, alloc)
+}
+
+func (r rootless) Stat(ctx context.Context, key string) (driver.Info, error) {
+	if !r.listed.Load() {
+		return driver.Info{}, ncerr.ErrNotFound
+	}
+	return r.Map.Stat(ctx, key)
+}
+
+func (r rootless) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	r.listed.Store(true)
+	return r.Map.List(ctx, prefix, o)
+}
+
+// Who opens a dataset whose replacement ends at that moment is told so, and not
+// that there is no dataset.
+func TestOpenWhileReplacementEnds(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	ds := create(t, "mem:replaced", o)
+	x := dim(t, ds.Root(), "x", 4, false)
+	define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}})
+	closeDataset(t, ds)
+	var listed atomic.Bool
+	o.Wrap = func(m driver.Map) driver.Map { return rootless{m, &listed} }
+	_, err := nczarr.Open(t.Context(), "mem:replaced", o)
+	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "was replacing the dataset and has just stopped") {
+		t.Errorf("while it is replaced: %v", err)
+	}
+	expect(t, open(t, "mem:replaced", o), "v", []int32{-2147483647, -2147483647, -2147483647, -2147483647})
+}
+
+// A dataset of which a replacement has removed the first document, and no more
+// yet, is not opened: what is missing says that it is to go.
+func TestOpenClaimedWithoutRoot(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	ds := create(t, "mem:claimed", o)
+	dim(t, ds.Root(), "x", 4, false)
+	if err := ds.Root().SetAttr(nczarr.Attr{Name: "n", Type: dtype.NCInt, Value: []int32{1}}); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	u := *o
+	u.Update = true
+	ds = open(t, "mem:claimed", &u)
+	if err := ds.Map().Delete(t.Context(), ".zgroup"); err != nil {
+		t.Fatal(err)
+	}
+	if err := ds.Abort(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, open(t, "mem:claimed", o)) // nobody has claimed it
+	ds = open(t, "mem:claimed", &u)
+	if _, err := ds.Map().Put(t.Context(), ".nczreplacing", driver.Bytes("{}"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := ds.Abort(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := nczarr.Open(t.Context(), "mem:claimed", o)
+	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "nczctl copy --resume-replace") {
+		t.Errorf("claimed: %v", err)
+	}
+}
