@@ -2,6 +2,7 @@ package zip_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"os"
@@ -61,5 +62,51 @@ func TestBzip2(t *testing.T) {
 		if got, err := read(bad, "a/long", driver.GetOptions{}); !errors.Is(err, ncerr.ErrCorrupt) {
 			t.Errorf("byte %d changed: %d bytes, %v", i, len(got), err)
 		}
+	}
+}
+
+// bzippedZeros is an archive of one member of a billion zeros, which Python's zipfile
+// made with ZIP_BZIP2.
+const bzippedZeros = "" +
+	"504b03042e0000000c000000215c4257f463d202000000ca9a3b050000007a65726f73425a68393141592653590e09e2df015f8e4000c00000082000" +
+	"30804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c000" +
+	"0008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e" +
+	"4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2" +
+	"df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653" +
+	"590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a809731" +
+	"41592653590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a9" +
+	"0a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d46" +
+	"42a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c00000082000" +
+	"30804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c000" +
+	"0008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e" +
+	"4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a8097314159265359430425" +
+	"f501149fc020c00000040008200030cc0529a6aaa22436009121e2ee48a70a1204b68316e0504b01022e032e0000000c000000215c4257f463d20200" +
+	"0000ca9a3b0500000000000000000000008001000000007a65726f73504b0506000000000100010033000000f50200000000"
+
+// TestBzip2OfZeros: what makes the most of its bytes is read, and reading ends
+// with its context, though all input came before the first output.
+func TestBzip2OfZeros(t *testing.T) {
+	t.Parallel()
+	body, err := hex.DecodeString(bzippedZeros)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "x.zip")
+	if err := os.WriteFile(name, body, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	m, err := zip.New().Open(t.Context(), driver.OpenSpec{Path: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(t.Context()) //nolint:errcheck // only read
+	ctx, cancel := context.WithCancel(t.Context())
+	part := driver.GetOptions{Range: &driver.Range{Offset: 999_999_999, Length: 1}}
+	_, _, err = m.Get(ctx, "zeros", &part, func(n int64) ([]byte, error) {
+		cancel()
+		return driver.Heap(n)
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("want the end of the context, got %v", err)
 	}
 }

@@ -43,8 +43,8 @@ const (
 const maxInflate = 258 * 8 / 2
 
 // maxBunzip is maxInflate for bzip2: a block of 900,000 bytes, each five of
-// which stand for up to 259, takes 40 bytes at least.
-const maxBunzip = 900_000 / 5 * 259 / 40
+// which stand for up to 259, takes 32 bytes at least.
+const maxBunzip = 900_000 / 5 * 259 / 32
 
 var le = binary.LittleEndian
 

@@ -218,16 +218,16 @@ func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, 
 		}
 		z.out = z.flate
 	}
-	sum, _, err := z.run(0, nil, off)
+	sum, _, err := z.run(s.ctx, 0, nil, off)
 	if err != nil {
 		return 0, damaged(key, err)
 	}
-	sum, got, err := z.run(sum, dst, int64(len(dst)))
+	sum, got, err := z.run(s.ctx, sum, dst, int64(len(dst)))
 	if err != nil {
 		return got, damaged(key, err)
 	}
 	rest := r.size - off - int64(len(dst))
-	if sum, _, err = z.run(sum, nil, rest); err != nil {
+	if sum, _, err = z.run(s.ctx, sum, nil, rest); err != nil {
 		return got, damaged(key, err)
 	}
 	switch n, err := io.ReadFull(z.out, z.skip[:1]); {
@@ -241,9 +241,12 @@ func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, 
 
 // run decodes n bytes into dst, or nowhere when dst is nil, and carries the
 // checksum on. It gives the number of bytes that landed.
-func (z *inflater) run(sum uint32, dst []byte, n int64) (uint32, int, error) {
+func (z *inflater) run(ctx context.Context, sum uint32, dst []byte, n int64) (uint32, int, error) {
 	got := 0
 	for n > 0 {
+		if err := ctx.Err(); err != nil { // the source, of which little may make much, looks too rarely
+			return sum, got, err
+		}
 		into := z.skip[:min(n, int64(len(z.skip)))]
 		if dst != nil {
 			into = dst[got:min(len(dst), got+len(z.skip))]
