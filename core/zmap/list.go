@@ -46,6 +46,27 @@ func (z *Map) List(ctx context.Context, prefix string, opts *ListOptions) iter.S
 	}
 }
 
+// ListAll is List for callers who hold all of it: more entries than
+// Options.MaxList, or more bytes in their keys than Options.MaxListBytes, is
+// ncerr.ErrLimit.
+func (z *Map) ListAll(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		held := tally{z: z}
+		for e, err := range z.List(ctx, prefix, opts) {
+			if err == nil {
+				err = held.add("list", prefix, e.Key)
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Search gives the next whole segments below prefix that lead to objects:
 // names only, sorted, each once. The prefix may be written with or without
 // its trailing slash; "" is the root. A prefix that is not there, or that is

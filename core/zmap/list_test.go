@@ -221,14 +221,16 @@ func TestListBytes(t *testing.T) {
 		do    func(*zmap.Map) error
 		ok    bool
 	}{
-		"search":                 {nil, 12, search, true},
-		"search, too much":       {nil, 11, search, false},
-		"unordered":              {unordered, 25, list, true},
-		"unordered, too much":    {unordered, 24, list, false},
-		"walk":                   {walking, 36, list, true}, // the prefix, d and both keys below the prefix
-		"walk, too much":         {walking, 35, list, false},
-		"delete, too much":       {nil, 24, func(z *zmap.Map) error { return z.DeletePrefix(context.Background(), "") }, false},
-		"in order, nothing held": {nil, 1, list, true},
+		"search":                  {nil, 12, search, true},
+		"search, too much":        {nil, 11, search, false},
+		"unordered":               {unordered, 25, list, true},
+		"unordered, too much":     {unordered, 24, list, false},
+		"walk":                    {walking, 36, list, true}, // the prefix, d and both keys below the prefix
+		"walk, too much":          {walking, 35, list, false},
+		"delete, too much":        {nil, 24, func(z *zmap.Map) error { return z.DeletePrefix(context.Background(), "") }, false},
+		"in order, nothing held":  {nil, 1, list, true},
+		"all, held by the caller": {nil, 25, holdAll, true},
+		"all, too much":           {nil, 24, holdAll, false},
 	} {
 		err := c.do(zmap.New(&double{Map: m, caps: c.caps}, &zmap.Options{MaxListBytes: c.limit}))
 		if c.ok && err != nil || !c.ok && ncerr.KindOf(err) != ncerr.ErrLimit {
@@ -246,6 +248,15 @@ func TestListBytes(t *testing.T) {
 			t.Errorf("%s: %.300v", name, err)
 		}
 	}
+}
+
+func holdAll(z *zmap.Map) error {
+	for _, err := range z.ListAll(context.Background(), "", &zmap.ListOptions{Recursive: true}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func search(z *zmap.Map) error {
