@@ -272,14 +272,13 @@ func bound(c zarr.CodecSpec, t dtype.Type) bool {
 func (v *Var) longest(ctx context.Context, memory int64) (int, error) {
 	most := 1
 	err := v.blocks(v.Chunks(), memory, func(sel chunk.Selection) error {
-		text := make([]string, sel.Len())
-		if err := v.Read(ctx, sel, text); err != nil {
-			return err
-		}
-		for _, s := range text {
-			most = max(most, len(s))
-		}
-		return nil
+		return v.ReadParts(ctx, sel, func(_ chunk.Selection, part any) error {
+			text, _ := part.([]string)
+			for _, s := range text {
+				most = max(most, len(s))
+			}
+			return nil
+		})
 	})
 	return most, err
 }
@@ -291,8 +290,7 @@ func (c *copier) data(ctx context.Context, p pair) error {
 		if room == nil {
 			room = p.src.NewSlice(sel.Len())
 		}
-		buf := dtype.Slice(room, 0, int(sel.Len()))
-		if err := c.block(ctx, p, sel, buf); err != nil {
+		if err := c.block(ctx, p, sel, room); err != nil {
 			return ofVar(p.src, err)
 		}
 		c.done += sel.Len() * p.src.elemBytes()
@@ -303,13 +301,17 @@ func (c *copier) data(ctx context.Context, p pair) error {
 	})
 }
 
-// block copies one block. Chunks that the source does not have are not made,
+// block copies one block with the help of room, which is large enough. Chunks that the source does not have are not made,
 // where those of the copy read as the same values, to netCDF-C too.
-func (c *copier) block(ctx context.Context, p pair, sel chunk.Selection, buf any) error {
+func (c *copier) block(ctx context.Context, p pair, sel chunk.Selection, room any) error {
 	var found, only []bool
+	buf := dtype.Slice(room, 0, int(sel.Len()))
+	if text, ok := room.([]string); ok {
+		clear(text) // what the block before left
+	}
 	err := p.src.read(ctx, sel, buf, &found)
 	if err != nil {
-		return err
+		return p.src.halves(sel, err, func(half chunk.Selection) error { return c.block(ctx, p, half, room) })
 	}
 	if found != nil && p.src.sameFill(p.dst) && !p.dst.MisreadWhenAbsent() {
 		if only, err = reached(sel, p.src.Chunks(), p.dst.Chunks(), found); err != nil {

@@ -122,10 +122,11 @@ type transfer struct {
 	size     int64 // bytes of a decoded chunk; the ceiling where that varies
 	elements int64 // of a chunk
 	varies   bool
-	batch    int64       // chunks a worker takes at once
-	found    []bool      // of a read: which chunks there are; nil when nobody asks
-	only     []bool      // of a write: which chunks are written; nil for all
-	absent   atomic.Bool // of a read: a chunk was not found
+	batch    int64        // chunks a worker takes at once
+	found    []bool       // of a read: which chunks there are; nil when nobody asks
+	only     []bool       // of a write: which chunks are written; nil for all
+	absent   atomic.Bool  // of a read: a chunk was not found
+	held     atomic.Int64 // of a read: bytes of strings of variable length
 	next     atomic.Int64
 	fail     failure
 }
@@ -181,6 +182,9 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 	n := t.v.group.ds.workers(scratch)
 	if !t.e.pipe.Local() && t.v.group.ds.opts.Workers <= 0 {
 		n = max(n, farWorkers*runtime.GOMAXPROCS(0))
+	}
+	if !t.varies && t.v.group.ds.opts.Workers <= 0 { // so that all of them together decode no more at once than one chunk may have
+		n = int(min(int64(n), max(1, t.v.group.ds.opts.Limits.MaxChunk/max(t.size, 1))))
 	}
 	tasks := (t.plan.Len() + t.batch - 1) / t.batch
 	if tasks < int64(n) { // few chunks: smaller batches keep all workers busy

@@ -78,8 +78,9 @@ func (t *transfer) step(d int) int64 {
 // setFill sets the elements from from to to.
 func (t *transfer) setFill(from, to int64) {
 	if t.varies {
+		fill := t.fillText()
 		for i := from; i < to; i++ {
-			t.text[i] = string(t.fill)
+			t.text[i] = fill
 		}
 		return
 	}

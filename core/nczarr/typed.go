@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"unsafe"
 
@@ -54,12 +55,49 @@ const convertBytes = 4 << 20
 //
 // Errors: ncerr.ErrRange outside the shape, ncerr.ErrBadType for text against
 // numbers, ncerr.ErrNoFilter for a codec that is not there, ncerr.ErrCorrupt
-// for a damaged chunk, and those of the store. After an error the content of
+// for a damaged chunk, ncerr.ErrLimit for strings of variable length that have
+// more than Limits.MaxChunk bytes (see [Var.ReadParts]), and those of the store. After an error the content of
 // dst is undefined.
 //
 // Source: netCDF C interface, nc_get_vars.
 func (v *Var) Read(ctx context.Context, sel chunk.Selection, dst any) error {
 	return v.read(ctx, sel, dst, nil)
+}
+
+// ReadParts reads the slab sel into new slices and calls f with them: with all
+// of it, or, where strings of variable length have more bytes than one read may
+// bring, with one part after the other, in C order. Errors are those of [Var.Read],
+// and those of f, which end it.
+func (v *Var) ReadParts(ctx context.Context, sel chunk.Selection, f func(part chunk.Selection, values any) error) error {
+	values := v.NewSlice(sel.Len())
+	err := v.Read(ctx, sel, values)
+	if err == nil {
+		return f(sel, values)
+	}
+	return v.halves(sel, err, func(half chunk.Selection) error { return v.ReadParts(ctx, half, f) })
+}
+
+// halves calls f with both halves of a slab that has too much text to be read
+// at once, and gives the error of reading it otherwise.
+func (v *Var) halves(sel chunk.Selection, err error, f func(chunk.Selection) error) error {
+	var much *tooMuchText
+	d := slices.IndexFunc(sel.Count, func(n int64) bool { return n > 1 })
+	if d < 0 || !errors.As(err, &much) {
+		return err
+	}
+	a, b := sel, sel
+	a.Count, b.Count, b.Start = slices.Clone(sel.Count), slices.Clone(sel.Count), slices.Clone(sel.Start)
+	a.Count[d] /= 2
+	b.Count[d] -= a.Count[d]
+	step := int64(1)
+	if sel.Stride != nil {
+		step = sel.Stride[d]
+	}
+	b.Start[d] += a.Count[d] * step
+	if err := f(a); err != nil {
+		return err
+	}
+	return f(b)
 }
 
 // read is Read. *found, when found is not nil and dst takes the values as they

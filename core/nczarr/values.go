@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"unsafe"
 
@@ -82,8 +83,19 @@ func (w *worker) fillItem(it *item) {
 		w.mover.Fill(w.t.raw, w.t.fill, it.proj)
 		return
 	}
-	fill := string(w.t.fill)
+	fill := w.t.fillText()
 	w.mover.Each(it.proj, func(out, _ int64) { w.t.text[out] = fill })
+}
+
+// fillText gives the fill value of strings, which may be long, without a copy.
+// Nobody changes it.
+func (t *transfer) fillText() string { return unsafe.String(unsafe.SliceData(t.fill), len(t.fill)) }
+
+// tooMuchText says that the strings of one read have too many bytes.
+type tooMuchText struct{ most int64 }
+
+func (e *tooMuchText) Error() string {
+	return fmt.Sprintf("the strings of more than one chunk have more than %d bytes, the limit of limits.max_chunk (Limits.MaxChunk): read fewer at once", e.most)
 }
 
 // placeText takes the strings of item i out of its decoded chunk. Where the
@@ -95,11 +107,20 @@ func (w *worker) placeText(i int, it *item, out []byte) {
 		w.failItem(i, "read", err)
 		return
 	}
-	if !w.t.plan.Whole(it.proj) {
+	whole, head := w.t.plan.Whole(it.proj), codecdriver.ValuesSize(n, 0)
+	size := int64(len(out)) - head
+	if !whole {
+		size = 0
+		w.mover.Each(it.proj, func(_, from int64) { size += int64(len(values.At(int(from)))) })
+	}
+	if w.t.held.Add(size) > w.t.size && w.t.plan.Len() > 1 {
+		w.failItem(i, "read", ncerr.New(ncerr.ErrLimit, "", "", &tooMuchText{w.t.size}))
+		return
+	}
+	if !whole {
 		w.mover.Each(it.proj, func(to, from int64) { w.t.text[to] = string(values.At(int(from))) })
 		return
 	}
-	head := codecdriver.ValuesSize(n, 0)
 	all := string(out[head:])
 	w.mover.Each(it.proj, func(to, from int64) {
 		lo := offsetIn(values, int(from), out[head:])
@@ -137,7 +158,7 @@ func (w *worker) writeChunkText(ctx context.Context, i int, whole bool) error {
 }
 
 func (w *worker) fillTexts() {
-	fill := string(w.t.fill)
+	fill := w.t.fillText()
 	for k := range w.texts {
 		w.texts[k] = fill
 	}

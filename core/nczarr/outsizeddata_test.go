@@ -1,0 +1,133 @@
+package nczarr_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/filters/vlen"
+)
+
+// TestLongFill shows that elements of absent chunks share a long fill value.
+func TestLongFill(t *testing.T) { // not parallel: it counts allocations
+	o := inMemory(vlen.Provider())
+	fill := strings.Repeat("f", 100_000)
+	a := array("|O", 1000)
+	a["chunks"], a["fill_value"], a["filters"] = []int{1}, fill, []jsonObject{{"id": "vlen-utf8"}}
+	store(t, o, "fill", map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": text(t, a)})
+	v := variable(t, open(t, "mem:fill#mode=zarr", o), "v")
+	n := allocated(func() {
+		got, err := nczarr.Get[string](t.Context(), v, v.All())
+		if err != nil || got[0] != fill || got[999] != fill {
+			t.Errorf("not the fill value, %v", err)
+		}
+	})
+	if n > 16<<20 {
+		t.Errorf("%d MiB allocated", n>>20)
+	}
+}
+
+// TestTextOfManyChunks shows that the strings of one read have a limit
+// together, by which small chunks cannot become any amount of memory, and that
+// reading in parts and copying keep to it.
+func TestTextOfManyChunks(t *testing.T) {
+	t.Parallel()
+	o := memory(vlen.Provider())
+	ds := create(t, "mem:text#mode=zarr", o)
+	x, y := dim(t, ds.Root(), "x", 3, false), dim(t, ds.Root(), "y", 4, false)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: 12, Dims: []*nczarr.Dim{x, y}, Chunks: []int64{2, 1}})
+	want := make([]string, 12)
+	for i := range want {
+		want[i] = strings.Repeat(string(rune('a'+i)), 40)
+	}
+	write(t, v, v.All(), want)
+	closeDataset(t, ds)
+	o.Limits.MaxChunk = 100
+	ds = open(t, "mem:text#mode=zarr", o)
+	v = variable(t, ds, "v")
+	if _, err := nczarr.Get[string](t.Context(), v, v.All()); !errors.Is(err, ncerr.ErrLimit) {
+		t.Errorf("all at once: want ErrLimit, got %v", err)
+	}
+	strided := chunk.Selection{Start: []int64{0, 1}, Count: []int64{2, 2}, Stride: []int64{2, 2}}
+	for name, c := range map[string]struct {
+		sel  chunk.Selection
+		want []string
+	}{"all": {v.All(), want}, "strided": {strided, []string{want[1], want[3], want[9], want[11]}}} {
+		var got []string
+		err := v.ReadParts(t.Context(), c.sel, func(_ chunk.Selection, part any) error {
+			got = append(got, part.([]string)...)
+			return nil
+		})
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+	end := errors.New("end")
+	if err := v.ReadParts(t.Context(), v.All(), func(chunk.Selection, any) error { return end }); !errors.Is(err, end) {
+		t.Errorf("want the error of the function, got %v", err)
+	}
+	for _, how := range []nczarr.StringStorage{nczarr.StringsVarLen, nczarr.StringsFixed} {
+		made := copyStrings(t, ds, fmt.Sprintf("mem:copy%d#mode=zarr", how), o, how)
+		var got []string
+		err := variable(t, made, "v").ReadParts(t.Context(), v.All(), func(_ chunk.Selection, part any) error {
+			got = append(got, part.([]string)...)
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("copy: got %q, %v", got, err)
+		}
+	}
+}
+
+// crowd is a filter that counts how many of its decoders are at work.
+type crowd struct {
+	invert
+	now, most *atomic.Int64
+}
+
+func (c crowd) Open(string, json.RawMessage, codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+	return c, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 1 << 12}, nil
+}
+
+func (c crowd) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if n := c.now.Add(1); n > c.most.Load() {
+		c.most.Store(n)
+	}
+	for range 100 {
+		runtime.Gosched()
+	}
+	defer c.now.Add(-1)
+	return c.invert.Decode(ctx, dst, src)
+}
+
+// TestLargeChunksOneByOne shows that workers decode together no more than one
+// chunk may have: the number of cores multiplies no limit.
+func TestLargeChunksOneByOne(t *testing.T) { // not parallel: it sets the number of processors
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	c := crowd{now: new(atomic.Int64), most: new(atomic.Int64)}
+	o := inMemory(c)
+	ds := create(t, "mem:crowd", o)
+	x := dim(t, ds.Root(), "x", 64, false)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: 4, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}, Codecs: []zarr.CodecSpec{{ID: "invert"}}})
+	write(t, v, v.All(), make([]int32, 64))
+	closeDataset(t, ds)
+	for limit, most := range map[int64]int64{16: 1, 48: 3} {
+		c.most.Store(0)
+		o.Limits.MaxChunk = limit
+		v = variable(t, open(t, "mem:crowd", o), "v")
+		if _, err := nczarr.Get[int32](t.Context(), v, v.All()); err != nil || c.most.Load() > most {
+			t.Errorf("%d chunks at once, want at most %d; %v", c.most.Load(), most, err)
+		}
+	}
+}
