@@ -60,7 +60,7 @@ func Parse(r io.Reader, name string, opts *ParseOptions) (*File, error) {
 	if err != nil {
 		return nil, ncerr.Wrap("read cdl", name, err)
 	}
-	p := &parser{lex: newLexer(src, 0, Pos{1, 1}, name), name: name, file: &File{Name: name, src: src}, names: map[symbol]any{}}
+	p := &parser{lex: newLexer(src, 0, Pos{1, 1}, name), name: name, file: &File{Name: name, src: src}, names: map[symbol]any{}, enums: map[string]*Enum{}}
 	p.mapTypes = opts != nil && opts.MapTypes
 	if err := p.parseFile(); err != nil {
 		return nil, err
@@ -92,6 +92,7 @@ type parser struct {
 	// names finds everything that is declared, so that large texts do not
 	// take time with the square of their size.
 	names map[symbol]any
+	enums map[string]*Enum // the first of each name
 
 	kept, nodes, values int // names, those of variables and groups, and values of attributes so far
 

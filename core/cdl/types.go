@@ -66,6 +66,9 @@ func (p *parser) parseEnum(g *Group, base token) error {
 	if !p.declare(g, 't', name.text, e) {
 		return p.fail(name.pos, "type %q is already there", name.text)
 	}
+	if p.enums[name.text] == nil {
+		p.enums[name.text] = e
+	}
 	if err := p.expect("{"); err != nil {
 		return err
 	}
@@ -158,7 +161,7 @@ func (p *parser) typeNamed(name token) (dtype.NC, *Enum, bool) {
 			return enumType(e)
 		}
 	}
-	return enumType(p.anyType(p.file.Root, name.text))
+	return enumType(p.enums[name.text])
 }
 
 func enumType(e *Enum) (dtype.NC, *Enum, bool) {
@@ -171,18 +174,6 @@ func enumType(e *Enum) (dtype.NC, *Enum, bool) {
 func (p *parser) findType(g *Group, name string) *Enum {
 	e, _ := p.names[symbol{g, 't', name}].(*Enum)
 	return e
-}
-
-func (p *parser) anyType(g *Group, name string) *Enum {
-	if e := p.findType(g, name); e != nil {
-		return e
-	}
-	for _, sub := range g.Groups {
-		if e := p.anyType(sub, name); e != nil {
-			return e
-		}
-	}
-	return nil
 }
 
 // flags gives the attributes that say what the values of an enum mean.
