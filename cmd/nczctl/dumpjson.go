@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
@@ -60,6 +61,12 @@ func (d *jsonDumper) problem(p nczarr.Problem) {
 
 // raw writes text; the writer keeps its first error for Flush.
 func (d *jsonDumper) raw(text string) { _, _ = d.w.WriteString(text) }
+
+// broken returns the error that the writer keeps.
+func (d *jsonDumper) broken() error {
+	_, err := d.w.Write(nil)
+	return err
+}
 
 func (d *jsonDumper) value(v any) {
 	b, err := json.Marshal(v)
@@ -153,56 +160,33 @@ func (d *jsonDumper) data(v *nczarr.Var) {
 		err = d.slabs(v)
 	}
 	d.raw(closing)
-	if err != nil {
+	if err != nil && d.broken() == nil {
 		d.raw(`, "error": ` + quoted(err.Error()))
 		d.problem(nczarr.Problem{Path: v.Path(), Err: err})
 	}
 }
 
 func (d *jsonDumper) slabs(v *nczarr.Var) error {
+	if slices.Contains(v.Shape(), 0) {
+		return nil
+	}
 	first := true
-	return eachSlab(v, func(sel chunk.Selection) error {
-		buf := v.NewSlice(sel.Len())
-		if err := v.Read(d.ctx, sel, buf); err != nil {
-			return err
-		}
+	print := func(_ chunk.Selection, part any) error {
 		if v.Type() == dtype.NCChar {
-			text := quoted(string(buf.([]uint8)))
+			text := quoted(string(part.([]uint8)))
 			d.raw(text[1 : len(text)-1])
-			return nil
+			return d.broken()
 		}
 		if !first {
 			d.raw(", ")
 		}
 		first = false
-		d.values(buf)
-		return nil
-	})
-}
-
-// slabBytes is about the most data that a dump holds at once.
-const slabBytes = 4 << 20
-
-// eachSlab calls f with slabs of v in C order, of whole chunks along the
-// first dimension.
-func eachSlab(v *nczarr.Var, f func(chunk.Selection) error) error {
-	shape := v.Shape()
-	sel := chunk.All(shape)
-	if sel.Len() == 0 {
-		return nil
+		d.values(part)
+		return d.broken()
 	}
-	if len(shape) == 0 {
-		return f(sel)
-	}
-	row := sel.Len() / shape[0] * int64(max(1, v.DType().Size))
-	rows := max(1, slabBytes/row)
-	if c := v.Chunks()[0]; rows > c {
-		rows -= rows % c
-	}
-	for at := int64(0); at < shape[0]; at += rows {
-		part := chunk.All(shape)
-		part.Start[0], part.Count[0] = at, min(rows, shape[0]-at)
-		if err := f(part); err != nil {
+	slabs := chunk.NewSlabs(v.Shape(), v.Chunks(), cdl.MaxSlab/cdl.ElementSize(v))
+	for slabs.Next() {
+		if err := v.ReadParts(d.ctx, slabs.Sel, print); err != nil {
 			return err
 		}
 	}

@@ -45,19 +45,23 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	out.fill, out.keep, out.nuls = fillShown(v), v.MaxStrLen() == 0, charFillShown(v) != 0
 	out.own, out.when = p.ownFormat(v), p.valueMoments(v)
 	out.max, out.notes, out.order = p.opts.lineMax(), p.opts.Notes, p.opts.Index
-	slabs := newSlabs(shape, v.Chunks(), MaxSlab/elementSize(v))
-	for first := true; slabs.next(); first = false {
+	slabs := chunk.NewSlabs(shape, v.Chunks(), MaxSlab/ElementSize(v))
+	first := true
+	for slabs.Next() {
 		if err := p.ctx.Err(); err != nil {
 			return err
 		}
-		slab := v.NewSlice(slabs.sel.Len())
-		if err := v.Read(p.ctx, slabs.sel, slab); err != nil {
+		err := v.ReadParts(p.ctx, slabs.Sel, func(_ chunk.Selection, part any) error {
+			if first {
+				out.begin()
+				first = false
+			}
+			out.print(v.Type(), part)
+			return nil
+		})
+		if err != nil {
 			return p.unreadable(v, err, first)
 		}
-		if first {
-			out.begin()
-		}
-		out.print(v.Type(), slab)
 		if err := p.w.err(); err != nil {
 			return err
 		}
@@ -79,8 +83,8 @@ func (p *printer) unreadable(v *nczarr.Var, err error, first bool) error {
 	return nil
 }
 
-// elementSize is the memory of one value of v, in bytes, at most.
-func elementSize(v *nczarr.Var) int64 {
+// ElementSize is the memory of one value of v, in bytes, at most.
+func ElementSize(v *nczarr.Var) int64 {
 	if v.Type() == dtype.NCString {
 		return 16 + 2*int64(v.MaxStrLen()) // header, content and the stored form
 	}
@@ -105,90 +109,4 @@ func charFillShown(v *nczarr.Var) byte {
 		}
 	}
 	return 0
-}
-
-// slabs cuts an array into selections that follow each other in row-major
-// order, each of at most a number of elements.
-type slabs struct {
-	shape []int64
-	edges []int64 // the shape of chunks
-	sel   chunk.Selection
-	dim   int   // the dimension that is cut
-	step  int64 // indices of it in one slab
-	begun bool
-}
-
-// newSlabs cuts shape into slabs of at most limit elements (1 at least). The
-// cut is along chunk edges where that is possible.
-func newSlabs(shape, chunks []int64, limit int64) *slabs {
-	s := &slabs{shape: shape, edges: chunks, dim: len(shape) - 1}
-	s.sel = chunk.Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
-	inner := int64(1) // elements of one index of dim
-	for s.dim > 0 && shape[s.dim] <= limit/inner {
-		inner *= shape[s.dim]
-		s.dim--
-	}
-	if s.dim < 0 {
-		return s
-	}
-	s.step = max(1, limit/inner)
-	if c := chunkLen(chunks, s.dim); s.step > c {
-		s.step -= s.step % c
-	}
-	s.step = min(s.step, shape[s.dim])
-	for d := range shape {
-		s.sel.Count[d] = 1
-		if d > s.dim {
-			s.sel.Count[d] = shape[d]
-		}
-	}
-	return s
-}
-
-func chunkLen(chunks []int64, dim int) int64 {
-	if dim < len(chunks) {
-		return max(1, chunks[dim])
-	}
-	return 1
-}
-
-// next moves sel to the next slab; false after the last.
-func (s *slabs) next() bool {
-	if s.dim < 0 || !s.begun {
-		first := !s.begun
-		s.begun = true
-		s.clip()
-		return first
-	}
-	step := s.step
-	for d := s.dim; d >= 0; d-- {
-		if s.sel.Start[d] += step; s.sel.Start[d] < s.shape[d] {
-			s.clip()
-			return true
-		}
-		s.sel.Start[d], step = 0, 1
-	}
-	return false
-}
-
-// clip sets how much of the cut dimension is left for this slab.
-func (s *slabs) clip() {
-	if s.dim >= 0 {
-		s.sel.Count[s.dim] = min(s.step, s.shape[s.dim]-s.sel.Start[s.dim])
-	}
-}
-
-// upTo gives how much of sel, in whole chunks, holds its first n elements: a
-// selection of that shape has them in the same order.
-func (s *slabs) upTo(n int64) []int64 {
-	count := slices.Clone(s.sel.Count)
-	for d := range count {
-		inner, edge := product(count[d+1:]), chunkLen(s.edges, d)
-		lines := max(1, (n+inner-1)/inner)
-		count[d] = min(count[d], lines+(edge-lines%edge)%edge)
-		if lines > 1 {
-			break
-		}
-	}
-	return count
 }

@@ -41,8 +41,8 @@ func Infer(a *Attr) (string, error) {
 
 // Slabs gives all selections that newSlabs makes.
 func Slabs(shape, chunks []int64, limit int64) (list []chunk.Selection) {
-	for s := newSlabs(shape, chunks, limit); s.next(); {
-		list = append(list, chunk.Selection{Start: slices.Clone(s.sel.Start), Count: slices.Clone(s.sel.Count)})
+	for s := chunk.NewSlabs(shape, chunks, limit); s.Next(); {
+		list = append(list, chunk.Selection{Start: slices.Clone(s.Sel.Start), Count: slices.Clone(s.Sel.Count)})
 	}
 	return list
 }

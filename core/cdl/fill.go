@@ -46,7 +46,7 @@ type filler struct {
 
 	prefix []int64 // index in the dimensions before the last block
 	tail   []int64 // shape of the last block
-	slabs  *slabs
+	slabs  *chunk.Slabs
 	dst    any   // memory of a slab
 	size   int64 // elements of the slab at hand; 0 for none
 	have   int64 // of them, those that are set
@@ -73,7 +73,7 @@ func (w *filler) begin(outer []int64, pos Pos) error {
 	}
 	w.tail = w.shape[len(w.prefix):]
 	chunks := w.to.Chunks()
-	w.slabs = newSlabs(w.tail, chunks[min(len(w.prefix), len(chunks)):], MaxSlab/elementSize(w.to))
+	w.slabs = chunk.NewSlabs(w.tail, chunks[min(len(w.prefix), len(chunks)):], MaxSlab/ElementSize(w.to))
 	w.size, w.have, w.full, w.n, w.excess = 0, 0, false, 0, Pos{}
 	if w.v.Type == dtype.NCChar {
 		w.chars = w.packerFor(w.v, w.putFill, w.putText)
@@ -176,10 +176,10 @@ func (w *filler) room() (int64, error) {
 	if err := w.write(); err != nil {
 		return 0, err
 	}
-	if w.full = w.full || product(w.tail) == 0 || !w.slabs.next(); w.full {
+	if w.full = w.full || product(w.tail) == 0 || !w.slabs.Next(); w.full {
 		return 0, nil
 	}
-	w.size, w.have = w.slabs.sel.Len(), 0
+	w.size, w.have = w.slabs.Sel.Len(), 0
 	if int64(dtype.Len(w.dst)) < w.size {
 		w.dst = w.to.NewSlice(w.size)
 	}
@@ -195,16 +195,16 @@ func (w *filler) write() error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	count := w.slabs.sel.Count
+	count := w.slabs.Sel.Count
 	if !w.whole {
-		count = w.slabs.upTo(w.have)
+		count = w.slabs.UpTo(w.have)
 	}
 	dst := dtype.Slice(w.dst, 0, int(product(count)))
 	spread(dst, int(w.have), w.fill)
 	if err := w.checkStrings(dtype.Slice(dst, int(w.have), dtype.Len(dst)), nil); err != nil {
 		return err
 	}
-	at := chunk.Selection{Start: append(slices.Clone(w.prefix), w.slabs.sel.Start...)}
+	at := chunk.Selection{Start: append(slices.Clone(w.prefix), w.slabs.Sel.Start...)}
 	for range w.prefix {
 		at.Count = append(at.Count, 1)
 	}

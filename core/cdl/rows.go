@@ -279,7 +279,7 @@ func (r *rows) float(dst []byte, v float64, bits int) []byte {
 // absent one and is NIL, as netcdf-c reads it.
 func (r *rows) strings(vals []string) {
 	fill, has := fillOf[string](r)
-	printValues(r, vals, func(dst []byte, v string) []byte {
+	text := func(dst []byte, v string) []byte {
 		switch {
 		case has && v == fill:
 			return append(dst, '_')
@@ -290,5 +290,11 @@ func (r *rows) strings(vals []string) {
 			v = strings.TrimRight(v, "\x00")
 		}
 		return appendText(dst, v)
-	})
+	}
+	for i := range vals {
+		if r.w.err() != nil { // each may be long
+			return
+		}
+		printValues(r, vals[i:i+1], text)
+	}
 }

@@ -2,6 +2,7 @@ package cdl
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 
@@ -12,7 +13,23 @@ import (
 // functions go on, and err or flush tells.
 type sink struct{ w *bufio.Writer }
 
-func newSink(w io.Writer) sink { return sink{bufio.NewWriterSize(w, 64<<10)} }
+// newSink makes a sink that ends with ctx.
+func newSink(ctx context.Context, w io.Writer) sink {
+	return sink{bufio.NewWriterSize(&interruptible{ctx, w}, 64<<10)}
+}
+
+// interruptible is a writer that fails when its context has ended.
+type interruptible struct {
+	ctx context.Context //nolint:containedctx // lives as long as one Write
+	w   io.Writer
+}
+
+func (i *interruptible) Write(p []byte) (int, error) {
+	if err := i.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return i.w.Write(p)
+}
 
 func (s sink) str(text string) { _, _ = s.w.WriteString(text) } // the error sticks
 

@@ -102,7 +102,7 @@ func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOpti
 
 // newPrinter makes the state of one Write.
 func newPrinter(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) *printer {
-	p := &printer{ctx: ctx, ds: ds, w: newSink(w)}
+	p := &printer{ctx: ctx, ds: ds, w: newSink(ctx, w)}
 	if opts != nil {
 		p.opts = *opts
 	}

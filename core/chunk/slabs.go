@@ -1,0 +1,90 @@
+package chunk
+
+import "slices"
+
+// Slabs cuts an array into selections that follow each other in row-major
+// order, each of at most a number of elements. It belongs to one goroutine.
+type Slabs struct {
+	shape []int64
+	edges []int64 // the shape of chunks
+	// Sel is the selection at hand; it is changed by Next.
+	Sel   Selection
+	dim   int   // the dimension that is cut
+	step  int64 // indices of it in one slab
+	begun bool
+}
+
+// NewSlabs cuts shape into slabs of at most limit elements (1 at least). The
+// cut is along chunk edges where that is possible.
+func NewSlabs(shape, chunks []int64, limit int64) *Slabs {
+	s := &Slabs{shape: shape, edges: chunks, dim: len(shape) - 1}
+	s.Sel = Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
+	inner := int64(1) // elements of one index of dim
+	for s.dim > 0 && shape[s.dim] <= limit/inner {
+		inner *= shape[s.dim]
+		s.dim--
+	}
+	if s.dim < 0 {
+		return s
+	}
+	s.step = max(1, limit/inner)
+	if c := chunkLen(chunks, s.dim); s.step > c {
+		s.step -= s.step % c
+	}
+	s.step = min(s.step, shape[s.dim])
+	for d := range shape {
+		s.Sel.Count[d] = 1
+		if d > s.dim {
+			s.Sel.Count[d] = shape[d]
+		}
+	}
+	return s
+}
+
+func chunkLen(chunks []int64, dim int) int64 {
+	if dim < len(chunks) {
+		return max(1, chunks[dim])
+	}
+	return 1
+}
+
+// Next moves Sel to the next slab; false after the last.
+func (s *Slabs) Next() bool {
+	if s.dim < 0 || !s.begun {
+		first := !s.begun
+		s.begun = true
+		s.clip()
+		return first
+	}
+	step := s.step
+	for d := s.dim; d >= 0; d-- {
+		if s.Sel.Start[d] += step; s.Sel.Start[d] < s.shape[d] {
+			s.clip()
+			return true
+		}
+		s.Sel.Start[d], step = 0, 1
+	}
+	return false
+}
+
+// clip sets how much of the cut dimension is left for this slab.
+func (s *Slabs) clip() {
+	if s.dim >= 0 {
+		s.Sel.Count[s.dim] = min(s.step, s.shape[s.dim]-s.Sel.Start[s.dim])
+	}
+}
+
+// UpTo gives how much of Sel, in whole chunks, holds its first n elements: a
+// selection of that shape has them in the same order.
+func (s *Slabs) UpTo(n int64) []int64 {
+	count := slices.Clone(s.Sel.Count)
+	for d := range count {
+		inner, edge := Selection{Count: count[d+1:]}.Len(), chunkLen(s.edges, d)
+		lines := max(1, (n+inner-1)/inner)
+		count[d] = min(count[d], lines+(edge-lines%edge)%edge)
+		if lines > 1 {
+			break
+		}
+	}
+	return count
+}
