@@ -7,14 +7,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 )
 
-// catLimit is the largest object that cat prints.
-const catLimit = 4 << 30
-
 func (a *app) newCat() *cobra.Command {
 	return &cobra.Command{
 		Use:     "cat URL/key",
 		Short:   "Print the content of one object of a store",
-		Long:    "Print the content of one object of a store, byte by byte. On a terminal control\ncharacters are shown as escapes.",
+		Long:    "Print the content of one object of a store, byte by byte. On a terminal control\ncharacters are shown as escapes. An object larger than limits.max_chunk is an\nerror.",
 		Example: "  nczctl cat data.zip/temp/.zarray\n  nczctl cat s3://bucket/data.zarr/temp/.zarray",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -26,7 +23,7 @@ func (a *app) newCat() *cobra.Command {
 			if key == "" {
 				return ncerr.Errorf(ncerr.ErrInvalid, "cat", ncurl.Masked(list[0]), "this is a store: name a key in it")
 			}
-			body, _, err := m.ReadAll(c.Context(), key, catLimit)
+			body, _, err := m.ReadAll(c.Context(), key, int64(a.session.cfg.Limits.MaxChunk))
 			if err != nil {
 				return err
 			}

@@ -145,6 +145,9 @@ func (i *datasetInfo) group(ctx context.Context, g *nczarr.Group) {
 		i.Dims = append(i.Dims, dimInfo{d.Path(), d.Len(), d.Unlimited()})
 	}
 	for _, v := range g.Vars() {
+		if ctx.Err() != nil { // the caller looks
+			return
+		}
 		about, err := describeVar(ctx, v)
 		if i.sizes && err == nil {
 			about.Stored, err = storageOf(ctx, v)

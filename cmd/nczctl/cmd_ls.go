@@ -50,7 +50,7 @@ func (a *app) runLs(ctx context.Context, arg string, long, recursive bool) error
 		prefix += "/"
 	}
 	var rows []listing
-	for e, err := range m.List(ctx, prefix, &zmap.ListOptions{Recursive: recursive}) {
+	for e, err := range m.ListAll(ctx, prefix, &zmap.ListOptions{Recursive: recursive}) {
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (a *app) runSearch(ctx context.Context, arg, pattern string) error {
 	}
 	var found []string
 	if strings.Contains(pattern, "*") {
-		found, err = globSearch(ctx, m, pattern)
+		found, err = globSearch(ctx, m, pattern, a.session.cfg.Limits)
 	} else {
 		found, err = m.Search(ctx, pattern)
 	}

@@ -6,20 +6,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
 // globSearch gives the keys and prefixes that match a pattern, sorted, with a
-// leading slash. It walks with Search only.
-func globSearch(ctx context.Context, m *zmap.Map, pattern string) ([]string, error) {
-	segments := strings.Split(pattern, "/")
+// leading slash. It walks with Search only. What matches has the limits of one
+// listing.
+func globSearch(ctx context.Context, m *zmap.Map, pattern string, limits config.Limits) ([]string, error) {
+	segments := slices.CompactFunc(strings.Split(pattern, "/"), func(a, b string) bool { return a == "**" && b == "**" })
 	for _, s := range segments {
 		if _, err := path.Match(s, ""); err != nil {
 			return nil, ncerr.Errorf(ncerr.ErrInvalid, "search", pattern, "bad pattern %q", s)
 		}
 	}
-	g := &globber{m: m, seen: make(map[string]bool)}
+	g := &globber{m: m, seen: make(map[string]bool), limits: limits}
 	if err := g.walk(ctx, "", segments); err != nil {
 		return nil, err
 	}
@@ -32,8 +34,23 @@ func globSearch(ctx context.Context, m *zmap.Map, pattern string) ([]string, err
 }
 
 type globber struct {
-	m    *zmap.Map
-	seen map[string]bool
+	m      *zmap.Map
+	seen   map[string]bool
+	bytes  int64 // in the keys seen
+	limits config.Limits
+}
+
+// add notes a key that matches.
+func (g *globber) add(key string) error {
+	if g.seen[key] {
+		return nil
+	}
+	g.seen[key] = true
+	g.bytes += int64(len(key))
+	if int64(len(g.seen)) > g.limits.MaxKeys || g.bytes > int64(g.limits.MaxListing) {
+		return ncerr.Errorf(ncerr.ErrLimit, "search", "", "more keys match than limits.max_keys or limits.max_listing allow")
+	}
+	return nil
 }
 
 // walk matches the names below prefix (without a slash at the end) against
@@ -52,7 +69,9 @@ func (g *globber) walk(ctx context.Context, prefix string, rest []string) error 
 		at := strings.TrimPrefix(prefix+"/"+name, "/")
 		if rest[0] == "**" {
 			if len(rest) == 1 {
-				g.seen[at] = true
+				if err := g.add(at); err != nil {
+					return err
+				}
 			}
 			if err := g.walk(ctx, at, rest); err != nil {
 				return err
@@ -62,9 +81,11 @@ func (g *globber) walk(ctx context.Context, prefix string, rest []string) error 
 		if ok, _ := path.Match(rest[0], name); !ok { // patterns were checked
 			continue
 		}
+		take := func() error { return g.walk(ctx, at, rest[1:]) }
 		if len(rest) == 1 {
-			g.seen[at] = true
-		} else if err := g.walk(ctx, at, rest[1:]); err != nil {
+			take = func() error { return g.add(at) }
+		}
+		if err := take(); err != nil {
 			return err
 		}
 	}

@@ -242,10 +242,11 @@ func (n *named) Capabilities() driver.Capabilities {
 func (n *named) List(_ context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		before := ""
-		for _, key := range n.keys {
+		first, _ := slices.BinarySearch(n.keys, prefix)
+		for _, key := range n.keys[first:] {
 			rest, below := strings.CutPrefix(key, prefix)
 			if !below {
-				continue
+				return
 			}
 			e := driver.Entry{Key: key, Info: driver.Info{Size: -1}}
 			if name, _, deeper := strings.Cut(rest, "/"); deeper && !o.Recursive {
