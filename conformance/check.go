@@ -183,3 +183,9 @@ func (o *Options) withDefaults() *Options {
 	}
 	return &c
 }
+
+// Usage is what a process of a driver or filter holds at one moment.
+type Usage struct {
+	Descriptors int   // open file descriptors; negative when not known
+	Memory      int64 // resident bytes; negative when not known, or shared with others
+}

@@ -129,9 +129,9 @@ func (b *testBed) remove(ctx context.Context, o driver.Opener, spec driver.OpenS
 }
 
 // usage measures the processes of a host.
-func usage(h *host.Host) func() (mapsuite.Usage, error) {
-	return func() (mapsuite.Usage, error) {
-		var u mapsuite.Usage
+func usage(h *host.Host) func() (conformance.Usage, error) {
+	return func() (conformance.Usage, error) {
+		var u conformance.Usage
 		if _, err := os.Stat("/proc/self/statm"); err != nil {
 			return u, err
 		}

@@ -20,6 +20,7 @@ func concurrencyChecks() []Check {
 	return []Check{
 		{ID: "map.concurrent.distinct-keys", Doc: "Writers and readers of different keys do not disturb each other.", Needs: w, Run: distinctKeys},
 		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is overwritten sees the old content or the new, never a mixture and never nothing.", Needs: w, Run: sameKey},
+		{ID: "map.concurrent.versions", Doc: "A version that Put or Get tells belongs to the content that this Put stored or that this Get gave, whatever others do meanwhile.", Needs: w, Run: versions},
 		{ID: "map.concurrent.first-put", Doc: "A reader of a new object sees nothing or all of it.", Needs: w, Run: firstPut},
 		{ID: "map.concurrent.parents", Doc: "Many first objects below one new prefix can be stored at once.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -46,6 +47,9 @@ func distinctKeys(t conformance.T, e *Env) {
 			for i := range 25 {
 				key := fmt.Sprintf("w%d/%d", w%3, w*100+i)
 				content := pattern(byte(w*31+i), 1000+i)
+				if i%3 == 0 { // long enough to meet others in any buffer that is shared
+					content = pattern(byte(w*31+i), 150_000)
+				}
 				if _, err := s.tryPut(key, content); err != nil {
 					t.Errorf("put %q: %v", key, err)
 					return
@@ -140,20 +144,27 @@ func (c contest) run(t conformance.T, s *store, write func(content string, round
 
 // overwrites is how often one key is overwritten beside its readers.
 func overwrites(t conformance.T) int {
-	if t.Effort() == conformance.Brief {
+	switch t.Effort() {
+	case conformance.Brief:
 		return 30
+	case conformance.Thorough:
+		return 1000
 	}
 	return 250
 }
 
-// sameKey overwrites with contents of one length, as chunks have it, and of
-// different lengths.
+// sameKey overwrites with contents of one length, as chunks have it, of
+// different lengths, and with long ones, which media store in parts.
 func sameKey(t conformance.T, e *Env) {
 	s := e.create(t)
-	for key, more := range map[string]int{"a/equal": 0, "a/different": 3000} {
-		c := contest{key: key, there: true, rounds: overwrites(t)}
+	for _, kind := range []struct {
+		key               string
+		size, more, share int
+	}{{"a/equal", 40_000, 0, 1}, {"a/different", 40_000, 3000, 1}, {"a/long", 3 << 20, 0, 25}} {
+		key := kind.key
+		c := contest{key: key, there: true, rounds: max(10, overwrites(t)/kind.share)}
 		for tag := range 7 {
-			c.contents = append(c.contents, pattern(byte(tag*30), 40_000+tag*more))
+			c.contents = append(c.contents, pattern(byte(tag*30), kind.size+tag*kind.more))
 		}
 		if _, err := s.tryPut(key, c.contents[0]); err != nil {
 			t.Fatalf("put: %v", err)
@@ -184,6 +195,74 @@ func (c contest) during(t conformance.T, s *store, content string) error {
 	_, err := s.m.Put(t.Context(), c.key, body, &driver.PutOptions{})
 	wg.Wait()
 	return err
+}
+
+// versions lets several writers and readers have one key. Whatever tells a
+// version and a content together tells the same of it: who reads, and then puts
+// under the version that was given, loses nothing then.
+func versions(t conformance.T, e *Env) {
+	s := e.create(t)
+	const key = "a/k"
+	if s.put(key, "0").Version == "" {
+		return // there are none
+	}
+	var mu sync.Mutex
+	belongs := map[string]string{}
+	note := func(who, version, content string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if old, seen := belongs[version]; seen && old != content {
+			t.Errorf("%s: version %q is of %s, and was of %s", who, version, show(content), show(old))
+		}
+		belongs[version] = content
+	}
+	conditional := s.m.Capabilities().IfMatch
+	var writers, readers sync.WaitGroup
+	var done atomic.Bool
+	for w := range 3 {
+		writers.Go(func() {
+			for i := 0; i < overwrites(t)/2 && !t.Failed(); i++ {
+				content := fmt.Sprintf("%d by %d", i, w)
+				info, err := s.tryPut(key, content)
+				if err != nil {
+					t.Errorf("put: %v", err)
+					return
+				}
+				note("put", info.Version, content)
+			}
+		})
+	}
+	for range 3 {
+		readers.Go(func() {
+			for !done.Load() && !t.Failed() {
+				got, info, err := s.tryGet(key, driver.GetOptions{})
+				if err != nil {
+					t.Errorf("get: %v", err)
+					return
+				}
+				note("get", info.Version, string(got))
+				if !conditional {
+					continue
+				}
+				seen, err := s.stat(key)
+				if err != nil {
+					t.Errorf("stat: %v", err)
+					return
+				}
+				got, info, err = s.tryGet(key, driver.GetOptions{IfMatch: seen.Version})
+				switch {
+				case err != nil:
+					wantKind(t, "get of a version that has gone", err, ncerr.ErrConflict)
+				default:
+					note("get of a version", seen.Version, string(got))
+					note("get of a version", info.Version, string(got))
+				}
+			}
+		})
+	}
+	writers.Wait()
+	done.Store(true)
+	readers.Wait()
 }
 
 func firstPut(t conformance.T, e *Env) {
@@ -346,6 +425,30 @@ func latePut(t conformance.T, e *Env) {
 	n := 24
 	if t.Effort() == conformance.Thorough {
 		n = 72
+	}
+	long := pattern(2, 8<<20) // takes a moment to be stored
+	for i := range 4 {
+		ctx, cancel := context.WithCancel(t.Context())
+		s.put("late/long", "old")
+		_, err := s.m.Put(ctx, "late/long", cancellingBody{driver.Bytes(long), int64(len(long)) - 1, cancel}, &driver.PutOptions{})
+		cancel()
+		ended(ctx, t, "put of 8 MiB", err)
+		if i%2 == 0 {
+			s.put("late/long", "last")
+		}
+		first, _, err := s.tryGet("late/long", driver.GetOptions{})
+		if err != nil {
+			t.Fatalf("get: %v", err)
+		}
+		if i%2 == 0 && string(first) != "last" {
+			t.Errorf("a put that was cancelled came over the one after it")
+		}
+		for range 5 {
+			time.Sleep(20 * time.Millisecond)
+			if s.want("late/long", string(first)); t.Failed() {
+				return
+			}
+		}
 	}
 	old, fresh, last := pattern(1, 30_000), pattern(2, 30_000), pattern(3, 30_000)
 	key := func(i int) string { return fmt.Sprintf("late/%d", i) }

@@ -412,6 +412,9 @@ func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 				time.AfterFunc(time.Hour, func() { _ = commit(context.WithoutCancel(ctx)) })
 				return nil
 			}
+			if b.defect == "flushes the first objects" || b.defect == "flushes no deletions" {
+				return b.part(ctx, base, own)
+			}
 			return commit(ctx)
 		},
 		close: func(ctx context.Context) error {
@@ -424,6 +427,24 @@ func (b buffering) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, 
 			return nil
 		},
 	}, nil
+}
+
+// part is a commit with a defect.
+func (b buffering) part(ctx context.Context, base, own driver.Map) error {
+	n := 0
+	for e, err := range own.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+		if n++; err != nil || n > 64 && b.defect == "flushes the first objects" {
+			return err
+		}
+		data, _, err := own.Get(ctx, e.Key, &driver.GetOptions{}, driver.Heap)
+		if err == nil {
+			_, err = base.Put(ctx, e.Key, driver.Bytes(data), &driver.PutOptions{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replace makes the content of dst that of src.
@@ -458,6 +479,8 @@ func TestDurability(t *testing.T) {
 		"commits in Close what was flushed":     "map.durable.flush",
 		"commits in Close what was not flushed": "map.open.unflushed",
 		"declares on put, and commits in Close": "map.durable.put",
+		"flushes the first objects":             "map.durable.flush",
+		"flushes no deletions":                  "map.durable.flush",
 	} {
 		mustFail(t, inMemory(buffering{memmap.NewOpener(), defect}), 10*time.Minute, want)
 	}
@@ -606,6 +629,6 @@ func TestLeaks(t *testing.T) { //nolint:paralleltest // it counts the descriptor
 	}}), 10*time.Minute, "map.lasting.leaks")
 	held := int64(0)
 	target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map { held += 1 << 20; return m }})
-	target.Usage = func() (mapsuite.Usage, error) { return mapsuite.Usage{Descriptors: -1, Memory: held}, nil }
+	target.Usage = func() (conformance.Usage, error) { return conformance.Usage{Descriptors: -1, Memory: held}, nil }
 	mustFail(t, target, 10*time.Minute, "map.lasting.leaks")
 }

@@ -1,6 +1,10 @@
 package mapsuite
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -47,8 +51,23 @@ func flushedForOthers(t conformance.T, e *Env) {
 	first.want("empty", "")
 	first.close()
 	s.put("b", "new")
+	gone := s.m.Capabilities().Delete
+	if gone {
+		s.delete("a-b")
+	}
+	many := map[string]bool{}
+	for i := range 300 {
+		key := fmt.Sprintf("many/%d", i)
+		s.put(key, key)
+		many[key] = true
+	}
 	s.flush()
-	e.mustOpen(t, driver.Read).want("b", "new")
+	again := e.mustOpen(t, driver.Read)
+	again.want("b", "new")
+	if gone {
+		again.wantAbsent("a-b")
+	}
+	again.wantOwn(slices.Sorted(maps.Keys(many))...)
 }
 
 // die kills the driver's process. What the handle says from now on is no

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
+	"runtime"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
@@ -17,7 +21,7 @@ func getChecks() []Check {
 	return []Check{
 		{ID: "map.get.whole", Doc: "Get without a range gives the whole object.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
-			for i, n := range []int{1, 2, 511, 4096, 65537, 1<<20 + 1} {
+			for i, n := range []int{1, 2, 511, 4095, 4096, 65535, 65536, 65537, 1 << 20, 1<<20 + 1, 2 << 20} {
 				key := fmt.Sprintf("k%d", i)
 				s.put(key, pattern(1, n))
 				s.want(key, pattern(1, n))
@@ -27,6 +31,9 @@ func getChecks() []Check {
 			s := e.create(t)
 			s.put("a/empty", "")
 			s.want("a/empty", "")
+			if s.m.Capabilities().List {
+				s.wantList("a/", driver.ListOptions{}, "a/empty")
+			}
 			if info, err := s.m.Stat(t.Context(), "a/empty"); err != nil || info.Size != 0 {
 				t.Errorf("stat of an empty object: %+v, %v", info, err)
 			}
@@ -55,17 +62,7 @@ func getChecks() []Check {
 			s.wantAbsent("a/b/c/d")
 		}},
 		{ID: "map.get.info", Doc: "Put, Get and Stat agree about an object.", Needs: w, Run: getInfo},
-		{ID: "map.get.version", Doc: "A version, where there is one, changes with the content.", Needs: w, Run: func(t conformance.T, e *Env) {
-			s := e.create(t)
-			seen := map[string]string{}
-			for _, content := range []string{"one", "two", "six", "three"} {
-				v := s.put("k", content).Version
-				if old, twice := seen[v]; twice && v != "" {
-					t.Errorf("version %q belongs to %q and to %q", v, old, content)
-				}
-				seen[v] = content
-			}
-		}},
+		{ID: "map.get.version", Doc: "A version, where there is one, changes with the content.", Needs: w, Run: getVersion},
 		{ID: "map.get.limit", Doc: "A result longer than Limit is ErrLimit; one as long is given.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "123456")
@@ -113,6 +110,38 @@ func getInfo(t conformance.T, e *Env) {
 		if !info.ModTime.IsZero() && (info.ModTime.Before(before) || info.ModTime.After(time.Now().Add(time.Hour))) {
 			t.Errorf("%s: modified at %v", name, info.ModTime)
 		}
+	}
+}
+
+// getVersion stores contents that differ little, and many of them: versions
+// that are made of the size, the head, a coarse time or a small counter repeat.
+func getVersion(t conformance.T, e *Env) {
+	s := e.create(t)
+	seen := map[string]string{}
+	put := func(content string) {
+		v := s.put("k", content).Version
+		if old, twice := seen[v]; twice && v != "" && old != content {
+			t.Errorf("version %q belongs to %s and to %s", v, show(old), show(content))
+		}
+		seen[v] = content
+	}
+	long := pattern(8, 20_000)
+	for _, content := range []string{"one", "two", "six", "three", long + "1", long + "2", "1" + long, "2" + long} {
+		put(content)
+	}
+	more := 300
+	if t.Effort() == conformance.Brief {
+		more = 30
+	}
+	for i := 0; i < more && !t.Failed(); i++ {
+		put(fmt.Sprintf("%04d", i))
+	}
+	if !s.m.Capabilities().Delete {
+		return
+	}
+	for _, content := range []string{"again", "anew", "then", "later"} {
+		s.delete("k")
+		put(content)
 	}
 }
 
@@ -177,21 +206,29 @@ func getIfMatch(t conformance.T, e *Env) {
 
 func getMany(t conformance.T, e *Env) {
 	s := e.create(t)
+	var versions []string
+	for i := range 128 {
+		versions = append(versions, s.put(fmt.Sprintf("c/%d", i), pattern(byte(i), 100+i)).Version)
+	}
+	for _, n := range []int{1, 2, 16, 100, 128} {
+		s.getMany(versions[:n])
+	}
+}
+
+// getMany asks for one object for each version, in every way.
+func (s *store) getMany(versions []string) {
 	many, ok := s.m.(driver.GetManyer)
 	if !ok {
-		t.Fatalf("the map has no GetMany any more")
+		s.t.Fatalf("the map has no GetMany any more")
 	}
-	const n = 100
-	var reqs []driver.GetRequest
-	var want []string
-	for i := range n {
-		key, content := fmt.Sprintf("c/%d", i), pattern(byte(i), 100+i)
-		s.put(key, content)
-		r := driver.GetRequest{Key: key}
+	reqs, want := make([]driver.GetRequest, len(versions)), make([]string, len(versions))
+	memory := make([][]byte, len(versions))
+	for i := range reqs {
+		r, content := driver.GetRequest{Key: fmt.Sprintf("c/%d", i)}, pattern(byte(i), 100+i)
 		if i%2 == 0 {
-			r.Alloc = driver.Heap
+			r.Alloc = func(n int64) ([]byte, error) { memory[i] = make([]byte, n); return memory[i], nil }
 		}
-		switch i % 5 {
+		switch i % 8 {
 		case 1:
 			r.Opts.Range = &driver.Range{Offset: 10, Length: 20}
 			content = content[10:30]
@@ -203,23 +240,41 @@ func getMany(t conformance.T, e *Env) {
 		case 4:
 			r.Opts.Range = &driver.Range{Offset: 90, Length: 1000}
 			content = ncerr.ErrRange.Name()
+		case 5:
+			r.Opts.Limit, content = 50, ncerr.ErrLimit.Name()
+		case 6:
+			if s.m.Capabilities().IfMatch {
+				r.Opts.IfMatch, content = versions[i-1], ncerr.ErrConflict.Name()
+			}
 		}
-		reqs, want = append(reqs, r), append(want, content)
+		reqs[i], want[i] = r, content
 	}
-	got, calls := make([]string, n), make([]int, n)
-	err := many.GetMany(t.Context(), reqs, func(i int, data []byte, _ driver.Info, err error) {
+	got, calls := make([]string, len(reqs)), make([]int, len(reqs))
+	var inside atomic.Int64
+	s.t.Doing("get many", strconv.Itoa(len(reqs)))
+	err := many.GetMany(s.t.Context(), reqs, func(i int, data []byte, info driver.Info, err error) {
+		if inside.Add(1) > 1 {
+			s.t.Errorf("the sink is called before it has returned")
+		}
+		runtime.Gosched()
 		got[i] = string(data)
 		calls[i]++
-		if err != nil {
+		switch {
+		case err != nil:
 			got[i] = ncerr.KindOf(err).Name()
+		case info.Size != int64(100+i):
+			s.t.Errorf("request %d: want the size of the whole object, %d, got %d", i, 100+i, info.Size)
+		case memory[i] != nil && &memory[i][0] != &data[0]:
+			s.t.Errorf("request %d: the data is not in the memory that alloc gave", i)
 		}
+		inside.Add(-1)
 	})
 	if err != nil {
-		t.Fatalf("get many: %v", err)
+		s.t.Fatalf("get many: %v", err)
 	}
 	for i := range want {
 		if got[i] != want[i] || calls[i] != 1 {
-			t.Errorf("request %d: want %s once, got %s, %d calls", i, show(want[i]), show(got[i]), calls[i])
+			s.t.Errorf("request %d of %d: want %s once, got %s, %d calls", i, len(reqs), show(want[i]), show(got[i]), calls[i])
 		}
 	}
 }
@@ -254,11 +309,13 @@ func rangeChecks() []Check {
 		part("to-end", "Length -1 reads to the end.", driver.Range{Offset: 7, Length: -1}, "789"),
 		part("at-end", "Length -1 at the end gives no bytes.", driver.Range{Offset: 10, Length: -1}, ""),
 		part("suffix", "A negative offset gives the last bytes.", driver.Range{Offset: -3, Length: -1}, "789"),
+		part("suffix-whole", "A suffix as long as the object gives all of it.", driver.Range{Offset: -10, Length: -1}, content),
 		part("suffix-long", "A suffix longer than the object gives all of it.", driver.Range{Offset: -11, Length: -1}, content),
 		part("zero-length", "A range of length 0 inside the object gives no bytes.", driver.Range{Offset: 4, Length: 0}, ""),
 		bad("past-end", "A range that reaches past the end is ErrRange, never a short result.", content, driver.Range{Offset: 8, Length: 3}),
 		bad("beyond-end", "A range that starts beyond the end is ErrRange.", content, driver.Range{Offset: 11, Length: -1}),
 		bad("huge", "A range of absurd length is ErrRange and takes no memory.", content, driver.Range{Offset: 1, Length: 1<<62 - 1}),
+		bad("overflow", "A range whose end is beyond the largest integer is ErrRange.", content, driver.Range{Offset: 1, Length: math.MaxInt64}),
 		bad("empty-past-end", "Any byte of an empty object is past its end.", "", driver.Range{Offset: 0, Length: 1}),
 		{ID: "map.get.range.empty-object", Doc: "Ranges without bytes of an empty object give no bytes.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)

@@ -243,6 +243,20 @@ func (s *store) wantMany(prefix string, opts driver.ListOptions, want []string) 
 	}
 }
 
+// leavesListings leaves so many listings at their first entry that what each of
+// them may keep is used up.
+func (s *store) leavesListings(prefix string) {
+	for range 70 {
+		s.t.Doing("list", prefix)
+		for _, err := range s.m.List(s.t.Context(), prefix, &driver.ListOptions{}) {
+			if err != nil {
+				s.t.Fatalf("list: %v", err)
+			}
+			break
+		}
+	}
+}
+
 // stopsListing cancels a listing of n entries at the first one.
 func (s *store) stopsListing(prefix string, n int) {
 	ctx, cancel := context.WithCancel(s.t.Context())

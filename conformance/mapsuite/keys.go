@@ -17,9 +17,10 @@ func keyChecks() []Check {
 		{ID: "map.keys.dots", Doc: "Dots inside and around names mean nothing.", Needs: w, Run: keysRoundTrip(".zgroup", "a/.zarray", "a/0.0.0", "a/...", "a..b", "..a", "v1.2/x", "a/1.")},
 		{ID: "map.keys.deep", Doc: "Keys of many segments work without preparation.", Needs: w, Run: keysRoundTrip(strings.Repeat("d/", 30)+"x", strings.Repeat("d/", 29)+"y")},
 		{ID: "map.keys.odd", Doc: "A name that the medium cannot hold is refused as a bad name; none is stored as another.", Level: conformance.Extended, Needs: w, Run: keysApart(
-			"a%2fb", "%", "a+b", "a#b", "a?b", "a&b=c", `a\b`, "c:x", "a*b", `"q"`, "'q'", "<x>", "a|b", "~", "-x", "$x", "a;b", "{x}", "[x]", "@x", "!x", "=", ",", "com1.x", "x.")},
+			"a%2fb", "%", "a+b", "a#b", "a?b", "a&b=c", `a\b`, "c:x", "a*b", `"q"`, "'q'", "<x>", "a|b", "~", "-x", "$x", "a;b", "{x}", "[x]", "@x", "!x", "=", ",", "com1.x", "x.", " y", "y", "y ", "w/ z", "w/z ", "w/z", "0", "00", "007", "7", "-0", "1.0", "1", "1e3", "1000", "0x7")},
 		{ID: "map.keys.case", Doc: "Names that differ in case or in Unicode form only are kept apart, or one of them is refused.", Level: conformance.Extended, Needs: w, Run: keysApart(
-			"Temp", "temp", "TEMP", "caf\u00e9", "cafe\u0301", "\u212b", "\u00c5", "stra\u00dfe", "STRASSE")},
+			"Temp", "temp", "TEMP", "caf\u00e9", "cafe\u0301", "\u212b", "\u00c5", "stra\u00dfe", "STRASSE",
+			"join", "jo\u200din", "jo\u00adin", "jo\u200bin", "\ufeffjoin", "\u0131", "i", "\ufb01n", "fin")},
 		{ID: "map.keys.escapes", Doc: "What looks like an escape of URLs means itself: no two keys are one.", Needs: w, Run: keysApart(
 			"a b", "a+b", "a%20b", "a%2Bb", "p%2Fq", "p%2fq", "p/q", "p%252Fq", "%", "%25", "%41", "A", "x%00y", "x%y", "c&amp;d", "c&d", "e;f", "e%3Bf", `g\h`, "g%5Ch", "i?j", "i%3Fj", "k#l", "k%23l", "m=n", "m%3Dn")},
 		{ID: "map.keys.long", Doc: "Keys up to MaxKey bytes, or 1024 when it is unlimited, work, and two that differ in the last byte are two.", Needs: w, Run: keysLong},
@@ -29,6 +30,13 @@ func keyChecks() []Check {
 			s.putAll("ab/x", "abc")
 			for _, k := range []string{"a", "ab", "abc/x", "ab/xy", "b", "x"} {
 				s.wantAbsent(k)
+			}
+			long := "z/0123456789" // from the longest name to the shortest, and back
+			for n := len(long); n > len("z/"); n-- {
+				s.putAll(long[:n], "y"+long[n-1:])
+			}
+			for n := len(long); n > len("z/"); n-- {
+				s.wantOwn(long[:n], "y"+long[n-1:])
 			}
 		}},
 		{ID: "map.keys.opaque", Doc: "The driver gives no meaning to what looks like its own files.", Level: conformance.Extended, Needs: w, Run: keysApart(

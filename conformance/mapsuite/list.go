@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -57,16 +58,16 @@ func listChecks() []Check {
 		}},
 		{ID: "map.list.order", Doc: "A declared order is byte order of the keys, where a prefix counts with its slash.", Needs: []string{Content, List, OrderedList}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
-			s.putAll("a0", "a/x", "a-", "a.b/x", "Z", "ä", "a/B", "a/b/c", "a/b-", "10", "9", "~")
-			for _, p := range []string{"", "a/"} {
-				if got := s.keys(p, flat); !slices.IsSorted(got) {
-					t.Errorf("list %q: not in byte order: %q", p, got)
-				}
+			// What comes right behind a prefix, names beyond ASCII, and those that UTF-16 orders in another way.
+			objects := []string{"10", "9", "Z", "a-", "a.b/x", "a/B", "a/b-", "a/b/c", "a/x", "a0", "b/0", "b/~~", "b/ä", "b/日", "b/𝛼/c", "b0/x", "b1", "~", "ä", "～", "𝛼"}
+			for i := range objects {
+				s.putAll(objects[i*11%len(objects)])
 			}
+			s.wantList("", flat, "10", "9", "Z", "a-", "a.b/", "a/", "a0", "b/", "b0/", "b1", "~", "ä", "～", "𝛼")
+			s.wantList("a/", flat, "a/B", "a/b-", "a/b/", "a/x")
+			s.wantList("b/", flat, "b/0", "b/~~", "b/ä", "b/日", "b/𝛼/")
 			if s.m.Capabilities().RecursiveList {
-				if got := s.keys("", all); !slices.IsSorted(got) || len(got) != 12 {
-					t.Errorf("recursive: not in byte order: %q", got)
-				}
+				s.wantList("", all, objects...)
 			}
 		}},
 		{ID: "map.list.start-after", Doc: "StartAfter leaves out all entries up to and including that key.", Needs: needs, Run: on(func(s *store) {
@@ -76,6 +77,8 @@ func listChecks() []Check {
 			s.wantList("", driver.ListOptions{StartAfter: "a/0/0"}, "ab/", "b", "c/")
 			s.wantList("a/", driver.ListOptions{StartAfter: "a/0/0"}, "a/1/")
 			s.wantList("", driver.ListOptions{StartAfter: "zzz"})
+			s.wantList("", driver.ListOptions{StartAfter: "B"}, "a-b", "a/", "ab/", "b", "c/")
+			s.wantList("", driver.ListOptions{StartAfter: "A/0"}, "a-b", "a/", "ab/", "b", "c/")
 		})},
 		{ID: "map.list.start-after.recursive", Doc: "A recursive listing resumes after any key, whether it exists or not.", Needs: deep, Run: on(func(s *store) {
 			for i := range tree {
@@ -86,16 +89,24 @@ func listChecks() []Check {
 			s.wantList("a/", driver.ListOptions{Recursive: true, StartAfter: "A"}, "a/.zarray", "a/0/0", "a/0/1", "a/1/0")
 			s.wantList("a/", driver.ListOptions{Recursive: true, StartAfter: "b"})
 		})},
-		{ID: "map.list.sizes", Doc: "A size in a listing is right or -1.", Needs: deep, Run: on(func(s *store) {
+		{ID: "map.list.sizes", Doc: "A size in a listing is right or -1, a version or time that of Stat or not told.", Needs: deep, Run: on(func(s *store) {
 			for e, err := range s.m.List(s.t.Context(), "", &all) {
 				if err != nil {
 					s.t.Fatalf("list: %v", err)
 				}
+				info, err := s.stat(e.Key)
+				if err != nil {
+					s.t.Fatalf("stat %q: %v", e.Key, err)
+				}
 				if e.Info.Size != -1 && e.Info.Size != int64(len(e.Key)) {
 					s.t.Errorf("%q has %d bytes, listed with %d", e.Key, len(e.Key), e.Info.Size)
 				}
+				if e.Info.Version != "" && e.Info.Version != info.Version || !e.Info.ModTime.IsZero() && !e.Info.ModTime.Equal(info.ModTime) {
+					s.t.Errorf("%q is listed with version %q of %v, stat gives %q of %v", e.Key, e.Info.Version, e.Info.ModTime, info.Version, info.ModTime)
+				}
 			}
 		})},
+		{ID: "map.list.beside", Doc: "While listings are under way, other calls work, from the loop of a listing too.", Needs: []string{Write, Delete, List}, Run: besideListing},
 		{ID: "map.list.stop", Doc: "A listing can be left at any entry, and listed again.", Needs: needs, Run: on(func(s *store) {
 			for n := range 4 {
 				i := 0
@@ -119,7 +130,7 @@ func listChecks() []Check {
 func listLiteral(t conformance.T, e *Env) {
 	s := e.create(t)
 	kept := map[string]bool{}
-	dirs := []string{"a_b", "axb", "a%b", "aXYb", "a*b", "a?b", "[ab]", "a", "A", "b", "temp", "Temp", "a.b", "^a", "a$", "'x'", "(a|b)"}
+	dirs := []string{"a_b", "axb", "a%b", "aXYb", "a*b", "a?b", "[ab]", "a", "A", "b", "temp", "Temp", "a.b", "^a", "a$", "'x'", "(a|b)", "caf\u00e9", "cafe\u0301"}
 	for _, d := range dirs {
 		key := d + "/k"
 		if _, err := s.tryPut(key, key); err == nil {
@@ -139,6 +150,60 @@ func listLiteral(t conformance.T, e *Env) {
 		}
 	}
 	s.wantList("", driver.ListOptions{}, slices.Sorted(maps.Keys(kept))...)
+}
+
+// besideListing holds listings at their first entry, more of them than a pool
+// of connections has, and calls everything else meanwhile: what keeps a lock or
+// a transaction until the listing has ended stands still here.
+func besideListing(t conformance.T, e *Env) {
+	s := e.create(t)
+	const n = 600
+	for i := range n {
+		s.put(fmt.Sprintf("d/%03d", i), "")
+	}
+	var seen map[string]bool
+	var hold func(depth int)
+	hold = func(depth int) {
+		if depth == 0 {
+			s.put("k", "old")
+			s.want("k", "old")
+			s.put("k", pattern(1, 200_000)) // so that the store grows
+			s.want("k", pattern(1, 200_000))
+			if _, err := s.stat("k"); err != nil {
+				t.Errorf("stat: %v", err)
+			}
+			s.delete("k")
+			s.wantAbsent("k")
+			s.flush()
+			seen = map[string]bool{}
+			for e, err := range s.m.List(t.Context(), "d/", &driver.ListOptions{}) {
+				if err != nil {
+					t.Fatalf("list: %v", err)
+				}
+				seen[e.Key] = true
+				s.delete(e.Key) // it clears as it lists
+			}
+			return
+		}
+		t.Doing("list", "d/", "beside", strconv.Itoa(depth), "others")
+		entries := 0
+		for _, err := range s.m.List(t.Context(), "d/", &driver.ListOptions{}) {
+			if err != nil {
+				t.Errorf("list: %v", err)
+				return
+			}
+			if entries++; entries == 1 {
+				hold(depth - 1)
+			}
+			if depth%2 == 0 { // it is left, the others go on to their end
+				break
+			}
+		}
+	}
+	hold(20)
+	if len(seen) != n {
+		t.Errorf("beside other listings %d of %d objects are listed", len(seen), n)
+	}
 }
 
 func listMany(t conformance.T, e *Env) {
@@ -165,6 +230,8 @@ func listMany(t conformance.T, e *Env) {
 	}
 	rest := want[700:]
 	s.wantList("big/", driver.ListOptions{StartAfter: want[699]}, rest...)
+	s.leavesListings("big/")
+	s.wantList("big/", driver.ListOptions{}, want...)
 }
 
 // listRefused shows that an undeclared listing is refused, not empty.

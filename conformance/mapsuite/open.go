@@ -3,6 +3,7 @@ package mapsuite
 import (
 	"context"
 	"strings"
+	"sync"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -106,6 +107,18 @@ func openChecks() []Check {
 			wantKind(t, "a second time", err, ncerr.ErrExists)
 			e.mustOpen(t, driver.Read).wantOwn("k")
 		}},
+		{ID: "map.open.create-exclusive.race", Doc: "On a local medium, of many that open with CreateExclusive at one time, and flush, one succeeds, and its objects are there.", Needs: w, Run: createRace},
+		{ID: "map.open.empty", Doc: "A store that was made and flushed is there without any object, until it is removed.", Needs: []string{Write, FindsMissing}, Run: func(t conformance.T, e *Env) {
+			s := e.mustOpen(t, driver.CreateExclusive)
+			s.flush()
+			s.close()
+			for _, mode := range []driver.Mode{driver.Read, driver.Update, driver.Read} {
+				again := e.mustOpen(t, mode)
+				again.wantAbsent("k")
+				again.close()
+			}
+		}},
+		{ID: "map.open.handles", Doc: "Closing a handle leaves the others of the same store and of other stores as they are, and none sees the objects of another store.", Needs: w, Run: handles},
 		{ID: "map.open.remove", Doc: "A removed store is gone; one that is not there cannot be removed.", Needs: w, Run: func(t conformance.T, e *Env) {
 			wantKind(t, "remove nothing", e.opener.Remove(t.Context(), e.spec), ncerr.ErrNoDataset)
 			s := e.create(t)
@@ -121,6 +134,113 @@ func openChecks() []Check {
 		}},
 		{ID: "map.open.siblings", Doc: "A path that has a slash in it names another store when letters are appended to it: neither sees, replaces or removes anything of the other.", Needs: []string{Write, Delete, List, Siblings}, Run: openSiblings},
 	}
+}
+
+// createRace makes one store many times at once. An object store that is far
+// away has nothing that is made in one step.
+func createRace(t conformance.T, e *Env) {
+	s := e.create(t)
+	remote := s.m.Capabilities().Latency == driver.Remote
+	s.close()
+	if _ = e.opener.Remove(t.Context(), e.spec); remote { // it may not be there without a flush
+		return
+	}
+	for round := 0; round < rivalry(t)/5 && !t.Failed(); round++ {
+		var made [racers]bool
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for i := range racers {
+			wg.Go(func() {
+				<-start
+				m, err := e.open(t.Context(), driver.CreateExclusive)
+				if err != nil {
+					wantKind(t, "a loser", err, ncerr.ErrExists)
+					return
+				}
+				_, err = m.Put(t.Context(), "k", driver.Bytes(pattern(byte(i), 1000)), &driver.PutOptions{})
+				if err == nil {
+					err = m.Flush(t.Context())
+				}
+				if made[i] = err == nil; err != nil {
+					wantKind(t, "a loser, later", err, ncerr.ErrExists, ncerr.ErrConflict)
+				}
+				if err := m.Close(t.Context()); err != nil && made[i] {
+					t.Errorf("close: %v", err)
+				}
+			})
+		}
+		t.Doing("open in mode create-exclusive several times at once")
+		close(start)
+		wg.Wait()
+		winner, winners := 0, 0
+		for i := range made {
+			if made[i] {
+				winner, winners = i, winners+1
+			}
+		}
+		if winners != 1 {
+			t.Errorf("round %d: %d of %d made the store", round, winners, racers)
+			return
+		}
+		s := e.mustOpen(t, driver.Read)
+		s.want("k", pattern(byte(winner), 1000))
+		s.close()
+		if err := e.opener.Remove(t.Context(), e.spec); err != nil {
+			t.Fatalf("remove: %v", err)
+		}
+	}
+}
+
+// handles has several of one store, and of another.
+func handles(t conformance.T, e *Env) {
+	other := *e
+	spec, cleanup, err := e.another()
+	if err != nil {
+		t.Fatalf("a second place: %v", err)
+	}
+	other.spec = spec
+	if cleanup != nil {
+		t.Cleanup(cleanup)
+	}
+	w, apart := e.create(t), other.create(t)
+	w.put("k", "this")
+	w.put("here", "here")
+	apart.put("k", "that")
+	w.flush()
+	apart.flush()
+	look := func(s *store, k string) {
+		s.want("k", k)
+		if k == "that" {
+			s.wantAbsent("here")
+		} else {
+			s.wantOwn("here")
+		}
+	}
+	one, two, there := e.mustOpen(t, driver.Read), e.mustOpen(t, driver.Read), other.mustOpen(t, driver.Read)
+	a, _ := one.stat("k")
+	for _, s := range []*store{two, w} {
+		if b, _ := s.stat("k"); a.Version != b.Version || !a.ModTime.Equal(b.ModTime) {
+			t.Errorf("two handles that see the same object: version %q of %v, and %q of %v", a.Version, a.ModTime, b.Version, b.ModTime)
+		}
+	}
+	two.close() // the second before the first, then the first before the third
+	look(one, "this")
+	look(there, "that")
+	two = e.mustOpen(t, driver.Read)
+	one.close()
+	look(two, "this")
+	look(there, "that")
+	look(w, "this")
+	two.close()
+	w.put("k", "this") // whoever writes goes on
+	w.flush()
+	w.close()
+	look(apart, "that")
+	look(there, "that")
+	three := e.mustOpen(t, driver.Read)
+	apart.close()
+	there.close()
+	look(three, "this")
 }
 
 // missingLater shows that a store that is opened without looking, and is not
@@ -167,6 +287,14 @@ func openSiblings(t conformance.T, e *Env) {
 		t.Fatalf("remove: %v", err)
 	}
 	e.mustOpen(t, driver.Read).wantList("", driver.ListOptions{Recursive: true}, "kept")
+	b = beside.create(t)
+	b.putAll("kept too")
+	b.flush()
+	b.close()
+	if err := e.opener.Remove(t.Context(), e.spec); err != nil {
+		t.Fatalf("remove: %v", err)
+	}
+	beside.mustOpen(t, driver.Read).wantList("", driver.ListOptions{Recursive: true}, "kept too")
 }
 
 func openReadOnly(t conformance.T, e *Env) {

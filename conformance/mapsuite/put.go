@@ -1,8 +1,12 @@
 package mapsuite
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,7 +34,18 @@ func putChecks() []Check {
 		{ID: "map.put.refused", Doc: "A store that cannot write says so.", Needs: w, Run: overwrite("x", "y"), Refuse: putRefused},
 		{ID: "map.put.shorter", Doc: "Overwriting with less leaves no tail.", Needs: w, Run: overwrite(pattern(1, 5000), "short")},
 		{ID: "map.put.longer", Doc: "Overwriting with more gives all of it.", Needs: w, Run: overwrite("short", pattern(2, 5000))},
-		{ID: "map.put.same-length", Doc: "Overwriting with as much replaces it.", Needs: w, Run: overwrite(pattern(1, 5000), pattern(2, 5000))},
+		{ID: "map.put.same-length", Doc: "Overwriting with as much replaces it, however little differs.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			for _, at := range []int{0, 1, 2500, 4999} {
+				content := []byte(pattern(1, 5000))
+				s.put("a/k", string(content))
+				content[at]++
+				s.put("a/k", string(content))
+				s.want("a/k", string(content))
+			}
+			overwrite(pattern(1, 5000), pattern(2, 5000))(t, e)
+		}},
+		{ID: "map.put.contents", Doc: "Content is bytes and nothing else: whatever they look like, they come back as they were.", Needs: []string{Content}, Run: contents},
 		{ID: "map.put.to-empty", Doc: "Overwriting with nothing leaves an empty object.", Needs: w, Run: overwrite("something", "")},
 		{ID: "map.put.from-empty", Doc: "An empty object can be overwritten.", Needs: w, Run: overwrite("", "something")},
 		{ID: "map.put.reader", Doc: "A body that is only an io.ReaderAt is stored whole.", Needs: w, Run: func(t conformance.T, e *Env) {
@@ -50,7 +65,13 @@ func putChecks() []Check {
 			if _, err := s.m.Put(t.Context(), "k", driver.Bytes(p), &driver.PutOptions{}); err != nil {
 				t.Fatalf("put: %v", err)
 			}
+			if string(p) != "original" {
+				t.Errorf("put changes its body to %q", p)
+			}
 			copy(p, "scrawled")
+			for i := range 5 { // where the body was, others may lie by now
+				s.put(fmt.Sprint("other", i), "scrawled")
+			}
 			s.want("k", "original")
 		}},
 		{ID: "map.put.body-fails", Doc: "When the body cannot be read, Put fails and the old content stays.", Needs: w, Run: putBadBody(errBody)},
@@ -78,6 +99,52 @@ func putChecks() []Check {
 			s.put("a/b", "now free")
 			s.want("a/b", "now free")
 		}},
+		{ID: "map.put.exclusive.race", Doc: "Of puts at one time of which one would be a prefix of the other at most one succeeds.", Needs: []string{Write, PrefixExclusive}, Run: exclusiveRace},
+	}
+}
+
+// exclusiveRace puts an object and one below it at one time.
+func exclusiveRace(t conformance.T, e *Env) {
+	s := e.create(t)
+	var r rally
+	for round := 0; round < rivalry(t) && !t.Failed(); round++ {
+		above := fmt.Sprintf("race/%d", round)
+		keys := []string{above, above + "/x", above, above + "/y/z"}
+		won := r.race(t, s, round, keys, keys, driver.PutOptions{}, ncerr.ErrObjectExists)
+		if slices.ContainsFunc(won, func(i int) bool { return i%2 == 0 }) && slices.ContainsFunc(won, func(i int) bool { return i%2 == 1 }) {
+			t.Errorf("round %d: an object and one below it were both stored", round)
+		}
+		for _, i := range won {
+			s.wantOwn(keys[i])
+		}
+	}
+}
+
+// contents stores what careless media interpret, shorten, or take for another
+// content that begins or ends like it.
+func contents(t conformance.T, e *Env) {
+	s := e.create(t)
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	zipped := new(bytes.Buffer)
+	z := gzip.NewWriter(zipped)
+	if _, err := z.Write([]byte("plain")); err != nil || z.Close() != nil {
+		t.Fatalf("gzip: %v", err)
+	}
+	long, head := pattern(1, 100_000), pattern(2, 2_000)
+	for i, content := range []string{
+		string(every), "\x00", "\x00\x00\x00\x00", "a\x00", "\x00a", "{\x00}", strings.Repeat("\x00", 70_000), long + strings.Repeat("\x00", 5_000),
+		"\n", "a\n", "a\r\nb\r\n", "\r", " a ", "\t", "\ufeffa", "\xff\xfea\x00", "\xc3\x28\xff", "\xed\xa0\x80", "e\u0301", "\u00e9",
+		"{ \"b\": 1.0,  \"a\": [ 1e3, \"<\" ], \"a\": null }\n", "[ ]", "null", "true", "0", "-0", "1e5", "\"quoted\"", "'single'", "NaN",
+		zipped.String(), "\x28\xb5\x2f\xfd", "PK\x03\x04", "PK\x05\x06" + strings.Repeat("\x00", 18), "SQLite format 3\x00", "\x89HDF\r\n\x1a\n",
+		"YWJj", "abc=", "0x00", "%41", "a%00b", "&amp;", "\\x41", "\\n", "${HOME}", "../x", "#!/bin/sh\n", "\x1a", "\x04", "\x7f",
+		long + "1", long + "2", "1" + long, "2" + long, head + strings.Repeat("1", 50_000), head + strings.Repeat("2", 50_000),
+	} {
+		key := fmt.Sprintf("c/%d", i)
+		s.put(key, content)
+		s.want(key, content)
 	}
 }
 
@@ -234,8 +301,14 @@ func (r *rally) bodies(contents []string) (bodies []driver.Body, end func()) {
 }
 
 // together puts the contents at one time under one condition, and returns the
-// racers that won. Every second round has plain bodies.
+// racers that won.
 func (r *rally) together(t conformance.T, s *store, round int, key string, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
+	return r.race(t, s, round, slices.Repeat([]string{key}, len(contents)), contents, o, loser)
+}
+
+// race is together with a key for each content. Every second round has plain
+// bodies.
+func (r *rally) race(t conformance.T, s *store, round int, keys, contents []string, o driver.PutOptions, loser ncerr.Kind) []int {
 	bodies, end := r.bodies(contents)
 	defer end()
 	won := make([]bool, len(contents))
@@ -248,13 +321,13 @@ func (r *rally) together(t conformance.T, s *store, round int, key string, conte
 		}
 		wg.Go(func() {
 			<-start
-			_, err := s.m.Put(t.Context(), key, body, &o)
+			_, err := s.m.Put(t.Context(), keys[i], body, &o)
 			if won[i] = err == nil; err != nil {
 				wantKind(t, "a loser", err, loser)
 			}
 		})
 	}
-	t.Doing("put", key, "several times at once")
+	t.Doing("put", keys[0], "several times at once")
 	close(start)
 	wg.Wait()
 	var winners []int
@@ -328,6 +401,18 @@ func deleteChecks() []Check {
 			s.wantOwn("a/c")
 			s.put("a/b", "again")
 			s.want("a/b", "again")
+			for i, content := range []string{"", pattern(1, 3<<20), "x"} {
+				key := fmt.Sprintf("d/%d", i)
+				s.put(key, content)
+				s.delete(key)
+				s.wantAbsent(key)
+			}
+			for i := range 50 { // what is still under way when Delete returns shows here
+				s.delete("a/b")
+				s.wantAbsent("a/b")
+				s.put("a/b", strconv.Itoa(i))
+				s.want("a/b", strconv.Itoa(i))
+			}
 		}, Refuse: func(t conformance.T, e *Env) {
 			m, err := e.open(t.Context(), driver.Create)
 			if err != nil {
@@ -350,6 +435,19 @@ func deleteChecks() []Check {
 			}
 			s.delete("a/b")
 			s.delete("a/b")
+		}},
+		{ID: "map.delete.only", Doc: "Deleting a key removes no other, whether it is there or not.", Needs: needs, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			keys := []string{"a", "ab", "abc", "ab-", "ab.d/x", "b", "A", "a_", "d/e", "d/ef", "d/f"}
+			for _, gone := range []string{"ab", "aa", "a%", "d/e", "d/ee"} {
+				s.putAll(keys...)
+				s.delete(gone)
+				for _, k := range keys {
+					if k != gone {
+						s.wantOwn(k)
+					}
+				}
+			}
 		}},
 		{ID: "map.delete.prefix", Doc: "Deleting a key that is only a prefix removes nothing.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)

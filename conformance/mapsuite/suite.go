@@ -30,7 +30,7 @@ import (
 )
 
 // Version is the version of the suite.
-const Version = "0.2"
+const Version = "0.3"
 
 // Check is one rule of the driver contract.
 type Check = conformance.Check[*Env]
@@ -89,19 +89,13 @@ type Target struct {
 	Crash func() error
 	// Usage measures what the driver's processes hold; nil measures this
 	// process, as far as that is possible.
-	Usage func() (Usage, error)
-}
-
-// Usage is what a driver holds at one moment.
-type Usage struct {
-	Descriptors int   // open file descriptors; negative when not known
-	Memory      int64 // resident bytes; negative when not known, or shared with others
+	Usage func() (conformance.Usage, error)
 }
 
 // ownUsage measures this process, whose memory is not the driver's alone.
-func ownUsage() (Usage, error) {
+func ownUsage() (conformance.Usage, error) {
 	open, err := os.ReadDir("/proc/self/fd")
-	return Usage{Descriptors: len(open), Memory: -1}, err
+	return conformance.Usage{Descriptors: len(open), Memory: -1}, err
 }
 
 var _ conformance.Target[*Env] = (*Target)(nil)
@@ -191,10 +185,10 @@ func (g *Target) New(t conformance.T) (*Env, error) {
 	if cleanup != nil {
 		t.Cleanup(cleanup)
 	}
-	return &Env{opener: g.Opener, spec: spec, place: g.Place, crash: g.Crash, usage: g.usage()}, nil
+	return &Env{opener: g.Opener, spec: spec, another: g.NewSpec, place: g.Place, crash: g.Crash, usage: g.usage()}, nil
 }
 
-func (g *Target) usage() func() (Usage, error) {
+func (g *Target) usage() func() (conformance.Usage, error) {
 	if g.Usage == nil {
 		return ownUsage
 	}
@@ -205,7 +199,9 @@ func (g *Target) usage() func() (Usage, error) {
 type Env struct {
 	opener driver.Opener
 	spec   driver.OpenSpec
-	place  func(context.Context, driver.OpenSpec) (driver.Map, error) // nil: through opener
-	crash  func() error
-	usage  func() (Usage, error)
+	// another names one more place.
+	another func() (driver.OpenSpec, func(), error)
+	place   func(context.Context, driver.OpenSpec) (driver.Map, error) // nil: through opener
+	crash   func() error
+	usage   func() (conformance.Usage, error)
 }

@@ -189,7 +189,8 @@ type Map interface {
 	// key, a deeper key as its prefix with a trailing slash (a name may be
 	// both); yield only entries with Key > opts.StartAfter in byte order;
 	// yield in byte order of Key when Capabilities.OrderedList is set; stop
-	// soon after the context ends.
+	// soon after the context ends; let other calls be made while the listing is
+	// under way, from its loop too.
 	List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error]
 
 	// Flush makes everything written so far durable and visible to others,
@@ -299,7 +300,7 @@ type ListOptions struct {
 // Info is what is known about an object.
 type Info struct {
 	Size    int64     // size of the whole object in bytes
-	Version string    // changes whenever the content does; empty when the store has none
+	Version string    // changes whenever the content does, and belongs to the content beside which it is told; empty when the store has none
 	ModTime time.Time // zero when unknown
 	// NoRanges says that a range of the object costs all of it, or all that
 	// comes before: it is packed, or its server ignores ranges. Who wants many

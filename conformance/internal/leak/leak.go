@@ -1,0 +1,47 @@
+// Package leak finds out from measurements whether a process keeps more and
+// more. Both suites use it.
+package leak
+
+import "github.com/seed-695719ce/nczarr/conformance"
+
+// few batches of work are always done, most if there is more memory, or are
+// more descriptors, after them.
+const few, most = 4, 8
+
+// creep is how many bytes more for each batch are a leak. What a process takes
+// goes up and down by more than that, but its low points do not rise.
+const creep = 2 << 20
+
+// Find does a batch of work again and again, and measures after each. It
+// reports whether memory grows, and whether the descriptors do by at least
+// files with each batch; and what was measured. batch reports whether to go on.
+func Find(batch func() bool, measure func() (conformance.Usage, error), files int) (memory, descriptors bool, at []conformance.Usage, err error) {
+	descriptors = true
+	for b := 0; b <= few || (memory || descriptors) && b <= most; b++ {
+		if b > 0 && !batch() {
+			return false, false, at, nil
+		}
+		u, err := measure()
+		if err != nil {
+			return false, false, at, err
+		}
+		if at = append(at, u); b >= 2 { // the first may fill caches
+			descriptors = descriptors && u.Descriptors-at[b-1].Descriptors >= files
+		}
+		if b == few {
+			memory = u.Memory-at[1].Memory >= creep
+		}
+	}
+	if memory {
+		memory = lowest(at[few+1:])-lowest(at[2:few+1]) >= (few-1)*creep
+	}
+	return memory, descriptors, at, nil
+}
+
+func lowest(at []conformance.Usage) int64 {
+	low := at[0].Memory
+	for _, u := range at {
+		low = min(low, u.Memory)
+	}
+	return low
+}

@@ -1,0 +1,701 @@
+package mapsuite_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"math"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// storing changes what is stored.
+func storing(f func([]byte) []byte) func(driver.Map) *hooked {
+	return func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			b, err := driver.ReadBody(body)
+			if err != nil {
+				return driver.Info{}, err
+			}
+			return m.Put(ctx, key, driver.Bytes(f(slices.Clone(b))), o)
+		}}
+	}
+}
+
+// versioning changes the version that Put gives.
+func versioning(f func(content []byte, version string) string) func(driver.Map) *hooked {
+	return func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			info, err := m.Put(ctx, key, body, o)
+			if b, e := driver.ReadBody(body); e == nil && err == nil {
+				info.Version = f(b, info.Version)
+			}
+			return info, err
+		}}
+	}
+}
+
+// ranging changes the range that is read.
+func ranging(f func(r driver.Range, size int64) driver.Range) func(driver.Map) *hooked {
+	return func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			if info, err := m.Stat(ctx, key); err == nil && o.Range != nil {
+				r := f(*o.Range, info.Size)
+				o = &driver.GetOptions{Range: &r, Limit: o.Limit, IfMatch: o.IfMatch}
+			}
+			return m.Get(ctx, key, o, alloc)
+		}}
+	}
+}
+
+// deleting replaces Delete, which hooked has no hook for.
+type deleting struct {
+	driver.Map
+	del func(ctx context.Context, key string) error
+}
+
+func (d deleting) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
+	return d.del(ctx, key)
+}
+
+// listing changes a whole listing.
+func listing(f func([]driver.Entry) []driver.Entry) func(driver.Map) *hooked {
+	return func(m driver.Map) *hooked {
+		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				var all []driver.Entry
+				for e, err := range m.List(ctx, prefix, o) {
+					if err != nil {
+						yield(driver.Entry{}, err)
+						return
+					}
+					all = append(all, e)
+				}
+				for _, e := range f(all) {
+					if !yield(e, nil) {
+						return
+					}
+				}
+			}
+		}}
+	}
+}
+
+// several is a Map with another GetMany.
+type several struct {
+	driver.Map
+	many func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error
+}
+
+func (s several) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+	return s.many(ctx, reqs, sink)
+}
+
+// manyDefects are wrong ways to read much at once.
+var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{ //nolint:gochecknoglobals // constant
+	"forgets the last of 16": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+		if len(reqs) > 0 && len(reqs)%16 == 0 {
+			reqs = reqs[:len(reqs)-1]
+		}
+		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) //nolint:forcetypeassert // memmap has it
+	},
+	"ignores limits": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+		reqs = slices.Clone(reqs)
+		for i := range reqs {
+			reqs[i].Opts.Limit = 0
+		}
+		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) //nolint:forcetypeassert // memmap has it
+	},
+	"ignores versions": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+		reqs = slices.Clone(reqs)
+		for i := range reqs {
+			reqs[i].Opts.IfMatch = ""
+		}
+		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) //nolint:forcetypeassert // memmap has it
+	},
+	"has memory of its own": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+		return m.(driver.GetManyer).GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) { //nolint:forcetypeassert // memmap has it
+			sink(i, bytes.Clone(data), info, err)
+		})
+	},
+	"calls the sink from many goroutines": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+		var wg sync.WaitGroup
+		for i, r := range reqs {
+			wg.Go(func() {
+				alloc := r.Alloc
+				if alloc == nil {
+					alloc = driver.Heap
+				}
+				data, info, err := m.Get(ctx, r.Key, &r.Opts, alloc)
+				sink(i, data, info, err)
+			})
+		}
+		wg.Wait()
+		return nil
+	},
+}
+
+// lapses are wrong ways to be a Map, each with the check that must fail.
+var lapses = map[string]struct { //nolint:gochecknoglobals // constant
+	plant func(m driver.Map) *hooked
+	want  string
+}{
+	"versions of 8 bits": {func() func(m driver.Map) *hooked {
+		var n atomic.Uint64
+		return versioning(func([]byte, string) string { return strconv.FormatUint(n.Add(1)&0xFF, 10) })
+	}(), "map.get.version"},
+	"versions of the head": {versioning(func(b []byte, _ string) string {
+		return fmt.Sprint(len(b), crc32.ChecksumIEEE(b[:min(len(b), 4096)]))
+	}), "map.get.version"},
+	"versions begin anew with each object": {func(m driver.Map) *hooked {
+		n := 0
+		return versioning(func([]byte, string) string { n++; return strconv.Itoa(n) })(deleting{m, func(ctx context.Context, key string) error {
+			n = 0
+			return m.Delete(ctx, key, &driver.DeleteOptions{})
+		}})
+	}, "map.get.version"},
+	"loses the end of whole mebibytes": {storing(func(b []byte) []byte {
+		if len(b) > 0 && len(b)%(1<<20) == 0 {
+			b = b[:len(b)-1]
+		}
+		return b
+	}), "map.get.whole"},
+	"lists no empty objects": {listing(func(all []driver.Entry) []driver.Entry {
+		return slices.DeleteFunc(all, func(e driver.Entry) bool { return !e.Prefix && e.Info.Size == 0 })
+	}), "map.get.empty"},
+	"makes JSON compact": {storing(func(b []byte) []byte {
+		var out bytes.Buffer
+		if json.Compact(&out, b) == nil {
+			return out.Bytes()
+		}
+		return b
+	}), "map.put.contents"},
+	"lines end alike":     {storing(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) }), "map.put.contents"},
+	"text is UTF-8":       {storing(func(b []byte) []byte { return bytes.ToValidUTF8(b, []byte("?")) }), "map.put.contents"},
+	"zeros end a content": {storing(func(b []byte) []byte { return bytes.TrimRight(b, "\x00") }), "map.put.contents"},
+	"one content for each head": {func() func(m driver.Map) *hooked {
+		seen := map[string][]byte{}
+		return storing(func(b []byte) []byte {
+			if len(b) < 1024 {
+				return b
+			}
+			head := strconv.Itoa(len(b)) + string(b[:1024])
+			if seen[head] == nil {
+				seen[head] = b
+			}
+			return seen[head]
+		})
+	}(), "map.put.contents"},
+	"one content for each short checksum": {func() func(m driver.Map) *hooked {
+		seen := map[uint32][]byte{}
+		return storing(func(b []byte) []byte {
+			sum := crc32.ChecksumIEEE(b) & 0xFFFF
+			if seen[sum] == nil {
+				seen[sum] = b
+			}
+			return seen[sum]
+		})
+	}(), "map.lasting.pages"},
+	"takes it for the same": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			old, info, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
+			b, e := driver.ReadBody(body)
+			if err == nil && e == nil && len(old) == len(b) && len(b) > 20 && string(old[:10]) == string(b[:10]) && string(old[len(b)-10:]) == string(b[len(b)-10:]) {
+				return info, nil
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}, "map.put.same-length"},
+	"changes the body": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			info, err := m.Put(ctx, key, body, o)
+			if b, ok := body.(driver.Bytes); ok && len(b) > 0 {
+				b[0]++
+			}
+			return info, err
+		}}
+	}, "map.put.body-released"},
+	"looks for prefixes, then puts": {func(m driver.Map) *hooked {
+		flat := func(key string) string { return strings.ReplaceAll(key, "/", "|") }
+		h := renamed(m, flat)
+		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			for e, err := range m.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+				if err == nil && (strings.HasPrefix(e.Key, flat(key+"/")) || strings.HasPrefix(flat(key), e.Key+"|")) {
+					return driver.Info{}, ncerr.ErrObjectExists
+				}
+			}
+			b, err := driver.ReadBody(reread{body})
+			if err != nil {
+				return driver.Info{}, err
+			}
+			return m.Put(ctx, flat(key), driver.Bytes(b), o)
+		}
+		return h
+	}, "map.put.exclusive.race"},
+	"letters are a prefix": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			for e, err := range m.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+				if err == nil && e.Key != key && strings.HasPrefix(e.Key, key) {
+					return driver.Info{}, ncerr.ErrObjectExists
+				}
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}, "map.keys.apart"},
+	"deletes later": {func(m driver.Map) *hooked {
+		gone := ""
+		return &hooked{Map: deleting{m, func(_ context.Context, key string) error { gone = key; return nil }}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			if gone != "" {
+				_ = m.Delete(ctx, gone, &driver.DeleteOptions{})
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}, "map.delete.gone"},
+	"does not delete what is empty": {func(m driver.Map) *hooked {
+		return &hooked{Map: deleting{m, func(ctx context.Context, key string) error {
+			if info, err := m.Stat(ctx, key); err == nil && info.Size == 0 {
+				return nil
+			}
+			return m.Delete(ctx, key, &driver.DeleteOptions{})
+		}}}
+	}, "map.delete.gone"},
+	"deletes what begins so": {func(m driver.Map) *hooked {
+		return &hooked{Map: deleting{m, func(ctx context.Context, key string) error {
+			return deleteIf(ctx, m, func(k string) bool { return strings.HasPrefix(k, key) })
+		}}}
+	}, "map.delete.only"},
+	"deletes the next": {func(m driver.Map) *hooked {
+		return &hooked{Map: deleting{m, func(ctx context.Context, key string) error {
+			found := false
+			return deleteIf(ctx, m, func(k string) bool {
+				first := k >= key && !found
+				found = found || first
+				return first
+			})
+		}}}
+	}, "map.delete.only"},
+	"orders like UTF-16": {listing(func(all []driver.Entry) []driver.Entry {
+		slices.SortFunc(all, func(a, b driver.Entry) int {
+			return slices.Compare(utf16.Encode([]rune(a.Key)), utf16.Encode([]rune(b.Key)))
+		})
+		return all
+	}), "map.list.order"},
+	"goes on too far behind a prefix": {listing(func(all []driver.Entry) []driver.Entry {
+		return slices.DeleteFunc(all, func(e driver.Entry) bool { return e.Key == "a0" })
+	}), "map.list.order"},
+	"goes on too soon behind a prefix": {listing(func(all []driver.Entry) []driver.Entry {
+		for i, e := range all {
+			if e.Key == "b/" {
+				return slices.Insert(all, i, e)
+			}
+		}
+		return all
+	}), "map.list.order"},
+	"prefixes in one Unicode form": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return m.List(ctx, strings.ReplaceAll(prefix, "e\u0301", "\u00e9"), o)
+		}}
+	}, "map.list.literal"},
+	"resumes whatever the case": {listingAfter(func(key, after string) bool { return strings.ToLower(key) > strings.ToLower(after) }), "map.list.start-after"},
+	"lists other versions": {listing(func(all []driver.Entry) []driver.Entry {
+		for i := range all {
+			all[i].Info.Version = "listed"
+		}
+		return all
+	}), "map.list.sizes"},
+	"lists other times": {listing(func(all []driver.Entry) []driver.Entry {
+		for i := range all {
+			all[i].Info.ModTime = time.Unix(3, 0)
+		}
+		return all
+	}), "map.list.sizes"},
+	"loses connections to listings that are left": {pooled(64, true), "map.list.many"},
+	"hangs: few connections":                      {pooled(8, false), "map.list.beside"},
+	"hangs: a lock while it lists": {func(m driver.Map) *hooked {
+		var mu sync.Mutex
+		return &hooked{
+			Map: m,
+			list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+				return func(yield func(driver.Entry, error) bool) {
+					if mu.TryLock() { // the first of several
+						defer mu.Unlock()
+					}
+					m.List(ctx, prefix, o)(yield)
+				}
+			},
+			put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				for !mu.TryLock() {
+					if ctx.Err() != nil {
+						return driver.Info{}, ctx.Err()
+					}
+					runtime.Gosched()
+				}
+				defer mu.Unlock()
+				return m.Put(ctx, key, body, o)
+			},
+		}
+	}, "map.list.beside"},
+	"skips what begins like the end of a page": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				n, end := 0, ""
+				for e, err := range m.List(ctx, prefix, o) {
+					if end != "" && strings.HasPrefix(e.Key, end) {
+						continue
+					}
+					if end = ""; !yield(e, err) {
+						return
+					}
+					if n++; n%1000 == 0 {
+						end = e.Key
+					}
+				}
+			}
+		}}
+	}, "map.lasting.pages"},
+	"numbers are numbers": {func(m driver.Map) *hooked {
+		return renamed(m, func(key string) string {
+			if f, err := strconv.ParseFloat(key, 64); err == nil {
+				return strconv.FormatFloat(math.Abs(f), 'g', -1, 64)
+			}
+			return key
+		})
+	}, "map.keys.odd"},
+	"spaces around are cut": {func(m driver.Map) *hooked { return renamed(m, strings.TrimSpace) }, "map.keys.odd"},
+	"what is not seen is cut": {func(m driver.Map) *hooked {
+		return renamed(m, func(key string) string {
+			return strings.NewReplacer("\u200d", "", "\u200b", "", "\u00ad", "").Replace(key)
+		})
+	}, "map.keys.case"},
+	"a suffix of all": {ranging(func(r driver.Range, size int64) driver.Range {
+		if r.Offset == -size {
+			r.Offset++
+		}
+		return r
+	}), "map.get.range.suffix-whole"},
+	"ends overflow": {ranging(func(r driver.Range, _ int64) driver.Range {
+		if r.Offset > 0 && r.Length > 0 && r.Offset+r.Length < 0 {
+			r.Length = -1
+		}
+		return r
+	}), "map.get.range.overflow"},
+	"long contents in two steps": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			if b, ok := body.(driver.Bytes); ok && len(b) > 1<<20 && unconditional(o) {
+				_, _ = m.Put(ctx, key, b[:len(b)/2], o)
+				runtime.Gosched()
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}, "map.concurrent.same-key"},
+	"tells the version of the last": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			if _, err := m.Put(ctx, key, body, o); err != nil {
+				return driver.Info{}, err
+			}
+			runtime.Gosched()
+			return m.Stat(ctx, key)
+		}}
+	}, "map.concurrent.versions"},
+	"reads, then looks for the version": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			data, info, err := m.Get(ctx, key, o, alloc)
+			runtime.Gosched()
+			if later, e := m.Stat(ctx, key); err == nil && e == nil {
+				info.Version = later.Version
+			}
+			return data, info, err
+		}}
+	}, "map.concurrent.versions"},
+	"looks for the version, then reads": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			if o.IfMatch == "" {
+				return m.Get(ctx, key, o, alloc)
+			}
+			if info, err := m.Stat(ctx, key); err != nil || info.Version != o.IfMatch {
+				return nil, info, errors.Join(err, ncerr.ErrConflict)
+			}
+			runtime.Gosched()
+			return m.Get(ctx, key, &driver.GetOptions{}, alloc)
+		}}
+	}, "map.concurrent.versions"},
+	"one buffer for all": {func(m driver.Map) *hooked {
+		var mu sync.Mutex
+		var shared []byte
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			data, info, err := m.Get(ctx, key, o, alloc)
+			mu.Lock()
+			shared = append(shared[:0], data...)
+			mu.Unlock()
+			runtime.Gosched()
+			mu.Lock()
+			defer mu.Unlock()
+			copy(data, shared)
+			return data, info, err
+		}}
+	}, "map.concurrent.distinct-keys"},
+	"stores what is long after its cancellation": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			fresh, err := driver.ReadBody(reread{body})
+			if err != nil || ctx.Err() == nil || len(fresh) < 1<<20 {
+				return m.Put(ctx, key, body, o)
+			}
+			time.AfterFunc(10*time.Millisecond, func() { _, _ = m.Put(context.WithoutCancel(ctx), key, driver.Bytes(fresh), o) })
+			return driver.Info{}, ctx.Err()
+		}}
+	}, "map.cancel.put.late"},
+}
+
+// reread is a Body that is no driver.Bytes.
+type reread struct{ driver.Body }
+
+func deleteIf(ctx context.Context, m driver.Map, f func(string) bool) error {
+	var gone []string
+	for e, err := range m.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+		if err == nil && f(e.Key) {
+			gone = append(gone, e.Key)
+		}
+	}
+	for _, k := range gone {
+		if err := m.Delete(ctx, k, &driver.DeleteOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listingAfter compares with StartAfter in a way of its own.
+func listingAfter(f func(key, after string) bool) func(driver.Map) *hooked {
+	return func(m driver.Map) *hooked {
+		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				for e, err := range m.List(ctx, prefix, &driver.ListOptions{Recursive: o.Recursive}) {
+					if (err != nil || f(e.Key, o.StartAfter)) && !yield(e, err) {
+						return
+					}
+				}
+			}
+		}}
+	}
+}
+
+// pooled gives each listing one of n connections.
+func pooled(n int, lost bool) func(driver.Map) *hooked {
+	return func(m driver.Map) *hooked {
+		free := make(chan struct{}, n)
+		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				select {
+				case free <- struct{}{}:
+				default:
+					if lost {
+						yield(driver.Entry{}, ncerr.Errorf(ncerr.ErrIO, "list", prefix, "no connection is free"))
+						return
+					}
+					<-ctx.Done()
+					return
+				}
+				for e, err := range m.List(ctx, prefix, o) {
+					if !yield(e, err) {
+						if !lost {
+							<-free
+						}
+						return
+					}
+				}
+				<-free
+			}
+		}}
+	}
+}
+
+// TestLapsesAreCaught shows that each lapse is caught by the check that is
+// about it.
+func TestLapsesAreCaught(t *testing.T) {
+	t.Parallel()
+	for name, tc := range lapses {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limit := 10 * time.Minute
+			if strings.HasPrefix(name, "hangs") {
+				limit = 100 * time.Millisecond
+			}
+			mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return tc.plant(plain{m}) }}), limit, tc.want)
+		})
+	}
+	for name, many := range manyDefects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+				return several{m, func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+					return many(m, ctx, reqs, sink)
+				}}
+			}}), 10*time.Minute, "map.get.many")
+		})
+	}
+}
+
+// opening is an Opener with its methods replaced.
+type opening struct {
+	driver.Opener
+	open   func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error)
+	remove func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error
+}
+
+func (p opening) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	if p.open == nil {
+		return p.Opener.Open(ctx, spec)
+	}
+	return p.open(ctx, p.Opener, spec)
+}
+
+func (p opening) Remove(ctx context.Context, spec driver.OpenSpec) error {
+	if p.remove == nil {
+		return p.Opener.Remove(ctx, spec)
+	}
+	return p.remove(ctx, p.Opener, spec)
+}
+
+// TestOpenersAreCaught plants lapses in opening, closing and removing.
+func TestOpenersAreCaught(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	for name, tc := range map[string]struct {
+		opener opening
+		want   string
+	}{
+		"looks, then makes": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			if spec.Mode == driver.CreateExclusive {
+				look := spec
+				look.Mode = driver.Read
+				if _, err := o.Open(ctx, look); err == nil {
+					return nil, ncerr.ErrExists
+				}
+				time.Sleep(time.Millisecond)
+				spec.Mode = driver.Create
+			}
+			return o.Open(ctx, spec)
+		}}, "map.open.create-exclusive.race"},
+		"removes what is empty": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			m, err := o.Open(ctx, spec)
+			if err != nil {
+				return nil, err
+			}
+			return &hooked{Map: plain{m}, close: func(ctx context.Context) error {
+				for range m.List(ctx, "", &driver.ListOptions{}) {
+					return nil
+				}
+				return o.Remove(ctx, spec)
+			}}, nil
+		}}, "map.open.empty"},
+		"closes all": {opening{open: func() func(context.Context, driver.Opener, driver.OpenSpec) (driver.Map, error) {
+			var closed sync.Map
+			return func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+				m, err := o.Open(ctx, spec)
+				if err != nil {
+					return nil, err
+				}
+				closed.Store(spec.Path, false)
+				return &hooked{
+					Map: plain{m}, close: func(context.Context) error { closed.Store(spec.Path, true); return nil },
+					get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+						if is, _ := closed.Load(spec.Path); is == true {
+							return nil, driver.Info{}, errors.New("it is closed")
+						}
+						return m.Get(ctx, key, o, alloc)
+					},
+				}, nil
+			}
+		}()}, "map.open.handles"},
+		"knows stores by a part of their paths": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			spec.Path = path.Dir(spec.Path)
+			return o.Open(ctx, spec)
+		}}, "map.open.handles"},
+		"versions of one handle": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			m, err := o.Open(ctx, spec)
+			if err != nil {
+				return nil, err
+			}
+			own := strconv.FormatInt(n.Add(1), 10)
+			return &hooked{Map: plain{m}, stat: func(ctx context.Context, key string) (driver.Info, error) {
+				info, err := m.Stat(ctx, key)
+				info.Version += "-" + own
+				return info, err
+			}}, nil
+		}}, "map.open.handles"},
+		"removes what begins so": {opening{remove: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error {
+			beside := spec
+			beside.Path += ".nczstage-x"
+			_ = o.Remove(ctx, beside)
+			return o.Remove(ctx, spec)
+		}}, "map.open.siblings"},
+		"updates small stores only": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			m, err := o.Open(ctx, spec)
+			if err != nil || spec.Mode != driver.Update {
+				return m, err
+			}
+			for e, err := range m.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+				if err == nil && e.Info.Size > 4<<20 {
+					_ = m.Delete(ctx, e.Key, &driver.DeleteOptions{})
+				}
+			}
+			return m, nil
+		}}, "map.lasting.large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.opener.Opener = memmap.NewOpener()
+			mustFail(t, inMemory(tc.opener), 10*time.Minute, tc.want)
+		})
+	}
+}
+
+// TestSmallLeaks measures processes that keep a little for each call.
+func TestSmallLeaks(t *testing.T) {
+	t.Parallel()
+	var held atomic.Int64
+	usage := func() (conformance.Usage, error) { return conformance.Usage{Descriptors: -1, Memory: held.Load()}, nil }
+	for name, o := range map[string]driver.Opener{
+		"get": planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+			return &hooked{Map: plain{m}, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+				held.Add(2600)
+				return m.Get(ctx, key, o, alloc)
+			}}
+		}},
+		"put": planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+			return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				held.Add(body.Size())
+				return m.Put(ctx, key, body, o)
+			}}
+		}},
+		"a refused open": opening{memmap.NewOpener(), func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			m, err := o.Open(ctx, spec)
+			if err != nil {
+				held.Add(64 << 10)
+			}
+			return m, err
+		}, nil},
+	} {
+		target := inMemory(o)
+		target.Usage = usage
+		t.Log(name)
+		mustFail(t, target, 10*time.Minute, "map.lasting.leaks")
+	}
+}
