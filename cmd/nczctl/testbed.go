@@ -294,13 +294,16 @@ func (c *checkedFilter) target(h *host.Host) (*codecsuite.Target, error) {
 	target.Provider = p
 	measure := usage(h)
 	if _, err := measure(); err == nil && c.b.alone {
-		target.Memory = func() (int64, error) {
+		target.Usage = func() (conformance.Usage, error) {
 			u, err := measure()
 			if err == nil && u.Memory == 0 {
 				err = ncerr.Errorf(ncerr.ErrPlugin, "measure", c.b.name, "no process runs")
 			}
-			return u.Memory, err
+			return u, err
 		}
+	}
+	if c.b.alone {
+		target.Restart = func() error { return h.Kill(context.Background()) }
 	}
 	return &target, nil
 }

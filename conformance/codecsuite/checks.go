@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/internal/leak"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -110,12 +112,156 @@ func roundTripEdges(t conformance.T, e *Env) {
 	for _, p := range e.params[:1] {
 		for _, typ := range e.types {
 			size := int(room(typ, 1))
-			for n, pattern := range map[int]string{e.effort.edges/size - 1: "ramp", e.effort.edges / size: "bits", e.effort.edges/size + 1: "zeros"} {
+			for n, pattern := range map[int]string{e.effort.edges/size - 1: "ramp", e.effort.edges / size: "bits", e.effort.edges/size + 1: "noise"} {
 				if c := e.open(t, p, typ, n); c != nil {
 					src := data(typ, n, pattern, t.Seed())
 					c.back(t, c.encode(t, src), src, len(src))
 				}
 			}
+		}
+	}
+}
+
+// kinds opens the codec for what filters seldom get, too.
+func kinds(t conformance.T, e *Env) {
+	var types []dtype.Type
+	for _, s := range []string{"|u1", "<i1", "<u2", ">u4", ">f2", "<c8", "<c16", "|S5", "<U3", "|V7", "|V1", "<m8[ns]", ">M8[D]", "|b1"} {
+		typ, err := dtype.Parse(s)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		types = append(types, typ)
+	}
+	if t.Effort() == conformance.Brief {
+		types = types[:4]
+	}
+	const n = 70
+	for _, p := range e.params {
+		for _, typ := range append(types, e.types...) {
+			size, taken := room(typ, n), false
+			for _, in := range []driver.Spec{
+				{DType: typ, Shape: []int{n}, MaxBytes: size},
+				{DType: typ, Shape: []int{7, 10}, MaxBytes: size},
+				{DType: typ, Shape: []int{7, 10}, Order: driver.F, MaxBytes: size},
+				{DType: typ, Shape: []int{1, n, 1}, MaxBytes: size},
+				{Kind: driver.Blob, DType: typ, MaxBytes: size},
+				{Kind: driver.Blob, MaxBytes: size},
+			} {
+				_, out, err := e.target.Provider.Open(e.target.ID, p, in)
+				switch kind := ncerr.KindOf(err); {
+				case err == nil:
+					taken = true
+				case kind == ncerr.ErrInvalid && !taken: // the parameters may not fit the type
+				case kind != ncerr.ErrUnsupported:
+					t.Errorf("open %s for %s: want a codec or ErrUnsupported, got %v", p, describeSpec(in), err)
+				}
+				if err == nil && out.MaxBytes < 0 {
+					t.Errorf("open %s for %s: at most %d bytes come out", p, describeSpec(in), out.MaxBytes)
+				}
+			}
+		}
+	}
+}
+
+// roundTripBlob encodes what other steps give: bytes of any length, which need
+// not be whole elements.
+func roundTripBlob(t conformance.T, e *Env) {
+	const most = 5000
+	for _, p := range e.params {
+		for _, typ := range e.types {
+			if typ.Kind == dtype.Bool {
+				continue // other bytes than 0 and 1 are no values
+			}
+			c := e.openSpec(t, p, driver.Spec{Kind: driver.Blob, DType: typ, MaxBytes: most})
+			if c == nil {
+				continue
+			}
+			for i, n := range []int{0, 1, 2, 3, 5, 7, 8, 9, 15, 64, 65, 255, 257, 1000, 1001, 4099, most} {
+				src := data(dtype.NCUByte.Type(dtype.OrderNone), n, patterns[i%len(patterns)], t.Seed())
+				enc, err := c.tryEncode(t, src)
+				switch {
+				case err == nil:
+					c.back(t, enc, src, len(src))
+				case !typ.Fixed() || n%typ.Size == 0: // others may need whole elements
+					t.Errorf("encode %d bytes made of %v with %s: %v", n, typ, p, err)
+				}
+			}
+		}
+	}
+}
+
+// roundTripRuns puts runs behind and before bytes that are no run, of every
+// length up to some hundred: where formats count to 128 or 255, they end.
+func roundTripRuns(t conformance.T, e *Env) {
+	typ := e.first(t, 1000).in.DType
+	if !typ.Fixed() {
+		return
+	}
+	const most, some = 300, 40
+	step := 1
+	if t.Effort() == conformance.Brief {
+		step = 16
+	}
+	noise, run := data(typ, most, "noise", t.Seed()), bytes.Repeat(data(typ, 1, "zeros", 0), most)
+	if typ.Kind != dtype.Bool {
+		for i := range run {
+			run[i] = 0xFF
+		}
+	}
+	for n := 1; n <= most && !t.Failed(); n += step {
+		k, short := n*typ.Size, some*typ.Size
+		for _, src := range [][]byte{slices.Concat(run[:short], noise[:k]), slices.Concat(noise[:short], run[:k]), slices.Concat(run[:k], noise[:k])} {
+			if c := e.open(t, e.params[0], typ, len(src)/typ.Size); c != nil {
+				c.back(t, c.encode(t, src), src, len(src))
+			}
+		}
+	}
+}
+
+// stateless encodes and decodes values of one length that differ in their last
+// element only, in turn, and damaged input in between.
+func stateless(t conformance.T, e *Env) {
+	e.each(t, 5000, func(c *opened) {
+		if !c.in.DType.Fixed() || c.nth > 1 {
+			return
+		}
+		a := data(c.in.DType, 5000, "noise", t.Seed())
+		size := c.in.DType.Size
+		last := len(a) - size
+		b := bytes.Clone(a)
+		for i := 0; i < last && bytes.Equal(a, b); i += size {
+			copy(b[last:], a[i:i+size]) // another element
+		}
+		encA, encB := c.encode(t, a), c.encode(t, b)
+		for range 2 {
+			c.back(t, encA, a, len(a))
+			c.back(t, encB, b, len(b))
+			c.bad(t, "cut short", encA[:len(encA)/2:len(encA)/2])
+		}
+		if again := c.encode(t, a); !bytes.Equal(again, encA) {
+			t.Errorf("%v: the same bytes are encoded in another way after others", c.in.DType)
+		}
+	})
+}
+
+// paramsApart encodes with all sets of parameters, in two processes and in two
+// orders.
+func paramsApart(t conformance.T, e *Env) {
+	typ := e.first(t, 500).in.DType
+	src := data(typ, 500, "smooth", t.Seed())
+	encoded := make([][]byte, len(e.params))
+	for i, p := range e.params {
+		encoded[i] = e.open(t, p, typ, 500).encode(t, src)
+	}
+	t.Doing("restart")
+	if err := e.target.Restart(); err != nil {
+		t.Fatalf("restart: %v", err)
+	}
+	for i := len(e.params) - 1; i >= 0; i-- {
+		c := e.open(t, e.params[i], typ, 500)
+		c.back(t, encoded[i], src, len(src))
+		if !bytes.Equal(c.encode(t, src), encoded[i]) {
+			t.Errorf("%s: other parameters that were opened before change what is encoded", e.params[i])
 		}
 	}
 }
@@ -304,32 +450,37 @@ func lastingCalls(t conformance.T, e *Env) {
 	}
 }
 
-// lastingMemory decodes chunks of a mebibyte in batches, and measures.
+// lastingMemory opens, encodes and decodes in batches, large chunks and many
+// small ones, and measures.
 func lastingMemory(t conformance.T, e *Env) {
-	const batches, calls, size = 4, 64, 1 << 20
+	const calls, size = 64, 1 << 20
 	typ := e.first(t, 1000).in.DType
-	c := e.open(t, e.params[0], typ, size/int(room(typ, 1)))
-	src := data(typ, size/int(room(typ, 1)), "smooth", t.Seed())
+	n := size / int(room(typ, 1))
+	c, small := e.open(t, e.params[0], typ, n), e.open(t, e.params[0], typ, 50)
+	src, little := data(typ, n, "smooth", t.Seed()), data(typ, 50, "smooth", t.Seed())
 	enc := c.encode(t, src)
-	var at [batches + 1]int64
-	for b := range at {
-		for i := 0; b > 0 && i < calls; i++ {
+	memory, descriptors, at, err := leak.Find(func() bool {
+		for i := range calls {
 			c.back(t, enc, src, len(src))
 			if i%16 == 0 {
 				c.encode(t, src)
 			}
+			for range 12 { // what is lost with each is little
+				small.back(t, small.encode(t, little), little, len(little))
+			}
+			e.open(t, e.params[0], typ, n)
 		}
-		var err error
-		if at[b], err = e.target.Memory(); err != nil {
-			t.Fatalf("measure: %v", err)
-		}
+		return !t.Failed()
+	}, e.target.Usage, calls/2)
+	if err != nil {
+		t.Fatalf("measure: %v", err)
 	}
-	for b := 2; b <= batches; b++ { // the first may fill pools
-		if at[b]-at[b-1] < calls*size/2 {
-			return
-		}
+	if memory {
+		t.Errorf("each %d times, opening a codec and calls for %d bytes and for little take more memory: %+v", calls, size, at)
 	}
-	t.Errorf("each %d calls for %d bytes take more memory: %d", calls, size, at)
+	if descriptors {
+		t.Errorf("each %d times, opening a codec and calling it take more descriptors: %+v", calls, at)
+	}
 }
 
 func deterministic(t conformance.T, e *Env) {
@@ -348,12 +499,12 @@ func deterministic(t conformance.T, e *Env) {
 }
 
 func concurrent(t conformance.T, e *Env) {
-	c := e.first(t, 3000)
+	c := e.first(t, 20_000)
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 20 {
-				src := data(c.in.DType, 3000, patterns[(g+i)%len(patterns)], uint64(g))
+				src := data(c.in.DType, 20_000, patterns[(g+i)%len(patterns)], uint64(g))
 				enc, dst := make([]byte, c.out.MaxBytes), make([]byte, len(src))
 				n, err := c.Encode(t.Context(), enc, src)
 				if err != nil {
@@ -384,7 +535,12 @@ func cancelled(t conformance.T, e *Env) {
 	if err == nil && !bytes.Equal(src, dst[:n]) {
 		t.Errorf("decode ends without an error and with other bytes")
 	}
-	if _, err := c.Encode(ctx, make([]byte, c.out.MaxBytes), src); err != nil && !errors.Is(err, context.Canceled) {
+	enc2 := make([]byte, c.out.MaxBytes)
+	n, err = c.Encode(ctx, enc2, src)
+	switch {
+	case err == nil:
+		c.back(t, enc2[:n], src, len(src))
+	case !errors.Is(err, context.Canceled):
 		t.Errorf("encode: want a cancellation, got %v", err)
 	}
 	c.back(t, enc, src, len(src))

@@ -1,10 +1,14 @@
 package codecsuite_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"runtime"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,20 +26,29 @@ type wrong struct {
 	driver.Codec
 	in     dtype.Type
 	value  func(t dtype.Type, bits uint64) uint64 // what is stored of a number of 4 or 8 bytes
+	encode func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error)
 	decode func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error)
+	open   func(params json.RawMessage, in driver.Spec) error
 	size   func(c driver.DecodedSizer, src []byte) (int64, error)
 }
 
 func (w *wrong) Encode(ctx context.Context, dst, src []byte) (int, error) {
-	if w.value == nil || w.in.Order == dtype.Big || w.in.Size != 4 && w.in.Size != 8 {
+	if w.encode != nil {
+		return w.encode(w.Codec, ctx, dst, src)
+	}
+	if w.value == nil || w.in.Order == dtype.Big || w.in.Size != 2 && w.in.Size != 4 && w.in.Size != 8 || len(src)%w.in.Size != 0 {
 		return w.Codec.Encode(ctx, dst, src)
 	}
 	changed := make([]byte, len(src))
 	for i := 0; i < len(src); i += w.in.Size {
-		if w.in.Size == 4 {
+		switch w.in.Size {
+		case 2:
+			v := w.value(w.in, uint64(binary.LittleEndian.Uint16(src[i:])))
+			binary.LittleEndian.PutUint16(changed[i:], uint16(v))
+		case 4:
 			v := w.value(w.in, uint64(binary.LittleEndian.Uint32(src[i:])))
 			binary.LittleEndian.PutUint32(changed[i:], uint32(v))
-		} else {
+		default:
 			binary.LittleEndian.PutUint64(changed[i:], w.value(w.in, binary.LittleEndian.Uint64(src[i:])))
 		}
 	}
@@ -63,6 +76,11 @@ type wrongProvider struct {
 }
 
 func (p wrongProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	if p.wrong.open != nil {
+		if err := p.wrong.open(params, in); err != nil {
+			return nil, driver.Spec{}, err
+		}
+	}
 	c, out, err := p.Provider.Open(id, params, in)
 	w := p.wrong
 	w.Codec, w.in = c, in.DType
@@ -74,6 +92,8 @@ func asFloat(f func(float64) float64) func(dtype.Type, uint64) uint64 {
 	return func(t dtype.Type, bits uint64) uint64 {
 		switch {
 		case t.Kind != dtype.Float:
+			return bits
+		case t.Size == 2:
 			return bits
 		case t.Size == 4:
 			return uint64(math.Float32bits(float32(f(float64(math.Float32frombits(uint32(bits)))))))
@@ -132,6 +152,47 @@ func TestDefectsAreCaught(t *testing.T) {
 			}
 			return f
 		})}, "codec.roundtrip"},
+		"one NaN of 16 bits": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+			if t.Kind == dtype.Float && t.Size == 2 && bits&0x7C00 == 0x7C00 && bits&0x3FF != 0 {
+				return 0x7E00
+			}
+			return bits
+		}}, "codec.roundtrip"},
+		"no time becomes the epoch": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+			if t.Kind == dtype.Datetime && bits == 1<<63 {
+				return 0
+			}
+			return bits
+		}}, "codec.roundtrip"},
+		"31 bits of 32": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+			if t.Kind == dtype.Uint && t.Size == 4 {
+				return bits &^ (1 << 31)
+			}
+			return bits
+		}}, "codec.roundtrip"},
+		"a fill value replaced": {wrong{value: func(t dtype.Type, bits uint64) uint64 {
+			if t.Kind == dtype.Int && t.Size == 2 && bits == 0x8001 {
+				return 0
+			}
+			return bits
+		}}, "codec.roundtrip"},
+		"the element behind a block":   {changing(1025), "codec.roundtrip"},
+		"some bytes without structure": {changing(1001), "codec.roundtrip.blob"},
+		"128 bytes behind a run":       {changing(40 + 128), "codec.roundtrip.runs"},
+		"bytes without structure are invalid": {wrong{open: func(_ json.RawMessage, in driver.Spec) error {
+			if in.Kind == driver.Blob {
+				return ncerr.ErrInvalid
+			}
+			return nil
+		}}, "codec.open.kinds"},
+		"remembers by length and head": {wrong{decode: remembering()}, "codec.stateless"},
+		"one buffer for all":           {wrong{decode: sharing()}, "codec.concurrent"},
+		"half a value after the end of the context": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if ctx.Err() != nil {
+				return c.Encode(context.WithoutCancel(ctx), dst, src[:len(src)/2])
+			}
+			return c.Encode(ctx, dst, src)
+		}}, "codec.cancel"},
 		"fails beyond 2 MB": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if n > 2_000_000 && len(src) < n/4 {
@@ -185,6 +246,106 @@ func TestDefectsAreCaught(t *testing.T) {
 	}
 }
 
+// changing is a codec that changes the last byte of values of n bytes.
+func changing(n int) wrong {
+	return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		got, err := c.Decode(ctx, dst, src)
+		if got == n {
+			dst[n-1]++
+		}
+		return got, err
+	}}
+}
+
+// remembering decodes what it has decoded before when length and head are alike.
+func remembering() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
+	var mu sync.Mutex
+	seen := map[string][]byte{}
+	return func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		n, err := c.Decode(ctx, dst, src)
+		if err != nil || n < 4096 {
+			return n, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		key := strconv.Itoa(n) + string(dst[:1000])
+		if seen[key] == nil {
+			seen[key] = bytes.Clone(dst[:n])
+		}
+		return copy(dst, seen[key]), nil
+	}
+}
+
+// sharing decodes from a buffer that all calls have.
+func sharing() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
+	var mu sync.Mutex
+	var buffer []byte
+	return func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		mu.Lock()
+		buffer = append(buffer[:0], src...)
+		mu.Unlock()
+		runtime.Gosched()
+		mu.Lock()
+		defer mu.Unlock()
+		return c.Decode(ctx, dst, buffer)
+	}
+}
+
+// TestParamsApart: a process in which the parameters that come first hold for
+// all codecs is found out by another process, in which others come first.
+func TestParamsApart(t *testing.T) {
+	t.Parallel()
+	var first json.RawMessage
+	sticky := stickyProvider{builtin.Provider(), &first}
+	target := &codecsuite.Target{
+		Provider: sticky, ID: "zlib", Params: []json.RawMessage{json.RawMessage(`{"level":9}`), json.RawMessage(`{"level":0}`)},
+		Restart: func() error { first = nil; return nil },
+	}
+	mustFail(t, target, "codec.params.apart")
+	target.Provider = builtin.Provider()
+	if r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{"codec.params.apart"}}); r.Totals.Pass != 1 {
+		t.Errorf("%+v", r.Results)
+	}
+}
+
+type stickyProvider struct {
+	driver.Provider
+	first *json.RawMessage
+}
+
+func (p stickyProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	if *p.first == nil {
+		*p.first = params
+	}
+	return p.Provider.Open(id, *p.first, in)
+}
+
+// TestSmallLeaks measures processes that keep a little for each call, or for
+// each codec that is opened, or a descriptor.
+func TestSmallLeaks(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]conformance.Usage{"call": {Memory: 3000}, "open": {Memory: 64 << 10}, "descriptor": {Descriptors: 1}} {
+		var calls, opens atomic.Int64
+		target := &codecsuite.Target{
+			Provider: wrongProvider{builtin.Provider(), wrong{
+				decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+					calls.Add(1)
+					return c.Decode(ctx, dst, src)
+				},
+				open: func(json.RawMessage, driver.Spec) error { opens.Add(1); return nil },
+			}},
+			ID: "zstd", Usage: func() (conformance.Usage, error) {
+				n := calls.Load()
+				if name == "open" {
+					n = opens.Load()
+				}
+				return conformance.Usage{Memory: n * of.Memory, Descriptors: int(n) * of.Descriptors}, nil
+			},
+		}
+		mustFail(t, target, "codec.lasting.memory")
+	}
+}
+
 // TestMemoryLeak measures a process that keeps what it has decoded.
 func TestMemoryLeak(t *testing.T) {
 	t.Parallel()
@@ -195,10 +356,10 @@ func TestMemoryLeak(t *testing.T) {
 			kept.Add(int64(n))
 			return n, err
 		}}},
-		ID: "zstd", Memory: func() (int64, error) { return kept.Load(), nil },
+		ID: "zstd", Usage: func() (conformance.Usage, error) { return conformance.Usage{Memory: kept.Load()}, nil },
 	}
 	mustFail(t, target, "codec.lasting.memory")
-	target.Memory = func() (int64, error) { return min(kept.Load(), 100<<20), nil } // a cache
+	target.Usage = func() (conformance.Usage, error) { return conformance.Usage{Memory: min(kept.Load(), 100<<20)}, nil } // a cache
 	r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{"codec.lasting.memory"}, Limit: 10 * time.Minute})
 	if !r.OK() {
 		t.Errorf("a cache that ends: %+v", r.Results)

@@ -10,12 +10,15 @@ import (
 func Suite() conformance.Suite[*Env] {
 	both := []string{CapExact}
 	enc := []string{CapEncode}
-	return conformance.Suite[*Env]{Name: "codec", Version: "1.1", Checks: []conformance.Check[*Env]{
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.2", Checks: []conformance.Check[*Env]{
 		{ID: "codec.describe", Doc: "The provider describes the codec, with a summary and a direction.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "An id that the provider does not have is ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Parameters that cannot work are ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
 		{ID: "codec.open.garbage", Doc: "Parameters that are no JSON object are ErrInvalid.", Run: notJSON},
 		{ID: "codec.roundtrip", Doc: "Decoding gives back what was encoded, for every type, length and pattern.", Needs: both, Run: roundTrip},
+		{ID: "codec.open.kinds", Doc: "Types of elements, and bytes without structure, are taken, or refused with ErrUnsupported.", Needs: enc, Run: kinds},
+		{ID: "codec.roundtrip.blob", Doc: "Decoding gives back what was encoded of bytes without structure, as other steps give them, of any length up to MaxBytes.", Needs: both, Run: roundTripBlob},
+		{ID: "codec.roundtrip.runs", Doc: "Decoding gives back what was encoded where runs of one value and of many values alternate, whatever their lengths.", Needs: both, Run: roundTripRuns},
 		{ID: "codec.roundtrip.edges", Doc: "Decoding gives back what was encoded, for lengths around 64 KiB.", Effort: conformance.Normal, Needs: both, Run: roundTripEdges},
 		{ID: "codec.roundtrip.large", Doc: "Decoding gives back what was encoded, for a chunk of megabytes, compressible or not.", Limit: time.Minute, Needs: both, Run: roundTripLarge},
 		{ID: "codec.roundtrip.huge", Doc: "Decoding gives back what was encoded, for a chunk of more than 64 MiB.", Effort: conformance.Thorough, Limit: 5 * time.Minute, Needs: both, Run: roundTripHuge},
@@ -31,10 +34,12 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.input.memory", Doc: "Input that claims to be large takes no memory before it has proved it.", Level: conformance.Extended, Needs: enc, Run: memory},
 		{ID: "codec.source", Doc: "Neither direction changes its input.", Needs: both, Run: source},
 		{ID: "codec.deterministic", Doc: "Encoding the same bytes twice gives the same bytes, from any codec with the same parameters.", Needs: enc, Run: deterministic},
+		{ID: "codec.stateless", Doc: "Nothing of one call shows in the result of another, however alike their input is.", Needs: both, Run: stateless},
+		{ID: "codec.params.apart", Doc: "What a codec does depends on its own parameters, not on those with which others were opened before.", Needs: []string{CapExact, CapRestart}, Run: paramsApart},
 		{ID: "codec.concurrent", Doc: "A codec may be used by many goroutines at once.", Needs: both, Run: concurrent},
 		{ID: "codec.cancel", Doc: "After the context has ended a call gives its error or the right result.", Needs: both, Run: cancelled},
 		{ID: "codec.lasting.calls", Doc: "The thousandth call works as the first does.", Level: conformance.Extended, Effort: conformance.Normal, Needs: both, Run: lastingCalls},
-		{ID: "codec.lasting.memory", Doc: "Calls that follow each other take no more and more memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{CapExact, CapMeasured}, Run: lastingMemory},
+		{ID: "codec.lasting.memory", Doc: "Codecs that are opened and calls that follow each other take no more and more memory or descriptors.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{CapExact, CapMeasured}, Run: lastingMemory},
 		{ID: "codec.pipeline", Doc: "A run gives the same bytes as its steps one by one, for every job of a batch.", Needs: []string{CapExact, CapPipeline}, Run: pipeline},
 	}}
 }

@@ -12,6 +12,7 @@ package codecsuite
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -25,7 +26,8 @@ const (
 	CapExact    = "exact" // both directions, and nothing is lost
 	CapPipeline = "pipeline"
 	CapInvalid  = "invalid parameters given"
-	CapMeasured = "measured" // Target.Memory is there
+	CapMeasured = "measured"                         // Target.Usage is there
+	CapRestart  = "restarts with several parameters" // Target.Restart is there, and Params has two
 )
 
 // Target is one filter of a provider. Provider and ID are needed, the rest
@@ -48,9 +50,12 @@ type Target struct {
 	// Exact says that nothing is lost of Types, whatever the description of the
 	// filter says of others.
 	Exact bool
-	// Memory, for a filter in a process of its own, returns the bytes that the
-	// process takes.
-	Memory func() (int64, error)
+	// Usage, for a filter in a process of its own, measures what the process
+	// holds.
+	Usage func() (conformance.Usage, error)
+	// Restart, for a filter in a process of its own, ends that process; what is
+	// opened next is in a fresh one.
+	Restart func() error
 }
 
 var _ conformance.Target[*Env] = (*Target)(nil)
@@ -78,8 +83,11 @@ func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 	if len(t.Invalid) > 0 {
 		caps = append(caps, CapInvalid)
 	}
-	if t.Memory != nil {
+	if t.Usage != nil {
 		caps = append(caps, CapMeasured)
+	}
+	if t.Restart != nil && len(t.Params) > 1 {
+		caps = append(caps, CapRestart)
 	}
 	return caps, nil
 }
@@ -97,7 +105,7 @@ func (t *Target) New(c conformance.T) (*Env, error) {
 		e.params = []json.RawMessage{json.RawMessage(`{}`)}
 	}
 	if len(e.types) == 0 {
-		for _, s := range []string{"|u1", "<i2", ">i2", "<i4", "<f4", ">f4", "<f8", ">f8", "<i8", "<u8", "|b1", "|O"} {
+		for _, s := range []string{"|u1", "<i2", ">i2", "<i4", "<f4", ">f4", "<f8", ">f8", "<i8", "<u8", "|b1", "|O", "<f2", "<u4", "<M8[s]"} {
 			typ, err := dtype.Parse(s)
 			if err != nil {
 				return nil, err
@@ -132,7 +140,7 @@ type effort struct {
 
 var (
 	full = effort{
-		lengths: []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000, 4099}, edges: 64 << 10, large: 4 << 20, kinds: 1, promise: []int{0, 1, 100, 70_000},
+		lengths: []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 257, 1000, 1025, 4099}, edges: 64 << 10, large: 4 << 20, kinds: 1, promise: []int{0, 1, 100, 70_000},
 		truncated: 1 << 20, flipped: 2000, others: 300, garbage: 300, absurd: 24,
 	}
 	brief = effort{
@@ -153,16 +161,27 @@ type opened struct {
 
 // open opens the codec; nil stands for a type that the filter does not take.
 func (e *Env) open(t conformance.T, params json.RawMessage, typ dtype.Type, n int) *opened {
-	in := driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)}
+	return e.openSpec(t, params, driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)})
+}
+
+func (e *Env) openSpec(t conformance.T, params json.RawMessage, in driver.Spec) *opened {
+	typ := in.DType
 	c, out, err := e.target.Provider.Open(e.target.ID, params, in)
 	if ncerr.KindOf(err) == ncerr.ErrUnsupported {
 		t.Logf("%v is refused: %v", typ, err)
 		return nil
 	}
 	if err != nil {
-		t.Fatalf("open %s %s for %d elements of %v: %v", e.target.ID, params, n, typ, err)
+		t.Fatalf("open %s %s for %s: %v", e.target.ID, params, describeSpec(in), err)
 	}
 	return &opened{Codec: c, in: in, out: out, params: params, bads: map[ncerr.Kind]int{}}
+}
+
+func describeSpec(s driver.Spec) string {
+	if s.Kind == driver.Blob {
+		return fmt.Sprintf("at most %d bytes made of %v", s.MaxBytes, s.DType)
+	}
+	return fmt.Sprintf("%v elements of %v", s.Shape, s.DType)
 }
 
 // smallest is the number of elements from which on a filter must take chunks;
