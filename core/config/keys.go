@@ -139,7 +139,7 @@ func specs() []spec {
 			"64MiB", size(func(c *Config) *Size { return &c.Limits.MaxMetadata }),
 		},
 		{
-			Key{"limits.max_documents", "size", `"256MiB"`, "The most bytes of metadata documents and names that opening one dataset reads, in total and without consolidated metadata."},
+			Key{"limits.max_documents", "size", `"256MiB"`, "The most bytes of metadata documents, without consolidated metadata, and of keys of groups and variables that opening one dataset reads, in total."},
 			"256MiB", size(func(c *Config) *Size { return &c.Limits.MaxDocuments }),
 		},
 		{

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -97,14 +96,10 @@ func (l *loader) search(ctx context.Context, prefix string) listing {
 	return l.list(ctx, prefix)
 }
 
-// list lists the names below a prefix. More than Limits.MaxKeys are
-// ncerr.ErrLimit.
+// list lists the names below a prefix. More than Limits.MaxKeys, or
+// Limits.MaxListing bytes of them, are ncerr.ErrLimit.
 func (l *loader) list(ctx context.Context, prefix string) (found listing) {
-	most := l.ds.opts.Limits.MaxKeys
-	for e, err := range l.ds.m.List(ctx, prefix, nil) {
-		if err == nil && found.size() >= most {
-			err = ncerr.Errorf(ncerr.ErrLimit, "search", prefix, "more than %d entries", most)
-		}
+	for e, err := range l.ds.m.ListAll(ctx, prefix, nil) {
 		if err != nil {
 			return listing{err: err}
 		}

@@ -184,7 +184,7 @@ func (g *Group) declared() string {
 	for at := g; at != nil; at = at.parent {
 		count += len(at.dims.list)
 		for _, d := range at.dims.list[:min(len(at.dims.list), most-len(names))] {
-			names = append(names, d.Path())
+			names = append(names, join(shorten(at.Path()), shorten(d.name)))
 		}
 	}
 	if count == 0 {
@@ -195,6 +195,15 @@ func (g *Group) declared() string {
 		rest = fmt.Sprintf(" and %d more", count-most)
 	}
 	return " (declared are " + strings.Join(names, ", ") + rest + ")"
+}
+
+// shorten gives the end of a path or name for messages that many variables may have.
+func shorten(path string) string {
+	const most = 60
+	if len(path) <= most {
+		return path
+	}
+	return "..." + strings.ToValidUTF8(path[len(path)-most:], "")
 }
 
 // place tells, for messages, where documents were looked for.
@@ -237,6 +246,18 @@ func (l *loader) anonymous(shape []int64) []*Dim {
 //
 // Source: netcdf-c libnczarr, NCZ_ANONDIM ("_Anonymous_Dim_").
 func (l *loader) anonymousDim(n int64) *Dim {
+	if d := l.anon[n]; d != nil {
+		return d
+	}
+	if l.anon == nil {
+		l.anon = make(map[int64]*Dim)
+	}
+	d := l.makeAnonymousDim(n)
+	l.anon[n] = d
+	return d
+}
+
+func (l *loader) makeAnonymousDim(n int64) *Dim {
 	name := fmt.Sprintf("_Anonymous_Dim_%d", n)
 	for i := 2; ; i++ {
 		d := l.ds.top.dims.find(name)

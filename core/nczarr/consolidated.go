@@ -119,14 +119,13 @@ func (l *loader) kidsOf(node string) []string {
 	return l.kids[node]
 }
 
-// childrenOf gives the names below each node, sorted; a node need not have
-// documents itself. Names stop at the given depth: each node above costs as much
-// as its name is long, and one name may have millions of them.
+// childrenOf gives the names below each node, sorted, down to a depth; a node
+// need not have documents itself.
 func childrenOf(all map[string]zarr.Docs, depth int) map[string][]string {
 	kids := make(map[string][]string)
 	seen := make(map[string]bool, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		name = firstSegments(name, depth)
+		name = segments(name, depth)
 		for name != "" && !seen[name] {
 			seen[name] = true
 			dir, base := splitKey(name)
@@ -137,18 +136,16 @@ func childrenOf(all map[string]zarr.Docs, depth int) map[string][]string {
 	return kids
 }
 
-// firstSegments gives the first n segments of a name.
-func firstSegments(name string, n int) string {
-	for end := 0; ; end++ {
-		i := strings.IndexByte(name[end:], '/')
-		if i < 0 {
-			return name
-		}
-		end += i
-		if n--; n == 0 {
-			return name[:end]
+// segments gives the first n segments of a key.
+func segments(key string, n int) string {
+	for i := range len(key) {
+		if key[i] == '/' {
+			if n--; n == 0 {
+				return key[:i]
+			}
 		}
 	}
+	return key
 }
 
 // differing gives the keys of a node's documents that are not the same, or are

@@ -205,12 +205,9 @@ func hasStub(path string) bool {
 // storeContents looks at a store through its driver.
 func storeContents(ctx context.Context, m *zmap.Map, l Limits) (*contents, error) {
 	var names []string
-	for e, err := range m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
+	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
 		if err != nil {
 			return nil, err
-		}
-		if len(names) >= l.MaxKeys {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "look at", "", "more than %d objects", l.MaxKeys)
 		}
 		names = append(names, e.Key)
 	}

@@ -240,7 +240,7 @@ func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours 
 		return false, nil, nil
 	}
 	var names []string
-	for e, err := range m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
+	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
 		if err != nil {
 			return false, nil, err
 		}
@@ -300,7 +300,7 @@ func (g *Group) key() string {
 	if g.parent == nil {
 		return ""
 	}
-	return g.parent.key() + g.name + "/"
+	return g.path[1:] + "/"
 }
 
 // key gives the prefix of the variable's keys; "" when the store's root is

@@ -96,7 +96,8 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 	if g.depth+1 > g.ds.opts.Limits.MaxDepth {
 		return nil, ncerr.Errorf(ncerr.ErrLimit, "define", name, "groups are nested more than %d deep", g.ds.opts.Limits.MaxDepth)
 	}
-	sub := &Group{ds: g.ds, parent: g, name: name, depth: g.depth + 1, meta: &zarr.Group{}}
+	sub := g.below(name)
+	sub.meta = &zarr.Group{}
 	sub.changes.add()
 	g.groups.add(sub)
 	g.changes.add()

@@ -48,6 +48,7 @@ func (l *loader) addFields(n node, meta *zarr.Array) {
 	for _, w := range meta.Warnings {
 		l.ds.log.Warn(w, "path", join(n.parent.Path(), n.name))
 	}
+	attrs := withoutFill(meta.Attrs) // shared by all fields: there may be many of both
 	for _, f := range meta.Fields {
 		v := &Var{group: n.parent, name: n.name + "." + f.Name}
 		v.data.atRoot = l.ds.arrayOnly
@@ -61,7 +62,7 @@ func (l *loader) addFields(n node, meta *zarr.Array) {
 		if meta.HasFill {
 			part.Fill = meta.Fill[f.Offset : f.Offset+f.Type.Size]
 		}
-		part.Attrs = slices.DeleteFunc(slices.Clone(meta.Attrs), func(a zarr.Attr) bool { return a.Name == fillAttr })
+		part.Attrs = attrs
 		if err := l.buildVar(v, n, parsed{path: v.Path(), meta: &part}); err != nil {
 			l.problem(v.Path(), err)
 			continue
@@ -71,4 +72,14 @@ func (l *loader) addFields(n node, meta *zarr.Array) {
 	if !l.ds.arrayOnly {
 		n.parent.lost = append(n.parent.lost, n)
 	}
+}
+
+// withoutFill returns the attributes but _FillValue, which is that of the whole
+// structure.
+func withoutFill(attrs []Attr) []Attr {
+	is := func(a Attr) bool { return a.Name == fillAttr }
+	if !slices.ContainsFunc(attrs, is) {
+		return attrs
+	}
+	return slices.DeleteFunc(slices.Clone(attrs), is)
 }

@@ -27,6 +27,8 @@ type loader struct {
 	lists map[string]listing // what was searched ahead, by key prefix
 	asked bool               // kept, or keptErr, is the answer
 	kept  bool               // there is a consolidated document
+	// anon are the dimensions of the root that stand for nameless ones, by length.
+	anon map[int64]*Dim
 	// noRoot says that NCZarr's metadata was missed in the root already.
 	noRoot bool
 	// keptErr says why that is not known.
@@ -290,13 +292,18 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			failed, failedAt = err, i
 		}
 	})
-	if most := l.ds.opts.Limits.MaxDocuments; l.bytes.Load() > most { // so alloc has failed, or the names alone are too much
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the metadata documents have more than %d bytes in total, the limit of limits.max_documents (Limits.MaxDocuments)", most)
+	if l.bytes.Load() > l.ds.opts.Limits.MaxDocuments { // so alloc has failed
+		return nil, l.tooMuch()
 	}
 	if err == nil {
 		err = failed
 	}
 	return out, err
+}
+
+// tooMuch is the error of documents and keys that have too many bytes.
+func (l *loader) tooMuch() error {
+	return ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the metadata documents and the keys of groups and variables have more than %d bytes in total, the limit of limits.max_documents (Limits.MaxDocuments)", l.ds.opts.Limits.MaxDocuments)
 }
 
 // alloc gives memory for a document as long as all of them are within the
@@ -354,6 +361,10 @@ func (l *loader) tooDeep(n node) bool {
 	return true
 }
 
+// maxKey is the longest key of a group or variable, in bytes. No store of ours
+// has longer ones, but consolidated metadata could name them.
+const maxKey = 1<<16 - 1
+
 // children finds and fetches the nodes directly below the groups of a level.
 func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
@@ -370,10 +381,18 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "more than %d groups and variables", l.ds.opts.Limits.MaxNodes)
 		}
 		g.vars.grow(len(found))
-		nodes, wants = append(nodes, found...), slices.Grow(wants, len(found))
+		nodes, wants = slices.Grow(nodes, len(found)), slices.Grow(wants, len(found))
+		prefix := g.key()
 		for _, n := range found {
-			l.bytes.Add(int64(len(n.name)))
-			wants = append(wants, want{g.key() + n.name, needs[n.isArr || !n.listed]})
+			size := len(prefix) + len(n.name)
+			if size > maxKey {
+				l.lose(n, join(g.Path(), n.name), ncerr.Errorf(ncerr.ErrLimit, "open", g.Path(), "the key of a group or variable has %d bytes, the limit is %d", size, maxKey))
+				continue
+			}
+			if l.bytes.Add(int64(size)) > l.ds.opts.Limits.MaxDocuments {
+				return nil, l.tooMuch()
+			}
+			nodes, wants = append(nodes, n), append(wants, want{prefix + n.name, needs[n.isArr || !n.listed]})
 		}
 	}
 	got, err := l.fetch(ctx, wants)
@@ -546,7 +565,7 @@ func (l *loader) lose(n node, path string, err error) {
 
 // addGroup makes the group of a node, or records why not.
 func (l *loader) addGroup(n node) *Group {
-	g := &Group{ds: l.ds, parent: n.parent, name: n.name, depth: n.parent.depth + 1}
+	g := n.parent.below(n.name)
 	if err := l.buildGroup(g, n); err != nil {
 		l.lose(n, g.Path(), err)
 		return nil

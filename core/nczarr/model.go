@@ -51,6 +51,7 @@ type Group struct {
 	ds     *Dataset
 	parent *Group
 	name   string
+	path   string // see Path; empty for the root
 	depth  int
 
 	dims   named[*Dim]
@@ -80,7 +81,12 @@ func (g *Group) Path() string {
 	if g.parent == nil {
 		return "/"
 	}
-	return join(g.parent.Path(), g.name)
+	return g.path
+}
+
+// below makes a group of that name below g, which does not have it yet.
+func (g *Group) below(name string) *Group {
+	return &Group{ds: g.ds, parent: g, name: name, path: join(g.Path(), name), depth: g.depth + 1}
 }
 
 // Groups gives the subgroups, in definition order (sorted for pure Zarr).

@@ -107,8 +107,8 @@ type CreateOptions struct {
 // Limits are ceilings on untrusted sizes.
 type Limits struct {
 	MaxMetadata  int64 // bytes of one metadata document; default 64 MiB
-	MaxDocuments int64 // bytes of all documents and names that one open reads, without consolidated metadata; default 256 MiB
-	MaxChunk     int64 // bytes of one decoded chunk; default 2 GiB
+	MaxDocuments int64 // bytes of all documents that one open reads, without consolidated metadata, and of the keys of groups and variables; default 256 MiB
+	MaxChunk     int64 // bytes of one decoded chunk, and of the strings that one read brings out of several; default 2 GiB
 	MaxElements  int64 // elements of one chunk; default 2^30
 	MaxChunks    int64 // chunks of a variable that is copied or dumped; default 2^28
 	MaxData      int64 // bytes of a variable that is copied or dumped; default 16 TiB

@@ -190,7 +190,7 @@ func (s *sibling) discard(ctx context.Context) error {
 	}
 	defer ds.m.Close(ctx) //nolint:errcheck // Remove tells
 	var keys []string
-	for e, err := range ds.m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
+	for e, err := range ds.m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
 		if err != nil {
 			return err
 		}
@@ -397,12 +397,10 @@ func hiding(names []string) []string {
 // listStage returns the objects of the new dataset.
 func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) {
 	var keys []string
-	for e, err := range m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
+	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
 		switch {
 		case err != nil:
 			return nil, err
-		case len(keys) >= s.opts.Limits.MaxKeys:
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "replace", s.stage, "more than %d objects", s.opts.Limits.MaxKeys)
 		case e.Key != stageMark:
 			keys = append(keys, e.Key)
 		}
@@ -422,12 +420,9 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 	}
 	stays[claimKey] = true
 	var all, keys []string
-	for e, err := range m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
-		switch {
-		case err != nil:
+	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
+		if err != nil {
 			return nil, err
-		case len(all) >= s.opts.Limits.MaxKeys:
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "replace", s.loc.Path, "more than %d objects", s.opts.Limits.MaxKeys)
 		}
 		all = append(all, e.Key)
 	}

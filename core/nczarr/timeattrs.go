@@ -44,12 +44,15 @@ func (v *Var) showTimes() {
 	if v.shown = timeAttrs(v.meta.DType); v.shown == nil {
 		return
 	}
-	v.attrs = slices.DeleteFunc(slices.Clone(v.attrs), func(a Attr) bool {
+	same := func(a Attr) bool {
 		return slices.ContainsFunc(v.shown, func(b Attr) bool {
 			b.JSON = a.JSON
-			return reflect.DeepEqual(a, b)
+			return a.Name == b.Name && reflect.DeepEqual(a, b)
 		})
-	})
+	}
+	if slices.ContainsFunc(v.attrs, same) { // else fields go on sharing them
+		v.attrs = slices.DeleteFunc(slices.Clone(v.attrs), same)
+	}
 	if _, err := findAttr(v.attrs, "units"); err == nil { // somebody knows better
 		v.shown = slices.DeleteFunc(v.shown, func(a Attr) bool { return a.Name != fillAttr })
 	}

@@ -42,6 +42,10 @@ func (d *document) get(name string) jsontext.Value {
 	return d.Get(name)
 }
 
+// maxShownPath is how much of the end of a path stands in warnings and errors, in
+// bytes.
+const maxShownPath = 512
+
 // loadNode makes the node of some documents.
 func loadNode(path string, docs Docs) (*node, error) {
 	n := &node{}
@@ -53,6 +57,9 @@ func loadNode(path string, docs Docs) (*node, error) {
 func (n *node) load(path string, docs Docs) error {
 	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		path = "/" + strings.Trim(path, "/")
+	}
+	if k := len(path) - maxShownPath; k > 0 { // there may be many warnings
+		path = "/..." + strings.ToValidUTF8(path[k:], "")
 	}
 	n.path, n.docs, n.warnings = path, n.docs[:0], nil
 	_, group := docs[docGroup]
