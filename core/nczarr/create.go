@@ -68,10 +68,11 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 	at := *loc
 	at.Path = s.at
 	mode := driver.Create
+	_, staged := s.swap.(*staged)
 	switch {
-	case s.bare:
+	case staged && loc.Driver == ncurl.DriverFile, s.bare: // it is empty: there is nothing to wipe
 		mode = driver.Update
-	case exclusive, s.free: // what comes meanwhile is not mixed with, nor wiped
+	case exclusive, s.free, staged: // what comes meanwhile is not mixed with, nor wiped
 		mode = driver.CreateExclusive
 	}
 	ds, err := newDataset(ctx, &at, opts, mode)

@@ -22,7 +22,9 @@ import (
 // what is left when the process dies can be swept. A directory that does not exist is
 // not an error.
 func removeAll(dir string) error {
-	_ = os.Chmod(dir, 0o700) // opening says what is wrong
+	if info, err := os.Lstat(dir); err == nil && info.IsDir() && info.Mode().Perm()&0o700 != 0o700 {
+		_ = os.Chmod(dir, 0o700) // opening says what is wrong
+	}
 	root, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -70,3 +70,91 @@ func TestRemove(t *testing.T) { //nolint:paralleltest // it limits the process
 		t.Errorf("what does not exist: %v", err)
 	}
 }
+
+// TestMarkGoesLast shows that a directory which cannot be removed, or whose
+// remover dies, keeps its mark, without which nobody would sweep it.
+func TestMarkGoesLast(t *testing.T) { //nolint:paralleltest // it limits the process
+	dir := filepath.Join(t.TempDir(), "temporary")
+	put(t, filepath.Join(dir, markName), markText)
+	put(t, filepath.Join(dir, "x", "f"), "")
+	at, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	var limit unix.Rlimit
+	if err := errors.Join(err, unix.Close(at), unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = uint64(at) + 1 // dir can be opened, what is in it not
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	failed := Remove(dir)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if failed == nil {
+		t.Error("no error")
+	}
+	if _, ok := readMark(filepath.Join(dir, markName)); !ok {
+		t.Error("the mark is gone")
+	}
+	if err := Remove(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// Somebody who may write beside a store puts a link in the place of its stage,
+// to where a directory of another's has the name of the store: nothing there is
+// touched, nor is the store.
+func TestLinkInPlaceOfAStage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name          string
+		made, putBack bool // before the link was put there; before Commit
+	}{
+		{name: "after the store was made", made: true},
+		{name: "while the store was made", putBack: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			final, other := filepath.Join(dir, "shared", "x"), filepath.Join(dir, "other")
+			put(t, final+"/f", "old")
+			put(t, other+"/x/precious", "precious")
+			for _, name := range []string{other, other + "/x"} {
+				if err := os.Chmod(name, 0o750); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := NewStage(final, StageOptions{Directory: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.made {
+				put(t, s.Path+"/f", "new")
+			}
+			aside := filepath.Join(dir, "shared", "aside")
+			if err := errors.Join(os.Rename(s.temp.Dir, aside), os.Symlink(other, s.temp.Dir)); err != nil {
+				t.Fatal(err)
+			}
+			if c.putBack {
+				put(t, s.Path+"/f", "new")
+				if err := errors.Join(os.Remove(s.temp.Dir), os.Rename(aside, s.temp.Dir)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Commit(); err == nil {
+				t.Error("no error")
+			}
+			for name, want := range map[string]string{final + "/f": "old", other + "/x/precious": "precious"} {
+				if text, err := os.ReadFile(name); err != nil || string(text) != want {
+					t.Errorf("%s: %q, %v", name, text, err)
+				}
+			}
+			for _, name := range []string{other, other + "/x"} {
+				if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o750 {
+					t.Errorf("%s: %v, %v", name, info.Mode(), err)
+				}
+			}
+		})
+	}
+}

@@ -24,7 +24,7 @@ var ErrChanged = errors.New("it was replaced by somebody else meanwhile")
 // Stage is a place beside a store in which its replacement is made.
 type Stage struct {
 	// Path is where the new store is to be made. Its base name is that of the
-	// store that it replaces.
+	// store that it replaces. A directory is there already, and empty.
 	Path string
 
 	final string // without links
@@ -81,16 +81,26 @@ func NewStage(final string, opts StageOptions) (*Stage, error) {
 	if err = s.sys.syncFile(filepath.Join(s.temp.Dir, markName)); err == nil {
 		err = s.sys.syncDir(s.temp.Dir)
 	}
-	if err == nil && opts.Directory && s.old.IsDir() { // what is made in it inherits from it
-		if err = os.Mkdir(s.Path, 0o700); err == nil {
+	switch {
+	case err != nil:
+	case opts.Directory && s.old.IsDir(): // what is made in it inherits from it
+		if err = os.Mkdir(s.made(), 0o700); err == nil {
 			err = s.keepAttributes(0o700)
 		}
+	case opts.Directory:
+		err = os.Mkdir(s.made(), 0o777)
 	}
 	if err != nil {
 		return nil, join(err, s.Discard())
 	}
 	return s, nil
 }
+
+// made returns a path to the new store, and kept one to what it replaces where
+// two names cannot be swapped. Nothing that somebody else puts beside the old
+// store changes where they lead; [Stage.Path] is for those who cannot use them.
+func (s *Stage) made() string { return filepath.Join(s.temp.reach(), filepath.Base(s.final)) }
+func (s *Stage) kept() string { return filepath.Join(s.temp.reach(), oldName) }
 
 // Clean removes a temporary directory that is not in use. If it holds the only
 // copy of the old store, Clean puts that back and returns true.
@@ -162,9 +172,12 @@ func Interrupted(path string) string {
 // then removes the old one. If a step before the removal fails, the old store is
 // where it was and the new one is gone.
 func (s *Stage) Commit() error {
-	err := s.keepAttributes(0)
+	err := s.unchanged()
 	if err == nil {
-		err = s.sys.syncTree(s.Path)
+		err = s.keepAttributes(0)
+	}
+	if err == nil {
+		err = s.sys.syncTree(s.made())
 	}
 	if err == nil {
 		err = s.unchanged()
@@ -188,7 +201,7 @@ func (s *Stage) Discard() error {
 	}
 	t := s.temp
 	s.temp = nil
-	if _, err := os.Lstat(filepath.Join(t.Dir, oldName)); err == nil {
+	if _, err := os.Lstat(filepath.Join(t.reach(), oldName)); err == nil {
 		return t.Keep() // it could not be put back: Clean can
 	}
 	return t.Remove()
@@ -197,8 +210,12 @@ func (s *Stage) Discard() error {
 // Die leaves the stage as a killed process would. It is for tests.
 func (s *Stage) Die() error { return s.temp.Keep() }
 
-// unchanged makes sure that what is replaced is still what it was.
+// unchanged makes sure that what is replaced is still what it was, and that the
+// new store was made in the stage, and not where somebody else let its name lead.
 func (s *Stage) unchanged() error {
+	if names, err := os.ReadDir(s.made()); !sameName(s.temp.lock) || s.opts.Directory && (err != nil || len(names) == 0) {
+		return fmt.Errorf("%s was replaced by somebody else meanwhile", s.temp.Dir)
+	}
 	now, err := os.Lstat(s.final)
 	switch {
 	case err != nil:
@@ -217,14 +234,15 @@ func (s *Stage) unchanged() error {
 
 // swap puts the new store into the place of the old one and makes that durable.
 func (s *Stage) swap() error {
-	old, err := s.Path, s.sys.exchange(s.Path, s.final)
+	old := s.made()
+	err := s.sys.exchange(old, s.final)
 	if errors.Is(err, errors.ErrUnsupported) {
-		old, err = filepath.Join(s.temp.Dir, oldName), s.renames()
+		old, err = s.kept(), s.renames()
 	}
 	if err != nil {
 		return err
 	}
-	err = join(s.sys.syncDir(filepath.Dir(s.final)), s.sys.syncDir(s.temp.Dir))
+	err = join(s.sys.syncDir(filepath.Dir(s.final)), s.sys.syncDir(s.temp.reach()))
 	if err == nil && s.opts.Check != nil {
 		err = s.opts.Check(old)
 	}
@@ -234,8 +252,8 @@ func (s *Stage) swap() error {
 	if uerr := s.undo(old); uerr != nil {
 		t := s.temp
 		s.temp = nil
-		_ = os.Remove(filepath.Join(t.Dir, markName)) // so that nobody sweeps it
-		return join(err, fmt.Errorf("what was there is in %s, as it cannot be put back: %w", old, uerr), t.Keep())
+		_ = os.Remove(filepath.Join(t.reach(), markName)) // so that nobody sweeps it
+		return join(err, fmt.Errorf("what was there is in %s, as it cannot be put back: %w", filepath.Join(t.Dir, filepath.Base(old)), uerr), t.Keep())
 	}
 	return err
 }
@@ -243,13 +261,13 @@ func (s *Stage) swap() error {
 // renames is exchange in two steps: a process that dies in between leaves the
 // old one in the stage.
 func (s *Stage) renames() error {
-	old := filepath.Join(s.temp.Dir, oldName)
+	old := s.kept()
 	if err := os.Rename(s.final, old); err != nil {
 		return err
 	}
-	err := join(s.sys.syncDir(s.temp.Dir), s.sys.syncDir(filepath.Dir(s.final)))
+	err := join(s.sys.syncDir(s.temp.reach()), s.sys.syncDir(filepath.Dir(s.final)))
 	if err == nil {
-		err = os.Rename(s.Path, s.final)
+		err = os.Rename(s.made(), s.final)
 	}
 	if err != nil {
 		return join(err, os.Rename(old, s.final))
@@ -259,10 +277,10 @@ func (s *Stage) renames() error {
 
 // undo puts the old one back into its place.
 func (s *Stage) undo(old string) error {
-	if old == s.Path {
-		return join(s.sys.exchange(s.Path, s.final), s.sys.syncDir(filepath.Dir(s.final)))
+	if old == s.made() {
+		return join(s.sys.exchange(old, s.final), s.sys.syncDir(filepath.Dir(s.final)))
 	}
-	err := os.Rename(s.final, s.Path)
+	err := os.Rename(s.final, s.made())
 	if err == nil {
 		err = os.Rename(old, s.final)
 	}

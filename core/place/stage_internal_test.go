@@ -73,7 +73,7 @@ func TestSyncedInOrder(t *testing.T) {
 	}
 	want := map[string]bool{}
 	for _, name := range []string{"", "/a", "/a/f", "/a/b", "/a/b/g"} {
-		want[s.Path+name] = true
+		want[s.made()+name] = true
 	}
 	put(t, s.Path+"/a/f", "new")
 	put(t, s.Path+"/a/b/g", "new")
@@ -91,7 +91,7 @@ func TestSyncedInOrder(t *testing.T) {
 			t.Errorf("not synced before the exchange: %v", want)
 		}
 		swapped = true
-		want = map[string]bool{dir: true, s.temp.Dir: true}
+		want = map[string]bool{dir: true, s.temp.reach(): true}
 		return exchange(a, b)
 	}
 	s.sys.remove = func(path string) error {

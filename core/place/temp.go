@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -114,6 +115,18 @@ func sameName(f *os.File) bool {
 	}
 	named, err := os.Lstat(f.Name())
 	return err == nil && os.SameFile(is, named)
+}
+
+// reach returns a path that leads to the directory whatever has become of its
+// name: who may write in parent can put a link in its place. Systems without
+// such paths have the name.
+func (t *Temp) reach() string {
+	path := fmt.Sprintf("/proc/self/fd/%d", t.lock.Fd())
+	is, err := t.lock.Stat()
+	if named, err2 := os.Stat(path); err != nil || err2 != nil || !os.SameFile(is, named) {
+		return t.Dir
+	}
+	return path
 }
 
 // Remove removes the directory and its content, and releases the lock.

@@ -65,7 +65,7 @@ func otherSpelling(key string, exists func(path string) bool, names func(dir str
 }
 
 // probe finds out, with a temporary file, what the file system does to names.
-// It is for new stores only.
+// It is for stores without objects only.
 func (m *Map) probe() error {
 	const composed, decomposed = "\u00e9", "e\u0301"
 	base := temporaryName() + "-aq"
@@ -89,11 +89,14 @@ func (m *Map) probe() error {
 }
 
 // recognise finds out, from a name that is there, whether the file system
-// ignores case. It changes nothing.
+// ignores case. It changes nothing unless nothing is there, so that it must probe.
 func (m *Map) recognise() error {
 	names, err := m.dirNames(".")
 	if err != nil {
 		return err
+	}
+	if len(names) == 0 {
+		return m.probe()
 	}
 	for _, name := range names {
 		other := swapCase(name)
