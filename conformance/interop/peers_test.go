@@ -13,12 +13,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 )
 
 // nczctl is the program under test, built once.
 var nczctl string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	killpoint.Main()
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "interop")

@@ -45,7 +45,7 @@ func (s step) command() string {
 // shares say how much of the time a campaign has. Steps that run for a given
 // time get their part of it; the others are whole pieces of work.
 var shares = map[string]float64{
-	"defences": 0.10, "kills": 0.18, "random": 0.07, "soak": 0.17, "fuzz": 0.18, "race": 0.13, "matrices": 0.07, "bench": 0.10,
+	"defences": 0.10, "kills": 0.12, "replaced": 0.10, "random": 0.07, "soak": 0.13, "fuzz": 0.18, "race": 0.13, "matrices": 0.07, "bench": 0.10,
 }
 
 // campaigns makes the campaigns for a number of minutes.
@@ -76,6 +76,11 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 	for i := range 20 { // 1,000 kills
 		steps["kills"] = append(steps["kills"], step{
 			name: fmt.Sprintf("%d-%d", 50*i+1, 50*i+50), env: seeded(i, "NCZARR_KILLS=50"), args: test("-run=^TestKills$", "-v", "./cmd/nczctl"),
+		})
+	}
+	for i, r := range replacements {
+		steps["replaced"] = append(steps["replaced"], step{
+			name: r.name, env: seeded(i, "NCZARR_REPLACED_EVERY="+r.every), args: test("-run="+r.run, "-v", "./conformance/interop"),
 		})
 	}
 	for i := range 10 { // further cases each time, as long as there is time
@@ -117,6 +122,17 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 		all = append(all, campaign{name: name, budget: budget(name), steps: steps[name]})
 	}
 	return all, nil
+}
+
+// replacements are the kills and power failures while a dataset is replaced: at
+// every how manieth call or request that changes something.
+var replacements = []struct{ name, every, run string }{
+	{"s3", "1", "^TestReplaced$/^s3$/^alone$"},
+	{"s3-beside", "10", "^TestReplaced$/^s3$/^(reader|writer|contained)$"},
+	{"file", "10", "^TestReplaced$/^file$/^(alone|contained)$"},
+	{"file-beside", "10", "^TestReplaced$/^file$/^(reader|dump|writer|holder)$"},
+	{"zip", "10", "^TestReplaced$/^zip$"},
+	{"power", "10", "^TestPowerFailure$"},
 }
 
 // randomTests are tests of random cases, with more cases than in every run.

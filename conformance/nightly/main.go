@@ -1,5 +1,5 @@
 // Command nightly runs the campaigns that take too long for every change: all
-// planted defects, kills at random points, soaks, fuzzing, races, the full
+// planted defects, kills at random points and while datasets are replaced, soaks, fuzzing, races, the full
 // matrices and the benchmarks.
 //
 //	go run ./conformance/nightly                      # two hours

@@ -1,0 +1,155 @@
+package interop_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-695719ce/nczarr/conformance/killpoint"
+)
+
+// outages are the power failures of every run, in thousandths of the calls of a
+// copy; 1000 is its end.
+var outages = map[string][]int{"file": {960, 1000}, "zip": {1000}}
+
+// mountings are the ways in which file systems are mounted in turn: as usual,
+// and so that less is on the disk than people got used to. Nothing is written
+// unless a program asks for it.
+var mountings = []string{"loop,commit=3600", "loop,commit=3600,noauto_da_alloc,data=writeback"}
+
+// TestPowerFailure replaces a dataset on a file system in an image, and takes
+// the image as it is after a call: what the kernel has not written by then is
+// lost. Mounted again, the old dataset or the new one is there, whole. Each time
+// the image is taken twice: as it is, and after another process has made the
+// file system commit its journal, so that names and sizes are on the disk while
+// data are not.
+func TestPowerFailure(t *testing.T) {
+	t.Parallel()
+	need(t, "numcodecs")
+	src := sources(t)
+	for _, kind := range []string{"file", "zip"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			d := newDisk(t, kind, src)
+			tally := map[string]int{}
+			points := d.points(t, outages[kind])
+			for i, at := range points {
+				d.fail(t, at, mountings[i%len(mountings)], tally)
+			}
+			t.Logf("%d calls, %d power failures: %v", d.calls, len(points), tally)
+		})
+	}
+}
+
+// disk is an arena on a file system of its own.
+type disk struct {
+	*arena
+	dir   string // of images
+	mount string
+}
+
+func newDisk(t *testing.T, kind, src string) *disk {
+	t.Helper()
+	d := &disk{dir: t.TempDir(), mount: t.TempDir()}
+	base := filepath.Join(d.dir, "base")
+	writeFile(t, base, "")
+	if err := os.Truncate(base, 32<<20); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-m", "0", base).CombinedOutput()
+	if err != nil {
+		t.Skipf("no image of a file system can be made: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(d.mount, unix.MNT_DETACH) })
+	if out, err := d.attach(t, "base", "loop"); err != nil {
+		t.Skipf("no image can be mounted: %v: %s", err, out)
+	}
+	d.arena = newArena(t, kind, src)
+	place := filepath.Join(d.mount, "place")
+	copyTree(t, d.saved, place)
+	d.place, d.dst = place, filepath.Join(place, d.name) // nothing else goes on
+	_, d.before = d.look(t)
+	f, err := os.Open(d.mount)
+	if err == nil {
+		err = unix.Syncfs(int(f.Fd())) // what is mounted in another namespace, too, is not written when it is unmounted here
+		_ = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.detach(t)
+	return d
+}
+
+// attach mounts an image.
+func (d *disk) attach(t *testing.T, image, options string) (string, error) {
+	out, err := exec.CommandContext(t.Context(), "mount", "-t", "ext4", "-o", options, filepath.Join(d.dir, image), d.mount).CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+func (d *disk) detach(t *testing.T) {
+	t.Helper()
+	if err := unix.Unmount(d.mount, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// take copies an image as it is on the disk now, to a name that was not mounted
+// before: a device may live on for a moment, with what it remembers.
+func (d *disk) take(t *testing.T, from, to string) {
+	t.Helper()
+	from, to = filepath.Join(d.dir, from), filepath.Join(d.dir, to)
+	if out, err := exec.CommandContext(t.Context(), "cp", "--sparse=always", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("copy %s: %v: %s", from, err, out)
+	}
+}
+
+// fail ends a copy at a call, and has the power fail at that moment.
+func (d *disk) fail(t *testing.T, at int, mounting string, tally map[string]int) {
+	t.Helper()
+	disk, cut, committed := fmt.Sprint("disk", at), fmt.Sprint("cut", at), fmt.Sprint("committed", at)
+	d.take(t, "base", disk)
+	if out, err := d.attach(t, disk, mounting); err != nil {
+		t.Fatalf("mount: %v: %s", err, out)
+	}
+	var msg bytes.Buffer
+	c := d.overwrite("new", d.dst, false)
+	c.Stderr = &msg
+	out, err := killpoint.Run(c, killpoint.Plan{At: at, Victim: killpoint.Both})
+	if err != nil {
+		t.Fatalf("%v: %s", err, msg.Bytes())
+	}
+	d.take(t, disk, cut)
+	commit, err := os.Create(filepath.Join(d.mount, "another"))
+	if err == nil {
+		err = commit.Sync()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = commit.Close()
+	d.take(t, disk, committed)
+	d.detach(t)
+	for _, image := range []string{cut, committed} {
+		if out, err := d.attach(t, image, "loop"); err != nil {
+			t.Fatalf("mount %s: %v: %s", image, err, out)
+		}
+		errorf := func(format string, args ...any) {
+			t.Helper()
+			t.Errorf("%s, power failed at %d (%s), exit code %d, %s: "+format, append([]any{mounting, at, out.Point, out.Code, image}, args...)...)
+		}
+		tally[d.examine(t, ending{code: out.Code, said: msg.String(), point: out.Point}, errorf)]++
+		d.detach(t)
+	}
+	for _, image := range []string{disk, cut, committed} {
+		if err := os.Remove(filepath.Join(d.dir, image)); err != nil {
+			t.Error(err)
+		}
+	}
+}
