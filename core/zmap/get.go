@@ -12,6 +12,10 @@ import (
 // a part of it, from a store that cannot read ranges.
 const maxWhole = 1 << 30
 
+// maxVersion is the longest version of an object, in bytes. Those of many
+// objects are kept while a dataset is open.
+const maxVersion = 4 << 10
+
 // Get reads an object, or the part that opts.Range names, into memory that
 // alloc gives; nil opts reads the whole object and nil alloc makes a new
 // slice. alloc is called at most once, with the exact length of the result.
@@ -53,8 +57,11 @@ func (z *Map) Stat(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{}, z.wrap(ctx, "stat", key, err)
 	}
-	if info.Size < 0 {
+	switch {
+	case info.Size < 0:
 		return Info{}, z.internal("stat", key, "size %d", info.Size)
+	case len(info.Version) > maxVersion:
+		return Info{}, z.internal("stat", key, "a version of %d bytes", len(info.Version))
 	}
 	return info, nil
 }
@@ -217,6 +224,8 @@ func (g *guard) judge(z *Map, key string, data []byte, info Info) error {
 		want = n
 	}
 	switch {
+	case len(info.Version) > maxVersion:
+		return z.internal("get", key, "a version of %d bytes", len(info.Version))
 	case int64(len(data)) != want:
 		return z.internal("get", key, "gave %d bytes instead of %d", len(data), want)
 	case len(data) > 0 && !(g.owns(data) && len(data) == len(g.mem)):

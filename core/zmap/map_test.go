@@ -596,3 +596,21 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestLongVersions shows that a version has a limit: those of a dataset's
+// documents are kept, and a server could send any number of long ones.
+func TestLongVersions(t *testing.T) {
+	t.Parallel()
+	base := filled(t, "k")
+	for length, kind := range map[int]ncerr.Kind{4 << 10: 0, 4<<10 + 1: ncerr.ErrInternal} {
+		z := zmap.New(&double{Map: base, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			data, info, err := base.Get(ctx, key, o, alloc)
+			info.Version = strings.Repeat("v", length)
+			return data, info, err
+		}}, nil)
+		_, _, err := z.Get(t.Context(), "k", nil, nil)
+		if ncerr.KindOf(err) != kind || err != nil && len(err.Error()) > 200 {
+			t.Errorf("%d bytes: %.300v", length, err)
+		}
+	}
+}
