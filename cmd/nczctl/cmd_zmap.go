@@ -90,7 +90,7 @@ type zmapper struct {
 // run prints all of it.
 func (z *zmapper) run() error {
 	z.open = "["
-	if err := z.walk(z.prefix); err != nil {
+	if err := z.walk(z.prefix, 0); err != nil {
 		return errors.Join(err, z.w.Flush())
 	}
 	switch {
@@ -116,7 +116,10 @@ func (z *zmapper) print(format string, args ...any) { fmt.Fprintf(z.w, format, a
 
 // walk prints what is below a prefix. The names of all prefixes above the
 // current one are held.
-func (z *zmapper) walk(prefix string) error {
+func (z *zmapper) walk(prefix string, depth int) error {
+	if err := checkDepth(prefix, depth); err != nil {
+		return err
+	}
 	names, err := z.m.Search(z.ctx, prefix)
 	if err != nil {
 		return err
@@ -136,9 +139,17 @@ func (z *zmapper) walk(prefix string) error {
 		if err := z.object(index, key); err != nil {
 			return err
 		}
-		if err := z.walk(key); err != nil {
+		if err := z.walk(key, depth+1); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkDepth refuses to go deeper than a listing does.
+func checkDepth(prefix string, depth int) error {
+	if depth > zmap.MaxDepth {
+		return ncerr.Errorf(ncerr.ErrLimit, "search", fmt.Sprintf("%.100s", prefix), "more than %d levels", zmap.MaxDepth)
 	}
 	return nil
 }

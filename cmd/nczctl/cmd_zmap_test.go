@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -105,5 +106,23 @@ func TestZmapCeilings(t *testing.T) {
 	}
 	if _, err := zmapped(t, objects, &zmapper{most: 100, room: 12}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDeepKeys shows that a key of many segments, of which an archive of 100 KB
+// may have one, is not followed to its end: the prefixes on the way there would
+// take gigabytes.
+func TestDeepKeys(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("a/", zmap.MaxDepth+2) + "x"
+	if _, err := zmapped(t, map[string][]byte{deep: nil}, &zmapper{most: 1}); ncerr.KindOf(err) != ncerr.ErrLimit || len(err.Error()) > 300 {
+		t.Errorf("zmap: %.400v", err)
+	}
+	m := zmap.New(memmap.New(), nil)
+	if _, err := m.Put(t.Context(), deep, zmap.Bytes(nil), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := globSearch(t.Context(), m, "**/y", config.Default().Limits); ncerr.KindOf(err) != ncerr.ErrLimit || len(err.Error()) > 300 {
+		t.Errorf("search: %.400v", err)
 	}
 }

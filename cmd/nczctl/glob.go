@@ -22,7 +22,7 @@ func globSearch(ctx context.Context, m *zmap.Map, pattern string, limits config.
 		}
 	}
 	g := &globber{m: m, seen: make(map[string]bool), limits: limits}
-	if err := g.walk(ctx, "", segments); err != nil {
+	if err := g.walk(ctx, "", segments, 0); err != nil {
 		return nil, err
 	}
 	out := make([]string, 0, len(g.seen))
@@ -55,9 +55,12 @@ func (g *globber) add(key string) error {
 
 // walk matches the names below prefix (without a slash at the end) against
 // the rest of the pattern.
-func (g *globber) walk(ctx context.Context, prefix string, rest []string) error {
+func (g *globber) walk(ctx context.Context, prefix string, rest []string, depth int) error {
+	if err := checkDepth(prefix, depth); err != nil {
+		return err
+	}
 	if len(rest) > 1 && rest[0] == "**" { // no name at all
-		if err := g.walk(ctx, prefix, rest[1:]); err != nil {
+		if err := g.walk(ctx, prefix, rest[1:], depth); err != nil {
 			return err
 		}
 	}
@@ -73,7 +76,7 @@ func (g *globber) walk(ctx context.Context, prefix string, rest []string) error 
 					return err
 				}
 			}
-			if err := g.walk(ctx, at, rest); err != nil {
+			if err := g.walk(ctx, at, rest, depth+1); err != nil {
 				return err
 			}
 			continue
@@ -81,7 +84,7 @@ func (g *globber) walk(ctx context.Context, prefix string, rest []string) error 
 		if ok, _ := path.Match(rest[0], name); !ok { // patterns were checked
 			continue
 		}
-		take := func() error { return g.walk(ctx, at, rest[1:]) }
+		take := func() error { return g.walk(ctx, at, rest[1:], depth+1) }
 		if len(rest) == 1 {
 			take = func() error { return g.add(at) }
 		}

@@ -9,9 +9,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// maxDepth is the largest number of segments below a prefix that a walk
-// descends into.
-const maxDepth = 4096
+// MaxDepth is the largest number of segments below a prefix that a walk
+// descends into. Callers who walk by themselves are to keep to it, too: what they
+// hold grows with its square.
+const MaxDepth = 4096
 
 // List gives the objects and prefixes below prefix, in byte order of their
 // keys; nil opts gives the next segments. The prefix may be written with or
@@ -239,8 +240,8 @@ func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 // with its slash, visiting entries in order gives keys in byte order. It
 // reports whether to go on.
 func (z *Map) walk(ctx context.Context, op, prefix, after string, depth int, held *tally, yield func(Entry, error) bool) bool {
-	if depth > maxDepth {
-		yield(Entry{}, ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d levels", maxDepth))
+	if depth > MaxDepth {
+		yield(Entry{}, ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d levels", MaxDepth))
 		return false
 	}
 	var o ListOptions
