@@ -14,6 +14,15 @@ import (
 // version is set by the build (-ldflags -X main.version=...).
 var version = "devel" //nolint:gochecknoglobals // the linker writes it
 
+// recordedVersion is version, or where the build set none the one that the Go
+// tool recorded of the module, as go install does.
+func recordedVersion(build *debug.BuildInfo) string {
+	if version != "devel" || build.Main.Version == "" || build.Main.Version == "(devel)" {
+		return version
+	}
+	return build.Main.Version
+}
+
 // versionInfo is what "nczctl version --json" prints.
 type versionInfo struct {
 	Version   string `json:"version"`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -25,6 +26,9 @@ func run(self plugin.Self) int {
 	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is an error of writing: plugins are still ended in order
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if build, ok := debug.ReadBuildInfo(); ok {
+		version = recordedVersion(build)
+	}
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, self: self}
 	return a.main(ctx, os.Args[1:])
 }
