@@ -203,3 +203,86 @@ func (a asking) Get(ctx context.Context, key string, o *driver.GetOptions, alloc
 	a.keys.Store(key, true)
 	return a.Map.Get(ctx, key, o, alloc)
 }
+
+// TestImplicitGroupByItsURL: a group without .zgroup can be opened by itself, as
+// any other, when a dataset is above it; what is in no dataset cannot.
+func TestImplicitGroupByItsURL(t *testing.T) {
+	t.Parallel()
+	o := fileOptions()
+	dir := filepath.Join(t.TempDir(), "whole.zarr")
+	for key, body := range implicitStore() {
+		path := filepath.Join(dir, filepath.FromSlash(key))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(body), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for group, want := range map[string]uint8{"plain/deep": 1, "around/in": 3} {
+		ds := open(t, filepath.Join(dir, group), o)
+		if p := ds.Root().Path(); group == "plain/deep" && p != "/plain/deep" {
+			t.Errorf("%s: the root is %s", group, p)
+		}
+		expect(t, ds, "v", []uint8{want})
+	}
+	if g, err := open(t, filepath.Join(dir, "plain"), o).Root().Group("deep"); err != nil || g.Path() != "/plain/deep" {
+		t.Errorf("got %v, %v", g, err)
+	}
+	up := update(t, filepath.Join(dir, "plain"), o)
+	setText(t, up.Root().SetAttr, "title", "T")
+	closeDataset(t, up)
+	if _, err := os.Stat(filepath.Join(dir, "plain", ".zgroup")); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(dir, ".zgroup")); err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range []string{"around", "other/a", "../whole.zarr/other", "plain/deep/v/0"} {
+		if _, err := nczarr.Open(t.Context(), filepath.Join(dir, place), o); ncerr.KindOf(err) != ncerr.ErrNotZarr && ncerr.KindOf(err) != ncerr.ErrNoDataset {
+			t.Errorf("%s: want ErrNotZarr, got %v", place, err)
+		}
+	}
+}
+
+// foreign is the file driver under the name of another, and notes what it opens.
+type foreign struct {
+	driver.Opener
+	paths []string
+}
+
+func (w *foreign) Describe() driver.Description {
+	d := w.Opener.Describe()
+	d.Name = "foreign"
+	return d
+}
+
+func (w *foreign) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	w.paths = append(w.paths, spec.Path)
+	return w.Opener.Open(ctx, spec)
+}
+
+// TestNothingAboveForDriversOfOthers: a driver of others is never given what is
+// above the place that the user has named, whatever it says is there.
+func TestNothingAboveForDriversOfOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, objects := range map[string]map[string]string{
+		"group":   {".zgroup": `{"zarr_format": 2}`, ".zattrs": `{"_nczarr_group": {"dimensions": {}, "arrays": [], "groups": []}}`},
+		"nothing": {"v/.zgroup": `{"zarr_format": 2}`},
+	} {
+		for key, body := range objects {
+			path := filepath.Join(dir, name, filepath.FromSlash(key))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(body), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := &foreign{Opener: file.New()}
+		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{w})}
+		if ds, err := nczarr.Open(t.Context(), filepath.Join(dir, name)+"#driver=foreign", o); err == nil {
+			closeDataset(t, ds)
+		}
+		for _, path := range w.paths {
+			if path != filepath.Join(dir, name) {
+				t.Errorf("%s: it was given %q", name, path)
+			}
+		}
+	}
+}

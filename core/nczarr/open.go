@@ -22,7 +22,8 @@ import (
 // Open opens an existing dataset. url is a URL as netCDF tools take it
 // ("s3://bucket/key#mode=nczarr", "file:///d/x.zip#mode=zarr,zip") or a plain
 // path; see core/ncurl. A group inside a dataset may be named too: dimensions
-// that its variables share with groups above are found there.
+// that its variables share with groups above are found there, and it need not
+// have a document of its own.
 //
 // Errors: ncerr.ErrBadURL, ncerr.ErrNoDataset when nothing is there,
 // ncerr.ErrNotZarr when it is something else, ncerr.ErrMetadata for a damaged
@@ -41,6 +42,11 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 	}
 	if err == nil && !local(loc) && ds.rootDoc() == "" { // who replaces a dataset removes that document first
 		err = ds.unclaimed(ctx)
+	}
+	if ncerr.KindOf(err) == ncerr.ErrNotZarr { // a group that does not say it is one is known to those above it
+		if whole, aerr := above(ctx, loc, opts); whole != nil || aerr != nil {
+			return whole, aerr
+		}
 	}
 	if err != nil {
 		return nil, beingReplaced(ctx, loc, opts, err)
@@ -213,33 +219,54 @@ func (l *loader) afterLoad(ctx context.Context) (err error) {
 // climb looks for the real root of a dataset that was opened at one of its
 // groups, and gives that dataset with the group as its Root.
 func (d *Dataset) climb(ctx context.Context) (*Dataset, error) {
-	if !d.isSubgroup() || d.loc.Driver == ncurl.DriverZip || d.loc.Driver == ncurl.DriverHTTP {
+	if !d.isSubgroup() {
 		return d, nil
 	}
-	dir, below := path.Clean(d.loc.Path), ""
+	whole, err := above(ctx, d.loc, d.opts)
+	switch {
+	case err != nil:
+		_ = d.m.Close(ctx) // the first error says more
+		return nil, err
+	case whole == nil: // the group stands alone
+		return d, nil
+	}
+	_ = d.m.Close(ctx) // it was only read
+	return whole, nil
+}
+
+// above gives the dataset that has a group at loc, with that group as its Root,
+// or nil. Directories in between need not say that they are groups. Only the
+// built-in drivers of trees are asked: what is above the place that the user
+// has named is not granted to the drivers of others, whatever they find in it.
+func above(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
+	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverS3 {
+		return nil, nil //nolint:nilnil // none is looked for
+	}
+	dir, below := path.Clean(loc.Path), ""
 	for {
 		up := path.Dir(dir)
 		if up == dir || up == "." {
-			return d, nil
+			return nil, nil //nolint:nilnil // nothing is above
 		}
 		below = strings.TrimSuffix(path.Join(path.Base(dir), below), "/")
 		dir = up
-		loc := *d.loc
-		loc.Path = dir
-		whole, err := openAt(ctx, &loc, d.opts)
-		if ncerr.IsContext(err) {
+		at := *loc
+		at.Path = dir
+		whole, err := openAt(ctx, &at, opts)
+		switch kind := ncerr.KindOf(err); {
+		case ncerr.IsContext(err):
 			return nil, err
-		}
-		if err != nil {
-			return d, nil // nothing above: the group stands alone
+		case kind == ncerr.ErrNotZarr:
+			continue
+		case err != nil:
+			return nil, nil //nolint:nilerr,nilnil // it is not the dataset of this group
 		}
 		if g := whole.top.walk(below); g != nil && !whole.isSubgroup() {
-			whole.root, whole.loc = g, d.loc
-			_ = d.m.Close(ctx) // it was only read
+			whole.root, whole.loc = g, loc
 			return whole, nil
 		}
 		if err := whole.m.Close(ctx); err != nil {
-			return d, nil
+			return nil, nil //nolint:nilerr,nilnil // as above
 		}
 	}
 }
