@@ -286,3 +286,15 @@ func TestNothingAboveForDriversOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestDirectoryForAChunk: an object is a file. A directory where a chunk would
+// be is none, and the chunk is absent, as docs/reference/key-layout.md says.
+func TestDirectoryForAChunk(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "d.zarr")
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "v", "0", "below"), 0o777), os.WriteFile(filepath.Join(dir, ".zgroup"), []byte(`{"zarr_format": 2}`), 0o666),
+		os.WriteFile(filepath.Join(dir, "v", ".zarray"), []byte(`{"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|u1", "fill_value": 7, "order": "C", "compressor": null, "filters": null}`), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, open(t, dir, fileOptions()), "v", []uint8{7, 7})
+}

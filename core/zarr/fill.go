@@ -29,8 +29,8 @@ func (n *node) fill(a *Array, v jsontext.Value) error {
 		v = v.First()
 	}
 	if v == "" || v.Kind() == jsontext.Null {
-		if a.Layout == LayoutPure && nullIsText(a.DType) {
-			a.Fill, a.HasFill = make([]byte, a.DType.Size), true
+		if a.Layout == LayoutPure {
+			a.Fill, a.HasFill = nullFill(a.DType)
 		}
 		return nil
 	}
@@ -46,6 +46,18 @@ func (n *node) fill(a *Array, v jsontext.Value) error {
 // Zarr, where zeros are just that, and where it is the one spelling of the
 // empty text that all readers of text of single bytes take.
 func nullIsText(t dtype.Type) bool { return t.Kind == dtype.Char || t.Kind == dtype.Bytes }
+
+// nullFill gives what null stands for in pure Zarr, if it is not none: the empty
+// text, and not-a-time, which zarr-python reads.
+func nullFill(t dtype.Type) (b []byte, ok bool) {
+	switch {
+	case nullIsText(t):
+		return make([]byte, t.Size), true
+	case t.Kind == dtype.Datetime, t.Kind == dtype.Timedelta:
+		return encoded(t, []int64{math.MinInt64}, true)
+	}
+	return nil, false
+}
 
 // fillOf gives the bytes of one element; ok is false when v is none.
 func (n *node) fillOf(a *Array, v jsontext.Value) (b []byte, ok bool) {

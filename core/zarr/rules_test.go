@@ -169,7 +169,9 @@ func TestFillValues(t *testing.T) {
 		{"|i1", `128.0`, "error", 0},
 		{"<i8", `1e30`, "error", 0},
 		{"<m8[s]", `"NaT"`, "\x00\x00\x00\x00\x00\x00\x00\x80", 0},
-		{"<M8[s]", `null`, "none", 0},
+		{"<M8[s]", `null`, "\x00\x00\x00\x00\x00\x00\x00\x80", 0}, // as zarr-python reads it
+		{">m8[s]", `null`, "\x80\x00\x00\x00\x00\x00\x00\x00", 0},
+		{"<i4", `null`, "none", 0},
 		{"|S3", `null`, "\x00\x00\x00", 0},
 		{"|S3", `null`, "none", zarr.LayoutNewest},
 		{">c16", `["NaN",-0.0]`, "\x7f\xf8\x00\x00\x00\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00", 0},
