@@ -5,16 +5,18 @@ import "math"
 // The constants of the default chunk shape.
 // Source: netcdf-c include/netcdf.h and libhdf5/hdf5var.c.
 const (
-	defaultChunkBytes = 16 << 20 // wanted size of a chunk
-	default1DBytes    = 4 << 10  // chunk size of a one-dimensional unlimited variable
-	recordBytes       = 1 << 20  // ours: the size that chunks of several records have at most
+	defaultChunkBytes = 16 << 20  // wanted size of a chunk
+	tooLarge          = 128 << 20 // ours: what a chunk that nobody chose never has
+	default1DBytes    = 4 << 10   // chunk size of a one-dimensional unlimited variable
+	recordBytes       = 1 << 20   // ours: the size that chunks of several records have at most
 )
 
 // DefaultChunks gives the chunk shape that netCDF chooses for a variable of
 // the given shape: one index of each unlimited dimension, and as much of the
 // others as makes 16 MiB, in proportion to their lengths; 4 KiB for a
 // variable whose only dimension is unlimited. elemSize is in bytes. Every
-// length is at least 1.
+// length is at least 1. Where netCDF's formula gives more than 128 MiB, the
+// longest dimensions are cut so that it is 16 MiB.
 //
 // Source: netcdf-c nc4_find_default_chunksizes2.
 func DefaultChunks(shape []int64, unlimited []bool, elemSize int) []int64 {
@@ -49,7 +51,27 @@ func DefaultChunks(shape []int64, unlimited []bool, elemSize int) []int64 {
 			}
 		}
 	}
+	shrink(chunks, shape, size)
 	return chunks
+}
+
+// shrink makes chunks of far more than the wanted size as large as that. They
+// come of short dimensions beside long ones, of which no chunk can have less
+// than one index.
+func shrink(chunks, shape []int64, size float64) {
+	for range chunks {
+		bytes, longest := size, 0
+		for i, n := range chunks {
+			bytes *= float64(n)
+			if n > chunks[longest] {
+				longest = i
+			}
+		}
+		if bytes <= tooLarge {
+			return
+		}
+		chunks[longest] = even(shape[longest], int64(float64(chunks[longest])*(defaultChunkBytes/bytes)))
+	}
 }
 
 // followData makes default chunks longer along unlimited dimensions, the last

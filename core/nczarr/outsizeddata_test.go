@@ -131,3 +131,21 @@ func TestLargeChunksOneByOne(t *testing.T) { // not parallel: it sets the number
 		}
 	}
 }
+
+// TestDefaultChunksOfLongDimensions shows that no shape makes chunks large that
+// nobody chose: a text of 100 bytes can declare any.
+func TestDefaultChunksOfLongDimensions(t *testing.T) {
+	t.Parallel()
+	for _, shape := range [][]int64{{2, 2e10}, {2, 1 << 40}, {1, 1, 1, 1 << 50}, {2, 2, 3, 1 << 30, 1 << 20}, {1 << 40, 3, 1 << 10}} {
+		for _, size := range []int{1, 8, 128} {
+			bytes := int64(size)
+			chunks := nczarr.DefaultChunks(shape, make([]bool, len(shape)), size)
+			for _, n := range chunks {
+				bytes *= n
+			}
+			if bytes > 128<<20 || bytes < 1<<20 {
+				t.Errorf("%v of %d bytes: chunks of %v, %d bytes", shape, size, chunks, bytes)
+			}
+		}
+	}
+}
