@@ -292,7 +292,7 @@ func sharing() func(driver.Codec, context.Context, []byte, []byte) (int, error) 
 }
 
 // TestParamsApart: a process in which the parameters that come first hold for
-// all codecs is found out by another process, in which others come first.
+// all codecs is found out by others, in which others come first.
 func TestParamsApart(t *testing.T) {
 	t.Parallel()
 	var first json.RawMessage

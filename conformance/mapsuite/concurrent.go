@@ -355,6 +355,7 @@ func cancelChecks() []Check {
 	w := []string{Write}
 	return []Check{
 		{ID: "map.cancel.before", Doc: "A call with an ended context gives its error or finishes, and leaves nothing half done.", Needs: w, Run: cancelBefore},
+		{ID: "map.cancel.get", Doc: "A Get whose context ends meanwhile gives the object or the context's error, never absence.", Needs: []string{Content}, Run: cancelGet},
 		{ID: "map.cancel.put", Doc: "A Put whose context ends meanwhile stores all or nothing.", Needs: w, Run: cancelPut},
 		{ID: "map.cancel.put.late", Doc: "When Put has returned nothing is stored any more, whatever became of its context.", Needs: w, Run: latePut},
 		{ID: "map.cancel.list", Doc: "A listing stops soon after its context has ended.", Needs: []string{Write, List}, Run: cancelList},
@@ -374,11 +375,39 @@ func cancelChecks() []Check {
 	}
 }
 
-// ended reports an error that is neither nil nor the context's own.
+// ended reports an error that is neither nil nor the context's own, or that
+// says that there is no object, whatever it wraps.
 func ended(ctx context.Context, t conformance.T, what string, err error) {
-	if err != nil && !errors.Is(err, ctx.Err()) {
+	if err != nil && (!errors.Is(err, ctx.Err()) || ncerr.KindOf(err) == ncerr.ErrNotFound) {
 		t.Errorf("%s: want success or %v, got %v", what, ctx.Err(), err)
 	}
+}
+
+// cancelGet cancels when memory is asked for, and at many moments.
+func cancelGet(t conformance.T, e *Env) {
+	s := e.create(t)
+	content := pattern(4, 300_000)
+	s.put("a/k", content)
+	began := time.Now()
+	s.want("a/k", content)
+	took := time.Since(began)
+	const n = 60
+	for i := 0; i < n && !t.Failed(); i++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		alloc := driver.Heap
+		if i%2 == 0 {
+			alloc = func(n int64) ([]byte, error) { cancel(); return make([]byte, n), nil }
+		} else {
+			time.AfterFunc(took*time.Duration(i)/n, cancel)
+		}
+		t.Doing("get", "a/k")
+		got, _, err := s.m.Get(ctx, "a/k", &driver.GetOptions{}, alloc)
+		cancel()
+		if ended(ctx, t, "get", err); err == nil && string(got) != content {
+			t.Errorf("get ends without an error and with %d bytes %s", len(got), show(string(got)))
+		}
+	}
+	s.want("a/k", content)
 }
 
 func cancelBefore(t conformance.T, e *Env) {
@@ -446,6 +475,7 @@ func latePut(t conformance.T, e *Env) {
 		for range 5 {
 			time.Sleep(20 * time.Millisecond)
 			if s.want("late/long", string(first)); t.Failed() {
+				t.Logf("it was right when its Put returned")
 				return
 			}
 		}

@@ -436,6 +436,24 @@ var lapses = map[string]struct { //nolint:gochecknoglobals // constant
 			return m.Get(ctx, key, &driver.GetOptions{}, alloc)
 		}}
 	}, "map.concurrent.versions"},
+	"a call that ended is absence": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			if err := ctx.Err(); err != nil {
+				return nil, driver.Info{}, ncerr.New(ncerr.ErrNotFound, "get", key, err)
+			}
+			return m.Get(ctx, key, o, alloc)
+		}}
+	}, "map.cancel.before"},
+	"a call that ends is absence": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			began := ctx.Err() == nil
+			data, info, err := m.Get(ctx, key, o, alloc)
+			if began && ctx.Err() != nil {
+				return nil, driver.Info{}, ncerr.New(ncerr.ErrNotFound, "get", key, ctx.Err())
+			}
+			return data, info, err
+		}}
+	}, "map.cancel.get"},
 	"one buffer for all": {func(m driver.Map) *hooked {
 		var mu sync.Mutex
 		var shared []byte

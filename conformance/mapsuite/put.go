@@ -109,7 +109,7 @@ func exclusiveRace(t conformance.T, e *Env) {
 	var r rally
 	for round := 0; round < rivalry(t) && !t.Failed(); round++ {
 		above := fmt.Sprintf("race/%d", round)
-		keys := []string{above, above + "/x", above, above + "/y/z"}
+		keys := slices.Repeat([]string{above, above + "/x", above, above + "/y/z"}, 4)
 		won := r.race(t, s, round, keys, keys, driver.PutOptions{}, ncerr.ErrObjectExists)
 		if slices.ContainsFunc(won, func(i int) bool { return i%2 == 0 }) && slices.ContainsFunc(won, func(i int) bool { return i%2 == 1 }) {
 			t.Errorf("round %d: an object and one below it were both stored", round)
