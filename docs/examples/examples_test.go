@@ -25,7 +25,7 @@ import (
 
 // maxLines is how many lines of Go an example may have, blank lines and
 // comments not counted.
-const maxLines = 100
+const maxLines = 140
 
 // build copies an example out of the tree and builds its command into dir.
 func build(t *testing.T, example, command, dir string) {

@@ -8,7 +8,9 @@ import (
 	"encoding/gob"
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
+	"path/filepath"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -53,7 +55,7 @@ func (opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error
 	if err == nil && !spec.Mode.Writable() { // the same objects, not to be changed
 		m, err = memory.Open(ctx, driver.OpenSpec{Path: "it", Mode: driver.Read})
 	}
-	return &store{m, spec}, err
+	return &store{Map: m, spec: spec}, err
 }
 
 func (opener) Remove(_ context.Context, spec driver.OpenSpec) error {
@@ -63,7 +65,8 @@ func (opener) Remove(_ context.Context, spec driver.OpenSpec) error {
 	return ncerr.New(ncerr.ErrNoDataset, "remove", spec.Path, nil)
 }
 
-// store is the Map in memory, but what concerns the file.
+// store is the Map in memory, but what concerns the file. Two handles have
+// their objects each for itself, so it tells neither versions nor times.
 type store struct {
 	driver.Map
 	spec driver.OpenSpec
@@ -71,11 +74,44 @@ type store struct {
 
 func (s *store) Capabilities() driver.Capabilities {
 	c := s.Map.Capabilities()
-	c.Durable = driver.OnFlush
+	c.Durable, c.IfMatch = driver.OnFlush, false
 	return c
 }
 
-// Flush replaces the file by a rename, so that it is always whole.
+func (s *store) Stat(ctx context.Context, key string) (driver.Info, error) {
+	info, err := s.Map.Stat(ctx, key)
+	return driver.Info{Size: info.Size}, err
+}
+
+func (s *store) Get(ctx context.Context, key string, o *driver.GetOptions, a driver.Alloc) ([]byte, driver.Info, error) {
+	if o.IfMatch != "" {
+		return nil, driver.Info{}, ncerr.New(ncerr.ErrUnsupported, "get", key, nil)
+	}
+	data, info, err := s.Map.Get(ctx, key, o, a)
+	return data, driver.Info{Size: info.Size}, err
+}
+
+func (s *store) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if o.IfMatch != "" {
+		return driver.Info{}, ncerr.New(ncerr.ErrUnsupported, "put", key, nil)
+	}
+	info, err := s.Map.Put(ctx, key, body, o)
+	return driver.Info{Size: info.Size}, err
+}
+
+func (s *store) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		for e, err := range s.Map.List(ctx, prefix, o) {
+			e.Info = driver.Info{Size: e.Info.Size}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Flush replaces the file by a rename, so that it is always whole. Of many that
+// make the store at one time, the first to link its file there makes it.
 func (s *store) Flush(ctx context.Context) error {
 	if !s.spec.Mode.Writable() {
 		return nil
@@ -89,12 +125,23 @@ func (s *store) Flush(ctx context.Context) error {
 			return err
 		}
 	}
-	f, err := os.Create(s.spec.Path + ".new")
-	if err == nil {
-		err = errors.Join(gob.NewEncoder(f).Encode(objects), f.Sync(), f.Close())
+	f, err := os.CreateTemp(filepath.Dir(s.spec.Path), filepath.Base(s.spec.Path)+".new*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if err := errors.Join(gob.NewEncoder(f).Encode(objects), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if s.spec.Mode != driver.CreateExclusive {
+		return os.Rename(f.Name(), s.spec.Path)
+	}
+	err = os.Link(f.Name(), s.spec.Path)
+	if errors.Is(err, fs.ErrExist) {
+		return ncerr.New(ncerr.ErrExists, "flush", s.spec.Path, nil)
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), s.spec.Path)
+		s.spec.Mode = driver.Update // it is there, and ours
 	}
 	return err
 }

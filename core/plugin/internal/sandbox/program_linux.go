@@ -74,15 +74,9 @@ const special = unix.S_ISUID | unix.S_ISGID | unix.S_ISVTX
 // does not exist for it. Built-in drivers that only read keep openat2, which
 // makes them faster; they can change nothing through a descriptor.
 func fileRules(f *filter, p *Policy) {
-	f.when(unix.SYS_OPENAT, func(b *block) {
-		b.refuseIf(2, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM)
-		b.refuseAny(3, special, unix.EPERM)
-	})
+	f.when(unix.SYS_OPENAT, func(b *block) { b.opening(2) })
 	if legacyOpen != 0 {
-		f.when(legacyOpen, func(b *block) {
-			b.refuseIf(1, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM)
-			b.refuseAny(2, special, unix.EPERM)
-		})
+		f.when(legacyOpen, func(b *block) { b.opening(1) })
 		f.when(legacyCreat, func(b *block) { b.refuseAny(1, special, unix.EPERM) })
 	}
 	if p.MayExec || len(p.Write) > 0 {
@@ -94,6 +88,13 @@ func fileRules(f *filter, p *Policy) {
 	}
 	f.when(unix.SYS_UTIMENSAT, func(b *block) { b.refusePointer(1, unix.EPERM) }) // only of what is open
 	f.when(unix.SYS_FCHMOD, func(b *block) { b.refuseAny(1, unix.S_ISUID|unix.S_ISGID|unix.S_ISVTX, unix.EPERM) })
+}
+
+// opening judges the flags with which a file is opened, an argument, and its mode,
+// which is the next one.
+func (b *block) opening(flags int) {
+	b.refuseIf(flags, unix.O_ACCMODE, unix.O_ACCMODE, unix.EPERM)
+	b.refuseAny(flags+1, special, unix.EPERM)
 }
 
 // requests are the ioctl requests that exist: about terminals, pipes and sockets,
