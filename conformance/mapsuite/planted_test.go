@@ -138,7 +138,7 @@ func TestPlantedDefects(t *testing.T) {
 			"map.get.limit", "map.get.if-match", "map.get.range.past-end", "map.get.range.beyond-end", "map.get.range.huge",
 			"map.get.range.empty-past-end", "map.get.range.limit", "map.get.alloc.error", "map.get.alloc.absent",
 			"map.get.range.overflow", "map.cancel.before", "map.model.random",
-		}, []string{"map.concurrent.versions"}},
+		}, []string{"map.concurrent.versions", "map.cancel.get"}},
 		"short read past the end": {func(m driver.Map) driver.Map { return shortRead{m} }, []string{
 			"map.get.range.past-end", "map.get.range.beyond-end", "map.get.range.huge", "map.get.range.overflow", "map.get.range.empty-past-end", "map.model.random",
 		}, nil},

@@ -40,8 +40,12 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 			err = interrupted("open", loc.Path, dir)
 		}
 	}
-	if err == nil && !local(loc) && ds.rootDoc() == "" { // who replaces a dataset removes that document first
-		err = ds.unclaimed(ctx)
+	if err == nil && !local(loc) {
+		switch ds.rootDoc() {
+		case consolidatedKey, rootGroup, ".zarray":
+		default: // who replaces a dataset removes those first
+			err = ds.unclaimed(ctx)
+		}
 	}
 	if ncerr.KindOf(err) == ncerr.ErrNotZarr { // a group that does not say it is one is known to those above it
 		if whole, aerr := above(ctx, loc, opts); whole != nil || aerr != nil {

@@ -50,7 +50,7 @@ func TestOpenWhileReplacementEnds(t *testing.T) {
 	var listed atomic.Bool
 	o.Wrap = func(m driver.Map) driver.Map { return rootless{m, &listed} }
 	_, err := nczarr.Open(t.Context(), "mem:replaced", o)
-	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "was replacing the dataset and has just stopped") {
+	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has just stopped: try again") {
 		t.Errorf("while it is replaced: %v", err)
 	}
 	expect(t, open(t, "mem:replaced", o), "v", []int32{-2147483647, -2147483647, -2147483647, -2147483647})

@@ -274,7 +274,7 @@ func claimed(op string, loc *ncurl.Location, c *Claim, err error) error {
 	case err != nil:
 		return err
 	case c == nil:
-		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was making a dataset there and has just stopped: try again")
+		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing or making a dataset there and has just stopped: try again")
 	}
 	c.place = shown(loc)
 	if c.Makes {
@@ -602,7 +602,18 @@ func (d *Dataset) unclaimed(ctx context.Context) error {
 	if err == nil && claim == nil {
 		return nil
 	}
-	return alsoFailed(claimed("open", d.loc, claim, err), d.m.Close(ctx))
+	return alsoFailed(notYet(d.loc, claim, err), d.m.Close(ctx))
+}
+
+// notYet returns why a place with a claim cannot be opened. One where a dataset
+// is being made is no dataset yet.
+func notYet(loc *ncurl.Location, claim *Claim, err error) error {
+	found := claimed("open", loc, claim, err)
+	var e *ncerr.Error
+	if err == nil && claim.Makes && errors.As(found, &e) {
+		e.Kind = ncerr.ErrNotZarr
+	}
+	return found
 }
 
 // beingReplaced returns why there is no dataset at a location, which is err
@@ -615,10 +626,5 @@ func beingReplaced(ctx context.Context, loc *ncurl.Location, opts Options, err e
 	if cerr != nil || claim == nil {
 		return err
 	}
-	found := claimed("open", loc, claim, nil)
-	var e *ncerr.Error
-	if claim.Makes && errors.As(found, &e) { // it is no dataset yet
-		e.Kind = ncerr.ErrNotZarr
-	}
-	return found
+	return notYet(loc, claim, nil)
 }
