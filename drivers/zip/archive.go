@@ -196,7 +196,8 @@ func (a *archive) findShadows() map[string]int {
 		default:
 			continue
 		}
-		if key, ok := strings.CutPrefix(meantName(recordName(d)), a.prefix); ok && key != "" {
+		key, ok := strings.CutPrefix(meantName(recordName(d)), a.prefix)
+		if ok && key != "" && len(key) <= max16-len(a.prefix) { // U+FFFD takes more bytes than what it stands for
 			list[key] = pos
 		}
 	}

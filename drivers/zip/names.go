@@ -102,7 +102,7 @@ func meantName(name []byte) string {
 			key = append(append(key, '/'), s...)
 		}
 	}
-	if last := name[len(name)-1]; len(key) == 0 || last == '\\' || last == '/' {
+	if len(key) == 0 || bytes.HasSuffix(name, []byte{'\\'}) || bytes.HasSuffix(name, []byte{'/'}) {
 		return ""
 	}
 	return strings.Map(func(r rune) rune {

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
@@ -322,6 +323,28 @@ func TestSymbolicLinkIsSkipped(t *testing.T) {
 	}
 	_, err = m.Stat(t.Context(), "link")
 	wantText(t, "stat of the link", err, ncerr.ErrUnsupported, "link", "symbolic link")
+}
+
+// A link without a name, and a name that would make a key longer than any, are
+// left out of a listing, and do not end it.
+func TestNamesOfNoKey(t *testing.T) {
+	t.Parallel()
+	for _, h := range []*zip.FileHeader{{Name: "", ExternalAttrs: 0o120777 << 16, CreatorVersion: 3 << 8}, {Name: strings.Repeat("\x01", 40_000)}} {
+		var b bytes.Buffer
+		w := zip.NewWriter(&b)
+		_, err := w.Create("object")
+		if err == nil {
+			_, err = w.CreateHeader(h)
+		}
+		if err := errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		m := zmap.New(opened(t, saved(t, b.Bytes()), driver.Read, ""), nil)
+		names, err := m.Search(t.Context(), "")
+		if err != nil || !slices.Equal(names, []string{"object"}) {
+			t.Errorf("%.10q: %q, %v", h.Name, names, err)
+		}
+	}
 }
 
 // A member that a program of other habits wrote for a key is not taken for the
