@@ -17,7 +17,10 @@ import (
 // changes counts the changes of a node's metadata, and how many of them the
 // store has seen: a change made while the node is being written is written at
 // the next Flush.
-type changes struct{ made, written int }
+type changes struct {
+	made, written int
+	unsure        bool // writing failed half-way: the store may have other documents than we know
+}
 
 func (c *changes) add()          { c.made++ }
 func (c *changes) pending() bool { return c.made != c.written }
@@ -25,7 +28,7 @@ func (c *changes) pending() bool { return c.made != c.written }
 // seal gives a function that records that everything up to now was written.
 func (c *changes) seal() func() {
 	made := c.made
-	return func() { c.written = made }
+	return func() { c.written, c.unsure = made, false }
 }
 
 // saved is the documents of one node on their way to the store.
@@ -36,6 +39,7 @@ type saved struct {
 	dirty  bool
 	stage  int    // nodes of one stage are written at once, stages in order
 	clean  func() // records that the node was written
+	failed func() // records that it may have been written in part
 }
 
 // save writes the documents of all changed nodes: those of variables first,
@@ -118,6 +122,9 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 			continue
 		}
 		if _, err := d.m.Put(ctx, n.prefix+name, driver.Bytes(n.docs[name]), nil); err != nil {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			n.failed()
 			return ncerr.Wrap("write", zmap.Path(n.prefix+name), err)
 		}
 	}
@@ -183,9 +190,12 @@ func toSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Do
 		return saved{prefix: prefix, docs: *inStore}, nil
 	}
 	old := *inStore
+	if c.unsure {
+		old = nil
+	}
 	docs, err := write()
 	seal := c.seal()
-	return saved{prefix: prefix, docs: docs, old: old, dirty: c.pending(), clean: func() { seal(); *inStore = docs }}, err
+	return saved{prefix: prefix, docs: docs, old: old, dirty: c.pending(), clean: func() { seal(); *inStore = docs }, failed: func() { c.unsure = true }}, err
 }
 
 // declareDims has the groups written that declare the dimensions which v is

@@ -2,6 +2,7 @@ package nczarr_test
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -165,6 +166,39 @@ func TestAppendedWhileRead(t *testing.T) {
 		if a, err := open(t, url, o).Root().Attr("title"); err != nil || a.Value != "longer" {
 			t.Errorf("%s: %v, %v", mode, a.Value, err)
 		}
+	}
+}
+
+// A document that may have been written although its Flush failed is not taken
+// for what it was before: changing it back writes it again.
+func TestChangedBackAfterFailure(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	ds := create(t, url, o)
+	x := dim(t, ds.Root(), "x", 0, true)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1}})
+	setText(t, v.SetAttr, "title", "first")
+	closeDataset(t, ds)
+	ds = update(t, url, o)
+	v = variable(t, ds, "v")
+	setText(t, v.SetAttr, "title", "second")
+	write(t, v, slab(0, 1), []int32{1}) // .zarray, which is written after .zattrs, changes too
+	b.calls = func(_, key string) error {
+		if strings.HasSuffix(key, "/v/.zarray") {
+			return ncerr.New(ncerr.ErrIO, "", "", io.ErrUnexpectedEOF)
+		}
+		return nil
+	}
+	if err := ds.Flush(t.Context()); err == nil {
+		t.Fatal("the store did not fail")
+	}
+	b.calls = nil
+	setText(t, v.SetAttr, "title", "first")
+	closeDataset(t, ds)
+	if a, err := variable(t, open(t, url, o), "v").Attr("title"); err != nil || a.Value != "first" {
+		t.Errorf("%v, %v", a.Value, err)
 	}
 }
 
