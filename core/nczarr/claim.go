@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"sync"
@@ -44,6 +45,8 @@ func holdEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 	switch {
 	case errors.Is(err, place.ErrHeld):
 		return nil, ncerr.Errorf(ncerr.ErrConflict, "create", at, "another process is making a dataset there: wait until it has ended")
+	case errors.Is(err, fs.ErrNotExist) && isDangling(at):
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", at, "a link is there that leads to nothing")
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, errCame(loc)
 	case err != nil:
@@ -58,6 +61,13 @@ func holdEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 		return nil, err
 	}
 	return h, nil
+}
+
+// isDangling reports whether a link that leads to nothing is at a path.
+func isDangling(path string) bool {
+	_, err := os.Stat(path)
+	_, lerr := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist) && lerr == nil
 }
 
 // claimPlace claims the place of a new dataset in a store that is open and

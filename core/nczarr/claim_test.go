@@ -246,3 +246,16 @@ func TestClaimsWhereTheyCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// A link that leads to nothing is in the way of a new dataset, whoever tries again.
+func TestDanglingLinkInTheWay(t *testing.T) {
+	t.Parallel()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Skip(err)
+	}
+	_, err := nczarr.Create(t.Context(), link, &nczarr.CreateOptions{Options: *localOptions()})
+	if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "leads to nothing") {
+		t.Error(err)
+	}
+}

@@ -190,7 +190,7 @@ func (l *loader) notZarr(ctx context.Context) error {
 		return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "no object is there")
 	case err == nil && len(names) == 0:
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the store is empty")
-	case err == nil && slices.ContainsFunc(names, func(name string) bool { return slices.Contains(zarr.RootDocNames(), name) }):
+	case err == nil && slices.ContainsFunc(found.objects, func(name string) bool { return slices.Contains(zarr.RootDocNames(), name) }):
 		return claimed("open", ds.loc, nil, nil) // it has come back since
 	case err == nil:
 		shown := names[:min(len(names), 5)]

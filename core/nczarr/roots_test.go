@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
@@ -57,5 +58,16 @@ func TestErrorsNameTheSameDocument(t *testing.T) {
 	}
 	if len(seen) != 1 {
 		t.Errorf("got %d different reports: %v", len(seen), seen)
+	}
+}
+
+// Objects below the name of a document do not make a dataset, nor one that has
+// just come back.
+func TestDirectoryNamedLikeADocument(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	store(t, o, "odd", map[string]string{".zgroup/x": "x"})
+	if _, err := nczarr.Open(t.Context(), "mem:odd", o); ncerr.KindOf(err) != ncerr.ErrNotZarr {
+		t.Error(err)
 	}
 }
