@@ -30,6 +30,7 @@ import (
 type making struct {
 	mu   sync.Mutex
 	text []byte      // of the object in the store; nil if there is none
+	left bool        // the object may be deleted already, though that failed
 	hold *place.Hold // of a local directory
 }
 
@@ -140,6 +141,9 @@ func (k *making) check(ctx context.Context, m *zmap.Map) error {
 	if kind := ncerr.KindOf(err); err != nil && kind != ncerr.ErrNotFound && kind != ncerr.ErrNoDataset {
 		return err
 	}
+	if err != nil && k.left {
+		return nil
+	}
 	return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody has taken this process for dead, and has taken the place over while the dataset was being made there")
 }
 
@@ -154,6 +158,7 @@ func (d *Dataset) leavePlace(ctx context.Context) error {
 	if err != nil || k.text == nil {
 		return err
 	}
+	k.left = true
 	err = d.m.Delete(ctx, claimKey)
 	if ncerr.KindOf(err) == ncerr.ErrPermission { // who may not delete replaces nothing either
 		d.log.Warn("the claim on the new dataset cannot be deleted; readers do not mind it", "path", d.loc.Path, "key", claimKey, "error", err)

@@ -259,3 +259,32 @@ func TestDanglingLinkInTheWay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// lateDelete is a store in which the first deletion of a claim happens, and fails.
+type lateDelete struct {
+	driver.Map
+	failed *bool
+}
+
+func (l lateDelete) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+	err := l.Map.Delete(ctx, key, o)
+	if err == nil && key == ".nczreplacing" && !*l.failed {
+		*l.failed = true
+		err = ncerr.ErrIO
+	}
+	return err
+}
+
+// Who does not learn that its claim was deleted can flush again: nobody has taken
+// the place over.
+func TestClaimDeletedUnseen(t *testing.T) {
+	t.Parallel()
+	o, failed := inMemory(), false
+	o.Wrap = func(m driver.Map) driver.Map { return lateDelete{m, &failed} }
+	ds := create(t, "mem:late", o)
+	if err := ds.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrIO {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	closeDataset(t, open(t, "mem:late", o))
+}

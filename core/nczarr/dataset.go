@@ -192,6 +192,7 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.making.left = false // without a claim what is there may be somebody else's by now
 	foreign, ours, err := false, []string(nil), d.ownPlace(ctx, again.m)
 	if err == nil {
 		err = d.alone(ctx, again.m)
