@@ -42,6 +42,7 @@ type Dataset struct {
 	created      bool
 	swap         replacement // of the dataset that this one replaces, or nil
 	flushed      atomic.Bool // a Flush has succeeded
+	wrote        atomic.Bool // chunks may have been written
 	announced    atomic.Bool // the documents of the root may have been written
 	saving       sync.Mutex  // held by the one save at a time
 	stale        bool        // .zmetadata is older than the documents; guarded by saving

@@ -94,16 +94,17 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 	return d.compare(ctx, keys)
 }
 
-// stillOpened makes sure, before the first Flush writes metadata, that the dataset
-// is the one that was opened: the documents of one that was replaced would be
-// written over those of the new one. After that Flush they are our own.
+// stillOpened makes sure at the first Flush that the dataset is the one that was
+// opened: if it was replaced, documents would be written over those of the new one,
+// and chunks that were written may be among the chunks of the new one. After that
+// Flush the documents are our own.
 func (d *Dataset) stillOpened(ctx context.Context) error {
-	if d.created || d.flushed.Load() || !d.pending() {
+	if d.created || d.flushed.Load() || !d.pending() && !d.wrote.Load() {
 		return nil
 	}
 	err := d.compare(ctx, []string{d.rootDoc()})
 	if ncerr.KindOf(err) == ncerr.ErrConflict {
-		err = ncerr.Errorf(ncerr.ErrConflict, "flush", d.loc.Path, "the dataset was changed or replaced since it was opened, and its metadata is not written over what is there now: open it again")
+		err = ncerr.Errorf(ncerr.ErrConflict, "flush", d.loc.Path, "the dataset was changed or replaced since it was opened: its metadata is not written over what is there now, and values written since may be in the new dataset: open it again")
 	}
 	return err
 }

@@ -140,6 +140,35 @@ func TestReplacedWhileWritten(t *testing.T) {
 	}
 }
 
+// A writer of values alone learns from Flush that the dataset was replaced.
+func TestReplacedWhileValuesAreWritten(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	ds, err := several(t, url, o, false, 1, "both")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	writer := update(t, url, o)
+	if ds, err = several(t, url, o, false, 2, "both"); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	v, err := writer.Root().Var("both")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Write(t.Context(), v.All(), []int32{1, 1, 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("want ErrConflict, got %v", err)
+	}
+	_ = writer.Abort(t.Context())
+}
+
 // What a writer adds to a dataset does not look like another dataset to those
 // who read: documents that do not change are not written.
 func TestAppendedWhileRead(t *testing.T) {

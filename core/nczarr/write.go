@@ -21,6 +21,7 @@ func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, 
 		return ncerr.Wrap("write", v.Path(), err)
 	}
 	t.only = only
+	v.group.ds.wrote.Store(true)
 	return ncerr.Wrap("write", v.Path(), t.run(ctx, writeBatch))
 }
 
