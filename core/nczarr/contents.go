@@ -212,7 +212,7 @@ func storeContents(ctx context.Context, m *zmap.Map, l Limits) (*contents, error
 		names = append(names, e.Key)
 	}
 	c := &contents{}
-	return c, c.judge(ctx, names, len(names), l, inStore(ctx, m))
+	return c, c.judge(ctx, names, movers, l, inStore(ctx, m))
 }
 
 // inStore reads documents of a store.

@@ -154,6 +154,7 @@ func (n *member) readGroup(dir string, docs Docs) {
 	}
 	if g.Listed {
 		n.listed = slices.Concat([]string{}, g.Arrays, g.Groups)
+		slices.Sort(n.listed)
 	}
 	if g.Superblock != "" {
 		n.kind |= rootOf
@@ -222,7 +223,11 @@ func (n *member) hasNode(name string) bool {
 	case n == nil, n.kind&arrayNode != 0 && n.kind&groupNode == 0:
 		return false
 	}
-	return n.listed == nil || slices.Contains(n.listed, name)
+	if n.listed == nil {
+		return true
+	}
+	_, found := slices.BinarySearch(n.listed, name)
+	return found
 }
 
 // above returns the directory that holds dir; the root holds itself.
