@@ -28,8 +28,8 @@ func (f inFiles) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return f.Opener.Remove(ctx, driver.OpenSpec{Path: filepath.Join(f.dir, spec.Path)})
 }
 
-// TestCleanClaims: clean says what there is to do about a place that a dead
-// process has claimed, and does it.
+// TestCleanClaims checks that clean reports the claim of a dead process with the
+// command that clears it, and that the command works.
 func TestCleanClaims(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

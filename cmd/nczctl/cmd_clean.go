@@ -187,7 +187,7 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 		return nil, err
 	}
 	if claim == nil {
-		claim = &nczarr.Claim{} // resuming tells that there is none
+		claim = &nczarr.Claim{} // ResumeReplace reports that there is none
 	}
 	l := leftover{Path: path, What: "claim of a process that replaces the dataset", State: "there", Owner: claim.Owner(), Next: claim.Remedy()}
 	if claim.Makes {

@@ -28,9 +28,9 @@ import (
 )
 
 // Datasets are replaced while things go wrong. What is there afterwards is
-// judged by peers/replaced.py, which shares nothing with us: the old dataset or
-// the new one, whole, or else the next command says how to finish; and all that
-// is no part of the dataset is as it was.
+// judged by peers/replaced.py, which shares no code with nczctl. Either the old or
+// the new dataset must be complete, or the next command must say how to finish;
+// files that are not part of the dataset must be unchanged.
 
 // everyVar makes [TestReplaced] kill at every nth call instead of a few: N.
 const everyVar = "NCZARR_REPLACED_EVERY"
@@ -356,7 +356,7 @@ func (a *arena) examine(t *testing.T, o ending, errorf func(string, ...any)) str
 	is, files := a.look(t)
 	a.foreign(files, false, errorf)
 	if o.code == 0 && is.State == "old" {
-		errorf("nczctl says that it has replaced the dataset")
+		errorf("nczctl exited with 0, but the old dataset is still in place")
 	}
 	outcome := is.State
 	if msg := a.fails("dump", "-n", "x", a.dst); msg != "" {
@@ -397,11 +397,11 @@ func (a *arena) fails(args ...string) (msg string) {
 	return ""
 }
 
-// told is a command that an error message tells to run.
+// told matches a command that an error message recommends.
 var told = regexp.MustCompile(`nczctl (?:copy --resume-replace|clean --remove) (?:'[^']*'|\S+)`)
 
-// finish runs the command that a message says is to be run, and returns what is
-// there then.
+// finish runs the command that an error message recommends, and returns the
+// state afterwards.
 func (a *arena) finish(t *testing.T, msg string, errorf func(string, ...any)) found {
 	t.Helper()
 	command := told.FindString(msg)
@@ -551,8 +551,8 @@ func (k *stroke) holder(t *testing.T) (end func() bool) {
 	}
 }
 
-// excuse is what an error says that a dataset gives which is being replaced. A
-// second copy may come upon a bucket's dataset without root.
+// excuse matches the errors that are allowed while a dataset is being replaced. A
+// second copy may find a dataset in a bucket without its root document.
 var excuse = regexp.MustCompile(`replaced|was replacing the dataset|is gone|by somebody else meanwhile|changed|something that is not a dataset is there`)
 
 // readers reads the dataset again and again until end is called. once reads it

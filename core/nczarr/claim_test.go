@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -252,7 +253,10 @@ func TestDanglingLinkInTheWay(t *testing.T) {
 	t.Parallel()
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink("nowhere", link); err != nil {
-		t.Skip(err)
+		if runtime.GOOS == "windows" {
+			t.Skip("symbolic links need a privilege on Windows")
+		}
+		t.Fatal(err)
 	}
 	_, err := nczarr.Create(t.Context(), link, &nczarr.CreateOptions{Options: *localOptions()})
 	if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "leads to nothing") {

@@ -37,7 +37,7 @@ DOCUMENTS = {".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczgroup", ".nczar
 
 
 def values(spec):
-    """All values: no element that is to be stored is the fill value; of a factor 0 all are, but for the last block of rows."""
+    """The values of an array. None is the fill value, except with factor 0, where only the last block of rows holds data."""
     dtype, shape, chunks, factor = spec
     n = math.prod(shape)
     if np.dtype(dtype).itemsize == 1:
