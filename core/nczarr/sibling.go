@@ -623,8 +623,13 @@ func beingReplaced(ctx context.Context, loc *ncurl.Location, opts Options, err e
 		return err
 	}
 	claim, cerr := findClaim(ctx, loc, opts)
-	if cerr != nil || claim == nil {
+	switch {
+	case cerr != nil:
 		return err
+	case claim != nil:
+		return notYet(loc, claim, nil)
+	case strings.Contains(err.Error(), claimKey): // it was listed, and has gone since
+		return claimed("open", loc, nil, nil)
 	}
-	return notYet(loc, claim, nil)
+	return err
 }
