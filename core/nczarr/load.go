@@ -190,8 +190,10 @@ func (l *loader) notZarr(ctx context.Context) error {
 		return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "no object is there")
 	case err == nil && len(names) == 0:
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the store is empty")
-	case err == nil && slices.ContainsFunc(found.objects, func(name string) bool { return slices.Contains(zarr.RootDocNames(), name) }):
-		return claimed("open", ds.loc, nil, nil) // it has come back since
+	case err == nil && slices.ContainsFunc(found.objects, func(name string) bool {
+		return slices.Contains(zarr.RootDocNames(), name) || name == claimKey && !local(ds.loc)
+	}):
+		return claimed("open", ds.loc, nil, nil) // it has come back since, or beingReplaced reads the claim
 	case err == nil:
 		shown := names[:min(len(names), 5)]
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of %s is there (found %q)", looked, shown)

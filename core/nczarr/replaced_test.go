@@ -56,6 +56,45 @@ func TestOpenWhileReplacementEnds(t *testing.T) {
 	expect(t, open(t, "mem:replaced", o), "v", []int32{-2147483647, -2147483647, -2147483647, -2147483647})
 }
 
+// vanishing is a store that lists one object, and has none when it is asked.
+type vanishing struct {
+	driver.Map
+	key string
+}
+
+func (vanishing) Get(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
+	return nil, driver.Info{}, ncerr.ErrNotFound
+}
+
+func (vanishing) Stat(context.Context, string) (driver.Info, error) {
+	return driver.Info{}, ncerr.ErrNotFound
+}
+
+func (v vanishing) List(_ context.Context, prefix string, _ *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		if prefix == "" {
+			yield(driver.Entry{Key: v.key}, nil)
+		}
+	}
+}
+
+// A claim that was listed, and has gone when it is read, tells that a
+// replacement has just ended, and not that there is no dataset.
+func TestOpenWhileClaimGoes(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	closeDataset(t, create(t, "mem:gone", o))
+	o.Wrap = func(m driver.Map) driver.Map { return vanishing{m, ".nczreplacing"} }
+	_, err := nczarr.Open(t.Context(), "mem:gone", o)
+	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has just stopped: try again") {
+		t.Errorf("a claim that has gone: %v", err)
+	}
+	o.Wrap = func(m driver.Map) driver.Map { return vanishing{m, "other"} }
+	if _, err := nczarr.Open(t.Context(), "mem:gone", o); ncerr.KindOf(err) != ncerr.ErrNotZarr {
+		t.Errorf("another object: %v", err)
+	}
+}
+
 // A dataset of which a replacement has removed the first document, and no more
 // yet, is not opened: what is missing says that it is to go.
 func TestOpenClaimedWithoutRoot(t *testing.T) {

@@ -619,17 +619,12 @@ func notYet(loc *ncurl.Location, claim *Claim, err error) error {
 // beingReplaced returns why there is no dataset at a location, which is err
 // unless one is being replaced, or made, there.
 func beingReplaced(ctx context.Context, loc *ncurl.Location, opts Options, err error) error {
-	if local(loc) || ncerr.KindOf(err) != ncerr.ErrNotZarr { // with a claim the store is not empty
+	kind := ncerr.KindOf(err)
+	if local(loc) || kind != ncerr.ErrNotZarr && kind != ncerr.ErrConflict { // with a claim the store is not empty
 		return err
 	}
-	claim, cerr := findClaim(ctx, loc, opts)
-	switch {
-	case cerr != nil:
-		return err
-	case claim != nil:
+	if claim, cerr := findClaim(ctx, loc, opts); cerr == nil && claim != nil {
 		return notYet(loc, claim, nil)
-	case strings.Contains(err.Error(), claimKey): // it was listed, and has gone since
-		return claimed("open", loc, nil, nil)
 	}
 	return err
 }
