@@ -95,5 +95,19 @@ func TestCleanClaims(t *testing.T) {
 	if text := nczctl(0, "clean", old+fragment); text != "" {
 		t.Errorf("left: %s", text)
 	}
+
+	// A copy that was killed in the moment of comparing two places keeps nobody from replacing one.
+	probe := "bkt/old/.nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	put(probe, "x")
+	says("probe", nczctl(0, "clean", old+fragment), `object ".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ"`, "there")
+	says("probe", nczctl(0, "clean", "--remove", old+fragment), "removed")
+	put(probe, "x")
+	put("bkt/old/v/.nczprobe-2BCDEFGHIJKLMNOPQRSTUVWXYZ", "x")
+	nczctl(0, "gen", "--overwrite", "-o", old+fragment, at("x.cdl"))
+	for _, name := range []string{probe, "bkt/old/v/.nczprobe-2BCDEFGHIJKLMNOPQRSTUVWXYZ"} {
+		if _, err := os.Stat(at(name)); err == nil {
+			t.Errorf("%s is there", name)
+		}
+	}
 	says("resume again", nczctl(ncerr.Exit(ncerr.ErrNotFound), "clean", "--resume-replace", old+fragment), "no replacement is in progress here")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	places "github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
 // leftover is what an interrupted command left behind, as clean reports it.
@@ -41,7 +42,9 @@ func (a *app) newClean() *cobra.Command {
 - on object stores, what there is of a new dataset at PLACE itself, and the
   claim that keeps others from making one there;
 - the mark of a writer that is making a dimension of the dataset longer, or died
-  doing so.
+  doing so;
+- objects that a copy put there for a moment, to see whether its source and its
+  destination are one place (.nczprobe-LETTERS).
 
 --remove removes them. A directory with the only copy of the dataset that was
 being replaced is put back instead. With the mark of a dead writer go the chunks
@@ -84,6 +87,9 @@ func (a *app) runClean(ctx context.Context, url string, remove, resume bool) err
 	}
 	claimed := false
 	if loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip {
+		if resume {
+			return ncerr.Errorf(ncerr.ErrUnsupported, "resume", loc.Path, "a file or directory is replaced in one step: there is nothing to resume, and nczctl clean lists what was left")
+		}
 		add(cleanStages(loc.Path, remove))
 	} else {
 		claim, err := a.cleanClaim(ctx, url, loc.Path, remove, resume)
@@ -92,7 +98,7 @@ func (a *app) runClean(ctx context.Context, url string, remove, resume bool) err
 		add(a.cleanSiblings(ctx, url, remove))
 	}
 	if !claimed && failed == nil {
-		add(a.cleanMark(ctx, url, remove))
+		add(a.cleanMarks(ctx, url, remove))
 	}
 	if a.flags.json {
 		if err := a.printJSON(append([]leftover{}, list...)); err != nil { // an empty list, not null
@@ -234,9 +240,9 @@ func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]lef
 	return list, err
 }
 
-// cleanMark looks for the mark of a growing dimension in a dataset, if there is
-// one at the place.
-func (a *app) cleanMark(ctx context.Context, url string, remove bool) ([]leftover, error) {
+// cleanMarks looks for the mark of a growing dimension in a dataset, if there is
+// one at the place, and for what copies put into it to see where it shows.
+func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []leftover, err error) {
 	opts := a.session.options(a)
 	opts.Update = remove
 	ds, err := nczarr.Open(ctx, url, opts)
@@ -247,20 +253,40 @@ func (a *app) cleanMark(ctx context.Context, url string, remove bool) ([]leftove
 	if err != nil {
 		return nil, err
 	}
-	defer ds.Abort(ctx) //nolint:errcheck // nothing is changed but by ClearGrowth
+	defer ds.Abort(ctx) //nolint:errcheck // nothing is changed but by what tells
 	m, err := ds.GrowthMark(ctx)
-	if err != nil || m == nil {
+	if err != nil {
 		return nil, err
 	}
-	l := leftover{Path: ds.Location().Path, What: "mark of a writer that is making a dimension longer", Owner: m.Owner(), State: "there"}
-	if !m.Made.IsZero() {
-		l.Made = &m.Made
-	}
-	if remove {
-		if err := ds.ClearGrowth(ctx); err != nil {
-			return []leftover{l}, err
+	if m != nil {
+		l := leftover{Path: ds.Location().Path, What: "mark of a writer that is making a dimension longer", Owner: m.Owner(), State: "there"}
+		if !m.Made.IsZero() {
+			l.Made = &m.Made
 		}
-		l.State = "removed"
+		if remove {
+			if err := ds.ClearGrowth(ctx); err != nil {
+				return []leftover{l}, err
+			}
+			l.State = "removed"
+		}
+		list = append(list, l)
 	}
-	return []leftover{l}, nil
+	names, err := ds.Map().Search(ctx, "")
+	if ncerr.KindOf(err) == ncerr.ErrUnsupported { // nor can copies find out anything there
+		return list, nil
+	}
+	for _, name := range names {
+		if !zarr.IsProbe(name) {
+			continue
+		}
+		l := leftover{Path: ds.Location().Path, What: fmt.Sprintf("object %q, by which a copy looked whether two places are one", name), State: "there"}
+		if remove {
+			if err = ds.Map().Delete(ctx, name); err != nil {
+				return append(list, l), err
+			}
+			l.State = "removed"
+		}
+		list = append(list, l)
+	}
+	return list, err
 }

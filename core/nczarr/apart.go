@@ -2,13 +2,13 @@ package nczarr
 
 import (
 	"context"
-	"crypto/rand"
 	"path"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -115,7 +115,7 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 			return place.Apart, err
 		}
 	}
-	mark := ".nczctl-" + rand.Text()
+	mark := zarr.NewProbe()
 	put, look := mark, mark
 	switch a, b := keys(src.loc), keys(to); relation {
 	case place.Below:

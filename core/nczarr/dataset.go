@@ -109,7 +109,10 @@ func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }
 // durable. The document that makes a dataset visible, that of the root
 // group, is written last. A dataset that replaces another one becomes visible
 // at Close only.
-func (d *Dataset) Flush(ctx context.Context) error {
+func (d *Dataset) Flush(ctx context.Context) error { return d.flush(ctx, true) }
+
+// flush is Flush; goes says that the dataset goes on being written.
+func (d *Dataset) flush(ctx context.Context, goes bool) error {
 	if !d.Writable() {
 		return nil
 	}
@@ -119,14 +122,21 @@ func (d *Dataset) Flush(ctx context.Context) error {
 	if err := d.ownPlace(ctx, d.m); err != nil {
 		return ncerr.Wrap("flush", d.loc.Path, err)
 	}
-	if err := d.stillOpened(ctx); err != nil {
-		return err
+	if err := d.beforeFlush(ctx); err != nil {
+		return ncerr.Wrap("flush", "", err)
 	}
 	if err := d.save(ctx); err != nil {
 		return err
 	}
 	if err := d.m.Flush(ctx); err != nil {
 		return ncerr.Wrap("flush", "", err)
+	}
+	if goes && d.created && !d.flushed.Load() && !local(d.loc) && d.swap == nil { // nobody replaces it before the claim goes
+		key, err := d.findAnchor(ctx)
+		if err != nil {
+			return ncerr.Wrap("flush", "", err)
+		}
+		d.docs.moor(key)
 	}
 	if err := d.leavePlace(ctx); err != nil {
 		return ncerr.Wrap("flush", d.loc.Path, err)
@@ -140,7 +150,7 @@ func (d *Dataset) Flush(ctx context.Context) error {
 // is returned; one that was to replace another is gone then, and the other is
 // as it was.
 func (d *Dataset) Close(ctx context.Context) error {
-	err := d.Flush(ctx)
+	err := d.flush(ctx, false)
 	d.making.hold.Release()
 	d.closeVars()
 	if cerr := d.m.Close(ctx); err == nil && cerr != nil {

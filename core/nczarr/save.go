@@ -70,7 +70,10 @@ func (d *Dataset) save(ctx context.Context) error {
 	}
 	_, err = d.m.Put(ctx, consolidatedKey, driver.Bytes(doc), nil)
 	d.stale = err != nil
-	return err
+	if err != nil {
+		return err
+	}
+	return d.wroteDoc(ctx, consolidatedKey)
 }
 
 // putAll writes the documents of the changed nodes stage by stage, and reports
@@ -121,7 +124,11 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 		if old, ok := n.old[name]; ok && bytes.Equal(old, n.docs[name]) { // a root's .zgroup stays what it was to readers
 			continue
 		}
-		if _, err := d.m.Put(ctx, n.prefix+name, driver.Bytes(n.docs[name]), nil); err != nil {
+		_, err := d.m.Put(ctx, n.prefix+name, driver.Bytes(n.docs[name]), nil)
+		if err == nil {
+			err = d.wroteDoc(ctx, n.prefix+name)
+		}
+		if err != nil {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			n.failed()

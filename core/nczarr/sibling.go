@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -327,11 +328,17 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	inRoot := func(key string) bool { return isDoc(key) && !strings.Contains(key, "/") }
 	isNode := func(key string) bool { return slices.Contains(nodeDocs[:], path.Base(key)) }
 	remove := func(key string) error { return to.Delete(ctx, key) }
+	var mu sync.Mutex
+	versions := make(map[string]string, len(fresh)) // of what was put
 	put := func(key string) error {
 		body, _, err := stage.m.ReadAll(ctx, key, 0)
+		var info zmap.Info
 		if err == nil {
-			_, err = to.Put(ctx, key, driver.Bytes(body), nil)
+			info, err = to.Put(ctx, key, driver.Bytes(body), nil)
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		versions[key] = info.Version
 		return err
 	}
 	for _, name := range hiding(slices.DeleteFunc(slices.Concat(old, fresh), func(key string) bool { return !inRoot(key) })) {
@@ -363,6 +370,17 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 			return each(ctx, slices.DeleteFunc(oldDocs, func(key string) bool { return !isNode(key) }), movers, remove)
 		},
 		func() error { return each(ctx, docs, movers, put) },
+		func() error { return to.Flush(ctx) },
+		func() error { // what a process wrote that had opened the old one
+			lost, late, err := s.strayed(ctx, to, slices.Concat(chunks, docs), versions)
+			if err == nil {
+				err = each(ctx, late, movers, remove)
+			}
+			if err == nil {
+				err = each(ctx, lost, movers, put)
+			}
+			return err
+		},
 		func() error { return to.Flush(ctx) },
 		func() error { return each(ctx, roots, 1, put) },
 		func() error { return to.Flush(ctx) },
@@ -411,6 +429,27 @@ func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) 
 	return keys, nil
 }
 
+// strayed returns which of the objects that were put are no longer what was put,
+// and which have come since and belong to the old dataset.
+func (s *sibling) strayed(ctx context.Context, m *zmap.Map, put []string, versions map[string]string) (lost, late []string, err error) {
+	if late, err = s.listOld(ctx, m, put); err != nil {
+		return nil, nil, err
+	}
+	gone := make(map[string]bool, len(put))
+	for _, key := range put {
+		gone[key] = true
+	}
+	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if was, now := versions[e.Key], e.Info.Version; was == now || was == "" || now == "" {
+			delete(gone, e.Key)
+		}
+	}
+	return slices.Sorted(maps.Keys(gone)), late, nil
+}
+
 // listOld returns what is to be removed from the place: the objects of the old
 // dataset that the new one has not, and others only by force.
 func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]string, error) {
@@ -434,7 +473,7 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 			}
 			s.docs = docs
 		}
-		foreign, _ := zarr.Foreign(withGroups(all), s.docs)
+		foreign, _ := zarr.Foreign(slices.AppendSeq(withGroups(all), maps.Keys(s.docs)), s.docs) // those that were there say what belongs to them
 		for _, key := range foreign {
 			stays[key] = true
 		}

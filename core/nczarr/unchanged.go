@@ -26,6 +26,8 @@ type documents struct {
 	mu     sync.Mutex
 	opened map[string]zmap.Info
 	sparse map[*Var]bool // arrays of which chunks were absent
+	anchor string        // see Dataset.stillOpened
+	looks  looks
 }
 
 // note records what a document is when the dataset is opened.
@@ -42,6 +44,14 @@ func (d *documents) note(key string, info zmap.Info) {
 	d.opened[key] = info
 }
 
+// known returns what a document was when it was last noted.
+func (d *documents) known(key string) (zmap.Info, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	info, ok := d.opened[key]
+	return info, ok
+}
+
 // rootDoc returns the document that stands for the dataset as a whole: the
 // consolidated one if the metadata came from it, else the root's own.
 func (d *Dataset) rootDoc() string {
@@ -50,7 +60,7 @@ func (d *Dataset) rootDoc() string {
 		names = slices.Insert(names, 0, consolidatedKey)
 	}
 	for _, name := range names {
-		if _, ok := d.docs.opened[name]; ok {
+		if _, ok := d.docs.known(name); ok {
 			return name
 		}
 	}
@@ -94,26 +104,164 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 	return d.compare(ctx, keys)
 }
 
-// stillOpened makes sure at the first Flush that the dataset is the one that was
-// opened: if it was replaced, documents would be written over those of the new one,
-// and chunks that were written may be among the chunks of the new one. After that
-// Flush the documents are our own.
+// A writer of a store whose datasets are replaced object by object must not
+// write into the dataset that came in the place of its own. So it compares one
+// document, the anchor, that a replacement writes anew and an update hardly ever
+// does: before it writes a chunk of which it has read nothing, once in each call
+// of Write, and for a chunk that it changes after it has read it. A changed chunk
+// is put on condition of the version that was read, which was the old dataset's
+// then, so it never gets into the new one. A whole chunk can, if the dataset is
+// replaced between the look and the put: a replacement looks for such chunks before
+// it ends (see sibling.settle).
+
+// replaceable reports whether another process can replace the dataset while it is
+// open, so that what is written gets into another one. Directories and archives
+// stay what was opened; a claim protects what is being made.
+func (d *Dataset) replaceable() bool {
+	return !local(d.loc) && d.swap == nil && (!d.created || d.flushed.Load())
+}
+
+// stillOpened fails if the dataset is not the one that was opened, as far as it
+// can be replaced. It asks the store once; the first time it may ask more.
 func (d *Dataset) stillOpened(ctx context.Context) error {
-	if d.created || d.flushed.Load() || !d.pending() && !d.wrote.Load() {
+	if !d.replaceable() {
 		return nil
 	}
-	err := d.compare(ctx, []string{d.rootDoc()})
-	if ncerr.KindOf(err) == ncerr.ErrConflict {
-		err = ncerr.Errorf(ncerr.ErrConflict, "flush", d.loc.Path, "the dataset was changed or replaced since it was opened: its metadata is not written over what is there now, and values written since may be in the new dataset: open it again")
+	return d.docs.looks.do(func() error { return d.lookAtAnchor(ctx) })
+}
+
+func (d *Dataset) lookAtAnchor(ctx context.Context) error {
+	if key := d.docs.anchored(); key != "" {
+		return d.sameDocs(ctx, key)
+	}
+	key, err := d.findAnchor(ctx)
+	if err == nil { // the document that was opened tells whether the anchor is of the same dataset
+		err = d.sameDocs(ctx, d.rootDoc())
+	}
+	if err == nil {
+		d.docs.moor(key)
 	}
 	return err
+}
+
+// findAnchor returns the anchor, and notes it if it was not read when the dataset
+// was opened.
+func (d *Dataset) findAnchor(ctx context.Context) (string, error) {
+	for _, key := range []string{rootGroup, ".zarray", oldGroup, consolidatedKey} {
+		if _, ok := d.docs.known(key); ok {
+			return key, nil
+		}
+		info, err := d.m.Stat(ctx, key)
+		if err == nil {
+			d.docs.note(key, info)
+			return key, nil
+		}
+		if ncerr.KindOf(err) != ncerr.ErrNotFound {
+			return "", err
+		}
+	}
+	return d.rootDoc(), nil
+}
+
+// beforeFlush makes sure that documents are not written over those of another
+// dataset, and that what was written is not in another one. At the first Flush of
+// a dataset that was opened, the document with which it was opened must be the same
+// still, on every store; after that it is our own.
+func (d *Dataset) beforeFlush(ctx context.Context) error {
+	if d.created && !d.flushed.Load() || !d.pending() && !d.wrote.Load() {
+		return nil
+	}
+	if err := d.stillOpened(ctx); err != nil || d.flushed.Load() {
+		return err
+	}
+	return d.sameDocs(ctx, d.rootDoc())
+}
+
+// sameDocs is compare for those who write.
+func (d *Dataset) sameDocs(ctx context.Context, keys ...string) error {
+	err := d.compare(ctx, keys)
+	if ncerr.KindOf(err) == ncerr.ErrConflict {
+		err = ncerr.Errorf(ncerr.ErrConflict, "write", d.loc.Path, "the dataset was changed or replaced since it was opened: its metadata is not written over what is there now, and values written since may be in the new dataset: open it again")
+	}
+	return err
+}
+
+// wroteDoc is called after a document of the root was put. If that is the anchor,
+// its new version and time are noted.
+func (d *Dataset) wroteDoc(ctx context.Context, key string) error {
+	if key != d.docs.anchored() {
+		return nil
+	}
+	info, err := d.m.Stat(ctx, key)
+	if err == nil {
+		d.docs.note(key, info)
+	}
+	return err
+}
+
+func (d *documents) anchored() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.anchor
+}
+
+func (d *documents) moor(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.anchor = key
+}
+
+// looks lets those who ask at once share an answer, if it was asked for after
+// they came.
+type looks struct {
+	mu      sync.Mutex
+	running *look // began last, or nil
+	next    *look // waits for running, or nil
+}
+
+type look struct {
+	done chan struct{}
+	err  error // once done is closed
+}
+
+// do returns the outcome of a call of f that began after do was called.
+func (l *looks) do(f func() error) error {
+	l.mu.Lock()
+	before, mine := l.running, l.next
+	if mine != nil {
+		l.mu.Unlock()
+		if <-mine.done; mine.err == nil {
+			return nil
+		}
+		return f() // what failed may have been cancelled by its own caller
+	}
+	mine = &look{done: make(chan struct{})}
+	if before != nil {
+		l.next = mine
+		l.mu.Unlock()
+		<-before.done
+		l.mu.Lock()
+		l.next = nil
+	}
+	l.running = mine
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		if l.running == mine {
+			l.running = nil
+		}
+		l.mu.Unlock()
+		close(mine.done)
+	}()
+	mine.err = f()
+	return mine.err
 }
 
 // compare compares documents with what they were, several at once.
 func (d *Dataset) compare(ctx context.Context, keys []string) error {
 	slices.Sort(keys)
 	keys = slices.DeleteFunc(slices.Compact(keys), func(key string) bool {
-		info, ok := d.docs.opened[key]
+		info, ok := d.docs.known(key)
 		return !ok || info.Version == "" && info.ModTime.IsZero() // a store that says nothing
 	})
 	errs := make([]error, min(len(keys), 16))
@@ -136,7 +284,7 @@ func (d *Dataset) compare(ctx context.Context, keys []string) error {
 
 func (d *Dataset) compareOne(ctx context.Context, key string) error {
 	now, err := d.m.Stat(ctx, key)
-	was := d.docs.opened[key]
+	was, _ := d.docs.known(key)
 	switch {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 	case err != nil:

@@ -3,9 +3,12 @@ package nczarr_test
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -140,33 +143,141 @@ func TestReplacedWhileWritten(t *testing.T) {
 	}
 }
 
-// A writer of values alone learns from Flush that the dataset was replaced.
+// pairs makes a dataset with four values in two chunks.
+func pairs(t *testing.T, url string, o *nczarr.Options, value int32) *nczarr.Dataset {
+	t.Helper()
+	ds := create(t, url, o)
+	x := dim(t, ds.Root(), "x", 4, false)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}})
+	write(t, v, v.All(), []int32{value, value, value, value})
+	return ds
+}
+
+// A writer of values whose dataset is replaced does not write into the new one, be
+// it the first thing that it writes or not, and whether it made the dataset or not.
 func TestReplacedWhileValuesAreWritten(t *testing.T) {
 	t.Parallel()
+	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
+		for _, who := range []string{"opened", "opened, wrote", "opened, wrote metadata", "made"} {
+			for _, sel := range []chunk.Selection{slab(0, 2), slab(1, 1)} {
+				o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})}
+				url := "s3://bkt/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"
+				writer := pairs(t, url, o, 1)
+				if who != "made" {
+					closeDataset(t, writer)
+					writer = update(t, url, o)
+				}
+				v := variable(t, writer, "v")
+				switch who {
+				case "opened, wrote":
+					write(t, v, slab(0, 1), []int32{1})
+				case "opened, wrote metadata":
+					setText(t, writer.Root().SetAttr, "title", "early")
+				}
+				if who != "opened" {
+					if err := writer.Flush(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					write(t, v, slab(0, 3), []int32{1, 1, 1})
+				}
+				closeDataset(t, pairs(t, url, o, 2))
+				err := v.Write(t.Context(), sel, []int32{7, 7}[:sel.Len()])
+				if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "open it again") {
+					t.Errorf("%s, %s, %v: %v", mode, who, sel, err)
+				}
+				if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+					t.Errorf("%s, %s: flush: %v", mode, who, err)
+				}
+				_ = writer.Abort(t.Context())
+				expect(t, open(t, url, o), "v", []int32{2, 2, 2, 2})
+			}
+		}
+	}
+}
+
+// reading is a store that calls a function after it was read.
+type reading struct {
+	driver.Map
+	after func(key string)
+}
+
+func (r reading) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	data, info, err := r.Map.Get(ctx, key, o, alloc)
+	r.after(key)
+	return data, info, err
+}
+
+// A part of a chunk that is changed while the dataset is replaced never gets into
+// the new one, wherever the replacement comes between.
+func TestReplacedWhileChunkIsChanged(t *testing.T) {
+	t.Parallel()
+	for _, sel := range []chunk.Selection{slab(1, 1), slab(2, 1)} {
+		b := newBuckets()
+		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b})}
+		url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+		closeDataset(t, pairs(t, url, o, 1))
+		if err := b.bucket("bkt").Delete(t.Context(), "a.zarr/v/1", nil); err != nil { // of which nothing can be read
+			t.Fatal(err)
+		}
+		hooked := *o
+		var once sync.Once
+		replace := func(string) {}
+		hooked.Wrap = func(m driver.Map) driver.Map { return reading{m, func(key string) { replace(key) }} }
+		writer := update(t, url, &hooked)
+		replace = func(key string) {
+			if strings.HasPrefix(key, "v/") {
+				once.Do(func() { closeDataset(t, pairs(t, url, o, 2)) })
+			}
+		}
+		err := variable(t, writer, "v").Write(t.Context(), sel, []int32{7})
+		if ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("%v: %v", sel, err)
+		}
+		_ = writer.Abort(t.Context())
+		expect(t, open(t, url, o), "v", []int32{2, 2, 2, 2})
+	}
+}
+
+// What a writer of the old dataset stores while the new one comes in its place is
+// not in the new one.
+func TestStrayedWhileReplaced(t *testing.T) {
+	t.Parallel()
 	b := newBuckets()
-	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b})}
 	url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
-	ds, err := several(t, url, o, false, 1, "both")
+	ds, err := several(t, url, o, false, 1, "both", "old")
 	if err != nil {
 		t.Fatal(err)
 	}
 	closeDataset(t, ds)
-	writer := update(t, url, o)
-	if ds, err = several(t, url, o, false, 2, "both"); err != nil {
+	m := b.bucket("bkt")
+	var once sync.Once
+	b.calls = func(op, key string) error {
+		if op != "put" || key != "a.zarr/both/.zarray" { // after all chunks
+			return nil
+		}
+		once.Do(func() {
+			for _, key := range []string{"both/0", "both/2", "both/4", "old/0"} {
+				if _, err := m.Put(t.Context(), "a.zarr/"+key, driver.Bytes("\x07\x00\x00\x00"), &driver.PutOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := m.Delete(t.Context(), "a.zarr/both/1", nil); err != nil {
+				t.Error(err)
+			}
+		})
+		return nil
+	}
+	if ds, err = several(t, url, o, false, 2, "both", "new"); err != nil {
 		t.Fatal(err)
 	}
 	closeDataset(t, ds)
-	v, err := writer.Root().Var("both")
-	if err != nil {
-		t.Fatal(err)
+	if got := stateOf(t, url, o); got != "new" {
+		t.Error(got)
 	}
-	if err := v.Write(t.Context(), v.All(), []int32{1, 1, 1}); err != nil {
-		t.Fatal(err)
+	if left := b.names("bkt"); slices.Contains(left, "a.zarr/old/0") || slices.Contains(left, "a.zarr/both/4") {
+		t.Errorf("what came late is there: %q", left)
 	}
-	if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-		t.Errorf("want ErrConflict, got %v", err)
-	}
-	_ = writer.Abort(t.Context())
 }
 
 // What a writer adds to a dataset does not look like another dataset to those

@@ -249,6 +249,11 @@ func (w *worker) current(ctx context.Context, i int, opts *driver.PutOptions, ca
 	if ncerr.KindOf(err) == ncerr.ErrLimit {
 		return nil, false, w.tooLong(i)
 	}
+	if err == nil || ncerr.KindOf(err) == ncerr.ErrNotFound { // after it: then what was read is of the dataset that was opened
+		if err := w.t.v.group.ds.stillOpened(ctx); err != nil {
+			return nil, false, err
+		}
+	}
 	if err != nil {
 		if ncerr.KindOf(err) != ncerr.ErrNotFound {
 			return nil, false, err

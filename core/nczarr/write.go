@@ -48,6 +48,11 @@ func (w *worker) writeChunk(ctx context.Context, i int) error {
 	lock.Lock()
 	defer lock.Unlock()
 	whole := w.t.plan.Covers(w.items[i].proj, w.bounds())
+	if whole {
+		if err := w.t.lookFirst(ctx); err != nil {
+			return err
+		}
+	}
 	switch {
 	case w.t.varies:
 		return w.writeChunkText(ctx, i, whole)
@@ -55,6 +60,12 @@ func (w *worker) writeChunk(ctx context.Context, i int) error {
 		return w.writeWhole(ctx, i)
 	}
 	return w.writePart(ctx, i)
+}
+
+// lookFirst makes sure, once, that the dataset is the one that was opened.
+func (t *transfer) lookFirst(ctx context.Context) error {
+	t.looked.Do(func() { t.lost = t.v.group.ds.stillOpened(ctx) })
+	return t.lost
 }
 
 // bounds gives the shape beyond which no write of this process has gone: what

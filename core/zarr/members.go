@@ -2,6 +2,7 @@ package zarr
 
 import (
 	"cmp"
+	"crypto/rand"
 	"path"
 	"slices"
 	"strings"
@@ -16,6 +17,20 @@ const growthMark = ".nczgrowing"
 // ReplacingMark is the object that marks a dataset that is being replaced, or
 // made where none was.
 const ReplacingMark = ".nczreplacing"
+
+// probePrefix begins the name of an object that is in a store for a moment.
+const probePrefix = ".nczprobe-"
+
+// NewProbe returns a name for an object that is put into a store for a moment, to
+// find out whether it shows in another one.
+func NewProbe() string { return probePrefix + rand.Text() }
+
+// IsProbe reports whether an object has a name that [NewProbe] returns. A process
+// that was killed may have left it: it belongs to the dataset that it is in.
+func IsProbe(base string) bool {
+	text, ok := strings.CutPrefix(base, probePrefix)
+	return ok && len(text) == 26 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
 
 // Foreign returns those of the names in a store that are not part of the Zarr
 // dataset at its root, in the order given, and reports whether there is a
@@ -239,7 +254,7 @@ func above(dir string) string {
 // has reports whether a name is part of the dataset.
 func (m members) has(name string) bool {
 	dir, base := path.Split(name)
-	mark := name == growthMark || dir == growthMark+"/" && base != ""
+	mark := name == growthMark || dir == growthMark+"/" && base != "" || IsProbe(base)
 	if m.node(dir) != nil && IsZarrDoc(base) || mark && m.node("") != nil || name == ReplacingMark {
 		return true
 	}

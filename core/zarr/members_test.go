@@ -17,10 +17,11 @@ func TestForeign(t *testing.T) {
 	}{
 		"nothing": {},
 		"a group with arrays": {
-			has: []string{".zgroup", ".zattrs", ".zmetadata", "v/.zarray", "v/.zattrs", "v/0.0", "v/10.2", "g/.zgroup", "g/w/.zarray", "g/w/0/1/2", ".nczgrowing", ".nczgrowing/a1"},
+			has: []string{".zgroup", ".zattrs", ".zmetadata", "v/.zarray", "v/.zattrs", "v/0.0", "v/10.2", "g/.zgroup", "g/w/.zarray", "g/w/0/1/2", ".nczgrowing", ".nczgrowing/a1", ".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "v/.nczprobe-234567ABCDEFGHIJKLMNOPQRST"},
 			foreign: []string{
 				".git/HEAD", "README.md", "v/README", "v/00.1", "v/0.", "v/.0", "v/0..1", "v/-1", "v/+1", "v/0.0.bak", "g/w/0/x", "g/notes/", "notebooks/thesis.ipynb",
 				"donn\xe9es.csv", "fifo", "zarr.js", "x/.zattrs", "x/0.0", "v/deep/.zarray", "no/notes", "no/group/.zgroup", "no/array/.zarray", "no/array/0", "sub.zarr/.zgroup", "sub.zarr/.zmetadata", "sub.zarr/v/.zarray", "sub.zarr/v/0", "v1/.zgroup", "v1/.nczarr", "v/c/0", ".nczgrowing/a/b",
+				".nczprobe-", ".nczprobe-abcdefghijklmnopqrstuvwxyz", ".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ/x",
 			},
 			dataset: true,
 		},
@@ -32,7 +33,7 @@ func TestForeign(t *testing.T) {
 		"version 3": {
 			has: []string{"zarr.json", "v/zarr.json", "v/c/0/1", "v/c", "v/c.0.1", "v/0.1", "g/zarr.json", "g/w/zarr.json"}, foreign: []string{"v/cc", "v/c/x", "v/c/.zattrs"}, dataset: true,
 		},
-		"no documents": {foreign: []string{"v/0.0", "v/0.1"}},
+		"no documents": {foreign: []string{".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "v/0.0", "v/0.1"}},
 	} {
 		all := slices.Concat(c.has, c.foreign)
 		slices.Sort(all)
