@@ -112,7 +112,7 @@ func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOption
 	if opts.Limit > 0 && e.length > opts.Limit {
 		return nil, driver.Info{}, false, nil // the store says how it is
 	}
-	trusted := c.trusts(key, e)
+	trusted, info := c.trusts(key, e), e.info
 	switch {
 	case opts.IfMatch != "" && opts.IfMatch != e.info.Version:
 		return nil, driver.Info{}, false, nil
@@ -124,6 +124,7 @@ func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOption
 		if now.Version != e.info.Version || now.Size != e.info.Size {
 			return nil, driver.Info{}, false, nil
 		}
+		info = now // the version may be that of the content, and the object another one
 	}
 	dst, err := mem.take(e.length)
 	if err != nil {
@@ -142,7 +143,7 @@ func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOption
 		c.stats.Trusted.Add(1)
 	}
 	c.disk.touch(e)
-	return dst, e.info, true, nil
+	return dst, info, true, nil
 }
 
 // trusts reports whether an entry is young enough to be used unasked.

@@ -1,0 +1,54 @@
+package layer_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/layer"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// etags is a store whose versions are of the content, as those of S3 are.
+type etags struct {
+	driver.Map
+	at time.Time
+}
+
+func (e *etags) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	data, info, err := e.Map.Get(ctx, key, o, alloc)
+	info.Version, info.ModTime = "same", e.at
+	return data, info, err
+}
+
+func (e *etags) Stat(ctx context.Context, key string) (driver.Info, error) {
+	info, err := e.Map.Stat(ctx, key)
+	info.Version, info.ModTime = "same", e.at
+	return info, err
+}
+
+// What comes from the disk has the time that the object has now: one with the same
+// content that was put in its place may have the same version.
+func TestCacheTellsTime(t *testing.T) {
+	t.Parallel()
+	e := &etags{Map: memmap.New(), at: time.Unix(1, 0)}
+	if _, err := e.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stats := new(layer.CacheStats)
+	c, err := layer.Cache(e, layer.CacheOptions{Dir: t.TempDir(), Stats: stats})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		e.at = time.Unix(int64(i), 0)
+		_, info, err := c.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
+		if err != nil || !info.ModTime.Equal(e.at) {
+			t.Errorf("want %v, got %v, %v", e.at, info.ModTime, err)
+		}
+	}
+	if n := stats.Hits.Load(); n != 2 {
+		t.Errorf("want 2 reads from the disk, got %d", n)
+	}
+}
