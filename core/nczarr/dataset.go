@@ -42,6 +42,7 @@ type Dataset struct {
 	created      bool
 	swap         replacement // of the dataset that this one replaces, or nil
 	flushed      atomic.Bool // a Flush has succeeded
+	ours         atomic.Bool // a Flush has found the documents to be those that were opened, and may have changed them
 	wrote        atomic.Bool // chunks may have been written
 	announced    atomic.Bool // the documents of the root may have been written
 	saving       sync.Mutex  // held by the one save at a time
@@ -132,11 +133,11 @@ func (d *Dataset) flush(ctx context.Context, goes bool) error {
 		return ncerr.Wrap("flush", "", err)
 	}
 	if goes && d.created && !d.flushed.Load() && !local(d.loc) && d.swap == nil { // nobody replaces it before the claim goes
-		key, err := d.findAnchor(ctx)
+		key, info, err := d.findAnchor(ctx)
 		if err != nil {
 			return ncerr.Wrap("flush", "", err)
 		}
-		d.docs.moor(key)
+		d.docs.moor(key, info)
 	}
 	if err := d.leavePlace(ctx); err != nil {
 		return ncerr.Wrap("flush", d.loc.Path, err)

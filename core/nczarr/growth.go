@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -244,9 +245,9 @@ func (d *Dataset) stopGrowth(ctx context.Context) error {
 		return err
 	}
 	keys := []string{d.rootDoc()}
-	for key := range d.docs.opened {
-		keys = append(keys, key)
-	}
+	d.docs.mu.Lock()
+	keys = slices.AppendSeq(keys, maps.Keys(d.docs.opened))
+	d.docs.mu.Unlock()
 	if err := d.compare(ctx, keys); err != nil {
 		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the metadata has been written since the dataset was opened, so a writer lives; nothing was removed: %w", err)
 	}

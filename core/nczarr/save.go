@@ -11,7 +11,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
-	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // changes counts the changes of a node's metadata, and how many of them the
@@ -68,12 +67,9 @@ func (d *Dataset) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.m.Put(ctx, consolidatedKey, driver.Bytes(doc), nil)
+	err = d.putDoc(ctx, consolidatedKey, doc)
 	d.stale = err != nil
-	if err != nil {
-		return err
-	}
-	return d.wroteDoc(ctx, consolidatedKey)
+	return err
 }
 
 // putAll writes the documents of the changed nodes stage by stage, and reports
@@ -124,11 +120,7 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 		if old, ok := n.old[name]; ok && bytes.Equal(old, n.docs[name]) { // a root's .zgroup stays what it was to readers
 			continue
 		}
-		_, err := d.m.Put(ctx, n.prefix+name, driver.Bytes(n.docs[name]), nil)
-		if err == nil {
-			err = d.wroteDoc(ctx, n.prefix+name)
-		}
-		if err != nil {
+		if err := d.putDoc(ctx, n.prefix+name, n.docs[name]); err != nil {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			n.failed()

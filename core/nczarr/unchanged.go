@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // A dataset that somebody replaces while it is being read gives old chunks and
@@ -27,6 +28,7 @@ type documents struct {
 	opened map[string]zmap.Info
 	sparse map[*Var]bool // arrays of which chunks were absent
 	anchor string        // see Dataset.stillOpened
+	turns  int           // of writing the anchor ourselves; odd while that is under way
 	looks  looks
 }
 
@@ -131,50 +133,59 @@ func (d *Dataset) stillOpened(ctx context.Context) error {
 }
 
 func (d *Dataset) lookAtAnchor(ctx context.Context) error {
-	if key := d.docs.anchored(); key != "" {
-		return d.sameDocs(ctx, key)
+	if key, turns := d.docs.anchored(); key != "" {
+		err := d.sameDocs(ctx, key)
+		if _, now := d.docs.anchored(); ncerr.KindOf(err) == ncerr.ErrConflict && (turns%2 == 1 || turns != now) {
+			return nil // our own Flush, which has looked before, was writing it
+		}
+		return err
 	}
-	key, err := d.findAnchor(ctx)
+	key, info, err := d.findAnchor(ctx)
 	if err == nil { // the document that was opened tells whether the anchor is of the same dataset
 		err = d.sameDocs(ctx, d.rootDoc())
 	}
 	if err == nil {
-		d.docs.moor(key)
+		d.docs.moor(key, info)
 	}
 	return err
 }
 
-// findAnchor returns the anchor, and notes it if it was not read when the dataset
-// was opened.
-func (d *Dataset) findAnchor(ctx context.Context) (string, error) {
-	for _, key := range []string{rootGroup, ".zarray", oldGroup, consolidatedKey} {
-		if _, ok := d.docs.known(key); ok {
-			return key, nil
-		}
-		info, err := d.m.Stat(ctx, key)
-		if err == nil {
-			d.docs.note(key, info)
-			return key, nil
-		}
-		if ncerr.KindOf(err) != ncerr.ErrNotFound {
-			return "", err
+// findAnchor returns the anchor, and what it was when the dataset was opened, or is
+// now if it was not read then.
+func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, err error) {
+	for _, key := range []string{rootGroup, ".zarray"} {
+		if info, ok := d.docs.known(key); ok {
+			return key, info, nil
 		}
 	}
-	return d.rootDoc(), nil
+	for _, key := range []string{rootGroup, ".zarray", oldGroup, consolidatedKey} {
+		info, err := d.m.Stat(ctx, key)
+		if err == nil || ncerr.KindOf(err) != ncerr.ErrNotFound {
+			return key, info, err
+		}
+	}
+	key = d.rootDoc()
+	info, _ = d.docs.known(key)
+	return key, info, nil
 }
 
 // beforeFlush makes sure that documents are not written over those of another
 // dataset, and that what was written is not in another one. At the first Flush of
 // a dataset that was opened, the document with which it was opened must be the same
-// still, on every store; after that it is our own.
+// still, on every store; after that it is our own, also if that Flush fails half-way.
 func (d *Dataset) beforeFlush(ctx context.Context) error {
 	if d.created && !d.flushed.Load() || !d.pending() && !d.wrote.Load() {
 		return nil
 	}
-	if err := d.stillOpened(ctx); err != nil || d.flushed.Load() {
+	err := d.stillOpened(ctx)
+	if err != nil || d.created || d.ours.Load() {
 		return err
 	}
-	return d.sameDocs(ctx, d.rootDoc())
+	if anchor, _ := d.docs.anchored(); d.rootDoc() != anchor { // which has just been compared
+		err = d.sameDocs(ctx, d.rootDoc())
+	}
+	d.ours.Store(err == nil)
+	return err
 }
 
 // sameDocs is compare for those who write.
@@ -186,26 +197,40 @@ func (d *Dataset) sameDocs(ctx context.Context, keys ...string) error {
 	return err
 }
 
-// wroteDoc is called after a document of the root was put. If that is the anchor,
-// its new version and time are noted.
-func (d *Dataset) wroteDoc(ctx context.Context, key string) error {
-	if key != d.docs.anchored() {
-		return nil
+// putDoc puts a document. If that is the anchor, its new version and time are
+// noted, or that they are not known because it is not known whether it was put.
+func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
+	anchor, _ := d.docs.anchored()
+	if key == anchor {
+		d.docs.turn()
+		defer d.docs.turn()
 	}
-	info, err := d.m.Stat(ctx, key)
+	_, err := d.m.Put(ctx, key, driver.Bytes(text), nil)
+	if key != anchor {
+		return err
+	}
+	var info zmap.Info
 	if err == nil {
-		d.docs.note(key, info)
+		info, err = d.m.Stat(ctx, key)
 	}
+	d.docs.note(key, info)
 	return err
 }
 
-func (d *documents) anchored() string {
+func (d *documents) anchored() (key string, turns int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.anchor
+	return d.anchor, d.turns
 }
 
-func (d *documents) moor(key string) {
+func (d *documents) turn() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.turns++
+}
+
+func (d *documents) moor(key string, info zmap.Info) {
+	d.note(key, info)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.anchor = key

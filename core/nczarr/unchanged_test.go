@@ -2,16 +2,19 @@ package nczarr_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -207,6 +210,141 @@ func (r reading) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 	return data, info, err
 }
 
+// A writer of an array at the root that is replaced by a group does not write into
+// that.
+func TestRootArrayReplaced(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b})}
+	url := "s3://bkt/a.zarr#mode=zarr&aws.endpoint=http://127.0.0.1:9000"
+	array := `{"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"<i4","compressor":null,"fill_value":0,"order":"C","filters":null}`
+	if _, err := b.bucket("bkt").Put(t.Context(), "a.zarr/.zarray", driver.Bytes(array), &driver.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	writer := update(t, url, o)
+	v := writer.Root().Vars()[0]
+	closeDataset(t, pairs(t, url, o, 2))
+	for range 2 {
+		if err := v.Write(t.Context(), slab(0, 2), []int32{7, 7}); ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("want ErrConflict, got %v", err)
+		}
+	}
+	if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("flush: want ErrConflict, got %v", err)
+	}
+	_ = writer.Abort(t.Context())
+	if slices.Contains(b.names("bkt"), "a.zarr/0") {
+		t.Error("a chunk of the array is in the new dataset")
+	}
+}
+
+// hooked is a store that calls functions around its own.
+type hooked struct {
+	driver.Map
+	putting, statted func(key string)
+	stored           func(key string) error
+}
+
+func (h *hooked) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	h.putting(key)
+	info, err := h.Map.Put(ctx, key, body, o)
+	return info, errors.Join(err, h.stored(key))
+}
+
+func (h *hooked) Stat(ctx context.Context, key string) (driver.Info, error) {
+	info, err := h.Map.Stat(ctx, key)
+	h.statted(key)
+	return info, err
+}
+
+// inOldLayout makes a dataset whose .zgroup changes, and opens it for writing.
+func inOldLayout(t *testing.T, mode string) (*nczarr.Dataset, *hooked) {
+	t.Helper()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})}
+	url := "s3://bkt/a.zarr#mode=" + mode + "&aws.endpoint=http://127.0.0.1:9000"
+	layout := zarr.LayoutLower
+	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := dim(t, ds.Root(), "x", 4, false)
+	define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}})
+	closeDataset(t, ds)
+	h := &hooked{putting: func(string) {}, statted: func(string) {}, stored: func(string) error { return nil }}
+	o.Wrap = func(m driver.Map) driver.Map { h.Map = m; return h }
+	ds = update(t, url, o)
+	dim(t, ds.Root(), "y", 7, false)
+	return ds, h
+}
+
+// A Write that looks for the dataset while a Flush of the same process writes the
+// document that it looks at is not refused, nor what comes after it.
+func TestWriteBesideFlush(t *testing.T) {
+	t.Parallel()
+	ds, h := inOldLayout(t, "nczarr")
+	v := variable(t, ds, "v")
+	h.stored = func(key string) error {
+		if key != ".zgroup" {
+			return nil
+		}
+		return v.Write(t.Context(), slab(0, 2), []int32{1, 1})
+	}
+	if err := ds.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.stored = func(string) error { return nil }
+	dim(t, ds.Root(), "z", 7, false)
+	setText(t, ds.Root().SetAttr, "title", "put before .zgroup")
+	looked, flushed, wrote := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	h.putting = func(key string) {
+		if key != ".zattrs" {
+			return
+		}
+		var first atomic.Bool
+		h.statted = func(string) {
+			if first.CompareAndSwap(false, true) { // that of the Write: the old document
+				close(looked)
+				<-flushed
+			}
+		}
+		go func() { wrote <- v.Write(t.Context(), slab(2, 2), []int32{1, 1}) }()
+		<-looked
+	}
+	err := ds.Flush(t.Context())
+	close(flushed)
+	if err != nil {
+		t.Error(err)
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+	closeDataset(t, ds)
+}
+
+// A Flush that failed, though what it put is in the store, can be called again.
+func TestFlushAgain(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"nczarr", "nczarr,consolidated"} {
+		for _, lost := range []string{".zgroup", ".zmetadata"} {
+			ds, h := inOldLayout(t, mode)
+			h.stored = func(key string) error {
+				if key == lost {
+					return ncerr.ErrPermission
+				}
+				return nil
+			}
+			if err := ds.Flush(t.Context()); (err == nil) != (lost == ".zmetadata" && mode == "nczarr") {
+				t.Errorf("%s, %s: the first time: %v", mode, lost, err)
+			}
+			h.stored = func(string) error { return nil }
+			write(t, variable(t, ds, "v"), slab(0, 2), []int32{1, 1})
+			if err := ds.Close(t.Context()); err != nil {
+				t.Errorf("%s, %s: %v", mode, lost, err)
+			}
+		}
+	}
+}
+
 // A part of a chunk that is changed while the dataset is replaced never gets into
 // the new one, wherever the replacement comes between.
 func TestReplacedWhileChunkIsChanged(t *testing.T) {
@@ -221,17 +359,22 @@ func TestReplacedWhileChunkIsChanged(t *testing.T) {
 		}
 		hooked := *o
 		var once sync.Once
+		reads := 0
 		replace := func(string) {}
 		hooked.Wrap = func(m driver.Map) driver.Map { return reading{m, func(key string) { replace(key) }} }
 		writer := update(t, url, &hooked)
 		replace = func(key string) {
 			if strings.HasPrefix(key, "v/") {
 				once.Do(func() { closeDataset(t, pairs(t, url, o, 2)) })
+				reads++
 			}
 		}
 		err := variable(t, writer, "v").Write(t.Context(), sel, []int32{7})
 		if ncerr.KindOf(err) != ncerr.ErrConflict {
 			t.Errorf("%v: %v", sel, err)
+		}
+		if reads != 1 {
+			t.Errorf("%v: the chunk was read %d times", sel, reads)
 		}
 		_ = writer.Abort(t.Context())
 		expect(t, open(t, url, o), "v", []int32{2, 2, 2, 2})

@@ -251,6 +251,7 @@ func (w *worker) current(ctx context.Context, i int, opts *driver.PutOptions, ca
 	}
 	if err == nil || ncerr.KindOf(err) == ncerr.ErrNotFound { // after it: then what was read is of the dataset that was opened
 		if err := w.t.v.group.ds.stillOpened(ctx); err != nil {
+			w.lost = true
 			return nil, false, err
 		}
 	}
@@ -268,7 +269,7 @@ func (w *worker) current(ctx context.Context, i int, opts *driver.PutOptions, ca
 }
 
 // change does what reads a chunk, changes it and writes it back, until nobody
-// else changed it in between.
+// else changed it in between, or the dataset is another one.
 func (w *worker) change(try func(*driver.PutOptions, driver.Capabilities) error) error {
 	ds := w.t.v.group.ds
 	caps := ds.m.Capabilities()
@@ -279,7 +280,7 @@ func (w *worker) change(try func(*driver.PutOptions, driver.Capabilities) error)
 	for range conflictTries {
 		var opts driver.PutOptions
 		err = try(&opts, caps)
-		if k := ncerr.KindOf(err); k != ncerr.ErrConflict && !(opts.IfAbsent && k == ncerr.ErrObjectExists) {
+		if k := ncerr.KindOf(err); w.lost || k != ncerr.ErrConflict && !(opts.IfAbsent && k == ncerr.ErrObjectExists) {
 			return err
 		}
 	}

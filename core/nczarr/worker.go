@@ -30,6 +30,7 @@ type worker struct {
 	jobItem []int // item of each request, then of each job
 	base    int   // first of the requests, or jobs, of the call under way
 	err     error
+	lost    bool // the dataset is another one
 
 	onGet    driver.GetSink
 	onDecode codecdriver.Sink
@@ -121,7 +122,7 @@ func (w *worker) grow(batch, rank int) {
 // take sets the batch to projections first..last-1 of the plan.
 func (w *worker) take(first, last int64) {
 	rank := w.t.plan.Rank()
-	w.n, w.first, w.err = int(last-first), first, nil
+	w.n, w.first, w.err, w.lost = int(last-first), first, nil, false
 	for i := range w.n {
 		it := &w.items[i]
 		it.proj = chunk.Projection(w.spans[i*rank : (i+1)*rank])
