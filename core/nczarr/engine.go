@@ -125,8 +125,6 @@ type transfer struct {
 	batch    int64        // chunks a worker takes at once
 	found    []bool       // of a read: which chunks there are; nil when nobody asks
 	only     []bool       // of a write: which chunks are written; nil for all
-	looked   sync.Once    // of a write: it was found that the dataset is the one that was opened,
-	lost     error        // or not
 	absent   atomic.Bool  // of a read: a chunk was not found
 	held     atomic.Int64 // of a read: bytes of strings of variable length
 	next     atomic.Int64

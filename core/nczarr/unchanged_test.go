@@ -345,6 +345,38 @@ func TestFlushAgain(t *testing.T) {
 	}
 }
 
+// A Write of many chunks stops soon after the dataset was replaced.
+func TestReplacedInLongWrite(t *testing.T) {
+	t.Parallel()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})}
+	url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
+	const n = 200
+	made := func(value int32) {
+		ds := create(t, url, o)
+		x := dim(t, ds.Root(), "x", n, false)
+		v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1}})
+		write(t, v, v.All(), slices.Repeat([]int32{value}, n))
+		closeDataset(t, ds)
+	}
+	made(1)
+	one := *o
+	one.Workers = 1
+	var once sync.Once
+	h := &hooked{putting: func(string) {}, statted: func(string) {}, stored: func(string) error { once.Do(func() { made(2) }); return nil }}
+	one.Wrap = func(m driver.Map) driver.Map { h.Map = m; return h }
+	writer := update(t, url, &one)
+	v := variable(t, writer, "v")
+	if err := v.Write(t.Context(), v.All(), make([]int32, n)); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("want ErrConflict, got %v", err)
+	}
+	_ = writer.Abort(t.Context())
+	v = variable(t, open(t, url, o), "v")
+	got, err := nczarr.Get[int32](t.Context(), v, slab(n/2, n/2)) // what comes after one batch
+	if err != nil || !slices.Equal(got, slices.Repeat([]int32{2}, n/2)) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 // A part of a chunk that is changed while the dataset is replaced never gets into
 // the new one, wherever the replacement comes between.
 func TestReplacedWhileChunkIsChanged(t *testing.T) {

@@ -30,7 +30,8 @@ type worker struct {
 	jobItem []int // item of each request, then of each job
 	base    int   // first of the requests, or jobs, of the call under way
 	err     error
-	lost    bool // the dataset is another one
+	looked  bool // of a write: the dataset was found to be the one that was opened, for this batch
+	lost    bool // or not to be
 
 	onGet    driver.GetSink
 	onDecode codecdriver.Sink
@@ -122,7 +123,7 @@ func (w *worker) grow(batch, rank int) {
 // take sets the batch to projections first..last-1 of the plan.
 func (w *worker) take(first, last int64) {
 	rank := w.t.plan.Rank()
-	w.n, w.first, w.err, w.lost = int(last-first), first, nil, false
+	w.n, w.first, w.err, w.looked, w.lost = int(last-first), first, nil, false, false
 	for i := range w.n {
 		it := &w.items[i]
 		it.proj = chunk.Projection(w.spans[i*rank : (i+1)*rank])

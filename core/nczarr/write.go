@@ -48,10 +48,11 @@ func (w *worker) writeChunk(ctx context.Context, i int) error {
 	lock.Lock()
 	defer lock.Unlock()
 	whole := w.t.plan.Covers(w.items[i].proj, w.bounds())
-	if whole {
-		if err := w.t.lookFirst(ctx); err != nil {
+	if whole && !w.looked {
+		if err := w.t.v.group.ds.stillOpened(ctx); err != nil {
 			return err
 		}
+		w.looked = true
 	}
 	switch {
 	case w.t.varies:
@@ -60,12 +61,6 @@ func (w *worker) writeChunk(ctx context.Context, i int) error {
 		return w.writeWhole(ctx, i)
 	}
 	return w.writePart(ctx, i)
-}
-
-// lookFirst makes sure, once, that the dataset is the one that was opened.
-func (t *transfer) lookFirst(ctx context.Context) error {
-	t.looked.Do(func() { t.lost = t.v.group.ds.stillOpened(ctx) })
-	return t.lost
 }
 
 // bounds gives the shape beyond which no write of this process has gone: what
