@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,9 +32,49 @@ type hooked struct {
 	flush func(ctx context.Context) error
 	close func(ctx context.Context) error
 	caps  func() driver.Capabilities
+
+	reads, writes meeting
 }
 
+// meeting lets a defect last until others have met it.
+type meeting struct {
+	mu   sync.Mutex
+	next chan struct{} // closed by the next call
+}
+
+// call says that a call has taken effect.
+func (m *meeting) call() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.next != nil {
+		close(m.next)
+	}
+	m.next = nil
+}
+
+// wait waits for n more calls. It gives up when there seem to be no others.
+func (m *meeting) wait(n int) {
+	for range n {
+		m.mu.Lock()
+		if m.next == nil {
+			m.next = make(chan struct{})
+		}
+		next := m.next
+		m.mu.Unlock()
+		select {
+		case <-next:
+		case <-time.After(100 * time.Millisecond):
+			return
+		}
+	}
+}
+
+// all is more calls than the checks have under way at once: the last of them
+// began later.
+const all = 4
+
 func (h *hooked) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	defer h.writes.call()
 	if h.put != nil {
 		return h.put(ctx, key, body, o)
 	}
@@ -43,6 +82,7 @@ func (h *hooked) Put(ctx context.Context, key string, body driver.Body, o *drive
 }
 
 func (h *hooked) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	defer h.reads.call()
 	if h.get != nil {
 		return h.get(ctx, key, o, alloc)
 	}
@@ -50,6 +90,7 @@ func (h *hooked) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 }
 
 func (h *hooked) Stat(ctx context.Context, key string) (driver.Info, error) {
+	defer h.reads.call()
 	if h.stat != nil {
 		return h.stat(ctx, key)
 	}
@@ -92,29 +133,33 @@ var defects = map[string]struct { //nolint:gochecknoglobals // constant
 	want  []string
 }{
 	"deletes, then inserts": {func(m driver.Map) *hooked {
-		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+		h := &hooked{Map: m}
+		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			fresh, err := driver.ReadBody(body)
 			if err != nil || ctx.Err() != nil {
 				return driver.Info{}, errors.Join(err, ctx.Err())
 			}
 			if unconditional(o) {
 				_ = m.Delete(ctx, key, &driver.DeleteOptions{})
-				runtime.Gosched()
+				h.reads.wait(all)
 			}
 			return m.Put(ctx, key, driver.Bytes(fresh), o)
-		}}
+		}
+		return h
 	}, []string{"map.concurrent.same-key"}},
 	"half new, half old": {func(m driver.Map) *hooked {
-		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+		h := &hooked{Map: m}
+		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			old, _, err := m.Get(ctx, key, &driver.GetOptions{}, driver.Heap)
 			if err == nil && unconditional(o) && int64(len(old)) == body.Size() && len(old) > 0 {
 				if _, err := body.ReadAt(old[:len(old)/2], 0); err == nil {
 					_, _ = m.Put(ctx, key, driver.Bytes(old), o)
-					runtime.Gosched()
+					h.reads.wait(all)
 				}
 			}
 			return m.Put(ctx, key, body, o)
-		}}
+		}
+		return h
 	}, []string{"map.concurrent.same-key"}},
 	"removes before it reads": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {

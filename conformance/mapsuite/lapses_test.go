@@ -397,44 +397,53 @@ var lapses = map[string]struct { //nolint:gochecknoglobals // constant
 		return r
 	}), "map.get.range.overflow"},
 	"long contents in two steps": {func(m driver.Map) *hooked {
-		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+		h := &hooked{Map: m}
+		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if b, ok := body.(driver.Bytes); ok && len(b) > 1<<20 && unconditional(o) {
 				_, _ = m.Put(ctx, key, b[:len(b)/2], o)
-				runtime.Gosched()
+				h.reads.wait(all)
 			}
 			return m.Put(ctx, key, body, o)
-		}}
+		}
+		return h
 	}, "map.concurrent.same-key"},
 	"tells the version of the last": {func(m driver.Map) *hooked {
-		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+		h := &hooked{Map: m}
+		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			if _, err := m.Put(ctx, key, body, o); err != nil {
 				return driver.Info{}, err
 			}
-			runtime.Gosched()
+			h.writes.call()
+			h.writes.wait(all)
 			return m.Stat(ctx, key)
-		}}
+		}
+		return h
 	}, "map.concurrent.versions"},
 	"reads, then looks for the version": {func(m driver.Map) *hooked {
-		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+		h := &hooked{Map: m}
+		h.get = func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			data, info, err := m.Get(ctx, key, o, alloc)
-			runtime.Gosched()
+			h.writes.wait(all)
 			if later, e := m.Stat(ctx, key); err == nil && e == nil {
 				info.Version = later.Version
 			}
 			return data, info, err
-		}}
+		}
+		return h
 	}, "map.concurrent.versions"},
 	"looks for the version, then reads": {func(m driver.Map) *hooked {
-		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+		h := &hooked{Map: m}
+		h.get = func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			if o.IfMatch == "" {
 				return m.Get(ctx, key, o, alloc)
 			}
 			if info, err := m.Stat(ctx, key); err != nil || info.Version != o.IfMatch {
 				return nil, info, errors.Join(err, ncerr.ErrConflict)
 			}
-			runtime.Gosched()
+			h.writes.wait(all)
 			return m.Get(ctx, key, &driver.GetOptions{}, alloc)
-		}}
+		}
+		return h
 	}, "map.concurrent.versions"},
 	"a call that ended is absence": {func(m driver.Map) *hooked {
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -457,12 +466,14 @@ var lapses = map[string]struct { //nolint:gochecknoglobals // constant
 	"one buffer for all": {func(m driver.Map) *hooked {
 		var mu sync.Mutex
 		var shared []byte
+		var others meeting
 		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 			data, info, err := m.Get(ctx, key, o, alloc)
 			mu.Lock()
 			shared = append(shared[:0], data...)
+			others.call()
 			mu.Unlock()
-			runtime.Gosched()
+			others.wait(1)
 			mu.Lock()
 			defer mu.Unlock()
 			copy(data, shared)
@@ -595,6 +606,7 @@ func (p opening) Remove(ctx context.Context, spec driver.OpenSpec) error {
 func TestOpenersAreCaught(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
+	var looks meeting
 	for name, tc := range map[string]struct {
 		opener opening
 		want   string
@@ -603,10 +615,12 @@ func TestOpenersAreCaught(t *testing.T) {
 			if spec.Mode == driver.CreateExclusive {
 				look := spec
 				look.Mode = driver.Read
-				if _, err := o.Open(ctx, look); err == nil {
+				_, err := o.Open(ctx, look)
+				looks.call()
+				if err == nil {
 					return nil, ncerr.ErrExists
 				}
-				time.Sleep(time.Millisecond)
+				looks.wait(1)
 				spec.Mode = driver.Create
 			}
 			return o.Open(ctx, spec)

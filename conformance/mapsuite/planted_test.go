@@ -92,30 +92,35 @@ func (m stringPrefix) List(ctx context.Context, prefix string, o *driver.ListOpt
 }
 
 // torn shows the beginning of an object before all of it.
-type torn struct{ driver.Map }
-
-func (m torn) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
-	if b, ok := body.(driver.Bytes); ok && len(b) > 10000 && !o.IfAbsent && o.IfMatch == "" {
-		if _, err := m.Map.Put(ctx, key, b[:len(b)/2], o); err != nil {
-			return driver.Info{}, err
+func torn(m driver.Map) driver.Map {
+	h := &hooked{Map: m}
+	h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+		if b, ok := body.(driver.Bytes); ok && len(b) > 10000 && unconditional(o) {
+			if _, err := m.Put(ctx, key, b[:len(b)/2], o); err != nil {
+				return driver.Info{}, err
+			}
+			h.reads.wait(all)
 		}
-		time.Sleep(200 * time.Microsecond)
+		return m.Put(ctx, key, body, o)
 	}
-	return m.Map.Put(ctx, key, body, o)
+	return h
 }
 
 // lateCheck looks for the object first and stores it later.
-type lateCheck struct{ driver.Map }
-
-func (m lateCheck) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
-	if o.IfAbsent {
-		if _, err := m.Stat(ctx, key); err == nil {
-			return driver.Info{}, ncerr.ErrObjectExists
+func lateCheck(m driver.Map) driver.Map {
+	var looks meeting
+	return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+		if o.IfAbsent {
+			_, err := m.Stat(ctx, key)
+			looks.call()
+			if err == nil {
+				return driver.Info{}, ncerr.ErrObjectExists
+			}
+			looks.wait(1)
+			o = &driver.PutOptions{}
 		}
-		time.Sleep(200 * time.Microsecond)
-		o = &driver.PutOptions{}
-	}
-	return m.Map.Put(ctx, key, body, o)
+		return m.Put(ctx, key, body, o)
+	}}
 }
 
 // plain hides GetMany, which the defects do not pass through.
@@ -145,8 +150,8 @@ func TestPlantedDefects(t *testing.T) {
 		"string prefix": {func(m driver.Map) driver.Map { return stringPrefix{m} }, []string{
 			"map.list.recursive", "map.list.segment-wise", "map.list.start-after.recursive", "map.list.literal",
 		}},
-		"put in two steps": {func(m driver.Map) driver.Map { return torn{m} }, []string{"map.concurrent.same-key", "map.concurrent.first-put"}},
-		"check, then put":  {func(m driver.Map) driver.Map { return lateCheck{m} }, []string{"map.put.if-absent.race"}},
+		"put in two steps": {torn, []string{"map.concurrent.same-key", "map.concurrent.first-put"}},
+		"check, then put":  {lateCheck, []string{"map.put.if-absent.race"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
