@@ -9,9 +9,9 @@
 //
 //	return ncerr.New(ncerr.ErrCorrupt, "decode", key, cause)
 //
-// Decisions that must not be fooled by a cause deeper in the chain (is this
-// chunk absent, or did something fail?) use [KindOf], which reports the
-// outermost kind only.
+// An error of one kind hides the kinds of its causes from errors.Is: what is
+// absent is ErrNotFound, and a dataset that is damaged because an object is
+// absent is not. [KindOf] reports the same kind.
 //
 // Every other package of the module may import ncerr; ncerr imports the
 // standard library only.
@@ -135,8 +135,39 @@ func (e *Error) Error() string {
 // Is reports whether target is e's kind, or the standard library's name for it.
 func (e *Error) Is(target error) bool { return e.Kind.Is(target) }
 
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
+// Unwrap gives the cause, which shows no kind: that of e counts.
+func (e *Error) Unwrap() error {
+	if e.Err == nil {
+		return nil
+	}
+	return cause{e.Err}
+}
+
+// cause is an error that shows no kind.
+type cause struct{ error }
+
+// Is reports whether target, which is no kind nor the standard library's name for
+// one, is in the chain of the cause.
+func (c cause) Is(target error) bool {
+	if _, ok := target.(Kind); ok { //nolint:errorlint // a kind is compared as it is
+		return false
+	}
+	for _, name := range stdlibNames {
+		if target == name { //nolint:errorlint // the same
+			return false
+		}
+	}
+	return errors.Is(c.error, target)
+}
+
+// As finds an error of another type in the chain of the cause.
+func (c cause) As(target any) bool {
+	switch target.(type) {
+	case **Error, *Kind:
+		return false
+	}
+	return errors.As(c.error, target)
+}
 
 // KindOf gives the outermost kind found in err's chain: the first *Error or
 // Kind met when unwrapping from outside. It is 0 for nil and for context

@@ -189,3 +189,44 @@ func TestOperationsAreSaidOnce(t *testing.T) {
 		}
 	}
 }
+
+// An error has the kind that it was given, whatever its cause has.
+func TestKindOfTheCauseIsHidden(t *testing.T) {
+	t.Parallel()
+	names := []error{fs.ErrNotExist, fs.ErrExist, fs.ErrPermission}
+	for _, outer := range ncerr.Table() {
+		check := func(err error) {
+			t.Helper()
+			for _, k := range ncerr.Table() {
+				if errors.Is(err, k.Kind) != (k.Kind == outer.Kind) {
+					t.Errorf("errors.Is(%v, %s): %t", err, k.Name, k.Kind != outer.Kind)
+				}
+			}
+			for _, name := range names {
+				if errors.Is(err, name) != errors.Is(outer.Kind, name) {
+					t.Errorf("errors.Is(%v, %v): %t", err, name, !errors.Is(outer.Kind, name))
+				}
+			}
+			var e *ncerr.Error
+			if ncerr.KindOf(err) != outer.Kind || !errors.As(err, &e) || e.Kind != outer.Kind {
+				t.Errorf("%v: kind %v", err, ncerr.KindOf(err))
+			}
+		}
+		for _, inner := range ncerr.Table() {
+			cause := ncerr.New(inner.Kind, "get", "k", io.ErrUnexpectedEOF)
+			err := ncerr.New(outer.Kind, "read", "v", fmt.Errorf("chunk: %w", errors.Join(cause, inner.Kind)))
+			check(err)
+			if !errors.Is(err, io.ErrUnexpectedEOF) || !errors.Is(err, cause) {
+				t.Errorf("%v hides its cause", err)
+			}
+		}
+		for _, name := range names {
+			err := ncerr.New(outer.Kind, "open", "v", &fs.PathError{Op: "open", Path: "x", Err: name})
+			check(err)
+			var p *fs.PathError
+			if !errors.As(err, &p) {
+				t.Errorf("%v hides its cause", err)
+			}
+		}
+	}
+}
