@@ -128,7 +128,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 // every how manieth call or request that changes something.
 var replacements = []struct{ name, every, run string }{
 	{"s3", "1", "^TestReplaced$/^s3$/^alone$"},
-	{"s3-beside", "10", "^TestReplaced$/^s3$/^(reader|writer|contained)$"},
+	{"s3-beside", "10", "^TestReplaced$/^s3$/^(reader|writer|holder|contained)$"},
 	{"file", "10", "^TestReplaced$/^file$/^(alone|contained)$"},
 	{"file-beside", "10", "^TestReplaced$/^file$/^(reader|dump|writer|holder)$"},
 	{"zip", "10", "^TestReplaced$/^zip$"},
