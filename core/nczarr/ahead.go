@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -61,7 +62,7 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 		case lists:
 			first = l.list(ctx, "")
 		case asks:
-			l.kept, l.keptErr = ds.m.Exists(ctx, consolidatedKey)
+			l.askKept(ctx)
 		}
 	})
 	docs, err := l.fetchRoot(ctx, append(zarr.RootDocNames(), oldGroup))
@@ -71,10 +72,24 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 	if lists && err == nil && !array {
 		l.lists = map[string]listing{"": first}
 		if ds.opts.Update && first.err == nil {
-			l.kept, l.asked = slices.Contains(first.objects, consolidatedKey), true
+			l.asked = !slices.Contains(first.objects, consolidatedKey)
 		}
 	}
 	return docs, err
+}
+
+// askKept asks whether there is a consolidated document.
+func (l *loader) askKept(ctx context.Context) {
+	info, err := l.ds.m.Stat(ctx, consolidatedKey)
+	switch {
+	case err == nil:
+		l.kept = true
+		l.ds.docs.note(consolidatedKey, info)
+	case ncerr.KindOf(err) == ncerr.ErrNotFound:
+		l.ds.docs.noteAbsent(consolidatedKey)
+	default:
+		l.keptErr = err
+	}
 }
 
 // aheadMost is how many names of one prefix are asked for ahead: those of one

@@ -248,6 +248,7 @@ func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.docs.forget(consolidatedKey)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.consolidated, d.stale = false, false

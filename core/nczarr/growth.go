@@ -53,20 +53,30 @@ func (m *GrowthMark) Owner() string {
 // growth is the state of growing since the last Flush.
 type growth struct {
 	mu     sync.Mutex
-	begun  bool   // growing may go on
-	marked string // the writer of our mark in the store; empty without one
-	torn   bool   // a write failed on the way, and what it left is there
-	active int    // writes under way
+	begun  bool          // growing may go on
+	marked string        // the writer of our mark in the store; empty without one
+	torn   bool          // a write failed on the way, and what it left is there
+	sure   map[*Var]bool // nobody had made it longer when we began
+	active int           // writes under way
 }
 
 // beginGrowth is called before a write past the end of a dimension, and its
 // result, with the outcome, after.
-func (d *Dataset) beginGrowth(ctx context.Context) (end func(error), err error) {
+func (d *Dataset) beginGrowth(ctx context.Context, v *Var) (end func(error), err error) {
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := d.markGrowth(ctx); err != nil {
 		return nil, err
+	}
+	if !g.sure[v] {
+		if err := v.asLongAsOpened(ctx); err != nil {
+			return nil, err
+		}
+		if g.sure == nil {
+			g.sure = make(map[*Var]bool)
+		}
+		g.sure[v] = true
 	}
 	g.active++
 	return func(err error) {
@@ -201,8 +211,33 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 			return err
 		}
 	}
-	g.begun, g.marked, g.torn = false, "", false
+	g.begun, g.marked, g.torn, g.sure = false, "", false, nil
 	return nil
+}
+
+// asLongAsOpened makes sure, before v grows, that no other writer has made it
+// longer since this one read its metadata: what that has written would be written
+// over, and its length made shorter again. While our mark is there, nobody does.
+func (v *Var) asLongAsOpened(ctx context.Context) error {
+	ds := v.group.ds
+	if ds.created && !ds.flushed.Load() {
+		return nil
+	}
+	keys := []string{v.key() + ".zarray"}
+	for _, dim := range v.dims {
+		if dim.unlimited {
+			for _, name := range []string{rootGroup, ".zattrs", oldGroup} {
+				keys = append(keys, dim.group.key()+name)
+			}
+		}
+	}
+	ds.saving.Lock() // our own Flush changes them
+	defer ds.saving.Unlock()
+	err := ds.compare(ctx, keys)
+	if ncerr.KindOf(err) == ncerr.ErrConflict {
+		err = ncerr.Errorf(ncerr.ErrConflict, "grow", v.Path(), "somebody else has changed its metadata since the dataset was opened, and may have made it longer: open the dataset again")
+	}
+	return err
 }
 
 // ClearGrowth removes the mark of a writer that died while it was making a
@@ -280,7 +315,9 @@ func (d *Dataset) pending() bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	found := false
-	d.top.each(func(g *Group) { found = found || g.changes.pending() })
+	d.top.each(func(g *Group) {
+		found = found || g.changes.pending() || slices.ContainsFunc(g.vars.list, func(v *Var) bool { return v.in == nil && v.changes.pending() })
+	})
 	return found
 }
 

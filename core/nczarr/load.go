@@ -286,6 +286,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			at.docs[name] = data
 			l.ds.docs.note(reqs[i].Key, info)
 		case ncerr.KindOf(err) == ncerr.ErrNotFound:
+			l.ds.docs.noteAbsent(reqs[i].Key)
 		case lasting(err):
 			if at.err == nil || i < firstOf[node[i]] {
 				at.err, firstOf[node[i]] = err, i

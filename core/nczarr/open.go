@@ -142,7 +142,7 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 		}
 	}
 	m := zmap.New(raw, &zmap.Options{Name: loc.Driver, Place: placeOf(raw, loc), ReadOnly: !mode.Writable(), InFlight: opts.Remote.InFlight, MaxList: opts.Limits.MaxKeys, MaxListBytes: opts.Limits.MaxListing})
-	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray}
+	ds := &Dataset{loc: loc, m: m, opts: opts, log: opts.Log, spec: spec, opener: opener, noXarray: !loc.Xarray, docs: documents{all: !m.ReadOnly()}}
 	ds.getMany = many || m.Capabilities().Latency == driver.Remote
 	return ds, nil
 }
@@ -212,9 +212,10 @@ func (l *loader) afterLoad(ctx context.Context) (err error) {
 	case d.consolidated:
 	case d.opts.UseConsolidated == ConsolidatedVerify:
 		err = d.verifyConsolidated(ctx)
-	case d.opts.Update && !l.asked:
-		d.consolidated, err = d.m.Exists(ctx, consolidatedKey)
 	case d.opts.Update:
+		if !l.asked {
+			l.askKept(ctx)
+		}
 		d.consolidated, err = l.kept, l.keptErr
 	}
 	return err

@@ -240,7 +240,7 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if slices.Equal(shape, v.Shape()) {
 		return v.writeRaw(ctx, sel, shape, from, only)
 	}
-	end, err := ds.beginGrowth(ctx)
+	end, err := ds.beginGrowth(ctx, v)
 	if err != nil {
 		return ncerr.Wrap("grow", v.Path(), err)
 	}

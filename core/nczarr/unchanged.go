@@ -1,6 +1,8 @@
 package nczarr
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -21,29 +23,74 @@ import (
 // root was found unchanged belongs to one dataset. The version alone would not
 // show it: most of those documents have the same bytes in all datasets.
 
-// documents are the version and time of the documents that tell whether a
-// dataset, or an array, has been replaced: those of the root, and .zarray.
+// documents are the version and time of documents: of those that tell whether a
+// dataset, or an array, has been replaced, which are those of the root and .zarray;
+// and of all that are there in a dataset that is open for writing.
 type documents struct {
 	mu     sync.Mutex
+	all    bool // all are noted
 	opened map[string]zmap.Info
-	sparse map[*Var]bool // arrays of which chunks were absent
-	anchor string        // see Dataset.stillOpened
-	turns  int           // of writing the anchor ourselves; odd while that is under way
+	absent map[string]bool   // were asked for, and are not there; noted with all
+	tried  map[string][]byte // of which it is not known whether they were put
+	sparse map[*Var]bool     // arrays of which chunks were absent
+	anchor string            // see Dataset.stillOpened
+	turns  int               // of writing the anchor ourselves; odd while that is under way
 	looks  looks
 }
 
 // note records what a document is when the dataset is opened.
 func (d *documents) note(key string, info zmap.Info) {
 	dir, name := splitKey(key)
-	if name != ".zarray" && dir != "" {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.all && name != ".zarray" && dir != "" {
+		return
+	}
 	if d.opened == nil {
 		d.opened = make(map[string]zmap.Info)
 	}
 	d.opened[key] = info
+	delete(d.absent, key)
+	delete(d.tried, key)
+}
+
+// forget makes a document unknown that was removed.
+func (d *documents) forget(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.opened, key)
+}
+
+// noteAbsent records that a document was asked for and is not there.
+func (d *documents) noteAbsent(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.all {
+		return
+	}
+	if d.absent == nil {
+		d.absent = make(map[string]bool)
+	}
+	d.absent[key] = true
+}
+
+// attempt records a text of which it is not known whether it was put, and returns
+// the one before.
+func (d *documents) attempt(key string, text []byte) (before []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tried == nil {
+		d.tried = make(map[string][]byte)
+	}
+	before, d.tried[key] = d.tried[key], text
+	return before
+}
+
+// lacks reports whether a document was not there when it was asked for.
+func (d *documents) lacks(key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.absent[key]
 }
 
 // known returns what a document was when it was last noted.
@@ -57,8 +104,8 @@ func (d *documents) known(key string) (zmap.Info, bool) {
 // rootDoc returns the document that stands for the dataset as a whole: the
 // consolidated one if the metadata came from it, else the root's own.
 func (d *Dataset) rootDoc() string {
-	names := []string{rootGroup, ".zarray", oldGroup, ".zattrs"}
-	if d.consolidated {
+	names := []string{rootGroup, ".zarray", oldGroup, ".zattrs", consolidatedKey}
+	if d.consolidated && !d.Writable() { // who writes has read the single documents, if there are any
 		names = slices.Insert(names, 0, consolidatedKey)
 	}
 	for _, name := range names {
@@ -174,10 +221,14 @@ func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, e
 // a dataset that was opened, the document with which it was opened must be the same
 // still, on every store; after that it is our own, also if that Flush fails half-way.
 func (d *Dataset) beforeFlush(ctx context.Context) error {
-	if d.created && !d.flushed.Load() || !d.pending() && !d.wrote.Load() {
+	pending := d.pending()
+	if d.created && !d.flushed.Load() || !pending && !d.wrote.Load() {
 		return nil
 	}
 	err := d.stillOpened(ctx)
+	if err == nil && pending {
+		err = d.sameConsolidated(ctx)
+	}
 	if err != nil || d.created || d.ours.Load() {
 		return err
 	}
@@ -186,6 +237,32 @@ func (d *Dataset) beforeFlush(ctx context.Context) error {
 	}
 	d.ours.Store(err == nil)
 	return err
+}
+
+// sameConsolidated makes sure, before documents are written, that consolidated
+// metadata, which repeats them all, can be made from what this process knows: who
+// writes a document writes it too. It is not written again if it was removed.
+func (d *Dataset) sameConsolidated(ctx context.Context) error {
+	was, known := d.docs.known(consolidatedKey)
+	if d.consolidated && !known { // it is to be made
+		return nil
+	}
+	now, err := d.m.Stat(ctx, consolidatedKey)
+	d.saving.Lock()
+	defer d.saving.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case ncerr.KindOf(err) == ncerr.ErrNotFound:
+		d.consolidated, d.stale = false, false
+		d.docs.forget(consolidatedKey)
+		return nil
+	case err != nil:
+		return err
+	case d.consolidated && now.Version == was.Version:
+		return nil
+	}
+	return ncerr.Wrap("write", zmap.Path(consolidatedKey), errChangedDoc())
 }
 
 // sameDocs is compare for those who write.
@@ -197,24 +274,76 @@ func (d *Dataset) sameDocs(ctx context.Context, keys ...string) error {
 	return err
 }
 
-// putDoc puts a document. If that is the anchor, its new version and time are
-// noted, or that they are not known because it is not known whether it was put.
+// putDoc puts a document, if nobody else has changed it since this process read
+// or wrote it. If it is the anchor, its new version and time are noted, or that they
+// are not known because it is not known whether it was put.
 func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
 	anchor, _ := d.docs.anchored()
-	if key == anchor {
-		d.docs.turn()
-		defer d.docs.turn()
-	}
-	_, err := d.m.Put(ctx, key, driver.Bytes(text), nil)
 	if key != anchor {
+		info, err := d.putUnchanged(ctx, key, text)
+		if err == nil {
+			d.docs.note(key, info)
+		}
 		return err
 	}
+	d.docs.turn()
+	defer d.docs.turn()
+	_, err := d.putUnchanged(ctx, key, text)
 	var info zmap.Info
 	if err == nil {
 		info, err = d.m.Stat(ctx, key)
 	}
-	d.docs.note(key, info)
+	if ncerr.KindOf(err) != ncerr.ErrConflict {
+		d.docs.note(key, info)
+	}
 	return err
+}
+
+// putUnchanged is putDoc without the notes. What is there may be of a put of our
+// own that seemed to fail, or that was sent twice.
+func (d *Dataset) putUnchanged(ctx context.Context, key string, text []byte) (zmap.Info, error) {
+	if d.created && !d.flushed.Load() || d.swap != nil { // nobody else writes it
+		return d.m.Put(ctx, key, driver.Bytes(text), nil)
+	}
+	was, _ := d.docs.known(key)
+	before := d.docs.attempt(key, text)
+	info, err := d.putOver(ctx, key, text, was)
+	if kind := ncerr.KindOf(err); kind != ncerr.ErrConflict && kind != ncerr.ErrObjectExists && kind != ncerr.ErrNotFound {
+		return info, err
+	}
+	now, info, err := d.m.ReadAll(ctx, key, d.opts.Limits.MaxMetadata)
+	switch {
+	case err != nil && ncerr.KindOf(err) != ncerr.ErrNotFound:
+		return zmap.Info{}, err
+	case err == nil && bytes.Equal(now, text):
+		return info, nil
+	case err == nil && before != nil && bytes.Equal(now, before):
+		return d.putOver(ctx, key, text, info)
+	}
+	return zmap.Info{}, errChangedDoc()
+}
+
+// putOver puts a document if the version that is there is the one that is given,
+// or none where there was none. Where the store has no conditions it looks before,
+// which leaves a moment to others.
+func (d *Dataset) putOver(ctx context.Context, key string, text []byte, was zmap.Info) (zmap.Info, error) {
+	caps := d.m.Capabilities()
+	var opts driver.PutOptions
+	switch {
+	case was.Version != "" && caps.IfMatch:
+		opts.IfMatch = was.Version
+	case was.Version != "":
+		if now, err := d.m.Stat(ctx, key); err != nil || now.Version != was.Version {
+			return now, cmp.Or(err, error(ncerr.ErrConflict))
+		}
+	case d.docs.lacks(key) && caps.IfAbsent:
+		opts.IfAbsent = true
+	}
+	return d.m.Put(ctx, key, driver.Bytes(text), &opts)
+}
+
+func errChangedDoc() error {
+	return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody else has changed it since this process read it, so it is not written: open the dataset again, and make the changes again")
 }
 
 func (d *documents) anchored() (key string, turns int) {
@@ -314,7 +443,7 @@ func (d *Dataset) compareOne(ctx context.Context, key string) error {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 	case err != nil:
 		return err
-	case now.Version == was.Version && now.ModTime.Equal(was.ModTime):
+	case now.Version == was.Version && (was.ModTime.IsZero() || now.ModTime.Equal(was.ModTime)): // putting tells no time
 		return nil
 	}
 	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read, so what was read may be of two datasets, and chunks that were not found may exist: open it again")

@@ -1,0 +1,212 @@
+package nczarr_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// unconditioned is a store without conditional puts.
+type unconditioned struct{ driver.Map }
+
+func (u unconditioned) Capabilities() driver.Capabilities {
+	c := u.Map.Capabilities()
+	c.IfMatch, c.IfAbsent = false, false
+	return c
+}
+
+// together runs f with a dataset that two writers have opened, on stores with
+// and without conditional puts, in each layout: u(t) and w(t) with 4 values.
+func together(t *testing.T, modes []string, f func(t *testing.T, what string, url string, o *nczarr.Options, a, b *nczarr.Dataset)) {
+	t.Helper()
+	for _, mode := range modes {
+		for _, conditions := range []bool{true, false} {
+			o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()}), SingleWriter: true}
+			what := mode
+			if !conditions {
+				what += ", without conditions"
+				o.Wrap = func(m driver.Map) driver.Map { return unconditioned{m} }
+			}
+			url := "s3://bkt/a.zarr#mode=" + mode + "&aws.endpoint=http://127.0.0.1:9000"
+			ds := create(t, url, o)
+			x := dim(t, ds.Root(), "t", 0, true)
+			for _, name := range []string{"u", "w"} {
+				write(t, define(t, ds.Root(), name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}}), slab(0, 4), []int32{1, 2, 3, 4})
+			}
+			closeDataset(t, ds)
+			f(t, what, url, o, update(t, url, o), update(t, url, o))
+		}
+	}
+}
+
+// A writer that does not know what another one has appended neither writes over
+// it nor makes the dimension shorter.
+func TestTwoThatAppend(t *testing.T) {
+	t.Parallel()
+	together(t, []string{"nczarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+		t.Helper()
+		write(t, variable(t, a, "u"), slab(4, 4), []int32{5, 6, 7, 8})
+		closeDataset(t, a)
+		for _, name := range []string{"u", "w"} {
+			err := variable(t, b, name).Write(t.Context(), slab(4, 1), []int32{9})
+			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "open the dataset again") {
+				t.Errorf("%s: %s is made longer: %v", what, name, err)
+			}
+		}
+		closeDataset(t, b)
+		expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, 5, 6, 7, 8})
+		again := update(t, url, o)
+		for i := range 2 { // its own Flush does not keep a writer from going on
+			write(t, variable(t, again, "w"), slab(4+int64(i), 1), []int32{9})
+			if err := again.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closeDataset(t, again)
+		expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, 5, 6, 7, 8})
+		ds := open(t, url, o)
+		got, err := nczarr.Get[int32](t.Context(), variable(t, ds, "w"), slab(0, 6))
+		if err != nil || !slices.Equal(got, []int32{1, 2, 3, 4, 9, 9}) {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	})
+}
+
+// A document that another writer has changed is not written over; others are
+// written, and the error names it.
+func TestTwoThatChangeMetadata(t *testing.T) {
+	t.Parallel()
+	together(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+		t.Helper()
+		setText(t, a.Root().SetAttr, "title", "of a")
+		setText(t, variable(t, a, "u").SetAttr, "units", "m")
+		closeDataset(t, a)
+		setText(t, b.Root().SetAttr, "history", "of b")
+		err := b.Flush(t.Context())
+		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "somebody else has changed it") {
+			t.Errorf("%s: %v", what, err)
+		}
+		_ = b.Abort(t.Context())
+		ds := open(t, url, o)
+		if got := attr(t, ds.Root().Attrs(), "title"); got != "of a" {
+			t.Errorf("%s: title is %v", what, got)
+		}
+		if got := attr(t, variable(t, ds, "u").Attrs(), "units"); got != "m" {
+			t.Errorf("%s: units is %v", what, got)
+		}
+	})
+}
+
+// Two writers of different documents do not disturb each other, without
+// consolidated metadata, which repeats them all.
+func TestTwoThatChangeOtherDocuments(t *testing.T) {
+	t.Parallel()
+	together(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+		t.Helper()
+		for range 2 {
+			setText(t, variable(t, a, "u").SetAttr, "units", "m")
+			setText(t, variable(t, b, "w").SetAttr, "units", "s")
+			for _, ds := range []*nczarr.Dataset{a, b} {
+				if err := ds.Flush(t.Context()); err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+			}
+		}
+		closeDataset(t, a)
+		closeDataset(t, b)
+		ds := open(t, url, o)
+		if u, w := attr(t, variable(t, ds, "u").Attrs(), "units"), attr(t, variable(t, ds, "w").Attrs(), "units"); u != "m" || w != "s" {
+			t.Errorf("%s: units are %v and %v", what, u, w)
+		}
+	})
+}
+
+// Consolidated metadata that somebody has made or removed since a writer opened
+// the dataset hides nothing of what that writes, and does not come back.
+func TestConsolidatedMeanwhile(t *testing.T) {
+	t.Parallel()
+	together(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+		t.Helper()
+		if err := b.Consolidate(); err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, b)
+		setText(t, variable(t, a, "u").SetAttr, "units", "m")
+		if err := a.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), ".zmetadata") {
+			t.Errorf("%s: made: %v", what, err)
+		}
+		_ = a.Abort(t.Context())
+		a, b = update(t, url, o), update(t, url, o)
+		if err := b.RemoveConsolidated(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, b)
+		setText(t, variable(t, a, "u").SetAttr, "units", "m")
+		closeDataset(t, a)
+		m, err := nczarr.OpenStore(t.Context(), url, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if there, err := m.Exists(t.Context(), ".zmetadata"); err != nil || there {
+			t.Errorf("%s: removed: %t, %v", what, there, err)
+		}
+	})
+}
+
+// unsure is a store that does what it is asked once, and says that it failed.
+type unsure struct {
+	driver.Map
+	key  string
+	fail *bool
+}
+
+var errCut = errors.New("the connection was cut")
+
+func (u unsure) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	info, err := u.Map.Put(ctx, key, body, o)
+	if err == nil && *u.fail && key == u.key {
+		*u.fail = false
+		return driver.Info{}, errCut
+	}
+	return info, err
+}
+
+// A document that was put although that seemed to fail is this writer's own.
+func TestPutThatSeemedToFail(t *testing.T) {
+	t.Parallel()
+	together(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+		t.Helper()
+		closeDataset(t, b)
+		closeDataset(t, a)
+		for _, text := range []string{"m", "km"} {
+			fail := true
+			u := *o
+			inner := o.Wrap
+			u.Wrap = func(m driver.Map) driver.Map {
+				if inner != nil {
+					m = inner(m)
+				}
+				return unsure{m, "u/.zattrs", &fail}
+			}
+			ds := update(t, url, &u)
+			setText(t, variable(t, ds, "u").SetAttr, "units", text)
+			if err := ds.Flush(t.Context()); !errors.Is(err, errCut) {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if text == "km" { // another text the second time
+				setText(t, variable(t, ds, "u").SetAttr, "units", "miles")
+			}
+			if err := ds.Flush(t.Context()); err != nil {
+				t.Errorf("%s: %s: %v", what, text, err)
+			}
+			closeDataset(t, ds)
+		}
+	})
+}
