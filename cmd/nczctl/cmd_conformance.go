@@ -32,7 +32,8 @@ type conformanceFlags struct {
 	place, options, report string
 	run                    []string
 	params, invalid        []string
-	exact                  []string
+	exact, examples        []string
+	checksummed            bool
 	effort                 string
 	timeout                time.Duration
 	seed                   uint64
@@ -86,6 +87,8 @@ touched. The stores are removed at the end.`,
 	fl.StringArrayVar(&f.params, "params", nil, "parameters of the filter as a `JSON` object (may be repeated)")
 	fl.StringArrayVar(&f.invalid, "invalid-params", nil, "parameters that the filter must refuse, as a `JSON` object (may be repeated)")
 	fl.StringSliceVar(&f.exact, "exact-types", nil, "check that the filter is exact for these element `types` (such as <i4,|u1), even if it is lossy for others")
+	fl.StringArrayVar(&f.examples, "example", nil, "JSON `file` with examples of encoded values, which the filter must decode (may be repeated)")
+	fl.BoolVar(&f.checksummed, "checksummed", false, "check that the filter finds every flipped bit of a value")
 	fl.StringArrayVar(&f.run, "run", nil, "run only checks whose id matches this `glob` (may be repeated)")
 	fl.StringVar(&f.report, "report", "text", "form of the report: text or json")
 	fl.StringVar(&f.effort, "effort", "thorough", "how thorough the checks are: brief, normal or thorough")
@@ -330,13 +333,37 @@ func mustBeFree(ctx context.Context, o driver.Opener, spec driver.OpenSpec) erro
 	return ncerr.Errorf(ncerr.ErrExists, "check driver", spec.Path, "an empty store exists, and the checks would delete it")
 }
 
+// examplesOf reads the examples of a filter. A file may have some of other
+// filters, which a plugin serves too.
+func (f *conformanceFlags) examplesOf(id string) ([]codecsuite.Example, error) {
+	var own []codecsuite.Example
+	for _, path := range f.examples {
+		all, err := codecsuite.ReadExamples(path)
+		if err != nil {
+			return nil, &inputError{"read", path, err}
+		}
+		for _, x := range all {
+			if x.ID == id {
+				own = append(own, x)
+			}
+		}
+	}
+	if len(own) == 0 && len(f.examples) > 0 && f.filter != "" {
+		return nil, &usageError{fmt.Errorf("--example: no example is of %s", id)}
+	}
+	return own, nil
+}
+
 // checkFilter runs the codec suite against a filter.
 func (a *app) checkFilter(ctx context.Context, f *conformanceFlags, id string) (bool, error) {
 	b, err := a.newTestBed(ctx, f, id)
 	if err != nil {
 		return false, err
 	}
-	target := codecsuite.Target{ID: id, Exact: len(f.exact) > 0}
+	target := codecsuite.Target{ID: id, Exact: len(f.exact) > 0, Detects: f.checksummed}
+	if target.Examples, err = f.examplesOf(id); err != nil {
+		return false, err
+	}
 	for _, text := range f.params {
 		target.Params = append(target.Params, json.RawMessage(text))
 	}

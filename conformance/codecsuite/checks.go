@@ -19,15 +19,12 @@ import (
 )
 
 func describe(t conformance.T, e *Env) {
-	for _, d := range e.target.Provider.Describe() {
-		if d.ID == e.target.ID || d.V3 != "" && d.V3 == e.target.ID {
-			if d.Summary == "" || !d.Encode && !d.Decode {
-				t.Errorf("%q has no summary or no direction: %+v", d.ID, d)
-			}
-			return
-		}
+	switch d := e.target.description(); {
+	case d.ID == "":
+		t.Errorf("%q is not described", e.target.ID)
+	case d.Summary == "" || !d.Encode && !d.Decode:
+		t.Errorf("%q has no summary or no direction: %+v", d.ID, d)
 	}
-	t.Errorf("%q is not described", e.target.ID)
 }
 
 func unknown(t conformance.T, e *Env) {

@@ -3,12 +3,14 @@ package codecsuite
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"runtime"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
@@ -151,4 +153,150 @@ func (c *opened) absurd(t conformance.T, enc []byte, at int) (tries, took uint64
 	}
 	runtime.ReadMemStats(&after)
 	return tries, after.TotalAlloc - before.TotalAlloc
+}
+
+// overwritten puts bytes with which lengths, counts and distances become none,
+// negative or huge at places all over the input, and decodes input that goes on
+// or begins with one byte.
+func overwritten(t conformance.T, e *Env) {
+	for _, pattern := range []string{"zeros", "smooth", "noise"} {
+		e.each(t, 150, func(c *opened) {
+			if c.nth > 1 || t.Failed() {
+				return
+			}
+			enc := c.encode(t, data(c.in.DType, 150, pattern, t.Seed()))
+			head := e.effort.places / 2
+			for at := 0; at < len(enc); {
+				c.overwrite(t, enc, at)
+				if at++; at > head {
+					at += len(enc) / head
+				}
+			}
+			for _, v := range []byte{0, 1, 0x80, 0xFF} {
+				for _, n := range []int{1, 2, 4, 8, 16, len(enc) / 2} {
+					n = min(n, len(enc))
+					c.bad(t, "input that goes on with one byte", append(bytes.Clone(enc[:n]), bytes.Repeat([]byte{v}, len(enc))...))
+				}
+			}
+		})
+	}
+	e.each(t, 150, func(c *opened) {
+		for v := 0; v < 256 && c.nth == 0; v += 64 / e.effort.places {
+			for _, n := range []int{1, 2, 3, 4, 5, 8, 16, 64, 1000} {
+				c.bad(t, "input of one byte", bytes.Repeat([]byte{byte(v)}, n))
+			}
+		}
+	})
+}
+
+func (c *opened) overwrite(t conformance.T, enc []byte, at int) {
+	for width := 1; width <= 8 && at+width <= len(enc); width *= 2 {
+		for _, v := range []byte{0, 0xFF, 1, 0x7F, 0x80} {
+			if width > 1 && v != 0 && v != 0xFF {
+				continue
+			}
+			bad := bytes.Clone(enc)
+			copy(bad[at:], bytes.Repeat([]byte{v}, width))
+			c.bad(t, "overwritten input", bad)
+		}
+	}
+}
+
+// checksummed are the codecs of numcodecs whose format has a checksum of the
+// value, and parameters with which it has.
+var checksummed = map[string]string{
+	"adler32": `{}`, "bz2": `{}`, "crc32": `{}`, "crc32c": `{}`, "fletcher32": `{}`, "gzip": `{}`, "jenkins_lookup3": `{}`,
+	"lzma": `{}`, "zlib": `{}`, "zstd": `{"checksum":true}`,
+}
+
+// detects flips bits of encoded noise: what is stored as it is shows a flipped
+// bit in the value, and then only a checksum finds it. The noise is the same in
+// all runs, because a checksum misses a flipped bit once in billions.
+func detects(t conformance.T, e *Env) {
+	params := e.params
+	if p, ok := checksummed[e.target.ID]; ok && !e.target.Detects {
+		params = []json.RawMessage{json.RawMessage(p)}
+	}
+	const n = 300
+	for _, p := range params {
+		for _, typ := range e.types {
+			c, out, err := e.target.Provider.Open(e.target.ID, p, driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)})
+			if err != nil { // codec.open.kinds says whether it may
+				t.Logf("%s for %v is refused: %v", p, typ, err)
+				continue
+			}
+			o := &opened{Codec: c, in: driver.Spec{DType: typ, MaxBytes: room(typ, n)}, out: out, params: p, bads: map[ncerr.Kind]int{}}
+			o.detects(t, data(typ, n, "bits", 1), e.effort.flipped)
+			break
+		}
+	}
+}
+
+func (c *opened) detects(t conformance.T, src []byte, tries int) {
+	enc := c.encode(t, src)
+	want := c.bad(t, "whole", enc)
+	step := max(1, 8*len(enc)/tries)
+	for at := 0; at < 8*len(enc); at += step + (step+1)%2 { // odd, so that all bits of bytes have their turn
+		enc[at/8] ^= 1 << (at % 8)
+		if got := c.bad(t, "bit flipped", enc); got != nil && !bytes.Equal(got, want) {
+			t.Errorf("%s: with a bit of byte %d of %d flipped it gives another value instead of an error", c.params, at/8, len(enc))
+			return
+		}
+		enc[at/8] ^= 1 << (at % 8)
+	}
+}
+
+// released overwrites everything that a call was given as soon as it has
+// returned: first in memory that all calls use again, then in memory of their
+// own, which must stay as it is from then on.
+func released(t conformance.T, e *Env) {
+	const n, rounds = 300, 6
+	e.each(t, n, func(c *opened) {
+		if c.nth > 2 {
+			return
+		}
+		value, encoded := int(c.in.MaxBytes), int(c.out.MaxBytes)
+		memory := [3][]byte{make([]byte, value), make([]byte, encoded), make([]byte, value)}
+		for i := range rounds {
+			c.release(t, data(c.in.DType, n, "noise", uint64(i)), memory)
+		}
+		var kept [][3][]byte
+		for i := range rounds {
+			memory = [3][]byte{make([]byte, value), make([]byte, encoded), make([]byte, value)}
+			c.release(t, data(c.in.DType, n, "noise", uint64(i)), memory)
+			kept = append(kept, memory)
+		}
+		for i, memory := range kept {
+			for k, name := range []string{"input of encode", "output of encode", "output of decode"} {
+				if len(bytes.Trim(memory[k], scrawl)) > 0 {
+					t.Errorf("%v: the %s of round %d has changed after the call had returned", c.in.DType, name, i)
+				}
+			}
+		}
+	})
+}
+
+// scrawl is what memory is overwritten with.
+const scrawl = "#"
+
+// release encodes src from the first of the memories into the second, decodes
+// that into the third, and overwrites each after its call.
+func (c *opened) release(t conformance.T, src []byte, memory [3][]byte) {
+	overwrite := func(b []byte) { copy(b, bytes.Repeat([]byte(scrawl), len(b))) }
+	t.Doing("encode", c.in.DType.String(), "with", string(c.params))
+	n, err := c.Encode(t.Context(), memory[1], memory[0][:copy(memory[0], src)])
+	if err != nil {
+		t.Fatalf("encode %v with %s: %v", c.in.DType, c.params, err)
+	}
+	overwrite(memory[0])
+	t.Doing("decode", c.in.DType.String(), "with", string(c.params))
+	n, err = c.Decode(t.Context(), memory[2], memory[1][:n])
+	if err != nil || n != len(src) || !bytes.Equal(memory[2][:n], src) {
+		t.Errorf("%v with %s does not come back once the memory of the calls before was used again: %v", c.in.DType, c.params, err)
+	}
+	if len(bytes.Trim(memory[0], scrawl)) > 0 {
+		t.Errorf("%v: decode writes to the input of encode", c.in.DType)
+	}
+	overwrite(memory[1])
+	overwrite(memory[2])
 }

@@ -10,11 +10,13 @@ import (
 func Suite() conformance.Suite[*Env] {
 	both := []string{CapExact}
 	enc := []string{CapEncode}
-	return conformance.Suite[*Env]{Name: "codec", Version: "1.2", Checks: []conformance.Check[*Env]{
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.3", Checks: []conformance.Check[*Env]{
 		{ID: "codec.describe", Doc: "The provider describes the codec, with a summary and a direction.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "An id that the provider does not have is ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Parameters that cannot work are ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
 		{ID: "codec.open.garbage", Doc: "Parameters that are no JSON object are ErrInvalid.", Run: notJSON},
+		{ID: "codec.examples.given", Doc: "The author's examples of encoded values decode to what they say, and encoding agrees with them.", Needs: []string{CapExamples}, Run: examplesGiven},
+		{ID: "codec.examples.known", Doc: "Under an id of numcodecs, values that numcodecs has encoded decode to what they were, and encoding agrees with them.", Needs: []string{CapKnown}, Run: examplesKnown},
 		{ID: "codec.roundtrip", Doc: "Decoding gives back what was encoded, for every type, length and pattern.", Needs: both, Run: roundTrip},
 		{ID: "codec.open.kinds", Doc: "Types of elements, and bytes without structure, are taken, or refused with ErrUnsupported.", Needs: enc, Run: kinds},
 		{ID: "codec.roundtrip.blob", Doc: "Bytes without structure, such as the output of another step, survive a round trip at every length up to MaxBytes.", Needs: both, Run: roundTripBlob},
@@ -31,8 +33,11 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.input.truncated", Doc: "Input cut at any length gives an error, a shorter value or the value itself: never another of its length, a panic or a write outside the output.", Needs: enc, Run: truncated},
 		{ID: "codec.input.flipped", Doc: "Input with a bit flipped gives an error or a value, never a panic or a write outside the output.", Needs: enc, Run: flipped},
 		{ID: "codec.input.garbage", Doc: "Random bytes give an error or a value, never a panic, a hang or a write outside the output.", Run: garbage},
+		{ID: "codec.input.overwritten", Doc: "Input in which bytes anywhere were overwritten, or that is one byte again and again, gives an error or a value, never a panic, a hang or a write outside the output.", Needs: enc, Run: overwritten},
+		{ID: "codec.input.detected", Doc: "A codec whose encoded form has a checksum never takes a value with a flipped bit for good.", Needs: []string{CapEncode, CapDetects}, Run: detects},
 		{ID: "codec.input.memory", Doc: "Input that claims to be large takes no memory before it has proved it.", Level: conformance.Extended, Needs: enc, Run: memory},
 		{ID: "codec.source", Doc: "Neither direction changes its input.", Needs: both, Run: source},
+		{ID: "codec.released", Doc: "The memory of a call belongs to the caller again when the call has returned: nothing reads it or writes to it later.", Needs: both, Run: released},
 		{ID: "codec.deterministic", Doc: "Encoding the same bytes twice gives the same bytes, from any codec with the same parameters.", Needs: enc, Run: deterministic},
 		{ID: "codec.stateless", Doc: "Nothing of one call shows in the result of another, however alike their input is.", Needs: both, Run: stateless},
 		{ID: "codec.params.apart", Doc: "What a codec does depends on its own parameters, not on those with which others were opened before.", Needs: []string{CapExact, CapRestart}, Run: paramsApart},

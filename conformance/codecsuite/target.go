@@ -26,6 +26,9 @@ const (
 	CapExact    = "exact" // both directions, and nothing is lost
 	CapPipeline = "pipeline"
 	CapInvalid  = "invalid parameters given"
+	CapExamples = "examples given"
+	CapKnown    = "known format"                     // the suite has examples of the id
+	CapDetects  = "detects damage"                   // Target.Detects, or an id whose format has a checksum
 	CapMeasured = "measured"                         // Target.Usage is there
 	CapRestart  = "restarts with several parameters" // Target.Restart is there, and Params has two
 )
@@ -41,6 +44,9 @@ type Target struct {
 	// Invalid are sets of parameters that must be refused with
 	// ncerr.ErrInvalid.
 	Invalid []json.RawMessage
+	// Examples are values of another implementation that must be decoded as
+	// they say; see [ReadExamples].
+	Examples []Example
 	// Types are the element types to check with; empty is a list of integers,
 	// floats, bool and text of variable length, which has the values Words.
 	// Types that the filter refuses with ErrUnsupported are left out. A filter
@@ -50,6 +56,9 @@ type Target struct {
 	// Exact says that nothing is lost of Types, whatever the description of the
 	// filter says of others.
 	Exact bool
+	// Detects says that the encoded form has a checksum with which decoding
+	// finds every flipped bit of a value. Of codecs of numcodecs it is known.
+	Detects bool
 	// Usage, for a filter in a process of its own, measures what the process
 	// holds.
 	Usage func() (conformance.Usage, error)
@@ -65,17 +74,26 @@ func (t *Target) TargetName() string { return t.ID }
 
 // TargetCapabilities gives what the description of the filter declares.
 func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
+	all, err := known()
+	if err != nil {
+		return nil, err
+	}
 	var caps []string
-	for _, d := range t.Provider.Describe() {
-		if d.ID != t.ID && d.V3 != t.ID {
-			continue
-		}
-		if d.Encode {
-			caps = append(caps, CapEncode)
-		}
-		if d.Encode && d.Decode && (!d.Lossy || t.Exact) {
-			caps = append(caps, CapExact)
-		}
+	d := t.description()
+	if d.Encode {
+		caps = append(caps, CapEncode)
+	}
+	if d.Encode && d.Decode && (!d.Lossy || t.Exact) {
+		caps = append(caps, CapExact)
+	}
+	if len(t.Examples) > 0 {
+		caps = append(caps, CapExamples)
+	}
+	if len(all[t.ID]) > 0 {
+		caps = append(caps, CapKnown)
+	}
+	if t.Detects || checksummed[t.ID] != "" {
+		caps = append(caps, CapDetects)
 	}
 	if _, ok := t.Provider.(driver.PipelineOpener); ok {
 		caps = append(caps, CapPipeline)
@@ -90,6 +108,16 @@ func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 		caps = append(caps, CapRestart)
 	}
 	return caps, nil
+}
+
+// description is what the provider says of the filter.
+func (t *Target) description() driver.Description {
+	for _, d := range t.Provider.Describe() {
+		if d.ID == t.ID || d.V3 != "" && d.V3 == t.ID {
+			return d
+		}
+	}
+	return driver.Description{}
 }
 
 // New gives the environment of a check.
@@ -136,16 +164,17 @@ type effort struct {
 	others    int   // the same for each other type
 	garbage   int   // random inputs
 	absurd    int   // places in the head that get absurd sizes
+	places    int   // places anywhere that are overwritten, about
 }
 
 var (
 	full = effort{
 		lengths: []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 257, 1000, 1025, 4099}, edges: 64 << 10, large: 4 << 20, kinds: 1, promise: []int{0, 1, 100, 70_000},
-		truncated: 1 << 20, flipped: 2000, others: 300, garbage: 300, absurd: 24,
+		truncated: 1 << 20, flipped: 2000, others: 300, garbage: 300, absurd: 24, places: 64,
 	}
 	brief = effort{
 		lengths: []int{0, 1, 33, 4099}, large: 3 << 19, kinds: 1, promise: []int{0, 100, 5000},
-		truncated: 12, flipped: 60, others: 12, garbage: 20, absurd: 4,
+		truncated: 12, flipped: 60, others: 12, garbage: 20, absurd: 4, places: 4,
 	}
 	thorough = func() effort { e := full; e.kinds = len(patterns) - 1; return e }()
 )
