@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,7 @@ import (
 type conformanceFlags struct {
 	driver, filter, plugin string
 	place, options, report string
+	breaker                string
 	run                    []string
 	params, invalid        []string
 	exact, examples        []string
@@ -84,6 +86,7 @@ touched. The stores are removed at the end.`,
 	fl.StringVar(&f.plugin, "plugin", "", "check all that this plugin `executable` serves; it need not be pinned")
 	fl.StringVar(&f.place, "place", "", "beginning of the `paths` of stores (default a temporary directory)")
 	fl.StringVar(&f.options, "options", "", "options of the driver as a `JSON` object")
+	fl.StringVar(&f.breaker, "break", "", "`program` that makes the store at the path in its argument unreadable, to check what failures look like")
 	fl.StringArrayVar(&f.params, "params", nil, "parameters of the filter as a `JSON` object (may be repeated)")
 	fl.StringArrayVar(&f.invalid, "invalid-params", nil, "parameters that the filter must refuse, as a `JSON` object (may be repeated)")
 	fl.StringSliceVar(&f.exact, "exact-types", nil, "check that the filter is exact for these element `types` (such as <i4,|u1), even if it is lossy for others")
@@ -301,7 +304,7 @@ func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, name string)
 		return false, err
 	}
 	var n atomic.Int64
-	return b.report(f, conformance.Run(ctx, mapsuite.Suite(), &checkedDriver{b, func(o driver.Opener) func() (driver.OpenSpec, func(), error) {
+	return b.report(f, conformance.Run(ctx, mapsuite.Suite(), &checkedDriver{b, f.breakStore(), func(o driver.Opener) func() (driver.OpenSpec, func(), error) {
 		return func() (driver.OpenSpec, func(), error) {
 			spec := driver.OpenSpec{Path: place + strconv.FormatInt(n.Add(1), 10), Options: []byte(f.options)}
 			if err := mustBeFree(ctx, o, spec); err != nil {
@@ -310,6 +313,19 @@ func (a *app) checkDriver(ctx context.Context, f *conformanceFlags, name string)
 			return spec, func() { b.remove(ctx, o, spec) }, nil
 		}
 	}}, b.options(f)))
+}
+
+// breakStore runs the program of --break.
+func (f *conformanceFlags) breakStore() func(context.Context, driver.OpenSpec) error {
+	if f.breaker == "" {
+		return nil
+	}
+	return func(ctx context.Context, spec driver.OpenSpec) error {
+		if out, err := exec.CommandContext(ctx, f.breaker, spec.Path).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s %s: %w: %s", f.breaker, spec.Path, err, out)
+		}
+		return nil
+	}
 }
 
 // mustBeFree refuses the place of a store if something is there already: the

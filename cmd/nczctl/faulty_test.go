@@ -63,16 +63,17 @@ func (f faulty) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, err
 	if err != nil {
 		return nil, err
 	}
-	return &faultyMap{Map: m, fault: o.Fault, late: map[string]*latePut{}}, nil
+	return &faultyMap{Map: m, fault: o.Fault, late: map[string]*latePut{}, closed: make(chan struct{})}, nil
 }
 
 type faultyMap struct {
 	driver.Map
 	fault string
 
-	mu   sync.Mutex
-	last []byte // what was put last
-	late map[string]*latePut
+	mu     sync.Mutex
+	last   []byte // what was put last
+	late   map[string]*latePut
+	closed chan struct{}
 }
 
 // latePut is a put that was cancelled and is still to come, after some reads
@@ -150,6 +151,12 @@ func (m *faultyMap) Get(ctx context.Context, key string, o *driver.GetOptions, a
 		heldMu.Lock()
 		held = append(held, data)
 		heldMu.Unlock()
+	case m.fault == "leaks goroutines":
+		go func() { <-m.closed }()
+	case strings.HasSuffix(m.fault, "when broken"):
+		if _, err := m.Stat(ctx, "broken"); err == nil {
+			return nil, driver.Info{}, map[string]error{"absent when broken": ncerr.ErrNotFound, "fails when broken": ncerr.ErrIO}[m.fault]
+		}
 	case m.fault == "dies" && n%500 == 0:
 		os.Exit(9)
 	case m.fault == "hangs" && o.Range != nil && o.Range.Length == 0:
@@ -160,6 +167,11 @@ func (m *faultyMap) Get(ctx context.Context, key string, o *driver.GetOptions, a
 		o = &c
 	}
 	return m.Map.Get(ctx, key, o, alloc)
+}
+
+func (m *faultyMap) Close(ctx context.Context) error {
+	close(m.closed)
+	return m.Map.Close(ctx)
 }
 
 // faultyFilter is shuffle under another name, with faults that only a process
@@ -198,6 +210,9 @@ func (c *faultyCodec) Encode(ctx context.Context, dst, src []byte) (int, error) 
 }
 
 func (c *faultyCodec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	if c.fault == "hangs" && len(src) > 0 && len(bytes.Trim(src, "\x00")) == 0 {
+		select {}
+	}
 	n, err := c.Codec.Decode(ctx, dst, src)
 	if err != nil && c.fault == "panics" {
 		panic("index out of range")

@@ -190,8 +190,9 @@ func (b *testBed) report(f *conformanceFlags, r *conformance.Report) (bool, erro
 
 // checkedDriver is a driver under test.
 type checkedDriver struct {
-	b     *testBed
-	specs func(driver.Opener) func() (driver.OpenSpec, func(), error)
+	b       *testBed
+	damages func(context.Context, driver.OpenSpec) error
+	specs   func(driver.Opener) func() (driver.OpenSpec, func(), error)
 }
 
 var _ conformance.Target[*mapsuite.Env] = (*checkedDriver)(nil)
@@ -233,7 +234,7 @@ func (d *checkedDriver) target(ctx context.Context, h *host.Host) (*mapsuite.Tar
 	if err != nil {
 		return nil, err
 	}
-	target := &mapsuite.Target{Opener: o, NewSpec: d.specs(o)}
+	target := &mapsuite.Target{Opener: o, NewSpec: d.specs(o), Break: d.damages}
 	if d.b.alone {
 		target.Crash = func() error { return h.Kill(ctx) }
 		target.Usage = usage(h)

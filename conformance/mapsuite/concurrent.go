@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ func concurrencyChecks() []Check {
 	w := []string{Write}
 	return []Check{
 		{ID: "map.concurrent.distinct-keys", Doc: "Writers and readers of different keys do not disturb each other.", Needs: w, Run: distinctKeys},
+		{ID: "map.concurrent.crowd", Doc: "Sixteen puts of different objects, begun before any of them ends, and reads of others beside them all succeed: what is busy waits.", Needs: w, Run: crowd},
 		{ID: "map.concurrent.same-key", Doc: "A reader of an object that is overwritten sees the old content or the new, never a mixture and never nothing.", Needs: w, Run: sameKey},
 		{ID: "map.concurrent.versions", Doc: "A version that Put tells, and on a local medium one that Get tells, belongs to the content that this Put stored or that this Get gave, whatever others do meanwhile.", Needs: w, Run: versions},
 		{ID: "map.concurrent.first-put", Doc: "A reader of a new object sees nothing or all of it.", Needs: w, Run: firstPut},
@@ -59,6 +61,109 @@ func distinctKeys(t conformance.T, e *Env) {
 		})
 	}
 	wg.Wait()
+}
+
+// crowd puts objects whose bodies wait until all puts have begun, or have shown
+// that they wait for each other, and until others have been read once; reading
+// goes on until the puts have ended. As several programs do, it reads through
+// two handles, and puts through two in every second round.
+func crowd(t conformance.T, e *Env) {
+	const writers = 16
+	s := e.create(t)
+	var old []string
+	for i := range 8 {
+		old = append(old, fmt.Sprintf("old/%d", i))
+	}
+	s.putAll(old...)
+	s.flush()
+	readers, handles := []*store{s, e.mustOpen(t, driver.Read)}, []*store{s}
+	if s.m.Capabilities().Durable == driver.OnPut { // others may write beside it
+		handles = append(handles, e.mustOpen(t, driver.Update))
+	}
+	rounds := 4
+	if t.Effort() == conformance.Brief {
+		rounds = 2
+	}
+	var r rally
+	for round := 0; round < rounds && !t.Failed(); round++ {
+		var keys, contents []string
+		for i := range writers {
+			keys = append(keys, fmt.Sprintf("crowd/%d/%d", i%4, i))
+			contents = append(contents, pattern(byte(round*writers+i), 5000+i))
+		}
+		look := onlookers{t: t, handles: readers, keys: old}
+		bodies, end := r.bodies(contents)
+		var puts sync.WaitGroup
+		t.Doing("put", strconv.Itoa(writers), "objects at once")
+		for i, body := range bodies {
+			body := &gatedBody{Bytes: driver.Bytes(contents[i]), pass: func() {
+				_, _ = body.ReadAt(make([]byte, 1), 0) // which waits for the others
+				look.once()
+			}}
+			puts.Go(func() {
+				if _, err := handles[i*(round%2)%len(handles)].m.Put(t.Context(), keys[i], body, &driver.PutOptions{}); err != nil {
+					t.Errorf("put %q beside %d others: %v", keys[i], writers-1, err)
+				}
+			})
+		}
+		puts.Wait()
+		end()
+		look.end()
+		for i := range keys {
+			s.want(keys[i], contents[i])
+		}
+	}
+}
+
+// onlookers read keys, each of which holds its own name, while others write.
+type onlookers struct {
+	t       conformance.T
+	handles []*store
+	keys    []string
+
+	start   sync.Once
+	seen    chan struct{} // closed when each has read once, or would not wait for it
+	done    atomic.Bool
+	reading sync.WaitGroup
+}
+
+// once starts them, and returns when all keys have been read once. A driver may
+// let them wait for whoever calls it.
+func (o *onlookers) once() {
+	o.start.Do(func() {
+		o.seen = make(chan struct{})
+		var first sync.WaitGroup
+		first.Add(len(o.keys))
+		for i := range o.keys {
+			o.reading.Go(func() {
+				o.read(i)
+				for first.Done(); !o.done.Load() && !o.t.Failed(); {
+					o.read(i)
+				}
+			})
+		}
+		seen := sync.OnceFunc(func() { close(o.seen) })
+		time.AfterFunc(gatePatience, seen)
+		o.reading.Go(func() { first.Wait(); seen() })
+	})
+	<-o.seen
+}
+
+func (o *onlookers) read(i int) {
+	h, key := o.handles[i%len(o.handles)], o.keys[i]
+	h.want(key, key)
+	if info, err := h.stat(key); err != nil || info.Size != int64(len(key)) {
+		o.t.Errorf("stat %q: want size %d, got %+v, %v", key, len(key), info, err)
+	}
+	if i == 0 && h.m.Capabilities().List {
+		h.wantMany("old/", driver.ListOptions{}, o.keys)
+	}
+}
+
+// end returns when they have stopped.
+func (o *onlookers) end() {
+	o.done.Store(true)
+	o.reading.Wait()
 }
 
 // beside is how many rounds of a race must have met a read, and most is how

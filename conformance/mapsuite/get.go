@@ -73,6 +73,7 @@ func getChecks() []Check {
 			wantKind(t, "limit 5", err, ncerr.ErrLimit)
 		}},
 		{ID: "map.get.if-match", Doc: "IfMatch lets a read succeed only on that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
+		{ID: "map.get.failure", Doc: "When the medium cannot be read, what is there does not become absent: reads fail with something else than ErrNotFound, and listings fail or have it.", Needs: []string{Content, Breaks}, Run: getFailure},
 		{ID: "map.get.many", Doc: "GetMany answers every request once, each with the result that Get has.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
 		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show an object as it is now, however often it was asked for before.", Needs: []string{Write, Delete}, Run: statFresh},
 		{ID: "map.stat.size", Doc: "Stat gives the size without the content.", Needs: w, Run: func(t conformance.T, e *Env) {
@@ -202,6 +203,64 @@ func getIfMatch(t conformance.T, e *Env) {
 	}
 	_, _, err = s.tryGet("none", driver.GetOptions{IfMatch: first})
 	wantKind(t, "get of an absent key", err, ncerr.ErrNotFound, ncerr.ErrConflict)
+}
+
+// getFailure breaks the medium beside an open handle, and opens another one.
+func getFailure(t conformance.T, e *Env) {
+	s := e.create(t)
+	contents := map[string]string{"a/k": pattern(3, 200_000), "a/l": "small"}
+	for key, content := range contents {
+		s.put(key, content)
+	}
+	s.flush()
+	s.close()
+	before := e.mustOpen(t, driver.Read)
+	before.want("a/l", contents["a/l"])
+	t.Doing("break the store")
+	if err := e.damage(t.Context(), e.spec); err != nil {
+		t.Fatalf("break the store: %v", err)
+	}
+	failures := 0
+	absent := func(what string, err error) {
+		if err != nil {
+			failures++
+		}
+		if err != nil && ncerr.KindOf(err) == ncerr.ErrNotFound {
+			t.Errorf("%s: a failure reads as absence: %v", what, err)
+		}
+	}
+	look := func(s *store) {
+		for key := range contents {
+			_, _, err := s.tryGet(key, driver.GetOptions{})
+			absent("get "+key, err)
+			_, err = s.stat(key)
+			absent("stat "+key, err)
+		}
+		if !s.m.Capabilities().List {
+			return
+		}
+		listed := 0
+		var failed error
+		for _, err := range s.m.List(t.Context(), "a/", &driver.ListOptions{}) {
+			if failed = err; err == nil {
+				listed++
+			}
+		}
+		if absent("list a/", failed); failed == nil && listed != len(contents) {
+			t.Errorf("list a/: %d of %d objects are listed, without an error", listed, len(contents))
+		}
+	}
+	look(before)
+	t.Doing("open in mode read")
+	m, err := e.open(t.Context(), driver.Read)
+	if absent("open", err); err == nil {
+		after := &store{t: t, m: m}
+		t.Cleanup(after.close)
+		look(after)
+	}
+	if failures == 0 {
+		t.Errorf("nothing fails: the store is not broken, so this shows nothing")
+	}
 }
 
 func getMany(t conformance.T, e *Env) {

@@ -18,6 +18,7 @@ func lastingChecks() []Check {
 		{ID: "map.lasting.large", Doc: "An object of 70 MiB is stored and read whole, and ranges far inside it give the right bytes.", Effort: conformance.Normal, Needs: []string{Content}, Run: largeObject},
 		{ID: "map.lasting.pages", Doc: "A listing of 12,000 objects is complete, and stops when its context ends.", Effort: conformance.Thorough, Needs: []string{Content, List}, Run: manyPages},
 		{ID: "map.lasting.leaks", Doc: "Stores that are opened, read, written and closed again and again take no more descriptors and no more memory.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaks},
+		{ID: "map.lasting.open", Doc: "A store that stays open takes no more descriptors and no more memory, however often it is read.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{Content, Measured}, Run: leaksOpen},
 	}
 }
 
@@ -122,6 +123,35 @@ func leaks(t conformance.T, e *Env) {
 	}
 	if memory {
 		t.Errorf("after each %d cycles of open, read, write and close there is more memory: %+v", cycles, at)
+	}
+}
+
+// leaksOpen reads through one handle: what is lost with each read may come back
+// when the handle is closed.
+func leaksOpen(t conformance.T, e *Env) {
+	s := e.create(t)
+	s.putAll("a/l")
+	s.flush()
+	calls := 2000 // goroutines that never end take 2 KiB each
+	if u, err := e.usage(); err != nil || u.Memory < 0 {
+		calls = 100 // descriptors show sooner
+	}
+	memory, descriptors, at, err := leak.Find(func() bool {
+		for i := range calls {
+			if s.wantOwn("a/l"); i%10 == 0 {
+				s.wantAbsent("none")
+			}
+		}
+		return !t.Failed()
+	}, func() (conformance.Usage, error) { return settled(t, e) }, calls/2)
+	if err != nil {
+		t.Fatalf("measure: %v", err)
+	}
+	if descriptors {
+		t.Errorf("after each %d reads there are more descriptors: %+v", calls, at)
+	}
+	if memory {
+		t.Errorf("after each %d reads there is more memory: %+v", calls, at)
 	}
 }
 

@@ -227,6 +227,7 @@ func listMany(t conformance.T, e *Env) {
 		if n := len(s.keys("", driver.ListOptions{Recursive: true})); n != 2303 {
 			t.Errorf("want 2303 objects, got %d", n)
 		}
+		s.wantMany("big/", driver.ListOptions{Recursive: true}, want)
 	}
 	rest := want[700:]
 	s.wantList("big/", driver.ListOptions{StartAfter: want[699]}, rest...)

@@ -30,7 +30,7 @@ import (
 )
 
 // Version is the version of the suite.
-const Version = "0.3"
+const Version = "0.4"
 
 // Check is one rule of the driver contract.
 type Check = conformance.Check[*Env]
@@ -38,7 +38,7 @@ type Check = conformance.Check[*Env]
 // Suite gives all checks.
 func Suite() conformance.Suite[*Env] {
 	return conformance.Suite[*Env]{Name: "map", Version: Version, Checks: slices.Concat(
-		openChecks(), durableChecks(), keyChecks(), getChecks(), rangeChecks(), allocChecks(), putChecks(), conditionChecks(),
+		openChecks(), durableChecks(), keyChecks(), exactChecks(), getChecks(), rangeChecks(), allocChecks(), putChecks(), conditionChecks(),
 		deleteChecks(), listChecks(), concurrencyChecks(), cancelChecks(), modelChecks(), lastingChecks(),
 	)}
 }
@@ -60,6 +60,7 @@ const (
 	Content         = "content"  // the suite can put objects there: Write, or Target.Place
 	FindsMissing    = "finds-missing"
 	Crashes         = "crashes"  // Target.Crash is there
+	Breaks          = "breaks"   // Target.Break is there
 	Measured        = "measured" // what the driver holds can be measured
 	Siblings        = "siblings" // the driver says so of itself
 )
@@ -87,6 +88,10 @@ type Target struct {
 	// and without notice, and returns when it is gone; the next call to the
 	// driver is served by a fresh one. nil for a driver in this process.
 	Crash func() error
+	// Break makes the medium of the store that spec names unreadable, so that
+	// reads fail although the objects are still there. Only the author of a
+	// driver knows how; nil leaves out the check of what failures look like.
+	Break func(ctx context.Context, spec driver.OpenSpec) error
 	// Usage measures what the driver's processes hold; nil measures this
 	// process, as far as that is possible.
 	Usage func() (conformance.Usage, error)
@@ -143,6 +148,9 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 	if g.Crash != nil {
 		caps = append(caps, Crashes)
 	}
+	if g.Break != nil {
+		caps = append(caps, Breaks)
+	}
 	if _, err := g.usage()(); err == nil {
 		caps = append(caps, Measured)
 	}
@@ -185,7 +193,7 @@ func (g *Target) New(t conformance.T) (*Env, error) {
 	if cleanup != nil {
 		t.Cleanup(cleanup)
 	}
-	return &Env{opener: g.Opener, spec: spec, another: g.NewSpec, place: g.Place, crash: g.Crash, usage: g.usage()}, nil
+	return &Env{opener: g.Opener, spec: spec, another: g.NewSpec, place: g.Place, crash: g.Crash, damage: g.Break, usage: g.usage()}, nil
 }
 
 func (g *Target) usage() func() (conformance.Usage, error) {
@@ -203,5 +211,6 @@ type Env struct {
 	another func() (driver.OpenSpec, func(), error)
 	place   func(context.Context, driver.OpenSpec) (driver.Map, error) // nil: through opener
 	crash   func() error
+	damage  func(context.Context, driver.OpenSpec) error
 	usage   func() (conformance.Usage, error)
 }

@@ -1,0 +1,131 @@
+package mapsuite_test
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// outside lists what is below a prefix, and entries that add gives for the
+// keys of the store.
+func outside(add func(key, prefix string, o *driver.ListOptions) (entry string, ok bool)) func(driver.Map) *hooked {
+	return func(m driver.Map) *hooked {
+		return &hooked{Map: m, list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+			return func(yield func(driver.Entry, error) bool) {
+				for e, err := range m.List(ctx, prefix, o) {
+					if !yield(e, err) {
+						return
+					}
+				}
+				for e, err := range m.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+					key, ok := add(e.Key, prefix, o)
+					if err != nil || strings.HasPrefix(e.Key, prefix) || !ok || key <= o.StartAfter {
+						continue
+					}
+					e.Key, e.Prefix = key, strings.HasSuffix(key, "/")
+					if !yield(e, nil) {
+						return
+					}
+				}
+			}
+		}}
+	}
+}
+
+// folding is a Map one of whose operations takes keys in lower case.
+func folding(op string) func(driver.Map) *hooked {
+	return func(m driver.Map) *hooked {
+		folded := renamed(m, strings.ToLower)
+		h := &hooked{Map: m}
+		switch op {
+		case "stat":
+			h.stat = folded.stat
+		case "delete":
+			h.Map = deleting{m, func(ctx context.Context, key string) error {
+				return m.Delete(ctx, strings.ToLower(key), &driver.DeleteOptions{})
+			}}
+		case "delete too much":
+			h.Map = deleting{m, func(ctx context.Context, key string) error {
+				return deleteIf(ctx, m, func(k string) bool { return strings.EqualFold(k, key) })
+			}}
+		case "range":
+			h.get = func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+				if o.Range != nil {
+					key = strings.ToLower(key)
+				}
+				return m.Get(ctx, key, o, alloc)
+			}
+		case "if absent":
+			h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				if o.IfAbsent {
+					for e, err := range m.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+						if err == nil && strings.EqualFold(e.Key, key) {
+							return driver.Info{}, ncerr.ErrObjectExists
+						}
+					}
+				}
+				return m.Put(ctx, key, body, o)
+			}
+		}
+		return h
+	}
+}
+
+// inexact are Maps that take one name for another.
+var inexact = map[string]struct { //nolint:gochecknoglobals // constant
+	plant func(m driver.Map) *hooked
+	want  string
+}{
+	"an object is below itself": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
+		return key, o.Recursive && key+"/" == prefix
+	}), "map.list.below"},
+	"what begins alike, farther down": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
+		return key, o.Recursive && strings.Count(prefix, "/") > 1 && strings.HasPrefix(key, strings.TrimSuffix(prefix, "/"))
+	}), "map.list.below"},
+	"the same name elsewhere": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
+		return key, o.Recursive && strings.Count(prefix, "/") > 1 && strings.Contains(key, "/"+prefix)
+	}), "map.list.below"},
+	"forgets the prefix when it resumes": {outside(func(key, prefix string, o *driver.ListOptions) (string, bool) {
+		return key, !o.Recursive && prefix != "" && o.StartAfter > prefix && !strings.HasPrefix(o.StartAfter, prefix) && !strings.Contains(key, "/")
+	}), "map.list.below"},
+	"stat in lower case":       {folding("stat"), "map.keys.operations"},
+	"delete in lower case":     {folding("delete"), "map.keys.operations"},
+	"delete in any case":       {folding("delete too much"), "map.keys.operations"},
+	"ranges in lower case":     {folding("range"), "map.keys.operations"},
+	"conditions in lower case": {folding("if absent"), "map.keys.operations"},
+	"stat in one Unicode form": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, stat: renamed(m, func(key string) string { return strings.ReplaceAll(key, "e\u0301", "\u00e9") }).stat}
+	}, "map.keys.operations"},
+}
+
+// TestInexactNamesAreCaught shows that each is caught by the check that is
+// about it.
+func TestInexactNamesAreCaught(t *testing.T) {
+	t.Parallel()
+	for name, tc := range inexact {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mustFail(t, inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map { return tc.plant(plain{m}) }}), 10*time.Minute, tc.want)
+		})
+	}
+	lower := func(spec driver.OpenSpec) driver.OpenSpec { spec.Path = strings.ToLower(spec.Path); return spec }
+	mustFail(t, inMemory(opening{
+		memmap.NewOpener(),
+		func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			return o.Open(ctx, lower(spec))
+		},
+		func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error {
+			return o.Remove(ctx, lower(spec))
+		},
+	}), 10*time.Minute, "map.open.case")
+	mustFail(t, inMemory(opening{memmap.NewOpener(), nil, func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) error {
+		_ = o.Remove(ctx, driver.OpenSpec{Path: strings.Replace(spec.Path, ".case", ".Case", 1)})
+		return o.Remove(ctx, spec)
+	}}), 10*time.Minute, "map.open.case")
+}

@@ -1,0 +1,100 @@
+package mapsuite_test
+
+import (
+	"context"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// TestFailureAsAbsence breaks the store below Maps that make something of it.
+func TestFailureAsAbsence(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		get, stat error
+		list      bool // a listing ends where it fails
+		passes    bool
+	}{
+		"a failure":          {get: ncerr.ErrIO, stat: ncerr.ErrIO, passes: true},
+		"absence in Get":     {get: ncerr.ErrNotFound, stat: ncerr.ErrIO},
+		"absence in Stat":    {get: ncerr.ErrIO, stat: ncerr.ErrNotFound},
+		"absence in List":    {get: ncerr.ErrIO, stat: ncerr.ErrIO, list: true},
+		"nothing was broken": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var broken atomic.Bool
+			target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+				return &hooked{
+					Map: plain{m},
+					get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+						if broken.Load() && tc.get != nil {
+							return nil, driver.Info{}, tc.get
+						}
+						return m.Get(ctx, key, o, alloc)
+					},
+					stat: func(ctx context.Context, key string) (driver.Info, error) {
+						if broken.Load() && tc.stat != nil {
+							return driver.Info{}, tc.stat
+						}
+						return m.Stat(ctx, key)
+					},
+					list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+						if broken.Load() && tc.list {
+							return func(func(driver.Entry, error) bool) {}
+						}
+						return m.List(ctx, prefix, o)
+					},
+				}
+			}})
+			target.Break = func(context.Context, driver.OpenSpec) error { broken.Store(true); return nil }
+			if !tc.passes {
+				mustFail(t, target, 10*time.Minute, "map.get.failure")
+				return
+			}
+			if r := conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: []string{"map.get.failure"}}); r.Totals.Pass != 1 {
+				t.Errorf("%+v", r.Results)
+			}
+		})
+	}
+}
+
+// TestLeaksOfAnOpenStore measures a process that gives back at Close what it
+// took for each read.
+func TestLeaksOfAnOpenStore(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]conformance.Usage{"goroutine": {Memory: 2500, Descriptors: -1}, "descriptor": {Memory: -1, Descriptors: 1}} {
+		var total atomic.Int64
+		target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+			var own atomic.Int64
+			return &hooked{
+				Map: plain{m},
+				get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+					own.Add(1)
+					total.Add(1)
+					return m.Get(ctx, key, o, alloc)
+				},
+				close: func(ctx context.Context) error {
+					total.Add(-own.Load())
+					return m.Close(ctx)
+				},
+			}
+		}})
+		target.Usage = func() (conformance.Usage, error) {
+			n := total.Load()
+			return conformance.Usage{Memory: max(of.Memory*n, min(of.Memory, 0)), Descriptors: max(of.Descriptors*int(n), min(of.Descriptors, 0))}, nil
+		}
+		t.Log(name)
+		mustFail(t, target, 10*time.Minute, "map.lasting.open")
+		if r := conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: []string{"map.lasting.leaks"}, Limit: 10 * time.Minute}); r.Totals.Pass != 1 {
+			t.Errorf("what is given back at Close is no leak of map.lasting.leaks: %+v", r.Results)
+		}
+	}
+}
