@@ -148,7 +148,7 @@ func TestPlantedDefects(t *testing.T) {
 			"map.get.range.past-end", "map.get.range.beyond-end", "map.get.range.huge", "map.get.range.overflow", "map.get.range.empty-past-end", "map.model.random",
 		}},
 		"string prefix": {func(m driver.Map) driver.Map { return stringPrefix{m} }, []string{
-			"map.list.recursive", "map.list.segment-wise", "map.list.start-after.recursive", "map.list.literal",
+			"map.list.recursive", "map.list.segment-wise", "map.list.start-after.recursive", "map.list.literal", "map.list.below",
 		}},
 		"put in two steps": {torn, []string{"map.concurrent.same-key", "map.concurrent.first-put"}},
 		"check, then put":  {lateCheck, []string{"map.put.if-absent.race"}},
