@@ -193,7 +193,7 @@ Storage drivers and filters run as plugins in processes of their own, unless
 	f := root.PersistentFlags()
 	f.StringVar(&a.flags.isolation, "isolation", "", "where drivers and filters run: auto, process or inproc (default $NCZARR_ISOLATION, else the configuration's, else auto)")
 	f.StringVar(&a.flags.config, "config", "", "configuration `file` (default $NCZARR_CONFIG, else the user's)")
-	f.BoolVar(&a.flags.localRC, "allow-local-rc", false, "let the .ncrc of the current directory name servers, proxies, certificates and netrc files")
+	f.BoolVar(&a.flags.localRC, "allow-local-rc", false, "let the .ncrc of the current directory name servers, proxies, certificates, profiles and logins")
 	f.BoolVar(&a.flags.trace, "trace", false, "log every call of drivers and plugins to standard error")
 	f.StringVar(&a.flags.logFile, "log-file", "", "append the log to this `file` instead of standard error (default $NCZARR_LOG_FILE)")
 	f.BoolVar(&a.flags.stats, "stats", false, "print the time taken, the requests to stores and the work of each plugin process to standard error")

@@ -24,7 +24,8 @@ type RCEntry struct {
 type RCFile struct {
 	Path string
 	// Local says that the file lies in the current directory, which may be
-	// somebody else's: settings that decide where requests go are ignored.
+	// somebody else's: settings that decide where requests go, and as whom, are
+	// ignored.
 	Local bool
 }
 
@@ -59,14 +60,14 @@ func RCFiles(env Env) []RCFile {
 	return out
 }
 
-// leads reports whether a key decides where requests and logins go, or whose
-// word is taken for a server's identity.
+// leads reports whether a key decides where requests and logins go, as whom
+// they are made, or whose word is taken for a server's identity.
 func leads(key string) bool {
-	switch strings.ToUpper(key) {
-	case "AWS.ENDPOINT", "AWS.ENDPOINT_URL", "HTTP.PROXY.SERVER", "HTTP.PROXY_SERVER", "HTTP.SSL.CAINFO", "HTTP.NETRC":
+	switch key = strings.ToUpper(key); key {
+	case "AWS.ENDPOINT", "AWS.ENDPOINT_URL", "AWS.PROFILE", "HTTP.PROXY.SERVER", "HTTP.PROXY_SERVER", "HTTP.SSL.CAINFO", "HTTP.NETRC":
 		return true
 	}
-	return false
+	return strings.HasPrefix(key, "HTTP.CREDENTIALS.")
 }
 
 // LoadRC reads rc files in order. A missing file is nothing. What cannot be
@@ -92,7 +93,7 @@ func LoadRC(files []RCFile, read func(string) ([]byte, error)) (entries []RCEntr
 		}
 		if ignored != nil {
 			problems = append(problems, ncerr.Errorf(ncerr.ErrPermission, opRead, f.Path,
-				"%s ignored: a file of the current directory does not decide where requests go", strings.Join(ignored, ", ")))
+				"%s ignored: a file of the current directory does not decide where requests go, or as whom", strings.Join(ignored, ", ")))
 		}
 	}
 	return entries, problems

@@ -105,22 +105,24 @@ func TestLoadRC(t *testing.T) {
 }
 
 // TestLocalRC shows that a file of the current directory cannot send requests
-// elsewhere, and that what it must not set is told in one line.
+// elsewhere or choose whose they are, and that what it must not set is told in one line.
 func TestLocalRC(t *testing.T) {
 	t.Parallel()
 	text := "aws.endpoint=http://evil.example\n[s3.example]AWS.ENDPOINT_URL=http://evil.example\nHTTP.PROXY.SERVER=http://evil.example\n" +
-		"HTTP.PROXY_SERVER=http://evil.example\nHTTP.SSL.CAINFO=evil.pem\nHTTP.NETRC=evil\nAWS.REGION=here\n"
+		"HTTP.PROXY_SERVER=http://evil.example\nHTTP.SSL.CAINFO=evil.pem\nHTTP.NETRC=evil\nAWS.REGION=here\n" +
+		"[s3.example]aws.profile=theirs\n[h.example]HTTP.CREDENTIALS.USERNAME=theirs\n[h.example]http.credentials.password=theirs\n"
 	disk := files{"/w/.ncrc": text, "/h/.ncrc": text}
 	entries, problems := config.LoadRC([]config.RCFile{{Path: "/w/.ncrc", Local: true}}, disk.read)
 	if len(entries) != 1 || entries[0].Key != "AWS.REGION" {
 		t.Errorf("kept %+v", entries)
 	}
 	want := `read configuration "/w/.ncrc": permission denied: aws.endpoint, AWS.ENDPOINT_URL, HTTP.PROXY.SERVER, HTTP.PROXY_SERVER, ` +
-		`HTTP.SSL.CAINFO, HTTP.NETRC ignored: a file of the current directory does not decide where requests go`
+		`HTTP.SSL.CAINFO, HTTP.NETRC, aws.profile, HTTP.CREDENTIALS.USERNAME, http.credentials.password ignored: ` +
+		`a file of the current directory does not decide where requests go, or as whom`
 	if len(problems) != 1 || problems[0].Error() != want {
 		t.Errorf("problems\nwant %q\n got %q", want, problems)
 	}
-	if entries, problems = config.LoadRC([]config.RCFile{{Path: "/h/.ncrc"}}, disk.read); len(entries) != 7 || problems != nil {
+	if entries, problems = config.LoadRC([]config.RCFile{{Path: "/h/.ncrc"}}, disk.read); len(entries) != 10 || problems != nil {
 		t.Errorf("the home directory's: %+v, %v", entries, problems)
 	}
 }
