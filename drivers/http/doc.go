@@ -34,5 +34,6 @@
 // machine only. A machine HOST of a netrc file is https://HOST on port 443,
 // HOST:PORT that port; default is not used. A redirect to another server gets
 // only what netrc has for that one, and a redirect from https to http is
-// refused.
+// refused. So is one to an address that is loopback, link-local or private from
+// a server whose address is farther from this machine.
 package http

@@ -95,6 +95,7 @@ func TestAnswers(t *testing.T) {
 		"gateway":             {handle: answer(502, "<html>"), want: ncerr.ErrIO, again: true},
 		"too many":            {handle: answer(429, ""), want: ncerr.ErrIO, again: true},
 		"other region":        {handle: refusal(301, "PermanentRedirect", "x-amz-bucket-region", "eu-north-1"), want: ncerr.ErrS3, text: "aws.region=eu-north-1"},
+		"moved elsewhere":     {handle: refusal(307, "TemporaryRedirect", "Location", "http://127.0.0.1:1/"), want: ncerr.ErrS3, text: "answered 307"}, // not followed
 		"moved for a while":   {handle: refusal(307, "TemporaryRedirect", "x-amz-request-id", "r"), want: ncerr.ErrS3, text: "another region"},
 		"login elsewhere":     {handle: answer(302, "", "Location", "/login"), want: ncerr.ErrS3, text: "is it an S3 server"},
 		"proxy":               {handle: answer(407, ""), want: ncerr.ErrAuth, text: "the proxy wants"},

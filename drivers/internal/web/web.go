@@ -69,7 +69,7 @@ func New(o Options) (*Transport, error) {
 	o.Connect = orElse(o.Connect, 10*time.Second)
 	o.FirstByte = orElse(o.FirstByte, time.Minute)
 	o.Stall = orElse(o.Stall, 30*time.Second)
-	dialer := &net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second, ControlContext: mayConnect}
 	t := &Transport{o: o, base: &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
 		DialContext: dialer.DialContext,
@@ -129,10 +129,16 @@ func orElse(d, def time.Duration) time.Duration {
 func (t *Transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 
 // RoundTrip implements http.RoundTripper. A time-out is an error that wraps
-// [ErrTimeout], here and from the body's Read.
+// [ErrTimeout], here and from the body's Read. A redirect to an address of this
+// machine or its network, from a server that has no such address, is an
+// ncerr.ErrPermission.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sends := req.Body != nil && req.Body != http.NoBody
-	w := newWatch(req.Context(), t.o, sends)
+	ctx, err := t.guard(req)
+	if err != nil {
+		return nil, err
+	}
+	w := newWatch(ctx, t.o, sends)
 	out := req.Clone(w.ctx)
 	if sends {
 		out.Body = &sent{req.Body, w}
@@ -145,7 +151,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	w.arrived()
 	resp.Body = &received{resp.Body, w}
-	resp.Request = req
+	met := nearOfHost(req.URL.Hostname())
+	if a, ok := w.remote.(*net.TCPAddr); ok && ctx != req.Context() {
+		met = nearOf(a.AddrPort().Addr())
+	}
+	resp.Request = req.WithContext(context.WithValue(req.Context(), nearKey{}, met))
 	return resp, nil
 }
 
@@ -156,6 +166,7 @@ type watch struct {
 	o      Options
 	timer  *time.Timer
 	phase  atomic.Pointer[phase]
+	remote net.Addr // of the connection that the request got
 }
 
 // phase is what is waited for, and how long.
@@ -182,7 +193,10 @@ func newWatch(ctx context.Context, o Options, sends bool) *watch {
 				w.timer.Reset(p.long)
 			}
 		},
-		GotConn: func(httptrace.GotConnInfo) { first() },
+		GotConn: func(info httptrace.GotConnInfo) {
+			w.remote = info.Conn.RemoteAddr()
+			first()
+		},
 	})
 	w.timer = time.AfterFunc(math.MaxInt64, func() {
 		p := w.phase.Load()
