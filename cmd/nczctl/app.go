@@ -227,7 +227,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, list []string) error {
 			c, rest, err := root.Find(list)
 			if err != nil || len(rest) > 0 {
-				return &usageError{fmt.Errorf("no help on %q (see %s --help)", strings.Join(list, " "), root.Name())}
+				return &usageError{fmt.Errorf("no help on %q (see %s --help)", ncurl.Masked(strings.Join(list, " ")), root.Name())}
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()

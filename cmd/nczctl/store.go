@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/url"
 	"path"
@@ -27,6 +28,9 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 		return nil, "", err
 	}
 	loc, err := a.locate(arg, false)
+	if errors.Is(err, ncurl.ErrLogin) {
+		return nil, "", err
+	}
 	if err != nil {
 		return a.openSplit(ctx, arg) // a key in an archive or a directory may look like anything
 	}

@@ -189,11 +189,11 @@ func hasDrive(name string) bool {
 func fileURL(name string, windows bool) string {
 	switch {
 	case windows && hasDrive(name):
-		return "file:///" + escape(name, keepPath)
+		return "file:///" + escape(name, keepFile)
 	case strings.HasPrefix(name, "/"):
-		return "file://" + escape(name, keepPath)
+		return "file://" + escape(name, keepFile)
 	}
-	return "file:" + escape(name, keepPath)
+	return "file:" + escape(name, keepFile)
 }
 
 // probe chooses between the file and zip drivers when no mode does.

@@ -202,7 +202,7 @@ func (l *Location) url(mask bool) string {
 	case DriverFile, DriverZip:
 		b.WriteString(fileURL(l.Path, l.windows))
 	case DriverMem:
-		b.WriteString("mem:" + escape(l.Path, keepSegment))
+		b.WriteString("mem:" + strings.ReplaceAll(escape(l.Path, keepFile), "/", "%2F"))
 	case DriverS3:
 		base, extra := l.s3URL()
 		b.WriteString(base)

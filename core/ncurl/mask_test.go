@@ -18,6 +18,9 @@ func TestNoSecretIsShown(t *testing.T) {
 		"http://u:PW@h/x", "https://PW@h/x", "https://u:p#PW@h/x", "https://u:p?PW@h/x", "https://u:p/PW@h/x", "s3://u:PW@b/k",
 		"http:/u:PW@h/x", "http:u:PW@h/x", `http:\\\\u:PW@h`, `http:\\u:PW@h`, "http:////u:PW@h", "HTTP:/u:PW@h", "https:/PW@h/x", "s3:u:PW@b",
 		" http://u:PW@h/x", "\"http://u:PW@h/x\"", "<http://u:PW@h/x>", "2://u:PW@h/x", "http:/u:PW@h/x#mode=zip", "dods://u:PW@h/x",
+		"file://u:PW@h/x", "file://PW@h/x", "FILE://u:PW@h", "file://u:p/PW@h/x", "file://u:p#PW@h/x", "file://u:p?PW@h/x", "file:u:PW@h/x", "file:/u:PW@h/x",
+		"file:///u:PW@h/x", "file:////u:PW@h/x", `file:\\u:PW@h/x`, "[log]file://u:PW@h/x", "file://u:PW@h/x#mode=zip", "mem://u:PW@h/x", "mem:u:PW@h/x",
+		"file://u%3APW@h/x", "//u:PW@h/x", "://u:PW@h/x", "[log]//u:PW@h/x", ":///u:PW@h",
 		"http://h/x?code=PW", "http://h/x?sas=PW&a=b", "http://h/x?jwt=PW", "http://h/x?hdnts=PW", "http://h/x?password%3DPW",
 		"http://h/x?PW", "http://h/x?PW==", "http://h/x?a=PW b", "http://h/x?a=1&PW#mode=s3", "s3://b/k?x=PW", "http://h/x?a=1?PW",
 		"http://h/x#frob=PW", "http://h/x#frob%3DPW", "http://h/x#a%zz=PW", "http://h/x#a=%zzPW", "s3://b/k#mode=s3,frob&b=PW", "http://h/x#aws.secretkey=PW",
@@ -33,7 +36,7 @@ func TestNoSecretIsShown(t *testing.T) {
 			}
 			continue
 		}
-		if loc.Driver == ncurl.DriverFile {
+		if !strings.Contains(text, "@") && loc.Driver == ncurl.DriverFile {
 			continue // the name of a file is no secret
 		}
 		var told strings.Builder
@@ -63,6 +66,20 @@ func TestMaskedKeepsTheRest(t *testing.T) {
 	} {
 		if got := ncurl.Masked(text); got != want {
 			t.Errorf("%q: want %q, got %q", text, want, got)
+		}
+	}
+	for text, want := range map[string]string{
+		"data/run@2.zarr":             "file:///w/data/run%402.zarr#mode=file",
+		"//data/12:00/run@2.zarr":     "file:///data/12:00/run%402.zarr#mode=file",
+		"12:00@2.zarr":                "file:///w/12:00%402.zarr#mode=file",
+		"file:run@2.zarr":             "file:///w/run%402.zarr#mode=file",
+		"file:///d/12:00/run@2.zarr":  "file:///d/12:00/run%402.zarr#mode=file",
+		"file://12:00/run%402.zarr":   "file:///w/12:00/run%402.zarr#mode=file",
+		"file://d/run@2.zarr#mode=s3": "",
+	} {
+		loc, err := ncurl.Parse(text, &ncurl.Env{Cwd: "/w"})
+		if err == nil && loc.Display != want || err != nil && (want != "" || strings.Contains(err.Error(), "user name")) {
+			t.Errorf("%q: want %q, got %v, %v", text, want, loc, err)
 		}
 	}
 }

@@ -47,6 +47,9 @@ type parts struct {
 	doubtful []Param
 }
 
+// ErrLogin is the cause of an error about a URL with user information in it.
+var ErrLogin = errors.New("a user name or password does not belong in a URL")
+
 // split cuts text at its separators. Errors carry no part of an authority.
 func split(text string) (parts, error) {
 	if strings.TrimSpace(text) == "" {
@@ -61,9 +64,16 @@ func split(text string) (parts, error) {
 		if noScheme(rest) != "" {
 			return parts{}, errors.New("the text before \"://\" is not a scheme; write ./NAME for a path of this name")
 		}
+		if after := strings.TrimPrefix(rest, ":"); strings.HasPrefix(after, "//") && hasLogin(strings.TrimLeft(after, "/")) {
+			return parts{}, fmt.Errorf("%w; write .//NAME for a path of this name", ErrLogin)
+		}
 		return splitPath(text), nil
 	}
 	p := parts{scheme: scheme}
+	local := scheme == schemeFile || scheme == schemeMem
+	if local && hasLogin(after) {
+		return p, fmt.Errorf(`%w; write "@" in a name as %%40`, ErrLogin)
+	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return p, errors.New("a URL cannot contain a control character; write it percent-encoded")
 	}
@@ -77,7 +87,7 @@ func split(text string) (parts, error) {
 	}
 	after, p.query, p.hasQuery = strings.Cut(after, "?")
 	p.path, p.slashes = strings.CutPrefix(after, "//")
-	if scheme == schemeFile || scheme == schemeMem {
+	if local {
 		return p, nil
 	}
 	if i := strings.IndexByte(p.path, '/'); i >= 0 {
@@ -88,14 +98,26 @@ func split(text string) (parts, error) {
 	return p, checkAuthority(&p)
 }
 
+// hasLogin reports whether what follows "file:" has user information where a
+// URL has it, behind two slashes, or "user:password@" in its first segment.
+func hasLogin(after string) bool {
+	rest := strings.TrimLeft(after, `/\`)
+	if len(after)-len(rest) == 2 && !hasDrive(rest) {
+		at := strings.LastIndexByte(rest, '@')
+		return at >= 0 && maybeUserinfo(rest[:at])
+	}
+	first, _, _ := strings.Cut(rest, "/")
+	at := strings.LastIndexByte(first, '@')
+	return at >= 0 && strings.Contains(first[:at], ":")
+}
+
 // checkAuthority refuses a missing or unsafe authority.
 func checkAuthority(p *parts) error {
 	if !p.slashes {
 		return fmt.Errorf("%q must be followed by %q", p.scheme+":", "//")
 	}
 	if strings.Contains(p.authority, "@") {
-		return errors.New("a user name or password does not belong in a URL; " +
-			"name a profile (aws.profile=NAME) or use .netrc")
+		return fmt.Errorf("%w; name a profile (aws.profile=NAME) or use .netrc", ErrLogin)
 	}
 	if p.authority == "" {
 		return fmt.Errorf("nothing stands between %q and the path", p.scheme+"://")
@@ -220,7 +242,8 @@ func parseParams(text string) ([]Param, error) {
 const (
 	keepSegment = "!$&'()*+,;=:@"   // in one segment of a URL path
 	keepPath    = keepSegment + "/" // in a whole path
-	keepValue   = "!$'()*+,;:@/?[]" // in a fragment
+	keepFile    = "!$&'()*+,;=:/"   // in the path of a file: "@" would make the part before it a user name
+	keepValue   = "!$'()*+,;:/?[]"  // in a fragment
 )
 
 // escape percent-encodes the bytes of s that are neither unreserved nor in
