@@ -1,6 +1,8 @@
 package cdl
 
 import (
+	"math"
+
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -18,6 +20,8 @@ type packer struct {
 	put      func(text []byte) error          // takes bytes
 	pad      func(fill []byte, n int64) error // takes n times the byte in fill; nil when unit is 1
 	run      int64                            // length of the run of single characters
+	total    int64                            // bytes so far, with what filled them up
+	pos      Pos                              // of the last constant
 	one      [1]byte
 }
 
@@ -37,6 +41,7 @@ func (c converter) packerFor(v *Var, pad func([]byte, int64) error, put func([]b
 
 // add takes the next constant.
 func (p *packer) add(v *Value) error {
+	p.pos = v.Pos
 	p.one[0] = byte(v.Bits) //nolint:gosec // a character, or the bits of a byte
 	switch {
 	case v.Kind == Text:
@@ -72,7 +77,10 @@ func (p *packer) fillUp(n int64) error {
 	if n == 0 && p.padEmpty {
 		pad = p.unit
 	}
-	if pad == 0 || p.pad == nil {
+	if p.total > math.MaxInt64-n-pad {
+		return p.fail(ncerr.ErrLimit, p.pos, "the strings up to here have more than 2^63 bytes once each is filled up to %d", p.unit)
+	}
+	if p.total += n + pad; pad == 0 || p.pad == nil {
 		return nil
 	}
 	p.one[0] = p.fill

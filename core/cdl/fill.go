@@ -29,6 +29,8 @@ func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
 	}
 	if v.Type == dtype.NCChar {
 		w.fill = []uint8{charFill(v)}
+		stored, _ := to.Fill()
+		w.absent = !w.whole && (stored == string(charFill(v)) || stored == nil && charFill(v) == 0)
 	}
 	return b.file.walk(v, w)
 }
@@ -42,6 +44,7 @@ type filler struct {
 	shape  []int64
 	starts []int
 	fill   any
+	absent bool // absent chunks read as the bytes that fill up strings
 	whole  bool // what is missing must be written: absent chunks are not fill, or not to netCDF-C
 
 	prefix []int64 // index in the dimensions before the last block
@@ -50,6 +53,7 @@ type filler struct {
 	dst    any   // memory of a slab
 	size   int64 // elements of the slab at hand; 0 for none
 	have   int64 // of them, those that are set
+	need   int64 // of these, those up to the last that an absent chunk would not read as
 	full   bool  // there is no further slab
 	n      int64 // values of the list
 	excess Pos   // of the first value for which there is no room
@@ -74,7 +78,7 @@ func (w *filler) begin(outer []int64, pos Pos) error {
 	w.tail = w.shape[len(w.prefix):]
 	chunks := w.to.Chunks()
 	w.slabs = chunk.NewSlabs(w.tail, chunks[min(len(w.prefix), len(chunks)):], MaxSlab/ElementSize(w.to))
-	w.size, w.have, w.full, w.n, w.excess = 0, 0, false, 0, Pos{}
+	w.size, w.have, w.need, w.full, w.n, w.excess = 0, 0, 0, false, 0, Pos{}
 	if w.v.Type == dtype.NCChar {
 		w.chars = w.packerFor(w.v, w.putFill, w.putText)
 	}
@@ -128,6 +132,7 @@ func (w *filler) flush() error {
 			return err
 		}
 		w.have, w.n, items = w.have+n, w.n+n, items[n:]
+		w.need = w.have
 	}
 	return nil
 }
@@ -145,11 +150,13 @@ func (w *filler) putText(text []byte) error {
 		}
 		n := copy(w.dst.([]uint8)[w.have:w.size], text)
 		w.have, w.n, text = w.have+int64(n), w.n+int64(n), text[n:]
+		w.need = w.have
 	}
 	return nil
 }
 
-// putFill takes n fill bytes of a char variable.
+// putFill takes n fill bytes of a char variable. Slabs and chunks that have
+// nothing else are not written if they read so when they are absent.
 func (w *filler) putFill(fill []byte, n int64) error {
 	for n > 0 {
 		room, err := w.room()
@@ -160,9 +167,18 @@ func (w *filler) putFill(fill []byte, n int64) error {
 			w.n += n
 			return nil
 		}
+		if w.absent && w.have == 0 {
+			skipped := w.slabs.Skip(n)
+			w.n, n = w.n+skipped, n-skipped
+			w.size = w.slabs.Sel.Len()
+			room = w.size
+		}
 		part := min(n, room)
 		spreadOf(w.dst.([]uint8)[w.have:w.have+part], fill)
 		w.have, w.n, n = w.have+part, w.n+part, n-part
+		if !w.absent {
+			w.need = w.have
+		}
 	}
 	return nil
 }
@@ -179,7 +195,7 @@ func (w *filler) room() (int64, error) {
 	if w.full = w.full || product(w.tail) == 0 || !w.slabs.Next(); w.full {
 		return 0, nil
 	}
-	w.size, w.have = w.slabs.Sel.Len(), 0
+	w.size, w.have, w.need = w.slabs.Sel.Len(), 0, 0
 	if int64(dtype.Len(w.dst)) < w.size {
 		w.dst = w.to.NewSlice(w.size)
 	}
@@ -197,11 +213,15 @@ func (w *filler) write() error {
 	}
 	count := w.slabs.Sel.Count
 	if !w.whole {
-		count = w.slabs.UpTo(w.have)
+		if w.need == 0 {
+			w.size, w.have = 0, 0
+			return nil
+		}
+		count = w.slabs.UpTo(w.need)
 	}
 	dst := dtype.Slice(w.dst, 0, int(product(count)))
-	spread(dst, int(w.have), w.fill)
-	if err := w.checkStrings(dtype.Slice(dst, int(w.have), dtype.Len(dst)), nil); err != nil {
+	spread(dst, int(w.need), w.fill)
+	if err := w.checkStrings(dtype.Slice(dst, int(w.need), dtype.Len(dst)), nil); err != nil {
 		return err
 	}
 	at := chunk.Selection{Start: append(slices.Clone(w.prefix), w.slabs.Sel.Start...)}
@@ -209,7 +229,7 @@ func (w *filler) write() error {
 		at.Count = append(at.Count, 1)
 	}
 	at.Count = append(at.Count, count...)
-	w.size, w.have = 0, 0
+	w.size, w.have, w.need = 0, 0, 0
 	return w.at(w.v.DataPos, w.to.Write(w.ctx, at, dst))
 }
 

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
@@ -22,10 +24,13 @@ func TestFewChunks(t *testing.T) {
 		{"int v(m, m) ; v:_ChunkSizes = 2, 2", "1, 2, 3, 4, 5", "0.0 0.1"},
 		{"int v(m, m) ; v:_ChunkSizes = 2, 1", "1", "0.0"},
 		{"char v(huge) ; v:_ChunkSizes = 2", `"abc"`, "0 1"},
+		{"char v(m, large) ; v:_ChunkSizes = 1, 2000000", `"abc", "", "d"`, "0.0 2.0"}, // padding is not stored
+		{"char v(m, large) ; v:_ChunkSizes = 1, 2000000 ; v:_FillValue = \"x\"", `"abc", _, "d"`, "0.0 1.0 2.0"},
+		{"char v(m, n) ; v:_ChunkSizes = 1, 50000 ; v:_NoFill = \"true\"", `"abc"`, "0.0 0.1 1.0 1.1 2.0 2.1"},
 		{"int v(m) ; v:_ChunkSizes = 1 ; v:_NoFill = \"true\"", "1", "0 1 2"},
 		{"int v(m) ; v:_ChunkSizes = 1 ; v:_Endianness = \"big\"", "1", "0 1 2"},
 	} {
-		ds := generate(t, "netcdf x { dimensions: huge = 72057594037927936 ; n = 100000 ; m = 3 ; variables: "+c.vars+" ; data: v = "+c.data+" ; }")
+		ds := generate(t, "netcdf x { dimensions: huge = 72057594037927936 ; large = 10000000 ; n = 100000 ; m = 3 ; variables: "+c.vars+" ; data: v = "+c.data+" ; }")
 		var got []string
 		for e, err := range ds.Map().List(t.Context(), "v/", &zmap.ListOptions{Recursive: true}) {
 			if err != nil {
@@ -48,6 +53,35 @@ func TestFewChunks(t *testing.T) {
 		first, err := nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: make([]int64, v.Rank()), Count: slices.Repeat([]int64{1}, v.Rank())})
 		if err != nil || first[0] != 1 {
 			t.Errorf("%s = %s: the first value is %v, %v", c.vars, c.data, first, err)
+		}
+	}
+}
+
+// TestHugePadding shows that what fills up a string costs neither room nor time.
+func TestHugePadding(t *testing.T) {
+	t.Parallel()
+	ds := generate(t, `netcdf x { dimensions: m = 3 ; huge = 72057594037927936 ; variables: char v(m, huge) ; v:_ChunkSizes = 1, 2 ; data: v = "abc", "", "d" ; }`)
+	v, err := ds.Root().Var("v")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[[2]int64]string{{0, 0}: "abc\x00", {0, 1 << 55}: "\x00\x00\x00\x00", {1, 0}: "\x00\x00\x00\x00", {2, 0}: "d\x00\x00\x00"} {
+		got, err := nczarr.Get[uint8](t.Context(), v, chunk.Selection{Start: at[:], Count: []int64{1, 4}})
+		if err != nil || string(got) != want {
+			t.Errorf("at %v: want %q, got %q, %v", at, want, got, err)
+		}
+	}
+}
+
+// TestTooMuchPadding shows that strings which no array can have are refused,
+// whether the array grows with them or not: their sum does not overflow.
+func TestTooMuchPadding(t *testing.T) {
+	t.Parallel()
+	for _, dim := range []string{"UNLIMITED", "127"} {
+		text := "netcdf x { dimensions: n = " + dim + " ; huge = 72057594037927936 ; variables: char v(n, huge) ; v:_ChunkSizes = 1, 2 ; data: v = " +
+			strings.Repeat(`"a", `, 300) + `"a" ; }`
+		if err := cdl.Generate(t.Context(), mustParse(t, text), "mem:x", newRegistry().create()); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), "is filled up") {
+			t.Errorf("n = %s: %v", dim, err)
 		}
 	}
 }

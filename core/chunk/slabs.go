@@ -67,6 +67,20 @@ func (s *Slabs) Next() bool {
 	return false
 }
 
+// Skip moves Sel on by as many whole slabs as n elements fill, but not beyond
+// the last slab before an index of an outer dimension changes. It returns how
+// many elements it passed.
+func (s *Slabs) Skip(n int64) int64 {
+	if s.dim < 0 {
+		return 0
+	}
+	slab := Selection{Count: s.Sel.Count}.Len() // whole, unless it is the last one
+	k := min(n/slab, (s.shape[s.dim]-1-s.Sel.Start[s.dim])/s.step)
+	s.Sel.Start[s.dim] += k * s.step
+	s.clip()
+	return k * slab
+}
+
 // clip sets how much of the cut dimension is left for this slab.
 func (s *Slabs) clip() {
 	if s.dim >= 0 {
