@@ -72,7 +72,7 @@ func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	r, less := reader(src, len(dst))
+	r, less := reader(ctx, src, len(dst))
 	n := 0
 	for n < len(dst) {
 		k, err := r.Read(dst[n:])
@@ -84,10 +84,7 @@ func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 			return 0, filter.Short(dst)
 		}
 		if err != nil {
-			return 0, filter.Corrupt("%w", err)
-		}
-		if err := ctx.Err(); err != nil {
-			return 0, err
+			return 0, failed(ctx, err)
 		}
 	}
 	var more [1]byte
@@ -97,22 +94,44 @@ func (*Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	case less && tooLong(err):
 		return 0, filter.Short(dst)
 	case !errors.Is(err, io.EOF):
-		return 0, filter.Corrupt("%w", err)
+		return 0, failed(ctx, err)
 	}
 	return n, nil
 }
 
+// failed is the error of a decoder that did not get to the end.
+func failed(ctx context.Context, err error) error {
+	if own := ctx.Err(); own != nil {
+		return own
+	}
+	return filter.Corrupt("%w", err)
+}
+
+// input is the input of the decoder, which may go through much of it for no
+// output: it ends with the context.
+type input struct {
+	ctx context.Context //nolint:containedctx // lives as long as one call
+	io.Reader
+}
+
+func (in *input) Read(p []byte) (int, error) {
+	if err := in.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return in.Reader.Read(p)
+}
+
 // reader decodes src. The decoder takes memory for the size of blocks that the
 // head claims; the claim is made less when n bytes of output cannot need it.
-func reader(src []byte, n int) (r io.Reader, less bool) {
+func reader(ctx context.Context, src []byte, n int) (r io.Reader, less bool) {
 	const head, unit = 4, 100_000    // "BZh" and the size of blocks in units
 	blocks := min((n+n/4)/unit+1, 9) // five bytes of a block give four at least
 	if len(src) <= head || src[head-1] > '9' || int(src[head-1])-'0' <= blocks {
-		return bzip2.NewReader(bytes.NewReader(src)), false
+		return bzip2.NewReader(&input{ctx, bytes.NewReader(src)}), false
 	}
 	claim := []byte{'B', 'Z', 'h', '0' + byte(blocks)}
 	copy(claim, src[:head-1])
-	return bzip2.NewReader(io.MultiReader(bytes.NewReader(claim), bytes.NewReader(src[head:]))), true
+	return bzip2.NewReader(&input{ctx, io.MultiReader(bytes.NewReader(claim), bytes.NewReader(src[head:]))}), true
 }
 
 // tooLong reports whether a block has more than its size.

@@ -268,8 +268,10 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	n, err := c.decode(dst, src)
+	n, err := c.decode(ctx, dst, src)
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return 0, ctx.Err()
 	case errors.Is(err, lzmadec.ErrShort):
 		return 0, filter.Short(dst)
 	case errors.Is(err, lzmadec.ErrUnsupported):
@@ -280,19 +282,19 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return n, nil
 }
 
-func (c *Codec) decode(dst, src []byte) (n int, err error) {
+func (c *Codec) decode(ctx context.Context, dst, src []byte) (n int, err error) {
 	switch {
 	case c.params.Format == Raw && c.last == lzmadec.FilterLZMA1:
-		n, err = lzmadec.LZMA1(dst, src, byte((c.props.PB*5+c.props.LP)*9+c.props.LC), -1)
+		n, err = lzmadec.LZMA1(ctx, dst, src, byte((c.props.PB*5+c.props.LP)*9+c.props.LC), -1)
 	case c.params.Format == Raw:
 		var used int
-		if n, used, err = lzmadec.LZMA2(dst, src); err == nil && used != len(src) {
+		if n, used, err = lzmadec.LZMA2(ctx, dst, src); err == nil && used != len(src) {
 			err = lzmadec.ErrCorrupt
 		}
 	case c.params.Format == Alone || c.params.Format == Auto && !lzmadec.IsXZ(src):
-		return lzmadec.Alone(dst, src)
+		return lzmadec.Alone(ctx, dst, src)
 	default:
-		return lzmadec.XZ(dst, src) // with the filters that its head names
+		return lzmadec.XZ(ctx, dst, src) // with the filters that its head names
 	}
 	if err != nil {
 		return 0, err

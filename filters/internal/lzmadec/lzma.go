@@ -1,7 +1,7 @@
 // Package lzmadec decodes LZMA: the bare stream, LZMA2, the "alone" file and
 // the xz container. Output goes to the caller's memory, which is also the
-// dictionary, so that what the input claims costs no memory. It stands below
-// the filter lzma.
+// dictionary, so that what the input claims costs no memory. A context that
+// ends stops it in the middle. It stands below the filter lzma.
 //
 // Source: Igor Pavlov, LZMA specification (2015); The .xz File Format 1.2.1.
 package lzmadec
@@ -64,7 +64,8 @@ type decoder struct {
 	state      int
 	rep        [4]uint32
 	lc, lp, pb uint
-	over       bool // the input ended too early
+	over       bool         // the input ended too early
+	stop       func() error // fails when nobody wants the output any more
 }
 
 // props sets the literal and position bits from their byte.
@@ -255,11 +256,19 @@ func (d *decoder) literalByte() {
 // errEnd is the end mark of a stream.
 var errEnd = errors.New("end of stream")
 
+// between is how many symbols are decoded between two looks at stop.
+const between = 1 << 14
+
 // run decodes until the output ends at end, or a stream with marks ends.
 func (d *decoder) run(end int, marked bool) error {
-	for d.at < end || marked {
+	for n := 0; d.at < end || marked; n++ {
 		if d.over {
 			return ErrCorrupt
+		}
+		if n%between == 0 {
+			if err := d.stop(); err != nil {
+				return err
+			}
 		}
 		if d.at == end && d.rngDone() {
 			return nil

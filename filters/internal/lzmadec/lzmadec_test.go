@@ -2,6 +2,7 @@ package lzmadec_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -43,10 +44,16 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-func bare(dst, src []byte) (int, error) { return lzmadec.LZMA1(dst, src, raw1Props, -1) }
+func boxed(dst, src []byte) (int, error) { return lzmadec.XZ(context.Background(), dst, src) }
+
+func file(dst, src []byte) (int, error) { return lzmadec.Alone(context.Background(), dst, src) }
+
+func bare(dst, src []byte) (int, error) {
+	return lzmadec.LZMA1(context.Background(), dst, src, raw1Props, -1)
+}
 
 func chunks(dst, src []byte) (int, error) {
-	n, used, err := lzmadec.LZMA2(dst, src)
+	n, used, err := lzmadec.LZMA2(context.Background(), dst, src)
 	if err == nil && used != len(src) {
 		err = lzmadec.ErrCorrupt
 	}
@@ -68,16 +75,16 @@ func vectors(t testing.TB) map[string]vector {
 	t.Helper()
 	text := unhex(t, plain)
 	return map[string]vector{
-		"xz":             {lzmadec.XZ, xzCRC64, text, true},
-		"xz CRC-32":      {lzmadec.XZ, xzCRC32, text, true},
-		"xz delta":       {lzmadec.XZ, xzDelta, text, false},
-		"xz two deltas":  {lzmadec.XZ, xzDeltas, text, true},
-		"xz empty":       {lzmadec.XZ, xzEmpty, nil, true},
-		"xz repeats":     {lzmadec.XZ, xzRepeats, bytes.Repeat([]byte("abc"), 80), false},
-		"xz sizes":       {lzmadec.XZ, xzSizes, text, false},
-		"xz two streams": {lzmadec.XZ, xzCRC64 + "00000000" + xzCRC32, append(unhex(t, plain), text...), true},
-		"alone":          {lzmadec.Alone, alone, text, false},
-		"alone empty":    {lzmadec.Alone, aloneNone, nil, false},
+		"xz":             {boxed, xzCRC64, text, true},
+		"xz CRC-32":      {boxed, xzCRC32, text, true},
+		"xz delta":       {boxed, xzDelta, text, false},
+		"xz two deltas":  {boxed, xzDeltas, text, true},
+		"xz empty":       {boxed, xzEmpty, nil, true},
+		"xz repeats":     {boxed, xzRepeats, bytes.Repeat([]byte("abc"), 80), false},
+		"xz sizes":       {boxed, xzSizes, text, false},
+		"xz two streams": {boxed, xzCRC64 + "00000000" + xzCRC32, append(unhex(t, plain), text...), true},
+		"alone":          {file, alone, text, false},
+		"alone empty":    {file, aloneNone, nil, false},
 		"raw LZMA1":      {bare, raw1, text, false},
 		"raw LZMA2":      {chunks, raw2Delta, text, false},
 	}
@@ -148,7 +155,7 @@ func TestSizes(t *testing.T) {
 		bad[at] ^= 1
 		sum(bad[head:][:first])
 		sum(bad[index : len(bad)-12])
-		if n, err := lzmadec.XZ(dst, bad); !errors.Is(err, lzmadec.ErrCorrupt) {
+		if n, err := lzmadec.XZ(context.Background(), dst, bad); !errors.Is(err, lzmadec.ErrCorrupt) {
 			t.Errorf("%s: want ErrCorrupt, got %x, %v", name, dst[:n], err)
 		}
 	}
@@ -166,7 +173,7 @@ func TestOtherFilters(t *testing.T) {
 	unknown[14] = 0x3F // the id of the first filter
 	binary.LittleEndian.PutUint32(unknown[20:], crc32.ChecksumIEEE(unknown[12:20]))
 	for want, src := range map[string][]byte{"BCJ x86": unhex(t, xzX86), "BCJ ARM": unhex(t, xzARM), "0x3f": unknown} {
-		_, err := lzmadec.XZ(make([]byte, 100), src)
+		_, err := lzmadec.XZ(context.Background(), make([]byte, 100), src)
 		if !errors.Is(err, lzmadec.ErrUnsupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want ErrUnsupported with %q, got %v", want, err)
 		}
@@ -189,11 +196,11 @@ func TestBombs(t *testing.T) { //nolint:paralleltest // it measures memory
 		src    []byte
 		want   error
 	}{
-		"dictionary":   {lzmadec.XZ, huge, nil},
-		"size":         {lzmadec.Alone, sized, lzmadec.ErrShort},
+		"dictionary":   {boxed, huge, nil},
+		"size":         {file, sized, lzmadec.ErrShort},
 		"chunk":        {chunks, unhex(t, "ffffffffff5d0000000000"), lzmadec.ErrCorrupt},
-		"many streams": {lzmadec.XZ, many, lzmadec.ErrShort},
-		"1 MiB":        {lzmadec.XZ, bomb(t), lzmadec.ErrShort},
+		"many streams": {boxed, many, lzmadec.ErrShort},
+		"1 MiB":        {boxed, bomb(t), lzmadec.ErrShort},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -1,6 +1,7 @@
 package lzmadec
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -8,8 +9,8 @@ import (
 
 // LZMA1 decodes a bare stream with the given property byte into dst. size is
 // the length of the output, or -1 when an end mark tells it.
-func LZMA1(dst, src []byte, props byte, size int64) (int, error) {
-	d := decoder{dst: dst}
+func LZMA1(ctx context.Context, dst, src []byte, props byte, size int64) (int, error) {
+	d := decoder{dst: dst, stop: ctx.Err}
 	if err := d.props(props); err != nil {
 		return 0, err
 	}
@@ -61,7 +62,7 @@ func (d *decoder) ended() error {
 
 // Alone decodes a file of the old format: properties, dictionary size and
 // output size, then a bare stream.
-func Alone(dst, src []byte) (int, error) {
+func Alone(ctx context.Context, dst, src []byte) (int, error) {
 	const head = 13
 	if len(src) < head {
 		return 0, ErrCorrupt
@@ -70,16 +71,19 @@ func Alone(dst, src []byte) (int, error) {
 	if size > math.MaxInt64 && size != math.MaxUint64 {
 		return 0, ErrCorrupt
 	}
-	return LZMA1(dst, src[head:], src[0], int64(size)) //nolint:gosec // all ones is -1
+	return LZMA1(ctx, dst, src[head:], src[0], int64(size)) //nolint:gosec // all ones is -1
 }
 
 // LZMA2 decodes a stream of chunks into dst; it gives the length of the
 // output and of the input that was used.
-func LZMA2(dst, src []byte) (n, used int, err error) {
-	d := decoder{dst: dst}
+func LZMA2(ctx context.Context, dst, src []byte) (n, used int, err error) {
+	d := decoder{dst: dst, stop: ctx.Err}
 	needDict, needProps, needState := true, true, true
 	ip := 0
 	for {
+		if err := d.stop(); err != nil {
+			return 0, 0, err
+		}
 		if ip >= len(src) {
 			return 0, 0, ErrCorrupt
 		}

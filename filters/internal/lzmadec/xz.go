@@ -2,6 +2,7 @@ package lzmadec
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -40,14 +41,17 @@ var checkSize = [16]int{0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64}
 func IsXZ(src []byte) bool { return bytes.HasPrefix(src, magic) }
 
 // XZ decodes one or more streams of the container, and verifies their checks.
-func XZ(dst, src []byte) (int, error) {
+func XZ(ctx context.Context, dst, src []byte) (int, error) {
 	at := 0
 	for first := true; first || len(src) > 0; first = false {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
 		if !first && bytes.HasPrefix(src, make([]byte, 4)) {
 			src = src[4:] // padding between streams
 			continue
 		}
-		n, used, err := stream(dst[at:], src)
+		n, used, err := stream(ctx, dst[at:], src)
 		if err != nil {
 			return 0, err
 		}
@@ -62,7 +66,7 @@ func crcOK(b []byte, want []byte) bool {
 }
 
 // stream decodes one stream: head, blocks, index, foot.
-func stream(dst, src []byte) (n, used int, err error) {
+func stream(ctx context.Context, dst, src []byte) (n, used int, err error) {
 	const head, foot = 12, 12
 	if len(src) < head+foot || !IsXZ(src) || src[6] != 0 || src[7] > 15 || !crcOK(src[6:8], src[8:]) {
 		return 0, 0, ErrCorrupt
@@ -71,7 +75,7 @@ func stream(dst, src []byte) (n, used int, err error) {
 	ip := head
 	var seen records
 	for ip < len(src) && src[ip] != 0 {
-		k, unpadded, err := block(dst[n:], src[ip:], kind)
+		k, unpadded, err := block(ctx, dst[n:], src[ip:], kind)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -147,7 +151,7 @@ func number(src []byte) (v uint64, rest []byte, err error) {
 
 // block decodes one block and gives the lengths of output and input, of the
 // latter without the padding, which stands between the data and the check.
-func block(dst, src []byte, check byte) (n, unpadded int, err error) {
+func block(ctx context.Context, dst, src []byte, check byte) (n, unpadded int, err error) {
 	head := (int(src[0]) + 1) * 4
 	if len(src) < head || !crcOK(src[:head-4], src[head-4:]) {
 		return 0, 0, ErrCorrupt
@@ -156,7 +160,7 @@ func block(dst, src []byte, check byte) (n, unpadded int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	n, packed, err := LZMA2(dst, src[head:])
+	n, packed, err := LZMA2(ctx, dst, src[head:])
 	if err != nil {
 		return 0, 0, err
 	}
