@@ -2,8 +2,10 @@ package nczarr
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/place"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -198,14 +201,21 @@ func (d *Dataset) Abort(ctx context.Context) error {
 
 // removeNew removes a dataset that was made and never flushed. If somebody has
 // put something else beside it meanwhile, that stays, and so does the place. If
-// that is a dataset, nobody knows which chunks are whose, and all stay.
+// that is a dataset, nobody knows which chunks are whose, and all stay. Of a local
+// directory only what is ours is removed, through the directory that was opened:
+// somebody may put another in its place at any time.
 func (d *Dataset) removeNew(ctx context.Context) error {
 	again, err := newDataset(ctx, d.storeLoc(), d.opts, driver.Update)
 	if err != nil {
 		return err
 	}
 	d.making.left = false // without a claim what is there may be somebody else's by now
+	hold := d.making.hold
+	held := hold.Held()
 	foreign, ours, err := false, []string(nil), d.ownPlace(ctx, again.m)
+	if err == nil && held {
+		err = hold.Check()
+	}
 	if err == nil {
 		err = d.alone(ctx, again.m)
 	}
@@ -213,7 +223,7 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 		foreign, ours, err = d.sortOut(ctx, again.m)
 	}
 	remove := func(key string) error { return again.m.Delete(ctx, key) }
-	if err == nil && (foreign || d.making.text != nil) { // the claim goes last
+	if err == nil && (foreign || d.making.text != nil || held) { // the claim goes last
 		err = each(ctx, slices.DeleteFunc(ours, func(key string) bool { return key == claimKey }), movers, remove)
 		if err == nil && foreign && d.making.text != nil {
 			err = remove(claimKey)
@@ -222,7 +232,13 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	if cerr := again.m.Close(ctx); err == nil {
 		err = cerr
 	}
-	if err != nil || foreign {
+	if err == nil && !foreign && held {
+		err = hold.Remove(filepath.FromSlash(d.spec.Path))
+	}
+	if errors.Is(err, place.ErrReplaced) {
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "%w: nothing in it was removed", err)
+	}
+	if err != nil || foreign || held {
 		return err
 	}
 	return d.opener.Remove(ctx, d.spec)

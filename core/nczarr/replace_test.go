@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -165,6 +166,72 @@ func TestAbortSparesOthers(t *testing.T) {
 	}
 	if _, err := os.Stat(url); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the place is still there: %v", err)
+	}
+}
+
+// exchanger puts another directory in the place of one when something is deleted.
+type exchanger struct {
+	driver.Map
+	exchange func()
+}
+
+func (e exchanger) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+	e.exchange()
+	return e.Map.Delete(ctx, key, o)
+}
+
+// Abort of a new dataset leaves alone what somebody has put in its place, before
+// it or in the middle of it.
+func TestAbortSparesTheExchanged(t *testing.T) {
+	t.Parallel()
+	for _, during := range []bool{false, true} {
+		dir := t.TempDir()
+		url, moved, link := filepath.Join(dir, "d.zarr"), filepath.Join(dir, "moved"), filepath.Join(dir, "link.zarr")
+		if err := os.Mkdir(url, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(url, link); err != nil {
+			t.Skip(err)
+		}
+		exchange := sync.OnceFunc(func() {
+			if err := os.Rename(url, moved); err != nil {
+				t.Error(err)
+			}
+			if err := os.MkdirAll(filepath.Join(url, "v"), 0o700); err != nil {
+				t.Error(err)
+			}
+			for _, name := range []string{"v/0", "v/1", "v/.zarray"} {
+				if err := os.WriteFile(filepath.Join(url, name), []byte("theirs"), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		o := localOptions()
+		o.Wrap = func(m driver.Map) driver.Map { return exchanger{m, exchange} }
+		ds := one(t, link, o, 1)
+		if !during {
+			exchange()
+		}
+		if err := ds.Abort(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "replaced the directory") {
+			t.Errorf("during %v: want ErrConflict, got %v", during, err)
+		}
+		if got := names(t, url) + ": " + names(t, filepath.Join(url, "v")); got != "v: .zarray 0 1" {
+			t.Errorf("during %v: left %s", during, got)
+		}
+		if _, err := os.Lstat(link); err != nil {
+			t.Errorf("during %v: %v", during, err)
+		}
+		if got := names(t, moved); during && got != "" {
+			t.Errorf("in the one that was moved away: %s", got)
+		}
+	}
+	dir := t.TempDir()
+	url, link := filepath.Join(dir, "d.zarr"), filepath.Join(dir, "link.zarr")
+	if err := errors.Join(os.Mkdir(url, 0o700), os.Symlink(url, link)); err != nil {
+		t.Skip(err)
+	}
+	if err := one(t, link, localOptions(), 1).Abort(t.Context()); err != nil || names(t, dir) != "" {
+		t.Errorf("left of a directory and the link to it: %q, %v", names(t, dir), err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // ErrHeld reports that another process holds a directory.
@@ -12,7 +13,7 @@ var ErrHeld = errLocked
 
 // Hold is a directory that nobody else may fill. It ends with the process.
 type Hold struct {
-	dir *os.File // nil on file systems without locks
+	dir *os.File // nil once it is released
 }
 
 // NewHold locks the directory at path, through links. It fails with ErrHeld if
@@ -26,18 +27,54 @@ func NewHold(path string) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = lock(d)
-	if err == nil && sameName(d) {
-		return &Hold{d}, nil
+	if err = lock(d); errors.Is(err, errors.ErrUnsupported) {
+		err = nil
 	}
-	_ = d.Close()
-	switch {
-	case err == nil: // it was removed, or replaced, before it was locked
-		return nil, fs.ErrNotExist
-	case errors.Is(err, errors.ErrUnsupported):
-		return &Hold{}, nil
+	if err == nil && !sameName(d) { // it was removed, or replaced, before it was locked
+		err = fs.ErrNotExist
 	}
-	return nil, err
+	if err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return &Hold{d}, nil
+}
+
+// Held reports whether h holds a directory, which a nil Hold does not.
+func (h *Hold) Held() bool { return h != nil && h.dir != nil }
+
+// ErrReplaced reports that a name leads to another directory than the one that
+// is held.
+var ErrReplaced = errors.New("somebody has replaced the directory meanwhile")
+
+// Check fails with ErrReplaced if the directory does not have its name any more.
+func (h *Hold) Check() error {
+	if !sameName(h.dir) {
+		return ErrReplaced
+	}
+	return nil
+}
+
+// Remove removes the directory, which must be empty, releases it, and removes
+// the link at path that led to it, if it is one. What somebody has put in the
+// place of the directory stays.
+func (h *Hold) Remove(path string) error {
+	if err := h.Check(); err != nil {
+		return err
+	}
+	real := h.dir.Name()
+	if runtime.GOOS == "windows" { // which removes no file that is open
+		h.Release()
+	}
+	err := removeDir(real)
+	h.Release()
+	if _, serr := os.Stat(path); err != nil || path == real || !errors.Is(serr, fs.ErrNotExist) {
+		return err
+	}
+	if _, lerr := os.Lstat(path); lerr == nil { // a link to what is gone
+		return os.Remove(path)
+	}
+	return nil
 }
 
 // Release lets others fill the directory. Only the first call does anything.

@@ -25,3 +25,6 @@ func removeAll(dir string) error {
 	}
 	return os.RemoveAll(dir)
 }
+
+// removeDir removes an empty directory.
+func removeDir(path string) error { return os.Remove(path) }

@@ -42,6 +42,14 @@ func removeAll(dir string) error {
 	return os.Remove(dir)
 }
 
+// removeDir removes an empty directory and nothing else.
+func removeDir(path string) error {
+	if err := unix.Rmdir(path); err != nil {
+		return &fs.PathError{Op: "remove", Path: path, Err: err}
+	}
+	return nil
+}
+
 // empty removes what is in an open directory, and moves directories that are not
 // empty to the top. Where the directory is the top those are emptied, too, and the
 // mark stays.
