@@ -2,11 +2,16 @@
 // more. Both suites use it.
 package leak
 
-import "github.com/seed-695719ce/nczarr/conformance"
+import (
+	"runtime"
 
-// few batches of work are always done, most if there is more memory, or are
-// more descriptors, after them.
-const few, most = 4, 8
+	"github.com/seed-695719ce/nczarr/conformance"
+)
+
+// few batches of work are always done; more if there are more descriptors after
+// them, and most if there is more memory: a process that collects its garbage takes
+// more for a while, until that pays.
+const few, more, most = 4, 8, 24
 
 // creep is how many bytes more for each batch are a leak. What a process takes
 // goes up and down by more than that, but its low points do not rise.
@@ -17,15 +22,16 @@ const creep = 2 << 20
 // files with each batch; and what was measured. batch reports whether to go on.
 func Find(batch func() bool, measure func() (conformance.Usage, error), files int) (memory, descriptors bool, at []conformance.Usage, err error) {
 	descriptors = true
-	for b := 0; b <= few || (memory || descriptors) && b <= most; b++ {
+	for b := 0; b <= few || descriptors && b <= more || memory && b <= most; b++ {
 		if b > 0 && !batch() {
 			return false, false, at, nil
 		}
+		runtime.GC() // with what this process has no longer goes what another one keeps for it
 		u, err := measure()
 		if err != nil {
 			return false, false, at, err
 		}
-		if at = append(at, u); b >= 2 { // the first may fill caches
+		if at = append(at, u); b >= 2 && b <= more { // the first may fill caches
 			descriptors = descriptors && u.Descriptors-at[b-1].Descriptors >= files
 		}
 		if b == few {
@@ -33,7 +39,8 @@ func Find(batch func() bool, measure func() (conformance.Usage, error), files in
 		}
 	}
 	if memory {
-		memory = lowest(at[few+1:])-lowest(at[2:few+1]) >= (few-1)*creep
+		const half = (more + most) / 2
+		memory = lowest(at[half+1:])-lowest(at[more+1:half+1]) >= (most-half)/2*creep
 	}
 	return memory, descriptors, at, nil
 }
