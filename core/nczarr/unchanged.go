@@ -176,7 +176,7 @@ func (d *Dataset) stillOpened(ctx context.Context) error {
 	if !d.replaceable() {
 		return nil
 	}
-	return d.docs.looks.do(func() error { return d.lookAtAnchor(ctx) })
+	return d.docs.looks.do(ctx, func() error { return d.lookAtAnchor(ctx) })
 }
 
 func (d *Dataset) lookAtAnchor(ctx context.Context) error {
@@ -379,12 +379,17 @@ type look struct {
 }
 
 // do returns the outcome of a call of f that began after do was called.
-func (l *looks) do(f func() error) error {
+func (l *looks) do(ctx context.Context, f func() error) error {
 	l.mu.Lock()
 	before, mine := l.running, l.next
 	if mine != nil {
 		l.mu.Unlock()
-		if <-mine.done; mine.err == nil {
+		select {
+		case <-mine.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if mine.err == nil {
 			return nil
 		}
 		return f() // what failed may have been cancelled by its own caller
@@ -393,9 +398,18 @@ func (l *looks) do(f func() error) error {
 	if before != nil {
 		l.next = mine
 		l.mu.Unlock()
-		<-before.done
+		select {
+		case <-before.done:
+		case <-ctx.Done():
+			mine.err = ctx.Err()
+		}
 		l.mu.Lock()
 		l.next = nil
+		if mine.err != nil {
+			l.mu.Unlock()
+			close(mine.done)
+			return mine.err
+		}
 	}
 	l.running = mine
 	l.mu.Unlock()
