@@ -25,8 +25,9 @@ const (
 // Source: netcdf-c libnczarr, NCZ_MAXSTR_DEFAULT.
 const defaultMaxStrLen = 128
 
-// checkName refuses names that netCDF or Zarr cannot have.
-func checkName(name string) error {
+// checkName refuses names that netCDF or Zarr cannot have. Pure Zarr may have
+// names of arrays and groups that begin with a dot, which netCDF has not.
+func checkName(name string, layout zarr.Layout) error {
 	bad := func(why string) error { return ncerr.Errorf(ncerr.ErrBadName, "define", name, "%s", why) }
 	switch {
 	case name == "":
@@ -35,8 +36,10 @@ func checkName(name string) error {
 		return bad("the name is not UTF-8")
 	case strings.ContainsRune(name, '/'):
 		return bad("a name may not contain a slash")
-	case strings.HasPrefix(name, "."):
-		return bad("a name may not begin with a dot: readers skip such keys")
+	case zarr.IsOwn(name):
+		return bad("the name is that of a metadata document or of a mark")
+	case strings.HasPrefix(name, ".") && layout != zarr.LayoutPure:
+		return bad("a name of netCDF may not begin with a dot; pure Zarr (mode=zarr) has such names")
 	case strings.HasSuffix(name, " "):
 		return bad("a name may not end with a space")
 	}
@@ -85,7 +88,7 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 	if err := g.changeable("define", join(g.Path(), name)); err != nil {
 		return nil, err
 	}
-	if err := checkName(name); err != nil {
+	if err := checkName(name, g.ds.layout); err != nil {
 		return nil, err
 	}
 	g.ds.mu.Lock()
@@ -112,7 +115,7 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 	if err := g.changeable("define", path); err != nil {
 		return nil, err
 	}
-	if err := checkName(name); err != nil {
+	if err := checkName(name, g.ds.layout); err != nil {
 		return nil, err
 	}
 	if length < 0 || length > maxDim {
@@ -143,7 +146,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 	if err := g.changeable("define", path); err != nil {
 		return nil, err
 	}
-	if err := checkName(name); err != nil {
+	if err := checkName(name, g.ds.layout); err != nil {
 		return nil, err
 	}
 	if err := v.define(spec); err != nil {

@@ -514,7 +514,7 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	}
 	out := make([]node, 0, len(names))
 	for _, name := range names {
-		if !strings.HasPrefix(name, ".") {
+		if !zarr.IsOwn(name) {
 			out = append(out, node{parent: g, name: name})
 		}
 	}
@@ -529,7 +529,7 @@ func (l *loader) unfollowed(ctx context.Context, g *Group, objects []string) err
 		return nil
 	}
 	for _, name := range objects {
-		if strings.HasPrefix(name, ".") {
+		if zarr.IsOwn(name) {
 			continue
 		}
 		_, err := l.ds.m.Stat(ctx, g.key()+name)

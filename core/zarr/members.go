@@ -32,6 +32,17 @@ func IsProbe(base string) bool {
 	return ok && len(text) == 26 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
+// IsOwn reports whether a name in a group is that of a metadata document, or of
+// a mark or temporary object of this program. Readers take no node from it,
+// whatever lies below it.
+func IsOwn(name string) bool {
+	switch name {
+	case growthMark, ReplacingMark, ".nczstage":
+		return true
+	}
+	return IsZarrDoc(name) || IsProbe(name) || strings.HasPrefix(name, ".nczarr-") || strings.HasPrefix(name, ".nczarr.tmp.")
+}
+
 // Foreign returns those of the names in a store that are not part of the Zarr
 // dataset at its root, in the order given, and reports whether there is a
 // dataset at the root. Names are keys, or what else the store holds; one with
@@ -235,7 +246,7 @@ func (m members) node(dir string) *member {
 // name.
 func (n *member) hasNode(name string) bool {
 	switch {
-	case n == nil, n.kind&arrayNode != 0 && n.kind&groupNode == 0:
+	case n == nil, IsOwn(name), n.kind&arrayNode != 0 && n.kind&groupNode == 0:
 		return false
 	}
 	if n.listed == nil {

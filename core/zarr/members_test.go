@@ -33,7 +33,10 @@ func TestForeign(t *testing.T) {
 		"version 3": {
 			has: []string{"zarr.json", "v/zarr.json", "v/c/0/1", "v/c", "v/c.0.1", "v/0.1", "g/zarr.json", "g/w/zarr.json"}, foreign: []string{"v/cc", "v/c/x", "v/c/.zattrs"}, dataset: true,
 		},
-		"no documents": {foreign: []string{".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "v/0.0", "v/0.1"}},
+		"names that begin with a dot": {
+			has: []string{".zgroup", ".cal/.zarray", ".cal/0", ".raw/.zgroup"}, foreign: []string{".git/HEAD", ".zattrs/.zarray", ".nczreplacing/.zarray", ".nczgrowing/a/0"}, dataset: true,
+		},
+		"no documents":           {foreign: []string{".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "v/0.0", "v/0.1"}},
 	} {
 		all := slices.Concat(c.has, c.foreign)
 		slices.Sort(all)

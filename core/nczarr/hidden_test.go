@@ -1,0 +1,126 @@
+package nczarr_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/file"
+)
+
+// byteDoc is an array of one byte.
+const byteDoc = `{"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|u1", "fill_value": 0, "order": "C", "compressor": null, "filters": null}`
+
+// dotted has an array and a group with names that begin with a dot, an array
+// below a directory with such a name, and what is no node in spite of its name.
+func dotted() map[string]string {
+	return map[string]string{
+		".zgroup":             `{"zarr_format": 2}`,
+		"x/.zarray":           byteDoc,
+		"x/0":                 "\x01",
+		".cal/.zarray":        byteDoc,
+		".cal/0":              "\x02",
+		".raw/.zgroup":        `{"zarr_format": 2}`,
+		".raw/.v/.zarray":     byteDoc,
+		".raw/.v/0":           "\x03",
+		".dir/v/.zarray":      byteDoc,
+		".dir/v/0":            "\x04",
+		".git/objects/ab/cd":  "no node",
+		".git/HEAD":           "no node",
+		".DS_Store":           "no node",
+		".nczgrowing/.zarray": byteDoc,
+		".zattrs/.zarray":     byteDoc,
+	}
+}
+
+// dottedNodes are the arrays of dotted, with their values.
+func dottedNodes() map[string]uint8 {
+	return map[string]uint8{"x": 1, ".cal": 2, ".raw/.v": 3, ".dir/v": 4}
+}
+
+// checkDotted checks that the nodes of dotted are there, and nothing else.
+func checkDotted(t *testing.T, ds *nczarr.Dataset) {
+	t.Helper()
+	if p := ds.Problems(); len(p) > 0 {
+		t.Errorf("problems: %v", p)
+	}
+	for path, want := range dottedNodes() {
+		v := variable(t, ds, path)
+		if got, err := nczarr.Get[uint8](t.Context(), v, v.All()); err != nil || got[0] != want {
+			t.Errorf("%s: want %d, got %v, %v", path, want, got, err)
+		}
+	}
+	var names []string
+	for _, g := range ds.Root().Groups() {
+		names = append(names, g.Name())
+	}
+	if slices.Sort(names); !slices.Equal(names, []string{".dir", ".raw"}) {
+		t.Errorf("groups: %q", names)
+	}
+	if n := len(ds.Root().Vars()); n != 2 {
+		t.Errorf("%d arrays in the root, want 2", n)
+	}
+}
+
+// Names that begin with a dot are those of nodes like others in pure Zarr: they
+// are read, copied, and in consolidated metadata.
+func TestDottedNames(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	objects := dotted()
+	store(t, o, "dot", objects)
+	ds := update(t, "mem:dot#mode=zarr", o)
+	checkDotted(t, ds)
+	if err := ds.Consolidate(); err != nil {
+		t.Fatal(err)
+	}
+	to, err := nczarr.Create(t.Context(), "mem:copy#mode=zarr", &nczarr.CreateOptions{Options: *o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nczarr.Copy(t.Context(), to.Root(), ds.Root(), nil); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, to)
+	closeDataset(t, ds)
+	checkDotted(t, open(t, "mem:copy#mode=zarr", o))
+	o.UseConsolidated = nczarr.ConsolidatedTrust
+	checkDotted(t, open(t, "mem:dot#mode=zarr", o))
+}
+
+// NetCDF has no such names, so that a copy to NCZarr is refused.
+func TestDottedNameInNCZarr(t *testing.T) {
+	t.Parallel()
+	ds, err := nczarr.Create(t.Context(), "mem:nc", &nczarr.CreateOptions{Options: *memory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ds.Root().DefineGroup(".cal"); ncerr.KindOf(err) != ncerr.ErrBadName {
+		t.Errorf("want ErrBadName, got %v", err)
+	}
+}
+
+// A link out of the store is named, whatever its name begins with.
+func TestDottedLink(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	o.Registry = nczarr.NewRegistry([]driver.Opener{file.New()})
+	dir, out := t.TempDir(), t.TempDir()
+	err := errors.Join(os.WriteFile(filepath.Join(dir, ".zgroup"), []byte(`{"zarr_format": 2}`), 0o600), os.Symlink(out, filepath.Join(dir, ".cal")))
+	if err != nil {
+		t.Skip(err)
+	}
+	ds, err := nczarr.Open(t.Context(), dir+"#mode=zarr", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := ds.Problems(); len(p) != 1 || p[0].Path != "/.cal" {
+		t.Errorf("problems: %v", p)
+	}
+	closeDataset(t, ds)
+}
