@@ -2,13 +2,16 @@ package nczarr_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
@@ -123,4 +126,66 @@ func TestDottedLink(t *testing.T) {
 		t.Errorf("problems: %v", p)
 	}
 	closeDataset(t, ds)
+}
+
+// Nodes of Zarr v3 below a group of v2 are named, and not looked into.
+func TestV3Below(t *testing.T) {
+	t.Parallel()
+	objects := map[string]string{
+		".zgroup":            `{"zarr_format": 2}`,
+		"g/.zgroup":          `{"zarr_format": 2}`,
+		"g/a/zarr.json":      `{"zarr_format": 3, "node_type": "array"}`,
+		"g/a/c/0":            "\x01",
+		"new/zarr.json":      `{"zarr_format": 3, "node_type": "group"}`,
+		"new/v/.zarray":      byteDoc,
+		"both/.zarray":       byteDoc,
+		"both/zarr.json":     `{"zarr_format": 3, "node_type": "array"}`,
+		"notes/sub/data.txt": "no node",
+	}
+	for name, objects := range map[string]map[string]string{"single": objects, "consolidated": consolidatedAll(objects)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := memory()
+			store(t, o, "s", objects)
+			ds := open(t, "mem:s", o)
+			var paths []string
+			for _, p := range ds.Problems() {
+				paths = append(paths, p.Path)
+				if ncerr.KindOf(p.Err) != ncerr.ErrUnsupported || !strings.Contains(p.Err.Error(), "Zarr v3") {
+					t.Errorf("got %v", p.Err)
+				}
+			}
+			want := []string{"/g/a", "/new"}
+			if name == "consolidated" { // which has both documents
+				want = []string{"/both", "/g/a", "/new"}
+			}
+			if !slices.Equal(paths, want) {
+				t.Errorf("problems: %q, want %q", paths, want)
+			}
+		})
+	}
+}
+
+// consolidatedAll gives the same documents, those of Zarr v3 too, in .zmetadata
+// alone.
+func consolidatedAll(objects map[string]string) map[string]string {
+	nodes := make(map[string]zarr.Docs)
+	out := maps.Clone(objects)
+	for key, body := range objects {
+		dir, base := filepath.Split(key)
+		if !zarr.IsZarrDoc(base) {
+			continue
+		}
+		if nodes[dir] == nil {
+			nodes[dir] = make(zarr.Docs)
+		}
+		nodes[dir][base] = []byte(body)
+		delete(out, key)
+	}
+	doc, err := zarr.WriteConsolidated(nodes)
+	if err != nil {
+		panic(err)
+	}
+	out[".zmetadata"] = string(doc)
+	return out
 }

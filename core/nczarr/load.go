@@ -506,6 +506,9 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 		if found.err != nil {
 			return nil, l.unlisted(g, found.err)
 		}
+		if g.implicit && slices.Contains(found.objects, "zarr.json") {
+			return nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", g.Path(), "a node of Zarr v3, which is not read by this version")
+		}
 		names = found.nodes
 		slices.Sort(names)
 		if err := l.unfollowed(ctx, g, found.objects); err != nil {

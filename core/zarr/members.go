@@ -54,7 +54,9 @@ func IsOwn(name string) bool {
 // the chunks of an array, by their rank and separator; and the marks of growing
 // arrays. A group with NCZarr's lists has the nodes that they name. Others have
 // all that lie directly in them, but for datasets of their own: those with a
-// superblock or consolidated metadata.
+// superblock or consolidated metadata. If the root has no zarr.json, nodes that
+// have nothing but zarr.json do not belong to it either, nor does what is below
+// them.
 //
 // Of a document that is not there, or makes no sense, Foreign takes what its name
 // says: a damaged document does not make its chunks foreign. Shapes do not count:
@@ -232,7 +234,7 @@ func (m members) node(dir string) *member {
 		n.state = strange
 		up := m.node(above(dir))
 		name := path.Base(dir)
-		if dir == "" || n.kind&rootOf == 0 && up.hasNode(name) {
+		if dir == "" || n.kind&rootOf == 0 && up.hasNode(name) && m.sameVersion(n) {
 			n.state = belongs
 		}
 	}
@@ -240,6 +242,12 @@ func (m members) node(dir string) *member {
 		return nil
 	}
 	return n
+}
+
+// sameVersion reports whether readers of the dataset at the root read n: those
+// of Zarr v2 do not read zarr.json.
+func (m members) sameVersion(n *member) bool {
+	return n.kind&(groupNode|arrayNode) != 0 || m[""].kind&v3Node != 0
 }
 
 // hasNode reports whether a group that belongs to the dataset has a node of that

@@ -36,6 +36,12 @@ func TestForeign(t *testing.T) {
 		"names that begin with a dot": {
 			has: []string{".zgroup", ".cal/.zarray", ".cal/0", ".raw/.zgroup"}, foreign: []string{".git/HEAD", ".zattrs/.zarray", ".nczreplacing/.zarray", ".nczgrowing/a/0"}, dataset: true,
 		},
+		"version 3 in version 2": {
+			has:     []string{".zgroup", "g/.zgroup", "both/.zarray", "both/zarr.json", "both/0"},
+			foreign: []string{"v/zarr.json", "v/c/0", "g/w/zarr.json", "g/w/0.0", "h/zarr.json", "h/x/.zarray", "h/x/0", "h/y/zarr.json"},
+			dataset: true,
+		},
+		"version 2 in version 3": {has: []string{"zarr.json", "g/.zgroup", "g/v/zarr.json", "g/v/c/0"}, dataset: true},
 		"no documents":           {foreign: []string{".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "v/0.0", "v/0.1"}},
 	} {
 		all := slices.Concat(c.has, c.foreign)
