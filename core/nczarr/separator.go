@@ -2,6 +2,9 @@ package nczarr
 
 import (
 	"context"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -9,48 +12,155 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// keyed says that it is settled whether the chunks of a variable stand under
-// the keys that its dimension_separator makes. Writers are known that store
-// chunks as "0/0" and leave the separator out of .zarray, which then means ".":
-// all of the array would read as fill.
-type keyed struct{ settled atomic.Bool }
-
-// checkKeys settles it after a read: a chunk that was found has done that, and
-// where none was, one under the key that the other separator makes is asked for,
-// once for the variable.
-func (t *transfer) checkKeys(ctx context.Context) error {
-	if t.plan.Rank() < 2 || t.plan.Len() == 0 || t.e.keyed.settled.Load() {
-		return nil
-	}
-	first := make(chunk.Projection, t.plan.Rank())
-	t.plan.At(0, first)
-	index := make([]int64, len(first))
-	for d, s := range first {
-		index[d] = s.Index
-	}
-	return t.v.checkKey(ctx, index)
+// keyed records that dimension_separator was verified against the store.
+// Writers are known that store chunks as "0/0" and leave the separator out of
+// .zarray, which then means ".": all of the array would read as fill.
+type keyed struct {
+	settled atomic.Bool
+	mu      sync.Mutex // held while the store is asked
+	tried   int        // number of chunks looked for, see findOther
 }
 
-// checkKey looks for the chunk at index, which was not found, under its other
-// key, unless that is settled. That nothing is there settles it; a store that
-// does not say fails the call, and is asked again by the next.
-func (v *Var) checkKey(ctx context.Context, index []int64) error {
+const (
+	// keysListed is how many keys of an array are listed to see its separator:
+	// those of one answer of S3.
+	keysListed = 1000
+	// keysTried is how many chunks of a variable are looked for, one by one,
+	// in a store that does not list.
+	keysTried = 32
+)
+
+// checkKeys runs after a read. It does nothing if any chunk of the variable was
+// ever found.
+func (t *transfer) checkKeys(ctx context.Context) error {
+	rank := t.plan.Rank()
+	if rank < 2 || t.e.keyed.settled.Load() {
+		return nil
+	}
+	proj := make(chunk.Projection, rank)
+	indexes := make([][]int64, min(t.plan.Len(), keysTried))
+	for i := range indexes {
+		t.plan.At(int64(i), proj)
+		indexes[i] = make([]int64, rank)
+		for d, s := range proj {
+			indexes[i][d] = s.Index
+		}
+	}
+	return t.v.checkKeys(ctx, indexes)
+}
+
+// checkKeys fails if chunks of v are stored under keys of the other separator,
+// and none under those of its own. The chunks at indexes were not found. What one
+// listing shows is settled for good. A store that cannot be listed is asked for
+// single chunks; one that does not answer fails the call.
+func (v *Var) checkKeys(ctx context.Context, indexes [][]int64) error {
 	k := &v.data.keyed
-	if len(index) < 2 || k.settled.Load() {
+	if len(indexes) == 0 || len(indexes[0]) < 2 || k.settled.Load() {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.settled.Load() {
 		return nil
 	}
 	sep, other := v.meta.Separator, byte('/')
 	if sep == other {
 		other = '.'
 	}
-	key := string(chunk.AppendKey([]byte(v.key()), index, other))
-	there, err := v.group.ds.m.Exists(ctx, key)
+	wanted := make([]string, len(indexes))
+	for i, index := range indexes {
+		wanted[i] = string(chunk.AppendKey([]byte(v.key()), index, other))
+	}
+	key, err := v.listOther(ctx, sep, other, wanted[0])
+	done := err == nil
+	if lasting(err) {
+		key, err = v.findOther(ctx, wanted)
+		done = k.tried >= keysTried
+	}
 	if err != nil {
 		return err
 	}
-	if there {
-		return ncerr.Errorf(ncerr.ErrMetadata, "", "", "dimension_separator is %q, by which the chunk is not there, but %q is: it should be %q", sep, zmap.Path(key), other)
+	if key != "" {
+		return ncerr.Errorf(ncerr.ErrMetadata, "", "", "dimension_separator is %q, but chunks are stored as %q: it should be %q", sep, zmap.Path(key), other)
 	}
-	k.settled.Store(true)
+	k.settled.Store(done)
 	return nil
+}
+
+// listOther lists the first keys of v. It returns wanted if that is there, else
+// one with the other separator if there is none with its own.
+func (v *Var) listOther(ctx context.Context, sep, other byte, wanted string) (string, error) {
+	m, prefix := v.group.ds.m, v.key()
+	if caps := m.Capabilities(); !caps.List || !caps.RecursiveList || !caps.OrderedList {
+		return "", ncerr.ErrUnsupported // or one listing would be many requests
+	}
+	shape, found, own, n := v.Shape(), "", false, 0
+	for e, err := range m.List(ctx, prefix, &zmap.ListOptions{Recursive: true}) {
+		if err != nil {
+			return "", err
+		}
+		name := e.Key[len(prefix):]
+		if n++; n > keysListed || name > ":" { // which comes after all digits
+			break
+		}
+		switch {
+		case e.Key == wanted:
+			return wanted, nil
+		case keyIndex(name, sep, len(shape)) != nil:
+			own = true
+		case found == "" && v.holds(shape, keyIndex(name, other, len(shape))):
+			found = e.Key
+		}
+	}
+	if own {
+		return "", nil
+	}
+	return found, nil
+}
+
+// findOther returns the least of the wanted keys that are there. It tries
+// keysTried in all.
+func (v *Var) findOther(ctx context.Context, wanted []string) (found string, err error) {
+	k, ds := &v.data.keyed, v.group.ds
+	wanted = wanted[:min(len(wanted), keysTried-k.tried)]
+	var mu sync.Mutex
+	err = each(ctx, wanted, ds.workers(1), func(key string) error {
+		there, err := ds.m.Exists(ctx, key)
+		mu.Lock()
+		defer mu.Unlock()
+		if there && (found == "" || key < found) {
+			found = key
+		}
+		return err
+	})
+	if err == nil {
+		k.tried += len(wanted)
+	}
+	return found, err
+}
+
+// keyIndex returns the index of the chunk that is stored under a name, or nil.
+func keyIndex(name string, sep byte, rank int) []int64 {
+	index := make([]int64, 0, rank)
+	for seg := range strings.SplitSeq(name, string(sep)) {
+		i, err := strconv.ParseInt(seg, 10, 64)
+		if err != nil || len(index) == rank {
+			return nil
+		}
+		index = append(index, i)
+	}
+	if len(index) < rank || string(chunk.AppendKey(nil, index, sep)) != name {
+		return nil
+	}
+	return index
+}
+
+// holds reports whether the chunk at index, if there is one, lies in the shape.
+func (v *Var) holds(shape, index []int64) bool {
+	for d, i := range index {
+		if i < 0 || i > (shape[d]-1)/v.meta.Chunks[d] {
+			return false
+		}
+	}
+	return index != nil
 }

@@ -2,6 +2,8 @@ package nczarr_test
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,6 +32,8 @@ func TestWrongSeparator(t *testing.T) {
 		"right, with others beneath": {doc(""), "1.0 1/0", ""},
 		"right, with others before":  {doc(""), "1.0 0/0", ""},
 		"none":                       {doc(""), "", ""},
+		"left out, a later chunk":    {doc(""), "1/0", `it should be '/'`},
+		"stated, a later chunk":      {doc(`, "dimension_separator": "/"`), "1.0", `it should be '.'`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,6 +57,123 @@ func TestWrongSeparator(t *testing.T) {
 	}
 }
 
+// A read of chunks that are absent finds the others, under keys of the other
+// separator, and no others.
+func TestSeparatorOfOthers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ keys, sep, want string }{
+		"the other":           {"1/0 1/1", ".", `it should be '/'`},
+		"the other, flat":     {"1.0 1.1", "/", `it should be '.'`},
+		"its own":             {"1.0", ".", ""},
+		"its own, and others": {"1.0 1/1", ".", ""},
+		"none":                {"README notes/1/0 1/0/0 01/0 1/2 2/0 -1/0 0", ".", ""},
+	} {
+		for _, lists := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, lists), func(t *testing.T) {
+				t.Parallel()
+				o := inMemory()
+				if !lists {
+					var on atomic.Bool
+					on.Store(true)
+					o.Registry = nczarr.NewRegistry([]driver.Opener{noList{memmap.NewOpener(), &on}})
+				}
+				objects := map[string]string{
+					".zgroup":    `{"zarr_format": 2}`,
+					".zmetadata": `{"zarr_consolidated_format": 1, "metadata": {".zgroup": {"zarr_format": 2}, "v/.zarray": ` + sparse(c.sep) + `}}`,
+					"v/.zarray":  sparse(c.sep),
+				}
+				for _, key := range strings.Fields(c.keys) {
+					objects["v/"+key] = strings.Repeat("\x01\x00\x00\x00", 4)
+				}
+				store(t, o, "s", objects)
+				o.UseConsolidated = nczarr.ConsolidatedTrust
+				v := variable(t, open(t, "mem:s#mode=zarr", o), "v")
+				top, err := nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{0, 0}, Count: []int64{2, 4}})
+				if lists {
+					told(t, "read of the absent", err, c.want)
+				}
+				if err == nil && top[0] != 7 {
+					t.Errorf("got %v", top)
+				}
+				_, err = nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{2, 0}, Count: []int64{2, 4}})
+				told(t, "read of the others", err, c.want)
+			})
+		}
+	}
+}
+
+// sparse is the document of an array of 2 by 2 chunks.
+func sparse(sep string) string {
+	return `{"shape": [4, 4], "chunks": [2, 2], ` + i4 + `, "dimension_separator": "` + sep + `"}`
+}
+
+// A store that cannot be listed is asked for a bounded number of chunks, and not
+// again after that.
+func TestSeparatorTries(t *testing.T) {
+	t.Parallel()
+	var on atomic.Bool
+	var stats atomic.Int64
+	o := inMemory()
+	o.Registry = nczarr.NewRegistry([]driver.Opener{noList{countStat{memmap.NewOpener(), &stats}, &on}})
+	store(t, o, "s", map[string]string{".zgroup": `{"zarr_format": 2}`, "v/.zarray": `{"shape": [10, 10], "chunks": [1, 1], ` + i4 + `}`})
+	v := variable(t, open(t, "mem:s#mode=zarr", o), "v")
+	on.Store(true)
+	row := chunk.Selection{Start: []int64{0, 0}, Count: []int64{1, 10}}
+	for i, want := range []int64{10, 20, 30, 32, 32} {
+		if _, err := nczarr.Get[int32](t.Context(), v, row); err != nil || stats.Load() != want {
+			t.Errorf("read %d: want %d stats, got %d, %v", i, want, stats.Load(), err)
+		}
+	}
+}
+
+// noList is a store that refuses listings while on is set.
+type noList struct {
+	driver.Opener
+	on *atomic.Bool
+}
+
+func (o noList) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	m, err := o.Opener.Open(ctx, spec)
+	return noListMap{m, o.on}, err
+}
+
+type noListMap struct {
+	driver.Map
+	on *atomic.Bool
+}
+
+func (m noListMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	if m.on.Load() {
+		return func(yield func(driver.Entry, error) bool) {
+			yield(driver.Entry{}, ncerr.New(ncerr.ErrPermission, "list", prefix, nil))
+		}
+	}
+	return m.Map.List(ctx, prefix, opts)
+}
+
+// countStat is a store that counts how often it is asked for chunks of v.
+type countStat struct {
+	driver.Opener
+	n *atomic.Int64
+}
+
+func (o countStat) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	m, err := o.Opener.Open(ctx, spec)
+	return countStatMap{m, o.n}, err
+}
+
+type countStatMap struct {
+	driver.Map
+	n *atomic.Int64
+}
+
+func (m countStatMap) Stat(ctx context.Context, key string) (driver.Info, error) {
+	if strings.HasPrefix(key, "v/") && key != "v/.zarray" {
+		m.n.Add(1)
+	}
+	return m.Map.Stat(ctx, key)
+}
+
 // noStat is a store that does not say whether an object is there while on is set.
 type noStat struct {
 	driver.Opener
@@ -74,6 +195,11 @@ func (m noStatMap) Stat(ctx context.Context, key string) (driver.Info, error) {
 		return driver.Info{}, ncerr.New(ncerr.ErrPermission, "stat", key, nil)
 	}
 	return m.Map.Stat(ctx, key)
+}
+
+// Neither does it list them.
+func (m noStatMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+	return noListMap(m).List(ctx, prefix, opts)
 }
 
 // A store that does not say whether the other key is there fails the read, and

@@ -260,7 +260,7 @@ func (w *worker) current(ctx context.Context, i int, opts *driver.PutOptions, ca
 			return nil, false, err
 		}
 		opts.IfAbsent = caps.IfAbsent && caps.IfMatch
-		return nil, false, w.t.v.checkKey(ctx, w.indexes[i])
+		return nil, false, w.t.v.checkKeys(ctx, w.indexes[i:i+1])
 	}
 	if caps.IfMatch {
 		opts.IfMatch = info.Version
