@@ -2,8 +2,6 @@ package nczarr
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -63,10 +61,8 @@ func (v *Var) checkKeys(ctx context.Context, indexes [][]int64) error {
 	if k.settled.Load() {
 		return nil
 	}
-	sep, other := v.meta.Separator, byte('/')
-	if sep == other {
-		other = '.'
-	}
+	sep := v.meta.Separator
+	other := otherSeparator(sep)
 	wanted := make([]string, len(indexes))
 	for i, index := range indexes {
 		wanted[i] = string(chunk.AppendKey([]byte(v.key()), index, other))
@@ -81,7 +77,7 @@ func (v *Var) checkKeys(ctx context.Context, indexes [][]int64) error {
 		return err
 	}
 	if key != "" {
-		return ncerr.Errorf(ncerr.ErrMetadata, "", "", "dimension_separator is %q, but chunks are stored as %q: it should be %q", sep, zmap.Path(key), other)
+		return wrongSeparator(sep, key)
 	}
 	k.settled.Store(done)
 	return nil
@@ -94,7 +90,7 @@ func (v *Var) listOther(ctx context.Context, sep, other byte, wanted string) (st
 	if caps := m.Capabilities(); !caps.List || !caps.RecursiveList || !caps.OrderedList {
 		return "", ncerr.ErrUnsupported // or one listing would be many requests
 	}
-	shape, found, own, n := v.Shape(), "", false, 0
+	grid, found, own, n := v.grid(), "", false, 0
 	for e, err := range m.List(ctx, prefix, &zmap.ListOptions{Recursive: true}) {
 		if err != nil {
 			return "", err
@@ -106,9 +102,9 @@ func (v *Var) listOther(ctx context.Context, sep, other byte, wanted string) (st
 		switch {
 		case e.Key == wanted:
 			return wanted, nil
-		case keyIndex(name, sep, len(shape)) != nil:
+		case inGrid(name, grid, sep):
 			own = true
-		case found == "" && v.holds(shape, keyIndex(name, other, len(shape))):
+		case found == "" && inGrid(name, grid, other):
 			found = e.Key
 		}
 	}
@@ -139,28 +135,16 @@ func (v *Var) findOther(ctx context.Context, wanted []string) (found string, err
 	return found, err
 }
 
-// keyIndex returns the index of the chunk that is stored under a name, or nil.
-func keyIndex(name string, sep byte, rank int) []int64 {
-	index := make([]int64, 0, rank)
-	for seg := range strings.SplitSeq(name, string(sep)) {
-		i, err := strconv.ParseInt(seg, 10, 64)
-		if err != nil || len(index) == rank {
-			return nil
-		}
-		index = append(index, i)
+// otherSeparator returns the separator that sep is not.
+func otherSeparator(sep byte) byte {
+	if sep == '/' {
+		return '.'
 	}
-	if len(index) < rank || string(chunk.AppendKey(nil, index, sep)) != name {
-		return nil
-	}
-	return index
+	return '/'
 }
 
-// holds reports whether the chunk at index, if there is one, lies in the shape.
-func (v *Var) holds(shape, index []int64) bool {
-	for d, i := range index {
-		if i < 0 || i > (shape[d]-1)/v.meta.Chunks[d] {
-			return false
-		}
-	}
-	return index != nil
+// wrongSeparator is the error of an array whose dimension_separator is sep while
+// a chunk is stored under a key with the other.
+func wrongSeparator(sep byte, key string) error {
+	return ncerr.Errorf(ncerr.ErrMetadata, "", "", "dimension_separator is %q, but chunks are stored as %q: it should be %q", sep, zmap.Path(key), otherSeparator(sep))
 }

@@ -95,6 +95,10 @@ func TestSeparatorOfOthers(t *testing.T) {
 				if err == nil && top[0] != 7 {
 					t.Errorf("got %v", top)
 				}
+				if lists {
+					_, err = v.Stored(t.Context())
+					told(t, "count", err, c.want)
+				}
 				_, err = nczarr.Get[int32](t.Context(), v, chunk.Selection{Start: []int64{2, 0}, Count: []int64{2, 4}})
 				told(t, "read of the others", err, c.want)
 			})

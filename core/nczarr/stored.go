@@ -2,9 +2,11 @@ package nczarr
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -18,27 +20,26 @@ type Stored struct {
 
 // Stored lists the chunks of the variable and adds up their sizes. In a bucket
 // that costs a request per 1,000 chunks. Fields of one structured array share
-// its chunks. It fails with ncerr.ErrUnsupported if the store cannot list.
+// its chunks. It fails with ncerr.ErrUnsupported if the store cannot list, and
+// with ncerr.ErrMetadata if all chunks have keys of another dimension_separator.
 func (v *Var) Stored(ctx context.Context) (Stored, error) {
-	s := Stored{Grid: 1}
-	shape, chunks := v.meta.Shape, v.meta.Chunks
-	if !v.meta.Scalar {
-		shape = v.Shape()
-	}
-	grid := make([]int64, len(shape))
-	for d, n := range shape {
-		grid[d] = (n + chunks[d] - 1) / chunks[d]
-		s.Grid *= grid[d]
+	s, grid, other := Stored{Grid: 1}, v.grid(), ""
+	for _, n := range grid {
+		s.Grid *= n
 	}
 	if t, _ := v.stored(); !v.varies() {
-		s.Raw = product(shape) * int64(t.Size)
+		s.Raw = product(v.storedBounds()) * int64(t.Size)
 	}
 	prefix, m := v.key(), v.group.ds.m
 	for e, err := range m.List(ctx, prefix, &driver.ListOptions{Recursive: true}) {
 		if err != nil {
 			return s, err
 		}
-		if e.Prefix || !inGrid(e.Key[len(prefix):], grid, v.meta.Separator) {
+		name := e.Key[len(prefix):]
+		if !inGrid(name, grid, v.meta.Separator) {
+			if other == "" && len(grid) > 1 && inGrid(name, grid, otherSeparator(v.meta.Separator)) {
+				other = e.Key
+			}
 			continue
 		}
 		size := e.Info.Size
@@ -52,7 +53,28 @@ func (v *Var) Stored(ctx context.Context) (Stored, error) {
 		s.Chunks++
 		s.Bytes += size
 	}
+	if s.Chunks == 0 && other != "" {
+		return s, ncerr.Wrap("list", v.Path(), wrongSeparator(v.meta.Separator, other))
+	}
 	return s, nil
+}
+
+// grid returns the number of chunks along each dimension.
+func (v *Var) grid() []int64 {
+	grid := slices.Clone(v.storedBounds())
+	for d, n := range grid {
+		grid[d] = (n + v.meta.Chunks[d] - 1) / v.meta.Chunks[d]
+	}
+	return grid
+}
+
+// storedBounds returns the shape of the array as it is stored now: that of a
+// scalar need not be empty.
+func (v *Var) storedBounds() []int64 {
+	if v.meta.Scalar {
+		return v.meta.Shape
+	}
+	return v.Shape()
 }
 
 // inGrid reports whether a key below an array is that of a chunk of a grid.
