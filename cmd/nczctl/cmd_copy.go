@@ -107,6 +107,9 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err := checkVarNames(src, f.vars); err != nil {
 		return err
 	}
+	if err := a.warnUnlisted(ctx, src); err != nil {
+		return err
+	}
 	left, err := unreadable(ctx, src, opts)
 	if err != nil {
 		return err

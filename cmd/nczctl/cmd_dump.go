@@ -79,6 +79,9 @@ func (a *app) runDump(ctx context.Context, f *dumpFlags, url string) error {
 	if err := opts.Check(ds); err != nil {
 		return err
 	}
+	if err := a.warnUnlisted(ctx, ds); err != nil {
+		return err
+	}
 	said := false
 	opts.OnProblem = func(p nczarr.Problem) {
 		said = true

@@ -98,6 +98,9 @@ func (a *app) runInfo(ctx context.Context, url string, sizes bool) error {
 		return err
 	}
 	defer ds.Close(ctx) //nolint:errcheck // only read
+	if err := a.warnUnlisted(ctx, ds); err != nil {
+		return err
+	}
 	info := &datasetInfo{
 		URL: ds.Location().Display, Driver: ds.Location().Driver, Format: ds.Layout().String(),
 		ReadThrough: ds.Consolidated(), NCProperties: ds.NCProperties(), Dims: []dimInfo{}, Vars: []varInfo{}, Problems: []problemInfo{},

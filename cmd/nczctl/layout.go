@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -77,6 +78,15 @@ func (a *app) warnFixed(ds *nczarr.Dataset) {
 	if len(lost) > 0 {
 		a.warn("warning: this layout has no unlimited dimensions, these become fixed: %s", strings.Join(lost, ", "))
 	}
+}
+
+// warnUnlisted warns of nodes that no reader of NCZarr sees.
+func (a *app) warnUnlisted(ctx context.Context, ds *nczarr.Dataset) error {
+	list, err := ds.Unlisted(ctx)
+	if len(list) > 0 {
+		a.warn("warning: NCZarr's lists of arrays and groups do not name %q (%d in all), so it is not seen; mode=zarr shows it", list[0], len(list))
+	}
+	return err
 }
 
 // manyObjects is the number of chunks from which a new dataset brings a warning.

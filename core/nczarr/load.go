@@ -33,6 +33,7 @@ type loader struct {
 	noRoot bool
 	// keptErr says why that is not known.
 	keptErr error
+	unseen  []string // see noteUnlisted
 }
 
 // node is a group or array whose documents have been fetched.
@@ -100,6 +101,7 @@ func (l *loader) load(ctx context.Context) error {
 	for i, n := range pending {
 		l.addVar(n, parsed[i])
 	}
+	l.warnUnlisted()
 	l.dropEmpty(ds.top)
 	ds.top.each(func(g *Group) {
 		for _, v := range g.vars.list {
@@ -489,6 +491,7 @@ func isGroup(docs zarr.Docs) bool {
 // they are, else by searching.
 func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	if g.meta.Listed {
+		l.noteUnlisted(g)
 		out := make([]node, 0, len(g.meta.Arrays)+len(g.meta.Groups))
 		for _, name := range g.meta.Arrays {
 			out = append(out, node{parent: g, name: name, isArr: true, listed: true})

@@ -1,0 +1,94 @@
+package nczarr
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// Unlisted returns the paths of nodes directly below groups of NCZarr that the
+// groups' own lists do not name, sorted: NCZarr's readers, this one and
+// libnetcdf, do not see them. Software for pure Zarr makes such nodes. A store
+// where each listing is a slow request is not searched: opening it logs a warning
+// of those in consolidated metadata.
+func (d *Dataset) Unlisted(ctx context.Context) ([]string, error) {
+	if d.remote() || !d.m.Capabilities().List {
+		return nil, nil
+	}
+	var groups []*Group
+	d.mu.RLock()
+	d.top.each(func(g *Group) {
+		if g.meta != nil && g.meta.Listed {
+			groups = append(groups, g)
+		}
+	})
+	d.mu.RUnlock()
+	var out []string
+	for _, g := range groups {
+		var dirs []string
+		for e, err := range d.m.List(ctx, g.key(), nil) {
+			if lasting(err) { // the dataset can be read without it
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			if name, isDir := strings.CutSuffix(e.Key[len(g.key()):], "/"); isDir {
+				dirs = append(dirs, name)
+			}
+		}
+		for _, name := range g.unnamed(dirs) {
+			there, err := d.isNode(ctx, g.key()+name)
+			if err != nil {
+				return nil, err
+			}
+			if there {
+				out = append(out, join(g.Path(), name))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// unnamed returns the names that may be those of nodes, but are not in the lists
+// of g.
+func (g *Group) unnamed(names []string) []string {
+	listed := make(map[string]bool, len(names))
+	for _, name := range slices.Concat(g.meta.Arrays, g.meta.Groups) {
+		listed[name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return listed[name] || zarr.IsOwn(name) })
+}
+
+// isNode reports whether there is a document that makes a directory a node.
+func (d *Dataset) isNode(ctx context.Context, dir string) (bool, error) {
+	for _, name := range nodeDocs {
+		if there, err := d.m.Exists(ctx, docKey(dir, name)); there || err != nil && !lasting(err) {
+			return there, err
+		}
+	}
+	return false, nil
+}
+
+// noteUnlisted counts the nodes of g in consolidated metadata that its lists do
+// not name.
+func (l *loader) noteUnlisted(g *Group) {
+	if l.all == nil || !l.ds.remote() { // or Dataset.Unlisted tells
+		return
+	}
+	for _, name := range g.unnamed(l.kidsOf(strings.TrimSuffix(g.key(), "/"))) {
+		if len(l.all[g.key()+name]) > 0 {
+			l.unseen = append(l.unseen, join(g.Path(), name))
+		}
+	}
+}
+
+// warnUnlisted warns of the nodes that noteUnlisted counted.
+func (l *loader) warnUnlisted() {
+	if len(l.unseen) > 0 {
+		l.ds.log.Warn("not seen, since NCZarr's lists of arrays and groups do not name it (mode=zarr shows it)", "path", l.unseen[0], "nodes", len(l.unseen))
+	}
+}
