@@ -55,6 +55,7 @@ type Dataset struct {
 	growth       growth
 	making       making
 	docs         documents
+	up           *upper // nil if the dataset is no part of another one
 }
 
 // Root gives the group that the URL named: the root of the store, or the
@@ -157,6 +158,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 	err := d.flush(ctx, false)
 	d.making.hold.Release()
 	d.closeVars()
+	d.up.close(ctx)
 	if cerr := d.m.Close(ctx); err == nil && cerr != nil {
 		err = ncerr.Wrap("close", "", cerr)
 	}
@@ -177,6 +179,7 @@ func (d *Dataset) Close(ctx context.Context) error {
 func (d *Dataset) Abort(ctx context.Context) error {
 	defer d.making.hold.Release()
 	d.closeVars()
+	d.up.close(ctx)
 	err := ncerr.Wrap("close", "", d.m.Close(ctx))
 	if d.swap != nil {
 		swap := d.swap

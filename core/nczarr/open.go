@@ -34,18 +34,20 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openUnclaimed(ctx, loc, opts)
+}
+
+// openOrClimb opens the dataset at a location, or the one above of which a group is
+// there.
+func openOrClimb(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	ds, err := openAt(ctx, loc, opts)
 	if ncerr.KindOf(err) == ncerr.ErrNoDataset && local(loc) {
 		if dir := place.Interrupted(filepath.FromSlash(loc.Path)); dir != "" {
 			err = interrupted("open", loc.Path, dir)
 		}
 	}
-	if err == nil && !local(loc) {
-		switch ds.rootDoc() {
-		case consolidatedKey, rootGroup, ".zarray":
-		default: // who replaces a dataset removes those first
-			err = ds.unclaimed(ctx)
-		}
+	if err == nil {
+		err = ds.visible(ctx)
 	}
 	if ncerr.KindOf(err) == ncerr.ErrNotZarr { // a group that does not say it is one is known to those above it
 		if whole, aerr := above(ctx, loc, opts); whole != nil || aerr != nil {
@@ -56,6 +58,19 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 		return nil, beingReplaced(ctx, loc, opts, err)
 	}
 	return ds.climb(ctx)
+}
+
+// visible closes the dataset and fails if the place is claimed, unless the root
+// has a document that a replacement removes first.
+func (d *Dataset) visible(ctx context.Context) error {
+	if local(d.loc) {
+		return nil
+	}
+	switch d.rootDoc() {
+	case consolidatedKey, rootGroup, ".zarray":
+		return nil
+	}
+	return d.unclaimed(ctx)
 }
 
 // resolve completes the options and infers the location.
@@ -258,6 +273,9 @@ func above(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, er
 		at := *loc
 		at.Path = dir
 		whole, err := openAt(ctx, &at, opts)
+		if err == nil {
+			err = whole.visible(ctx)
+		}
 		switch kind := ncerr.KindOf(err); {
 		case ncerr.IsContext(err):
 			return nil, err

@@ -130,6 +130,9 @@ func (v *Var) wasAbsent(ctx context.Context) error {
 	}
 	ds.docs.sparse[v] = true
 	ds.docs.mu.Unlock()
+	if err := ds.up.unclaimed(ctx, "read"); err != nil {
+		return err
+	}
 	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + ".zarray"})
 }
 
@@ -137,9 +140,11 @@ func (v *Var) wasAbsent(ctx context.Context) error {
 // replaced since it was opened, so that what was read from it may be of more
 // than one dataset. Call it after the last read: a read checks this itself only
 // where it found chunks absent. It asks the store once, and once more for each
-// array of which chunks were absent. Stores that tell neither versions nor
-// times, and datasets that are open for writing, are not checked. [Copy] calls
-// it for its source.
+// array of which chunks were absent. In a bucket an array, or a group without
+// superblock, may be part of a dataset above: before that, one request for each
+// prefix above looks whether that is being replaced. Stores that tell neither
+// versions nor times, and datasets that are open for writing, are not checked.
+// [Copy] calls it for its source.
 func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 	if d.Writable() {
 		return nil
@@ -150,6 +155,9 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 		keys = append(keys, v.key()+".zarray")
 	}
 	d.docs.mu.Unlock()
+	if err := d.up.unclaimed(ctx, "read"); err != nil {
+		return err
+	}
 	return d.compare(ctx, keys)
 }
 
@@ -176,7 +184,12 @@ func (d *Dataset) stillOpened(ctx context.Context) error {
 	if !d.replaceable() {
 		return nil
 	}
-	return d.docs.looks.do(ctx, func() error { return d.lookAtAnchor(ctx) })
+	return d.docs.looks.do(ctx, func() error {
+		if err := d.up.unclaimed(ctx, "write"); err != nil {
+			return err
+		}
+		return d.lookAtAnchor(ctx)
+	})
 }
 
 func (d *Dataset) lookAtAnchor(ctx context.Context) error {

@@ -1,0 +1,320 @@
+package nczarr_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// inBuckets gives the options for buckets.
+func inBuckets(b *buckets) *nczarr.Options {
+	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
+}
+
+// at gives the URL of a place in a bucket.
+func at(path, mode string) string {
+	return "s3://bkt/" + path + "#" + mode + "aws.endpoint=http://127.0.0.1:9000"
+}
+
+// nested makes a dataset with an array in a group, and an attribute of each.
+func nested(t *testing.T, url string, o *nczarr.Options, value int32) {
+	t.Helper()
+	ds := create(t, url, o)
+	g, err := ds.Root().DefineGroup("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := dim(t, g, "x", 4, false)
+	v := define(t, g, "w", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{1}})
+	setText(t, g.SetAttr, "of", "the group")
+	setText(t, v.SetAttr, "of", fmt.Sprint(value))
+	write(t, v, v.All(), []int32{value, value, value, value})
+	closeDataset(t, ds)
+}
+
+// partsAbove are the parts of a dataset that nested makes, the mode with which it is
+// made, and those with which they are opened.
+var partsAbove = []struct{ path, made, mode string }{ //nolint:gochecknoglobals // constant
+	{"dir/a.zarr/g/w", "mode=zarr&", "mode=zarr&"},
+	{"dir/a.zarr/g/w", "mode=zarr&", ""},
+	{"dir/a.zarr/g/w", "mode=zarr,consolidated&", "mode=zarr&"},
+	{"dir/a.zarr/g/w", "mode=nczarr&", "mode=nczarr&"},
+	{"dir/a.zarr/g/w", "mode=nczarr,consolidated&", ""},
+	{"dir/a.zarr/g", "mode=zarr&", "mode=zarr&"},
+	{"dir/a.zarr/g", "mode=zarr&", ""},
+	{"dir/a.zarr/g", "mode=zarr&", "mode=nczarr&"},
+	{"dir/a.zarr/g", "mode=nczarr&", "mode=nczarr&"},
+	{"dir/a.zarr/g", "mode=nczarr&", ""},
+	{"dir/a.zarr/g", "mode=nczarr&", "mode=zarr&"},
+}
+
+// whole opens a part, or returns nil if it is refused. Of what is opened nothing may
+// be missing.
+func whole(t *testing.T, url string, o *nczarr.Options) (*nczarr.Dataset, *nczarr.Var) {
+	t.Helper()
+	ds, err := nczarr.Open(t.Context(), url, o)
+	if err != nil {
+		if ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("%s: %v", url, err)
+		}
+		return nil, nil
+	}
+	t.Cleanup(func() { _ = ds.Close(t.Context()) })
+	vars := ds.Root().Vars()
+	if len(vars) != 1 {
+		t.Fatalf("%s: %d variables", url, len(vars))
+	}
+	if _, err := vars[0].Attr("of"); err != nil {
+		t.Errorf("%s: %v", url, err)
+	}
+	return ds, vars[0]
+}
+
+// Who opens a part of a dataset that is replaced, at any time, and reads it, at any
+// other, gets the old values, or the new ones, or an error.
+func TestPartReadWhileReplacedAbove(t *testing.T) {
+	t.Parallel()
+	for _, part := range partsAbove {
+		b := newBuckets()
+		o := inBuckets(b)
+		nested(t, at("dir/a.zarr", part.made), o, 1)
+		type reader struct {
+			ds  *nczarr.Dataset
+			v   *nczarr.Var
+			got []int32
+		}
+		var readers []*reader
+		var mu sync.Mutex
+		good, refused := 0, 0
+		look := func() {
+			ds, v := whole(t, at(part.path, part.mode), o)
+			if ds == nil {
+				refused++
+			} else {
+				readers = append(readers, &reader{ds: ds, v: v})
+			}
+			for _, r := range readers {
+				got, err := nczarr.Get[int32](t.Context(), r.v, r.v.All())
+				if r.got = append(r.got, got...); err == nil {
+					err = r.ds.CheckUnchanged(t.Context())
+				}
+				if err == nil && len(slices.Compact(slices.Clone(r.got))) > 1 {
+					t.Errorf("%+v: read %v", part, r.got)
+				}
+				if err == nil {
+					good++
+				} else if ncerr.KindOf(err) != ncerr.ErrConflict {
+					t.Errorf("%+v: %v", part, err)
+				}
+			}
+		}
+		b.calls = func(_, key string) error {
+			mu.Lock() // several objects are moved at once
+			defer mu.Unlock()
+			if strings.HasPrefix(key, "dir/a.zarr/") {
+				look()
+			}
+			return nil
+		}
+		nested(t, at("dir/a.zarr", part.made), o, 2)
+		b.calls, readers = nil, nil
+		if refused == 0 || good == 0 {
+			t.Errorf("%+v: refused %d, read %d", part, refused, good)
+		}
+		look()
+		expect(t, open(t, at("dir/a.zarr", part.made), o), "g/w", []int32{2, 2, 2, 2})
+	}
+}
+
+// Who writes to a part of a dataset that is being replaced is told so.
+func TestPartWrittenWhileReplacedAbove(t *testing.T) {
+	t.Parallel()
+	for _, part := range partsAbove {
+		if part.path == "dir/a.zarr/g" && part.made == "mode=nczarr&" && part.mode != "mode=zarr&" {
+			continue // opened with what is above it
+		}
+		b := newBuckets()
+		o := inBuckets(b)
+		nested(t, at("dir/a.zarr", part.made), o, 1)
+		writer := update(t, at(part.path, part.mode), inBuckets(&buckets{named: b.named}))
+		v := writer.Root().Vars()[0]
+		write(t, v, slab(0, 1), []int32{1})
+		var mu sync.Mutex
+		claimed, tried := false, 0
+		b.calls = func(_, key string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			isClaim := key == "dir/a.zarr/.nczreplacing"
+			if strings.HasPrefix(key, "dir/a.zarr/") && claimed {
+				tried++
+				if err := v.Write(t.Context(), slab(1, 2), []int32{7, 7}); ncerr.KindOf(err) != ncerr.ErrConflict {
+					t.Errorf("%+v: before %s: %v", part, key, err)
+				}
+			}
+			claimed = claimed || isClaim
+			return nil
+		}
+		nested(t, at("dir/a.zarr", part.made), o, 2)
+		b.calls = nil
+		if err := v.Write(t.Context(), slab(1, 2), []int32{7, 7}); ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("%+v: after the end: %v", part, err)
+		}
+		if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("%+v: flush: %v", part, err)
+		}
+		_ = writer.Abort(t.Context())
+		if tried < 10 {
+			t.Errorf("%+v: only %d changes", part, tried)
+		}
+		expect(t, open(t, at("dir/a.zarr", part.made), o), "g/w", []int32{2, 2, 2, 2})
+	}
+}
+
+// halted begins to replace a dataset, and halts before a change. resume lets the
+// replacement end.
+func halted(t *testing.T, b *buckets, url string, o *nczarr.Options, before func(op, key string) bool) (resume func()) {
+	t.Helper()
+	reached, goes, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var claimed atomic.Bool
+	var once sync.Once
+	b.calls = func(op, key string) error {
+		if key == "a.zarr/.nczreplacing" {
+			claimed.Store(true)
+		} else if claimed.Load() && before(op, key) {
+			once.Do(func() { close(reached); <-goes })
+		}
+		return nil
+	}
+	go func() { defer close(done); nested(t, url, o, 2) }()
+	<-reached
+	return sync.OnceFunc(func() { close(goes); <-done })
+}
+
+// A replacement that ends while a reader looks whether there is one is found.
+func TestReplacementAboveEndsAtCheck(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	o := inBuckets(b)
+	nested(t, at("a.zarr", "mode=zarr&"), o, 1)
+	resume := func() {}
+	hooks := *o
+	hooks.Wrap = func(m driver.Map) driver.Map {
+		return &hooked{Map: m, putting: func(string) {}, statted: func(string) { resume() }, stored: func(string) error { return nil }}
+	}
+	ds, v := whole(t, at("a.zarr/g/w", "mode=zarr&"), &hooks)
+	resume = halted(t, b, at("a.zarr", "mode=zarr&"), o, func(op, key string) bool { return key == "a.zarr/g/w/.zarray" })
+	got, err := nczarr.Get[int32](t.Context(), v, v.All())
+	if err != nil || !slices.Equal(got, []int32{2, 2, 2, 2}) {
+		t.Fatal(got, err)
+	}
+	if err := ds.CheckUnchanged(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("want ErrConflict, got %v", err)
+	}
+	resume()
+}
+
+// fetching is a store that calls a function before it is read.
+type fetching struct {
+	driver.Map
+	before func(key string)
+}
+
+func (f fetching) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	f.before(key)
+	return f.Map.Get(ctx, key, o, alloc)
+}
+
+// A part that was opened when the replacement had put only some of its documents is
+// complete, also if the claim has gone when it is looked for.
+func TestReplacementAboveEndsAtOpen(t *testing.T) {
+	t.Parallel()
+	b := newBuckets()
+	nested(t, at("a.zarr", "mode=nczarr&"), inBuckets(b), 1)
+	put := make(chan struct{})
+	var halts atomic.Bool
+	replaces := inBuckets(b)
+	replaces.Wrap = func(m driver.Map) driver.Map {
+		return &hooked{Map: m, putting: func(string) {}, statted: func(string) {}, stored: func(key string) error {
+			if key == "g/w/.zarray" && halts.Load() {
+				close(put)
+			}
+			return nil
+		}}
+	}
+	resume := halted(t, b, at("a.zarr", "mode=nczarr&"), replaces, func(_, key string) bool {
+		halts.Store(true) // before the first change of the place, and after the last of the stage
+		if key == "a.zarr/g/w/.zattrs" {
+			<-put
+		}
+		return key == "a.zarr/g/w/.zattrs"
+	})
+	o := inBuckets(b)
+	o.Wrap = func(m driver.Map) driver.Map {
+		return fetching{m, func(key string) {
+			if strings.HasSuffix(key, ".nczreplacing") {
+				resume()
+			}
+		}}
+	}
+	_, v := whole(t, at("a.zarr/g/w", "mode=nczarr&"), o)
+	if a, err := v.Attr("of"); err != nil || a.Value != "2" {
+		t.Error(a, err)
+	}
+	resume()
+}
+
+// What may not be read above keeps nobody from reading a part, and what is above a
+// root of NCZarr is not asked for.
+func TestPrefixesAboveThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, denied := range []error{ncerr.ErrPermission, ncerr.ErrAuth, ncerr.ErrUnsupported, ncerr.ErrIO} {
+		b := newBuckets()
+		o := inBuckets(b)
+		nested(t, at("dir/a.zarr", "mode=nczarr&"), o, 1)
+		var asked atomic.Int32
+		o.Wrap = func(m driver.Map) driver.Map { return above{m, denied, &asked} }
+		for _, path := range []string{"dir/a.zarr", "dir/a.zarr/g"} {
+			ds := open(t, at(path, "mode=nczarr&"), o)
+			if err := ds.CheckUnchanged(t.Context()); err != nil || asked.Load() != 0 {
+				t.Errorf("%s: %v, asked %d times", path, err, asked.Load())
+			}
+		}
+		for _, mode := range []string{"mode=nczarr&", "mode=zarr&", ""} {
+			ds, err := nczarr.Open(t.Context(), at("dir/a.zarr/g/w", mode), o)
+			if err == nil {
+				err = ds.CheckUnchanged(t.Context())
+				closeDataset(t, ds)
+			}
+			if want := denied == ncerr.ErrIO; (ncerr.KindOf(err) == ncerr.ErrIO) != want || !want && err != nil {
+				t.Errorf("%v, %s: %v", denied, mode, err)
+			}
+		}
+		if asked.Load() == 0 {
+			t.Error("nothing was asked")
+		}
+	}
+}
+
+// above is a store whose claims cannot be read.
+type above struct {
+	driver.Map
+	err   error
+	asked *atomic.Int32
+}
+
+func (a above) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if strings.HasSuffix(key, ".nczreplacing") {
+		a.asked.Add(1)
+		return nil, driver.Info{}, a.err
+	}
+	return a.Map.Get(ctx, key, o, alloc)
+}
