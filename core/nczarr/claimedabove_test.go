@@ -294,7 +294,7 @@ func TestPrefixesAboveThatCannotBeRead(t *testing.T) {
 				err = ds.CheckUnchanged(t.Context())
 				closeDataset(t, ds)
 			}
-			if want := denied == ncerr.ErrIO; (ncerr.KindOf(err) == ncerr.ErrIO) != want || !want && err != nil {
+			if want := ncerr.KindOf(denied) == ncerr.ErrIO; (ncerr.KindOf(err) == ncerr.ErrIO) != want || !want && err != nil {
 				t.Errorf("%v, %s: %v", denied, mode, err)
 			}
 		}
