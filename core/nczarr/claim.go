@@ -2,14 +2,19 @@ package nczarr
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
-	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
@@ -28,11 +33,20 @@ import (
 
 // making is the claim of a new dataset on its place.
 type making struct {
-	mu   sync.Mutex
-	text []byte      // of the object in the store; nil if there is none
-	left bool        // the object may be deleted already, though that failed
-	hold *place.Hold // of a local directory
+	mu      sync.Mutex
+	text    []byte                // of the object in the store; nil if there is none
+	version string                // of the object
+	nodes   map[string]*ChunkKeys // that the text names
+	left    bool                  // the object may be deleted already, though that failed
+	hold    *place.Hold           // of a local directory
 }
+
+// maxClaim is the most bytes of a claim, which names nodes. One that would be
+// larger names none.
+const maxClaim = 1 << 20
+
+// aboutMaking is what the claim of a new dataset says to people.
+const aboutMaking = "a dataset is being made here; nczctl clean removes what there is of it if its process died"
 
 // errCame reports that a place is not empty any more.
 func errCame(loc *ncurl.Location) error {
@@ -74,16 +88,16 @@ func isDangling(path string) bool {
 // claimPlace claims the place of a new dataset in a store that is open and
 // empty. Stores without conditional writes, and those where nothing is there
 // before Flush, cannot be claimed.
-func (d *Dataset) claimPlace(ctx context.Context) error {
+func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
 	caps := d.m.Capabilities()
 	if local(d.loc) || !caps.IfAbsent || !caps.List || !caps.Delete || caps.Durable == driver.OnFlush {
 		return nil
 	}
-	text, err := claimText(Claim{About: "a dataset is being made here; nczctl clean removes what there is of it if its process died", Makes: true})
+	text, err := claimText(Claim{About: aboutMaking, Makes: true})
 	if err != nil {
 		return err
 	}
-	err = putClaim(ctx, d.m, "create", d.loc, text)
+	d.making.version, err = putClaim(ctx, d.m, "create", d.loc, text)
 	if ncerr.KindOf(err) == ncerr.ErrUnsupported { // the server knows no conditions, whatever its driver says
 		d.log.Warn("the place of the new dataset cannot be claimed: another process may make one there at the same time", "path", d.loc.Path, "error", err)
 		return nil
@@ -97,29 +111,122 @@ func (d *Dataset) claimPlace(ctx context.Context) error {
 			err = errCame(d.loc)
 		}
 		if err != nil {
-			return alsoFailed(err, d.m.Delete(context.WithoutCancel(ctx), claimKey))
+			break
 		}
+	}
+	if err == nil && !force { // who claims a place above lists it after that
+		err = outsideInBucket(ctx, d.loc, d.opts, claimKey)
+	}
+	if err != nil {
+		return alsoFailed(err, d.m.Delete(context.WithoutCancel(ctx), claimKey))
 	}
 	return nil
 }
 
 // putClaim puts a claim where there is none. A put of which the outcome is unknown
 // is repeated: nobody else has the same text.
-func putClaim(ctx context.Context, m *zmap.Map, op string, loc *ncurl.Location, text []byte) (err error) {
+func putClaim(ctx context.Context, m *zmap.Map, op string, loc *ncurl.Location, text []byte) (version string, err error) {
+	var info zmap.Info
 	for range 3 {
-		_, err = m.Put(ctx, claimKey, driver.Bytes(text), &driver.PutOptions{IfAbsent: true})
+		info, err = m.Put(ctx, claimKey, driver.Bytes(text), &driver.PutOptions{IfAbsent: true})
 		if ncerr.KindOf(err) != ncerr.ErrAmbiguous {
 			break
 		}
 	}
 	if ncerr.KindOf(err) != ncerr.ErrObjectExists {
-		return err
+		return info.Version, err
 	}
-	if mine := (&making{text: text}).check(ctx, m); mine == nil {
-		return nil
+	if now, info, rerr := m.ReadAll(ctx, claimKey, maxClaim); rerr == nil && bytes.Equal(now, text) {
+		return info.Version, nil
 	}
 	claim, err := readClaim(ctx, m, claimKey)
-	return claimed(op, loc, claim, err)
+	return "", claimed(op, loc, claim, err)
+}
+
+// nodes returns the nodes of the dataset by their paths in the store; groups have
+// no keys of chunks.
+func (d *Dataset) nodes() map[string]*ChunkKeys {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	nodes := make(map[string]*ChunkKeys)
+	d.top.each(func(g *Group) {
+		nodes[strings.TrimSuffix(g.key(), "/")] = nil
+		for _, v := range g.vars.list {
+			nodes[strings.TrimSuffix(v.key(), "/")] = &ChunkKeys{Rank: len(v.dims), Separator: string(rune(v.meta.Separator))}
+		}
+	})
+	return nodes
+}
+
+// note makes sure that the claim is still there, and has it name the nodes of the
+// dataset before anything of them is written: what a dead process leaves can be
+// told from what is others' then.
+func (d *Dataset) note(ctx context.Context) error {
+	k := &d.making
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.text == nil {
+		return nil
+	}
+	nodes := d.nodes()
+	if k.left || maps.EqualFunc(k.nodes, nodes, func(a, b *ChunkKeys) bool { return a == b || a != nil && b != nil && *a == *b }) {
+		return k.check(ctx, d.m)
+	}
+	text, err := claimText(Claim{About: aboutMaking, Makes: true, Nodes: nodes})
+	if err != nil {
+		return err
+	}
+	if len(text) > maxClaim { // clean leaves what is not named
+		k.nodes = nodes
+		return k.check(ctx, d.m)
+	}
+	if err := k.change(ctx, d.m, text); err != nil {
+		return err
+	}
+	k.nodes = nodes
+	return nil
+}
+
+// noteVar is note before chunks of v are written, unless the claim names v.
+func (d *Dataset) noteVar(ctx context.Context, v *Var) error {
+	d.making.mu.Lock()
+	_, named := d.making.nodes[strings.TrimSuffix(v.key(), "/")]
+	named = named || d.making.text == nil
+	d.making.mu.Unlock()
+	if named {
+		return nil
+	}
+	return d.note(ctx)
+}
+
+// change puts another text into the claim, which must still be there.
+func (k *making) change(ctx context.Context, m *zmap.Map, text []byte) error {
+	var o driver.PutOptions
+	if m.Capabilities().IfMatch {
+		o.IfMatch = k.version
+	}
+	if o.IfMatch == "" {
+		if err := k.check(ctx, m); err != nil {
+			return err
+		}
+	}
+	var info zmap.Info
+	var err error
+	for range 3 {
+		info, err = m.Put(ctx, claimKey, driver.Bytes(text), &o)
+		if ncerr.KindOf(err) != ncerr.ErrAmbiguous {
+			break
+		}
+	}
+	if err != nil { // an earlier try may have been the one that succeeded
+		now, is, rerr := m.ReadAll(ctx, claimKey, maxClaim)
+		if rerr != nil || !bytes.Equal(now, text) {
+			return cmp.Or(k.check(ctx, m), err)
+		}
+		info = is
+	}
+	k.text, k.version = text, info.Version
+	return nil
 }
 
 // ownPlace makes sure that the claim is still there: whoever took it away may
@@ -134,7 +241,7 @@ func (k *making) check(ctx context.Context, m *zmap.Map) error {
 	if k.text == nil {
 		return nil
 	}
-	text, _, err := m.ReadAll(ctx, claimKey, maxMark)
+	text, _, err := m.ReadAll(ctx, claimKey, maxClaim)
 	if err == nil && bytes.Equal(text, k.text) {
 		return nil
 	}
@@ -200,7 +307,7 @@ func findClaim(ctx context.Context, loc *ncurl.Location, opts Options) (*Claim, 
 
 // RemoveUnfinished removes what a process that died has left of the dataset
 // that it was making: its claim, and the objects there if it had not finished.
-// Objects that are named like nothing in a dataset stay, and are returned. The
+// Objects that cannot be shown to be of that dataset stay, and are returned. The
 // caller must know that the process is dead: if it lives, its Flush fails. The
 // error is of kind ncerr.ErrNotFound if nobody was making a dataset there.
 func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []string, err error) {
@@ -221,13 +328,13 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	if err != nil {
 		return nil, err
 	}
-	text, err := claimText(Claim{About: "what a dead process has left is being removed; nczctl clean goes on if that has died", Makes: true})
+	text, err := claimText(Claim{About: "what a dead process has left is being removed; nczctl clean goes on if that has died", Makes: true, Nodes: claim.Nodes})
 	if err == nil { // with which the Flush of the process fails, should it live
 		_, err = ds.m.Put(ctx, claimKey, driver.Bytes(text), nil)
 	}
 	var ours []string
 	if err == nil {
-		ours, others, err = ds.unfinished(ctx)
+		ours, others, err = ds.unfinished(ctx, claim.Nodes)
 	}
 	if err == nil {
 		err = each(ctx, ours, movers, func(key string) error { return ds.m.Delete(ctx, key) })
@@ -241,21 +348,113 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	return others, err
 }
 
-// unfinished sorts the objects at a place where a dataset was being made. If
-// its root is there, it is finished, and nothing is to be removed.
-func (d *Dataset) unfinished(ctx context.Context) (ours, others []string, err error) {
-	for e, err := range d.m.List(ctx, "", &zmap.ListOptions{Recursive: true}) {
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case e.Key == claimKey:
-		case e.Key == rootGroup, e.Key == ".zarray":
+// unfinished sorts the objects at a place where a dataset of these nodes was being
+// made. If the document of a root is there, somebody has finished one, and nothing
+// is to be removed.
+func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*ChunkKeys) (ours, others []string, err error) {
+	names, err := listKeys(ctx, d.m)
+	if err != nil {
+		return nil, nil, err
+	}
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		there[name] = true
+	}
+	for _, name := range append(nodeDocs[:], consolidatedKey) {
+		if there[name] {
 			return nil, nil, nil
-		case zarr.IsZarrDoc(path.Base(e.Key)), zarr.IsChunkName(path.Base(e.Key)):
-			ours = append(ours, e.Key)
+		}
+	}
+	docs, err := memberDocs(ctx, names, movers, d.opts.Limits, inStore(ctx, d.m))
+	if err != nil {
+		return nil, nil, err
+	}
+	known := map[string]*ChunkKeys{"": nil}
+	all := append(slices.Clone(names), rootGroup)
+	for dir, keys := range nodes {
+		other, own := []string{".zarray", ".nczarray"}, rootGroup
+		if keys != nil {
+			other, own = []string{rootGroup, ".nczgroup", "zarr.json", consolidatedKey}, ".zarray"
+		}
+		if dir == "" || slices.ContainsFunc(other, func(name string) bool { return there[docKey(dir, name)] }) {
+			continue
+		}
+		if own = docKey(dir, own); keys != nil {
+			if there[own] && !keys.are(docs[own]) {
+				continue
+			}
+			docs[own] = keys.doc()
+		}
+		known[dir] = keys
+		all = append(all, own)
+	}
+	theirs := strangers(names, known)
+	foreign, _ := zarr.Foreign(all, docs)
+	for _, name := range foreign {
+		theirs[name] = true
+	}
+	for _, name := range names {
+		switch {
+		case name == claimKey:
+		case theirs[name]:
+			others = append(others, name)
 		default:
-			others = append(others, e.Key)
+			ours = append(ours, name)
 		}
 	}
 	return ours, others, nil
+}
+
+// arrayKeys is what a .zarray says of the keys of chunks.
+type arrayKeys struct {
+	Shape     []int64 `json:"shape"`
+	Separator string  `json:"dimension_separator"`
+}
+
+// doc returns a .zarray that says how the chunks are named.
+func (k *ChunkKeys) doc() []byte {
+	doc, _ := json.Marshal(arrayKeys{make([]int64, min(max(k.Rank, 0), chunk.MaxRank)), k.Separator}) // numbers and text
+	return doc
+}
+
+// are reports whether a .zarray says that the chunks are named so. A scalar may
+// have one dimension in the store.
+func (k *ChunkKeys) are(doc []byte) bool {
+	var a arrayKeys
+	err := json.Unmarshal(doc, &a)
+	return err == nil && max(len(a.Shape), 1) == max(k.Rank, 1) && cmp.Or(a.Separator, ".") == k.Separator
+}
+
+// strangers returns those of the keys in a store that are documents of a node
+// which is not among the known ones, or lie below one.
+func strangers(keys []string, known map[string]*ChunkKeys) map[string]bool {
+	strange := make(map[string]bool) // by directory
+	for _, key := range keys {
+		dir, name := splitKey(key)
+		if _, ok := known[dir]; !ok && dir != "" && zarr.IsZarrDoc(name) {
+			strange[dir] = true
+		}
+	}
+	out := make(map[string]bool)
+	for _, key := range keys {
+		for dir, _ := splitKey(key); dir != ""; dir, _ = splitKey(dir) {
+			if strange[dir] {
+				out[key] = true
+				break
+			}
+		}
+	}
+	return out
+}
+
+// listKeys returns all keys of a store.
+func listKeys(ctx context.Context, m *zmap.Map) ([]string, error) {
+	var keys []string
+	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, e.Key)
+	}
+	return keys, nil
 }

@@ -23,11 +23,12 @@ import (
 
 // contents describes what is at the place of a new dataset.
 type contents struct {
-	there   bool      // anything
-	dataset bool      // a dataset at its root
-	foreign []string  // what is not part of that dataset
-	docs    zarr.Docs // that show it
-	mounts  []string  // mount points, which nothing may remove
+	there   bool                  // anything
+	dataset bool                  // a dataset at its root
+	foreign []string              // what is not part of that dataset
+	docs    zarr.Docs             // that show it
+	nodes   map[string]*ChunkKeys // by their paths; how chunks are named is not looked up
+	mounts  []string              // mount points, which nothing may remove
 }
 
 // maxShown is the number of foreign entries that an error lists.
@@ -61,6 +62,12 @@ func (c *contents) refuse(path string, force bool) error {
 func (c *contents) judge(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (err error) {
 	if c.docs, err = memberDocs(ctx, names, workers, l, read); err != nil {
 		return err
+	}
+	c.nodes = make(map[string]*ChunkKeys)
+	for _, name := range names {
+		if dir, base := splitKey(name); zarr.IsZarrDoc(base) {
+			c.nodes[dir] = nil
+		}
 	}
 	foreign, dataset := zarr.Foreign(names, c.docs)
 	c.there = c.there || len(names) > 0
@@ -204,12 +211,9 @@ func hasStub(path string) bool {
 
 // storeContents looks at a store through its driver.
 func storeContents(ctx context.Context, m *zmap.Map, l Limits) (*contents, error) {
-	var names []string
-	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, e.Key)
+	names, err := listKeys(ctx, m)
+	if err != nil {
+		return nil, err
 	}
 	c := &contents{}
 	return c, c.judge(ctx, names, movers, l, inStore(ctx, m))

@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -45,7 +46,7 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	if err != nil {
 		return nil, err
 	}
-	ds, err := to.newStore(ctx, loc, opts, o.NoClobber)
+	ds, err := to.newStore(ctx, loc, opts, o.NoClobber, o.Force)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 
 // newStore makes the store of a new dataset, and claims its place. A store that
 // was just seen to be bare is not emptied: what came meanwhile is not ours.
-func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, exclusive bool) (*Dataset, error) {
+func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, exclusive, force bool) (*Dataset, error) {
 	at := *loc
 	at.Path = s.at
 	mode := driver.Create
@@ -84,7 +85,7 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 	}
 	if err == nil {
 		ds.loc, ds.swap, ds.making.hold = loc, s.swap, s.hold
-		if err = s.claim(ctx, ds); err != nil {
+		if err = s.claim(ctx, ds, force); err != nil {
 			_ = ds.m.Close(ctx) // the first error says more
 		}
 	}
@@ -99,16 +100,23 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 }
 
 // claim sees to it that nobody else makes a dataset in the store of ds.
-func (s *site) claim(ctx context.Context, ds *Dataset) (err error) {
+func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 	swap, beside := s.swap.(*sibling)
 	switch {
 	case beside:
 		return swap.mark(ctx, ds.m)
 	case s.swap != nil:
-	case s.free && ds.loc.Driver == ncurl.DriverFile:
-		ds.making.hold, err = holdEmpty(ds.loc, ds.opts.Limits)
+	case local(ds.loc):
+		if s.free && ds.loc.Driver == ncurl.DriverFile {
+			ds.making.hold, err = holdEmpty(ds.loc, ds.opts.Limits)
+		}
+		if err == nil && !force { // who holds a directory above lists it after that
+			if err = outsideDatasets(filepath.FromSlash(ds.loc.Path)); err != nil {
+				ds.making.hold.Release()
+			}
+		}
 	default:
-		err = ds.claimPlace(ctx)
+		err = ds.claimPlace(ctx, force)
 	}
 	return err
 }

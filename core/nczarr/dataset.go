@@ -124,7 +124,7 @@ func (d *Dataset) flush(ctx context.Context, goes bool) error {
 	if err := d.ownGrowth(ctx); err != nil {
 		return err
 	}
-	if err := d.ownPlace(ctx, d.m); err != nil {
+	if err := d.note(ctx); err != nil {
 		return ncerr.Wrap("flush", d.loc.Path, err)
 	}
 	if err := d.beforeFlush(ctx); err != nil {
@@ -203,10 +203,11 @@ func (d *Dataset) Abort(ctx context.Context) error {
 }
 
 // removeNew removes a dataset that was made and never flushed. If somebody has
-// put something else beside it meanwhile, that stays, and so does the place. If
-// that is a dataset, nobody knows which chunks are whose, and all stay. Of a local
-// directory only what is ours is removed, through the directory that was opened:
-// somebody may put another in its place at any time.
+// put something else beside it meanwhile, or a node below that is not one of d's,
+// that stays, and so does the place. If a dataset of others is at the place itself,
+// nobody knows which chunks are whose, and all stay. Of a local directory only what
+// is ours is removed, through the directory that was opened: somebody may put
+// another in its place at any time.
 func (d *Dataset) removeNew(ctx context.Context) error {
 	again, err := newDataset(ctx, d.storeLoc(), d.opts, driver.Update)
 	if err != nil {
@@ -271,12 +272,9 @@ func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours 
 	if !m.Capabilities().List {
 		return false, nil, nil
 	}
-	var names []string
-	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
-		if err != nil {
-			return false, nil, err
-		}
-		names = append(names, e.Key)
+	names, err := listKeys(ctx, m)
+	if err != nil {
+		return false, nil, err
 	}
 	docs, err := memberDocs(ctx, names, movers, d.opts.Limits, inStore(ctx, m))
 	if err != nil {
@@ -295,8 +293,8 @@ func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours 
 			all = append(all, n.prefix+name)
 		}
 	}
+	theirs := strangers(names, d.nodes())
 	others, _ := zarr.Foreign(all, docs)
-	theirs := make(map[string]bool, len(others))
 	for _, key := range others {
 		theirs[key] = true
 	}
@@ -305,7 +303,7 @@ func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours 
 			ours = append(ours, key)
 		}
 	}
-	return len(others) > 0, ours, nil
+	return len(theirs) > 0, ours, nil
 }
 
 // closeVars releases the codec pipelines.

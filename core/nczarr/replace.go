@@ -141,7 +141,7 @@ func inside(path, dir string) error {
 }
 
 // outsideDatasets refuses a place inside a dataset: directories above it that
-// have a document of a node.
+// have a document of a node, or are held by who makes one.
 func outsideDatasets(path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -165,6 +165,9 @@ func outsideDatasets(path string) error {
 					return systemError("create", path, err)
 				}
 			}
+			if place.Held(dir) {
+				return ncerr.Errorf(ncerr.ErrConflict, "create", path, "the place is inside %q, where another process is making a dataset: wait until it has ended", dir)
+			}
 			if dir == filepath.Dir(dir) {
 				break
 			}
@@ -173,9 +176,10 @@ func outsideDatasets(path string) error {
 	return nil
 }
 
-// outsideInBucket is outsideDatasets for a bucket: it asks for all prefixes above
-// the place at once. One that may not be read is none of ours.
-func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options) error {
+// outsideInBucket is outsideDatasets for a bucket: it asks for objects of these
+// names below all prefixes above the place at once. One that may not be read is
+// none of ours.
+func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, names ...string) error {
 	bucket, rest, ok := strings.Cut(loc.Path, "/")
 	if loc.Driver != ncurl.DriverS3 || !ok {
 		return nil
@@ -190,7 +194,7 @@ func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options) err
 	var keys []string
 	for dir := rest; dir != ""; {
 		dir, _ = splitKey(dir)
-		for _, name := range nodeDocs {
+		for _, name := range names {
 			if key := docKey(dir, name); zmap.ValidKey(key) == nil {
 				keys = append(keys, key)
 			}
@@ -199,8 +203,13 @@ func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options) err
 	return each(ctx, keys, len(keys), func(key string) error {
 		there, err := ds.m.Exists(ctx, key)
 		if there {
-			dir, _ := splitKey(key)
-			err = inside(loc.Path, docKey(bucket, dir))
+			dir, name := splitKey(key)
+			above := *loc
+			above.Path = strings.TrimSuffix(docKey(bucket, dir), "/")
+			if err = inside(loc.Path, above.Path); name == claimKey {
+				claim, cerr := readClaim(ctx, ds.m, key)
+				err = fmt.Errorf("the place is inside %q: %w", above.Path, claimed("create", &above, claim, cerr))
+			}
 		}
 		if ncerr.KindOf(err) == ncerr.ErrPermission {
 			err = nil
@@ -211,7 +220,7 @@ func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options) err
 
 func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	if !o.Force {
-		if err := outsideInBucket(ctx, loc, opts); err != nil {
+		if err := outsideInBucket(ctx, loc, opts, append(nodeDocs[:], claimKey)...); err != nil {
 			return nil, err
 		}
 	}

@@ -58,8 +58,17 @@ type Claim struct {
 	PID   int       `json:"pid,omitempty"`
 	Made  time.Time `json:"made,omitzero"`
 	Force bool      `json:"force,omitempty"` // everything at the place is replaced, not only the dataset
+	// Nodes are those of the dataset that is being made, or of the old one that is
+	// being replaced, by their paths; nil if that is not known. Groups have nil.
+	Nodes map[string]*ChunkKeys `json:"nodes,omitempty"`
 
 	place string // as errors show it
+}
+
+// ChunkKeys says how the chunks of an array are named.
+type ChunkKeys struct {
+	Rank      int    `json:"rank"`
+	Separator string `json:"separator"`
 }
 
 // Remedy returns the command for when the process has died.
@@ -84,8 +93,9 @@ type sibling struct {
 	opts  Options
 	stage string // path of the stage
 	force bool
-	text  []byte    // the mark of the stage, while it is in the making
-	docs  zarr.Docs // of the old dataset, that show what belongs to it; nil if they were not read
+	text  []byte                // the mark of the stage, while it is in the making
+	docs  zarr.Docs             // of the old dataset, that show what belongs to it; nil if they were not read
+	nodes map[string]*ChunkKeys // of the old dataset; nil if they are not known
 }
 
 // newSibling returns the replacement of the store at a location; nil if the
@@ -235,8 +245,13 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	if err := c.refuse(s.loc.Path, s.force); err != nil {
 		return err
 	}
-	s.docs = c.docs
-	text, err := s.claim("the dataset here is being replaced by the one in the store that is named; nczctl copy --resume-replace finishes that if its process died")
+	s.docs, s.nodes = c.docs, c.nodes
+	about := Claim{About: "the dataset here is being replaced by the one in the store that is named; nczctl copy --resume-replace finishes that if its process died", Stage: s.stage, Force: s.force, Nodes: s.nodes}
+	text, err := claimText(about)
+	if err == nil && len(text) > maxClaim {
+		about.Nodes = nil
+		text, err = claimText(about)
+	}
 	if err != nil {
 		return err
 	}
@@ -247,7 +262,7 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 		}
 	}
 	if ifAbsent {
-		err = putClaim(ctx, m, "replace", s.loc, text)
+		_, err = putClaim(ctx, m, "replace", s.loc, text)
 	} else {
 		_, err = m.Put(ctx, claimKey, driver.Bytes(text), nil)
 	}
@@ -286,7 +301,7 @@ func claimed(op string, loc *ncurl.Location, c *Claim, err error) error {
 
 // readClaim reads a claim, or the mark of a stage; nil if there is none.
 func readClaim(ctx context.Context, m *zmap.Map, key string) (*Claim, error) {
-	text, _, err := m.ReadAll(ctx, key, maxMark)
+	text, _, err := m.ReadAll(ctx, key, maxClaim)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
 		return nil, nil
 	}
@@ -458,14 +473,15 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 		stays[key] = true
 	}
 	stays[claimKey] = true
-	var all, keys []string
-	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e.Key)
+	all, err := listKeys(ctx, m)
+	if err != nil {
+		return nil, err
 	}
+	var keys []string
 	if !s.force { // which includes what came since begin has looked
+		if s.nodes != nil { // a node that came since is not the old one's
+			maps.Copy(stays, strangers(all, s.nodes))
+		}
 		if s.docs == nil {
 			docs, err := memberDocs(ctx, all, movers, s.opts.Limits, inStore(ctx, m))
 			if err != nil {
@@ -554,7 +570,7 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 	if !namesStage(claim.Stage, loc.Path) {
 		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(claimKey), "it names the store %q, which is not a stage of this dataset; --force replaces what is there", claim.Stage)
 	}
-	s.stage, s.force = claim.Stage, claim.Force
+	s.stage, s.force, s.nodes = claim.Stage, claim.Force, claim.Nodes
 	err = s.move(ctx, to.m)
 	if ncerr.KindOf(err) != ncerr.ErrNoDataset {
 		return "replaced", err

@@ -21,6 +21,9 @@ func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, 
 		return ncerr.Wrap("write", v.Path(), err)
 	}
 	t.only = only
+	if err := v.group.ds.noteVar(ctx, v); err != nil {
+		return ncerr.Wrap("write", v.Path(), err)
+	}
 	v.group.ds.wrote.Store(true)
 	return ncerr.Wrap("write", v.Path(), t.run(ctx, writeBatch))
 }

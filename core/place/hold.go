@@ -77,6 +77,21 @@ func (h *Hold) Remove(path string) error {
 	return nil
 }
 
+// Held reports whether another process, or another part of this one, holds the
+// directory at path. One that cannot be looked at is not held.
+func Held(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	d, err := os.OpenFile(real, os.O_RDONLY|directory, 0)
+	if err != nil {
+		return false
+	}
+	defer d.Close() //nolint:errcheck // only locked
+	return errors.Is(lockShared(d), errLocked)
+}
+
 // Release lets others fill the directory. Only the first call does anything.
 func (h *Hold) Release() {
 	if h != nil && h.dir != nil {

@@ -14,6 +14,8 @@ const directory = 0
 // lock fails: nothing is ever swept here.
 func lock(*os.File) error { return errors.ErrUnsupported }
 
+func lockShared(*os.File) error { return errors.ErrUnsupported }
+
 // Names returns 1: how many names a file has is not known here.
 func Names(fs.FileInfo) int { return 1 }
 

@@ -17,9 +17,14 @@ const directory = unix.O_DIRECTORY | unix.O_NOFOLLOW
 // lock takes the lock of an open file, which ends with the process that holds
 // it. It fails with errLocked if another has it, and with
 // errors.ErrUnsupported if the file system has no locks.
-func lock(f *os.File) error {
+func lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
+
+// lockShared is lock, but others may have the same.
+func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
+
+func flock(f *os.File, how int) error {
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue

@@ -1,0 +1,299 @@
+package nczarr_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Datasets that are made below a place where one is being made, or replaced.
+
+const (
+	belowURL  = "s3://bkt/dir/a.zarr"
+	belowRest = "&aws.endpoint=http://127.0.0.1:9000"
+)
+
+// inBuckets returns buckets, and options to use them.
+func inBuckets() (*buckets, *nczarr.Options) {
+	b := newBuckets()
+	return b, &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
+}
+
+// putBelow puts a dataset into another one, as other software would.
+func putBelow(t *testing.T, url string, o *nczarr.Options) {
+	t.Helper()
+	ds, err := several(t, url, o, true, 1, "both", "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+}
+
+// What is removed of an unfinished dataset is what its process has said to be of
+// it. Other datasets, and files that look like chunks, stay.
+func TestUnfinishedBesideOthers(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"#mode=nczarr", "#mode=zarr"} {
+		for _, flushed := range []bool{false, true} { // the process died in its first Flush
+			b, o := inBuckets()
+			url := belowURL + mode + belowRest
+			ds := create(t, url, o)
+			x := dim(t, ds.Root(), "x", 2, false)
+			g, err := ds.Root().DefineGroup("g")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, in := range map[string]*nczarr.Group{"v": g, "w": ds.Root(), "taken": ds.Root()} {
+				v := define(t, in, name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x, x}, Chunks: []int64{1, 1}, Separator: '/'})
+				if name != "taken" {
+					write(t, v, v.All(), []int32{1, 2, 3, 4})
+				}
+			}
+			if flushed {
+				b.calls = func(op, key string) error {
+					if op == "put" && strings.HasSuffix(key, "/a.zarr/.zgroup") {
+						return errKilled
+					}
+					return nil
+				}
+				if err := ds.Flush(t.Context()); err == nil {
+					t.Fatal("flushed")
+				}
+				b.calls = nil
+				for _, key := range []string{".zarray", ".zattrs"} {
+					_ = b.bucket("bkt").Delete(t.Context(), "dir/a.zarr/taken/"+key, nil)
+				}
+			}
+			ours := b.names("bkt")
+			putBelow(t, belowURL+"/inner#mode=nczarr"+belowRest, o)
+			putBelow(t, belowURL+"/g/pure#mode=zarr"+belowRest, o)
+			for _, key := range []string{"v3/zarr.json", "v3/x/zarr.json", "v3/x/c/0/0", "taken/.zgroup", "taken/0/0", "logs/2026/11", "g/v/2026", "w/0.0", "3"} {
+				putObject(t, b, "dir/a.zarr/"+key)
+			}
+			var want []string
+			for _, key := range b.names("bkt") {
+				if !slices.Contains(ours, key) {
+					want = append(want, key)
+				}
+			}
+			others, err := nczarr.RemoveUnfinished(t.Context(), url, o)
+			for i := range others {
+				others[i] = "dir/a.zarr/" + others[i]
+			}
+			if got := b.names("bkt"); err != nil || !slices.Equal(got, want) || !slices.Equal(others, want) {
+				t.Errorf("%s, flushed %t: left %q, told %q, %v; want %q", mode, flushed, got, others, err, want)
+			}
+		}
+	}
+}
+
+// A root document of any kind at the place shows that somebody finished a dataset
+// there: all stays but the claim.
+func TestUnfinishedIsFinished(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{".zgroup", ".zarray", "zarr.json", ".zmetadata"} {
+		b, o := inBuckets()
+		if _, err := several(t, belowURL+"#mode=nczarr"+belowRest, o, false, 1, "both"); err != nil {
+			t.Fatal(err)
+		}
+		putObject(t, b, "dir/a.zarr/"+name)
+		want := slices.DeleteFunc(b.names("bkt"), func(key string) bool { return key == "dir/a.zarr/.nczreplacing" })
+		others, err := nczarr.RemoveUnfinished(t.Context(), belowURL+"#mode=nczarr"+belowRest, o)
+		if got := b.names("bkt"); err != nil || len(others) > 0 || !slices.Equal(got, want) {
+			t.Errorf("%s: left %q, told %q, %v", name, got, others, err)
+		}
+	}
+}
+
+// A removal that died is gone on with.
+func TestUnfinishedTwice(t *testing.T) {
+	t.Parallel()
+	b, o := inBuckets()
+	url := belowURL + "#mode=nczarr" + belowRest
+	if _, err := several(t, url, o, false, 1, "both"); err != nil {
+		t.Fatal(err)
+	}
+	b.calls = func(op, _ string) error {
+		if op == "delete" {
+			return errKilled
+		}
+		return nil
+	}
+	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); err == nil {
+		t.Fatal("removed")
+	}
+	b.calls = nil
+	if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || len(others) > 0 || len(b.names("bkt")) > 0 {
+		t.Errorf("told %q, %v; left %q", others, err, b.names("bkt"))
+	}
+}
+
+// Below a place that is being made or replaced nobody makes a dataset, unless by
+// force.
+func TestMakingBelowAClaim(t *testing.T) {
+	t.Parallel()
+	b, o := inBuckets()
+	first, err := several(t, belowURL+"#mode=zarr"+belowRest, o, false, 1, "both")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := b.names("bkt")
+	for _, at := range []string{"/in", "/x/y/in"} {
+		_, err := nczarr.Create(t.Context(), belowURL+at+"#mode=zarr"+belowRest, &nczarr.CreateOptions{Options: *o})
+		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), `inside "bkt/dir/a.zarr"`) || !strings.Contains(err.Error(), "nczctl clean --remove '") {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	if got := b.names("bkt"); !slices.Equal(got, before) {
+		t.Errorf("%q became %q", before, got)
+	}
+	putBelow(t, belowURL+"/in#mode=zarr"+belowRest, o)
+	if err := first.Abort(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := stateOf(t, belowURL+"/in#mode=zarr"+belowRest, o); got != "old" {
+		t.Error(got)
+	}
+}
+
+// Of two that claim a place and one below it at the same time, the one below is
+// refused.
+func TestClaimingBelowAtOnce(t *testing.T) {
+	t.Parallel()
+	b, o := inBuckets()
+	b.calls = func(string, string) error { // the claim below is about to be put
+		b.calls = nil
+		ds := create(t, "s3://bkt/dir#mode=nczarr"+belowRest, o)
+		t.Cleanup(func() { _ = ds.Abort(t.Context()) })
+		return nil
+	}
+	_, err := nczarr.Create(t.Context(), belowURL+"#mode=nczarr"+belowRest, &nczarr.CreateOptions{Options: *o})
+	if ncerr.KindOf(err) != ncerr.ErrConflict || !slices.Equal(b.names("bkt"), []string{"dir/.nczreplacing"}) {
+		t.Errorf("%v, %q", err, b.names("bkt"))
+	}
+}
+
+// A process that was taken for dead before it wrote its first chunk writes none.
+func TestTakenForDeadBeforeWriting(t *testing.T) {
+	t.Parallel()
+	b, o := inBuckets()
+	url := belowURL + "#mode=nczarr" + belowRest
+	ds := create(t, url, o)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt})
+	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Write(t.Context(), v.All(), []int32{1}); ncerr.KindOf(err) != ncerr.ErrConflict || len(b.names("bkt")) > 0 {
+		t.Errorf("%v, %q", err, b.names("bkt"))
+	}
+}
+
+// A dataset that others make in one which is being replaced stays, whether the
+// replacement goes on or is finished by another process.
+func TestReplacingAroundAnother(t *testing.T) {
+	t.Parallel()
+	for _, killed := range []bool{false, true} {
+		for _, mode := range []string{"#mode=zarr", "#mode=nczarr"} {
+			b, o := inBuckets()
+			url, inner := belowURL+"#mode=zarr"+belowRest, belowURL+"/inner"+mode+belowRest
+			putBelow(t, url, o)
+			ds, err := several(t, url, o, false, 2, "both", "new")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.calls = func(op, _ string) error {
+				if op != "delete" {
+					return nil
+				}
+				b.calls = nil // the claim is there
+				putBelow(t, inner, o)
+				if killed {
+					return errKilled
+				}
+				return nil
+			}
+			if err := ds.Close(t.Context()); (err != nil) != killed {
+				t.Fatal(err)
+			}
+			if killed {
+				if _, err := nczarr.ResumeReplace(t.Context(), url, o); err != nil {
+					t.Error(err)
+				}
+			}
+			if got := stateOf(t, inner, o); got != "old" {
+				t.Errorf("killed %t, %s: the other: %s", killed, mode, got)
+			}
+			if got := stateOf(t, url, o); got != "new" || slices.Contains(b.names("bkt"), "dir/a.zarr/old/.zarray") {
+				t.Errorf("killed %t, %s: %s, %q", killed, mode, got, b.names("bkt"))
+			}
+		}
+	}
+}
+
+// Who gives up a new dataset leaves what others have made in it.
+func TestAbortAroundAnother(t *testing.T) {
+	t.Parallel()
+	b, o := inBuckets()
+	dir := filepath.ToSlash(t.TempDir())
+	for _, mode := range []string{"#mode=zarr", "#mode=nczarr"} {
+		for url, o := range map[string]*nczarr.Options{belowURL: o, dir + "/a.zarr": localOptions()} {
+			rest := belowRest
+			if url != belowURL {
+				rest = ""
+			}
+			ds, err := several(t, url+"#mode=zarr"+rest, o, false, 1, "both")
+			if err != nil {
+				t.Fatal(err)
+			}
+			putBelow(t, url+"/inner"+mode+rest, o)
+			if err := ds.Abort(t.Context()); err != nil {
+				t.Errorf("%s, %s: %v", url, mode, err)
+			}
+			if got := stateOf(t, url+"/inner"+mode+rest, o); got != "old" {
+				t.Errorf("%s, %s: %s", url, mode, got)
+			}
+			if url != belowURL {
+				if err := os.RemoveAll(url); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, key := range b.names("bkt") {
+			if !strings.HasPrefix(key, "dir/a.zarr/inner/") {
+				t.Errorf("%s: %q is left", mode, key)
+			}
+			if err := b.bucket("bkt").Delete(t.Context(), key, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Below a directory in which somebody makes a dataset nobody else makes one.
+func TestMakingBelowAHeldDirectory(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no locks on this system")
+	}
+	dir := filepath.Join(t.TempDir(), "a.zarr")
+	o := localOptions()
+	first := create(t, dir, o)
+	for _, at := range []string{"in", "x/in", "in.zip"} {
+		_, err := nczarr.Create(t.Context(), filepath.Join(dir, at), &nczarr.CreateOptions{Options: *o})
+		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process is making a dataset") {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	if err := first.Abort(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, create(t, filepath.Join(dir, "in"), o))
+}
