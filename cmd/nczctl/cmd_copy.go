@@ -37,7 +37,8 @@ flags say otherwise.
 
 A copy that fails leaves nothing that looks complete. With --overwrite an
 existing dataset stays until the copy is complete and on the disk. If other
-files lie in it, they are listed and the copy is refused; --force deletes them.
+files lie in it, they are listed and the copy is refused; --force deletes them,
+and replaces a dataset only together with --overwrite.
 Source and destination must not contain each other.
 
 On object stores the copy is made beside the dataset, as DST.nczstage-LETTERS,

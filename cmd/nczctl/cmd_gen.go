@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-695719ce/nczarr/core/cdl"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/ncurl"
+	places "github.com/seed-695719ce/nczarr/core/place"
 )
 
 // createFlags are those of the commands that make a dataset.
@@ -42,7 +45,8 @@ x.zip makes a zip archive, #mode=zarr pure Zarr.
 Nothing is left behind when something is wrong: the text is checked first, and
 a dataset becomes visible only when it is complete. With --overwrite an existing
 dataset stays until the new one is complete and on the disk. If other files lie
-in it, they are listed and the command is refused; --force deletes them.`,
+in it, they are listed and the command is refused; --force deletes them, and
+replaces a dataset only together with --overwrite.`,
 		Example: "  nczctl gen -o ocean.zarr ocean.cdl\n  nczctl gen -o 'file:///d/x.zip#mode=zarr,zip' ocean.cdl",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
@@ -96,6 +100,11 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 		a.warn("%s", w)
 	}
 	parsed.CutStrings = f.cut
+	if file != "-" {
+		if err := a.outside(ctx, file, f.output); err != nil {
+			return err
+		}
+	}
 	ds, err := a.create(ctx, &f.createFlags, f.output)
 	if err != nil {
 		return err
@@ -106,6 +115,25 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 	a.warnFixed(ds)
 	a.warnMany(ds)
 	return closeNew(ctx, ds)
+}
+
+// outside refuses text at the place of the new dataset, or inside it, where it may
+// be deleted.
+func (a *app) outside(ctx context.Context, file, url string) error {
+	if _, err := a.start(ctx, url); err != nil {
+		return err
+	}
+	loc, err := a.locate(url, true)
+	if err != nil {
+		return err
+	}
+	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverZip {
+		return nil
+	}
+	if r := places.Relate(file, filepath.FromSlash(loc.Path)); r == places.Same || r == places.Above {
+		return ncerr.Errorf(ncerr.ErrInvalid, "gen", file, "the text is at the place of the new dataset, or inside it")
+	}
+	return nil
 }
 
 // maxInMemory is the most text of standard input, in bytes, that is kept in

@@ -20,11 +20,15 @@ func (a *app) create(ctx context.Context, f *createFlags, url string) (*nczarr.D
 		return nil, err
 	}
 	ds, err := nczarr.Create(ctx, url, &nczarr.CreateOptions{
-		Options: *s.options(a), NoClobber: !f.overwrite && !f.force, Force: f.force, Consolidated: f.consolidated,
+		Options: *s.options(a), NoClobber: !f.overwrite, Force: f.force, Consolidated: f.consolidated,
 		Layout: f.layout.layout, NoXarray: f.layout.noXarray, Strings: strs,
 	})
-	if ncerr.KindOf(err) == ncerr.ErrExists && !f.force {
+	switch {
+	case ncerr.KindOf(err) != ncerr.ErrExists:
+	case !f.force:
 		err = fmt.Errorf("%w (see --overwrite and --force)", err)
+	case !f.overwrite:
+		err = fmt.Errorf("%w (see --overwrite)", err)
 	}
 	return ds, err
 }

@@ -1,6 +1,7 @@
 package nczarr_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -296,4 +297,63 @@ func TestMakingBelowAHeldDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeDataset(t, create(t, filepath.Join(dir, "in"), o))
+}
+
+// Force alone deletes what is not a dataset, and keeps one, also one that came
+// while the new one was made.
+func TestForceKeepsADataset(t *testing.T) {
+	t.Parallel()
+	b, o := inBuckets()
+	dir := filepath.ToSlash(t.TempDir())
+	for url, o := range map[string]*nczarr.Options{belowURL + "#mode=zarr" + belowRest: o, dir + "/a.zarr": localOptions()} {
+		force := &nczarr.CreateOptions{Options: *o, NoClobber: true, Force: true}
+		putNote := func() {
+			if url == dir+"/a.zarr" {
+				if err := errors.Join(os.MkdirAll(url, 0o777), os.WriteFile(filepath.Join(url, "note"), nil, 0o666)); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			putObject(t, b, "dir/a.zarr/note")
+		}
+		putNote()
+		late, err := nczarr.Create(t.Context(), url, force)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ds, err := nczarr.Create(t.Context(), url, force)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeDataset(t, ds)
+		putBelow(t, url, o)
+		putNote()
+		if err := late.Close(t.Context()); !errors.Is(err, ncerr.ErrExists) && !errors.Is(err, ncerr.ErrConflict) {
+			t.Errorf("%s: a dataset that came: %v", url, err)
+		}
+		if _, err := nczarr.Create(t.Context(), url, force); ncerr.KindOf(err) != ncerr.ErrExists {
+			t.Errorf("%s: a dataset that was there: %v", url, err)
+		}
+		putNote()
+		if got := stateOf(t, url, o); got != "old" {
+			t.Errorf("%s: %s", url, got)
+		}
+	}
+	ds, err := several(t, belowURL+"#mode=zarr"+belowRest, o, true, 2, "both", "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.calls = func(op, _ string) error {
+		if op == "delete" {
+			return errKilled
+		}
+		return nil
+	}
+	if err := ds.Close(t.Context()); err == nil {
+		t.Fatal("replaced")
+	}
+	b.calls = nil
+	if _, err := nczarr.Create(t.Context(), belowURL+"#mode=zarr"+belowRest, &nczarr.CreateOptions{Options: *o, NoClobber: true, Force: true}); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("a dataset that is being replaced: %v", err)
+	}
 }

@@ -35,11 +35,13 @@ type contents struct {
 const maxShown = 8
 
 // refuse returns why the contents may not be removed, or nil. Force permits
-// everything but mount points.
-func (c *contents) refuse(path string, force bool) error {
+// everything but mount points, and a dataset if that is to be kept.
+func (c *contents) refuse(path string, force, keep bool) error {
 	switch {
 	case len(c.mounts) > 0:
 		return ncerr.Errorf(ncerr.ErrExists, "replace", path, "something is mounted at %q in it: unmount it first", c.mounts[0])
+	case force && keep && c.dataset:
+		return ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset is there")
 	case force || len(c.foreign) == 0:
 		return nil
 	}

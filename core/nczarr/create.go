@@ -46,7 +46,7 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	if err != nil {
 		return nil, err
 	}
-	ds, err := to.newStore(ctx, loc, opts, o.NoClobber, o.Force)
+	ds, err := to.newStore(ctx, loc, opts, o.NoClobber && !o.Force, o.Force)
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,8 @@ type CreateOptions struct {
 	// NoClobber refuses with ncerr.ErrExists when there is a dataset already.
 	NoClobber bool
 	// Force allows creating a dataset inside another one, or over a directory
-	// that holds something else.
+	// that holds something else. With NoClobber, too, only what is not a dataset
+	// is deleted.
 	Force bool
 	// Consolidated also writes .zmetadata at each Flush.
 	Consolidated bool

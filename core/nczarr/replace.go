@@ -86,10 +86,10 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 		s.hold, err = holdEmpty(loc, opts.Limits)
 		return s, err
 	}
-	if err := c.refuse(path, o.Force); err != nil {
+	if err := c.refuse(path, o.Force, o.NoClobber); err != nil {
 		return nil, err
 	}
-	if o.NoClobber {
+	if o.NoClobber && !o.Force {
 		return nil, ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset is there")
 	}
 	warnOfNames(loc, opts)
@@ -98,7 +98,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 		if err != nil {
 			return err
 		}
-		return now.refuse(path, o.Force)
+		return now.refuse(path, o.Force, o.NoClobber)
 	}
 	s, err := place.NewStage(path, place.StageOptions{Directory: loc.Driver == ncurl.DriverFile, Check: check, Force: o.Force})
 	if err != nil {
@@ -246,10 +246,10 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 		s.bare = true
 		return s, err
 	}
-	if claim, err := readClaim(ctx, ds.m, claimKey); err != nil || claim != nil && !o.Force {
+	if claim, err := readClaim(ctx, ds.m, claimKey); err != nil || claim != nil && (!o.Force || o.NoClobber && !claim.Makes) {
 		return nil, claimed("create", loc, claim, err)
 	}
-	if o.NoClobber {
+	if o.NoClobber && !o.Force {
 		names, err := ds.m.Search(ctx, "")
 		if err == nil {
 			err = ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "%s is there", what(names))
@@ -260,10 +260,10 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	if err != nil {
 		return nil, err
 	}
-	if err := c.refuse(loc.Path, o.Force); err != nil {
+	if err := c.refuse(loc.Path, o.Force, o.NoClobber); err != nil {
 		return nil, err
 	}
-	swap, err := newSibling(loc, opts, o.Force)
+	swap, err := newSibling(loc, opts, o.Force, o.NoClobber)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 		return s, nil
 	}
 	if !o.Force {
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the driver %s cannot keep the old dataset until the new one is complete: remove it first, or use --force, which deletes it at once", loc.Driver)
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "the driver %s cannot keep the old dataset until the new one is complete: remove it first, or use --overwrite and --force, which delete it at once", loc.Driver)
 	}
 	return s, nil
 }
@@ -303,7 +303,7 @@ func unlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *Create
 			return err
 		}
 		if there {
-			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there, and the driver %s cannot list what belongs to it: remove it first, or use --force", loc.Driver)
+			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there, and the driver %s cannot list what belongs to it: remove it first, or use --overwrite and --force", loc.Driver)
 		}
 	}
 	return nil

@@ -93,6 +93,7 @@ type sibling struct {
 	opts  Options
 	stage string // path of the stage
 	force bool
+	keep  bool                  // a dataset; only what is none is replaced
 	text  []byte                // the mark of the stage, while it is in the making
 	docs  zarr.Docs             // of the old dataset, that show what belongs to it; nil if they were not read
 	nodes map[string]*ChunkKeys // of the old dataset; nil if they are not known
@@ -100,7 +101,7 @@ type sibling struct {
 
 // newSibling returns the replacement of the store at a location; nil if the
 // driver has no stores beside it.
-func newSibling(loc *ncurl.Location, opts Options, force bool) (*sibling, error) {
+func newSibling(loc *ncurl.Location, opts Options, force, keep bool) (*sibling, error) {
 	opener, err := opts.Registry.Driver(loc.Driver)
 	if err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func newSibling(loc *ncurl.Location, opts Options, force bool) (*sibling, error)
 	}
 	opts.Update = false
 	opts.Remote.Cache = nil // of marks and claims only what is in the store counts
-	return &sibling{loc: loc, opts: opts, force: force, stage: loc.Path + stageMid + strings.ToLower(rand.Text()[:stageLetters])}, nil
+	return &sibling{loc: loc, opts: opts, force: force, keep: keep, stage: loc.Path + stageMid + strings.ToLower(rand.Text()[:stageLetters])}, nil
 }
 
 // claimText completes a claim, and returns what is stored of it.
@@ -242,7 +243,7 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	if err != nil {
 		return err
 	}
-	if err := c.refuse(s.loc.Path, s.force); err != nil {
+	if err := c.refuse(s.loc.Path, s.force, s.keep); err != nil {
 		return err
 	}
 	s.docs, s.nodes = c.docs, c.nodes
@@ -439,7 +440,7 @@ func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) 
 		}
 	}
 	if _, dataset := zarr.Foreign(keys, nil); !dataset {
-		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset there is incomplete; --force replaces the old one with another")
+		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset there is incomplete; --overwrite with --force replaces the old one with another")
 	}
 	return keys, nil
 }
@@ -568,7 +569,7 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 		return "", claimed("resume", loc, claim, nil)
 	}
 	if !namesStage(claim.Stage, loc.Path) {
-		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(claimKey), "it names the store %q, which is not a stage of this dataset; --force replaces what is there", claim.Stage)
+		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(claimKey), "it names the store %q, which is not a stage of this dataset; --overwrite with --force replaces what is there", claim.Stage)
 	}
 	s.stage, s.force, s.nodes = claim.Stage, claim.Force, claim.Nodes
 	err = s.move(ctx, to.m)
@@ -601,7 +602,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSibling(loc, opts, false)
+	s, err := newSibling(loc, opts, false, false)
 	if err != nil || s == nil || local(loc) {
 		return nil, err
 	}
