@@ -63,9 +63,9 @@ func TestCleanClaims(t *testing.T) {
 	put("x.cdl", "netcdf x { dimensions: x = 2 ; variables: int v(x) ; data: v = 1, 2 ; }")
 
 	const made, fragment = "http://127.0.0.1:9000/bkt/made", "#mode=nczarr,s3"
-	put("bkt/made/.nczreplacing", `{"makes": true, "host": "ship", "pid": 77, "made": "2026-11-01T00:00:00Z"}`)
+	put("bkt/made/.nczreplacing", `{"makes": true, "host": "ship", "pid": 77, "made": "2026-11-01T00:00:00Z", "nodes": {"": null, "v": {"rank": 1, "separator": "."}}}`)
 	put("bkt/made/v/0", "12345678")
-	put("bkt/made/v/.zarray", "{}")
+	put("bkt/made/v/.zarray", `{"shape": [2]}`)
 	remedy := "nczctl clean --remove '" + made + fragment + "'"
 	says("gen", nczctl(conflict, "gen", "-o", made+fragment, at("x.cdl")), "a dataset is being made there by process 77", remedy)
 	says("dump", nczctl(ncerr.Exit(ncerr.ErrNotZarr), "dump", made+fragment), "a dataset is being made there by process 77", remedy)
