@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// inBuckets gives the options for buckets.
-func inBuckets(b *buckets) *nczarr.Options {
+// bucketOptions gives the options for buckets.
+func bucketOptions(b *buckets) *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
 }
 
@@ -85,7 +85,7 @@ func TestPartReadWhileReplacedAbove(t *testing.T) {
 	t.Parallel()
 	for _, part := range partsAbove {
 		b := newBuckets()
-		o := inBuckets(b)
+		o := bucketOptions(b)
 		nested(t, at("dir/a.zarr", part.made), o, 1)
 		type reader struct {
 			ds  *nczarr.Dataset
@@ -143,9 +143,9 @@ func TestPartWrittenWhileReplacedAbove(t *testing.T) {
 			continue // opened with what is above it
 		}
 		b := newBuckets()
-		o := inBuckets(b)
+		o := bucketOptions(b)
 		nested(t, at("dir/a.zarr", part.made), o, 1)
-		writer := update(t, at(part.path, part.mode), inBuckets(&buckets{named: b.named}))
+		writer := update(t, at(part.path, part.mode), bucketOptions(&buckets{named: b.named}))
 		v := writer.Root().Vars()[0]
 		write(t, v, slab(0, 1), []int32{1})
 		var mu sync.Mutex
@@ -203,7 +203,7 @@ func halted(t *testing.T, b *buckets, url string, o *nczarr.Options, before func
 func TestReplacementAboveEndsAtCheck(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
-	o := inBuckets(b)
+	o := bucketOptions(b)
 	nested(t, at("a.zarr", "mode=zarr&"), o, 1)
 	resume := func() {}
 	hooks := *o
@@ -238,10 +238,10 @@ func (f fetching) Get(ctx context.Context, key string, o *driver.GetOptions, all
 func TestReplacementAboveEndsAtOpen(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
-	nested(t, at("a.zarr", "mode=nczarr&"), inBuckets(b), 1)
+	nested(t, at("a.zarr", "mode=nczarr&"), bucketOptions(b), 1)
 	put := make(chan struct{})
 	var halts atomic.Bool
-	replaces := inBuckets(b)
+	replaces := bucketOptions(b)
 	replaces.Wrap = func(m driver.Map) driver.Map {
 		return &hooked{Map: m, putting: func(string) {}, statted: func(string) {}, stored: func(key string) error {
 			if key == "g/w/.zarray" && halts.Load() {
@@ -257,7 +257,7 @@ func TestReplacementAboveEndsAtOpen(t *testing.T) {
 		}
 		return key == "a.zarr/g/w/.zattrs"
 	})
-	o := inBuckets(b)
+	o := bucketOptions(b)
 	o.Wrap = func(m driver.Map) driver.Map {
 		return fetching{m, func(key string) {
 			if strings.HasSuffix(key, ".nczreplacing") {
@@ -278,7 +278,7 @@ func TestPrefixesAboveThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, denied := range []error{ncerr.ErrPermission, ncerr.ErrAuth, ncerr.ErrUnsupported, ncerr.ErrIO} {
 		b := newBuckets()
-		o := inBuckets(b)
+		o := bucketOptions(b)
 		nested(t, at("dir/a.zarr", "mode=nczarr&"), o, 1)
 		var asked atomic.Int32
 		o.Wrap = func(m driver.Map) driver.Map { return above{m, denied, &asked} }
