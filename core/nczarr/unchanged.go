@@ -352,7 +352,11 @@ func (d *Dataset) putOver(ctx context.Context, key string, text []byte, was zmap
 	case d.docs.lacks(key) && caps.IfAbsent:
 		opts.IfAbsent = true
 	}
-	return d.m.Put(ctx, key, driver.Bytes(text), &opts)
+	info, err := d.m.Put(ctx, key, driver.Bytes(text), &opts)
+	if ncerr.KindOf(err) == ncerr.ErrUnsupported && opts != (driver.PutOptions{}) { // the server knows no conditions, whatever its driver says
+		return d.m.Put(ctx, key, driver.Bytes(text), nil)
+	}
+	return info, err
 }
 
 func errChangedDoc() error {

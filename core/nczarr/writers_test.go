@@ -22,6 +22,16 @@ func (u unconditioned) Capabilities() driver.Capabilities {
 	return c
 }
 
+// pretended is a store that declares conditional puts, which its server refuses.
+type pretended struct{ driver.Map }
+
+func (p pretended) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if o.IfAbsent || o.IfMatch != "" {
+		return driver.Info{}, ncerr.ErrUnsupported
+	}
+	return p.Map.Put(ctx, key, body, o)
+}
+
 // together runs f with a dataset that two writers have opened, on stores with
 // and without conditional puts, in each layout: u(t) and w(t) with 4 values.
 func together(t *testing.T, modes []string, f func(t *testing.T, what string, url string, o *nczarr.Options, a, b *nczarr.Dataset)) {
@@ -156,6 +166,26 @@ func TestConsolidatedMeanwhile(t *testing.T) {
 		}
 		if there, err := m.Exists(t.Context(), ".zmetadata"); err != nil || there {
 			t.Errorf("%s: removed: %t, %v", what, there, err)
+		}
+	})
+}
+
+// Metadata can be changed where the server refuses conditions.
+func TestConditionsRefused(t *testing.T) {
+	t.Parallel()
+	together(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
+		t.Helper()
+		closeDataset(t, a)
+		closeDataset(t, b)
+		o.Wrap = func(m driver.Map) driver.Map { return pretended{m} }
+		for _, text := range []string{"m", "km"} {
+			ds := update(t, url, o)
+			setText(t, variable(t, ds, "u").SetAttr, "units", text)
+			setText(t, ds.Root().SetAttr, "title", text)
+			closeDataset(t, ds)
+			if got := attr(t, variable(t, open(t, url, o), "u").Attrs(), "units"); got != text {
+				t.Errorf("%s: units is %v", what, got)
+			}
 		}
 	})
 }
