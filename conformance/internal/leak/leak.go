@@ -17,6 +17,11 @@ const few, more, most = 4, 8, 24
 // goes up and down by more than that, but its low points do not rise.
 const creep = 2 << 20
 
+// No process of which the garbage is collected takes more than four times as much
+// as at first, and plenty on top of it: it is a leak, and there might be no memory
+// for the rest.
+const plenty = 256 << 20
+
 // Find does a batch of work again and again, and measures after each. It
 // reports whether memory grows, and whether the descriptors do by at least
 // files with each batch; and what was measured. batch reports whether to go on.
@@ -33,6 +38,9 @@ func Find(batch func() bool, measure func() (conformance.Usage, error), files in
 		}
 		if at = append(at, u); b >= 2 && b <= more { // the first may fill caches
 			descriptors = descriptors && u.Descriptors-at[b-1].Descriptors >= files
+		}
+		if b >= 2 && u.Memory > 4*at[1].Memory+plenty {
+			return true, false, at, nil
 		}
 		if b == few {
 			memory = u.Memory-at[1].Memory >= creep

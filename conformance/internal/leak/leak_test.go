@@ -24,6 +24,7 @@ func TestFind(t *testing.T) {
 		"a leak":                         {[]int{20, 23, 26, 29, 32, 35, 38, 41, 44}, 3, nil, true, false},
 		"a leak, up and down":            {[]int{20, 33, 26, 39, 36, 35, 48, 41, 54}, 3, nil, true, false},
 		"garbage that is collected late": {[]int{40, 45, 48, 51, 53, 56, 59, 61, 63, 63, 63, 63, 63, 63, 63, 63, 66}, 0, nil, false, false},
+		"so much that it has to end":     {[]int{20, 1000, 5000}, 5000, nil, true, false},
 		"not known":                      {[]int{-1, -1, -1, -1, -1, -1, -1, -1, -1}, 0, []int{9, 9, 9, 9, 9, 9, 9, 9, 9}, false, false},
 		"files":                          {nil, 0, []int{9, 29, 49, 69, 89, 109, 129, 149, 169}, false, true},
 		"files, once":                    {nil, 0, []int{9, 9, 9, 40, 40, 40, 40, 40, 40}, false, false},
