@@ -26,7 +26,7 @@ func TestUnlisted(t *testing.T) {
 		"notes/a": "no node", ".git/HEAD": "no node", ".nczgrowing/a1": "no node",
 	}
 	want := []string{"/extra", "/g/.more"}
-	o := memory()
+	o := inMemory()
 	var log bytes.Buffer
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	store(t, o, "single", objects)
