@@ -193,7 +193,7 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 		return nil, err
 	}
 	if claim == nil {
-		claim = &nczarr.Claim{} // ResumeReplace reports that there is none
+		claim = &nczarr.Claim{} // ResumeReplace fails: there is nothing to resume
 	}
 	l := leftover{Path: path, What: "claim of a process that replaces the dataset", State: "there", Owner: claim.Owner(), Next: claim.Remedy()}
 	if claim.Makes {

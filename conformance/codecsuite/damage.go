@@ -221,7 +221,7 @@ func detects(t conformance.T, e *Env) {
 	for _, p := range params {
 		for _, typ := range e.types {
 			c, out, err := e.target.Provider.Open(e.target.ID, p, driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)})
-			if err != nil { // codec.open.kinds says whether it may
+			if err != nil { // codec.open.kinds checks whether it may be refused
 				t.Logf("%s for %v is refused: %v", p, typ, err)
 				continue
 			}

@@ -303,7 +303,7 @@ func TestParamsApart(t *testing.T) {
 	}
 	mustFail(t, target, "codec.params.apart")
 	target.Provider = builtin.Provider()
-	if r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{"codec.params.apart"}}); r.Totals.Pass != 1 {
+	if r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{"codec.params.apart"}, Limit: 10 * time.Minute}); r.Totals.Pass != 1 {
 		t.Errorf("%+v", r.Results)
 	}
 }

@@ -20,8 +20,7 @@ import (
 // Example is a value and its encoded form, from another implementation of the
 // format.
 type Example struct {
-	// ID is the codec, and Params its configuration as it stands in the
-	// metadata.
+	// ID names the codec; Params is its configuration, as in the metadata.
 	ID     string
 	Params json.RawMessage
 	// In describes the value.
@@ -29,7 +28,7 @@ type Example struct {
 	// Source is what is encoded, and Decoded what decoding gives: the same
 	// unless the codec is lossy.
 	Source, Decoded, Encoded []byte
-	// Unique says that the format allows no other encoded form.
+	// Unique reports whether the format allows only this encoded form.
 	Unique bool
 }
 
@@ -71,7 +70,7 @@ func parseExamples(text []byte, dir string) ([]Example, error) {
 	return examples, nil
 }
 
-// exampleJSON is an Example as it stands in a file.
+// exampleJSON is the file form of an Example.
 type exampleJSON struct {
 	Codec       json.RawMessage `json:"codec"`
 	DType       string          `json:"dtype"`
@@ -168,7 +167,7 @@ func content(dir, name string, text *string, file string) ([]byte, error) {
 //go:embed testdata/known.json
 var knownText []byte
 
-// known gives the examples that the suite has, by codec.
+// known returns the built-in examples, by codec.
 var known = sync.OnceValues(func() (map[string][]Example, error) {
 	all, err := parseExamples(knownText, "")
 	byID := map[string][]Example{}
@@ -256,7 +255,7 @@ func (c *opened) gives(t conformance.T, enc, want []byte) error {
 	return nil
 }
 
-// other says where got differs from want.
+// other describes the first difference between got and want.
 func other(want, got []byte) string {
 	at := 0
 	for at < min(len(want), len(got)) && want[at] == got[at] {

@@ -33,7 +33,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.input.truncated", Doc: "Input cut at any length gives an error, a shorter value or the value itself: never another of its length, a panic or a write outside the output.", Needs: enc, Run: truncated},
 		{ID: "codec.input.flipped", Doc: "Input with a bit flipped gives an error or a value, never a panic or a write outside the output.", Needs: enc, Run: flipped},
 		{ID: "codec.input.garbage", Doc: "Random bytes give an error or a value, never a panic, a hang or a write outside the output.", Run: garbage},
-		{ID: "codec.input.overwritten", Doc: "Input in which bytes anywhere were overwritten, or that is one byte again and again, gives an error or a value, never a panic, a hang or a write outside the output.", Needs: enc, Run: overwritten},
+		{ID: "codec.input.overwritten", Doc: "Input with bytes overwritten anywhere, or made of one repeated byte, gives an error or a value, never a panic, a hang or a write outside the output.", Needs: enc, Run: overwritten},
 		{ID: "codec.input.detected", Doc: "A codec whose encoded form has a checksum never takes a value with a flipped bit for good.", Needs: []string{CapEncode, CapDetects}, Run: detects},
 		{ID: "codec.input.memory", Doc: "Input that claims to be large takes no memory before it has proved it.", Level: conformance.Extended, Needs: enc, Run: memory},
 		{ID: "codec.source", Doc: "Neither direction changes its input.", Needs: both, Run: source},

@@ -59,7 +59,7 @@ func TestFailureAsAbsence(t *testing.T) {
 				mustFail(t, target, 10*time.Minute, "map.get.failure")
 				return
 			}
-			if r := conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: []string{"map.get.failure"}}); r.Totals.Pass != 1 {
+			if r := conformance.Run(t.Context(), mapsuite.Suite(), target, &conformance.Options{Select: []string{"map.get.failure"}, Limit: 10 * time.Minute}); r.Totals.Pass != 1 {
 				t.Errorf("%+v", r.Results)
 			}
 		})

@@ -282,7 +282,7 @@ func TestAbortAroundAnother(t *testing.T) {
 func TestMakingBelowAHeldDirectory(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("there are no locks on this system")
+		t.Skip("directories are not locked on Windows")
 	}
 	dir := filepath.Join(t.TempDir(), "a.zarr")
 	o := localOptions()

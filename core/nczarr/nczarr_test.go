@@ -3,6 +3,7 @@ package nczarr_test
 import (
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -29,6 +30,18 @@ func memory(filters ...codecdriver.Provider) *nczarr.Options {
 // inMemory is memory for tests of what only memory has.
 func inMemory(filters ...codecdriver.Provider) *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()}, filters...), SingleWriter: true}
+}
+
+// symlink makes a symbolic link.
+func symlink(t *testing.T, target, link string) {
+	t.Helper()
+	err := os.Symlink(target, link)
+	if err != nil && runtime.GOOS == "windows" {
+		t.Skip("symbolic links need a privilege on Windows")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // create makes a dataset that the test closes.

@@ -105,7 +105,7 @@ func (d *documents) known(key string) (zmap.Info, bool) {
 // consolidated one if the metadata came from it, else the root's own.
 func (d *Dataset) rootDoc() string {
 	names := []string{rootGroup, ".zarray", oldGroup, ".zattrs", consolidatedKey}
-	if d.consolidated && !d.Writable() { // who writes has read the single documents, if there are any
+	if !d.Writable() && d.consolidated { // who writes has read the single documents, if there are any
 		names = slices.Insert(names, 0, consolidatedKey)
 	}
 	for _, name := range names {
@@ -256,17 +256,17 @@ func (d *Dataset) beforeFlush(ctx context.Context) error {
 // metadata, which repeats them all, can be made from what this process knows: who
 // writes a document writes it too. It is not written again if it was removed.
 func (d *Dataset) sameConsolidated(ctx context.Context) error {
+	d.saving.Lock() // under which consolidated changes
+	defer d.saving.Unlock()
 	was, known := d.docs.known(consolidatedKey)
 	if d.consolidated && !known { // it is to be made
 		return nil
 	}
 	now, err := d.m.Stat(ctx, consolidatedKey)
-	d.saving.Lock()
-	defer d.saving.Unlock()
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	switch {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		d.consolidated, d.stale = false, false
 		d.docs.forget(consolidatedKey)
 		return nil
