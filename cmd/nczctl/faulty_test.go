@@ -144,7 +144,7 @@ func (m *faultyMap) Get(ctx context.Context, key string, o *driver.GetOptions, a
 	}
 	switch {
 	case m.fault == "leaks memory":
-		data := make([]byte, 1<<20)
+		data := make([]byte, 64<<10)
 		for i := range data {
 			data[i] = byte(i)
 		}
