@@ -48,18 +48,10 @@ func (z *Map) GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) erro
 	})
 }
 
-// direct reports whether the driver can do all requests as they are.
+// direct reports whether the driver can do all requests as they are. Versions
+// that it cannot compare are compared here, in a batch as in a Get.
 func (z *Map) direct(reqs []GetRequest) bool {
-	if z.caps.Ranges && z.caps.IfMatch {
-		return true
-	}
-	for i := range reqs {
-		o := &reqs[i].Opts
-		if o.Range != nil && !z.caps.Ranges || o.IfMatch != "" && !z.caps.IfMatch {
-			return false
-		}
-	}
-	return true
+	return z.caps.Ranges || !slices.ContainsFunc(reqs, func(r GetRequest) bool { return r.Opts.Range != nil })
 }
 
 // batch is one GetMany on its way through the driver. It is pooled like a guard.

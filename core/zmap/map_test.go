@@ -392,7 +392,17 @@ func TestGetMany(t *testing.T) {
 	poor.many = func(context.Context, []driver.GetRequest, driver.GetSink) error {
 		return errors.New("asked for what it did not declare")
 	}
-	for name, m := range map[string]driver.Map{"driver's own": base, "fallback": &double{Map: base}, "remote": slow, "poor": poor} {
+	versionless := &manyDouble{double: double{Map: base, caps: func(c *driver.Capabilities) { c.IfMatch = false }}}
+	versionless.get = func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
+		return nil, driver.Info{}, errors.New("asked one by one")
+	}
+	versionless.many = func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+		if slices.ContainsFunc(reqs, func(r driver.GetRequest) bool { return r.Opts.IfMatch != "" }) {
+			return errors.New("asked for what it did not declare")
+		}
+		return base.GetMany(ctx, reqs, sink)
+	}
+	for name, m := range map[string]driver.Map{"driver's own": base, "fallback": &double{Map: base}, "remote": slow, "poor": poor, "versions compared here": versionless} {
 		z := zmap.New(m, nil)
 		var reqs []zmap.GetRequest
 		want := map[int]string{}
