@@ -420,3 +420,18 @@ func TestLongConsolidatedName(t *testing.T) {
 		t.Errorf("%.0f allocations", allocs)
 	}
 }
+
+// The keys of what consolidated metadata names are no longer than a store's.
+func TestLongConsolidatedKey(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	o.UseConsolidated = nczarr.ConsolidatedTrust
+	for length, want := range map[int]int{1<<16 - 1: 0, 1 << 16: 1} {
+		key := strings.Repeat("a", length/2) + "/" + strings.Repeat("b", length-length/2-1)
+		store(t, o, "long", map[string]string{".zmetadata": `{"metadata": {".zgroup": {"zarr_format": 2}, "` + key + `/.zgroup": {"zarr_format": 2}}, "zarr_consolidated_format": 1}`})
+		problems := open(t, "mem:long#mode=zarr", o).Problems()
+		if len(problems) != want || want > 0 && !errors.Is(problems[0].Err, ncerr.ErrLimit) {
+			t.Errorf("a key of %d bytes: want %d problems of kind ErrLimit, got %.300v", length, want, problems)
+		}
+	}
+}
