@@ -17,7 +17,8 @@ import (
 // Job.Dst, when it has room for the largest output (Limit, or when that is 0
 // DecodedSize), is written to by the last step itself; otherwise the output is
 // lent until sink returns. With no steps the output is Src itself, or a copy
-// of it in Dst.
+// of it in Dst. Where sizes vary, Limit also bounds, in proportion, what comes
+// between the steps.
 //
 // The error is that of the call as a whole, such as the end of ctx; jobs whose
 // sink was not called have not been done. Errors of one job go to the sink:
@@ -63,7 +64,7 @@ func (p *Pipeline) one(ctx context.Context, d direction, dst, src []byte) (int, 
 		return p.oneFar(ctx, d, job)
 	}
 	w := p.worker()
-	defer p.workers.Put(w)
+	defer p.release(w)
 	out, err := w.do(ctx, p, d, &job)
 	return len(out), err
 }
@@ -90,6 +91,18 @@ func (p *Pipeline) worker() *worker {
 	return new(worker)
 }
 
+// release keeps w for the next chunk. Where sizes vary, it drops buffers that
+// few chunks need, so that those kept, one for each core, come to no more than
+// the ceiling of one chunk.
+func (p *Pipeline) release(w *worker) {
+	for _, buf := range []*[]byte{&w.a, &w.b, &w.out} {
+		if !p.exact() && int64(cap(*buf)) > p.DecodedSize()/int64(runtime.GOMAXPROCS(0)) {
+			*buf = nil
+		}
+	}
+	p.workers.Put(w)
+}
+
 func (p *Pipeline) many(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
 	if !p.local() {
 		return p.far(ctx, d, jobs, sink)
@@ -112,7 +125,7 @@ func (p *Pipeline) many(ctx context.Context, d direction, jobs []driver.Job, sin
 
 func (p *Pipeline) serial(ctx context.Context, d direction, jobs []driver.Job, sink driver.Sink) error {
 	w := p.worker()
-	defer p.workers.Put(w)
+	defer p.release(w)
 	for i := range jobs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -143,7 +156,7 @@ type batch struct {
 // work does jobs until there are none, or ctx ends.
 func (b *batch) work(ctx context.Context) {
 	w := b.p.worker()
-	defer b.p.workers.Put(w)
+	defer b.p.release(w)
 	for {
 		i := int(b.next.Add(1)) - 1
 		if i >= len(b.jobs) {

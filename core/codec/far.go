@@ -48,7 +48,7 @@ func (p *Pipeline) middle(ctx context.Context, d direction, st *stage, jobs []dr
 	}
 	sub := make([]driver.Job, len(jobs))
 	for i := range jobs {
-		sub[i] = driver.Job{Src: jobs[i].Src, Limit: p.limit(at, d, jobs[i].Skip), Skip: jobs[i].Skip, Shared: true} // it is copied below
+		sub[i] = driver.Job{Src: jobs[i].Src, Limit: p.between(at, 0, d, jobs[i].Skip, jobs[i].Limit), Skip: jobs[i].Skip, Shared: true} // it is copied below
 	}
 	ok := make([]bool, len(jobs))
 	err := p.runStage(ctx, d, st, sub, func(i int, out []byte, err error) {
@@ -128,7 +128,7 @@ func (p *Pipeline) runStage(ctx context.Context, d direction, st *stage, jobs []
 // nearStage does a stage of this process between two far ones.
 func (p *Pipeline) nearStage(ctx context.Context, d direction, st *stage, jobs []driver.Job, sink driver.Sink) error {
 	w := p.worker()
-	defer p.workers.Put(w)
+	defer p.release(w)
 	for i := range jobs {
 		if err := ctx.Err(); err != nil {
 			return err

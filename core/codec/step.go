@@ -69,6 +69,17 @@ func (p *Pipeline) limit(i int, d direction, skip uint32) int64 {
 	return n
 }
 
+// between is the limit at point i of what becomes output of at most top bytes at
+// point lo: in proportion, where a chunk could have more.
+func (p *Pipeline) between(i, lo int, d direction, skip uint32, top int64) int64 {
+	n, whole := p.limit(i, d, skip), p.limit(lo, d, skip)
+	if d == encode || skip != 0 || p.exact() || top >= whole {
+		return n
+	}
+	ratio := max(1, float64(n)/float64(whole))
+	return min(n, int64(ratio*float64(top))+expansionSlack)
+}
+
 // worker is the scratch memory of one chunk at a time.
 type worker struct{ a, b, out []byte }
 
@@ -102,7 +113,7 @@ func (w *worker) apply(ctx context.Context, p *Pipeline, st *stage, d direction,
 			if d == encode {
 				at = i + 1
 			}
-			ceiling, buf, fixed = p.limit(at, d, skip), next, nil
+			ceiling, buf, fixed = p.between(at, st.lo, d, skip, top), next, nil
 			next, other = other, next
 		}
 		out, err := w.step(ctx, p, st.codecs[i-st.lo], i, d, fixed, buf, cur, ceiling)

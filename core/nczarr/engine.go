@@ -129,6 +129,7 @@ type transfer struct {
 	held     atomic.Int64 // of a read: bytes of strings of variable length
 	next     atomic.Int64
 	fail     failure
+	passes
 }
 
 // failure keeps the first error of several workers.
@@ -192,6 +193,19 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 		tasks = (t.plan.Len() + t.batch - 1) / t.batch
 	}
 	n = int(min(int64(n), tasks))
+	for t.room = t.size; ; n = t.again(n) {
+		if t.varies {
+			t.room = max(1, t.size/max(1, int64(n)*t.batch))
+		}
+		if err := t.pass(ctx, n, work); err != nil || len(t.later) == 0 {
+			return err
+		}
+	}
+}
+
+// pass lets n workers work until no chunks are left, an error stops them or ctx
+// ends.
+func (t *transfer) pass(ctx context.Context, n int, work func(context.Context, *worker) error) error {
 	if n <= 1 {
 		t.fail.put(t.loop(ctx, work))
 		return t.fail.err
@@ -241,14 +255,14 @@ func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker)
 	w := t.e.worker(t)
 	defer t.e.release(w)
 	for !t.fail.set.Load() {
-		first := t.next.Add(t.batch) - t.batch
-		if first >= t.plan.Len() {
+		first, last := t.claim()
+		if first >= last {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w.take(first, min(first+t.batch, t.plan.Len()))
+		w.take(first, last)
 		if err := work(ctx, w); err != nil {
 			return err
 		}

@@ -131,10 +131,14 @@ func (w *worker) requestWhole(i int) {
 }
 
 // maxStored is the largest size in bytes that the stored chunk of item i can
-// have. Requests carry it, so that a store of which the sizes are not known in
-// advance is not read beyond it.
+// have, in this pass. Requests carry it, so that a store of which the sizes are
+// not known in advance is not read beyond it.
 func (w *worker) maxStored(i int) int64 {
-	return max(1, w.t.e.pipe.MaxInput(w.where[i].FilterMask))
+	n := max(1, w.t.e.pipe.MaxInput(w.where[i].FilterMask))
+	if w.t.room < w.t.size {
+		n = min(n, w.t.room)
+	}
+	return n
 }
 
 // tooLong is the error of a stored chunk that exceeds the limit of its request.
@@ -163,6 +167,7 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 		w.fillItem(it)
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		w.failItem(i, "read", ncerr.New(ncerr.ErrNoObject, "", "", err))
+	case ncerr.KindOf(err) == ncerr.ErrLimit && w.postpone(i):
 	case ncerr.KindOf(err) == ncerr.ErrLimit && at.Range == nil && it.cut.N == 0:
 		w.failItem(i, "read", w.tooLong(i))
 	case ncerr.KindOf(err) == ncerr.ErrRange:
@@ -185,7 +190,7 @@ func (w *worker) decode(ctx context.Context) error {
 		case w.t.e.pipe.Empty():
 			w.placeRaw(i, it)
 		default:
-			job := codecdriver.Job{Src: it.in, Dst: it.direct, Limit: w.t.size, Skip: w.where[i].FilterMask}
+			job := codecdriver.Job{Src: it.in, Dst: it.direct, Limit: w.t.room, Skip: w.where[i].FilterMask}
 			if job.Dst == nil && !w.t.varies {
 				if w.t.e.pipe.Local() {
 					job.Dst = w.outOf(it)
@@ -247,6 +252,9 @@ func (w *worker) placeRaw(i int, it *item) {
 // decoded takes the result of job base+k.
 func (w *worker) decoded(k int, out []byte, err error) {
 	i := w.jobItem[w.base+k]
+	if ncerr.KindOf(err) == ncerr.ErrCorrupt && w.postpone(i) { // it may be too large only
+		return
+	}
 	if err != nil {
 		if !ncerr.IsContext(err) { // it names the codec, and not the chunk
 			err = ncerr.New(ncerr.KindOf(err), "", "", err)

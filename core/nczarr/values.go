@@ -176,7 +176,7 @@ func (w *worker) readTexts(ctx context.Context, i int, opts *driver.PutOptions, 
 		return nil
 	}
 	var failed error
-	job := codecdriver.Job{Src: data, Limit: w.t.size}
+	job := codecdriver.Job{Src: data, Limit: w.t.room}
 	err = w.t.e.pipe.DecodeMany(ctx, []codecdriver.Job{job}, func(_ int, out []byte, err error) {
 		if failed = err; err != nil {
 			return
@@ -201,8 +201,8 @@ func (w *worker) putText(ctx context.Context, i int, opts *driver.PutOptions) er
 	for _, s := range w.texts {
 		size += int64(len(s))
 	}
-	if size > w.t.size {
-		return ncerr.Errorf(ncerr.ErrLimit, "", "", "the strings of the chunk have %d bytes, the limit is %d", size, w.t.size)
+	if size > w.t.room {
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "the strings of the chunk have %d bytes, the limit is %d", size, w.t.room)
 	}
 	it := &w.items[i]
 	it.outBuf = sized(it.outBuf, size)

@@ -37,7 +37,11 @@ func writeBatch(ctx context.Context, w *worker) error {
 		if w.t.only != nil && !w.t.only[w.first+int64(i)] {
 			continue
 		}
-		if err := w.writeChunk(ctx, i); err != nil {
+		err := w.writeChunk(ctx, i)
+		if k := ncerr.KindOf(err); (k == ncerr.ErrLimit || k == ncerr.ErrCorrupt) && w.postpone(i) {
+			continue
+		}
+		if err != nil {
 			return ncerr.Wrap("write", zmap.Path(w.where[i].Key), err)
 		}
 	}

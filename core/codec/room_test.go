@@ -1,0 +1,98 @@
+package codec_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"runtime"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/codec"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+)
+
+// rooms provides the codec xor, which notes the room that the last call got.
+type rooms struct{ length, capacity int }
+
+func (*rooms) Describe() []driver.Description { return nil }
+
+func (r *rooms) Open(_ string, _ json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	in.Kind = driver.Blob
+	return noting{r: r}, in, nil
+}
+
+type noting struct {
+	xor
+	r *rooms
+}
+
+func (c noting) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	c.r.length, c.r.capacity = len(dst), cap(dst)
+	return c.xor.Decode(ctx, dst, src)
+}
+
+// farRooms is rooms as a run of one step.
+type farRooms struct{ *rooms }
+
+func (f farRooms) OpenPipeline(_ context.Context, _ []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {
+	in.Kind = driver.Blob
+	return f, []driver.Spec{in}, nil
+}
+
+func (f farRooms) DecodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
+	for i, j := range jobs {
+		dst := make([]byte, j.Limit)
+		n, err := noting{r: f.rooms}.Decode(ctx, dst, j.Src)
+		sink(i, dst[:n], err)
+	}
+	return nil
+}
+
+func (f farRooms) EncodeMany(ctx context.Context, jobs []driver.Job, sink driver.Sink) error {
+	return f.DecodeMany(ctx, jobs, sink)
+}
+
+func (farRooms) Close() error { return nil }
+
+// TestRoomBetweenSteps shows that where sizes vary a limit holds in proportion
+// for what comes between the steps, and that a large chunk leaves little memory
+// behind.
+func TestRoomBetweenSteps(t *testing.T) {
+	t.Parallel()
+	const size, limit = 1 << 20, 1 << 10
+	var near, far rooms
+	for name, last := range map[string]struct {
+		driver.Provider
+		*rooms
+	}{"near": {&near, &near}, "far": {farRooms{&far}, &far}} {
+		in := driver.Spec{Kind: driver.Array, DType: dtype.Type{Kind: dtype.VlenBytes}, MaxBytes: size}
+		p, err := codec.Open(t.Context(), []driver.Step{{ID: "xor"}, {ID: "last"}}, in, func(id string) (driver.Provider, error) {
+			if id == "last" {
+				return last.Provider, nil
+			}
+			return fakes{}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = p.Close() }()
+		for _, c := range []struct{ limit, least, most int }{{0, size, size + size/8}, {limit, limit, limit + limit/8 + 64<<10}} {
+			src := noise(limit)
+			err := p.DecodeMany(t.Context(), []driver.Job{{Src: src, Limit: int64(c.limit)}}, func(_ int, out []byte, e error) {
+				if e != nil || !bytes.Equal(out, src) {
+					t.Errorf("%s: %d bytes, %v", name, len(out), e)
+				}
+			})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if last.length < c.least || last.length > c.most {
+				t.Errorf("%s: room for %d bytes with the limit %d, want %d to %d", name, last.length, c.limit, c.least, c.most)
+			}
+		}
+		if n := last.capacity; n > size/runtime.GOMAXPROCS(0) && n > limit+limit/8+64<<10 {
+			t.Errorf("%s: %d bytes were kept", name, n)
+		}
+	}
+}
