@@ -25,8 +25,8 @@ func (e *endsLater) Err() error {
 	return nil
 }
 
-// TestInterrupted shows that decoders which may take minutes for a chunk end
-// with the context, also where their input makes no output.
+// TestInterrupted shows that encoders and decoders which may take minutes for a
+// chunk end with the context, decoders also where their input makes no output.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 1<<18)
@@ -54,7 +54,10 @@ func TestInterrupted(t *testing.T) {
 		dst, src := make([]byte, len(noise)), c.src
 		if src == nil {
 			src = make([]byte, out.MaxBytes)
-			n, err := codec.Encode(t.Context(), src, noise)
+			if _, err := codec.Encode(&endsLater{t.Context(), 2}, src, noise); err != context.Canceled { //nolint:errorlint // it must be bare
+				t.Errorf("%s, encoding: got %v", name, err)
+			}
+			n, err := codec.Encode(t.Context(), src, noise) // after one that was interrupted
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/filters/internal/bitio"
 	"github.com/seed-695719ce/nczarr/filters/internal/bzip2enc"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
 )
@@ -60,11 +61,11 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		enc = bzip2enc.New(c.level)
 	}
 	defer c.pool.Put(enc)
-	n, err := enc.Encode(dst, src)
-	if err != nil { // it fails for want of room only
-		return 0, filter.Short(dst)
+	n, err := enc.Encode(ctx, dst, src)
+	if errors.Is(err, bitio.ErrShort) {
+		err = filter.Short(dst)
 	}
-	return n, nil
+	return n, err
 }
 
 // Decode decodes one or more streams.

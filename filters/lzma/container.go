@@ -1,6 +1,7 @@
 package lzma
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash/crc32"
@@ -22,7 +23,7 @@ const (
 // check is that of plain, which is src before the delta filter.
 //
 // Source: The .xz File Format 1.2.1, sections 2 to 4.
-func (c *Codec) container(w *window, src, plain []byte) error {
+func (c *Codec) container(ctx context.Context, w *window, src, plain []byte) error {
 	kind := byte(checkCRC64)
 	if c.params.Check >= 0 {
 		kind = byte(c.params.Check)
@@ -42,7 +43,7 @@ func (c *Codec) container(w *window, src, plain []byte) error {
 		if err != nil {
 			return err
 		}
-		if err := writeAll(z, src); err != nil {
+		if err := writeAll(ctx, z, src); err != nil {
 			return err
 		}
 		packed := w.at - from

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/ulikunitz/xz/lzma"
 
@@ -210,8 +211,10 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		src = differences(src, d)
 	}
 	w := &window{dst: dst}
-	err := c.write(w, src, plain)
+	err := c.write(ctx, w, src, plain)
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return 0, ctx.Err()
 	case w.full: // the encoder does not pass every error on
 		return 0, filter.Short(dst)
 	case err != nil:
@@ -231,20 +234,27 @@ func differences(src []byte, dist int) []byte {
 }
 
 // write writes src, which is plain after its delta filters, in the format.
-func (c *Codec) write(w *window, src, plain []byte) error {
+func (c *Codec) write(ctx context.Context, w *window, src, plain []byte) error {
 	if c.params.Format == XZ || c.params.Format == Auto {
-		return c.container(w, src, plain)
+		return c.container(ctx, w, src, plain)
 	}
 	z, err := c.writer(w, len(src))
 	if err != nil {
 		return err
 	}
-	return writeAll(z, src)
+	return writeAll(ctx, z, src)
 }
 
-func writeAll(z io.WriteCloser, src []byte) error {
-	if _, err := z.Write(src); err != nil {
-		return err
+// writeAll writes src in pieces, each of which takes a fraction of a second, and
+// stops when ctx ends.
+func writeAll(ctx context.Context, z io.WriteCloser, src []byte) error {
+	for piece := range slices.Chunk(src, 64<<10) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := z.Write(piece); err != nil {
+			return err
+		}
 	}
 	return z.Close()
 }

@@ -5,6 +5,7 @@
 package bzip2enc
 
 import (
+	"context"
 	"hash/crc32"
 	"math/bits"
 
@@ -31,14 +32,18 @@ type Encoder struct {
 // New makes an encoder with blocks of 100 kB times level, 1 to 9.
 func New(level int) *Encoder { return &Encoder{level: level} }
 
-// Encode writes src to dst as one stream and gives its length; bitio.ErrShort
-// when it does not fit.
-func (e *Encoder) Encode(dst, src []byte) (int, error) {
+// Encode writes src to dst as one stream and returns its length. The error is
+// bitio.ErrShort when it does not fit, or that of ctx, which is asked before each
+// block.
+func (e *Encoder) Encode(ctx context.Context, dst, src []byte) (int, error) {
 	e.out = bitio.NewWriter(dst)
 	e.out.Put(24, 'B'<<16|'Z'<<8|'h')
 	e.out.Put(8, uint64('0'+e.level))
 	sum := uint32(0)
 	for len(src) > 0 {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
 		n := e.runs(src)
 		crc := blockSum(src[:n])
 		sum = bits.RotateLeft32(sum, 1) ^ crc

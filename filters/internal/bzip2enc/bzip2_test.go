@@ -54,7 +54,7 @@ func TestDecoder(t *testing.T) {
 			e := bzip2enc.New(level)
 			dst := make([]byte, bzip2enc.MaxEncoded(int64(len(src))))
 			for range 2 { // its memory is used again
-				n, err := e.Encode(dst, src)
+				n, err := e.Encode(t.Context(), dst, src)
 				if err != nil {
 					t.Fatalf("%s at level %d: %v", name, level, err)
 				}
@@ -62,7 +62,7 @@ func TestDecoder(t *testing.T) {
 				if err != nil || !bytes.Equal(src, got) {
 					t.Errorf("%s at level %d: %d bytes come back as %d others, %v", name, level, len(src), len(got), err)
 				}
-				if _, err := e.Encode(dst[:n-1], src); !errors.Is(err, bitio.ErrShort) {
+				if _, err := e.Encode(t.Context(), dst[:n-1], src); !errors.Is(err, bitio.ErrShort) {
 					t.Errorf("%s at level %d without room: want ErrShort, got %v", name, level, err)
 				}
 			}
@@ -91,7 +91,7 @@ func TestPython(t *testing.T) {
 			t.Fatal(err)
 		}
 		dst := make([]byte, bzip2enc.MaxEncoded(int64(len(c.src))))
-		n, err := bzip2enc.New(c.level).Encode(dst, c.src)
+		n, err := bzip2enc.New(c.level).Encode(t.Context(), dst, c.src)
 		if err != nil || n > len(want)+len(want)/10 {
 			t.Errorf("%s: want about %d bytes, got %d, %v", name, len(want), n, err)
 		}
@@ -108,7 +108,7 @@ func FuzzEncode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		dst := make([]byte, bzip2enc.MaxEncoded(int64(len(src))))
-		n, err := bzip2enc.New(1).Encode(dst, src)
+		n, err := bzip2enc.New(1).Encode(t.Context(), dst, src)
 		if err != nil {
 			t.Fatal(err)
 		}
