@@ -1,7 +1,5 @@
 package codec
 
-import "github.com/seed-695719ce/nczarr/core/codec/driver"
-
 // Entry is one line of the table of codec names.
 type Entry struct {
 	// ID is the numcodecs (Zarr v2) id.
@@ -57,11 +55,6 @@ func ByID(id string) (Entry, bool) {
 	return find(func(e Entry) bool { return e.ID == id })
 }
 
-// ByV3 finds a codec by its Zarr v3 name.
-func ByV3(name string) (Entry, bool) {
-	return find(func(e Entry) bool { return name != "" && e.V3 == name })
-}
-
 // HDF5 finds a codec by its HDF5 filter number.
 func HDF5(number uint32) (Entry, bool) {
 	return find(func(e Entry) bool { return number != 0 && e.HDF5 == number })
@@ -74,29 +67,4 @@ func find(match func(Entry) bool) (Entry, bool) {
 		}
 	}
 	return Entry{}, false
-}
-
-// Split cuts a chain in encode order into the two members of a Zarr v2 array
-// document: the last step is the compressor, whatever it is, and all others
-// are filters. Both are nil for an empty chain. The results alias chain.
-//
-// Source: netcdf-c, the NCZarr mapping of an HDF5 filter chain.
-func Split(chain []driver.Step) (filters []driver.Step, compressor *driver.Step) {
-	if len(chain) == 0 {
-		return nil, nil
-	}
-	last := len(chain) - 1
-	if last > 0 {
-		filters = chain[:last:last]
-	}
-	return filters, &chain[last]
-}
-
-// Join is the reverse of [Split]: a new chain in encode order.
-func Join(filters []driver.Step, compressor *driver.Step) []driver.Step {
-	chain := append([]driver.Step(nil), filters...)
-	if compressor != nil {
-		chain = append(chain, *compressor)
-	}
-	return chain
 }

@@ -58,7 +58,6 @@ type Codec struct {
 	params   Params
 	typesize int
 	shuffle  int
-	limit    int64     // largest frame that DecodePart takes memory for, in decoded bytes
 	pool     sync.Pool // of *scratch
 	inflate  inflate.Pool
 	deflate  *deflate.Encoder
@@ -69,16 +68,14 @@ type Codec struct {
 var (
 	_ driver.Codec        = (*Codec)(nil)
 	_ driver.DecodedSizer = (*Codec)(nil)
-	_ driver.PartDecoder  = (*Codec)(nil)
 )
 
-// New makes a codec for elements of p.TypeSize bytes. Its DecodePart takes
-// frames of any size; that of an opened codec only those that a chunk can have.
+// New makes a codec for elements of p.TypeSize bytes.
 func New(p Params) (*Codec, error) {
 	if !slices.Contains(names[:], p.CName) || p.CLevel < 0 || p.CLevel > 9 || p.Shuffle < AutoShuffle || p.Shuffle > BitShuffle || p.BlockSize < 0 {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "blosc cannot work with %+v", p)
 	}
-	c := &Codec{params: p, typesize: p.TypeSize, shuffle: p.Shuffle, limit: maxBytes}
+	c := &Codec{params: p, typesize: p.TypeSize, shuffle: p.Shuffle}
 	if c.typesize < 1 || c.typesize > 255 {
 		c.typesize = 1
 	}
@@ -158,7 +155,6 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	if err != nil {
 		return nil, driver.Spec{}, err
 	}
-	c.limit = in.MaxBytes
 	return c, filter.Blob(in, in.MaxBytes+headerSize), nil
 }
 

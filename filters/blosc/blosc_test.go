@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
-	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/blosc"
 )
@@ -32,53 +30,6 @@ func encode(t *testing.T, p blosc.Params, src []byte) (*blosc.Codec, []byte) {
 		t.Fatal(err)
 	}
 	return c, dst[:n]
-}
-
-func TestPart(t *testing.T) {
-	t.Parallel()
-	src := ramp(50_000)
-	r := rand.New(rand.NewPCG(1, 1))
-	for _, p := range []blosc.Params{
-		{CName: "lz4", CLevel: 5, Shuffle: 1, TypeSize: 4, BlockSize: 5000}, {CName: "zstd", CLevel: 1, Shuffle: 2, TypeSize: 4, BlockSize: 4096}, {CName: "lz4", TypeSize: 4},
-	} {
-		c, enc := encode(t, p, src)
-		for range 50 {
-			var ranges []driver.ByteRange
-			var want []byte
-			for range 3 {
-				at := r.IntN(len(src) + 1)
-				n := r.IntN(min(len(src)-at, 20_000) + 1)
-				ranges = append(ranges, driver.ByteRange{Offset: int64(at), Length: int64(n)})
-				want = append(want, src[at:at+n]...)
-			}
-			dst := make([]byte, len(want))
-			if n, err := c.DecodePart(t.Context(), dst, enc, ranges); err != nil || !bytes.Equal(want, dst[:n]) {
-				t.Fatalf("%+v of %+v: wrong bytes, %v", ranges, p, err)
-			}
-		}
-		bad := []driver.ByteRange{{Offset: int64(len(src)), Length: 1}}
-		if _, err := c.DecodePart(t.Context(), make([]byte, 1), enc, bad); ncerr.KindOf(err) != ncerr.ErrRange {
-			t.Errorf("past the end: want ErrRange, got %v", err)
-		}
-	}
-}
-
-// TestPartOfAbsurdFrame: a short frame that claims a gigabyte is refused
-// before memory is taken for its block.
-func TestPartOfAbsurdFrame(t *testing.T) {
-	t.Parallel()
-	in := driver.Spec{Kind: driver.Blob, MaxBytes: 4000}
-	c, _, err := blosc.Provider().Open("blosc", nil, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, enc := encode(t, blosc.Params{CName: "lz4", CLevel: 5, Shuffle: 1, TypeSize: 4}, ramp(1000))
-	binary.LittleEndian.PutUint32(enc[4:], 1<<30)
-	binary.LittleEndian.PutUint32(enc[8:], 1<<30)
-	_, err = c.(driver.PartDecoder).DecodePart(t.Context(), make([]byte, 10), enc, []driver.ByteRange{{Length: 10}})
-	if ncerr.KindOf(err) != ncerr.ErrCorrupt || !strings.Contains(err.Error(), "claims") {
-		t.Errorf("want ErrCorrupt for the claim, got %v", err)
-	}
 }
 
 func TestIncompressibleIsStored(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/pierrec/lz4/v4"
 
-	"github.com/seed-695719ce/nczarr/core/codec/driver"
-	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
 	"github.com/seed-695719ce/nczarr/filters/internal/kernel"
 )
@@ -70,55 +68,6 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 func (c *Codec) DecodedSize(src []byte) (int64, error) {
 	h, err := parseHeader(src)
 	return int64(h.size), err
-}
-
-// DecodePart decodes the blocks that the ranges touch, and nothing else. A
-// frame that claims more than a chunk can have is ncerr.ErrCorrupt: a block of
-// it is memory that dst says nothing about.
-func (c *Codec) DecodePart(ctx context.Context, dst, src []byte, ranges []driver.ByteRange) (int, error) {
-	h, err := parseHeader(src)
-	if err != nil {
-		return 0, err
-	}
-	if int64(h.size) > c.limit {
-		return 0, filter.Corrupt("the frame claims %d bytes, a chunk has at most %d", h.size, c.limit)
-	}
-	src = src[:h.total]
-	s := c.take()
-	defer c.pool.Put(s)
-	have, n := -1, 0
-	block := make([]byte, min(h.block, h.size))
-	for _, r := range ranges {
-		if r.Offset < 0 || r.Length < 0 || r.Offset > int64(h.size) || r.Length > int64(h.size)-r.Offset {
-			return 0, ncerr.Errorf(ncerr.ErrRange, "", "", "range %d+%d of %d bytes", r.Offset, r.Length, h.size)
-		}
-		if r.Length > int64(len(dst)-n) {
-			return 0, filter.Short(dst)
-		}
-		for at, end := int(r.Offset), int(r.Offset+r.Length); at < end; {
-			if err := ctx.Err(); err != nil {
-				return 0, err
-			}
-			i := at / h.block
-			if i != have {
-				if err := c.anyBlock(s, &h, i, block[:h.blockSize(i)], src); err != nil {
-					return 0, err
-				}
-				have = i
-			}
-			m := copy(dst[n:n+end-at], block[at-i*h.block:h.blockSize(i)])
-			at, n = at+m, n+m
-		}
-	}
-	return n, nil
-}
-
-func (c *Codec) anyBlock(s *scratch, h *header, i int, out, src []byte) error {
-	if h.copied() {
-		copy(out, src[headerSize+i*h.block:])
-		return nil
-	}
-	return c.block(s, h, i, out, src)
 }
 
 // block decodes block i into out, which has its size. The streams go to

@@ -118,15 +118,6 @@ type DecodedSizer interface {
 	DecodedSize(src []byte) (int64, error)
 }
 
-// ByteRange is a part of decoded bytes.
-type ByteRange struct{ Offset, Length int64 }
-
-// PartDecoder is an optional ability of a Codec: decode only some ranges of
-// the output, written to dst one after the other.
-type PartDecoder interface {
-	DecodePart(ctx context.Context, dst, src []byte, ranges []ByteRange) (int, error)
-}
-
 // Step is one codec of a run: what Provider.Open takes, without the Spec.
 type Step struct {
 	ID     string          `json:"id"`
