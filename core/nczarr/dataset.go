@@ -147,6 +147,7 @@ func (d *Dataset) flush(ctx context.Context, goes bool) error {
 		return ncerr.Wrap("flush", d.loc.Path, err)
 	}
 	d.flushed.Store(true)
+	d.settleNew()
 	return ncerr.Wrap("flush", growingKey, d.endGrowth(ctx))
 }
 
@@ -156,6 +157,9 @@ func (d *Dataset) flush(ctx context.Context, goes bool) error {
 // as it was.
 func (d *Dataset) Close(ctx context.Context) error {
 	err := d.flush(ctx, false)
+	if err != nil {
+		err = alsoFailed(err, d.dropNew(context.WithoutCancel(ctx)))
+	}
 	d.making.hold.Release()
 	d.closeVars()
 	d.up.close(ctx)
@@ -190,8 +194,10 @@ func (d *Dataset) Abort(ctx context.Context) error {
 		return err
 	}
 	if !d.created || d.flushed.Load() {
-		if gerr := d.dropGrowth(context.WithoutCancel(ctx)); err == nil {
-			err = gerr
+		for _, drop := range []func(context.Context) error{d.dropNew, d.dropGrowth} {
+			if derr := drop(context.WithoutCancel(ctx)); err == nil {
+				err = derr
+			}
 		}
 		return err
 	}

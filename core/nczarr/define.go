@@ -83,7 +83,7 @@ func (g *Group) nameFree(name string) error {
 }
 
 // DefineGroup makes a subgroup. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse,
-// ncerr.ErrReadOnly.
+// ncerr.ErrReadOnly. See [Group.DefineVar] for names that others have used.
 func (g *Group) DefineGroup(name string) (*Group, error) {
 	if err := g.changeable("define", join(g.Path(), name)); err != nil {
 		return nil, err
@@ -101,6 +101,7 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 	}
 	sub := g.below(name)
 	sub.meta = &zarr.Group{}
+	sub.fresh.defined = true
 	sub.changes.add()
 	g.groups.add(sub)
 	g.changes.add()
@@ -137,9 +138,12 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 // ncerr.ErrReadOnly, ncerr.ErrNoDim for a dimension that is not visible in g,
 // ncerr.ErrBadChunk, ncerr.ErrBadType, ncerr.ErrNoFilter, ncerr.ErrInvalid
 // for codec parameters, ncerr.ErrLimit for a chunk beyond the limit, and for a
-// key or a chunk that is longer than the store can hold.
+// key or a chunk that is longer than the store can hold. What others have under
+// that name without g's knowledge is found when something of the variable is
+// written: Write, Flush and Close fail with ncerr.ErrNameInUse.
 func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var, error) {
 	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims), defined: true}
+	v.fresh.defined = true
 	v.changes.add()
 	v.data.keyed.settled.Store(true) // no chunk is there
 	path := v.Path()

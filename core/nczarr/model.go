@@ -64,6 +64,7 @@ type Group struct {
 
 	meta        *zarr.Group
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new group
+	fresh       newNode
 	changes     changes
 }
 
@@ -195,6 +196,7 @@ type Var struct {
 	defined bool    // by DefineVar, rather than found in the store
 
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new variable
+	fresh       newNode
 }
 
 // Group gives the group that the variable is in.

@@ -3,6 +3,7 @@ package nczarr
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -36,9 +37,10 @@ type saved struct {
 	docs   zarr.Docs
 	old    zarr.Docs // as far as they are known to be in the store
 	dirty  bool
-	stage  int    // nodes of one stage are written at once, stages in order
-	clean  func() // records that the node was written
-	failed func() // records that it may have been written in part
+	stage  int                         // nodes of one stage are written at once, stages in order
+	take   func(context.Context) error // sees to it that nothing else is there
+	clean  func()                      // records that the node was written
+	failed func()                      // records that it may have been written in part
 }
 
 // save writes the documents of all changed nodes: those of variables first,
@@ -106,17 +108,13 @@ func (d *Dataset) putStage(ctx context.Context, nodes []saved) error {
 }
 
 func (d *Dataset) put(ctx context.Context, n saved) error {
-	names := make([]string, 0, len(n.docs))
-	for name := range n.docs {
-		names = append(names, name)
+	if err := n.take(ctx); err != nil {
+		return err
 	}
 	if n.prefix == "" {
 		d.announced.Store(true)
 	}
-	slices.Sort(names)
-	slices.Reverse(names) // .zgroup and .zarray after .zattrs: they make the node visible
-	slices.SortStableFunc(names, func(a, b string) int { return announces(a) - announces(b) })
-	for _, name := range names {
+	for _, name := range putOrder(n.docs) {
 		if old, ok := n.old[name]; ok && bytes.Equal(old, n.docs[name]) { // a root's .zgroup stays what it was to readers
 			continue
 		}
@@ -131,6 +129,15 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 	defer d.mu.Unlock()
 	n.clean()
 	return nil
+}
+
+// putOrder returns the names of the documents of a node in the order in which
+// they are put: those that make it visible come last.
+func putOrder(docs zarr.Docs) []string {
+	names := slices.Sorted(maps.Keys(docs))
+	slices.Reverse(names) // .zgroup and .zarray after .zattrs
+	slices.SortStableFunc(names, func(a, b string) int { return announces(a) - announces(b) })
+	return names
 }
 
 // announces is 1 for the documents that make a node visible to readers.
@@ -161,6 +168,7 @@ func (d *Dataset) collect() ([]saved, error) {
 				if err != nil {
 					return nil, err
 				}
+				n.take = v.takePlace
 				out = append(out, n)
 			}
 		}
@@ -175,7 +183,7 @@ func (d *Dataset) collect() ([]saved, error) {
 			if err != nil {
 				return nil, err
 			}
-			n.stage = 1 + deepest - g.depth
+			n.stage, n.take = 1+deepest-g.depth, g.takePlace
 			out = append(out, n)
 		}
 	}

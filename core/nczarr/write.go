@@ -24,6 +24,9 @@ func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, 
 	if err := v.group.ds.noteVar(ctx, v); err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
+	if err := v.takePlace(ctx); err != nil {
+		return ncerr.Wrap("write", v.Path(), err)
+	}
 	v.group.ds.wrote.Store(true)
 	return ncerr.Wrap("write", v.Path(), t.run(ctx, writeBatch))
 }

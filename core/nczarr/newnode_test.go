@@ -1,0 +1,167 @@
+package nczarr_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// base makes a dataset with a dimension of 4 at a place, and closes it.
+func base(t *testing.T, url string, o *nczarr.Options) {
+	t.Helper()
+	ds := create(t, url, o)
+	x := dim(t, ds.Root(), "x", 4, false)
+	define(t, ds.Root(), "old", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}})
+	closeDataset(t, ds)
+}
+
+// newVar defines a variable of chunks of 2 in a group of a dataset that base made.
+func newVar(t *testing.T, g *nczarr.Group, name string) *nczarr.Var {
+	t.Helper()
+	x, err := g.Dataset().Root().Dim("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return define(t, g, name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}})
+}
+
+// Of two writers that give a new variable, or a group, one name, the second is
+// refused before it writes anything, whichever ends first.
+func TestTwoThatDefineOneName(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"mem:two#mode=nczarr", "mem:two#mode=zarr"} {
+		for _, at := range []string{"v", "g"} {
+			for _, together := range []bool{false, true} {
+				o := memory()
+				base(t, url, o)
+				first, second := update(t, url, o), update(t, url, o)
+				in := func(ds *nczarr.Dataset, name string) *nczarr.Var {
+					if at == "v" {
+						return newVar(t, ds.Root(), "v")
+					}
+					g, err := ds.Root().DefineGroup("g")
+					if err != nil {
+						t.Fatal(err)
+					}
+					return newVar(t, g, name)
+				}
+				a, b := in(first, "a"), in(second, "b")
+				write(t, a, slab(0, 4), []int32{1, 2, 3, 4})
+				if !together {
+					closeDataset(t, first)
+				}
+				err := b.Write(t.Context(), slab(0, 4), []int32{5, 6, 7, 8})
+				if ncerr.KindOf(err) != ncerr.ErrNameInUse {
+					t.Errorf("%s %s: the second writes: %v", url, at, err)
+				}
+				if err := second.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrNameInUse {
+					t.Errorf("%s %s: the second closes: %v", url, at, err)
+				}
+				if together {
+					closeDataset(t, first)
+				}
+				expect(t, open(t, url, o), a.Path(), []int32{1, 2, 3, 4})
+			}
+		}
+	}
+}
+
+// What the metadata does not name is not written over by something new of its
+// name, neither a node nor the chunks of a writer that died.
+func TestNameOfWhatIsNotNamed(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]map[string]string{
+		"array":  {"new/.zarray": byteDoc, "new/0": "\x07"},
+		"group":  {"new/.zgroup": `{"zarr_format": 2}`},
+		"v3":     {"new/zarr.json": `{"zarr_format":3,"node_type":"group"}`},
+		"chunks": {"new/1": "\x01\x00\x00\x00\x02\x00\x00\x00"},
+	} {
+		for _, unconditional := range []bool{false, true} {
+			o := memory()
+			base(t, "mem:k", o)
+			for key, body := range more {
+				put(t, o, "k", key, body)
+			}
+			if unconditional {
+				_, o.Wrap = newGate("none", true)
+			}
+			ds := update(t, "mem:k", o)
+			before := keysOf(t, ds)
+			v := newVar(t, ds.Root(), "new")
+			err := v.Write(t.Context(), slab(0, 2), []int32{8, 9})
+			if ncerr.KindOf(err) != ncerr.ErrNameInUse || !strings.Contains(err.Error(), "new/") {
+				t.Errorf("%s: writing: %v", name, err)
+			}
+			if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrNameInUse {
+				t.Errorf("%s: closing: %v", name, err)
+			}
+			o.Wrap = nil
+			again := update(t, "mem:k", o)
+			if after := keysOf(t, again); !slices.Equal(before, after) {
+				t.Errorf("%s: want keys %q, got %q", name, before, after)
+			}
+			if _, err := again.Root().DefineGroup("new"); err != nil {
+				t.Fatal(err)
+			}
+			if err := again.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrNameInUse {
+				t.Errorf("%s: a group: %v", name, err)
+			}
+			for key, body := range more {
+				if got := stored(t, again, key); got != strings.ReplaceAll(body, " ", "") {
+					t.Errorf("%s: %s is %q", name, key, got)
+				}
+			}
+		}
+	}
+}
+
+// What a writer wrote of a new variable that it gave up, or could not announce,
+// is neither in the way of the next, nor part of what that makes.
+func TestGivenUpDefinition(t *testing.T) {
+	t.Parallel()
+	fill := int32(-2147483647)
+	for _, url := range []string{"mem:up#mode=nczarr", "mem:up#mode=zarr"} {
+		o := memory()
+		base(t, url, o)
+		ds := update(t, url, o)
+		g, err := ds.Root().DefineGroup("g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range []*nczarr.Var{newVar(t, ds.Root(), "v"), newVar(t, g, "v")} {
+			write(t, v, slab(0, 4), []int32{6, 6, 6, 6})
+		}
+		if err := ds.Abort(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ds = update(t, url, o)
+		for _, key := range keysOf(t, ds) {
+			if strings.HasPrefix(key, "v/") || strings.HasPrefix(key, "g/") {
+				t.Errorf("%s: %s was left", url, key)
+			}
+		}
+		write(t, newVar(t, ds.Root(), "v"), slab(0, 2), []int32{1, 2})
+		closeDataset(t, ds)
+		expect(t, open(t, url, o), "v", []int32{1, 2, fill, fill})
+	}
+	const url = "mem:lists"
+	o := memory()
+	base(t, url, o)
+	first, second := update(t, url, o), update(t, url, o)
+	write(t, newVar(t, first.Root(), "a"), slab(0, 4), []int32{1, 2, 3, 4})
+	write(t, newVar(t, second.Root(), "b"), slab(0, 4), []int32{5, 6, 7, 8})
+	closeDataset(t, first)
+	if err := second.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict { // the list of the root has changed
+		t.Fatal(err)
+	}
+	second = update(t, url, o)
+	write(t, newVar(t, second.Root(), "b"), slab(0, 4), []int32{5, 6, 7, 8})
+	closeDataset(t, second)
+	ds := open(t, url, o)
+	expect(t, ds, "a", []int32{1, 2, 3, 4})
+	expect(t, ds, "b", []int32{5, 6, 7, 8})
+}
