@@ -53,8 +53,8 @@ func (a *app) runConsolidate(ctx context.Context, url string, remove bool) error
 	}
 	if remove {
 		err = ds.RemoveConsolidated(ctx)
-	} else {
-		err = ds.Consolidate()
+	} else if err = ds.Consolidate(); err == nil {
+		err = a.warnUnlisted(ctx, ds)
 	}
 	left := ds.Problems()
 	if cerr := ds.Close(ctx); err == nil {

@@ -179,11 +179,16 @@ func (d *Dataset) verifyConsolidated(ctx context.Context) error {
 		d.staleDocs = append(d.staleDocs, differing(prefix, docs, all[node])...)
 		delete(all, node)
 	}
+	unlisted, err := d.unlistedIn(ctx, all)
+	if err != nil {
+		return err
+	}
 	for node, docs := range all {
+		prefix := node
 		if node != "" {
-			node += "/"
+			prefix += "/"
 		}
-		d.staleDocs = append(d.staleDocs, differing(node, docs, nil)...)
+		d.staleDocs = append(d.staleDocs, differing(prefix, docs, unlisted[node])...)
 	}
 	slices.Sort(d.staleDocs)
 	if len(d.staleDocs) > 0 {

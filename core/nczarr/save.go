@@ -61,7 +61,13 @@ func (d *Dataset) save(ctx context.Context) error {
 	if err != nil || !d.stale {
 		return err
 	}
-	all := make(map[string]zarr.Docs, len(nodes))
+	all, err := d.keptUnlisted(ctx)
+	if err != nil {
+		return err
+	}
+	if all == nil {
+		all = make(map[string]zarr.Docs, len(nodes))
+	}
 	for _, n := range nodes {
 		all[strings.TrimSuffix(n.prefix, "/")] = n.docs
 	}

@@ -2,9 +2,12 @@ package nczarr
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
@@ -71,6 +74,65 @@ func (d *Dataset) isNode(ctx context.Context, dir string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// keptUnlisted returns the documents of nodes that consolidated metadata has now
+// and the lists of NCZarr's groups do not: what reads it sees them. If it is not the
+// one that was opened, putting the next one fails.
+func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error) {
+	if d.created && !d.flushed.Load() || d.swap != nil {
+		return nil, nil
+	}
+	body, _, err := d.m.ReadAll(ctx, consolidatedKey, d.opts.Limits.MaxMetadata)
+	if ncerr.KindOf(err) == ncerr.ErrNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := zarr.ParseConsolidated(body)
+	if err != nil { // it is damaged, and tells of nothing
+		return nil, nil //nolint:nilerr // it is written anew
+	}
+	return d.unlistedIn(ctx, all)
+}
+
+// unlistedIn returns those of the nodes that are not seen, as NCZarr's lists do
+// not name them, but are there, with their documents in the store.
+func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (map[string]zarr.Docs, error) {
+	if d.layout == zarr.LayoutPure { // which sees all that are there
+		return nil, nil
+	}
+	seen := d.documents()
+	var keys []string
+	for node := range nodes {
+		if _, ok := seen[node+"/"]; !ok && node != "" {
+			for _, name := range [...]string{rootGroup, ".zarray", ".zattrs"} {
+				keys = append(keys, docKey(node, name))
+			}
+		}
+	}
+	var mu sync.Mutex
+	docs := make(map[string]zarr.Docs)
+	err := each(ctx, keys, movers, func(key string) error {
+		text, _, err := d.m.ReadAll(ctx, key, d.opts.Limits.MaxMetadata)
+		if ncerr.KindOf(err) == ncerr.ErrNotFound {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		node, name := splitKey(key)
+		if docs[node] == nil {
+			docs[node] = make(zarr.Docs)
+		}
+		docs[node][name] = text
+		return nil
+	})
+	maps.DeleteFunc(docs, func(_ string, own zarr.Docs) bool { return own[rootGroup] == nil && own[".zarray"] == nil })
+	return docs, err
 }
 
 // noteUnlisted counts the nodes of g in consolidated metadata that its lists do

@@ -51,3 +51,46 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("a new dataset: got %q, %v", got, err)
 	}
 }
+
+// A node that other software has put into consolidated metadata, and that
+// NCZarr's lists do not name, stays there as it is in the store when that is
+// written anew, as long as it is there.
+func TestUnlistedStaysConsolidated(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	base(t, "mem:kept", o)
+	ds := update(t, "mem:kept", o)
+	if err := ds.Consolidate(); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	ds = update(t, "mem:kept", o)
+	own := stored(t, ds, ".zmetadata")
+	const more = `"metadata":{"added/.zarray":{"old":1},"added/.zattrs":{"a":1},"gone/.zarray":{},`
+	for key, body := range map[string]string{
+		".zmetadata": strings.Replace(own, `"metadata":{`, more, 1), "added/.zarray": byteDoc, "added/.zattrs": `{"a":2}`,
+	} {
+		put(t, o, "kept", key, body)
+	}
+	if err := ds.Abort(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	verify := *o
+	verify.UseConsolidated = nczarr.ConsolidatedVerify
+	if got, want := open(t, "mem:kept", &verify).StaleDocuments(), []string{"added/.zarray", "added/.zattrs", "gone/.zarray"}; !slices.Equal(got, want) {
+		t.Errorf("stale: want %q, got %q", want, got)
+	}
+	ds = update(t, "mem:kept", o)
+	setText(t, ds.Root().SetAttr, "new", "x")
+	closeDataset(t, ds)
+	ds = open(t, "mem:kept", &verify)
+	if got := ds.StaleDocuments(); len(got) > 0 {
+		t.Errorf("stale: %q", got)
+	}
+	got := stored(t, ds, ".zmetadata")
+	for want, there := range map[string]bool{`"added/.zarray":{"zarr_format":2`: true, `"added/.zattrs":{"a":2}`: true, "gone": false, `"new":"x"`: true} {
+		if strings.Contains(got, want) != there {
+			t.Errorf("%s in it should be %t: %s", want, there, got)
+		}
+	}
+}
