@@ -2,7 +2,9 @@ package nczarr
 
 import (
 	"context"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -17,7 +19,8 @@ import (
 // src itself, inside it or around it, however the two are spelled. Local paths
 // are compared by file identity, stores on one server by bucket and key. If the
 // servers' names or the drivers differ, CheckApart puts an object to the
-// destination, looks for it in the source, and deletes it.
+// destination, looks for it in the source, and, if that is local, in the
+// directories around it, and deletes it.
 func CheckApart(ctx context.Context, src *Dataset, url string, o *Options) error {
 	opts, to, err := resolve(url, o, true)
 	if err != nil {
@@ -125,17 +128,23 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	case place.Apart:
 		relation = place.Same
 	}
-	found, err := src.sees(ctx, dst.m, put, look)
-	if err != nil || !found {
-		return place.Apart, err
+	found, around, err := src.sees(ctx, dst.m, put, look)
+	switch {
+	case err != nil:
+		return 0, err
+	case found:
+		return relation, nil
+	case around:
+		return place.Above, nil
 	}
-	return relation, nil
+	return place.Apart, nil
 }
 
-// sees reports whether an object that is put into m for a moment is in d.
-func (d *Dataset) sees(ctx context.Context, m *zmap.Map, put, look string) (found bool, err error) {
+// sees reports whether an object that is put into m for a moment is in d, or in a
+// directory around d: buckets can be mounted as file systems.
+func (d *Dataset) sees(ctx context.Context, m *zmap.Map, put, look string) (found, around bool, err error) {
 	if _, err := m.Put(ctx, put, driver.Bytes("nczarr: are two places one? This object may be deleted.\n"), nil); err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer func() {
 		clean := context.WithoutCancel(ctx)
@@ -148,12 +157,32 @@ func (d *Dataset) sees(ctx context.Context, m *zmap.Map, put, look string) (foun
 		}
 	}()
 	if err := m.Flush(ctx); err != nil {
-		return false, err
+		return false, false, err
 	}
 	again, err := newDataset(ctx, d.loc, d.opts, driver.Read) // what is open may not show what came later
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer again.m.Close(ctx) //nolint:errcheck // only read
-	return again.m.Exists(ctx, look)
+	found, err = again.m.Exists(ctx, look)
+	return found, !found && local(d.loc) && isAbove(filepath.FromSlash(d.loc.Path), look), err
+}
+
+// isAbove reports whether a directory above a path has a file of a name.
+func isAbove(at, name string) bool {
+	at, err := filepath.Abs(at)
+	if err != nil {
+		return false
+	}
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
+	}
+	for dir := filepath.Dir(at); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
 }

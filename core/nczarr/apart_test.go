@@ -35,13 +35,18 @@ func (a aliased) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return a.Opener.Remove(ctx, a.place(spec))
 }
 
+// mounted is a driver of others that has local directories under more names.
+type mounted struct{ aliased }
+
+func (mounted) Describe() driver.Description { return driver.Description{Name: "mount"} }
+
 // Source and destination that are the same, or one in the other, are refused,
 // however they are spelled, and nothing is changed by finding out.
 func TestCheckApart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	o := &nczarr.Options{SingleWriter: true, Registry: nczarr.NewRegistry([]driver.Opener{
-		file.New(), zip.New(), aliased{memmap.NewOpener()}, newBuckets(),
+		file.New(), zip.New(), aliased{memmap.NewOpener()}, mounted{aliased{file.New()}}, newBuckets(),
 	})}
 	in := func(name string) string { return filepath.Join(dir, name) }
 	if err := os.MkdirAll(in("d"), 0o777); err != nil {
@@ -67,6 +72,11 @@ func TestCheckApart(t *testing.T) {
 		{in("d/x.zip"), in("hard.zip"), same},
 		{in("d/x.zip"), in("d"), above},
 		{in("a.zarr"), in("b.zarr"), apart},
+		{in("a.zarr"), in("mnt=") + in("a.zarr") + "#driver=mount", same},
+		{in("a.zarr"), in("mnt=") + dir + "#driver=mount", above},
+		{in("link"), in("mnt=") + dir + "#driver=mount", above},
+		{in("d/x.zip"), in("mnt=") + in("d") + "#driver=mount", above},
+		{in("a.zarr"), in("mnt=") + in("d") + "#driver=mount", apart},
 		{in("tape=one") + "#driver=tape", in("tape=one") + "#driver=tape", same},
 		{in("tape=one") + "#driver=tape", in("archive=one") + "#driver=tape", same},
 		{in("tape=one") + "#driver=tape", in("tape=two") + "#driver=tape", apart},
