@@ -71,6 +71,30 @@ func (c *opened) back(t conformance.T, enc, want []byte, room int) {
 	}
 }
 
+// value returns the value that src has after encoding and decoding: src itself
+// unless the codec is lossy, else what a newly opened codec makes of it.
+func (e *Env) value(t conformance.T, c *opened, src []byte) []byte {
+	if !c.lossy {
+		return src
+	}
+	fresh := e.openSpec(t, c.params, c.in)
+	enc, dst := fresh.encode(t, src), make([]byte, c.in.MaxBytes)
+	n, err := fresh.Decode(t.Context(), dst, enc)
+	if err != nil || n < 0 || n > len(dst) || c.in.DType.Fixed() && n != len(src) {
+		t.Fatalf("decode %d bytes of %v with %s: %d bytes, %v", len(src), c.in.DType, c.params, n, err)
+	}
+	return dst[:n]
+}
+
+// data returns n elements that c can encode: a lossy codec need not take every
+// value.
+func (c *opened) data(n int, pattern string, seed uint64) []byte {
+	if c.lossy && pattern != "zeros" {
+		pattern = "smooth"
+	}
+	return data(c.in.DType, n, pattern, seed)
+}
+
 // difference says where and how got differs from want.
 func difference(want, got []byte, t dtype.Type) string {
 	if len(want) != len(got) {
@@ -137,6 +161,7 @@ func kinds(t conformance.T, e *Env) {
 		for _, typ := range append(types, e.types...) {
 			size, taken := room(typ, n), false
 			for _, in := range []driver.Spec{
+				{DType: typ, MaxBytes: room(typ, 1)}, // scalar
 				{DType: typ, Shape: []int{n}, MaxBytes: size},
 				{DType: typ, Shape: []int{7, 10}, MaxBytes: size},
 				{DType: typ, Shape: []int{7, 10}, Order: driver.F, MaxBytes: size},
@@ -144,7 +169,14 @@ func kinds(t conformance.T, e *Env) {
 				{Kind: driver.Blob, DType: typ, MaxBytes: size},
 				{Kind: driver.Blob, MaxBytes: size},
 			} {
-				_, out, err := e.target.Provider.Open(e.target.ID, p, in)
+				shape, elements := slices.Clone(in.Shape), n
+				if in.Kind == driver.Array && len(shape) == 0 {
+					elements = 1
+				}
+				c, out, err := e.target.Provider.Open(e.target.ID, p, in)
+				if !slices.Equal(shape, in.Shape) {
+					t.Errorf("open %s for %s changes the shape that it was given to %v", p, describeSpec(driver.Spec{DType: typ, Shape: shape}), in.Shape)
+				}
 				switch kind := ncerr.KindOf(err); {
 				case err == nil:
 					taken = true
@@ -154,10 +186,75 @@ func kinds(t conformance.T, e *Env) {
 				}
 				if err == nil && out.MaxBytes < 0 {
 					t.Errorf("open %s for %s: at most %d bytes come out", p, describeSpec(in), out.MaxBytes)
+				} else if err == nil && e.target.exact() {
+					(&opened{Codec: c, in: in, out: out, params: p}).survives(t, data(typ, elements, "smooth", t.Seed()))
 				}
 			}
 		}
 	}
+}
+
+// survives encodes and decodes src, unless the codec refuses its values.
+func (c *opened) survives(t conformance.T, src []byte) {
+	enc, err := c.tryEncode(t, src)
+	switch kind := ncerr.KindOf(err); {
+	case err == nil:
+		c.back(t, enc, src, len(src))
+	case kind != ncerr.ErrConvert && kind != ncerr.ErrInvalid:
+		t.Errorf("encode %s with %s: %v", describeSpec(c.in), c.params, err)
+	}
+}
+
+// forms opens the codec with other spellings of its parameters.
+func forms(t conformance.T, e *Env) {
+	in := e.first(t, 100).in
+	src := data(in.DType, 100, "smooth", t.Seed())
+	same := func(a, b json.RawMessage) {
+		c, outC, errC := e.target.Provider.Open(e.target.ID, a, in)
+		d, outD, errD := e.target.Provider.Open(e.target.ID, b, in)
+		if ncerr.KindOf(errC) != ncerr.KindOf(errD) {
+			t.Errorf("open with %q: %v; with %q: %v", a, errC, b, errD)
+		}
+		if errC != nil || errD != nil {
+			return
+		}
+		first := (&opened{Codec: c, in: in, out: outC, params: a}).encode(t, src)
+		if !bytes.Equal(first, (&opened{Codec: d, in: in, out: outD, params: b}).encode(t, src)) {
+			t.Errorf("with %q and with %q the same bytes are encoded in two ways", a, b)
+		}
+	}
+	same(json.RawMessage(`{}`), nil)
+	for _, p := range e.params {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(p, &members); err != nil || members == nil {
+			t.Fatalf("parameters %s are not an object: %v", p, err)
+		}
+		members["id"] = json.RawMessage(strconv.Quote(e.target.description().ID))
+		withID, err := json.Marshal(members)
+		if err != nil {
+			t.Fatalf("parameters %s: %v", p, err)
+		}
+		same(p, withID)
+	}
+}
+
+// outSpec checks the Spec that Open returns for arrays of fixed-size elements
+// against itself and against the encoded bytes.
+func outSpec(t conformance.T, e *Env) {
+	e.each(t, 100, func(c *opened) {
+		if c.out.Kind != driver.Array || !c.out.DType.Fixed() {
+			return
+		}
+		what := fmt.Sprintf("%s of %s with %s", e.target.ID, describeSpec(c.in), c.params)
+		n, err := c.out.Elements()
+		if size := int64(n) * int64(c.out.DType.Size); err != nil || c.out.DType.Kind == dtype.Invalid || c.out.MaxBytes != size {
+			t.Errorf("%s: Open declares an output of %s, but MaxBytes is %d: %v", what, describeSpec(c.out), c.out.MaxBytes, err)
+			return
+		}
+		if enc := c.encode(t, data(c.in.DType, 100, "smooth", t.Seed())); int64(len(enc)) != c.out.MaxBytes {
+			t.Errorf("%s: Open declares an output of %s, but encoding gives %d bytes", what, describeSpec(c.out), len(enc))
+		}
+	})
 }
 
 // roundTripBlob encodes what other steps give: bytes of any length, which need
@@ -222,17 +319,18 @@ func stateless(t conformance.T, e *Env) {
 		if !c.in.DType.Fixed() || c.nth > 1 {
 			return
 		}
-		a := data(c.in.DType, 5000, "noise", t.Seed())
+		a := c.data(5000, "noise", t.Seed())
 		size := c.in.DType.Size
 		last := len(a) - size
 		b := bytes.Clone(a)
 		for i := 0; i < last && bytes.Equal(a, b); i += size {
 			copy(b[last:], a[i:i+size]) // another element
 		}
+		valueA, valueB := e.value(t, c, a), e.value(t, c, b)
 		encA, encB := c.encode(t, a), c.encode(t, b)
 		for range 2 {
-			c.back(t, encA, a, len(a))
-			c.back(t, encB, b, len(b))
+			c.back(t, encA, valueA, len(a))
+			c.back(t, encB, valueB, len(b))
 			c.bad(t, "cut short", encA[:len(encA)/2:len(encA)/2])
 		}
 		if again := c.encode(t, a); !bytes.Equal(again, encA) {
@@ -241,14 +339,19 @@ func stateless(t conformance.T, e *Env) {
 	})
 }
 
-// paramsApart encodes with all sets of parameters in one process, and with each
-// in a process of its own.
+// paramsApart encodes with all sets of parameters in one process, once all are
+// opened, and with each in a process of its own.
 func paramsApart(t conformance.T, e *Env) {
 	typ := e.first(t, 500).in.DType
 	src := data(typ, 500, "smooth", t.Seed())
-	encoded := make([][]byte, len(e.params))
+	codecs, encoded := make([]*opened, len(e.params)), make([][]byte, len(e.params))
 	for i, p := range e.params {
-		encoded[i] = e.open(t, p, typ, 500).encode(t, src)
+		codecs[i] = e.open(t, p, typ, 500)
+	}
+	for i, c := range codecs {
+		if c != nil {
+			encoded[i] = c.encode(t, src)
+		}
 	}
 	for i, p := range e.params {
 		t.Doing("restart")
@@ -256,9 +359,12 @@ func paramsApart(t conformance.T, e *Env) {
 			t.Fatalf("restart: %v", err)
 		}
 		c := e.open(t, p, typ, 500)
-		c.back(t, encoded[i], src, len(src))
+		if c == nil {
+			continue
+		}
+		c.back(t, encoded[i], e.value(t, c, src), len(src))
 		if !bytes.Equal(c.encode(t, src), encoded[i]) {
-			t.Errorf("%s: other parameters that were opened before change what is encoded", p)
+			t.Errorf("%s: other parameters that were opened before or after change what is encoded", p)
 		}
 	}
 }
@@ -359,6 +465,7 @@ func ceilingDecode(t conformance.T, e *Env) {
 	e.each(t, 500, func(c *opened) {
 		src := data(c.in.DType, 500, "smooth", t.Seed())
 		enc := c.encode(t, src)
+		src = e.value(t, c, src)
 		for _, room := range []int{0, 1, len(src) / 2, len(src) - 1} {
 			dst, whole := guarded(room)
 			if _, err := c.Decode(t.Context(), dst, enc); ncerr.KindOf(err) != ncerr.ErrShortBuffer {
@@ -381,6 +488,7 @@ func (e *Env) roomy(t conformance.T, n int) {
 	e.each(t, n, func(c *opened) {
 		src := data(c.in.DType, n, "smooth", t.Seed())
 		enc := c.encode(t, src)
+		src = e.value(t, c, src)
 		for _, more := range []int{1, 13, 5000} {
 			c.back(t, enc, src, len(src)+more)
 		}
@@ -396,7 +504,7 @@ func source(t conformance.T, e *Env) {
 			t.Errorf("encode changes its input")
 		}
 		keepEnc := bytes.Clone(enc)
-		c.back(t, enc, keep, len(keep))
+		c.back(t, enc, e.value(t, c, keep), len(keep))
 		if !bytes.Equal(keepEnc, enc) {
 			t.Errorf("decode changes its input")
 		}
@@ -442,8 +550,8 @@ func safeSize(s driver.DecodedSizer, src []byte) (n int64, err error) {
 func lastingCalls(t conformance.T, e *Env) {
 	c := e.first(t, 200)
 	for i := 0; i < 1200 && !t.Failed(); i++ {
-		src := data(c.in.DType, 200, patterns[i%len(patterns)], uint64(i))
-		c.back(t, c.encode(t, src), src, len(src))
+		src := c.data(200, patterns[i%len(patterns)], uint64(i))
+		c.back(t, c.encode(t, src), e.value(t, c, src), len(src))
 	}
 }
 
@@ -455,15 +563,15 @@ func lastingMemory(t conformance.T, e *Env) {
 	n := size / int(room(typ, 1))
 	c, small := e.open(t, e.params[0], typ, n), e.open(t, e.params[0], typ, 50)
 	src, little := data(typ, n, "smooth", t.Seed()), data(typ, 50, "smooth", t.Seed())
-	enc := c.encode(t, src)
+	enc, value, littleValue := c.encode(t, src), e.value(t, c, src), e.value(t, small, little)
 	memory, descriptors, at, err := leak.Find(func() bool {
 		for i := range calls {
-			c.back(t, enc, src, len(src))
+			c.back(t, enc, value, len(src))
 			if i%16 == 0 {
 				c.encode(t, src)
 			}
 			for range 12 { // what is lost with each is little
-				small.back(t, small.encode(t, little), little, len(little))
+				small.back(t, small.encode(t, little), littleValue, len(little))
 			}
 			e.open(t, e.params[0], typ, n)
 		}
@@ -497,18 +605,26 @@ func deterministic(t conformance.T, e *Env) {
 
 func concurrent(t conformance.T, e *Env) {
 	c := e.first(t, 20_000)
+	var sources, wants [8][len(patterns)][]byte
+	for g := range sources {
+		for k, pattern := range patterns {
+			sources[g][k] = c.data(20_000, pattern, uint64(g))
+			wants[g][k] = e.value(t, c, sources[g][k])
+		}
+	}
 	var wg sync.WaitGroup
-	for g := range 8 {
+	for g := range sources {
 		wg.Go(func() {
 			for i := range 20 {
-				src := data(c.in.DType, 20_000, patterns[(g+i)%len(patterns)], uint64(g))
+				k := (g + i) % len(patterns)
+				src, want := sources[g][k], wants[g][k]
 				enc, dst := make([]byte, c.out.MaxBytes), make([]byte, len(src))
 				n, err := c.Encode(t.Context(), enc, src)
 				if err != nil {
 					t.Errorf("encode: %v", err)
 					return
 				}
-				if n, err = c.Decode(t.Context(), dst, enc[:n]); err != nil || !bytes.Equal(src, dst[:n]) {
+				if n, err = c.Decode(t.Context(), dst, enc[:n]); err != nil || !bytes.Equal(want, dst[:n]) {
 					t.Errorf("goroutine %d gets other bytes back: %v", g, err)
 					return
 				}
@@ -519,28 +635,29 @@ func concurrent(t conformance.T, e *Env) {
 }
 
 func cancelled(t conformance.T, e *Env) {
-	c := e.first(t, 1000)
-	src := data(c.in.DType, 1000, "smooth", t.Seed())
-	enc := c.encode(t, src)
+	const n = 200_000 // of less a codec need not look at the context
+	c := e.first(t, n)
+	src := data(c.in.DType, n, "smooth", t.Seed())
+	enc, value := c.encode(t, src), e.value(t, c, src)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dst := make([]byte, len(src))
-	n, err := c.Decode(ctx, dst, enc)
+	k, err := c.Decode(ctx, dst, enc)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("decode: want a cancellation, got %v", err)
 	}
-	if err == nil && !bytes.Equal(src, dst[:n]) {
+	if err == nil && !bytes.Equal(value, dst[:k]) {
 		t.Errorf("decode ends without an error and with other bytes")
 	}
 	enc2 := make([]byte, c.out.MaxBytes)
-	n, err = c.Encode(ctx, enc2, src)
+	k, err = c.Encode(ctx, enc2, src)
 	switch {
 	case err == nil:
-		c.back(t, enc2[:n], src, len(src))
+		c.back(t, enc2[:k], value, len(src))
 	case !errors.Is(err, context.Canceled):
 		t.Errorf("encode: want a cancellation, got %v", err)
 	}
-	c.back(t, enc, src, len(src))
+	c.back(t, enc, value, len(src))
 }
 
 func pipeline(t conformance.T, e *Env) {
@@ -564,9 +681,9 @@ func pipeline(t conformance.T, e *Env) {
 	jobs := make([]driver.Job, 9)
 	plain, want := make([][]byte, len(jobs)), make([][]byte, len(jobs))
 	for i := range jobs {
-		plain[i] = data(c.in.DType, 700, patterns[i%len(patterns)], uint64(i))
-		want[i] = c.encode(t, plain[i])
-		jobs[i] = driver.Job{Src: plain[i], Limit: c.out.MaxBytes}
+		src := c.data(700, patterns[i%len(patterns)], uint64(i))
+		plain[i], want[i] = e.value(t, c, src), c.encode(t, src)
+		jobs[i] = driver.Job{Src: src, Limit: c.out.MaxBytes}
 	}
 	batch(t, "encode", run.EncodeMany, jobs, want)
 	for i := range jobs {

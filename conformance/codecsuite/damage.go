@@ -217,18 +217,24 @@ func detects(t conformance.T, e *Env) {
 	if p, ok := checksummed[e.target.ID]; ok && !e.target.Detects {
 		params = []json.RawMessage{json.RawMessage(p)}
 	}
-	const n = 300
 	for _, p := range params {
-		for _, typ := range e.types {
-			c, out, err := e.target.Provider.Open(e.target.ID, p, driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)})
-			if err != nil { // codec.open.kinds checks whether it may be refused
-				t.Logf("%s for %v is refused: %v", p, typ, err)
-				continue
-			}
-			o := &opened{Codec: c, in: driver.Spec{DType: typ, MaxBytes: room(typ, n)}, out: out, params: p, bads: map[ncerr.Kind]int{}}
-			o.detects(t, data(typ, n, "bits", 1), e.effort.flipped)
-			break
+		e.detects(t, p, 300, e.effort.flipped)
+		e.detects(t, p, 1, e.effort.flipped)
+		e.detects(t, p, 70_000, e.effort.flipped/20)
+	}
+}
+
+// detects flips bits of n elements of the first type that the filter takes.
+func (e *Env) detects(t conformance.T, p json.RawMessage, n, tries int) {
+	for _, typ := range e.types {
+		c, out, err := e.target.Provider.Open(e.target.ID, p, driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)})
+		if err != nil { // codec.open.kinds checks whether it may be refused
+			t.Logf("%s for %v is refused: %v", p, typ, err)
+			continue
 		}
+		o := &opened{Codec: c, in: driver.Spec{DType: typ, MaxBytes: room(typ, n)}, out: out, params: p, bads: map[ncerr.Kind]int{}}
+		o.detects(t, data(typ, n, "bits", 1), tries)
+		return
 	}
 }
 
@@ -257,13 +263,18 @@ func released(t conformance.T, e *Env) {
 		}
 		value, encoded := int(c.in.MaxBytes), int(c.out.MaxBytes)
 		memory := [3][]byte{make([]byte, value), make([]byte, encoded), make([]byte, value)}
+		sources, values := make([][]byte, rounds), make([][]byte, rounds)
 		for i := range rounds {
-			c.release(t, data(c.in.DType, n, "noise", uint64(i)), memory)
+			sources[i] = c.data(n, "noise", uint64(i))
+			values[i] = e.value(t, c, sources[i])
+		}
+		for i := range rounds {
+			c.release(t, sources[i], values[i], memory)
 		}
 		var kept [][3][]byte
 		for i := range rounds {
 			memory = [3][]byte{make([]byte, value), make([]byte, encoded), make([]byte, value)}
-			c.release(t, data(c.in.DType, n, "noise", uint64(i)), memory)
+			c.release(t, sources[i], values[i], memory)
 			kept = append(kept, memory)
 		}
 		for i, memory := range kept {
@@ -280,8 +291,8 @@ func released(t conformance.T, e *Env) {
 const scrawl = "#"
 
 // release encodes src from the first of the memories into the second, decodes
-// that into the third, and overwrites each after its call.
-func (c *opened) release(t conformance.T, src []byte, memory [3][]byte) {
+// that into the third, which must give want, and overwrites each after its call.
+func (c *opened) release(t conformance.T, src, want []byte, memory [3][]byte) {
 	overwrite := func(b []byte) { copy(b, bytes.Repeat([]byte(scrawl), len(b))) }
 	t.Doing("encode", c.in.DType.String(), "with", string(c.params))
 	n, err := c.Encode(t.Context(), memory[1], memory[0][:copy(memory[0], src)])
@@ -291,7 +302,7 @@ func (c *opened) release(t conformance.T, src []byte, memory [3][]byte) {
 	overwrite(memory[0])
 	t.Doing("decode", c.in.DType.String(), "with", string(c.params))
 	n, err = c.Decode(t.Context(), memory[2], memory[1][:n])
-	if err != nil || n != len(src) || !bytes.Equal(memory[2][:n], src) {
+	if err != nil || n != len(want) || !bytes.Equal(memory[2][:n], want) {
 		t.Errorf("%v with %s does not come back once the memory of the calls before was used again: %v", c.in.DType, c.params, err)
 	}
 	if len(bytes.Trim(memory[0], scrawl)) > 0 {

@@ -19,13 +19,14 @@ const canary = 0xC5
 const fence = 64
 
 // guarded gives n bytes between canaries, and a function that reports whether
-// those are still there.
+// those are still there. The capacity includes canaries: what is beyond the
+// length of its output is not the codec's.
 func guarded(n int) (buf []byte, whole func() bool) {
 	b := make([]byte, n+2*fence)
 	for i := range b {
 		b[i] = canary
 	}
-	return b[fence : fence+n : fence+n], func() bool {
+	return b[fence : fence+n], func() bool {
 		for i := range fence {
 			if b[i] != canary || b[len(b)-1-i] != canary {
 				return false

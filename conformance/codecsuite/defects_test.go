@@ -30,6 +30,7 @@ type wrong struct {
 	decode func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error)
 	open   func(params json.RawMessage, in driver.Spec) error
 	size   func(c driver.DecodedSizer, src []byte) (int64, error)
+	spec   func(in driver.Spec, out *driver.Spec)
 }
 
 func (w *wrong) Encode(ctx context.Context, dst, src []byte) (int, error) {
@@ -84,6 +85,9 @@ func (p wrongProvider) Open(id string, params json.RawMessage, in driver.Spec) (
 	c, out, err := p.Provider.Open(id, params, in)
 	w := p.wrong
 	w.Codec, w.in = c, in.DType
+	if w.spec != nil {
+		w.spec(in, &out)
+	}
 	return &w, out, err
 }
 
@@ -185,6 +189,46 @@ func TestDefectsAreCaught(t *testing.T) {
 			}
 			return nil
 		}}, "codec.open.kinds"},
+		"no parameters are refused": {wrong{open: func(params json.RawMessage, _ driver.Spec) error {
+			if len(params) == 0 {
+				return ncerr.ErrInvalid
+			}
+			return nil
+		}}, "codec.open.forms"},
+		"the id is no parameter": {wrong{open: func(params json.RawMessage, _ driver.Spec) error {
+			if bytes.Contains(params, []byte(`"id"`)) {
+				return ncerr.ErrInvalid
+			}
+			return nil
+		}}, "codec.open.forms"},
+		"elements of another size": {wrong{spec: func(in driver.Spec, out *driver.Spec) {
+			*out = driver.Spec{DType: dtype.Type{Kind: dtype.Int, Size: 1}, Shape: in.Shape, MaxBytes: 3 * in.MaxBytes}
+		}}, "codec.open.spec"},
+		"fewer bytes than elements": {wrong{spec: func(in driver.Spec, out *driver.Spec) { *out = in }}, "codec.open.spec"},
+		"a scalar has no first dimension": {wrong{open: func(_ json.RawMessage, in driver.Spec) error {
+			if in.Kind == driver.Array && len(in.Shape) == 0 {
+				return ncerr.ErrInternal
+			}
+			return nil
+		}}, "codec.open.kinds"},
+		"flattens the shape of its caller": {wrong{open: func(_ json.RawMessage, in driver.Spec) error {
+			for i := range in.Shape[:max(0, len(in.Shape)-1)] {
+				in.Shape[i] = 1
+			}
+			return nil
+		}}, "codec.open.kinds"},
+		"elements of 7 bytes": {changing(70 * 7), "codec.open.kinds"},
+		"writes behind its output": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			clear(dst[len(dst):min(cap(dst), len(dst)+8)])
+			return n, err
+		}}, "codec.roundtrip"},
+		"half of a large value after the end of the context": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if ctx.Err() != nil && len(src) > 100_000 {
+				return c.Encode(context.WithoutCancel(ctx), dst, src[:len(src)/2])
+			}
+			return c.Encode(ctx, dst, src)
+		}}, "codec.cancel"},
 		"remembers by length and head": {wrong{decode: remembering()}, "codec.stateless"},
 		"one buffer for all":           {wrong{decode: sharing()}, "codec.concurrent"},
 		"half a value after the end of the context": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
@@ -246,6 +290,81 @@ func TestDefectsAreCaught(t *testing.T) {
 	}
 }
 
+// lossyProvider says of its codecs that they lose something.
+type lossyProvider struct{ driver.Provider }
+
+func (p lossyProvider) Describe() []driver.Description {
+	all := p.Provider.Describe()
+	for i := range all {
+		all[i].Lossy = true
+	}
+	return all
+}
+
+// TestLossyDefectsAreCaught shows that of a codec that need not give back what
+// was encoded the rest is checked.
+func TestLossyDefectsAreCaught(t *testing.T) {
+	t.Parallel()
+	var calls, opens atomic.Int64
+	for name, tc := range map[string]struct {
+		wrong wrong
+		want  string
+	}{
+		"one buffer for all": {wrong{decode: sharing()}, "codec.concurrent"},
+		"every 1000th call": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if calls.Add(1)%1000 == 0 && n > 0 {
+				dst[0]++
+			}
+			return n, err
+		}}, "codec.lasting.calls"},
+		"the length of the buffer": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			_, err := c.Decode(ctx, dst, src)
+			return len(dst), err
+		}}, "codec.ceiling.roomy"},
+		"half a value": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if ncerr.KindOf(err) == ncerr.ErrShortBuffer {
+				return len(dst), nil
+			}
+			return n, err
+		}}, "codec.ceiling.decode"},
+		"changes its input": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			src[0]++
+			return n, err
+		}}, "codec.source"},
+		"cleans up later": {keeping()["cleans up later"], "codec.released"},
+		"a value and a half": {wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if ctx.Err() != nil {
+				return c.Encode(context.WithoutCancel(ctx), dst, src[:len(src)/2])
+			}
+			return c.Encode(ctx, dst, src)
+		}}, "codec.cancel"},
+		"each codec differs from the last": {wrong{
+			open: func(json.RawMessage, driver.Spec) error { opens.Add(1); return nil },
+			decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+				n, err := c.Decode(ctx, dst, src)
+				if n > 0 {
+					dst[0] += byte(opens.Load())
+				}
+				return n, err
+			},
+		}, "codec.stateless"},
+		"": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target := &codecsuite.Target{Provider: lossyProvider{wrongProvider{builtin.Provider(), tc.wrong}}, ID: "zstd"}
+			if tc.want != "" {
+				mustFail(t, target, tc.want)
+			} else if r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Limit: 10 * time.Minute}); !r.OK() {
+				t.Errorf("a codec without a defect: %+v", r.Results)
+			}
+		})
+	}
+}
+
 // changing is a codec that changes the last byte of values of n bytes.
 func changing(n int) wrong {
 	return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
@@ -291,8 +410,8 @@ func sharing() func(driver.Codec, context.Context, []byte, []byte) (int, error) 
 	}
 }
 
-// TestParamsApart: a process in which the parameters that come first hold for
-// all codecs is found out by others, in which others come first.
+// TestParamsApart: a process in which the parameters that come first, or last,
+// hold for all codecs is found out by others, in which others do.
 func TestParamsApart(t *testing.T) {
 	t.Parallel()
 	var first json.RawMessage
@@ -301,6 +420,8 @@ func TestParamsApart(t *testing.T) {
 		Provider: sticky, ID: "zlib", Params: []json.RawMessage{json.RawMessage(`{"level":9}`), json.RawMessage(`{"level":0}`)},
 		Restart: func() error { first = nil; return nil },
 	}
+	mustFail(t, target, "codec.params.apart")
+	target.Provider = latestProvider{builtin.Provider(), new(driver.Codec)}
 	mustFail(t, target, "codec.params.apart")
 	target.Provider = builtin.Provider()
 	if r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{"codec.params.apart"}, Limit: 10 * time.Minute}); r.Totals.Pass != 1 {
@@ -318,6 +439,28 @@ func (p stickyProvider) Open(id string, params json.RawMessage, in driver.Spec) 
 		*p.first = params
 	}
 	return p.Provider.Open(id, *p.first, in)
+}
+
+// latestProvider gives codecs that all do what the latest does.
+type latestProvider struct {
+	driver.Provider
+	latest *driver.Codec
+}
+
+func (p latestProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	c, out, err := p.Provider.Open(id, params, in)
+	*p.latest = c
+	return latestCodec{p.latest}, out, err
+}
+
+type latestCodec struct{ latest *driver.Codec }
+
+func (c latestCodec) Encode(ctx context.Context, dst, src []byte) (int, error) {
+	return (*c.latest).Encode(ctx, dst, src)
+}
+
+func (c latestCodec) Decode(ctx context.Context, dst, src []byte) (int, error) {
+	return (*c.latest).Decode(ctx, dst, src)
 }
 
 // TestSmallLeaks measures processes that keep a little for each call, or for

@@ -38,6 +38,7 @@ type Example struct {
 //	codec    the configuration of the codec, with its id, as in the metadata
 //	dtype    the element type; absent for bytes without structure
 //	shape    the shape; absent for one dimension of elements of fixed size
+//	order    the layout of the elements, "C" (which is the default) or "F"
 //	decoded  the value in hexadecimal, as core/codec/driver lays elements out
 //	encoded  its encoded form in hexadecimal
 //	source   what was encoded, if a lossy codec decodes to something else
@@ -75,6 +76,7 @@ type exampleJSON struct {
 	Codec       json.RawMessage `json:"codec"`
 	DType       string          `json:"dtype"`
 	Shape       []int           `json:"shape"`
+	Order       string          `json:"order"`
 	Source      *string         `json:"source"`
 	SourceFile  string          `json:"source_file"`
 	Decoded     *string         `json:"decoded"`
@@ -118,6 +120,13 @@ func (j exampleJSON) spec(x Example) (driver.Spec, error) {
 	}
 	var err error
 	in.Kind, in.Shape = driver.Array, j.Shape
+	switch j.Order {
+	case "", "C":
+	case "F":
+		in.Order = driver.F
+	default:
+		return in, fmt.Errorf("the order is %q, not C or F", j.Order)
+	}
 	if in.DType, err = dtype.Parse(j.DType); err != nil {
 		return in, err
 	}

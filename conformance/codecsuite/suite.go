@@ -8,23 +8,26 @@ import (
 
 // Suite gives all checks of filters.
 func Suite() conformance.Suite[*Env] {
-	both := []string{CapExact}
+	exact := []string{CapExact}
+	both := []string{CapBoth}
 	enc := []string{CapEncode}
-	return conformance.Suite[*Env]{Name: "codec", Version: "1.3", Checks: []conformance.Check[*Env]{
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.4", Checks: []conformance.Check[*Env]{
 		{ID: "codec.describe", Doc: "The provider describes the codec, with a summary and a direction.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "An id that the provider does not have is ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Parameters that cannot work are ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
 		{ID: "codec.open.garbage", Doc: "Parameters that are no JSON object are ErrInvalid.", Run: notJSON},
 		{ID: "codec.examples.given", Doc: "The author's examples of encoded values decode to what they say, and encoding agrees with them.", Needs: []string{CapExamples}, Run: examplesGiven},
 		{ID: "codec.examples.known", Doc: "Under an id of numcodecs, values that numcodecs has encoded decode to what they were, and encoding agrees with them.", Needs: []string{CapKnown}, Run: examplesKnown},
-		{ID: "codec.roundtrip", Doc: "Decoding gives back what was encoded, for every type, length and pattern.", Needs: both, Run: roundTrip},
-		{ID: "codec.open.kinds", Doc: "Types of elements, and bytes without structure, are taken, or refused with ErrUnsupported.", Needs: enc, Run: kinds},
-		{ID: "codec.roundtrip.blob", Doc: "Bytes without structure, such as the output of another step, survive a round trip at every length up to MaxBytes.", Needs: both, Run: roundTripBlob},
-		{ID: "codec.roundtrip.runs", Doc: "Alternating runs of equal and of different values survive a round trip, whatever their lengths.", Needs: both, Run: roundTripRuns},
-		{ID: "codec.roundtrip.edges", Doc: "Decoding gives back what was encoded, for lengths around 64 KiB.", Effort: conformance.Normal, Needs: both, Run: roundTripEdges},
-		{ID: "codec.roundtrip.large", Doc: "Decoding gives back what was encoded, for a chunk of megabytes, compressible or not.", Limit: time.Minute, Needs: both, Run: roundTripLarge},
-		{ID: "codec.roundtrip.huge", Doc: "Decoding gives back what was encoded, for a chunk of more than 64 MiB.", Effort: conformance.Thorough, Limit: 5 * time.Minute, Needs: both, Run: roundTripHuge},
-		{ID: "codec.roundtrip.huge.noise", Doc: "Decoding gives back what was encoded, for more than 64 MiB that cannot be compressed.", Effort: conformance.Thorough, Limit: 20 * time.Minute, Needs: both, Run: roundTripHugeNoise},
+		{ID: "codec.roundtrip", Doc: "Decoding gives back what was encoded, for every type, length and pattern.", Needs: exact, Run: roundTrip},
+		{ID: "codec.open.kinds", Doc: "Types of elements, shapes, and bytes without structure, are taken, or refused with ErrUnsupported; what is taken survives a round trip.", Needs: enc, Run: kinds},
+		{ID: "codec.open.forms", Doc: "Absent parameters mean {}, and the parameters may include the id.", Needs: enc, Run: forms},
+		{ID: "codec.open.spec", Doc: "The Spec that Open returns is true: MaxBytes of an array of fixed-size elements is their size, and encoding gives exactly that many bytes.", Needs: enc, Run: outSpec},
+		{ID: "codec.roundtrip.blob", Doc: "Bytes without structure, such as the output of another step, survive a round trip at every length up to MaxBytes.", Needs: exact, Run: roundTripBlob},
+		{ID: "codec.roundtrip.runs", Doc: "Alternating runs of equal and of different values survive a round trip, whatever their lengths.", Needs: exact, Run: roundTripRuns},
+		{ID: "codec.roundtrip.edges", Doc: "Decoding gives back what was encoded, for lengths around 64 KiB.", Effort: conformance.Normal, Needs: exact, Run: roundTripEdges},
+		{ID: "codec.roundtrip.large", Doc: "Decoding gives back what was encoded, for a chunk of megabytes, compressible or not.", Limit: time.Minute, Needs: exact, Run: roundTripLarge},
+		{ID: "codec.roundtrip.huge", Doc: "Decoding gives back what was encoded, for a chunk of more than 64 MiB.", Effort: conformance.Thorough, Limit: 5 * time.Minute, Needs: exact, Run: roundTripHuge},
+		{ID: "codec.roundtrip.huge.noise", Doc: "Decoding gives back what was encoded, for more than 64 MiB that cannot be compressed.", Effort: conformance.Thorough, Limit: 20 * time.Minute, Needs: exact, Run: roundTripHugeNoise},
 		{ID: "codec.size.decoded", Doc: "The decoded size that a codec tells is that of the value, or 0; damaged input breaks nothing.", Needs: enc, Run: decodedSize},
 		{ID: "codec.size.promise", Doc: "Encoding never exceeds the size that Open promised, whatever the data.", Needs: enc, Run: sizePromise},
 		{ID: "codec.ceiling.encode", Doc: "Encoding into too small a buffer is ErrShortBuffer and writes nothing outside it.", Needs: enc, Run: ceilingEncode},
@@ -40,11 +43,11 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.released", Doc: "The memory of a call belongs to the caller again when the call has returned: nothing reads it or writes to it later.", Needs: both, Run: released},
 		{ID: "codec.deterministic", Doc: "Encoding the same bytes twice gives the same bytes, from any codec with the same parameters.", Needs: enc, Run: deterministic},
 		{ID: "codec.stateless", Doc: "Nothing of one call shows in the result of another, however alike their input is.", Needs: both, Run: stateless},
-		{ID: "codec.params.apart", Doc: "What a codec does depends on its own parameters, not on those with which others were opened before.", Needs: []string{CapExact, CapRestart}, Run: paramsApart},
+		{ID: "codec.params.apart", Doc: "What a codec does depends on its own parameters, not on those with which others are opened before or after.", Needs: []string{CapBoth, CapRestart}, Run: paramsApart},
 		{ID: "codec.concurrent", Doc: "A codec may be used by many goroutines at once.", Needs: both, Run: concurrent},
 		{ID: "codec.cancel", Doc: "After the context has ended a call gives its error or the right result.", Needs: both, Run: cancelled},
 		{ID: "codec.lasting.calls", Doc: "The thousandth call works as the first does.", Level: conformance.Extended, Effort: conformance.Normal, Needs: both, Run: lastingCalls},
-		{ID: "codec.lasting.memory", Doc: "Codecs that are opened and calls that follow each other take no more and more memory or descriptors.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{CapExact, CapMeasured}, Run: lastingMemory},
-		{ID: "codec.pipeline", Doc: "A run gives the same bytes as its steps one by one, for every job of a batch.", Needs: []string{CapExact, CapPipeline}, Run: pipeline},
+		{ID: "codec.lasting.memory", Doc: "Codecs that are opened and calls that follow each other take no more and more memory or descriptors.", Level: conformance.Extended, Effort: conformance.Normal, Needs: []string{CapBoth, CapMeasured}, Run: lastingMemory},
+		{ID: "codec.pipeline", Doc: "A run gives the same bytes as its steps one by one, for every job of a batch.", Needs: []string{CapBoth, CapPipeline}, Run: pipeline},
 	}}
 }

@@ -194,7 +194,7 @@ func TestPlantedDefects(t *testing.T) {
 		if defect == "" {
 			for id, bad := range failed {
 				if bad {
-					t.Errorf("a codec without a defect fails %s", id)
+					t.Errorf("a codec without a defect fails %s: %+v", id, report.Results)
 				}
 			}
 		}

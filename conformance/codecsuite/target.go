@@ -23,6 +23,7 @@ import (
 // The capabilities that checks need.
 const (
 	CapEncode   = "encode"
+	CapBoth     = "both directions"
 	CapExact    = "exact" // both directions, and nothing is lost
 	CapPipeline = "pipeline"
 	CapInvalid  = "invalid parameters given"
@@ -83,7 +84,10 @@ func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 	if d.Encode {
 		caps = append(caps, CapEncode)
 	}
-	if d.Encode && d.Decode && (!d.Lossy || t.Exact) {
+	if d.Encode && d.Decode {
+		caps = append(caps, CapBoth)
+	}
+	if t.exact() {
 		caps = append(caps, CapExact)
 	}
 	if len(t.Examples) > 0 {
@@ -108,6 +112,12 @@ func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 		caps = append(caps, CapRestart)
 	}
 	return caps, nil
+}
+
+// exact reports whether decoding gives back what was encoded.
+func (t *Target) exact() bool {
+	d := t.description()
+	return d.Encode && d.Decode && (!d.Lossy || t.Exact)
 }
 
 // description is what the provider says of the filter.
@@ -184,6 +194,7 @@ type opened struct {
 	driver.Codec
 	in, out driver.Spec
 	params  json.RawMessage
+	lossy   bool
 	nth     int                // place of its type among those that the filter takes
 	bads    map[ncerr.Kind]int // errors for bad input
 }
@@ -203,7 +214,7 @@ func (e *Env) openSpec(t conformance.T, params json.RawMessage, in driver.Spec) 
 	if err != nil {
 		t.Fatalf("open %s %s for %s: %v", e.target.ID, params, describeSpec(in), err)
 	}
-	return &opened{Codec: c, in: in, out: out, params: params, bads: map[ncerr.Kind]int{}}
+	return &opened{Codec: c, in: in, out: out, params: params, lossy: !e.target.exact(), bads: map[ncerr.Kind]int{}}
 }
 
 func describeSpec(s driver.Spec) string {
