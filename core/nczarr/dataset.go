@@ -215,6 +215,9 @@ func (d *Dataset) Abort(ctx context.Context) error {
 // is ours is removed, through the directory that was opened: somebody may put
 // another in its place at any time.
 func (d *Dataset) removeNew(ctx context.Context) error {
+	if d.m.Capabilities().Durable == driver.OnFlush { // no Flush has succeeded: what is there is somebody else's
+		return nil
+	}
 	again, err := newDataset(ctx, d.storeLoc(), d.opts, driver.Update)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package nczarr_test
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
 // base makes a dataset with a dimension of 4 at a place, and closes it.
@@ -68,6 +71,29 @@ func TestTwoThatDefineOneName(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Of two that make an archive at one new place, the second to end is refused, and
+// leaves that of the first where it is.
+func TestTwoThatMakeAnArchive(t *testing.T) {
+	t.Parallel()
+	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{zip.New()})}
+	url := filepath.Join(t.TempDir(), "a.zip")
+	var both [2]*nczarr.Dataset
+	for i := range both {
+		both[i] = create(t, url, o)
+		x := dim(t, both[i].Root(), "x", 2, false)
+		v := define(t, both[i].Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}})
+		write(t, v, v.All(), []int32{int32(i), 7})
+	}
+	closeDataset(t, both[0])
+	if err := both[1].Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("the second: %v", err)
+	}
+	if err := both[1].Abort(t.Context()); err != nil {
+		t.Error(err)
+	}
+	expect(t, open(t, url, o), "v", []int32{0, 7})
 }
 
 // What the metadata does not name is not written over by something new of its
