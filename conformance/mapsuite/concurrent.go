@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -461,7 +462,7 @@ func cancelChecks() []Check {
 	w := []string{Write}
 	return []Check{
 		{ID: "map.cancel.before", Doc: "A call with an ended context gives its error or finishes, and leaves nothing half done.", Needs: w, Run: cancelBefore},
-		{ID: "map.cancel.get", Doc: "A Get whose context ends meanwhile gives the object or the context's error, never absence.", Needs: []string{Content}, Run: cancelGet},
+		{ID: "map.cancel.get", Doc: "A Get whose context ends meanwhile gives the object or the context's error, never absence; bytes beside the error are the first of the object.", Needs: []string{Content}, Run: cancelGet},
 		{ID: "map.cancel.put", Doc: "A Put whose context ends meanwhile stores all or nothing.", Needs: w, Run: cancelPut},
 		{ID: "map.cancel.put.late", Doc: "When Put has returned nothing is stored any more, whatever became of its context.", Needs: w, Run: latePut},
 		{ID: "map.cancel.list", Doc: "A listing stops soon after its context has ended.", Needs: []string{Write, List}, Run: cancelList},
@@ -511,6 +512,9 @@ func cancelGet(t conformance.T, e *Env) {
 		cancel()
 		if ended(ctx, t, "get", err); err == nil && string(got) != content {
 			t.Errorf("get ends without an error and with %d bytes %s", len(got), show(string(got)))
+		}
+		if !strings.HasPrefix(content, string(got)) { // they may be read on from
+			t.Errorf("get ends with %v and %d bytes that are not the first of the object", err, len(got))
 		}
 	}
 	s.want("a/k", content)

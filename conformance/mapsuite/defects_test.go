@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -544,6 +545,8 @@ type mortal struct {
 	ram, disk *memmap.Opener
 	forgetful bool // nothing is written to the disk before Close
 	torn      bool // half of what was put last gets to the disk
+	counts    bool // a version is the number of the put in the process
+	puts      atomic.Int64
 }
 
 func (p *mortal) opener() *memmap.Opener {
@@ -597,6 +600,13 @@ func (p *mortal) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 		c.Durable = driver.OnFlush
 		return c
 	}
+	if p.counts {
+		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			info, err := m.Put(ctx, key, body, o)
+			info.Version = strconv.FormatInt(p.puts.Add(1), 10)
+			return info, err
+		}
+	}
 	if p.torn {
 		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
 			info, err := m.Put(ctx, key, body, o)
@@ -615,6 +625,7 @@ func (p *mortal) die() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ram = memmap.NewOpener()
+	p.puts.Store(0)
 	lost := p.disk
 	p.disk = memmap.NewOpener()
 	for n := range 100 { // those that the suite has made
@@ -645,8 +656,11 @@ func TestCrashes(t *testing.T) {
 	if r := run(opener(), "map.durable.*"); !r.OK() || r.Totals.Pass != 3 {
 		t.Errorf("without a defect: %+v", r.Results)
 	}
-	forgetful, torn := opener(), opener()
-	forgetful.forgetful, torn.torn = true, true
+	forgetful, torn, counts := opener(), opener(), opener()
+	forgetful.forgetful, torn.torn, counts.counts = true, true, true
+	if r := run(counts, "map.durable.flush.crash"); r.Totals.Fail != 1 {
+		t.Errorf("a driver that gives versions again: %+v", r.Results)
+	}
 	if r := run(forgetful, "map.durable.flush.crash"); r.Totals.Fail != 1 {
 		t.Errorf("a driver that forgets what was flushed: %+v", r.Results)
 	}

@@ -13,17 +13,20 @@ import (
 func durableChecks() []Check {
 	return []Check{
 		{ID: "map.durable.flush", Doc: "What was flushed is there for others when Flush returns, before Close.", Needs: []string{Write}, Run: flushedForOthers},
-		{ID: "map.durable.put", Doc: "With durability on put, what was put is there for others when Put returns, before Flush and Close.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
+		{ID: "map.durable.put", Doc: "With durability on put, what was put is there for others when Put returns, before Flush and Close, for those that looked before too.", Needs: []string{Write, DurableOnPut}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b")
-			e.mustOpen(t, driver.Read).wantOwn("a/b")
+			first := e.mustOpen(t, driver.Read)
+			first.wantOwn("a/b")
+			first.wantAbsent("c")
 			s.put("a/b", "again")
 			s.putAll("c")
-			other := e.mustOpen(t, driver.Read)
-			other.want("a/b", "again")
-			other.wantOwn("c")
+			for _, other := range []*store{e.mustOpen(t, driver.Read), first} {
+				other.want("a/b", "again")
+				other.wantOwn("c")
+			}
 		}},
-		{ID: "map.durable.flush.crash", Doc: "What was flushed is there after the process of the driver was killed.", Needs: []string{Write, Delete, Crashes}, Run: flushedBeforeCrash},
+		{ID: "map.durable.flush.crash", Doc: "What was flushed is there after the process of the driver was killed, and no version is given again.", Needs: []string{Write, Delete, Crashes}, Run: flushedBeforeCrash},
 		{ID: "map.durable.put.crash", Doc: "With durability on put, what was put is there after the process of the driver was killed.", Needs: []string{Write, Delete, DurableOnPut, Crashes}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll("a/b", "a/c", "deleted")
@@ -85,6 +88,7 @@ func (s *store) die(e *Env) {
 func flushedBeforeCrash(t conformance.T, e *Env) {
 	big := pattern(3, 3<<20)
 	s := e.create(t)
+	version := s.put("counted", "one").Version // the first of its process, as below
 	s.putAll(tree[:]...)
 	s.putAll("deleted")
 	s.put("big", big)
@@ -93,6 +97,9 @@ func flushedBeforeCrash(t conformance.T, e *Env) {
 	s = e.mustOpen(t, driver.Update)
 	s.wantOwn(tree[:]...)
 	s.want("big", big)
+	if v := s.put("counted", "two").Version; v != "" && v == version {
+		t.Errorf("version %q belongs to the content before and after the process was killed", v)
+	}
 	s.put("b", "new")
 	s.delete("deleted")
 	s.flush()

@@ -20,12 +20,14 @@ func TestFailureAsAbsence(t *testing.T) {
 	for name, tc := range map[string]struct {
 		get, stat error
 		list      bool // a listing ends where it fails
+		zeros     bool // Get gives what it has, and zeros
 		passes    bool
 	}{
 		"a failure":          {get: ncerr.ErrIO, stat: ncerr.ErrIO, passes: true},
 		"absence in Get":     {get: ncerr.ErrNotFound, stat: ncerr.ErrIO},
 		"absence in Stat":    {get: ncerr.ErrIO, stat: ncerr.ErrNotFound},
 		"absence in List":    {get: ncerr.ErrIO, stat: ncerr.ErrIO, list: true},
+		"zeros in Get":       {stat: ncerr.ErrIO, zeros: true},
 		"nothing was broken": {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +40,11 @@ func TestFailureAsAbsence(t *testing.T) {
 						if broken.Load() && tc.get != nil {
 							return nil, driver.Info{}, tc.get
 						}
-						return m.Get(ctx, key, o, alloc)
+						data, info, err := m.Get(ctx, key, o, alloc)
+						if broken.Load() && tc.zeros {
+							clear(data[len(data)/2:])
+						}
+						return data, info, err
 					},
 					stat: func(ctx context.Context, key string) (driver.Info, error) {
 						if broken.Load() && tc.stat != nil {
@@ -64,6 +70,23 @@ func TestFailureAsAbsence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLeakOfContent measures a process that keeps what it has read.
+func TestLeakOfContent(t *testing.T) {
+	t.Parallel()
+	var kept atomic.Int64
+	target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+		return &hooked{Map: plain{m}, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			data, info, err := m.Get(ctx, key, o, alloc)
+			kept.Add(int64(len(data)))
+			return data, info, err
+		}}
+	}})
+	target.Usage = func() (conformance.Usage, error) {
+		return conformance.Usage{Memory: kept.Load(), Descriptors: -1}, nil
+	}
+	mustFail(t, target, 10*time.Minute, "map.lasting.open")
 }
 
 // TestLeaksOfAnOpenStore measures a process that gives back at Close what it

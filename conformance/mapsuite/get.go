@@ -1,6 +1,7 @@
 package mapsuite
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,7 +74,7 @@ func getChecks() []Check {
 			wantKind(t, "limit 5", err, ncerr.ErrLimit)
 		}},
 		{ID: "map.get.if-match", Doc: "IfMatch lets a read succeed only on that version.", Needs: []string{Content, IfMatch}, Run: getIfMatch},
-		{ID: "map.get.failure", Doc: "When the medium cannot be read, what is there does not become absent: reads fail with something else than ErrNotFound, and listings fail or have it.", Needs: []string{Content, Breaks}, Run: getFailure},
+		{ID: "map.get.failure", Doc: "When the medium cannot be read, what is there does not become absent: reads fail with something else than ErrNotFound and give no zeros, and listings fail or have it.", Needs: []string{Content, Breaks}, Run: getFailure},
 		{ID: "map.get.many", Doc: "GetMany answers every request once, each with the result that Get has.", Needs: []string{Content, Ranges, GetMany}, Run: getMany},
 		{ID: "map.stat.fresh", Doc: "Stat, Get and listings show an object as it is now, however often it was asked for before.", Needs: []string{Write, Delete}, Run: statFresh},
 		{ID: "map.stat.size", Doc: "Stat gives the size without the content.", Needs: w, Run: func(t conformance.T, e *Env) {
@@ -137,12 +138,17 @@ func getVersion(t conformance.T, e *Env) {
 	for i := 0; i < more && !t.Failed(); i++ {
 		put(fmt.Sprintf("%04d", i))
 	}
-	if !s.m.Capabilities().Delete {
-		return
+	if s.m.Capabilities().Delete {
+		for _, content := range []string{"again", "anew", "then", "later"} {
+			s.delete("k")
+			put(content)
+		}
 	}
-	for _, content := range []string{"again", "anew", "then", "later"} {
-		s.delete("k")
-		put(content)
+	if s.m.Capabilities().Write { // another handle counts on
+		s.flush()
+		s.close()
+		s = e.mustOpen(t, driver.Update)
+		put("by another handle")
 	}
 }
 
@@ -231,8 +237,10 @@ func getFailure(t conformance.T, e *Env) {
 	}
 	look := func(s *store) {
 		for key := range contents {
-			_, _, err := s.tryGet(key, driver.GetOptions{})
-			absent("get "+key, err)
+			got, _, err := s.tryGet(key, driver.GetOptions{})
+			if absent("get "+key, err); err == nil && bytes.Contains(got, make([]byte, 64)) {
+				t.Errorf("get %s: a failure reads as zeros", key)
+			}
 			_, err = s.stat(key)
 			absent("stat "+key, err)
 		}

@@ -237,7 +237,7 @@ func (s *store) wantMany(prefix string, opts driver.ListOptions, want []string) 
 	}
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			s.t.Errorf("list %q %+v: want %d entries, got %d; entry %d differs", prefix, opts, len(want), len(got), i)
+			s.t.Errorf("list %s %+v: want %d entries, got %d; entry %d differs", show(prefix), opts, len(want), len(got), i)
 			return
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/mapsuite"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
@@ -463,6 +464,51 @@ var lapses = map[string]struct { //nolint:gochecknoglobals // constant
 			return data, info, err
 		}}
 	}, "map.cancel.get"},
+	"all the bytes beside an error": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+			data, info, err := m.Get(ctx, key, o, alloc)
+			if ctx.Err() != nil && len(data) > 0 {
+				clear(data[len(data)/2:]) // which did not land
+				return data, info, ctx.Err()
+			}
+			return data, info, err
+		}}
+	}, "map.cancel.get"},
+	"what begins so is below": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			for e := range m.List(ctx, "", &driver.ListOptions{Recursive: true}) {
+				if e.Key != key && strings.HasPrefix(e.Key, key) {
+					return driver.Info{}, ncerr.ErrObjectExists
+				}
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}, "map.put.exclusive.above"},
+	"busy beside a long listing": {func(m driver.Map) *hooked {
+		var under atomic.Int64 // way, of listings with more than 4 MiB of keys
+		return &hooked{
+			Map: m,
+			list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+				return func(yield func(driver.Entry, error) bool) {
+					size := 0
+					for e := range m.List(ctx, prefix, o) {
+						size += len(e.Key)
+					}
+					if size > 4<<20 {
+						under.Add(1)
+						defer under.Add(-1)
+					}
+					m.List(ctx, prefix, o)(yield)
+				}
+			},
+			put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				if under.Load() > 0 {
+					return driver.Info{}, errBusy
+				}
+				return m.Put(ctx, key, body, o)
+			},
+		}
+	}, "map.lasting.pages"},
 	"one buffer for all": {func(m driver.Map) *hooked {
 		var mu sync.Mutex
 		var shared []byte
@@ -602,6 +648,58 @@ func (p opening) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return p.remove(ctx, p.Opener, spec)
 }
 
+// lazily is an Opener that leaves an old store as it is until the new one is
+// written to, or flushed if flushes is set.
+func lazily(flushes bool) opening {
+	return opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+		old := spec
+		old.Mode = driver.Update
+		m, err := o.Open(ctx, old)
+		if spec.Mode != driver.Create || err != nil {
+			return o.Open(ctx, spec)
+		}
+		h := &hooked{Map: plain{memmap.New()}} // it is empty
+		empty := sync.OnceValue(func() error {
+			h.Map = plain{m}
+			return deleteIf(ctx, m, func(string) bool { return true })
+		})
+		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			if err := empty(); err != nil {
+				return driver.Info{}, err
+			}
+			return m.Put(ctx, key, body, o)
+		}
+		if flushes {
+			h.flush = func(context.Context) error { return empty() }
+		}
+		return h, nil
+	}}
+}
+
+// TestEmptiedLate: what was there may stay until the new store is flushed.
+func TestEmptiedLate(t *testing.T) {
+	t.Parallel()
+	late := lazily(true)
+	late.Opener = memmap.NewOpener()
+	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(late), &conformance.Options{Select: []string{"map.open.*"}, Limit: 10 * time.Minute})
+	if !r.OK() {
+		t.Errorf("%+v", r.Results)
+	}
+}
+
+// TestFirstStore: a driver that cannot close the store that is asked for its
+// capabilities is told so.
+func TestFirstStore(t *testing.T) {
+	t.Parallel()
+	o := planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+		return &hooked{Map: m, close: func(context.Context) error { return errBusy }}
+	}}
+	r := conformance.Run(t.Context(), mapsuite.Suite(), inMemory(o), &conformance.Options{Select: []string{"map.describe"}})
+	if want := "close the first store: database is busy"; r.Problem != want {
+		t.Errorf("want the problem %q, got %q", want, r.Problem)
+	}
+}
+
 // TestOpenersAreCaught plants lapses in opening, closing and removing.
 func TestOpenersAreCaught(t *testing.T) {
 	t.Parallel()
@@ -678,6 +776,66 @@ func TestOpenersAreCaught(t *testing.T) {
 			_ = o.Remove(ctx, beside)
 			return o.Remove(ctx, spec)
 		}}, "map.open.siblings"},
+		"removes what has become empty": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			m, err := o.Open(ctx, spec)
+			if err != nil {
+				return nil, err
+			}
+			return deleting{plain{m}, func(ctx context.Context, key string) error {
+				if err := m.Delete(ctx, key, &driver.DeleteOptions{}); err != nil {
+					return err
+				}
+				for range m.List(ctx, "", &driver.ListOptions{}) {
+					return nil
+				}
+				return o.Remove(ctx, spec)
+			}}, nil
+		}}, "map.open.empty"},
+		"makes a new store beside the old": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			if spec.Mode == driver.Create {
+				temporary := spec
+				temporary.Path += "new"
+				_ = o.Remove(ctx, temporary)
+			}
+			return o.Open(ctx, spec)
+		}}, "map.open.siblings"},
+		"empties with the first put": {lazily(false), "map.open.create-replaces"},
+		"counts versions in each handle": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			m, err := o.Open(ctx, spec)
+			if err != nil {
+				return nil, err
+			}
+			var puts atomic.Int64
+			return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				info, err := m.Put(ctx, key, body, o)
+				info.Version = strconv.FormatInt(puts.Add(1), 10)
+				return info, err
+			}}, nil
+		}}, "map.get.version"},
+		"remembers for each handle what was absent": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			m, err := o.Open(ctx, spec)
+			if err != nil {
+				return nil, err
+			}
+			var absent sync.Map
+			return &hooked{
+				Map: plain{m},
+				get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+					if _, ok := absent.Load(key); ok {
+						return nil, driver.Info{}, ncerr.ErrNotFound
+					}
+					data, info, err := m.Get(ctx, key, o, alloc)
+					if errors.Is(err, ncerr.ErrNotFound) {
+						absent.Store(key, true)
+					}
+					return data, info, err
+				},
+				put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+					defer absent.Delete(key)
+					return m.Put(ctx, key, body, o)
+				},
+			}, nil
+		}}, "map.durable.put"},
 		"updates small stores only": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil || spec.Mode != driver.Update {

@@ -94,6 +94,12 @@ func openChecks() []Check {
 			if again.m.Capabilities().List {
 				again.wantList("", driver.ListOptions{}, "both")
 			}
+			again.close()
+			s = e.create(t)
+			s.flush() // nothing was put
+			s.close()
+			again = e.mustOpen(t, driver.Read)
+			again.wantAbsent("both")
 		}},
 		{ID: "map.open.create-exclusive", Doc: "Mode CreateExclusive makes a new store and refuses an existing one, which stays.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.mustOpen(t, driver.CreateExclusive)
@@ -115,6 +121,12 @@ func openChecks() []Check {
 			for _, mode := range []driver.Mode{driver.Read, driver.Update, driver.Read} {
 				again := e.mustOpen(t, mode)
 				again.wantAbsent("k")
+				if mode == driver.Update && again.m.Capabilities().Delete { // empty again
+					again.put("k", "v")
+					again.flush()
+					again.delete("k")
+					again.flush()
+				}
 				again.close()
 			}
 		}},
@@ -273,7 +285,9 @@ func openSiblings(t conformance.T, e *Env) {
 	a.wantList("", driver.ListOptions{Recursive: true}, "a/b", "c")
 	a.close()
 	b.close()
-	e.create(t).close() // which empties it
+	a = e.create(t) // which empties it, at the latest when it is flushed
+	a.flush()
+	a.close()
 	b = beside.mustOpen(t, driver.Read)
 	b.wantList("", driver.ListOptions{Recursive: true}, "a/b2", "d")
 	b.close()
@@ -292,7 +306,40 @@ func openSiblings(t conformance.T, e *Env) {
 	if err := e.opener.Remove(t.Context(), e.spec); err != nil {
 		t.Fatalf("remove: %v", err)
 	}
-	beside.mustOpen(t, driver.Read).wantList("", driver.ListOptions{Recursive: true}, "kept too")
+	b = beside.mustOpen(t, driver.Read)
+	b.wantList("", driver.ListOptions{Recursive: true}, "kept too")
+	b.close()
+	e.unrelated(t)
+}
+
+// unrelated makes and removes a store beside others whose paths have what
+// drivers append to make names of their own.
+func (e *Env) unrelated(t conformance.T) {
+	var others []Env
+	for _, letters := range []string{"x", "new", "tmp", "old", "lock", "db"} {
+		o := *e
+		o.spec.Path += letters
+		t.Cleanup(func() { _ = o.opener.Remove(context.WithoutCancel(t.Context()), o.spec) })
+		s := o.create(t)
+		s.put("other", letters)
+		s.flush()
+		s.close()
+		others = append(others, o)
+	}
+	for range 2 { // a store that is new, and one that replaces it
+		s := e.create(t)
+		s.put("k", pattern(1, 100_000))
+		s.flush()
+		s.close()
+	}
+	if err := e.opener.Remove(t.Context(), e.spec); err != nil {
+		t.Fatalf("remove: %v", err)
+	}
+	for _, o := range others {
+		s := o.mustOpen(t, driver.Read)
+		s.want("other", strings.TrimPrefix(o.spec.Path, e.spec.Path))
+		s.close()
+	}
 }
 
 func openReadOnly(t conformance.T, e *Env) {

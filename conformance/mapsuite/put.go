@@ -88,7 +88,7 @@ func putChecks() []Check {
 		}},
 		{ID: "map.put.exclusive.above", Doc: "A key that is a prefix of objects is refused until they are gone.", Needs: []string{Write, Delete, PrefixExclusive}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
-			s.putAll("a/b/c")
+			s.putAll("a/b/c", "a/b-c", "a/b.d", "a/b0") // of which only the first is below a/b
 			for _, k := range []string{"a", "a/b"} {
 				_, err := s.tryPut(k, "x")
 				wantKind(t, "put "+k, err, ncerr.ErrObjectExists)

@@ -22,6 +22,7 @@ package mapsuite
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 
@@ -30,7 +31,7 @@ import (
 )
 
 // Version is the version of the suite.
-const Version = "0.4"
+const Version = "0.5"
 
 // Check is one rule of the driver contract.
 type Check = conformance.Check[*Env]
@@ -89,8 +90,9 @@ type Target struct {
 	// driver is served by a fresh one. nil for a driver in this process.
 	Crash func() error
 	// Break makes the medium of the store that spec names unreadable, so that
-	// reads fail although the objects are still there. Only the author of a
-	// driver knows how; nil leaves out the check of what failures look like.
+	// reads fail although the objects are still there. It writes no zeros. Only
+	// the author of a driver knows how; nil leaves out the check of what
+	// failures look like.
 	Break func(ctx context.Context, spec driver.OpenSpec) error
 	// Usage measures what the driver's processes hold; nil measures this
 	// process, as far as that is possible.
@@ -133,7 +135,7 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 	}
 	m, err := g.Opener.Open(ctx, spec)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open a first store: %w", err)
 	}
 	caps := capabilityNames(m)
 	if g.Place != nil || m.Capabilities().Write {
@@ -154,7 +156,10 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 	if _, err := g.usage()(); err == nil {
 		caps = append(caps, Measured)
 	}
-	return caps, m.Close(ctx)
+	if err := m.Close(ctx); err != nil {
+		return nil, fmt.Errorf("close the first store: %w", err)
+	}
+	return caps, nil
 }
 
 func capabilityNames(m driver.Map) []string {
