@@ -323,13 +323,22 @@ func versions(t conformance.T, e *Env) {
 		belongs[version] = content
 	}
 	conditional := s.m.Capabilities().IfMatch
+	readable := s.m.Capabilities().Latency != driver.Remote // servers such as versitygw read content and version one after the other
+	const readersThere, rounds = 3, 20
+	var early atomic.Int64 // readers that have not done their rounds: writers go on until there are none
+	if readable {
+		early.Store(readersThere)
+	}
+	var still sync.RWMutex // held by a reader while it looks for a version: the writers wait, and come when it reads
 	var writers, readers sync.WaitGroup
 	var done atomic.Bool
 	for w := range 3 {
 		writers.Go(func() {
-			for i := 0; i < overwrites(t)/2 && !t.Failed(); i++ {
+			for i := 0; (i < overwrites(t)/2 || early.Load() > 0) && !t.Failed(); i++ {
 				content := fmt.Sprintf("%d by %d", i, w)
+				still.RLock()
 				info, err := s.tryPut(key, content)
+				still.RUnlock()
 				if err != nil {
 					t.Errorf("put: %v", err)
 					return
@@ -338,10 +347,12 @@ func versions(t conformance.T, e *Env) {
 			}
 		})
 	}
-	readable := s.m.Capabilities().Latency != driver.Remote // servers such as versitygw read content and version one after the other
-	for range 3 {
+	for range readersThere {
 		readers.Go(func() {
-			for readable && !done.Load() && !t.Failed() {
+			for i := 0; readable && !done.Load() && !t.Failed(); i++ {
+				if i == rounds {
+					early.Add(-1)
+				}
 				got, info, err := s.tryGet(key, driver.GetOptions{})
 				if err != nil {
 					t.Errorf("get: %v", err)
@@ -351,7 +362,9 @@ func versions(t conformance.T, e *Env) {
 				if !conditional {
 					continue
 				}
+				still.Lock()
 				seen, err := s.stat(key)
+				still.Unlock()
 				if err != nil {
 					t.Errorf("stat: %v", err)
 					return
