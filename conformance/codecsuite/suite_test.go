@@ -102,6 +102,18 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
+// TestExactForSome shows that a filter that keeps the types it is said to keep
+// may lose something of all others.
+func TestExactForSome(t *testing.T) {
+	t.Parallel()
+	tg := &codecsuite.Target{Provider: builtin.Provider(), ID: "bitround", Params: []json.RawMessage{json.RawMessage(`{"keepbits":8}`)}, Exact: true}
+	tg.Types = []dtype.Type{{Kind: dtype.Int, Size: 4, Order: dtype.Little}}
+	r := conformance.Run(t.Context(), codecsuite.Suite(), tg, &conformance.Options{Select: []string{"codec.open.*"}, Limit: 10 * time.Minute})
+	if !r.OK() {
+		t.Errorf("%+v", r.Results)
+	}
+}
+
 // runs opens the codecs of a provider in runs, too.
 type runs struct{ driver.Provider }
 

@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -118,6 +119,11 @@ func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 func (t *Target) exact() bool {
 	d := t.description()
 	return d.Encode && d.Decode && (!d.Lossy || t.Exact)
+}
+
+// exactFor is exact for elements of a type, which may be one that nobody has named.
+func (t *Target) exactFor(typ dtype.Type) bool {
+	return t.exact() && (!t.description().Lossy || slices.Contains(t.Types, typ))
 }
 
 // description is what the provider says of the filter.
