@@ -44,8 +44,10 @@ type Host struct {
 	alerted   bool        // that others' programs run free was among it
 	unjudged  atomic.Bool // no process hands over the judgement of its calls,
 	unseen    atomic.Bool // or the host cannot look at what they are about
-	closed    bool
-	wg        sync.WaitGroup // starts and running processes
+
+	closing sync.Mutex // the last to be taken: a slot that is locked starts a process
+	closed  bool
+	wg      sync.WaitGroup // starts and running processes
 
 	deathMu sync.Mutex
 	deaths  []error
@@ -140,8 +142,8 @@ const dirPrefix = "nczarr-run-"
 
 // goOwned runs f in a goroutine that Close waits for.
 func (h *Host) goOwned(f func()) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.closing.Lock()
+	defer h.closing.Unlock()
 	if h.closed {
 		return ncerr.New(ncerr.ErrPlugin, "start plugin", "", errClosed)
 	}
@@ -375,8 +377,10 @@ func (h *Host) Discover(ctx context.Context) error {
 // waits until that is done or ctx ends, at most some ten seconds. Calls that
 // are under way fail. It may be called again, and then waits again.
 func (h *Host) Close(ctx context.Context) error {
-	h.mu.Lock()
+	h.closing.Lock()
 	h.closed = true
+	h.closing.Unlock()
+	h.mu.Lock()
 	slots := make([]*slot, 0, len(h.slots))
 	for _, s := range h.slots {
 		slots = append(slots, s)

@@ -1,0 +1,26 @@
+package host
+
+import (
+	"testing"
+	"time"
+)
+
+// TestStartWhileHostIsLocked shows that a slot, which is locked, starts a process
+// while others lock the host, and wait for the slot.
+func TestStartWhileHostIsLocked(t *testing.T) {
+	t.Parallel()
+	h := &Host{}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	began := make(chan struct{})
+	go func() {
+		if err := h.goOwned(func() { close(began) }); err != nil {
+			t.Error(err)
+		}
+	}()
+	select {
+	case <-began:
+	case <-time.After(time.Minute):
+		t.Error("a start waits for the lock of the host")
+	}
+}
