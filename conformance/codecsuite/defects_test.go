@@ -410,6 +410,26 @@ func sharing() func(driver.Codec, context.Context, []byte, []byte) (int, error) 
 	}
 }
 
+// TestConcurrentParams shows that scratch memory that calls share is found if only
+// codecs with the second parameters, and for elements of several bytes, have it.
+func TestConcurrentParams(t *testing.T) {
+	t.Parallel()
+	mustFail(t, &codecsuite.Target{
+		Provider: scratchProvider{builtin.Provider()}, ID: "zstd",
+		Params: []json.RawMessage{json.RawMessage(`{}`), json.RawMessage(`{"level":9}`)},
+	}, "codec.concurrent")
+}
+
+type scratchProvider struct{ driver.Provider }
+
+func (p scratchProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	c, out, err := p.Provider.Open(id, params, in)
+	if err == nil && len(params) > 2 && in.DType.Size > 1 {
+		c = &wrong{Codec: c, decode: sharing()}
+	}
+	return c, out, err
+}
+
 // TestParamsApart: a process in which the parameters that come first, or last,
 // hold for all codecs is found out by others, in which others do.
 func TestParamsApart(t *testing.T) {

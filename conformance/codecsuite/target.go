@@ -115,13 +115,14 @@ func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 	return caps, nil
 }
 
-// exact reports whether decoding gives back what was encoded.
+// exact reports whether decoding returns what was encoded.
 func (t *Target) exact() bool {
 	d := t.description()
 	return d.Encode && d.Decode && (!d.Lossy || t.Exact)
 }
 
-// exactFor is exact for elements of a type, which may be one that nobody has named.
+// exactFor reports whether decoding returns what was encoded for elements of typ. A
+// lossy filter is exact only for the types in t.Types.
 func (t *Target) exactFor(typ dtype.Type) bool {
 	return t.exact() && (!t.description().Lossy || slices.Contains(t.Types, typ))
 }

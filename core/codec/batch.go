@@ -95,9 +95,12 @@ func (p *Pipeline) worker() *worker {
 // few chunks need, so that those kept, one for each core, come to no more than
 // the ceiling of one chunk.
 func (p *Pipeline) release(w *worker) {
-	for _, buf := range []*[]byte{&w.a, &w.b, &w.out} {
-		if !p.exact() && int64(cap(*buf)) > p.DecodedSize()/int64(runtime.GOMAXPROCS(0)) {
-			*buf = nil
+	if !p.exact() {
+		most := p.DecodedSize() / int64(runtime.GOMAXPROCS(0))
+		for _, buf := range []*[]byte{&w.a, &w.b, &w.out} {
+			if int64(cap(*buf)) > most {
+				*buf = nil
+			}
 		}
 	}
 	p.workers.Put(w)

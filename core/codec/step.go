@@ -69,11 +69,16 @@ func (p *Pipeline) limit(i int, d direction, skip uint32) int64 {
 	return n
 }
 
-// between is the limit at point i of what becomes output of at most top bytes at
-// point lo: in proportion, where a chunk could have more.
+// between returns the limit at point i for what decodes to at most top bytes at
+// point lo. If elements vary in size and a chunk could be larger than top, the
+// limit shrinks in proportion.
 func (p *Pipeline) between(i, lo int, d direction, skip uint32, top int64) int64 {
-	n, whole := p.limit(i, d, skip), p.limit(lo, d, skip)
-	if d == encode || skip != 0 || p.exact() || top >= whole {
+	n := p.limit(i, d, skip)
+	if d == encode || skip != 0 || p.exact() {
+		return n
+	}
+	whole := p.limit(lo, d, skip)
+	if top >= whole {
 		return n
 	}
 	ratio := max(1, float64(n)/float64(whole))

@@ -352,7 +352,7 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 // made. If the document of a root is there, somebody has finished one, and nothing
 // is to be removed.
 func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*ChunkKeys) (ours, others []string, err error) {
-	names, err := listKeys(ctx, d.m)
+	names, err := listKeys(ctx, d.m, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -447,10 +447,10 @@ func strangers(keys []string, known map[string]*ChunkKeys) map[string]bool {
 	return out
 }
 
-// listKeys returns all keys of a store.
-func listKeys(ctx context.Context, m *zmap.Map) ([]string, error) {
+// listKeys returns all keys of a store that begin with prefix.
+func listKeys(ctx context.Context, m *zmap.Map, prefix string) ([]string, error) {
 	var keys []string
-	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
+	for e, err := range m.ListAll(ctx, prefix, &zmap.ListOptions{Recursive: true}) {
 		if err != nil {
 			return nil, err
 		}

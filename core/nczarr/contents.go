@@ -213,7 +213,7 @@ func hasStub(path string) bool {
 
 // storeContents looks at a store through its driver.
 func storeContents(ctx context.Context, m *zmap.Map, l Limits) (*contents, error) {
-	names, err := listKeys(ctx, m)
+	names, err := listKeys(ctx, m, "")
 	if err != nil {
 		return nil, err
 	}

@@ -281,7 +281,7 @@ func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours 
 	if !m.Capabilities().List {
 		return false, nil, nil
 	}
-	names, err := listKeys(ctx, m)
+	names, err := listKeys(ctx, m, "")
 	if err != nil {
 		return false, nil, err
 	}

@@ -197,7 +197,7 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 		if t.varies {
 			t.room = max(1, t.size/max(1, int64(n)*t.batch))
 		}
-		if err := t.pass(ctx, n, work); err != nil || len(t.later) == 0 {
+		if err := t.pass(ctx, n, work); err != nil || len(t.deferred) == 0 {
 			return err
 		}
 	}

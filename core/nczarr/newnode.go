@@ -186,18 +186,18 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 			continue
 		}
 		was, _ := d.docs.known(p.claim)
-		if now, err := again.m.Stat(ctx, p.claim); err != nil || now.Version != was.Version { // it is somebody else's by now
+		now, err := again.m.Stat(ctx, p.claim)
+		if ncerr.KindOf(err) == ncerr.ErrNotFound || err == nil && now.Version != was.Version { // it is somebody else's by now
 			continue
 		}
-		var keys []string
-		for e, err := range again.m.ListAll(ctx, p.prefix, &zmap.ListOptions{Recursive: true}) {
-			if err != nil {
-				return err
-			}
-			if e.Key != p.claim {
-				keys = append(keys, e.Key)
-			}
+		if err != nil {
+			return err
 		}
+		keys, err := listKeys(ctx, again.m, p.prefix)
+		if err != nil {
+			return err
+		}
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == p.claim }) // it goes last
 		if err := each(ctx, keys, movers, func(key string) error { return again.m.Delete(ctx, key) }); err != nil {
 			return err
 		}

@@ -8,10 +8,10 @@ import "sync"
 // way has an equal share of that. Those that need more are left for another
 // pass with fewer at once, the last of which goes through them one by one.
 type passes struct {
-	room  int64   // most bytes that a chunk may have in this pass, stored or decoded; size where that is fixed
-	todo  []int64 // numbers of the chunks of this pass; nil for all of the plan
-	mu    sync.Mutex
-	later []int64 // numbers of the chunks that need more room
+	room     int64   // the largest chunk of this pass in bytes, stored or decoded; size if that is fixed
+	chosen   []int64 // numbers of the chunks of this pass; nil for all of the plan
+	mu       sync.Mutex
+	deferred []int64 // numbers of the chunks that need more room
 }
 
 // again prepares the next pass, after one of n workers, and returns how many
@@ -20,9 +20,9 @@ func (t *transfer) again(n int) int {
 	if t.batch == 1 {
 		n /= 4 // few passes in all, and few chunks one by one
 	}
-	t.batch, t.todo, t.later = 1, t.later, nil
+	t.batch, t.chosen, t.deferred = 1, t.deferred, nil
 	t.next.Store(0)
-	return max(1, min(n, len(t.todo)))
+	return max(1, min(n, len(t.chosen)))
 }
 
 // claim returns the range of chunks that a worker does next; it is empty when
@@ -30,10 +30,10 @@ func (t *transfer) again(n int) int {
 func (t *transfer) claim() (first, last int64) {
 	k := t.next.Add(t.batch) - t.batch
 	switch {
-	case t.todo == nil:
+	case t.chosen == nil:
 		return k, min(k+t.batch, t.plan.Len())
-	case k < int64(len(t.todo)):
-		return t.todo[k], t.todo[k] + 1
+	case k < int64(len(t.chosen)):
+		return t.chosen[k], t.chosen[k] + 1
 	}
 	return 0, 0
 }
@@ -47,6 +47,6 @@ func (w *worker) postpone(i int) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.later = append(t.later, w.first+int64(i))
+	t.deferred = append(t.deferred, w.first+int64(i))
 	return true
 }

@@ -201,15 +201,11 @@ func (s *sibling) discard(ctx context.Context) error {
 		return err
 	}
 	defer ds.m.Close(ctx) //nolint:errcheck // Remove tells
-	var keys []string
-	for e, err := range ds.m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
-		if err != nil {
-			return err
-		}
-		if e.Key != stageMark {
-			keys = append(keys, e.Key)
-		}
+	keys, err := listKeys(ctx, ds.m, "")
+	if err != nil {
+		return err
 	}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == stageMark })
 	if err := each(ctx, keys, movers, func(key string) error { return ds.m.Delete(ctx, key) }); err != nil {
 		return err
 	}
@@ -430,15 +426,11 @@ func hiding(names []string) []string {
 
 // listStage returns the objects of the new dataset.
 func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) {
-	var keys []string
-	for e, err := range m.ListAll(ctx, "", &zmap.ListOptions{Recursive: true}) {
-		switch {
-		case err != nil:
-			return nil, err
-		case e.Key != stageMark:
-			keys = append(keys, e.Key)
-		}
+	keys, err := listKeys(ctx, m, "")
+	if err != nil {
+		return nil, err
 	}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == stageMark })
 	if _, dataset := zarr.Foreign(keys, nil); !dataset {
 		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset there is incomplete; --overwrite with --force replaces the old one with another")
 	}
@@ -474,7 +466,7 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 		stays[key] = true
 	}
 	stays[claimKey] = true
-	all, err := listKeys(ctx, m)
+	all, err := listKeys(ctx, m, "")
 	if err != nil {
 		return nil, err
 	}

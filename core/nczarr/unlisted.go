@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
 // Unlisted returns the paths of nodes directly below groups of NCZarr that the
@@ -76,9 +77,9 @@ func (d *Dataset) isNode(ctx context.Context, dir string) (bool, error) {
 	return false, nil
 }
 
-// keptUnlisted returns the documents of nodes that consolidated metadata has now
-// and the lists of NCZarr's groups do not: what reads it sees them. If it is not the
-// one that was opened, putting the next one fails.
+// keptUnlisted returns the documents of the nodes in the current consolidated
+// metadata that NCZarr's lists do not name, so that its other readers keep seeing
+// them. Putting the next one fails if this is not the one that was opened.
 func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error) {
 	if d.created && !d.flushed.Load() || d.swap != nil {
 		return nil, nil
@@ -91,14 +92,16 @@ func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error
 		return nil, err
 	}
 	all, err := zarr.ParseConsolidated(body)
-	if err != nil { // it is damaged, and tells of nothing
+	if err != nil { // damaged: no reader sees anything in it
 		return nil, nil //nolint:nilerr // it is written anew
 	}
 	return d.unlistedIn(ctx, all)
 }
 
-// unlistedIn returns those of the nodes that are not seen, as NCZarr's lists do
-// not name them, but are there, with their documents in the store.
+// unlistedIn returns the nodes that exist in the store although NCZarr's lists do
+// not name them, with their documents. It fails with ncerr.ErrLimit if there are
+// more than Limits.MaxNodes of them to look for, or their documents exceed
+// Limits.MaxDocuments.
 func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (map[string]zarr.Docs, error) {
 	if d.layout == zarr.LayoutPure { // which sees all that are there
 		return nil, nil
@@ -112,8 +115,11 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 			}
 		}
 	}
+	if most := d.opts.Limits.MaxNodes; len(keys)/3 > most {
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(consolidatedKey), "it names more than %d groups and variables that NCZarr's lists do not", most)
+	}
 	var mu sync.Mutex
-	docs := make(map[string]zarr.Docs)
+	docs, room := make(map[string]zarr.Docs), d.opts.Limits.MaxDocuments
 	err := each(ctx, keys, movers, func(key string) error {
 		text, _, err := d.m.ReadAll(ctx, key, d.opts.Limits.MaxMetadata)
 		if ncerr.KindOf(err) == ncerr.ErrNotFound {
@@ -124,6 +130,9 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		if room -= int64(len(text)); room < 0 {
+			return ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(key), "the documents that NCZarr's lists do not name exceed %d bytes", d.opts.Limits.MaxDocuments)
+		}
 		node, name := splitKey(key)
 		if docs[node] == nil {
 			docs[node] = make(zarr.Docs)

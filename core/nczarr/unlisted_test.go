@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
@@ -91,6 +92,39 @@ func TestUnlistedStaysConsolidated(t *testing.T) {
 	for want, there := range map[string]bool{`"added/.zarray":{"zarr_format":2`: true, `"added/.zattrs":{"a":2}`: true, "gone": false, `"new":"x"`: true} {
 		if strings.Contains(got, want) != there {
 			t.Errorf("%s in it should be %t: %s", want, there, got)
+		}
+	}
+}
+
+// Consolidated metadata that names more than the limits allow fails to be written
+// again, before the store is asked for what it names.
+func TestUnlistedIsLimited(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	base(t, "mem:limited", o)
+	ds := update(t, "mem:limited", o)
+	if err := ds.Consolidate(); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	ds = update(t, "mem:limited", o)
+	own := stored(t, ds, ".zmetadata")
+	if err := ds.Abort(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put(t, o, "limited", ".zmetadata", strings.Replace(own, `"metadata":{`, `"metadata":{"a/.zarray":{},"b/.zarray":{},"c/.zarray":{},"d/.zarray":{},`, 1))
+	put(t, o, "limited", "a/.zarray", byteDoc)
+	put(t, o, "limited", "b/.zarray", strings.Repeat(" ", 10_000)+byteDoc)
+	for name, limit := range map[string]func(*nczarr.Limits){
+		"nodes":     func(l *nczarr.Limits) { l.MaxNodes = 3 },
+		"documents": func(l *nczarr.Limits) { l.MaxDocuments = 10_000 },
+	} {
+		low := *o
+		limit(&low.Limits)
+		ds := update(t, "mem:limited", &low)
+		setText(t, ds.Root().SetAttr, "new", "x")
+		if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), "do not") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

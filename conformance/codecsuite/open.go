@@ -1,0 +1,165 @@
+package codecsuite
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+func describe(t conformance.T, e *Env) {
+	switch d := e.target.description(); {
+	case d.ID == "":
+		t.Errorf("%q is not described", e.target.ID)
+	case d.Summary == "" || !d.Encode && !d.Decode:
+		t.Errorf("%q has no summary or no direction: %+v", d.ID, d)
+	}
+}
+
+func unknown(t conformance.T, e *Env) {
+	for _, id := range []string{"no-such-codec", "", e.target.ID + "x"} {
+		c := e.first(t, 100)
+		_, _, err := e.target.Provider.Open(id, nil, c.in)
+		if ncerr.KindOf(err) != ncerr.ErrNoFilter {
+			t.Errorf("id %q: want ErrNoFilter, got %v", id, err)
+		}
+	}
+}
+
+func invalid(t conformance.T, e *Env) {
+	c := e.first(t, 100)
+	for _, p := range e.target.Invalid {
+		if _, _, err := e.target.Provider.Open(e.target.ID, p, c.in); ncerr.KindOf(err) != ncerr.ErrInvalid {
+			t.Errorf("parameters %s: want ErrInvalid, got %v", p, err)
+		}
+	}
+}
+
+func notJSON(t conformance.T, e *Env) {
+	c := e.first(t, 100)
+	for _, p := range []string{"[]", "{", "3", `"text"`, "\x00"} {
+		if _, _, err := e.target.Provider.Open(e.target.ID, json.RawMessage(p), c.in); ncerr.KindOf(err) != ncerr.ErrInvalid {
+			t.Errorf("parameters %q: want ErrInvalid, got %v", p, err)
+		}
+	}
+}
+
+// kinds opens the codec for what filters seldom get, too.
+func kinds(t conformance.T, e *Env) {
+	var types []dtype.Type
+	for _, s := range []string{"|u1", "<i1", "<u2", ">u4", ">f2", "<c8", "<c16", "|S5", "<U3", "|V7", "|V1", "<m8[ns]", ">M8[D]", "|b1"} {
+		typ, err := dtype.Parse(s)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		types = append(types, typ)
+	}
+	if t.Effort() == conformance.Brief {
+		types = types[:4]
+	}
+	const n = 70
+	for _, p := range e.params {
+		for _, typ := range append(types, e.types...) {
+			size, taken := room(typ, n), false
+			for _, in := range []driver.Spec{
+				{DType: typ, MaxBytes: room(typ, 1)}, // scalar
+				{DType: typ, Shape: []int{n}, MaxBytes: size},
+				{DType: typ, Shape: []int{7, 10}, MaxBytes: size},
+				{DType: typ, Shape: []int{7, 10}, Order: driver.F, MaxBytes: size},
+				{DType: typ, Shape: []int{1, n, 1}, MaxBytes: size},
+				{Kind: driver.Blob, DType: typ, MaxBytes: size},
+				{Kind: driver.Blob, MaxBytes: size},
+			} {
+				shape, elements := slices.Clone(in.Shape), n
+				if in.Kind == driver.Array && len(shape) == 0 {
+					elements = 1
+				}
+				c, out, err := e.target.Provider.Open(e.target.ID, p, in)
+				if !slices.Equal(shape, in.Shape) {
+					t.Errorf("open %s for %s changes the shape that it was given to %v", p, describeSpec(driver.Spec{DType: typ, Shape: shape}), in.Shape)
+				}
+				switch kind := ncerr.KindOf(err); {
+				case err == nil:
+					taken = true
+				case kind == ncerr.ErrInvalid && !taken: // the parameters may not fit the type
+				case kind != ncerr.ErrUnsupported:
+					t.Errorf("open %s for %s: want a codec or ErrUnsupported, got %v", p, describeSpec(in), err)
+				}
+				if err == nil && out.MaxBytes < 0 {
+					t.Errorf("open %s for %s: at most %d bytes come out", p, describeSpec(in), out.MaxBytes)
+				} else if err == nil && e.target.exactFor(in.DType) {
+					(&opened{Codec: c, in: in, out: out, params: p}).survives(t, data(typ, elements, "smooth", t.Seed()))
+				}
+			}
+		}
+	}
+}
+
+// survives encodes and decodes src, unless the codec refuses its values.
+func (c *opened) survives(t conformance.T, src []byte) {
+	enc, err := c.tryEncode(t, src)
+	switch kind := ncerr.KindOf(err); {
+	case err == nil:
+		c.back(t, enc, src, len(src))
+	case kind != ncerr.ErrConvert && kind != ncerr.ErrInvalid:
+		t.Errorf("encode %s with %s: %v", describeSpec(c.in), c.params, err)
+	}
+}
+
+// forms opens the codec with other spellings of its parameters.
+func forms(t conformance.T, e *Env) {
+	in := e.first(t, 100).in
+	src := data(in.DType, 100, "smooth", t.Seed())
+	same := func(a, b json.RawMessage) {
+		c, outC, errC := e.target.Provider.Open(e.target.ID, a, in)
+		d, outD, errD := e.target.Provider.Open(e.target.ID, b, in)
+		if ncerr.KindOf(errC) != ncerr.KindOf(errD) {
+			t.Errorf("open with %q: %v; with %q: %v", a, errC, b, errD)
+		}
+		if errC != nil || errD != nil {
+			return
+		}
+		first := (&opened{Codec: c, in: in, out: outC, params: a}).encode(t, src)
+		if !bytes.Equal(first, (&opened{Codec: d, in: in, out: outD, params: b}).encode(t, src)) {
+			t.Errorf("with %q and with %q the same bytes are encoded in two ways", a, b)
+		}
+	}
+	same(json.RawMessage(`{}`), nil)
+	for _, p := range e.params {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(p, &members); err != nil || members == nil {
+			t.Fatalf("parameters %s are not an object: %v", p, err)
+		}
+		members["id"] = json.RawMessage(strconv.Quote(e.target.description().ID))
+		withID, err := json.Marshal(members)
+		if err != nil {
+			t.Fatalf("parameters %s: %v", p, err)
+		}
+		same(p, withID)
+	}
+}
+
+// outSpec checks the Spec that Open returns for arrays of fixed-size elements
+// against itself and against the encoded bytes.
+func outSpec(t conformance.T, e *Env) {
+	e.each(t, 100, func(c *opened) {
+		if c.out.Kind != driver.Array || !c.out.DType.Fixed() {
+			return
+		}
+		what := fmt.Sprintf("%s of %s with %s", e.target.ID, describeSpec(c.in), c.params)
+		n, err := c.out.Elements()
+		if size := int64(n) * int64(c.out.DType.Size); err != nil || c.out.DType.Kind == dtype.Invalid || c.out.MaxBytes != size {
+			t.Errorf("%s: Open declares an output of %s, but MaxBytes is %d: %v", what, describeSpec(c.out), c.out.MaxBytes, err)
+			return
+		}
+		if enc := c.encode(t, data(c.in.DType, 100, "smooth", t.Seed())); int64(len(enc)) != c.out.MaxBytes {
+			t.Errorf("%s: Open declares an output of %s, but encoding gives %d bytes", what, describeSpec(c.out), len(enc))
+		}
+	})
+}

@@ -1,0 +1,252 @@
+package mapsuite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+func cancelChecks() []Check {
+	w := []string{Write}
+	return []Check{
+		{ID: "map.cancel.before", Doc: "A call with an ended context returns its error or finishes, and leaves nothing half done.", Needs: w, Run: cancelBefore},
+		{ID: "map.cancel.get", Doc: "A Get whose context ends during the call returns the object or the context's error, never ErrNotFound. Bytes returned with the error are the first of the object.", Needs: []string{Content}, Run: cancelGet},
+		{ID: "map.cancel.put", Doc: "A Put whose context ends during the call stores all or nothing.", Needs: w, Run: cancelPut},
+		{ID: "map.cancel.put.late", Doc: "Nothing is stored after Put has returned, whatever happened to its context.", Needs: w, Run: latePut},
+		{ID: "map.cancel.list", Doc: "A listing stops soon after its context has ended.", Needs: []string{Write, List}, Run: cancelList},
+		{ID: "map.cancel.usable", Doc: "A store remains usable after cancelled calls.", Needs: w, Run: func(t conformance.T, e *Env) {
+			s := e.create(t)
+			s.put("k", "old")
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			for range 20 {
+				_, _, _ = s.m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap)
+				_, _ = s.m.Put(ctx, "other", driver.Bytes("x"), &driver.PutOptions{})
+			}
+			s.want("k", "old")
+			s.put("k", "new")
+			s.want("k", "new")
+		}},
+	}
+}
+
+// ended reports an error that is neither nil nor the context's own, or that
+// says that there is no object, whatever it wraps.
+func ended(ctx context.Context, t conformance.T, what string, err error) {
+	if err != nil && (!errors.Is(err, ctx.Err()) || ncerr.KindOf(err) == ncerr.ErrNotFound) {
+		t.Errorf("%s: want success or %v, got %v", what, ctx.Err(), err)
+	}
+}
+
+// cancelGet cancels when memory is asked for, and at many moments.
+func cancelGet(t conformance.T, e *Env) {
+	s := e.create(t)
+	content := pattern(4, 300_000)
+	s.put("a/k", content)
+	began := time.Now()
+	s.want("a/k", content)
+	took := time.Since(began)
+	const n = 60
+	for i := 0; i < n && !t.Failed(); i++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		alloc := driver.Heap
+		if i%2 == 0 {
+			alloc = func(n int64) ([]byte, error) { cancel(); return make([]byte, n), nil }
+		} else {
+			time.AfterFunc(took*time.Duration(i)/n, cancel)
+		}
+		t.Doing("get", "a/k")
+		got, _, err := s.m.Get(ctx, "a/k", &driver.GetOptions{}, alloc)
+		cancel()
+		if ended(ctx, t, "get", err); err == nil && string(got) != content {
+			t.Errorf("get ends without an error and with %d bytes %s", len(got), show(string(got)))
+		}
+		if !strings.HasPrefix(content, string(got)) { // they may be read on from
+			t.Errorf("get ends with %v and %d bytes that are not the first of the object", err, len(got))
+		}
+	}
+	s.want("a/k", content)
+}
+
+func cancelBefore(t conformance.T, e *Env) {
+	s := e.create(t)
+	s.put("k", "old")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	data, _, err := s.m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap)
+	ended(ctx, t, "get", err)
+	if err == nil && string(data) != "old" {
+		t.Errorf("get gives %q", data)
+	}
+	_, err = s.m.Stat(ctx, "none")
+	if ncerr.KindOf(err) != ncerr.ErrNotFound {
+		ended(ctx, t, "stat", err)
+	}
+	_, err = s.m.Put(ctx, "k", driver.Bytes("new"), &driver.PutOptions{})
+	ended(ctx, t, "put", err)
+	want := "old"
+	if err == nil {
+		want = "new"
+	}
+	s.want("k", want)
+	if !s.m.Capabilities().List {
+		return
+	}
+	seen := 0
+	var last error
+	for _, err := range s.m.List(ctx, "", &driver.ListOptions{}) {
+		if last = err; err == nil {
+			seen++
+		}
+	}
+	ended(ctx, t, "list", last)
+	if last == nil && seen != 1 {
+		t.Errorf("the listing ends without an error and with %d of 1 entries", seen)
+	}
+}
+
+// latePut cancels puts at many moments, and looks again and again at what
+// they have left.
+func latePut(t conformance.T, e *Env) {
+	s := e.create(t)
+	n := 24
+	if t.Effort() == conformance.Thorough {
+		n = 72
+	}
+	long := pattern(2, 8<<20) // takes a moment to be stored
+	for i := range 4 {
+		ctx, cancel := context.WithCancel(t.Context())
+		s.put("late/long", "old")
+		_, err := s.m.Put(ctx, "late/long", cancellingBody{driver.Bytes(long), int64(len(long)) - 1, cancel}, &driver.PutOptions{})
+		cancel()
+		ended(ctx, t, "put of 8 MiB", err)
+		if i%2 == 0 {
+			s.put("late/long", "last")
+		}
+		first, _, err := s.tryGet("late/long", driver.GetOptions{})
+		if err != nil {
+			t.Fatalf("get: %v", err)
+		}
+		if i%2 == 0 && string(first) != "last" {
+			t.Errorf("a put that was cancelled came over the one after it")
+		}
+		for range 5 {
+			time.Sleep(20 * time.Millisecond)
+			if s.want("late/long", string(first)); t.Failed() {
+				t.Logf("it was right when its Put returned")
+				return
+			}
+		}
+	}
+	old, fresh, last := pattern(1, 30_000), pattern(2, 30_000), pattern(3, 30_000)
+	key := func(i int) string { return fmt.Sprintf("late/%d", i) }
+	for i := range n {
+		s.put(key(i), old)
+	}
+	began := time.Now()
+	s.put("late/timed", fresh)
+	took := time.Since(began)
+	want := make([]string, n)
+	for i := range n {
+		ctx, cancel := context.WithCancel(t.Context())
+		body := driver.Body(driver.Bytes(fresh))
+		switch i % 3 {
+		case 0: // when the body has been read to the end
+			body = cancellingBody{driver.Bytes(fresh), int64(len(fresh)) - 1, cancel}
+		case 1: // at some moment of the call
+			time.AfterFunc(took*time.Duration(i)/time.Duration(n), cancel)
+		default: // when it has begun to read the body
+			body = cancellingBody{driver.Bytes(fresh), 0, cancel}
+		}
+		t.Doing("put", key(i))
+		_, err := s.m.Put(ctx, key(i), body, &driver.PutOptions{})
+		cancel()
+		ended(ctx, t, "put "+key(i), err)
+		got, _, err := s.tryGet(key(i), driver.GetOptions{})
+		if want[i] = string(got); err != nil || want[i] != old && want[i] != fresh {
+			t.Errorf("get %q: want the old content or the new, got %d bytes %s, %v", key(i), len(got), show(string(got)), err)
+		}
+		if i%2 == 0 { // nothing of the cancelled put may come over this one
+			s.put(key(i), last)
+			want[i] = last
+		}
+	}
+	looks := 20
+	if t.Effort() == conformance.Brief {
+		looks = 3
+	}
+	for range looks { // what is still under way needs a moment
+		for i := range n {
+			if s.want(key(i), want[i]); t.Failed() {
+				t.Logf("it was right when its Put returned")
+				return
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// cancellingBody ends a context when a byte beyond its first limit bytes is read.
+type cancellingBody struct {
+	driver.Bytes
+	limit  int64
+	cancel context.CancelFunc
+}
+
+func (b cancellingBody) ReadAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) > b.limit {
+		b.cancel()
+	}
+	return b.Bytes.ReadAt(p, off)
+}
+
+func cancelPut(t conformance.T, e *Env) {
+	s := e.create(t)
+	old, fresh := pattern(1, 50000), pattern(2, 4<<20)
+	for _, key := range []string{"a/old", "b/new"} {
+		if key == "a/old" {
+			s.put(key, old)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := s.m.Put(ctx, key, cancellingBody{driver.Bytes(fresh), int64(len(fresh)) / 2, cancel}, &driver.PutOptions{})
+		cancel()
+		ended(ctx, t, "put "+key, err)
+		switch {
+		case err == nil:
+			s.want(key, fresh)
+		case key == "a/old":
+			s.want(key, old)
+		default:
+			s.wantAbsent(key)
+		}
+	}
+}
+
+func cancelList(t conformance.T, e *Env) {
+	s := e.create(t)
+	for i := range 300 {
+		s.put(fmt.Sprintf("d/%d", i), "")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	var last error
+	for _, err := range s.m.List(ctx, "d/", &driver.ListOptions{}) {
+		if last = err; err != nil {
+			break
+		}
+		if n++; n == 1 {
+			cancel()
+		}
+	}
+	ended(ctx, t, "list", last)
+	if last == nil && n != 300 {
+		t.Errorf("the listing ended without an error after %d of 300 entries", n)
+	}
+}
