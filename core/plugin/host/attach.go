@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/netip"
@@ -97,9 +98,11 @@ func (c *attachedChild) pid() int               { return c.process }
 func (c *attachedChild) ended() <-chan struct{} { return c.done }
 func (c *attachedChild) how() string            { return "attached to, and let go" }
 func (c *attachedChild) words()                 {}
-func (c *attachedChild) endLifeline()           { c.kill() }
 func (c *attachedChild) terminate()             { c.kill() }
 func (c *attachedChild) kill()                  { c.once.Do(func() { close(c.done) }) }
+
+// shutdown asks for nothing: the process goes on when this host is done with it.
+func (c *attachedChild) shutdown(context.Context, *grpc.ClientConn) { c.kill() }
 
 func (c *attachedChild) overfull() string { return "" } // it has none of ours
 

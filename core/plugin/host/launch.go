@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/place"
@@ -358,7 +359,6 @@ type processChild struct{ l *launch }
 
 func (c *processChild) pid() int               { return c.l.child.pid() }
 func (c *processChild) ended() <-chan struct{} { return c.l.child.done }
-func (c *processChild) endLifeline()           { c.l.child.endLifeline() }
 func (c *processChild) terminate()             { c.l.child.terminate() }
 func (c *processChild) kill()                  { _ = c.l.child.Kill(context.Background()) }
 
@@ -367,6 +367,12 @@ func (c *processChild) how() string {
 		return "still running"
 	}
 	return c.l.child.state
+}
+
+func (c *processChild) shutdown(ctx context.Context, conn *grpc.ClientConn) {
+	c.l.child.endLifeline()
+	// go-plugin's own method, for those that do not watch their lifeline; the answer may get lost.
+	_ = conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 }
 
 func (c *processChild) words() {

@@ -57,8 +57,9 @@ func (c *memoryChild) pid() int               { return os.Getpid() }
 func (c *memoryChild) ended() <-chan struct{} { return c.done }
 func (c *memoryChild) how() string            { return "loopback server stopped" }
 func (c *memoryChild) words()                 {}
-func (c *memoryChild) endLifeline()           { c.kill() }
 func (c *memoryChild) terminate()             { c.kill() }
+
+func (c *memoryChild) shutdown(context.Context, *grpc.ClientConn) { c.kill() }
 
 func (c *memoryChild) kill() {
 	c.once.Do(func() {

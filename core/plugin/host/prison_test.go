@@ -121,7 +121,7 @@ func TestAttach(t *testing.T) {
 		}
 		return ""
 	}
-	for range 2 { // two hosts, one after the other
+	for range 30 { // hosts one after the other
 		log := &locked{}
 		h := newHost(t, host.Options{Getenv: getenv, Logger: textLog(log)})
 		m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
@@ -133,6 +133,9 @@ func TestAttach(t *testing.T) {
 		}
 		if !strings.Contains(log.String(), "neither pinned nor confined") {
 			t.Errorf("want a warning, got %q", log)
+		}
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 	if _, err := host.New(&host.Options{Self: self, Getenv: getenv, Sandbox: host.SandboxRequire}); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), handshake.EnvReattach) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
@@ -30,9 +29,9 @@ const (
 type child interface {
 	pid() int
 	ended() <-chan struct{}
-	how() string // how it ended
-	words()      // after the end: waits a moment for the last words
-	endLifeline()
+	how() string                                // how it ended
+	words()                                     // after the end: waits a moment for the last words
+	shutdown(context.Context, *grpc.ClientConn) // asks it to end, until the context does
 	terminate()
 	kill()
 	overfull() string // what is wrong with its private directory; empty for nothing
@@ -177,10 +176,7 @@ func (p *proc) ladder() {
 	default:
 		var wg sync.WaitGroup
 		ctx, cancel := context.WithTimeout(context.Background(), p.slot.host.opts.StopTimeout)
-		wg.Go(func() { // go-plugin's own shutdown method; the answer may get lost
-			_ = p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
-		})
-		p.child.endLifeline()
+		wg.Go(func() { p.child.shutdown(ctx, p.conn) })
 		ended := p.waitEnd(p.slot.host.opts.StopTimeout)
 		cancel()
 		wg.Wait()

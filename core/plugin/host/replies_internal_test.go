@@ -4,6 +4,7 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"testing"
@@ -24,15 +25,15 @@ func (quiet[B, R]) Recv() (*R, error) { return nil, io.EOF }
 // still is a process that does nothing.
 type still struct{ end chan struct{} }
 
-func (s still) pid() int               { return 1 }
-func (still) overfull() string         { return "" }
-func (s still) ended() <-chan struct{} { return s.end }
-func (still) how() string              { return "" }
-func (still) words()                   {}
-func (still) endLifeline()             {}
-func (still) terminate()               {}
-func (still) kill()                    {}
-func (still) release()                 {}
+func (s still) pid() int                                 { return 1 }
+func (still) overfull() string                           { return "" }
+func (s still) ended() <-chan struct{}                   { return s.end }
+func (still) how() string                                { return "" }
+func (still) words()                                     {}
+func (still) terminate()                                 {}
+func (still) shutdown(context.Context, *grpc.ClientConn) {}
+func (still) kill()                                      {}
+func (still) release()                                   {}
 
 // stillProc is a process at level 1 of which only the replies count.
 func stillProc(t *testing.T) *proc {
