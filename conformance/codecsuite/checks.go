@@ -161,6 +161,71 @@ func roundTripRuns(t conformance.T, e *Env) {
 	}
 }
 
+// roundTripDistances repeats bytes that are otherwise without pattern at distances
+// around powers of two: where formats refer back, windows and the fields of
+// distances end there.
+func roundTripDistances(t conformance.T, e *Env) {
+	typ := e.first(t, 1000).in.DType
+	if !typ.Fixed() || typ.Kind == dtype.Bool {
+		return
+	}
+	const tail = 700 // longer than the longest match of deflate
+	for _, power := range e.effort.distances {
+		for distance := 1<<power - 1; distance <= 1<<power+1 && !t.Failed(); distance++ {
+			n := (distance + tail) / typ.Size
+			c := e.open(t, e.params[0], typ, n)
+			if c == nil {
+				return
+			}
+			src := make([]byte, n*typ.Size)
+			r := rand.New(rand.NewPCG(t.Seed(), uint64(distance)))
+			for i := range src {
+				if src[i] = byte(r.Uint32()); i >= distance {
+					src[i] = src[i-distance]
+				}
+			}
+			c.back(t, c.encode(t, src), src, len(src))
+		}
+	}
+}
+
+// statelessTables encodes values that begin alike and are then longer, or have parts
+// of those before at other places: what an encoder has noted of one value is wrong
+// for the next. Each is encoded again in the other order.
+func statelessTables(t conformance.T, e *Env) {
+	const most = 1500
+	c, cut := e.first(t, most), false
+	if c.in.DType.Fixed() && c.in.DType.Kind != dtype.Bool { // bytes of another step may have any length
+		if blob := e.openSpec(t, c.params, driver.Spec{Kind: driver.Blob, DType: c.in.DType, MaxBytes: c.in.MaxBytes}); blob != nil {
+			c, cut = blob, true
+		}
+	}
+	values, encoded := make([][]byte, e.effort.pairs), make([][]byte, e.effort.pairs)
+	r := rand.New(rand.NewPCG(t.Seed(), 5))
+	whole := c.data(most, "noise", t.Seed())
+	for i := range values {
+		src := c.data(most, "noise", t.Seed()+uint64(i/2))
+		if n := len(src) / most; c.in.DType.Fixed() {
+			at := r.IntN(most) * n
+			copy(src[at:], whole[:len(src)-at])
+			if cut && i%2 == 0 { // the beginning of the next
+				src = src[:(1+r.IntN(most-1))*n]
+			}
+		}
+		values[i], encoded[i] = src, c.encode(t, src)
+		c.back(t, encoded[i], e.value(t, c, src), len(src))
+	}
+	for i, src := range slices.Backward(values) {
+		if t.Failed() {
+			return
+		}
+		if again := c.encode(t, src); !bytes.Equal(again, encoded[i]) {
+			t.Errorf("%d bytes of %v with %s are encoded in another way after other values", len(src), c.in.DType, c.params)
+			c.back(t, again, e.value(t, c, src), len(src))
+		}
+	}
+}
+
 // stateless encodes and decodes values of one length that differ in their last
 // element only, in turn, and damaged input in between.
 func stateless(t conformance.T, e *Env) {
@@ -229,6 +294,9 @@ func roundTripLarge(t conformance.T, e *Env) {
 			kinds = append(kinds, patterns[1+(i+k)%(len(patterns)-1)])
 		}
 		e.large(t, p, size, kinds)
+	}
+	if e.effort.kinds > 0 && t.Effort() != conformance.Brief {
+		e.large(t, e.params[0], 16<<20, []string{"ramp"}) // more than 2^24 bytes
 	}
 }
 
@@ -413,6 +481,15 @@ func lastingMemory(t conformance.T, e *Env) {
 	c, small := e.open(t, e.params[0], typ, n), e.open(t, e.params[0], typ, 50)
 	src, little := data(typ, n, "smooth", t.Seed()), data(typ, 50, "smooth", t.Seed())
 	enc, value, littleValue := c.encode(t, src), e.value(t, c, src), e.value(t, small, little)
+	var medium []*opened // what is lost may be what could not be made shorter, or of damaged input
+	var noise, damaged [][]byte
+	for _, n := range []int{4 << 10, 16 << 10, 64 << 10} {
+		n /= int(room(typ, 1))
+		m := e.open(t, e.params[0], typ, n)
+		medium, noise = append(medium, m), append(noise, m.data(n, "noise", t.Seed()))
+		enc := m.encode(t, noise[len(noise)-1])
+		damaged = append(damaged, enc[:len(enc)/2:len(enc)/2])
+	}
 	memory, descriptors, at, err := leak.Find(func() bool {
 		for i := range calls {
 			c.back(t, enc, value, len(src))
@@ -423,6 +500,10 @@ func lastingMemory(t conformance.T, e *Env) {
 				small.back(t, small.encode(t, little), littleValue, len(little))
 			}
 			e.open(t, e.params[0], typ, n)
+			for k, m := range medium {
+				m.encode(t, noise[k])
+				m.bad(t, "cut short", damaged[k])
+			}
 		}
 		return !t.Failed()
 	}, e.target.Usage, calls/2)

@@ -3,6 +3,7 @@ package codecsuite
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -22,6 +23,8 @@ func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 	before := bytes.Clone(src)
 	n, err := c.safely(t.Context(), dst, src)
 	switch kind := ncerr.KindOf(err); {
+	case err != nil && t.Context().Err() != nil: // it took too long, which is told of the check
+		return nil
 	case errors.Is(err, errPanic):
 		t.Errorf("%s: %v", what, err)
 	case err == nil && (n < 0 || n > len(dst)):
@@ -111,48 +114,61 @@ func garbage(t conformance.T, e *Env) {
 	})
 }
 
+// claimed is how much memory the decoding of a few bytes may take at once, and
+// usual how much of it in the mean: windows and tables have their size in advance.
+const claimed, usual = 64 << 20, 1 << 20
+
 // memory overwrites the head, where sizes are, by large numbers. What else the
-// process does meanwhile is counted too: what counts of each place is the least
-// that its decodes ever took.
+// process does meanwhile is counted too: what counts of each input is the least
+// that decoding it ever took.
 func memory(t conformance.T, e *Env) {
 	c := e.first(t, 1000)
-	enc := c.encode(t, data(c.in.DType, 1000, "smooth", t.Seed()))
-	least := make([]uint64, min(len(enc), e.effort.absurd))
-	var tries, took uint64
+	inputs := absurd(c.encode(t, data(c.in.DType, 1000, "smooth", t.Seed())), e.effort.absurd)
+	least := make([]uint64, len(inputs))
+	var worst int
+	var sum uint64
 	for round := range 100 {
-		tries, took = 0, 0
-		for at := range least {
-			n, taken := c.absurd(t, enc, at)
-			if round == 0 || taken < least[at] {
-				least[at] = taken
+		worst, sum = 0, 0
+		for i, bad := range inputs {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			c.bad(t, "absurd size", bad)
+			runtime.ReadMemStats(&after)
+			if took := after.TotalAlloc - before.TotalAlloc; round == 0 || took < least[i] {
+				least[i] = took
 			}
-			tries, took = tries+n, took+least[at]
+			if sum += least[i]; least[i] > least[worst] {
+				worst = i
+			}
 		}
-		if took>>20 <= tries || t.Failed() {
+		if least[worst] <= claimed && sum <= usual*uint64(len(inputs)) || t.Failed() {
 			return
 		}
 		time.Sleep(time.Duration(round) * time.Millisecond) // for others to get done
 	}
-	t.Errorf("%d decodes of %d bytes took %d MiB of memory", tries, c.in.MaxBytes, took>>20)
+	t.Errorf("%d decodes of %d bytes took %d MiB of memory, and one of them %d MiB: that of % x", len(inputs), c.in.MaxBytes, sum>>20, least[worst]>>20, inputs[worst][:min(32, len(inputs[worst]))])
 }
 
-// absurd decodes enc with absurd sizes at a place of its head, and gives how
-// often, and how many bytes of memory the process has taken meanwhile.
-func (c *opened) absurd(t conformance.T, enc []byte, at int) (tries, took uint64) {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for width := 1; width <= 8 && at+width <= len(enc); width++ {
-		for _, v := range []byte{0x7F, 0xFF} {
-			bad := bytes.Clone(enc)
-			for i := range width {
-				bad[at+i] = v
+// absurd returns copies of enc with absurd sizes at the first places of its head.
+func absurd(enc []byte, places int) (inputs [][]byte) {
+	var claims [][]byte
+	for width := 1; width <= 8; width++ {
+		claims = append(claims, bytes.Repeat([]byte{0x7F}, width), bytes.Repeat([]byte{0xFF}, width))
+	}
+	for _, size := range []uint32{256 << 20, 1 << 30, 3 << 30} { // a decoder may take these for possible
+		claims = append(claims, binary.LittleEndian.AppendUint32(nil, size), binary.BigEndian.AppendUint32(nil, size),
+			binary.LittleEndian.AppendUint64(nil, uint64(size)), binary.BigEndian.AppendUint64(nil, uint64(size)), binary.AppendUvarint(nil, uint64(size)))
+	}
+	for at := range places {
+		for _, claim := range claims {
+			if at+len(claim) <= len(enc) {
+				bad := bytes.Clone(enc)
+				copy(bad[at:], claim)
+				inputs = append(inputs, bad)
 			}
-			c.bad(t, "absurd size", bad)
-			tries++
 		}
 	}
-	runtime.ReadMemStats(&after)
-	return tries, after.TotalAlloc - before.TotalAlloc
+	return inputs
 }
 
 // overwritten puts bytes with which lengths, counts and distances become none,

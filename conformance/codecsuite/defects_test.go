@@ -180,9 +180,27 @@ func TestDefectsAreCaught(t *testing.T) {
 			}
 			return bits
 		}}, "codec.roundtrip"},
-		"the element behind a block":   {changing(1025), "codec.roundtrip"},
-		"some bytes without structure": {changing(1001), "codec.roundtrip.blob"},
-		"128 bytes behind a run":       {changing(40 + 128), "codec.roundtrip.runs"},
+		"the element behind a block":       {changing(1025), "codec.roundtrip"},
+		"some bytes without structure":     {changing(1001), "codec.roundtrip.blob"},
+		"128 bytes behind a run":           {changing(40 + 128), "codec.roundtrip.runs"},
+		"repeated after 32 KiB":            {changing(1<<15 + 700), "codec.roundtrip.distances"},
+		"beyond 2^24 bytes":                {changing(1<<24 + 5), "codec.roundtrip.large"},
+		"what the value before began with": {wrong{encode: afterBeginning()}, "codec.stateless.tables"},
+		"a byte that nobody wrote": {wrong{
+			encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+				n, err := c.Encode(ctx, dst, src)
+				return min(n+1, len(dst)), err
+			},
+			decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+				return c.Decode(ctx, dst, src[:max(0, len(src)-1)])
+			},
+		}, "codec.open.kinds"},
+		"room for what is claimed": {wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if claim, _ := binary.Uvarint(src[min(2, len(src)):]); claim >= 128<<20 && claim < 512<<20 {
+				runtime.KeepAlive(make([]byte, claim))
+			}
+			return c.Decode(ctx, dst, src)
+		}}, "codec.input.memory"},
 		"bytes without structure are invalid": {wrong{open: func(_ json.RawMessage, in driver.Spec) error {
 			if in.Kind == driver.Blob {
 				return ncerr.ErrInvalid
@@ -376,6 +394,36 @@ func changing(n int) wrong {
 	}}
 }
 
+// afterBeginning encodes badly what goes on from the value before.
+func afterBeginning() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
+	var mu sync.Mutex
+	var before []byte
+	return func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		n, err := c.Encode(ctx, dst, src)
+		if err == nil && n > 0 && len(src) > len(before) && len(before) > 1000 && bytes.HasPrefix(src, before[:1000]) {
+			dst[n-1]++
+		}
+		before = bytes.Clone(src)
+		return n, err
+	}
+}
+
+// TestNumbersAsStrings shows that a filter must take numbers in strings.
+func TestNumbersAsStrings(t *testing.T) {
+	t.Parallel()
+	mustFail(t, &codecsuite.Target{
+		Provider: wrongProvider{builtin.Provider(), wrong{open: func(params json.RawMessage, _ driver.Spec) error {
+			if bytes.Contains(params, []byte(`"5"`)) {
+				return ncerr.ErrInvalid
+			}
+			return nil
+		}}},
+		ID: "zstd", Params: []json.RawMessage{json.RawMessage(`{"level":5}`)},
+	}, "codec.open.forms")
+}
+
 // remembering decodes what it has decoded before when length and head are alike.
 func remembering() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
 	var mu sync.Mutex
@@ -487,22 +535,33 @@ func (c latestCodec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 // each codec that is opened, or a descriptor.
 func TestSmallLeaks(t *testing.T) {
 	t.Parallel()
-	for name, of := range map[string]conformance.Usage{"call": {Memory: 3000}, "open": {Memory: 64 << 10}, "descriptor": {Descriptors: 1}} {
-		var calls, opens atomic.Int64
+	for name, of := range map[string]conformance.Usage{"call": {Memory: 3000}, "open": {Memory: 64 << 10}, "descriptor": {Descriptors: 1}, "noise": {Memory: 1}, "damage": {Descriptors: 1}} {
+		var calls, opens, noise, damage atomic.Int64
 		target := &codecsuite.Target{
 			Provider: wrongProvider{builtin.Provider(), wrong{
 				decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 					calls.Add(1)
-					return c.Decode(ctx, dst, src)
+					n, err := c.Decode(ctx, dst, src)
+					if err != nil {
+						damage.Add(1)
+					}
+					return n, err
+				},
+				encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+					n, err := c.Encode(ctx, dst, src)
+					if len(src) > 4000 && len(src) < 100_000 {
+						noise.Add(int64(n))
+					}
+					return n, err
 				},
 				open: func(json.RawMessage, driver.Spec) error { opens.Add(1); return nil },
 			}},
 			ID: "zstd", Usage: func() (conformance.Usage, error) {
-				n := calls.Load()
-				if name == "open" {
-					n = opens.Load()
+				n := map[string]*atomic.Int64{"open": &opens, "noise": &noise, "damage": &damage}[name]
+				if n == nil {
+					n = &calls
 				}
-				return conformance.Usage{Memory: n * of.Memory, Descriptors: int(n) * of.Descriptors}, nil
+				return conformance.Usage{Memory: n.Load() * of.Memory, Descriptors: int(n.Load()) * of.Descriptors}, nil
 			},
 		}
 		mustFail(t, target, "codec.lasting.memory")

@@ -270,5 +270,8 @@ func other(want, got []byte) string {
 	for at < min(len(want), len(got)) && want[at] == got[at] {
 		at++
 	}
+	if len(got) == len(want) {
+		return fmt.Sprintf("%d bytes, from byte %d on % x instead of % x", len(got), at, got[at:min(len(got), at+8)], want[at:min(len(want), at+8)])
+	}
 	return fmt.Sprintf("%d bytes instead of %d; from byte %d on % x instead of % x", len(got), len(want), at, got[at:min(len(got), at+8)], want[at:min(len(want), at+8)])
 }

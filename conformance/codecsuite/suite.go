@@ -11,7 +11,7 @@ func Suite() conformance.Suite[*Env] {
 	exact := []string{CapExact}
 	both := []string{CapBoth}
 	enc := []string{CapEncode}
-	return conformance.Suite[*Env]{Name: "codec", Version: "1.4", Checks: []conformance.Check[*Env]{
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.5", Checks: []conformance.Check[*Env]{
 		{ID: "codec.describe", Doc: "The provider describes the codec, with a summary and a direction.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "An id that the provider does not have is ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Parameters that cannot work are ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
@@ -20,10 +20,11 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.examples.known", Doc: "Under an id of numcodecs, values that numcodecs has encoded decode to what they were, and encoding agrees with them.", Needs: []string{CapKnown}, Run: examplesKnown},
 		{ID: "codec.roundtrip", Doc: "Decoding returns the original value for every type, length and pattern.", Needs: exact, Run: roundTrip},
 		{ID: "codec.open.kinds", Doc: "Types of elements, shapes, and bytes without structure, are taken, or refused with ErrUnsupported; what is taken survives a round trip.", Needs: enc, Run: kinds},
-		{ID: "codec.open.forms", Doc: "Absent parameters mean {}, and the parameters may include the id.", Needs: enc, Run: forms},
+		{ID: "codec.open.forms", Doc: "Absent parameters mean {}, and the parameters may include the id, and numbers as strings.", Needs: enc, Run: forms},
 		{ID: "codec.open.spec", Doc: "The Spec that Open returns is true: MaxBytes of an array of fixed-size elements is their size, and encoding gives exactly that many bytes.", Needs: enc, Run: outSpec},
 		{ID: "codec.roundtrip.blob", Doc: "Bytes without structure, such as the output of another step, survive a round trip at every length up to MaxBytes.", Needs: exact, Run: roundTripBlob},
 		{ID: "codec.roundtrip.runs", Doc: "Alternating runs of equal and of different values survive a round trip, whatever their lengths.", Needs: exact, Run: roundTripRuns},
+		{ID: "codec.roundtrip.distances", Doc: "Bytes that are repeated at distances around powers of two survive a round trip.", Needs: exact, Run: roundTripDistances},
 		{ID: "codec.roundtrip.edges", Doc: "Decoding returns the original value for lengths around 64 KiB.", Effort: conformance.Normal, Needs: exact, Run: roundTripEdges},
 		{ID: "codec.roundtrip.large", Doc: "Decoding returns the original value for a chunk of several megabytes, compressible or not.", Limit: time.Minute, Needs: exact, Run: roundTripLarge},
 		{ID: "codec.roundtrip.huge", Doc: "Decoding returns the original value for a chunk of more than 64 MiB.", Effort: conformance.Thorough, Limit: 5 * time.Minute, Needs: exact, Run: roundTripHuge},
@@ -43,6 +44,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.released", Doc: "The memory of a call belongs to the caller again when the call has returned: nothing reads it or writes to it later.", Needs: both, Run: released},
 		{ID: "codec.deterministic", Doc: "Encoding the same bytes twice gives the same bytes, from any codec with the same parameters.", Needs: enc, Run: deterministic},
 		{ID: "codec.stateless", Doc: "Nothing of one call shows in the result of another, however alike their input is.", Needs: both, Run: stateless},
+		{ID: "codec.stateless.tables", Doc: "Values that share parts with those before are encoded as they are after any others.", Needs: both, Run: statelessTables},
 		{ID: "codec.params.apart", Doc: "What a codec does depends on its own parameters, not on those with which others are opened before or after.", Needs: []string{CapBoth, CapRestart}, Run: paramsApart},
 		{ID: "codec.concurrent", Doc: "A codec may be used by many goroutines at once, with any parameters and types.", Needs: both, Run: concurrent},
 		{ID: "codec.cancel", Doc: "A call returns the context's error or the right result after the context has ended.", Needs: both, Run: cancelled},

@@ -172,6 +172,8 @@ type Env struct {
 // effort is how much the checks try that repeat themselves.
 type effort struct {
 	lengths   []int // numbers of elements: nothing, one, around powers of two, odd
+	distances []int // powers of two around which bytes are repeated
+	pairs     int   // values that are encoded one after the other
 	edges     int   // bytes around which lengths are tried; 0 is none
 	large     int   // bytes of a large chunk
 	kinds     int   // of data that large chunks have, beside zeros
@@ -186,11 +188,12 @@ type effort struct {
 
 var (
 	full = effort{
-		lengths: []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 257, 1000, 1025, 4099}, edges: 64 << 10, large: 4 << 20, kinds: 1, promise: []int{0, 1, 100, 70_000},
+		lengths:   []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 257, 1000, 1025, 4099},
+		distances: []int{8, 10, 11, 12, 13, 14, 15, 16, 17, 18}, pairs: 300, edges: 64 << 10, large: 4 << 20, kinds: 1, promise: []int{0, 1, 100, 70_000},
 		truncated: 1 << 20, flipped: 2000, others: 300, garbage: 300, absurd: 24, places: 64,
 	}
 	brief = effort{
-		lengths: []int{0, 1, 33, 4099}, large: 3 << 19, kinds: 1, promise: []int{0, 100, 5000},
+		lengths: []int{0, 1, 33, 4099}, distances: []int{8, 13, 15, 16}, pairs: 20, large: 3 << 19, kinds: 1, promise: []int{0, 100, 5000},
 		truncated: 12, flipped: 60, others: 12, garbage: 20, absurd: 4, places: 4,
 	}
 	thorough = func() effort { e := full; e.kinds = len(patterns) - 1; return e }()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -166,9 +167,10 @@ func TestDyingWhileMaking(t *testing.T) {
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
 	for n, finished := 0, false; !finished; n++ {
 		url := fmt.Sprintf("s3://bkt/dir/%d.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000", n)
-		left := n
+		var left atomic.Int64 // several objects are deleted at once
+		left.Store(int64(n))
 		b.calls = func(string, string) error {
-			if left--; left < 0 {
+			if left.Add(-1) < 0 {
 				return errKilled
 			}
 			return nil
