@@ -20,7 +20,8 @@ cd "$work"
 export AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo-secret AWS_REGION=us-east-1 AWS_EC2_METADATA_DISABLED=true
 export AWS_CONFIG_FILE="$work/none" AWS_SHARED_CREDENTIALS_FILE="$work/none"
 unset AWS_PROFILE AWS_SESSION_TOKEN || true
-mkdir -p data/ocean-bucket iam
+mkdir -p data/ocean-bucket/ours iam
+: >"data/ocean-bucket/ours/server-$$" # tells this server from others
 port=17000
 while [ "$port" -lt 17020 ]; do
     log=$work/server.log
@@ -29,8 +30,8 @@ while [ "$port" -lt 17020 ]; do
     pid=$!
     export AWS_ENDPOINT_URL="http://127.0.0.1:$port"
     tries=0
-    while kill -0 "$pid" 2>/dev/null && [ "$tries" -lt 100 ]; do # until it answers, or ends because the port is taken
-        "$nczctl" --isolation=inproc ls s3://ocean-bucket/none >/dev/null 2>answer || [ $? != 10 ] || break 2
+    while kill -0 "$pid" 2>/dev/null && [ "$tries" -lt 100 ]; do # until it answers and not another, or ends because the port is taken
+        "$nczctl" --isolation=inproc ls "s3://ocean-bucket/ours/server-$$" >/dev/null 2>answer && break 2
         tries=$((tries + 1)); sleep 0.1
     done
     kill "$pid" 2>/dev/null || true
