@@ -223,3 +223,13 @@ var stdlibNames = map[Kind]error{
 	ErrExists:     fs.ErrExist,
 	ErrPermission: fs.ErrPermission,
 }
+
+// Lasting reports whether an error says something about one object, rather than
+// about the store as a whole or about this moment.
+func Lasting(err error) bool {
+	switch KindOf(err) {
+	case ErrLimit, ErrPermission, ErrBadName, ErrCorrupt, ErrUnsupported:
+		return true
+	}
+	return false
+}

@@ -87,7 +87,7 @@ func memberDocs(ctx context.Context, names []string, workers int, l Limits, read
 	docs, room := make(zarr.Docs), l.MaxDocuments
 	err := each(ctx, zarr.MemberDocs(names), workers, func(key string) error {
 		body, err := read(key, l.MaxMetadata)
-		if ncerr.KindOf(err) == ncerr.ErrNotFound || lasting(err) {
+		if ncerr.KindOf(err) == ncerr.ErrNotFound || ncerr.Lasting(err) {
 			return nil
 		}
 		mu.Lock()

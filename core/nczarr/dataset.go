@@ -51,7 +51,6 @@ type Dataset struct {
 	saving       sync.Mutex  // held by the one save at a time
 	stale        bool        // .zmetadata is older than the documents; guarded by saving
 	warned       atomic.Bool
-	locks        stripes
 	growth       growth
 	making       making
 	docs         documents
@@ -349,16 +348,4 @@ func (v *Var) key() string {
 		return ""
 	}
 	return v.group.key() + v.arrayName() + "/"
-}
-
-// stripes are locks for chunks that are read, changed and written back.
-type stripes [1024]sync.Mutex
-
-// of gives the lock of a key.
-func (s *stripes) of(key string) *sync.Mutex {
-	h := uint32(2166136261) // FNV-1a
-	for i := range len(key) {
-		h = (h ^ uint32(key[i])) * 16777619
-	}
-	return &s[h%uint32(len(s))]
 }

@@ -145,7 +145,6 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims), defined: true}
 	v.fresh.defined = true
 	v.changes.add()
-	v.data.keyed.settled.Store(true) // no chunk is there
 	path := v.Path()
 	if err := g.changeable("define", path); err != nil {
 		return nil, err
@@ -165,6 +164,7 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		return nil, err
 	}
 	v.meta.Codecs = sizeStated(v.meta.Codecs, v.data.pipe.Specs())
+	v.source().Found() // no chunk is there
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()
 	if err := g.nameFree(name); err != nil {

@@ -16,16 +16,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// engine is what a variable needs to move data: its codec pipeline and its
-// chunk locator, opened at the first use.
+// engine is what a variable needs to move data: its codec pipeline and the
+// Source of its chunks, opened at the first use.
 type engine struct {
 	mu      sync.Mutex  // held while it is opened
-	opened  atomic.Bool // pipe and loc are set
+	opened  atomic.Bool // pipe is set
 	pipe    *codec.Pipeline
-	loc     manifest.Locator
+	once    sync.Once // for source
+	source  manifest.Source
 	atRoot  bool // the array is the root of the store
 	workers sync.Pool
-	keyed   keyed
 	// unversioned says that the store gave an object without a version.
 	unversioned atomic.Bool
 	// ranges says that the store gave a part of an object, noRanges that one
@@ -52,9 +52,24 @@ func (v *Var) open(ctx context.Context) error {
 	if err != nil {
 		return ncerr.Wrap("open", v.Path(), err)
 	}
-	e.pipe, e.loc = pipe, manifest.NewComputed(v.group.ds.m, v.key(), v.meta.Separator)
+	e.pipe = pipe
 	e.opened.Store(true)
 	return nil
+}
+
+// source is where the chunks of the variable are.
+func (v *Var) source() manifest.Source {
+	e := &v.data
+	e.once.Do(func() { e.source = manifest.NewComputed(v.group.ds.m, v.key(), v.meta.Separator, len(v.meta.Chunks)) })
+	return e.source
+}
+
+// target is the source as one that can be changed.
+func (v *Var) target() (manifest.Writer, error) {
+	if w, ok := v.source().(manifest.Writer); ok {
+		return w, nil
+	}
+	return nil, ncerr.Errorf(ncerr.ErrReadOnly, "write", v.Path(), "its chunks are in other files, which are not changed")
 }
 
 func (v *Var) openPipeline(ctx context.Context) (*codec.Pipeline, error) {
@@ -112,21 +127,23 @@ func (v *Var) Available(ctx context.Context) error { return v.open(ctx) }
 
 // transfer is one slab read or write in progress: what its workers share.
 type transfer struct {
-	v     *Var
-	e     *engine
-	plan  *chunk.Plan
-	sel   chunk.Selection // as stored: a scalar has its one element's dimension
-	shape []int64         // of the array, as stored
+	v      *Var
+	e      *engine
+	source manifest.Source
+	plan   *chunk.Plan
+	sel    chunk.Selection // as stored: a scalar has its one element's dimension
+	shape  []int64         // of the array, as stored
 	slab
 	fill     []byte
 	size     int64 // bytes of a decoded chunk; the ceiling where that varies
 	elements int64 // of a chunk
 	varies   bool
-	batch    int64        // chunks a worker takes at once
-	found    []bool       // of a read: which chunks there are; nil when nobody asks
-	only     []bool       // of a write: which chunks are written; nil for all
-	absent   atomic.Bool  // of a read: a chunk was not found
-	held     atomic.Int64 // of a read: bytes of strings of variable length
+	batch    int64           // chunks a worker takes at once
+	found    []bool          // of a read: which chunks there are; nil when nobody asks
+	target   manifest.Writer // of a write: the source
+	only     []bool          // of a write: which chunks are written; nil for all
+	absent   atomic.Bool     // of a read: a chunk was not found
+	held     atomic.Int64    // of a read: bytes of strings of variable length
 	next     atomic.Int64
 	fail     failure
 	passes
@@ -157,7 +174,7 @@ const (
 // newTransfer plans the move of sel, which has been checked, from or to
 // values.
 func (v *Var) newTransfer(sel chunk.Selection, shape []int64, values slab) (*transfer, error) {
-	t := &transfer{v: v, e: &v.data, sel: sel, shape: shape, slab: values, fill: v.meta.Fill, size: v.chunkBytes(), elements: product(v.meta.Chunks), varies: v.varies()}
+	t := &transfer{v: v, e: &v.data, source: v.source(), sel: sel, shape: shape, slab: values, fill: v.meta.Fill, size: v.chunkBytes(), elements: product(v.meta.Chunks), varies: v.varies()}
 	if v.meta.Scalar && len(v.meta.Chunks) == 1 {
 		t.sel, t.shape = chunk.All([]int64{1}), []int64{1}
 	}

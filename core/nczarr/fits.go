@@ -1,7 +1,8 @@
 package nczarr
 
 import (
-	"github.com/seed-695719ce/nczarr/core/chunk"
+	"slices"
+
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -30,22 +31,18 @@ func (v *Var) fits() error {
 // keysFit refuses a shape of v with which a key of it would be longer than the
 // store takes.
 func (v *Var) keysFit(op string, shape []int64) error {
-	longest := longestDoc(v.meta.Layout)
-	if last := v.lastChunk(shape); len(last) > len(longest) {
-		longest = last
+	grid := slices.Clone(shape)
+	for d, n := range grid {
+		grid[d] = (n + v.meta.Chunks[d] - 1) / v.meta.Chunks[d]
 	}
-	most := v.group.ds.m.Capabilities().MaxKey
-	if key := v.key() + longest; most > 0 && len(key) > most {
+	key := v.key() + longestDoc(v.meta.Layout)
+	if target, err := v.target(); err != nil {
+		return err
+	} else if chunk := target.LongestKey(grid); len(chunk) > len(key) {
+		key = chunk
+	}
+	if most := v.group.ds.m.Capabilities().MaxKey; most > 0 && len(key) > most {
 		return ncerr.Errorf(ncerr.ErrLimit, op, zmap.Path(key), "the key has %d bytes; at the place of the dataset the store takes %d", len(key), most)
 	}
 	return nil
-}
-
-// lastChunk gives the name of the last chunk of the shape: none is longer.
-func (v *Var) lastChunk(shape []int64) string {
-	last := make([]int64, len(shape))
-	for d, n := range shape {
-		last[d] = max(n-1, 0) / v.meta.Chunks[d]
-	}
-	return string(chunk.AppendKey(nil, last, v.meta.Separator))
 }

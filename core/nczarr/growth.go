@@ -8,14 +8,13 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -347,33 +346,35 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 	ds.mu.RLock()
 	shape := v.extent()
 	ds.mu.RUnlock()
-	var beyond []string
+	var beyond []manifest.Chunk
 	var edge [][]int64
-	for e, err := range ds.m.List(ctx, v.key(), &zmap.ListOptions{Recursive: true}) {
+	for ch, err := range v.source().Chunks(ctx, v.grid()) {
 		if err != nil {
 			return err
 		}
-		index, ok := v.chunkIndex(strings.TrimPrefix(e.Key, v.key()))
-		if !ok {
-			continue
-		}
 		out, part := false, false
-		for i, n := range index {
+		for i, n := range ch.Index {
+			if n > maxDim/v.meta.Chunks[i] { // no array reaches there
+				out, part = false, false
+				break
+			}
 			first := n * v.meta.Chunks[i]
 			out = out || first >= shape[i]
 			part = part || v.dims[i].unlimited && first+v.meta.Chunks[i] > shape[i]
 		}
 		switch {
 		case out:
-			beyond = append(beyond, e.Key)
+			beyond = append(beyond, ch)
 		case part:
-			edge = append(edge, index)
+			edge = append(edge, ch.Index)
 		}
 	}
-	for _, key := range beyond {
-		if err := ds.m.Delete(ctx, key); err != nil {
-			return err
-		}
+	target, err := v.target()
+	if err == nil {
+		err = target.Remove(ctx, beyond)
+	}
+	if err != nil {
+		return err
 	}
 	for _, index := range edge {
 		if err := v.clearEdge(ctx, index, shape); err != nil {
@@ -382,22 +383,6 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 	}
 	v.lengthen()
 	return nil
-}
-
-// chunkIndex reads the part of a chunk's key that is its own.
-func (v *Var) chunkIndex(name string) (index []int64, ok bool) {
-	segs := strings.Split(name, string(rune(v.meta.Separator)))
-	if len(segs) != len(v.meta.Chunks) {
-		return nil, false
-	}
-	for i, seg := range segs {
-		n, err := strconv.ParseInt(seg, 10, 64)
-		if err != nil || n < 0 || n > maxDim/v.meta.Chunks[i] || strconv.FormatInt(n, 10) != seg {
-			return nil, false
-		}
-		index = append(index, n)
-	}
-	return index, true
 }
 
 // clearEdge sets to fill what lies beyond shape in one chunk, for each

@@ -289,7 +289,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			l.ds.docs.note(reqs[i].Key, info)
 		case ncerr.KindOf(err) == ncerr.ErrNotFound:
 			l.ds.docs.noteAbsent(reqs[i].Key)
-		case lasting(err):
+		case ncerr.Lasting(err):
 			if at.err == nil || i < firstOf[node[i]] {
 				at.err, firstOf[node[i]] = err, i
 			}
@@ -318,16 +318,6 @@ func (l *loader) alloc(n int64) ([]byte, error) {
 		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the documents have more than %d bytes in total", most)
 	}
 	return make([]byte, n), nil
-}
-
-// lasting reports whether an error says something about one object, rather
-// than about the store as a whole or about this moment.
-func lasting(err error) bool {
-	switch ncerr.KindOf(err) {
-	case ncerr.ErrLimit, ncerr.ErrPermission, ncerr.ErrBadName, ncerr.ErrCorrupt, ncerr.ErrUnsupported:
-		return true
-	}
-	return false
 }
 
 // loadLevels reads all groups below the top, breadth first, and gives the
@@ -377,7 +367,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	needs := needsOf(l.ds.layout)
 	for _, g := range level {
 		found, err := l.childNames(ctx, g)
-		if lasting(err) && g.parent != nil {
+		if ncerr.Lasting(err) && g.parent != nil {
 			l.problem(g.Path(), err)
 		} else if err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array slab, foun
 	if err := t.run(ctx, readBatch); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
-	if err := t.checkKeys(ctx); err != nil {
+	if err := t.checkAbsent(ctx); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
 	if t.absent.Load() {
@@ -42,6 +42,28 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array slab, foun
 	t.hide(own)
 	t.swap()
 	return nil
+}
+
+// triedKeys is how many chunks of a read that found none are looked for under other
+// keys, in a store that does not list.
+const triedKeys = 32
+
+// checkAbsent makes sure, if no chunk of the variable was ever found, that none is
+// there under other keys.
+func (t *transfer) checkAbsent(ctx context.Context) error {
+	if t.source.Settled() {
+		return nil
+	}
+	proj := make(chunk.Projection, t.plan.Rank())
+	indexes := make([][]int64, min(t.plan.Len(), triedKeys))
+	for i := range indexes {
+		t.plan.At(int64(i), proj)
+		indexes[i] = make([]int64, len(proj))
+		for d, s := range proj {
+			indexes[i][d] = s.Index
+		}
+	}
+	return t.source.Missing(ctx, indexes, t.v.grid())
 }
 
 // readBatch reads, decodes and scatters one batch.
@@ -93,9 +115,9 @@ func (w *worker) getFrom(ctx context.Context, m *zmap.Map, reqs []zmap.GetReques
 	return nil
 }
 
-// locate asks the locator for the batch.
+// locate asks the Source for the batch.
 func (w *worker) locate(ctx context.Context) error {
-	return w.t.e.loc.Locate(ctx, w.indexes[:w.n], w.where[:w.n])
+	return w.t.source.Locate(ctx, w.indexes[:w.n], w.where[:w.n])
 }
 
 // request makes the requests for all chunks of the batch that have to be
@@ -213,9 +235,7 @@ func (w *worker) found(i int) {
 	if w.t.found != nil {
 		w.t.found[w.first+int64(i)] = true
 	}
-	if settled := &w.t.e.keyed.settled; !settled.Load() {
-		settled.Store(true)
-	}
+	w.t.source.Found()
 }
 
 // decodeJobs decodes the batch: in one call where it crosses a process

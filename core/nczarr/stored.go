@@ -3,11 +3,9 @@ package nczarr
 import (
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // Stored describes how much of a variable is in the store.
@@ -23,38 +21,29 @@ type Stored struct {
 // its chunks. It fails with ncerr.ErrUnsupported if the store cannot list, and
 // with ncerr.ErrMetadata if all chunks have keys of another dimension_separator.
 func (v *Var) Stored(ctx context.Context) (Stored, error) {
-	s, grid, other := Stored{Grid: 1}, v.grid(), ""
+	s, grid := Stored{Grid: 1}, v.grid()
 	for _, n := range grid {
 		s.Grid *= n
 	}
 	if t, _ := v.stored(); !v.varies() {
 		s.Raw = product(v.storedBounds()) * int64(t.Size)
 	}
-	prefix, m := v.key(), v.group.ds.m
-	for e, err := range m.List(ctx, prefix, &driver.ListOptions{Recursive: true}) {
+	for ch, err := range v.source().Chunks(ctx, grid) {
 		if err != nil {
-			return s, err
+			return s, ncerr.Wrap("list", v.Path(), err)
 		}
-		name := e.Key[len(prefix):]
-		if !inGrid(name, grid, v.meta.Separator) {
-			if other == "" && len(grid) > 1 && inGrid(name, grid, otherSeparator(v.meta.Separator)) {
-				other = e.Key
-			}
+		if !manifest.Within(ch.Index, grid) {
 			continue
 		}
-		size := e.Info.Size
-		if size < 0 {
-			info, err := m.Stat(ctx, e.Key)
+		if ch.Size < 0 {
+			info, err := v.group.ds.m.Stat(ctx, ch.Key)
 			if err != nil {
 				return s, err
 			}
-			size = info.Size
+			ch.Size = info.Size
 		}
 		s.Chunks++
-		s.Bytes += size
-	}
-	if s.Chunks == 0 && other != "" {
-		return s, ncerr.Wrap("list", v.Path(), wrongSeparator(v.meta.Separator, other))
+		s.Bytes += ch.Size
 	}
 	return s, nil
 }
@@ -75,21 +64,6 @@ func (v *Var) storedBounds() []int64 {
 		return v.meta.Shape
 	}
 	return v.Shape()
-}
-
-// inGrid reports whether a key below an array is that of a chunk of a grid.
-func inGrid(key string, grid []int64, separator byte) bool {
-	if len(grid) == 0 {
-		return key == "0"
-	}
-	for d, n := range grid {
-		part, rest, more := strings.Cut(key, string(separator))
-		if i, err := strconv.ParseInt(part, 10, 64); err != nil || i < 0 || i >= n || strconv.FormatInt(i, 10) != part || more != (d < len(grid)-1) {
-			return false
-		}
-		key = rest
-	}
-	return true
 }
 
 // HasConsolidated reports whether consolidated metadata exists, used or not:

@@ -33,7 +33,7 @@ func (d *Dataset) Unlisted(ctx context.Context) ([]string, error) {
 	for _, g := range groups {
 		var dirs []string
 		for e, err := range d.m.List(ctx, g.key(), nil) {
-			if lasting(err) { // the dataset can be read without it
+			if ncerr.Lasting(err) { // the dataset can be read without it
 				break
 			}
 			if err != nil {
@@ -70,7 +70,7 @@ func (g *Group) unnamed(names []string) []string {
 // isNode reports whether there is a document that makes a directory a node.
 func (d *Dataset) isNode(ctx context.Context, dir string) (bool, error) {
 	for _, name := range nodeDocs {
-		if there, err := d.m.Exists(ctx, docKey(dir, name)); there || err != nil && !lasting(err) {
+		if there, err := d.m.Exists(ctx, docKey(dir, name)); there || err != nil && !ncerr.Lasting(err) {
 			return there, err
 		}
 	}

@@ -8,10 +8,9 @@ import (
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
-	"github.com/seed-695719ce/nczarr/core/zmap"
-	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // VarLen as MaxStrLen of a [VarSpec] makes strings of variable length.
@@ -137,95 +136,72 @@ func offsetIn(v codecdriver.Values, i int, data []byte) int {
 	return int(uintptr(unsafe.Pointer(&e[0])) - uintptr(unsafe.Pointer(&data[0])))
 }
 
-// writeChunkText writes chunk i of a variable of strings, under its lock.
-func (w *worker) writeChunkText(ctx context.Context, i int, whole bool) error {
-	it := &w.items[i]
+// editText sets New to the decoded chunks of strings.
+func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error {
 	w.texts = slices.Grow(w.texts[:0], int(w.t.elements))[:w.t.elements]
 	defer clear(w.texts)
-	gather := func() { w.mover.Each(it.proj, func(out, in int64) { w.texts[in] = w.t.text[out] }) }
-	if whole {
-		w.fillTexts()
-		gather()
-		return w.putText(ctx, i, nil)
+	for _, ch := range changes {
+		it := &w.items[ch.Tag]
+		var err error
+		switch {
+		case ch.TooLong:
+			err = w.tooLong(ch.Tag)
+		case ch.Exists:
+			err = w.readTexts(ctx, ch.Old)
+		default:
+			fill := w.t.fillText()
+			for k := range w.texts {
+				w.texts[k] = fill
+			}
+		}
+		if err == nil {
+			w.mover.Each(it.proj, func(out, in int64) { w.texts[in] = w.t.text[out] })
+			ch.New, err = w.layOut(it)
+		}
+		if err != nil {
+			if err = w.leave(ch, err); err != nil {
+				return err
+			}
+		}
 	}
-	return w.change(func(opts *driver.PutOptions, caps driver.Capabilities) error {
-		if err := w.readTexts(ctx, i, opts, caps); err != nil {
+	return nil
+}
+
+// readTexts decodes a stored chunk into w.texts.
+func (w *worker) readTexts(ctx context.Context, stored []byte) error {
+	w.jobs = append(w.jobs[:0], codecdriver.Job{Src: stored, Limit: w.t.room})
+	return w.code(ctx, w.t.e.pipe.DecodeMany, func(_ int, out []byte, err error) error {
+		if err != nil {
 			return err
 		}
-		gather()
-		return w.putText(ctx, i, opts)
-	})
-}
-
-func (w *worker) fillTexts() {
-	fill := w.t.fillText()
-	for k := range w.texts {
-		w.texts[k] = fill
-	}
-}
-
-// readTexts reads chunk i into w.texts (fill where there is none), and sets
-// the condition for writing it back.
-func (w *worker) readTexts(ctx context.Context, i int, opts *driver.PutOptions, caps driver.Capabilities) error {
-	data, found, err := w.current(ctx, i, opts, caps)
-	if err != nil {
-		return err
-	}
-	if !found {
-		w.fillTexts()
-		return nil
-	}
-	var failed error
-	job := codecdriver.Job{Src: data, Limit: w.t.room}
-	err = w.t.e.pipe.DecodeMany(ctx, []codecdriver.Job{job}, func(_ int, out []byte, err error) {
-		if failed = err; err != nil {
-			return
-		}
 		values, err := codecdriver.ParseValues(out, len(w.texts))
-		if failed = err; err != nil {
-			return
+		if err != nil {
+			return err
 		}
 		for k := range w.texts {
 			w.texts[k] = string(values.At(k))
 		}
+		return nil
 	})
-	if err == nil {
-		err = failed
-	}
-	return err
 }
 
-// putText lays w.texts out, encodes and writes them.
-func (w *worker) putText(ctx context.Context, i int, opts *driver.PutOptions) error {
+// layOut makes the decoded form of w.texts in the scratch of an item.
+func (w *worker) layOut(it *item) ([]byte, error) {
 	size := codecdriver.ValuesSize(len(w.texts), 0)
 	for _, s := range w.texts {
 		size += int64(len(s))
 	}
 	if size > w.t.room {
-		return ncerr.Errorf(ncerr.ErrLimit, "", "", "the strings of the chunk have %d bytes, the limit is %d", size, w.t.room)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the strings of the chunk have %d bytes, the limit is %d", size, w.t.room)
 	}
-	it := &w.items[i]
 	it.outBuf = sized(it.outBuf, size)
 	values, err := codecdriver.NewValuesWriter(it.outBuf, len(w.texts))
-	if err != nil {
-		return err
-	}
 	for _, s := range w.texts {
-		if err := values.AddString(s); err != nil {
-			return err
-		}
-	}
-	var failed error
-	err = w.t.e.pipe.EncodeMany(ctx, []codecdriver.Job{{Src: it.outBuf}}, func(_ int, out []byte, err error) {
 		if err == nil {
-			_, err = w.t.v.group.ds.m.Put(ctx, w.where[i].Key, driver.Bytes(out), opts)
+			err = values.AddString(s)
 		}
-		failed = err
-	})
-	if err == nil {
-		err = failed
 	}
-	return err
+	return it.outBuf, err
 }
 
 // checkText refuses what a variable of strings of variable length cannot hold:
@@ -240,49 +216,4 @@ func (v *Var) checkText(src []string) error {
 		}
 	}
 	return nil
-}
-
-// current gets the stored form of chunk i, if there is one, and sets the
-// condition for writing it back.
-func (w *worker) current(ctx context.Context, i int, opts *driver.PutOptions, caps driver.Capabilities) (data []byte, found bool, err error) {
-	data, info, err := w.t.v.group.ds.m.Get(ctx, w.where[i].Key, &zmap.GetOptions{Limit: w.maxStored(i)}, w.items[i].alloc)
-	if ncerr.KindOf(err) == ncerr.ErrLimit {
-		return nil, false, w.tooLong(i)
-	}
-	if err == nil || ncerr.KindOf(err) == ncerr.ErrNotFound { // after it: then what was read is of the dataset that was opened
-		if err := w.t.v.group.ds.stillOpened(ctx); err != nil {
-			w.lost = true
-			return nil, false, err
-		}
-	}
-	if err != nil {
-		if ncerr.KindOf(err) != ncerr.ErrNotFound {
-			return nil, false, err
-		}
-		opts.IfAbsent = caps.IfAbsent && caps.IfMatch
-		return nil, false, w.t.v.checkKeys(ctx, w.indexes[i:i+1])
-	}
-	if caps.IfMatch {
-		opts.IfMatch = info.Version
-	}
-	return data, true, nil
-}
-
-// change does what reads a chunk, changes it and writes it back, until nobody
-// else changed it in between, or the dataset is another one.
-func (w *worker) change(try func(*driver.PutOptions, driver.Capabilities) error) error {
-	ds := w.t.v.group.ds
-	caps := ds.m.Capabilities()
-	if !caps.IfMatch {
-		ds.warnSingleWriter()
-	}
-	var err error
-	for range conflictTries {
-		var opts driver.PutOptions
-		err = try(&opts, caps)
-		if k := ncerr.KindOf(err); w.lost || k != ncerr.ErrConflict && !(opts.IfAbsent && k == ncerr.ErrObjectExists) {
-			return err
-		}
-	}
-	return err
 }

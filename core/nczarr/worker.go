@@ -29,9 +29,8 @@ type worker struct {
 	jobs    []codecdriver.Job
 	jobItem []int // item of each request, then of each job
 	base    int   // first of the requests, or jobs, of the call under way
+	changes []manifest.Change
 	err     error
-	looked  bool // of a write: the dataset was found to be the one that was opened, for this batch
-	lost    bool // or not to be
 
 	onGet    driver.GetSink
 	onDecode codecdriver.Sink
@@ -95,6 +94,7 @@ func (e *engine) release(w *worker) {
 	clear(w.where)
 	clear(w.reqs[:cap(w.reqs)])
 	clear(w.jobs)
+	clear(w.changes)
 	if cap(w.reqs) > batchMax*batchMax { // chunks in many pieces
 		w.reqs, w.jobItem = nil, nil
 	}
@@ -123,7 +123,7 @@ func (w *worker) grow(batch, rank int) {
 // take sets the batch to projections first..last-1 of the plan.
 func (w *worker) take(first, last int64) {
 	rank := w.t.plan.Rank()
-	w.n, w.first, w.err, w.looked, w.lost = int(last-first), first, nil, false, false
+	w.n, w.first, w.err = int(last-first), first, nil
 	for i := range w.n {
 		it := &w.items[i]
 		it.proj = chunk.Projection(w.spans[i*rank : (i+1)*rank])

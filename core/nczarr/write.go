@@ -2,11 +2,13 @@ package nczarr
 
 import (
 	"context"
+	"unsafe"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
-	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // writeRaw writes from, elements of the stored type in stored byte order, to
@@ -19,6 +21,9 @@ func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, 
 	t, err := v.newTransfer(sel, shape, from)
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
+	}
+	if t.target, err = v.target(); err != nil {
+		return err
 	}
 	t.only = only
 	if err := v.group.ds.noteVar(ctx, v); err != nil {
@@ -33,44 +38,27 @@ func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, 
 
 // writeBatch writes the chunks of one batch.
 func writeBatch(ctx context.Context, w *worker) error {
-	if err := w.locate(ctx); err != nil {
-		return err
-	}
+	w.changes = w.changes[:0]
 	for i := range w.n {
-		if w.t.only != nil && !w.t.only[w.first+int64(i)] {
-			continue
-		}
-		err := w.writeChunk(ctx, i)
-		if k := ncerr.KindOf(err); (k == ncerr.ErrLimit || k == ncerr.ErrCorrupt) && w.postpone(i) {
-			continue
-		}
-		if err != nil {
-			return ncerr.Wrap("write", zmap.Path(w.where[i].Key), err)
+		if w.t.only == nil || w.t.only[w.first+int64(i)] {
+			w.changes = append(w.changes, manifest.Change{Index: w.indexes[i], Tag: i})
 		}
 	}
-	return nil
+	return w.t.target.Update(ctx, w.changes, w)
 }
 
-// writeChunk writes chunk i under the lock of its key: a chunk that is written
-// whole must not land between the reading and the writing back of a part.
-func (w *worker) writeChunk(ctx context.Context, i int) error {
-	lock := w.t.v.group.ds.locks.of(w.where[i].Key)
-	lock.Lock()
-	defer lock.Unlock()
-	whole := w.t.plan.Covers(w.items[i].proj, w.bounds())
-	if whole && !w.looked {
-		if err := w.t.v.group.ds.stillOpened(ctx); err != nil {
-			return err
-		}
-		w.looked = true
+// Plan implements manifest.Editor: it says which chunks are not covered by what is
+// written.
+func (w *worker) Plan(changes []manifest.Change) {
+	bounds, part := w.bounds(), false
+	for k := range changes {
+		ch := &changes[k]
+		ch.Part, ch.Limit, ch.Alloc = !w.t.plan.Covers(w.items[ch.Tag].proj, bounds), w.maxStored(0), w.items[ch.Tag].alloc
+		part = part || ch.Part
 	}
-	switch {
-	case w.t.varies:
-		return w.writeChunkText(ctx, i, whole)
-	case whole:
-		return w.writeWhole(ctx, i)
+	if ds := w.t.v.group.ds; part && !ds.m.Capabilities().IfMatch {
+		ds.warnSingleWriter()
 	}
-	return w.writePart(ctx, i)
 }
 
 // bounds gives the shape beyond which no write of this process has gone: what
@@ -83,37 +71,6 @@ func (w *worker) bounds() []int64 {
 	return w.shape
 }
 
-// writeWhole writes a chunk of which nothing has to be kept.
-func (w *worker) writeWhole(ctx context.Context, i int) error {
-	it := &w.items[i]
-	if out, _, n, one := w.mover.Contiguous(it.proj); one && n == w.t.size {
-		return w.put(ctx, i, w.t.raw[out:out+n], nil)
-	}
-	buf := w.outOf(it)
-	if !w.t.plan.Whole(it.proj) {
-		chunk.Repeat(buf, w.t.fill)
-	}
-	w.mover.Gather(buf, w.t.raw, it.proj)
-	return w.put(ctx, i, buf, nil)
-}
-
-// conflictTries is how often a partial chunk is read and written again when
-// somebody else changed it in between.
-const conflictTries = 16
-
-// writePart reads a chunk, changes a part of it and writes it back, with the
-// version that was read where the store can.
-func (w *worker) writePart(ctx context.Context, i int) error {
-	return w.change(func(opts *driver.PutOptions, caps driver.Capabilities) error {
-		if err := w.readForChange(ctx, i, opts, caps); err != nil {
-			return err
-		}
-		it := &w.items[i]
-		w.mover.Gather(it.outBuf, w.t.raw, it.proj)
-		return w.put(ctx, i, it.outBuf, opts)
-	})
-}
-
 // warnSingleWriter says once that changes of partial chunks are not guarded
 // against other processes.
 func (d *Dataset) warnSingleWriter() {
@@ -122,44 +79,160 @@ func (d *Dataset) warnSingleWriter() {
 	}
 }
 
-// readForChange reads chunk i decoded into its scratch (fill where there is
-// none), and sets the condition for writing it back.
-func (w *worker) readForChange(ctx context.Context, i int, opts *driver.PutOptions, caps driver.Capabilities) error {
-	buf := w.outOf(&w.items[i])
-	data, found, err := w.current(ctx, i, opts, caps)
+// Edit implements manifest.Editor: it lays what is written over what was read, and
+// encodes it.
+func (w *worker) Edit(ctx context.Context, changes []*manifest.Change) error {
+	// After the reads: then what was read is of the dataset that was opened.
+	if err := w.t.v.group.ds.stillOpened(ctx); err != nil {
+		return err
+	}
+	if err := w.checkAbsent(ctx, changes); err != nil {
+		return err
+	}
+	edit := w.editFixed
+	if w.t.varies {
+		edit = w.editText
+	}
+	if err := edit(ctx, changes); err != nil {
+		return err
+	}
+	return w.encode(ctx, changes)
+}
+
+// checkAbsent makes sure that chunks which were looked for in vain are not there
+// under other keys.
+func (w *worker) checkAbsent(ctx context.Context, changes []*manifest.Change) error {
+	var absent [][]int64
+	for _, ch := range changes {
+		if ch.Part && !ch.Exists {
+			absent = append(absent, ch.Index)
+		}
+	}
+	return w.t.source.Missing(ctx, absent, w.t.v.grid())
+}
+
+// editFixed sets New to the decoded chunks of elements of fixed size.
+func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) error {
+	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
+	for k, ch := range changes {
+		it := &w.items[ch.Tag]
+		if out, _, n, one := w.mover.Contiguous(it.proj); one && n == w.t.size && !ch.Part {
+			it.direct = w.t.raw[out : out+n]
+			ch.New = it.direct
+			continue
+		}
+		ch.New = w.outOf(it)
+		switch {
+		case ch.TooLong:
+			return changeError(ch, w.tooLong(ch.Tag))
+		case !ch.Exists:
+			if ch.Part || !w.t.plan.Whole(it.proj) {
+				chunk.Repeat(ch.New, w.t.fill)
+			}
+		case w.t.e.pipe.Empty():
+			if int64(len(ch.Old)) != w.t.size {
+				return changeError(ch, w.t.wrongSize(len(ch.Old)))
+			}
+			copy(ch.New, ch.Old)
+		default:
+			w.jobs = append(w.jobs, codecdriver.Job{Src: ch.Old, Dst: ch.New, Limit: w.t.size})
+			w.jobItem = append(w.jobItem, k)
+		}
+	}
+	err := w.code(ctx, w.t.e.pipe.DecodeMany, func(k int, out []byte, err error) error {
+		ch := changes[w.jobItem[k]]
+		switch {
+		case err != nil:
+			return changeError(ch, err)
+		case int64(len(out)) != w.t.size:
+			return changeError(ch, w.t.wrongSize(len(out)))
+		case !same(out, ch.New):
+			copy(ch.New, out)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	if !found {
-		chunk.Repeat(buf, w.t.fill)
-		return nil
-	}
-	n := len(data)
-	if w.t.e.pipe.Empty() {
-		if n == len(buf) {
-			copy(buf, data)
+	for _, ch := range changes {
+		if it := &w.items[ch.Tag]; it.direct == nil {
+			w.mover.Gather(ch.New, w.t.raw, it.proj)
 		}
-	} else if n, err = w.t.e.pipe.Decode(ctx, buf, data); err != nil {
-		return err
-	}
-	if n != len(buf) {
-		return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, its shape makes %d", n, len(buf))
 	}
 	return nil
 }
 
-// put encodes a decoded chunk and writes it.
-func (w *worker) put(ctx context.Context, i int, decoded []byte, opts *driver.PutOptions) error {
-	it := &w.items[i]
-	body := decoded
-	if pipe := w.t.e.pipe; !pipe.Empty() {
-		it.inBuf = sized(it.inBuf, pipe.MaxEncoded())
-		n, err := pipe.Encode(ctx, it.inBuf, decoded)
+// encode replaces the decoded chunks in New by encoded ones.
+func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
+	pipe := w.t.e.pipe
+	if pipe.Empty() {
+		return nil
+	}
+	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
+	for k, ch := range changes {
+		if ch.Skip {
+			continue
+		}
+		job := codecdriver.Job{Src: ch.New}
+		if it := &w.items[ch.Tag]; !w.t.varies {
+			it.inBuf = sized(it.inBuf, pipe.MaxEncoded())
+			job.Dst, job.Limit = it.inBuf, int64(len(it.inBuf))
+		}
+		w.jobs, w.jobItem = append(w.jobs, job), append(w.jobItem, k)
+	}
+	return w.code(ctx, pipe.EncodeMany, func(k int, out []byte, err error) error {
+		ch := changes[w.jobItem[k]]
+		if err != nil {
+			return w.leave(ch, err)
+		}
+		if ch.New = out; !same(out, w.jobs[k].Dst) { // it is lent
+			it := &w.items[ch.Tag]
+			it.inBuf = append(it.inBuf[:0], out...)
+			ch.New = it.inBuf
+		}
+		return nil
+	})
+}
+
+// code does the jobs of w: in one call where it crosses a process boundary, else
+// one after the other, since other workers are at work beside.
+func (w *worker) code(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
+	var failed error
+	step := 1
+	if !w.t.e.pipe.Local() {
+		step = max(1, len(w.jobs))
+	}
+	for base := 0; base < len(w.jobs) && failed == nil; base += step {
+		err := many(ctx, w.jobs[base:base+step], func(k int, out []byte, err error) {
+			if err = done(base+k, out, err); failed == nil {
+				failed = err
+			}
+		})
 		if err != nil {
 			return err
 		}
-		body = it.inBuf[:n]
 	}
-	_, err := w.t.v.group.ds.m.Put(ctx, w.where[i].Key, driver.Bytes(body), opts)
-	return err
+	return failed
+}
+
+// leave leaves a chunk that failed with err for a pass with more room, if one
+// follows; otherwise it returns the error of the chunk.
+func (w *worker) leave(ch *manifest.Change, err error) error {
+	if k := ncerr.KindOf(err); (k == ncerr.ErrLimit || k == ncerr.ErrCorrupt) && w.postpone(ch.Tag) {
+		ch.Skip = true
+		return nil
+	}
+	return changeError(ch, err)
+}
+
+// same reports whether a and b begin at the same place in memory.
+func same(a, b []byte) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
+
+func changeError(ch *manifest.Change, err error) error {
+	return ncerr.Wrap("write", zmap.Path(ch.Key), err)
+}
+
+// wrongSize is the error of a decoded chunk of n bytes.
+func (t *transfer) wrongSize(n int) error {
+	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, its shape makes %d", n, t.size)
 }

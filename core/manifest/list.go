@@ -1,0 +1,91 @@
+package manifest
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/zmap"
+)
+
+// Chunk is a stored chunk.
+type Chunk struct {
+	Index []int64 // position in the grid
+	Key   string
+	Size  int64 // in bytes, as stored; -1 if listing the store does not tell
+}
+
+// Chunks implements Source. Keys that are not those of chunks are left out. Finding no
+// chunk of the grid, but one under a key with the other dimension_separator, is
+// ncerr.ErrMetadata at the end.
+func (c *Computed) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		found, other := false, ""
+		for e, err := range c.m.List(ctx, c.prefix, &zmap.ListOptions{Recursive: true}) {
+			if err != nil {
+				yield(Chunk{}, err)
+				return
+			}
+			name := e.Key[len(c.prefix):]
+			index := parse(name, c.rank, c.sep)
+			if index == nil {
+				if other == "" && c.rank > 1 && Within(parse(name, c.rank, c.other()), grid) {
+					other = e.Key
+				}
+				continue
+			}
+			found = found || Within(index, grid)
+			if !yield(Chunk{Index: index, Key: e.Key, Size: e.Info.Size}, nil) {
+				return
+			}
+		}
+		if !found && other != "" {
+			yield(Chunk{}, c.wrongSeparator(other))
+		}
+	}
+}
+
+// Within reports whether index, which is nil for no chunk, lies in a grid.
+func Within(index, grid []int64) bool {
+	if index == nil || len(index) != len(grid) {
+		return false
+	}
+	for d, n := range grid {
+		if index[d] >= n {
+			return false
+		}
+	}
+	return true
+}
+
+// Remove implements Writer.
+func (c *Computed) Remove(ctx context.Context, chunks []Chunk) error {
+	for i := range chunks {
+		if err := c.m.Delete(ctx, chunks[i].Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parse returns the position that the last part of a key names, or nil if it is not
+// that of a chunk.
+func parse(name string, rank int, sep byte) []int64 {
+	if rank == 0 {
+		if name == "0" {
+			return []int64{}
+		}
+		return nil
+	}
+	index := make([]int64, rank)
+	for d := range index {
+		part, rest, more := strings.Cut(name, string(rune(sep)))
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || n < 0 || strconv.FormatInt(n, 10) != part || more != (d < rank-1) {
+			return nil
+		}
+		index[d], name = n, rest
+	}
+	return index
+}

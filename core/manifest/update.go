@@ -1,0 +1,192 @@
+package manifest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Change is what a write makes of one chunk.
+type Change struct {
+	Index []int64 // position in the grid
+	Tag   int     // the caller's
+
+	// Part, which Plan sets, says that some of the chunk is kept: Old is wanted.
+	Part bool
+	// Limit, which Plan sets, is the most bytes that Old may have; 0 is no limit.
+	Limit int64
+	// Alloc, which Plan sets, makes the memory for Old.
+	Alloc driver.Alloc
+
+	// Key is set before Plan is called.
+	Key string
+	// Old is the stored chunk, set before Edit is called if Part and Exists.
+	Old []byte
+	// Exists says, if Part, that there is a stored chunk; TooLong that it has more
+	// than Limit bytes, and Old is not set.
+	Exists, TooLong bool
+
+	// New, which Edit sets, is the chunk to store. It is read until Edit is called
+	// again, or Update returns.
+	New []byte
+	// Skip, which Edit sets, leaves the chunk as it is.
+	Skip bool
+
+	version string
+}
+
+// Editor makes the changes of an update.
+type Editor interface {
+	// Plan is called once, when nobody else can change the chunks through this
+	// Writer any more.
+	Plan(changes []Change)
+	// Edit is called when what is wanted of the chunks has been read, and again with
+	// some of them when somebody else has written these in between. Its error ends
+	// the update.
+	Edit(ctx context.Context, changes []*Change) error
+}
+
+// conflictTries is how often chunks are read and edited while somebody else
+// changes them each time.
+const conflictTries = 16
+
+// Update implements Writer.
+func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) error {
+	a := c.arena()
+	for i := range changes {
+		changes[i].Key = a.key(c.prefix, changes[i].Index, c.sep)
+	}
+	c.arenas.Put(a)
+	defer c.locks.unlock(c.locks.lock(changes))
+	editor.Plan(changes)
+	todo := make([]*Change, len(changes))
+	for i := range changes {
+		todo[i] = &changes[i]
+	}
+	caps := c.m.Capabilities()
+	var conflict error
+	for range conflictTries {
+		if err := c.old(ctx, todo); err != nil {
+			return err
+		}
+		if err := editor.Edit(ctx, todo); err != nil {
+			return err
+		}
+		again := todo[:0]
+		for _, ch := range todo {
+			if ch.Skip {
+				continue
+			}
+			var opts driver.PutOptions
+			if ch.Part && caps.IfMatch {
+				opts.IfMatch, opts.IfAbsent = ch.version, !ch.Exists && caps.IfAbsent
+			}
+			_, err := c.m.Put(ctx, ch.Key, driver.Bytes(ch.New), &opts)
+			switch kind := ncerr.KindOf(err); {
+			case kind == ncerr.ErrConflict && ch.Part, kind == ncerr.ErrObjectExists && opts.IfAbsent:
+				conflict, again = err, append(again, ch)
+			case err != nil:
+				return ncerr.Wrap("write", zmap.Path(ch.Key), err)
+			}
+		}
+		if todo = again; len(todo) == 0 {
+			return nil
+		}
+	}
+	return ncerr.Wrap("write", zmap.Path(todo[0].Key), conflict)
+}
+
+// old reads the stored chunks of the changes that need them.
+func (c *Computed) old(ctx context.Context, changes []*Change) error {
+	var reqs []zmap.GetRequest
+	var which []*Change
+	for _, ch := range changes {
+		if ch.Old, ch.Exists, ch.TooLong, ch.version = nil, false, false, ""; ch.Part {
+			reqs = append(reqs, zmap.GetRequest{Key: ch.Key, Alloc: ch.Alloc, Opts: zmap.GetOptions{Limit: ch.Limit}})
+			which = append(which, ch)
+		}
+	}
+	var failed error
+	got := func(k int, data []byte, info zmap.Info, err error) {
+		ch := which[k]
+		switch kind := ncerr.KindOf(err); {
+		case err == nil:
+			ch.Old, ch.Exists, ch.version = data, true, info.Version
+		case kind == ncerr.ErrLimit:
+			ch.Exists, ch.TooLong = true, true
+		case kind != ncerr.ErrNotFound && failed == nil:
+			failed = ncerr.Wrap("write", zmap.Path(ch.Key), err)
+		}
+	}
+	switch len(reqs) {
+	case 0:
+		return nil
+	case 1:
+		data, info, err := c.m.Get(ctx, reqs[0].Key, &reqs[0].Opts, reqs[0].Alloc)
+		if ncerr.IsContext(err) {
+			return err
+		}
+		got(0, data, info, err)
+	default:
+		if err := c.m.GetMany(ctx, reqs, got); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// locks has a lock for every key in use.
+type locks struct {
+	mu   sync.Mutex
+	used map[string]*lock
+}
+
+type lock struct {
+	sync.Mutex
+	key   string
+	users int
+}
+
+// lock locks the keys of changes, in their order so that no two updates wait for
+// each other.
+func (l *locks) lock(changes []Change) []*lock {
+	held := make([]*lock, 0, len(changes))
+	l.mu.Lock()
+	if l.used == nil {
+		l.used = make(map[string]*lock)
+	}
+	for i := range changes {
+		key := changes[i].Key
+		k := l.used[key]
+		if k == nil {
+			k = &lock{key: key}
+			l.used[key] = k
+		}
+		k.users++
+		held = append(held, k)
+	}
+	l.mu.Unlock()
+	slices.SortFunc(held, func(a, b *lock) int { return strings.Compare(a.key, b.key) })
+	for _, k := range held {
+		k.Lock()
+	}
+	return held
+}
+
+func (l *locks) unlock(held []*lock) {
+	for _, k := range held {
+		k.Unlock()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range held {
+		if k.users--; k.users == 0 {
+			delete(l.used, k.key)
+		}
+	}
+}

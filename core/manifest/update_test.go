@@ -1,0 +1,204 @@
+package manifest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/manifest"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// editor appends a letter to what it finds, in parts, or replaces it.
+type editor struct {
+	part   bool
+	letter string
+	limit  int64
+	before func() // of every edit
+	err    error
+	edits  int
+	seen   []string
+}
+
+func (e *editor) Plan(changes []manifest.Change) {
+	for i := range changes {
+		changes[i].Part, changes[i].Limit = e.part, e.limit
+		changes[i].Alloc = func(n int64) ([]byte, error) { return make([]byte, n), nil }
+	}
+}
+
+func (e *editor) Edit(_ context.Context, changes []*manifest.Change) error {
+	e.edits++
+	for _, ch := range changes {
+		e.seen = append(e.seen, fmt.Sprintf("%s %q %t %t", ch.Key, ch.Old, ch.Exists, ch.TooLong))
+		ch.New = append(slices.Clone(ch.Old), e.letter...)
+		ch.Skip = ch.TooLong
+	}
+	if e.before != nil {
+		e.before()
+	}
+	return e.err
+}
+
+func at(indexes ...int64) []manifest.Change {
+	var changes []manifest.Change
+	for _, i := range indexes {
+		changes = append(changes, manifest.Change{Index: []int64{i, 0}})
+	}
+	return changes
+}
+
+func content(t *testing.T, m *zmap.Map, key string) string {
+	t.Helper()
+	text, _, err := m.ReadAll(t.Context(), key, 1<<20)
+	if err != nil && ncerr.KindOf(err) != ncerr.ErrNotFound {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func put(t *testing.T, m *zmap.Map, key, text string) {
+	t.Helper()
+	if _, err := m.Put(t.Context(), key, driver.Bytes(text), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	m := newMap(t)
+	c := manifest.NewComputed(m, "v/", '.', 2)
+	put(t, m, "v/1.0", "old")
+	put(t, m, "v/2.0", "too long")
+	e := &editor{part: true, letter: "x", limit: 5}
+	if err := c.Update(t.Context(), at(0, 1, 2), e); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(e.seen)
+	if want := []string{`v/0.0 "" false false`, `v/1.0 "old" true false`, `v/2.0 "" true true`}; !slices.Equal(e.seen, want) {
+		t.Errorf("got %q", e.seen)
+	}
+	e = &editor{letter: "y"}
+	if err := c.Update(t.Context(), at(3), e); err != nil || e.seen[0] != `v/3.0 "" false false` {
+		t.Errorf("%v, %q", err, e.seen)
+	}
+	for key, want := range map[string]string{"v/0.0": "x", "v/1.0": "oldx", "v/2.0": "too long", "v/3.0": "y"} {
+		if got := content(t, m, key); got != want {
+			t.Errorf("%s: got %q, want %q", key, got, want)
+		}
+	}
+	failed := errors.New("no")
+	if err := c.Update(t.Context(), at(0), &editor{letter: "z", err: failed}); !errors.Is(err, failed) || content(t, m, "v/0.0") != "x" {
+		t.Errorf("after an error of the editor: %v, %q", err, content(t, m, "v/0.0"))
+	}
+}
+
+// What somebody else writes between the reading and the storing of a part is kept,
+// and only that chunk is edited again; a whole chunk replaces it.
+func TestUpdateMeetsAnother(t *testing.T) {
+	t.Parallel()
+	for _, there := range []bool{false, true} {
+		m := newMap(t)
+		if caps := m.Capabilities(); !caps.IfMatch || !caps.IfAbsent {
+			t.Fatal("the store compares nothing")
+		}
+		c := manifest.NewComputed(m, "", '/', 2)
+		if there {
+			put(t, m, "0/0", "a")
+			put(t, m, "1/0", "b")
+		}
+		e := &editor{part: true, letter: "x"}
+		e.before = func() {
+			if e.edits == 1 {
+				put(t, m, "1/0", "other")
+			}
+		}
+		if err := c.Update(t.Context(), at(0, 1), e); err != nil || e.edits != 2 || len(e.seen) != 3 {
+			t.Errorf("%v, %d edits of %q", err, e.edits, e.seen)
+		}
+		if a, b := content(t, m, "0/0"), content(t, m, "1/0"); !strings.HasSuffix(a, "x") || b != "otherx" {
+			t.Errorf("got %q and %q", a, b)
+		}
+		e = &editor{letter: "whole", before: func() { put(t, m, "1/0", "other") }}
+		if err := c.Update(t.Context(), at(1), e); err != nil || e.edits != 1 || content(t, m, "1/0") != "whole" {
+			t.Errorf("%v, %d edits, %q", err, e.edits, content(t, m, "1/0"))
+		}
+		e = &editor{part: true, letter: "x", before: func() { put(t, m, "1/0", fmt.Sprint(e.edits)) }}
+		err := c.Update(t.Context(), at(1), e)
+		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "1/0") || content(t, m, "1/0") != fmt.Sprint(e.edits) {
+			t.Errorf("%v, %q", err, content(t, m, "1/0"))
+		}
+	}
+}
+
+// Updates of the same chunks wait for each other, in whatever order they name them.
+func TestUpdatesAtOnce(t *testing.T) {
+	t.Parallel()
+	m := newMap(t)
+	c := manifest.NewComputed(m, "", '.', 2)
+	var wg sync.WaitGroup
+	const n, each = 8, 20
+	var edits [n]int
+	for g := range n {
+		wg.Go(func() {
+			for range each {
+				changes := at(0, 1, 2, 3)
+				if g%2 == 1 {
+					slices.Reverse(changes)
+				}
+				e := &editor{part: true, letter: "x"}
+				if err := c.Update(t.Context(), changes, e); err != nil {
+					t.Error(err)
+				}
+				edits[g] += e.edits
+			}
+		})
+	}
+	wg.Wait()
+	for g, count := range edits {
+		if count != each {
+			t.Errorf("goroutine %d edited %d times: somebody else changed what was locked", g, count)
+		}
+	}
+	for i := range 4 {
+		if got := content(t, m, fmt.Sprintf("%d.0", i)); len(got) != n*each {
+			t.Errorf("chunk %d has %d of %d changes", i, len(got), n*each)
+		}
+	}
+}
+
+func TestChunks(t *testing.T) {
+	t.Parallel()
+	m := newMap(t)
+	for _, key := range []string{"v/.zarray", "v/0.0", "v/10.2", "v/1.00", "v/3", "v/1.2.3", "v/-1.0", "v/1/2", "v/0.9223372036854775808", "w/0.1", "v/x.0"} {
+		put(t, m, key, "abc")
+	}
+	c := manifest.NewComputed(m, "v/", '.', 2)
+	var got []string
+	var all []manifest.Chunk
+	for ch, err := range c.Chunks(t.Context(), []int64{2, 2}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, all = append(got, fmt.Sprint(ch.Index, ch.Key, ch.Size)), append(all, ch)
+	}
+	slices.Sort(got)
+	if want := []string{"[0 0]v/0.03", "[10 2]v/10.23"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if err := c.Remove(t.Context(), all); err != nil || content(t, m, "v/0.0") != "" || content(t, m, "v/1/2") != "abc" {
+		t.Errorf("removed: %v", err)
+	}
+	var failed error
+	for _, failed = range c.Chunks(t.Context(), []int64{2, 3}) { // v/1/2 is there
+	}
+	if ncerr.KindOf(failed) != ncerr.ErrMetadata || !strings.Contains(failed.Error(), "v/1/2") {
+		t.Errorf("got %v", failed)
+	}
+}
