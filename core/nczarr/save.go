@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -99,18 +99,17 @@ func (d *Dataset) putAll(ctx context.Context, nodes []saved) (changed bool, err 
 
 // putStage writes the documents of nodes, several at once.
 func (d *Dataset) putStage(ctx context.Context, nodes []saved) error {
-	var next atomic.Int64
-	var fail failure
-	var wg sync.WaitGroup
-	for range min(d.workers(1<<20), len(nodes)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(nodes)) && !fail.set.Load(); i = next.Add(1) - 1 {
-				fail.put(d.put(ctx, nodes[i]))
+	g, stop := errgroup.WithContext(ctx)
+	g.SetLimit(d.workers(1 << 20))
+	for _, n := range nodes {
+		g.Go(func() error {
+			if stop.Err() != nil {
+				return context.Cause(stop)
 			}
+			return d.put(ctx, n) // what is under way is not cancelled
 		})
 	}
-	wg.Wait()
-	return fail.err
+	return g.Wait()
 }
 
 func (d *Dataset) put(ctx context.Context, n saved) error {

@@ -14,8 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -515,22 +516,17 @@ func withGroups(keys []string) []string {
 
 // each calls f for all keys, several at once, until one call fails.
 func each(ctx context.Context, keys []string, workers int, f func(key string) error) error {
-	var next atomic.Int64
-	var fail failure
-	var wg sync.WaitGroup
-	for range min(workers, len(keys)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(keys)) && !fail.set.Load(); i = next.Add(1) - 1 {
-				err := ctx.Err()
-				if err == nil {
-					err = f(keys[i])
-				}
-				fail.put(err)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, workers))
+	for _, key := range keys {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
+			return f(key)
 		})
 	}
-	wg.Wait()
-	return fail.err
+	return g.Wait()
 }
 
 // ResumeReplace finishes a replacement that another process began and did not

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -449,16 +451,16 @@ func (d *Dataset) compare(ctx context.Context, keys []string) error {
 		info, ok := d.docs.known(key)
 		return !ok || info.Version == "" && info.ModTime.IsZero() // a store that says nothing
 	})
-	errs := make([]error, min(len(keys), 16))
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() {
-			for k := i; k < len(keys) && errs[i] == nil; k += len(errs) {
-				errs[i] = d.compareOne(ctx, keys[k])
-			}
+	errs := make([]error, len(keys))
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i, key := range keys {
+		g.Go(func() error {
+			errs[i] = d.compareOne(ctx, key)
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = g.Wait() // the error of the first key counts, whichever comes first
 	for _, err := range errs {
 		if err != nil {
 			return err

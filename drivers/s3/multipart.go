@@ -2,11 +2,11 @@ package s3
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -91,33 +91,20 @@ func (w *write) uploadParts(ctx context.Context, upload *string) ([]types.Comple
 	total := w.body.Size()
 	size := partSize(total, int64(w.m.cfg.PartSize))
 	parts := make([]types.CompletedPart, (total+size-1)/size)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(w.m.cfg.PartsAtOnce, len(parts)) {
-		wg.Go(func() {
-			for i := range next {
-				off := int64(i) * size
-				part, err := w.uploadPart(ctx, upload, int32(i+1), off, min(size, total-off))
-				if err != nil {
-					cancel(err)
-					return
-				}
-				parts[i] = part
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(w.m.cfg.PartsAtOnce)
+	for i := range parts {
+		g.Go(func() (err error) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
+			off := int64(i) * size
+			parts[i], err = w.uploadPart(ctx, upload, int32(i+1), off, min(size, total-off))
+			return err
 		})
 	}
-	for i := 0; i < len(parts) && ctx.Err() == nil; i++ {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	wg.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := g.Wait(); err != nil {
+		return nil, err
 	}
 	return parts, nil
 }
