@@ -326,7 +326,7 @@ func TestReportForms(t *testing.T) {
 	}
 }
 
-func TestTestMakesSubTests(t *testing.T) {
+func TestTestMakesSubTests(t *testing.T) { //nolint:paralleltest // it is about the order of tests
 	var seen []conformance.Status
 	conformance.TestWith(t, suite(
 		check{ID: "a", Doc: "d", Run: pass},

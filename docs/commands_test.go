@@ -157,12 +157,12 @@ func dataExample(t *testing.T, dir string) []string {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		defer there.Close() //nolint:errcheck // what it said is over
+		defer there.Close() // what it said is over
 		here, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
-		defer here.Close() //nolint:errcheck // as above
+		defer here.Close() // as above
 		_, _ = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
 		go func() { _, _ = io.Copy(there, buffered) }()
 		_, _ = io.Copy(here, there)

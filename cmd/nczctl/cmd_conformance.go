@@ -42,7 +42,7 @@ type conformanceFlags struct {
 }
 
 // efforts are the words for --effort.
-var efforts = map[string]conformance.Effort{ //nolint:gochecknoglobals // constant
+var efforts = map[string]conformance.Effort{ // constant
 	"brief": conformance.Brief, "normal": conformance.Normal, "thorough": conformance.Thorough,
 }
 

@@ -82,7 +82,7 @@ func (a *app) runGen(ctx context.Context, f *genFlags, file string) error {
 		if err != nil {
 			return &inputError{"read", file, err}
 		}
-		defer h.Close() //nolint:errcheck // only read
+		defer h.Close() // only read
 		in, name = h, file
 	} else {
 		spooled, done, err := spool(in)

@@ -12,7 +12,7 @@ import (
 )
 
 // version is set by the build (-ldflags -X main.version=...).
-var version = "devel" //nolint:gochecknoglobals // the linker writes it
+var version = "devel" // the linker writes it
 
 // recordedVersion is version, or where the build set none the one that the Go
 // tool recorded of the module, as go install does.

@@ -173,7 +173,7 @@ func (d *jsonDumper) slabs(v *nczarr.Var) error {
 	first := true
 	print := func(_ chunk.Selection, part any) error {
 		if v.Type() == dtype.NCChar {
-			text := quoted(string(part.([]uint8)))
+			text := quoted(string(part.([]uint8))) //nolint:forcetypeassert // chars are read as bytes
 			d.raw(text[1 : len(text)-1])
 			return d.broken()
 		}

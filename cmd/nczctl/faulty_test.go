@@ -84,7 +84,7 @@ type latePut struct {
 }
 
 // gets counts the reads of the process; held is memory that it leaks on purpose.
-var ( //nolint:gochecknoglobals // of the process
+var ( // of the process
 	gets   atomic.Int64
 	heldMu sync.Mutex
 	held   []any

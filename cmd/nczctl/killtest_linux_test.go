@@ -57,7 +57,7 @@ func allKills(t *testing.T) []killing {
 		t.Fatalf("NCZARR_KILLS: %v", err)
 	}
 	seed := testseed.New(t)
-	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+	r := rand.New(rand.NewPCG(seed, 0)) // no secret
 	for range n {
 		k := killing{
 			kind: []string{".zarr", ".zip", "bucket"}[r.IntN(3)], old: r.IntN(2) == 0, where: r.IntN(1000),

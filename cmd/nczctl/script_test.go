@@ -36,11 +36,11 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script out of process, as nczctl does by itself.
-func TestScripts(t *testing.T) { runScripts(t, "process") }
+func TestScripts(t *testing.T) { runScripts(t, "process") } //nolint:paralleltest // its scripts are
 
 // TestScriptsInProcess runs the same scripts with drivers and filters in the
 // process of nczctl.
-func TestScriptsInProcess(t *testing.T) { runScripts(t, "inproc") }
+func TestScriptsInProcess(t *testing.T) { runScripts(t, "inproc") } //nolint:paralleltest // its scripts are
 
 func runScripts(t *testing.T, isolation string) {
 	t.Parallel()

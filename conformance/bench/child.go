@@ -88,7 +88,7 @@ func (j *job) read(ctx context.Context, opts *nczarr.Options, r *result) error {
 		if raw, free, err = newMemory(j.Rows * j.Cols * 4); err != nil {
 			return err
 		}
-		data := unsafe.Slice((*float32)(unsafe.Pointer(&raw[0])), j.Rows*j.Cols) //nolint:gosec // pages are aligned
+		data := unsafe.Slice((*float32)(unsafe.Pointer(&raw[0])), j.Rows*j.Cols) // pages are aligned
 		began := time.Now()
 		ds, err := nczarr.Open(ctx, j.URL, opts)
 		if err != nil {
@@ -206,7 +206,7 @@ func readInto(name string, buf []byte) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() // only read
 	info, err := f.Stat()
 	if err != nil {
 		return err

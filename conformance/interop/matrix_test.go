@@ -62,13 +62,13 @@ var copies = []struct{ sample, layout, options, what, readers string }{
 // TestMatrix writes here and reads there, writes there and reads here, checks
 // the values of every variable, and compares what came of it with the tables
 // of the compatibility page.
-func TestMatrix(t *testing.T) {
+func TestMatrix(t *testing.T) { //nolint:paralleltest // the peers take the cores
 	for _, c := range columns {
 		need(t, packages[c.name]...)
 	}
 	here, there := newMatrix(), newMatrix()
-	t.Run("read here", func(t *testing.T) { readHere(t, here) })
-	t.Run("read there", func(t *testing.T) { readThere(t, there) })
+	t.Run("read here", func(t *testing.T) { readHere(t, here) })    //nolint:paralleltest // the peers take the cores
+	t.Run("read there", func(t *testing.T) { readThere(t, there) }) //nolint:paralleltest // the peers take the cores
 	if t.Failed() {
 		return
 	}

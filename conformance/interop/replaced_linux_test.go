@@ -290,7 +290,7 @@ func (a *arena) points(t *testing.T, where []int) []int {
 		}
 		return out
 	}
-	for at := 1 + int(testseed.New(t)%uint64(every)); at <= a.calls; at += every { //nolint:gosec // a small number
+	for at := 1 + int(testseed.New(t)%uint64(every)); at <= a.calls; at += every { // a small number
 		out = append(out, at)
 	}
 	return out

@@ -161,7 +161,7 @@ func launch(do task) error {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
 	prog := filter()
-	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]} //nolint:gosec // a short program
+	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]} // a short program
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&fprog))); errno != 0 {
 		return fmt.Errorf("install the filter: %w", errno)
 	}

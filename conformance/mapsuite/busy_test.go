@@ -17,7 +17,7 @@ import (
 var errBusy = errors.New("database is busy")
 
 // busy are Maps that fail where they should wait.
-var busy = map[string]func(m driver.Map) *hooked{ //nolint:gochecknoglobals // constant
+var busy = map[string]func(m driver.Map) *hooked{ // constant
 	"one transaction at a time": func(m driver.Map) *hooked {
 		var mu sync.Mutex
 		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {

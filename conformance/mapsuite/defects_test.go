@@ -129,7 +129,7 @@ func (h *hooked) Capabilities() driver.Capabilities {
 func unconditional(o *driver.PutOptions) bool { return !o.IfAbsent && o.IfMatch == "" }
 
 // defects are wrong ways to be a Map, each with the checks that must fail.
-var defects = map[string]struct { //nolint:gochecknoglobals // constant
+var defects = map[string]struct {
 	plant func(m driver.Map) *hooked
 	want  []string
 }{
@@ -302,7 +302,7 @@ var defects = map[string]struct { //nolint:gochecknoglobals // constant
 		var seen sync.Map
 		return &hooked{Map: m, stat: func(ctx context.Context, key string) (driver.Info, error) {
 			if info, ok := seen.Load(key); ok {
-				return info.(driver.Info), nil //nolint:forcetypeassert // nothing else is in it
+				return info.(driver.Info), nil // nothing else is in it
 			}
 			info, err := m.Stat(ctx, key)
 			if err == nil {

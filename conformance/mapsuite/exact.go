@@ -23,7 +23,7 @@ func exactChecks() []Check {
 }
 
 // alike are keys that careless media take for one.
-var alike = [...][2]string{ //nolint:gochecknoglobals // constant
+var alike = [...][2]string{ // constant
 	{"Dir/Temp", "Dir/temp"},
 	{"Top/k", "top/k"},
 	{"UPPER", "upper"},

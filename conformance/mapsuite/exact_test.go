@@ -78,7 +78,7 @@ func folding(op string) func(driver.Map) *hooked {
 }
 
 // inexact are Maps that take one name for another.
-var inexact = map[string]struct { //nolint:gochecknoglobals // constant
+var inexact = map[string]struct {
 	plant func(m driver.Map) *hooked
 	want  string
 }{

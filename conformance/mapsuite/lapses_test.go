@@ -110,29 +110,29 @@ func (s several) GetMany(ctx context.Context, reqs []driver.GetRequest, sink dri
 }
 
 // manyDefects are wrong ways to read much at once.
-var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{ //nolint:gochecknoglobals // constant
+var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{ // constant
 	"forgets the last of 16": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		if len(reqs) > 0 && len(reqs)%16 == 0 {
 			reqs = reqs[:len(reqs)-1]
 		}
-		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) //nolint:forcetypeassert // memmap has it
+		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) // memmap has it
 	},
 	"ignores limits": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		reqs = slices.Clone(reqs)
 		for i := range reqs {
 			reqs[i].Opts.Limit = 0
 		}
-		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) //nolint:forcetypeassert // memmap has it
+		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) // memmap has it
 	},
 	"ignores versions": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		reqs = slices.Clone(reqs)
 		for i := range reqs {
 			reqs[i].Opts.IfMatch = ""
 		}
-		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) //nolint:forcetypeassert // memmap has it
+		return m.(driver.GetManyer).GetMany(ctx, reqs, sink) // memmap has it
 	},
 	"has memory of its own": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
-		return m.(driver.GetManyer).GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) { //nolint:forcetypeassert // memmap has it
+		return m.(driver.GetManyer).GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) { // memmap has it
 			sink(i, bytes.Clone(data), info, err)
 		})
 	},
@@ -154,7 +154,7 @@ var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driv
 }
 
 // lapses are wrong ways to be a Map, each with the check that must fail.
-var lapses = map[string]struct { //nolint:gochecknoglobals // constant
+var lapses = map[string]struct {
 	plant func(m driver.Map) *hooked
 	want  string
 }{

@@ -12,7 +12,7 @@ import (
 )
 
 // tree is what the listing checks store.
-var tree = [...]string{".zgroup", "a-b", "a/.zarray", "a/0/0", "a/0/1", "a/1/0", "ab/x", "b", "c/d/e/f"} //nolint:gochecknoglobals // constant
+var tree = [...]string{".zgroup", "a-b", "a/.zarray", "a/0/0", "a/0/1", "a/1/0", "ab/x", "b", "c/d/e/f"} // constant
 
 func listChecks() []Check {
 	needs := []string{Content, List}

@@ -67,7 +67,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 		return append([]string{"go", "test", "-count=1", "-timeout=3h"}, flags...)
 	}
 	seeded := func(i int, env ...string) []string {
-		return append(env, "NCZARR_SEED="+strconv.FormatUint(seed+uint64(i), 10)) //nolint:gosec // a count
+		return append(env, "NCZARR_SEED="+strconv.FormatUint(seed+uint64(i), 10)) // a count
 	}
 	steps := map[string][]step{}
 	for name := range strings.FieldsSeq(string(defences)) {

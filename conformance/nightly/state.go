@@ -54,7 +54,7 @@ func openState(dir, sources string, seed uint64, fresh bool) (*state, error) {
 		return nil, fmt.Errorf("continue the run in %s: %w (-fresh begins anew)", dir, err)
 	case err != nil || fresh || s.Sources != sources || seed != 0 && s.Seed != seed:
 		if seed == 0 {
-			seed = uint64(time.Now().Unix()) //nolint:gosec // after 1970
+			seed = uint64(time.Now().Unix()) // after 1970
 		}
 		s = &state{Sources: sources, Seed: seed, Started: time.Now().UTC().Truncate(time.Second), Results: map[string]*result{}}
 	}

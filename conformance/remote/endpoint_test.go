@@ -46,7 +46,7 @@ dynamodb =
 
 // TestEndpointAsTheSDK holds the choice of the server against that of the AWS
 // SDK itself, and shows that it is told where it comes from.
-func TestEndpointAsTheSDK(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestEndpointAsTheSDK(t *testing.T) { // it sets variables
 	file := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(file, []byte(endpointConfig), 0o600); err != nil {
 		t.Fatal(err)

@@ -207,7 +207,7 @@ func (f *faulty) send(r *http.Request, body []byte) answer {
 	if err != nil {
 		reset()
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read
+	defer resp.Body.Close() // only read
 	a := answer{status: resp.StatusCode, header: resp.Header.Clone()}
 	if a.body, err = io.ReadAll(resp.Body); err != nil {
 		reset()

@@ -19,7 +19,7 @@ import (
 
 // TestCacheIdentity shows that what one identity has read is not served from
 // the cache to another one without asking the store, which may refuse it.
-func TestCacheIdentity(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestCacheIdentity(t *testing.T) { // it sets variables
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/.zmetadata") {

@@ -45,7 +45,7 @@ func ok(t *testing.T, err error) {
 func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // it sets variables
 	srv := bucket(t)
 	o := nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New(), s3.New()}, builtin.Provider()), SingleWriter: true}
-	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1} {
+	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1} { //nolint:paralleltest // one after the other in one bucket
 		t.Run(layout.String(), func(t *testing.T) {
 			dir, key := t.TempDir(), "l"+layout.String()
 			near := filepath.Join(dir, key) + "#mode=" + format(layout)

@@ -145,7 +145,7 @@ func (v Value) text() string {
 	case isFloat(v.Type):
 		return strconv.FormatFloat(math.Float64frombits(v.Bits), 'g', -1, 64)
 	}
-	return strconv.FormatInt(int64(v.Bits), 10) //nolint:gosec // that is how they are kept
+	return strconv.FormatInt(int64(v.Bits), 10) // that is how they are kept
 }
 
 // String gives "line:column".

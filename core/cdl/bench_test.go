@@ -120,7 +120,7 @@ func BenchmarkBeside(b *testing.B) {
 			if err != nil {
 				return err
 			}
-			defer h.Close() //nolint:errcheck // only read
+			defer h.Close() // only read
 			f, err := cdl.Parse(h, in, nil)
 			if err != nil {
 				return err

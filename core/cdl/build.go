@@ -62,7 +62,7 @@ func Build(ctx context.Context, f *File, ds *nczarr.Dataset) error {
 // builder is the state of one Build.
 type builder struct {
 	measurer
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // as long as the call
 	ds     *nczarr.Dataset
 	file   *File
 	dims   map[*Dim]*nczarr.Dim

@@ -42,7 +42,7 @@ func (c converter) packerFor(v *Var, pad func([]byte, int64) error, put func([]b
 // add takes the next constant.
 func (p *packer) add(v *Value) error {
 	p.pos = v.Pos
-	p.one[0] = byte(v.Bits) //nolint:gosec // a character, or the bits of a byte
+	p.one[0] = byte(v.Bits) // a character, or the bits of a byte
 	switch {
 	case v.Kind == Text:
 		if err := p.end(); err != nil {

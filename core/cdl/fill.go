@@ -148,7 +148,7 @@ func (w *filler) putText(text []byte) error {
 			w.n += int64(len(text))
 			return nil
 		}
-		n := copy(w.dst.([]uint8)[w.have:w.size], text)
+		n := copy(w.dst.([]uint8)[w.have:w.size], text) //nolint:forcetypeassert // of chars
 		w.have, w.n, text = w.have+int64(n), w.n+int64(n), text[n:]
 		w.need = w.have
 	}
@@ -174,7 +174,7 @@ func (w *filler) putFill(fill []byte, n int64) error {
 			room = w.size
 		}
 		part := min(n, room)
-		spreadOf(w.dst.([]uint8)[w.have:w.have+part], fill)
+		spreadOf(w.dst.([]uint8)[w.have:w.have+part], fill) //nolint:forcetypeassert // of chars
 		w.have, w.n, n = w.have+part, w.n+part, n-part
 		if !w.absent {
 			w.need = w.have

@@ -85,7 +85,7 @@ func (s *storage) quantize(a *Attr) (taken bool, err error) {
 			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: another quantization is there already", a.Name)
 		}
 		s.spec.Quantize = q
-		s.spec.Attrs = append(s.spec.Attrs, nczarr.Attr{Name: mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) //nolint:gosec // 52 at most
+		s.spec.Attrs = append(s.spec.Attrs, nczarr.Attr{Name: mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // 52 at most
 		return true, nil
 	}
 	return false, nil

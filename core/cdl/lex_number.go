@@ -74,7 +74,7 @@ func (l *lexer) plainNumber() (Value, bool) {
 		}
 	}
 	l.at += i
-	l.pos.Col += int32(i) //nolint:gosec // maxPlain at most
+	l.pos.Col += int32(i) // maxPlain at most
 	return val, true
 }
 

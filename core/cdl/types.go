@@ -104,13 +104,13 @@ func (p *parser) parseMember(e *Enum) error {
 	if p.tok.kind != tokValue {
 		return p.unexpected("integer")
 	}
-	bits, why := bitsOf(p.tok.val, uint(8*e.Base.Size())) //nolint:gosec // 8 to 64
+	bits, why := bitsOf(p.tok.val, uint(8*e.Base.Size())) // 8 to 64
 	if why != "" {
 		return fail(ncerr.ErrConvert, p.name, p.tok.pos, "%s", why)
 	}
 	width := 64 - 8*e.Base.Size()
 	if bits = bits << width >> width; !isUnsigned(e.Base) {
-		bits = uint64(int64(bits<<width) >> width) //nolint:gosec // the bits are what counts
+		bits = uint64(int64(bits<<width) >> width) // the bits are what counts
 	}
 	e.at[name.text] = len(e.Members)
 	e.Members = append(e.Members, Member{name.text, bits})

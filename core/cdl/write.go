@@ -118,7 +118,7 @@ func newPrinter(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *Writ
 
 // printer is the state of one Write.
 type printer struct {
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // as long as the call
 	ds       *nczarr.Dataset
 	w        sink
 	opts     WriteOptions

@@ -340,7 +340,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-func TestContiguousFindsRuns(t *testing.T) { // not parallel: it counts allocations
+func TestContiguousFindsRuns(t *testing.T) { //nolint:paralleltest // not parallel: it counts allocations
 	shape, chunks := []int64{8, 16}, []int64{4, 16}
 	plan, err := chunk.NewPlan(chunk.All(shape), chunks)
 	if err != nil {

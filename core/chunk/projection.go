@@ -93,8 +93,8 @@ func (d *planDim) span(k int64) Span {
 		j0 = (lo-d.start-1)/d.step + 1
 	}
 	// Unsigned, since the chunk may reach beyond the last index that there is.
-	beyond := uint64(lo) + uint64(d.size) - 1 - uint64(d.start) //nolint:gosec // none is negative, and the sum is not
-	j1 := int64(min(uint64(d.count)-1, beyond/uint64(d.step)))  //nolint:gosec // at most count-1
+	beyond := uint64(lo) + uint64(d.size) - 1 - uint64(d.start) // none is negative, and the sum is not
+	j1 := int64(min(uint64(d.count)-1, beyond/uint64(d.step)))  // at most count-1
 	return Span{Index: c, First: d.start + j0*d.step - lo, N: j1 - j0 + 1, Out: j0}
 }
 

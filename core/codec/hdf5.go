@@ -50,7 +50,7 @@ func FromHDF5(number uint32, params []uint32, elem int) (driver.Step, error) {
 	case "zlib", "bz2":
 		list = append(list, member{"level", at(0, 1)})
 	case "zstd":
-		list = append(list, member{"level", int64(int32(at(0, 3)))}) //nolint:gosec // levels may be negative
+		list = append(list, member{"level", int64(int32(at(0, 3)))}) // levels may be negative
 	case "shuffle":
 		list = append(list, member{"elementsize", at(0, int64(max(elem, 1)))})
 	case "szip":
@@ -114,7 +114,7 @@ func ToHDF5(id string, doc json.RawMessage) (number uint32, params []uint32, err
 		if bad && err == nil {
 			err = ncerr.Errorf(ncerr.ErrInvalid, "", "", "parameter %q of %q: %s is no 32-bit integer", name, id, have[name])
 		}
-		params = append(params, uint32(n)) //nolint:gosec // in range, and two's complement for negative ones
+		params = append(params, uint32(n)) // in range, and two's complement for negative ones
 	}
 	switch e.ID {
 	case "zlib", "bz2":

@@ -235,7 +235,7 @@ func complete(in *driver.Spec) error {
 	if in.Kind != driver.Array || !in.DType.Fixed() {
 		return nil
 	}
-	size := uint64(in.DType.Size) //nolint:gosec // positive, Fixed was asked
+	size := uint64(in.DType.Size) // positive, Fixed was asked
 	for _, n := range in.Shape {
 		if n < 0 {
 			return ncerr.Errorf(ncerr.ErrInvalid, "open codecs", "", "negative length in chunk shape %v", in.Shape)

@@ -403,7 +403,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-func TestLargeBlobGrowsOnDemand(t *testing.T) {
+func TestLargeBlobGrowsOnDemand(t *testing.T) { //nolint:paralleltest // it counts allocations
 	p := open(t, driver.Spec{Kind: driver.Blob, MaxBytes: 1 << 40}, local, tagStep('1'), tagStep('2'))
 	src := noise(20 << 20)
 	enc := make([]byte, len(src)+2)
@@ -424,7 +424,7 @@ func TestLargeBlobGrowsOnDemand(t *testing.T) {
 	}
 }
 
-func TestNoAllocations(t *testing.T) {
+func TestNoAllocations(t *testing.T) { //nolint:paralleltest // it counts allocations
 	if raceOn {
 		t.Skip("allocations are not counted under the race detector")
 	}

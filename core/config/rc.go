@@ -114,7 +114,7 @@ func ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() // only read
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 

@@ -104,7 +104,7 @@ func TestKeysStay(t *testing.T) {
 }
 
 // A key costs a part of a block, not an allocation.
-func TestKeysShareBlocks(t *testing.T) {
+func TestKeysShareBlocks(t *testing.T) { //nolint:paralleltest // it counts allocations
 	c := manifest.NewComputed(newMap(t), "v/", '.', 2)
 	indexes, out := make([][]int64, 64), make([]manifest.Location, 64)
 	for i := range indexes {

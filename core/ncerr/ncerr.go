@@ -62,7 +62,7 @@ func Errorf(kind Kind, op, key, format string, args ...any) *Error {
 // a raw error becomes [ErrIO]; the caller's own context errors and nil pass
 // unchanged, and an *Error that already names a key is returned as it is.
 func Wrap(op, key string, err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) == 1 { //nolint:errorlint // errors.Join of one error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) == 1 { // errors.Join of one error
 		if e, ok := joined.Unwrap()[0].(*Error); ok && e.Op == op { //nolint:errorlint // the same
 			err = e
 		}
@@ -149,11 +149,11 @@ type cause struct{ error }
 // Is reports whether target, which is no kind nor the standard library's name for
 // one, is in the chain of the cause.
 func (c cause) Is(target error) bool {
-	if _, ok := target.(Kind); ok { //nolint:errorlint // a kind is compared as it is
+	if _, ok := target.(Kind); ok { // a kind is compared as it is
 		return false
 	}
 	for _, name := range stdlibNames {
-		if target == name { //nolint:errorlint // the same
+		if target == name { // the same
 			return false
 		}
 	}

@@ -151,11 +151,11 @@ func (k Kind) Name() string { return k.row().Name }
 // Is reports whether target is the same kind, or the standard library's
 // sentinel for it (fs.ErrNotExist, fs.ErrExist, fs.ErrPermission).
 func (k Kind) Is(target error) bool {
-	if t, ok := target.(Kind); ok { //nolint:errorlint // a Kind is compared, not unwrapped
+	if t, ok := target.(Kind); ok { // a Kind is compared, not unwrapped
 		return t == k
 	}
 	std, ok := stdlibNames[k]
-	return ok && target == std //nolint:errorlint // sentinels of io/fs are compared by identity
+	return ok && target == std // sentinels of io/fs are compared by identity
 }
 
 // NC gives the netCDF code of err: 0 for nil.

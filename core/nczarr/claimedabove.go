@@ -34,7 +34,7 @@ type upper struct {
 func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, error) {
 	bucket, dir, _ := strings.Cut(strings.TrimRight(loc.Path, "/"), "/")
 	if loc.Driver != ncurl.DriverS3 || dir == "" {
-		return nil, nil //nolint:nilnil // nothing is above
+		return nil, nil // nothing is above
 	}
 	top := *loc
 	top.Path = bucket
@@ -48,7 +48,7 @@ func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, 
 	opts.Remote.Cache = nil // what is in the store counts
 	ds, err := newDataset(ctx, &top, opts, driver.Read)
 	if cannotTell(err) {
-		return nil, nil //nolint:nilnil // as if nothing was above
+		return nil, nil // as if nothing was above
 	}
 	if err != nil {
 		return nil, err

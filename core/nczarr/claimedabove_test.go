@@ -43,7 +43,7 @@ func nested(t *testing.T, url string, o *nczarr.Options, value int32) {
 
 // partsAbove are the parts of a dataset that nested makes, the mode with which it is
 // made, and those with which they are opened.
-var partsAbove = []struct{ path, made, mode string }{ //nolint:gochecknoglobals // constant
+var partsAbove = []struct{ path, made, mode string }{ // constant
 	{"dir/a.zarr/g/w", "mode=zarr&", "mode=zarr&"},
 	{"dir/a.zarr/g/w", "mode=zarr&", ""},
 	{"dir/a.zarr/g/w", "mode=zarr,consolidated&", "mode=zarr&"},

@@ -205,7 +205,7 @@ func hasStub(path string) bool {
 	if err != nil {
 		return false // reading the archive tells
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() // only read
 	head := make([]byte, 2)
 	_, err = io.ReadFull(f, head)
 	return err == nil && string(head) != "PK"

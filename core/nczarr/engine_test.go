@@ -318,7 +318,7 @@ func TestCancelledReadSaysSo(t *testing.T) {
 
 // Reading more chunks must not allocate more: what a read needs does not grow
 // with the number of chunks. (Key strings come out of blocks of many.)
-func TestReadAllocatesNothingPerChunk(t *testing.T) {
+func TestReadAllocatesNothingPerChunk(t *testing.T) { //nolint:paralleltest // it counts allocations
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}

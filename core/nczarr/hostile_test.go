@@ -264,7 +264,7 @@ func TestRefusedDocument(t *testing.T) {
 }
 
 // A small dataset takes little memory to open, whatever it says.
-func TestSmallDatasetTakesLittleMemory(t *testing.T) {
+func TestSmallDatasetTakesLittleMemory(t *testing.T) { //nolint:paralleltest // it measures memory
 	o := inMemory()
 	store(t, o, "small", map[string]string{
 		".zgroup":   `{"zarr_format": 2}`,
@@ -403,7 +403,7 @@ func TestCountsAreLimited(t *testing.T) {
 
 // One name of very many segments in consolidated metadata takes no more work
 // than groups can be nested.
-func TestLongConsolidatedName(t *testing.T) {
+func TestLongConsolidatedName(t *testing.T) { //nolint:paralleltest // it measures memory
 	// Not parallel: other tests would be counted, too.
 	o := memory()
 	o.UseConsolidated = nczarr.ConsolidatedTrust

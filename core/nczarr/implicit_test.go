@@ -90,7 +90,7 @@ func TestImplicitGroups(t *testing.T) {
 	o := memory()
 	o.Registry = nczarr.NewRegistry([]driver.Opener{file.New(), zip.New()})
 	dir := t.TempDir()
-	for name, objects := range map[string]map[string]string{"single": implicitStore(), "consolidated": consolidated(implicitStore())} {
+	for name, objects := range map[string]map[string]string{"single": implicitStore(), "consolidated": consolidated(implicitStore())} { //nolint:paralleltest // one store
 		for ext, open := range map[string]driver.Opener{"": file.New(), ".zip": zip.New()} {
 			place := filepath.Join(dir, name+ext)
 			m, err := open.Open(t.Context(), driver.OpenSpec{Path: place, Mode: driver.Create})

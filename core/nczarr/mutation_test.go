@@ -180,6 +180,7 @@ func legal(doc, member, what string) bool {
 // way: what is read is equal, or there is an error that names the place.
 // No change makes the reader take more than 64 MiB.
 func TestMutations(t *testing.T) {
+	t.Parallel()
 	for _, name := range slices.Sorted(maps.Keys(layouts)) {
 		if raceDetector && name != "newest" { // one is enough to look for races
 			continue

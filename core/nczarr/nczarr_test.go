@@ -203,7 +203,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	ds := create(t, "mem:r", o)
-	defer ds.Abort(t.Context()) //nolint:errcheck // the test is about what was refused before
+	defer ds.Abort(t.Context()) // the test is about what was refused before
 	root := ds.Root()
 	x := dim(t, root, "x", 4, false)
 	g, err := root.DefineGroup("g")

@@ -126,7 +126,7 @@ func Probe(name string) ncurl.Probed {
 	if err != nil {
 		return ncurl.NotProbed // the driver will say why
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() // only read
 	head := make([]byte, ncurl.SniffLen)
 	n, _ := io.ReadFull(f, head) // a short file is sniffed as far as it goes
 	return ncurl.Sniff(head[:n])
@@ -260,13 +260,13 @@ func (d *Dataset) climb(ctx context.Context) (*Dataset, error) {
 // has named is not granted to the drivers of others, whatever they find in it.
 func above(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverS3 {
-		return nil, nil //nolint:nilnil // none is looked for
+		return nil, nil // none is looked for
 	}
 	dir, below := path.Clean(loc.Path), ""
 	for {
 		up := path.Dir(dir)
 		if up == dir || up == "." {
-			return nil, nil //nolint:nilnil // nothing is above
+			return nil, nil // nothing is above
 		}
 		below = strings.TrimSuffix(path.Join(path.Base(dir), below), "/")
 		dir = up
@@ -282,14 +282,14 @@ func above(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, er
 		case kind == ncerr.ErrNotZarr:
 			continue
 		case err != nil:
-			return nil, nil //nolint:nilerr,nilnil // it is not the dataset of this group
+			return nil, nil //nolint:nilerr // it is not the dataset of this group
 		}
 		if g := whole.top.walk(below); g != nil && !whole.isSubgroup() {
 			whole.root, whole.loc = g, loc
 			return whole, nil
 		}
 		if err := whole.m.Close(ctx); err != nil {
-			return nil, nil //nolint:nilerr,nilnil // as above
+			return nil, nil //nolint:nilerr // as above
 		}
 	}
 }

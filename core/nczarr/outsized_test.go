@@ -38,7 +38,7 @@ func array(dtype any, shape ...int) jsonObject {
 
 // TestMetadataTakesNoMultiple shows that the memory, and with it the time, that
 // metadata takes does not grow with the product of two of its parts.
-func TestMetadataTakesNoMultiple(t *testing.T) { // not parallel: it counts allocations
+func TestMetadataTakesNoMultiple(t *testing.T) { //nolint:paralleltest // not parallel: it counts allocations
 	group := jsonObject{"zarr_format": 2}
 	attrs := make(jsonObject)
 	for i := range 1000 {

@@ -20,7 +20,7 @@ import (
 )
 
 // TestLongFill shows that elements of absent chunks share a long fill value.
-func TestLongFill(t *testing.T) { // not parallel: it counts allocations
+func TestLongFill(t *testing.T) { //nolint:paralleltest // not parallel: it counts allocations
 	o := inMemory(vlen.Provider())
 	fill := strings.Repeat("f", 100_000)
 	a := array("|O", 1000)
@@ -113,7 +113,7 @@ func (c crowd) Decode(ctx context.Context, dst, src []byte) (int, error) {
 
 // TestLargeChunksOneByOne shows that workers decode together no more than one
 // chunk may have: the number of cores multiplies no limit.
-func TestLargeChunksOneByOne(t *testing.T) { // not parallel: it sets the number of processors
+func TestLargeChunksOneByOne(t *testing.T) { //nolint:paralleltest // not parallel: it sets the number of processors
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	c := crowd{now: new(atomic.Int64), most: new(atomic.Int64)}
 	o := inMemory(c)

@@ -45,7 +45,7 @@ func (v *Var) defineQuantization(spec *VarSpec) error {
 	if found.Mode != dtype.QuantizeNone {
 		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the attribute %q says another quantization than the spec", found.Mode.Attr())
 	}
-	v.attrs = setAttr(v.attrs, Attr{Name: q.Mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) //nolint:gosec // 52 at most
+	v.attrs = setAttr(v.attrs, Attr{Name: q.Mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // 52 at most
 	return nil
 }
 

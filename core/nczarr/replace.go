@@ -133,7 +133,7 @@ func (s *staged) discard(context.Context) error {
 }
 
 // nodeDocs are the documents that make a directory a node of a dataset.
-var nodeDocs = [...]string{rootGroup, ".zarray", "zarr.json"} //nolint:gochecknoglobals // constant
+var nodeDocs = [...]string{rootGroup, ".zarray", "zarr.json"} // constant
 
 // inside returns the error for a place inside the dataset at dir.
 func inside(path, dir string) error {

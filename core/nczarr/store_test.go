@@ -74,7 +74,7 @@ func TestFOrderAgainstModel(t *testing.T) {
 // checkFChunk compares the bytes of the first chunk with the model.
 func checkFChunk(rt *rapid.T, ds *nczarr.Dataset, m *model, shape, chunks []int64, big bool) {
 	key := "v/" + strings.TrimSuffix(strings.Repeat("0.", len(shape)), ".")
-	body, _, err := ds.Map().ReadAll(context.Background(), key, 0) //nolint:usetesting // rapid's T has none
+	body, _, err := ds.Map().ReadAll(context.Background(), key, 0) // rapid's T has none
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
 		return
 	}
@@ -300,7 +300,7 @@ func (s stuck) Get(ctx context.Context, key string, o *driver.GetOptions, alloc 
 
 // A read that is cancelled in the middle ends with the caller's error and
 // leaves no goroutine behind.
-func TestCancelInTheMiddle(t *testing.T) {
+func TestCancelInTheMiddle(t *testing.T) { //nolint:paralleltest // it counts goroutines
 	o := inMemory() // elsewhere connections have goroutines too
 	o.Workers = 4
 	ds := create(t, "mem:st", o)

@@ -57,7 +57,7 @@ func TestVarLenAgainstModel(t *testing.T) {
 			sel := drawSelection(rt, shape)
 			var src []string
 			m.each(sel, func(at int64) {
-				m.data[at] = rapid.Int32Range(0, int32(len(texts)-1)).Draw(rt, "text") //nolint:gosec // a few
+				m.data[at] = rapid.Int32Range(0, int32(len(texts)-1)).Draw(rt, "text") // a few
 				src = append(src, texts[m.data[at]])
 			})
 			if err := v.Write(ctx, sel, src); err != nil {

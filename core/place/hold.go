@@ -88,7 +88,7 @@ func Held(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer d.Close() //nolint:errcheck // only locked
+	defer d.Close() // only locked
 	return errors.Is(lockShared(d), errLocked)
 }
 

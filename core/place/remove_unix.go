@@ -95,7 +95,7 @@ func remove(dir, top *os.File, name string) error {
 		return &fs.PathError{Op: "remove", Path: name, Err: err}
 	}
 	if unix.Fstatat(at, name, new(unix.Stat_t), unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return nil // it was empty
+		return nil //nolint:nilerr // it was empty
 	}
 	if err := unix.Fchmodat(at, name, 0o700, 0); err != nil { // it is a directory
 		return &fs.PathError{Op: "chmod", Path: name, Err: err}

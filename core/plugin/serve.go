@@ -62,7 +62,7 @@ func serve(cfg server.Config) {
 		}
 		// go-plugin has put pipes here by now, which it sends through the
 		// connection: what a dying process says would be lost in them.
-		os.Stderr, os.Stdout = stderr, stderr //nolint:reassign // undone, not done
+		os.Stderr, os.Stdout = stderr, stderr // undone, not done
 	}
 	channel, err := openChannel()
 	if err != nil {
@@ -95,7 +95,7 @@ func serve(cfg server.Config) {
 func openChannel() (*os.File, error) {
 	number := os.Getenv(handshake.EnvChannel)
 	if number == "" {
-		return nil, nil //nolint:nilnil // level 0
+		return nil, nil // level 0
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil {

@@ -20,6 +20,6 @@ func protectStdout() error {
 	if err := dup2(2, 1); err != nil {
 		return err
 	}
-	os.Stdout = os.NewFile(uintptr(fd), "/dev/stdout") //nolint:reassign // go-plugin prints its line there
+	os.Stdout = os.NewFile(uintptr(fd), "/dev/stdout") // go-plugin prints its line there
 	return nil
 }

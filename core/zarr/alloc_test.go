@@ -8,7 +8,7 @@ import (
 
 // TestParseAllocates pins what parsing costs: a document is scanned once, and
 // never copied: its names and texts are parts of it.
-func TestParseAllocates(t *testing.T) {
+func TestParseAllocates(t *testing.T) { //nolint:paralleltest // it counts allocations
 	nodes := thousand()
 	doc, err := zarr.WriteConsolidated(nodes)
 	if err != nil {

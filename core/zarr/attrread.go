@@ -167,7 +167,7 @@ func attrType(text string) (nc dtype.NC, asJSON, ok bool) {
 	}
 	if k, ok := jsontext.Value(text).Int64(); ok {
 		if k >= 1 && k <= int64(dtype.NCString) {
-			return dtype.NC(k), false, true //nolint:gosec // at most NCString
+			return dtype.NC(k), false, true // at most NCString
 		}
 		return dtype.NCNone, false, false
 	}

@@ -225,7 +225,7 @@ func (s *spelling) typeText(a Attr) string {
 		return s.char
 	case dtype.NCString:
 		n := stringAttr
-		for _, text := range a.Value.([]string) {
+		for _, text := range a.Value.([]string) { //nolint:forcetypeassert // of strings
 			n = max(n, len(text))
 		}
 		return "|S" + strconv.Itoa(n)

@@ -91,7 +91,7 @@ func MemberDocs(names []string) []string {
 }
 
 // groupDocs are the documents that may have lists of nodes, or a superblock.
-var groupDocs = [...]string{docGroup, docAttrs, ".nczgroup"} //nolint:gochecknoglobals // constant
+var groupDocs = [...]string{docGroup, docAttrs, ".nczgroup"} // constant
 
 // nodeKind says which documents of nodes a directory has.
 type nodeKind uint8

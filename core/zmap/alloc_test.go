@@ -13,7 +13,7 @@ import (
 // The race detector makes sync.Pool forget at random, so this test is left
 // out under it.
 
-func TestGetTakesNoMemory(t *testing.T) {
+func TestGetTakesNoMemory(t *testing.T) { //nolint:paralleltest // it counts allocations
 	z := zmap.New(filled(t, "abcdef"), nil)
 	ctx := t.Context()
 	dst := make([]byte, 8)

@@ -80,7 +80,7 @@ func newBatch() *batch {
 func (b *batch) recycle() {
 	z := b.z
 	clear(b.reqs)
-	*b = batch{fn: b.fn, reqs: b.reqs[:0], guard: b.guard[:0], index: b.index[:0]} //nolint:govet // nobody holds the lock
+	*b = batch{fn: b.fn, reqs: b.reqs[:0], guard: b.guard[:0], index: b.index[:0]} // nobody holds the lock
 	z.batches.Put(b)
 }
 

@@ -19,7 +19,7 @@ func (s Slow) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error
 }
 
 // OtherSpelling is otherSpelling.
-var OtherSpelling = otherSpelling //nolint:gochecknoglobals // for tests
+var OtherSpelling = otherSpelling // for tests
 
 // Folds reports what a Map found out about its file system.
 func Folds(m driver.Map) (folds, rewrites bool) {
@@ -28,4 +28,4 @@ func Folds(m driver.Map) (folds, rewrites bool) {
 }
 
 // TemporaryFor is temporaryFor.
-var TemporaryFor = temporaryFor //nolint:gochecknoglobals // for tests
+var TemporaryFor = temporaryFor // for tests

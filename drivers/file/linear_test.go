@@ -23,7 +23,7 @@ type step struct {
 }
 
 // register is what one key must behave like.
-var register = porcupine.Model{ //nolint:gochecknoglobals // constant
+var register = porcupine.Model{ // constant
 	Init: func() any { return "" },
 	Step: func(state, input, output any) (bool, any) {
 		in, out := input.(step), output.(step)

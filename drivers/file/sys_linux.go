@@ -21,7 +21,7 @@ type handle struct {
 // openFast opens a path below the root for reading, in one system call that
 // refuses links out of it; flags are nonblock and directory.
 func (m *Map) openFast(key string, flags int) (handle, error) {
-	fd, err := m.openat2(key, unix.O_RDONLY|unix.O_NOCTTY|uint64(flags)) //nolint:gosec // bits
+	fd, err := m.openat2(key, unix.O_RDONLY|unix.O_NOCTTY|uint64(flags)) // bits
 	return handle{fd: fd}, err
 }
 

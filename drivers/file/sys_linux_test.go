@@ -134,7 +134,7 @@ func TestFullDisk(t *testing.T) {
 // TestKilledWriter kills a process that overwrites one object all the time. It
 // finds the object whole each time, and nothing else once somebody has written
 // it again.
-func TestKilledWriter(t *testing.T) {
+func TestKilledWriter(t *testing.T) { //nolint:paralleltest // it kills children
 	store := os.Getenv("NCZARR_TEST_WRITER")
 	if store != "" {
 		m := open(t, store, driver.Update)

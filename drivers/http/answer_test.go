@@ -245,7 +245,7 @@ func TestBlindTogether(t *testing.T) {
 	slow := make(chan error)
 	go func() { slow <- get("slow") }()
 	<-asked
-	for m.(*httpdriver.Map).Held() < int64(len(body)) { //nolint:forcetypeassert // it is the driver's
+	for m.(*httpdriver.Map).Held() < int64(len(body)) { // it is the driver's
 		time.Sleep(time.Millisecond) // what was sent has not all arrived
 	}
 	err := get("other")

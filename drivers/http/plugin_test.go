@@ -14,7 +14,7 @@ import (
 )
 
 // self is the right to serve the driver from processes of this program.
-var self plugin.Self //nolint:gochecknoglobals // set by TestMain only
+var self plugin.Self // set by TestMain only
 
 func TestMain(m *testing.M) {
 	self = plugin.Main(plugin.Builtin{Openers: []driver.Opener{httpdriver.New()}})

@@ -1,7 +1,7 @@
 package s3_test
 
 import (
-	"crypto/sha1" //nolint:gosec // the name of a file of the SSO cache
+	"crypto/sha1" // the name of a file of the SSO cache
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -21,9 +21,9 @@ import (
 // The credentials that all sources give, as what they give says of itself.
 const (
 	keyID   = "AKIDFROMSOURCE"
-	secret  = "secret-of-the-source"  //nolint:gosec // of a fake
-	session = "session-of-the-source" //nolint:gosec // of a fake
-	bearer  = "bearer-of-the-user"    //nolint:gosec // of a fake
+	secret  = "secret-of-the-source"  // of a fake
+	session = "session-of-the-source" // of a fake
+	bearer  = "bearer-of-the-user"    // of a fake
 )
 
 // givers is a server that gives credentials in every way there is: STS, SSO,
@@ -105,7 +105,7 @@ type source struct {
 }
 
 func sources() map[string]source {
-	sum := sha1.Sum([]byte("my-sso")) //nolint:gosec // the name of a file
+	sum := sha1.Sum([]byte("my-sso")) // the name of a file
 	static := "[%s]\naws_access_key_id = " + keyID + "\naws_secret_access_key = " + secret + "\n"
 	return map[string]source{
 		"environment":        {env: map[string]string{"AWS_ACCESS_KEY_ID": keyID, "AWS_SECRET_ACCESS_KEY": secret}, want: "signed"},
@@ -191,7 +191,7 @@ func readWith(t *testing.T, o driver.Opener, endpoint string, options map[string
 
 // TestCredentialSources takes credentials from every source of the SDK, in
 // this process and in the driver's own: what it is granted suffices.
-func TestCredentialSources(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestCredentialSources(t *testing.T) { // it sets variables
 	giver, srv := givers(t), bucketFor(t)
 	for name, src := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestCredentialSources(t *testing.T) { //nolint:paralleltest // it sets vari
 
 // TestNoSecretInErrors lets every source give what the server refuses, or what
 // cannot be used: no error and no log record has any of it.
-func TestNoSecretInErrors(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestNoSecretInErrors(t *testing.T) { // it sets variables
 	giver := givers(t)
 	refusing := httptest.NewServer(refusal(http.StatusForbidden, "InvalidAccessKeyId"))
 	defer refusing.Close()
@@ -237,7 +237,7 @@ func TestNoSecretInErrors(t *testing.T) { //nolint:paralleltest // it sets varia
 
 // TestCredentialsNotGranted shows what the driver's own process does not get:
 // it starts no program, and reads no file that no variable of AWS names.
-func TestCredentialsNotGranted(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestCredentialsNotGranted(t *testing.T) { // it sets variables
 	giver, srv := givers(t), bucketFor(t)
 	for name, config := range map[string]string{
 		"process": "credential_process = /bin/echo '{\"Version\": 1, \"AccessKeyId\": \"" + keyID + "\", \"SecretAccessKey\": \"" + secret + "\"}'\n",
@@ -256,7 +256,7 @@ func TestCredentialsNotGranted(t *testing.T) { //nolint:paralleltest // it sets 
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer h.Close(t.Context()) //nolint:errcheck // the test is over
+			defer h.Close(t.Context()) // the test is over
 			o, err := h.Driver("s3")
 			if err != nil {
 				t.Fatal(err)

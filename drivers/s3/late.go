@@ -9,7 +9,7 @@ import (
 
 // lateTime is how long a request that changes an object is waited for after
 // its caller has cancelled it. Tests change it before they begin.
-var lateTime = 10 * time.Second //nolint:gochecknoglobals // constant
+var lateTime = 10 * time.Second // constant
 
 // outlasting returns a context for a request that changes an object. A server
 // that has been sent such a request carries it out even if the connection is

@@ -26,7 +26,7 @@ func inRenewed() int {
 
 // TestSlowLookup shows that a call whose context has ended does not wait for the
 // credentials that another call looks for, and that those who do share them.
-func TestSlowLookup(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestSlowLookup(t *testing.T) { // it sets variables
 	for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 		t.Setenv(v, "")
 	}

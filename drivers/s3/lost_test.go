@@ -207,7 +207,7 @@ type outcome struct {
 }
 
 // conditional is what one key must behave like.
-var conditional = porcupine.NondeterministicModel{ //nolint:gochecknoglobals // constant
+var conditional = porcupine.NondeterministicModel{ // constant
 	Init: func() []any { return []any{""} },
 	Step: func(state, input, output any) []any {
 		in, out := input.(call), output.(outcome)

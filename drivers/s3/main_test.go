@@ -23,13 +23,13 @@ import (
 var proxies = newFront()
 
 // users are the variables that TestMain changed, as they were; empty for none.
-var users = map[string]string{} //nolint:gochecknoglobals // set by TestMain only
+var users = map[string]string{} // set by TestMain only
 
 // runID tells the objects of this run from those of others.
-var runID = rand.Text() //nolint:gochecknoglobals // constant
+var runID = rand.Text() // constant
 
 // self is the right to serve the driver from processes of this program.
-var self plugin.Self //nolint:gochecknoglobals // set by TestMain only
+var self plugin.Self // set by TestMain only
 
 // TestMain takes the user's AWS settings away, and sends requests for hosts
 // that are not loopback addresses to a proxy of the tests. HOME stays: the

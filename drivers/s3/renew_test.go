@@ -54,7 +54,7 @@ func (s *expiring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestExpiredCredentials shows that a store goes on with the credentials that
 // another program has put in the place of those that the server takes no more,
 // and that without others a refusal is asked for once.
-func TestExpiredCredentials(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestExpiredCredentials(t *testing.T) { // it sets variables
 	home := t.TempDir()
 	name := filepath.Join(home, "credentials")
 	for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {

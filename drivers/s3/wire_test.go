@@ -147,7 +147,7 @@ func use(t *testing.T, m driver.Map, content []byte) {
 
 // TestOnTheWireTLS shows that under TLS bodies are not hashed for the
 // signature: CRC32C tells damage.
-func TestOnTheWireTLS(t *testing.T) { //nolint:paralleltest // it sets a variable
+func TestOnTheWireTLS(t *testing.T) { // it sets a variable
 	var s wire
 	srv := s.start(t, true)
 	bundle := filepath.Join(t.TempDir(), "ca.pem")

@@ -178,7 +178,7 @@ func TestCorpora(t *testing.T) {
 }
 
 // TestBig writes and reads a member of more than 4 GiB and members behind it.
-func TestBig(t *testing.T) {
+func TestBig(t *testing.T) { //nolint:paralleltest // it takes much memory
 	if os.Getenv("NCZARR_BIG") == "" {
 		t.Skip("needs 10 GiB of disk; set NCZARR_BIG")
 	}

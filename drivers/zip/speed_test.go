@@ -65,7 +65,7 @@ func openClose(t testing.TB, path string) (bytes, mallocs uint64, took time.Dura
 
 // TestOpen100k holds opening an archive of 100,000 members against its budget
 // of memory: 16 MiB altogether, and none per member.
-func TestOpen100k(t *testing.T) {
+func TestOpen100k(t *testing.T) { //nolint:paralleltest // it measures
 	for _, prefix := range []string{"", "data.zarr/"} {
 		path := manyMembers(t, 100_000, prefix)
 		got, mallocs, took := openClose(t, path)
@@ -118,7 +118,7 @@ func BenchmarkOpen100kStd(b *testing.B) {
 
 // TestGetAllocations: reading a stored object into the caller's memory, whole
 // or a range, takes no memory once it has been read before.
-func TestGetAllocations(t *testing.T) {
+func TestGetAllocations(t *testing.T) { //nolint:paralleltest // it measures
 	path := saved(t, stdZip(t, "", entry{name: ".zgroup", content: "{}"}, entry{name: "v/0", content: string(make([]byte, 10000))},
 		entry{name: "v/1", content: string(make([]byte, 10000)), deflate: true}))
 	dst := make([]byte, 10000)

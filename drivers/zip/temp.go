@@ -36,8 +36,8 @@ func makeTemp(dir, base string) (*os.File, error) {
 			return nil, fileError(err)
 		}
 		free, err := tryLock(f)
-		if err != nil || free && sameName(f) { // without locks nobody sweeps
-			return f, nil
+		if err != nil || free && sameName(f) {
+			return f, nil //nolint:nilerr // without locks nobody sweeps
 		}
 		_ = discard(f) // another process looked at it before it was locked
 	}

@@ -77,7 +77,7 @@ func (c *Codec) block(s *scratch, h *header, i int, out, src []byte) error {
 	if h.shuffled() || h.bitShuffled() {
 		into = grow(&s.a, len(out))
 	}
-	at := int(int32(binary.LittleEndian.Uint32(src[headerSize+4*i:]))) //nolint:gosec // it is signed in the format
+	at := int(int32(binary.LittleEndian.Uint32(src[headerSize+4*i:]))) // it is signed in the format
 	if at < headerSize+4*h.blocks() || at > len(src) {
 		return filter.Corrupt("block %d starts at %d", i, at)
 	}
@@ -91,7 +91,7 @@ func (c *Codec) block(s *scratch, h *header, i int, out, src []byte) error {
 		if len(rest) < 4 {
 			return filter.Corrupt("block %d ends too early", i)
 		}
-		n := int(int32(binary.LittleEndian.Uint32(rest))) //nolint:gosec // it is signed in the format
+		n := int(int32(binary.LittleEndian.Uint32(rest))) // it is signed in the format
 		rest = rest[4:]
 		if n < 0 || n > len(rest) {
 			return filter.Corrupt("block %d has a stream of %d bytes, %d are left", i, n, len(rest))

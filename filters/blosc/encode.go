@@ -177,8 +177,8 @@ func (c *Codec) encodeStream(s *scratch, dst, src []byte) (n int, err error) {
 	case "zstd":
 		n, err = c.zenc.Encode(dst, src)
 	}
-	if err != nil { // all of them fail for want of room only
-		return 0, nil
+	if err != nil {
+		return 0, nil //nolint:nilerr // all of them fail for want of room only
 	}
 	return n, nil
 }

@@ -55,7 +55,7 @@ func parseHeader(src []byte) (header, error) {
 	if len(src) < headerSize {
 		return header{}, filter.Corrupt("a frame of %d bytes has no header", len(src))
 	}
-	num := func(at int) int { return int(int32(binary.LittleEndian.Uint32(src[at:]))) } //nolint:gosec // it is signed in the format
+	num := func(at int) int { return int(int32(binary.LittleEndian.Uint32(src[at:]))) } // it is signed in the format
 	h := header{
 		version: src[0], inner: src[1], flags: src[2], typesize: int(src[3]),
 		size: num(4), block: num(8), total: num(12),

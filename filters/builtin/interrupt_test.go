@@ -14,7 +14,7 @@ import (
 
 // endsLater is a context that ends after it was asked a number of times.
 type endsLater struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context // it is one
 	left            int
 }
 
@@ -30,8 +30,8 @@ func (e *endsLater) Err() error {
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 1<<18)
-	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ { //nolint:gosec // not for secrets
-		noise[i] = byte(r.Uint32()) //nolint:gosec // one byte of it
+	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ { // not for secrets
+		noise[i] = byte(r.Uint32()) // one byte of it
 	}
 	typ, err := dtype.Parse("|u1")
 	if err != nil {

@@ -57,7 +57,7 @@ func opened(t testing.TB, steps []driver.Step, n int) (p *codec.Pipeline, plain,
 }
 
 // TestNoAllocationsPerChunk decodes many chunks in the steady state.
-func TestNoAllocationsPerChunk(t *testing.T) {
+func TestNoAllocationsPerChunk(t *testing.T) { //nolint:paralleltest // it measures
 	if raceOn {
 		t.Skip("allocations are not counted under the race detector")
 	}

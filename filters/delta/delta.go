@@ -161,7 +161,7 @@ func (c *Codec) decodeWide(dst, src []byte, n int) {
 func (c *Codec) store(dst []byte, sum float64) {
 	v := math.Mod(math.Trunc(sum), 1<<64)
 	switch {
-	case number.IsFloat(c.plain) || c.plain.Kind == dtype.Bool || v != v: //nolint:gocritic // NaN
+	case number.IsFloat(c.plain) || c.plain.Kind == dtype.Bool || v != v: // NaN
 		number.PutFloat(c.plain, dst, sum)
 	case math.Abs(v) < 1<<63:
 		number.PutBits(c.plain, dst, uint64(int64(v)))

@@ -16,7 +16,7 @@ import (
 )
 
 // seeded makes the seed rapid's, which has it from its flag only.
-var seeded sync.Once //nolint:gochecknoglobals // so is the flag
+var seeded sync.Once // so is the flag
 
 // Check is [rapid.Check] with random values drawn from the seed of
 // [testseed.New]. The flag -rapid.seed, which the report of a failure names,

@@ -118,7 +118,7 @@ func interpret(t *testing.T, path string) {
 	t.Helper()
 	exe, err := filepath.EvalSymlinks(path)
 	if err == nil {
-		err = errors.Join(os.Remove(path), os.WriteFile(path, []byte("#!"+exe+"\n"), 0o755)) //nolint:gosec // it is executed
+		err = errors.Join(os.Remove(path), os.WriteFile(path, []byte("#!"+exe+"\n"), 0o755)) // it is executed
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func prisonerOn(t *testing.T, of origin, mode host.Sandbox, kernel sandbox.Suppo
 
 // TestEscape has filters try all attacks: confined, they are refused; not
 // confined, they get through, or the attack would prove nothing.
-func TestEscape(t *testing.T) { //nolint:paralleltest // it has a descriptor that all children inherit
+func TestEscape(t *testing.T) { // it has a descriptor that all children inherit
 	needSandbox(t)
 	t.Setenv("ESCAPE_SECRET", "open")
 	names := slices.Collect(maps.Keys(openHoles))
@@ -195,7 +195,7 @@ func TestEscape(t *testing.T) { //nolint:paralleltest // it has a descriptor tha
 		"keep a removed file":   {interpreted},
 	}
 	slices.Sort(names)
-	for _, tc := range []struct {
+	for _, tc := range []struct { //nolint:paralleltest // one after the other in one process
 		name string
 		of   origin
 		mode host.Sandbox
@@ -476,7 +476,7 @@ func TestTaskLimit(t *testing.T) {
 
 // TestNetworkGrants checks that a driver reaches its port and no other, and
 // no socket of the user.
-func TestNetworkGrants(t *testing.T) { //nolint:paralleltest // surroundings
+func TestNetworkGrants(t *testing.T) { // surroundings
 	needSandbox(t)
 	t.Setenv("ESCAPE_KEY", "mine")
 	t.Setenv("OTHER_KEY", "not mine")
@@ -579,7 +579,7 @@ func TestBeforeServing(t *testing.T) {
 	opts := zooOptions(t, "", "nczarr-driver-good")
 	path := filepath.Join(opts.Dirs[0], "nczarr-driver-good")
 	script := "#!/bin/sh\nexec /bin/sh -c 'echo second >&2'\n"
-	if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte(script), 0o755)); err != nil { //nolint:gosec // it is executed
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte(script), 0o755)); err != nil { // it is executed
 		t.Fatal(err)
 	}
 	opts.Sandbox, opts.MaxRestarts = host.SandboxAuto, -1

@@ -34,7 +34,7 @@ func TestLyingHead(t *testing.T) { //nolint:paralleltest // it counts what the w
 	if sharedLevel() > 0 {
 		kinds["store-huge"], kinds["store-huge-many"], kinds["store-huge-error"] = one, many, one
 	}
-	for kind, call := range kinds {
+	for kind, call := range kinds { //nolint:paralleltest // one after the other
 		t.Run(kind, func(t *testing.T) {
 			opts := zooOptions(t, kind, "nczarr-driver-zoo")
 			if strings.HasPrefix(kind, "store-") {
@@ -57,7 +57,7 @@ func TestLyingHead(t *testing.T) { //nolint:paralleltest // it counts what the w
 
 // TestLargeObjects reads objects for which memory is taken when a part of them
 // has come.
-func TestLargeObjects(t *testing.T) { //nolint:paralleltest,tparallel // others count the memory that the process takes
+func TestLargeObjects(t *testing.T) { //nolint:paralleltest // others count the memory that the process takes
 	dir := t.TempDir()
 	want := bytes.Repeat([]byte("0123456789abcde\n"), 70<<16)
 	want[len(want)-1] = '!'

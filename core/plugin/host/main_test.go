@@ -197,7 +197,7 @@ func (l *locked) String() string {
 }
 
 // stderr is what go-plugin replaces when it serves.
-var stderr = os.Stderr //nolint:gochecknoglobals // as os.Stderr is
+var stderr = os.Stderr // as os.Stderr is
 
 // say has a plugin tell the test something, by its log.
 func say(text string) {

@@ -77,7 +77,7 @@ func (p *plane) answerRoom(n int64) (region, bool) {
 // Where the system has none it gives nil.
 func newPlane() (*plane, error) {
 	if !shm.Available {
-		return nil, nil //nolint:nilnil // level 0 is all there is
+		return nil, nil // level 0 is all there is
 	}
 	p := &plane{
 		lent: map[uint64]*os.File{}, lendMax: lentLimit(),

@@ -23,7 +23,7 @@ func TestUnpinnedNeverRuns(t *testing.T) {
 		dir := t.TempDir()
 		mark := filepath.Join(dir, "mark")
 		for _, name := range []string{"nczarr-driver-evil", "nczarr-filter-evil"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil { //nolint:gosec // it is to be executable
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil { // it is to be executable
 				t.Fatal(err)
 			}
 		}
@@ -85,7 +85,7 @@ func inState(pid int, states string) bool {
 // lifeline: the kernel ends it.
 func TestOrphanOfAStubbornPlugin(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} {
+	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} { //nolint:paralleltest // one after the other
 		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode, "stubborn") })
 	}
 }

@@ -85,7 +85,7 @@ func (m *remoteMap) current() (*session, error) {
 		m.failed = m.lostWrites(m.sess.p)
 		return nil, m.failed
 	}
-	return nil, nil //nolint:nilnil // there is none
+	return nil, nil // there is none
 }
 
 // lostWrites is the error of a store whose process took writes with it.

@@ -133,7 +133,7 @@ func serveZoo(kind string, config goplugin.HandshakeConfig) {
 }
 
 // opened are the names of the streams that the host has opened to this plugin.
-var opened = struct { //nolint:gochecknoglobals // of a process
+var opened = struct { // of a process
 	mu    sync.Mutex
 	names []string
 }{}
@@ -618,7 +618,7 @@ func TestClaimedOutput(t *testing.T) { //nolint:paralleltest // it counts the me
 // the next start.
 func TestNoOrphan(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} {
+	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} { //nolint:paralleltest // one after the other
 		t.Run(string(mode), func(t *testing.T) { testNoOrphan(t, mode, "good") })
 	}
 }

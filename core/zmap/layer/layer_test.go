@@ -322,7 +322,7 @@ func TestRetryGetMany(t *testing.T) {
 	} {
 		f, _, _ := rig(t, layer.RetryOptions{}, tc.errs...)
 		tc.opts.Sleep = func(context.Context, time.Duration) error { return nil }
-		z := layer.Retry(flakyMany{f, tc.whole}, &tc.opts).(driver.GetManyer) //nolint:forcetypeassert // tested above
+		z := layer.Retry(flakyMany{f, tc.whole}, &tc.opts).(driver.GetManyer) // tested above
 		got := make([]string, 4)
 		reqs := []driver.GetRequest{{Key: "k", Alloc: driver.Heap}, {Key: "k"}, {Key: "k", Alloc: driver.Heap}, {Key: "k"}}
 		err := z.GetMany(t.Context(), reqs, func(i int, data []byte, _ driver.Info, err error) {

@@ -67,7 +67,7 @@ func TestResume(t *testing.T) {
 			content[i] = byte(r.Uint32())
 		}
 		m := memmap.New()
-		if _, err := m.Put(context.Background(), "k", driver.Bytes(content), &driver.PutOptions{}); err != nil { //nolint:usetesting // rapid's T has none
+		if _, err := m.Put(context.Background(), "k", driver.Bytes(content), &driver.PutOptions{}); err != nil { // rapid's T has none
 			t.Fatal(err)
 		}
 		var opts driver.GetOptions
@@ -85,7 +85,7 @@ func TestResume(t *testing.T) {
 			opts.Range, want = &driver.Range{Offset: -int64(n), Length: -1}, content[max(0, size-n):]
 		}
 		b := &breaking{Map: m, cuts: rapid.SliceOfN(rapid.Float64Range(0, 1), 0, 4).Draw(t, "cuts")}
-		got, info, err := layer.Retry(b, noWait()).Get(context.Background(), "k", &opts, driver.Heap) //nolint:usetesting // as above
+		got, info, err := layer.Retry(b, noWait()).Get(context.Background(), "k", &opts, driver.Heap) // as above
 		if err != nil || !bytes.Equal(got, want) || info.Size != int64(size) {
 			t.Fatalf("want %d bytes, got %d, %+v, %v", len(want), len(got), info, err)
 		}

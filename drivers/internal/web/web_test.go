@@ -96,7 +96,7 @@ func TestRetryAfter(t *testing.T) {
 // own context error comes first.
 func TestFailed(t *testing.T) {
 	t.Parallel()
-	_, err := http.Get("http://127.0.0.1:1/?sig=hush") //nolint:bodyclose,noctx // it fails
+	_, err := http.Get("http://127.0.0.1:1/?sig=hush") //nolint:bodyclose // it fails
 	if err == nil || strings.Contains(web.Failed(t.Context(), err).Error(), "hush") {
 		t.Errorf("got %v", err)
 	}

@@ -39,7 +39,7 @@ func (w *Writer) Put(n uint, v uint64) {
 		w.short = true
 		return
 	}
-	binary.BigEndian.PutUint32(w.dst[w.at:], uint32(w.acc>>w.have)) //nolint:gosec // 32 bits are wanted
+	binary.BigEndian.PutUint32(w.dst[w.at:], uint32(w.acc>>w.have)) // 32 bits are wanted
 	w.at += 4
 }
 

@@ -66,7 +66,7 @@ func (d *Decoder) Gzip(ctx context.Context, dst, src []byte) (int, error) {
 		if want, got := binary.LittleEndian.Uint32(src), crc32.ChecksumIEEE(out); want != got {
 			return 0, corrupt("checksum is %08x, not %08x", got, want)
 		}
-		if want := binary.LittleEndian.Uint32(src[4:]); want != uint32(n) { //nolint:gosec // the length modulo 2^32 is what gzip stores
+		if want := binary.LittleEndian.Uint32(src[4:]); want != uint32(n) { // the length modulo 2^32 is what gzip stores
 			return 0, corrupt("length is %d, not %d", n, want)
 		}
 		src, total = bytes.TrimLeft(src[8:], "\x00"), total+n
@@ -108,7 +108,7 @@ func gzipHeader(src []byte) (int, error) {
 		if len(src) < at+2 {
 			return 0, errTruncated
 		}
-		if binary.LittleEndian.Uint16(src[at:]) != uint16(crc32.ChecksumIEEE(src[:at])) { //nolint:gosec // its low half is stored
+		if binary.LittleEndian.Uint16(src[at:]) != uint16(crc32.ChecksumIEEE(src[:at])) { // its low half is stored
 			return 0, corrupt("checksum of the gzip header is wrong")
 		}
 		at += 2

@@ -85,7 +85,7 @@ func (d *Decoder) take(n uint) int {
 	v := d.hold & (1<<n - 1)
 	d.hold >>= n
 	d.have -= n
-	return int(v) //nolint:gosec // at most 16 bits
+	return int(v) // at most 16 bits
 }
 
 // trim drops the bits beyond those that count, which the fast loop leaves.
@@ -182,7 +182,7 @@ func (d *Decoder) dynamic() error {
 		if !d.need(3) {
 			return errTruncated
 		}
-		pre[preOrder[i]] = uint8(d.take(3)) //nolint:gosec // 3 bits
+		pre[preOrder[i]] = uint8(d.take(3)) // 3 bits
 	}
 	if !build(d.pre[:], preBits, pre[:], preSymbol) {
 		return corrupt("bad code of code lengths")

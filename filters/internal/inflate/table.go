@@ -101,7 +101,7 @@ func build(table []uint32, first int, lengths []uint8, symbol func(int) uint32) 
 	var next [maxCode + 1]uint16
 	for n, code := 1, 0; n <= maxCode; n++ {
 		code = (code + count[n-1]) << 1
-		next[n] = uint16(code) //nolint:gosec // below 1<<16, checked by left
+		next[n] = uint16(code) // below 1<<16, checked by left
 	}
 	return fill(table, first, lengths, symbol, &next, longest)
 }

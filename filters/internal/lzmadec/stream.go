@@ -71,7 +71,7 @@ func Alone(ctx context.Context, dst, src []byte) (int, error) {
 	if size > math.MaxInt64 && size != math.MaxUint64 {
 		return 0, ErrCorrupt
 	}
-	return LZMA1(ctx, dst, src[head:], src[0], int64(size)) //nolint:gosec // all ones is -1
+	return LZMA1(ctx, dst, src[head:], src[0], int64(size)) // all ones is -1
 }
 
 // LZMA2 decodes a stream of chunks into dst; it gives the length of the

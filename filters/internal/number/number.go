@@ -104,7 +104,7 @@ func Float(t dtype.Type, b []byte) float64 {
 // [Narrow] gives them back.
 func Widen(bits uint32) float64 {
 	f := math.Float32frombits(bits)
-	if f == f { //nolint:gocritic,staticcheck // not a NaN
+	if f == f { // not a NaN
 		return float64(f)
 	}
 	return math.Float64frombits(uint64(bits>>31)<<63 | 0x7FF<<52 | uint64(bits&0x7FFFFF)<<29)
@@ -113,7 +113,7 @@ func Widen(bits uint32) float64 {
 // Narrow returns the bits of f rounded to a float32; of a NaN the first bits
 // of its payload, or those of the quiet NaN where they are all zero.
 func Narrow(f float64) uint32 {
-	if f == f { //nolint:gocritic,staticcheck // not a NaN
+	if f == f { // not a NaN
 		return math.Float32bits(float32(f))
 	}
 	bits := math.Float64bits(f)
@@ -150,7 +150,7 @@ func clamp(t dtype.Type, f float64) uint64 {
 	n := 8 * uint(t.Size)
 	if t.Kind == dtype.Uint {
 		switch {
-		case !(f > 0): //nolint:staticcheck // NaN too
+		case !(f > 0): // NaN too
 			return 0
 		case f >= math.Ldexp(1, int(n)):
 			return math.MaxUint64
@@ -158,7 +158,7 @@ func clamp(t dtype.Type, f float64) uint64 {
 		return uint64(f)
 	}
 	switch top := math.Ldexp(1, int(n)-1); {
-	case f != f: //nolint:gocritic // NaN
+	case f != f: // NaN
 		return 0
 	case f >= top:
 		return 1<<(n-1) - 1
@@ -210,7 +210,7 @@ func toHalf(f float64) uint16 {
 	sign := uint16(math.Float64bits(f) >> 48 & 0x8000)
 	f = math.Abs(f)
 	switch {
-	case f != f: //nolint:gocritic // NaN
+	case f != f: // NaN
 		return sign | 0x7C00 | max(uint16(math.Float64bits(f)>>42&1023), 1)
 	case f >= 65520: // half way above the largest
 		return sign | 0x7C00

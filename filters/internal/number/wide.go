@@ -74,7 +74,7 @@ func StoreFloats(dst []byte, t dtype.Type, src []float64) int {
 				return i
 			}
 			bits := math.Float32bits(f)
-			if v != v { //nolint:gocritic,staticcheck // a NaN
+			if v != v { // a NaN
 				bits = Narrow(v)
 			}
 			binary.LittleEndian.PutUint32(dst[4*i:], bits)
@@ -109,7 +109,7 @@ func storeInts(dst []byte, t dtype.Type, src []float64) int {
 	case t.Size == 1:
 		dst = dst[:len(src)]
 		for i, v := range src {
-			if !(v > lo && v < hi) { //nolint:staticcheck // NaN too
+			if !(v > lo && v < hi) { // NaN too
 				return i
 			}
 			dst[i] = byte(int32(v))
@@ -117,7 +117,7 @@ func storeInts(dst []byte, t dtype.Type, src []float64) int {
 	case t.Size == 2 && little:
 		dst = dst[:2*len(src)]
 		for i, v := range src {
-			if !(v > lo && v < hi) { //nolint:staticcheck // NaN too
+			if !(v > lo && v < hi) { // NaN too
 				return i
 			}
 			binary.LittleEndian.PutUint16(dst[2*i:], uint16(int32(v)))
@@ -125,14 +125,14 @@ func storeInts(dst []byte, t dtype.Type, src []float64) int {
 	case t.Size == 4 && little:
 		dst = dst[:4*len(src)]
 		for i, v := range src {
-			if !(v > lo && v < hi) { //nolint:staticcheck // NaN too
+			if !(v > lo && v < hi) { // NaN too
 				return i
 			}
 			binary.LittleEndian.PutUint32(dst[4*i:], uint32(int64(v)))
 		}
 	default:
 		for i, v := range src {
-			if !(v > lo && v < hi) { //nolint:staticcheck // NaN too
+			if !(v > lo && v < hi) { // NaN too
 				return i
 			}
 			PutFloat(t, dst[i*t.Size:], v)

@@ -209,7 +209,7 @@ func FuzzRoundTrip(f *testing.F) {
 }
 
 // An encoder that has been used allocates nothing.
-func TestAllocations(t *testing.T) { // alone, for others allocate
+func TestAllocations(t *testing.T) { //nolint:paralleltest // others allocate
 	e := zstdenc.New(5, true)
 	src := bytes.Repeat(random(rand.New(rand.NewPCG(1, 2)), 3000, 0x1f), 100)
 	dst := e.Append(nil, src)
