@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
 // consolidateFlags are those of consolidate.
@@ -85,7 +86,7 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 		return err
 	}
 	defer ds.Close(ctx) //nolint:errcheck // only read
-	const key = "/.zmetadata"
+	const key = "/" + zarr.ConsolidatedDoc
 	if !ds.Consolidated() {
 		return ncerr.Errorf(ncerr.ErrNotFound, "check", key, "there is no consolidated metadata")
 	}

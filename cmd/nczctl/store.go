@@ -169,7 +169,7 @@ func listsOnly(m *zmap.Map, keys []string) *zmap.Map {
 // documentKeys gives the keys of the documents of a dataset, sorted: those in
 // consolidated metadata, else those of the nodes that NCZarr's lists name.
 func (a *app) documentKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, error) {
-	const consolidated = ".zmetadata"
+	const consolidated = zarr.ConsolidatedDoc
 	var keys []string
 	body, _, err := m.ReadAll(ctx, consolidated, a.session.options(a).Limits.MaxMetadata)
 	switch {

@@ -65,14 +65,14 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 			l.askKept(ctx)
 		}
 	})
-	docs, err := l.fetchRoot(ctx, append(zarr.RootDocNames(), oldGroup))
-	_, array := docs[".zarray"] // chunks are below it: their keys are computed, never listed
+	docs, err := l.fetchRoot(ctx, append(zarr.RootDocNames(), zarr.OldGroupDoc))
+	_, array := docs[zarr.ArrayDoc] // chunks are below it: their keys are computed, never listed
 	wait(err == nil && !(lists && array))
 	l.asked = asks
 	if lists && err == nil && !array {
 		l.lists = map[string]listing{"": first}
 		if ds.opts.Update && first.err == nil {
-			l.asked = !slices.Contains(first.objects, consolidatedKey)
+			l.asked = !slices.Contains(first.objects, zarr.ConsolidatedDoc)
 		}
 	}
 	return docs, err
@@ -80,13 +80,13 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 
 // askKept asks whether there is a consolidated document.
 func (l *loader) askKept(ctx context.Context) {
-	info, err := l.ds.m.Stat(ctx, consolidatedKey)
+	info, err := l.ds.m.Stat(ctx, zarr.ConsolidatedDoc)
 	switch {
 	case err == nil:
 		l.kept = true
-		l.ds.docs.note(consolidatedKey, info)
+		l.ds.docs.note(zarr.ConsolidatedDoc, info)
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
-		l.ds.docs.noteAbsent(consolidatedKey)
+		l.ds.docs.noteAbsent(zarr.ConsolidatedDoc)
 	default:
 		l.keptErr = err
 	}

@@ -73,8 +73,8 @@ func (l *loader) buildVar(v *Var, n node, p parsed) error {
 	if n.err != nil {
 		return n.err
 	}
-	if _, ok := n.docs[".zarray"]; !ok {
-		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, ".zarray"), "the variable is listed in %s, but this document is missing%s", n.parent.Path(), l.place())
+	if _, ok := n.docs[zarr.ArrayDoc]; !ok {
+		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, zarr.ArrayDoc), "the variable is listed in %s, but this document is missing%s", n.parent.Path(), l.place())
 	}
 	if p.err != nil {
 		return p.err
@@ -158,7 +158,7 @@ func (l *loader) byReference(v *Var) error {
 		case n > d.len && d.unlimited:
 			d.len = n
 		case n != d.len && !d.unlimited:
-			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(v.Path(), ".zarray"), "shape: %v has %d where dimension %q has length %d", meta.Shape, n, ref, d.len)
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(v.Path(), zarr.ArrayDoc), "shape: %v has %d where dimension %q has length %d", meta.Shape, n, ref, d.len)
 		}
 		v.dims[i] = d
 	}
@@ -209,7 +209,7 @@ func shorten(path string) string {
 // place tells, for messages, where documents were looked for.
 func (l *loader) place() string {
 	if l.all != nil {
-		return " in " + consolidatedKey
+		return " in " + zarr.ConsolidatedDoc
 	}
 	return ""
 }

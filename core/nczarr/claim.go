@@ -27,7 +27,7 @@ import (
 // chunks would lie among each other, and the last root document would announce
 // the mixture. So who makes a dataset claims the place, and looks at it once
 // more after that. A local directory is locked, and the lock ends with the
-// process. Other stores get the object claimKey, put on condition that it is
+// process. Other stores get the object zarr.ReplacingMark, put on condition that it is
 // absent; it goes when the first Flush has made the dataset visible. A stage
 // has a name that nobody else uses, and an archive appears in one step.
 
@@ -107,7 +107,7 @@ func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
 	}
 	d.making.text = text
 	for e, lerr := range d.m.List(ctx, "", nil) { // whoever was here before the claim may have finished
-		if err = lerr; err == nil && e.Key != claimKey {
+		if err = lerr; err == nil && e.Key != zarr.ReplacingMark {
 			err = errCame(d.loc)
 		}
 		if err != nil {
@@ -115,10 +115,10 @@ func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
 		}
 	}
 	if err == nil && !force { // who claims a place above lists it after that
-		err = outsideInBucket(ctx, d.loc, d.opts, claimKey)
+		err = outsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
 	}
 	if err != nil {
-		return alsoFailed(err, d.m.Delete(context.WithoutCancel(ctx), claimKey))
+		return alsoFailed(err, d.m.Delete(context.WithoutCancel(ctx), zarr.ReplacingMark))
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
 func putClaim(ctx context.Context, m *zmap.Map, op string, loc *ncurl.Location, text []byte) (version string, err error) {
 	var info zmap.Info
 	for range 3 {
-		info, err = m.Put(ctx, claimKey, driver.Bytes(text), &driver.PutOptions{IfAbsent: true})
+		info, err = m.Put(ctx, zarr.ReplacingMark, driver.Bytes(text), &driver.PutOptions{IfAbsent: true})
 		if ncerr.KindOf(err) != ncerr.ErrAmbiguous {
 			break
 		}
@@ -136,10 +136,10 @@ func putClaim(ctx context.Context, m *zmap.Map, op string, loc *ncurl.Location, 
 	if ncerr.KindOf(err) != ncerr.ErrObjectExists {
 		return info.Version, err
 	}
-	if now, info, rerr := m.ReadAll(ctx, claimKey, maxClaim); rerr == nil && bytes.Equal(now, text) {
+	if now, info, rerr := m.ReadAll(ctx, zarr.ReplacingMark, maxClaim); rerr == nil && bytes.Equal(now, text) {
 		return info.Version, nil
 	}
-	claim, err := readClaim(ctx, m, claimKey)
+	claim, err := readClaim(ctx, m, zarr.ReplacingMark)
 	return "", claimed(op, loc, claim, err)
 }
 
@@ -213,13 +213,13 @@ func (k *making) change(ctx context.Context, m *zmap.Map, text []byte) error {
 	var info zmap.Info
 	var err error
 	for range 3 {
-		info, err = m.Put(ctx, claimKey, driver.Bytes(text), &o)
+		info, err = m.Put(ctx, zarr.ReplacingMark, driver.Bytes(text), &o)
 		if ncerr.KindOf(err) != ncerr.ErrAmbiguous {
 			break
 		}
 	}
 	if err != nil { // an earlier try may have been the one that succeeded
-		now, is, rerr := m.ReadAll(ctx, claimKey, maxClaim)
+		now, is, rerr := m.ReadAll(ctx, zarr.ReplacingMark, maxClaim)
 		if rerr != nil || !bytes.Equal(now, text) {
 			return cmp.Or(k.check(ctx, m), err)
 		}
@@ -241,7 +241,7 @@ func (k *making) check(ctx context.Context, m *zmap.Map) error {
 	if k.text == nil {
 		return nil
 	}
-	text, _, err := m.ReadAll(ctx, claimKey, maxClaim)
+	text, _, err := m.ReadAll(ctx, zarr.ReplacingMark, maxClaim)
 	if err == nil && bytes.Equal(text, k.text) {
 		return nil
 	}
@@ -266,9 +266,9 @@ func (d *Dataset) leavePlace(ctx context.Context) error {
 		return err
 	}
 	k.left = true
-	err = d.m.Delete(ctx, claimKey)
+	err = d.m.Delete(ctx, zarr.ReplacingMark)
 	if ncerr.KindOf(err) == ncerr.ErrPermission { // who may not delete replaces nothing either
-		d.log.Warn("the claim on the new dataset cannot be deleted; readers do not mind it", "path", d.loc.Path, "key", claimKey, "error", err)
+		d.log.Warn("the claim on the new dataset cannot be deleted; readers do not mind it", "path", d.loc.Path, "key", zarr.ReplacingMark, "error", err)
 		err = nil
 	}
 	if err == nil {
@@ -298,7 +298,7 @@ func findClaim(ctx context.Context, loc *ncurl.Location, opts Options) (*Claim, 
 		return nil, err
 	}
 	defer ds.m.Close(ctx) //nolint:errcheck // only read
-	claim, err := readClaim(ctx, ds.m, claimKey)
+	claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark)
 	if claim != nil {
 		claim.place = shown(loc)
 	}
@@ -321,7 +321,7 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 		return nil, err
 	}
 	defer ds.m.Close(ctx) //nolint:errcheck // it has been flushed, or an error told
-	claim, err := readClaim(ctx, ds.m, claimKey)
+	claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark)
 	if err == nil && (claim == nil || !claim.Makes) {
 		err = ncerr.Errorf(ncerr.ErrNotFound, "clean", loc.Path, "no dataset is being made here")
 	}
@@ -330,7 +330,7 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	}
 	text, err := claimText(Claim{About: "what a dead process has left is being removed; nczctl clean goes on if that has died", Makes: true, Nodes: claim.Nodes})
 	if err == nil { // with which the Flush of the process fails, should it live
-		_, err = ds.m.Put(ctx, claimKey, driver.Bytes(text), nil)
+		_, err = ds.m.Put(ctx, zarr.ReplacingMark, driver.Bytes(text), nil)
 	}
 	var ours []string
 	if err == nil {
@@ -340,7 +340,7 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 		err = each(ctx, ours, movers, func(key string) error { return ds.m.Delete(ctx, key) })
 	}
 	if err == nil {
-		err = ds.m.Delete(ctx, claimKey)
+		err = ds.m.Delete(ctx, zarr.ReplacingMark)
 	}
 	if err == nil {
 		err = ds.m.Flush(ctx)
@@ -360,7 +360,7 @@ func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*ChunkKeys) (
 	for _, name := range names {
 		there[name] = true
 	}
-	for _, name := range append(nodeDocs[:], consolidatedKey) {
+	for _, name := range append(nodeDocs[:], zarr.ConsolidatedDoc) {
 		if there[name] {
 			return nil, nil, nil
 		}
@@ -370,11 +370,11 @@ func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*ChunkKeys) (
 		return nil, nil, err
 	}
 	known := map[string]*ChunkKeys{"": nil}
-	all := append(slices.Clone(names), rootGroup)
+	all := append(slices.Clone(names), zarr.GroupDoc)
 	for dir, keys := range nodes {
-		other, own := []string{".zarray", ".nczarray"}, rootGroup
+		other, own := []string{zarr.ArrayDoc, zarr.OldArrayDoc}, zarr.GroupDoc
 		if keys != nil {
-			other, own = []string{rootGroup, ".nczgroup", "zarr.json", consolidatedKey}, ".zarray"
+			other, own = []string{zarr.GroupDoc, zarr.OldGroupDoc, zarr.V3Doc, zarr.ConsolidatedDoc}, zarr.ArrayDoc
 		}
 		if dir == "" || slices.ContainsFunc(other, func(name string) bool { return there[docKey(dir, name)] }) {
 			continue
@@ -395,7 +395,7 @@ func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*ChunkKeys) (
 	}
 	for _, name := range names {
 		switch {
-		case name == claimKey:
+		case name == zarr.ReplacingMark:
 		case theirs[name]:
 			others = append(others, name)
 		default:

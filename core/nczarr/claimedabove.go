@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -41,7 +42,7 @@ func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, 
 	u := &upper{loc: &top}
 	for dir != "" {
 		dir, _ = splitKey(dir)
-		if key := docKey(dir, claimKey); zmap.ValidKey(key) == nil {
+		if key := docKey(dir, zarr.ReplacingMark); zmap.ValidKey(key) == nil {
 			u.keys = append(u.keys, key)
 		}
 	}

@@ -12,9 +12,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// consolidatedKey is the document that holds all others.
-const consolidatedKey = ".zmetadata"
-
 // ConsolidatedUse says how consolidated metadata is read. Whatever it says,
 // consolidated metadata is used where there is nothing else, and never by
 // [Options.Update]: what it says of others' documents is not written back.
@@ -54,17 +51,17 @@ func (d *Dataset) remote() bool { return d.m.Capabilities().Latency == driver.Re
 
 // readConsolidated reads the consolidated document; nil when there is none.
 func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, error) {
-	body, info, err := d.m.ReadAll(ctx, consolidatedKey, d.opts.Limits.MaxMetadata)
+	body, info, err := d.m.ReadAll(ctx, zarr.ConsolidatedDoc, d.opts.Limits.MaxMetadata)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	d.docs.note(consolidatedKey, info)
+	d.docs.note(zarr.ConsolidatedDoc, info)
 	all, err := zarr.ParseConsolidated(body)
 	if err == nil && len(all[""]) == 0 {
-		err = ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+consolidatedKey, "it has no document of the root group")
+		err = ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+zarr.ConsolidatedDoc, "it has no document of the root group")
 	}
 	return all, err
 }
@@ -78,7 +75,7 @@ func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, e
 	}
 	if all == nil {
 		if l.ds.loc.Consolidated {
-			l.ds.log.Warn("no consolidated metadata, reading the single documents", "key", consolidatedKey)
+			l.ds.log.Warn("no consolidated metadata, reading the single documents", "key", zarr.ConsolidatedDoc)
 		}
 		return nil, nil
 	}
@@ -90,7 +87,7 @@ func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, e
 			return nil, err
 		}
 		if keys := differing("", all[""], single); len(single) > 0 && len(keys) > 0 {
-			l.ds.log.Warn("consolidated metadata is stale, reading the single documents", "key", consolidatedKey, "differs", keys[0])
+			l.ds.log.Warn("consolidated metadata is stale, reading the single documents", "key", zarr.ConsolidatedDoc, "differs", keys[0])
 			return nil, nil
 		}
 	}
@@ -192,7 +189,7 @@ func (d *Dataset) verifyConsolidated(ctx context.Context) error {
 	}
 	slices.Sort(d.staleDocs)
 	if len(d.staleDocs) > 0 {
-		d.log.Warn("consolidated metadata is stale", "key", consolidatedKey, "differs", d.staleDocs[0], "documents", len(d.staleDocs))
+		d.log.Warn("consolidated metadata is stale", "key", zarr.ConsolidatedDoc, "differs", d.staleDocs[0], "documents", len(d.staleDocs))
 	}
 	return nil
 }
@@ -224,7 +221,7 @@ func (d *Dataset) StaleDocuments() []string { return slices.Clone(d.staleDocs) }
 // Consolidate has consolidated metadata written at the next Flush, and kept
 // up to date from then on. Errors: ncerr.ErrReadOnly.
 func (d *Dataset) Consolidate() error {
-	if err := d.writable("consolidate", zmap.Path(consolidatedKey)); err != nil {
+	if err := d.writable("consolidate", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
 		return err
 	}
 	d.saving.Lock()
@@ -238,22 +235,22 @@ func (d *Dataset) Consolidate() error {
 // RemoveConsolidated deletes consolidated metadata, which is not written again.
 // Errors: ncerr.ErrReadOnly, ncerr.ErrNotFound when there is none.
 func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
-	if err := d.writable("remove", zmap.Path(consolidatedKey)); err != nil {
+	if err := d.writable("remove", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
 		return err
 	}
 	d.saving.Lock()
 	defer d.saving.Unlock()
-	there, err := d.m.Exists(ctx, consolidatedKey)
+	there, err := d.m.Exists(ctx, zarr.ConsolidatedDoc)
 	if err == nil && !there {
-		err = ncerr.New(ncerr.ErrNotFound, "remove", zmap.Path(consolidatedKey), nil)
+		err = ncerr.New(ncerr.ErrNotFound, "remove", zmap.Path(zarr.ConsolidatedDoc), nil)
 	}
 	if err == nil {
-		err = d.m.Delete(ctx, consolidatedKey)
+		err = d.m.Delete(ctx, zarr.ConsolidatedDoc)
 	}
 	if err != nil {
 		return err
 	}
-	d.docs.forget(consolidatedKey)
+	d.docs.forget(zarr.ConsolidatedDoc)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.consolidated, d.stale = false, false

@@ -147,7 +147,7 @@ func (d *Dataset) flush(ctx context.Context, goes bool) error {
 	}
 	d.flushed.Store(true)
 	d.settleNew()
-	return ncerr.Wrap("flush", growingKey, d.endGrowth(ctx))
+	return ncerr.Wrap("flush", zarr.GrowthMark, d.endGrowth(ctx))
 }
 
 // Close flushes a writable dataset and releases it. A dataset that replaces
@@ -236,9 +236,9 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	}
 	remove := func(key string) error { return again.m.Delete(ctx, key) }
 	if err == nil && (foreign || d.making.text != nil || held) { // the claim goes last
-		err = each(ctx, slices.DeleteFunc(ours, func(key string) bool { return key == claimKey }), movers, remove)
+		err = each(ctx, slices.DeleteFunc(ours, func(key string) bool { return key == zarr.ReplacingMark }), movers, remove)
 		if err == nil && foreign && d.making.text != nil {
-			err = remove(claimKey)
+			err = remove(zarr.ReplacingMark)
 		}
 	}
 	if cerr := again.m.Close(ctx); err == nil {

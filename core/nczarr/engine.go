@@ -47,7 +47,7 @@ func (v *Var) open(ctx context.Context) error {
 	}
 	pipe, err := v.openPipeline(ctx)
 	if ncerr.KindOf(err) == ncerr.ErrInvalid && !v.defined { // by the store, not by the caller
-		return ncerr.New(ncerr.ErrMetadata, "open", join(v.Path(), ".zarray"), err)
+		return ncerr.New(ncerr.ErrMetadata, "open", join(v.Path(), zarr.ArrayDoc), err)
 	}
 	if err != nil {
 		return ncerr.Wrap("open", v.Path(), err)

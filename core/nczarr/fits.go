@@ -11,9 +11,9 @@ import (
 // longestDoc is the longest name of a document of an array.
 func longestDoc(l zarr.Layout) string {
 	if l == zarr.LayoutV1 {
-		return ".nczarray"
+		return zarr.OldArrayDoc
 	}
-	return ".zarray"
+	return zarr.ArrayDoc
 }
 
 // fits refuses a new variable that the store cannot hold: its longest key, or

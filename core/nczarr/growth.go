@@ -15,16 +15,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// growingKey is an object that is in the store from the first write past the
+// [zarr.GrowthMark] is an object that is in the store from the first write past the
 // end of an unlimited dimension until a Flush has written the new shapes. It
 // keeps other writers from making a dimension longer meanwhile. A process that
 // dies in between leaves it behind, and with it chunks that no shape tells of:
 // they would show when the dimension grows again. Only a person can know that
 // it is dead: see [Dataset.ClearGrowth].
-const growingKey = ".nczgrowing"
 
 // maxMark is the most bytes of a mark that are read.
 const maxMark = 64 << 10
@@ -106,20 +106,20 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 	}
 	text, err := json.Marshal(&m)
 	if err != nil {
-		return ncerr.New(ncerr.ErrInternal, "write", growingKey, err)
+		return ncerr.New(ncerr.ErrInternal, "write", zarr.GrowthMark, err)
 	}
 	if !caps.IfAbsent {
 		if err := d.noForeignGrowth(ctx, ""); err != nil {
 			return err
 		}
 	}
-	_, err = d.m.Put(ctx, growingKey, driver.Bytes(text), &driver.PutOptions{IfAbsent: caps.IfAbsent})
+	_, err = d.m.Put(ctx, zarr.GrowthMark, driver.Bytes(text), &driver.PutOptions{IfAbsent: caps.IfAbsent})
 	switch {
 	case caps.IfAbsent && ncerr.KindOf(err) == ncerr.ErrObjectExists:
 		if err := d.noForeignGrowth(ctx, ""); err != nil {
 			return err
 		}
-		return ncerr.New(ncerr.ErrConflict, "write", growingKey, nil) // it was there, and is gone again
+		return ncerr.New(ncerr.ErrConflict, "write", zarr.GrowthMark, nil) // it was there, and is gone again
 	case err != nil:
 		return err
 	case !caps.IfAbsent: // two may have found that there was none
@@ -134,7 +134,7 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 // GrowthMark returns the mark of a writer that is making a dimension longer or
 // died doing so, or nil if there is no mark.
 func (d *Dataset) GrowthMark(ctx context.Context) (*GrowthMark, error) {
-	text, info, err := d.m.ReadAll(ctx, growingKey, maxMark)
+	text, info, err := d.m.ReadAll(ctx, zarr.GrowthMark, maxMark)
 	switch ncerr.KindOf(err) {
 	case ncerr.ErrNotFound:
 		return nil, nil
@@ -165,7 +165,7 @@ func (d *Dataset) noForeignGrowth(ctx context.Context, writer string) error {
 	if !m.Made.IsZero() {
 		age = fmt.Sprintf("%s old", time.Since(m.Made).Round(time.Second))
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, "grow a dimension", growingKey,
+	return ncerr.Errorf(ncerr.ErrConflict, "grow a dimension", zarr.GrowthMark,
 		"another writer is making a dimension longer: %s, the mark is %s; wait for it to finish, or, if it has died, clear the mark with: nczctl clean --remove %s", m.Owner(), age, shell(shown(d.loc)))
 }
 
@@ -186,7 +186,7 @@ func (d *Dataset) ownGrowth(ctx context.Context) error {
 	}
 	m, err := d.GrowthMark(ctx)
 	if err == nil && (m == nil || m.Writer != g.marked) {
-		err = ncerr.Errorf(ncerr.ErrConflict, "flush", growingKey, "the growth mark of this writer was cleared, and the chunks that it wrote past the end of a dimension were deleted: reopen the dataset and write them again")
+		err = ncerr.Errorf(ncerr.ErrConflict, "flush", zarr.GrowthMark, "the growth mark of this writer was cleared, and the chunks that it wrote past the end of a dimension were deleted: reopen the dataset and write them again")
 	}
 	return err
 }
@@ -206,7 +206,7 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := d.m.Delete(ctx, growingKey); err != nil {
+		if err := d.m.Delete(ctx, zarr.GrowthMark); err != nil {
 			return err
 		}
 	}
@@ -222,10 +222,10 @@ func (v *Var) asLongAsOpened(ctx context.Context) error {
 	if ds.created && !ds.flushed.Load() {
 		return nil
 	}
-	keys := []string{v.key() + ".zarray"}
+	keys := []string{v.key() + zarr.ArrayDoc}
 	for _, dim := range v.dims {
 		if dim.unlimited {
-			for _, name := range []string{rootGroup, ".zattrs", oldGroup} {
+			for _, name := range []string{zarr.GroupDoc, zarr.AttrsDoc, zarr.OldGroupDoc} {
 				keys = append(keys, dim.group.key()+name)
 			}
 		}
@@ -248,16 +248,16 @@ func (d *Dataset) ClearGrowth(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.begun {
-		return ncerr.Errorf(ncerr.ErrInvalid, "clear growth", growingKey, "this writer itself is making a dimension longer")
+		return ncerr.Errorf(ncerr.ErrInvalid, "clear growth", zarr.GrowthMark, "this writer itself is making a dimension longer")
 	}
 	err := d.stopGrowth(ctx)
 	if err == nil {
 		err = d.dropLeftovers(ctx)
 	}
 	if err == nil {
-		err = d.m.Delete(ctx, growingKey)
+		err = d.m.Delete(ctx, zarr.GrowthMark)
 	}
-	return ncerr.Wrap("clear growth", growingKey, err)
+	return ncerr.Wrap("clear growth", zarr.GrowthMark, err)
 }
 
 // stopGrowth puts a mark of our own, with which the next Flush of the writer
@@ -270,7 +270,7 @@ func (d *Dataset) stopGrowth(ctx context.Context) error {
 		Writer: rand.Text(), Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second),
 	})
 	if err == nil {
-		_, err = d.m.Put(ctx, growingKey, driver.Bytes(text), nil)
+		_, err = d.m.Put(ctx, zarr.GrowthMark, driver.Bytes(text), nil)
 	}
 	if err == nil {
 		err = d.m.Flush(ctx)

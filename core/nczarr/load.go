@@ -62,8 +62,8 @@ func (l *loader) load(ctx context.Context) error {
 		}
 		ds.frozen = "it has documents of Zarr v3 too, which would not be changed"
 	}
-	_, old := root[oldGroup]
-	delete(root, oldGroup)
+	_, old := root[zarr.OldGroupDoc]
+	delete(root, zarr.OldGroupDoc)
 	if ds.layout, err = zarr.DetectLayout(root); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (l *loader) load(ctx context.Context) error {
 		ds.top.docsInStore = root
 	}
 	ds.root = ds.top
-	if _, ok := root[".zarray"]; ok {
+	if _, ok := root[zarr.ArrayDoc]; ok {
 		return l.loadRootArray(root)
 	}
 	if ds.top.meta, err = zarr.ParseGroup("/", root); err != nil {
@@ -112,16 +112,12 @@ func (l *loader) load(ctx context.Context) error {
 	return nil
 }
 
-// oldGroup is the group document of LayoutV1. It is asked for together with the
-// documents of the root, so as to save a round trip.
-const oldGroup = ".nczgroup"
-
 // addV1 adds the documents that only LayoutV1 has to those of the root. A group
 // of a larger dataset has no superblock to tell that layout by, but old: a
 // group document of that layout.
 func (l *loader) addV1(ctx context.Context, root zarr.Docs, old bool) error {
 	ds := l.ds
-	_, group := root[".zgroup"]
+	_, group := root[zarr.GroupDoc]
 	if old && ds.layout == zarr.LayoutPure && group && ds.loc.Format != ncurl.Zarr && l.all == nil && !namesNCZarr(root) {
 		ds.layout = zarr.LayoutV1
 	}
@@ -152,7 +148,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	if asked {
 		docs, err := l.consolidatedRoot(ctx, true)
 		if damaged(err) && ds.opts.UseConsolidated == ConsolidatedAuto {
-			ds.log.Warn("consolidated metadata is damaged, reading the single documents", "key", consolidatedKey, "error", err)
+			ds.log.Warn("consolidated metadata is damaged, reading the single documents", "key", zarr.ConsolidatedDoc, "error", err)
 			err = nil
 		}
 		if docs != nil || err != nil {
@@ -163,8 +159,8 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, old := docs[oldGroup]; old && len(docs) == 1 {
-		delete(docs, oldGroup)
+	if _, old := docs[zarr.OldGroupDoc]; old && len(docs) == 1 {
+		delete(docs, zarr.OldGroupDoc)
 	}
 	if len(docs) == 0 && !asked {
 		if docs, err := l.consolidatedRoot(ctx, false); docs != nil || err != nil {
@@ -193,14 +189,14 @@ func (l *loader) notZarr(ctx context.Context) error {
 	case err == nil && len(names) == 0:
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the store is empty")
 	case err == nil && slices.ContainsFunc(found.objects, func(name string) bool {
-		return slices.Contains(zarr.RootDocNames(), name) || name == claimKey && !local(ds.loc)
+		return slices.Contains(zarr.RootDocNames(), name) || name == zarr.ReplacingMark && !local(ds.loc)
 	}):
 		return claimed("open", ds.loc, nil, nil) // it has come back since, or beingReplaced reads the claim
 	case err == nil:
 		shown := names[:min(len(names), 5)]
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of %s is there (found %q)", looked, shown)
 	}
-	return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "none of %s %s is there, and the store cannot be listed", consolidatedKey, looked)
+	return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "none of %s %s is there, and the store cannot be listed", zarr.ConsolidatedDoc, looked)
 }
 
 // splitKey cuts "a/b/c" into "a/b" and "c", "x" into "" and "x".
@@ -400,7 +396,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	kept := nodes[:0]
 	for i, n := range nodes {
 		n.docs, n.err = got[i].docs, got[i].err
-		_, isArr := n.docs[".zarray"]
+		_, isArr := n.docs[zarr.ArrayDoc]
 		switch {
 		case n.listed:
 			kept = append(kept, n)
@@ -424,8 +420,8 @@ func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, g
 	var more []want
 	var at []int
 	for i, n := range nodes {
-		if _, isArr := got[i].docs[".zarray"]; !n.listed && !isArr && got[i].err == nil {
-			more, at = append(more, want{wants[i].key, []string{".zgroup"}}), append(at, i)
+		if _, isArr := got[i].docs[zarr.ArrayDoc]; !n.listed && !isArr && got[i].err == nil {
+			more, at = append(more, want{wants[i].key, []string{zarr.GroupDoc}}), append(at, i)
 		}
 	}
 	if len(more) == 0 || l.all != nil {
@@ -464,12 +460,12 @@ func needsOf(layout zarr.Layout) map[bool][]string {
 	without := func(other string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == other })
 	}
-	return map[bool][]string{true: without(".zgroup"), false: without(".zarray")}
+	return map[bool][]string{true: without(zarr.GroupDoc), false: without(zarr.ArrayDoc)}
 }
 
 // isGroup reports whether documents are those of a group.
 func isGroup(docs zarr.Docs) bool {
-	for _, name := range []string{".zgroup", ".nczgroup", ".ncgroup"} {
+	for _, name := range []string{zarr.GroupDoc, zarr.OldGroupDoc, ".ncgroup"} {
 		if _, ok := docs[name]; ok {
 			return true
 		}
@@ -499,7 +495,7 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 		if found.err != nil {
 			return nil, l.unlisted(g, found.err)
 		}
-		if g.implicit && slices.Contains(found.objects, "zarr.json") {
+		if g.implicit && slices.Contains(found.objects, zarr.V3Doc) {
 			return nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", g.Path(), "a node of Zarr v3, which is not read by this version")
 		}
 		names = found.nodes
@@ -546,7 +542,7 @@ func (l *loader) unlisted(g *Group, err error) error {
 	}
 	return ncerr.Errorf(ncerr.ErrUnsupported, "open", g.Path(),
 		"the names of its variables and groups are not known: the %s store cannot be listed, and there is neither consolidated metadata (%s) nor NCZarr's own list; consolidate the dataset where it is written, or open one of its arrays by its own URL",
-		l.ds.loc.Driver, consolidatedKey)
+		l.ds.loc.Driver, zarr.ConsolidatedDoc)
 }
 
 // problem records that something is left out.

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
@@ -67,7 +68,7 @@ func (d *Dataset) visible(ctx context.Context) error {
 		return nil
 	}
 	switch d.rootDoc() {
-	case consolidatedKey, rootGroup, ".zarray":
+	case zarr.ConsolidatedDoc, zarr.GroupDoc, zarr.ArrayDoc:
 		return nil
 	}
 	return d.unclaimed(ctx)

@@ -133,7 +133,7 @@ func (s *staged) discard(context.Context) error {
 }
 
 // nodeDocs are the documents that make a directory a node of a dataset.
-var nodeDocs = [...]string{rootGroup, ".zarray", "zarr.json"} // constant
+var nodeDocs = [...]string{zarr.GroupDoc, zarr.ArrayDoc, zarr.V3Doc} // constant
 
 // inside returns the error for a place inside the dataset at dir.
 func inside(path, dir string) error {
@@ -206,7 +206,7 @@ func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, nam
 			dir, name := splitKey(key)
 			above := *loc
 			above.Path = strings.TrimSuffix(docKey(bucket, dir), "/")
-			if err = inside(loc.Path, above.Path); name == claimKey {
+			if err = inside(loc.Path, above.Path); name == zarr.ReplacingMark {
 				claim, cerr := readClaim(ctx, ds.m, key)
 				err = fmt.Errorf("the place is inside %q: %w", above.Path, claimed("create", &above, claim, cerr))
 			}
@@ -220,7 +220,7 @@ func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, nam
 
 func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	if !o.Force {
-		if err := outsideInBucket(ctx, loc, opts, append(nodeDocs[:], claimKey)...); err != nil {
+		if err := outsideInBucket(ctx, loc, opts, append(nodeDocs[:], zarr.ReplacingMark)...); err != nil {
 			return nil, err
 		}
 	}
@@ -246,7 +246,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 		s.bare = true
 		return s, err
 	}
-	if claim, err := readClaim(ctx, ds.m, claimKey); err != nil || claim != nil && (!o.Force || o.NoClobber && !claim.Makes) {
+	if claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark); err != nil || claim != nil && (!o.Force || o.NoClobber && !claim.Makes) {
 		return nil, claimed("create", loc, claim, err)
 	}
 	if o.NoClobber && !o.Force {

@@ -75,7 +75,7 @@ func (d *Dataset) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = d.putDoc(ctx, consolidatedKey, doc)
+	err = d.putDoc(ctx, zarr.ConsolidatedDoc, doc)
 	d.stale = err != nil
 	return err
 }
@@ -147,7 +147,7 @@ func putOrder(docs zarr.Docs) []string {
 
 // announces is 1 for the documents that make a node visible to readers.
 func announces(name string) int {
-	if name == ".zgroup" || name == ".zarray" {
+	if name == zarr.GroupDoc || name == zarr.ArrayDoc {
 		return 1
 	}
 	return 0

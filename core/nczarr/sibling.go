@@ -37,13 +37,6 @@ const (
 	stageMid = ".nczstage-"
 	// stageLetters is the number of random letters at the end.
 	stageLetters = 10
-	// stageMark is the object that says that a store is a stage.
-	stageMark = ".nczstage"
-	// claimKey is the object that says that a dataset is being replaced, or made
-	// where none was.
-	claimKey = zarr.ReplacingMark
-	// rootGroup is the document of the root group.
-	rootGroup = ".zgroup"
 	// movers is the number of objects that are copied, or deleted, at once.
 	movers = 8
 )
@@ -131,7 +124,7 @@ func (s *sibling) claim(about string) ([]byte, error) {
 func (s *sibling) mark(ctx context.Context, m *zmap.Map) error {
 	text, err := s.claim("a dataset is being made here that is to replace another one; nczctl clean removes it if its process died")
 	if err == nil {
-		_, err = m.Put(ctx, stageMark, driver.Bytes(text), nil)
+		_, err = m.Put(ctx, zarr.StageMark, driver.Bytes(text), nil)
 	}
 	s.text = text
 	return err
@@ -143,7 +136,7 @@ func (s *sibling) whole(ctx context.Context) error {
 	ds, err := s.open(ctx, s.stage, driver.Read)
 	var text []byte
 	if err == nil {
-		text, _, err = ds.m.ReadAll(ctx, stageMark, maxMark)
+		text, _, err = ds.m.ReadAll(ctx, zarr.StageMark, maxMark)
 		_ = ds.m.Close(ctx) // only read
 	}
 	if kind := ncerr.KindOf(err); err != nil && kind != ncerr.ErrNotFound && kind != ncerr.ErrNoDataset {
@@ -166,7 +159,7 @@ func (s *sibling) condemn(ctx context.Context) (bool, error) {
 	defer stage.m.Close(ctx) //nolint:errcheck // it has been flushed, or an error told
 	text, err := s.claim("this is being removed; nczctl clean goes on if that has died")
 	if err == nil {
-		_, err = stage.m.Put(ctx, stageMark, driver.Bytes(text), nil)
+		_, err = stage.m.Put(ctx, zarr.StageMark, driver.Bytes(text), nil)
 	}
 	if err == nil {
 		err = stage.m.Flush(ctx)
@@ -206,7 +199,7 @@ func (s *sibling) discard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == stageMark })
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == zarr.StageMark })
 	if err := each(ctx, keys, movers, func(key string) error { return ds.m.Delete(ctx, key) }); err != nil {
 		return err
 	}
@@ -255,14 +248,14 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	}
 	ifAbsent := m.Capabilities().IfAbsent && !s.force
 	if !ifAbsent && !s.force {
-		if claim, err := readClaim(ctx, m, claimKey); err != nil || claim != nil {
+		if claim, err := readClaim(ctx, m, zarr.ReplacingMark); err != nil || claim != nil {
 			return claimed("replace", s.loc, claim, err)
 		}
 	}
 	if ifAbsent {
 		_, err = putClaim(ctx, m, "replace", s.loc, text)
 	} else {
-		_, err = m.Put(ctx, claimKey, driver.Bytes(text), nil)
+		_, err = m.Put(ctx, zarr.ReplacingMark, driver.Bytes(text), nil)
 	}
 	if err == nil {
 		err = m.Flush(ctx)
@@ -272,7 +265,7 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	}
 	if err := s.whole(ctx); err != nil { // whoever removes it looks for the claim
 		clean := context.WithoutCancel(ctx)
-		derr := m.Delete(clean, claimKey)
+		derr := m.Delete(clean, zarr.ReplacingMark)
 		if derr == nil {
 			derr = m.Flush(clean)
 		}
@@ -397,7 +390,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 		func() error { return to.Flush(ctx) },
 		func() error { return each(ctx, roots, 1, put) },
 		func() error { return to.Flush(ctx) },
-		func() error { return remove(claimKey) },
+		func() error { return remove(zarr.ReplacingMark) },
 		func() error { return to.Flush(ctx) },
 		func() error { return s.discard(ctx) },
 	} {
@@ -414,7 +407,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 func hiding(names []string) []string {
 	rank := func(name string) int {
 		switch {
-		case name == consolidatedKey:
+		case name == zarr.ConsolidatedDoc:
 			return 0
 		case announces(name) == 1:
 			return 1
@@ -431,7 +424,7 @@ func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == stageMark })
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == zarr.StageMark })
 	if _, dataset := zarr.Foreign(keys, nil); !dataset {
 		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset there is incomplete; --overwrite with --force replaces the old one with another")
 	}
@@ -466,7 +459,7 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 	for _, key := range fresh {
 		stays[key] = true
 	}
-	stays[claimKey] = true
+	stays[zarr.ReplacingMark] = true
 	all, err := listKeys(ctx, m, "")
 	if err != nil {
 		return nil, err
@@ -499,7 +492,7 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 // withGroups adds, to the keys of a dataset that is being removed, the documents
 // of groups above nodes, which may have been removed already.
 func withGroups(keys []string) []string {
-	out := append(slices.Clone(keys), rootGroup)
+	out := append(slices.Clone(keys), zarr.GroupDoc)
 	seen := map[string]bool{"": true}
 	for _, key := range keys {
 		dir, name := splitKey(key)
@@ -508,7 +501,7 @@ func withGroups(keys []string) []string {
 		}
 		for dir, _ = splitKey(dir); !seen[dir]; dir, _ = splitKey(dir) {
 			seen[dir] = true
-			out = append(out, docKey(dir, rootGroup))
+			out = append(out, docKey(dir, zarr.GroupDoc))
 		}
 	}
 	return out
@@ -546,7 +539,7 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 		return "", err
 	}
 	defer to.m.Close(ctx) //nolint:errcheck // it has been flushed, or an error told
-	claim, err := readClaim(ctx, to.m, claimKey)
+	claim, err := readClaim(ctx, to.m, zarr.ReplacingMark)
 	if err != nil {
 		return "", err
 	}
@@ -557,7 +550,7 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 		return "", claimed("resume", loc, claim, nil)
 	}
 	if !namesStage(claim.Stage, loc.Path) {
-		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(claimKey), "it names the store %q, which is not a stage of this dataset; --overwrite with --force replaces what is there", claim.Stage)
+		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(zarr.ReplacingMark), "it names the store %q, which is not a stage of this dataset; --overwrite with --force replaces what is there", claim.Stage)
 	}
 	s.stage, s.force, s.nodes = claim.Stage, claim.Force, claim.Nodes
 	err = s.move(ctx, to.m)
@@ -569,7 +562,7 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 	if cerr != nil || !c.dataset {
 		return "", cmp.Or(cerr, err)
 	}
-	if err := to.m.Delete(ctx, claimKey); err != nil {
+	if err := to.m.Delete(ctx, zarr.ReplacingMark); err != nil {
 		return "", err
 	}
 	return "undone", to.m.Flush(ctx)
@@ -612,7 +605,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 		if !strings.HasPrefix(name, path.Base(loc.Path)+stageMid) {
 			continue
 		}
-		claim, err := readClaim(ctx, up.m, path.Join(name, stageMark))
+		claim, err := readClaim(ctx, up.m, path.Join(name, zarr.StageMark))
 		if err != nil {
 			return out, err
 		}
@@ -642,7 +635,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 
 // unclaimed closes the dataset and fails if a process has claimed its place.
 func (d *Dataset) unclaimed(ctx context.Context) error {
-	claim, err := readClaim(ctx, d.m, claimKey)
+	claim, err := readClaim(ctx, d.m, zarr.ReplacingMark)
 	if err == nil && claim == nil {
 		return nil
 	}

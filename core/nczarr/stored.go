@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
 // Stored describes how much of a variable is in the store.
@@ -72,5 +73,5 @@ func (d *Dataset) HasConsolidated(ctx context.Context) (bool, error) {
 	if d.consolidated {
 		return true, nil
 	}
-	return d.m.Exists(ctx, consolidatedKey)
+	return d.m.Exists(ctx, zarr.ConsolidatedDoc)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
@@ -45,7 +46,7 @@ func (d *documents) note(key string, info zmap.Info) {
 	dir, name := splitKey(key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.all && name != ".zarray" && dir != "" {
+	if !d.all && name != zarr.ArrayDoc && dir != "" {
 		return
 	}
 	if d.opened == nil {
@@ -106,9 +107,9 @@ func (d *documents) known(key string) (zmap.Info, bool) {
 // rootDoc returns the document that stands for the dataset as a whole: the
 // consolidated one if the metadata came from it, else the root's own.
 func (d *Dataset) rootDoc() string {
-	names := []string{rootGroup, ".zarray", oldGroup, ".zattrs", consolidatedKey}
+	names := []string{zarr.GroupDoc, zarr.ArrayDoc, zarr.OldGroupDoc, zarr.AttrsDoc, zarr.ConsolidatedDoc}
 	if !d.Writable() && d.consolidated { // who writes has read the single documents, if there are any
-		names = slices.Insert(names, 0, consolidatedKey)
+		names = slices.Insert(names, 0, zarr.ConsolidatedDoc)
 	}
 	for _, name := range names {
 		if _, ok := d.docs.known(name); ok {
@@ -135,7 +136,7 @@ func (v *Var) wasAbsent(ctx context.Context) error {
 	if err := ds.up.unclaimed(ctx, "read"); err != nil {
 		return err
 	}
-	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + ".zarray"})
+	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + zarr.ArrayDoc})
 }
 
 // CheckUnchanged fails with ncerr.ErrConflict if the dataset was changed or
@@ -154,7 +155,7 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 	keys := []string{d.rootDoc()}
 	d.docs.mu.Lock()
 	for v := range d.docs.sparse {
-		keys = append(keys, v.key()+".zarray")
+		keys = append(keys, v.key()+zarr.ArrayDoc)
 	}
 	d.docs.mu.Unlock()
 	if err := d.up.unclaimed(ctx, "read"); err != nil {
@@ -215,12 +216,12 @@ func (d *Dataset) lookAtAnchor(ctx context.Context) error {
 // findAnchor returns the anchor, and what it was when the dataset was opened, or is
 // now if it was not read then.
 func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, err error) {
-	for _, key := range []string{rootGroup, ".zarray"} {
+	for _, key := range []string{zarr.GroupDoc, zarr.ArrayDoc} {
 		if info, ok := d.docs.known(key); ok {
 			return key, info, nil
 		}
 	}
-	for _, key := range []string{rootGroup, ".zarray", oldGroup, consolidatedKey} {
+	for _, key := range []string{zarr.GroupDoc, zarr.ArrayDoc, zarr.OldGroupDoc, zarr.ConsolidatedDoc} {
 		info, err := d.m.Stat(ctx, key)
 		if err == nil || ncerr.KindOf(err) != ncerr.ErrNotFound {
 			return key, info, err
@@ -260,24 +261,24 @@ func (d *Dataset) beforeFlush(ctx context.Context) error {
 func (d *Dataset) sameConsolidated(ctx context.Context) error {
 	d.saving.Lock() // under which consolidated changes
 	defer d.saving.Unlock()
-	was, known := d.docs.known(consolidatedKey)
+	was, known := d.docs.known(zarr.ConsolidatedDoc)
 	if d.consolidated && !known { // it is to be made
 		return nil
 	}
-	now, err := d.m.Stat(ctx, consolidatedKey)
+	now, err := d.m.Stat(ctx, zarr.ConsolidatedDoc)
 	switch {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.consolidated, d.stale = false, false
-		d.docs.forget(consolidatedKey)
+		d.docs.forget(zarr.ConsolidatedDoc)
 		return nil
 	case err != nil:
 		return err
 	case d.consolidated && now.Version == was.Version:
 		return nil
 	}
-	return ncerr.Wrap("write", zmap.Path(consolidatedKey), errChangedDoc())
+	return ncerr.Wrap("write", zmap.Path(zarr.ConsolidatedDoc), errChangedDoc())
 }
 
 // sameDocs is compare for those who write.

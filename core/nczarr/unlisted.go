@@ -84,7 +84,7 @@ func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error
 	if d.created && !d.flushed.Load() || d.swap != nil {
 		return nil, nil
 	}
-	body, _, err := d.m.ReadAll(ctx, consolidatedKey, d.opts.Limits.MaxMetadata)
+	body, _, err := d.m.ReadAll(ctx, zarr.ConsolidatedDoc, d.opts.Limits.MaxMetadata)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
 		return nil, nil
 	}
@@ -110,13 +110,13 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 	var keys []string
 	for node := range nodes {
 		if _, ok := seen[node+"/"]; !ok && node != "" {
-			for _, name := range [...]string{rootGroup, ".zarray", ".zattrs"} {
+			for _, name := range [...]string{zarr.GroupDoc, zarr.ArrayDoc, zarr.AttrsDoc} {
 				keys = append(keys, docKey(node, name))
 			}
 		}
 	}
 	if most := d.opts.Limits.MaxNodes; len(keys)/3 > most {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(consolidatedKey), "it names more than %d groups and variables that NCZarr's lists do not", most)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(zarr.ConsolidatedDoc), "it names more than %d groups and variables that NCZarr's lists do not", most)
 	}
 	var mu sync.Mutex
 	docs, room := make(map[string]zarr.Docs), d.opts.Limits.MaxDocuments
@@ -140,7 +140,7 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 		docs[node][name] = text
 		return nil
 	})
-	maps.DeleteFunc(docs, func(_ string, own zarr.Docs) bool { return own[rootGroup] == nil && own[".zarray"] == nil })
+	maps.DeleteFunc(docs, func(_ string, own zarr.Docs) bool { return own[zarr.GroupDoc] == nil && own[zarr.ArrayDoc] == nil })
 	return docs, err
 }
 

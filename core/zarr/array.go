@@ -58,9 +58,9 @@ func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
 	if err := n.load(path, docs); err != nil {
 		return nil, err
 	}
-	doc := n.doc(docArray)
+	doc := n.doc(ArrayDoc)
 	if doc == nil {
-		return nil, ncerr.New(ncerr.ErrNoObject, "parse", n.key(docArray), nil)
+		return nil, ncerr.New(ncerr.ErrNoObject, "parse", n.key(ArrayDoc), nil)
 	}
 	d := readArrayDoc(doc)
 	a := &Array{Layout: LayoutPure}
@@ -129,11 +129,11 @@ func (n *node) shape(a *Array, d arrayDoc) (err error) {
 		return err
 	}
 	if len(a.Chunks) != len(a.Shape) {
-		return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(docArray), "chunks: %d dimensions where shape has %d", len(a.Chunks), len(a.Shape))
+		return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(ArrayDoc), "chunks: %d dimensions where shape has %d", len(a.Chunks), len(a.Shape))
 	}
 	for i, c := range a.Chunks {
 		if c == 0 && a.Shape[i] != 0 {
-			return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(docArray), "chunks: dimension %d is 0", i)
+			return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(ArrayDoc), "chunks: dimension %d is 0", i)
 		}
 		a.Chunks[i] = max(c, 1)
 	}
@@ -144,7 +144,7 @@ func (n *node) shape(a *Array, d arrayDoc) (err error) {
 			a.Transpose = reversed(len(a.Shape))
 		}
 	default:
-		return n.bad(docArray, "order", `want "C" or "F", found %s`, clip(d.order))
+		return n.bad(ArrayDoc, "order", `want "C" or "F", found %s`, clip(d.order))
 	}
 	switch d.separator {
 	case "", "null", `"."`:
@@ -152,7 +152,7 @@ func (n *node) shape(a *Array, d arrayDoc) (err error) {
 	case `"/"`, `"\/"`:
 		a.Separator = '/'
 	default:
-		return n.bad(docArray, "dimension_separator", `want "." or "/", found %s`, clip(d.separator))
+		return n.bad(ArrayDoc, "dimension_separator", `want "." or "/", found %s`, clip(d.separator))
 	}
 	return nil
 }
@@ -174,10 +174,10 @@ var errRank = errors.New("too many dimensions")
 // lengths reads an array of lengths.
 func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
 	if v == "" {
-		return nil, n.bad(docArray, member, "is missing")
+		return nil, n.bad(ArrayDoc, member, "is missing")
 	}
 	if v.Kind() != jsontext.Array {
-		return nil, n.bad(docArray, member, "want an array of lengths, found %s", clip(v))
+		return nil, n.bad(ArrayDoc, member, "want an array of lengths, found %s", clip(v))
 	}
 	list := make([]int64, 0, usualRank)
 	err := v.Elems(func(i int, e jsontext.Value) error {
@@ -186,13 +186,13 @@ func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
 		}
 		k, ok := e.Int64()
 		if !ok || k < 0 {
-			return n.bad(docArray, member, "dimension %d: want a length from 0 to %d, found %s", i, int64(math.MaxInt64), clip(e))
+			return n.bad(ArrayDoc, member, "dimension %d: want a length from 0 to %d, found %s", i, int64(math.MaxInt64), clip(e))
 		}
 		list = append(list, k)
 		return nil
 	})
 	if errors.Is(err, errRank) {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(docArray), "%s: more than %d dimensions", member, chunk.MaxRank)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "%s: more than %d dimensions", member, chunk.MaxRank)
 	}
 	return list, err
 }
@@ -201,10 +201,10 @@ func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
 func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 	switch d.dtype.Kind() {
 	case jsontext.Invalid:
-		return n.bad(docArray, "dtype", "is missing")
+		return n.bad(ArrayDoc, "dtype", "is missing")
 	case jsontext.Array, jsontext.String:
 	default:
-		return n.bad(docArray, "dtype", "want a string or a list of fields, found %s", clip(d.dtype))
+		return n.bad(ArrayDoc, "dtype", "want a string or a list of fields, found %s", clip(d.dtype))
 	}
 	layout := a.Layout
 	if layout == LayoutPure && oldChars(hint.NCProperties) {
@@ -219,7 +219,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 		return err
 	}
 	if a.DType.Order == dtype.Big && LittleOnly(hint.NCProperties) {
-		n.warn("%s: dtype: netcdf-c 4.9.0 wrote %s but stored little-endian bytes, read as such", n.key(docArray), d.dtype.Text())
+		n.warn("%s: dtype: netcdf-c 4.9.0 wrote %s but stored little-endian bytes, read as such", n.key(ArrayDoc), d.dtype.Text())
 		a.DType.Order = dtype.Little
 	}
 	for _, s := range []struct {
@@ -227,7 +227,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 		lengths []int64
 	}{{"shape", a.Shape}, {"chunks", a.Chunks}} {
 		if _, ok := product(s.lengths, int64(max(a.DType.Size, 1))); !ok {
-			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(docArray), "%s: more than %d bytes", s.member, int64(math.MaxInt64))
+			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "%s: more than %d bytes", s.member, int64(math.MaxInt64))
 		}
 	}
 	return n.fill(a, d.fill)
@@ -236,7 +236,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 // simple reads a dtype that is one word.
 func (n *node) simple(a *Array, text string, layout Layout) (err error) {
 	if a.DType, err = dtype.Parse(text); err != nil {
-		return ncerr.Errorf(ncerr.KindOf(err), "parse", n.key(docArray), "dtype: %w", cause(err))
+		return ncerr.Errorf(ncerr.KindOf(err), "parse", n.key(ArrayDoc), "dtype: %w", cause(err))
 	}
 	switch {
 	case isChar(a.DType, text, layout):

@@ -37,11 +37,11 @@ func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 	if !opts.NoXarray && (!s.rootXarray || opts.IsRoot) {
 		var names []string
 		if names, named = a.xarrayNames(s); named {
-			o.doc(docAttrs).Key(xarrayDims).Strings(names)
+			o.doc(AttrsDoc).Key(xarrayDims).Strings(names)
 		}
 	}
 	if s.alwaysAttrs {
-		o.doc(docAttrs)
+		o.doc(AttrsDoc)
 	}
 	if s.pure {
 		return o.finish(!named), nil
@@ -87,7 +87,7 @@ func (o *output) array(a *Array) error {
 			shape, chunks = []int64{1}, []int64{1}
 		}
 	}
-	w := o.doc(docArray)
+	w := o.doc(ArrayDoc)
 	w.Key("zarr_format").Int(2)
 	w.Key("shape").Ints(shape)
 	name, err := o.dtypeText(a.DType)

@@ -12,13 +12,13 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 	var list []CodecSpec
 	add := func(member string, v jsontext.Value) error {
 		if v.Kind() != jsontext.Object {
-			return n.bad(docArray, member, "want a codec, found %s", clip(v))
+			return n.bad(ArrayDoc, member, "want a codec, found %s", clip(v))
 		}
 		id := v.Get("id")
 		if id.Kind() != jsontext.String || id.Text() == "" {
-			return n.bad(docArray, member, "codec %s has no id", clip(v))
+			return n.bad(ArrayDoc, member, "codec %s has no id", clip(v))
 		}
-		list = append(list, CodecSpec{ID: id.Text(), Params: strictJSON(v, n.doc(docArray).Strict)})
+		list = append(list, CodecSpec{ID: id.Text(), Params: strictJSON(v, n.doc(ArrayDoc).Strict)})
 		return nil
 	}
 	switch d.filters.Kind() {
@@ -26,7 +26,7 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 	case jsontext.Array:
 		err := d.filters.Elems(func(i int, e jsontext.Value) error {
 			if i == maxCodecs {
-				return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(docArray), "filters: more than %d", maxCodecs)
+				return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "filters: more than %d", maxCodecs)
 			}
 			return add("filters", e)
 		})
@@ -34,7 +34,7 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 			return nil, err
 		}
 	default:
-		return nil, n.bad(docArray, "filters", "want an array of codecs, found %s", clip(d.filters))
+		return nil, n.bad(ArrayDoc, "filters", "want an array of codecs, found %s", clip(d.filters))
 	}
 	if d.compressor != "" && d.compressor.Kind() != jsontext.Null {
 		if err := add("compressor", d.compressor); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-const consolidatedKey = "/" + docConsolidated
+const consolidatedKey = "/" + ConsolidatedDoc
 
 // ParseConsolidated reads consolidated metadata: the documents of every node,
 // by the node's path without slashes at its ends ("" is the root). The
@@ -72,7 +72,7 @@ func (w *wholeDocs) add(key string, from, to int) error {
 	if i := strings.LastIndexByte(key, '/'); i >= 0 {
 		path, name = key[:i], key[i+1:]
 	}
-	if !IsZarrDoc(name) || name == docConsolidated {
+	if !IsZarrDoc(name) || name == ConsolidatedDoc {
 		return nil
 	}
 	if w.nodes == nil {
@@ -105,7 +105,7 @@ func orMissing(v jsontext.Value) string {
 }
 
 // docOrder is the order of a node's documents in consolidated metadata.
-var docOrder = []string{docGroup, docArray, docAttrs}
+var docOrder = []string{GroupDoc, ArrayDoc, AttrsDoc}
 
 // WriteConsolidated is the reverse of [ParseConsolidated]. Nodes come in the
 // order of their paths, each node's documents as .zgroup, .zarray, .zattrs and
@@ -140,7 +140,7 @@ func WriteConsolidated(nodes map[string]Docs) ([]byte, error) {
 			switch {
 			case d.Strict:
 				w.Raw(d.Text)
-			case name == docAttrs:
+			case name == AttrsDoc:
 				w.Keep(d.Text)
 			default:
 				w.Value(d.Text)

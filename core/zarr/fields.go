@@ -35,19 +35,19 @@ func (n *node) structured(a *Array, v jsontext.Value, layout Layout) error {
 	size := 0
 	err := v.Elems(func(i int, e jsontext.Value) error {
 		if i == maxFields {
-			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(docArray), "dtype: more than %d fields", maxFields)
+			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "dtype: more than %d fields", maxFields)
 		}
 		f, width, err := fieldOf(e, layout)
 		if err != nil {
-			return n.bad(docArray, "dtype", "field %d: %v", i, err)
+			return n.bad(ArrayDoc, "dtype", "field %d: %v", i, err)
 		}
 		if seen[f.Name] {
-			return n.bad(docArray, "dtype", "field %q stands there twice", f.Name)
+			return n.bad(ArrayDoc, "dtype", "field %q stands there twice", f.Name)
 		}
 		seen[f.Name] = true
 		f.Offset = size
 		if size += width; size > dtype.MaxSize {
-			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(docArray), "dtype: elements of more than %d bytes", dtype.MaxSize)
+			return ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(ArrayDoc), "dtype: elements of more than %d bytes", dtype.MaxSize)
 		}
 		a.Fields = append(a.Fields, f)
 		return nil
@@ -56,7 +56,7 @@ func (n *node) structured(a *Array, v jsontext.Value, layout Layout) error {
 		return err
 	}
 	if size == 0 {
-		return n.bad(docArray, "dtype", "a structure without fields")
+		return n.bad(ArrayDoc, "dtype", "a structure without fields")
 	}
 	a.DType = dtype.Type{Kind: dtype.Raw, Size: size}
 	return nil

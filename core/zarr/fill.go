@@ -24,7 +24,7 @@ import (
 func (n *node) fill(a *Array, v jsontext.Value) error {
 	if v.Kind() == jsontext.Array && a.DType.Kind != dtype.Complex {
 		if v.Len() != 1 {
-			return n.bad(docArray, "fill_value", "want one value, found %s", clip(v))
+			return n.bad(ArrayDoc, "fill_value", "want one value, found %s", clip(v))
 		}
 		v = v.First()
 	}
@@ -36,7 +36,7 @@ func (n *node) fill(a *Array, v jsontext.Value) error {
 	}
 	value, ok := n.fillOf(a, v)
 	if !ok {
-		return n.bad(docArray, "fill_value", "%s is no value of type %s", clip(v), a.DType)
+		return n.bad(ArrayDoc, "fill_value", "%s is no value of type %s", clip(v), a.DType)
 	}
 	a.Fill, a.HasFill = value, true
 	return nil
@@ -147,7 +147,7 @@ func (n *node) fillInt(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	f, ok := floatOf(v, 64)
 	b, ok := encoded(t, []float64{f}, ok)
 	if ok {
-		n.warn("%s: fill_value: %s cut to a whole number", n.key(docArray), clip(v))
+		n.warn("%s: fill_value: %s cut to a whole number", n.key(ArrayDoc), clip(v))
 	}
 	return b, ok
 }
@@ -207,7 +207,7 @@ func (n *node) compareFill(a *Array) {
 		return
 	}
 	_, doc := n.attrsDoc()
-	n.warn("%s: %s is not the fill_value of %s: chunks that are not there read as fill_value", n.key(doc), fillAttr, n.key(docArray))
+	n.warn("%s: %s is not the fill_value of %s: chunks that are not there read as fill_value", n.key(doc), fillAttr, n.key(ArrayDoc))
 }
 
 // isNaN reports whether the bytes of one element are not a number.

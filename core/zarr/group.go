@@ -46,7 +46,7 @@ func ParseGroup(path string, docs Docs) (*Group, error) {
 	if g.Attrs, err = n.groupAttrs(g); err != nil {
 		return nil, err
 	}
-	if _, ok := docs[docGroup]; !ok {
+	if _, ok := docs[GroupDoc]; !ok {
 		n.warnings = append(n.warnings, "no .zgroup: readers of plain Zarr do not see this group; whoever wrote it may not have finished")
 	}
 	g.Warnings = n.warnings

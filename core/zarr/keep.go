@@ -18,8 +18,8 @@ var ownMembers = [numBlocks][]string{
 
 // docMembers are the members of the documents of Zarr v2.
 var docMembers = map[string][]string{
-	docGroup: {"zarr_format"},
-	docArray: {"zarr_format", "shape", "chunks", "dtype", "fill_value", "order", "compressor", "filters", "dimension_separator"},
+	GroupDoc: {"zarr_format"},
+	ArrayDoc: {"zarr_format", "shape", "chunks", "dtype", "fill_value", "order", "compressor", "filters", "dimension_separator"},
 }
 
 // keep carries over, from the documents that are being replaced, what this
@@ -33,7 +33,7 @@ func (o *output) keep(names bool) {
 	if old == nil {
 		return
 	}
-	for _, name := range []string{docGroup, docArray} {
+	for _, name := range []string{GroupDoc, ArrayDoc} {
 		doc := old.doc(name)
 		if _, writing := o.docs[name]; doc == nil || !writing {
 			continue
@@ -46,7 +46,7 @@ func (o *output) keep(names bool) {
 	}
 	attrs, _ := old.attrsDoc()
 	if dims := attrs.get(xarrayDims); dims != "" && names {
-		o.member(o.doc(docAttrs), jsontext.Member{Key: xarrayDims, Val: dims})
+		o.member(o.doc(AttrsDoc), jsontext.Member{Key: xarrayDims, Val: dims})
 	}
 	for _, name := range append([]string{".nczattrs", ".nczattr"}, attrsDocs...) {
 		if old.doc(name) != nil {

@@ -10,13 +10,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// growthMark is the object, or the directory of objects, that marks an array
+// GrowthMark is the object, or the directory of objects, that marks an array
 // that is being made longer.
-const growthMark = ".nczgrowing"
+const GrowthMark = ".nczgrowing"
 
 // ReplacingMark is the object that marks a dataset that is being replaced, or
 // made where none was.
 const ReplacingMark = ".nczreplacing"
+
+// StageMark is the object that says that a store is a stage: a new dataset that is
+// to replace another one.
+const StageMark = ".nczstage"
 
 // probePrefix begins the name of an object that is in a store for a moment.
 const probePrefix = ".nczprobe-"
@@ -37,7 +41,7 @@ func IsProbe(base string) bool {
 // whatever lies below it.
 func IsOwn(name string) bool {
 	switch name {
-	case growthMark, ReplacingMark, ".nczstage":
+	case GrowthMark, ReplacingMark, StageMark:
 		return true
 	}
 	return IsZarrDoc(name) || IsProbe(name) || strings.HasPrefix(name, ".nczarr-") || strings.HasPrefix(name, ".nczarr.tmp.")
@@ -83,7 +87,7 @@ func MemberDocs(names []string) []string {
 	for _, name := range names {
 		dir, base := path.Split(name)
 		group := kinds[dir]&groupNode != 0 && slices.Contains(groupDocs[:], base)
-		if group || base == docArray || base == docV3 {
+		if group || base == ArrayDoc || base == V3Doc {
 			out = append(out, name)
 		}
 	}
@@ -91,7 +95,7 @@ func MemberDocs(names []string) []string {
 }
 
 // groupDocs are the documents that may have lists of nodes, or a superblock.
-var groupDocs = [...]string{docGroup, docAttrs, ".nczgroup"} // constant
+var groupDocs = [...]string{GroupDoc, AttrsDoc, OldGroupDoc} // constant
 
 // nodeKind says which documents of nodes a directory has.
 type nodeKind uint8
@@ -106,13 +110,13 @@ const (
 // kindOf returns what a document of this name makes of its directory.
 func kindOf(base string) nodeKind {
 	switch base {
-	case docGroup, ".nczgroup", ".ncgroup":
+	case GroupDoc, OldGroupDoc, ".ncgroup":
 		return groupNode
-	case docArray:
+	case ArrayDoc:
 		return arrayNode
-	case docV3:
+	case V3Doc:
 		return v3Node
-	case docConsolidated, ".nczarr":
+	case ConsolidatedDoc, ".nczarr":
 		return rootOf
 	}
 	return 0
@@ -155,10 +159,10 @@ func membersOf(names []string, docs Docs) members {
 	}
 	for dir, n := range m {
 		if n.kind&arrayNode != 0 {
-			n.keys = append(n.keys, keyingOf(docs[dir+docArray]))
+			n.keys = append(n.keys, keyingOf(docs[dir+ArrayDoc]))
 		}
 		if n.kind&v3Node != 0 {
-			n.keys = append(n.keys, keyingsOfV3(docs[dir+docV3])...)
+			n.keys = append(n.keys, keyingsOfV3(docs[dir+V3Doc])...)
 		}
 		if n.kind&groupNode != 0 {
 			n.readGroup(dir, docs)
@@ -273,7 +277,7 @@ func above(dir string) string {
 // has reports whether a name is part of the dataset.
 func (m members) has(name string) bool {
 	dir, base := path.Split(name)
-	mark := name == growthMark || dir == growthMark+"/" && base != "" || IsProbe(base)
+	mark := name == GrowthMark || dir == GrowthMark+"/" && base != "" || IsProbe(base)
 	if m.node(dir) != nil && IsZarrDoc(base) || mark && m.node("") != nil || name == ReplacingMark {
 		return true
 	}

@@ -8,13 +8,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// The documents of Zarr v2, and the one of v3 that is recognised.
+// The documents of Zarr v2, the one of v3 that is recognised, and those of LayoutV1.
 const (
-	docGroup        = ".zgroup"
-	docArray        = ".zarray"
-	docAttrs        = ".zattrs"
-	docConsolidated = ".zmetadata"
-	docV3           = "zarr.json"
+	GroupDoc        = ".zgroup"
+	ArrayDoc        = ".zarray"
+	AttrsDoc        = ".zattrs"
+	ConsolidatedDoc = ".zmetadata" // holds all others
+	V3Doc           = "zarr.json"
+	OldGroupDoc     = ".nczgroup"
+	OldArrayDoc     = ".nczarray"
 )
 
 // The reserved attribute names that belong to no layout.
@@ -50,40 +52,40 @@ type place struct {
 // Source: NCZarr versions 4.8.0 to 4.10 (their stores), and the drafts before.
 var places = [numBlocks][]place{
 	superBlock: {
-		{LayoutNewest, docAttrs, "_nczarr_superblock"},
-		{LayoutLower, docGroup, "_nczarr_superblock"},
-		{LayoutUpper, docGroup, "_NCZARR_SUPERBLOCK"},
-		{LayoutUpper, docAttrs, "_NCZARR_SUPERBLOCK"},
+		{LayoutNewest, AttrsDoc, "_nczarr_superblock"},
+		{LayoutLower, GroupDoc, "_nczarr_superblock"},
+		{LayoutUpper, GroupDoc, "_NCZARR_SUPERBLOCK"},
+		{LayoutUpper, AttrsDoc, "_NCZARR_SUPERBLOCK"},
 		{LayoutV1, ".nczarr", ""},
 		{LayoutV1, ".NCZarr", ""},
 	},
 	groupBlock: {
-		{LayoutNewest, docAttrs, "_nczarr_group"},
-		{LayoutLower, docGroup, "_nczarr_group"},
-		{LayoutUpper, docGroup, "_NCZARR_GROUP"},
-		{LayoutUpper, docAttrs, "_NCZARR_GROUP"},
-		{LayoutV1, ".nczgroup", ""},
+		{LayoutNewest, AttrsDoc, "_nczarr_group"},
+		{LayoutLower, GroupDoc, "_nczarr_group"},
+		{LayoutUpper, GroupDoc, "_NCZARR_GROUP"},
+		{LayoutUpper, AttrsDoc, "_NCZARR_GROUP"},
+		{LayoutV1, OldGroupDoc, ""},
 		{LayoutV1, ".ncgroup", ""},
 	},
 	arrayBlock: {
-		{LayoutNewest, docAttrs, "_nczarr_array"},
-		{LayoutLower, docArray, "_nczarr_array"},
-		{LayoutUpper, docArray, "_NCZARR_ARRAY"},
-		{LayoutUpper, docAttrs, "_NCZARR_ARRAY"},
-		{LayoutV1, ".nczarray", ""},
+		{LayoutNewest, AttrsDoc, "_nczarr_array"},
+		{LayoutLower, ArrayDoc, "_nczarr_array"},
+		{LayoutUpper, ArrayDoc, "_NCZARR_ARRAY"},
+		{LayoutUpper, AttrsDoc, "_NCZARR_ARRAY"},
+		{LayoutV1, OldArrayDoc, ""},
 		{LayoutV1, ".nczvar", ""},
 		{LayoutV1, ".ncvar", ""},
 	},
 	attrBlock: {
-		{LayoutNewest, docAttrs, "_nczarr_attr"},
-		{LayoutUpper, docAttrs, "_NCZARR_ATTR"},
+		{LayoutNewest, AttrsDoc, "_nczarr_attr"},
+		{LayoutUpper, AttrsDoc, "_NCZARR_ATTR"},
 		{LayoutV1, ".nczattrs", ""},
 		{LayoutV1, ".nczattr", ""},
 	},
 }
 
 // attrsDocs are the names of the attributes document, the newest first.
-var attrsDocs = []string{docAttrs, ".zattr"}
+var attrsDocs = []string{AttrsDoc, ".zattr"}
 
 // reserved reports whether an attribute name is NCZarr's own.
 func reserved(name string) bool {
@@ -109,13 +111,13 @@ func isPlace(name string) bool {
 // tell what it is: enough for [DetectLayout], and for [ParseGroup] of every
 // layout but LayoutV1, which needs those of [NodeDocNames] too.
 func RootDocNames() []string {
-	return []string{docGroup, docAttrs, docArray, ".nczarr", ".NCZarr", docV3}
+	return []string{GroupDoc, AttrsDoc, ArrayDoc, ".nczarr", ".NCZarr", V3Doc}
 }
 
 // NodeDocNames gives the documents to fetch for a group or array of a dataset
 // in layout l. They need not all be there.
 func NodeDocNames(l Layout) []string {
-	names := []string{docGroup, docArray, docAttrs}
+	names := []string{GroupDoc, ArrayDoc, AttrsDoc}
 	if l != LayoutV1 {
 		return names
 	}
@@ -133,7 +135,7 @@ func NodeDocNames(l Layout) []string {
 // any layout, of consolidated metadata, or of Zarr v3.
 func IsZarrDoc(name string) bool {
 	switch name {
-	case docGroup, docArray, docAttrs, docConsolidated, docV3:
+	case GroupDoc, ArrayDoc, AttrsDoc, ConsolidatedDoc, V3Doc:
 		return true
 	}
 	return strings.HasPrefix(name, ".") &&
@@ -141,13 +143,13 @@ func IsZarrDoc(name string) bool {
 }
 
 // IsV3 reports whether a node is described by a Zarr v3 document.
-func IsV3(docs Docs) bool { _, ok := docs[docV3]; return ok }
+func IsV3(docs Docs) bool { _, ok := docs[V3Doc]; return ok }
 
 // DropV3 removes the Zarr v3 document of a node from docs, and reports whether
 // it was there.
 func DropV3(docs Docs) bool {
 	there := IsV3(docs)
-	delete(docs, docV3)
+	delete(docs, V3Doc)
 	return there
 }
 

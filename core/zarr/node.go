@@ -62,17 +62,17 @@ func (n *node) load(path string, docs Docs) error {
 		path = "/..." + strings.ToValidUTF8(path[k:], "")
 	}
 	n.path, n.docs, n.warnings = path, n.docs[:0], nil
-	_, group := docs[docGroup]
-	_, array := docs[docArray]
+	_, group := docs[GroupDoc]
+	_, array := docs[ArrayDoc]
 	switch {
 	case IsV3(docs) && (group || array):
-		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docV3), "Zarr v3 is not read by this version; #mode=v2 reads the Zarr v2 documents beside it")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "Zarr v3 is not read by this version; #mode=v2 reads the Zarr v2 documents beside it")
 	case IsV3(docs):
-		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(docV3), "Zarr v3 is not read by this version")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "Zarr v3 is not read by this version")
 	}
 	badDoc, bad := "", error(nil) // the first by name, for an error that is the same each time
 	for name, text := range docs {
-		if !IsZarrDoc(name) || name == docConsolidated {
+		if !IsZarrDoc(name) || name == ConsolidatedDoc {
 			continue
 		}
 		if err := n.room().parse(name, text); err != nil && (bad == nil || name < badDoc) {
@@ -82,7 +82,7 @@ func (n *node) load(path string, docs Docs) error {
 	if bad != nil {
 		return ncerr.New(ncerr.ErrNotZarr, "parse", n.key(badDoc), bad)
 	}
-	for _, name := range [...]string{docGroup, docArray} {
+	for _, name := range [...]string{GroupDoc, ArrayDoc} {
 		if v := n.doc(name).get("zarr_format"); v != "" && v != "2" {
 			if err := checkFormat(n.key(name), v); err != nil {
 				return err
@@ -177,7 +177,7 @@ func (n *node) attrsDoc() (*document, string) {
 			return d, name
 		}
 	}
-	return nil, docAttrs
+	return nil, AttrsDoc
 }
 
 // either gives the member that goes by one of two names.

@@ -25,7 +25,7 @@ func SameJSON(a, b []byte) bool {
 //
 // Source: zarr-python 3.4.2, consolidate_metadata with zarr_format=2.
 func SameDocument(name string, a, b []byte) bool {
-	if name != docGroup {
+	if name != GroupDoc {
 		return SameJSON(a, b)
 	}
 	x, err := jsontext.Check(string(a))

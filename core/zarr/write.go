@@ -101,20 +101,20 @@ func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 		return nil, err
 	}
 	s := o.s
-	o.doc(docGroup).Key("zarr_format").Int(2)
+	o.doc(GroupDoc).Key("zarr_format").Int(2)
 	types := o.attrs(g.Attrs)
 	if g.NCProperties != "" && opts.IsRoot {
 		p := Attr{Name: ncProperties, Type: dtype.NCChar, Value: g.NCProperties}
-		o.doc(docAttrs).Key(ncProperties).String(g.NCProperties)
+		o.doc(AttrsDoc).Key(ncProperties).String(g.NCProperties)
 		types = append(types, [2]string{p.Name, s.typeText(p)})
 	}
 	if s.alwaysAttrs {
-		o.doc(docAttrs)
+		o.doc(AttrsDoc)
 	}
 	if s.pure {
 		return o.finish(false), nil
 	}
-	if s.superDoc != s.groupDoc || s.superDoc == docGroup {
+	if s.superDoc != s.groupDoc || s.superDoc == GroupDoc {
 		o.super(opts.IsRoot)
 		o.group(g)
 	} else {
@@ -201,7 +201,7 @@ func (o *output) group(g *Group) {
 // attrs writes the user's attributes and gives their types.
 func (o *output) attrs(list []Attr) (types [][2]string) {
 	for _, a := range list {
-		w := o.doc(docAttrs)
+		w := o.doc(AttrsDoc)
 		w.Key(a.Name)
 		writeAttr(w, a, o.s)
 		types = append(types, [2]string{a.Name, o.s.typeText(a)})
@@ -218,7 +218,7 @@ func (o *output) types(types [][2]string, own []string) {
 		}
 	}
 	if len(types) == 0 {
-		if _, ok := o.docs[docAttrs]; ok && s.emptyAttrs {
+		if _, ok := o.docs[AttrsDoc]; ok && s.emptyAttrs {
 			done(o.open(s.attrDoc, s.attrName), s.attrName)
 		}
 		return
