@@ -167,10 +167,10 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 // A writer of a store whose datasets are replaced object by object must not
 // write into the dataset that came in the place of its own. So it compares one
 // document, the anchor, that a replacement writes anew and an update hardly ever
-// does: before it writes the first whole chunk of a batch, and for a chunk that it
-// changes after it has read it. A changed chunk is put on condition of the version
-// that was read, which was the old dataset's then: it gets into the new one only
-// if that has the same version there, or if both lack it. A whole chunk can, if the
+// does: in each batch, after it has read the chunks that it changes in part and before
+// the first put. A changed chunk is put on condition of the version that was read,
+// which was the old dataset's then: it gets into the new one only if that has the same
+// version there, or if both lack it. A whole chunk can, if the
 // dataset is replaced between the look and the put: a replacement looks for such
 // chunks before it ends (see sibling.strayed).
 
