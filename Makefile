@@ -12,7 +12,7 @@ TEST    := $(GO) test -vet=off -ldflags='-s -w' -timeout=2h -p 3
 FORMATS := ./core/nczarr ./core/cdl
 NOSTORE := ^Test(HostileHeader|Mutations|ReadAllocatesNothingPerChunk|NcMLDifferential|ParseMemory)$$
 # What the race detector looks at in every run: packages with goroutines of their own, and what they share.
-RACES   := ./core/nczarr ./core/manifest ./core/codec ./core/zmap/... ./core/plugin/internal/... ./drivers/file ./drivers/internal/...
+RACES   := ./core/nczarr ./core/array ./core/manifest ./core/codec ./core/zmap/... ./core/plugin/internal/... ./drivers/file ./drivers/internal/...
 HOSTRACES := ^Test(Arena|Spill|Pipeline|OneStart|ManyReads|Closed|OthersOpening|OpenCancelled|LatePut|Flood|FloodedLane|SameCodecs|SameStores|PlaneInput|Quarantine|Crash|RetireStarting|ManyLenders|SinkCalls)$$
 
 .PHONY: help build demo demo-s3 test test-s3 race nightly lint gen bench bench-open bench-plane bench-remote docs clean

@@ -156,14 +156,15 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		return nil, ncerr.Wrap("define", path, err)
 	}
 	v.meta.Codecs = sizeUnknown(v.meta.Codecs)
-	if err := v.open(ctx); err != nil {
+	a, err := v.open(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if err := v.fits(); err != nil {
 		v.data.close()
 		return nil, err
 	}
-	v.meta.Codecs = sizeStated(v.meta.Codecs, v.data.pipe.Specs())
+	v.meta.Codecs = sizeStated(v.meta.Codecs, a.Specs())
 	v.source().Found() // no chunk is there
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
@@ -48,44 +47,6 @@ func (v *Var) lengthen() {
 		v.own = nil
 		v.changes.add()
 	}
-}
-
-// hide sets to fill what was read of chunks beyond the shape own; nil is none.
-func (t *transfer) hide(own []int64) {
-	count := t.sel.Count
-	for d, end := range own {
-		first := int64(0) // of what is beyond
-		if t.sel.Start[d] < end {
-			first = (end-1-t.sel.Start[d])/t.step(d) + 1
-		}
-		if first >= count[d] {
-			continue
-		}
-		inner := product(count[d+1:])
-		for o := range product(count[:d]) {
-			t.setFill((o*count[d]+first)*inner, (o+1)*count[d]*inner)
-		}
-	}
-}
-
-func (t *transfer) step(d int) int64 {
-	if t.sel.Stride == nil {
-		return 1
-	}
-	return t.sel.Stride[d]
-}
-
-// setFill sets the elements from from to to.
-func (t *transfer) setFill(from, to int64) {
-	if t.varies {
-		fill := t.fillText()
-		for i := from; i < to; i++ {
-			t.text[i] = fill
-		}
-		return
-	}
-	size := int64(t.v.meta.DType.Size) // the fill value may be none
-	chunk.Repeat(t.raw[from*size:to*size], t.fill)
 }
 
 // settle removes what chunks have beyond the array before the first write to

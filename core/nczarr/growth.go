@@ -407,13 +407,3 @@ func (v *Var) clearEdge(ctx context.Context, index, shape []int64) error {
 	}
 	return nil
 }
-
-// fillSlab gives n elements of fill.
-func (v *Var) fillSlab(n int64) slab {
-	if v.varies() {
-		return slab{text: slices.Repeat([]string{string(v.meta.Fill)}, int(n))}
-	}
-	raw := make([]byte, n*int64(v.meta.DType.Size))
-	chunk.Repeat(raw, v.meta.Fill)
-	return slab{raw: raw}
-}

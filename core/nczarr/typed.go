@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/seed-695719ce/nczarr/core/array"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -80,7 +81,7 @@ func (v *Var) ReadParts(ctx context.Context, sel chunk.Selection, f func(part ch
 // halves calls f with both halves of a slab that has too much text to be read
 // at once, and gives the error of reading it otherwise.
 func (v *Var) halves(sel chunk.Selection, err error, f func(chunk.Selection) error) error {
-	var much *tooMuchText
+	var much *array.TooMuchText
 	d := slices.IndexFunc(sel.Count, func(n int64) bool { return n > 1 })
 	if d < 0 || !errors.As(err, &much) {
 		return err
@@ -108,19 +109,19 @@ func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]b
 		return ncerr.Wrap("read", v.Path(), err)
 	}
 	if dtype.Len(dst) == 0 {
-		return v.open(ctx)
+		return v.Available(ctx)
 	}
 	if v.varies() {
 		text, _ := dst.([]string)
-		return v.readRaw(ctx, sel, slab{text: text}, found)
+		return v.readRaw(ctx, sel, array.Slab{Text: text}, found)
 	}
 	if raw, t, ok := dtype.View(dst); ok && t.WithOrder(v.meta.DType.Order) == v.asNumber() {
-		return v.readRaw(ctx, sel, slab{raw: raw}, found)
+		return v.readRaw(ctx, sel, array.Slab{Raw: raw}, found)
 	}
 	stored := v.meta.DType.WithOrder(dtype.Native)
 	return v.pieces(sel, func(part chunk.Selection, from, n int64) error {
 		raw := make([]byte, n*int64(stored.Size))
-		if err := v.readRaw(ctx, part, slab{raw: raw}, nil); err != nil {
+		if err := v.readRaw(ctx, part, array.Slab{Raw: raw}, nil); err != nil {
 			return err
 		}
 		return ncerr.Wrap("read", v.Path(), dtype.Decode(dtype.Slice(dst, int(from), int(from+n)), raw, stored))
@@ -228,7 +229,7 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 		return ncerr.Wrap("write", v.Path(), err)
 	}
 	if sel.Len() == 0 {
-		return v.open(ctx)
+		return v.Available(ctx)
 	}
 	from, err := v.encode(src, q)
 	if err != nil {
@@ -252,31 +253,24 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	return err
 }
 
-// slab is values as they are moved: stored elements, or strings where their
-// size varies.
-type slab struct {
-	raw  []byte
-	text []string
-}
-
 // encode gives src, rounded as q says, as it is stored: src's own memory where
 // it is the same.
-func (v *Var) encode(src any, q dtype.Quantization) (slab, error) {
+func (v *Var) encode(src any, q dtype.Quantization) (array.Slab, error) {
 	t := v.meta.DType
 	if text, ok := src.([]string); ok && v.varies() {
-		return slab{text: text}, v.checkText(text)
+		return array.Slab{Text: text}, v.checkText(text)
 	}
 	if q.Mode != dtype.QuantizeNone {
 		var err error
 		if src, err = v.quantized(src, q); err != nil {
-			return slab{}, err
+			return array.Slab{}, err
 		}
 	}
 	if raw, st, ok := dtype.View(src); ok && st.WithOrder(t.Order) == v.asNumber() && (t.Order == dtype.Native || t.Width() == 1) {
-		return slab{raw: raw}, nil
+		return array.Slab{Raw: raw}, nil
 	}
 	raw := make([]byte, dtype.Len(src)*t.Size)
-	return slab{raw: raw}, dtype.Encode(raw, t, src)
+	return array.Slab{Raw: raw}, dtype.Encode(raw, t, src)
 }
 
 // grown gives the shape that v has after a write of sel: unlimited dimensions

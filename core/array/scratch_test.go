@@ -1,4 +1,4 @@
-package nczarr //nolint:testpackage // it looks at scratch memory, which nothing shows
+package array //nolint:testpackage // it looks at scratch memory, which nothing shows
 
 import (
 	"testing"
@@ -9,14 +9,14 @@ import (
 // A worker that has served large chunks gives most of its memory back.
 func TestReleaseIsBounded(t *testing.T) {
 	t.Parallel()
-	var e engine
+	var a Array
 	w := &worker{items: make([]item, 4)}
 	for i := range w.items {
 		w.items[i].inBuf, w.items[i].outBuf = make([]byte, keptScratch/4), make([]byte, keptScratch/2)
 	}
 	w.texts = make([]string, 1, keptScratch/16+1)
 	w.reqs = append(make([]zmap.GetRequest, 0, batchMax*batchMax+1), zmap.GetRequest{Key: "k"})[:0]
-	e.release(w)
+	a.release(w)
 	if w.reqs != nil {
 		t.Errorf("room for %d requests is kept", cap(w.reqs))
 	}
@@ -28,7 +28,7 @@ func TestReleaseIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are kept, want some, %d at most", kept, keptScratch)
 	}
 	w.reqs = append(make([]zmap.GetRequest, 0, 1), zmap.GetRequest{Key: "k"})[:0]
-	e.release(w)
+	a.release(w)
 	if w.reqs[:1][0].Key != "" {
 		t.Error("a request that was answered is kept")
 	}

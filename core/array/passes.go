@@ -1,4 +1,4 @@
-package nczarr
+package array
 
 import "sync"
 

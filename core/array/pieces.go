@@ -1,4 +1,4 @@
-package nczarr
+package array
 
 import (
 	"context"
@@ -9,10 +9,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
-
-// DefaultMergeGap is the default of Options.MergeGap, in bytes: what a fast
-// connection brings in the time that one more of the requests under way costs.
-const DefaultMergeGap = 64 << 10
 
 // maxPieces is the largest number of requests for one chunk; parts that are
 // farther apart than the gap are merged rather than that there are more.
@@ -50,31 +46,23 @@ func (p *pieces) release() {
 	p.cut = chunk.Pieces{}
 }
 
-// mergeGap is Options.MergeGap with its default.
-func (d *Dataset) mergeGap() int64 {
-	if d.opts.MergeGap > 0 {
-		return d.opts.MergeGap
-	}
-	return DefaultMergeGap
-}
-
 // cut decides whether item i is read in pieces, which are cut then.
 func (w *worker) cut(i int) bool {
 	it, at := &w.items[i], &w.where[i]
 	it.cut = chunk.Pieces{}
-	if at.Range != nil || w.t.varies || !w.t.e.pipe.Empty() || !at.Map.Capabilities().Ranges {
+	if at.Range != nil || w.t.varies || !w.t.a.pipe.Empty() || !at.Map.Capabilities().Ranges {
 		return false
 	}
-	gap := w.t.v.group.ds.mergeGap()
+	gap := w.t.a.env.MergeGap
 	p, ok := w.mover.Pieces(it.proj, gap)
 	for ok && p.N > maxPieces {
 		gap *= 2
 		p, ok = w.mover.Pieces(it.proj, gap)
 	}
-	if p.N > 1 && w.t.e.noRanges.Load() {
+	if p.N > 1 && w.t.a.noRanges.Load() {
 		return false
 	}
-	if ok && p.N > 1 && w.t.e.unversioned.Load() {
+	if ok && p.N > 1 && w.t.a.unversioned.Load() {
 		gap = math.MaxInt64
 		p, ok = w.mover.Pieces(it.proj, gap)
 	}
@@ -99,7 +87,7 @@ func (w *worker) requestPieces(i int) {
 	for k := range n {
 		p := &it.list[k]
 		out, in := w.mover.Piece(k)
-		if p.dst = w.t.raw[out:]; !it.cut.Direct {
+		if p.dst = w.t.Raw[out:]; !it.cut.Direct {
 			p.dst = it.inBuf[k*size:]
 		}
 		p.dst, p.part = p.dst[:size:size], driver.Range{Offset: in, Length: size}
@@ -129,7 +117,7 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 		it.missing++
 	case ncerr.KindOf(err) == ncerr.ErrUnsupported:
 		it.refused = true
-		w.t.e.noRanges.Store(true)
+		w.t.a.noRanges.Store(true)
 	case err != nil:
 		return false
 	case info.Size != w.t.size:
@@ -138,10 +126,10 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 	case it.cut.N > 1:
 		it.compare(info.Version)
 		if info.Version == "" {
-			w.t.e.unversioned.Store(true)
+			w.t.a.unversioned.Store(true)
 		}
-		if w.t.e.ranges.Store(true); info.NoRanges {
-			w.t.e.noRanges.Store(true)
+		if w.t.a.ranges.Store(true); info.NoRanges {
+			w.t.a.noRanges.Store(true)
 		}
 	}
 	switch {
@@ -167,7 +155,7 @@ const probes = 16
 // are sent at once.
 func (w *worker) group() int {
 	m, most := w.where[w.jobItem[w.base]].Map, len(w.reqs)-w.base
-	if w.base == 0 && w.items[w.jobItem[0]].cut.N > 1 && !w.t.e.ranges.Load() {
+	if w.base == 0 && w.items[w.jobItem[0]].cut.N > 1 && !w.t.a.ranges.Load() {
 		most = min(most, probes)
 		if m.Capabilities().Latency != driver.Remote {
 			most = 1
@@ -184,7 +172,7 @@ func (w *worker) group() int {
 // each costs the whole, and answers it then.
 func (w *worker) needless() bool {
 	i := w.jobItem[w.base]
-	if w.items[i].cut.N < 2 || !w.t.e.noRanges.Load() {
+	if w.items[i].cut.N < 2 || !w.t.a.noRanges.Load() {
 		return false
 	}
 	w.gotPiece(i, zmap.Info{}, ncerr.ErrUnsupported)
@@ -229,6 +217,6 @@ func (w *worker) getMixed(ctx context.Context) error {
 // placePieces puts what came in pieces in its place.
 func (w *worker) placePieces(it *item) {
 	if !it.cut.Direct { // else they landed there
-		w.mover.ScatterPieces(w.t.raw, it.in, it.proj, it.gap)
+		w.mover.ScatterPieces(w.t.Raw, it.in, it.proj, it.gap)
 	}
 }

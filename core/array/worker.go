@@ -1,4 +1,4 @@
-package nczarr
+package array
 
 import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -52,16 +52,16 @@ type item struct {
 }
 
 // worker gets a worker with its scratch, or makes one.
-func (e *engine) worker(t *transfer) *worker {
-	w, _ := e.workers.Get().(*worker)
+func (a *Array) worker(t *transfer) *worker {
+	w, _ := a.scratch.Get().(*worker)
 	if w == nil {
 		w = &worker{}
 		w.onGet, w.onDecode = w.got, w.decoded
 	}
 	w.t = t
-	w.mover = chunk.NewMover(t.plan, t.sel.Count, t.v.meta.Chunks, t.v.meta.Transpose, max(t.v.meta.DType.Size, 1))
-	if in := t.v.in; in != nil {
-		w.mover.Field(in.dtype.Size, in.offset)
+	w.mover = chunk.NewMover(t.plan, t.sel.Count, a.meta.Chunks, a.meta.Transpose, max(a.meta.DType.Size, 1))
+	if a.meta.Stored.Size != a.meta.DType.Size {
+		w.mover.Field(a.meta.Stored.Size, a.meta.Offset)
 	}
 	w.grow(int(t.batch), t.plan.Rank())
 	return w
@@ -69,11 +69,11 @@ func (e *engine) worker(t *transfer) *worker {
 
 // keptScratch is how much scratch a worker keeps from transfer to transfer, in
 // bytes: enough for one chunk of the default size, encoded and decoded.
-const keptScratch = 2 * defaultChunkBytes
+const keptScratch = 8 << 20
 
 // release keeps the worker for the next transfer, with the memory it has grown
 // to, up to keptScratch.
-func (e *engine) release(w *worker) {
+func (a *Array) release(w *worker) {
 	w.t, w.mover, w.err = nil, nil, nil
 	kept := 0
 	for i := range w.items {
@@ -98,7 +98,7 @@ func (e *engine) release(w *worker) {
 	if cap(w.reqs) > batchMax*batchMax { // chunks in many pieces
 		w.reqs, w.jobItem = nil, nil
 	}
-	e.workers.Put(w)
+	a.scratch.Put(w)
 }
 
 func (w *worker) grow(batch, rank int) {
@@ -141,13 +141,13 @@ func (w *worker) take(first, last int64) {
 // the chunk is stored raw and lands as one run, else a buffer that is kept.
 func (w *worker) allocIn(i int, n int64) ([]byte, error) {
 	it := &w.items[i]
-	if it.direct != nil && n == int64(len(it.direct)) && w.t.e.pipe.Empty() {
+	if it.direct != nil && n == int64(len(it.direct)) && w.t.a.pipe.Empty() {
 		return it.direct, nil
 	}
 	if limit := w.maxStored(i); n > limit { // of a part that a range names: a whole object has met the limit before
 		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has %d bytes, more than the %d that its codecs can make", n, limit)
 	}
-	return it.room(w.t.e.pipe, n), nil
+	return it.room(w.t.a.pipe, n), nil
 }
 
 // room gives memory for n encoded bytes: the pipeline's own where it has some,

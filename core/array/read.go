@@ -1,4 +1,4 @@
-package nczarr
+package array
 
 import (
 	"context"
@@ -9,39 +9,31 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// readRaw reads sel into array, in the stored element type and in native
-// byte order. *found, when found is not nil, becomes which chunks there are, in
-// C order.
-func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, array slab, found *[]bool) error {
-	if err := v.open(ctx); err != nil {
-		return err
-	}
-	shape, own := v.Shape(), v.ownShape() // a write that makes it longer removes what this read may have seen
-	if err := sel.Check(shape); err != nil {
-		return ncerr.Wrap("read", v.Path(), err)
-	}
-	t, err := v.newTransfer(sel, shape, array)
+// Read reads sel, which lies in shape, into array, in native byte order. What lies
+// beyond own, which may be nil, is fill, whatever the chunks say there. *found, when
+// found is not nil, becomes which chunks of sel there are, in C order. absent says
+// that a chunk was looked for and is not there.
+//
+// An error of a chunk names its key: ncerr.ErrCorrupt, ncerr.ErrNoObject for a chunk
+// that is promised, and those of the store and of the codecs.
+func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
+	t, err := a.newTransfer(sel, shape, array)
 	if err != nil {
-		return ncerr.Wrap("read", v.Path(), err)
+		return false, err
 	}
 	if found != nil {
 		t.found = make([]bool, t.plan.Len())
 		*found = t.found
 	}
 	if err := t.run(ctx, readBatch); err != nil {
-		return ncerr.Wrap("read", v.Path(), err)
+		return false, err
 	}
 	if err := t.checkAbsent(ctx); err != nil {
-		return ncerr.Wrap("read", v.Path(), err)
-	}
-	if t.absent.Load() {
-		if err := v.wasAbsent(ctx); err != nil {
-			return ncerr.Wrap("read", v.Path(), err)
-		}
+		return false, err
 	}
 	t.hide(own)
 	t.swap()
-	return nil
+	return t.absent.Load(), nil
 }
 
 // triedKeys is how many chunks of a read that found none are looked for under other
@@ -51,7 +43,7 @@ const triedKeys = 32
 // checkAbsent makes sure, if no chunk of the variable was ever found, that none is
 // there under other keys.
 func (t *transfer) checkAbsent(ctx context.Context) error {
-	if t.source.Settled() {
+	if t.a.source.Settled() {
 		return nil
 	}
 	proj := make(chunk.Projection, t.plan.Rank())
@@ -63,7 +55,7 @@ func (t *transfer) checkAbsent(ctx context.Context) error {
 			indexes[i][d] = s.Index
 		}
 	}
-	return t.source.Missing(ctx, indexes, t.v.grid())
+	return t.a.source.Missing(ctx, indexes, t.a.env.Grid())
 }
 
 // readBatch reads, decodes and scatters one batch.
@@ -100,7 +92,7 @@ func (w *worker) get(ctx context.Context) error {
 }
 
 func (w *worker) getFrom(ctx context.Context, m *zmap.Map, reqs []zmap.GetRequest) error {
-	if w.t.v.group.ds.getMany && len(reqs) > 1 {
+	if w.t.a.env.Many && len(reqs) > 1 {
 		return m.GetMany(ctx, reqs, w.onGet)
 	}
 	for k := range reqs {
@@ -117,7 +109,7 @@ func (w *worker) getFrom(ctx context.Context, m *zmap.Map, reqs []zmap.GetReques
 
 // locate asks the Source for the batch.
 func (w *worker) locate(ctx context.Context) error {
-	return w.t.source.Locate(ctx, w.indexes[:w.n], w.where[:w.n])
+	return w.t.a.source.Locate(ctx, w.indexes[:w.n], w.where[:w.n])
 }
 
 // request makes the requests for all chunks of the batch that have to be
@@ -129,7 +121,7 @@ func (w *worker) request() {
 		out, _, n, one := w.mover.Contiguous(it.proj)
 		one = one && !w.t.varies
 		if one && n == w.t.size && w.t.plan.Whole(it.proj) {
-			it.direct = w.t.raw[out : out+n]
+			it.direct = w.t.Raw[out : out+n]
 		}
 		switch {
 		case at.Absent:
@@ -156,7 +148,7 @@ func (w *worker) requestWhole(i int) {
 // have, in this pass. Requests carry it, so that a store of which the sizes are
 // not known in advance is not read beyond it.
 func (w *worker) maxStored(i int) int64 {
-	n := max(1, w.t.e.pipe.MaxInput(w.where[i].FilterMask))
+	n := max(1, w.t.a.pipe.MaxInput(w.where[i].FilterMask))
 	if w.t.room < w.t.size {
 		n = min(n, w.t.room)
 	}
@@ -209,12 +201,12 @@ func (w *worker) decode(ctx context.Context) error {
 		}
 		switch {
 		case !it.have:
-		case w.t.e.pipe.Empty():
+		case w.t.a.pipe.Empty():
 			w.placeRaw(i, it)
 		default:
 			job := codecdriver.Job{Src: it.in, Dst: it.direct, Limit: w.t.room, Skip: w.where[i].FilterMask}
 			if job.Dst == nil && !w.t.varies {
-				if w.t.e.pipe.Local() {
+				if w.t.a.pipe.Local() {
 					job.Dst = w.outOf(it)
 				} else {
 					job.Shared = true // place copies it, and no more
@@ -235,13 +227,13 @@ func (w *worker) found(i int) {
 	if w.t.found != nil {
 		w.t.found[w.first+int64(i)] = true
 	}
-	w.t.source.Found()
+	w.t.a.source.Found()
 }
 
 // decodeJobs decodes the batch: in one call where it crosses a process
 // boundary, else one after the other, since other workers are at work beside.
 func (w *worker) decodeJobs(ctx context.Context) error {
-	pipe := w.t.e.pipe
+	pipe := w.t.a.pipe
 	w.base = 0
 	if !pipe.Local() && len(w.jobs) > 0 {
 		if err := pipe.DecodeMany(ctx, w.jobs, w.onDecode); err != nil {
@@ -298,5 +290,43 @@ func (w *worker) place(i int, it *item, out []byte) {
 	if it.direct != nil && &out[0] == &it.direct[0] {
 		return // it was decoded where it belongs
 	}
-	w.mover.Scatter(w.t.raw, out, it.proj)
+	w.mover.Scatter(w.t.Raw, out, it.proj)
+}
+
+// hide sets to fill what was read of chunks beyond the shape own; nil is none.
+func (t *transfer) hide(own []int64) {
+	count := t.sel.Count
+	for d, end := range own {
+		first := int64(0) // of what is beyond
+		if t.sel.Start[d] < end {
+			first = (end-1-t.sel.Start[d])/t.step(d) + 1
+		}
+		if first >= count[d] {
+			continue
+		}
+		inner := product(count[d+1:])
+		for o := range product(count[:d]) {
+			t.setFill((o*count[d]+first)*inner, (o+1)*count[d]*inner)
+		}
+	}
+}
+
+func (t *transfer) step(d int) int64 {
+	if t.sel.Stride == nil {
+		return 1
+	}
+	return t.sel.Stride[d]
+}
+
+// setFill sets the elements from from to to.
+func (t *transfer) setFill(from, to int64) {
+	if t.varies {
+		fill := t.fillText()
+		for i := from; i < to; i++ {
+			t.Text[i] = fill
+		}
+		return
+	}
+	size := int64(t.a.meta.DType.Size) // the fill value may be none
+	chunk.Repeat(t.Raw[from*size:to*size], t.fill)
 }

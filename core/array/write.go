@@ -1,4 +1,4 @@
-package nczarr
+package array
 
 import (
 	"context"
@@ -11,29 +11,22 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// writeRaw writes from, elements of the stored type in stored byte order, to
-// sel. shape is the variable's shape after growth; only, when not nil, says
-// which chunks are written, in C order.
-func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from slab, only []bool) error {
-	if err := v.open(ctx); err != nil {
-		return err
+// Write writes from, elements in stored byte order, to sel. shape is that of the array
+// after it; only, when not nil, says which chunks are written, in C order. It fails
+// with ncerr.ErrReadOnly if the Source is no Writer; the other errors are those of
+// manifest.Writer, of the codecs and of Env.Check. After an error some of the chunks
+// have been written.
+func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, from Slab, only []bool) error {
+	target, ok := a.source.(manifest.Writer)
+	if !ok {
+		return ncerr.Errorf(ncerr.ErrReadOnly, "", "", "its chunks are in other files, which are not changed")
 	}
-	t, err := v.newTransfer(sel, shape, from)
+	t, err := a.newTransfer(sel, shape, from)
 	if err != nil {
-		return ncerr.Wrap("write", v.Path(), err)
-	}
-	if t.target, err = v.target(); err != nil {
 		return err
 	}
-	t.only = only
-	if err := v.group.ds.noteVar(ctx, v); err != nil {
-		return ncerr.Wrap("write", v.Path(), err)
-	}
-	if err := v.takePlace(ctx); err != nil {
-		return ncerr.Wrap("write", v.Path(), err)
-	}
-	v.group.ds.wrote.Store(true)
-	return ncerr.Wrap("write", v.Path(), t.run(ctx, writeBatch))
+	t.target, t.only = target, only
+	return t.run(ctx, writeBatch)
 }
 
 // writeBatch writes the chunks of one batch.
@@ -56,8 +49,8 @@ func (w *worker) Plan(changes []manifest.Change) {
 		ch.Part, ch.Limit, ch.Alloc = !w.t.plan.Covers(w.items[ch.Tag].proj, bounds), w.maxStored(0), w.items[ch.Tag].alloc
 		part = part || ch.Part
 	}
-	if ds := w.t.v.group.ds; part && !ds.m.Capabilities().IfMatch {
-		ds.warnSingleWriter()
+	if part && w.t.a.env.Part != nil {
+		w.t.a.env.Part()
 	}
 }
 
@@ -65,25 +58,17 @@ func (w *worker) Plan(changes []manifest.Change) {
 // lies in a chunk outside it has to be kept by nobody.
 func (w *worker) bounds() []int64 {
 	w.shape = append(w.shape[:0], w.t.shape...)
-	for i, d := range w.t.v.dims {
-		w.shape[i] = max(w.shape[i], d.reach.Load())
+	if reach := w.t.a.env.Reach; reach != nil {
+		reach(w.shape)
 	}
 	return w.shape
-}
-
-// warnSingleWriter says once that changes of partial chunks are not guarded
-// against other processes.
-func (d *Dataset) warnSingleWriter() {
-	if !d.opts.SingleWriter && d.warned.CompareAndSwap(false, true) {
-		d.log.Warn("partial chunks are read, changed and written back, and the store cannot detect another writer: state SingleWriter if there is none", "store", d.loc.Driver)
-	}
 }
 
 // Edit implements manifest.Editor: it lays what is written over what was read, and
 // encodes it.
 func (w *worker) Edit(ctx context.Context, changes []*manifest.Change) error {
 	// After the reads: then what was read is of the dataset that was opened.
-	if err := w.t.v.group.ds.stillOpened(ctx); err != nil {
+	if err := w.t.a.env.check(ctx); err != nil {
 		return err
 	}
 	if err := w.checkAbsent(ctx, changes); err != nil {
@@ -108,7 +93,7 @@ func (w *worker) checkAbsent(ctx context.Context, changes []*manifest.Change) er
 			absent = append(absent, ch.Index)
 		}
 	}
-	return w.t.source.Missing(ctx, absent, w.t.v.grid())
+	return w.t.a.source.Missing(ctx, absent, w.t.a.env.Grid())
 }
 
 // editFixed sets New to the decoded chunks of elements of fixed size.
@@ -117,7 +102,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 	for k, ch := range changes {
 		it := &w.items[ch.Tag]
 		if out, _, n, one := w.mover.Contiguous(it.proj); one && n == w.t.size && !ch.Part {
-			it.direct = w.t.raw[out : out+n]
+			it.direct = w.t.Raw[out : out+n]
 			ch.New = it.direct
 			continue
 		}
@@ -129,7 +114,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 			if ch.Part || !w.t.plan.Whole(it.proj) {
 				chunk.Repeat(ch.New, w.t.fill)
 			}
-		case w.t.e.pipe.Empty():
+		case w.t.a.pipe.Empty():
 			if int64(len(ch.Old)) != w.t.size {
 				return changeError(ch, w.t.wrongSize(len(ch.Old)))
 			}
@@ -139,7 +124,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 			w.jobItem = append(w.jobItem, k)
 		}
 	}
-	err := w.code(ctx, w.t.e.pipe.DecodeMany, func(k int, out []byte, err error) error {
+	err := w.code(ctx, w.t.a.pipe.DecodeMany, func(k int, out []byte, err error) error {
 		ch := changes[w.jobItem[k]]
 		switch {
 		case err != nil:
@@ -156,7 +141,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 	}
 	for _, ch := range changes {
 		if it := &w.items[ch.Tag]; it.direct == nil {
-			w.mover.Gather(ch.New, w.t.raw, it.proj)
+			w.mover.Gather(ch.New, w.t.Raw, it.proj)
 		}
 	}
 	return nil
@@ -164,7 +149,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 
 // encode replaces the decoded chunks in New by encoded ones.
 func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
-	pipe := w.t.e.pipe
+	pipe := w.t.a.pipe
 	if pipe.Empty() {
 		return nil
 	}
@@ -199,7 +184,7 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 func (w *worker) code(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
 	var failed error
 	step := 1
-	if !w.t.e.pipe.Local() {
+	if !w.t.a.pipe.Local() {
 		step = max(1, len(w.jobs))
 	}
 	for base := 0; base < len(w.jobs) && failed == nil; base += step {
