@@ -34,9 +34,44 @@ func concurrencyChecks() []Check {
 			}
 			wg.Wait()
 		}},
+		{ID: "map.concurrent.open", Doc: "Opening and closing other handles, for reading and for writing, takes nothing of what is being put.", Needs: w, Run: openWhilePutting},
 		{ID: "map.concurrent.delete", Doc: "Storing and deleting neighbours at once fails for nobody.", Needs: []string{Write, Delete}, Run: putAndDelete},
 		{ID: "map.concurrent.list", Doc: "Objects that are there all the time are listed exactly once while others come and go.", Needs: []string{Write, Delete, List}, Run: listWhileChanging},
 	}
+}
+
+// openWhilePutting opens handles all the time beside puts of objects that are stored
+// in pieces. A store that has one writer refuses them.
+func openWhilePutting(t conformance.T, e *Env) {
+	s := e.create(t)
+	s.putAll("first")
+	s.flush()
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if m, err := e.open(t.Context(), []driver.Mode{driver.Update, driver.Read}[i%2]); err == nil {
+				_ = m.Close(t.Context()) // it has not changed anything
+			}
+		}
+	})
+	var keys []string
+	for i := range 8 * rivalry(t) / 10 {
+		key := fmt.Sprintf("a/%d", i)
+		s.put(key, pattern(byte(i), 300_000))
+		keys = append(keys, key)
+	}
+	close(done)
+	wg.Wait()
+	for i, key := range keys {
+		s.want(key, pattern(byte(i), 300_000))
+	}
+	s.wantOwn("first")
 }
 
 func distinctKeys(t conformance.T, e *Env) {

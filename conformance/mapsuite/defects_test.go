@@ -30,6 +30,7 @@ type hooked struct {
 	get   func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error)
 	stat  func(ctx context.Context, key string) (driver.Info, error)
 	list  func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error]
+	del   func(ctx context.Context, key string, o *driver.DeleteOptions) error
 	flush func(ctx context.Context) error
 	close func(ctx context.Context) error
 	caps  func() driver.Capabilities
@@ -88,6 +89,13 @@ func (h *hooked) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 		return h.get(ctx, key, o, alloc)
 	}
 	return h.Map.Get(ctx, key, o, alloc)
+}
+
+func (h *hooked) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+	if h.del != nil {
+		return h.del(ctx, key, o)
+	}
+	return h.Map.Delete(ctx, key, o)
 }
 
 func (h *hooked) Stat(ctx context.Context, key string) (driver.Info, error) {

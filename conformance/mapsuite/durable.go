@@ -19,11 +19,22 @@ func durableChecks() []Check {
 			first := e.mustOpen(t, driver.Read)
 			first.wantOwn("a/b")
 			first.wantAbsent("c")
-			s.put("a/b", "again")
+			lists := first.m.Capabilities().List
+			if lists {
+				first.wantList("", driver.ListOptions{}, "a/")
+			}
+			old, _ := first.stat("a/b")
+			s.put("a/b", "again and longer")
 			s.putAll("c")
 			for _, other := range []*store{e.mustOpen(t, driver.Read), first} {
-				other.want("a/b", "again")
+				other.want("a/b", "again and longer")
 				other.wantOwn("c")
+				if info, err := other.stat("a/b"); err != nil || info.Size != 16 || info.Version == old.Version && info.Version != "" {
+					t.Errorf("stat after a put: %+v, %v; before it %+v", info, err, old)
+				}
+				if lists {
+					other.wantList("", driver.ListOptions{}, "a/", "c")
+				}
 			}
 		}},
 		{ID: "map.durable.flush.crash", Doc: "What was flushed is there after the process of the driver was killed, and no version is given again.", Needs: []string{Write, Delete, Crashes}, Run: flushedBeforeCrash},

@@ -21,6 +21,7 @@ func TestFailureAsAbsence(t *testing.T) {
 		get, stat error
 		list      bool // a listing ends where it fails
 		zeros     bool // Get gives what it has, and zeros
+		deletes   bool // Delete says that it has deleted
 		passes    bool
 	}{
 		"a failure":          {get: ncerr.ErrIO, stat: ncerr.ErrIO, passes: true},
@@ -28,6 +29,7 @@ func TestFailureAsAbsence(t *testing.T) {
 		"absence in Stat":    {get: ncerr.ErrIO, stat: ncerr.ErrNotFound},
 		"absence in List":    {get: ncerr.ErrIO, stat: ncerr.ErrIO, list: true},
 		"zeros in Get":       {stat: ncerr.ErrIO, zeros: true},
+		"a failed deletion":  {get: ncerr.ErrIO, stat: ncerr.ErrIO, deletes: true},
 		"nothing was broken": {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,6 +47,12 @@ func TestFailureAsAbsence(t *testing.T) {
 							clear(data[len(data)/2:])
 						}
 						return data, info, err
+					},
+					del: func(ctx context.Context, key string, o *driver.DeleteOptions) error {
+						if broken.Load() && !tc.deletes {
+							return ncerr.ErrIO
+						}
+						return m.Delete(ctx, key, o)
 					},
 					stat: func(ctx context.Context, key string) (driver.Info, error) {
 						if broken.Load() && tc.stat != nil {

@@ -64,6 +64,7 @@ func getChecks() []Check {
 		}},
 		{ID: "map.get.info", Doc: "Put, Get and Stat agree about an object.", Needs: w, Run: getInfo},
 		{ID: "map.get.version", Doc: "A version, where there is one, changes with the content.", Needs: w, Run: getVersion},
+		{ID: "map.get.version.again", Doc: "A version that was given to a content is not given to another one: not by another handle, nor after the object was deleted, or the store replaced or removed.", Needs: []string{Write, Delete}, Run: versionAgain},
 		{ID: "map.get.limit", Doc: "A result longer than Limit is ErrLimit; one as long is given.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.put("k", "123456")
@@ -152,6 +153,42 @@ func getVersion(t conformance.T, e *Env) {
 	}
 }
 
+// versionAgain writes one key through handles that know nothing of each other.
+func versionAgain(t conformance.T, e *Env) {
+	seen := map[string]string{}
+	n := 0
+	put := func(s *store, what string) {
+		content := fmt.Sprintf("%04d", n)
+		n++
+		v := s.put("k", content).Version
+		if before, twice := seen[v]; twice && v != "" {
+			t.Errorf("version %q of %s was given to what was put %s before", v, what, before)
+		}
+		seen[v] = what
+		s.flush()
+	}
+	s := e.create(t)
+	put(s, "by the first handle")
+	for range 3 {
+		s.close()
+		s = e.mustOpen(t, driver.Update)
+		put(s, "by another handle")
+		s.delete("k")
+		s.flush()
+		s.close()
+		s = e.mustOpen(t, driver.Update)
+		put(s, "after a deletion")
+	}
+	s.close()
+	s = e.create(t)
+	put(s, "after the store was replaced")
+	s.close()
+	if err := e.opener.Remove(t.Context(), e.spec); err != nil {
+		t.Fatalf("remove: %v", err)
+	}
+	put(e.create(t), "after the store was removed")
+}
+
 // statFresh asks before and after every change, so that nothing that a driver
 // remembers may be old.
 func statFresh(t conformance.T, e *Env) {
@@ -207,6 +244,12 @@ func getIfMatch(t conformance.T, e *Env) {
 	if len(got) > 0 {
 		t.Errorf("content beside a conflict: %q", got)
 	}
+	if s.m.Capabilities().Ranges {
+		for _, r := range []driver.Range{{Offset: 1, Length: 2}, {Offset: 2, Length: -1}, {Offset: -2, Length: -1}} {
+			_, _, err = s.tryGet("k", driver.GetOptions{IfMatch: first, Range: &r})
+			wantKind(t, fmt.Sprintf("get of %+v of an old version", r), err, ncerr.ErrConflict)
+		}
+	}
 	_, _, err = s.tryGet("none", driver.GetOptions{IfMatch: first})
 	wantKind(t, "get of an absent key", err, ncerr.ErrNotFound, ncerr.ErrConflict)
 }
@@ -215,6 +258,11 @@ func getIfMatch(t conformance.T, e *Env) {
 func getFailure(t conformance.T, e *Env) {
 	s := e.create(t)
 	contents := map[string]string{"a/k": pattern(3, 200_000), "a/l": "small"}
+	if t.Effort() == conformance.Thorough {
+		for i := range 3000 { // more than a page of a listing
+			contents[fmt.Sprintf("a/more/%04d", i)] = "one of many"
+		}
+	}
 	for key, content := range contents {
 		s.put(key, content)
 	}
@@ -236,7 +284,7 @@ func getFailure(t conformance.T, e *Env) {
 		}
 	}
 	look := func(s *store) {
-		for key := range contents {
+		for _, key := range []string{"a/k", "a/l"} {
 			got, _, err := s.tryGet(key, driver.GetOptions{})
 			if absent("get "+key, err); err == nil && bytes.Contains(got, make([]byte, 64)) {
 				t.Errorf("get %s: a failure reads as zeros", key)
@@ -249,22 +297,35 @@ func getFailure(t conformance.T, e *Env) {
 		}
 		listed := 0
 		var failed error
-		for _, err := range s.m.List(t.Context(), "a/", &driver.ListOptions{}) {
-			if failed = err; err == nil {
+		for e, err := range s.m.List(t.Context(), "a/", &driver.ListOptions{Recursive: s.m.Capabilities().RecursiveList}) {
+			if failed = err; err == nil && !e.Prefix || e.Key == "a/more/" {
 				listed++
 			}
 		}
-		if absent("list a/", failed); failed == nil && listed != len(contents) {
+		if absent("list a/", failed); failed == nil && listed != len(contents) && (s.m.Capabilities().RecursiveList || listed != 3) {
 			t.Errorf("list a/: %d of %d objects are listed, without an error", listed, len(contents))
 		}
 	}
 	look(before)
-	t.Doing("open in mode read")
-	m, err := e.open(t.Context(), driver.Read)
-	if absent("open", err); err == nil {
+	for _, mode := range []driver.Mode{driver.Read, driver.Update} {
+		t.Doing("open in mode", modeName(mode))
+		m, err := e.open(t.Context(), mode)
+		if absent("open in mode "+modeName(mode), err); ncerr.KindOf(err) == ncerr.ErrNoDataset {
+			t.Errorf("open in mode %s: a failure reads as a store that is not there: %v", modeName(mode), err)
+		}
+		if err != nil {
+			continue
+		}
 		after := &store{t: t, m: m}
-		t.Cleanup(after.close)
+		t.Cleanup(func() { after.m = nil; _ = m.Close(t.Context()) }) // what cannot be written may fail then
 		look(after)
+		if mode == driver.Update && m.Capabilities().Delete {
+			if m.Delete(t.Context(), "a/l", &driver.DeleteOptions{}) == nil {
+				if _, err := after.stat("a/l"); ncerr.KindOf(err) != ncerr.ErrNotFound {
+					t.Errorf("delete of a/l gives no error, and then stat gives %v", err)
+				}
+			}
+		}
 	}
 	if failures == 0 {
 		t.Errorf("nothing fails: the store is not broken, so this shows nothing")
@@ -280,6 +341,12 @@ func getMany(t conformance.T, e *Env) {
 	for _, n := range []int{1, 2, 16, 100, 128} {
 		s.getMany(versions[:n])
 	}
+}
+
+// sizeOf is the size of an object of getMany.
+func sizeOf(key string) int64 {
+	i, _ := strconv.Atoi(key[2:])
+	return int64(100 + i)
 }
 
 // getMany asks for one object for each version, in every way.
@@ -307,6 +374,14 @@ func (s *store) getMany(versions []string) {
 		case 4:
 			r.Opts.Range = &driver.Range{Offset: 90, Length: 1000}
 			content = ncerr.ErrRange.Name()
+		case 7: // half of them: another part of what the request before asks for
+			if i%16 == 7 {
+				break
+			}
+			r.Key, content = fmt.Sprintf("c/%d", i-1), pattern(byte(i-1), 100+i-1)
+			reqs[i-1].Opts = driver.GetOptions{Range: &driver.Range{Offset: 0, Length: 2}}
+			want[i-1], content = content[:2], content[2:5]
+			r.Opts.Range = &driver.Range{Offset: 2, Length: 3}
 		case 5:
 			r.Opts.Limit, content = 50, ncerr.ErrLimit.Name()
 		case 6:
@@ -329,8 +404,8 @@ func (s *store) getMany(versions []string) {
 		switch {
 		case err != nil:
 			got[i] = ncerr.KindOf(err).Name()
-		case info.Size != int64(100+i):
-			s.t.Errorf("request %d: want the size of the whole object, %d, got %d", i, 100+i, info.Size)
+		case info.Size != sizeOf(reqs[i].Key):
+			s.t.Errorf("request %d: want the size of the whole object, %d, got %d", i, sizeOf(reqs[i].Key), info.Size)
 		case memory[i] != nil && &memory[i][0] != &data[0]:
 			s.t.Errorf("request %d: the data is not in the memory that alloc gave", i)
 		}
@@ -340,7 +415,9 @@ func (s *store) getMany(versions []string) {
 		s.t.Fatalf("get many: %v", err)
 	}
 	for i := range want {
-		if got[i] != want[i] || calls[i] != 1 {
+		if calls[i] == 0 {
+			s.t.Errorf("request %d of %d: want %s, and the sink was not called with it", i, len(reqs), show(want[i]))
+		} else if got[i] != want[i] || calls[i] != 1 {
 			s.t.Errorf("request %d of %d: want %s once, got %s, %d calls", i, len(reqs), show(want[i]), show(got[i]), calls[i])
 		}
 	}
@@ -408,6 +485,7 @@ func rangeChecks() []Check {
 			_, _, err = s.tryGet("k", driver.GetOptions{Range: &driver.Range{Offset: 2, Length: 4}, Limit: 3})
 			wantKind(t, "4 bytes with a limit of 3", err, ncerr.ErrLimit)
 		}},
+		{ID: "map.get.range.rounded", Doc: "Ranges that begin or end at round numbers, where storage has its pieces, or at the end of an object, follow the rules in an object of any size.", Needs: needs, Run: rangeRounded},
 		{ID: "map.get.range.large", Doc: "Ranges of a large object give the right bytes wherever they are.", Needs: needs, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			const n = 3<<20 + 7
@@ -420,6 +498,38 @@ func rangeChecks() []Check {
 				}
 			}
 		}},
+	}
+}
+
+// rangeRounded compares ranges with [driver.Range.Resolve].
+func rangeRounded(t conformance.T, e *Env) {
+	s := e.create(t)
+	for i, n := range []int64{3, 4 << 10, 256 << 10, 384<<10 + 5} {
+		key, whole := fmt.Sprint("k", i), pattern(byte(i), int(n))
+		s.put(key, whole)
+		points := []int64{0, 1, 5, 4 << 10, 64 << 10, 128<<10 - 1, 128 << 10, 128<<10 + 1, 256 << 10, n - 1, n, n + 1}
+		points = slices.DeleteFunc(points, func(p int64) bool { return p > n+1 })
+		slices.Sort(points)
+		points = slices.Compact(points)
+		ranges := []driver.Range{{Offset: math.MinInt64, Length: -1}, {Offset: -n, Length: -1}, {Offset: 128 << 10, Length: 2 * n}}
+		for k, from := range points {
+			ranges = append(ranges, driver.Range{Offset: from, Length: -1}, driver.Range{Offset: from, Length: 0})
+			for _, to := range points[k:] {
+				if from%(4<<10) == 0 || to%(4<<10) == 0 || to >= n {
+					ranges = append(ranges, driver.Range{Offset: from, Length: to - from})
+				}
+			}
+		}
+		for _, r := range ranges {
+			start, length, failed := r.Resolve(n)
+			got, info, err := s.tryRange(key, r.Offset, r.Length)
+			switch {
+			case failed != nil:
+				wantKind(t, fmt.Sprintf("range %+v of %d bytes (got %d bytes)", r, n, len(got)), err, ncerr.ErrRange)
+			case err != nil || info.Size != n || string(got) != whole[start:start+length]:
+				t.Errorf("range %+v of %d bytes: want %d bytes %s, got %d bytes %s of %d, %v", r, n, length, show(whole[start:start+length]), len(got), show(string(got)), info.Size, err)
+			}
+		}
 	}
 }
 

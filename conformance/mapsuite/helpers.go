@@ -224,7 +224,9 @@ func (s *store) wantList(prefix string, opts driver.ListOptions, want ...string)
 	if !s.m.Capabilities().OrderedList {
 		slices.Sort(got)
 	}
-	if !slices.Equal(got, want) {
+	if len(want)+len(got) > 200 {
+		s.differ(prefix, opts, want, got)
+	} else if !slices.Equal(got, want) {
 		s.t.Errorf("list %q %+v:\nwant %q\ngot  %q", prefix, opts, want, got)
 	}
 }
@@ -235,9 +237,20 @@ func (s *store) wantMany(prefix string, opts driver.ListOptions, want []string) 
 	if !s.m.Capabilities().OrderedList {
 		slices.Sort(got)
 	}
+	s.differ(prefix, opts, want, got)
+}
+
+// differ says where two long listings differ.
+func (s *store) differ(prefix string, opts driver.ListOptions, want, got []string) {
+	at := func(list []string, i int) string {
+		if i < len(list) {
+			return show(list[i])
+		}
+		return "the end"
+	}
 	for i := range max(len(got), len(want)) {
-		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			s.t.Errorf("list %s %+v: want %d entries, got %d; entry %d differs", show(prefix), opts, len(want), len(got), i)
+		if w, g := at(want, i), at(got, i); i >= len(got) || i >= len(want) || got[i] != want[i] {
+			s.t.Errorf("list %s %+v: want %d entries, got %d; entry %d is %s, and should be %s", show(prefix), opts, len(want), len(got), i, g, w)
 			return
 		}
 	}

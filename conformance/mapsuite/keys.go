@@ -40,7 +40,7 @@ func keyChecks() []Check {
 			}
 		}},
 		{ID: "map.keys.opaque", Doc: "The driver gives no meaning to what looks like its own files.", Level: conformance.Extended, Needs: w, Run: keysApart(
-			".tmp", "x.tmp", ".tmp-1", "x~", ".lock", "x.lock", ".#x", "_tmp/x", "lost+found", ".nfs1", "x.part")},
+			".tmp", "x.tmp", ".tmp-1", "x~", ".lock", "x.lock", ".#x", "_tmp/x", "lost+found", ".nfs1", "x.part", "__meta/x", "__index__", "_meta", "meta", "index", "data/0", "objects/x")},
 	}
 }
 

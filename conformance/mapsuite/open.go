@@ -2,6 +2,7 @@ package mapsuite
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -33,7 +34,7 @@ func openChecks() []Check {
 				wantKind(t, "open in mode "+modeName(mode), err, ncerr.ErrNoDataset)
 			}
 		}},
-		{ID: "map.open.bad-option", Doc: "An option that the driver does not know is ErrInvalid.", Run: func(t conformance.T, e *Env) {
+		{ID: "map.open.bad-option", Doc: "An option that the driver does not know, or whose value has another type, is ErrInvalid.", Run: func(t conformance.T, e *Env) {
 			spec := e.spec
 			spec.Mode, spec.Options = driver.Create, []byte(`{"no-such-option-of-any-driver": 1}`)
 			m, err := e.opener.Open(t.Context(), spec)
@@ -41,6 +42,14 @@ func openChecks() []Check {
 				_ = m.Close(t.Context())
 			}
 			wantKind(t, "open with an unknown option", err, ncerr.ErrInvalid)
+			for _, o := range e.opener.Describe().Options {
+				spec.Options = fmt.Appendf(nil, `{%q: {"no": ["value of any option"]}}`, o.Name)
+				m, err := e.opener.Open(t.Context(), spec)
+				if err == nil {
+					_ = m.Close(t.Context())
+				}
+				wantKind(t, fmt.Sprintf("open with an object as option %s, which is a %s", o.Name, o.Type), err, ncerr.ErrInvalid)
+			}
 		}},
 		{ID: "map.open.persists", Doc: "What was flushed is there when the store is opened again.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
@@ -215,13 +224,16 @@ func handles(t conformance.T, e *Env) {
 		t.Cleanup(cleanup)
 	}
 	w, apart := e.create(t), other.create(t)
-	w.put("k", "this")
+	w.put("k", "this one")
 	w.put("here", "here")
 	apart.put("k", "that")
 	w.flush()
 	apart.flush()
 	look := func(s *store, k string) {
 		s.want("k", k)
+		if info, err := s.stat("k"); err != nil || info.Size != int64(len(k)) {
+			t.Errorf("stat in the store of %q: %+v, %v", k, info, err)
+		}
 		if k == "that" {
 			s.wantAbsent("here")
 		} else {
@@ -234,15 +246,15 @@ func handles(t conformance.T, e *Env) {
 		t.Errorf("two handles that see the same object: version %q of %v, and %q of %v", a.Version, a.ModTime, b.Version, b.ModTime)
 	}
 	two.close() // the second before the first, then the first before the third
-	look(one, "this")
+	look(one, "this one")
 	look(there, "that")
 	two = e.mustOpen(t, driver.Read)
 	one.close()
-	look(two, "this")
+	look(two, "this one")
 	look(there, "that")
-	look(w, "this")
+	look(w, "this one")
 	two.close()
-	w.put("k", "this") // whoever writes goes on
+	w.put("k", "this one") // whoever writes goes on
 	w.flush()
 	w.close()
 	look(apart, "that")
@@ -250,7 +262,7 @@ func handles(t conformance.T, e *Env) {
 	three := e.mustOpen(t, driver.Read)
 	apart.close()
 	there.close()
-	look(three, "this")
+	look(three, "this one")
 }
 
 // missingLater shows that a store that is opened without looking, and is not

@@ -140,12 +140,12 @@ func TestPlantedDefects(t *testing.T) {
 			"map.put.shorter", "map.put.to-empty", "map.model.random", "map.concurrent.same-key", "map.open.update", "map.stat.fresh",
 		}},
 		"failure as absence": {func(m driver.Map) driver.Map { return hopeful{m} }, []string{
-			"map.get.limit", "map.get.if-match", "map.get.range.past-end", "map.get.range.beyond-end", "map.get.range.huge",
+			"map.get.limit", "map.get.if-match", "map.get.range.past-end", "map.get.range.rounded", "map.get.range.beyond-end", "map.get.range.huge",
 			"map.get.range.empty-past-end", "map.get.range.limit", "map.get.alloc.error", "map.get.alloc.absent",
 			"map.get.range.overflow", "map.cancel.before", "map.model.random",
 		}},
 		"short read past the end": {func(m driver.Map) driver.Map { return shortRead{m} }, []string{
-			"map.get.range.past-end", "map.get.range.beyond-end", "map.get.range.huge", "map.get.range.overflow", "map.get.range.empty-past-end", "map.model.random",
+			"map.get.range.past-end", "map.get.range.rounded", "map.get.range.beyond-end", "map.get.range.huge", "map.get.range.overflow", "map.get.range.empty-past-end", "map.model.random",
 		}},
 		"string prefix": {func(m driver.Map) driver.Map { return stringPrefix{m} }, []string{
 			"map.list.recursive", "map.list.segment-wise", "map.list.start-after.recursive", "map.list.literal", "map.list.below",

@@ -33,5 +33,5 @@ func ExampleSuite() {
 	}}
 	report := conformance.Run(context.Background(), mapsuite.Suite(), target, &conformance.Options{Select: []string{"map.get.range.*"}})
 	fmt.Println(report.Target, report.OK(), report.Totals.Pass, report.Failed())
-	// Output: mem true 17 []
+	// Output: mem true 18 []
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -32,13 +33,16 @@ var (
 	_ driver.GetManyer = (*Map)(nil)
 )
 
+// version is that of the last Put into any store: a store that takes the place of
+// another one must not give the same again.
+var version atomic.Uint64
+
 // store is the content that handles share.
 type store struct {
 	mu      sync.RWMutex
 	objects map[string]*object
 	below   map[string]int // prefix with its slash -> number of objects below
 	sorted  []string       // all keys in order, never changed in place; nil when stale
-	version uint64         // of the last Put
 }
 
 // object is never changed; a Put makes a new one.
@@ -167,8 +171,7 @@ func (s *store) put(key string, o *object, opts *driver.PutOptions) (driver.Info
 		}
 		s.count(key, 1)
 	}
-	s.version++
-	o.info = driver.Info{Size: int64(len(o.data)), Version: strconv.FormatUint(s.version, 10), ModTime: time.Now()}
+	o.info = driver.Info{Size: int64(len(o.data)), Version: strconv.FormatUint(version.Add(1), 10), ModTime: time.Now()}
 	s.objects[key] = o
 	return o.info, nil
 }
