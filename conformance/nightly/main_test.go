@@ -140,3 +140,19 @@ func TestFuzzTargets(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+func TestOnlyOutOfTime(t *testing.T) {
+	t.Parallel()
+	const end = "--- FAIL: FuzzX (10.05s)\n    context deadline exceeded\nFAIL\nexit status 1\n"
+	for output, want := range map[string]bool{
+		"fuzz: elapsed: 10s, execs: 9\n" + end: true,
+		"--- FAIL: FuzzX (3s)\n    --- FAIL: FuzzX (0s)\n        x_test.go:7: no\n\n    Failing input written to testdata/fuzz/FuzzX/1\nFAIL\n":                        false,
+		"--- FAIL: FuzzX (3s)\n    --- FAIL: FuzzX (0s)\n        x_test.go:7: context deadline exceeded\n\n    Failing input written to testdata/fuzz/FuzzX/1\nFAIL\n": false,
+		"panic: x\n" + end: false,
+		"ok\n":             false,
+	} {
+		if got := onlyOutOfTime(output); got != want {
+			t.Errorf("%q: want %t", output, want)
+		}
+	}
+}

@@ -69,7 +69,7 @@ func (a *Array) worker(t *transfer) *worker {
 
 // keptScratch is how much scratch a worker keeps from transfer to transfer, in
 // bytes: enough for one chunk of the default size, encoded and decoded.
-const keptScratch = 8 << 20
+const keptScratch = 32 << 20
 
 // release keeps the worker for the next transfer, with the memory it has grown
 // to, up to keptScratch.
