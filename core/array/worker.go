@@ -93,8 +93,8 @@ func (a *Array) release(w *worker) {
 	}
 	clear(w.where)
 	clear(w.reqs[:cap(w.reqs)])
-	clear(w.jobs)
-	clear(w.changes)
+	clear(w.jobs[:cap(w.jobs)])
+	clear(w.changes[:cap(w.changes)])    // they may point into the memory of the caller
 	if cap(w.reqs) > batchMax*batchMax { // chunks in many pieces
 		w.reqs, w.jobItem = nil, nil
 	}

@@ -37,6 +37,9 @@ func writeBatch(ctx context.Context, w *worker) error {
 			w.changes = append(w.changes, manifest.Change{Index: w.indexes[i], Tag: i})
 		}
 	}
+	if len(w.changes) == 0 {
+		return nil
+	}
 	return w.t.target.Update(ctx, w.changes, w)
 }
 

@@ -86,6 +86,7 @@ type Computed struct {
 	prefix string
 	sep    byte
 	rank   int
+	many   bool // several requests in one call cost less
 	arenas sync.Pool
 	locks  locks
 	separator
@@ -93,8 +94,9 @@ type Computed struct {
 
 // NewComputed makes the Source of the array with so many dimensions whose keys begin
 // with prefix (empty, or ending in a slash), with sep between grid positions.
-func NewComputed(m *zmap.Map, prefix string, sep byte, rank int) *Computed {
-	return &Computed{m: m, prefix: prefix, sep: sep, rank: rank}
+// many says that several requests in one call cost less than one after the other.
+func NewComputed(m *zmap.Map, prefix string, sep byte, rank int, many bool) *Computed {
+	return &Computed{m: m, prefix: prefix, sep: sep, rank: rank, many: many}
 }
 
 var _ Writer = (*Computed)(nil)

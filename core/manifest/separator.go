@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -111,6 +112,9 @@ func (c *Computed) findOther(ctx context.Context, wanted []string) (found string
 	wanted = wanted[:min(len(wanted), keysTried-s.tried)]
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
+	if !c.many {
+		g.SetLimit(runtime.GOMAXPROCS(0))
+	}
 	for _, key := range wanted {
 		g.Go(func() error {
 			there, err := c.m.Exists(ctx, key)

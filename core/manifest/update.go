@@ -20,7 +20,7 @@ type Change struct {
 	Part bool
 	// Limit, which Plan sets, is the most bytes that Old may have; 0 is no limit.
 	Limit int64
-	// Alloc, which Plan sets, makes the memory for Old.
+	// Alloc, which Plan sets, makes the memory for Old; nil is new memory.
 	Alloc driver.Alloc
 
 	// Key is set before Plan is called.
@@ -38,6 +38,7 @@ type Change struct {
 	Skip bool
 
 	version string
+	err     error // of reading it while somebody else changed it
 }
 
 // Editor makes the changes of an update.
@@ -63,6 +64,9 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 	}
 	c.arenas.Put(a)
 	defer c.locks.unlock(c.locks.lock(changes))
+	if err := ctx.Err(); err != nil { // the locks may have taken long
+		return err
+	}
 	editor.Plan(changes)
 	todo := make([]*Change, len(changes))
 	for i := range changes {
@@ -74,11 +78,18 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 		if err := c.old(ctx, todo); err != nil {
 			return err
 		}
-		if err := editor.Edit(ctx, todo); err != nil {
+		ready, again := make([]*Change, 0, len(todo)), todo[:0]
+		for _, ch := range todo {
+			if ch.err == nil {
+				ready = append(ready, ch)
+			} else {
+				conflict, again = ch.err, append(again, ch)
+			}
+		}
+		if err := editor.Edit(ctx, ready); err != nil {
 			return err
 		}
-		again := todo[:0]
-		for _, ch := range todo {
+		for _, ch := range ready {
 			if ch.Skip {
 				continue
 			}
@@ -106,10 +117,15 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 	var reqs []zmap.GetRequest
 	var which []*Change
 	for _, ch := range changes {
-		if ch.Old, ch.Exists, ch.TooLong, ch.version = nil, false, false, ""; ch.Part {
-			reqs = append(reqs, zmap.GetRequest{Key: ch.Key, Alloc: ch.Alloc, Opts: zmap.GetOptions{Limit: ch.Limit}})
-			which = append(which, ch)
+		if ch.Old, ch.Exists, ch.TooLong, ch.version, ch.err = nil, false, false, "", nil; !ch.Part {
+			continue
 		}
+		alloc := ch.Alloc
+		if alloc == nil {
+			alloc = driver.Heap
+		}
+		reqs = append(reqs, zmap.GetRequest{Key: ch.Key, Alloc: alloc, Opts: zmap.GetOptions{Limit: ch.Limit}})
+		which = append(which, ch)
 	}
 	var failed error
 	got := func(k int, data []byte, info zmap.Info, err error) {
@@ -119,25 +135,28 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 			ch.Old, ch.Exists, ch.version = data, true, info.Version
 		case kind == ncerr.ErrLimit:
 			ch.Exists, ch.TooLong = true, true
+		case kind == ncerr.ErrConflict: // it was replaced between two attempts to read it
+			ch.err = err
 		case kind != ncerr.ErrNotFound && failed == nil:
 			failed = ncerr.Wrap("write", zmap.Path(ch.Key), err)
 		}
 	}
-	switch len(reqs) {
-	case 0:
-		return nil
-	case 1:
-		data, info, err := c.m.Get(ctx, reqs[0].Key, &reqs[0].Opts, reqs[0].Alloc)
-		if ncerr.IsContext(err) {
-			return err
-		}
-		got(0, data, info, err)
-	default:
+	if len(reqs) > 1 && c.many {
 		if err := c.m.GetMany(ctx, reqs, got); err != nil {
 			return err
 		}
+		return failed
 	}
-	return failed
+	for k := range reqs {
+		data, info, err := c.m.Get(ctx, reqs[k].Key, &reqs[k].Opts, reqs[k].Alloc)
+		if ncerr.IsContext(err) {
+			return err
+		}
+		if got(k, data, info, err); failed != nil {
+			return failed
+		}
+	}
+	return nil
 }
 
 // locks has a lock for every key in use.

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
 // editor appends a letter to what it finds, in parts, or replaces it.
@@ -73,7 +74,7 @@ func put(t *testing.T, m *zmap.Map, key, text string) {
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
-	c := manifest.NewComputed(m, "v/", '.', 2)
+	c := manifest.NewComputed(m, "v/", '.', 2, true)
 	put(t, m, "v/1.0", "old")
 	put(t, m, "v/2.0", "too long")
 	e := &editor{part: true, letter: "x", limit: 5}
@@ -108,7 +109,7 @@ func TestUpdateMeetsAnother(t *testing.T) {
 		if caps := m.Capabilities(); !caps.IfMatch || !caps.IfAbsent {
 			t.Fatal("the store compares nothing")
 		}
-		c := manifest.NewComputed(m, "", '/', 2)
+		c := manifest.NewComputed(m, "", '/', 2, true)
 		if there {
 			put(t, m, "0/0", "a")
 			put(t, m, "1/0", "b")
@@ -141,7 +142,7 @@ func TestUpdateMeetsAnother(t *testing.T) {
 func TestUpdatesAtOnce(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
-	c := manifest.NewComputed(m, "", '.', 2)
+	c := manifest.NewComputed(m, "", '.', 2, true)
 	var wg sync.WaitGroup
 	const n, each = 8, 20
 	var edits [n]int
@@ -179,7 +180,7 @@ func TestChunks(t *testing.T) {
 	for _, key := range []string{"v/.zarray", "v/0.0", "v/10.2", "v/1.00", "v/3", "v/1.2.3", "v/-1.0", "v/1/2", "v/0.9223372036854775808", "w/0.1", "v/x.0"} {
 		put(t, m, key, "abc")
 	}
-	c := manifest.NewComputed(m, "v/", '.', 2)
+	c := manifest.NewComputed(m, "v/", '.', 2, true)
 	var got []string
 	var all []manifest.Chunk
 	for ch, err := range c.Chunks(t.Context(), []int64{2, 2}) {
@@ -200,5 +201,45 @@ func TestChunks(t *testing.T) {
 	}
 	if ncerr.KindOf(failed) != ncerr.ErrMetadata || !strings.Contains(failed.Error(), "v/1/2") {
 		t.Errorf("got %v", failed)
+	}
+}
+
+// moving is a Map of which an object was replaced while it was read.
+type moving struct {
+	driver.Map
+	left int
+}
+
+func (m *moving) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	if key == "1.0" && m.left > 0 {
+		m.left--
+		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrConflict, "get", key, "5 bytes at first, 7 when read again")
+	}
+	return m.Map.Get(ctx, key, o, alloc)
+}
+
+// A chunk that somebody else replaces while it is read is read again.
+func TestUpdateReadsAgain(t *testing.T) {
+	t.Parallel()
+	for _, many := range []bool{false, true} {
+		for _, left := range []int{2, 100} {
+			raw, err := memmap.NewOpener().Open(t.Context(), driver.OpenSpec{Path: "m", Mode: driver.Create})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := zmap.New(&moving{raw, left}, nil)
+			t.Cleanup(func() { _ = m.Close(t.Context()) })
+			for i := range 3 {
+				put(t, m, fmt.Sprintf("%d.0", i), "a")
+			}
+			e := &editor{part: true, letter: "x"}
+			err = manifest.NewComputed(m, "", '.', 2, many).Update(t.Context(), at(0, 1, 2), e)
+			if left == 100 && (ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "1.0")) || left == 2 && (err != nil || content(t, m, "1.0") != "ax") {
+				t.Errorf("many %t, %d conflicts: %v, %q", many, left, err, content(t, m, "0.0"))
+			}
+			if content(t, m, "0.0") != "ax" || content(t, m, "2.0") != "ax" {
+				t.Errorf("many %t, %d conflicts: the others were edited wrongly", many, left)
+			}
+		}
 	}
 }

@@ -90,16 +90,10 @@ func (d *Dataset) workers(size int64) int { return d.env().AtOnce(size) }
 // source is where the chunks of the variable are.
 func (v *Var) source() manifest.Source {
 	e := &v.data
-	e.once.Do(func() { e.source = manifest.NewComputed(v.group.ds.m, v.key(), v.meta.Separator, len(v.meta.Chunks)) })
+	e.once.Do(func() {
+		e.source = manifest.NewComputed(v.group.ds.m, v.key(), v.meta.Separator, len(v.meta.Chunks), v.group.ds.getMany)
+	})
 	return e.source
-}
-
-// target is the source as one that can be changed.
-func (v *Var) target() (manifest.Writer, error) {
-	if w, ok := v.source().(manifest.Writer); ok {
-		return w, nil
-	}
-	return nil, ncerr.Errorf(ncerr.ErrReadOnly, "write", v.Path(), "its chunks are in other files, which are not changed")
 }
 
 func (v *Var) openPipeline(ctx context.Context, meta *array.Meta) (*codec.Pipeline, error) {

@@ -3,6 +3,7 @@ package nczarr
 import (
 	"slices"
 
+	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -36,10 +37,10 @@ func (v *Var) keysFit(op string, shape []int64) error {
 		grid[d] = (n + v.meta.Chunks[d] - 1) / v.meta.Chunks[d]
 	}
 	key := v.key() + longestDoc(v.meta.Layout)
-	if target, err := v.target(); err != nil {
-		return err
-	} else if chunk := target.LongestKey(grid); len(chunk) > len(key) {
-		key = chunk
+	if target, ok := v.source().(manifest.Writer); ok {
+		if chunk := target.LongestKey(grid); len(chunk) > len(key) {
+			key = chunk
+		}
 	}
 	if most := v.group.ds.m.Capabilities().MaxKey; most > 0 && len(key) > most {
 		return ncerr.Errorf(ncerr.ErrLimit, op, zmap.Path(key), "the key has %d bytes; at the place of the dataset the store takes %d", len(key), most)

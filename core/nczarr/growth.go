@@ -348,7 +348,14 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 	ds.mu.RUnlock()
 	var beyond []manifest.Chunk
 	var edge [][]int64
-	for ch, err := range v.source().Chunks(ctx, v.grid()) {
+	target, ok := v.source().(manifest.Writer)
+	if !ok {
+		return nil // nothing of it is written
+	}
+	for ch, err := range target.Chunks(ctx, v.grid()) {
+		if ncerr.KindOf(err) == ncerr.ErrMetadata {
+			break // its chunks have other keys: no write made them
+		}
 		if err != nil {
 			return err
 		}
@@ -369,11 +376,7 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 			edge = append(edge, ch.Index)
 		}
 	}
-	target, err := v.target()
-	if err == nil {
-		err = target.Remove(ctx, beyond)
-	}
-	if err != nil {
+	if err := target.Remove(ctx, beyond); err != nil {
 		return err
 	}
 	for _, index := range edge {

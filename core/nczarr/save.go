@@ -103,8 +103,8 @@ func (d *Dataset) putStage(ctx context.Context, nodes []saved) error {
 	g.SetLimit(d.workers(1 << 20))
 	for _, n := range nodes {
 		g.Go(func() error {
-			if stop.Err() != nil {
-				return context.Cause(stop)
+			if err := stop.Err(); err != nil {
+				return err
 			}
 			return d.put(ctx, n) // what is under way is not cancelled
 		})

@@ -513,8 +513,8 @@ func each(ctx context.Context, keys []string, workers int, f func(key string) er
 	g.SetLimit(max(1, workers))
 	for _, key := range keys {
 		g.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 			return f(key)
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/array"
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
@@ -217,6 +218,9 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	}
 	if err := v.wholeArray("write"); err != nil {
 		return err
+	}
+	if _, ok := v.source().(manifest.Writer); !ok { // before anything of it is in the store
+		return ncerr.Errorf(ncerr.ErrReadOnly, "write", v.Path(), "its chunks are in other files, which are not changed")
 	}
 	shape, err := v.grown(sel)
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -454,10 +455,16 @@ func (d *Dataset) compare(ctx context.Context, keys []string) error {
 	})
 	errs := make([]error, len(keys))
 	var g errgroup.Group
+	var failed atomic.Bool
 	g.SetLimit(16)
 	for i, key := range keys {
+		if failed.Load() { // those before it are under way
+			break
+		}
 		g.Go(func() error {
-			errs[i] = d.compareOne(ctx, key)
+			if errs[i] = d.compareOne(ctx, key); errs[i] != nil {
+				failed.Store(true)
+			}
 			return nil
 		})
 	}
