@@ -45,7 +45,7 @@ func (s step) command() string {
 // shares say how much of the time a campaign has. Steps that run for a given
 // time get their part of it; the others are whole pieces of work.
 var shares = map[string]float64{
-	"defences": 0.10, "kills": 0.12, "replaced": 0.10, "random": 0.07, "soak": 0.13, "fuzz": 0.18, "race": 0.13, "matrices": 0.07, "bench": 0.10,
+	"defences": 0.13, "kills": 0.12, "replaced": 0.10, "random": 0.06, "soak": 0.11, "fuzz": 0.16, "race": 0.13, "matrices": 0.10, "bench": 0.09,
 }
 
 // campaigns makes the campaigns for a number of minutes.
