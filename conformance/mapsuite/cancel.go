@@ -36,8 +36,8 @@ func cancelChecks() []Check {
 	}
 }
 
-// ended reports an error that is neither nil nor the context's own, or that
-// says that there is no object, whatever it wraps.
+// ended fails the check if err is neither nil nor the context's error, or if its kind is
+// ErrNotFound.
 func ended(ctx context.Context, t conformance.T, what string, err error) {
 	if err != nil && (!errors.Is(err, ctx.Err()) || ncerr.KindOf(err) == ncerr.ErrNotFound) {
 		t.Errorf("%s: want success or %v, got %v", what, ctx.Err(), err)

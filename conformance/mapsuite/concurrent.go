@@ -47,9 +47,11 @@ func openWhilePutting(t conformance.T, e *Env) {
 	s.putAll("first")
 	s.flush()
 	done := make(chan struct{})
+	var opened atomic.Int64
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := 0; ; i++ {
+			opened.Store(int64(i))
 			select {
 			case <-done:
 				return
@@ -61,7 +63,7 @@ func openWhilePutting(t conformance.T, e *Env) {
 		}
 	})
 	var keys []string
-	for i := range 8 * rivalry(t) / 10 {
+	for i, n := 0, 8*rivalry(t)/10; i < n || i < 10*n && opened.Load() < 20; i++ { // so that they meet
 		key := fmt.Sprintf("a/%d", i)
 		s.put(key, pattern(byte(i), 300_000))
 		keys = append(keys, key)

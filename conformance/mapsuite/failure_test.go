@@ -21,7 +21,7 @@ func TestFailureAsAbsence(t *testing.T) {
 		get, stat error
 		list      bool // a listing ends where it fails
 		zeros     bool // Get gives what it has, and zeros
-		deletes   bool // Delete says that it has deleted
+		deletes   bool // Delete still succeeds
 		passes    bool
 	}{
 		"a failure":          {get: ncerr.ErrIO, stat: ncerr.ErrIO, passes: true},

@@ -157,10 +157,11 @@ func TestFinerDefects(t *testing.T) {
 		t.Parallel()
 		o := opening{Opener: planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
 			return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				info, err := m.Put(ctx, key, body, o)
 				mu.Lock()
 				last = key
 				mu.Unlock()
-				return m.Put(ctx, key, body, o)
+				return info, err
 			}}
 		}}, open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)

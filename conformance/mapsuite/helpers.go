@@ -240,7 +240,7 @@ func (s *store) wantMany(prefix string, opts driver.ListOptions, want []string) 
 	s.differ(prefix, opts, want, got)
 }
 
-// differ says where two long listings differ.
+// differ reports the first difference between two long listings.
 func (s *store) differ(prefix string, opts driver.ListOptions, want, got []string) {
 	at := func(list []string, i int) string {
 		if i < len(list) {

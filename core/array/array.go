@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -42,7 +43,7 @@ type Env struct {
 	Workers  int
 	InFlight int
 	Remote   bool
-	// Many says that several requests in one call cost less than one after the other.
+	// Many is set if several requests in one call cost less than separate ones.
 	Many bool
 	// MaxChunk is the most bytes that a decoded chunk may have, and that all workers
 	// together decode at once.
@@ -107,10 +108,10 @@ type Array struct {
 	env     Env
 	size    int64     // bytes of a decoded chunk; the ceiling where that varies
 	scratch sync.Pool // of workers
-	// unversioned says that the store gave an object without a version.
+	// unversioned is set once the store has returned an object without a version.
 	unversioned atomic.Bool
-	// ranges says that the store gave a part of an object, noRanges that one
-	// costs the whole, or cannot be had.
+	// ranges is set once the store has returned a part of an object, noRanges once a
+	// part has turned out to cost as much as the whole, or to be unavailable.
 	ranges, noRanges atomic.Bool
 }
 
@@ -126,7 +127,7 @@ func (m *Meta) ChunkBytes(most int64) int64 {
 	if !m.DType.Fixed() {
 		return most
 	}
-	return int64(m.Stored.Size) * product(m.Chunks)
+	return int64(m.Stored.Size) * chunk.Product(m.Chunks)
 }
 
 // StoredShape is the shape of a chunk in the order in which it is stored.
@@ -146,15 +147,6 @@ func (m *Meta) StoredShape() []int {
 func (a *Array) Close() { _ = a.pipe.Close() } // nothing was left in it
 
 func (a *Array) varies() bool { return !a.meta.DType.Fixed() }
-
-// product multiplies lengths whose product is known to fit.
-func product(lengths []int64) int64 {
-	n := int64(1)
-	for _, k := range lengths {
-		n *= k
-	}
-	return n
-}
 
 // Specs returns what goes through the codecs: see [codec.Pipeline.Specs].
 func (a *Array) Specs() []codecdriver.Spec { return a.pipe.Specs() }

@@ -97,7 +97,7 @@ func (w *worker) requestPieces(i int) {
 	}
 }
 
-// allocPiece gives the memory for piece k of item i.
+// allocPiece returns the memory for piece k of item i.
 func (w *worker) allocPiece(i, k int, n int64) ([]byte, error) {
 	dst := w.items[i].list[k].dst
 	if n != int64(len(dst)) {
@@ -151,7 +151,7 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 // what a part costs there, when they take tens of milliseconds; else it is one.
 const probes = 16
 
-// group gives how many of the requests from the next on, which go to one Map,
+// group returns how many of the requests from the next on, which go to one Map,
 // are sent at once.
 func (w *worker) group() int {
 	m, most := w.where[w.jobItem[w.base]].Map, len(w.reqs)-w.base

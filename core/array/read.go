@@ -5,17 +5,17 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
 // Read reads sel, which lies in shape, into array, in native byte order. What lies
-// beyond own, which may be nil, is fill, whatever the chunks say there. *found, when
-// found is not nil, becomes which chunks of sel there are, in C order. absent says
-// that a chunk was looked for and is not there.
+// beyond own, which may be nil, reads as fill. *found, if found is not nil, is set to
+// report which chunks of sel exist, in C order. absent reports whether any was missing.
 //
-// An error of a chunk names its key: ncerr.ErrCorrupt, ncerr.ErrNoObject for a chunk
-// that is promised, and those of the store and of the codecs.
+// An error about a chunk names its key: ncerr.ErrCorrupt, ncerr.ErrNoObject for a
+// promised chunk that is missing, and the errors of the store and of the codecs.
 func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
 	t, err := a.newTransfer(sel, shape, array)
 	if err != nil {
@@ -36,10 +36,6 @@ func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int6
 	return t.absent.Load(), nil
 }
 
-// triedKeys is how many chunks of a read that found none are looked for under other
-// keys, in a store that does not list.
-const triedKeys = 32
-
 // checkAbsent makes sure, if no chunk of the variable was ever found, that none is
 // there under other keys.
 func (t *transfer) checkAbsent(ctx context.Context) error {
@@ -47,7 +43,7 @@ func (t *transfer) checkAbsent(ctx context.Context) error {
 		return nil
 	}
 	proj := make(chunk.Projection, t.plan.Rank())
-	indexes := make([][]int64, min(t.plan.Len(), triedKeys))
+	indexes := make([][]int64, min(t.plan.Len(), manifest.MissingMax))
 	for i := range indexes {
 		t.plan.At(int64(i), proj)
 		indexes[i] = make([]int64, len(proj))
@@ -255,7 +251,7 @@ func (w *worker) placeRaw(i int, it *item) {
 		w.placePieces(it)
 		return
 	}
-	if it.direct != nil && len(it.in) == len(it.direct) && &it.in[0] == &it.direct[0] {
+	if it.direct != nil && len(it.in) == len(it.direct) && same(it.in, it.direct) {
 		return // it landed there
 	}
 	w.place(i, it, it.in)
@@ -284,16 +280,16 @@ func (w *worker) decoded(k int, out []byte, err error) {
 // place scatters the decoded bytes of item i.
 func (w *worker) place(i int, it *item, out []byte) {
 	if int64(len(out)) != w.t.size {
-		w.failItem(i, "read", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, its shape makes %d", len(out), w.t.size))
+		w.failItem(i, "read", w.t.wrongSize(len(out)))
 		return
 	}
-	if it.direct != nil && &out[0] == &it.direct[0] {
+	if it.direct != nil && same(out, it.direct) {
 		return // it was decoded where it belongs
 	}
 	w.mover.Scatter(w.t.Raw, out, it.proj)
 }
 
-// hide sets to fill what was read of chunks beyond the shape own; nil is none.
+// hide replaces what was read beyond the shape own by fill. A nil own hides nothing.
 func (t *transfer) hide(own []int64) {
 	count := t.sel.Count
 	for d, end := range own {
@@ -304,8 +300,8 @@ func (t *transfer) hide(own []int64) {
 		if first >= count[d] {
 			continue
 		}
-		inner := product(count[d+1:])
-		for o := range product(count[:d]) {
+		inner := chunk.Product(count[d+1:])
+		for o := range chunk.Product(count[:d]) {
 			t.setFill((o*count[d]+first)*inner, (o+1)*count[d]*inner)
 		}
 	}

@@ -21,8 +21,7 @@ func (w *worker) fillItem(it *item) {
 	w.mover.Each(it.proj, func(out, _ int64) { w.t.Text[out] = fill })
 }
 
-// fillText gives the fill value of strings, which may be long, without a copy.
-// Nobody changes it.
+// fillText returns the fill value of strings without copying it. It is never changed.
 func (t *transfer) fillText() string { return unsafe.String(unsafe.SliceData(t.fill), len(t.fill)) }
 
 // TooMuchText is the cause of the error of a read whose strings have too many bytes,
@@ -63,7 +62,7 @@ func (w *worker) placeText(i int, it *item, out []byte) {
 	})
 }
 
-// offsetIn gives where in data element i lies.
+// offsetIn returns the offset of element i in data.
 func offsetIn(v codecdriver.Values, i int, data []byte) int {
 	e := v.At(i)
 	if len(e) == 0 {

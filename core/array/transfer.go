@@ -44,7 +44,7 @@ const (
 
 // newTransfer plans the move of sel, which has been checked, from or to values.
 func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*transfer, error) {
-	t := &transfer{a: a, sel: sel, shape: shape, Slab: values, fill: a.meta.Fill, size: a.size, elements: product(a.meta.Chunks), varies: a.varies()}
+	t := &transfer{a: a, sel: sel, shape: shape, Slab: values, fill: a.meta.Fill, size: a.size, elements: chunk.Product(a.meta.Chunks), varies: a.varies()}
 	if len(shape) == 0 && len(a.meta.Chunks) == 1 { // a scalar that is stored with a dimension
 		t.sel, t.shape = chunk.All([]int64{1}), []int64{1}
 	}

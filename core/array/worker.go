@@ -44,7 +44,7 @@ type item struct {
 	out    []byte // decoded bytes
 	inBuf  []byte // kept between batches
 	lent   []byte // of the pipeline, for encoded bytes; kept between batches
-	unlend func() // gives lent back
+	unlend func() // returns lent to the pipeline
 	outBuf []byte
 	direct []byte // the part of the slab that is this whole chunk, or nil
 	alloc  driver.Alloc
@@ -137,7 +137,7 @@ func (w *worker) take(first, last int64) {
 	}
 }
 
-// allocIn gives memory for the encoded bytes of item i: the slab itself where
+// allocIn returns memory for the encoded bytes of item i: the slab itself where
 // the chunk is stored raw and lands as one run, else a buffer that is kept.
 func (w *worker) allocIn(i int, n int64) ([]byte, error) {
 	it := &w.items[i]
@@ -150,7 +150,7 @@ func (w *worker) allocIn(i int, n int64) ([]byte, error) {
 	return it.room(w.t.a.pipe, n), nil
 }
 
-// room gives memory for n encoded bytes: the pipeline's own where it has some,
+// room returns memory for n encoded bytes: the pipeline's own where it has some,
 // else scratch.
 func (it *item) room(pipe *codec.Pipeline, n int64) []byte {
 	if n <= int64(cap(it.lent)) {
@@ -172,13 +172,13 @@ func (it *item) giveBack() {
 	it.lent, it.unlend = nil, nil
 }
 
-// outOf gives the scratch for the decoded bytes of an item.
+// outOf returns the scratch for the decoded bytes of an item.
 func (w *worker) outOf(it *item) []byte {
 	it.outBuf = sized(it.outBuf, w.t.size)
 	return it.outBuf
 }
 
-// sized gives buf with length n, made anew when it is too small.
+// sized returns buf with length n, or a new slice if it is too small.
 func sized(buf []byte, n int64) []byte {
 	if int64(cap(buf)) < n {
 		return make([]byte, n)

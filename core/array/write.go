@@ -12,14 +12,14 @@ import (
 )
 
 // Write writes from, elements in stored byte order, to sel. shape is that of the array
-// after it; only, when not nil, says which chunks are written, in C order. It fails
-// with ncerr.ErrReadOnly if the Source is no Writer; the other errors are those of
-// manifest.Writer, of the codecs and of Env.Check. After an error some of the chunks
-// have been written.
+// afterwards; only, if not nil, selects the chunks to write, in C order. The error is
+// ncerr.ErrReadOnly if the Source is not a manifest.Writer; other errors are those of
+// Update, of the codecs and of Env.Check. After an error some of the chunks may have
+// been written.
 func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, from Slab, only []bool) error {
-	target, ok := a.source.(manifest.Writer)
-	if !ok {
-		return ncerr.Errorf(ncerr.ErrReadOnly, "", "", "its chunks are in other files, which are not changed")
+	target, err := manifest.AsWriter(a.source)
+	if err != nil {
+		return err
 	}
 	t, err := a.newTransfer(sel, shape, from)
 	if err != nil {
@@ -43,8 +43,7 @@ func writeBatch(ctx context.Context, w *worker) error {
 	return w.t.target.Update(ctx, w.changes, w)
 }
 
-// Plan implements manifest.Editor: it says which chunks are not covered by what is
-// written.
+// Plan implements manifest.Editor: it finds the chunks that are covered in part only.
 func (w *worker) Plan(changes []manifest.Change) {
 	bounds, part := w.bounds(), false
 	for k := range changes {
@@ -57,8 +56,8 @@ func (w *worker) Plan(changes []manifest.Change) {
 	}
 }
 
-// bounds gives the shape beyond which no write of this process has gone: what
-// lies in a chunk outside it has to be kept by nobody.
+// bounds returns the shape beyond which this process has written nothing: the part of
+// a chunk outside it need not be kept.
 func (w *worker) bounds() []int64 {
 	w.shape = append(w.shape[:0], w.t.shape...)
 	if reach := w.t.a.env.Reach; reach != nil {

@@ -3,7 +3,6 @@ package cdl
 import (
 	"context"
 	"errors"
-	"math"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -237,18 +236,6 @@ func longest(v *Var) int {
 	n := v.data.longest
 	if a := findAttr(v.Attrs, "_FillValue"); a != nil && len(a.Values) == 1 {
 		n = max(n, len(a.Values[0].Text))
-	}
-	return n
-}
-
-// product is the number of elements of a shape, capped.
-func product(shape []int64) int64 {
-	n := int64(1)
-	for _, d := range shape {
-		if d > 0 && n > math.MaxInt64/d {
-			return math.MaxInt64
-		}
-		n *= d
 	}
 	return n
 }

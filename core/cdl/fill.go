@@ -66,7 +66,7 @@ func (w *filler) begin(outer []int64, pos Pos) error {
 	w.prefix = w.prefix[:0]
 	for i, item := range outer {
 		dims := w.shape[w.starts[i]:w.starts[i+1]]
-		if n := product(dims); item >= n {
+		if n := chunk.Product(dims); item >= n {
 			return w.fail(ncerr.ErrRange, pos, "%d lists for %q, there is room for %d", item+1, w.v.Name, n)
 		}
 		index := make([]int64, len(dims))
@@ -101,7 +101,7 @@ func (w *filler) value(v *Value) error {
 
 // charExcess keeps the place of the constant in which the room ends.
 func (w *filler) charExcess(v *Value) Pos {
-	if w.n <= product(w.tail) {
+	if w.n <= chunk.Product(w.tail) {
 		return v.Pos
 	}
 	return w.excess
@@ -192,7 +192,7 @@ func (w *filler) room() (int64, error) {
 	if err := w.write(); err != nil {
 		return 0, err
 	}
-	if w.full = w.full || product(w.tail) == 0 || !w.slabs.Next(); w.full {
+	if w.full = w.full || chunk.Product(w.tail) == 0 || !w.slabs.Next(); w.full {
 		return 0, nil
 	}
 	w.size, w.have, w.need = w.slabs.Sel.Len(), 0, 0
@@ -219,7 +219,7 @@ func (w *filler) write() error {
 		}
 		count = w.slabs.UpTo(w.need)
 	}
-	dst := dtype.Slice(w.dst, 0, int(product(count)))
+	dst := dtype.Slice(w.dst, 0, int(chunk.Product(count)))
 	spread(dst, int(w.need), w.fill)
 	if err := w.checkStrings(dtype.Slice(dst, int(w.need), dtype.Len(dst)), nil); err != nil {
 		return err
@@ -243,7 +243,7 @@ func (w *filler) end() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if room := product(w.tail); w.n > room {
+	if room := chunk.Product(w.tail); w.n > room {
 		return w.fail(ncerr.ErrRange, w.excess, "%d values for %q, there is room for %d", w.n, w.v.Name, room)
 	}
 	if err := w.write(); err != nil || !w.whole {

@@ -3,6 +3,7 @@ package cdl
 import (
 	"slices"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
@@ -122,7 +123,7 @@ func (s *measure) list(level int, n int64) {
 	for _, ref := range s.v.Dims[first+1 : end] {
 		inner = append(inner, ref.Dim.Len)
 	}
-	if size := product(inner); size > 0 && n > 0 {
+	if size := chunk.Product(inner); size > 0 && n > 0 {
 		s.m.lens[d] = max(s.m.lens[d], (n-1)/size+1)
 	}
 }

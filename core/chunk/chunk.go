@@ -30,13 +30,7 @@ func All(shape []int64) Selection {
 }
 
 // Len is the number of selected elements; 1 for rank 0.
-func (s Selection) Len() int64 {
-	n := int64(1)
-	for _, c := range s.Count {
-		n *= c
-	}
-	return n
-}
+func (s Selection) Len() int64 { return Product(s.Count) }
 
 // step is the stride of dimension d.
 func (s Selection) step(d int) int64 {
@@ -76,4 +70,21 @@ func (s Selection) Check(shape []int64) error {
 		total *= count
 	}
 	return nil
+}
+
+// Product returns the number of elements of a shape: 0 if a length is 0 or negative,
+// and math.MaxInt64 if there are more.
+func Product(lengths []int64) int64 {
+	n := int64(1)
+	for _, k := range lengths {
+		switch {
+		case k <= 0:
+			return 0
+		case n > math.MaxInt64/k:
+			n = math.MaxInt64
+		default:
+			n *= k
+		}
+	}
+	return n
 }

@@ -385,3 +385,25 @@ func BenchmarkScatter(b *testing.B) {
 		})
 	}
 }
+
+func TestProduct(t *testing.T) {
+	t.Parallel()
+	const most = math.MaxInt64
+	for _, c := range []struct {
+		lengths []int64
+		want    int64
+	}{
+		{nil, 1},
+		{[]int64{7}, 7},
+		{[]int64{2, 3, 5}, 30},
+		{[]int64{1 << 40, 1 << 40}, most},
+		{[]int64{1 << 40, 1 << 40, 1}, most},
+		{[]int64{1 << 40, 1 << 40, 0}, 0},
+		{[]int64{most, 1}, most},
+		{[]int64{3, -1}, 0},
+	} {
+		if got := chunk.Product(c.lengths); got != c.want {
+			t.Errorf("%v: want %d, got %d", c.lengths, c.want, got)
+		}
+	}
+}

@@ -5,7 +5,7 @@
 // Kerchunk references and scanned HDF5 files are other Sources. A [Location] may
 // point into another Map than the dataset's own.
 //
-// Below it are core/zmap and core/chunk; above it is core/nczarr.
+// Below it are core/zmap and core/chunk; above it are core/array and core/nczarr.
 package manifest
 
 import (
@@ -15,13 +15,14 @@ import (
 	"unsafe"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
 // Location is the place of one chunk's encoded bytes.
 type Location struct {
-	// Map holds the object; nil when Inline or Absent says it all.
+	// Map holds the object; nil if the chunk is Inline or Absent.
 	Map *zmap.Map
 	// Key is the object's key in Map.
 	Key string
@@ -34,9 +35,9 @@ type Location struct {
 	// FilterMask has bit i set when codec i of the chain was not applied to
 	// this chunk. Source: HDF5, chunk filter mask.
 	FilterMask uint32
-	// Absent says that the chunk is known not to exist: it reads as fill.
+	// Absent is set if the chunk is known not to exist: it reads as fill.
 	Absent bool
-	// Promised says that the chunk must exist: a missing object is an error,
+	// Promised is set if the chunk must exist: a missing object is an error,
 	// not fill. Plain Zarr stores promise nothing.
 	Promised bool
 }
@@ -50,33 +51,41 @@ type Source interface {
 	// of the array. It is not a snapshot. grid is the number of chunks along each
 	// dimension. An error is the last of the sequence.
 	Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error]
-	// Found says that a chunk was found where Locate said it is, or that none has
-	// been stored.
+	// Found records that a chunk was at its Location, or that the array is new and has
+	// no chunks.
 	Found()
-	// Missing is called with chunks that were not found, unless some chunk was found
-	// before. It fails if they are somewhere else.
+	// Missing checks chunks that were not at their Locations, if none has been found
+	// so far. It returns an error if they are stored elsewhere. It looks at no more
+	// than the first MissingMax of indexes.
 	Missing(ctx context.Context, indexes [][]int64, grid []int64) error
-	// Settled reports whether Missing has nothing more to find out.
+	// Settled reports whether Missing has nothing left to check.
 	Settled() bool
 }
 
 // Writer is a Source whose chunks can be changed. It is safe for concurrent use.
 type Writer interface {
 	Source
-	// Update changes chunks: it reads those that are changed in part, has them
-	// edited, and stores the result. Where the store compares versions, a chunk that
-	// was read is stored only if nobody has changed it since; else it is read and
-	// edited again. Updates of the same chunks through one Writer wait for each
-	// other; those of others may interfere where the store does not compare versions.
+	// Update changes chunks: it reads those that are changed in part, calls editor,
+	// and stores the result. If the store compares versions, a chunk that was read is
+	// stored only if it has not changed since; otherwise it is read and edited again.
+	// Updates of the same chunks through one Writer wait for each other. If the store
+	// does not compare versions, other writers can interfere.
 	//
-	// An error of a chunk names its key. After an error some of the chunks have been
-	// stored. It is ncerr.ErrConflict if somebody else changes a chunk all the time.
+	// An error about a chunk names its key. After an error some of the chunks may have
+	// been stored. The error is ncerr.ErrConflict if other writers keep changing a chunk.
 	Update(ctx context.Context, changes []Change, editor Editor) error
-	// Remove removes chunks that Chunks returned, one after the other, until one
-	// cannot be removed.
+	// Remove removes chunks that Chunks returned, and stops at the first error.
 	Remove(ctx context.Context, chunks []Chunk) error
 	// LongestKey returns the longest key that a chunk of the grid has.
 	LongestKey(grid []int64) string
+}
+
+// AsWriter returns s as a Writer, or ncerr.ErrReadOnly if its chunks cannot be changed.
+func AsWriter(s Source) (Writer, error) {
+	if w, ok := s.(Writer); ok {
+		return w, nil
+	}
+	return nil, ncerr.Errorf(ncerr.ErrReadOnly, "write", "", "its chunks are in other files, which are not changed")
 }
 
 // Computed is the Writer of plain Zarr: the key is the array's prefix and
@@ -94,7 +103,7 @@ type Computed struct {
 
 // NewComputed makes the Source of the array with so many dimensions whose keys begin
 // with prefix (empty, or ending in a slash), with sep between grid positions.
-// many says that several requests in one call cost less than one after the other.
+// many is set if several requests in one call cost less than separate ones.
 func NewComputed(m *zmap.Map, prefix string, sep byte, rank int, many bool) *Computed {
 	return &Computed{m: m, prefix: prefix, sep: sep, rank: rank, many: many}
 }

@@ -22,13 +22,14 @@ type separator struct {
 	tried    int        // number of chunks looked for, see findOther
 }
 
+// MissingMax is the largest number of chunks of an array that are looked for, one by
+// one, in a store that does not list.
+const MissingMax = 32
+
 const (
 	// keysListed is how many keys of an array are listed to see its separator:
 	// those of one answer of S3.
 	keysListed = 1000
-	// keysTried is how many chunks of an array are looked for, one by one, in a
-	// store that does not list.
-	keysTried = 32
 )
 
 // Settled implements Source.
@@ -55,7 +56,7 @@ func (c *Computed) Missing(ctx context.Context, indexes [][]int64, grid []int64)
 	if c.Settled() {
 		return nil
 	}
-	wanted := make([]string, min(len(indexes), keysTried))
+	wanted := make([]string, min(len(indexes), MissingMax))
 	for i := range wanted {
 		wanted[i] = string(chunk.AppendKey([]byte(c.prefix), indexes[i], c.other()))
 	}
@@ -63,7 +64,7 @@ func (c *Computed) Missing(ctx context.Context, indexes [][]int64, grid []int64)
 	done := err == nil
 	if ncerr.Lasting(err) {
 		key, err = c.findOther(ctx, wanted)
-		done = s.tried >= keysTried
+		done = s.tried >= MissingMax
 	}
 	if err != nil {
 		return err
@@ -106,10 +107,10 @@ func (c *Computed) listOther(ctx context.Context, wanted string, grid []int64) (
 }
 
 // findOther returns the least of the wanted keys that are there. It tries
-// keysTried in all.
+// MissingMax in all.
 func (c *Computed) findOther(ctx context.Context, wanted []string) (found string, err error) {
 	s := &c.separator
-	wanted = wanted[:min(len(wanted), keysTried-s.tried)]
+	wanted = wanted[:min(len(wanted), MissingMax-s.tried)]
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	if !c.many {

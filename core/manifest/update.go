@@ -16,25 +16,25 @@ type Change struct {
 	Index []int64 // position in the grid
 	Tag   int     // the caller's
 
-	// Part, which Plan sets, says that some of the chunk is kept: Old is wanted.
+	// Part is set by Plan if some of the chunk is kept, so that Old is needed.
 	Part bool
-	// Limit, which Plan sets, is the most bytes that Old may have; 0 is no limit.
+	// Limit is the most bytes that Old may have, set by Plan; 0 means no limit.
 	Limit int64
-	// Alloc, which Plan sets, makes the memory for Old; nil is new memory.
+	// Alloc returns the memory for Old, set by Plan; nil means new memory.
 	Alloc driver.Alloc
 
 	// Key is set before Plan is called.
 	Key string
 	// Old is the stored chunk, set before Edit is called if Part and Exists.
 	Old []byte
-	// Exists says, if Part, that there is a stored chunk; TooLong that it has more
-	// than Limit bytes, and Old is not set.
+	// Exists is set, if Part, when there is a stored chunk, and TooLong when it has
+	// more than Limit bytes, so that Old is not set.
 	Exists, TooLong bool
 
-	// New, which Edit sets, is the chunk to store. It is read until Edit is called
-	// again, or Update returns.
+	// New is the chunk to store, set by Edit. It is read until Edit is called again
+	// or Update returns.
 	New []byte
-	// Skip, which Edit sets, leaves the chunk as it is.
+	// Skip is set by Edit to leave the stored chunk unchanged.
 	Skip bool
 
 	version string
@@ -43,17 +43,17 @@ type Change struct {
 
 // Editor makes the changes of an update.
 type Editor interface {
-	// Plan is called once, when nobody else can change the chunks through this
-	// Writer any more.
+	// Plan is called once, when the chunks are locked against other updates through
+	// this Writer.
 	Plan(changes []Change)
-	// Edit is called when what is wanted of the chunks has been read, and again with
-	// some of them when somebody else has written these in between. Its error ends
-	// the update.
+	// Edit is called when the chunks that are changed in part have been read, and
+	// again for those that another writer changed in between. An error ends the
+	// update.
 	Edit(ctx context.Context, changes []*Change) error
 }
 
-// conflictTries is how often chunks are read and edited while somebody else
-// changes them each time.
+// conflictTries is how many times a chunk is read and edited before an update gives up
+// because another writer changes it each time.
 const conflictTries = 16
 
 // Update implements Writer.
@@ -68,18 +68,18 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 		return err
 	}
 	editor.Plan(changes)
-	todo := make([]*Change, len(changes))
+	left := make([]*Change, len(changes))
 	for i := range changes {
-		todo[i] = &changes[i]
+		left[i] = &changes[i]
 	}
 	caps := c.m.Capabilities()
 	var conflict error
 	for range conflictTries {
-		if err := c.old(ctx, todo); err != nil {
+		if err := c.old(ctx, left); err != nil {
 			return err
 		}
-		ready, again := make([]*Change, 0, len(todo)), todo[:0]
-		for _, ch := range todo {
+		ready, again := make([]*Change, 0, len(left)), left[:0]
+		for _, ch := range left {
 			if ch.err == nil {
 				ready = append(ready, ch)
 			} else {
@@ -105,11 +105,11 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 				return ncerr.Wrap("write", zmap.Path(ch.Key), err)
 			}
 		}
-		if todo = again; len(todo) == 0 {
+		if left = again; len(left) == 0 {
 			return nil
 		}
 	}
-	return ncerr.Wrap("write", zmap.Path(todo[0].Key), conflict)
+	return ncerr.Wrap("write", zmap.Path(left[0].Key), conflict)
 }
 
 // old reads the stored chunks of the changes that need them.
@@ -135,7 +135,7 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 			ch.Old, ch.Exists, ch.version = data, true, info.Version
 		case kind == ncerr.ErrLimit:
 			ch.Exists, ch.TooLong = true, true
-		case kind == ncerr.ErrConflict: // it was replaced between two attempts to read it
+		case kind == ncerr.ErrConflict: // replaced between two attempts to read it
 			ch.err = err
 		case kind != ncerr.ErrNotFound && failed == nil:
 			failed = ncerr.Wrap("write", zmap.Path(ch.Key), err)
@@ -159,7 +159,7 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 	return nil
 }
 
-// locks has a lock for every key in use.
+// locks holds a lock for each key in use.
 type locks struct {
 	mu   sync.Mutex
 	used map[string]*lock
@@ -171,8 +171,7 @@ type lock struct {
 	users int
 }
 
-// lock locks the keys of changes, in their order so that no two updates wait for
-// each other.
+// lock locks the keys of changes, in sorted order so that two updates never deadlock.
 func (l *locks) lock(changes []Change) []*lock {
 	held := make([]*lock, 0, len(changes))
 	l.mu.Lock()

@@ -367,7 +367,7 @@ func (v *Var) checkChunk() error {
 	if _, err := chunk.Bytes(chunks, size, limits.MaxChunk); err != nil {
 		return err
 	}
-	if n := product(chunks); n > limits.MaxElements {
+	if n := chunk.Product(chunks); n > limits.MaxElements {
 		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of shape %v has %d elements, the limit is %d", chunks, n, limits.MaxElements)
 	}
 	return nil

@@ -116,15 +116,6 @@ func (e *engine) close() {
 // limit when the variable was opened; where elements vary it is the limit.
 func (v *Var) chunkBytes() int64 { return v.arrayMeta().ChunkBytes(v.group.ds.opts.Limits.MaxChunk) }
 
-// product multiplies lengths whose product is known to fit.
-func product(lengths []int64) int64 {
-	n := int64(1)
-	for _, k := range lengths {
-		n *= k
-	}
-	return n
-}
-
 // Available reports whether the variable's data can be read: nil, or the
 // error that a read would give because a codec is not there.
 func (v *Var) Available(ctx context.Context) error {

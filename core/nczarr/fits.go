@@ -1,8 +1,6 @@
 package nczarr
 
 import (
-	"slices"
-
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -32,13 +30,9 @@ func (v *Var) fits() error {
 // keysFit refuses a shape of v with which a key of it would be longer than the
 // store takes.
 func (v *Var) keysFit(op string, shape []int64) error {
-	grid := slices.Clone(shape)
-	for d, n := range grid {
-		grid[d] = (n + v.meta.Chunks[d] - 1) / v.meta.Chunks[d]
-	}
 	key := v.key() + longestDoc(v.meta.Layout)
 	if target, ok := v.source().(manifest.Writer); ok {
-		if chunk := target.LongestKey(grid); len(chunk) > len(key) {
+		if chunk := target.LongestKey(v.gridOf(shape)); len(chunk) > len(key) {
 			key = chunk
 		}
 	}

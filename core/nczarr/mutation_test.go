@@ -179,8 +179,7 @@ func legal(doc, member, what string) bool {
 // TestMutations changes every member of every document of every layout in every
 // way: what is read is equal, or there is an error that names the place.
 // No change makes the reader take more than 64 MiB.
-func TestMutations(t *testing.T) {
-	t.Parallel()
+func TestMutations(t *testing.T) { //nolint:paralleltest // it measures memory
 	for _, name := range slices.Sorted(maps.Keys(layouts)) {
 		if raceDetector && name != "newest" { // one is enough to look for races
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -27,7 +28,7 @@ func (v *Var) Stored(ctx context.Context) (Stored, error) {
 		s.Grid *= n
 	}
 	if t, _ := v.stored(); !v.varies() {
-		s.Raw = product(v.storedBounds()) * int64(t.Size)
+		s.Raw = chunk.Product(v.storedBounds()) * int64(t.Size)
 	}
 	for ch, err := range v.source().Chunks(ctx, grid) {
 		if err != nil {
@@ -50,8 +51,11 @@ func (v *Var) Stored(ctx context.Context) (Stored, error) {
 }
 
 // grid returns the number of chunks along each dimension.
-func (v *Var) grid() []int64 {
-	grid := slices.Clone(v.storedBounds())
+func (v *Var) grid() []int64 { return v.gridOf(v.storedBounds()) }
+
+// gridOf returns the number of chunks along each dimension of an array of that shape.
+func (v *Var) gridOf(shape []int64) []int64 {
+	grid := slices.Clone(shape)
 	for d, n := range grid {
 		grid[d] = (n + v.meta.Chunks[d] - 1) / v.meta.Chunks[d]
 	}

@@ -219,8 +219,8 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if err := v.wholeArray("write"); err != nil {
 		return err
 	}
-	if _, ok := v.source().(manifest.Writer); !ok { // before anything of it is in the store
-		return ncerr.Errorf(ncerr.ErrReadOnly, "write", v.Path(), "its chunks are in other files, which are not changed")
+	if _, err := manifest.AsWriter(v.source()); err != nil { // before anything of it is in the store
+		return ncerr.Wrap("write", v.Path(), err)
 	}
 	shape, err := v.grown(sel)
 	if err == nil {
