@@ -216,7 +216,7 @@ func (a *app) nodeKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, 
 	walk(ds.Root())
 	var keys []string
 	for _, node := range nodes {
-		for _, name := range zarr.NodeDocNames(ds.Layout()) {
+		for _, name := range ds.Layout().NodeDocs() {
 			there, err := m.Exists(ctx, node+name)
 			if err != nil {
 				return nil, err

@@ -130,7 +130,7 @@ func specialRoot(ds *nczarr.Dataset) []nczarr.Attr {
 		attrs = append(attrs, textAttr("_NCProperties", props))
 	}
 	version := int32(2)
-	if ds.Layout() == zarr.LayoutPure {
+	if !ds.Layout().NCZarr() {
 		version = 0
 	}
 	return append(attrs,

@@ -5,7 +5,6 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
 // sameFill reports whether absent chunks of v and of other read as the same
@@ -20,11 +19,8 @@ func (v *Var) sameFill(other *Var) bool {
 
 // MisreadWhenAbsent reports whether netCDF-C, for which NCZarr is written,
 // reads absent chunks of v as the fill value with its bytes swapped.
-//
-// Source: libnetcdf 4.10.1 (libnczarr) on a big-endian variable.
 func (v *Var) MisreadWhenAbsent() bool {
-	t := v.meta.DType
-	return v.group.ds.layout != zarr.LayoutPure && t.Order == dtype.Big && t.Fixed() && t.Width() > 1
+	return v.group.ds.layout.MisreadWhenAbsent(v.meta.DType)
 }
 
 // absent gives what an element of an absent chunk reads as, in native byte

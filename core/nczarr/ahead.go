@@ -65,8 +65,8 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 			l.askKept(ctx)
 		}
 	})
-	docs, err := l.fetchRoot(ctx, append(zarr.RootDocNames(), zarr.OldGroupDoc))
-	_, array := docs[zarr.ArrayDoc] // chunks are below it: their keys are computed, never listed
+	docs, err := l.fetchRoot(ctx, zarr.RootDocs())
+	array := docs.IsArray() // chunks are below it: their keys are computed, never listed
 	wait(err == nil && !(lists && array))
 	l.asked = asks
 	if lists && err == nil && !array {

@@ -73,8 +73,8 @@ func (l *loader) buildVar(v *Var, n node, p parsed) error {
 	if n.err != nil {
 		return n.err
 	}
-	if _, ok := n.docs[zarr.ArrayDoc]; !ok {
-		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, zarr.ArrayDoc), "the variable is listed in %s, but this document is missing%s", n.parent.Path(), l.place())
+	if !n.docs.IsArray() {
+		return ncerr.Errorf(ncerr.ErrNoObject, "open", join(path, l.ds.layout.ArrayDoc()), "the variable is listed in %s, but this document is missing%s", n.parent.Path(), l.place())
 	}
 	if p.err != nil {
 		return p.err
@@ -112,10 +112,10 @@ func (l *loader) warnLost(path string, meta *zarr.Array) {
 	ds := l.ds
 	switch {
 	case ds.arrayOnly || ds.loc.Format == ncurl.Zarr || len(meta.Warnings) > 0:
-	case ds.layout == zarr.LayoutPure && meta.DimRefs != nil && !l.noRoot:
+	case !ds.layout.NCZarr() && meta.DimRefs != nil && !l.noRoot:
 		l.noRoot = true
 		ds.log.Warn("the root has no metadata of NCZarr, but a variable has: read as pure Zarr, without what only NCZarr knows", "path", path)
-	case ds.layout != zarr.LayoutPure && meta.DimRefs == nil && !meta.Scalar:
+	case ds.layout.NCZarr() && meta.DimRefs == nil && !meta.Scalar:
 		ds.log.Warn("metadata of NCZarr is missing, such as dimension_references: read as pure Zarr", "path", path)
 	}
 }
@@ -132,7 +132,7 @@ func (l *loader) resolveDims(v *Var) error {
 	switch {
 	case meta.Scalar || len(meta.Shape) == 0:
 		return nil
-	case meta.DimRefs != nil && l.ds.layout != zarr.LayoutPure:
+	case meta.DimRefs != nil && l.ds.layout.NCZarr():
 		return l.byReference(v)
 	case meta.DimNames != nil && !l.ds.noXarray:
 		v.dims = l.byName(v)
@@ -158,7 +158,7 @@ func (l *loader) byReference(v *Var) error {
 		case n > d.len && d.unlimited:
 			d.len = n
 		case n != d.len && !d.unlimited:
-			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(v.Path(), zarr.ArrayDoc), "shape: %v has %d where dimension %q has length %d", meta.Shape, n, ref, d.len)
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(v.Path(), l.ds.layout.ArrayDoc()), "shape: %v has %d where dimension %q has length %d", meta.Shape, n, ref, d.len)
 		}
 		v.dims[i] = d
 	}
@@ -296,7 +296,7 @@ func (l *loader) loadRootArray(docs zarr.Docs) error {
 	v := &Var{group: ds.top, name: arrayName(ds.loc.Path)}
 	v.data.atRoot = true
 	ds.arrayOnly = true
-	if namesNCZarr(docs) {
+	if docs.NamesNCZarr() {
 		ds.frozen = "the array is a part of an NCZarr dataset: open that"
 	}
 	layout := ds.layout

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
@@ -34,11 +32,11 @@ import (
 // making is the claim of a new dataset on its place.
 type making struct {
 	mu      sync.Mutex
-	text    []byte                // of the object in the store; nil if there is none
-	version string                // of the object
-	nodes   map[string]*ChunkKeys // that the text names
-	left    bool                  // the object may be deleted already, though that failed
-	hold    *place.Hold           // of a local directory
+	text    []byte                     // of the object in the store; nil if there is none
+	version string                     // of the object
+	nodes   map[string]*zarr.ChunkKeys // that the text names
+	left    bool                       // the object may be deleted already, though that failed
+	hold    *place.Hold                // of a local directory
 }
 
 // maxClaim is the most bytes of a claim, which names nodes. One that would be
@@ -145,14 +143,14 @@ func putClaim(ctx context.Context, m *zmap.Map, op string, loc *ncurl.Location, 
 
 // nodes returns the nodes of the dataset by their paths in the store; groups have
 // no keys of chunks.
-func (d *Dataset) nodes() map[string]*ChunkKeys {
+func (d *Dataset) nodes() map[string]*zarr.ChunkKeys {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	nodes := make(map[string]*ChunkKeys)
+	nodes := make(map[string]*zarr.ChunkKeys)
 	d.top.each(func(g *Group) {
 		nodes[strings.TrimSuffix(g.key(), "/")] = nil
 		for _, v := range g.vars.list {
-			nodes[strings.TrimSuffix(v.key(), "/")] = &ChunkKeys{Rank: len(v.dims), Separator: string(rune(v.meta.Separator))}
+			nodes[strings.TrimSuffix(v.key(), "/")] = &zarr.ChunkKeys{Rank: len(v.dims), Separator: string(rune(v.meta.Separator))}
 		}
 	})
 	return nodes
@@ -169,7 +167,7 @@ func (d *Dataset) note(ctx context.Context) error {
 		return nil
 	}
 	nodes := d.nodes()
-	if k.left || maps.EqualFunc(k.nodes, nodes, func(a, b *ChunkKeys) bool { return a == b || a != nil && b != nil && *a == *b }) {
+	if k.left || maps.EqualFunc(k.nodes, nodes, func(a, b *zarr.ChunkKeys) bool { return a == b || a != nil && b != nil && *a == *b }) {
 		return k.check(ctx, d.m)
 	}
 	text, err := claimText(Claim{About: aboutMaking, Makes: true, Nodes: nodes})
@@ -351,7 +349,7 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 // unfinished sorts the objects at a place where a dataset of these nodes was being
 // made. If the document of a root is there, somebody has finished one, and nothing
 // is to be removed.
-func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*ChunkKeys) (ours, others []string, err error) {
+func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*zarr.ChunkKeys) (ours, others []string, err error) {
 	names, err := listKeys(ctx, d.m, "")
 	if err != nil {
 		return nil, nil, err
@@ -360,7 +358,7 @@ func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*ChunkKeys) (
 	for _, name := range names {
 		there[name] = true
 	}
-	for _, name := range append(nodeDocs[:], zarr.ConsolidatedDoc) {
+	for _, name := range append(zarr.AnnouncingDocs(), zarr.ConsolidatedDoc) {
 		if there[name] {
 			return nil, nil, nil
 		}
@@ -369,21 +367,19 @@ func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*ChunkKeys) (
 	if err != nil {
 		return nil, nil, err
 	}
-	known := map[string]*ChunkKeys{"": nil}
-	all := append(slices.Clone(names), zarr.GroupDoc)
+	known := map[string]*zarr.ChunkKeys{"": nil}
+	root, _ := (*zarr.ChunkKeys)(nil).Announcing()
+	all := append(slices.Clone(names), root)
 	for dir, keys := range nodes {
-		other, own := []string{zarr.ArrayDoc, zarr.OldArrayDoc}, zarr.GroupDoc
-		if keys != nil {
-			other, own = []string{zarr.GroupDoc, zarr.OldGroupDoc, zarr.V3Doc, zarr.ConsolidatedDoc}, zarr.ArrayDoc
-		}
+		own, other := keys.Announcing()
 		if dir == "" || slices.ContainsFunc(other, func(name string) bool { return there[docKey(dir, name)] }) {
 			continue
 		}
 		if own = docKey(dir, own); keys != nil {
-			if there[own] && !keys.are(docs[own]) {
+			if there[own] && !keys.Are(docs[own]) {
 				continue
 			}
-			docs[own] = keys.doc()
+			docs[own] = keys.Doc()
 		}
 		known[dir] = keys
 		all = append(all, own)
@@ -405,29 +401,9 @@ func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*ChunkKeys) (
 	return ours, others, nil
 }
 
-// arrayKeys is what a .zarray says of the keys of chunks.
-type arrayKeys struct {
-	Shape     []int64 `json:"shape"`
-	Separator string  `json:"dimension_separator"`
-}
-
-// doc returns a .zarray that says how the chunks are named.
-func (k *ChunkKeys) doc() []byte {
-	doc, _ := json.Marshal(arrayKeys{make([]int64, min(max(k.Rank, 0), chunk.MaxRank)), k.Separator}) // numbers and text
-	return doc
-}
-
-// are reports whether a .zarray says that the chunks are named so. A scalar may
-// have one dimension in the store.
-func (k *ChunkKeys) are(doc []byte) bool {
-	var a arrayKeys
-	err := json.Unmarshal(doc, &a)
-	return err == nil && max(len(a.Shape), 1) == max(k.Rank, 1) && cmp.Or(a.Separator, ".") == k.Separator
-}
-
 // strangers returns those of the keys in a store that are documents of a node
 // which is not among the known ones, or lie below one.
-func strangers(keys []string, known map[string]*ChunkKeys) map[string]bool {
+func strangers(keys []string, known map[string]*zarr.ChunkKeys) map[string]bool {
 	strange := make(map[string]bool) // by directory
 	for _, key := range keys {
 		dir, name := splitKey(key)

@@ -80,8 +80,8 @@ func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, e
 		return nil, nil
 	}
 	if check && !l.ds.remote() && l.ds.opts.UseConsolidated != ConsolidatedTrust {
-		names := slices.Concat(zarr.RootDocNames(), slices.Collect(maps.Keys(all[""])))
-		slices.Sort(names) // 4.8.0 has more documents than RootDocNames tells
+		names := slices.Concat(zarr.DatasetDocs(), slices.Collect(maps.Keys(all[""])))
+		slices.Sort(names) // 4.8.0 has more documents than DatasetDocs tells
 		single, err := l.fetchRoot(ctx, slices.Compact(names))
 		if err != nil {
 			return nil, err

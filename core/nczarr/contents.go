@@ -23,12 +23,12 @@ import (
 
 // contents describes what is at the place of a new dataset.
 type contents struct {
-	there   bool                  // anything
-	dataset bool                  // a dataset at its root
-	foreign []string              // what is not part of that dataset
-	docs    zarr.Docs             // that show it
-	nodes   map[string]*ChunkKeys // by their paths; how chunks are named is not looked up
-	mounts  []string              // mount points, which nothing may remove
+	there   bool                       // anything
+	dataset bool                       // a dataset at its root
+	foreign []string                   // what is not part of that dataset
+	docs    zarr.Docs                  // that show it
+	nodes   map[string]*zarr.ChunkKeys // by their paths; how chunks are named is not looked up
+	mounts  []string                   // mount points, which nothing may remove
 }
 
 // maxShown is the number of foreign entries that an error lists.
@@ -65,7 +65,7 @@ func (c *contents) judge(ctx context.Context, names []string, workers int, l Lim
 	if c.docs, err = memberDocs(ctx, names, workers, l, read); err != nil {
 		return err
 	}
-	c.nodes = make(map[string]*ChunkKeys)
+	c.nodes = make(map[string]*zarr.ChunkKeys)
 	for _, name := range names {
 		if dir, base := splitKey(name); zarr.IsZarrDoc(base) {
 			c.nodes[dir] = nil

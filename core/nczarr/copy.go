@@ -196,7 +196,7 @@ func (v *Var) spec() *VarSpec {
 // may depend on it: that of v where the layout can have it. It gives the ids of
 // the codecs that do not fit.
 func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec) (dropped []string, err error) {
-	keep := dst.ds.layout == zarr.LayoutPure
+	keep := dst.ds.layout.AnyType()
 	switch {
 	case v.nc != dtype.NCString, dst.ds.strings == StringsAuto && keep:
 	case dst.ds.strings == StringsVarLen:

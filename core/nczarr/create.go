@@ -57,7 +57,7 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	ds.top = &Group{ds: ds, meta: &zarr.Group{}}
 	ds.top.changes.add()
 	ds.root = ds.top
-	if layout != zarr.LayoutPure {
+	if layout.NCZarr() {
 		ds.ncProperties = zarr.NCProperties(Version)
 	}
 	return ds, nil
@@ -131,7 +131,7 @@ func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
 		return zarr.LayoutNewest, nil
 	}
 	format := ncurl.NCZarr
-	if *o.Layout == zarr.LayoutPure {
+	if !o.Layout.NCZarr() {
 		format = ncurl.Zarr
 	}
 	if loc.FormatGiven && loc.Format != format {

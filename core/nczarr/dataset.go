@@ -262,7 +262,7 @@ func (d *Dataset) alone(ctx context.Context, m *zmap.Map) error {
 	if d.announced.Load() {
 		return nil
 	}
-	for _, name := range nodeDocs {
+	for _, name := range zarr.AnnouncingDocs() {
 		there, err := m.Exists(ctx, name)
 		if err != nil {
 			return err

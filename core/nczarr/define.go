@@ -25,8 +25,7 @@ const (
 // Source: netcdf-c libnczarr, NCZ_MAXSTR_DEFAULT.
 const defaultMaxStrLen = 128
 
-// checkName refuses names that netCDF or Zarr cannot have. Pure Zarr may have
-// names of arrays and groups that begin with a dot, which netCDF has not.
+// checkName refuses names that netCDF, Zarr or the layout cannot have.
 func checkName(name string, layout zarr.Layout) error {
 	bad := func(why string) error { return ncerr.Errorf(ncerr.ErrBadName, "define", name, "%s", why) }
 	switch {
@@ -36,12 +35,11 @@ func checkName(name string, layout zarr.Layout) error {
 		return bad("the name is not UTF-8")
 	case strings.ContainsRune(name, '/'):
 		return bad("a name may not contain a slash")
-	case zarr.IsOwn(name):
-		return bad("the name is that of a metadata document or of a mark")
-	case strings.HasPrefix(name, ".") && layout != zarr.LayoutPure:
-		return bad("a name of netCDF may not begin with a dot; pure Zarr (mode=zarr) has such names")
 	case strings.HasSuffix(name, " "):
 		return bad("a name may not end with a space")
+	}
+	if err := layout.CheckName(name); err != nil {
+		return err
 	}
 	return zmap.ValidKey(name)
 }
@@ -247,14 +245,13 @@ func (v *Var) defineType(spec *VarSpec) error {
 	return nil
 }
 
-// defineStored takes an element type of Zarr. The layouts of NCZarr, whose
-// reader refuses a dataset for one foreign type, have netCDF's own only.
+// defineStored takes an element type of Zarr.
 func (v *Var) defineStored(t dtype.Type) error {
 	if t.NC() != v.nc {
 		return ncerr.Errorf(ncerr.ErrBadType, "", "", "elements of %s are %s, not %s", t, t.NC(), v.nc)
 	}
-	if v.meta.Layout != zarr.LayoutPure && !t.Plain() {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %s are for pure Zarr only: in NCZarr netcdf-c would refuse the dataset", t)
+	if err := v.meta.Layout.CheckType(t); err != nil {
+		return err
 	}
 	v.meta.DType = t
 	if t.Kind == dtype.Bytes {
@@ -280,7 +277,6 @@ func (v *Var) addObjectCodec() {
 
 // defineString sets the element type of strings: see [VarSpec].
 func (v *Var) defineString(n int) error {
-	pure := v.meta.Layout == zarr.LayoutPure
 	for _, src := range []struct {
 		attrs []Attr
 		name  string
@@ -299,7 +295,7 @@ func (v *Var) defineString(n int) error {
 		return nil
 	case n == 0:
 		n = defaultMaxStrLen
-	case n == 1 && pure:
+	case n == 1 && v.meta.Layout.ByteIsChar():
 		n = 2 // strings of one byte are chars there
 	}
 	if n < 1 || n > dtype.MaxSize {
@@ -317,9 +313,8 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 		if len(spec.Chunks) > 0 {
 			return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "a scalar has no chunk shape")
 		}
-		if m.Layout != zarr.LayoutPure {
-			m.Scalar, m.Shape, m.Chunks = true, []int64{1}, []int64{1}
-		}
+		m.Shape, m.Chunks = m.Layout.ScalarShape(), m.Layout.ScalarShape()
+		m.Scalar = len(m.Shape) > 0
 		return nil
 	}
 	m.Shape = make([]int64, len(v.dims))

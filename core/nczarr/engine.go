@@ -12,7 +12,6 @@ import (
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -44,7 +43,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	meta := v.arrayMeta()
 	pipe, err := v.openPipeline(ctx, meta)
 	if ncerr.KindOf(err) == ncerr.ErrInvalid && !v.defined { // by the store, not by the caller
-		return nil, ncerr.New(ncerr.ErrMetadata, "open", join(v.Path(), zarr.ArrayDoc), err)
+		return nil, ncerr.New(ncerr.ErrMetadata, "open", join(v.Path(), v.meta.Layout.ArrayDoc()), err)
 	}
 	if err != nil {
 		return nil, ncerr.Wrap("open", v.Path(), err)

@@ -3,17 +3,8 @@ package nczarr
 import (
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
-
-// longestDoc is the longest name of a document of an array.
-func longestDoc(l zarr.Layout) string {
-	if l == zarr.LayoutV1 {
-		return zarr.OldArrayDoc
-	}
-	return zarr.ArrayDoc
-}
 
 // fits refuses a new variable that the store cannot hold: its longest key, or
 // a chunk before it is encoded, is beyond what the store declares. Nothing is
@@ -30,7 +21,7 @@ func (v *Var) fits() error {
 // keysFit refuses a shape of v with which a key of it would be longer than the
 // store takes.
 func (v *Var) keysFit(op string, shape []int64) error {
-	key := v.key() + longestDoc(v.meta.Layout)
+	key := v.key() + v.meta.Layout.LongestDoc()
 	if target, ok := v.source().(manifest.Writer); ok {
 		if chunk := target.LongestKey(v.gridOf(shape)); len(chunk) > len(key) {
 			key = chunk

@@ -222,10 +222,10 @@ func (v *Var) asLongAsOpened(ctx context.Context) error {
 	if ds.created && !ds.flushed.Load() {
 		return nil
 	}
-	keys := []string{v.key() + zarr.ArrayDoc}
+	keys := []string{v.key() + ds.layout.ArrayDoc()}
 	for _, dim := range v.dims {
 		if dim.unlimited {
-			for _, name := range []string{zarr.GroupDoc, zarr.AttrsDoc, zarr.OldGroupDoc} {
+			for _, name := range ds.layout.LengthDocs() {
 				keys = append(keys, dim.group.key()+name)
 			}
 		}

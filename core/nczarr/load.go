@@ -1,7 +1,6 @@
 package nczarr
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -56,22 +55,24 @@ func (l *loader) load(ctx context.Context) error {
 		return err
 	}
 	ds := l.ds
-	if ds.loc.OnlyV2 && zarr.DropV3(root) {
+	if ds.loc.OnlyV2 && root.OnlyV2() {
 		if len(root) == 0 {
 			return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "it has Zarr v3 documents but no Zarr v2 documents, which mode=v2 requires")
 		}
 		ds.frozen = "it has documents of Zarr v3 too, which would not be changed"
 	}
-	_, old := root[zarr.OldGroupDoc]
-	delete(root, zarr.OldGroupDoc)
 	if ds.layout, err = zarr.DetectLayout(root); err != nil {
 		return err
 	}
-	if err := l.addV1(ctx, root, old); err != nil {
-		return err
+	if names := ds.layout.MoreRootDocs(root); len(names) > 0 {
+		more, err := l.fetchRoot(ctx, names)
+		if err != nil {
+			return err
+		}
+		maps.Copy(root, more)
 	}
 	if ds.loc.Format == ncurl.Zarr {
-		if ds.layout != zarr.LayoutPure || namesNCZarr(root) {
+		if ds.layout.NCZarr() || root.NamesNCZarr() {
 			ds.frozen = "the dataset is NCZarr, and opened as pure Zarr: what only NCZarr knows would be lost"
 		}
 		ds.layout = zarr.LayoutPure
@@ -82,14 +83,11 @@ func (l *loader) load(ctx context.Context) error {
 		ds.top.docsInStore = root
 	}
 	ds.root = ds.top
-	if _, ok := root[zarr.ArrayDoc]; ok {
+	if root.IsArray() {
 		return l.loadRootArray(root)
 	}
-	if ds.top.meta, err = zarr.ParseGroup("/", root); err != nil {
+	if ds.top.meta, err = zarr.ParseGroup("/", root, ds.layout); err != nil {
 		return err
-	}
-	if ds.layout == zarr.LayoutPure && ds.top.meta.Listed && ds.loc.Format != ncurl.Zarr {
-		ds.layout = ds.top.meta.Layout // a group of a larger dataset: it has no superblock
 	}
 	l.fillGroup(ds.top)
 	ds.ncProperties = ds.top.meta.NCProperties
@@ -112,33 +110,6 @@ func (l *loader) load(ctx context.Context) error {
 	return nil
 }
 
-// addV1 adds the documents that only LayoutV1 has to those of the root. A group
-// of a larger dataset has no superblock to tell that layout by, but old: a
-// group document of that layout.
-func (l *loader) addV1(ctx context.Context, root zarr.Docs, old bool) error {
-	ds := l.ds
-	_, group := root[zarr.GroupDoc]
-	if old && ds.layout == zarr.LayoutPure && group && ds.loc.Format != ncurl.Zarr && l.all == nil && !namesNCZarr(root) {
-		ds.layout = zarr.LayoutV1
-	}
-	if ds.layout != zarr.LayoutV1 {
-		return nil
-	}
-	more, err := l.fetchRoot(ctx, zarr.NodeDocNames(ds.layout))
-	maps.Copy(root, more)
-	return err
-}
-
-// namesNCZarr reports whether documents have members of NCZarr.
-func namesNCZarr(docs zarr.Docs) bool {
-	for _, doc := range docs {
-		if bytes.Contains(doc, []byte(`"_nczarr_`)) || bytes.Contains(doc, []byte(`"_NCZARR_`)) {
-			return true
-		}
-	}
-	return false
-}
-
 // rootDocs fetches the documents of the root: those in consolidated metadata
 // where ConsolidatedUse says so, and when it is all there is; the single
 // documents, which cannot be stale, otherwise.
@@ -159,15 +130,12 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, old := docs[zarr.OldGroupDoc]; old && len(docs) == 1 {
-		delete(docs, zarr.OldGroupDoc)
-	}
-	if len(docs) == 0 && !asked {
+	if !docs.IsDataset() && !asked {
 		if docs, err := l.consolidatedRoot(ctx, false); docs != nil || err != nil {
 			return docs, err
 		}
 	}
-	if len(docs) == 0 {
+	if !docs.IsDataset() {
 		return nil, l.notZarr(ctx)
 	}
 	return docs, nil
@@ -176,7 +144,7 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 // notZarr says what was looked for and what is there instead.
 func (l *loader) notZarr(ctx context.Context) error {
 	ds := l.ds
-	looked := strings.Join(zarr.RootDocNames(), " ")
+	looked := strings.Join(zarr.DatasetDocs(), " ")
 	found := l.search(ctx, "")
 	names, err := slices.Concat(found.objects, found.nodes), found.err
 	slices.Sort(names)
@@ -189,7 +157,7 @@ func (l *loader) notZarr(ctx context.Context) error {
 	case err == nil && len(names) == 0:
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the store is empty")
 	case err == nil && slices.ContainsFunc(found.objects, func(name string) bool {
-		return slices.Contains(zarr.RootDocNames(), name) || name == zarr.ReplacingMark && !local(ds.loc)
+		return zarr.IsDatasetDoc(name) || name == zarr.ReplacingMark && !local(ds.loc)
 	}):
 		return claimed("open", ds.loc, nil, nil) // it has come back since, or beingReplaced reads the claim
 	case err == nil:
@@ -360,7 +328,7 @@ const maxKey = 1<<16 - 1
 func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
 	var wants []want
-	needs := needsOf(l.ds.layout)
+	needs := map[bool][]string{true: l.ds.layout.Wanted(true), false: l.ds.layout.Wanted(false)}
 	for _, g := range level {
 		found, err := l.childNames(ctx, g)
 		if ncerr.Lasting(err) && g.parent != nil {
@@ -396,19 +364,14 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	kept := nodes[:0]
 	for i, n := range nodes {
 		n.docs, n.err = got[i].docs, got[i].err
-		_, isArr := n.docs[zarr.ArrayDoc]
 		switch {
 		case n.listed:
-			kept = append(kept, n)
-		case isArr:
+		case n.docs.IsArray():
 			n.isArr = true
-			kept = append(kept, n)
-		case isGroup(n.docs), n.err != nil:
-			kept = append(kept, n)
 		default:
-			n.implicit = true
-			kept = append(kept, n)
+			n.implicit = !n.docs.IsGroup() && n.err == nil
 		}
+		kept = append(kept, n)
 	}
 	return kept, nil
 }
@@ -420,8 +383,8 @@ func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, g
 	var more []want
 	var at []int
 	for i, n := range nodes {
-		if _, isArr := got[i].docs[zarr.ArrayDoc]; !n.listed && !isArr && got[i].err == nil {
-			more, at = append(more, want{wants[i].key, []string{zarr.GroupDoc}}), append(at, i)
+		if !n.listed && !got[i].docs.IsArray() && got[i].err == nil {
+			more, at = append(more, want{wants[i].key, l.ds.layout.GroupDocs()}), append(at, i)
 		}
 	}
 	if len(more) == 0 || l.all != nil {
@@ -452,27 +415,6 @@ func prefixes(nodes []want) []string {
 	return out
 }
 
-// needsOf gives the documents to fetch of nodes that are, or may be, arrays
-// (true) and of those that are none: without those that such a node cannot
-// have, and those that only one that is no array has.
-func needsOf(layout zarr.Layout) map[bool][]string {
-	names := zarr.NodeDocNames(layout)
-	without := func(other string) []string {
-		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == other })
-	}
-	return map[bool][]string{true: without(zarr.GroupDoc), false: without(zarr.ArrayDoc)}
-}
-
-// isGroup reports whether documents are those of a group.
-func isGroup(docs zarr.Docs) bool {
-	for _, name := range []string{zarr.GroupDoc, zarr.OldGroupDoc, ".ncgroup"} {
-		if _, ok := docs[name]; ok {
-			return true
-		}
-	}
-	return false
-}
-
 // childNames gives the names below a group: from NCZarr's own lists where
 // they are, else by searching.
 func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
@@ -495,8 +437,10 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 		if found.err != nil {
 			return nil, l.unlisted(g, found.err)
 		}
-		if g.implicit && slices.Contains(found.objects, zarr.V3Doc) {
-			return nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", g.Path(), "a node of Zarr v3, which is not read by this version")
+		if g.implicit {
+			if err := l.ds.layout.OtherVersion(g.Path(), found.objects); err != nil {
+				return nil, err
+			}
 		}
 		names = found.nodes
 		slices.Sort(names)
@@ -611,7 +555,7 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 	if l.keep {
 		g.docsInStore = n.docs
 	}
-	g.meta, err = zarr.ParseGroup(path, n.docs)
+	g.meta, err = zarr.ParseGroup(path, n.docs, l.ds.layout)
 	return err
 }
 
@@ -626,10 +570,6 @@ func (l *loader) fillGroup(g *Group) {
 	g.attrs = g.meta.Attrs
 	if g.meta.DimsLost && l.ds.frozen == "" {
 		l.ds.frozen = "a dimension of " + g.Path() + " is damaged, and would be lost"
-	}
-	if l.ds.layout == zarr.LayoutPure {
-		g.meta.Listed = false
-		return
 	}
 	for _, d := range g.meta.Dims {
 		if g.dims.find(d.Name) != nil {

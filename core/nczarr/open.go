@@ -67,8 +67,7 @@ func (d *Dataset) visible(ctx context.Context) error {
 	if local(d.loc) {
 		return nil
 	}
-	switch d.rootDoc() {
-	case zarr.ConsolidatedDoc, zarr.GroupDoc, zarr.ArrayDoc:
+	if name := d.rootDoc(); name == zarr.ConsolidatedDoc || zarr.Announces(name) {
 		return nil
 	}
 	return d.unclaimed(ctx)

@@ -132,9 +132,6 @@ func (s *staged) discard(context.Context) error {
 	return nil
 }
 
-// nodeDocs are the documents that make a directory a node of a dataset.
-var nodeDocs = [...]string{zarr.GroupDoc, zarr.ArrayDoc, zarr.V3Doc} // constant
-
 // inside returns the error for a place inside the dataset at dir.
 func inside(path, dir string) error {
 	return ncerr.Errorf(ncerr.ErrExists, "create", path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it", dir)
@@ -156,7 +153,7 @@ func outsideDatasets(path string) error {
 	}
 	for _, dir := range starts {
 		for ; ; dir = filepath.Dir(dir) {
-			for _, name := range nodeDocs {
+			for _, name := range zarr.AnnouncingDocs() {
 				_, err := os.Stat(filepath.Join(dir, name))
 				if err == nil {
 					return inside(path, dir)
@@ -220,7 +217,7 @@ func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, nam
 
 func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	if !o.Force {
-		if err := outsideInBucket(ctx, loc, opts, append(nodeDocs[:], zarr.ReplacingMark)...); err != nil {
+		if err := outsideInBucket(ctx, loc, opts, append(zarr.AnnouncingDocs(), zarr.ReplacingMark)...); err != nil {
 			return nil, err
 		}
 	}
@@ -297,7 +294,7 @@ func unlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *Create
 	if o.Force && !o.NoClobber {
 		return nil
 	}
-	for _, name := range nodeDocs {
+	for _, name := range zarr.AnnouncingDocs() {
 		there, err := m.Exists(ctx, name)
 		if err != nil {
 			return err

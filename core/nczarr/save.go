@@ -147,7 +147,7 @@ func putOrder(docs zarr.Docs) []string {
 
 // announces is 1 for the documents that make a node visible to readers.
 func announces(name string) int {
-	if name == zarr.GroupDoc || name == zarr.ArrayDoc {
+	if zarr.Announces(name) {
 		return 1
 	}
 	return 0
@@ -165,7 +165,7 @@ func (d *Dataset) collect() ([]saved, error) {
 			if v.in != nil {
 				continue // the array is among those kept as they are
 			}
-			if v.changes.pending() && d.layout != zarr.LayoutPure {
+			if v.changes.pending() && d.layout.NCZarr() {
 				v.declareDims()
 			}
 			if v.changes.pending() || d.consolidated {
@@ -239,7 +239,7 @@ func (v *Var) docs() (zarr.Docs, error) {
 		a.DimRefs = append(a.DimRefs, d.Path())
 		anonymous = anonymous || d.anonymous
 	}
-	if anonymous && v.group.ds.layout == zarr.LayoutPure {
+	if anonymous && !v.group.ds.layout.NCZarr() {
 		a.DimNames, a.DimRefs = v.meta.DimNames, nil // names that we made up are not written down
 	}
 	opts := v.group.ds.writeOptions()

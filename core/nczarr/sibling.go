@@ -54,15 +54,9 @@ type Claim struct {
 	Force bool      `json:"force,omitempty"` // everything at the place is replaced, not only the dataset
 	// Nodes are those of the dataset that is being made, or of the old one that is
 	// being replaced, by their paths; nil if that is not known. Groups have nil.
-	Nodes map[string]*ChunkKeys `json:"nodes,omitempty"`
+	Nodes map[string]*zarr.ChunkKeys `json:"nodes,omitempty"`
 
 	place string // as errors show it
-}
-
-// ChunkKeys says how the chunks of an array are named.
-type ChunkKeys struct {
-	Rank      int    `json:"rank"`
-	Separator string `json:"separator"`
 }
 
 // Remedy returns the command for when the process has died.
@@ -87,10 +81,10 @@ type sibling struct {
 	opts  Options
 	stage string // path of the stage
 	force bool
-	keep  bool                  // a dataset; only what is none is replaced
-	text  []byte                // the mark of the stage, while it is in the making
-	docs  zarr.Docs             // of the old dataset, that show what belongs to it; nil if they were not read
-	nodes map[string]*ChunkKeys // of the old dataset; nil if they are not known
+	keep  bool                       // a dataset; only what is none is replaced
+	text  []byte                     // the mark of the stage, while it is in the making
+	docs  zarr.Docs                  // of the old dataset, that show what belongs to it; nil if they were not read
+	nodes map[string]*zarr.ChunkKeys // of the old dataset; nil if they are not known
 }
 
 // newSibling returns the replacement of the store at a location; nil if the
@@ -332,7 +326,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	}
 	isDoc := func(key string) bool { return zarr.IsZarrDoc(path.Base(key)) }
 	inRoot := func(key string) bool { return isDoc(key) && !strings.Contains(key, "/") }
-	isNode := func(key string) bool { return slices.Contains(nodeDocs[:], path.Base(key)) }
+	isNode := func(key string) bool { return zarr.Announces(path.Base(key)) }
 	remove := func(key string) error { return to.Delete(ctx, key) }
 	var mu sync.Mutex
 	versions := make(map[string]string, len(fresh)) // of what was put
@@ -476,7 +470,7 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 			}
 			s.docs = docs
 		}
-		foreign, _ := zarr.Foreign(slices.AppendSeq(withGroups(all), maps.Keys(s.docs)), s.docs) // those that were there say what belongs to them
+		foreign, _ := zarr.Foreign(slices.AppendSeq(zarr.WithGroups(all), maps.Keys(s.docs)), s.docs) // those that were there say what belongs to them
 		for _, key := range foreign {
 			stays[key] = true
 		}
@@ -487,24 +481,6 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 		}
 	}
 	return keys, nil
-}
-
-// withGroups adds, to the keys of a dataset that is being removed, the documents
-// of groups above nodes, which may have been removed already.
-func withGroups(keys []string) []string {
-	out := append(slices.Clone(keys), zarr.GroupDoc)
-	seen := map[string]bool{"": true}
-	for _, key := range keys {
-		dir, name := splitKey(key)
-		if !slices.Contains(nodeDocs[:], name) {
-			continue
-		}
-		for dir, _ = splitKey(dir); !seen[dir]; dir, _ = splitKey(dir) {
-			seen[dir] = true
-			out = append(out, docKey(dir, zarr.GroupDoc))
-		}
-	}
-	return out
 }
 
 // each calls f for all keys, several at once, until one call fails.

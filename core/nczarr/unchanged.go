@@ -47,7 +47,7 @@ func (d *documents) note(key string, info zmap.Info) {
 	dir, name := splitKey(key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.all && name != zarr.ArrayDoc && dir != "" {
+	if !d.all && !zarr.DescribesArray(name) && dir != "" {
 		return
 	}
 	if d.opened == nil {
@@ -108,7 +108,7 @@ func (d *documents) known(key string) (zmap.Info, bool) {
 // rootDoc returns the document that stands for the dataset as a whole: the
 // consolidated one if the metadata came from it, else the root's own.
 func (d *Dataset) rootDoc() string {
-	names := []string{zarr.GroupDoc, zarr.ArrayDoc, zarr.OldGroupDoc, zarr.AttrsDoc, zarr.ConsolidatedDoc}
+	names := append(zarr.AnchorDocs(), zarr.AttrsDoc)
 	if !d.Writable() && d.consolidated { // who writes has read the single documents, if there are any
 		names = slices.Insert(names, 0, zarr.ConsolidatedDoc)
 	}
@@ -137,7 +137,7 @@ func (v *Var) wasAbsent(ctx context.Context) error {
 	if err := ds.up.unclaimed(ctx, "read"); err != nil {
 		return err
 	}
-	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + zarr.ArrayDoc})
+	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + ds.layout.ArrayDoc()})
 }
 
 // CheckUnchanged fails with ncerr.ErrConflict if the dataset was changed or
@@ -156,7 +156,7 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 	keys := []string{d.rootDoc()}
 	d.docs.mu.Lock()
 	for v := range d.docs.sparse {
-		keys = append(keys, v.key()+zarr.ArrayDoc)
+		keys = append(keys, v.key()+d.layout.ArrayDoc())
 	}
 	d.docs.mu.Unlock()
 	if err := d.up.unclaimed(ctx, "read"); err != nil {
@@ -217,12 +217,12 @@ func (d *Dataset) lookAtAnchor(ctx context.Context) error {
 // findAnchor returns the anchor, and what it was when the dataset was opened, or is
 // now if it was not read then.
 func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, err error) {
-	for _, key := range []string{zarr.GroupDoc, zarr.ArrayDoc} {
+	for _, key := range zarr.AnnouncingDocs() {
 		if info, ok := d.docs.known(key); ok {
 			return key, info, nil
 		}
 	}
-	for _, key := range []string{zarr.GroupDoc, zarr.ArrayDoc, zarr.OldGroupDoc, zarr.ConsolidatedDoc} {
+	for _, key := range zarr.AnchorDocs() {
 		info, err := d.m.Stat(ctx, key)
 		if err == nil || ncerr.KindOf(err) != ncerr.ErrNotFound {
 			return key, info, err

@@ -69,7 +69,7 @@ func (g *Group) unnamed(names []string) []string {
 
 // isNode reports whether there is a document that makes a directory a node.
 func (d *Dataset) isNode(ctx context.Context, dir string) (bool, error) {
-	for _, name := range nodeDocs {
+	for _, name := range zarr.AnnouncingDocs() {
 		if there, err := d.m.Exists(ctx, docKey(dir, name)); there || err != nil && !ncerr.Lasting(err) {
 			return there, err
 		}
@@ -103,19 +103,20 @@ func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error
 // more than Limits.MaxNodes of them to look for, or their documents exceed
 // Limits.MaxDocuments.
 func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (map[string]zarr.Docs, error) {
-	if d.layout == zarr.LayoutPure { // which sees all that are there
+	if !d.layout.NCZarr() { // which sees all that are there
 		return nil, nil
 	}
 	seen := d.documents()
 	var keys []string
+	names := d.layout.NodeDocs()
 	for node := range nodes {
 		if _, ok := seen[node+"/"]; !ok && node != "" {
-			for _, name := range [...]string{zarr.GroupDoc, zarr.ArrayDoc, zarr.AttrsDoc} {
+			for _, name := range names {
 				keys = append(keys, docKey(node, name))
 			}
 		}
 	}
-	if most := d.opts.Limits.MaxNodes; len(keys)/3 > most {
+	if most := d.opts.Limits.MaxNodes; len(keys)/len(names) > most {
 		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(zarr.ConsolidatedDoc), "it names more than %d groups and variables that NCZarr's lists do not", most)
 	}
 	var mu sync.Mutex
@@ -140,7 +141,7 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 		docs[node][name] = text
 		return nil
 	})
-	maps.DeleteFunc(docs, func(_ string, own zarr.Docs) bool { return own[zarr.GroupDoc] == nil && own[zarr.ArrayDoc] == nil })
+	maps.DeleteFunc(docs, func(_ string, own zarr.Docs) bool { return !own.IsGroup() && !own.IsArray() })
 	return docs, err
 }
 

@@ -30,7 +30,7 @@ const (
 // FixedStrings reports whether new variables of strings have a fixed length
 // when none is stated.
 func (d *Dataset) FixedStrings() bool {
-	return d.strings == StringsFixed || d.strings == StringsAuto && d.layout != zarr.LayoutPure
+	return d.strings == StringsFixed || d.strings == StringsAuto && d.layout.FixedStrings()
 }
 
 // varies reports whether elements have variable length.

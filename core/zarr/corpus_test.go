@@ -106,7 +106,7 @@ func TestCorpora(t *testing.T) {
 	for _, s := range stores {
 		for p, docs := range store(t, s) {
 			if _, ok := docs[".zarray"]; !ok {
-				if _, err := zarr.ParseGroup(p, docs); err != nil {
+				if _, err := zarr.ParseGroup(p, docs, zarr.LayoutNewest); err != nil {
 					t.Errorf("%s: %v", s, err)
 				}
 				continue
@@ -206,7 +206,7 @@ func TestGoldenListings(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-			} else if g, err := zarr.ParseGroup(p, docs); err != nil {
+			} else if g, err := zarr.ParseGroup(p, docs, zarr.LayoutNewest); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			} else if got, err = g.Docs(opts); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -235,7 +235,7 @@ func sameDocs(t *testing.T, what string, fix *strings.Replacer, got, want zarr.D
 func TestGoldenV1(t *testing.T) {
 	t.Parallel()
 	nodes := zmapText(t, "ref_blosc_zmap.txt")
-	g, err := zarr.ParseGroup("", nodes[""])
+	g, err := zarr.ParseGroup("", nodes[""], zarr.LayoutNewest)
 	if err != nil {
 		t.Fatal(err)
 	}

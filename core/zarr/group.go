@@ -6,9 +6,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// ParseGroup reads the documents of the group at path ("/" is the root). Any
-// layout is read, whatever the dataset's is; documents that are not there are
-// taken as empty. The documents must not change any more: texts are parts of them.
+// ParseGroup reads the documents of the group at path ("/" is the root) of a dataset
+// in the layout of. Any layout is read; in pure Zarr what only NCZarr has, dimensions
+// and lists, is left out. Documents that are not there are taken as empty. The documents must not change any more: texts are parts of them.
 //
 // Names in the lists of the group block that can be no path segment go to
 // Group.NoNames, as do dimensions without a length; names that come twice, and dimensions of such names, are left
@@ -17,7 +17,7 @@ import (
 // Errors, always with the key of the document: ErrNotZarr for text that is
 // no JSON object, ErrMetadata for members that make no sense, ErrUnsupported
 // for Zarr v3 and for unknown versions.
-func ParseGroup(path string, docs Docs) (*Group, error) {
+func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
 	n, err := loadNode(path, docs)
 	if err != nil {
 		return nil, err
@@ -48,6 +48,9 @@ func ParseGroup(path string, docs Docs) (*Group, error) {
 	}
 	if _, ok := docs[GroupDoc]; !ok {
 		n.warnings = append(n.warnings, "no .zgroup: readers of plain Zarr do not see this group; whoever wrote it may not have finished")
+	}
+	if !of.NCZarr() {
+		g.Listed, g.Dims = false, nil
 	}
 	g.Warnings = n.warnings
 	return g, nil

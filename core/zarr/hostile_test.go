@@ -40,7 +40,7 @@ func TestLongStringAttribute(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := zarr.ParseGroup("/", docs)
+		back, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 		if err != nil || len(back.Attrs) != 1 || back.Attrs[0].Type != dtype.NCString || len(back.Warnings) > 0 {
 			t.Fatalf("%v: want a string again, got %d attributes, warnings %.200q, %v", layout, len(back.Attrs), back.Warnings, err)
 		}

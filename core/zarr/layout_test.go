@@ -107,7 +107,7 @@ func TestGoldenDocuments(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		} else {
-			g, err := zarr.ParseGroup("g", in)
+			g, err := zarr.ParseGroup("g", in, zarr.LayoutNewest)
 			if err != nil || g.Layout != c.layout || len(g.Warnings) > 0 || g.Listed != (c.layout != zarr.LayoutPure) {
 				t.Errorf("%s: %+v, %v", c.name, g, err)
 				continue
@@ -157,7 +157,7 @@ func TestSpellings(t *testing.T) {
 					forms = append(forms, quoted(block))
 				}
 				for _, form := range forms {
-					g, err := zarr.ParseGroup("/", fill(c.group, form))
+					g, err := zarr.ParseGroup("/", fill(c.group, form), zarr.LayoutNewest)
 					want := []zarr.Dim{{Name: "x", Len: 4}, {Name: "t", Len: 2, Unlimited: true}}
 					if err != nil || g.Layout != c.layout || !reflect.DeepEqual(g.Dims, want) || !slices.Equal(g.Arrays, []string{"v"}) || !slices.Equal(g.Groups, []string{"g"}) {
 						t.Errorf("%v %s %s: %+v, %v", c.layout, dims, vars, g, err)
@@ -173,7 +173,7 @@ func TestSpellings(t *testing.T) {
 		}
 	}
 	for _, doc := range []string{".nczattrs", ".nczattr"} {
-		g, err := zarr.ParseGroup("/", zarr.Docs{".zattr": []byte(`{"a": 1}`), doc: []byte(`{"types": {"a": "3"}}`)})
+		g, err := zarr.ParseGroup("/", zarr.Docs{".zattr": []byte(`{"a": 1}`), doc: []byte(`{"types": {"a": "3"}}`)}, zarr.LayoutNewest)
 		if err != nil || len(g.Attrs) != 1 || g.Attrs[0].Type != dtype.NCShort {
 			t.Errorf("%s: %+v, %v", doc, g, err)
 		}
@@ -206,10 +206,10 @@ func TestDetectLayout(t *testing.T) {
 			t.Errorf("%v: want %v %v, got %v, %v", c.docs, c.want, c.kind, got, err)
 		}
 	}
-	if got := zarr.NodeDocNames(zarr.LayoutNewest); !slices.Equal(got, []string{".zgroup", ".zarray", ".zattrs"}) {
+	if got := zarr.LayoutNewest.NodeDocs(); !slices.Equal(got, []string{".zgroup", ".zarray", ".zattrs"}) {
 		t.Error(got)
 	}
-	if got := zarr.NodeDocNames(zarr.LayoutV1); !slices.Contains(got, ".nczvar") || !slices.Contains(got, ".zattr") {
+	if got := zarr.LayoutV1.NodeDocs(); !slices.Contains(got, ".nczvar") || !slices.Contains(got, ".zattr") {
 		t.Error(got)
 	}
 }
@@ -231,7 +231,7 @@ func TestFloatsSurvive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := zarr.ParseGroup("/", docs)
+		back, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 		if err != nil || len(back.Warnings) > 0 {
 			t.Fatalf("%v: %v %q", l, err, back.Warnings)
 		}
@@ -264,7 +264,7 @@ func TestWarnings(t *testing.T) {
 	if err != nil || a.DType.Order != dtype.Little || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "stored little-endian bytes") {
 		t.Errorf("%+v, %v", a, err)
 	}
-	g, err := zarr.ParseGroup("/", zarr.Docs{".zattrs": []byte(`{"_nczarr_group": {"dims": {"../x": 1}, "arrays": ["..", "a/b", "v", "v"], "groups": []}}`)})
+	g, err := zarr.ParseGroup("/", zarr.Docs{".zattrs": []byte(`{"_nczarr_group": {"dims": {"../x": 1}, "arrays": ["..", "a/b", "v", "v"], "groups": []}}`)}, zarr.LayoutNewest)
 	if err != nil || len(g.Warnings) != 3 || !strings.Contains(g.Warnings[2], "no .zgroup") || len(g.NoNames) != 2 || !slices.Equal(g.Arrays, []string{"v"}) || len(g.Dims) != 0 {
 		t.Errorf("%+v, %v", g, err)
 	}
@@ -373,10 +373,10 @@ func parseAny(t testing.TB, docs zarr.Docs, l zarr.Layout) {
 	} else if ncerr.KindOf(err) == ncerr.ErrIO {
 		t.Errorf("an error without a kind: %v", err)
 	}
-	if g, err := zarr.ParseGroup("v", docs); err == nil {
+	if g, err := zarr.ParseGroup("v", docs, zarr.LayoutNewest); err == nil {
 		if back, err := g.Docs(opts); err != nil {
 			t.Errorf("%s: read but not written: %v", docs, err)
-		} else if _, err := zarr.ParseGroup("v", back); err != nil {
+		} else if _, err := zarr.ParseGroup("v", back, zarr.LayoutNewest); err != nil {
 			t.Errorf("%s: written as %s: %v", docs, back, err)
 		}
 	}

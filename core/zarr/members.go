@@ -3,10 +3,12 @@ package zarr
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/json"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
@@ -45,6 +47,60 @@ func IsOwn(name string) bool {
 		return true
 	}
 	return IsZarrDoc(name) || IsProbe(name) || strings.HasPrefix(name, ".nczarr-") || strings.HasPrefix(name, ".nczarr.tmp.")
+}
+
+// ChunkKeys says how the chunks of an array are named.
+type ChunkKeys struct {
+	Rank      int    `json:"rank"`
+	Separator string `json:"separator"`
+}
+
+// arrayKeys is what a .zarray says of the keys of chunks.
+type arrayKeys struct {
+	Shape     []int64 `json:"shape"`
+	Separator string  `json:"dimension_separator"`
+}
+
+// Doc returns a document of an array that says how the chunks are named.
+func (k *ChunkKeys) Doc() []byte {
+	doc, _ := json.Marshal(arrayKeys{make([]int64, min(max(k.Rank, 0), chunk.MaxRank)), k.Separator}) // numbers and text
+	return doc
+}
+
+// Are reports whether a document of an array says that the chunks are named so. A
+// scalar may have one dimension in the store.
+func (k *ChunkKeys) Are(doc []byte) bool {
+	var a arrayKeys
+	err := json.Unmarshal(doc, &a)
+	return err == nil && max(len(a.Shape), 1) == max(k.Rank, 1) && cmp.Or(a.Separator, ".") == k.Separator
+}
+
+// Announcing returns the name of the document that makes a directory an array with
+// such chunks, or a group if k is nil, and the names of those that would make it
+// another node.
+func (k *ChunkKeys) Announcing() (own string, other []string) {
+	if k == nil {
+		return GroupDoc, []string{ArrayDoc, OldArrayDoc}
+	}
+	return ArrayDoc, []string{GroupDoc, OldGroupDoc, V3Doc, ConsolidatedDoc}
+}
+
+// WithGroups adds, to the keys of a dataset that is being removed, the documents of
+// groups above nodes, which may have been removed already.
+func WithGroups(keys []string) []string {
+	out := append(slices.Clone(keys), GroupDoc)
+	seen := map[string]bool{"": true}
+	for _, key := range keys {
+		dir, base := path.Split(key)
+		if !Announces(base) {
+			continue
+		}
+		for dir = above(dir); !seen[dir]; dir = above(dir) {
+			seen[dir] = true
+			out = append(out, dir+GroupDoc)
+		}
+	}
+	return out
 }
 
 // Foreign returns those of the names in a store that are not part of the Zarr
@@ -180,7 +236,7 @@ func (n *member) readGroup(dir string, docs Docs) {
 			own[name] = doc
 		}
 	}
-	g, err := ParseGroup(dir, own)
+	g, err := ParseGroup(dir, own, LayoutNewest)
 	if err != nil {
 		return
 	}

@@ -107,30 +107,6 @@ func isPlace(name string) bool {
 	return false
 }
 
-// RootDocNames gives the documents to fetch from the root of a dataset to
-// tell what it is: enough for [DetectLayout], and for [ParseGroup] of every
-// layout but LayoutV1, which needs those of [NodeDocNames] too.
-func RootDocNames() []string {
-	return []string{GroupDoc, AttrsDoc, ArrayDoc, ".nczarr", ".NCZarr", V3Doc}
-}
-
-// NodeDocNames gives the documents to fetch for a group or array of a dataset
-// in layout l. They need not all be there.
-func NodeDocNames(l Layout) []string {
-	names := []string{GroupDoc, ArrayDoc, AttrsDoc}
-	if l != LayoutV1 {
-		return names
-	}
-	for _, list := range places[groupBlock:] {
-		for _, p := range list {
-			if p.layout == LayoutV1 {
-				names = append(names, p.doc)
-			}
-		}
-	}
-	return append(names, attrsDocs[1:]...)
-}
-
 // IsZarrDoc reports whether name is the base name of a metadata document of
 // any layout, of consolidated metadata, or of Zarr v3.
 func IsZarrDoc(name string) bool {
@@ -139,18 +115,7 @@ func IsZarrDoc(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, ".") &&
-		(slices.Contains(NodeDocNames(LayoutV1), name) || slices.Contains(RootDocNames(), name))
-}
-
-// IsV3 reports whether a node is described by a Zarr v3 document.
-func IsV3(docs Docs) bool { _, ok := docs[V3Doc]; return ok }
-
-// DropV3 removes the Zarr v3 document of a node from docs, and reports whether
-// it was there.
-func DropV3(docs Docs) bool {
-	there := IsV3(docs)
-	delete(docs, V3Doc)
-	return there
+		(slices.Contains(LayoutV1.NodeDocs(), name) || IsDatasetDoc(name))
 }
 
 // String gives the name of the layout for people.
@@ -170,26 +135,41 @@ func (l Layout) String() string {
 	return "unknown layout"
 }
 
-// DetectLayout tells the layout of a dataset from the documents of its root.
+// DetectLayout tells the layout of a dataset from the documents of its root, see
+// [RootDocs]. A group of a larger dataset, which has no superblock, has the layout of
+// its lists of arrays and groups.
 //
 // Errors: ErrNotZarr when there is no document of Zarr or one is malformed,
 // ErrUnsupported for Zarr v3 and for versions of NCZarr other than 1 and 2.
 //
 // Source: netcdf-c libnczarr/zinfer.c.
-func DetectLayout(rootDocs Docs) (Layout, error) {
-	n, err := loadNode("/", rootDocs)
+func DetectLayout(root Docs) (Layout, error) {
+	n, err := loadNode("/", root)
 	if err != nil {
 		return LayoutPure, err
 	}
 	if len(n.docs) == 0 {
-		return LayoutPure, ncerr.Errorf(ncerr.ErrNotZarr, "open", "/", "none of %s is there", strings.Join(RootDocNames(), ", "))
+		return LayoutPure, ncerr.Errorf(ncerr.ErrNotZarr, "open", "/", "none of %s is there", strings.Join(DatasetDocs(), ", "))
 	}
 	v, p, err := n.block(superBlock)
-	if err != nil || v == "" {
+	switch {
+	case err != nil:
 		return LayoutPure, err
+	case v != "":
+		_, err = superVersion(n.key(p.doc), v)
+		return p.layout, err
+	case root.IsArray():
+		return LayoutPure, nil
 	}
-	_, err = superVersion(n.key(p.doc), v)
-	return p.layout, err
+	v, p, err = n.block(groupBlock)
+	arrays, _ := either(v, "arrays", "vars")
+	switch {
+	case err != nil || p.layout == LayoutV1 && n.doc(GroupDoc) == nil:
+		return LayoutPure, err
+	case p.layout == LayoutV1 || listed(arrays) && listed(v.Get("groups")):
+		return p.layout, nil
+	}
+	return LayoutPure, nil
 }
 
 // superVersion gives the version in a superblock.

@@ -62,12 +62,11 @@ func (n *node) load(path string, docs Docs) error {
 		path = "/..." + strings.ToValidUTF8(path[k:], "")
 	}
 	n.path, n.docs, n.warnings = path, n.docs[:0], nil
-	_, group := docs[GroupDoc]
-	_, array := docs[ArrayDoc]
+	_, v3 := docs[V3Doc]
 	switch {
-	case IsV3(docs) && (group || array):
+	case v3 && (docs[GroupDoc] != nil || docs.IsArray()):
 		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "Zarr v3 is not read by this version; #mode=v2 reads the Zarr v2 documents beside it")
-	case IsV3(docs):
+	case v3:
 		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "Zarr v3 is not read by this version")
 	}
 	badDoc, bad := "", error(nil) // the first by name, for an error that is the same each time

@@ -192,7 +192,7 @@ func TestGroupRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := zarr.ParseGroup("/", docs)
+		got, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func backFrom(t *testing.T, l zarr.Layout, a zarr.Attr) zarr.Attr {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := zarr.ParseGroup("/", docs)
+	g, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 	if err != nil || len(g.Attrs) != 1 || len(g.Warnings) > 0 {
 		t.Fatalf("%v: %s: %+v, %v", l, docs, g, err)
 	}
@@ -139,7 +139,7 @@ func TestReferenceAttributes(t *testing.T) {
 			if c.typ != "" {
 				types = fmt.Sprintf(`, "_nczarr_attr": {"types": {"a": %q}}`, c.typ)
 			}
-			g, err := zarr.ParseGroup("/", zarr.Docs{".zattrs": []byte(`{"a": ` + c.json + types + `}`)})
+			g, err := zarr.ParseGroup("/", zarr.Docs{".zattrs": []byte(`{"a": ` + c.json + types + `}`)}, zarr.LayoutNewest)
 			if err != nil || len(g.Attrs) != 1 || show(g.Attrs[0].Value) != show(c.want) {
 				t.Errorf("want %s, got %+v, %v", show(c.want), g, err)
 			}

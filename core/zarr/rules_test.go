@@ -58,7 +58,7 @@ func TestInferredAttributes(t *testing.T) {
 		`0x10`:                     "0x10",
 		`"say \"hi\""`:             `say "hi"`,
 	} {
-		g, err := zarr.ParseGroup("/", zarr.Docs{".zattrs": []byte(`{"a": ` + json + `}`)})
+		g, err := zarr.ParseGroup("/", zarr.Docs{".zattrs": []byte(`{"a": ` + json + `}`)}, zarr.LayoutNewest)
 		if err != nil {
 			t.Errorf("%s: %v", json, err)
 			continue
@@ -109,7 +109,7 @@ func TestTypedAttributes(t *testing.T) {
 		{"|S128", `[]`, []string{}, false},
 	} {
 		doc := fmt.Sprintf(`{"a": %s, "_nczarr_attr": {"types": {"a": %q}}}`, c.json, c.typ)
-		g, err := zarr.ParseGroup("/g", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(doc)})
+		g, err := zarr.ParseGroup("/g", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(doc)}, zarr.LayoutNewest)
 		if err != nil {
 			t.Errorf("%s %s: %v", c.typ, c.json, err)
 			continue
@@ -366,7 +366,7 @@ func TestCharText(t *testing.T) {
 				t.Errorf("%q in %v: want %s, got %s, %v", c.text, layout, want, docs[".zattrs"], err)
 				continue
 			}
-			back, err := zarr.ParseGroup("/", docs)
+			back, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 			if err != nil || len(back.Attrs) != 1 || back.Attrs[0].Value != c.text {
 				t.Errorf("%q in %v: read back as %+v, %v", c.text, layout, back, err)
 			}
@@ -386,7 +386,7 @@ var onlyJSON = []string{
 func TestAttributesKeepTheirJSON(t *testing.T) {
 	t.Parallel()
 	for _, want := range onlyJSON {
-		g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": ` + want + `}`)})
+		g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": ` + want + `}`)}, zarr.LayoutNewest)
 		if err != nil || len(g.Attrs) != 1 {
 			t.Errorf("%s: %+v, %v", want, g, err)
 			continue
@@ -406,7 +406,7 @@ func TestAttributesKeepTheirJSON(t *testing.T) {
 				t.Errorf("%s in %v: %v", want, layout, err)
 				continue
 			}
-			back, err := zarr.ParseGroup("/", docs)
+			back, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 			if err != nil || len(back.Attrs) != 1 || back.Attrs[0].Type != g.Attrs[0].Type || fmt.Sprint(back.Attrs[0].Value) != fmt.Sprint(g.Attrs[0].Value) {
 				t.Errorf("%s in %v: want %+v, got %+v, %v", want, layout, g.Attrs, back.Attrs, err)
 			}
@@ -421,7 +421,7 @@ func TestAttributesKeepTheirJSON(t *testing.T) {
 // TestNoEscapes: text is written in UTF-8, since netcdf-c does not decode \u.
 func TestNoEscapes(t *testing.T) {
 	t.Parallel()
-	g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": "gr\u00fcn", "b": ["\u00fc", "x"], "c": ["\u00fc"]}`)})
+	g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": "gr\u00fcn", "b": ["\u00fc", "x"], "c": ["\u00fc"]}`)}, zarr.LayoutNewest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +438,7 @@ func TestNoEscapes(t *testing.T) {
 func TestTextThatLooksLikeAnObject(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`"{\"a\": 1}"`, `{"a": 1}`} {
-		g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": ` + value + `}`)})
+		g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": ` + value + `}`)}, zarr.LayoutNewest)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -491,7 +491,7 @@ func TestNCPropertiesOfAnyType(t *testing.T) {
 	for _, typ := range []string{">S1", "|S1", "<U1", "|J0"} {
 		docs := zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": fmt.Appendf(nil,
 			`{"_NCProperties": "version=2", "_nczarr_group": {"dimensions": {}, "arrays": [], "groups": []}, "_nczarr_superblock": {"version": "2.0.0"}, "_nczarr_attr": {"types": {"_NCProperties": %q}}}`, typ)}
-		g, err := zarr.ParseGroup("/", docs)
+		g, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,3 @@ var spellings = [...]spelling{
 		scalarWord: "scalar", numericTypes: true, rootXarray: true,
 	},
 }
-
-// KeepsUnlimited reports whether the layout can say that a dimension is
-// unlimited; in others it becomes one of the length that it has.
-func (l Layout) KeepsUnlimited() bool { return int(l) < len(spellings) && spellings[l].sizeDims }
