@@ -46,6 +46,7 @@ type varInfo struct {
 	Dims   []string `json:"dimensions"`
 	Shape  []int64  `json:"shape"`
 	Chunks []int64  `json:"chunks"`
+	Shards []int64  `json:"shards,omitempty"`
 	Codecs []string `json:"codecs"`
 	Units  string   `json:"units,omitempty"`
 	Title  string   `json:"long_name,omitempty"`
@@ -216,7 +217,7 @@ func sizeText(n int64) string {
 func describeVar(ctx context.Context, v *nczarr.Var) (varInfo, error) {
 	info := varInfo{
 		Path: v.Path(), Type: v.Type().String(), DType: v.DType().String(), Dims: []string{}, Shape: v.Shape(),
-		Chunks: v.Chunks(), Codecs: []string{},
+		Chunks: v.Chunks(), Shards: v.Shards(), Codecs: []string{},
 	}
 	if info.Chunks == nil {
 		info.Chunks = []int64{}
@@ -266,7 +267,7 @@ func (a *app) printInfo(i *datasetInfo) {
 	case i.ReadThrough:
 		fmt.Fprintln(w, "  metadata   consolidated")
 	case i.Consolidated:
-		fmt.Fprintln(w, "  metadata   consolidated, not read through .zmetadata")
+		fmt.Fprintln(w, "  metadata   consolidated, not read through it")
 	}
 	if i.NCProperties != "" {
 		fmt.Fprintf(w, "  written by %s\n", i.NCProperties)
@@ -291,7 +292,11 @@ func (a *app) printInfo(i *datasetInfo) {
 		if codecs == "" {
 			codecs = "raw"
 		}
-		fmt.Fprintf(w, "variable %s: %s %v, chunks %v, %s\n", v.Path, v.Type, v.Shape, v.Chunks, codecs)
+		chunks := fmt.Sprint(v.Chunks)
+		if v.Shards != nil {
+			chunks += fmt.Sprintf(" in shards %v", v.Shards)
+		}
+		fmt.Fprintf(w, "variable %s: %s %v, chunks %s, %s\n", v.Path, v.Type, v.Shape, chunks, codecs)
 		for _, line := range v.lines() {
 			fmt.Fprintln(w, " ", line)
 		}

@@ -1,8 +1,12 @@
 package corpora_test
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
-// The values of the arrays of zarr-v2, by rank and layout; the names say
+// The values of the arrays of zarr-v2 and zarr-v3, by rank and layout; the names say
 // which type, layout and codec they are stored with.
 const (
 	four   = "1, 2, 3, 4"
@@ -64,6 +68,73 @@ func arrays() []row {
 		run:   "dump -h $C/zarr-v2/data.zarr",
 		has:   []string{":answer = 42 ;", `group: my\ group\ with\ spaces {`, `:description = "A group with spaces in the name" ;`},
 	})
+}
+
+// arraysV3 dumps the stores of zarr-v3, which have the same arrays. The values are those
+// that zarr-python reads.
+func arraysV3() []row {
+	table := func(first, last, columns int) string {
+		text := ""
+		for i := first; i <= last; i++ {
+			sep := map[bool]string{true: ",\n  ", false: ", "}[(i-first)%columns == 0]
+			text += sep + strconv.Itoa(i)
+		}
+		return strings.TrimPrefix(text, ",")
+	}
+	var has []string
+	for _, a := range []struct{ name, kind, values string }{
+		{"1d.chunked.compressed.sharded.i2", "short", four},
+		{"1d.chunked.filled.compressed.sharded.i2", "short", "1, 2, 0, 0"},
+		{"1d.chunked.i2", "short", four},
+		{"1d.chunked.ragged.i2", "short", "1, 2, 3, 4, 5"},
+		{"1d.chunked.string.vlen", "string", `"a", "bb", "ccc", "dddd"`},
+		{"1d.contiguous.b1", "ubyte", "1, 0, 1, 0"},
+		{"1d.contiguous.blosc.i2", "short", four},
+		{"1d.contiguous.compressed.sharded.b1", "ubyte", "1, 0, 1, 0"},
+		{"1d.contiguous.compressed.sharded.f4", "float", "-1000.5, 0, 1000.5, 0"},
+		{"1d.contiguous.compressed.sharded.f8", "double", "1.5, 2.5, 3.5, 4.5"},
+		{"1d.contiguous.compressed.sharded.i2", "short", four},
+		{"1d.contiguous.compressed.sharded.i4", "int", four},
+		{"1d.contiguous.compressed.sharded.u1", "ubyte", "255, 0, 255, 0"},
+		{"1d.contiguous.delta.i4", "int", four},
+		{"1d.contiguous.f2.le", "float", "-1000.5, 0, 1000.5, 0"},
+		{"1d.contiguous.f4.be", "float", "-1000.5, 0, 1000.5, 0"},
+		{"1d.contiguous.f4.le", "float", "-1000.5, 0, 1000.5, 0"},
+		{"1d.contiguous.f8", "double", "1.5, 2.5, 3.5, 4.5"},
+		{"1d.contiguous.gzip.i2", "short", four},
+		{"1d.contiguous.i4", "int", four},
+		{"1d.contiguous.raw.i2", "short", four},
+		{"1d.contiguous.string.compressed", "string", `"compressed", "string", "test"`},
+		{"1d.contiguous.string.vlen", "string", `"hello", "world", "zarr", "v3"`},
+		{"1d.contiguous.u1", "ubyte", "255, 0, 255, 0"},
+		{"1d.string.empty", "string", `"", "test", ""`},
+		{"1d.string.unicode", "string", `"hello", "世界", "🚀🎉", "Ñoño"`},
+		{"2d.chunked.compressed.sharded.filled.i2", "short", table(0, 15, 4)},
+		{"2d.chunked.compressed.sharded.i2", "short", table(1, 16, 4)},
+		{"2d.chunked.i2", "short", square},
+		{"2d.chunked.ragged.compressed.sharded.i2", "short", table(1, 9, 3)},
+		{"2d.chunked.ragged.i2", "short", table(1, 9, 3)},
+		{"2d.chunked.string.vlen", "string", "\n  \"hello\", \"world\",\n  \"foo\", \"bar\""},
+		{"2d.contiguous.compressed.sharded.i2", "short", square},
+		{"2d.contiguous.i2", "short", square},
+		{"3d.chunked.compressed.sharded.i2", "short", table(0, 63, 4)},
+		{"3d.chunked.i2", "short", cube},
+		{"3d.chunked.mixed.compressed.sharded.i2", "short", cube},
+		{"3d.chunked.mixed.i2.C", "short", cube},
+		{"3d.chunked.mixed.i2.F", "short", cube},
+		{"3d.contiguous.compressed.sharded.i2", "short", cube},
+		{"3d.contiguous.delta.i4.mixed", "int", cube},
+		{"3d.contiguous.i2", "short", cube},
+		{"1d.i2", "short", "10, 20, 30, 40"}, // in a group that is consolidated
+	} {
+		has = append(has, a.kind+` \`+a.name+"(", fmt.Sprintf(" \\%s =%s ;\n", a.name, spaced(a.values)))
+	}
+	has = append(has, ":answer = 42 ;", `group: my\ group\ with\ spaces {`, `:description = "A group with spaces in the name" ;`, `:description = "A nested group" ;`)
+	var out []row
+	for _, store := range []string{"data.zarr", "data.uncompressed.zarr.zip", "data.zipped_from_parent.zarr.zip", "data.zipped_from_within.zarr.zip"} {
+		out = append(out, row{files: []string{"zarr-v3/" + store}, run: "dump $C/zarr-v3/" + store, has: has})
+	}
+	return append(out, row{files: []string{"zarr-v3/data.zarr/consolidated"}, run: "dump $C/zarr-v3/data.zarr/consolidated", has: []string{":answer = 42 ;", ` \1d.chunked.i2 = 1, 2, 3, 4 ;`}})
 }
 
 func spaced(values string) string {

@@ -45,7 +45,7 @@ func corpora(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"nczarr", "zarr-v2"} {
+	for _, name := range []string{"nczarr", "zarr-v2", "zarr-v3"} {
 		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
 			t.Skipf("corpus %s is missing: set NCZARR_CORPORA", name)
 		}
@@ -53,7 +53,7 @@ func corpora(t *testing.T) string {
 	return root
 }
 
-func table() []row { return append(slices.Clone(rows), arrays()...) }
+func table() []row { return slices.Concat(rows, arrays(), arraysV3()) }
 
 // TestListed checks that the table names every file of the corpora, and no
 // file that is not there.
@@ -69,7 +69,7 @@ func TestListed(t *testing.T) {
 			}
 		}
 	}
-	for _, folder := range []string{"nczarr", "zarr-v2"} {
+	for _, folder := range []string{"nczarr", "zarr-v2", "zarr-v3"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(p string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err

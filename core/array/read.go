@@ -15,8 +15,19 @@ import (
 // report which chunks of sel exist, in C order. absent reports whether any was missing.
 //
 // An error about a chunk names its key: ncerr.ErrCorrupt, ncerr.ErrNoObject for a
-// promised chunk that is missing, and the errors of the store and of the codecs.
+// promised chunk that is missing, and the errors of the store and of the codecs. After
+// ncerr.ErrConflict, an object that has changed since the Source looked at it, the read
+// is repeated once.
 func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
+	absent, err = a.read(ctx, sel, shape, own, array, found)
+	if ncerr.KindOf(err) == ncerr.ErrConflict { // what the Source knew is out of date
+		a.source.Forget()
+		absent, err = a.read(ctx, sel, shape, own, array, found)
+	}
+	return absent, err
+}
+
+func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
 	t, err := a.newTransfer(sel, shape, array)
 	if err != nil {
 		return false, err
@@ -121,6 +132,9 @@ func (w *worker) request() {
 		}
 		switch {
 		case at.Absent:
+			if at.Key != "" {
+				w.t.absent.Store(true)
+			}
 			w.fillItem(it)
 		case at.Inline != nil:
 			it.have, it.in = true, at.Inline

@@ -46,15 +46,34 @@ func TestSelectionCheck(t *testing.T) {
 	}
 }
 
-func TestAppendKey(t *testing.T) {
+func TestKeys(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		index []int64
-		sep   byte
+		keys  chunk.Keys
 		want  string
-	}{{nil, '.', "0"}, {[]int64{7}, '.', "7"}, {[]int64{0, 12, 3}, '.', "0.12.3"}, {[]int64{1, 2}, '/', "1/2"}} {
-		if got := string(chunk.AppendKey([]byte("v/"), c.index, c.sep)); got != "v/"+c.want {
+	}{
+		{[]int64{}, chunk.Keys{Separator: '.'}, "0"},
+		{[]int64{7}, chunk.Keys{Separator: '.'}, "7"},
+		{[]int64{0, 12, 3}, chunk.Keys{Separator: '.'}, "0.12.3"},
+		{[]int64{1, 2}, chunk.Keys{Separator: '/'}, "1/2"},
+		{[]int64{}, chunk.Keys{Separator: '/', Prefix: true}, "c"},
+		{[]int64{7}, chunk.Keys{Separator: '/', Prefix: true}, "c/7"},
+		{[]int64{1, 2}, chunk.Keys{Separator: '.', Prefix: true}, "c.1.2"},
+	} {
+		if got := string(c.keys.Append([]byte("v/"), c.index)); got != "v/"+c.want {
 			t.Errorf("want %q, got %q", "v/"+c.want, got)
+		}
+		if got := c.keys.Parse(c.want, len(c.index)); !slices.Equal(got, c.index) || got == nil {
+			t.Errorf("%q: want %v, got %v", c.want, c.index, got)
+		}
+		for _, bad := range []string{"", "c" + c.want, c.want + ".0", "0" + c.want, c.want + "/", "-" + c.want, "c/", "+1/2"} {
+			if got := c.keys.Parse(bad, len(c.index)); got != nil {
+				t.Errorf("%q of %d dimensions: want none, got %v", bad, len(c.index), got)
+			}
+		}
+		if len(c.index) > 1 && c.keys.Other().Parse(c.want, len(c.index)) != nil {
+			t.Errorf("%q was taken with the other separator", c.want)
 		}
 	}
 }
@@ -185,7 +204,7 @@ func (g grid) key(idx []int64) string {
 	for d := range idx {
 		at[d] = idx[d] / g.chunks[d]
 	}
-	return string(chunk.AppendKey(nil, at, '.'))
+	return string(chunk.Keys{Separator: '.'}.Append(nil, at))
 }
 
 // cut makes all chunks, with 0xEE outside the array.
@@ -230,7 +249,7 @@ func eachProjection(t *rapid.T, g grid, sel chunk.Selection, f func(plan *chunk.
 				t.Fatalf("projection %d takes nothing in dimension %d", i, d)
 			}
 		}
-		key := string(chunk.AppendKey(nil, idx, '.'))
+		key := string(chunk.Keys{Separator: '.'}.Append(nil, idx))
 		if seen[key] {
 			t.Fatalf("chunk %s is touched twice", key)
 		}

@@ -2,7 +2,6 @@ package chunk
 
 import (
 	"math"
-	"strconv"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -119,23 +118,6 @@ func (p *Plan) Whole(proj Projection) bool {
 		}
 	}
 	return true
-}
-
-// AppendKey appends the key of the chunk at index, with sep ('.' or '/')
-// between the numbers; "0" for rank 0.
-//
-// Source: Zarr v2, "Chunks" and dimension_separator.
-func AppendKey(dst []byte, index []int64, sep byte) []byte {
-	if len(index) == 0 {
-		return append(dst, '0')
-	}
-	for d, i := range index {
-		if d > 0 {
-			dst = append(dst, sep)
-		}
-		dst = strconv.AppendInt(dst, i, 10)
-	}
-	return dst
 }
 
 // Bytes is the size of a chunk in bytes, or ErrLimit when that is more than

@@ -3,8 +3,6 @@ package manifest
 import (
 	"context"
 	"iter"
-	"strconv"
-	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
@@ -28,9 +26,9 @@ func (c *Computed) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, er
 				return
 			}
 			name := e.Key[len(c.prefix):]
-			index := parse(name, c.rank, c.sep)
+			index := c.keys.Parse(name, c.rank)
 			if index == nil {
-				if other == "" && c.rank > 1 && Within(parse(name, c.rank, c.other()), grid) {
+				if other == "" && c.rank > 1 && Within(c.keys.Other().Parse(name, c.rank), grid) {
 					other = e.Key
 				}
 				continue
@@ -67,25 +65,4 @@ func (c *Computed) Remove(ctx context.Context, chunks []Chunk) error {
 		}
 	}
 	return nil
-}
-
-// parse returns the position that the last part of a key names, or nil if it is not
-// that of a chunk.
-func parse(name string, rank int, sep byte) []int64 {
-	if rank == 0 {
-		if name == "0" {
-			return []int64{}
-		}
-		return nil
-	}
-	index := make([]int64, rank)
-	for d := range index {
-		part, rest, more := strings.Cut(name, string(rune(sep)))
-		n, err := strconv.ParseInt(part, 10, 64)
-		if err != nil || n < 0 || strconv.FormatInt(n, 10) != part || more != (d < rank-1) {
-			return nil
-		}
-		index[d], name = n, rest
-	}
-	return index
 }

@@ -35,7 +35,8 @@ type Location struct {
 	// FilterMask has bit i set when codec i of the chain was not applied to
 	// this chunk. Source: HDF5, chunk filter mask.
 	FilterMask uint32
-	// Absent is set if the chunk is known not to exist: it reads as fill.
+	// Absent is set if the chunk is known not to exist: it reads as fill. Key is then
+	// that of an object that was looked for, or empty.
 	Absent bool
 	// Promised is set if the chunk must exist: a missing object is an error,
 	// not fill. Plain Zarr stores promise nothing.
@@ -58,6 +59,8 @@ type Source interface {
 	// so far. It returns an error if they are stored elsewhere. It looks at no more
 	// than the first MissingMax of indexes.
 	Missing(ctx context.Context, indexes [][]int64, grid []int64) error
+	// Forget drops what the Source knows of the store, which may have changed since.
+	Forget()
 	// Settled reports whether Missing has nothing left to check.
 	Settled() bool
 }
@@ -93,7 +96,7 @@ func AsWriter(s Source) (Writer, error) {
 type Computed struct {
 	m      *zmap.Map
 	prefix string
-	sep    byte
+	keys   chunk.Keys
 	rank   int
 	many   bool // several requests in one call cost less
 	arenas sync.Pool
@@ -102,13 +105,16 @@ type Computed struct {
 }
 
 // NewComputed makes the Source of the array with so many dimensions whose keys begin
-// with prefix (empty, or ending in a slash), with sep between grid positions.
+// with prefix (empty, or ending in a slash) and go on as keys says.
 // many is set if several requests in one call cost less than separate ones.
-func NewComputed(m *zmap.Map, prefix string, sep byte, rank int, many bool) *Computed {
-	return &Computed{m: m, prefix: prefix, sep: sep, rank: rank, many: many}
+func NewComputed(m *zmap.Map, prefix string, keys chunk.Keys, rank int, many bool) *Computed {
+	return &Computed{m: m, prefix: prefix, keys: keys, rank: rank, many: many}
 }
 
 var _ Writer = (*Computed)(nil)
+
+// Forget implements Source. Keys are computed: there is nothing to forget.
+func (c *Computed) Forget() {}
 
 // LongestKey implements Writer: it is the key of the last chunk.
 func (c *Computed) LongestKey(grid []int64) string {
@@ -116,14 +122,14 @@ func (c *Computed) LongestKey(grid []int64) string {
 	for d, n := range grid {
 		last[d] = max(n-1, 0)
 	}
-	return string(chunk.AppendKey([]byte(c.prefix), last, c.sep))
+	return string(c.keys.Append([]byte(c.prefix), last))
 }
 
 // Locate implements Source. It never fails and sends nothing to the store.
 func (c *Computed) Locate(_ context.Context, indexes [][]int64, out []Location) error {
 	a := c.arena()
 	for i, index := range indexes {
-		out[i] = Location{Map: c.m, Key: a.key(c.prefix, index, c.sep)}
+		out[i] = Location{Map: c.m, Key: a.key(c.prefix, index, c.keys)}
 	}
 	c.arenas.Put(a)
 	return nil
@@ -143,13 +149,13 @@ type arena struct{ block []byte }
 
 const arenaSize = 8 << 10
 
-func (a *arena) key(prefix string, index []int64, sep byte) string {
-	if need := len(prefix) + 20*(len(index)+1); cap(a.block)-len(a.block) < need {
+func (a *arena) key(prefix string, index []int64, keys chunk.Keys) string {
+	if need := len(prefix) + 20*(len(index)+1) + 2; cap(a.block)-len(a.block) < need {
 		a.block = make([]byte, 0, max(arenaSize, need))
 	}
 	start := len(a.block)
 	a.block = append(a.block, prefix...)
-	a.block = chunk.AppendKey(a.block, index, sep)
+	a.block = keys.Append(a.block, index)
 	key := a.block[start:]
 	return unsafe.String(unsafe.SliceData(key), len(key))
 }

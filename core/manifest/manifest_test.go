@@ -52,7 +52,7 @@ func TestKeys(t *testing.T) {
 		{"", []int64{math.MaxInt64, math.MaxInt64}, '.', "9223372036854775807.9223372036854775807"},
 	} {
 		out := []manifest.Location{{Key: "old", Absent: true, Inline: []byte{1}, Version: "x", FilterMask: 7, Promised: true}}
-		if err := manifest.NewComputed(m, c.prefix, c.sep, len(c.index), true).Locate(t.Context(), [][]int64{c.index}, out); err != nil {
+		if err := manifest.NewComputed(m, c.prefix, chunk.Keys{Separator: c.sep}, len(c.index), true).Locate(t.Context(), [][]int64{c.index}, out); err != nil {
 			t.Fatal(err)
 		}
 		l := out[0]
@@ -72,7 +72,7 @@ func TestKeysStay(t *testing.T) {
 	rapidseed.Check(t, func(rt *rapid.T) {
 		prefix := strings.Repeat("p/", rapid.IntRange(0, 8<<10).Draw(rt, "prefix"))
 		rank := rapid.IntRange(0, chunk.MaxRank).Draw(rt, "rank")
-		c := manifest.NewComputed(m, prefix, '.', rank, true)
+		c := manifest.NewComputed(m, prefix, chunk.Keys{Separator: '.'}, rank, true)
 		const n = 8
 		var wg sync.WaitGroup
 		for w := range 2 {
@@ -105,7 +105,7 @@ func TestKeysStay(t *testing.T) {
 
 // A key costs a part of a block, not an allocation.
 func TestKeysShareBlocks(t *testing.T) { //nolint:paralleltest // it counts allocations
-	c := manifest.NewComputed(newMap(t), "v/", '.', 2, true)
+	c := manifest.NewComputed(newMap(t), "v/", chunk.Keys{Separator: '.'}, 2, true)
 	indexes, out := make([][]int64, 64), make([]manifest.Location, 64)
 	for i := range indexes {
 		indexes[i] = []int64{int64(i), 7}

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
@@ -58,7 +57,7 @@ func (c *Computed) Missing(ctx context.Context, indexes [][]int64, grid []int64)
 	}
 	wanted := make([]string, min(len(indexes), MissingMax))
 	for i := range wanted {
-		wanted[i] = string(chunk.AppendKey([]byte(c.prefix), indexes[i], c.other()))
+		wanted[i] = string(c.keys.Other().Append([]byte(c.prefix), indexes[i]))
 	}
 	key, err := c.listOther(ctx, wanted[0], grid)
 	done := err == nil
@@ -94,9 +93,9 @@ func (c *Computed) listOther(ctx context.Context, wanted string, grid []int64) (
 		switch {
 		case e.Key == wanted:
 			return wanted, nil
-		case Within(parse(name, c.rank, c.sep), grid):
+		case Within(c.keys.Parse(name, c.rank), grid):
 			own = true
-		case found == "" && Within(parse(name, c.rank, c.other()), grid):
+		case found == "" && Within(c.keys.Other().Parse(name, c.rank), grid):
 			found = e.Key
 		}
 	}
@@ -133,16 +132,8 @@ func (c *Computed) findOther(ctx context.Context, wanted []string) (found string
 	return found, err
 }
 
-// other is the separator that is not that of the array.
-func (c *Computed) other() byte {
-	if c.sep == '/' {
-		return '.'
-	}
-	return '/'
-}
-
 // wrongSeparator is the error of an array of which a chunk is stored under a key
 // with the other separator.
 func (c *Computed) wrongSeparator(key string) error {
-	return ncerr.Errorf(ncerr.ErrMetadata, "", "", "dimension_separator is %q, but chunks are stored as %q: it should be %q", c.sep, zmap.Path(key), c.other())
+	return ncerr.Errorf(ncerr.ErrMetadata, "", "", "dimension_separator is %q, but chunks are stored as %q: it should be %q", c.keys.Separator, zmap.Path(key), c.keys.Other().Separator)
 }

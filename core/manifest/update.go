@@ -60,7 +60,7 @@ const conflictTries = 16
 func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) error {
 	a := c.arena()
 	for i := range changes {
-		changes[i].Key = a.key(c.prefix, changes[i].Index, c.sep)
+		changes[i].Key = a.key(c.prefix, changes[i].Index, c.keys)
 	}
 	c.arenas.Put(a)
 	defer c.locks.unlock(c.locks.lock(changes))

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -74,7 +75,7 @@ func put(t *testing.T, m *zmap.Map, key, text string) {
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
-	c := manifest.NewComputed(m, "v/", '.', 2, true)
+	c := manifest.NewComputed(m, "v/", chunk.Keys{Separator: '.'}, 2, true)
 	put(t, m, "v/1.0", "old")
 	put(t, m, "v/2.0", "too long")
 	e := &editor{part: true, letter: "x", limit: 5}
@@ -109,7 +110,7 @@ func TestUpdateMeetsAnother(t *testing.T) {
 		if caps := m.Capabilities(); !caps.IfMatch || !caps.IfAbsent {
 			t.Fatal("the store compares nothing")
 		}
-		c := manifest.NewComputed(m, "", '/', 2, true)
+		c := manifest.NewComputed(m, "", chunk.Keys{Separator: '/'}, 2, true)
 		if there {
 			put(t, m, "0/0", "a")
 			put(t, m, "1/0", "b")
@@ -142,7 +143,7 @@ func TestUpdateMeetsAnother(t *testing.T) {
 func TestUpdatesAtOnce(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
-	c := manifest.NewComputed(m, "", '.', 2, true)
+	c := manifest.NewComputed(m, "", chunk.Keys{Separator: '.'}, 2, true)
 	var wg sync.WaitGroup
 	const n, each = 8, 20
 	var edits [n]int
@@ -180,7 +181,7 @@ func TestChunks(t *testing.T) {
 	for _, key := range []string{"v/.zarray", "v/0.0", "v/10.2", "v/1.00", "v/3", "v/1.2.3", "v/-1.0", "v/1/2", "v/0.9223372036854775808", "w/0.1", "v/x.0"} {
 		put(t, m, key, "abc")
 	}
-	c := manifest.NewComputed(m, "v/", '.', 2, true)
+	c := manifest.NewComputed(m, "v/", chunk.Keys{Separator: '.'}, 2, true)
 	var got []string
 	var all []manifest.Chunk
 	for ch, err := range c.Chunks(t.Context(), []int64{2, 2}) {
@@ -233,7 +234,7 @@ func TestUpdateReadsAgain(t *testing.T) {
 				put(t, m, fmt.Sprintf("%d.0", i), "a")
 			}
 			e := &editor{part: true, letter: "x"}
-			err = manifest.NewComputed(m, "", '.', 2, many).Update(t.Context(), at(0, 1, 2), e)
+			err = manifest.NewComputed(m, "", chunk.Keys{Separator: '.'}, 2, many).Update(t.Context(), at(0, 1, 2), e)
 			if left == 100 && (ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "1.0")) || left == 2 && (err != nil || content(t, m, "1.0") != "ax") {
 				t.Errorf("many %t, %d conflicts: %v, %q", many, left, err, content(t, m, "0.0"))
 			}

@@ -221,6 +221,10 @@ func (l *loader) byName(v *Var) []*Dim {
 	for i, n := range v.meta.Shape {
 		name := v.meta.DimNames[i]
 		d := v.group.dims.find(name)
+		if name == "" {
+			dims[i] = l.anonymousDim(n)
+			continue
+		}
 		if d == nil && checkStoredName(name) == nil {
 			d = &Dim{group: v.group, name: name, len: n, invented: true}
 			v.group.dims.add(d)
@@ -300,7 +304,7 @@ func (l *loader) loadRootArray(docs zarr.Docs) error {
 		ds.frozen = "the array is a part of an NCZarr dataset: open that"
 	}
 	layout := ds.layout
-	ds.layout = zarr.LayoutPure
+	ds.layout = ds.layout.Pure()
 	meta, err := zarr.ParseArray("/", docs, ds.parseHint(layout))
 	if err != nil {
 		return err

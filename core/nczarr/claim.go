@@ -150,7 +150,7 @@ func (d *Dataset) nodes() map[string]*zarr.ChunkKeys {
 	d.top.each(func(g *Group) {
 		nodes[strings.TrimSuffix(g.key(), "/")] = nil
 		for _, v := range g.vars.list {
-			nodes[strings.TrimSuffix(v.key(), "/")] = &zarr.ChunkKeys{Rank: len(v.dims), Separator: string(rune(v.meta.Separator))}
+			nodes[strings.TrimSuffix(v.key(), "/")] = &zarr.ChunkKeys{Rank: len(v.dims), Separator: string(rune(v.meta.Keys.Separator))}
 		}
 	})
 	return nodes

@@ -51,6 +51,9 @@ func (d *Dataset) remote() bool { return d.m.Capabilities().Latency == driver.Re
 
 // readConsolidated reads the consolidated document; nil when there is none.
 func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, error) {
+	if d.top != nil && d.layout == zarr.LayoutV3 {
+		return zarr.InlineMetadata(d.top.docsInStore)
+	}
 	body, info, err := d.m.ReadAll(ctx, zarr.ConsolidatedDoc, d.opts.Limits.MaxMetadata)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
 		return nil, nil
@@ -64,6 +67,23 @@ func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, e
 		err = ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+zarr.ConsolidatedDoc, "it has no document of the root group")
 	}
 	return all, err
+}
+
+// inline uses the metadata that the zarr.json of a root repeats, where the single
+// documents would cost requests, or where it is asked for.
+func (l *loader) inline(root zarr.Docs) error {
+	if !l.ds.inline || !l.ds.consolidatedFirst() {
+		return nil
+	}
+	all, err := zarr.InlineMetadata(root)
+	if damaged(err) && l.ds.opts.UseConsolidated == ConsolidatedAuto {
+		l.ds.log.Warn("consolidated metadata is damaged, reading the single documents", "key", zarr.V3Doc, "error", err)
+		return nil
+	}
+	if all != nil {
+		l.useConsolidated(all)
+	}
+	return err
 }
 
 // consolidatedRoot gives the root's documents as the consolidated document has

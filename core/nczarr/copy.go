@@ -181,7 +181,7 @@ func (c *copier) quantize(v *Var, spec *VarSpec) error {
 func (v *Var) spec() *VarSpec {
 	s := &VarSpec{
 		Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Order: v.meta.DType.Order,
-		Separator: v.meta.Separator, Attrs: v.Attrs(), NoFill: !v.meta.HasFill,
+		Separator: v.meta.Keys.Separator, Attrs: v.Attrs(), NoFill: !v.meta.HasFill,
 	}
 	if len(s.Dims) == 0 {
 		s.Chunks = nil

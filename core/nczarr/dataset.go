@@ -41,6 +41,7 @@ type Dataset struct {
 	frozen       string // why no metadata can be written, or empty
 	arrayOnly    bool   // the root of the store is an array
 	consolidated bool   // .zmetadata is kept up to date
+	inline       bool   // the zarr.json of the root has consolidated metadata
 	getMany      bool   // many reads in one call pay
 	created      bool
 	swap         replacement // of the dataset that this one replaces, or nil

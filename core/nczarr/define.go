@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -200,12 +201,12 @@ func (v *Var) define(spec *VarSpec) error {
 		}
 	}
 	v.attrs = slices.Clone(spec.Attrs)
-	v.meta = &zarr.Array{Layout: v.group.ds.layout, Codecs: slices.Clone(spec.Codecs), Separator: spec.Separator, Storage: "chunked"}
-	if v.meta.Separator == 0 {
-		v.meta.Separator = '.'
+	v.meta = &zarr.Array{Layout: v.group.ds.layout, Codecs: slices.Clone(spec.Codecs), Keys: chunk.Keys{Separator: spec.Separator}, Storage: "chunked"}
+	if v.meta.Keys.Separator == 0 {
+		v.meta.Keys.Separator = '.'
 	}
-	if v.meta.Separator != '.' && v.meta.Separator != '/' {
-		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "dimension separator %q, only . and / are possible", v.meta.Separator)
+	if v.meta.Keys.Separator != '.' && v.meta.Keys.Separator != '/' {
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "dimension separator %q, only . and / are possible", v.meta.Keys.Separator)
 	}
 	if err := v.defineType(spec); err != nil {
 		return err
@@ -361,6 +362,12 @@ func (v *Var) checkChunk() error {
 	}
 	if _, err := chunk.Bytes(chunks, size, limits.MaxChunk); err != nil {
 		return err
+	}
+	for i, s := range v.meta.Shards {
+		index := manifest.ShardIndex{Checksum: s.Checksum}
+		if n := index.IndexSize(v.meta.ShardShape(i)); n > limits.MaxChunk {
+			return ncerr.Errorf(ncerr.ErrLimit, "", "", "the index of a shard of shape %v has %d bytes, the limit is %d", s.Shape, n, limits.MaxChunk)
+		}
 	}
 	if n := chunk.Product(chunks); n > limits.MaxElements {
 		return ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of shape %v has %d elements, the limit is %d", chunks, n, limits.MaxElements)

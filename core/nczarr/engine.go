@@ -28,6 +28,9 @@ type engine struct {
 	atRoot bool // the array is the root of the store
 }
 
+// maxIndexes is how many bytes of the indexes of shards an array keeps.
+const maxIndexes = 16 << 20
+
 // open opens the array unless it is open. After a failure the next use tries
 // again: a plugin that was not there may have come.
 func (v *Var) open(ctx context.Context) (*array.Array, error) {
@@ -90,7 +93,11 @@ func (d *Dataset) workers(size int64) int { return d.env().AtOnce(size) }
 func (v *Var) source() manifest.Source {
 	e := &v.data
 	e.once.Do(func() {
-		e.source = manifest.NewComputed(v.group.ds.m, v.key(), v.meta.Separator, len(v.meta.Chunks), v.group.ds.getMany)
+		ds := v.group.ds
+		e.source = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.getMany)
+		for i, s := range v.meta.Shards {
+			e.source = manifest.NewShards(e.source, v.meta.ShardShape(i), manifest.ShardIndex{AtStart: s.AtStart, Checksum: s.Checksum, Big: s.Big}, maxIndexes, ds.getMany)
+		}
 	})
 	return e.source
 }

@@ -64,6 +64,13 @@ func (l *loader) load(ctx context.Context) error {
 	if ds.layout, err = zarr.DetectLayout(root); err != nil {
 		return err
 	}
+	if ds.opts.Update && !ds.layout.Written() {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", ds.loc.Path, "%s is not written by this version", ds.layout)
+	}
+	ds.inline = zarr.HasInlineMetadata(root)
+	if err := l.inline(root); err != nil {
+		return err
+	}
 	if names := ds.layout.MoreRootDocs(root); len(names) > 0 {
 		more, err := l.fetchRoot(ctx, names)
 		if err != nil {
@@ -75,7 +82,7 @@ func (l *loader) load(ctx context.Context) error {
 		if ds.layout.NCZarr() || root.NamesNCZarr() {
 			ds.frozen = "the dataset is NCZarr, and opened as pure Zarr: what only NCZarr knows would be lost"
 		}
-		ds.layout = zarr.LayoutPure
+		ds.layout = ds.layout.Pure()
 	}
 	l.keep = ds.opts.Update || ds.opts.UseConsolidated == ConsolidatedVerify
 	ds.top = &Group{ds: ds}
@@ -387,7 +394,7 @@ func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, g
 			more, at = append(more, want{wants[i].key, l.ds.layout.GroupDocs()}), append(at, i)
 		}
 	}
-	if len(more) == 0 || l.all != nil {
+	if len(more) == 0 || l.all != nil || len(l.ds.layout.GroupDocs()) == 0 {
 		return nil
 	}
 	wait := beside(ctx, func(ctx context.Context) {

@@ -245,11 +245,20 @@ func (v *Var) Chunks() []int64 {
 	return slices.Clone(v.meta.Chunks)
 }
 
+// Shards returns the shape of the shards that chunks are stored in, in elements: each is
+// one object of the store. It is nil if each chunk is an object.
+func (v *Var) Shards() []int64 {
+	if len(v.meta.Shards) == 0 {
+		return nil
+	}
+	return slices.Clone(v.meta.Shards[0].Shape)
+}
+
 // Codecs gives the codec chain in encode order.
 func (v *Var) Codecs() []zarr.CodecSpec { return slices.Clone(v.meta.Codecs) }
 
 // Separator gives the dimension separator of the chunk keys: '.' or '/'.
-func (v *Var) Separator() byte { return v.meta.Separator }
+func (v *Var) Separator() byte { return v.meta.Keys.Separator }
 
 // Storage gives NCZarr's storage word: "chunked", "contiguous", "compact",
 // "scalar", or empty when nothing says.

@@ -74,8 +74,8 @@ func (v *Var) storedBounds() []int64 {
 // HasConsolidated reports whether consolidated metadata exists, used or not:
 // see [Dataset.Consolidated].
 func (d *Dataset) HasConsolidated(ctx context.Context) (bool, error) {
-	if d.consolidated {
-		return true, nil
+	if d.consolidated || d.inline || d.layout == zarr.LayoutV3 {
+		return d.consolidated || d.inline, nil
 	}
 	return d.m.Exists(ctx, zarr.ConsolidatedDoc)
 }

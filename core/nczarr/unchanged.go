@@ -108,7 +108,7 @@ func (d *documents) known(key string) (zmap.Info, bool) {
 // rootDoc returns the document that stands for the dataset as a whole: the
 // consolidated one if the metadata came from it, else the root's own.
 func (d *Dataset) rootDoc() string {
-	names := append(zarr.AnchorDocs(), zarr.AttrsDoc)
+	names := append(d.layout.AnchorDocs(), zarr.AttrsDoc)
 	if !d.Writable() && d.consolidated { // who writes has read the single documents, if there are any
 		names = slices.Insert(names, 0, zarr.ConsolidatedDoc)
 	}
@@ -222,7 +222,7 @@ func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, e
 			return key, info, nil
 		}
 	}
-	for _, key := range zarr.AnchorDocs() {
+	for _, key := range d.layout.AnchorDocs() {
 		info, err := d.m.Stat(ctx, key)
 		if err == nil || ncerr.KindOf(err) != ncerr.ErrNotFound {
 			return key, info, err

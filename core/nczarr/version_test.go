@@ -9,24 +9,28 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// TestVersion2Beside3: mode=v2 reads the Zarr v2 half of a store that has
-// documents of both versions, which is not changed.
+// TestVersion2Beside3: of a store that has documents of both versions Zarr v3 is read,
+// or, with mode=v2, Zarr v2. Neither is changed.
 func TestVersion2Beside3(t *testing.T) {
 	t.Parallel()
 	o := memory()
-	v3 := `{"zarr_format": 3, "node_type": "array"}`
+	v3 := `{"zarr_format": 3, "node_type": "array", "shape": [1], "data_type": "uint8", "fill_value": 8, "codecs": ["bytes"],
+		"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}}, "chunk_key_encoding": "default"}`
 	store(t, o, "both", map[string]string{
 		".zarray":   `{"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|u1", "fill_value": 7, "order": "C", "compressor": null, "filters": null}`,
 		"zarr.json": v3,
 	})
 	store(t, o, "three", map[string]string{"zarr.json": v3})
-	if _, err := nczarr.Open(t.Context(), "mem:both", o); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), "#mode=v2") {
-		t.Errorf("without a mode: got %v", err)
+	for mode, want := range map[string]uint8{"": 8, "#mode=v2": 7} {
+		v := variable(t, open(t, "mem:both"+mode, o), "both")
+		if got, err := nczarr.Get[uint8](t.Context(), v, v.All()); err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("%q: got %v, %v", mode, got, err)
+		}
 	}
-	ds := open(t, "mem:both#mode=v2", o)
-	v := variable(t, ds, "both")
-	if got, err := nczarr.Get[uint8](t.Context(), v, v.All()); err != nil || len(got) != 1 || got[0] != 7 {
-		t.Errorf("got %v, %v", got, err)
+	writable := *o
+	writable.Update = true
+	if _, err := nczarr.Open(t.Context(), "mem:both", &writable); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), "Zarr v3") {
+		t.Errorf("update: got %v", err)
 	}
 	up := update(t, "mem:both#mode=v2", o)
 	if err := variable(t, up, "both").SetAttr(nczarr.Attr{Name: "a", Type: 2, Value: "x"}); err == nil {

@@ -46,17 +46,20 @@ func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 // change any more: texts are parts of them.
 //
 // Errors, always with the key of the document and the member: ErrNoObject when
-// .zarray is not there, ErrNotZarr for text that is no JSON object,
+// .zarray or zarr.json is not there, ErrNotZarr for text that is no JSON object,
 // ErrMetadata for a member that is missing or makes no sense, ErrBadChunk for
 // a chunk shape that does, ErrBadType for an unknown element type,
-// ErrUnsupported for Zarr v3, ErrLimit for a rank above
+// ErrUnsupported for extensions of Zarr v3 that are not known, ErrLimit for a rank above
 // chunk.MaxRank or a size beyond 64 bits.
 //
 // Source: Zarr v2, "Arrays"; netcdf-c libnczarr/zsync.c.
 func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
 	n := &p.n
-	if err := n.load(path, docs); err != nil {
+	if err := n.load(path, docs, hint.Layout == LayoutV3); err != nil {
 		return nil, err
+	}
+	if n.v3 {
+		return n.arrayV3(hint)
 	}
 	doc := n.doc(ArrayDoc)
 	if doc == nil {
@@ -148,9 +151,9 @@ func (n *node) shape(a *Array, d arrayDoc) (err error) {
 	}
 	switch d.separator {
 	case "", "null", `"."`:
-		a.Separator = '.'
+		a.Keys.Separator = '.'
 	case `"/"`, `"\/"`:
-		a.Separator = '/'
+		a.Keys.Separator = '/'
 	default:
 		return n.bad(ArrayDoc, "dimension_separator", `want "." or "/", found %s`, clip(d.separator))
 	}
@@ -268,7 +271,7 @@ func isChar(t dtype.Type, text string, layout Layout) bool {
 	old := layout == LayoutUpper || layout == LayoutV1
 	switch {
 	case t.Kind == dtype.Bytes && t.Size == 1:
-		return layout == LayoutPure || text == ">S1"
+		return layout.ByteIsChar() || text == ">S1"
 	case t.Kind == dtype.Unicode && t.Size == 4:
 		return old
 	}

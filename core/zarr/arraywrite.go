@@ -62,8 +62,8 @@ func (a *Array) check(s *spelling) error {
 		return invalid("dimension names %q, references %q for %d dimensions", a.DimNames, a.DimRefs, a.rank())
 	case a.Transpose != nil && !slices.Equal(a.Transpose, reversed(rank)):
 		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "storage order %v: v2 knows C and F only", a.Transpose)
-	case a.Separator != 0 && a.Separator != '.' && a.Separator != '/':
-		return invalid("dimension separator %q", a.Separator)
+	case a.Keys.Prefix || a.Keys.Separator != 0 && a.Keys.Separator != '.' && a.Keys.Separator != '/':
+		return invalid("chunk keys %+v", a.Keys)
 	case !a.DType.Fixed() && a.DType.Kind != dtype.String && a.DType.Kind != dtype.VlenBytes:
 		return invalid("element type %s", a.DType)
 	}
@@ -112,7 +112,7 @@ func (o *output) array(a *Array) error {
 	if err := writeFilters(w, filters); err != nil {
 		return err
 	}
-	if a.Separator == '/' {
+	if a.Keys.Separator == '/' {
 		w.Key("dimension_separator").String("/")
 	}
 	return nil

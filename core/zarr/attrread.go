@@ -142,6 +142,11 @@ func (r *attrReader) attr(name string, v jsontext.Value) Attr {
 	if nc == dtype.NCNone {
 		return infer(name, v)
 	}
+	if r.n.v3 && name == fillAttr {
+		if value, ok := fillAttrV3(nc, v); ok {
+			return Attr{Name: name, Type: nc, Value: value}
+		}
+	}
 	if asJSON && v.Kind() != jsontext.String {
 		return Attr{Name: name, Type: dtype.NCChar, Value: string(v)}
 	}

@@ -79,7 +79,7 @@ func (n *node) fillOf(a *Array, v jsontext.Value) (b []byte, ok bool) {
 	case dtype.Complex:
 		return fillComplex(t, v)
 	case dtype.Char, dtype.Bytes:
-		return fillText(t, v, a.Layout == LayoutPure && !n.plainFill(v))
+		return fillText(t, v, !a.Layout.NCZarr() && !n.plainFill(v))
 	case dtype.Unicode:
 		text, ok := fillString(v)
 		return encoded(t, []string{text}, ok)

@@ -3,6 +3,7 @@ package zarr
 import (
 	"math"
 
+	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
@@ -16,13 +17,16 @@ import (
 //
 // Errors, always with the key of the document: ErrNotZarr for text that is
 // no JSON object, ErrMetadata for members that make no sense, ErrUnsupported
-// for Zarr v3 and for unknown versions.
+// for unknown versions and extensions.
 func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
-	n, err := loadNode(path, docs)
+	n, err := loadNode(path, docs, of == LayoutV3)
 	if err != nil {
 		return nil, err
 	}
 	g := &Group{}
+	if n.v3 {
+		return n.groupV3(g)
+	}
 	super, p, err := n.block(superBlock)
 	if err != nil {
 		return nil, err
@@ -53,6 +57,17 @@ func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
 		g.Listed, g.Dims = false, nil
 	}
 	g.Warnings = n.warnings
+	return g, nil
+}
+
+// groupV3 reads a group of Zarr v3.
+func (n *node) groupV3(g *Group) (*Group, error) {
+	if n.doc(V3Doc).get("node_type").Text() != "group" {
+		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "it is an array, not a group")
+	}
+	r := attrReader{n: n}
+	r.attrs, r.doc = n.attrsDoc()
+	g.Layout, g.Attrs, g.Warnings = LayoutV3, r.all(), n.warnings
 	return g, nil
 }
 

@@ -2,6 +2,7 @@ package zarr
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,7 +76,10 @@ func (l Layout) row() *spelling {
 }
 
 // IsArray reports whether the documents are those of an array.
-func (d Docs) IsArray() bool { _, ok := d[ArrayDoc]; return ok }
+func (d Docs) IsArray() bool {
+	_, ok := d[ArrayDoc]
+	return ok || nodeType(d[V3Doc]) == "array"
+}
 
 // IsGroup reports whether the documents are those of a group.
 func (d Docs) IsGroup() bool {
@@ -84,7 +88,7 @@ func (d Docs) IsGroup() bool {
 			return true
 		}
 	}
-	return false
+	return nodeType(d[V3Doc]) == "group"
 }
 
 // IsDataset reports whether the documents of a root make it a dataset.
@@ -133,21 +137,27 @@ func (l Layout) MoreRootDocs(root Docs) []string {
 	if l == LayoutV1 {
 		return l.NodeDocs()
 	}
-	delete(root, OldGroupDoc)
+	maps.DeleteFunc(root, func(name string, _ []byte) bool { return name == OldGroupDoc || l == LayoutV3 && name != V3Doc })
 	return nil
 }
 
 // OtherVersion fails with ncerr.ErrUnsupported if one of the objects in the group at
 // path makes it a node of another version of Zarr.
 func (l Layout) OtherVersion(path string, objects []string) error {
-	if slices.Contains(objects, V3Doc) {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "a node of Zarr v3, which is not read by this version")
+	switch {
+	case l == LayoutV3 && (slices.Contains(objects, GroupDoc) || slices.Contains(objects, ArrayDoc)):
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "a node of Zarr v2 in a dataset of Zarr v3")
+	case l != LayoutV3 && slices.Contains(objects, V3Doc):
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "a node of Zarr v3 in a dataset of Zarr v2")
 	}
 	return nil
 }
 
 // NodeDocs returns the documents of a group or array. They need not all be there.
 func (l Layout) NodeDocs() []string {
+	if l == LayoutV3 {
+		return []string{V3Doc}
+	}
 	names := []string{GroupDoc, ArrayDoc, AttrsDoc}
 	if l != LayoutV1 {
 		return names
@@ -176,20 +186,32 @@ func (l Layout) Wanted(array bool) []string {
 
 // GroupDocs returns the documents that only groups have, and which [Layout.Wanted]
 // therefore lacks for what may be an array.
-func (l Layout) GroupDocs() []string { return []string{GroupDoc} }
+func (l Layout) GroupDocs() []string {
+	if l == LayoutV3 {
+		return nil
+	}
+	return []string{GroupDoc}
+}
 
 // LengthDocs returns the documents of a group that tell the lengths of its dimensions.
-func (l Layout) LengthDocs() []string { return []string{GroupDoc, AttrsDoc, OldGroupDoc} }
+func (l Layout) LengthDocs() []string {
+	return []string{GroupDoc, AttrsDoc, OldGroupDoc}
+}
 
 // ArrayDoc returns the document that describes an array.
-func (l Layout) ArrayDoc() string { return ArrayDoc }
+func (l Layout) ArrayDoc() string {
+	if l == LayoutV3 {
+		return V3Doc
+	}
+	return ArrayDoc
+}
 
 // LongestDoc returns the longest name of a document of an array.
 func (l Layout) LongestDoc() string {
 	if l == LayoutV1 {
 		return OldArrayDoc
 	}
-	return ArrayDoc
+	return l.ArrayDoc()
 }
 
 // AnnouncingDocs are the documents that make a directory a node, in any version of
@@ -198,7 +220,23 @@ func AnnouncingDocs() []string { return []string{GroupDoc, ArrayDoc, V3Doc} }
 
 // AnchorDocs returns the documents of a root that stand for the dataset: a replacement
 // writes them anew, and an update hardly ever does.
-func AnchorDocs() []string { return []string{GroupDoc, ArrayDoc, OldGroupDoc, ConsolidatedDoc} }
+func (l Layout) AnchorDocs() []string {
+	if l == LayoutV3 {
+		return []string{V3Doc}
+	}
+	return []string{GroupDoc, ArrayDoc, OldGroupDoc, ConsolidatedDoc}
+}
+
+// Pure returns the layout in which a dataset of layout l is opened as pure Zarr.
+func (l Layout) Pure() Layout {
+	if l == LayoutV3 {
+		return l
+	}
+	return LayoutPure
+}
+
+// Written reports whether datasets of the layout can be made and changed.
+func (l Layout) Written() bool { return l != LayoutV3 }
 
 // DescribesArray reports whether a document of that name may be that of an array.
 func DescribesArray(name string) bool { return name == ArrayDoc || name == V3Doc }

@@ -197,7 +197,8 @@ func TestDetectLayout(t *testing.T) {
 		{map[string]string{".zattrs": `{"_nczarr_superblock": {"version": "3.0.0"}}`}, 0, ncerr.ErrUnsupported},
 		{map[string]string{".zattrs": `{"_nczarr_superblock": {}}`}, 0, ncerr.ErrMetadata},
 		{map[string]string{".zgroup": `x`}, 0, ncerr.ErrNotZarr},
-		{map[string]string{"zarr.json": `{}`}, 0, ncerr.ErrUnsupported},
+		{map[string]string{"zarr.json": `{}`}, 0, ncerr.ErrMetadata},
+		{map[string]string{"zarr.json": `{"zarr_format": 3, "node_type": "group"}`, ".zgroup": `{"zarr_format": 2}`}, zarr.LayoutV3, 0},
 		{map[string]string{"README": `hello`}, 0, ncerr.ErrNotZarr},
 		{nil, 0, ncerr.ErrNotZarr},
 	} {

@@ -1,5 +1,5 @@
-// Package zarr parses and writes the metadata documents of Zarr v2 and of all
-// NCZarr layouts. It does no I/O: documents come in and go out as bytes.
+// Package zarr parses the metadata documents of Zarr v2 and v3 and of all NCZarr
+// layouts, and writes those of Zarr v2 and NCZarr. It does no I/O: documents come in and go out as bytes.
 //
 // The model in memory is shaped as Zarr v3 is (codec chain, chunk key
 // encoding, dimension names); every layout is parsed into it and written from
@@ -17,6 +17,7 @@ package zarr
 import (
 	"encoding/json"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
@@ -30,6 +31,7 @@ const (
 	LayoutLower                // netcdf-c 4.9.1, 4.9.2: lowercase keys in .zgroup and .zarray
 	LayoutUpper                // netcdf-c 4.8.1, 4.9.0: uppercase keys in .zgroup, .zarray, .zattrs
 	LayoutV1                   // netcdf-c 4.8.0: separate .nczarr, .nczgroup, .nczarray, .nczattrs
+	LayoutV3                   // pure Zarr v3, which is only read
 )
 
 // Docs are the metadata documents of one node (group or array), by base name
@@ -104,8 +106,11 @@ type Array struct {
 	// Codecs is the chain in encode order: v2 filters, then the compressor.
 	// For dtype.String the object codec stays the first step.
 	Codecs []CodecSpec
-	// Separator is the dimension separator of chunk keys: '.' or '/'.
-	Separator byte
+	// Shards are the shards that chunks are in, the outermost first. They are the
+	// objects of the store; nil if each chunk is an object.
+	Shards []Shard
+	// Keys says how the keys of chunks are made. v2 has no prefix.
+	Keys chunk.Keys
 	// DimNames are xarray's _ARRAY_DIMENSIONS; nil when absent.
 	DimNames []string
 	// DimRefs are NCZarr's dimension references: absolute names such as
@@ -122,6 +127,13 @@ type Array struct {
 	// Warnings tell, one sentence each, what was read in another way than it
 	// stands in the documents, or left out.
 	Warnings []string
+}
+
+// Shard is a level of shards: objects, or parts of one, of many chunks.
+type Shard struct {
+	Shape []int64 // in elements
+	// How the index is stored: see manifest.ShardIndex.
+	AtStart, Checksum, Big bool
 }
 
 // Attr is one attribute.

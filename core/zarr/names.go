@@ -131,6 +131,8 @@ func (l Layout) String() string {
 		return "NCZarr 2 (uppercase keys)"
 	case LayoutV1:
 		return "NCZarr 1"
+	case LayoutV3:
+		return "Zarr v3"
 	}
 	return "unknown layout"
 }
@@ -140,13 +142,17 @@ func (l Layout) String() string {
 // its lists of arrays and groups.
 //
 // Errors: ErrNotZarr when there is no document of Zarr or one is malformed,
-// ErrUnsupported for Zarr v3 and for versions of NCZarr other than 1 and 2.
+// ErrUnsupported for versions of NCZarr other than 1 and 2.
 //
 // Source: netcdf-c libnczarr/zinfer.c.
 func DetectLayout(root Docs) (Layout, error) {
-	n, err := loadNode("/", root)
+	_, v3 := root[V3Doc]
+	n, err := loadNode("/", root, v3)
 	if err != nil {
 		return LayoutPure, err
+	}
+	if v3 {
+		return LayoutV3, nil
 	}
 	if len(n.docs) == 0 {
 		return LayoutPure, ncerr.Errorf(ncerr.ErrNotZarr, "open", "/", "none of %s is there", strings.Join(DatasetDocs(), ", "))

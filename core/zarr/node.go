@@ -16,6 +16,7 @@ type node struct {
 	docs     []document // each of another name
 	warnings []string
 	types    []jsontext.Member // of attributes
+	v3       bool              // the documents are parts of a zarr.json
 }
 
 // document is one checked document.
@@ -47,31 +48,30 @@ func (d *document) get(name string) jsontext.Value {
 const maxShownPath = 512
 
 // loadNode makes the node of some documents.
-func loadNode(path string, docs Docs) (*node, error) {
+func loadNode(path string, docs Docs, v3 bool) (*node, error) {
 	n := &node{}
-	return n, n.load(path, docs)
+	return n, n.load(path, docs, v3)
 }
 
-// load checks the syntax of all documents of a node. It uses the room that n has
-// from the node before.
-func (n *node) load(path string, docs Docs) error {
+// load checks the syntax of all documents of a node, which are of Zarr v3 or of v2. It
+// uses the room that n has from the node before.
+func (n *node) load(path string, docs Docs, v3 bool) error {
 	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		path = "/" + strings.Trim(path, "/")
 	}
 	if k := len(path) - maxShownPath; k > 0 { // there may be many warnings
 		path = "/..." + strings.ToValidUTF8(path[k:], "")
 	}
-	n.path, n.docs, n.warnings = path, n.docs[:0], nil
-	_, v3 := docs[V3Doc]
-	switch {
-	case v3 && (docs[GroupDoc] != nil || docs.IsArray()):
-		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "Zarr v3 is not read by this version; #mode=v2 reads the Zarr v2 documents beside it")
-	case v3:
-		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "Zarr v3 is not read by this version")
+	n.path, n.docs, n.warnings, n.v3 = path, n.docs[:0], nil, false
+	switch text, there := docs[V3Doc]; {
+	case there && v3:
+		return n.loadV3(text)
+	case there && docs[GroupDoc] == nil && docs[ArrayDoc] == nil:
+		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "a node of Zarr v3 in a dataset of Zarr v2")
 	}
 	badDoc, bad := "", error(nil) // the first by name, for an error that is the same each time
 	for name, text := range docs {
-		if !IsZarrDoc(name) || name == ConsolidatedDoc {
+		if !IsZarrDoc(name) || name == ConsolidatedDoc || name == V3Doc {
 			continue
 		}
 		if err := n.room().parse(name, text); err != nil && (bad == nil || name < badDoc) {
@@ -125,6 +125,9 @@ func checkFormat(key string, v jsontext.Value) error {
 
 // key gives the absolute key of a document of the node.
 func (n *node) key(doc string) string {
+	if n.v3 {
+		doc = V3Doc
+	}
 	if n.path == "/" {
 		return "/" + doc
 	}

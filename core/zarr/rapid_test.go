@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
@@ -59,7 +60,7 @@ func quietNaNs(v any) {
 var ncLayouts = []zarr.Layout{zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1}
 
 func drawArray(t *rapid.T) *zarr.Array {
-	a := &zarr.Array{Shape: []int64{}, Chunks: []int64{}, Separator: '.', Storage: "chunked", Attrs: drawAttrs(t)}
+	a := &zarr.Array{Shape: []int64{}, Chunks: []int64{}, Keys: chunk.Keys{Separator: '.'}, Storage: "chunked", Attrs: drawAttrs(t)}
 	a.DimRefs = []string{}
 	for i := range rapid.IntRange(0, 4).Draw(t, "rank") {
 		a.Shape = append(a.Shape, rapid.Int64Range(0, 1000).Draw(t, "length"))
@@ -90,7 +91,7 @@ func drawArray(t *rapid.T) *zarr.Array {
 		}
 	}
 	if rapid.Bool().Draw(t, "slash") {
-		a.Separator = '/'
+		a.Keys.Separator = '/'
 	}
 	for _, id := range rapid.SliceOfN(rapid.SampledFrom([]string{"delta", "shuffle", "zlib", "own"}), 0, 3).Draw(t, "codecs") {
 		a.Codecs = append(a.Codecs, zarr.CodecSpec{ID: id, Params: json.RawMessage(fmt.Sprintf(`{"id": %q}`, id))})

@@ -55,4 +55,5 @@ var spellings = [...]spelling{
 		dims: "dims", arrays: "vars", refs: "dimension_references", version: "1.0.0", char: "<U1",
 		scalarWord: "scalar", numericTypes: true, rootXarray: true,
 	},
+	LayoutV3: {pure: true},
 }

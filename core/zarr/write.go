@@ -35,6 +35,9 @@ type output struct {
 }
 
 func newOutput(opts WriteOptions) (*output, error) {
+	if opts.Layout == LayoutV3 {
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "Zarr v3 is not written by this version")
+	}
 	if int(opts.Layout) >= len(spellings) {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "write metadata", "", "layout %d", opts.Layout)
 	}
@@ -43,7 +46,7 @@ func newOutput(opts WriteOptions) (*output, error) {
 		return o, nil
 	}
 	var err error
-	o.old, err = loadNode("/", opts.Old)
+	o.old, err = loadNode("/", opts.Old, false)
 	return o, err
 }
 

@@ -1,0 +1,73 @@
+package chunk
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Keys says how the keys of chunks are made of grid positions.
+//
+// Source: Zarr v2, "Chunks" and dimension_separator; Zarr v3, "Chunk key encoding".
+type Keys struct {
+	// Separator is between the numbers: '.' or '/'.
+	Separator byte
+	// Prefix puts "c" and the separator first, and makes "c" the key of the chunk of
+	// a scalar, which is "0" otherwise: the encoding "default" of Zarr v3.
+	Prefix bool
+}
+
+// Append appends the key of the chunk at index.
+func (k Keys) Append(dst []byte, index []int64) []byte {
+	if k.Prefix {
+		dst = append(dst, 'c')
+		if len(index) > 0 {
+			dst = append(dst, k.Separator)
+		}
+	} else if len(index) == 0 {
+		return append(dst, '0')
+	}
+	for d, i := range index {
+		if d > 0 {
+			dst = append(dst, k.Separator)
+		}
+		dst = strconv.AppendInt(dst, i, 10)
+	}
+	return dst
+}
+
+// Parse returns the position that a key names in a grid of so many dimensions, or nil
+// if it is not the key of a chunk.
+func (k Keys) Parse(key string, rank int) []int64 {
+	if rank == 0 {
+		if key == string(k.Append(nil, nil)) {
+			return []int64{}
+		}
+		return nil
+	}
+	if k.Prefix {
+		if len(key) < 2 || key[0] != 'c' || key[1] != k.Separator {
+			return nil
+		}
+		key = key[2:]
+	}
+	index := make([]int64, rank)
+	for d := range index {
+		part, rest, more := strings.Cut(key, string(rune(k.Separator)))
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || n < 0 || strconv.FormatInt(n, 10) != part || more != (d < rank-1) {
+			return nil
+		}
+		index[d], key = n, rest
+	}
+	return index
+}
+
+// Other returns the same with the other separator.
+func (k Keys) Other() Keys {
+	if k.Separator == '/' {
+		k.Separator = '.'
+	} else {
+		k.Separator = '/'
+	}
+	return k
+}

@@ -1,0 +1,243 @@
+package manifest_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/manifest"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// makeShard lays out a shard as the specification of Zarr v3 says; "" is a chunk that
+// is not there.
+func makeShard(x manifest.ShardIndex, chunks ...string) string {
+	var order binary.AppendByteOrder = binary.LittleEndian
+	if x.Big {
+		order = binary.BigEndian
+	}
+	at := uint64(0)
+	if x.AtStart {
+		at = uint64(x.IndexSize([]int64{int64(len(chunks))}))
+	}
+	var index []byte
+	for _, c := range chunks {
+		if c == "" {
+			index = order.AppendUint64(order.AppendUint64(index, 1<<64-1), 1<<64-1)
+			continue
+		}
+		index = order.AppendUint64(order.AppendUint64(index, at), uint64(len(c)))
+		at += uint64(len(c))
+	}
+	if x.Checksum {
+		index = binary.LittleEndian.AppendUint32(index, crc32.Checksum(index, crc32.MakeTable(crc32.Castagnoli)))
+	}
+	body := strings.Join(chunks, "")
+	if x.AtStart {
+		return string(index) + body
+	}
+	return body + string(index)
+}
+
+// contentAt returns what is at a location: "absent", or the bytes.
+func contentAt(t *testing.T, at manifest.Location) string {
+	t.Helper()
+	if at.Absent {
+		return "absent"
+	}
+	if at.Inline != nil {
+		return string(at.Inline)
+	}
+	data, _, err := at.Map.Get(t.Context(), at.Key, &driver.GetOptions{Range: at.Range, IfMatch: at.Version}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// locate returns what is at the given positions of an array of one dimension.
+func locate(t *testing.T, s manifest.Source, indexes ...int64) []string {
+	t.Helper()
+	where := make([]manifest.Location, len(indexes))
+	at := make([][]int64, len(indexes))
+	for i, n := range indexes {
+		at[i] = []int64{n}
+	}
+	if err := s.Locate(t.Context(), at, where); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]string, len(indexes))
+	for i := range where {
+		out[i] = contentAt(t, where[i])
+	}
+	return out
+}
+
+func line(m *zmap.Map) *manifest.Computed {
+	return manifest.NewComputed(m, "v/", chunk.Keys{Separator: '/', Prefix: true}, 1, true)
+}
+
+func TestShards(t *testing.T) {
+	t.Parallel()
+	for _, x := range []manifest.ShardIndex{{}, {Checksum: true}, {AtStart: true, Checksum: true}, {Big: true}, {AtStart: true}} {
+		for _, most := range []int64{1 << 20, 40, 0} { // all indexes are kept, one is, none
+			t.Run(fmt.Sprintf("%+v/%d", x, most), func(t *testing.T) {
+				t.Parallel()
+				m := newMap(t)
+				put(t, m, "v/c/0", makeShard(x, "zero", ""))
+				put(t, m, "v/c/2", makeShard(x, "four", "5"))
+				s := manifest.NewShards(line(m), []int64{2}, x, most, true)
+				want := []string{"zero", "absent", "absent", "absent", "four", "5"}
+				for range 2 {
+					if got := locate(t, s, 0, 1, 2, 3, 4, 5); !slices.Equal(got, want) {
+						t.Errorf("want %q, got %q", want, got)
+					}
+				}
+				sizes := map[int64]int64{}
+				for ch, err := range s.Chunks(t.Context(), []int64{6}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					sizes[ch.Index[0]] = ch.Size
+				}
+				if fmt.Sprint(sizes) != "map[0:4 4:4 5:1]" {
+					t.Errorf("chunks: got %v", sizes)
+				}
+			})
+		}
+	}
+}
+
+// TestShardsInShards reads two levels, of two dimensions.
+func TestShardsInShards(t *testing.T) {
+	t.Parallel()
+	inner, outer := manifest.ShardIndex{AtStart: true, Checksum: true}, manifest.ShardIndex{Checksum: true}
+	m := newMap(t)
+	put(t, m, "v/c/0/1", makeShard(outer,
+		makeShard(inner, "a", "", "bb", "c"), "",
+	))
+	of := manifest.NewComputed(m, "v/", chunk.Keys{Separator: '/', Prefix: true}, 2, true)
+	s := manifest.NewShards(manifest.NewShards(of, []int64{2, 1}, outer, 1<<20, true), []int64{2, 2}, inner, 1<<20, true)
+	indexes := [][]int64{{0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 2}, {0, 0}}
+	where := make([]manifest.Location, len(indexes))
+	if err := s.Locate(t.Context(), indexes, where); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"a", "absent", "bb", "c", "absent", "absent"} {
+		if got := contentAt(t, where[i]); got != want {
+			t.Errorf("%v: want %q, got %q", indexes[i], want, got)
+		}
+	}
+	if !where[0].Promised || where[4].Key != "v/c/0/1" && where[4].Key != "" {
+		t.Errorf("got %+v and %+v", where[0], where[4])
+	}
+	n := 0
+	for ch, err := range s.Chunks(t.Context(), []int64{4, 4}) {
+		if err != nil || ch.Key != "v/c/0/1" {
+			t.Errorf("got %+v, %v", ch, err)
+		}
+		n++
+	}
+	if n != 3 {
+		t.Errorf("want 3 chunks, got %d", n)
+	}
+}
+
+// TestDamagedShards: no index that makes no sense gives bytes, or a chunk that is absent.
+func TestDamagedShards(t *testing.T) {
+	t.Parallel()
+	entry := func(at, n uint64) []byte {
+		return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, at), n)
+	}
+	sum := manifest.ShardIndex{Checksum: true}
+	flipped := []byte(makeShard(sum, "chunk"))
+	flipped[len(flipped)-6] ^= 1
+	for name, c := range map[string]struct {
+		index manifest.ShardIndex
+		shard []byte
+		says  string
+	}{
+		"empty":                      {sum, nil, "the shard has 0 bytes, its index alone has 20"},
+		"shorter than its index":     {sum, make([]byte, 19), "the shard has 19 bytes, its index alone has 20"},
+		"shorter, index at start":    {manifest.ShardIndex{AtStart: true, Checksum: true}, make([]byte, 19), "its index alone has 20"},
+		"checksum":                   {sum, flipped, "the checksum of the index of the shard is wrong"},
+		"offset beyond the end":      {manifest.ShardIndex{}, entry(17, 0), "chunk 0 has 0 bytes from byte 17 on, the shard has 16"},
+		"length beyond the end":      {manifest.ShardIndex{}, entry(0, 17), "chunk 0 has 17 bytes from byte 0 on, the shard has 16"},
+		"sum overflows":              {manifest.ShardIndex{}, entry(8, 1<<64-4), "from byte 8 on"},
+		"only the offset is unset":   {manifest.ShardIndex{}, entry(1<<64-1, 4), "from byte 18446744073709551615 on"},
+		"only the length is unset":   {manifest.ShardIndex{}, entry(4, 1<<64-1), "18446744073709551615 bytes"},
+		"the other byte order":       {manifest.ShardIndex{Big: true}, append([]byte("chunk"), entry(0, 5)...), "the shard has 21"},
+		"no index of a shard inside": {manifest.ShardIndex{}, append([]byte("x"), entry(0, 1)...), "its index alone has 16"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMap(t)
+			put(t, m, "v/c/0", string(c.shard))
+			var s manifest.Source = manifest.NewShards(line(m), []int64{1}, c.index, 1<<20, true)
+			if strings.Contains(name, "inside") {
+				s = manifest.NewShards(s, []int64{1}, c.index, 1<<20, true)
+			}
+			where := make([]manifest.Location, 1)
+			err := s.Locate(t.Context(), [][]int64{{0}}, where)
+			if ncerr.KindOf(err) != ncerr.ErrCorrupt || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "/v/c/0") {
+				t.Errorf("want ErrCorrupt with %q, got %v at %+v", c.says, err, where[0])
+			}
+			var last error
+			for _, err := range s.Chunks(t.Context(), []int64{1}) {
+				last = err
+			}
+			if ncerr.KindOf(last) != ncerr.ErrCorrupt {
+				t.Errorf("Chunks: want ErrCorrupt, got %v", last)
+			}
+		})
+	}
+}
+
+// TestShardReplaced: a kept index has the version of its shard, and Forget drops it.
+func TestShardReplaced(t *testing.T) {
+	t.Parallel()
+	x := manifest.ShardIndex{Checksum: true}
+	m := newMap(t)
+	put(t, m, "v/c/0", makeShard(x, "old", "chunk"))
+	s := manifest.NewShards(line(m), []int64{2}, x, 1<<20, true)
+	before := make([]manifest.Location, 1)
+	if err := s.Locate(t.Context(), [][]int64{{1}}, before); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, "v/c/0", makeShard(x, "a longer one", "new"))
+	_, _, err := m.Get(t.Context(), before[0].Key, &driver.GetOptions{Range: before[0].Range, IfMatch: before[0].Version}, nil)
+	if ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("want ErrConflict, got %v", err)
+	}
+	s.Forget()
+	if got := locate(t, s, 0, 1); !slices.Equal(got, []string{"a longer one", "new"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// promising is a Source whose chunks must exist.
+type promising struct{ *manifest.Computed }
+
+func (p promising) Locate(ctx context.Context, indexes [][]int64, out []manifest.Location) error {
+	err := p.Computed.Locate(ctx, indexes, out)
+	for i := range indexes {
+		out[i].Promised = true
+	}
+	return err
+}
+
+func TestPromisedShard(t *testing.T) {
+	t.Parallel()
+	s := manifest.NewShards(promising{line(newMap(t))}, []int64{2}, manifest.ShardIndex{}, 1<<20, false)
+	err := s.Locate(t.Context(), [][]int64{{0}}, make([]manifest.Location, 1))
+	if ncerr.KindOf(err) != ncerr.ErrNoObject {
+		t.Errorf("want ErrNoObject, got %v", err)
+	}
+}

@@ -1,0 +1,595 @@
+package zarr
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// v3Members are the members of zarr.json that are read, by node_type.
+//
+// Source: Zarr v3, "Group metadata", "Array metadata"; zarr-python for
+// consolidated_metadata.
+var v3Members = map[string][]string{
+	"group": {"zarr_format", "node_type", "attributes", "consolidated_metadata"},
+	"array": {
+		"zarr_format", "node_type", "attributes", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs",
+		"storage_transformers", "dimension_names",
+	},
+}
+
+// nodeType returns "group" or "array" for a zarr.json that says so, else "".
+func nodeType(text []byte) string {
+	v, err := jsontext.Check(string(text))
+	if t := v.Get("node_type").Text(); err == nil && v3Members[t] != nil {
+		return t
+	}
+	return ""
+}
+
+// loadV3 takes a zarr.json apart. Its attributes become a document of their own, as
+// they are in v2.
+func (n *node) loadV3(text []byte) error {
+	n.v3 = true
+	if err := n.room().parse(V3Doc, text); err != nil {
+		return ncerr.New(ncerr.ErrNotZarr, "parse", n.key(V3Doc), err)
+	}
+	doc := n.doc(V3Doc)
+	if f, ok := doc.get("zarr_format").Int64(); !ok || f != 3 {
+		return n.bad(V3Doc, "zarr_format", "want 3, found %s", orMissing(doc.get("zarr_format")))
+	}
+	known := v3Members[doc.get("node_type").Text()]
+	if known == nil {
+		return n.bad(V3Doc, "node_type", `want "group" or "array", found %s`, orMissing(doc.get("node_type")))
+	}
+	for _, m := range doc.Members {
+		if !slices.Contains(known, m.Key) && m.Val.Get("must_understand") != "false" {
+			return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "%q is an extension that has to be understood, and is not known", clip(m.Key))
+		}
+	}
+	attrs := doc.get("attributes")
+	switch attrs.Kind() {
+	case jsontext.Invalid, jsontext.Null:
+		return nil
+	case jsontext.Object:
+		return n.room().parse(AttrsDoc, []byte(attrs))
+	}
+	return n.bad(V3Doc, "attributes", "want an object, found %s", clip(attrs))
+}
+
+// arrayV3 reads an array of Zarr v3.
+func (n *node) arrayV3(hint ParseHint) (*Array, error) {
+	doc := n.doc(V3Doc)
+	if doc.get("node_type").Text() != "array" {
+		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "it is a group, not an array")
+	}
+	a := &Array{Layout: LayoutV3}
+	var err error
+	if a.Shape, err = n.lengths("shape", doc.get("shape")); err != nil {
+		return nil, err
+	}
+	if err := n.gridV3(a, doc.get("chunk_grid")); err != nil {
+		return nil, err
+	}
+	if err := n.keysV3(a, doc.get("chunk_key_encoding")); err != nil {
+		return nil, err
+	}
+	if t := doc.get("storage_transformers"); t != "" && t.Kind() != jsontext.Null && (t.Kind() != jsontext.Array || t.Len() > 0) {
+		return nil, n.unknown("storage_transformers", "%s", clip(t))
+	}
+	text, err := n.typeV3(doc.get("data_type"))
+	if err != nil {
+		return nil, err
+	}
+	order, err := n.chainV3(a, doc.get("codecs"))
+	if err != nil {
+		return nil, err
+	}
+	if err := n.elementV3(a, text, order); err != nil {
+		return nil, err
+	}
+	for _, lengths := range [][]int64{a.Shape, a.Chunks} {
+		if _, ok := product(lengths, int64(max(a.DType.Size, 1))); !ok {
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "more than %d bytes", int64(math.MaxInt64))
+		}
+	}
+	if err := n.fillV3(a, doc.get("fill_value")); err != nil {
+		return nil, err
+	}
+	if err := n.namesV3(a, doc.get("dimension_names"), hint); err != nil {
+		return nil, err
+	}
+	r := attrReader{n: n, fill: a.DType.NC()}
+	r.attrs, r.doc = n.attrsDoc()
+	a.Attrs = r.all()
+	a.MaxStrLen = maxStrLenOf(a.Attrs)
+	a.Warnings = n.warnings
+	return a, nil
+}
+
+// unknown is the error for an extension that is not read.
+func (n *node) unknown(member, format string, args ...any) error {
+	return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "%s: %s is not read by this version", member, fmt.Sprintf(format, args...))
+}
+
+// extension reads the name and the configuration of an extension point: an object, or
+// the name alone. must says that must_understand is not allowed.
+func (n *node) extension(member string, v jsontext.Value, must bool) (name string, conf jsontext.Value, err error) {
+	switch v.Kind() {
+	case jsontext.String:
+		name = v.Text()
+	case jsontext.Object:
+		name, conf = v.Get("name").Text(), v.Get("configuration")
+		if must && v.Get("must_understand") != "" {
+			return "", "", n.bad(V3Doc, member, "must_understand is not allowed here")
+		}
+	}
+	if name == "" {
+		return "", "", n.bad(V3Doc, member, "want an object with a name, found %s", orMissing(v))
+	}
+	if conf != "" && conf.Kind() != jsontext.Object {
+		return "", "", n.bad(V3Doc, member, "the configuration of %q: want an object, found %s", clip(name), clip(conf))
+	}
+	return name, conf, nil
+}
+
+func (n *node) gridV3(a *Array, v jsontext.Value) error {
+	name, conf, err := n.extension("chunk_grid", v, true)
+	if err != nil {
+		return err
+	}
+	if name != "regular" {
+		return n.unknown("chunk_grid", "the grid %q", clip(name))
+	}
+	if a.Chunks, err = n.chunkShape("chunk_grid", conf, len(a.Shape)); err != nil {
+		return err
+	}
+	return nil
+}
+
+// chunkShape reads the chunk_shape of a configuration.
+func (n *node) chunkShape(member string, conf jsontext.Value, rank int) ([]int64, error) {
+	shape, err := n.lengths(member+": chunk_shape", conf.Get("chunk_shape"))
+	if err != nil {
+		return nil, err
+	}
+	if len(shape) != rank {
+		return nil, ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "%s: chunk_shape has %d dimensions where shape has %d", member, len(shape), rank)
+	}
+	for d, k := range shape {
+		if k == 0 {
+			return nil, ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "%s: chunk_shape: dimension %d is 0", member, d)
+		}
+	}
+	return shape, nil
+}
+
+func (n *node) keysV3(a *Array, v jsontext.Value) error {
+	name, conf, err := n.extension("chunk_key_encoding", v, true)
+	if err != nil {
+		return err
+	}
+	switch name {
+	case "default":
+		a.Keys.Prefix, a.Keys.Separator = true, '/'
+	case "v2":
+		a.Keys.Separator = '.'
+	default:
+		return n.unknown("chunk_key_encoding", "%q", clip(name))
+	}
+	switch sep := conf.Get("separator"); sep {
+	case "":
+	case `"."`, `"/"`, `"\/"`:
+		a.Keys.Separator = sep.Text()[0]
+	default:
+		return n.bad(V3Doc, "chunk_key_encoding", `separator: want "." or "/", found %s`, clip(sep))
+	}
+	return nil
+}
+
+// typesV3 are the data types without a configuration, as v2 spells them; a star
+// stands for the byte order.
+var typesV3 = map[string]string{
+	"bool": "|b1", "int8": "|i1", "int16": "*i2", "int32": "*i4", "int64": "*i8", "uint8": "|u1", "uint16": "*u2", "uint32": "*u4", "uint64": "*u8",
+	"float16": "*f2", "float32": "*f4", "float64": "*f8", "complex64": "*c8", "complex128": "*c16",
+	"string": "string", "bytes": "bytes", "variable_length_bytes": "bytes",
+}
+
+// typeV3 returns a data type as v2 spells it: see typesV3.
+//
+// Source: Zarr v3, "Data types", and the registered extensions; zarr-python for
+// null_terminated_bytes, raw_bytes and variable_length_bytes.
+func (n *node) typeV3(v jsontext.Value) (string, error) {
+	name, conf, err := n.extension("data_type", v, true)
+	if err != nil {
+		return "", err
+	}
+	if text, ok := typesV3[name]; ok {
+		return text, nil
+	}
+	if bits, ok := strings.CutPrefix(name, "r"); ok {
+		if k, err := strconv.Atoi(bits); err == nil && k > 0 && k%8 == 0 && k/8 <= dtype.MaxSize {
+			return "|V" + strconv.Itoa(k/8), nil
+		}
+	}
+	form, unit := "", int64(1)
+	switch name {
+	case "null_terminated_bytes":
+		form = "|S"
+	case "raw_bytes":
+		form = "|V"
+	case "fixed_length_utf32":
+		form, unit = "*U", 4
+	case "numpy.datetime64", "numpy.timedelta64":
+		return n.timeV3(name, conf)
+	default:
+		return "", n.unknown("data_type", "the type %q", clip(name))
+	}
+	size, ok := conf.Get("length_bytes").Int64()
+	if !ok || size < 1 || size > dtype.MaxSize || size%unit != 0 {
+		return "", n.bad(V3Doc, "data_type", "length_bytes of %q: want a multiple of %d from %d to %d, found %s", name, unit, unit, dtype.MaxSize, orMissing(conf.Get("length_bytes")))
+	}
+	return form + strconv.FormatInt(size/unit, 10), nil
+}
+
+func (n *node) timeV3(name string, conf jsontext.Value) (string, error) {
+	form := map[string]string{"numpy.datetime64": "*M8", "numpy.timedelta64": "*m8"}[name]
+	unit := conf.Get("unit").Text()
+	count, ok := conf.Get("scale_factor").Int64()
+	if conf.Get("scale_factor") == "" {
+		count, ok = 1, true
+	}
+	switch {
+	case !ok || count < 1 || count > math.MaxInt32 || unit == "" || strings.Trim(unit, "abcdefghijklmnopqrstuvwxyzYMDWμ") != "":
+		return "", n.bad(V3Doc, "data_type", "%q wants a unit and a scale_factor, found %s", name, orMissing(conf))
+	case unit == "generic":
+		return form, nil
+	case count == 1:
+		return form + "[" + unit + "]", nil
+	}
+	return form + "[" + strconv.FormatInt(count, 10) + unit + "]", nil
+}
+
+// elementV3 sets the element type. order is that of the codec bytes, empty without.
+func (n *node) elementV3(a *Array, text, order string) (err error) {
+	first := ""
+	if len(a.Codecs) > 0 && strings.HasPrefix(a.Codecs[0].ID, "vlen-") {
+		first = a.Codecs[0].ID
+	}
+	if wants := map[string]string{"string": "vlen-utf8", "bytes": "vlen-bytes"}[text]; first != wants {
+		return n.bad(V3Doc, "codecs", "the codecs vlen-utf8 and vlen-bytes are for string and bytes, and those need them")
+	}
+	switch text {
+	case "string":
+		a.DType = dtype.Type{Kind: dtype.String}
+	case "bytes":
+		a.DType = dtype.Type{Kind: dtype.VlenBytes}
+	default:
+		text, ordered := strings.CutPrefix(text, "*")
+		if ordered && order == "" {
+			return n.bad(V3Doc, "codecs", "the codec bytes has no endian, which elements of more than one byte need")
+		}
+		if ordered {
+			text = order + text
+		}
+		if err := n.simple(a, text, LayoutV3); err != nil {
+			return err
+		}
+		if a.DType.Order == dtype.Big && slices.ContainsFunc(a.Codecs, func(c CodecSpec) bool { return slices.Contains(onArrays, c.ID) }) {
+			return n.unknown("codecs", "the codec bytes with big endian after another codec for arrays")
+		}
+	}
+	return nil
+}
+
+// onArrays are the codecs from arrays to arrays, by their names in v2.
+var onArrays = []string{"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"}
+
+// maxShards is the ceiling on shards within shards.
+const maxShards = 8
+
+// chainV3 reads a chain of codecs, of which sharding_indexed has another one inside.
+// The order of bytes is "<" or ">", empty where nothing says.
+func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
+	if v.Kind() != jsontext.Array || v.Len() == 0 {
+		return "", n.bad(V3Doc, "codecs", "want an array of codecs, found %s", orMissing(v))
+	}
+	if v.Len() > maxCodecs {
+		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: more than %d", maxCodecs)
+	}
+	toBytes := false // there was a codec from an array to bytes
+	err = v.Elems(func(i int, e jsontext.Value) error {
+		name, conf, err := n.extension("codecs", e, false)
+		if err != nil {
+			return err
+		}
+		id := strings.TrimPrefix(name, "numcodecs.")
+		makesBytes := name == "bytes" || name == "vlen-utf8" || name == "vlen-bytes" || name == "sharding_indexed"
+		switch {
+		case makesBytes && toBytes:
+			return n.bad(V3Doc, "codecs", "%q is the second codec from an array to bytes", clip(name))
+		case !makesBytes && toBytes != (name != "transpose" && !slices.Contains(onArrays, id)):
+			return n.bad(V3Doc, "codecs", "%q is on the wrong side of the codec from an array to bytes", clip(name))
+		}
+		toBytes = toBytes || makesBytes
+		switch name {
+		case "transpose":
+			if len(a.Codecs) > 0 {
+				return n.unknown("codecs", "transpose after another codec")
+			}
+			return n.transpose(a, conf.Get("order"))
+		case "bytes":
+			switch conf.Get("endian").Text() {
+			case "":
+			case "little":
+				order = "<"
+			case "big":
+				order = ">"
+			default:
+				return n.bad(V3Doc, "codecs", `endian: want "little" or "big", found %s`, clip(conf.Get("endian")))
+			}
+			return nil
+		case "sharding_indexed":
+			if v.Len() > 1 || a.Transpose != nil {
+				return n.unknown("codecs", "sharding_indexed beside other codecs")
+			}
+			order, err = n.shardV3(a, conf)
+			return err
+		}
+		params, err := paramsOf(id, conf)
+		a.Codecs = append(a.Codecs, CodecSpec{ID: id, Params: params})
+		return err
+	})
+	if err == nil && !toBytes {
+		err = n.bad(V3Doc, "codecs", "there is no codec from an array to bytes")
+	}
+	return order, err
+}
+
+// paramsOf makes the parameters of a codec as v2 has them: with the id.
+func paramsOf(id string, conf jsontext.Value) (json.RawMessage, error) {
+	w := jsontext.Writer{Style: jsontext.Spaced}
+	w.Open('{')
+	w.Key("id").String(id)
+	if conf != "" {
+		for _, m := range jsontext.Members(nil, conf) {
+			text, isType := typesV3[m.Val.Text()]
+			switch {
+			case m.Key == "id":
+			case isType && strings.HasSuffix(m.Key, "type"): // which v2 spells as it spells dtype
+				w.Key(m.Key).String(strings.Replace(text, "*", "<", 1))
+			default:
+				w.Key(m.Key).Value(m.Val)
+			}
+		}
+	}
+	w.Close()
+	return w.Bytes(), nil
+}
+
+// transpose adds a permutation of the dimensions to that of a.
+func (n *node) transpose(a *Array, v jsontext.Value) error {
+	order, err := n.lengths("codecs: order of transpose", v)
+	if err != nil {
+		return err
+	}
+	rank := len(a.Shape)
+	out, seen := make([]int, rank), make([]bool, rank)
+	if len(order) != rank {
+		return n.bad(V3Doc, "codecs", "order of transpose: %d dimensions where shape has %d", len(order), rank)
+	}
+	for i, d := range order {
+		if d >= int64(rank) || seen[d] {
+			return n.bad(V3Doc, "codecs", "order of transpose: %v is no permutation", order)
+		}
+		seen[d] = true
+		if out[i] = int(d); a.Transpose != nil {
+			out[i] = a.Transpose[d]
+		}
+	}
+	if a.Transpose = out; slices.IsSorted(out) {
+		a.Transpose = nil
+	}
+	return nil
+}
+
+// shardV3 reads the configuration of sharding_indexed, and makes the inner chunks
+// those of a.
+func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) {
+	if len(a.Shards) == maxShards {
+		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: more than %d shards within shards", maxShards)
+	}
+	inner, err := n.chunkShape("codecs: sharding_indexed", conf, len(a.Shape))
+	if err != nil {
+		return "", err
+	}
+	for d, k := range inner {
+		if a.Chunks[d]%k != 0 {
+			return "", ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "codecs: inner chunks of %v do not divide shards of %v", inner, a.Chunks)
+		}
+	}
+	s := Shard{Shape: a.Chunks}
+	switch where := conf.Get("index_location"); where.Text() {
+	case "", "end":
+	case "start":
+		s.AtStart = true
+	default:
+		return "", n.bad(V3Doc, "codecs", `index_location: want "start" or "end", found %s`, clip(where))
+	}
+	list := conf.Get("index_codecs")
+	if list.Kind() != jsontext.Array {
+		return "", n.bad(V3Doc, "codecs", "index_codecs: want an array of codecs, found %s", orMissing(list))
+	}
+	err = list.Elems(func(i int, e jsontext.Value) error {
+		name, conf, err := n.extension("index_codecs", e, false)
+		switch {
+		case err != nil:
+			return err
+		case i == 0 && name == "bytes":
+			s.Big = conf.Get("endian").Text() == "big"
+			return nil
+		case i == 1 && name == "crc32c":
+			s.Checksum = true
+			return nil
+		}
+		return n.unknown("codecs", "the codec %q for the index of a shard", clip(name))
+	})
+	if err == nil && list.Len() == 0 {
+		err = n.bad(V3Doc, "codecs", "index_codecs: there is no codec from an array to bytes")
+	}
+	if err != nil {
+		return "", err
+	}
+	a.Shards, a.Chunks = append(a.Shards, s), inner
+	return n.chainV3(a, conf.Get("codecs"))
+}
+
+// ShardShape returns the shape of the shards of level i in units of what they hold:
+// shards of the next level, or chunks.
+func (a *Array) ShardShape(i int) []int64 {
+	inner := a.Chunks
+	if i+1 < len(a.Shards) {
+		inner = a.Shards[i+1].Shape
+	}
+	shape := slices.Clone(a.Shards[i].Shape)
+	for d, n := range inner {
+		shape[d] /= n
+	}
+	return shape
+}
+
+// fillV3 reads fill_value, which has to be there. Bytes are base64, or a list of
+// numbers.
+//
+// Source: Zarr v3, "Fill value representation"; zarr-extensions, "bytes".
+func (n *node) fillV3(a *Array, v jsontext.Value) error {
+	value, ok := []byte(nil), false
+	if a.DType.Kind == dtype.Raw || a.DType.Kind == dtype.VlenBytes {
+		if v.Kind() == jsontext.Array {
+			ok = each(v, func(e jsontext.Value) bool {
+				k, is := e.Int64()
+				value = append(value, byte(k))
+				return is && k&0xff == k
+			})
+			ok = ok && (a.DType.Size == 0 || len(value) == a.DType.Size)
+		}
+	}
+	if !ok && v != "" && v.Kind() != jsontext.Null && (v.Kind() != jsontext.Array || a.DType.Kind == dtype.Complex) {
+		value, ok = n.fillOf(a, v)
+	}
+	if !ok {
+		return n.bad(V3Doc, "fill_value", "%s is no value of type %s", orMissing(v), a.DType)
+	}
+	a.Fill, a.HasFill = value, true
+	return nil
+}
+
+// namesV3 reads dimension_names, where null is a dimension without a name, which
+// DimNames has as "".
+func (n *node) namesV3(a *Array, v jsontext.Value, hint ParseHint) error {
+	a.Scalar = len(a.Shape) == 0
+	if v == "" || v.Kind() == jsontext.Null {
+		return nil
+	}
+	if v.Kind() != jsontext.Array || v.Len() != len(a.Shape) {
+		return n.bad(V3Doc, "dimension_names", "want an array of %d names, found %s", len(a.Shape), clip(v))
+	}
+	names := make([]string, 0, len(a.Shape))
+	some := false
+	err := v.Elems(func(_ int, e jsontext.Value) error {
+		if e.Kind() != jsontext.String && e.Kind() != jsontext.Null {
+			return n.bad(V3Doc, "dimension_names", "want names and null, found %s", clip(e))
+		}
+		name := ""
+		if e.Kind() == jsontext.String {
+			if name = e.Text(); name != "" && !goodName(name) {
+				n.warn("%s: dimension_names: %s is no name", n.key(V3Doc), clip(e))
+				name = ""
+			}
+		}
+		names, some = append(names, name), some || name != ""
+		return nil
+	})
+	if some && !hint.NoXarray {
+		a.DimNames = names
+	}
+	return err
+}
+
+// fillAttrV3 reads the attribute _FillValue as xarray writes it in Zarr v3: floats as
+// base64 of a little-endian float64.
+//
+// Source: xarray, FillValueCoder.
+func fillAttrV3(nc dtype.NC, v jsontext.Value) (any, bool) {
+	b, err := base64.StdEncoding.DecodeString(v.Text())
+	if v.Kind() != jsontext.String || err != nil || len(b) != 8 {
+		return nil, false
+	}
+	f := math.Float64frombits(binary.LittleEndian.Uint64(b))
+	switch nc {
+	case dtype.NCFloat:
+		return []float32{float32(f)}, true
+	case dtype.NCDouble:
+		return []float64{f}, true
+	}
+	return nil, false
+}
+
+// HasInlineMetadata reports whether a root has consolidated metadata: see
+// [InlineMetadata].
+func HasInlineMetadata(root Docs) bool { return inlineOf(root) != "" }
+
+// inlineOf returns the consolidated metadata of a root, empty without. Whether the
+// document makes sense is seen where the group is parsed.
+func inlineOf(root Docs) jsontext.Value {
+	v, err := jsontext.Check(string(root[V3Doc]))
+	all := v.Get("consolidated_metadata")
+	if err != nil || all.Kind() == jsontext.Null {
+		return ""
+	}
+	return all
+}
+
+// InlineMetadata returns the documents of all nodes that the zarr.json of a root
+// repeats, by path without slashes at the ends, with those of the root itself. It is
+// nil if there is no consolidated metadata.
+//
+// Errors: ErrConsolidated for consolidated metadata that makes no sense.
+//
+// Source: zarr-python, consolidate_metadata.
+func InlineMetadata(root Docs) (map[string]Docs, error) {
+	all := inlineOf(root)
+	if all == "" {
+		return nil, nil
+	}
+	wrong := func(format string, args ...any) error {
+		return ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+V3Doc, "consolidated_metadata: "+format, args...)
+	}
+	if kind := all.Get("kind"); kind.Text() != "inline" {
+		return nil, wrong(`kind: want "inline", found %s`, orMissing(kind))
+	}
+	metadata := all.Get("metadata")
+	if metadata.Kind() != jsontext.Object {
+		return nil, wrong("metadata: want an object, found %s", orMissing(metadata))
+	}
+	nodes := map[string]Docs{"": root}
+	err := metadata.Each(func(key string, val jsontext.Value) error {
+		if val.Kind() != jsontext.Object {
+			return wrong("metadata: %q: want an object, found %s", clip(key), clip(val))
+		}
+		if path := strings.Trim(key, "/"); path != "" {
+			nodes[path] = Docs{V3Doc: []byte(val)}
+		}
+		return nil
+	})
+	return nodes, err
+}

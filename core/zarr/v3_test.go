@@ -1,0 +1,277 @@
+package zarr_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
+)
+
+// v3 is a zarr.json of an array, with members in place of, or beside, the usual ones.
+func v3(members string) zarr.Docs {
+	text := "{" + members
+	for _, m := range []string{
+		`"zarr_format": 3`, `"node_type": "array"`, `"shape": [4, 6]`, `"data_type": "int16"`,
+		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 3]}}`,
+		`"chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}`,
+		`"fill_value": 7`, `"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]`,
+	} {
+		if name, _, _ := strings.Cut(m, ":"); !strings.Contains(members, name+":") {
+			if len(text) > 1 {
+				text += ", "
+			}
+			text += m
+		}
+	}
+	return zarr.Docs{"zarr.json": []byte(text + "}")}
+}
+
+func parseV3(members string) (*zarr.Array, error) {
+	return zarr.ParseArray("/g/v", v3(members), zarr.ParseHint{Layout: zarr.LayoutV3})
+}
+
+func TestV3Arrays(t *testing.T) {
+	t.Parallel()
+	ids := func(a *zarr.Array) string {
+		var list []string
+		for _, c := range a.Codecs {
+			list = append(list, strings.ReplaceAll(string(c.Params), `"`, ""))
+		}
+		return strings.Join(list, " ")
+	}
+	for members, want := range map[string]struct {
+		get  func(a *zarr.Array) any
+		want any
+	}{
+		``: {func(a *zarr.Array) any {
+			return fmt.Sprintf("%v %v %v %v%c%v %d %v %v %v %v %v", a.Layout, a.Shape, a.Chunks, a.Keys.Prefix, a.Keys.Separator, a.DType, a.Fill, a.HasFill, a.Codecs, a.Transpose, a.DimNames, a.Scalar)
+		}, "Zarr v3 [4 6] [2 3] true/<i2 [7 0] true [] [] [] false"},
+		`"shape": [], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": []}}`: {func(a *zarr.Array) any { return a.Scalar }, true},
+		`"chunk_key_encoding": {"name": "v2"}`:                                                 {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{46 false}"},
+		`"chunk_key_encoding": {"name": "v2", "configuration": {"separator": "/"}}`:            {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{47 false}"},
+		`"chunk_key_encoding": "default"`:                                                      {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{47 true}"},
+		`"chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}}`:       {func(a *zarr.Array) any { return fmt.Sprint(a.Keys) }, "{46 true}"},
+		`"codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]`:                    {func(a *zarr.Array) any { return fmt.Sprintf("%s%d", a.DType, a.Fill) }, ">i2[0 7]"},
+		`"codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "little"}}]`: {
+			func(a *zarr.Array) any { return a.Transpose == nil }, true,
+		},
+		`"codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip", "configuration": {"level": 5}}, "crc32c"]`: {
+			func(a *zarr.Array) any { return fmt.Sprint(a.Transpose, ids(a)) }, "[1 0]{id: gzip, level: 5} {id: crc32c}",
+		},
+		`"codecs": [{"name": "numcodecs.delta", "configuration": {"dtype": "int16", "astype": "<i2"}}, {"name": "bytes", "configuration": {"endian": "little"}}, {"name": "numcodecs.zlib", "configuration": {"level": 1}}]`: {
+			func(a *zarr.Array) any { return ids(a) }, "{id: delta, dtype: <i2, astype: <i2} {id: zlib, level: 1}",
+		},
+		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 3], "index_codecs": [{"name": "bytes", "configuration": {"endian": "big"}}], "index_location": "start", "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]`: {
+			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, a.ShardShape(0), a.DType) }, "[1 3] [{[2 3] true false true}] [2 1] >i2",
+		},
+		`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 3], "index_codecs": ["bytes", "crc32c"], "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"],
+			"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]}}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}`: {
+			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, a.ShardShape(0), a.ShardShape(1)) }, "[1 1] [{[4 6] false true false} {[2 3] false false false}] [2 2] [2 3]",
+		},
+		`"data_type": "float32", "fill_value": "NaN"`:                                                                         {func(a *zarr.Array) any { return a.Fill }, []byte{0, 0, 0xc0, 0x7f}},
+		`"data_type": "float32", "fill_value": "0x7fc00001"`:                                                                  {func(a *zarr.Array) any { return a.Fill }, []byte{1, 0, 0xc0, 0x7f}},
+		`"data_type": "float16", "fill_value": "-Infinity"`:                                                                   {func(a *zarr.Array) any { return a.Fill }, []byte{0, 0xfc}},
+		`"data_type": "complex64", "fill_value": ["NaN", 1]`:                                                                  {func(a *zarr.Array) any { return len(a.Fields) }, 2},
+		`"data_type": "r16", "fill_value": [1, 255], "codecs": ["bytes"]`:                                                     {func(a *zarr.Array) any { return fmt.Sprintf("%s %d", a.DType, a.Fill) }, "|V2 [1 255]"},
+		`"data_type": {"name": "raw_bytes", "configuration": {"length_bytes": 2}}, "fill_value": "AQI=", "codecs": ["bytes"]`: {func(a *zarr.Array) any { return fmt.Sprintf("%s %d", a.DType, a.Fill) }, "|V2 [1 2]"},
+		`"data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}}, "fill_value": "YQ==", "codecs": ["bytes"]`: {
+			func(a *zarr.Array) any { return fmt.Sprintf("%s %d", a.DType, a.Fill) }, "|S3 [97 0 0]",
+		},
+		`"data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 8}}, "fill_value": "a"`: {func(a *zarr.Array) any { return a.DType.String() }, "<U2"},
+		`"data_type": {"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 10}}, "fill_value": "NaT"`: {
+			func(a *zarr.Array) any { return a.DType.String() }, "<M8[10s]",
+		},
+		`"data_type": {"name": "numpy.timedelta64", "configuration": {"unit": "ns", "scale_factor": 1}}, "fill_value": 5`: {func(a *zarr.Array) any { return a.DType.String() }, "<m8[ns]"},
+		`"data_type": "string", "fill_value": "x", "codecs": ["vlen-utf8"]`:                                               {func(a *zarr.Array) any { return string(a.Fill) }, "x"},
+		`"data_type": "variable_length_bytes", "fill_value": "eA==", "codecs": ["vlen-bytes"]`:                            {func(a *zarr.Array) any { return string(a.Fill) + fmt.Sprint(a.DType.Kind == dtype.VlenBytes) }, "xtrue"},
+		`"data_type": "bytes", "fill_value": [120], "codecs": ["vlen-bytes"]`:                                             {func(a *zarr.Array) any { return string(a.Fill) }, "x"},
+		`"dimension_names": ["y", null]`:                                                       {func(a *zarr.Array) any { return a.DimNames }, []string{"y", ""}},
+		`"dimension_names": [null, null]`:                                                      {func(a *zarr.Array) any { return a.DimNames == nil }, true},
+		`"dimension_names": ["a/b", "x"]`:                                                      {func(a *zarr.Array) any { return fmt.Sprintf("%q %d", a.DimNames, len(a.Warnings)) }, `["" "x"] 1`},
+		`"storage_transformers": []`:                                                           {func(a *zarr.Array) any { return a.Scalar }, false},
+		`"x": {"must_understand": false, "a": 1}`:                                              {func(a *zarr.Array) any { return a.Scalar }, false},
+		`"attributes": {"_FillValue": 5, "units": "m"}`:                                        {func(a *zarr.Array) any { return fmt.Sprint(a.Attrs[0].Value, a.Attrs[1].Value, a.Warnings) }, "[5]m[]"},
+		`"data_type": "float32", "attributes": {"_FillValue": "AAAAAICHw8A="}`:                 {func(a *zarr.Array) any { return a.Attrs[0].Value }, []float32{-9999}},
+		`"data_type": "float64", "attributes": {"_FillValue": "AAAAAAAA+H8="}`:                 {func(a *zarr.Array) any { return fmt.Sprint(a.Attrs[0].Value) }, "[NaN]"},
+		`"data_type": "float64", "attributes": {"_FillValue": -9999.0}`:                        {func(a *zarr.Array) any { return a.Attrs[0].Value }, []float64{-9999}},
+		`"attributes": {"_nczarr_array": {"dimension_references": ["/x", "/y"]}, "a": "kept"}`: {func(a *zarr.Array) any { return fmt.Sprint(a.DimRefs, len(a.Attrs)) }, "[] 1"},
+	} {
+		a, err := parseV3(members)
+		if err != nil {
+			t.Errorf("%s: %v", members, err)
+			continue
+		}
+		if got := want.get(a); !reflect.DeepEqual(got, want.want) {
+			t.Errorf("%s: want %v, got %v", members, want.want, got)
+		}
+	}
+}
+
+func TestV3ArrayErrors(t *testing.T) {
+	t.Parallel()
+	shard := func(members string) string {
+		text := `"codecs": [{"name": "sharding_indexed", "configuration": {` + members
+		for _, m := range []string{`"chunk_shape": [1, 3]`, `"index_codecs": ["bytes", "crc32c"]`, `"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]`} {
+			if name, _, _ := strings.Cut(m, ":"); !strings.Contains(members, name+":") {
+				text += ", " + m
+			}
+		}
+		return strings.Replace(text, "{, ", "{", 1) + "}}]"
+	}
+	deep := `[{"name": "bytes", "configuration": {"endian": "little"}}]`
+	for range 9 {
+		deep = `[{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": ` + deep + `}}]`
+	}
+	for members, want := range map[string]struct {
+		kind ncerr.Kind
+		says string
+	}{
+		`"zarr_format": 2`:                    {ncerr.ErrMetadata, "zarr_format: want 3, found 2"},
+		`"node_type": "group"`:                {ncerr.ErrUnsupported, `"shape" is an extension`},
+		`"node_type": "table"`:                {ncerr.ErrMetadata, "node_type: want"},
+		`"shape": "x"`:                        {ncerr.ErrMetadata, "shape: want an array"},
+		`"shape": [4, -1]`:                    {ncerr.ErrMetadata, "shape: dimension 1"},
+		`"shape": [4]`:                        {ncerr.ErrBadChunk, "chunk_shape has 2 dimensions where shape has 1"},
+		`"shape": [4611686018427387904, 400]`: {ncerr.ErrLimit, "bytes"},
+		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [0, 3]}}`:                            {ncerr.ErrBadChunk, "dimension 0 is 0"},
+		`"chunk_grid": {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[1], [2]]}}`: {ncerr.ErrUnsupported, `"rectilinear" is not read`},
+		`"chunk_grid": {"name": "regular", "must_understand": false, "configuration": {"chunk_shape": [2, 3]}}`:  {ncerr.ErrMetadata, "must_understand is not allowed"},
+		`"chunk_grid": 1`: {ncerr.ErrMetadata, "chunk_grid: want an object"},
+		`"chunk_key_encoding": {"name": "zarrs.default_suffix"}`:                    {ncerr.ErrUnsupported, "zarrs.default_suffix"},
+		`"chunk_key_encoding": {"name": "v2", "configuration": {"separator": "-"}}`: {ncerr.ErrMetadata, "separator: want"},
+		`"chunk_key_encoding": {"name": "v2", "configuration": []}`:                 {ncerr.ErrMetadata, `configuration of "v2"`},
+		`"data_type": "int128"`:   {ncerr.ErrUnsupported, `the type "int128" is not read`},
+		`"data_type": "bfloat16"`: {ncerr.ErrUnsupported, "bfloat16"},
+		`"data_type": "r9"`:       {ncerr.ErrUnsupported, `"r9"`},
+		`"data_type": {"name": "raw_bytes", "configuration": {"length_bytes": -1}}`:                      {ncerr.ErrMetadata, "length_bytes"},
+		`"data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 6}}`:              {ncerr.ErrMetadata, "multiple of 4"},
+		`"data_type": {"name": "numpy.datetime64", "configuration": {"unit": "[s]", "scale_factor": 1}}`: {ncerr.ErrMetadata, "numpy.datetime64"},
+		`"data_type": {"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": "x"}}`: {ncerr.ErrMetadata, "scale_factor"},
+		`"data_type": "string", "fill_value": ""`:                                                        {ncerr.ErrMetadata, "vlen-utf8 and vlen-bytes are for"},
+		`"codecs": ["vlen-utf8"]`: {ncerr.ErrMetadata, "vlen-utf8 and vlen-bytes are for"},
+		`"codecs": []`:            {ncerr.ErrMetadata, "codecs: want an array of codecs"},
+		`"codecs": ["bytes"]`:     {ncerr.ErrMetadata, "has no endian"},
+		`"codecs": [{"name": "bytes", "configuration": {"endian": "middle"}}]`:                                        {ncerr.ErrMetadata, "endian: want"},
+		`"codecs": [{"name": "gzip"}]`:                                                                                {ncerr.ErrMetadata, "wrong side"},
+		`"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "bytes"}]`:                     {ncerr.ErrMetadata, "the second codec"},
+		`"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "transpose"}]`:                 {ncerr.ErrMetadata, "wrong side"},
+		`"codecs": [{"name": "transpose", "configuration": {"order": [0, 0]}}, "bytes"]`:                              {ncerr.ErrMetadata, "no permutation"},
+		`"codecs": [{"name": "transpose", "configuration": {"order": [0]}}, "bytes"]`:                                 {ncerr.ErrMetadata, "1 dimensions where shape has 2"},
+		`"codecs": [{"name": "numcodecs.delta"}, {"name": "transpose", "configuration": {"order": [1, 0]}}, "bytes"]`: {ncerr.ErrUnsupported, "transpose after another codec"},
+		`"codecs": [{"name": "numcodecs.delta"}, {"name": "bytes", "configuration": {"endian": "big"}}]`:              {ncerr.ErrUnsupported, "big endian after another codec"},
+		`"codecs": [{"name": "numcodecs.delta"}]`:                                                                     {ncerr.ErrMetadata, "no codec from an array to bytes"},
+		`"codecs": [1]`:                {ncerr.ErrMetadata, "want an object with a name"},
+		shard(`"chunk_shape": [3, 3]`): {ncerr.ErrBadChunk, "inner chunks of [3 3] do not divide shards of [2 3]"},
+		shard(`"chunk_shape": [0, 3]`): {ncerr.ErrBadChunk, "dimension 0 is 0"},
+		shard(`"index_codecs": [{"name": "bytes"}, {"name": "gzip"}]`): {ncerr.ErrUnsupported, `"gzip" for the index`},
+		shard(`"index_codecs": []`):                                    {ncerr.ErrMetadata, "no codec from an array to bytes"},
+		shard(`"index_codecs": 1`):                                     {ncerr.ErrMetadata, "index_codecs: want an array"},
+		shard(`"index_location": "middle"`):                            {ncerr.ErrMetadata, "index_location: want"},
+		shard(`"codecs": [{"name": "gzip"}]`):                          {ncerr.ErrMetadata, "wrong side"},
+		strings.Replace(shard(""), "[{", `[{"name": "transpose", "configuration": {"order": [1, 0]}}, {`, 1): {ncerr.ErrUnsupported, "sharding_indexed beside other codecs"},
+		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 1]}}, "codecs": ` + deep:     {ncerr.ErrLimit, "more than 8 shards within shards"},
+		`"fill_value": null`:  {ncerr.ErrMetadata, "fill_value: null is no value"},
+		`"fill_value": "x"`:   {ncerr.ErrMetadata, "fill_value"},
+		`"fill_value": 40000`: {ncerr.ErrMetadata, "fill_value"},
+		`"fill_value": [7]`:   {ncerr.ErrMetadata, "fill_value"},
+		`"data_type": "r16", "codecs": ["bytes"], "fill_value": [1]`:      {ncerr.ErrMetadata, "fill_value"},
+		`"data_type": "r16", "codecs": ["bytes"], "fill_value": [1, 256]`: {ncerr.ErrMetadata, "fill_value"},
+		`"dimension_names": ["x"]`:                                        {ncerr.ErrMetadata, "dimension_names: want an array of 2 names"},
+		`"dimension_names": ["x", 1]`:                                     {ncerr.ErrMetadata, "dimension_names: want names and null"},
+		`"storage_transformers": [{"name": "x"}]`:                         {ncerr.ErrUnsupported, "storage_transformers"},
+		`"extension": {"name": "x"}`:                                      {ncerr.ErrUnsupported, `"extension" is an extension that has to be understood`},
+		`"attributes": []`:                                                {ncerr.ErrMetadata, "attributes: want an object"},
+		`"x" 1`:                                                           {ncerr.ErrNotZarr, "not JSON"},
+	} {
+		_, err := parseV3(members)
+		if ncerr.KindOf(err) != want.kind || !strings.Contains(err.Error(), want.says) || !strings.Contains(err.Error(), `"/g/v/zarr.json"`) {
+			t.Errorf("%s: want %v with %q, got %v", members, want.kind, want.says, err)
+		}
+	}
+	if _, err := zarr.ParseGroup("/g", v3(""), zarr.LayoutV3); ncerr.KindOf(err) != ncerr.ErrNoObject {
+		t.Errorf("an array as a group: %v", err)
+	}
+	group := zarr.Docs{"zarr.json": []byte(`{"zarr_format": 3, "node_type": "group"}`)}
+	if _, err := zarr.ParseArray("/g", group, zarr.ParseHint{Layout: zarr.LayoutV3}); ncerr.KindOf(err) != ncerr.ErrNoObject {
+		t.Errorf("a group as an array: %v", err)
+	}
+	a := &zarr.Array{Shape: []int64{1}, Chunks: []int64{1}, DType: dtype.NCInt.Type(dtype.Little)}
+	if _, err := a.Docs(zarr.WriteOptions{Layout: zarr.LayoutV3}); ncerr.KindOf(err) != ncerr.ErrUnsupported {
+		t.Errorf("written: %v", err)
+	}
+}
+
+func TestV3Consolidated(t *testing.T) {
+	t.Parallel()
+	root := func(text string) zarr.Docs {
+		return zarr.Docs{"zarr.json": []byte(`{"zarr_format": 3, "node_type": "group"` + text + `}`)}
+	}
+	for _, none := range []string{"", `, "consolidated_metadata": null`} {
+		if all, err := zarr.InlineMetadata(root(none)); all != nil || err != nil {
+			t.Errorf("%s: got %v, %v", none, all, err)
+		}
+	}
+	all, err := zarr.InlineMetadata(root(`, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {"a": {"x": 1}, "a/b": {"y": [2]}}}`))
+	if err != nil || len(all) != 3 || string(all["a"]["zarr.json"]) != `{"x": 1}` || string(all["a/b"]["zarr.json"]) != `{"y": [2]}` || all[""] == nil {
+		t.Errorf("got %q, %v", all, err)
+	}
+	for _, bad := range []string{`1`, `{}`, `{"kind": "table"}`, `{"kind": "inline"}`, `{"kind": "inline", "metadata": []}`, `{"kind": "inline", "metadata": {"a": 1}}`} {
+		if _, err := zarr.InlineMetadata(root(`, "consolidated_metadata": ` + bad)); ncerr.KindOf(err) != ncerr.ErrConsolidated {
+			t.Errorf("%s: got %v", bad, err)
+		}
+	}
+}
+
+// FuzzV3 parses any text as the zarr.json of an array, and of a group with consolidated
+// metadata. What is parsed keeps the promises that readers rely on.
+func FuzzV3(f *testing.F) {
+	f.Add(string(v3("")["zarr.json"]))
+	f.Add(string(v3(`"data_type": "string", "fill_value": "", "codecs": ["vlen-utf8", {"name": "zstd"}], "dimension_names": ["x", null], "attributes": {"a": [1]}`)["zarr.json"]))
+	f.Add(string(v3(`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]`)["zarr.json"]))
+	f.Add(`{"zarr_format": 3, "node_type": "group", "consolidated_metadata": {"kind": "inline", "metadata": {"a": {"node_type": "array"}}}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		docs := zarr.Docs{"zarr.json": []byte(text)}
+		if nodes, err := zarr.InlineMetadata(docs); err == nil {
+			for path := range nodes {
+				if strings.HasPrefix(path, "/") {
+					t.Errorf("path %q", path)
+				}
+			}
+		}
+		_, _ = zarr.ParseGroup("/", docs, zarr.LayoutV3)
+		a, err := zarr.ParseArray("/", docs, zarr.ParseHint{Layout: zarr.LayoutV3})
+		if err != nil {
+			return
+		}
+		rank := len(a.Shape)
+		if len(a.Chunks) != rank || a.DimNames != nil && len(a.DimNames) != rank || a.DType.Fixed() && len(a.Fill) != a.DType.Size || !a.HasFill {
+			t.Fatalf("got %+v", a)
+		}
+		outer := a.Chunks
+		for i := range a.Shards {
+			for d, n := range a.ShardShape(i) {
+				if n < 1 {
+					t.Fatalf("level %d: %d chunks along dimension %d", i, n, d)
+				}
+			}
+			outer = a.Shards[0].Shape
+		}
+		if slices.Contains(outer, 0) {
+			t.Fatalf("chunks of %v", outer)
+		}
+		if a.Transpose != nil {
+			order := slices.Clone(a.Transpose)
+			slices.Sort(order)
+			for i, d := range order {
+				if i != d {
+					t.Fatalf("order %v", a.Transpose)
+				}
+			}
+		}
+	})
+}
