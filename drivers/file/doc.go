@@ -21,9 +21,25 @@
 //
 // A version is made of size, time of modification and file number. Put sets
 // the time itself, so that two contents of one key differ in version even
-// within one tick of the file system's clock. IfAbsent is decided by the file
-// system, for all processes. IfMatch is not declared, because a file system
-// has no such operation across processes.
+// within one tick of the file system's clock, and later than that of the object
+// that it replaces, whoever wrote that. Where times are kept to the second only,
+// an object that is removed and made again within a second may have its old version.
+//
+// # Conditions
+//
+// IfAbsent is decided by the file system, for all processes. For IfMatch the
+// object that is there is locked (flock) while its version is compared and it is
+// replaced. Puts without a condition and Delete lock what they replace or remove
+// too, as what they did could be undone otherwise by a Put that has compared
+// before; keys without an object need no lock. A lock ends with its process, and
+// waiting for one with the context.
+//
+// Only this driver takes part: what another program writes between the comparison
+// and the replacement is lost. Neither does a process that may write a directory
+// but not read the files in it.
+//
+// Whether the file system has locks is found out when a store is opened for
+// writing. Without them (Windows, NFS, SMB) IfMatch is not declared.
 //
 // Mode Create empties an existing directory at once: first all that is there
 // is moved into one hidden directory, which is then deleted, so that the time

@@ -18,6 +18,19 @@ func (s Slow) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error
 	return m, err
 }
 
+// Lockless is the driver on a file system without locks.
+type Lockless struct{ Opener }
+
+// Open implements driver.Opener.
+func (l Lockless) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	m, err := l.Opener.Open(ctx, spec)
+	if m, ok := m.(*Map); ok {
+		m.locks = false
+		m.lockless.Store(true)
+	}
+	return m, err
+}
+
 // OtherSpelling is otherSpelling.
 var OtherSpelling = otherSpelling // for tests
 

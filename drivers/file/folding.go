@@ -64,8 +64,8 @@ func otherSpelling(key string, exists func(path string) bool, names func(dir str
 	return "", nil
 }
 
-// probe finds out, with a temporary file, what the file system does to names.
-// It is for stores without objects only.
+// probe finds out, with a temporary file, what the file system does to names, and
+// whether it has locks. It is for stores without objects only.
 func (m *Map) probe() error {
 	const composed, decomposed = "\u00e9", "e\u0301"
 	base := temporaryName() + "-aq"
@@ -76,6 +76,7 @@ func (m *Map) probe() error {
 	}
 	_ = f.Close()
 	defer func() { _ = m.root.Remove(name) }()
+	m.locks = m.lockable(name)
 	for _, other := range []string{strings.ToUpper(base) + composed, base + decomposed} {
 		_, err := m.root.Lstat(other)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -88,15 +89,29 @@ func (m *Map) probe() error {
 	return err
 }
 
-// recognise finds out, from a name that is there, whether the file system
-// ignores case. It changes nothing unless nothing is there, so that it must probe.
+// recognise finds out, from what is there, whether the file system ignores case
+// and has locks. It changes nothing unless there is no file, so that it must probe.
 func (m *Map) recognise() error {
-	names, err := m.dirNames(".")
+	d, err := m.openDir(".")
 	if err != nil {
 		return err
 	}
-	if len(names) == 0 {
-		return m.probe()
+	defer d.close()
+	var names []string
+	var file string
+	err = eachName(d, func(name string, t fs.FileMode) bool {
+		if names = append(names, name); t.IsRegular() && !isReserved(name) {
+			file = name
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if m.locks = file != "" && m.lockable(file); file == "" {
+		if err := m.probe(); err == nil || len(names) == 0 {
+			return err
+		}
 	}
 	for _, name := range names {
 		other := swapCase(name)

@@ -27,6 +27,7 @@ type Map struct {
 
 	folds    bool // the file system takes different spellings for one name
 	rewrites bool // the file system changes names that are not ASCII
+	locks    bool // objects can be locked
 
 	slow     atomic.Bool // the system has no quick way to open below a directory
 	lockless atomic.Bool // the file system has no locks
@@ -37,9 +38,9 @@ type Map struct {
 var _ driver.Map = (*Map)(nil)
 
 // Capabilities implements driver.Map.
-func (*Map) Capabilities() driver.Capabilities {
+func (m *Map) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
-		Ranges: true, List: true, Write: true, Delete: true, IfAbsent: true,
+		Ranges: true, List: true, Write: true, Delete: true, IfAbsent: true, IfMatch: m.readOnly || m.locks,
 		RecursiveList: true, OrderedList: true, PrefixExclusive: true,
 		Durable: driver.OnPut, MaxKey: maxKey, Latency: driver.Local,
 	}

@@ -29,6 +29,9 @@ func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, allo
 		return nil, driver.Info{}, err
 	}
 	info := x.info()
+	if err := matches(info, opts.IfMatch); err != nil {
+		return nil, info, err
+	}
 	start, n := int64(0), x.size
 	if opts.Range != nil {
 		if start, n, err = opts.Range.Resolve(x.size); err != nil {

@@ -112,6 +112,14 @@ func (h handle) file(name string) *os.File {
 	return os.NewFile(uintptr(h.fd), name)
 }
 
+// descriptor returns the descriptor of the file, which stays the handle's.
+func (h handle) descriptor() int {
+	if h.f != nil {
+		return int(h.f.Fd())
+	}
+	return h.fd
+}
+
 func (h handle) close() {
 	if h.f != nil {
 		_ = h.f.Close()
@@ -142,18 +150,18 @@ func (t *temporary) setTime(mtime time.Time) error {
 	return err
 }
 
-// renameNew gives a file another name in its directory, unless that name is
-// taken.
-func renameNew(dir *os.Root, from, to string) error {
-	d, err := dir.Open(".")
+// renameNew gives the file the name of an object, unless that name is taken.
+func (t *temporary) renameNew(m *Map, key string) error {
+	dir, name := split(key)
+	d, err := m.openAs(dir, directory)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	fd := int(d.Fd())
-	err = unix.Renameat2(fd, from, fd, to, unix.RENAME_NOREPLACE)
+	defer d.close()
+	fd := d.descriptor()
+	err = unix.Renameat2(fd, t.name, fd, name, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		return linkNew(dir, from, to) // the file system, or a sandbox, does not know this call
+		return linkNew(t.dir, t.name, name) // the file system, or a sandbox, does not know this call
 	}
 	return err
 }
@@ -165,10 +173,7 @@ const manyNames = 32 << 10
 // until it returns false. It reads them straight from the system: with
 // 100,000 names that takes a third of the time and memory of os.File.ReadDir.
 func eachName(d handle, f func(name string, t fs.FileMode) bool) error {
-	fd := d.fd
-	if d.f != nil {
-		fd = int(d.f.Fd())
-	}
+	fd := d.descriptor()
 	buf := make([]byte, 1<<10) // what is asked for most is whether there is anything
 	for {
 		n, err := unix.Getdents(fd, buf)

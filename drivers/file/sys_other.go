@@ -30,14 +30,19 @@ func (h handle) readAt(p []byte, off int64) (int, error) { return h.f.ReadAt(p, 
 // file gives the handle as a file, which owns it from then on.
 func (h handle) file(string) *os.File { return h.f }
 
+// descriptor returns the descriptor of the file, which stays the handle's.
+func (h handle) descriptor() int { return int(h.f.Fd()) }
+
 func (h handle) close() { _ = h.f.Close() }
 
 // setTime sets the time of modification.
 func (t *temporary) setTime(mtime time.Time) error { return t.dir.Chtimes(t.name, mtime, mtime) }
 
-// renameNew gives a file another name in its directory, unless that name is
-// taken.
-func renameNew(dir *os.Root, from, to string) error { return linkNew(dir, from, to) }
+// renameNew gives the file the name of an object, unless that name is taken.
+func (t *temporary) renameNew(_ *Map, key string) error {
+	_, name := split(key)
+	return linkNew(t.dir, t.name, name)
+}
 
 // eachName calls f with the names in a directory and the types of their files
 // until it returns false.

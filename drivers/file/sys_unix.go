@@ -60,26 +60,32 @@ func (m *Map) otherDevice(dir string) bool {
 
 // lock takes the lock of a file through another descriptor, which it returns:
 // the lock lasts until both are closed. So a file can be closed, which reports
-// failures on some network file systems, while the lock is still held. It fails
-// with errLocked if another open file has the lock.
+// failures on some network file systems, while the lock is still held. Its errors
+// are those of flock.
 func lock(f *os.File) (held int, err error) {
 	held, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return noLock, err
 	}
+	if err := flock(held); err != nil {
+		unlock(held)
+		return noLock, err
+	}
+	return held, nil
+}
+
+// flock locks an open file. It fails with errLocked if another open file has the
+// lock.
+func flock(fd int) error {
 	for {
-		err = unix.Flock(held, unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.EWOULDBLOCK):
-			err = errLocked
+			return errLocked
 		}
-		if err != nil {
-			unlock(held)
-			return noLock, err
-		}
-		return held, nil
+		return err
 	}
 }
 

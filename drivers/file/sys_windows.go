@@ -59,6 +59,8 @@ func (*Map) otherDevice(string) bool { return false }
 // lock fails: nothing tells here whether the writer of a file is alive.
 func lock(*os.File) (held int, err error) { return noLock, errors.ErrUnsupported }
 
+func flock(int) error { return errors.ErrUnsupported }
+
 func unlock(int) {}
 
 // nameless reports false: a file that is open keeps its name here.

@@ -26,8 +26,8 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 	if m.readOnly {
 		return driver.Info{}, ncerr.ErrReadOnly
 	}
-	if opts.IfMatch != "" {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a file system cannot replace one version only")
+	if opts.IfMatch != "" && !m.locks {
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "this file system has no locks, without which nobody can replace one version only")
 	}
 	if err := ctx.Err(); err != nil {
 		return driver.Info{}, err
@@ -35,9 +35,18 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 	if err := m.checkNew(key); err != nil {
 		return driver.Info{}, err
 	}
-	x, err := m.put(ctx, key, body, opts.IfAbsent)
+	if opts.IfMatch != "" { // nothing is written, and no directory made, under a version that has gone already
+		info, err := m.Stat(ctx, key)
+		if err == nil || ncerr.KindOf(err) == ncerr.ErrNotFound {
+			err = matches(info, opts.IfMatch)
+		}
+		if err != nil {
+			return driver.Info{}, err
+		}
+	}
+	x, err := m.put(ctx, key, body, opts)
 	for i := 1; i < attempts && errors.Is(err, errSwept); i++ {
-		x, err = m.put(ctx, key, body, opts.IfAbsent)
+		x, err = m.put(ctx, key, body, opts)
 	}
 	if err != nil {
 		return driver.Info{}, m.putError(err)
@@ -46,7 +55,7 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 }
 
 // put makes one attempt.
-func (m *Map) put(ctx context.Context, key string, body driver.Body, ifAbsent bool) (meta, error) {
+func (m *Map) put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (meta, error) {
 	dirName, name := split(key)
 	t, err := m.temporary(dirName, name)
 	if err != nil {
@@ -55,7 +64,7 @@ func (m *Map) put(ctx context.Context, key string, body driver.Body, ifAbsent bo
 	defer t.discard()
 	x, err := t.fill(ctx, body, m.tick())
 	if err == nil {
-		err = t.commit(m, key, name, ifAbsent)
+		err = t.commit(ctx, m, key, name, opts, &x)
 	}
 	return x, err
 }
@@ -99,9 +108,6 @@ type temporary struct {
 
 // noLock is the descriptor of a file that is not locked.
 const noLock = -1
-
-// errLocked says that another open file has the lock.
-var errLocked = errors.New("locked by another process")
 
 // errSwept says that another writer has removed a temporary file: it met the
 // file after it was made and before it was locked.
@@ -251,15 +257,11 @@ func (t *temporary) write(ctx context.Context, body driver.Body) error {
 	return nil
 }
 
-// commit makes the file the object.
-func (t *temporary) commit(m *Map, key, name string, ifAbsent bool) error {
-	rename := t.dir.Rename
-	if ifAbsent {
-		rename = func(from, to string) error { return renameNew(t.dir, from, to) }
-	}
-	err := rename(t.name, name)
+// commit makes the file the object. x is what is known about it.
+func (t *temporary) commit(ctx context.Context, m *Map, key, name string, opts *driver.PutOptions, x *meta) error {
+	err := t.move(ctx, m, key, name, opts, x)
 	if err != nil && occupied(err) && m.prune(key) {
-		err = rename(t.name, name) // directories without objects do not count
+		err = t.move(ctx, m, key, name, opts, x) // directories without objects do not count
 	}
 	if err != nil {
 		return err
@@ -272,6 +274,82 @@ func (t *temporary) commit(m *Map, key, name string, ifAbsent bool) error {
 		return ncerr.New(ncerr.ErrAmbiguous, "", "", plain(err, ""))
 	}
 	return nil
+}
+
+// move gives the file the object's name. What it replaces is locked meanwhile,
+// by puts without a condition too: what they store could be lost otherwise to one
+// that has compared the version before.
+func (t *temporary) move(ctx context.Context, m *Map, key, name string, opts *driver.PutOptions, x *meta) error {
+	if opts.IfAbsent {
+		return t.renameNew(m, key)
+	}
+	for m.locks {
+		err := t.replace(ctx, m, key, name, opts.IfMatch, x)
+		switch {
+		case opts.IfMatch != "":
+			if err = m.absent(key, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
+				err = matches(driver.Info{}, opts.IfMatch)
+			}
+			return err
+		case !errors.As(err, new(unopened)):
+			return err
+		case !missing(err): // a directory, or what this process may not read
+			return t.dir.Rename(t.name, name)
+		}
+		if err = t.renameNew(m, key); err == nil {
+			return nil
+		}
+		if info, e := t.dir.Lstat(name); !errors.Is(err, fs.ErrExist) || e == nil && !info.Mode().IsRegular() {
+			break // a link to nothing, or a file system without such renaming
+		}
+	}
+	return t.dir.Rename(t.name, name)
+}
+
+// replace gives the file the name of an object that is there, and is of the version
+// that is wanted.
+func (t *temporary) replace(ctx context.Context, m *Map, key, name, version string, x *meta) error {
+	old, was, err := m.hold(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer old.close()
+	if err := matches(was.info(), version); err != nil {
+		return err
+	}
+	if !x.mtime.After(was.mtime) {
+		if *x, err = t.setLater(was.mtime); err != nil {
+			return err
+		}
+	}
+	return t.dir.Rename(t.name, name)
+}
+
+// setLater makes the time of modification later than that of the file that is to
+// be replaced, so that no version comes back: another process, or another clock,
+// has set that one. File systems keep times more or less finely.
+func (t *temporary) setLater(than time.Time) (x meta, err error) {
+	if t.f, err = t.dir.OpenFile(t.name, os.O_WRONLY, 0); err != nil {
+		return meta{}, err
+	}
+	for step := 100 * time.Nanosecond; !x.mtime.After(than); step *= 10 {
+		if err := t.setTime(than.Add(step)); err != nil {
+			return meta{}, err
+		}
+		info, err := t.f.Stat()
+		if err != nil {
+			return meta{}, err
+		}
+		if x = metaOf(info); step > time.Minute {
+			return meta{}, ncerr.Errorf(ncerr.ErrIO, "", "", "the file system keeps no time later than %v", than)
+		}
+	}
+	if t.sync {
+		err = t.f.Sync()
+	}
+	f := t.f
+	t.f = nil
+	return x, errors.Join(err, f.Close())
 }
 
 // discard removes what has not become an object, and releases the lock.
@@ -342,7 +420,7 @@ func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) e
 		if t := info.Mode().Type(); t != 0 && t != fs.ModeSymlink {
 			return nil // a prefix, or nothing that could be an object
 		}
-		err = m.root.Remove(key)
+		err = m.remove(ctx, key, info)
 	}
 	if missing(err) {
 		return m.alive()
@@ -361,6 +439,20 @@ func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) e
 		}
 	}
 	return nil
+}
+
+// remove removes the file of an object, or a link, while it is locked.
+func (m *Map) remove(ctx context.Context, key string, was fs.FileInfo) error {
+	if m.locks {
+		h, _, err := m.hold(ctx, key)
+		switch {
+		case err == nil:
+			defer h.close()
+		case !errors.As(err, new(unopened)) || missing(err) && was.Mode().IsRegular():
+			return err
+		}
+	}
+	return m.root.Remove(key)
 }
 
 // removeDir removes an empty directory, never a link to one.
