@@ -139,7 +139,7 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 		return nil, ncerr.Wrap("open", loc.Display, err)
 	}
 	opener = layer.RetryOpener(opener, &opts.Remote.Retry)
-	spec := driver.OpenSpec{Path: loc.Path, Endpoint: loc.Endpoint, Options: opts.DriverOptions[loc.Driver], Mode: mode}
+	spec := driver.OpenSpec{Path: loc.Path, Endpoint: loc.Endpoint, Options: opts.DriverOptions[loc.Driver], Mode: mode, Documents: zarr.DocNames()}
 	if spec.Options, err = formatOptions(loc, spec.Options, mode); err != nil {
 		return nil, err
 	}

@@ -107,16 +107,16 @@ func isPlace(name string) bool {
 	return false
 }
 
-// IsZarrDoc reports whether name is the base name of a metadata document of
-// any layout, of consolidated metadata, or of Zarr v3.
-func IsZarrDoc(name string) bool {
-	switch name {
-	case GroupDoc, ArrayDoc, AttrsDoc, ConsolidatedDoc, V3Doc:
-		return true
-	}
-	return strings.HasPrefix(name, ".") &&
-		(slices.Contains(LayoutV1.NodeDocs(), name) || IsDatasetDoc(name))
-}
+// docNames are the base names of the metadata documents of all layouts, of
+// consolidated metadata, and of Zarr v3.
+var docNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(DatasetDocs(), LayoutV1.NodeDocs(), []string{ConsolidatedDoc}))))
+
+// DocNames returns the base names of the metadata documents of any layout, of
+// consolidated metadata, and of Zarr v3, in order.
+func DocNames() []string { return slices.Clone(docNames) }
+
+// IsZarrDoc reports whether name is among DocNames.
+func IsZarrDoc(name string) bool { return slices.Contains(docNames, name) }
 
 // String gives the name of the layout for people.
 func (l Layout) String() string {

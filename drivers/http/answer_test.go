@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
 	"github.com/seed-695719ce/nczarr/drivers/internal/web/webtest"
@@ -28,7 +29,7 @@ import (
 // open opens the driver on a server.
 func open(t *testing.T, url, options string) driver.Map {
 	t.Helper()
-	m, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: url, Path: "/d", Options: []byte(options)})
+	m, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: url, Path: "/d", Options: []byte(options), Documents: zarr.DocNames()})
 	if err != nil {
 		t.Fatal(err)
 	}

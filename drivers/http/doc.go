@@ -13,10 +13,12 @@
 // driver asks for none.
 //
 // 404 and 410 are absence, and so is a redirect that only adds a slash: a
-// directory. Everything else is an error. An HTML page in place of a metadata
-// document, as servers of web applications answer for paths that they do not
-// have, is an error too, since with such a server absence cannot be told from
-// presence.
+// directory. Everything else is an error. An HTML page in place of an object, as
+// servers of web applications answer for paths that they do not have, is an error
+// too, since with such a server absence cannot be told from presence. What is
+// called HTML is no metadata document (driver.OpenSpec.Documents) whatever it is;
+// of other objects the beginning decides, and Stat, which does not see it, takes
+// them for objects.
 //
 // There is no listing. Datasets with consolidated metadata or NCZarr's own
 // lists need none.

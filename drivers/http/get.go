@@ -35,7 +35,7 @@ func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	if err := check(resp); err != nil {
 		return driver.Info{}, err
 	}
-	if isDocument(key) && isHTML(resp.Header) {
+	if m.isDocument(key) && isHTML(resp.Header) {
 		return driver.Info{}, errPage()
 	}
 	if resp.ContentLength < 0 || resp.StatusCode == http.StatusPartialContent {
@@ -63,7 +63,7 @@ func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
 	switch err := check(resp); {
 	case err != nil && !empty:
 		return driver.Info{}, err
-	case isDocument(key) && isHTML(resp.Header) && !empty:
+	case m.isDocument(key) && isHTML(resp.Header) && !empty:
 		return driver.Info{}, errPage()
 	case resp.StatusCode == http.StatusPartialContent && (!ok || first != 0 || last != 0 || size < 0), empty && ok && size != 0:
 		return driver.Info{}, broken("the server answered %d with Content-Range %q when asked for the first byte", resp.StatusCode, text)
@@ -260,7 +260,7 @@ func (g *get) read(i driver.Info, n int64) ([]byte, driver.Info, error) {
 	if g.opts.Limit > 0 && n > g.opts.Limit {
 		return nil, i, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, g.opts.Limit)
 	}
-	if isDocument(g.key) && isHTML(g.resp.Header) {
+	if g.m.isDocument(g.key) && isHTML(g.resp.Header) {
 		return nil, i, errPage()
 	}
 	dst, err := g.alloc(n)
@@ -286,7 +286,7 @@ const pageHead = 64
 func (g *get) noPage(content []byte, size int64) error {
 	r, head := g.opts.Range, min(size, pageHead)
 	switch {
-	case isDocument(g.key) && r != nil, !isDocument(g.key) && !isHTML(g.resp.Header):
+	case g.m.isDocument(g.key) && r != nil, !g.m.isDocument(g.key) && !isHTML(g.resp.Header):
 		return nil
 	case r != nil && (r.Offset != 0 || int64(len(content)) < head):
 		opts := &driver.GetOptions{Range: &driver.Range{Length: head}, IfMatch: g.opts.IfMatch}

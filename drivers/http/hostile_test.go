@@ -148,3 +148,27 @@ func TestPageForRange(t *testing.T) {
 		}
 	}
 }
+
+// TestWithoutDocuments shows that without a hint which objects are documents, the
+// beginning of any object called HTML decides whether it is one.
+func TestWithoutDocuments(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]ncerr.Kind{"{}": 0, "<!doctype html><p>hello": ncerr.ErrNotZarr} {
+		srv := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, content)
+		})
+		known := open(t, srv, "")
+		if _, _, err := known.Get(t.Context(), ".zgroup", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrNotZarr {
+			t.Errorf("%q as a document: %v", content, err)
+		}
+		m, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: srv, Path: "d"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close(t.Context())
+		if data, _, err := m.Get(t.Context(), ".zgroup", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != want || err == nil && string(data) != content {
+			t.Errorf("%q: got %q, %v", content, data, err)
+		}
+	}
+}

@@ -137,7 +137,7 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Map{base: base, o: opts, transport: tr, keys: keys}
+	m := &Map{base: base, o: opts, transport: tr, keys: keys, documents: spec.Documents}
 	m.client = &http.Client{Transport: tr, CheckRedirect: m.redirect}
 	return m, nil
 }

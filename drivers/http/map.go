@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -22,6 +23,7 @@ type Map struct {
 	client    *http.Client
 	transport *web.Transport
 	keys      credentials
+	documents []string     // OpenSpec.Documents
 	blind     atomic.Int64 // bytes held of answers without a length
 }
 
@@ -116,7 +118,4 @@ func (m *Map) send(req *http.Request) (*http.Response, error) {
 }
 
 // isDocument reports whether a key is that of a metadata document.
-func isDocument(key string) bool {
-	name := path.Base(key)
-	return strings.HasPrefix(name, ".") || name == "zarr.json"
-}
+func (m *Map) isDocument(key string) bool { return slices.Contains(m.documents, path.Base(key)) }

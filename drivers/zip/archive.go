@@ -28,6 +28,7 @@ type archive struct {
 	dir    *directory
 	prefix string // "" or with its slash
 	found  string // what the names alone suggest as prefix
+	sure   bool   // whoever knows the documents finds the same
 	count  int    // objects
 	odd    bool   // there are members, directories aside, whose name is no key
 
@@ -47,22 +48,24 @@ type archive struct {
 }
 
 // newArchive checks and indexes a directory. fixed, when not nil, is the
-// prefix to use instead of the one that the names suggest.
-func newArchive(src source, d *directory, fixed *string) (*archive, error) {
+// prefix to use instead of the one that the names suggest. docs are those of
+// OpenSpec.Documents.
+func newArchive(src source, d *directory, fixed *string, docs []string) (*archive, error) {
 	a := &archive{src: src, dir: d, seed: maphash.MakeSeed()}
-	recs, found, err := a.scan()
+	f := prefixFinder{docs: docs}
+	recs, err := a.scan(&f)
 	if err != nil {
 		return nil, err
 	}
+	a.found, a.sure = f.prefix()
 	switch marked, ok := markedPrefix(d.comment); {
 	case fixed != nil:
 		a.prefix = *fixed
 	case ok:
 		a.prefix = marked
 	default:
-		a.prefix = found
+		a.prefix = a.found
 	}
-	a.found = found
 	a.index(recs)
 	a.offsets = sync.OnceValue(a.sortOffsets)
 	a.sorted = sync.OnceValue(a.sortKeys)
@@ -76,7 +79,7 @@ func newArchive(src source, d *directory, fixed *string) (*archive, error) {
 
 // emptyArchive is what a new store starts from.
 func emptyArchive(prefix string) *archive {
-	a, err := newArchive(nothing{}, &directory{}, &prefix)
+	a, err := newArchive(nothing{}, &directory{}, &prefix, nil)
 	if err != nil {
 		panic("zip: " + err.Error()) // an empty directory has no flaw
 	}
@@ -84,18 +87,17 @@ func emptyArchive(prefix string) *archive {
 }
 
 // scan checks the form of every record and gives the positions of those that
-// are objects, and the prefix that their names suggest.
-func (a *archive) scan() ([]uint32, string, error) {
+// are objects, whose names it shows to f.
+func (a *archive) scan(f *prefixFinder) ([]uint32, error) {
 	d, pos := a.dir.raw, 0
 	recs := make([]uint32, 0, len(d)/(lenCentral+8)+1)
-	var f prefixFinder
 	var count uint64
 	a.inOrder = true
 	end := int64(0) // of the member before, at least
 	for len(d)-pos >= 4 && le.Uint32(d[pos:]) == sigCentral {
 		n := recordLen(d[pos:])
 		if n == 0 {
-			return nil, "", notZip("record %d of the directory is cut off", count)
+			return nil, notZip("record %d of the directory is cut off", count)
 		}
 		if a.inOrder {
 			end, a.inOrder = follows(d[pos:], a.dir.base, end)
@@ -112,12 +114,12 @@ func (a *archive) scan() ([]uint32, string, error) {
 		count++
 	}
 	if rest := d[pos:]; len(rest) > 0 && (len(rest) < 4 || le.Uint32(rest) != sigSigned) {
-		return nil, "", notZip("no record at byte %d of the directory", pos)
+		return nil, notZip("no record at byte %d of the directory", pos)
 	}
 	if count != a.dir.count && (a.dir.wide || count&max16 != a.dir.count) {
-		return nil, "", notZip("the directory has %d records and should have %d", count, a.dir.count)
+		return nil, notZip("the directory has %d records and should have %d", count, a.dir.count)
 	}
-	return recs, f.prefix(), nil
+	return recs, nil
 }
 
 // follows reports whether the member of the record at the start of d begins
@@ -369,12 +371,12 @@ func versionOf(crc uint32, size int64) string {
 }
 
 // openArchive reads and indexes what src holds.
-func openArchive(ctx context.Context, src source, fixed *string) (*archive, error) {
+func openArchive(ctx context.Context, src source, fixed *string, docs []string) (*archive, error) {
 	d, err := readDirectory(ctx, src)
 	if err != nil {
 		return nil, err
 	}
-	return newArchive(src, d, fixed)
+	return newArchive(src, d, fixed, docs)
 }
 
 // retire closes the archive when the last reader has left it.

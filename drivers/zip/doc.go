@@ -31,17 +31,20 @@
 //
 // Some writers put the whole dataset below one top-level directory. Unless the
 // option prefix says otherwise it is recognised when an archive is opened: an
-// archive with a metadata document (.zgroup, .zarray, .zattrs, .zmetadata,
-// zarr.json, .nczarr, .nczgroup) at its top has no prefix; else, when all
+// archive with a metadata document at its top has no prefix; else, when all
 // members are below one top-level directory that has such a document directly
 // inside, that directory is the prefix. A new archive gets no prefix by
 // default, as zarr-python reads and writes it; netcdf-c wants one named after
 // the archive (prefix "auto").
 //
+// Which names are documents the caller says (driver.OpenSpec.Documents). One that
+// does not finds no prefix, but that of the option and that which the comment of
+// an archive states. It writes such a comment where others might find another one.
+//
 // # What is written
 //
-// Equal content gives equal bytes: metadata documents first, depth first, then
-// the other members, without directory entries, all dated 1980-01-01. Members
+// Equal content gives equal bytes: the documents that the caller names first,
+// depth first, then the other members, without directory entries, all dated 1980-01-01. Members
 // that did not change are copied as they are, with their date. Values wait in
 // memory up to the size of the option spill; those above it, and those of 256
 // KiB or more, wait in a temporary file beside the archive. A writer that is

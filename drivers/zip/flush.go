@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -191,16 +192,16 @@ func (m *Map) write(ctx context.Context, tmp *os.File, snap map[string]*change) 
 	}
 	var next *archive
 	_, err := w.finish(func(d *directory) (err error) {
-		if next, err = newArchive(nothing{}, d, &a.prefix); err != nil {
+		if next, err = newArchive(nothing{}, d, &a.prefix, m.docs); err != nil {
 			return ncerr.New(ncerr.ErrInternal, "", "", err)
 		}
-		d.comment = markPrefix(a.dir.comment, a.prefix, next.found)
+		d.comment = markPrefix(a.dir.comment, a.prefix, next.found, next.sure)
 		return nil
 	})
 	return next, err
 }
 
-// plan gives what the new archive holds, in its order.
+// plan gives what the new archive holds, in its order: metadata documents first.
 func (m *Map) plan(snap map[string]*change) []member {
 	a := m.arch
 	list := make([]member, 0, a.count+len(snap))
@@ -217,7 +218,16 @@ func (m *Map) plan(snap map[string]*change) []member {
 			list = append(list, member{key: key, c: c})
 		}
 	}
-	slices.SortFunc(list, func(x, y member) int { return compareWritten(x.key, y.key) })
+	n := 0 // documents
+	for i := range list {
+		if key := list[i].key; slices.Contains(m.docs, key[strings.LastIndexByte(key, '/')+1:]) {
+			list[i], list[n] = list[n], list[i]
+			n++
+		}
+	}
+	for _, part := range [][]member{list[:n], list[n:]} {
+		slices.SortFunc(part, func(x, y member) int { return compareWritten(x.key, y.key) })
+	}
 	return list
 }
 

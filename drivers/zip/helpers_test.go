@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
@@ -25,7 +26,7 @@ import (
 // opened opens an archive file; it is closed when the test ends.
 func opened(t testing.TB, path string, mode driver.Mode, options string) *zipdriver.Map {
 	t.Helper()
-	m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: mode, Options: []byte(options)})
+	m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: mode, Options: []byte(options), Documents: zarr.DocNames()})
 	if err != nil {
 		t.Fatal(err)
 	}

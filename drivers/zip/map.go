@@ -16,8 +16,9 @@ type Map struct {
 	home          home
 	cfg           config
 	mode          driver.Mode
-	name          string // in messages
-	prefix        string // of the dataset in the archive, with its slash
+	name          string   // in messages
+	prefix        string   // of the dataset in the archive, with its slash
+	docs          []string // OpenSpec.Documents
 	pools         *pools
 	closeToRename bool
 

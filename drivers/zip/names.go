@@ -2,6 +2,7 @@ package zip
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -171,22 +172,13 @@ func judgeUnicode(name []byte) reason {
 	return wanted
 }
 
-// isRootDocument reports whether name, a last segment, is a metadata document
-// that marks the root of a dataset.
-func isRootDocument(name []byte) bool {
-	switch string(name) {
-	case ".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json", ".nczarr", ".nczgroup":
-		return true
-	}
-	return false
-}
-
 // prefixFinder watches the names of all objects of an archive and decides on
 // the top-level directory that is the root of the dataset.
 type prefixFinder struct {
-	top     []byte // the one top-level directory so far, without slash
-	none    bool   // it is certain that there is no prefix
-	hasRoot bool   // top has a metadata document directly inside
+	docs    []string // last segments of the keys of metadata documents; empty when they are not known
+	top     []byte   // the one top-level directory so far, without slash
+	none    bool     // it is certain that there is no prefix
+	hasRoot bool     // top has a metadata document directly inside
 }
 
 func (f *prefixFinder) add(name []byte) {
@@ -198,7 +190,7 @@ func (f *prefixFinder) add(name []byte) {
 			f.none = true
 			return
 		}
-		f.hasRoot = f.hasRoot || isRootDocument(name[n+1:])
+		f.hasRoot = f.hasRoot || f.isDocument(name[n+1:])
 		return
 	}
 	i := bytes.IndexByte(name, '/')
@@ -207,15 +199,20 @@ func (f *prefixFinder) add(name []byte) {
 		return
 	}
 	f.top = name[:i]
-	f.hasRoot = isRootDocument(name[i+1:])
+	f.hasRoot = f.isDocument(name[i+1:])
 }
 
-// prefix gives the prefix with its slash, or "".
-func (f *prefixFinder) prefix() string {
+func (f *prefixFinder) isDocument(name []byte) bool {
+	return slices.ContainsFunc(f.docs, func(doc string) bool { return doc == string(name) })
+}
+
+// prefix gives the prefix with its slash, or "". sure says that whoever knows the
+// documents finds the same.
+func (f *prefixFinder) prefix() (prefix string, sure bool) {
 	if f.none || !f.hasRoot {
-		return ""
+		return "", f.none || len(f.top) == 0 || len(f.docs) > 0
 	}
-	return string(f.top) + "/"
+	return string(f.top) + "/", true
 }
 
 // prefixMark begins the comment of an archive whose names alone would suggest
@@ -232,34 +229,22 @@ func markedPrefix(comment []byte) (prefix string, ok bool) {
 }
 
 // markPrefix gives the comment of an archive with the given prefix whose names
-// suggest the prefix found. The words of somebody else are kept.
-func markPrefix(comment []byte, prefix, found string) []byte {
+// suggest the prefix found, for sure or not. The words of somebody else are kept.
+func markPrefix(comment []byte, prefix, found string, sure bool) []byte {
 	_, ours := markedPrefix(comment)
 	switch {
 	case len(comment) > 0 && !ours:
 		return comment
-	case prefix == found:
+	case prefix == found && sure:
 		return nil
 	}
 	return []byte(prefixMark + prefix)
 }
 
-// isDocument reports whether key is a metadata document: these are written
-// before everything else.
-func isDocument(key string) bool {
-	base := key[strings.LastIndexByte(key, '/')+1:]
-	return strings.HasPrefix(base, ".z") || strings.HasPrefix(base, ".nc") || base == "zarr.json"
-}
-
-// compareWritten is the order of members in a new archive: metadata documents
-// first, then depth first with a directory's own objects before those below.
+// compareWritten is the order of members in a new archive, behind the metadata
+// documents, and among these: depth first with a directory's own objects before
+// those below.
 func compareWritten(a, b string) int {
-	if da, db := isDocument(a), isDocument(b); da != db {
-		if da {
-			return -1
-		}
-		return 1
-	}
 	i := strings.LastIndexByte(a, '/') + 1
 	j := strings.LastIndexByte(b, '/') + 1
 	if c := compareDirs(a[:i], b[:j]); c != 0 {

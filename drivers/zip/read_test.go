@@ -259,6 +259,52 @@ func TestPrefixIsUnambiguous(t *testing.T) {
 	}
 }
 
+// TestWithoutDocuments: who opens an archive without saying which members are
+// documents finds no prefix, orders members by name alone, and writes what others
+// find under the same keys.
+func TestWithoutDocuments(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{"d/.zgroup": "{}", "d/+": "before the documents", "d/v/.zarray": "{}"}
+	var entries []entry
+	for _, name := range sortedKeys(want) {
+		entries = append(entries, entry{name: name, content: want[name]})
+	}
+	unknowing := func(path string, mode driver.Mode, options string) driver.Map {
+		m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: mode, Options: []byte(options)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = m.Close(context.WithoutCancel(t.Context())) })
+		return m
+	}
+	path := saved(t, stdZip(t, "", entries...))
+	m := unknowing(path, driver.Update, "")
+	wantContent(t, m, want)
+	put(t, m, "d/!", "")
+	want["d/!"] = ""
+	flush(t, m)
+	wantContent(t, opened(t, path, driver.Read, ""), want)
+	r, err := zip.OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if !slices.IsSortedFunc(r.File, func(a, b *zip.File) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Errorf("order: %v", r.File)
+	}
+	for _, options := range []string{"", `{"prefix": "d"}`} {
+		for _, key := range []string{"v/0", ".zgroup", "d/.zgroup"} {
+			path := filepath.Join(t.TempDir(), "new.zip")
+			m := unknowing(path, driver.Create, options)
+			put(t, m, key, "x")
+			flush(t, m)
+			for _, again := range []driver.Map{unknowing(path, driver.Read, ""), opened(t, path, driver.Read, "")} {
+				wantContent(t, again, map[string]string{key: "x"})
+			}
+		}
+	}
+}
+
 func TestUnsafeNames(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{

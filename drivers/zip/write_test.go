@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
@@ -379,7 +380,7 @@ func TestPropertyAgainstOracle(t *testing.T) {
 		options := rapid.SampledFrom([]string{"", `{"spill": 0}`, `{"spill": 300, "deflate": 1}`, `{"prefix": "auto"}`}).Draw(r, "options")
 		opener := rapid.SampledFrom([]driver.Opener{zipdriver.New(), zipdriver.NewClosing()}).Draw(r, "opener")
 		open := func(mode driver.Mode) driver.Map {
-			m, err := opener.Open(t.Context(), driver.OpenSpec{Path: path, Mode: mode, Options: []byte(options)})
+			m, err := opener.Open(t.Context(), driver.OpenSpec{Path: path, Mode: mode, Options: []byte(options), Documents: zarr.DocNames()})
 			if err != nil {
 				r.Fatal(err)
 			}

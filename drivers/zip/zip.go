@@ -137,7 +137,7 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	case spec.Mode == driver.CreateExclusive && exists:
 		return nil, ncerr.Errorf(ncerr.ErrExists, "create", "", "there is an archive already")
 	}
-	m := &Map{home: h, cfg: c, mode: spec.Mode, name: place(spec), pools: &pools{}, closeToRename: o.closeToRename}
+	m := &Map{home: h, cfg: c, mode: spec.Mode, name: place(spec), docs: spec.Documents, pools: &pools{}, closeToRename: o.closeToRename}
 	if spec.Mode.Writable() {
 		if err := h.probe(ctx); err != nil {
 			return nil, err
@@ -152,7 +152,7 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.arch, err = openArchive(ctx, src, fixed); err != nil {
+	if m.arch, err = openArchive(ctx, src, fixed, spec.Documents); err != nil {
 		return nil, errors.Join(err, src.close())
 	}
 	if err := m.arch.foreign(); err != nil && spec.Mode == driver.Read {

@@ -125,6 +125,11 @@ type OpenSpec struct {
 	Options []byte
 	// Mode says what the store is opened for.
 	Mode Mode
+	// Documents are the last segments of the keys of metadata documents, if the
+	// caller knows what the store holds: objects that are read first, and by which
+	// the root of a dataset is recognised. It is a hint for drivers that store such
+	// objects, or judge answers for them, in another way than others.
+	Documents []string
 	// Env holds what only a caller in the same process can supply.
 	Env Env
 }

@@ -180,7 +180,10 @@ type OpenRequest struct {
 	Options []byte `protobuf:"bytes,4,opt,name=options,proto3" json:"options,omitempty"`
 	Mode    Mode   `protobuf:"varint,5,opt,name=mode,proto3,enum=nczplugin.v1.Mode" json:"mode,omitempty"`
 	// Since 1.1: not 0 and never used before; see CloseRequest.token.
-	Token         uint64 `protobuf:"varint,6,opt,name=token,proto3" json:"token,omitempty"`
+	Token uint64 `protobuf:"varint,6,opt,name=token,proto3" json:"token,omitempty"`
+	// Since 1.1: last segments of the keys of metadata documents, as bytes. It is
+	// a hint; without it the host does not know what the store holds.
+	Documents     [][]byte `protobuf:"bytes,7,rep,name=documents,proto3" json:"documents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,6 +258,13 @@ func (x *OpenRequest) GetToken() uint64 {
 		return x.Token
 	}
 	return 0
+}
+
+func (x *OpenRequest) GetDocuments() [][]byte {
+	if x != nil {
+		return x.Documents
+	}
+	return nil
 }
 
 type OpenReply struct {
@@ -2186,14 +2196,15 @@ var File_core_plugin_proto_nczplugin_v1_driver_proto protoreflect.FileDescriptor
 
 const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\n" +
-	"+core/plugin/proto/nczplugin/v1/driver.proto\x12\fnczplugin.v1\x1a+core/plugin/proto/nczplugin/v1/plugin.proto\"\xad\x01\n" +
+	"+core/plugin/proto/nczplugin/v1/driver.proto\x12\fnczplugin.v1\x1a+core/plugin/proto/nczplugin/v1/plugin.proto\"\xcb\x01\n" +
 	"\vOpenRequest\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\fR\x04path\x12\x1a\n" +
 	"\bendpoint\x18\x03 \x01(\tR\bendpoint\x12\x18\n" +
 	"\aoptions\x18\x04 \x01(\fR\aoptions\x12&\n" +
 	"\x04mode\x18\x05 \x01(\x0e2\x12.nczplugin.v1.ModeR\x04mode\x12\x14\n" +
-	"\x05token\x18\x06 \x01(\x04R\x05token\"y\n" +
+	"\x05token\x18\x06 \x01(\x04R\x05token\x12\x1c\n" +
+	"\tdocuments\x18\a \x03(\fR\tdocuments\"y\n" +
 	"\tOpenReply\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12>\n" +
 	"\fcapabilities\x18\x02 \x01(\v2\x1a.nczplugin.v1.CapabilitiesR\fcapabilities\x12\x14\n" +

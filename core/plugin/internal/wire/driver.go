@@ -44,10 +44,14 @@ func DriverFromWire(m *pb.DriverDescription) driver.Description {
 // OpenToWire gives the request that opens or removes the store of spec with
 // the driver of that name. spec.Env stays behind.
 func OpenToWire(name string, spec driver.OpenSpec) *pb.OpenRequest {
-	return &pb.OpenRequest{
+	m := &pb.OpenRequest{
 		Driver: Text(name), Path: []byte(spec.Path), Endpoint: Text(spec.Endpoint),
 		Options: spec.Options, Mode: pb.Mode(spec.Mode),
 	}
+	for _, name := range spec.Documents {
+		m.Documents = append(m.Documents, []byte(name))
+	}
+	return m
 }
 
 // OpenFromWire is the reverse of OpenToWire. An unknown mode is
@@ -56,9 +60,13 @@ func OpenFromWire(m *pb.OpenRequest) (name string, spec driver.OpenSpec, err err
 	if m.GetMode() < 0 || m.GetMode() > pb.Mode(driver.CreateExclusive) {
 		return "", spec, ncerr.Errorf(ncerr.ErrUnsupported, "open", string(m.GetPath()), "unknown mode %d", m.GetMode())
 	}
-	return m.GetDriver(), driver.OpenSpec{
+	spec = driver.OpenSpec{
 		Path: string(m.GetPath()), Endpoint: m.GetEndpoint(), Options: m.GetOptions(), Mode: driver.Mode(m.GetMode()),
-	}, nil
+	}
+	for _, name := range m.GetDocuments() {
+		spec.Documents = append(spec.Documents, string(name))
+	}
+	return m.GetDriver(), spec, nil
 }
 
 // CapabilitiesToWire gives the message for c.

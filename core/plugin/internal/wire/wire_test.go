@@ -148,7 +148,7 @@ func TestDescriptions(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	spec := driver.OpenSpec{Path: "/a/\xff", Endpoint: "http://h", Options: []byte(`{}`), Mode: driver.CreateExclusive}
+	spec := driver.OpenSpec{Path: "/a/\xff", Endpoint: "http://h", Options: []byte(`{}`), Mode: driver.CreateExclusive, Documents: []string{".zgroup", "\xff"}}
 	if name, got, err := wire.OpenFromWire(wire.OpenToWire("file", spec)); err != nil || name != "file" || !reflect.DeepEqual(got, spec) {
 		t.Errorf("want %+v, got %+v, %v", spec, got, err)
 	}
