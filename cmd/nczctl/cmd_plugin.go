@@ -33,8 +33,9 @@ func (a *app) newPlugin() *cobra.Command {
 		Use:   "info NAME",
 		Short: "Show a plugin: binary, hash, version, processes, level, counters",
 		Long: `Show a plugin, a driver or a filter: the binary, its hash and version, where it
-runs, what it is granted, what it serves, and the options of drivers. A
-third-party plugin is started for this; the command fails if it cannot be.`,
+runs, what it is granted, what it serves, the options of drivers and the
+parameters of filters. A third-party plugin is started for this; the command
+fails if it cannot be.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error { return a.runPluginInfo(c.Context(), list[0]) },
 	})
@@ -135,6 +136,11 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	details := make([]pluginDetails, len(found))
 	for i, p := range found {
 		details[i].PluginInfo = p
+		for _, f := range s.host.Filters() {
+			if slices.Contains(p.Filters, f.ID) || slices.Contains(p.Filters, name) && f.Has(name) {
+				details[i].Codecs = append(details[i].Codecs, f)
+			}
+		}
 		for _, d := range s.host.Drivers() {
 			if slices.Contains(p.Drivers, d.Name) {
 				details[i].Described = append(details[i].Described, d)
@@ -156,10 +162,12 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	return err
 }
 
-// pluginDetails is the result of plugin info. It describes drivers with their options.
+// pluginDetails is the result of plugin info. It describes drivers with their
+// options and codecs with their parameters.
 type pluginDetails struct {
 	host.PluginInfo
 	Described []mapdriver.Description `json:"described,omitempty"`
+	Codecs    []driver.Description    `json:"codecs,omitempty"`
 }
 
 // limits says what a process may take.
@@ -200,7 +208,7 @@ func processText(p host.PluginInfo) string {
 
 // isFilter reports whether there is a filter of that name.
 func (a *app) isFilter(name string) bool {
-	return slices.ContainsFunc(a.session.host.Filters(), func(d driver.Description) bool { return d.ID == name || d.V3 == name })
+	return slices.ContainsFunc(a.session.host.Filters(), func(d driver.Description) bool { return d.Has(name) })
 }
 
 // confinement says what confines a process.
@@ -257,5 +265,49 @@ func (a *app) printPlugin(d pluginDetails) {
 			}
 			fmt.Fprintf(a.out, "    option %s (%s%s): %s\n", o.Name, o.Type, byDefault, o.Doc)
 		}
+	}
+	for i := range d.Codecs {
+		a.printCodec(&d.Codecs[i])
+	}
+}
+
+func (a *app) printCodec(d *driver.Description) {
+	fmt.Fprintf(a.out, "  filter %s: %s\n", d.ID, d.Summary)
+	facts := []string{string(d.Transform)}
+	if d.V3 != "" {
+		facts = append(facts, "in Zarr v3 "+d.V3)
+	}
+	if len(d.Aliases) > 0 {
+		facts = append(facts, "also "+strings.Join(d.Aliases, ", "))
+	}
+	if d.HDF5 != 0 {
+		facts = append(facts, fmt.Sprintf("HDF5 filter %d", d.HDF5))
+	}
+	if d.Objects != driver.NoObjects {
+		facts = append(facts, "for "+string(d.Objects)+" of variable length")
+	}
+	switch {
+	case d.Loses != "":
+		facts = append(facts, "loses "+d.Loses)
+	case d.Lossy:
+		facts = append(facts, "lossy")
+	}
+	if facts = slices.DeleteFunc(facts, func(f string) bool { return f == "" }); len(facts) > 0 {
+		fmt.Fprintf(a.out, "    %s\n", strings.Join(facts, "; "))
+	}
+	for i := range d.Params {
+		p := &d.Params[i]
+		about := []string{string(p.Type)}
+		if values := p.Values(); values != "" {
+			about = append(about, values)
+		}
+		switch {
+		case p.Required:
+			about = append(about, "required")
+		case p.Default != "":
+			about = append(about, "default "+p.Default)
+		}
+		line := fmt.Sprintf("    parameter %s (%s): %s", p.Name, strings.Join(about, ", "), p.Doc)
+		fmt.Fprintln(a.out, strings.TrimSuffix(line, ": "))
 	}
 }

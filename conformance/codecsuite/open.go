@@ -19,6 +19,10 @@ func describe(t conformance.T, e *Env) {
 		t.Errorf("%q is not described", e.target.ID)
 	case d.Summary == "" || !d.Encode && !d.Decode:
 		t.Errorf("%q has no summary or no direction: %+v", d.ID, d)
+	default:
+		if err := d.Check(); err != nil {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ func Suite() conformance.Suite[*Env] {
 	both := []string{CapBoth}
 	enc := []string{CapEncode}
 	return conformance.Suite[*Env]{Name: "codec", Version: "1.5", Checks: []conformance.Check[*Env]{
-		{ID: "codec.describe", Doc: "The provider describes the codec, with a summary and a direction.", Run: describe},
+		{ID: "codec.describe", Doc: "The provider describes the codec, with a summary and a direction, and contradicts itself nowhere.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "An id that the provider does not have is ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Parameters that cannot work are ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
 		{ID: "codec.open.garbage", Doc: "Parameters that are no JSON object are ErrInvalid.", Run: notJSON},

@@ -130,7 +130,7 @@ func (t *Target) exactFor(typ dtype.Type) bool {
 // description is what the provider says of the filter.
 func (t *Target) description() driver.Description {
 	for _, d := range t.Provider.Describe() {
-		if d.ID == t.ID || d.V3 != "" && d.V3 == t.ID {
+		if d.Has(t.ID) {
 			return d
 		}
 	}

@@ -26,6 +26,7 @@ type registry struct{ drivers, filters *host.Host }
 
 func (r registry) Driver(name string) (driver.Opener, error)      { return r.drivers.Driver(name) }
 func (r registry) Filter(id string) (codecdriver.Provider, error) { return r.filters.Filter(id) }
+func (r registry) Filters() []codecdriver.Description             { return r.filters.Filters() }
 
 // plane is one way to run drivers and filters.
 type plane struct {

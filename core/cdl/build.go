@@ -164,7 +164,7 @@ func (b *builder) spec(v *Var) (*nczarr.VarSpec, error) {
 	for _, ref := range v.Dims {
 		spec.Dims = append(spec.Dims, b.dims[ref.Dim])
 	}
-	st := &storage{converter: b.converter, spec: spec, deflate: -1, elem: v.Type.Size()}
+	st := &storage{converter: b.converter, known: b.ds.Codecs(), spec: spec, deflate: -1, elem: v.Type.Size()}
 	for _, a := range v.Attrs {
 		taken, err := st.special(a)
 		if err != nil {

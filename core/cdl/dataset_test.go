@@ -53,6 +53,14 @@ func (r *registry) Filter(id string) (codecdriver.Provider, error) {
 	return provider, nil
 }
 
+func (r *registry) Filters() []codecdriver.Description {
+	var list []codecdriver.Description
+	for _, p := range []codecdriver.Provider{shuffle.Provider(), zlib.Provider(), zstd.Provider(), checksum.Provider()} {
+		list = append(list, p.Describe()...)
+	}
+	return list
+}
+
 func (r *registry) create() *nczarr.CreateOptions {
 	return &nczarr.CreateOptions{Options: nczarr.Options{Registry: r, SingleWriter: true}}
 }

@@ -2,6 +2,7 @@ package cdl
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 // storage collects what the special attributes of a variable ask for.
 type storage struct {
 	converter
+	known   codec.Catalog
 	spec    *nczarr.VarSpec
 	shuffle bool
 	deflate int64 // -1 when not asked for
@@ -225,17 +227,18 @@ func (s *storage) filter(a *Attr) ([]zarr.CodecSpec, error) {
 		}
 		number, err := strconv.ParseUint(id, 10, 32)
 		if err != nil {
-			entry, _ := codec.ByID(id)
-			if number = uint64(entry.HDF5); number == 0 {
+			d, _ := s.known.Find(id)
+			if number = uint64(d.HDF5); number == 0 {
 				return nil, s.fail(ncerr.ErrNoFilter, a.Pos, "filter %q cannot be given by number: use _Codecs", id)
 			}
 		}
-		step, err := codec.FromHDF5(uint32(number), params, s.elem)
+		step, err := s.known.FromHDF5(uint32(number), params, s.elem)
+		var unknown *ncerr.Error
 		switch {
-		case ncerr.KindOf(err) == ncerr.ErrInvalid:
-			return nil, s.bad(a, "a list of filters: "+err.Error())
+		case errors.As(err, &unknown) && unknown.Kind == ncerr.ErrNoFilter:
+			return nil, s.fail(ncerr.ErrNoFilter, a.Pos, "%w", unknown.Err)
 		case err != nil:
-			return nil, s.fail(ncerr.ErrNoFilter, a.Pos, "HDF5 filter %d has no codec", number)
+			return nil, s.bad(a, "a list of filters: "+err.Error())
 		}
 		chain = append(chain, zarr.CodecSpec{ID: step.ID, Params: step.Params})
 	}

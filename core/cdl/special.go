@@ -27,7 +27,7 @@ func intsAttr(name string, values ...int32) nczarr.Attr {
 // ncdump prints an empty list there, which is no CDL.
 func specialAttrs(v *nczarr.Var, filters bool) []nczarr.Attr {
 	attrs := storageAttrs(v)
-	shuffle, deflate, sum, numbers := splitCodecs(v.Codecs(), filters)
+	shuffle, deflate, sum, numbers := splitCodecs(v.Group().Dataset().Codecs(), v.Codecs(), filters)
 	if sum {
 		attrs = append(attrs, textAttr("_Fletcher32", "true"))
 	}
@@ -75,28 +75,35 @@ func storageAttrs(v *nczarr.Var) []nczarr.Attr {
 // plainInts are integers printed without suffix.
 type plainInts []int64
 
+// The filters of HDF5 that have an attribute of their own.
+const (
+	hdf5Deflate    = 1
+	hdf5Shuffle    = 2
+	hdf5Fletcher32 = 3
+)
+
 // splitCodecs sorts a chain into what has an attribute of its own (deflate is
 // -1 when it is not there) and the text of _Filter, which has all of it when
 // whole is set.
-func splitCodecs(chain []zarr.CodecSpec, whole bool) (shuffle bool, deflate int32, sum bool, filters string) {
+func splitCodecs(known codec.Catalog, chain []zarr.CodecSpec, whole bool) (shuffle bool, deflate int32, sum bool, filters string) {
 	deflate = -1
 	var list []string
 	for _, c := range chain {
-		entry, known := codec.ByID(c.ID)
+		d, _ := known.Find(c.ID)
 		// Parameters that cannot be read count as not given.
-		_, params, _ := codec.ToHDF5(c.ID, c.Params)
+		_, params, _ := known.ToHDF5(c.ID, c.Params)
 		switch {
-		case c.ID == "shuffle" && !whole:
+		case d.HDF5 == hdf5Shuffle && !whole:
 			shuffle = true
-		case c.ID == "fletcher32" && !whole:
+		case d.HDF5 == hdf5Fletcher32 && !whole:
 			sum = true
-		case c.ID == "zlib" && !whole:
+		case d.HDF5 == hdf5Deflate && !whole:
 			deflate = 1
 			if len(params) > 0 {
 				deflate = int32(params[0])
 			}
-		case known && entry.HDF5 != 0:
-			text := strconv.FormatUint(uint64(entry.HDF5), 10)
+		case d.HDF5 != 0:
+			text := strconv.Itoa(d.HDF5)
 			for _, n := range params {
 				text += "," + strconv.FormatUint(uint64(n), 10)
 			}

@@ -1,6 +1,7 @@
 // Package codec runs the codec chain of an array: it opens the steps in
 // order, checks every size, gives scratch memory, and names the step in
-// errors. It also holds the one table of codec names.
+// errors. It also holds the catalogue of codecs, which is what their filters
+// describe.
 //
 //	p, err := codec.Open(ctx, steps, driver.Spec{DType: t, Shape: shape}, filters.Lookup)
 //	...

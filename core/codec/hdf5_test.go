@@ -9,7 +9,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/codec"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
+
+var catalog = codec.Catalog(builtin.Provider().Describe())
 
 func TestHDF5Parameters(t *testing.T) {
 	t.Parallel()
@@ -31,7 +34,7 @@ func TestHDF5Parameters(t *testing.T) {
 		"blosc, working":  {32001, []uint32{2, 2, 4, 4000, 7, 1, 0}, `{"id":"blosc","cname":"blosclz","clevel":7,"shuffle":1,"blocksize":0}`, []uint32{0, 0, 0, 0, 7, 1, 0}},
 		"blosc, bare":     {32001, nil, `{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}`, []uint32{0, 0, 0, 0, 5, 1, 1}},
 	} {
-		step, err := codec.FromHDF5(c.number, c.params, 4)
+		step, err := catalog.FromHDF5(c.number, c.params, 4)
 		if err != nil || string(step.Params) != c.json {
 			t.Errorf("%s: want %s, got %s, %v", name, c.json, step.Params, err)
 		}
@@ -39,7 +42,7 @@ func TestHDF5Parameters(t *testing.T) {
 		if want == nil {
 			want = c.params
 		}
-		number, params, err := codec.ToHDF5(step.ID, step.Params)
+		number, params, err := catalog.ToHDF5(step.ID, step.Params)
 		if err != nil || number != c.number || len(params)+len(want) > 0 && !reflect.DeepEqual(params, want) {
 			t.Errorf("%s: want %d %v, got %d %v, %v", name, c.number, want, number, params, err)
 		}
@@ -48,25 +51,67 @@ func TestHDF5Parameters(t *testing.T) {
 
 func TestHDF5Faults(t *testing.T) {
 	t.Parallel()
-	if _, err := codec.FromHDF5(32004, nil, 4); ncerr.KindOf(err) != ncerr.ErrNoFilter {
-		t.Errorf("an unknown number: want ErrNoFilter, got %v", err)
+	if _, err := catalog.FromHDF5(32004, nil, 4); ncerr.KindOf(err) != ncerr.ErrNoFilter || !strings.Contains(err.Error(), "32004 (LZ4 in the frame of HDF5)") {
+		t.Errorf("a number without a codec: want ErrNoFilter with the name of the filter, got %v", err)
 	}
-	if _, err := codec.FromHDF5(32001, []uint32{0, 0, 0, 0, 5, 1, 6}, 4); ncerr.KindOf(err) != ncerr.ErrInvalid {
+	if _, err := catalog.FromHDF5(32001, []uint32{0, 0, 0, 0, 5, 1, 6}, 4); ncerr.KindOf(err) != ncerr.ErrInvalid {
 		t.Errorf("an unknown inner codec: want ErrInvalid, got %v", err)
 	}
 	for params, want := range map[string]ncerr.Kind{
 		`{"id":"zlib","level":"3"}`: 0, `{"level":null}`: 0, `{"level":4294967295}`: 0, ``: 0,
 		`{"level":"x"}`: ncerr.ErrInvalid, `{"level":1.5}`: ncerr.ErrInvalid, `{"level":1e10}`: ncerr.ErrInvalid, `[]`: ncerr.ErrInvalid,
 	} {
-		if _, _, err := codec.ToHDF5("zlib", json.RawMessage(params)); ncerr.KindOf(err) != want {
+		if _, _, err := catalog.ToHDF5("zlib", json.RawMessage(params)); ncerr.KindOf(err) != want {
 			t.Errorf("%s: want %v, got %v", params, want, err)
 		}
 	}
-	if _, _, err := codec.ToHDF5("lz4", nil); ncerr.KindOf(err) != ncerr.ErrNoFilter {
+	if _, _, err := catalog.ToHDF5("lz4", nil); ncerr.KindOf(err) != ncerr.ErrNoFilter {
 		t.Errorf("lz4: want ErrNoFilter, got %v", err)
 	}
-	if _, _, err := codec.ToHDF5("blosc", json.RawMessage(`{"cname":"lzma"}`)); ncerr.KindOf(err) != ncerr.ErrInvalid {
+	if _, _, err := catalog.ToHDF5("blosc", json.RawMessage(`{"cname":"lzma"}`)); ncerr.KindOf(err) != ncerr.ErrInvalid {
 		t.Errorf("an unknown cname: want ErrInvalid, got %v", err)
+	}
+}
+
+// What a filter of another describes is enough to use it by its number.
+func TestHDF5OfDescription(t *testing.T) {
+	t.Parallel()
+	c := codec.Catalog{
+		{ID: "mine", Aliases: []string{"my"}, HDF5: 40000, Params: []driver.Param{
+			{Name: "mode", Type: driver.TextParam, Choices: []string{"a", "b"}, Default: "a", HDF5: 3},
+			{Name: "fast", Type: driver.BoolParam, Default: "false", HDF5: 1},
+			{Name: "level", Type: driver.IntParam, Min: -9, Max: 9, Default: "2", HDF5: 2, HDF5Default: "5"},
+			{Name: "scale", Type: driver.FloatParam},
+		}},
+		{ID: "other", HDF5: 40000},
+	}
+	for _, tc := range []struct {
+		params []uint32
+		json   string
+		back   []uint32
+	}{
+		{nil, `{"id":"mine","mode":"a","fast":false,"level":5}`, []uint32{0, 5, 0}},
+		{[]uint32{1, 1<<32 - 2, 1}, `{"id":"mine","mode":"b","fast":true,"level":-2}`, []uint32{1, 1<<32 - 2, 1}},
+	} {
+		step, err := c.FromHDF5(40000, tc.params, 4)
+		if err != nil || string(step.Params) != tc.json {
+			t.Errorf("%v: want %s, got %s, %v", tc.params, tc.json, step.Params, err)
+		}
+		if _, params, err := c.ToHDF5("my", step.Params); err != nil || !reflect.DeepEqual(params, tc.back) {
+			t.Errorf("%s: want %v, got %v, %v", step.Params, tc.back, params, err)
+		}
+	}
+	if _, params, err := c.ToHDF5("mine", nil); err != nil || !reflect.DeepEqual(params, []uint32{0, 2, 0}) {
+		t.Errorf("defaults: got %v, %v", params, err)
+	}
+	if _, err := c.FromHDF5(40000, []uint32{0, 0, 2}, 4); ncerr.KindOf(err) != ncerr.ErrInvalid {
+		t.Errorf("a choice that is not there: want ErrInvalid, got %v", err)
+	}
+	if _, ok := c.ByHDF5(0); ok {
+		t.Error("0 is no filter")
+	}
+	if d, _ := c.Find("x"); d.ID != "" {
+		t.Errorf("an unknown name: got %+v", d)
 	}
 }
 

@@ -67,9 +67,6 @@ func Open(ctx context.Context, steps []driver.Step, in driver.Spec, lookup Looku
 		if reason, ok := Refused(s.ID); ok && ncerr.KindOf(err) == ncerr.ErrNoFilter {
 			err = ncerr.Errorf(ncerr.ErrNoFilter, "", "", "it is refused: %s", reason)
 		}
-		if ncerr.KindOf(err) == ncerr.ErrNoFilter {
-			err = meant(err, s.ID)
-		}
 		if err != nil {
 			return nil, openError(err, s.ID, i, len(steps))
 		}
@@ -84,21 +81,6 @@ func Open(ctx context.Context, steps []driver.Step, in driver.Spec, lookup Looku
 		lo += n
 	}
 	return p, nil
-}
-
-// meant adds to the error for an unknown codec the known one that was probably
-// meant.
-func meant(err error, id string) error {
-	var ids []string
-	for _, e := range table {
-		ids = append(ids, e.ID)
-	}
-	hint := ncerr.DidYouMean(id, ids)
-	var e *ncerr.Error
-	if hint == "" || !errors.As(err, &e) || e.Key != id || e.Err == nil {
-		return err
-	}
-	return ncerr.Errorf(e.Kind, e.Op, e.Key, "%w%s", e.Err, hint)
 }
 
 // openStage opens the stage that starts at step lo and gives its length.

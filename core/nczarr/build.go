@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/codec"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -96,7 +97,7 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "netCDF has no type for elements of %s", meta.DType)
 	}
 	if v.varies() {
-		if err := checkObject(path, meta); err != nil {
+		if err := checkObject(l.catalog(), path, meta, false); err != nil {
 			return err
 		}
 	}
@@ -104,6 +105,14 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 		return ncerr.Wrap("open", path, err)
 	}
 	return l.resolveDims(v)
+}
+
+// catalog is the catalogue of codecs, asked for once: it is a list to be made.
+func (l *loader) catalog() codec.Catalog {
+	if l.codecs == nil {
+		l.codecs = l.ds.Codecs()
+	}
+	return l.codecs
 }
 
 // warnLost says where metadata of NCZarr that must have been there is not: in

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -229,11 +230,12 @@ func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
 	if t.Plain() && t.Kind != dtype.Bytes {
 		return v.Codecs(), nil
 	}
-	to := v.nc.Type(v.meta.DType.Order)
+	to, codecs := v.nc.Type(v.meta.DType.Order), v.group.ds.Codecs()
 	for _, c := range v.Codecs() {
+		d, _ := codecs.Find(c.ID)
 		switch {
-		case v.varies() && slices.Contains(objectCodecs, c.ID):
-		case bound(c, to):
+		case v.varies() && d.Objects != codecdriver.NoObjects:
+		case bound(&d, c, to):
 			dropped = append(dropped, c.ID)
 		default:
 			fit = append(fit, c)
@@ -244,17 +246,15 @@ func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
 
 // bound reports whether a codec states the type of the elements that it takes,
 // and it is not t.
-func bound(c zarr.CodecSpec, t dtype.Type) bool {
-	var params struct {
-		DType       json.RawMessage `json:"dtype"`
-		DecodeDType json.RawMessage `json:"decode_dtype"` // of astype
-	}
+func bound(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Type) bool {
+	var params map[string]json.RawMessage
 	if json.Unmarshal(c.Params, &params) != nil {
 		return false
 	}
-	for _, stated := range []json.RawMessage{params.DType, params.DecodeDType} {
+	for i := range d.Params {
+		stated := params[d.Params[i].Name]
 		var text string
-		if stated == nil {
+		if stated == nil || d.Params[i].Input != codecdriver.InputType {
 			continue
 		}
 		if json.Unmarshal(stated, &text) != nil {

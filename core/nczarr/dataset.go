@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/codec"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/place"
@@ -106,6 +107,9 @@ func (d *Dataset) Name() string {
 	}
 	return base
 }
+
+// Codecs is the catalogue of the codecs that the registry has.
+func (d *Dataset) Codecs() codec.Catalog { return d.opts.Registry.Filters() }
 
 // Writable reports whether the dataset can be changed.
 func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -154,7 +155,8 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 	if err := v.define(spec); err != nil {
 		return nil, ncerr.Wrap("define", path, err)
 	}
-	v.meta.Codecs = sizeUnknown(v.meta.Codecs)
+	codecs := g.ds.Codecs()
+	v.meta.Codecs = sizeUnknown(codecs, v.meta.Codecs)
 	a, err := v.open(ctx)
 	if err != nil {
 		return nil, err
@@ -163,7 +165,11 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		v.data.close()
 		return nil, err
 	}
-	v.meta.Codecs = sizeStated(v.meta.Codecs, a.Specs())
+	v.meta.Codecs = sizeStated(codecs, v.meta.Codecs, a.Specs())
+	if n := len(v.meta.Codecs); n > 0 {
+		last, _ := g.ds.Codecs().Find(v.meta.Codecs[n-1].ID) // plugins have been asked meanwhile
+		v.meta.NoCompressor = !last.Compresses()
+	}
 	v.source().Found() // no chunk is there
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()
@@ -264,14 +270,19 @@ func (v *Var) defineStored(t dtype.Type) error {
 }
 
 // addObjectCodec puts the codec for elements of variable length first in the
-// chain, unless there is one.
+// chain, unless there is one: that which all readers know.
 func (v *Var) addObjectCodec() {
-	if !v.varies() || len(v.meta.Codecs) > 0 && slices.Contains(objectCodecs, v.meta.Codecs[0].ID) {
+	if !v.varies() {
 		return
 	}
-	id := objectCodecs[0]
+	if len(v.meta.Codecs) > 0 {
+		if first, _ := v.group.ds.Codecs().Find(v.meta.Codecs[0].ID); first.Objects != codecdriver.NoObjects {
+			return
+		}
+	}
+	id := "vlen-utf8"
 	if v.meta.DType.Kind == dtype.VlenBytes {
-		id = objectCodecs[1]
+		id = "vlen-bytes"
 	}
 	v.meta.Codecs = slices.Insert(v.meta.Codecs, 0, zarr.CodecSpec{ID: id})
 }

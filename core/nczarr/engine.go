@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -109,7 +110,13 @@ func (v *Var) openPipeline(ctx context.Context, meta *array.Meta) (*codec.Pipeli
 	}
 	t, fill := v.stored()
 	in := codecdriver.Spec{Kind: codecdriver.Array, DType: t, Fill: fill, Shape: meta.StoredShape(), MaxBytes: v.chunkBytes()}
-	return codec.Open(ctx, steps, in, v.group.ds.opts.Registry.Filter)
+	p, err := codec.Open(ctx, steps, in, v.group.ds.opts.Registry.Filter)
+	if err == nil && v.varies() {
+		if err := checkObject(v.group.ds.Codecs(), v.Path(), v.meta, true); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+	}
+	return p, err
 }
 
 func (e *engine) close() {

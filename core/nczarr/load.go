@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/seed-695719ce/nczarr/core/codec"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -33,6 +34,7 @@ type loader struct {
 	// keptErr says why that is not known.
 	keptErr error
 	unseen  []string // see noteUnlisted
+	codecs  codec.Catalog
 }
 
 // node is a group or array whose documents have been fetched.

@@ -38,6 +38,10 @@ type Registry interface {
 	// Filter gives a provider that has the codec id, or ncerr.ErrNoFilter
 	// naming what would supply it.
 	Filter(id string) (codecdriver.Provider, error)
+	// Filters describes the codecs that Filter finds, as far as that is known:
+	// a plugin that was not started yet has said nothing but a name. Of two with
+	// one name or HDF5 number the first counts.
+	Filters() []codecdriver.Description
 }
 
 // Attr is one attribute: a name, a netCDF type and a typed value.

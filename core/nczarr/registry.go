@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/codec"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -13,7 +14,8 @@ import (
 // read-only after NewRegistry and safe for concurrent use.
 type Static struct {
 	drivers map[string]driver.Opener
-	filters map[string]codecdriver.Provider
+	filters map[string]codecdriver.Provider // by each of their names
+	codecs  codec.Catalog
 }
 
 var _ Registry = (*Static)(nil)
@@ -29,8 +31,11 @@ func NewRegistry(openers []driver.Opener, providers ...codecdriver.Provider) *St
 	}
 	for _, p := range providers {
 		for _, d := range p.Describe() {
-			if s.filters[d.ID] == nil {
-				s.filters[d.ID] = p
+			s.codecs = append(s.codecs, d)
+			for _, name := range d.Names() {
+				if s.filters[name] == nil {
+					s.filters[name] = p
+				}
 			}
 		}
 	}
@@ -50,7 +55,19 @@ func (s *Static) Filter(id string) (codecdriver.Provider, error) {
 	if p := s.filters[id]; p != nil {
 		return p, nil
 	}
-	return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "no filter has this codec; there are %s", names(s.filters))
+	return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "no filter has this codec; there are %s%s", s.ids(), s.codecs.DidYouMean(id))
+}
+
+// Filters implements Registry.
+func (s *Static) Filters() []codecdriver.Description { return slices.Clone(s.codecs) }
+
+// ids lists the codecs for people.
+func (s *Static) ids() string {
+	byID := map[string]bool{}
+	for _, d := range s.codecs {
+		byID[d.ID] = true
+	}
+	return names(byID)
 }
 
 func names[T any](m map[string]T) string {

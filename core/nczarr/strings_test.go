@@ -1,6 +1,7 @@
 package nczarr_test
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 	"github.com/seed-695719ce/nczarr/core/chunk"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
@@ -125,6 +127,45 @@ func TestObjectArrays(t *testing.T) {
 	}
 	if len(reasons) > 0 {
 		t.Errorf("not refused: %v", reasons)
+	}
+}
+
+// own is the codec vlen-utf8 as another filter would have it, with what that
+// says of it.
+type own struct{ desc codecdriver.Description }
+
+func (p own) Describe() []codecdriver.Description { return []codecdriver.Description{p.desc} }
+
+func (own) Open(_ string, _ json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+	return vlen.Provider().Open("vlen-utf8", nil, in)
+}
+
+// A filter that says that it is for objects is their codec; others are not, and
+// neither is a codec that nobody has.
+func TestObjectCodecOfOthers(t *testing.T) {
+	t.Parallel()
+	o := memory(vlen.Provider(), own{codecdriver.Description{ID: "says", Transform: codecdriver.ArrayToBytes, Objects: codecdriver.Text}}, own{codecdriver.Description{ID: "mute"}})
+	ds := create(t, "mem:m#mode=zarr", o)
+	x := dim(t, ds.Root(), "x", 2, false)
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCString, Dims: []*nczarr.Dim{x}, Codecs: []zarr.CodecSpec{{ID: "says"}}})
+	write(t, v, v.All(), []string{"a", "bc"})
+	if err := ds.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if doc := object(t, o, "m", "v/.zarray"); !strings.Contains(doc, `"compressor": null, "filters": [{"id": "says"}]`) {
+		t.Errorf("got %s", doc)
+	}
+	expect(t, open(t, "mem:m#mode=zarr", o), "v", []string{"a", "bc"})
+	store(t, o, "o", map[string]string{
+		".zgroup":   `{"zarr_format": 2}`,
+		"m/.zarray": document("|O", `""`, "C", `[{"id": "mute"}]`),
+		"n/.zarray": document("|O", `""`, "C", `[{"id": "nobody"}]`),
+	})
+	ds = open(t, "mem:o#mode=zarr", o)
+	for name, kind := range map[string]ncerr.Kind{"m": ncerr.ErrUnsupported, "n": ncerr.ErrNoFilter} {
+		if err := variable(t, ds, name).Available(t.Context()); ncerr.KindOf(err) != kind {
+			t.Errorf("%s: want %v, got %v", name, kind, err)
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package nczarr
 
 import (
-	"slices"
+	"fmt"
 
 	"github.com/seed-695719ce/nczarr/core/array"
+	"github.com/seed-695719ce/nczarr/core/codec"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
@@ -44,26 +46,28 @@ func (v *Var) elemBytes() int64 {
 	return int64(v.meta.DType.Size)
 }
 
-// objectCodecs are the codecs that turn elements of variable length into
-// bytes, the one for text first.
-//
-// Source: numcodecs, "Codecs for variable-length objects".
-var objectCodecs = []string{"vlen-utf8", "vlen-bytes", "json2", "msgpack2", "pickle", "vlen-array", "categorize"}
-
-// checkObject refuses arrays of objects that have no codec for them, or none
-// whose objects are text or bytes.
-func checkObject(path string, meta *zarr.Array) error {
-	refuse := func(why string) error {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "objects (dtype %q) %s", meta.DType, why)
+// checkObject refuses arrays of objects whose first codec is not for objects
+// that are text or bytes. Whatever is not described yet, since the plugin that
+// may have it was not started, is left for the opening of the chain: opened
+// says that this is it.
+func checkObject(codecs codec.Catalog, path string, meta *zarr.Array, opened bool) error {
+	refuse := func(format string, args ...any) error {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "objects (dtype %q) %s", meta.DType, fmt.Sprintf(format, args...))
 	}
-	if len(meta.Codecs) == 0 || !slices.Contains(objectCodecs, meta.Codecs[0].ID) {
+	if len(meta.Codecs) == 0 {
 		return refuse("without a codec that says how they are stored")
 	}
-	switch id := meta.Codecs[0].ID; id {
-	case "vlen-array":
-		return refuse("that are arrays of numbers (codec vlen-array): netCDF data in Zarr has no such type")
-	case "pickle":
-		return refuse("stored by the codec pickle, which runs what it reads: unsafe")
+	id := meta.Codecs[0].ID
+	if reason, refused := codec.Refused(id); refused {
+		return refuse("stored by the codec %s, which is refused: %s", id, reason)
+	}
+	d, _ := codecs.Find(id)
+	switch {
+	case d.Transform == codecdriver.Unstated && !opened:
+	case d.Objects == codecdriver.NoObjects:
+		return refuse("without a codec that says how they are stored: %s is not for objects", id)
+	case d.Objects == codecdriver.Arrays:
+		return refuse("that are arrays of numbers (codec %s): netCDF data in Zarr has no such type", id)
 	}
 	return nil
 }

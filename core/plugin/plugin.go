@@ -87,12 +87,12 @@ func (b Builtin) Driver(name string) (driver.Opener, error) {
 	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "no such driver is built in")
 }
 
-// Filter gives the provider of a codec by its id or its v3 name, or
+// Filter gives the provider of a codec by one of its names, or
 // ncerr.ErrNoFilter.
 func (b Builtin) Filter(id string) (codecdriver.Provider, error) {
 	for _, p := range b.Providers {
 		for _, d := range p.Describe() {
-			if d.ID == id || d.V3 != "" && d.V3 == id {
+			if d.Has(id) {
 				return p, nil
 			}
 		}

@@ -85,6 +85,7 @@ func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
 	if a.Codecs, err = n.codecs(d); err != nil {
 		return nil, err
 	}
+	a.NoCompressor = len(a.Codecs) > 0 && !d.compresses()
 	if a.DType.Kind == dtype.String && len(a.Codecs) > 0 && a.Codecs[0].ID == "vlen-bytes" {
 		a.DType.Kind = dtype.VlenBytes
 	}

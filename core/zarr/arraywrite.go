@@ -14,8 +14,7 @@ import (
 // DimRefs are written as _ARRAY_DIMENSIONS; without both there are none.
 //
 // The codec chain becomes filters and compressor: the last codec is the
-// compressor unless it is one that only prepares or checks data (shuffle,
-// delta, checksums and so on).
+// compressor unless NoCompressor is set.
 //
 // Errors: ErrInvalid for a model that contradicts itself, ErrUnsupported for
 // what v2 cannot say (a transpose that is no reversal, a char in a layout of
@@ -101,7 +100,7 @@ func (o *output) array(a *Array) error {
 		return err
 	}
 	w.Key("order").String(map[bool]string{true: "C", false: "F"}[len(a.Transpose) < 2])
-	filters, compressor := splitCodecs(a.Codecs)
+	filters, compressor := a.splitCodecs()
 	w.Key("compressor")
 	if compressor == nil {
 		w.Raw("null")

@@ -36,12 +36,17 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 	default:
 		return nil, n.bad(ArrayDoc, "filters", "want an array of codecs, found %s", clip(d.filters))
 	}
-	if d.compressor != "" && d.compressor.Kind() != jsontext.Null {
+	if d.compresses() {
 		if err := add("compressor", d.compressor); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
+}
+
+// compresses reports whether there is a compressor.
+func (d *arrayDoc) compresses() bool {
+	return d.compressor != "" && d.compressor.Kind() != jsontext.Null
 }
 
 // maxCodecs is the ceiling on the length of a codec chain: HDF5's.

@@ -2,7 +2,6 @@ package zarr
 
 import (
 	"encoding/json"
-	"slices"
 
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
@@ -22,23 +21,13 @@ func writeFilters(w *jsontext.Writer, filters []CodecSpec) error {
 	return nil
 }
 
-// filterOnly are the codecs that never stand as compressor: those that
-// prepare data for one, or check it, and those that turn objects into bytes.
-//
-// Source: numcodecs, "Codecs for filters"; Zarr v2, "filters".
-var filterOnly = []string{
-	"shuffle", "bitshuffle", "delta", "fixedscaleoffset", "quantize", "bitround", "astype", "packbits", "categorize",
-	"fletcher32", "adler32", "crc32", "crc32c", "jenkins_lookup3",
-	"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle",
-}
-
-// splitCodecs cuts a chain into v2's filters and compressor.
-func splitCodecs(chain []CodecSpec) (filters []CodecSpec, compressor *CodecSpec) {
-	n := len(chain)
-	if n == 0 || slices.Contains(filterOnly, chain[n-1].ID) {
-		return chain, nil
+// splitCodecs cuts the chain into v2's filters and compressor.
+func (a *Array) splitCodecs() (filters []CodecSpec, compressor *CodecSpec) {
+	n := len(a.Codecs)
+	if n == 0 || a.NoCompressor {
+		return a.Codecs, nil
 	}
-	return chain[:n-1], &chain[n-1]
+	return a.Codecs[:n-1], &a.Codecs[n-1]
 }
 
 // writeCodec writes a codec with its id, first when the parameters lack it.

@@ -106,6 +106,9 @@ type Array struct {
 	// Codecs is the chain in encode order: v2 filters, then the compressor.
 	// For dtype.String the object codec stays the first step.
 	Codecs []CodecSpec
+	// NoCompressor says that v2 has all of Codecs as filters: the last one only
+	// prepares data, checks it or takes elements.
+	NoCompressor bool
 	// Shards are the shards that chunks are in, the outermost first. They are the
 	// objects of the store; nil if each chunk is an object.
 	Shards []Shard

@@ -96,6 +96,7 @@ func drawArray(t *rapid.T) *zarr.Array {
 	for _, id := range rapid.SliceOfN(rapid.SampledFrom([]string{"delta", "shuffle", "zlib", "own"}), 0, 3).Draw(t, "codecs") {
 		a.Codecs = append(a.Codecs, zarr.CodecSpec{ID: id, Params: json.RawMessage(fmt.Sprintf(`{"id": %q}`, id))})
 	}
+	a.NoCompressor = len(a.Codecs) > 0 && rapid.Bool().Draw(t, "no compressor")
 	return a
 }
 

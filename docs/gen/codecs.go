@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/codec"
@@ -9,42 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// parameters are the parameters of each codec with their defaults; those with
-// none must be given.
-var parameters = map[string]string{
-	"adler32":          "`location` start or end (start)",
-	"astype":           "`decode_dtype` (that of the array), `encode_dtype` (the same)",
-	"bitround":         "`keepbits`",
-	"blosc":            "`cname` blosclz, lz4, lz4hc, snappy, zlib or zstd (lz4); `clevel` 0 to 9 (5); `shuffle` -1 to 2 (1); `blocksize` (0: chosen); `typesize` (that of the array)",
-	"bz2":              "`level` 1 to 9 (1)",
-	"categorize":       "`labels`, `dtype` (that of the array), `astype` (u1)",
-	"crc32":            "`location` start or end (start)",
-	"crc32c":           "`location` start or end (end)",
-	"delta":            "`dtype` (that of the array), `astype` (the same)",
-	"fixedscaleoffset": "`offset`, `scale`, `dtype` (that of the array), `astype` (the same)",
-	"gzip":             "`level` 0 to 9 (1)",
-	"jenkins_lookup3":  "`initval` (0)",
-	"json2":            "`ensure_ascii` (true); those for Python are accepted",
-	"lz4":              "`acceleration` (1)",
-	"lzma":             "`format` 0 auto, 1 xz, 2 alone, 3 raw (1); `check` -1, 0, 1, 4 or 10 (-1); `preset` 0 to 9 (6); `delta` 0 to 256, of xz (0: none); `filters` of raw: delta, then LZMA1 or LZMA2",
-	"msgpack2":         "`use_bin_type` (true), `use_single_float` (false), `raw` (false)",
-	"quantize":         "`digits`, `dtype` (that of the array), `astype` (the same)",
-	"shuffle":          "`elementsize` (0: that of the array, which is what netCDF-C means)",
-	"szip":             "`mask`, `pixels-per-block` even, 2 to 32; `bits-per-pixel`, `pixels-per-scanline` (as HDF5 works them out)",
-	"vlen-array":       "`dtype` of the items",
-	"zlib":             "`level` -1 to 9 (1)",
-	"zstd":             "`level` up to 22 (1; 0 is 3, see [below](#levels-of-zstd)), `checksum` (false)",
-}
-
-// loses says what the codecs lose that are exact for some types.
-var loses = map[string]string{
-	"delta": "low bits of floats",
-	"json2": "payloads of NaN",
-}
-
-func loss(d driver.Description) string {
-	if text := loses[d.ID]; text != "" {
-		return text
+func loss(d *driver.Description) string {
+	if d.Loses != "" {
+		return d.Loses
 	}
 	return yes(d.Lossy)
 }
@@ -53,24 +21,70 @@ func loss(d driver.Description) string {
 func codecs() string {
 	var page strings.Builder
 	page.WriteString("# Codecs\n\n" + note)
-	page.WriteString("The filters that are built in, by their id in numcodecs (Zarr v2). Defaults are in brackets; a parameter without one must be given. " +
-		"On read, numbers may be text, null is the same as absent, and members that are not listed are refused, since they may change what the bytes mean. " +
+	page.WriteString("The filters that are built in, by their id in numcodecs (Zarr v2), as they describe themselves. `nczctl plugin info ID` shows the same, of filters of plugins too. " +
 		"A codec that loses something gives back other values than were written. Values that the stored type cannot hold are an error, in both directions.\n\n" +
-		"| id | Zarr v3 | HDF5 | read | write | loses | parameters | what it is |\n|---|---|---|---|---|---|---|---|\n")
-	for _, d := range builtin.Provider().Describe() {
+		"| id | Zarr v3 | HDF5 | takes and makes | read | write | loses | what it is |\n|---|---|---|---|---|---|---|---|\n")
+	list := builtin.Provider().Describe()
+	for i := range list {
+		d := &list[i]
 		hdf5 := ""
 		if d.HDF5 != 0 {
 			hdf5 = fmt.Sprint(d.HDF5)
 		}
-		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", d.ID, d.V3, hdf5, yes(d.Decode), yes(d.Encode), loss(d), parameters[d.ID], d.Summary)
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", d.ID, strings.TrimPrefix(strings.Join(append([]string{d.V3}, d.Aliases...), ", "), ", "), hdf5, d.Transform, yes(d.Decode), yes(d.Encode), loss(d), d.Summary)
 	}
-	page.WriteString("\n## Refused\n\n| id | why |\n|---|---|\n")
+	page.WriteString("\n## Parameters\n\n" +
+		"Numbers may be text, null is the same as absent, and members that are not listed are refused, since they may change what the bytes mean.\n\n" +
+		"| codec | parameter | type | values | default | meaning |\n|---|---|---|---|---|---|\n")
+	for i := range list {
+		for j := range list[i].Params {
+			p := &list[i].Params[j]
+			def := code(p.Default)
+			if p.Required {
+				def = "required"
+			}
+			fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s | %s | %s |\n", list[i].ID, p.Name, p.Type, p.Values(), strings.ReplaceAll(def, "|", `\|`), p.Doc)
+		}
+	}
+	page.WriteString("\nLevels of zstd: see [below](#levels-of-zstd).\n\n## Refused\n\n| id | why |\n|---|---|\n")
 	for _, r := range codec.Refusals() {
 		fmt.Fprintf(&page, "| `%s` | %s |\n", r.ID, r.Reason)
 	}
 	page.WriteString(zstdPage)
-	page.WriteString(hdf5Page)
+	page.WriteString(hdf5Page(list))
 	return page.String()
+}
+
+// hdf5Rows gives the table of HDF5 filters.
+func hdf5Rows(list []driver.Description) string {
+	var rows []string
+	for i := range list {
+		d := &list[i]
+		if d.HDF5 == 0 {
+			continue
+		}
+		names := make([]string, driver.MaxHDF5Params)
+		for j := range d.Params {
+			if p := &d.Params[j]; p.HDF5 > 0 {
+				names[p.HDF5-1] = p.Name
+				if len(p.Choices) > 0 {
+					names[p.HDF5-1] += " (from 0: " + strings.Join(p.Choices, ", ") + ")"
+				}
+			}
+		}
+		last := len(names)
+		for last > 0 && names[last-1] == "" {
+			last--
+		}
+		for j := range last {
+			if names[j] == "" {
+				names[j] = "-"
+			}
+		}
+		rows = append(rows, fmt.Sprintf("| %5d | %s | %s |\n", d.HDF5, strings.Join(names[:last], "; "), d.ID))
+	}
+	slices.Sort(rows)
+	return strings.ReplaceAll(strings.Join(rows, ""), "|  ", "| ")
 }
 
 func yes(b bool) string {
@@ -101,21 +115,16 @@ The zstd inside blosc does the same: its ` + "`clevel`" + ` 1 to 9 are the level
 [Performance](../explanation/performance.md#zstd-beside-libzstd) has sizes and speeds beside libzstd.
 `
 
-const hdf5Page = `
+func hdf5Page(list []driver.Description) string {
+	return `
 ## HDF5 filters
 
-What ` + "`_Filter`" + ` in CDL and the filters of HDF5 files become, and back.
+What ` + "`_Filter`" + ` in CDL and the filters of HDF5 files become, and back. Numbers marked - are filled in by the library. Parameters of szip behind
+the second are in files only. fletcher32 is read in either byte order.
 
 | number | parameters | codec |
 |---|---|---|
-| 1 | level | zlib |
-| 2 | element size, or none | shuffle |
-| 3 | none | fletcher32; either byte order of the checksum is read |
-| 4 | mask, pixels per block; in files also bits per pixel, pixels per scanline | szip |
-| 307 | level | bz2 |
-| 32001 | three that are filled in, block size, level, shuffle, inner codec (0 blosclz, 1 lz4, 2 lz4hc, 3 snappy, 4 zlib, 5 zstd) | blosc |
-| 32015 | level | zstd |
-
+` + hdf5Rows(list) + `
 ## Values of variable length
 
 Texts and bytes of variable length travel between steps as offsets of four bytes and data; the object codecs (vlen-utf8, vlen-bytes,
@@ -128,3 +137,4 @@ Behind delta, fixedscaleoffset and categorize, which leave no shape to others, t
 packbits takes bool, and integers of one byte that are 0 or 1: another value is an error. bitround leaves integers as they are. A copy whose elements have another
 type than the source (NCZarr has neither half floats nor bool) leaves out the codecs that state the old type (delta, fixedscaleoffset, quantize, astype), with a warning.
 `
+}

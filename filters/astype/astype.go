@@ -39,7 +39,11 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.astype", Encode: true, Decode: true, Lossy: true,
-			Summary: "elements stored as another numeric type",
+			Summary: "elements stored as another numeric type", Transform: driver.ArrayToArray,
+			Params: []driver.Param{
+				{Name: "decode_dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; absent: that of the array"},
+				{Name: "encode_dtype", Type: driver.DTypeParam, Doc: "type of the encoded elements; absent: decode_dtype"},
+			},
 		},
 		OpenAs: open,
 	}

@@ -23,7 +23,7 @@ var _ driver.Codec = Codec{}
 // Provider gives the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
-		Desc: driver.Description{ID: ID, Encode: true, Decode: true, Summary: "bytes as base64 text"},
+		Desc: driver.Description{ID: ID, Encode: true, Decode: true, Summary: "bytes as base64 text", Transform: driver.BytesToBytes},
 		OpenAs: func(_ *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			return Codec{}, filter.Blob(in, in.MaxBytes/3*4+4), nil
 		},

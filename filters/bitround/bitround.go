@@ -54,17 +54,15 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.bitround", Encode: true, Decode: true, Lossy: true,
-			Summary: "floats rounded to some bits of the mantissa",
+			Summary: "floats rounded to some bits of the mantissa", Transform: driver.ArrayToArray,
+			Params: []driver.Param{{Name: "keepbits", Type: driver.IntParam, Max: 52, Required: true, Doc: "bits of the mantissa to keep"}},
 		},
 		OpenAs: open,
 	}
 }
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	keep := p.Int("keepbits", 0, 0, 52)
-	if !p.Has("keepbits") {
-		p.Fail("keepbits", "it is missing")
-	}
+	keep := p.Int("keepbits")
 	if err := p.Err(); err != nil {
 		return nil, driver.Spec{}, err
 	}

@@ -114,8 +114,16 @@ func hcLevel(level int) lz4.CompressionLevel {
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
-			ID: ID, V3: ID, HDF5: 32001, Encode: true, Decode: true,
-			Summary: "blocks, shuffled and compressed with blosclz, lz4, lz4hc, snappy, zlib or zstd",
+			ID: ID, V3: ID, Aliases: []string{"numcodecs.blosc"}, HDF5: 32001, Encode: true, Decode: true,
+			Summary:   "blocks, shuffled and compressed with blosclz, lz4, lz4hc, snappy, zlib or zstd",
+			Transform: driver.BytesToBytes,
+			Params: []driver.Param{
+				{Name: "cname", Type: driver.TextParam, Choices: names[:], Default: "lz4", HDF5: 7, Doc: "inner codec"},
+				{Name: "clevel", Type: driver.IntParam, Max: 9, Default: "5", HDF5: 5, Doc: "level; 0 stores"},
+				{Name: "shuffle", Type: driver.IntParam, Min: AutoShuffle, Max: BitShuffle, Default: "1", HDF5: 6, Doc: "-1 by element size, 0 none, 1 bytes, 2 bits; or noshuffle, shuffle, bitshuffle"},
+				{Name: "blocksize", Type: driver.IntParam, Max: maxBytes, Default: "0", HDF5: 4, Doc: "bytes of a block; 0 is chosen"},
+				{Name: "typesize", Type: driver.IntParam, Max: 1 << 24, Default: "0", Doc: "bytes of an element; 0 is that of the array"},
+			},
 		},
 		OpenAs: open,
 	}
@@ -125,25 +133,22 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	// numcodecs' auto shuffle was written as an unsigned number by others.
 	const auto = 1<<32 - 1
 	prm := Params{
-		CName:     p.Text("cname", "lz4"),
-		CLevel:    p.Int("clevel", 5, 0, 9),
-		BlockSize: p.Int("blocksize", 0, 0, maxBytes),
-		TypeSize:  p.Int("typesize", 0, 0, 1<<24),
+		CName:     p.Text("cname"),
+		CLevel:    p.Int("clevel"),
+		BlockSize: p.Int("blocksize"),
+		TypeSize:  p.Int("typesize"),
 	}
 	if p.IsText("shuffle") {
-		text := p.Text("shuffle", "")
+		text := p.Text("shuffle")
 		// The names of Zarr v3, then those that GDAL writes into v2.
 		i := slices.Index([]string{"noshuffle", "shuffle", "bitshuffle", "NONE", "BYTE", "BIT"}, text)
 		if prm.Shuffle = i % 3; i < 0 {
 			p.Fail("shuffle", "%q is not known", text)
 		}
-	} else if prm.Shuffle = p.Int("shuffle", ByteShuffle, AutoShuffle, auto); prm.Shuffle == auto {
+	} else if prm.Shuffle = p.IntIn("shuffle", AutoShuffle, auto); prm.Shuffle == auto {
 		prm.Shuffle = AutoShuffle
 	} else if prm.Shuffle > BitShuffle {
 		p.Fail("shuffle", "%d is not known", prm.Shuffle)
-	}
-	if !slices.Contains(names[:], prm.CName) {
-		p.Fail("cname", "%q is not known", prm.CName)
 	}
 	if err := p.Err(); err != nil {
 		return nil, driver.Spec{}, err

@@ -35,21 +35,20 @@ import (
 // provider finds the filter for an id.
 type provider struct {
 	list []driver.Description
-	byID map[string]driver.Provider // numcodecs ids and v3 names
+	byID map[string]driver.Provider // and by its other names
 }
 
 var _ driver.Provider = (*provider)(nil)
 
-// Provider gives all built-in filters. They are opened by numcodecs id or by
-// Zarr v3 name; any other is ncerr.ErrNoFilter. It is safe for concurrent use.
+// Provider gives all built-in filters. They are opened by numcodecs id, Zarr v3
+// name or alias; any other is ncerr.ErrNoFilter. It is safe for concurrent use.
 func Provider() driver.Provider {
 	p := &provider{byID: map[string]driver.Provider{}}
 	for _, f := range all() {
 		for _, d := range f.Describe() {
 			p.list = append(p.list, d)
-			p.byID[d.ID] = f
-			if d.V3 != "" {
-				p.byID[d.V3] = f
+			for _, name := range d.Names() {
+				p.byID[name] = f
 			}
 		}
 	}

@@ -66,6 +66,33 @@ func (d *drawn) spec(t *testing.T, size int) driver.Spec {
 	return in
 }
 
+// TestDescriptions checks what the filters say about themselves, and that no
+// two claim one name or one HDF5 number.
+func TestDescriptions(t *testing.T) {
+	t.Parallel()
+	seen := map[any]string{}
+	for _, d := range builtin.Provider().Describe() {
+		if err := d.Check(); err != nil || d.Transform == driver.Unstated || d.Summary == "" {
+			t.Errorf("%s: %+v, %v", d.ID, d, err)
+		}
+		keys := []any{d.HDF5}
+		for _, name := range d.Names() {
+			keys = append(keys, name)
+		}
+		for _, key := range keys {
+			if other, ok := seen[key]; ok && key != 0 {
+				t.Errorf("%v is of %s and of %s", key, other, d.ID)
+			}
+			seen[key] = d.ID
+		}
+	}
+	for number, want := range map[int]string{1: "zlib", 2: "shuffle", 3: "fletcher32", 4: "szip", 307: "bz2", 32001: "blosc", 32015: "zstd"} {
+		if seen[number] != want {
+			t.Errorf("HDF5 filter %d: want %s, got %s", number, want, seen[number])
+		}
+	}
+}
+
 // TestRegistry takes every id of numcodecs' registry: what it encodes we
 // decode to the values that it decodes, and what we encode it decodes to the
 // same; or the id is refused with a reason.

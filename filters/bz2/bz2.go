@@ -42,10 +42,11 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.bz2", HDF5: 307, Encode: true, Decode: true,
-			Summary: "bzip2 compression",
+			Summary: "bzip2 compression", Transform: driver.BytesToBytes,
+			Params: []driver.Param{{Name: "level", Type: driver.IntParam, Min: 1, Max: 9, Default: "1", HDF5: 1}},
 		},
 		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-			c := New(Params{Level: p.Int("level", 1, 1, 9)})
+			c := New(Params{Level: p.Int("level")})
 			return c, filter.Blob(in, bzip2enc.MaxEncoded(in.MaxBytes)), nil
 		},
 	}

@@ -38,7 +38,12 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, Encode: true, Decode: true,
-			Summary: "texts as numbers in a list of labels",
+			Summary: "texts as numbers in a list of labels", Transform: driver.ArrayToArray, Objects: driver.Text,
+			Params: []driver.Param{
+				{Name: "labels", Type: driver.ListParam, Required: true, Doc: "the texts that there are"},
+				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the texts; absent: that of the array"},
+				{Name: "astype", Type: driver.DTypeParam, Default: "|u1", Doc: "type of the numbers, an integer"},
+			},
 		},
 		OpenAs: open,
 	}
@@ -50,9 +55,6 @@ func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	labels := p.Texts("labels")
 	if c.coded.Kind != dtype.Int && c.coded.Kind != dtype.Uint {
 		p.Fail("astype", "%v is no integer", c.coded)
-	}
-	if !p.Has("labels") {
-		p.Fail("labels", "it is missing")
 	}
 	if top := uint64(1)<<(8*uint(c.coded.Size)-1) - 1; c.coded.Size < 8 && uint64(len(labels)) > 2*top+1 || c.coded.Kind == dtype.Int && uint64(len(labels)) > top {
 		p.Fail("labels", "%d labels have no room in %v", len(labels), c.coded)

@@ -34,32 +34,41 @@ var _ driver.Codec = (*Codec)(nil)
 func Provider() driver.Provider {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	crc32c := func(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
-	return filter.Family{
-		single("crc32", "numcodecs.crc32", 0, "CRC-32 (IEEE) checksum", Codec{sum: crc32.ChecksumIEEE}),
-		single("crc32c", "crc32c", 0, "CRC-32C (Castagnoli) checksum", Codec{sum: crc32c, end: true}),
-		single("adler32", "numcodecs.adler32", 0, "Adler-32 checksum", Codec{sum: kernel.Adler32}),
-		single("fletcher32", "numcodecs.fletcher32", 3, "Fletcher-32 checksum as in HDF5", Codec{sum: fletcher32, end: true, swapped: true}),
+	f := filter.Family{
+		single("crc32", "CRC-32 (IEEE) checksum", Codec{sum: crc32.ChecksumIEEE}),
+		single("crc32c", "CRC-32C (Castagnoli) checksum", Codec{sum: crc32c, end: true}),
+		single("adler32", "Adler-32 checksum", Codec{sum: kernel.Adler32}),
+		single("fletcher32", "Fletcher-32 checksum as in HDF5", Codec{sum: fletcher32, end: true, swapped: true}),
 		jenkins(),
 	}
+	f[1].Desc.V3, f[1].Desc.Aliases = "crc32c", []string{"numcodecs.crc32c"}
+	f[3].Desc.HDF5 = 3
+	return f
 }
 
-func single(id, v3 string, hdf5 int, summary string, c Codec) *filter.Single {
+func single(id, summary string, c Codec) *filter.Single {
+	desc := description(id, summary)
+	if !c.swapped {
+		at := [...]string{"start", "end"}
+		desc.Params = []driver.Param{{Name: "location", Type: driver.TextParam, Choices: at[:], Default: at[0], Doc: "where the checksum is"}}
+		if c.end {
+			desc.Params[0].Default = at[1]
+		}
+	}
 	return &filter.Single{
-		Desc: driver.Description{ID: id, V3: v3, HDF5: hdf5, Summary: summary, Encode: true, Decode: true},
+		Desc: desc,
 		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			c := c
-			if id != "fletcher32" {
-				switch place := p.Text("location", ""); place {
-				case "":
-				case "start", "end":
-					c.end = place == "end"
-				default:
-					p.Fail("location", "%q is neither start nor end", place)
-				}
+			if !c.swapped {
+				c.end = p.Text("location") == "end"
 			}
 			return &c, filter.Blob(in, in.MaxBytes+size), nil
 		},
 	}
+}
+
+func description(id, summary string) driver.Description {
+	return driver.Description{ID: id, V3: "numcodecs." + id, Summary: summary, Encode: true, Decode: true, Transform: driver.BytesToBytes, Prepares: true}
 }
 
 // Encode writes src and its checksum to dst.

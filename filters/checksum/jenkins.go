@@ -12,10 +12,15 @@ import (
 // jenkins is the filter "jenkins_lookup3", which starts from a seed.
 func jenkins() *filter.Single {
 	const id = "jenkins_lookup3"
+	desc := description(id, "Jenkins lookup3 checksum as in HDF5")
+	desc.Params = []driver.Param{
+		{Name: "initval", Type: driver.IntParam, Max: math.MaxUint32, Default: "0", Doc: "seed"},
+		{Name: "prefix", Type: driver.TextParam, Doc: "bytes before the data, which have no form in JSON: null only"},
+	}
 	return &filter.Single{
-		Desc: driver.Description{ID: id, V3: "numcodecs." + id, Summary: "Jenkins lookup3 checksum as in HDF5", Encode: true, Decode: true},
+		Desc: desc,
 		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-			seed := uint32(p.Int("initval", 0, 0, math.MaxUint32))
+			seed := uint32(p.Int("initval"))
 			if p.Has("prefix") {
 				p.Fail("prefix", "bytes before the data have no form in JSON")
 			}

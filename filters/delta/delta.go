@@ -49,7 +49,11 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.delta", Encode: true, Decode: true, Lossy: true, // sums of floats are rounded
-			Summary: "differences of neighbouring elements",
+			Summary: "differences of neighbouring elements", Loses: "low bits of floats", Transform: driver.ArrayToArray,
+			Params: []driver.Param{
+				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; absent: that of the array"},
+				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; absent: dtype"},
+			},
 		},
 		OpenAs: open,
 	}

@@ -47,7 +47,13 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.fixedscaleoffset", Encode: true, Decode: true, Lossy: true,
-			Summary: "elements less an offset, times a scale, rounded",
+			Summary: "elements less an offset, times a scale, rounded", Transform: driver.ArrayToArray,
+			Params: []driver.Param{
+				{Name: "offset", Type: driver.FloatParam, Required: true, Doc: "taken from each element"},
+				{Name: "scale", Type: driver.FloatParam, Required: true, Doc: "what the difference is multiplied with, not 0"},
+				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; absent: that of the array"},
+				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; absent: dtype"},
+			},
 		},
 		OpenAs: open,
 	}
@@ -56,12 +62,7 @@ func Provider() driver.Provider {
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	plain := filter.DType(p, "dtype", in.DType)
 	coded := filter.DType(p, "astype", plain)
-	offset, scale := p.Float("offset", 0), p.Float("scale", 1)
-	for _, name := range []string{"offset", "scale"} {
-		if !p.Has(name) {
-			p.Fail(name, "it is missing")
-		}
-	}
+	offset, scale := p.Float("offset"), p.Float("scale")
 	if err := p.Err(); err != nil {
 		return nil, driver.Spec{}, err
 	}

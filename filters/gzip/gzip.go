@@ -41,15 +41,16 @@ func New(p Params) *Codec { return &Codec{enc: deflate.New(deflate.Gzip, p.Level
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
-			ID: ID, V3: "gzip", HDF5: 0, Encode: true, Decode: true,
-			Summary: "DEFLATE compression in a gzip frame",
+			ID: ID, V3: ID, Aliases: []string{"numcodecs.gzip"}, Encode: true, Decode: true,
+			Summary: "DEFLATE compression in a gzip frame", Transform: driver.BytesToBytes,
+			Params: []driver.Param{{Name: "level", Type: driver.IntParam, Min: -1, Max: 9, Default: "1", Doc: "-1 is 6; 0 stores"}},
 		},
 		OpenAs: open,
 	}
 }
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	level := p.Int("level", 1, -1, 9)
+	level := p.Int("level")
 	return New(Params{Level: level}), filter.Blob(in, deflate.MaxEncoded(in.MaxBytes)), nil
 }
 

@@ -47,15 +47,15 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.lz4", Encode: true, Decode: true,
-			Summary: "LZ4 compression",
+			Summary: "LZ4 compression", Transform: driver.BytesToBytes,
+			Params: []driver.Param{{Name: "acceleration", Type: driver.IntParam, Default: "1", Doc: "more is faster and larger"}},
 		},
 		OpenAs: open,
 	}
 }
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	a := p.Int("acceleration", 1, math.MinInt32, math.MaxInt32)
-	return New(Params{Acceleration: a}), filter.Blob(in, 4+in.MaxBytes+in.MaxBytes/255+16), nil
+	return New(Params{Acceleration: p.Int("acceleration")}), filter.Blob(in, 4+in.MaxBytes+in.MaxBytes/255+16), nil
 }
 
 // Encode writes the size of src and its block to dst.

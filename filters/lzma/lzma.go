@@ -75,7 +75,14 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.lzma", Encode: true, Decode: true,
-			Summary: "LZMA compression: xz, alone or raw",
+			Summary: "LZMA compression: xz, alone or raw", Transform: driver.BytesToBytes,
+			Params: []driver.Param{
+				{Name: "format", Type: driver.IntParam, Min: Auto, Max: Raw, Default: "1", Doc: "0 auto, 1 xz, 2 alone, 3 raw"},
+				{Name: "check", Type: driver.IntParam, Min: -1, Max: 10, Default: "-1", Doc: "checksum of xz: -1 as by default, 0 none, 1 CRC-32, 4 CRC-64, 10 SHA-256"},
+				{Name: "preset", Type: driver.IntParam, Max: 9, Default: "6", Doc: "level"},
+				{Name: "delta", Type: driver.IntParam, Max: 256, Default: "0", Doc: "distance of the delta filter of xz; 0 is none"},
+				{Name: "filters", Type: driver.ListParam, Doc: "filters of raw or xz: delta, then LZMA1 or LZMA2"},
+			},
 		},
 		OpenAs: open,
 	}
@@ -83,13 +90,13 @@ func Provider() driver.Provider {
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	const extreme = 1 << 31 // a flag beside the preset
-	prm := Params{Format: p.Int("format", XZ, Auto, Raw), Check: p.Int("check", -1, -1, 10), Preset: 6}
-	if v := p.Int("preset", 6, 0, math.MaxUint32) &^ extreme; v <= 9 {
+	prm := Params{Format: p.Int("format"), Check: p.Int("check"), Preset: 6}
+	if v := p.IntIn("preset", 0, math.MaxUint32) &^ extreme; v <= 9 {
 		prm.Preset = v
 	} else {
 		p.Fail("preset", "%d is not in the range 0 to 9", v)
 	}
-	prm.Delta = p.Int("delta", 0, 0, 256)
+	prm.Delta = p.Int("delta")
 	p.List("filters", &prm.Filters)
 	c := &Codec{params: prm, props: lzma.Properties{LC: 3, LP: 0, PB: 2}, last: lzmadec.FilterLZMA2}
 	switch prm.Check {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
 )
 
@@ -30,24 +31,41 @@ func (s *style) spaces(n, lists int64, rank int) int64 {
 	return lines * (1 + s.indent*int64(rank+2) + s.apart)
 }
 
+func jsonDescription() []driver.Param {
+	list := []driver.Param{
+		{Name: "encoding", Type: driver.TextParam, Default: "utf-8", Doc: "utf-8 or ascii"},
+		{Name: "ensure_ascii", Type: driver.BoolParam, Default: "true", Doc: "other characters are escaped"},
+		{Name: "strict", Type: driver.BoolParam, Default: "true", Doc: "control characters in texts are refused"},
+		{Name: "indent", Type: driver.IntParam, Min: math.MinInt32, Max: maxSpace, Doc: "spaces, or a text; read, and never written"},
+		{Name: "separators", Type: driver.ListParam, Doc: "texts between elements; read, and never written"},
+	}
+	for _, name := range pythonParams {
+		list = append(list, driver.Param{Name: name, Type: driver.BoolParam, Default: "true", Doc: "for Python"})
+	}
+	return list
+}
+
+// pythonParams change nothing about the lists that are accepted here.
+var pythonParams = [...]string{"skipkeys", "check_circular", "allow_nan", "sort_keys"}
+
 // jsonParams reads the parameters, of which most matter to Python only. What
 // is written is one line, whatever indent says; what is read may have been
 // written otherwise.
 func jsonParams(p *filter.Params) style {
-	switch enc := strings.ToLower(p.Text("encoding", "utf-8")); enc {
+	switch enc := strings.ToLower(p.Text("encoding")); enc {
 	case "utf-8", "utf8", "ascii", "us-ascii":
 	default:
 		p.Fail("encoding", "%q is not handled", enc)
 	}
-	s := style{ascii: p.Bool("ensure_ascii", true)}
-	s.loose = !p.Bool("strict", true)
-	for _, name := range []string{"skipkeys", "check_circular", "allow_nan", "sort_keys"} {
-		p.Bool(name, true)
+	s := style{ascii: p.Bool("ensure_ascii")}
+	s.loose = !p.Bool("strict")
+	for _, name := range pythonParams {
+		p.Bool(name)
 	}
 	if p.IsText("indent") {
-		s.indent = space(p, "indent", p.Text("indent", ""))
+		s.indent = space(p, "indent", p.Text("indent"))
 	} else {
-		s.indent = max(0, int64(p.Int("indent", 0, math.MinInt32, maxSpace)))
+		s.indent = max(0, int64(p.Int("indent")))
 	}
 	if p.Has("indent") {
 		s.apart = 1 // Python's usual separator

@@ -93,24 +93,29 @@ type writer interface {
 // Provider gives the two filters.
 func Provider() driver.Provider {
 	return filter.Family{
-		single(JSON, "elements as a list of JSON", func(p *filter.Params, c *Codec) {
+		single(driver.Description{ID: JSON, Summary: "elements as a list of JSON", Lossy: true, Loses: "payloads of NaN", Params: jsonDescription()}, func(p *filter.Params, c *Codec) {
 			style := jsonParams(p)
 			c.spaces = style.spaces
 			c.open = func(src []byte) reader { return &jsonReader{src: src, loose: style.loose} }
 			c.write = func(dst []byte) writer { return &jsonWriter{dst: dst, style: style} }
 		}),
-		single(MsgPack, "elements as a list of MessagePack", func(p *filter.Params, c *Codec) {
-			bin, single := p.Bool("use_bin_type", true), p.Bool("use_single_float", false)
-			p.Bool("raw", false)
+		single(driver.Description{ID: MsgPack, Summary: "elements as a list of MessagePack", Params: []driver.Param{
+			{Name: "use_bin_type", Type: driver.BoolParam, Default: "true", Doc: "texts have the forms of 2013"},
+			{Name: "use_single_float", Type: driver.BoolParam, Default: "false", Doc: "floats have 4 bytes"},
+			{Name: "raw", Type: driver.BoolParam, Default: "false", Doc: "for Python"},
+		}}, func(p *filter.Params, c *Codec) {
+			bin, single := p.Bool("use_bin_type"), p.Bool("use_single_float")
+			p.Bool("raw")
 			c.open = func(src []byte) reader { return &packReader{src: src} }
 			c.write = func(dst []byte) writer { return &packWriter{dst: dst, old: !bin, single: single} }
 		}),
 	}
 }
 
-func single(id, summary string, setup func(p *filter.Params, c *Codec)) *filter.Single {
+func single(desc driver.Description, setup func(p *filter.Params, c *Codec)) *filter.Single {
+	desc.Encode, desc.Decode, desc.Transform, desc.Objects = true, true, driver.ArrayToBytes, driver.Text
 	return &filter.Single{
-		Desc: driver.Description{ID: id, Summary: summary, Encode: true, Decode: true, Lossy: id == JSON}, // JSON has one NaN
+		Desc: desc,
 		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			c := &Codec{typ: in.DType, shape: in.Shape}
 			setup(p, c)

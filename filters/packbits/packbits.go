@@ -31,7 +31,7 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.packbits", Encode: true, Decode: true,
-			Summary: "eight bools in a byte",
+			Summary: "eight bools in a byte", Transform: driver.ArrayToArray,
 		},
 		OpenAs: func(_ *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 			integers := in.Kind == driver.Array && in.DType.Size == 1 && (in.DType.Kind == dtype.Uint || in.DType.Kind == dtype.Int)

@@ -37,25 +37,28 @@ func New(plain, coded dtype.Type, digits int) (*Codec, error) {
 	return &Codec{plain, coded, math.Ldexp(1, int(math.Ceil(math.Log2(math.Pow10(digits)))))}, nil
 }
 
+const most = 300 // its power of ten is a finite float
+
 // Provider gives the filter.
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.quantize", Encode: true, Decode: true, Lossy: true,
-			Summary: "floats rounded to a number of decimal digits",
+			Summary: "floats rounded to a number of decimal digits", Transform: driver.ArrayToArray,
+			Params: []driver.Param{
+				{Name: "digits", Type: driver.IntParam, Min: -most, Max: most, Required: true, Doc: "decimal digits behind the point"},
+				{Name: "dtype", Type: driver.DTypeParam, Input: driver.InputType, Doc: "type of the decoded elements; absent: that of the array"},
+				{Name: "astype", Type: driver.DTypeParam, Doc: "type of the encoded elements; absent: dtype"},
+			},
 		},
 		OpenAs: open,
 	}
 }
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	const most = 300 // its power of ten is a finite float
 	plain := filter.DType(p, "dtype", in.DType)
 	coded := filter.DType(p, "astype", plain)
-	c, err := New(plain, coded, p.Int("digits", 0, -most, most))
-	if !p.Has("digits") {
-		p.Fail("digits", "it is missing")
-	}
+	c, err := New(plain, coded, p.Int("digits"))
 	if err != nil {
 		return nil, driver.Spec{}, err
 	}

@@ -36,14 +36,17 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.shuffle", HDF5: 2, Encode: true, Decode: true,
-			Summary: "bytes of elements sorted by significance",
+			Summary: "bytes of elements sorted by significance", Transform: driver.BytesToBytes, Prepares: true,
+			Params: []driver.Param{
+				{Name: "elementsize", Type: driver.IntParam, Max: 1 << 16, Default: "4", Input: driver.InputSize, HDF5: 1, Doc: "bytes of an element; 0 is that of the array, which is what netCDF-C means"},
+			},
 		},
 		OpenAs: open,
 	}
 }
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	size := p.Int("elementsize", 4, 0, 1<<16)
+	size := p.Int("elementsize")
 	if size == 0 {
 		size = filter.ElementSize(in)
 	}

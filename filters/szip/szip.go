@@ -55,21 +55,24 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, HDF5: 4, Encode: true, Decode: true,
-			Summary: "szip compression as in HDF5",
+			Summary: "szip compression as in HDF5", Transform: driver.BytesToBytes,
+			Params: []driver.Param{
+				{Name: "mask", Type: driver.IntParam, Max: math.MaxUint32, Default: "4", HDF5: 1, Doc: "options: 32 is nearest neighbour"},
+				{Name: "pixels-per-block", Type: driver.IntParam, Min: 2, Max: maxBlock, Required: true, HDF5: 2, Doc: "even"},
+				{Name: "bits-per-pixel", Type: driver.IntParam, Max: 64, HDF5: 3, Doc: "0 or absent: as HDF5 works it out"},
+				{Name: "pixels-per-scanline", Type: driver.IntParam, Max: maxScanline, HDF5: 4, Doc: "0 or absent: as HDF5 works it out"},
+			},
 		},
 		OpenAs: open,
 	}
 }
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	mask := p.Int("mask", 4, 0, math.MaxUint32)
-	block := p.Int("pixels-per-block", 0, 2, maxBlock)
-	bits := p.Int("bits-per-pixel", 0, 0, 64)
-	line := p.Int("pixels-per-scanline", 0, 0, maxScanline)
-	switch {
-	case !p.Has("pixels-per-block"):
-		p.Fail("pixels-per-block", "it is missing")
-	case block%2 != 0:
+	mask := p.Int("mask")
+	block := p.Int("pixels-per-block")
+	bits := p.Int("bits-per-pixel")
+	line := p.Int("pixels-per-scanline")
+	if block%2 != 0 {
 		p.Fail("pixels-per-block", "%d is not even", block)
 	}
 	if err := p.Err(); err != nil {

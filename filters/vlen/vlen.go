@@ -43,18 +43,22 @@ var (
 // Provider gives the three filters.
 func Provider() driver.Provider {
 	return filter.Family{
-		single(UTF8, UTF8, "text of variable length, as UTF-8"),
-		single(Bytes, Bytes, "bytes of variable length"),
-		single(Array, "", "arrays of variable length, as the bytes of their elements"),
+		single(driver.Description{ID: UTF8, V3: UTF8, Objects: driver.Text, Summary: "text of variable length, as UTF-8"}),
+		single(driver.Description{ID: Bytes, V3: Bytes, Objects: driver.Bytes, Summary: "bytes of variable length"}),
+		single(driver.Description{
+			ID: Array, Objects: driver.Arrays, Summary: "arrays of variable length, as the bytes of their elements",
+			Params: []driver.Param{{Name: "dtype", Type: driver.DTypeParam, Required: true, Doc: "type of the items"}},
+		}),
 	}
 }
 
-func single(id, v3, summary string) *filter.Single {
+func single(desc driver.Description) *filter.Single {
+	desc.Encode, desc.Decode, desc.Transform = true, true, driver.ArrayToBytes
 	return &filter.Single{
-		Desc: driver.Description{ID: id, V3: v3, Summary: summary, Encode: true, Decode: true},
+		Desc: desc,
 		OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-			c := &Codec{text: id == UTF8, unit: 1}
-			if id == Array {
+			c := &Codec{text: desc.ID == UTF8, unit: 1}
+			if desc.ID == Array {
 				c.unit = itemSize(p)
 			}
 			if err := p.Err(); err != nil {
@@ -75,10 +79,7 @@ func single(id, v3, summary string) *filter.Single {
 // that it must have.
 func itemSize(p *filter.Params) int {
 	t := filter.DType(p, "dtype", dtype.Type{})
-	switch {
-	case !p.Has("dtype"):
-		p.Fail("dtype", "it is missing")
-	case !t.Fixed():
+	if p.Has("dtype") && !t.Fixed() {
 		p.Fail("dtype", "%v has no fixed size", t)
 	}
 	return max(t.Size, 1)

@@ -42,14 +42,15 @@ func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
 			ID: ID, V3: "numcodecs.zlib", HDF5: 1, Encode: true, Decode: true,
-			Summary: "DEFLATE compression in a zlib frame",
+			Summary: "DEFLATE compression in a zlib frame", Transform: driver.BytesToBytes,
+			Params: []driver.Param{{Name: "level", Type: driver.IntParam, Min: -1, Max: 9, Default: "1", HDF5: 1, Doc: "-1 is 6; 0 stores"}},
 		},
 		OpenAs: open,
 	}
 }
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	level := p.Int("level", 1, -1, 9)
+	level := p.Int("level")
 	return New(Params{Level: level}), filter.Blob(in, deflate.MaxEncoded(in.MaxBytes)), nil
 }
 

@@ -56,8 +56,12 @@ func New(p Params) (*Codec, error) {
 func Provider() driver.Provider {
 	return &filter.Single{
 		Desc: driver.Description{
-			ID: ID, V3: ID, HDF5: 32015, Encode: true, Decode: true,
-			Summary: "Zstandard compression",
+			ID: ID, V3: ID, Aliases: []string{"numcodecs.zstd"}, HDF5: 32015, Encode: true, Decode: true,
+			Summary: "Zstandard compression", Transform: driver.BytesToBytes,
+			Params: []driver.Param{
+				{Name: "level", Type: driver.IntParam, Min: -1 << 17, Max: 22, Default: "1", HDF5: 1, HDF5Default: "3", Doc: "0 is 3; beyond the range it is the nearest"},
+				{Name: "checksum", Type: driver.BoolParam, Default: "false", Doc: "frames end with a checksum"},
+			},
 		},
 		OpenAs: open,
 	}
@@ -65,8 +69,8 @@ func Provider() driver.Provider {
 
 func open(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	c, err := New(Params{
-		Level:    p.Int("level", 1, -1<<30, 1<<30),
-		Checksum: p.Bool("checksum", false),
+		Level:    p.IntIn("level", -1<<30, 1<<30),
+		Checksum: p.Bool("checksum"),
 	})
 	if err != nil {
 		return nil, driver.Spec{}, err

@@ -78,23 +78,6 @@ type Provider interface {
 	Open(id string, params json.RawMessage, in Spec) (Codec, Spec, error)
 }
 
-// Description is what is said about one codec.
-type Description struct {
-	// ID is the numcodecs (Zarr v2) id: "zlib", "blosc".
-	ID string `json:"id"`
-	// V3 is the Zarr v3 name, or empty.
-	V3 string `json:"v3,omitempty"`
-	// HDF5 is the HDF5 filter number, or 0.
-	HDF5 int `json:"hdf5,omitempty"`
-	// Summary is one line for people.
-	Summary string `json:"summary"`
-	// Encode and Decode say which directions work.
-	Encode bool `json:"encode"`
-	Decode bool `json:"decode"`
-	// Lossy says that decoding does not give back what was encoded.
-	Lossy bool `json:"lossy,omitempty"`
-}
-
 // Codec is one opened step. All methods are safe for concurrent use.
 type Codec interface {
 	// Encode writes the encoded form of src to dst and gives its length.

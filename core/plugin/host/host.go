@@ -201,7 +201,7 @@ func (h *Host) Driver(name string) (driver.Opener, error) {
 	return &opener{h: h, plug: p, desc: p.driver(name)}, nil
 }
 
-// Filter gives the provider of the codec with that id or v3 name. The same
+// Filter gives the provider of the codec with that name. The same
 // provider is given for all codecs of one plugin. An id that nobody has is
 // ncerr.ErrNoFilter, which says what would supply it.
 func (h *Host) Filter(id string) (codecdriver.Provider, error) {
@@ -314,6 +314,13 @@ func (h *Host) notFound(kind, name string, failed error) error {
 	default:
 		text += " in " + strings.Join(h.dirs, " or ")
 	}
+	if kind == kindFilter {
+		var ids []string
+		for _, d := range h.Filters() {
+			ids = append(ids, d.ID)
+		}
+		text += ncerr.DidYouMean(name, ids)
+	}
 	if failed != nil {
 		return ncerr.Errorf(k, "find "+kind, name, "%s; a plugin could not be asked: %w", text, failed)
 	}
@@ -341,20 +348,35 @@ func (h *Host) Drivers() []driver.Description {
 	return out
 }
 
-// Filters is Drivers for codecs, by id.
+// Filters is Drivers for codecs, by id. A name or an HDF5 number that a
+// built-in codec has, or that of an earlier plugin, is not another's.
 func (h *Host) Filters() []codecdriver.Description {
 	out := h.opts.Builtin.Filters()
-	seen := map[string]bool{}
-	for _, d := range out {
-		seen[d.ID] = true
+	seen, numbers := map[string]bool{}, map[int]bool{}
+	take := func(d *codecdriver.Description) {
+		for _, name := range d.Names() {
+			seen[name] = true
+		}
+		numbers[d.HDF5] = d.HDF5 != 0
+	}
+	for i := range out {
+		take(&out[i])
 	}
 	for _, p := range h.plugs {
 		_, cs := p.describe()
 		for _, d := range cs {
-			if !seen[d.ID] {
-				seen[d.ID] = true
-				out = append(out, d)
+			if seen[d.ID] {
+				continue
 			}
+			d.Aliases = slices.DeleteFunc(slices.Clone(d.Aliases), func(name string) bool { return seen[name] })
+			if seen[d.V3] {
+				d.V3 = ""
+			}
+			if numbers[d.HDF5] {
+				d.HDF5 = 0
+			}
+			take(&d)
+			out = append(out, d)
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })

@@ -100,13 +100,20 @@ func (p *plug) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	if p.builtin {
 		return nil, nil
 	}
+	if n := len(r.GetDrivers()) + len(r.GetCodecs()); n > handshake.MaxBatch {
+		return nil, bad("serves %d drivers and filters, more than %d", n, handshake.MaxBatch)
+	}
 	var ds []driver.Description
 	for _, d := range r.GetDrivers() {
 		ds = append(ds, wire.DriverFromWire(d))
 	}
 	var cs []codecdriver.Description
 	for _, c := range r.GetCodecs() {
-		cs = append(cs, wire.CodecFromWire(c))
+		d := wire.CodecFromWire(c)
+		if err := d.Check(); err != nil {
+			return nil, bad("%w", err)
+		}
+		cs = append(cs, d)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,6 +158,7 @@ func (p *plug) own(ds []driver.Description, cs []codecdriver.Description) (drive
 	names = p.names(kindFilter)
 	for _, c := range cs {
 		said := c.ID
+		c.Aliases = slices.DeleteFunc(c.Aliases, func(name string) bool { return !slices.Contains(names, name) })
 		if !slices.Contains(names, c.V3) {
 			c.V3 = ""
 		}
@@ -199,7 +207,7 @@ func hasDriver(ds []driver.Description, name string) bool {
 }
 
 func hasCodec(cs []codecdriver.Description, id string) bool {
-	return slices.ContainsFunc(cs, func(d codecdriver.Description) bool { return d.ID == id || d.V3 != "" && d.V3 == id })
+	return slices.ContainsFunc(cs, func(d codecdriver.Description) bool { return d.Has(id) })
 }
 
 // serves reports whether the plugin has that driver or filter, as far as is

@@ -17,7 +17,7 @@ type provider struct{}
 func New() driver.Provider { return provider{} }
 
 func (provider) Describe() []driver.Description {
-	return []driver.Description{{ID: "bitrev", Summary: "reverses the bits of every byte", Encode: true, Decode: true}}
+	return []driver.Description{{ID: "bitrev", Summary: "reverses the bits of every byte", Encode: true, Decode: true, Transform: driver.BytesToBytes}}
 }
 
 func (provider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {

@@ -11,7 +11,7 @@ import (
 // DType gives the type that a parameter names in numpy's spelling, or def
 // when it is absent.
 func DType(p *Params, name string, def dtype.Type) dtype.Type {
-	text := p.Text(name, "")
+	text := p.Text(name)
 	if text == "" {
 		return def
 	}

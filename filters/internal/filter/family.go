@@ -21,10 +21,10 @@ func (f Family) Describe() []driver.Description {
 	return list
 }
 
-// Open opens a codec under its numcodecs id or its v3 name.
+// Open opens a codec under one of its names.
 func (f Family) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
 	for _, s := range f {
-		if id != "" && (id == s.Desc.ID || id == s.Desc.V3) {
+		if s.Desc.Has(id) {
 			return s.Open(id, params, in)
 		}
 	}

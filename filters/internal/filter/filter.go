@@ -24,12 +24,12 @@ var _ driver.Provider = (*Single)(nil)
 // Describe gives the one description.
 func (s *Single) Describe() []driver.Description { return []driver.Description{s.Desc} }
 
-// Open opens the codec under its numcodecs id or its v3 name.
+// Open opens the codec under one of its names.
 func (s *Single) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	if id != s.Desc.ID && (id == "" || id != s.Desc.V3) {
+	if !s.Desc.Has(id) {
 		return nil, driver.Spec{}, ncerr.Errorf(ncerr.ErrNoFilter, "", "", "this provider has %q only", s.Desc.ID)
 	}
-	p, err := parse(params)
+	p, err := parse(&s.Desc, params)
 	if err != nil {
 		return nil, driver.Spec{}, err
 	}

@@ -19,6 +19,12 @@ func TestParams(t *testing.T) {
 		s string
 	}
 	def := got{7, 1.5, true, "d"}
+	desc := driver.Description{ID: "x", Params: []driver.Param{
+		{Name: "n", Type: driver.IntParam, Min: 0, Max: 10, Default: "7"},
+		{Name: "f", Type: driver.FloatParam, Default: "1.5"},
+		{Name: "b", Type: driver.BoolParam, Default: "true"},
+		{Name: "s", Type: driver.TextParam, Choices: []string{"d", "t", "tea"}, Default: "d"},
+	}}
 	cases := map[string]struct {
 		params string
 		want   got
@@ -40,12 +46,15 @@ func TestParams(t *testing.T) {
 		"truth of GDAL":    {`{"b":"NO"}`, got{7, 1.5, false, "d"}, ""},
 		"no truth":         {`{"b":"perhaps"}`, got{}, "not true or false"},
 		"unknown":          {`{"z":1,"a":2}`, got{}, `unknown parameter "a", "z"`},
+		"far from known":   {`{"zzz":1}`, got{}, `unknown parameter "zzz"; parameters are n, f, b, s`},
+		"nearly known":     {`{"nn":1}`, got{}, `unknown parameter "nn"; did you mean "n"?`},
+		"no choice":        {`{"s":"te"}`, got{}, `"te" is not one of d, t, tea; did you mean "t`},
 		"no object":        {`[1]`, got{}, "not a JSON object"},
 	}
 	for name, c := range cases {
 		var v got
-		s := filter.Single{Desc: driver.Description{ID: "x"}, OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
-			v = got{p.Int("n", 7, 0, 10), p.Float("f", 1.5), p.Bool("b", true), p.Text("s", "d")}
+		s := filter.Single{Desc: desc, OpenAs: func(p *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) {
+			v = got{p.Int("n"), p.Float("f"), p.Bool("b"), p.Text("s")}
 			return nil, in, nil
 		}}
 		_, _, err := s.Open("x", json.RawMessage(c.params), driver.Spec{})
@@ -56,7 +65,11 @@ func TestParams(t *testing.T) {
 			t.Errorf("%s: want ErrInvalid with %q, got %v", name, c.fault, err)
 		}
 	}
-	s := filter.Single{Desc: driver.Description{ID: "x"}}
+	desc.Params[0].Required, desc.Params[0].Default = true, ""
+	s := filter.Single{Desc: desc, OpenAs: func(_ *filter.Params, in driver.Spec) (driver.Codec, driver.Spec, error) { return nil, in, nil }}
+	if _, _, err := s.Open("x", nil, driver.Spec{}); ncerr.KindOf(err) != ncerr.ErrInvalid || !strings.Contains(err.Error(), `"n": it is missing`) {
+		t.Errorf("a required parameter: want ErrInvalid, got %v", err)
+	}
 	if _, _, err := s.Open("", nil, driver.Spec{}); ncerr.KindOf(err) != ncerr.ErrNoFilter {
 		t.Errorf("the empty id: want ErrNoFilter, got %v", err)
 	}

@@ -3,28 +3,32 @@ package filter
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Params is a JSON object of parameters. Each getter names the members it
-// knows; Err reports the first bad value, and members that nobody asked for:
+// Params is a JSON object of parameters. Each getter takes the type, the
+// range and the default from the description of the codec, and panics for a
+// parameter that it does not have. Err reports the first bad value, required
+// parameters that are missing, and members that the description does not have:
 // a parameter that is not understood may change what the bytes mean.
 //
 // Numbers may be written as strings, as netCDF-C did before 4.10; null is the
 // same as absent.
 type Params struct {
+	desc    *driver.Description
 	members map[string]json.RawMessage
-	asked   []string
 	err     error
 }
 
-func parse(raw json.RawMessage) (*Params, error) {
-	p := &Params{asked: []string{"id"}}
+func parse(desc *driver.Description, raw json.RawMessage) (*Params, error) {
+	p := &Params{desc: desc}
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return p, nil
 	}
@@ -36,20 +40,33 @@ func parse(raw json.RawMessage) (*Params, error) {
 
 // Err gives the first error met so far.
 func (p *Params) Err() error {
+	var known, unknown []string
+	for _, d := range p.desc.Params {
+		known = append(known, d.Name)
+		if d.Required && !p.Has(d.Name) {
+			p.Fail(d.Name, "it is missing")
+		}
+	}
 	if p.err != nil {
 		return p.err
 	}
-	var unknown []string
-	for name := range p.members {
-		if !slices.Contains(p.asked, name) {
+	hint := ""
+	for _, name := range slices.Sorted(maps.Keys(p.members)) {
+		if name != "id" && !slices.Contains(known, name) {
 			unknown = append(unknown, strconv.Quote(name))
+			hint = ncerr.DidYouMean(name, known)
 		}
 	}
-	if len(unknown) > 0 {
-		slices.Sort(unknown)
-		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "unknown parameter %s", strings.Join(unknown, ", "))
+	switch len(unknown) {
+	case 0:
+		return nil
+	case 1:
+		if hint == "" && len(known) > 0 {
+			hint = "; parameters are " + strings.Join(known, ", ")
+		}
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "unknown parameter %s%s", unknown[0], hint)
 	}
-	return nil
+	return ncerr.Errorf(ncerr.ErrInvalid, "", "", "unknown parameter %s", strings.Join(unknown, ", "))
 }
 
 // Fail records that a parameter cannot be used.
@@ -62,8 +79,15 @@ func (p *Params) Fail(name, format string, args ...any) {
 // Has reports whether a parameter is given.
 func (p *Params) Has(name string) bool { return p.raw(name) != nil }
 
+func (p *Params) param(name string) *driver.Param {
+	d := p.desc.Param(name)
+	if d == nil {
+		panic(p.desc.ID + " does not describe its parameter " + name)
+	}
+	return d
+}
+
 func (p *Params) raw(name string) json.RawMessage {
-	p.asked = append(p.asked, name)
 	raw := bytes.TrimSpace(p.members[name])
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -71,8 +95,15 @@ func (p *Params) raw(name string) json.RawMessage {
 	return raw
 }
 
-// Int gives an integer in [lo, hi], or def when it is absent.
-func (p *Params) Int(name string, def, lo, hi int) int {
+// Int gives an integer in the range that is described.
+func (p *Params) Int(name string) int {
+	lo, hi := p.param(name).Range()
+	return p.IntIn(name, lo, hi)
+}
+
+// IntIn is Int for values of real writers beyond the range that is described.
+func (p *Params) IntIn(name string, lo, hi int64) int {
+	def, _ := strconv.Atoi(p.param(name).Default) // 0 if Doc says what absent means
 	f, ok := p.number(name)
 	switch {
 	case !ok:
@@ -87,11 +118,12 @@ func (p *Params) Int(name string, def, lo, hi int) int {
 	return int(f)
 }
 
-// Float gives a number, or def when it is absent.
-func (p *Params) Float(name string, def float64) float64 {
+// Float gives a number.
+func (p *Params) Float(name string) float64 {
 	if f, ok := p.number(name); ok {
 		return f
 	}
+	def, _ := strconv.ParseFloat(p.param(name).Default, 64)
 	return def
 }
 
@@ -115,9 +147,10 @@ func (p *Params) number(name string) (float64, bool) {
 	return f, true
 }
 
-// Bool gives a truth value, or def when it is absent; 0 and 1 are accepted, and
-// the words "YES" and "NO" that GDAL writes.
-func (p *Params) Bool(name string, def bool) bool {
+// Bool gives a truth value; 0 and 1 are accepted, and the words "YES" and "NO"
+// that GDAL writes.
+func (p *Params) Bool(name string) bool {
+	def := p.param(name).Default == "true"
 	raw := p.raw(name)
 	if raw == nil {
 		return def
@@ -134,18 +167,22 @@ func (p *Params) Bool(name string, def bool) bool {
 	return b
 }
 
-// Text gives a string, or def when it is absent.
-func (p *Params) Text(name, def string) string {
-	raw := p.raw(name)
+// Text gives a string, one of the choices if there are any.
+func (p *Params) Text(name string) string {
+	d, raw := p.param(name), p.raw(name)
 	if raw == nil {
-		return def
+		return d.Default
 	}
 	var s string
-	if json.Unmarshal(raw, &s) != nil {
+	switch {
+	case json.Unmarshal(raw, &s) != nil:
 		p.Fail(name, "%s is not a string", raw)
-		return def
+	case len(d.Choices) > 0 && !slices.Contains(d.Choices, s):
+		p.Fail(name, "%q is not one of %s%s", s, strings.Join(d.Choices, ", "), ncerr.DidYouMean(s, d.Choices))
+	default:
+		return s
 	}
-	return s
+	return d.Default
 }
 
 // IsText reports whether a parameter is given as a string that is no number.

@@ -15,7 +15,7 @@ import (
 // The protocol version; the header of the .proto files says the same.
 const (
 	Major = 1
-	Minor = 1
+	Minor = 2
 )
 
 // The environment of a plugin process. The cookie tells a plugin that it was

@@ -1,4 +1,4 @@
-// nczarr plugin protocol, version 1.1
+// nczarr plugin protocol, version 1.2
 //
 // This file and its neighbours are the contract between nczarr and a plugin
 // in any language. The version above is major.minor: within a major, fields,
@@ -472,11 +472,27 @@ type CodecDescription struct {
 	// The Zarr v3 name, or empty.
 	V3 string `protobuf:"bytes,2,opt,name=v3,proto3" json:"v3,omitempty"`
 	// The HDF5 filter number, or 0.
-	Hdf5          int32  `protobuf:"varint,3,opt,name=hdf5,proto3" json:"hdf5,omitempty"`
-	Summary       string `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`
-	Encode        bool   `protobuf:"varint,5,opt,name=encode,proto3" json:"encode,omitempty"`
-	Decode        bool   `protobuf:"varint,6,opt,name=decode,proto3" json:"decode,omitempty"`
-	Lossy         bool   `protobuf:"varint,7,opt,name=lossy,proto3" json:"lossy,omitempty"`
+	Hdf5    int32  `protobuf:"varint,3,opt,name=hdf5,proto3" json:"hdf5,omitempty"`
+	Summary string `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`
+	Encode  bool   `protobuf:"varint,5,opt,name=encode,proto3" json:"encode,omitempty"`
+	Decode  bool   `protobuf:"varint,6,opt,name=decode,proto3" json:"decode,omitempty"`
+	Lossy   bool   `protobuf:"varint,7,opt,name=lossy,proto3" json:"lossy,omitempty"`
+	// The rest since 1.2. A host refuses a plugin whose description contradicts
+	// itself or is beyond the ceilings, see the Go package core/codec/driver.
+	//
+	// What is lost, if that is less than the values themselves.
+	Loses string `protobuf:"bytes,8,opt,name=loses,proto3" json:"loses,omitempty"`
+	// "array to array", "array to bytes", "bytes to bytes"; empty: not stated.
+	Transform string `protobuf:"bytes,9,opt,name=transform,proto3" json:"transform,omitempty"`
+	// Only prepares or checks bytes: never the compressor of Zarr v2.
+	Prepares bool `protobuf:"varint,10,opt,name=prepares,proto3" json:"prepares,omitempty"`
+	// Which elements of variable length it takes, as the first of a chain:
+	// "text", "bytes", "arrays"; empty: none.
+	Objects string `protobuf:"bytes,11,opt,name=objects,proto3" json:"objects,omitempty"`
+	// Further names, at most 16.
+	Aliases []string `protobuf:"bytes,12,rep,name=aliases,proto3" json:"aliases,omitempty"`
+	// All parameters, at most 64.
+	Params        []*ParamDescription `protobuf:"bytes,13,rep,name=params,proto3" json:"params,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -560,6 +576,179 @@ func (x *CodecDescription) GetLossy() bool {
 	return false
 }
 
+func (x *CodecDescription) GetLoses() string {
+	if x != nil {
+		return x.Loses
+	}
+	return ""
+}
+
+func (x *CodecDescription) GetTransform() string {
+	if x != nil {
+		return x.Transform
+	}
+	return ""
+}
+
+func (x *CodecDescription) GetPrepares() bool {
+	if x != nil {
+		return x.Prepares
+	}
+	return false
+}
+
+func (x *CodecDescription) GetObjects() string {
+	if x != nil {
+		return x.Objects
+	}
+	return ""
+}
+
+func (x *CodecDescription) GetAliases() []string {
+	if x != nil {
+		return x.Aliases
+	}
+	return nil
+}
+
+func (x *CodecDescription) GetParams() []*ParamDescription {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+// ParamDescription describes a parameter of a codec.
+type ParamDescription struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// "int", "float", "bool", "text", "dtype", "list".
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// The range of an integer; both 0: that of 32 bits.
+	Min int64 `protobuf:"varint,3,opt,name=min,proto3" json:"min,omitempty"`
+	Max int64 `protobuf:"varint,4,opt,name=max,proto3" json:"max,omitempty"`
+	// All values of a text, at most 64.
+	Choices      []string `protobuf:"bytes,5,rep,name=choices,proto3" json:"choices,omitempty"`
+	DefaultValue string   `protobuf:"bytes,6,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"`
+	Required     bool     `protobuf:"varint,7,opt,name=required,proto3" json:"required,omitempty"`
+	// The value is a fact about the elements that go in: their "type" or "size".
+	Input string `protobuf:"bytes,8,opt,name=input,proto3" json:"input,omitempty"`
+	// Its place among the parameters of the HDF5 filter, 1 to 32, and the
+	// default there if it is another; 0: none.
+	Hdf5          uint32 `protobuf:"varint,9,opt,name=hdf5,proto3" json:"hdf5,omitempty"`
+	Hdf5Default   string `protobuf:"bytes,10,opt,name=hdf5_default,json=hdf5Default,proto3" json:"hdf5_default,omitempty"`
+	Doc           string `protobuf:"bytes,11,opt,name=doc,proto3" json:"doc,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParamDescription) Reset() {
+	*x = ParamDescription{}
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParamDescription) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParamDescription) ProtoMessage() {}
+
+func (x *ParamDescription) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParamDescription.ProtoReflect.Descriptor instead.
+func (*ParamDescription) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ParamDescription) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ParamDescription) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ParamDescription) GetMin() int64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *ParamDescription) GetMax() int64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *ParamDescription) GetChoices() []string {
+	if x != nil {
+		return x.Choices
+	}
+	return nil
+}
+
+func (x *ParamDescription) GetDefaultValue() string {
+	if x != nil {
+		return x.DefaultValue
+	}
+	return ""
+}
+
+func (x *ParamDescription) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
+func (x *ParamDescription) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *ParamDescription) GetHdf5() uint32 {
+	if x != nil {
+		return x.Hdf5
+	}
+	return 0
+}
+
+func (x *ParamDescription) GetHdf5Default() string {
+	if x != nil {
+		return x.Hdf5Default
+	}
+	return ""
+}
+
+func (x *ParamDescription) GetDoc() string {
+	if x != nil {
+		return x.Doc
+	}
+	return ""
+}
+
 type ConfigureRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The level of the data plane in use: one of DescribeReply.levels.
@@ -575,7 +764,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[6]
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +776,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[6]
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,7 +789,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{6}
+	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConfigureRequest) GetLevel() uint32 {
@@ -632,7 +821,7 @@ type ConfigureReply struct {
 
 func (x *ConfigureReply) Reset() {
 	*x = ConfigureReply{}
-	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[7]
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +833,7 @@ func (x *ConfigureReply) String() string {
 func (*ConfigureReply) ProtoMessage() {}
 
 func (x *ConfigureReply) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[7]
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +846,7 @@ func (x *ConfigureReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureReply.ProtoReflect.Descriptor instead.
 func (*ConfigureReply) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{7}
+	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 // Segment is shared memory that the plugin inherits as a file descriptor.
@@ -674,7 +863,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[8]
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +875,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[8]
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +888,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{8}
+	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Segment) GetId() uint32 {
@@ -744,7 +933,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[9]
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +945,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[9]
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +958,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{9}
+	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Region) GetSegment() uint32 {
@@ -815,7 +1004,7 @@ type Payload struct {
 
 func (x *Payload) Reset() {
 	*x = Payload{}
-	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[10]
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +1016,7 @@ func (x *Payload) String() string {
 func (*Payload) ProtoMessage() {}
 
 func (x *Payload) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[10]
+	mi := &file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +1029,7 @@ func (x *Payload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payload.ProtoReflect.Descriptor instead.
 func (*Payload) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{10}
+	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Payload) GetContent() isPayload_Content {
@@ -919,7 +1108,7 @@ const file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDesc = "" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12#\n" +
 	"\rdefault_value\x18\x03 \x01(\tR\fdefaultValue\x12\x10\n" +
 	"\x03doc\x18\x04 \x01(\tR\x03doc\x12\x16\n" +
-	"\x06secret\x18\x05 \x01(\bR\x06secret\"\xa6\x01\n" +
+	"\x06secret\x18\x05 \x01(\bR\x06secret\"\xe2\x02\n" +
 	"\x10CodecDescription\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
 	"\x02v3\x18\x02 \x01(\tR\x02v3\x12\x12\n" +
@@ -927,7 +1116,27 @@ const file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDesc = "" +
 	"\asummary\x18\x04 \x01(\tR\asummary\x12\x16\n" +
 	"\x06encode\x18\x05 \x01(\bR\x06encode\x12\x16\n" +
 	"\x06decode\x18\x06 \x01(\bR\x06decode\x12\x14\n" +
-	"\x05lossy\x18\a \x01(\bR\x05lossy\"z\n" +
+	"\x05lossy\x18\a \x01(\bR\x05lossy\x12\x14\n" +
+	"\x05loses\x18\b \x01(\tR\x05loses\x12\x1c\n" +
+	"\ttransform\x18\t \x01(\tR\ttransform\x12\x1a\n" +
+	"\bprepares\x18\n" +
+	" \x01(\bR\bprepares\x12\x18\n" +
+	"\aobjects\x18\v \x01(\tR\aobjects\x12\x18\n" +
+	"\aaliases\x18\f \x03(\tR\aaliases\x126\n" +
+	"\x06params\x18\r \x03(\v2\x1e.nczplugin.v1.ParamDescriptionR\x06params\"\x98\x02\n" +
+	"\x10ParamDescription\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x10\n" +
+	"\x03min\x18\x03 \x01(\x03R\x03min\x12\x10\n" +
+	"\x03max\x18\x04 \x01(\x03R\x03max\x12\x18\n" +
+	"\achoices\x18\x05 \x03(\tR\achoices\x12#\n" +
+	"\rdefault_value\x18\x06 \x01(\tR\fdefaultValue\x12\x1a\n" +
+	"\brequired\x18\a \x01(\bR\brequired\x12\x14\n" +
+	"\x05input\x18\b \x01(\tR\x05input\x12\x12\n" +
+	"\x04hdf5\x18\t \x01(\rR\x04hdf5\x12!\n" +
+	"\fhdf5_default\x18\n" +
+	" \x01(\tR\vhdf5Default\x12\x10\n" +
+	"\x03doc\x18\v \x01(\tR\x03doc\"z\n" +
 	"\x10ConfigureRequest\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\rR\x05level\x12\x1d\n" +
 	"\n" +
@@ -966,7 +1175,7 @@ func file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescGZIP() []byte {
 	return file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDescData
 }
 
-var file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_core_plugin_proto_nczplugin_v1_plugin_proto_goTypes = []any{
 	(*ErrorDetail)(nil),       // 0: nczplugin.v1.ErrorDetail
 	(*DescribeRequest)(nil),   // 1: nczplugin.v1.DescribeRequest
@@ -974,27 +1183,29 @@ var file_core_plugin_proto_nczplugin_v1_plugin_proto_goTypes = []any{
 	(*DriverDescription)(nil), // 3: nczplugin.v1.DriverDescription
 	(*OptionDescription)(nil), // 4: nczplugin.v1.OptionDescription
 	(*CodecDescription)(nil),  // 5: nczplugin.v1.CodecDescription
-	(*ConfigureRequest)(nil),  // 6: nczplugin.v1.ConfigureRequest
-	(*ConfigureReply)(nil),    // 7: nczplugin.v1.ConfigureReply
-	(*Segment)(nil),           // 8: nczplugin.v1.Segment
-	(*Region)(nil),            // 9: nczplugin.v1.Region
-	(*Payload)(nil),           // 10: nczplugin.v1.Payload
+	(*ParamDescription)(nil),  // 6: nczplugin.v1.ParamDescription
+	(*ConfigureRequest)(nil),  // 7: nczplugin.v1.ConfigureRequest
+	(*ConfigureReply)(nil),    // 8: nczplugin.v1.ConfigureReply
+	(*Segment)(nil),           // 9: nczplugin.v1.Segment
+	(*Region)(nil),            // 10: nczplugin.v1.Region
+	(*Payload)(nil),           // 11: nczplugin.v1.Payload
 }
 var file_core_plugin_proto_nczplugin_v1_plugin_proto_depIdxs = []int32{
-	3, // 0: nczplugin.v1.DescribeReply.drivers:type_name -> nczplugin.v1.DriverDescription
-	5, // 1: nczplugin.v1.DescribeReply.codecs:type_name -> nczplugin.v1.CodecDescription
-	4, // 2: nczplugin.v1.DriverDescription.options:type_name -> nczplugin.v1.OptionDescription
-	8, // 3: nczplugin.v1.ConfigureRequest.segments:type_name -> nczplugin.v1.Segment
-	9, // 4: nczplugin.v1.Payload.region:type_name -> nczplugin.v1.Region
-	1, // 5: nczplugin.v1.Plugin.Describe:input_type -> nczplugin.v1.DescribeRequest
-	6, // 6: nczplugin.v1.Plugin.Configure:input_type -> nczplugin.v1.ConfigureRequest
-	2, // 7: nczplugin.v1.Plugin.Describe:output_type -> nczplugin.v1.DescribeReply
-	7, // 8: nczplugin.v1.Plugin.Configure:output_type -> nczplugin.v1.ConfigureReply
-	7, // [7:9] is the sub-list for method output_type
-	5, // [5:7] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	3,  // 0: nczplugin.v1.DescribeReply.drivers:type_name -> nczplugin.v1.DriverDescription
+	5,  // 1: nczplugin.v1.DescribeReply.codecs:type_name -> nczplugin.v1.CodecDescription
+	4,  // 2: nczplugin.v1.DriverDescription.options:type_name -> nczplugin.v1.OptionDescription
+	6,  // 3: nczplugin.v1.CodecDescription.params:type_name -> nczplugin.v1.ParamDescription
+	9,  // 4: nczplugin.v1.ConfigureRequest.segments:type_name -> nczplugin.v1.Segment
+	10, // 5: nczplugin.v1.Payload.region:type_name -> nczplugin.v1.Region
+	1,  // 6: nczplugin.v1.Plugin.Describe:input_type -> nczplugin.v1.DescribeRequest
+	7,  // 7: nczplugin.v1.Plugin.Configure:input_type -> nczplugin.v1.ConfigureRequest
+	2,  // 8: nczplugin.v1.Plugin.Describe:output_type -> nczplugin.v1.DescribeReply
+	8,  // 9: nczplugin.v1.Plugin.Configure:output_type -> nczplugin.v1.ConfigureReply
+	8,  // [8:10] is the sub-list for method output_type
+	6,  // [6:8] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_core_plugin_proto_nczplugin_v1_plugin_proto_init() }
@@ -1002,7 +1213,7 @@ func file_core_plugin_proto_nczplugin_v1_plugin_proto_init() {
 	if File_core_plugin_proto_nczplugin_v1_plugin_proto != nil {
 		return
 	}
-	file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[10].OneofWrappers = []any{
+	file_core_plugin_proto_nczplugin_v1_plugin_proto_msgTypes[11].OneofWrappers = []any{
 		(*Payload_Inline)(nil),
 		(*Payload_Region)(nil),
 	}
@@ -1012,7 +1223,7 @@ func file_core_plugin_proto_nczplugin_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDesc), len(file_core_plugin_proto_nczplugin_v1_plugin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

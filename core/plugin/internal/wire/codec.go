@@ -16,18 +16,48 @@ const maxRank = 4096
 
 // CodecToWire gives the message for d.
 func CodecToWire(d codecdriver.Description) *pb.CodecDescription {
-	return &pb.CodecDescription{
+	m := &pb.CodecDescription{
 		Id: Text(d.ID), V3: Text(d.V3), Hdf5: int32(min(max(0, d.HDF5), math.MaxInt32)), Summary: Text(d.Summary),
-		Encode: d.Encode, Decode: d.Decode, Lossy: d.Lossy,
+		Encode: d.Encode, Decode: d.Decode, Lossy: d.Lossy, Loses: Text(d.Loses),
+		Transform: string(d.Transform), Prepares: d.Prepares, Objects: string(d.Objects), Aliases: texts(d.Aliases),
 	}
+	for i := range d.Params {
+		p := &d.Params[i]
+		m.Params = append(m.Params, &pb.ParamDescription{
+			Name: Text(p.Name), Type: string(p.Type), Min: p.Min, Max: p.Max, Choices: texts(p.Choices), DefaultValue: Text(p.Default),
+			Required: p.Required, Input: string(p.Input), Hdf5: uint32(min(max(0, p.HDF5), math.MaxInt32)), Hdf5Default: Text(p.HDF5Default), Doc: Text(p.Doc),
+		})
+	}
+	return m
 }
 
-// CodecFromWire is the reverse of CodecToWire.
+// CodecFromWire is the reverse of CodecToWire. Of lists beyond the ceilings it
+// takes one more than there may be, which Description.Check refuses.
 func CodecFromWire(m *pb.CodecDescription) codecdriver.Description {
-	return codecdriver.Description{
+	d := codecdriver.Description{
 		ID: Text(m.GetId()), V3: Text(m.GetV3()), HDF5: int(max(0, m.GetHdf5())), Summary: Text(m.GetSummary()),
-		Encode: m.GetEncode(), Decode: m.GetDecode(), Lossy: m.GetLossy(),
+		Encode: m.GetEncode(), Decode: m.GetDecode(), Lossy: m.GetLossy(), Loses: Text(m.GetLoses()),
+		Transform: codecdriver.Transform(Text(m.GetTransform())), Prepares: m.GetPrepares(),
+		Objects: codecdriver.Objects(Text(m.GetObjects())), Aliases: texts(first(m.GetAliases(), codecdriver.MaxAliases)),
 	}
+	for _, p := range first(m.GetParams(), codecdriver.MaxParams) {
+		d.Params = append(d.Params, codecdriver.Param{
+			Name: Text(p.GetName()), Type: codecdriver.ParamType(Text(p.GetType())), Min: p.GetMin(), Max: p.GetMax(), Choices: texts(first(p.GetChoices(), codecdriver.MaxChoices)),
+			Default: Text(p.GetDefaultValue()), Required: p.GetRequired(), Input: codecdriver.InputFact(Text(p.GetInput())),
+			HDF5: int(min(p.GetHdf5(), math.MaxInt32)), HDF5Default: Text(p.GetHdf5Default()), Doc: Text(p.GetDoc()),
+		})
+	}
+	return d
+}
+
+func first[T any](list []T, most int) []T { return list[:min(len(list), most+1)] }
+
+func texts(list []string) []string {
+	var out []string
+	for _, s := range list {
+		out = append(out, Text(s))
+	}
+	return out
 }
 
 // StepsToWire gives the messages for steps.

@@ -131,8 +131,15 @@ func TestDescriptions(t *testing.T) {
 			t.Errorf("want %+v, got %+v", d, got)
 		}
 	}
-	for _, d := range []codecdriver.Description{{}, {ID: "i", V3: "v", HDF5: 32015, Summary: "s", Encode: true, Decode: true, Lossy: true}} {
-		if got := wire.CodecFromWire(wire.CodecToWire(d)); got != d {
+	for _, d := range []codecdriver.Description{
+		{},
+		{ID: "i", V3: "v", HDF5: 32015, Summary: "s", Encode: true, Decode: true, Lossy: true},
+		{ID: "i", Loses: "l", Transform: codecdriver.ArrayToBytes, Prepares: true, Objects: codecdriver.Text, Aliases: []string{"a", "b"}, Params: []codecdriver.Param{
+			{Name: "n", Type: codecdriver.IntParam, Min: -2, Max: 3, Default: "1", Input: codecdriver.InputSize, HDF5: 2, HDF5Default: "3", Doc: "d"},
+			{Name: "t", Type: codecdriver.TextParam, Choices: []string{"x"}, Required: true},
+		}},
+	} {
+		if got := wire.CodecFromWire(wire.CodecToWire(d)); !reflect.DeepEqual(got, d) {
 			t.Errorf("want %+v, got %+v", d, got)
 		}
 	}

@@ -1,0 +1,49 @@
+package codec
+
+import (
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Catalog is the codecs that there are, as their filters describe them. Of two
+// with one name or one HDF5 number the first counts.
+type Catalog []driver.Description
+
+// Find finds a codec by one of its names. Of a codec that nobody has, the
+// description is the zero value.
+func (c Catalog) Find(name string) (driver.Description, bool) {
+	for i := range c {
+		if c[i].Has(name) {
+			return c[i], true
+		}
+	}
+	return driver.Description{}, false
+}
+
+// ByHDF5 finds a codec by its HDF5 filter number.
+func (c Catalog) ByHDF5(number uint32) (driver.Description, bool) {
+	for i := range c {
+		if number != 0 && uint32(c[i].HDF5) == number {
+			return c[i], true
+		}
+	}
+	return driver.Description{}, false
+}
+
+// DidYouMean is ncerr.DidYouMean for the id of a codec.
+func (c Catalog) DidYouMean(id string) string {
+	ids := make([]string, len(c))
+	for i := range c {
+		ids[i] = c[i].ID
+	}
+	return ncerr.DidYouMean(id, ids)
+}
+
+// foreignHDF5 names filters of HDF5 that no codec here makes the same bytes as,
+// so that an error can say what is wanted. Nobody describes them.
+//
+// Source: HDF5, "Registered Filters".
+var foreignHDF5 = map[uint32]string{
+	5: "nbit", 6: "scaleoffset", 305: "LZO", 32000: "LZF", 32003: "Snappy", 32004: "LZ4 in the frame of HDF5", 32008: "bitshuffle",
+	32013: "zfp", 32014: "fpzip", 32017: "SZ", 32018: "FCIDECOMP", 32019: "JPEG", 32024: "SZ3", 32026: "blosc2",
+}

@@ -1,0 +1,78 @@
+package host
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+)
+
+// What a plugin describes is refused if it is beyond the ceilings or
+// contradicts itself; a plugin that states nothing is as good as ever.
+func TestHostileDescription(t *testing.T) {
+	t.Parallel()
+	many := make([]*pb.ParamDescription, 1000)
+	for i := range many {
+		many[i] = &pb.ParamDescription{}
+	}
+	for name, c := range map[string]struct {
+		reply *pb.DescribeReply
+		want  string
+	}{
+		"nothing stated":  {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x"}}}, ""},
+		"stated":          {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Transform: "array to bytes", Objects: "text"}}}, ""},
+		"many parameters": {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: many}}}, "65 parameters, more than 64"},
+		"many aliases":    {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Aliases: slices.Repeat([]string{"a"}, 1000)}}}, "17 aliases, more than 16"},
+		"many choices":    {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "text", Choices: make([]string, 1000)}}}}}, "at most 64"},
+		"many filters":    {&pb.DescribeReply{Codecs: make([]*pb.CodecDescription, 2000)}, "2000 drivers and filters"},
+		"a place":         {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "int", Hdf5: 1 << 31}}}}}, "place"},
+		"a transform":     {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Transform: "bytes to gold"}}}, "unknown transform"},
+	} {
+		_, err := (&plug{all: true}).learn(c.reply)
+		if c.want == "" && err != nil || c.want != "" && (ncerr.KindOf(err) != ncerr.ErrPlugin || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: want %q, got %v", name, c.want, err)
+		}
+	}
+}
+
+// A plugin cannot take names and HDF5 numbers that others have, nor names that
+// neither its file name nor its pin gives it.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	h := &Host{
+		opts: Options{Builtin: plugin.Builtin{Providers: []codecdriver.Provider{described{{ID: "zlib", V3: "numcodecs.zlib", HDF5: 1}}}}},
+		plugs: []*plug{
+			{known: true, codecs: []codecdriver.Description{{ID: "a", V3: "numcodecs.zlib", Aliases: []string{"zlib", "aa"}, HDF5: 1}, {ID: "zlib", HDF5: 5}}},
+			{known: true, codecs: []codecdriver.Description{{ID: "b", V3: "aa", HDF5: 7}, {ID: "c", HDF5: 7}}},
+		},
+	}
+	var got []string
+	for _, d := range h.Filters() {
+		text, _ := json.Marshal(struct {
+			Names []string
+			HDF5  int
+		}{d.Names(), d.HDF5})
+		got = append(got, string(text))
+	}
+	want := []string{`{"Names":["a","aa"],"HDF5":0}`, `{"Names":["b"],"HDF5":7}`, `{"Names":["c"],"HDF5":0}`, `{"Names":["zlib","numcodecs.zlib"],"HDF5":1}`}
+	if !slices.Equal(got, want) {
+		t.Errorf("want %q, got %q", want, got)
+	}
+	p := &plug{kind: kindFilter, promised: "mine"}
+	if _, err := p.learn(&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "mine", Aliases: []string{"zstd"}}}}); err != nil || len(p.codecs) != 1 || p.codecs[0].Has("zstd") {
+		t.Errorf("an alias that is not given: got %+v, %v", p.codecs, err)
+	}
+}
+
+type described []codecdriver.Description
+
+func (d described) Describe() []codecdriver.Description { return d }
+
+func (described) Open(string, json.RawMessage, codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
+	return nil, codecdriver.Spec{}, ncerr.ErrNoFilter
+}
