@@ -1,6 +1,7 @@
 package dtype
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -39,29 +40,29 @@ func Decode(dst any, src []byte, t Type) error {
 	}
 	switch d := dst.(type) {
 	case []int8:
-		return decodeNumbers(d, src, t)
+		return decodeInto(d, src, t)
 	case []uint8:
 		if t.Kind == Char || t.Kind == Raw {
 			copy(d, src)
 			return nil
 		}
-		return decodeNumbers(d, src, t)
+		return decodeInto(d, src, t)
 	case []int16:
-		return decodeNumbers(d, src, t)
+		return decodeInto(d, src, t)
 	case []uint16:
-		return decodeNumbers(d, src, t)
+		return decodeInto(d, src, t)
 	case []int32:
-		return decodeNumbers(d, src, t)
+		return decodeInto(d, src, t)
 	case []uint32:
-		return decodeNumbers(d, src, t)
+		return decodeInto(d, src, t)
 	case []int64:
-		return decodeNumbers(d, src, t)
+		return decodeInto(d, src, t)
 	case []uint64:
-		return decodeNumbers(d, src, t)
+		return decodeInto(d, src, t)
 	case []float32:
-		return decodeNumbers(d, src, t)
+		return decodeInto(d, src, t)
 	case []float64:
-		return decodeNumbers(d, src, t)
+		return decodeInto(d, src, t)
 	case []string:
 		return decodeText(d, src, t)
 	}
@@ -85,29 +86,29 @@ func Encode(dst []byte, t Type, src any) error {
 	}
 	switch s := src.(type) {
 	case []int8:
-		return encodeNumbers(dst, t, s)
+		return encodeFrom(dst, t, s)
 	case []uint8:
 		if t.Kind == Char || t.Kind == Raw {
 			copy(dst, s)
 			return nil
 		}
-		return encodeNumbers(dst, t, s)
+		return encodeFrom(dst, t, s)
 	case []int16:
-		return encodeNumbers(dst, t, s)
+		return encodeFrom(dst, t, s)
 	case []uint16:
-		return encodeNumbers(dst, t, s)
+		return encodeFrom(dst, t, s)
 	case []int32:
-		return encodeNumbers(dst, t, s)
+		return encodeFrom(dst, t, s)
 	case []uint32:
-		return encodeNumbers(dst, t, s)
+		return encodeFrom(dst, t, s)
 	case []int64:
-		return encodeNumbers(dst, t, s)
+		return encodeFrom(dst, t, s)
 	case []uint64:
-		return encodeNumbers(dst, t, s)
+		return encodeFrom(dst, t, s)
 	case []float32:
-		return encodeNumbers(dst, t, s)
+		return encodeFrom(dst, t, s)
 	case []float64:
-		return encodeNumbers(dst, t, s)
+		return encodeFrom(dst, t, s)
 	case []string:
 		return encodeText(dst, t, s)
 	}
@@ -144,62 +145,73 @@ func badValue(i int, v any, to string) error {
 	return ncerr.Errorf(ncerr.ErrConvert, "convert", "", "element %d: %v does not fit in %s", i, v, to)
 }
 
-// decodeNumbers finds the Go type of the stored elements.
-func decodeNumbers[D number](dst []D, src []byte, t Type) error {
-	switch t.Kind {
-	case Bool:
-		return decodeBool(dst, src)
-	case Datetime, Timedelta:
-		return decodeAs[D, int64](dst, src, t)
-	case Int:
-		switch t.Size {
-		case 1:
-			return decodeAs[D, int8](dst, src, t)
-		case 2:
-			return decodeAs[D, int16](dst, src, t)
-		case 4:
-			return decodeAs[D, int32](dst, src, t)
-		case 8:
-			return decodeAs[D, int64](dst, src, t)
-		}
-	case Uint:
-		switch t.Size {
-		case 1:
-			return decodeAs[D, uint8](dst, src, t)
-		case 2:
-			return decodeAs[D, uint16](dst, src, t)
-		case 4:
-			return decodeAs[D, uint32](dst, src, t)
-		case 8:
-			return decodeAs[D, uint64](dst, src, t)
-		}
-	case Float:
-		switch t.Size {
-		case 2:
-			return decodeHalf(dst, src, t)
-		case 4:
-			return decodeAs[D, float32](dst, src, t)
-		case 8:
-			return decodeAs[D, float64](dst, src, t)
-		}
+// decodeInto is Decode for a slice of numbers.
+func decodeInto[D number](dst []D, src []byte, t Type) error {
+	if !t.Numeric() {
+		return badType("decode", t, dst)
 	}
-	return badType("decode", t, dst)
+	if i := decodeNumbers(dst, src, t); i >= 0 {
+		nc, _ := TypeOf(dst)
+		return badValue(i, t.value(src[i*t.Size:]), nc.String())
+	}
+	return nil
+}
+
+// encodeFrom is Encode for a slice of numbers.
+func encodeFrom[S number](dst []byte, t Type, src []S) error {
+	if !t.Numeric() {
+		return badType("encode", t, src)
+	}
+	if i := encodeNumbers(dst, t, src); i >= 0 {
+		return badValue(i, src[i], t.String())
+	}
+	return nil
+}
+
+// decodeNumbers finds the Go type of the stored elements. Like all below it
+// returns the index of the first value that does not fit, or -1.
+func decodeNumbers[D number](dst []D, src []byte, t Type) int {
+	switch {
+	case t.Kind == Bool:
+		return decodeBool(dst, src)
+	case t.Kind == Float && t.Size == 2:
+		return decodeHalf(dst, src, t)
+	case t.Kind == Float && t.Size == 4:
+		return decodeAs[D, float32](dst, src, t)
+	case t.Kind == Float:
+		return decodeAs[D, float64](dst, src, t)
+	case t.Kind == Uint && t.Size == 1:
+		return decodeAs[D, uint8](dst, src, t)
+	case t.Kind == Uint && t.Size == 2:
+		return decodeAs[D, uint16](dst, src, t)
+	case t.Kind == Uint && t.Size == 4:
+		return decodeAs[D, uint32](dst, src, t)
+	case t.Kind == Uint:
+		return decodeAs[D, uint64](dst, src, t)
+	case t.Size == 1:
+		return decodeAs[D, int8](dst, src, t)
+	case t.Size == 2:
+		return decodeAs[D, int16](dst, src, t)
+	case t.Size == 4:
+		return decodeAs[D, int32](dst, src, t)
+	}
+	return decodeAs[D, int64](dst, src, t)
 }
 
 // decodeAs converts elements of Go type S, from src itself where its address
 // and byte order allow it, else through a small buffer.
-func decodeAs[D, S number](dst []D, src []byte, t Type) error {
+func decodeAs[D, S number](dst []D, src []byte, t Type) int {
 	if sameType[S, D]() {
 		b := bytesOf(dst)
 		copy(b, src)
 		if t.Order != Native {
 			SwapBytes(b, t.Width())
 		}
-		return nil
+		return -1
 	}
 	if t.Order == Native || t.Order == OrderNone {
 		if s, ok := aligned[S](src); ok {
-			return firstBad(convert(dst, s), 0, s, dst)
+			return convert(dst, s[:len(dst)])
 		}
 	}
 	var buf [block]S
@@ -211,97 +223,84 @@ func decodeAs[D, S number](dst []D, src []byte, t Type) error {
 		if t.Order != Native {
 			SwapBytes(b, t.Width())
 		}
-		if err := firstBad(convert(dst[at:], buf[:n]), at, buf[:n], dst); err != nil {
-			return err
+		if i := convert(dst[at:], buf[:n]); i >= 0 {
+			return at + i
 		}
 	}
-	return nil
+	return -1
 }
 
-// firstBad makes the error for the index that convert gave.
-func firstBad[S number](i, at int, src []S, dst any) error {
-	if i < 0 {
-		return nil
-	}
-	nc, _ := TypeOf(dst)
-	return badValue(at+i, src[i], nc.String())
-}
-
-func decodeBool[D number](dst []D, src []byte) error {
-	for i, b := range src {
-		if b > 1 {
-			return badValue(i, b, "bool")
-		}
-		dst[i] = D(b)
-	}
-	return nil
-}
-
-func decodeHalf[D number](dst []D, src []byte, t Type) error {
-	var buf [1]float32
+func decodeBool[D number](dst []D, src []byte) int {
 	for i := range dst {
-		h := uint16(src[2*i]) | uint16(src[2*i+1])<<8
-		if t.Order == Big {
-			h = h<<8 | h>>8
+		if src[i] > 1 {
+			return i
 		}
-		buf[0] = halfToFloat(h)
+		dst[i] = D(src[i])
+	}
+	return -1
+}
+
+func decodeHalf[D number](dst []D, src []byte, t Type) int {
+	var buf [1]float64
+	for i := range dst {
+		buf[0] = t.Float(src[2*i:])
 		if convert(dst[i:], buf[:]) >= 0 {
-			return firstBad(0, i, buf[:], dst)
+			return i
 		}
 	}
-	return nil
+	return -1
 }
 
 // encodeNumbers finds the Go type of the elements to store.
-func encodeNumbers[S number](dst []byte, t Type, src []S) error {
-	switch t.Kind {
-	case Bool:
+func encodeNumbers[S number](dst []byte, t Type, src []S) int {
+	switch {
+	case t.Kind == Bool:
 		return encodeBool(dst, src)
-	case Datetime, Timedelta:
-		return encodeAs[int64](dst, t, src)
-	case Int:
-		switch t.Size {
-		case 1:
-			return encodeAs[int8](dst, t, src)
-		case 2:
-			return encodeAs[int16](dst, t, src)
-		case 4:
-			return encodeAs[int32](dst, t, src)
-		case 8:
-			return encodeAs[int64](dst, t, src)
-		}
-	case Uint:
-		switch t.Size {
-		case 1:
-			return encodeAs[uint8](dst, t, src)
-		case 2:
-			return encodeAs[uint16](dst, t, src)
-		case 4:
-			return encodeAs[uint32](dst, t, src)
-		case 8:
-			return encodeAs[uint64](dst, t, src)
-		}
-	case Float:
-		switch t.Size {
-		case 2:
-			return encodeHalf(dst, t, src)
-		case 4:
-			return encodeAs[float32](dst, t, src)
-		case 8:
-			return encodeAs[float64](dst, t, src)
-		}
+	case t.Kind == Float && t.Size == 2:
+		return encodeHalf(dst, t, src)
+	case t.Kind == Float && t.Size == 4:
+		return encodeAs[float32](dst, t, src)
+	case t.Kind == Float:
+		return encodeAs[float64](dst, t, src)
+	case t.Kind == Uint && t.Size == 1:
+		return encodeAs[uint8](dst, t, src)
+	case t.Kind == Uint && t.Size == 2:
+		return encodeAs[uint16](dst, t, src)
+	case t.Kind == Uint && t.Size == 4:
+		return encodeAs[uint32](dst, t, src)
+	case t.Kind == Uint:
+		return encodeAs[uint64](dst, t, src)
+	case t.Size == 1:
+		return encodeAs[int8](dst, t, src)
+	case t.Size == 2:
+		return encodeAs[int16](dst, t, src)
+	case t.Size == 4:
+		return encodeAs[int32](dst, t, src)
 	}
-	return badType("encode", t, src)
+	return encodeAs[int64](dst, t, src)
 }
 
-// encodeAs stores elements of Go type D.
-func encodeAs[D, S number](dst []byte, t Type, src []S) error {
+// encodeAs stores elements of Go type D, in dst itself where its address and
+// byte order allow it.
+func encodeAs[D, S number](dst []byte, t Type, src []S) int {
+	if sameType[S, D]() {
+		n := copy(dst, bytesOf(src))
+		if t.Order != Native {
+			SwapBytes(dst[:n], t.Width())
+		}
+		return -1
+	}
+	if t.Order == Native || t.Order == OrderNone {
+		if d, ok := aligned[D](dst); ok {
+			return convert(d, src)
+		}
+	}
 	var buf [block]D
 	size := int(unsafe.Sizeof(buf[0]))
 	for at := 0; at < len(src); at += block {
 		n := min(block, len(src)-at)
 		if i := convert(buf[:n], src[at:at+n]); i >= 0 {
-			return badValue(at+i, src[at+i], t.String())
+			return at + i
 		}
 		b := bytesOf(buf[:n])
 		if t.Order != Native {
@@ -309,33 +308,30 @@ func encodeAs[D, S number](dst []byte, t Type, src []S) error {
 		}
 		copy(dst[at*size:], b)
 	}
-	return nil
+	return -1
 }
 
-func encodeBool[S number](dst []byte, src []S) error {
+func encodeBool[S number](dst []byte, src []S) int {
 	for i, v := range src {
 		if v != 0 && v != 1 {
-			return badValue(i, v, "bool")
+			return i
 		}
 		dst[i] = byte(v)
 	}
-	return nil
+	return -1
 }
 
-func encodeHalf[S number](dst []byte, t Type, src []S) error {
-	var buf [1]float32
+func encodeHalf[S number](dst []byte, t Type, src []S) int {
 	for i, v := range src {
-		h, ok := uint16(0), false
-		if convert(buf[:], src[i:i+1]) < 0 {
-			h, ok = floatToHalf(buf[0])
+		f := float64(v)
+		if math.IsNaN(f) && unsafe.Sizeof(v) == 4 { // of a float32
+			f = Widen(*(*uint32)(unsafe.Pointer(&src[i])))
 		}
-		if !ok {
-			return badValue(i, v, t.String())
+		h := toHalf(f)
+		if h&0x7fff == 0x7c00 && !math.IsInf(f, 0) {
+			return i
 		}
-		if t.Order == Big {
-			h = h<<8 | h>>8
-		}
-		dst[2*i], dst[2*i+1] = byte(h), byte(h>>8)
+		t.PutBits(dst[2*i:], uint64(h))
 	}
-	return nil
+	return -1
 }

@@ -18,15 +18,18 @@ func sameType[S, D number]() bool {
 	return unsafe.Sizeof(s) == unsafe.Sizeof(d) && isFloat[S]() == isFloat[D]() && isSigned[S]() == isSigned[D]()
 }
 
-// intBounds gives the smallest value of the integer type D and one more than
-// its largest; both are exact as float64.
-func intBounds[D number]() (lo, end float64) {
+// intSpan gives the open interval of the floats whose whole part D holds; both
+// ends are exact.
+func intSpan[D number]() (lo, hi float64) {
 	var d D
-	bits := int(unsafe.Sizeof(d)) * 8
-	if isSigned[D]() {
-		return -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1)
+	switch bits := int(unsafe.Sizeof(d)) * 8; {
+	case !isSigned[D]():
+		return -1, math.Ldexp(1, bits)
+	case bits == 64:
+		return math.Nextafter(-0x1p63, math.Inf(-1)), 0x1p63
+	default:
+		return -math.Ldexp(1, bits-1) - 1, math.Ldexp(1, bits-1)
 	}
-	return 0, math.Ldexp(1, bits)
 }
 
 // convert sets dst[i] to src[i] for all of src. It gives the index of the
@@ -44,11 +47,11 @@ func convert[D, S number](dst []D, src []S) int {
 
 // floatToInt truncates toward zero, as netCDF does.
 func floatToInt[D, S number](dst []D, src []S) int {
-	lo, end := intBounds[D]()
+	lo, hi := intSpan[D]()
 	dst = dst[:len(src)]
 	for i, v := range src {
-		f := math.Trunc(float64(v))
-		if !(f >= lo && f < end) { // also catches NaN
+		f := float64(v)
+		if !(f > lo && f < hi) { // also catches NaN
 			return i
 		}
 		dst[i] = D(f)
@@ -80,49 +83,18 @@ func toFloat[D, S number](dst []D, src []S) int {
 		}
 		return -1
 	}
-	for i, v := range src {
+	for i, v := range src { // float64 to float32
 		w := D(v)
-		if math.IsInf(float64(w), 0) && !math.IsInf(float64(v), 0) {
+		dst[i] = w
+		if w*0 == 0 { // finite
+			continue
+		}
+		switch f := float64(v); {
+		case math.IsNaN(f):
+			*(*uint32)(unsafe.Pointer(&dst[i])) = Narrow(f)
+		case !math.IsInf(f, 0):
 			return i
 		}
-		dst[i] = w
 	}
 	return -1
-}
-
-// halfToFloat gives the value of an IEEE 754 binary16.
-func halfToFloat(h uint16) float32 {
-	sign := uint32(h&0x8000) << 16
-	exp, frac := uint32(h>>10)&0x1f, uint32(h)&0x3ff
-	switch exp {
-	case 0:
-		f := float32(frac) * (1.0 / (1 << 24))
-		return math.Float32frombits(math.Float32bits(f) | sign)
-	case 0x1f:
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
-}
-
-// floatToHalf rounds to the nearest binary16, ties to even; ok is false when a
-// finite value becomes infinite.
-func floatToHalf(f float32) (h uint16, ok bool) {
-	b := math.Float32bits(f)
-	sign := uint16(b >> 16 & 0x8000)
-	b &= 0x7fffffff
-	switch {
-	case b > 0x7f800000: // NaN: keep the top of the payload, or else be a quiet NaN
-		if b>>13&0x3ff == 0 {
-			b |= 0x400000
-		}
-		return sign | 0x7c00 | uint16(b>>13&0x3ff), true
-	case b == 0x7f800000:
-		return sign | 0x7c00, true
-	case b < 0x38800000: // below the smallest normal binary16
-		n := math.RoundToEven(float64(math.Float32frombits(b)) * (1 << 24))
-		return sign | uint16(n), true
-	}
-	b += 0xfff + b>>13&1
-	h = uint16(b>>13 - 112<<10)
-	return sign | h&0x7fff, b>>13 < 0x1f<<10+112<<10
 }

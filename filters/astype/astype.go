@@ -13,7 +13,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
-	"github.com/seed-695719ce/nczarr/filters/internal/number"
 )
 
 // ID is the numcodecs id.
@@ -28,7 +27,7 @@ var _ driver.Codec = (*Codec)(nil)
 // New makes a codec for elements of type plain, stored as type coded; both
 // must be numbers.
 func New(plain, coded dtype.Type) (*Codec, error) {
-	if !number.OK(plain) || !number.OK(coded) {
+	if !plain.Numeric() || !coded.Numeric() {
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v cannot be stored as %v", plain, coded)
 	}
 	return &Codec{plain, coded}, nil

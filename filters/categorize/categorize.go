@@ -14,7 +14,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
-	"github.com/seed-695719ce/nczarr/filters/internal/number"
 )
 
 // ID is the numcodecs id.
@@ -128,7 +127,7 @@ func (c *Codec) Encode(ctx context.Context, dst, src []byte) (int, error) {
 		if !ok {
 			return 0, ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d, %.50q, is no label", i, e)
 		}
-		number.PutBits(c.coded, dst[i*c.coded.Size:], k)
+		c.coded.PutBits(dst[i*c.coded.Size:], k)
 	}
 	return n, nil
 }
@@ -177,7 +176,7 @@ func (c *Codec) decodeFixed(dst, src []byte) (int, error) {
 
 // label gives the text of number i.
 func (c *Codec) label(src []byte, i int) ([]byte, error) {
-	k := number.Bits(c.coded, src[i*c.coded.Size:])
+	k := c.coded.Bits(src[i*c.coded.Size:])
 	if k >= uint64(len(c.labels)) {
 		return nil, filter.Corrupt("element %d is label %d, there are %d", i, k, len(c.labels)-1)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
-	"github.com/seed-695719ce/nczarr/filters/internal/number"
 )
 
 // ID is the numcodecs id.
@@ -38,7 +37,7 @@ var _ driver.Codec = (*Codec)(nil)
 // New makes a codec for elements of type plain, stored as type coded; both
 // must be numbers.
 func New(plain, coded dtype.Type) (*Codec, error) {
-	if !number.OK(plain) || !number.OK(coded) {
+	if !plain.Numeric() || !coded.Numeric() {
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "no differences of %v as %v", plain, coded)
 	}
 	return &Codec{plain, coded}, nil
@@ -101,7 +100,7 @@ func (c *Codec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	}
 	dst = dst[:n*c.plain.Size]
 	switch {
-	case c.plain != c.coded && (number.IsFloat(c.plain) || number.IsFloat(c.coded)):
+	case c.plain != c.coded && (c.plain.Kind == dtype.Float || c.coded.Kind == dtype.Float):
 		c.decodeWide(dst, src, n)
 	case c.plain != c.coded || c.plain.Kind == dtype.Bool || c.plain.Kind == dtype.Float && c.plain.Size == 2:
 		c.decodeAny(dst, src, n)
@@ -125,7 +124,7 @@ func (c *Codec) encodeAny(dst, src []byte, n int) {
 		if i == 0 {
 			copy(diff[:], e)
 		}
-		number.Cast(c.coded, dst[i*c.coded.Size:], c.plain, diff[:])
+		cast(c.coded, dst[i*c.coded.Size:], c.plain, diff[:])
 		copy(before[:], e)
 	}
 }
@@ -133,7 +132,7 @@ func (c *Codec) encodeAny(dst, src []byte, n int) {
 func (c *Codec) decodeAny(dst, src []byte, n int) {
 	var sum, diff [8]byte
 	for i := range n {
-		number.Cast(c.plain, diff[:], c.coded, src[i*c.coded.Size:])
+		cast(c.plain, diff[:], c.coded, src[i*c.coded.Size:])
 		if i == 0 {
 			sum = diff
 		} else {
@@ -151,12 +150,12 @@ func (c *Codec) decodeWide(dst, src []byte, n int) {
 	wide := dtype.Type{Kind: dtype.Float, Size: max(floatSize(c.plain), floatSize(c.coded)), Order: dtype.Little}
 	var acc [8]byte
 	for i := range n {
-		x := number.Float(c.coded, src[i*c.coded.Size:])
+		x := c.coded.Float(src[i*c.coded.Size:])
 		if i > 0 {
-			x += number.Float(wide, acc[:])
+			x += wide.Float(acc[:])
 		}
-		number.PutFloat(wide, acc[:], x)
-		c.store(dst[i*c.plain.Size:], number.Float(wide, acc[:]))
+		wide.PutFloat(acc[:], x)
+		c.store(dst[i*c.plain.Size:], wide.Float(acc[:]))
 	}
 }
 
@@ -165,20 +164,20 @@ func (c *Codec) decodeWide(dst, src []byte, n int) {
 func (c *Codec) store(dst []byte, sum float64) {
 	v := math.Mod(math.Trunc(sum), 1<<64)
 	switch {
-	case number.IsFloat(c.plain) || c.plain.Kind == dtype.Bool || v != v: // NaN
-		number.PutFloat(c.plain, dst, sum)
+	case c.plain.Kind == dtype.Float || c.plain.Kind == dtype.Bool || v != v: // NaN
+		c.plain.PutFloat(dst, sum)
 	case math.Abs(v) < 1<<63:
-		number.PutBits(c.plain, dst, uint64(int64(v)))
+		c.plain.PutBits(dst, uint64(int64(v)))
 	case v < 0:
-		number.PutBits(c.plain, dst, -uint64(-v))
+		c.plain.PutBits(dst, -uint64(-v))
 	default:
-		number.PutBits(c.plain, dst, uint64(v))
+		c.plain.PutBits(dst, uint64(v))
 	}
 }
 
 // floatSize is the size in bytes of the float that NumPy pairs with t.
 func floatSize(t dtype.Type) int {
-	if number.IsFloat(t) || t.Kind == dtype.Bool {
+	if t.Kind == dtype.Float || t.Kind == dtype.Bool {
 		return max(t.Size, 2)
 	}
 	return min(2*t.Size, 8)
@@ -190,10 +189,25 @@ func (c *Codec) combine(out, a, b []byte, sign int) {
 	switch {
 	case t.Kind == dtype.Bool:
 		out[0] = a[0] ^ b[0]
-	case number.IsFloat(t):
-		number.PutFloat(t, out, number.Float(t, a)+float64(sign)*number.Float(t, b))
+	case t.Kind == dtype.Float:
+		t.PutFloat(out, t.Float(a)+float64(sign)*t.Float(b))
 	default:
-		number.PutBits(t, out, uint64(number.Int(t, a)+int64(sign)*number.Int(t, b)))
+		t.PutBits(out, uint64(t.Int(a)+int64(sign)*t.Int(b)))
+	}
+}
+
+// cast stores the element of type from at src as one of type to at dst, as
+// numpy's astype does; bits that do not fit in an integer are cut off.
+func cast(to dtype.Type, dst []byte, from dtype.Type, src []byte) {
+	switch {
+	case to == from:
+		copy(dst[:to.Size], src)
+	case to.Kind == dtype.Float || from.Kind == dtype.Float:
+		to.PutFloat(dst, from.Float(src))
+	case to.Kind == dtype.Bool:
+		to.PutBits(dst, min(from.Bits(src), 1))
+	default:
+		to.PutBits(dst, uint64(from.Int(src)))
 	}
 }
 

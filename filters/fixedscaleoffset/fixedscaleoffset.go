@@ -15,7 +15,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
-	"github.com/seed-695719ce/nczarr/filters/internal/number"
 )
 
 // ID is the numcodecs id.
@@ -33,7 +32,7 @@ var _ driver.Codec = (*Codec)(nil)
 // New makes a codec for elements of type plain, stored as type coded: both
 // must be numbers, scale must not be 0.
 func New(plain, coded dtype.Type, offset, scale float64) (*Codec, error) {
-	if !number.OK(plain) || !number.OK(coded) {
+	if !plain.Numeric() || !coded.Numeric() {
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v are not scaled to %v", plain, coded)
 	}
 	if scale == 0 {
@@ -129,7 +128,7 @@ func (c *Codec) backward(b []float64) {
 
 // precision is the size of the floats that numpy computes in.
 func precision(t dtype.Type) int {
-	if number.IsFloat(t) {
+	if t.Kind == dtype.Float {
 		return t.Size
 	}
 	return 8
@@ -139,6 +138,6 @@ func precision(t dtype.Type) int {
 func half(v float64) float64 {
 	t := dtype.Type{Kind: dtype.Float, Size: 2, Order: dtype.Little}
 	var e [2]byte
-	number.PutFloat(t, e[:], v)
-	return number.Float(t, e[:])
+	t.PutFloat(e[:], v)
+	return t.Float(e[:])
 }

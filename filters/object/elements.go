@@ -9,7 +9,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
-	"github.com/seed-695719ce/nczarr/filters/internal/number"
 )
 
 // elements are the elements to encode.
@@ -56,9 +55,9 @@ func (e *elements) put(w writer, i int) error {
 	case e.typ.Kind == dtype.Bool:
 		v = value{kind: boolean, i: int64(min(b[0], 1))}
 	case e.typ.Kind == dtype.Float:
-		v = value{kind: float, f: number.Float(e.typ, b)}
+		v = value{kind: float, f: e.typ.Float(b)}
 	default:
-		v = value{kind: integer, i: number.Int(e.typ, b)}
+		v = value{kind: integer, i: e.typ.Int(b)}
 		if e.typ.Kind == dtype.Uint && v.i < 0 {
 			v = value{kind: unsigned, u: uint64(v.i)}
 		}
@@ -129,15 +128,15 @@ func (s *sink) number(e []byte, v value) bool {
 		default:
 			return false
 		}
-		return number.StoreFloats(e, s.typ, []float64{f}) < 0
+		return s.typ.PutFloats(e, []float64{f}) < 0
 	case v.kind == integer:
-		number.PutBits(s.typ, e, uint64(v.i))
-		return number.Int(s.typ, e) == v.i && (v.i >= 0 || s.typ.Kind == dtype.Int)
+		s.typ.PutBits(e, uint64(v.i))
+		return s.typ.Int(e) == v.i && (v.i >= 0 || s.typ.Kind == dtype.Int)
 	case v.kind == unsigned:
-		number.PutBits(s.typ, e, v.u)
+		s.typ.PutBits(e, v.u)
 		return s.typ.Kind == dtype.Uint && s.typ.Size == 8
 	case v.kind == float && v.f == math.Trunc(v.f):
-		return number.StoreFloats(e, s.typ, []float64{v.f}) < 0
+		return s.typ.PutFloats(e, []float64{v.f}) < 0
 	}
 	return false
 }

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
-	"github.com/seed-695719ce/nczarr/filters/internal/number"
 )
 
 // packReader reads MessagePack.
@@ -98,7 +98,7 @@ func (r *packReader) scalar(buf []byte) (value, []byte) {
 	case c >= 0xD9 && c <= 0xDB:
 		return r.text(buf, r.uint(1<<(c-0xD9)))
 	case c == 0xCA:
-		return value{kind: float, f: number.Widen(uint32(r.uint(4)))}, buf
+		return value{kind: float, f: dtype.Widen(uint32(r.uint(4)))}, buf
 	case c == 0xCB:
 		return value{kind: float, f: math.Float64frombits(r.uint(8))}, buf
 	case c >= 0xCC && c <= 0xCF:
@@ -182,7 +182,7 @@ func (w *packWriter) number(v value) {
 	case v.kind == unsigned:
 		w.head(0xCF, v.u, 8)
 	case v.kind == float && w.single:
-		w.head(0xCA, uint64(number.Narrow(v.f)), 4)
+		w.head(0xCA, uint64(dtype.Narrow(v.f)), 4)
 	case v.kind == float:
 		w.head(0xCB, math.Float64bits(v.f), 8)
 	case v.i >= -32 && v.i < 128:

@@ -18,7 +18,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
-	"github.com/seed-695719ce/nczarr/filters/internal/number"
 )
 
 // The numcodecs ids.
@@ -135,7 +134,7 @@ func (c *Codec) check(in driver.Spec) (int64, error) {
 		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only an array can be a list")
 	case in.Order == driver.F && len(in.Shape) > 1:
 		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "lists of arrays in Fortran order are not told apart from C order by their writers")
-	case t.Kind == dtype.String, t.Kind == dtype.Unicode, number.OK(t) && t.Kind != dtype.Datetime && t.Kind != dtype.Timedelta:
+	case t.Kind == dtype.String, t.Kind == dtype.Unicode, t.Numeric() && t.Kind != dtype.Datetime && t.Kind != dtype.Timedelta:
 	default:
 		return 0, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %v have no form in a list", t)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/filters/internal/filter"
-	"github.com/seed-695719ce/nczarr/filters/internal/number"
 )
 
 // ID is the numcodecs id.
@@ -31,7 +30,7 @@ var _ driver.Codec = (*Codec)(nil)
 // with digits decimal digits kept behind the point; a negative number rounds
 // before it.
 func New(plain, coded dtype.Type, digits int) (*Codec, error) {
-	if !number.IsFloat(plain) || !number.IsFloat(coded) {
+	if plain.Kind != dtype.Float || coded.Kind != dtype.Float {
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "only floats are rounded, not %v to %v", plain, coded)
 	}
 	return &Codec{plain, coded, math.Ldexp(1, int(math.Ceil(math.Log2(math.Pow10(digits)))))}, nil

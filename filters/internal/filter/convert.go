@@ -6,7 +6,6 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/filters/internal/number"
 )
 
 // Unfit is the error of encoding for element i of src, of type from, that
@@ -23,12 +22,12 @@ func Misfit(src []byte, from dtype.Type, i int, to dtype.Type) error {
 func show(src []byte, t dtype.Type, i int) string {
 	e := src[i*t.Size:]
 	switch {
-	case number.IsFloat(t):
-		return fmt.Sprint(number.Float(t, e))
+	case t.Kind == dtype.Float:
+		return fmt.Sprint(t.Float(e))
 	case t.Kind == dtype.Uint:
-		return fmt.Sprint(number.Bits(t, e))
+		return fmt.Sprint(t.Bits(e))
 	}
-	return fmt.Sprint(number.Int(t, e))
+	return fmt.Sprint(t.Int(e))
 }
 
 // Convert turns the elements of src into elements of another type in dst and
@@ -38,7 +37,7 @@ func Convert(ctx context.Context, dst []byte, to dtype.Type, src []byte, from dt
 	if err != nil {
 		return 0, err
 	}
-	if i := number.Convert(dst, to, src, from, n); i >= 0 {
+	if i := dtype.Convert(dst, to, src, from); i >= 0 {
 		return 0, bad(src, from, i, to)
 	}
 	return n * to.Size, nil
@@ -51,12 +50,12 @@ func Compute(ctx context.Context, dst []byte, to dtype.Type, src []byte, from dt
 	if err != nil {
 		return 0, err
 	}
-	var buf [number.Block]float64
-	for at := 0; at < n; at += number.Block {
-		b := buf[:min(number.Block, n-at)]
-		number.LoadFloats(b, from, src[at*from.Size:])
+	var buf [256]float64
+	for at := 0; at < n; at += len(buf) {
+		b := buf[:min(len(buf), n-at)]
+		from.Floats(b, src[at*from.Size:])
 		f(b)
-		if i := number.StoreFloats(dst[at*to.Size:], to, b); i >= 0 {
+		if i := to.PutFloats(dst[at*to.Size:], b); i >= 0 {
 			return 0, bad(src, from, at+i, to)
 		}
 	}
