@@ -152,7 +152,7 @@ func decodeInto[D number](dst []D, src []byte, t Type) error {
 	}
 	if i := decodeNumbers(dst, src, t); i >= 0 {
 		nc, _ := TypeOf(dst)
-		return badValue(i, t.value(src[i*t.Size:]), nc.String())
+		return badValue(i, t.Value(src[i*t.Size:]), nc.String())
 	}
 	return nil
 }

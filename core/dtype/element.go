@@ -94,8 +94,9 @@ func (t Type) PutFloats(dst []byte, src []float64) int {
 	return encodeNumbers(dst[:len(src)*t.Size], t, src)
 }
 
-// value is an element for people.
-func (t Type) value(e []byte) any {
+// Value returns the element at the start of e as one of Go's numbers, for
+// messages.
+func (t Type) Value(e []byte) any {
 	switch {
 	case t.Kind == Float && t.Size == 4:
 		return float32(t.Float(e))

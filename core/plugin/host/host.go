@@ -352,6 +352,15 @@ func (h *Host) Drivers() []driver.Description {
 // built-in codec has, or that of an earlier plugin, is not another's.
 func (h *Host) Filters() []codecdriver.Description {
 	out := h.opts.Builtin.Filters()
+	if len(h.plugs) > 0 { // the question is asked for each variable
+		out = h.withPlugins(out)
+	}
+	slices.SortFunc(out, func(a, b codecdriver.Description) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// withPlugins appends to the built-in codecs those of plugins.
+func (h *Host) withPlugins(out []codecdriver.Description) []codecdriver.Description {
 	seen, numbers := map[string]bool{}, map[int]bool{}
 	take := func(d *codecdriver.Description) {
 		for _, name := range d.Names() {
@@ -379,7 +388,6 @@ func (h *Host) Filters() []codecdriver.Description {
 			out = append(out, d)
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
 	return out
 }
 

@@ -2,7 +2,6 @@ package filter
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -11,23 +10,12 @@ import (
 // Unfit is the error of encoding for element i of src, of type from, that
 // type to cannot hold: ncerr.ErrConvert.
 func Unfit(src []byte, from dtype.Type, i int, to dtype.Type) error {
-	return ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d is %s, which %v cannot hold", i, show(src, from, i), to)
+	return ncerr.Errorf(ncerr.ErrConvert, "", "", "element %d is %v, which %v cannot hold", i, from.Value(src[i*from.Size:]), to)
 }
 
 // Misfit is the same of decoding: ncerr.ErrCorrupt.
 func Misfit(src []byte, from dtype.Type, i int, to dtype.Type) error {
-	return Corrupt("stored element %d is %s, which gives no %v", i, show(src, from, i), to)
-}
-
-func show(src []byte, t dtype.Type, i int) string {
-	e := src[i*t.Size:]
-	switch {
-	case t.Kind == dtype.Float:
-		return fmt.Sprint(t.Float(e))
-	case t.Kind == dtype.Uint:
-		return fmt.Sprint(t.Bits(e))
-	}
-	return fmt.Sprint(t.Int(e))
+	return Corrupt("stored element %d is %v, which gives no %v", i, from.Value(src[i*from.Size:]), to)
 }
 
 // Convert turns the elements of src into elements of another type in dst and
