@@ -284,15 +284,9 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 		if err := n.simple(a, text, LayoutV3); err != nil {
 			return err
 		}
-		if a.DType.Order == dtype.Big && slices.ContainsFunc(a.Codecs, func(c CodecSpec) bool { return slices.Contains(onArrays, c.ID) }) {
-			return n.unknown("codecs", "the codec bytes with big endian after another codec for arrays")
-		}
 	}
 	return nil
 }
-
-// onArrays are the codecs from arrays to arrays, by their names in v2.
-var onArrays = []string{"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"}
 
 // maxShards is the ceiling on shards within shards.
 const maxShards = 8
@@ -317,8 +311,8 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 		switch {
 		case makesBytes && toBytes:
 			return n.bad(V3Doc, "codecs", "%q is the second codec from an array to bytes", clip(name))
-		case !makesBytes && toBytes != (name != "transpose" && !slices.Contains(onArrays, id)):
-			return n.bad(V3Doc, "codecs", "%q is on the wrong side of the codec from an array to bytes", clip(name))
+		case toBytes && name == "transpose":
+			return n.bad(V3Doc, "codecs", "transpose is after the codec from an array to bytes")
 		}
 		toBytes = toBytes || makesBytes
 		switch name {
@@ -333,7 +327,9 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 			case "little":
 				order = "<"
 			case "big":
-				order = ">"
+				if order = ">"; len(a.Codecs) > 0 {
+					return n.unknown("codecs", "the codec bytes with big endian after another codec for arrays")
+				}
 			default:
 				return n.bad(V3Doc, "codecs", `endian: want "little" or "big", found %s`, clip(conf.Get("endian")))
 			}
