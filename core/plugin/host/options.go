@@ -110,9 +110,9 @@ type Options struct {
 	// KeepFiles has drivers read their files themselves instead of lending
 	// them to the host. It is for tests and for measurements.
 	KeepFiles bool
-	// Poison overwrites the memory for a plugin's answers before each use, so
-	// that no earlier answer passes for part of a later one. It is for checks of
-	// plugins.
+	// Poison overwrites the memory for a plugin's answers before each use, with
+	// another byte each time, so that no earlier answer passes for part of a later
+	// one and none depends on what was there. It is for checks of plugins.
 	Poison bool
 	// TempDir is where the private directory is made; default os.TempDir.
 	TempDir string

@@ -28,9 +28,10 @@ const (
 // is given out where is known to the host alone.
 type plane struct {
 	request, response segment
-	poison            bool       // see Options.Poison
-	channel           *os.File   // the host's end
-	files             []*os.File // for the child, from descriptor 3 on
+	poison            bool          // see Options.Poison
+	poisons           atomic.Uint32 // regions that were overwritten
+	channel           *os.File      // the host's end
+	files             []*os.File    // for the child, from descriptor 3 on
 
 	mu     sync.Mutex
 	users  int // calls that may look into the memory
@@ -64,9 +65,10 @@ func (p *plane) answerRoom(n int64) (region, bool) {
 	r, ok := p.response.alloc(n)
 	if ok && p.poison {
 		mem := p.response.of(r, r.size)
-		_ = guardFault(mem, func() { // a page that cannot be reached is told when it is needed
+		fill := byte(p.poisons.Add(1) * 0x35) // odd, so that it takes 256 calls until the same comes again
+		_ = guardFault(mem, func() {          // a page that cannot be reached is told when it is needed
 			for i := range mem {
-				mem[i] = 0xC5
+				mem[i] = fill
 			}
 		})
 	}

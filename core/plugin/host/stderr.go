@@ -36,6 +36,7 @@ type logSink struct {
 	mu   sync.Mutex
 	line []byte
 	ring []byte
+	said string // the first line of the last Go panic or fatal error
 
 	tokens  float64
 	last    time.Time
@@ -76,6 +77,9 @@ func (s *logSink) emit() {
 	if s.ring = append(s.ring, line+"\n"...); len(s.ring) > 2*ringSize {
 		s.ring = append([]byte(nil), s.ring[len(s.ring)-ringSize:]...)
 	}
+	if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+		s.said = line
+	}
 	now := time.Now()
 	s.tokens = min(logBurst, s.tokens+now.Sub(s.last).Seconds()*logRate)
 	s.last = now
@@ -98,7 +102,7 @@ func (s *logSink) record(line string) {
 	var fields map[string]any
 	if line[0] != '{' || json.Unmarshal([]byte(line), &fields) != nil {
 		level := slog.LevelDebug
-		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+		if line == s.said {
 			level = slog.LevelError
 		}
 		s.log.Log(context.Background(), level, line)
@@ -147,16 +151,10 @@ func (s *logSink) tail() string {
 	return out
 }
 
-// panicText gives the first line of a Go panic or fatal error, or nothing:
-// the end of standard error then is only the stack.
+// panicText gives the first line of a Go panic or fatal error, or nothing: the
+// end of standard error then is only stacks, which may be longer than the ring.
 func (s *logSink) panicText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, mark := range []string{"panic: ", "fatal error: "} {
-		if i := bytes.LastIndex(s.ring, []byte(mark)); i >= 0 && (i == 0 || s.ring[i-1] == '\n') {
-			line, _, _ := bytes.Cut(s.ring[i:], []byte("\n"))
-			return string(line)
-		}
-	}
-	return ""
+	return s.said
 }
