@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
@@ -18,6 +20,7 @@ import (
 // bad decodes bytes that may be anything and checks that nothing breaks. It
 // gives the value, or nil when there is an error.
 func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
+	what += ", " + abbreviated(src)
 	t.Doing("decode", what)
 	dst, whole := guarded(int(c.in.MaxBytes))
 	before := bytes.Clone(src)
@@ -38,6 +41,9 @@ func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 	if !bytes.Equal(before, src) {
 		t.Errorf("%s: the input was changed", what)
 	}
+	if c.tries++; c.tries%5 == 0 { // all bits of bytes have their turn
+		c.badAgain(t, what, src, dst[:max(0, min(n, len(dst)))], err)
+	}
 	if err != nil || n < 0 || n > len(dst) {
 		c.bads[ncerr.KindOf(err)]++
 		return nil
@@ -45,12 +51,36 @@ func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 	return dst[:n:n]
 }
 
+// badAgain decodes bytes that may be anything into memory that has other bytes
+// in it, which must give the same value or the same kind of error.
+func (c *opened) badAgain(t conformance.T, what string, src, want []byte, wantErr error) {
+	dst := bytes.Repeat([]byte{^byte(canary)}, int(c.in.MaxBytes))
+	n, err := c.safely(t.Context(), dst, src)
+	switch got := dst[:max(0, min(n, len(dst)))]; {
+	case t.Context().Err() != nil:
+	case ncerr.KindOf(err) != ncerr.KindOf(wantErr):
+		t.Errorf("%s: with other bytes in the output before, it gives %s instead of %s", what, outcome(err), outcome(wantErr))
+	case err == nil && !bytes.Equal(want, got):
+		t.Errorf("%s: with other bytes in the output before, it gives %s", what, other(want, got))
+	}
+}
+
+// abbreviated describes input by its length, its first bytes and its last ones.
+func abbreviated(b []byte) string {
+	const head, tail = 24, 8
+	if len(b) <= head+tail {
+		return fmt.Sprintf("%d bytes: % x", len(b), b)
+	}
+	return fmt.Sprintf("%d bytes: % x ... % x", len(b), b[:head], b[len(b)-tail:])
+}
+
 var errPanic = errors.New("panic")
 
 // recovered makes an error of a panic.
 func recovered(err *error) {
 	if r := recover(); r != nil {
-		*err = ncerr.Errorf(ncerr.ErrInternal, "", "", "%w: %v", errPanic, r)
+		line, _, _ := strings.Cut(fmt.Sprint(r), "\n")
+		*err = ncerr.Errorf(ncerr.ErrInternal, "", "", "%w: %s", errPanic, line)
 	}
 }
 
@@ -94,11 +124,48 @@ func flipped(t conformance.T, e *Env) {
 			if i >= head { // the head completely, the rest by chance
 				at = r.IntN(8 * len(enc))
 			}
-			enc[at/8] ^= 1 << (at % 8)
-			c.bad(t, "bit flipped", enc)
-			enc[at/8] ^= 1 << (at % 8)
+			c.flip(t, enc, at)
 		}
 	})
+}
+
+// flip decodes enc with the bit at flipped.
+func (c *opened) flip(t conformance.T, enc []byte, at int) []byte {
+	enc[at/8] ^= 1 << (at % 8)
+	got := c.bad(t, fmt.Sprintf("bit %d of byte %d flipped", at%8, at/8), enc)
+	enc[at/8] ^= 1 << (at % 8)
+	return got
+}
+
+// largeInput damages large values, and makes up large input. A decoder that does
+// work for all of it with each of its bytes hangs.
+func largeInput(t conformance.T, e *Env) {
+	const most = 4 << 20
+	typ := e.first(t, 1000).in.DType
+	r := rand.New(rand.NewPCG(t.Seed(), 6))
+	for _, pattern := range []string{"runs", "bits"} {
+		n := most / int(room(typ, 1))
+		if pattern == "bits" {
+			n = n/4 + 5000
+		}
+		c := e.open(t, e.params[0], typ, n)
+		if c == nil {
+			return
+		}
+		enc := c.encode(t, c.data(n, pattern, t.Seed()))
+		for range 3 {
+			c.flip(t, enc, r.IntN(8*len(enc)))
+			cut := r.IntN(len(enc))
+			c.bad(t, "cut short", enc[:cut:cut])
+		}
+		for i, v := range []byte{0, 0xFF, 1, 0x10, 0x80} {
+			if pattern == "runs" && i < 2 {
+				c.bad(t, "input that goes on with one byte", append(bytes.Clone(enc[:min(len(enc), 16)]), bytes.Repeat([]byte{v}, most)...))
+			} else if pattern == "runs" {
+				c.bad(t, "input of one byte", bytes.Repeat([]byte{v}, most))
+			}
+		}
+	}
 }
 
 func garbage(t conformance.T, e *Env) {
@@ -120,16 +187,25 @@ const claimed, usual = 64 << 20, 1 << 20
 
 // memory overwrites the head, where sizes are, by large numbers. What else the
 // process does meanwhile is counted too: what counts of each input is the least
-// that decoding it ever took.
+// that decoding it ever took. Of a process of its own it is measured what it holds,
+// after as many calls as make memory that is taken again be filled with zeros.
 func memory(t conformance.T, e *Env) {
 	c := e.first(t, 1000)
 	inputs := absurd(c.encode(t, data(c.in.DType, 1000, "smooth", t.Seed())), e.effort.absurd)
 	least := make([]uint64, len(inputs))
 	var worst int
 	var sum uint64
+	if e.target.Usage != nil {
+		e.holds(t, c, inputs)
+		return
+	}
 	for round := range 100 {
 		worst, sum = 0, 0
 		for i, bad := range inputs {
+			if round > 0 && least[i] <= usual {
+				sum += least[i]
+				continue
+			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			c.bad(t, "absurd size", bad)
@@ -144,22 +220,48 @@ func memory(t conformance.T, e *Env) {
 		if least[worst] <= claimed && sum <= usual*uint64(len(inputs)) || t.Failed() {
 			return
 		}
+		if round > 5 && least[worst] > 2*claimed { // others do not take that much each time
+			break
+		}
 		time.Sleep(time.Duration(round) * time.Millisecond) // for others to get done
 	}
-	t.Errorf("%d decodes of %d bytes took %d MiB of memory, and one of them %d MiB: that of % x", len(inputs), c.in.MaxBytes, sum>>20, least[worst]>>20, inputs[worst][:min(32, len(inputs[worst]))])
+	t.Errorf("%d decodes of %d bytes took %d MiB of memory, and one of them %d MiB: that of %s", len(inputs), c.in.MaxBytes, sum>>20, least[worst]>>20, abbreviated(inputs[worst]))
 }
 
-// absurd returns copies of enc with absurd sizes at the first places of its head.
+// holds checks that the process of c takes little more memory by decoding inputs.
+func (e *Env) holds(t conformance.T, c *opened, inputs [][]byte) {
+	before, err := e.target.Usage()
+	for i := 0; i < len(inputs) && err == nil; i++ {
+		for range 3 {
+			c.bad(t, "absurd size", inputs[i])
+		}
+		var u conformance.Usage
+		if u, err = e.target.Usage(); u.Memory > before.Memory+4*claimed {
+			t.Errorf("the process grows from %d to %d MiB with an absurd size: %s", before.Memory>>20, u.Memory>>20, abbreviated(inputs[i]))
+			return
+		}
+	}
+	if err != nil {
+		t.Errorf("measure: %v", err)
+	}
+}
+
+// absurd returns copies of enc with absurd sizes at the first places of its head,
+// and of sizes at some places behind.
 func absurd(enc []byte, places int) (inputs [][]byte) {
-	var claims [][]byte
+	var claims, sizes [][]byte
 	for width := 1; width <= 8; width++ {
 		claims = append(claims, bytes.Repeat([]byte{0x7F}, width), bytes.Repeat([]byte{0xFF}, width))
 	}
-	for _, size := range []uint32{256 << 20, 1 << 30, 3 << 30} { // a decoder may take these for possible
-		claims = append(claims, binary.LittleEndian.AppendUint32(nil, size), binary.BigEndian.AppendUint32(nil, size),
+	for _, size := range []uint32{100 << 20, 256 << 20, 1 << 30, 3 << 30} { // a decoder may take these for possible
+		sizes = append(sizes, binary.LittleEndian.AppendUint32(nil, size), binary.BigEndian.AppendUint32(nil, size),
 			binary.LittleEndian.AppendUint64(nil, uint64(size)), binary.BigEndian.AppendUint64(nil, uint64(size)), binary.AppendUvarint(nil, uint64(size)))
 	}
-	for at := range places {
+	claims = append(claims, sizes...)
+	for at := 0; at < len(enc); at++ {
+		if at >= places {
+			at, claims = at+len(enc)/8, sizes
+		}
 		for _, claim := range claims {
 			if at+len(claim) <= len(enc) {
 				bad := bytes.Clone(enc)
@@ -213,7 +315,7 @@ func (c *opened) overwrite(t conformance.T, enc []byte, at int) {
 			}
 			bad := bytes.Clone(enc)
 			copy(bad[at:], bytes.Repeat([]byte{v}, width))
-			c.bad(t, "overwritten input", bad)
+			c.bad(t, fmt.Sprintf("%d bytes overwritten at %d", width, at), bad)
 		}
 	}
 }
@@ -237,6 +339,9 @@ func detects(t conformance.T, e *Env) {
 		e.detects(t, p, 300, e.effort.flipped)
 		e.detects(t, p, 1, e.effort.flipped)
 		e.detects(t, p, 70_000, e.effort.flipped/20)
+		if t.Effort() != conformance.Brief {
+			e.detects(t, p, 1<<20/int(room(e.types[0], 1))+5000, 10)
+		}
 	}
 }
 
@@ -245,7 +350,7 @@ func (e *Env) detects(t conformance.T, p json.RawMessage, n, tries int) {
 	for _, typ := range e.types {
 		c, out, err := e.target.Provider.Open(e.target.ID, p, driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)})
 		if err != nil { // codec.open.kinds checks whether it may be refused
-			t.Logf("%s for %v is refused: %v", p, typ, err)
+			e.refused(t, typ, err)
 			continue
 		}
 		o := &opened{Codec: c, in: driver.Spec{DType: typ, MaxBytes: room(typ, n)}, out: out, params: p, bads: map[ncerr.Kind]int{}}
@@ -259,12 +364,10 @@ func (c *opened) detects(t conformance.T, src []byte, tries int) {
 	want := c.bad(t, "whole", enc)
 	step := max(1, 8*len(enc)/tries)
 	for at := 0; at < 8*len(enc); at += step + (step+1)%2 { // odd, so that all bits of bytes have their turn
-		enc[at/8] ^= 1 << (at % 8)
-		if got := c.bad(t, "bit flipped", enc); got != nil && !bytes.Equal(got, want) {
+		if got := c.flip(t, enc, at); got != nil && !bytes.Equal(got, want) {
 			t.Errorf("%s: with a bit of byte %d of %d flipped it gives another value instead of an error", c.params, at/8, len(enc))
 			return
 		}
-		enc[at/8] ^= 1 << (at % 8)
 	}
 }
 
@@ -319,7 +422,7 @@ func (c *opened) release(t conformance.T, src, want []byte, memory [3][]byte) {
 	t.Doing("decode", c.in.DType.String(), "with", string(c.params))
 	n, err = c.Decode(t.Context(), memory[2], memory[1][:n])
 	if err != nil || n != len(want) || !bytes.Equal(memory[2][:n], want) {
-		t.Errorf("%v with %s does not come back once the memory of the calls before was used again: %v", c.in.DType, c.params, err)
+		t.Errorf("%v with %s does not come back once the memory of the calls before was used again: %d bytes, %s", c.in.DType, c.params, n, outcome(err))
 	}
 	if len(bytes.Trim(memory[0], scrawl)) > 0 {
 		t.Errorf("%v: decode writes to the input of encode", c.in.DType)

@@ -1,6 +1,7 @@
 package codecsuite
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
@@ -37,12 +38,14 @@ func guarded(n int) (buf []byte, whole func() bool) {
 }
 
 // patterns names the kinds of data: "bits" has values of every bit pattern,
-// "special" those that careless arithmetic changes, the others are whole
-// numbers of few bits.
-var patterns = [...]string{"zeros", "ramp", "smooth", "noise", "bits", "special"}
+// "special" those that careless arithmetic changes, "signs" a single negative
+// zero among zeros, the others are whole numbers of few bits. Of "runs", short
+// ones of random values, only large chunks are made.
+var patterns = [...]string{"zeros", "ramp", "smooth", "noise", "bits", "special", "signs"}
 
-// words are the elements of variable length: empty, short, long, beyond ASCII.
-var words = [...]string{"", "a", "bc", "three", "größe", "\U0001F30D", "a \"quoted\" line\n", strings.Repeat("long ", 12)}
+// words are the elements of variable length: empty, short, long, beyond ASCII,
+// with a NUL at the end.
+var words = [...]string{"", "a", "bc", "three", "größe", "\U0001F30D", "a \"quoted\" line\n", strings.Repeat("long ", 12), "a\x00"}
 
 // Words gives the values that elements of variable length have in the checks.
 func Words() []string { return append([]string(nil), words[:]...) }
@@ -59,7 +62,7 @@ func values(n int, pattern string, r *rand.Rand) []byte {
 		switch pattern {
 		case "ramp":
 			k = i % len(words)
-		case "smooth":
+		case "smooth", "runs":
 			k = i / 10 % len(words)
 		case "noise", "bits", "special":
 			k = r.IntN(len(words))
@@ -112,6 +115,20 @@ func data(t dtype.Type, n int, pattern string, seed uint64) []byte {
 		return values(n, pattern, r)
 	}
 	b := make([]byte, n*t.Size)
+	switch {
+	case pattern == "runs":
+		return runs(t, b, r)
+	case pattern == "signs" && n > 0 && t.Kind != dtype.Bool:
+		top := n / 2 * t.Size
+		switch text := t.Kind == dtype.Unicode; {
+		case text && t.Order != dtype.Big: // the low byte of the last letter: not every number is one
+			top += t.Size - 4
+		case text || t.Order != dtype.Big:
+			top += t.Size - 1
+		}
+		b[top] = 0x80
+		return b
+	}
 	if t.Kind != dtype.Bool && (pattern == "bits" || pattern == "special") {
 		list := special(t)
 		for i := range n {
@@ -134,6 +151,24 @@ func data(t dtype.Type, n int, pattern string, seed uint64) []byte {
 			v = r.Int64() >> (64 - min(8*t.Size, 20))
 		}
 		put(t, b[i*t.Size:][:t.Size], v)
+	}
+	return b
+}
+
+// runs fills b with runs of up to 24 elements, the same ones in each megabyte.
+func runs(t dtype.Type, b []byte, r *rand.Rand) []byte {
+	part := b[:min(len(b), 1<<20/t.Size*t.Size)]
+	for at := 0; at < len(part); {
+		v := r.Uint64()
+		if t.Kind == dtype.Bool {
+			v &= 1
+		}
+		for end := min(at+(1+r.IntN(24))*t.Size, len(part)); at < end; at += t.Size {
+			putBits(t, part[at:at+t.Size], v)
+		}
+	}
+	for at := len(part); at < len(b); {
+		at += copy(b[at:], part)
 	}
 	return b
 }
@@ -188,4 +223,16 @@ func (c *opened) tryEncode(t conformance.T, src []byte) ([]byte, error) {
 		t.Fatalf("encode claims %d bytes in a buffer of %d", n, len(dst))
 	}
 	return dst[:n], nil
+}
+
+// again encodes src into memory that has other bytes in it, which must give enc
+// as before.
+func (c *opened) again(t conformance.T, src, enc []byte) {
+	dst := bytes.Repeat([]byte{^byte(canary)}, int(c.out.MaxBytes))
+	n, err := c.Encode(t.Context(), dst, src)
+	if err != nil {
+		t.Errorf("encode %s with %s again: %v", describeSpec(c.in), c.params, err)
+	} else if got := dst[:max(0, min(n, len(dst)))]; n != len(enc) || !bytes.Equal(enc, got) {
+		t.Errorf("encode %s with %s into a buffer that had other bytes gives %s", describeSpec(c.in), c.params, other(enc, got))
+	}
 }

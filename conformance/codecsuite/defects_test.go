@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -463,19 +464,12 @@ func sharing() func(driver.Codec, context.Context, []byte, []byte) (int, error) 
 func TestConcurrentParams(t *testing.T) {
 	t.Parallel()
 	mustFail(t, &codecsuite.Target{
-		Provider: scratchProvider{builtin.Provider()}, ID: "zstd",
+		Provider: someProvider{
+			builtin.Provider(), func(params json.RawMessage, in driver.Spec) bool { return len(params) > 2 && in.DType.Size > 1 }, wrong{decode: sharing()},
+		},
+		ID:     "zstd",
 		Params: []json.RawMessage{json.RawMessage(`{}`), json.RawMessage(`{"level":9}`)},
 	}, "codec.concurrent")
-}
-
-type scratchProvider struct{ driver.Provider }
-
-func (p scratchProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
-	c, out, err := p.Provider.Open(id, params, in)
-	if err == nil && len(params) > 2 && in.DType.Size > 1 {
-		c = &wrong{Codec: c, decode: sharing()}
-	}
-	return c, out, err
 }
 
 // TestParamsApart: a process in which the parameters that come first, or last,
@@ -483,7 +477,7 @@ func (p scratchProvider) Open(id string, params json.RawMessage, in driver.Spec)
 func TestParamsApart(t *testing.T) {
 	t.Parallel()
 	var first json.RawMessage
-	sticky := stickyProvider{builtin.Provider(), &first}
+	sticky := stickyProvider{builtin.Provider(), &first, 0}
 	target := &codecsuite.Target{
 		Provider: sticky, ID: "zlib", Params: []json.RawMessage{json.RawMessage(`{"level":9}`), json.RawMessage(`{"level":0}`)},
 		Restart: func() error { first = nil; return nil },
@@ -500,9 +494,13 @@ func TestParamsApart(t *testing.T) {
 type stickyProvider struct {
 	driver.Provider
 	first *json.RawMessage
+	least int // of the size of elements
 }
 
 func (p stickyProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	if in.DType.Size < p.least {
+		return p.Provider.Open(id, params, in)
+	}
 	if *p.first == nil {
 		*p.first = params
 	}
@@ -594,6 +592,9 @@ func mustFail(t *testing.T, target *codecsuite.Target, want string) {
 	if len(r.Results) != 1 || r.Results[0].Status != conformance.StatusFail {
 		t.Errorf("%s: want a failure, got %+v", want, r.Results)
 		return
+	}
+	if strings.Contains(r.Results[0].Message, "<nil>") {
+		t.Errorf("%s: a message with <nil>: %s", want, r.Results[0].Message)
 	}
 	t.Logf("%.200s", r.Results[0].Message)
 }

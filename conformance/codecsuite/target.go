@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/codec/driver"
@@ -167,6 +168,7 @@ type Env struct {
 	params []json.RawMessage
 	types  []dtype.Type
 	effort effort
+	not    []string // types that the filter does not take
 }
 
 // effort is how much the checks try that repeat themselves.
@@ -184,19 +186,20 @@ type effort struct {
 	garbage   int   // random inputs
 	absurd    int   // places in the head that get absurd sizes
 	places    int   // places anywhere that are overwritten, about
+	tiny      int   // encodes and decodes of one small value
 }
 
 var (
 	full = effort{
 		lengths:   []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 257, 1000, 1025, 4099},
 		distances: []int{8, 10, 11, 12, 13, 14, 15, 16, 17, 18}, pairs: 300, edges: 64 << 10, large: 4 << 20, kinds: 1, promise: []int{0, 1, 100, 70_000},
-		truncated: 1 << 20, flipped: 2000, others: 300, garbage: 300, absurd: 24, places: 64,
+		truncated: 1 << 20, flipped: 2000, others: 300, garbage: 300, absurd: 24, places: 64, tiny: 3000,
 	}
 	brief = effort{
 		lengths: []int{0, 1, 33, 4099}, distances: []int{8, 13, 15, 16}, pairs: 20, large: 3 << 19, kinds: 1, promise: []int{0, 100, 5000},
 		truncated: 12, flipped: 60, others: 12, garbage: 20, absurd: 4, places: 4,
 	}
-	thorough = func() effort { e := full; e.kinds = len(patterns) - 1; return e }()
+	thorough = func() effort { e := full; e.kinds, e.tiny = len(patterns)-1, 70_000; return e }()
 )
 
 // opened is a codec for chunks of n elements.
@@ -206,25 +209,49 @@ type opened struct {
 	params  json.RawMessage
 	lossy   bool
 	nth     int                // place of its type among those that the filter takes
+	tries   int                // calls of bad
 	bads    map[ncerr.Kind]int // errors for bad input
 }
 
-// open opens the codec; nil stands for a type that the filter does not take.
+// open opens the codec, with a fill value for odd n; nil stands for a type that
+// the filter does not take.
 func (e *Env) open(t conformance.T, params json.RawMessage, typ dtype.Type, n int) *opened {
-	return e.openSpec(t, params, driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)})
+	in := driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)}
+	if n%2 == 1 && typ.Fixed() {
+		in.Fill = make([]byte, typ.Size)
+	}
+	return e.openSpec(t, params, in)
 }
 
 func (e *Env) openSpec(t conformance.T, params json.RawMessage, in driver.Spec) *opened {
-	typ := in.DType
 	c, out, err := e.target.Provider.Open(e.target.ID, params, in)
 	if ncerr.KindOf(err) == ncerr.ErrUnsupported {
-		t.Logf("%v is refused: %v", typ, err)
+		e.refused(t, in.DType, err)
 		return nil
 	}
 	if err != nil {
 		t.Fatalf("open %s %s for %s: %v", e.target.ID, params, describeSpec(in), err)
 	}
 	return &opened{Codec: c, in: in, out: out, params: params, lossy: !e.target.exact(), bads: map[ncerr.Kind]int{}}
+}
+
+// refused notes that the filter does not take typ, for one line at the end of the
+// log.
+func (e *Env) refused(t conformance.T, typ dtype.Type, err error) {
+	if len(e.not) == 0 {
+		t.Cleanup(func() { t.Logf("refused: %s; the first because of: %v", strings.Join(e.not, ", "), err) })
+	}
+	if !slices.Contains(e.not, typ.String()) {
+		e.not = append(e.not, typ.String())
+	}
+}
+
+// outcome is what a message says of err, which may be nil.
+func outcome(err error) string {
+	if err == nil {
+		return "no error"
+	}
+	return err.Error()
 }
 
 func describeSpec(s driver.Spec) string {

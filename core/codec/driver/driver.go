@@ -84,11 +84,12 @@ type Codec interface {
 	//
 	// Callers guarantee: src has at most the MaxBytes of the input Spec
 	// (exactly, for an Array); dst and src do not overlap.
-	// Implementations must: write only into dst; return ncerr.ErrShortBuffer
-	// when dst is too small, never grow it; stop when ctx ends if they take
-	// long. dst of the output Spec's MaxBytes always suffices.
+	// Implementations must: write only into dst, and give the same result
+	// whatever it held; return ncerr.ErrShortBuffer when dst is too small,
+	// never grow it; stop when ctx ends if they take long. dst of the output
+	// Spec's MaxBytes always suffices.
 	Encode(ctx context.Context, dst, src []byte) (int, error)
-	// Decode is the reverse. src is untrusted: bad input is
+	// Decode is the reverse, with the same rules. src is untrusted: bad input is
 	// ncerr.ErrCorrupt, output that does not fit in dst is
 	// ncerr.ErrShortBuffer, and neither may crash, hang, read outside src or
 	// allocate more than a small multiple of len(dst).

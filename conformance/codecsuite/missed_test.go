@@ -1,0 +1,283 @@
+package codecsuite_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// someProvider has a defect in the codecs of which some reports true.
+type someProvider struct {
+	driver.Provider
+	some  func(params json.RawMessage, in driver.Spec) bool
+	wrong wrong
+}
+
+func (p someProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	c, out, err := p.Provider.Open(id, params, in)
+	if err == nil && p.some(params, in) {
+		w := p.wrong
+		w.Codec = c
+		c = &w
+	}
+	return c, out, err
+}
+
+// TestMissedDefectsAreCaught has defects that version 1.5 of the suite did not find.
+func TestMissedDefectsAreCaught(t *testing.T) {
+	t.Parallel()
+	unsigned := wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		if len(src) > 100 && bytes.Count(src, []byte{0}) == len(src)-1 && bytes.Count(src, []byte{0x80}) == 1 {
+			src = make([]byte, len(src))
+		}
+		return c.Encode(ctx, dst, src)
+	}}
+	var encodes atomic.Int64
+	var damaged atomic.Bool
+	shared := sharing()
+	for name, tc := range map[string]struct {
+		id    string
+		some  func(in driver.Spec) bool
+		wrong wrong
+		want  string
+	}{
+		"copies that overlap by kilobytes": {"zstd", nil, changing(10 * 2048), "codec.roundtrip.distances"},
+		"wide elements in large rows":      {"zstd", nil, changing(2 * 513 * 1025), "codec.roundtrip.large"},
+		"too much work for many runs": {"zlib", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			runs := 0
+			for at := 0; at+8 <= n && n > 5<<20; at += 8 {
+				if bytes.Count(dst[at:at+8], dst[at:at+1]) == 8 {
+					runs++
+				}
+			}
+			if runs > 1000 && runs < n/9 {
+				return 0, ncerr.ErrCorrupt
+			}
+			return n, err
+		}}, "codec.roundtrip.large"},
+		"one negative zero":          {"zstd", func(in driver.Spec) bool { return in.DType.Kind == dtype.Float && in.DType.Size == 8 }, unsigned, "codec.roundtrip"},
+		"a negative zero among fill": {"zstd", func(in driver.Spec) bool { return len(in.Fill) == 8 }, unsigned, "codec.roundtrip"},
+		"the end of long texts":      {"zstd", func(in driver.Spec) bool { return in.DType.Size == 20 }, unsigned, "codec.open.kinds"},
+		"letters in the other order": {"zstd", func(in driver.Spec) bool { return in.DType.Kind == dtype.Unicode && in.DType.Order == dtype.Big }, changing(700 * 12), "codec.open.kinds"},
+		"no NUL at the end":          {"vlen-utf8", nil, truncating("a\x00"), "codec.roundtrip"},
+		"known by both ends":         {"zstd", nil, endsOnly(), "codec.stateless"},
+		"sharing memory after damage": {"zstd", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if damaged.Load() {
+				return shared(c, ctx, dst, src)
+			}
+			n, err := c.Decode(ctx, dst, src)
+			if err != nil {
+				damaged.Store(true)
+			}
+			return n, err
+		}}, "codec.concurrent"},
+		"a byte of what was there": {"zstd", nil, wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			before := dst[0]
+			n, err := c.Encode(ctx, dst, src)
+			if len(src) == 4099 && before != 0xC5 {
+				dst[n-1]++
+			}
+			return n, err
+		}}, "codec.roundtrip"},
+		"damage shows what was there": {"shuffle", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			before := bytes.Clone(dst[:min(1, len(dst))])
+			n, err := c.Decode(ctx, dst, src)
+			if len(src) < 16 && n > 0 {
+				copy(dst, before)
+			}
+			return n, err
+		}}, "codec.input.truncated"},
+		"what was there decides on the error": {"zstd", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			before := bytes.Clone(dst[:min(1, len(dst))])
+			n, err := c.Decode(ctx, dst, src)
+			if err != nil && len(src) > 2 && bytes.Equal(before, []byte{0x3A}) {
+				return 0, driver.ShortBuffer("", 1)
+			}
+			return n, err
+		}}, "codec.input.flipped"},
+		"65,537 values": {"zstd", nil, wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Encode(ctx, dst, src)
+			if encodes.Add(1) == 1<<16+1 {
+				dst[n-1]++
+			}
+			return n, err
+		}}, "codec.lasting.calls"},
+		"a panic for much damage": {"zlib", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if err != nil && len(src) > 1<<20 {
+				panic("index out of range")
+			}
+			return n, err
+		}}, "codec.input.large"},
+		"a checksum that values of megabytes lack": {"crc32", nil, unchecked(func(n int) bool { return n > 1<<20 }), "codec.input.detected"},
+		"room for what is claimed far behind": {"zstd", nil, wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			for at := 100; at+4 <= min(200, len(src)); at++ {
+				if claim := binary.LittleEndian.Uint32(src[at:]); claim == 256<<20 {
+					runtime.KeepAlive(make([]byte, claim))
+				}
+			}
+			return c.Decode(ctx, dst, src)
+		}}, "codec.input.memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			some := func(_ json.RawMessage, in driver.Spec) bool { return tc.some == nil || tc.some(in) }
+			mustFail(t, &codecsuite.Target{Provider: someProvider{builtin.Provider(), some, tc.wrong}, ID: tc.id}, tc.want)
+		})
+	}
+	t.Run("the order of bytes that was opened last", func(t *testing.T) {
+		t.Parallel()
+		mustFail(t, &codecsuite.Target{Provider: lastOrder{builtin.Provider(), new(atomic.Uint32)}, ID: "zstd"}, "codec.stateless")
+	})
+}
+
+// truncating changes values that end with end.
+func truncating(end string) wrong {
+	return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		n, err := c.Decode(ctx, dst, src)
+		if err == nil && bytes.HasSuffix(dst[:n], []byte(end)) {
+			n--
+		}
+		return n, err
+	}}
+}
+
+// endsOnly encodes what has the length and the ends of the value before as that one.
+func endsOnly() wrong {
+	const end = 64
+	var mu sync.Mutex
+	var last driver.Codec
+	var value, encoded []byte
+	return wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if n := len(src); c == last && n > 2*end && n == len(value) && bytes.Equal(src[:end], value[:end]) && bytes.Equal(src[n-end:], value[n-end:]) && len(dst) >= len(encoded) {
+			return copy(dst, encoded), nil
+		}
+		n, err := c.Encode(ctx, dst, src)
+		if err == nil {
+			last, value, encoded = c, bytes.Clone(src), bytes.Clone(dst[:n])
+		}
+		return n, err
+	}}
+}
+
+// lastOrder gives codecs that work for the order of bytes that was opened last.
+type lastOrder struct {
+	driver.Provider
+	last *atomic.Uint32
+}
+
+func (p lastOrder) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	c, out, err := p.Provider.Open(id, params, in)
+	own := uint32(in.DType.Order)
+	p.last.Store(own)
+	return &wrong{Codec: c, decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		n, err := c.Decode(ctx, dst, src)
+		if n > 0 && p.last.Load()+own == uint32(dtype.Little+dtype.Big) {
+			dst[0]++
+		}
+		return n, err
+	}}, out, err
+}
+
+// TestClaimsInAnotherProcess measures a process that takes what is claimed.
+func TestClaimsInAnotherProcess(t *testing.T) {
+	t.Parallel()
+	var most atomic.Int64
+	mustFail(t, &codecsuite.Target{
+		Provider: wrongProvider{builtin.Provider(), wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if claim, _ := binary.Uvarint(src[min(2, len(src)):]); claim <= 1<<30 {
+				most.Store(max(most.Load(), int64(claim)))
+			}
+			return c.Decode(ctx, dst, src)
+		}}},
+		ID: "zstd", Usage: func() (conformance.Usage, error) { return conformance.Usage{Memory: most.Load()}, nil },
+	}, "codec.input.memory")
+}
+
+// TestMessages: of a panic there is the first line, with the input that did it, and
+// what is refused is said once.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	stuck := wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		if len(src) == 13 {
+			panic("no room\ngoroutine 1 [running]")
+		}
+		return c.Decode(ctx, dst, src)
+	}}
+	r := conformance.Run(t.Context(), codecsuite.Suite(), &codecsuite.Target{Provider: wrongProvider{builtin.Provider(), stuck}, ID: "vlen-utf8"}, &conformance.Options{
+		Select: []string{"codec.input.truncated"}, Limit: 10 * time.Minute,
+	})
+	text := r.Results[0].Message
+	if !strings.Contains(text, "cut short, 13 bytes: ") || !strings.Contains(text, "panic: no room") || strings.Contains(text, "goroutine") {
+		t.Errorf("got %s", text)
+	}
+	if n := strings.Count(text, "refused: |u1, <i2, "); n != 1 || strings.Count(text, "refused") != 1 {
+		t.Errorf("want one line of what is refused, got %s", text)
+	}
+}
+
+// TestParamsApartWide: a process in which the parameters that come first hold for
+// all codecs of wide elements.
+func TestParamsApartWide(t *testing.T) {
+	t.Parallel()
+	var first json.RawMessage
+	p := stickyProvider{builtin.Provider(), &first, 4}
+	mustFail(t, &codecsuite.Target{
+		Provider: p, ID: "zlib", Params: []json.RawMessage{json.RawMessage(`{"level":9}`), json.RawMessage(`{"level":0}`)},
+		Restart: func() error { first = nil; return nil },
+	}, "codec.params.apart")
+}
+
+// TestLeaksOfShortCalls measures processes that keep a little for each call that
+// ends in ErrShortBuffer, or for each shape.
+func TestLeaksOfShortCalls(t *testing.T) {
+	t.Parallel()
+	for name, each := range map[string]int64{"short": 4000, "shape": 64 << 10} {
+		var mu sync.Mutex
+		kept := map[string]int64{}
+		shapes := map[string]bool{}
+		w := wrong{
+			encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+				n, err := c.Encode(ctx, dst, src)
+				if ncerr.KindOf(err) == ncerr.ErrShortBuffer {
+					mu.Lock()
+					kept["short"]++
+					mu.Unlock()
+				}
+				return n, err
+			},
+			open: func(_ json.RawMessage, in driver.Spec) error {
+				mu.Lock()
+				defer mu.Unlock()
+				shapes[fmt.Sprint(in.Shape)] = true
+				kept["shape"] = int64(len(shapes))
+				return nil
+			},
+		}
+		mustFail(t, &codecsuite.Target{
+			Provider: wrongProvider{builtin.Provider(), w}, ID: "zstd", Usage: func() (conformance.Usage, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return conformance.Usage{Memory: each * kept[name]}, nil
+			},
+		}, "codec.lasting.memory")
+	}
+}
