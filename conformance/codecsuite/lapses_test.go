@@ -66,6 +66,12 @@ func lapses() map[string]struct {
 			}
 			return n, err
 		}}, "codec.input.overwritten"},
+		"hangs in megabytes that nobody has encoded": {"shuffle", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if len(src) > 1<<20 && len(bytes.Trim(src, "\x10")) == 0 {
+				<-ctx.Done()
+			}
+			return c.Decode(ctx, dst, src)
+		}}, "codec.input.large"},
 		"hangs in what nobody has encoded": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			if len(src) > 1 && len(bytes.Trim(src, "\x01")) == 0 {
 				<-ctx.Done()
