@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,9 +71,9 @@ func (c *opened) badAgain(t conformance.T, what string, src, want []byte, wantEr
 func abbreviated(b []byte) string {
 	const head, tail = 24, 8
 	if len(b) <= head+tail {
-		return fmt.Sprintf("%d bytes: % x", len(b), b)
+		return strconv.Itoa(len(b)) + " bytes: " + hex.EncodeToString(b)
 	}
-	return fmt.Sprintf("%d bytes: % x ... % x", len(b), b[:head], b[len(b)-tail:])
+	return strconv.Itoa(len(b)) + " bytes: " + hex.EncodeToString(b[:head]) + "..." + hex.EncodeToString(b[len(b)-tail:])
 }
 
 var errPanic = errors.New("panic")
@@ -132,7 +134,7 @@ func flipped(t conformance.T, e *Env) {
 // flip decodes enc with the bit at flipped.
 func (c *opened) flip(t conformance.T, enc []byte, at int) []byte {
 	enc[at/8] ^= 1 << (at % 8)
-	got := c.bad(t, fmt.Sprintf("bit %d of byte %d flipped", at%8, at/8), enc)
+	got := c.bad(t, "bit "+strconv.Itoa(at%8)+" of byte "+strconv.Itoa(at/8)+" flipped", enc)
 	enc[at/8] ^= 1 << (at % 8)
 	return got
 }
@@ -140,24 +142,23 @@ func (c *opened) flip(t conformance.T, enc []byte, at int) []byte {
 // largeInput damages large values, and makes up large input. A decoder that does
 // work for all of it with each of its bytes hangs.
 func largeInput(t conformance.T, e *Env) {
-	const most = 4 << 20
+	const most = 2 << 20
 	typ := e.first(t, 1000).in.DType
 	r := rand.New(rand.NewPCG(t.Seed(), 6))
 	for _, pattern := range []string{"runs", "bits"} {
 		n := most / int(room(typ, 1))
 		if pattern == "bits" {
-			n = n/4 + 5000
+			n = n/2 + 5000
 		}
 		c := e.open(t, e.params[0], typ, n)
 		if c == nil {
 			return
 		}
 		enc := c.encode(t, c.data(n, pattern, t.Seed()))
-		for range 3 {
-			c.flip(t, enc, r.IntN(8*len(enc)))
-			cut := r.IntN(len(enc))
-			c.bad(t, "cut short", enc[:cut:cut])
-		}
+		c.flip(t, enc, r.IntN(8*len(enc)))
+		c.flip(t, enc, r.IntN(8*len(enc)))
+		cut := r.IntN(len(enc))
+		c.bad(t, "cut short", enc[:cut:cut])
 		for i, v := range []byte{0, 0xFF, 1, 0x10, 0x80} {
 			if pattern == "runs" && i < 2 {
 				c.bad(t, "input that goes on with one byte", append(bytes.Clone(enc[:min(len(enc), 16)]), bytes.Repeat([]byte{v}, most)...))
