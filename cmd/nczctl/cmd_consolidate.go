@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
-	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
 // consolidateFlags are those of consolidate.
@@ -86,7 +85,7 @@ func (a *app) checkConsolidated(ctx context.Context, url string) error {
 		return err
 	}
 	defer ds.Close(ctx) //nolint:errcheck // only read
-	const key = "/" + zarr.ConsolidatedDoc
+	key := "/" + ds.Layout().ConsolidatedDoc()
 	if !ds.Consolidated() {
 		return ncerr.Errorf(ncerr.ErrNotFound, "check", key, "there is no consolidated metadata")
 	}

@@ -16,12 +16,12 @@ import (
 //
 // An error about a chunk names its key: ncerr.ErrCorrupt, ncerr.ErrNoObject for a
 // promised chunk that is missing, and the errors of the store and of the codecs. After
-// ncerr.ErrConflict, an object that has changed since the Source looked at it, the read
-// is repeated once.
+// an object has changed or gone since the Source looked at it, the read is repeated once.
 func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
+	a.source.Forget(false)
 	absent, err = a.read(ctx, sel, shape, own, array, found)
-	if ncerr.KindOf(err) == ncerr.ErrConflict { // what the Source knew is out of date
-		a.source.Forget()
+	if k := ncerr.KindOf(err); k == ncerr.ErrConflict || k == ncerr.ErrNoObject { // what the Source knew may be out of date
+		a.source.Forget(true)
 		absent, err = a.read(ctx, sel, shape, own, array, found)
 	}
 	return absent, err

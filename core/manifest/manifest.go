@@ -59,8 +59,9 @@ type Source interface {
 	// so far. It returns an error if they are stored elsewhere. It looks at no more
 	// than the first MissingMax of indexes.
 	Missing(ctx context.Context, indexes [][]int64, grid []int64) error
-	// Forget drops what the Source knows of the store, which may have changed since.
-	Forget()
+	// Forget drops what the Source knows of the store: all of it, or what may have
+	// changed without a change of its version.
+	Forget(all bool)
 	// Settled reports whether Missing has nothing left to check.
 	Settled() bool
 }
@@ -114,7 +115,7 @@ func NewComputed(m *zmap.Map, prefix string, keys chunk.Keys, rank int, many boo
 var _ Writer = (*Computed)(nil)
 
 // Forget implements Source. Keys are computed: there is nothing to forget.
-func (c *Computed) Forget() {}
+func (c *Computed) Forget(bool) {}
 
 // LongestKey implements Writer: it is the key of the last chunk.
 func (c *Computed) LongestKey(grid []int64) string {

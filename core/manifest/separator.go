@@ -82,12 +82,16 @@ func (c *Computed) listOther(ctx context.Context, wanted string, grid []int64) (
 		return "", ncerr.ErrUnsupported // or one listing would be many requests
 	}
 	found, own, n := "", false, 0
+	end := ":" // comes after all digits
+	if c.keys.Prefix {
+		end = "c:"
+	}
 	for e, err := range c.m.List(ctx, c.prefix, &zmap.ListOptions{Recursive: true}) {
 		if err != nil {
 			return "", err
 		}
 		name := e.Key[len(c.prefix):]
-		if n++; n > keysListed || name > ":" { // which comes after all digits
+		if n++; n > keysListed || name > end {
 			break
 		}
 		switch {
@@ -135,5 +139,8 @@ func (c *Computed) findOther(ctx context.Context, wanted []string) (found string
 // wrongSeparator is the error of an array of which a chunk is stored under a key
 // with the other separator.
 func (c *Computed) wrongSeparator(key string) error {
+	if c.keys.Prefix {
+		return ncerr.Errorf(ncerr.ErrMetadata, "", "", "the separator of chunk_key_encoding is %q, but chunks are stored as %q: it should be %q", c.keys.Separator, zmap.Path(key), c.keys.Other().Separator)
+	}
 	return ncerr.Errorf(ncerr.ErrMetadata, "", "", "dimension_separator is %q, but chunks are stored as %q: it should be %q", c.keys.Separator, zmap.Path(key), c.keys.Other().Separator)
 }

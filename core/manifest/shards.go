@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -17,22 +19,25 @@ import (
 
 // Shards is the Source of the chunks inside shards, which another Source finds: of
 // objects, of parts of objects, or of chunks inside shards. Each shard has an index of
-// the places of its chunks. An index that was read is kept until Forget, or until many
-// others have been read.
-//
-// If the store has no versions, an index is read each time, and a shard that is replaced
-// between that and the read of a chunk is not noticed.
+// the places of its chunks. An index that was read is kept until Forget, or until others
+// need its place; if the store has no versions, until the next read begins.
+// If the store has no versions, a shard that is replaced between the reads of its index
+// and of a chunk is not noticed.
 //
 // Source: Zarr v3, "Sharding codec".
 type Shards struct {
 	of    Source
 	shape []int64 // of a shard, in chunks
 	index ShardIndex
-	most  int64 // bytes of the indexes that are kept
-	many  bool  // several requests in one call cost less
-	mu    sync.Mutex
-	kept  map[string]*shard
-	size  int64 // of all that are kept, in bytes
+	most  int64               // bytes of the indexes that are kept
+	room  *semaphore.Weighted // bytes of the indexes that are being used and are not kept
+	many  bool                // several requests in one call cost less
+
+	mu      sync.Mutex
+	kept    map[string]*shard
+	size    int64 // of all that are kept, in bytes
+	turn    int   // of forgetting: what was asked for before is not kept
+	loading map[string]chan struct{}
 }
 
 // ShardIndex says how the index of a shard is stored.
@@ -56,10 +61,13 @@ const (
 )
 
 // NewShards makes the Source of the chunks in the shards that of finds. shape is that
-// of a shard, in chunks; the product of its lengths is at most chunk.Product.
-// Indexes of up to most bytes in all are kept.
+// of a shard, in chunks. Indexes of up to most bytes in all are kept, but always the
+// last one.
 func NewShards(of Source, shape []int64, index ShardIndex, most int64, many bool) *Shards {
-	return &Shards{of: of, shape: shape, index: index, most: most, many: many, kept: make(map[string]*shard)}
+	return &Shards{
+		of: of, shape: shape, index: index, most: most, room: semaphore.NewWeighted(max(most, 1)), many: many,
+		kept: make(map[string]*shard), loading: make(map[string]chan struct{}),
+	}
 }
 
 var _ Source = (*Shards)(nil)
@@ -77,44 +85,132 @@ func (x ShardIndex) IndexSize(shape []int64) int64 {
 	return n
 }
 
+// wanted is a shard that is not kept, and the chunks that are looked for in it.
+type wanted struct {
+	name  string
+	index []int64
+	items []int
+}
+
 // Locate implements Source. It reads the indexes of shards that are not kept. The error
 // is ncerr.ErrCorrupt for an index that makes no sense, else that of the store.
 func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) error {
-	found := make([]*shard, len(indexes))
-	var missing [][]int64 // shards
-	var want map[string]int
+	ranges := make([]driver.Range, len(indexes))
+	place := func(x *shard, items ...int) error {
+		for _, i := range items {
+			if err := s.place(x, indexes[i], &ranges[i], &out[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var missing []wanted
+	var number map[string]int
 	var name []byte
 	at := make([]int64, len(s.shape))
+	found := make([]*shard, len(indexes))
 	s.mu.Lock()
 	for i, index := range indexes {
 		name = s.shardOf(index, at, name[:0])
 		if found[i] = s.kept[string(name)]; found[i] != nil {
 			continue
 		}
-		if want == nil {
-			want = make(map[string]int)
+		k, ok := number[string(name)]
+		if !ok {
+			if number == nil {
+				number = make(map[string]int)
+			}
+			k = len(missing)
+			number[string(name)] = k
+			missing = append(missing, wanted{name: string(name), index: slices.Clone(at)})
 		}
-		if _, ok := want[string(name)]; !ok {
-			want[string(name)] = len(missing)
-			missing = append(missing, slices.Clone(at))
-		}
+		missing[k].items = append(missing[k].items, i)
 	}
 	s.mu.Unlock()
-	var loaded []*shard
-	if len(missing) > 0 {
-		var err error
-		if loaded, err = s.load(ctx, missing); err != nil {
-			return err
+	for i, x := range found {
+		if x != nil {
+			if err := place(x, i); err != nil {
+				return err
+			}
 		}
 	}
-	ranges := make([]driver.Range, len(indexes))
-	for i, index := range indexes {
-		x := found[i]
-		if x == nil {
-			name = s.shardOf(index, at, name[:0])
-			x = loaded[want[string(name)]]
+	group := max(1, s.most/max(s.index.IndexSize(s.shape), 1))
+	for len(missing) > 0 {
+		n := min(int64(len(missing)), group)
+		if err := s.use(ctx, missing[:n], func(x *shard, w *wanted) error { return place(x, w.items...) }); err != nil {
+			return err
 		}
-		if err := s.place(x, index, &ranges[i], &out[i]); err != nil {
+		missing = missing[n:]
+	}
+	return nil
+}
+
+// use calls f with each of the shards, which it reads unless another call is doing so.
+func (s *Shards) use(ctx context.Context, shards []wanted, f func(*shard, *wanted) error) error {
+	var own, others []wanted
+	var wait []chan struct{}
+	s.mu.Lock()
+	for _, w := range shards {
+		if busy := s.loading[w.name]; busy != nil {
+			others, wait = append(others, w), append(wait, busy)
+			continue
+		}
+		s.loading[w.name] = make(chan struct{})
+		own = append(own, w)
+	}
+	s.mu.Unlock()
+	err := s.loadAll(ctx, own, f)
+	s.mu.Lock()
+	for _, w := range own {
+		close(s.loading[w.name])
+		delete(s.loading, w.name)
+	}
+	s.mu.Unlock()
+	for i := range others {
+		if err != nil {
+			return err
+		}
+		select {
+		case <-wait[i]:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		s.mu.Lock()
+		x := s.kept[others[i].name]
+		s.mu.Unlock()
+		if x != nil {
+			err = f(x, &others[i])
+		} else { // it is not there, or could not be read
+			err = s.loadAll(ctx, others[i:i+1], f)
+		}
+	}
+	return err
+}
+
+// loadAll reads shards, of which the indexes take up room until f has used them.
+func (s *Shards) loadAll(ctx context.Context, shards []wanted, f func(*shard, *wanted) error) error {
+	if len(shards) == 0 {
+		return nil
+	}
+	size := max(1, min(s.most, s.index.IndexSize(s.shape)*int64(len(shards))))
+	if err := s.room.Acquire(ctx, size); err != nil {
+		return err
+	}
+	defer s.room.Release(size)
+	s.mu.Lock()
+	turn := s.turn
+	s.mu.Unlock()
+	indexes := make([][]int64, len(shards))
+	for i := range shards {
+		indexes[i] = shards[i].index
+	}
+	found, err := s.load(ctx, indexes)
+	if err != nil {
+		return err
+	}
+	for i := range shards {
+		s.keep(shards[i].name, found[i], turn)
+		if err := f(found[i], &shards[i]); err != nil {
 			return err
 		}
 	}
@@ -176,7 +272,7 @@ func (s *Shards) entry(x *shard, n int64) (from, length int64, err error) {
 	return int64(a), int64(b), nil
 }
 
-// load reads the indexes of shards, and keeps those of shards that are there.
+// load reads the indexes of shards.
 func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 	where := make([]Location, len(shards))
 	if err := s.of.Locate(ctx, shards, where); err != nil {
@@ -246,35 +342,30 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 		}
 		reqs, asked = reqs[n:], asked[n:]
 	}
-	s.keep(shards, out)
 	return out, nil
 }
 
 // heap is the memory for an index, of which the request limits the size.
 func heap(n int64) ([]byte, error) { return make([]byte, n), nil }
 
-// keep keeps the indexes of shards. Those that were kept before go if there would be too many.
-func (s *Shards) keep(shards [][]int64, found []*shard) {
+// keep keeps the index of a shard that is there, and drops all others if there is no
+// room for it.
+func (s *Shards) keep(name string, x *shard, turn int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, x := range found {
-		n := int64(len(x.entries))
-		if n == 0 || n > s.most || x.at.Version == "" && x.at.Inline == nil { // of a shard that may change unnoticed
-			continue
-		}
-		if s.size+n > s.most {
-			clear(s.kept)
-			s.size = 0
-		}
-		var name []byte
-		for _, k := range shards[i] {
-			name = binary.LittleEndian.AppendUint64(name, uint64(k))
-		}
-		if s.kept[string(name)] == nil {
-			s.size += n
-		}
-		s.kept[string(name)] = x
+	n := int64(len(x.entries))
+	if n == 0 || s.turn != turn {
+		return
 	}
+	if old := s.kept[name]; old != nil {
+		s.size -= int64(len(old.entries))
+	}
+	if s.size+n > s.most {
+		clear(s.kept)
+		s.size = 0
+	}
+	s.size += n
+	s.kept[name] = x
 }
 
 // cut returns the index of a shard, nil if the shard is too short.
@@ -324,8 +415,9 @@ func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, erro
 				yield(Chunk{}, err)
 				return
 			}
-			for n := range int64(len(found[0].entries)) / entrySize {
-				from, length, err := s.entry(found[0], n)
+			x := found[0]
+			for n := range int64(len(x.entries)) / entrySize {
+				from, length, err := s.entry(x, n)
 				if err == nil && from < 0 {
 					continue
 				}
@@ -367,11 +459,19 @@ func (s *Shards) Missing(ctx context.Context, indexes [][]int64, grid []int64) e
 	return s.of.Missing(ctx, shards, s.grid(grid))
 }
 
-// Forget implements Source: all indexes are read again.
-func (s *Shards) Forget() {
-	s.of.Forget()
+// Forget implements Source: all indexes are read again, or those of shards that may
+// have changed unnoticed.
+func (s *Shards) Forget(all bool) {
+	s.of.Forget(all)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.kept)
-	s.size = 0
+	if all {
+		s.turn++
+	}
+	for name, x := range s.kept {
+		if all || x.at.Version == "" && x.at.Inline == nil {
+			delete(s.kept, name)
+			s.size -= int64(len(x.entries))
+		}
+	}
 }

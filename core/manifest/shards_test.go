@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-695719ce/nczarr/core/chunk"
@@ -14,6 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
 // makeShard lays out a shard as the specification of Zarr v3 says; "" is a chunk that
@@ -120,23 +123,21 @@ func TestShardsInShards(t *testing.T) {
 	t.Parallel()
 	inner, outer := manifest.ShardIndex{AtStart: true, Checksum: true}, manifest.ShardIndex{Checksum: true}
 	m := newMap(t)
-	put(t, m, "v/c/0/1", makeShard(outer,
-		makeShard(inner, "a", "", "bb", "c"), "",
-	))
+	put(t, m, "v/c/0/1", makeShard(outer, makeShard(inner, "a", "", "bb", "c"), makeShard(inner, "", "second", "", "")))
 	of := manifest.NewComputed(m, "v/", chunk.Keys{Separator: '/', Prefix: true}, 2, true)
 	s := manifest.NewShards(manifest.NewShards(of, []int64{2, 1}, outer, 1<<20, true), []int64{2, 2}, inner, 1<<20, true)
-	indexes := [][]int64{{0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 2}, {0, 0}}
+	indexes := [][]int64{{0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}, {0, 0}}
 	where := make([]manifest.Location, len(indexes))
 	if err := s.Locate(t.Context(), indexes, where); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"a", "absent", "bb", "c", "absent", "absent"} {
+	for i, want := range []string{"a", "absent", "bb", "c", "second", "absent"} {
 		if got := contentAt(t, where[i]); got != want {
 			t.Errorf("%v: want %q, got %q", indexes[i], want, got)
 		}
 	}
-	if !where[0].Promised || where[4].Key != "v/c/0/1" && where[4].Key != "" {
-		t.Errorf("got %+v and %+v", where[0], where[4])
+	if !where[0].Promised || where[0].Version == "" || where[5].Key != "v/c/0/0" {
+		t.Errorf("got %+v and %+v", where[0], where[5])
 	}
 	n := 0
 	for ch, err := range s.Chunks(t.Context(), []int64{4, 4}) {
@@ -145,8 +146,18 @@ func TestShardsInShards(t *testing.T) {
 		}
 		n++
 	}
-	if n != 3 {
-		t.Errorf("want 3 chunks, got %d", n)
+	if n != 4 {
+		t.Errorf("want 4 chunks, got %d", n)
+	}
+	// An index of a shard inside that is not of the version of the one around it is refused.
+	between := manifest.NewShards(of, []int64{2, 1}, outer, 1<<20, true)
+	if err := between.Locate(t.Context(), [][]int64{{0, 1}}, where); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m, "v/c/0/1", makeShard(outer, makeShard(inner, "other", "", "", ""), ""))
+	err := manifest.NewShards(between, []int64{2, 2}, inner, 1<<20, true).Locate(t.Context(), [][]int64{{0, 2}}, where)
+	if ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("want ErrConflict, got %v", err)
 	}
 }
 
@@ -216,7 +227,7 @@ func TestShardReplaced(t *testing.T) {
 	if ncerr.KindOf(err) != ncerr.ErrConflict {
 		t.Errorf("want ErrConflict, got %v", err)
 	}
-	s.Forget()
+	s.Forget(true)
 	if got := locate(t, s, 0, 1); !slices.Equal(got, []string{"a longer one", "new"}) {
 		t.Errorf("got %q", got)
 	}
@@ -239,5 +250,101 @@ func TestPromisedShard(t *testing.T) {
 	err := s.Locate(t.Context(), [][]int64{{0}}, make([]manifest.Location, 1))
 	if ncerr.KindOf(err) != ncerr.ErrNoObject {
 		t.Errorf("want ErrNoObject, got %v", err)
+	}
+}
+
+// counting counts requests, and gives no versions if it has none.
+type counting struct {
+	driver.Map
+	gets     *atomic.Int64
+	versions bool
+}
+
+func (c counting) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	c.gets.Add(1)
+	data, info, err := c.Map.Get(ctx, key, o, alloc)
+	if !c.versions {
+		info.Version = ""
+	}
+	return data, info, err
+}
+
+// TestIndexesAreKept counts how often indexes are read: once, by however many callers,
+// while there is room for them; once a read if the store has no versions.
+func TestIndexesAreKept(t *testing.T) {
+	t.Parallel()
+	x := manifest.ShardIndex{Checksum: true} // of 36 bytes for two chunks
+	for _, c := range []struct {
+		versions          bool
+		most              int64
+		first, next, read int64
+	}{
+		{true, 1 << 20, 3, 0, 0},
+		{true, 40, 3, 3, 3}, // the last one only
+		{false, 1 << 20, 3, 0, 3},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			t.Parallel()
+			raw, err := memmap.NewOpener().Open(t.Context(), driver.OpenSpec{Path: "m", Mode: driver.Create})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var gets atomic.Int64
+			m := zmap.New(counting{raw, &gets, c.versions}, nil)
+			t.Cleanup(func() { _ = m.Close(t.Context()) })
+			for i := range 3 {
+				put(t, m, fmt.Sprintf("v/c/%d", i), makeShard(x, "a", "b"))
+			}
+			s := manifest.NewShards(line(m), []int64{2}, x, c.most, true)
+			locateAll := func(forget bool) int64 {
+				gets.Store(0)
+				if forget {
+					s.Forget(false)
+				}
+				where := make([]manifest.Location, 6)
+				if err := s.Locate(t.Context(), [][]int64{{0}, {1}, {2}, {3}, {4}, {5}}, where); err != nil {
+					t.Fatal(err)
+				}
+				return gets.Load()
+			}
+			got := []int64{locateAll(false), locateAll(false), locateAll(true)}
+			if want := []int64{c.first, c.next, c.read}; !slices.Equal(got, want) && c.most > 40 || got[0] != c.first {
+				t.Errorf("want %d requests, got %d", want, got)
+			}
+			if c.most == 40 && got[1] < 2 {
+				t.Errorf("more than one index was kept: %d requests", got)
+			}
+			s.Forget(true)
+			gets.Store(0)
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					where := make([]manifest.Location, 1)
+					if err := s.Locate(t.Context(), [][]int64{{0}}, where); err != nil || where[0].Range == nil {
+						t.Errorf("got %+v, %v", where[0], err)
+					}
+				})
+			}
+			wg.Wait()
+			if n := gets.Load(); n != 1 {
+				t.Errorf("eight at once made %d requests", n)
+			}
+		})
+	}
+}
+
+// TestMissingWithPrefix: chunks under keys with the other separator are found if keys
+// begin with "c", too.
+func TestMissingWithPrefix(t *testing.T) {
+	t.Parallel()
+	for _, sep := range []byte{'/', '.'} {
+		m := newMap(t)
+		keys := chunk.Keys{Separator: sep, Prefix: true}
+		put(t, m, "v/zarr.json", "{}")
+		put(t, m, "v/"+string(keys.Other().Append(nil, []int64{0, 1})), "x")
+		err := manifest.NewComputed(m, "v/", keys, 2, true).Missing(t.Context(), [][]int64{{0, 0}}, []int64{2, 2})
+		if ncerr.KindOf(err) != ncerr.ErrMetadata || !strings.Contains(err.Error(), "chunk_key_encoding") {
+			t.Errorf("%q: got %v", sep, err)
+		}
 	}
 }

@@ -51,7 +51,7 @@ func (d *Dataset) remote() bool { return d.m.Capabilities().Latency == driver.Re
 
 // readConsolidated reads the consolidated document; nil when there is none.
 func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, error) {
-	if d.top != nil && d.layout == zarr.LayoutV3 {
+	if d.top != nil && d.layout.ConsolidatedDoc() == zarr.V3Doc {
 		return zarr.InlineMetadata(d.top.docsInStore)
 	}
 	body, info, err := d.m.ReadAll(ctx, zarr.ConsolidatedDoc, d.opts.Limits.MaxMetadata)
@@ -209,7 +209,7 @@ func (d *Dataset) verifyConsolidated(ctx context.Context) error {
 	}
 	slices.Sort(d.staleDocs)
 	if len(d.staleDocs) > 0 {
-		d.log.Warn("consolidated metadata is stale", "key", zarr.ConsolidatedDoc, "differs", d.staleDocs[0], "documents", len(d.staleDocs))
+		d.log.Warn("consolidated metadata is stale", "key", d.layout.ConsolidatedDoc(), "differs", d.staleDocs[0], "documents", len(d.staleDocs))
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap"
@@ -375,9 +374,8 @@ func (v *Var) checkChunk() error {
 		return err
 	}
 	for i, s := range v.meta.Shards {
-		index := manifest.ShardIndex{Checksum: s.Checksum}
-		if n := index.IndexSize(v.meta.ShardShape(i)); n > limits.MaxChunk {
-			return ncerr.Errorf(ncerr.ErrLimit, "", "", "the index of a shard of shape %v has %d bytes, the limit is %d", s.Shape, n, limits.MaxChunk)
+		if n, most := indexOf(s).IndexSize(v.meta.ShardShape(i)), min(limits.MaxChunk, maxIndex); n > most {
+			return ncerr.Errorf(ncerr.ErrLimit, "", "", "the index of a shard of shape %v has %d bytes, the limit is %d", s.Shape, n, most)
 		}
 	}
 	if n := chunk.Product(chunks); n > limits.MaxElements {

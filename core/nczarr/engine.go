@@ -13,6 +13,7 @@ import (
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/manifest"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
@@ -29,8 +30,14 @@ type engine struct {
 	atRoot bool // the array is the root of the store
 }
 
-// maxIndexes is how many bytes of the indexes of shards an array keeps.
-const maxIndexes = 16 << 20
+const (
+	maxIndex   = 64 << 20 // bytes of the index of one shard: four million chunks
+	maxIndexes = 16 << 20 // bytes of the indexes that an array keeps, if they are smaller
+)
+
+func indexOf(s zarr.Shard) manifest.ShardIndex {
+	return manifest.ShardIndex{AtStart: s.AtStart, Checksum: s.Checksum, Big: s.Big}
+}
 
 // open opens the array unless it is open. After a failure the next use tries
 // again: a plugin that was not there may have come.
@@ -97,7 +104,7 @@ func (v *Var) source() manifest.Source {
 		ds := v.group.ds
 		e.source = manifest.NewComputed(ds.m, v.key(), v.meta.Keys, len(v.meta.Chunks), ds.getMany)
 		for i, s := range v.meta.Shards {
-			e.source = manifest.NewShards(e.source, v.meta.ShardShape(i), manifest.ShardIndex{AtStart: s.AtStart, Checksum: s.Checksum, Big: s.Big}, maxIndexes, ds.getMany)
+			e.source = manifest.NewShards(e.source, v.meta.ShardShape(i), indexOf(s), maxIndexes, ds.getMany)
 		}
 	})
 	return e.source

@@ -63,7 +63,7 @@ func (l *loader) load(ctx context.Context) error {
 		}
 		ds.frozen = "it has documents of Zarr v3 too, which would not be changed"
 	}
-	if ds.layout, err = zarr.DetectLayout(root); err != nil {
+	if ds.layout, err = zarr.DetectLayout(root, ds.loc.Format == ncurl.Zarr); err != nil {
 		return err
 	}
 	if ds.opts.Update && !ds.layout.Written() {
@@ -495,7 +495,7 @@ func (l *loader) unlisted(g *Group, err error) error {
 	}
 	return ncerr.Errorf(ncerr.ErrUnsupported, "open", g.Path(),
 		"the names of its variables and groups are not known: the %s store cannot be listed, and there is neither consolidated metadata (%s) nor NCZarr's own list; consolidate the dataset where it is written, or open one of its arrays by its own URL",
-		l.ds.loc.Driver, zarr.ConsolidatedDoc)
+		l.ds.loc.Driver, l.ds.layout.ConsolidatedDoc())
 }
 
 // problem records that something is left out.
@@ -535,7 +535,7 @@ func (l *loader) dropEmpty(g *Group) {
 		switch {
 		case !sub.implicit:
 		case len(sub.groups.list)+len(sub.vars.list)+len(sub.lost) > 0:
-			l.ds.log.Warn("no .zgroup: a group because there are groups or arrays below it, which zarr-python does not list", "path", sub.Path())
+			l.ds.log.Warn("no "+l.ds.layout.GroupDoc()+": a group because there are groups or arrays below it, which zarr-python does not list", "path", sub.Path())
 		case len(sub.attrs) > 0:
 			l.ds.log.Warn("left out: attributes (.zattrs), but neither an array (.zarray) nor a group (.zgroup)", "path", sub.Path())
 			continue

@@ -37,7 +37,7 @@ func (s table) Chunks(context.Context, []int64) iter.Seq2[manifest.Chunk, error]
 }
 
 func (table) Found()                                            {}
-func (table) Forget()                                           {}
+func (table) Forget(bool)                                       {}
 func (table) Settled() bool                                     { return true }
 func (table) Missing(context.Context, [][]int64, []int64) error { return nil }
 

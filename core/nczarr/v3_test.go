@@ -118,6 +118,7 @@ func TestV3Problems(t *testing.T) {
 	objects := v3Objects()
 	maps.Copy(objects, map[string]string{
 		"wide/zarr.json":   v3Array(`"data_type": "int128"`),
+		"vast/zarr.json":   strings.Replace(v3Array(`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8388608]}}, "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1], "codecs": ["bytes"], "index_codecs": ["bytes", "crc32c"]}}]`), "[6]", "[8388608]", 1),
 		"must/zarr.json":   v3Array(`"novelty": {"name": "x"}`),
 		"old/.zarray":      byteDoc,
 		"group/zarr.json":  `{"zarr_format": 3, "node_type": "group", "storage": {}}`,
@@ -130,7 +131,7 @@ func TestV3Problems(t *testing.T) {
 		paths = append(paths, p.Path)
 	}
 	slices.Sort(paths)
-	if want := []string{"/broken", "/group", "/must", "/old", "/wide"}; !slices.Equal(paths, want) {
+	if want := []string{"/broken", "/group", "/must", "/old", "/vast", "/wide"}; !slices.Equal(paths, want) {
 		t.Errorf("want %q, got %v", want, ds.Problems())
 	}
 	if got := readBytes(t, variable(t, ds, "a")); got != "[1 2 9 9 5 6]" {
@@ -144,7 +145,7 @@ func TestV3Consolidated(t *testing.T) {
 	objects := v3Objects()
 	a := objects["a/zarr.json"]
 	inline := func(a string) string {
-		return strings.TrimSuffix(v3Group, "}") + `, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {"a": ` + a + `, "g": ` + v3Group + `, "g/b": ` + objects["g/b/zarr.json"] + `}}}`
+		return strings.TrimSuffix(v3Group, "}") + `, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {"a": ` + a + `, "g": ` + strings.TrimSuffix(v3Group, "}") + `, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}, "g/b": ` + objects["g/b/zarr.json"] + `}}}`
 	}
 	objects["zarr.json"] = inline(a)
 	objects["g/zarr.json"] = v3Group
@@ -210,6 +211,12 @@ func TestV3ShardReplaced(t *testing.T) {
 	}
 	if got := readBytes(t, b); got != "[9 9 11 12 9 9]" {
 		t.Errorf("got %s", got)
+	}
+	if err := m.Delete(t.Context(), "g/b/c/0", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := readBytes(t, b); got != "[9 9 9 9 9 9]" {
+		t.Errorf("a deleted shard: got %s", got)
 	}
 	if _, err := m.Put(t.Context(), "g/b/c/0", driver.Bytes("short"), &driver.PutOptions{}); err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ type attrReader struct {
 	types typeList
 	place place    // of the types; zero without
 	fill  dtype.NC // type of _FillValue, or NCNone
+	bytes bool     // elements are bytes, of which Zarr v3 has _FillValue in base64
 }
 
 // load finds the attributes of the node and their types.
@@ -111,7 +112,7 @@ func (r *attrReader) all() []Attr {
 	}
 	list := make([]Attr, 0, len(r.attrs.Members))
 	for _, m := range r.attrs.Members {
-		if reserved(m.Key) {
+		if reserved(m.Key) && (!r.n.v3 || m.Key == xarrayDims) {
 			continue
 		}
 		if m.Key == "" {
@@ -143,7 +144,7 @@ func (r *attrReader) attr(name string, v jsontext.Value) Attr {
 		return infer(name, v)
 	}
 	if r.n.v3 && name == fillAttr {
-		if value, ok := fillAttrV3(nc, v); ok {
+		if value, ok := fillAttrV3(nc, v, r.bytes); ok {
 			return Attr{Name: name, Type: nc, Value: value}
 		}
 	}

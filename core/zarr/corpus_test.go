@@ -191,7 +191,7 @@ func TestGoldenListings(t *testing.T) {
 		"ref_jsonconvention.zmap": {zarr.LayoutNewest, strings.NewReplacer(`"varjson3": [0.,0.,1.]`, `"varjson3": "[0.,0.,1.]"`, `"_NCProperties": ">S1", `, "")},
 	} {
 		nodes := zmapText(t, name)
-		if l, err := zarr.DetectLayout(nodes[""]); err != nil || l != c.layout {
+		if l, err := zarr.DetectLayout(nodes[""], false); err != nil || l != c.layout {
 			t.Errorf("%s: want %v, got %v, %v", name, c.layout, l, err)
 		}
 		for p, docs := range nodes {

@@ -79,7 +79,7 @@ func (n *node) fillOf(a *Array, v jsontext.Value) (b []byte, ok bool) {
 	case dtype.Complex:
 		return fillComplex(t, v)
 	case dtype.Char, dtype.Bytes:
-		return fillText(t, v, !a.Layout.NCZarr() && !n.plainFill(v))
+		return fillText(t, v, n.v3 || !a.Layout.NCZarr() && !n.plainFill(v))
 	case dtype.Unicode:
 		text, ok := fillString(v)
 		return encoded(t, []string{text}, ok)
@@ -154,21 +154,21 @@ func (n *node) fillInt(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 
 // fillComplex reads [re, im], or a number without imaginary part.
 func fillComplex(t dtype.Type, v jsontext.Value) ([]byte, bool) {
-	parts := make([]float64, 0, 2)
+	half := dtype.Type{Kind: dtype.Float, Size: t.Size / 2, Order: t.Order}
+	b := make([]byte, 0, t.Size)
 	ok := each(v, func(e jsontext.Value) bool {
-		f, ok := floatOf(e, 4*t.Size)
-		parts = append(parts, f)
-		return ok && len(parts) <= 2
+		f, ok := floatOf(e, 8*half.Size)
+		part, ok := encoded(half, []float64{f}, ok)
+		if !ok {
+			part, ok = fillBits(half, e)
+		}
+		b = append(b, part...)
+		return ok && len(b) <= t.Size
 	})
-	if len(parts) == 1 {
-		parts = append(parts, 0)
+	if len(b) == half.Size {
+		b = append(b, make([]byte, half.Size)...)
 	}
-	if !ok || len(parts) != 2 {
-		return nil, false
-	}
-	b := make([]byte, t.Size)
-	err := dtype.Encode(b, dtype.Type{Kind: dtype.Float, Size: t.Size / 2, Order: t.Order}, parts)
-	return b, err == nil
+	return b, ok && len(b) == t.Size
 }
 
 // fillString reads text; 0 stands for the empty text, as NumPy writes it.

@@ -195,7 +195,26 @@ func (l Layout) GroupDocs() []string {
 
 // LengthDocs returns the documents of a group that tell the lengths of its dimensions.
 func (l Layout) LengthDocs() []string {
+	if l == LayoutV3 {
+		return []string{V3Doc}
+	}
 	return []string{GroupDoc, AttrsDoc, OldGroupDoc}
+}
+
+// GroupDoc returns the document that describes a group.
+func (l Layout) GroupDoc() string {
+	if l == LayoutV3 {
+		return V3Doc
+	}
+	return GroupDoc
+}
+
+// ConsolidatedDoc returns the document of a root that repeats those of all nodes.
+func (l Layout) ConsolidatedDoc() string {
+	if l == LayoutV3 {
+		return V3Doc
+	}
+	return ConsolidatedDoc
 }
 
 // ArrayDoc returns the document that describes an array.

@@ -197,12 +197,16 @@ func TestDetectLayout(t *testing.T) {
 		{map[string]string{".zattrs": `{"_nczarr_superblock": {"version": "3.0.0"}}`}, 0, ncerr.ErrUnsupported},
 		{map[string]string{".zattrs": `{"_nczarr_superblock": {}}`}, 0, ncerr.ErrMetadata},
 		{map[string]string{".zgroup": `x`}, 0, ncerr.ErrNotZarr},
+		{map[string]string{".zgroup": `{}`, ".nczgroup": `x`}, zarr.LayoutV1, 0},
+		{map[string]string{".zgroup": `{}`, ".zattrs": `{"_nczarr_superblock": {"version": "2.0.0"}}`, ".nczgroup": `x`}, zarr.LayoutNewest, 0},
+		{map[string]string{".zgroup": `{}`, ".zattrs": `{"_nczarr_group": {"dims": {}, "vars": [], "groups": []}}`}, zarr.LayoutNewest, 0},
+		{map[string]string{".zgroup": `{}`, ".zattrs": `{"_nczarr_group": {"dims": {}}}`}, zarr.LayoutPure, 0},
 		{map[string]string{"zarr.json": `{}`}, 0, ncerr.ErrMetadata},
 		{map[string]string{"zarr.json": `{"zarr_format": 3, "node_type": "group"}`, ".zgroup": `{"zarr_format": 2}`}, zarr.LayoutV3, 0},
 		{map[string]string{"README": `hello`}, 0, ncerr.ErrNotZarr},
 		{nil, 0, ncerr.ErrNotZarr},
 	} {
-		got, err := zarr.DetectLayout(docsOf(c.docs))
+		got, err := zarr.DetectLayout(docsOf(c.docs), false)
 		if ncerr.KindOf(err) != c.kind || err == nil && got != c.want {
 			t.Errorf("%v: want %v %v, got %v, %v", c.docs, c.want, c.kind, got, err)
 		}
@@ -381,7 +385,7 @@ func parseAny(t testing.TB, docs zarr.Docs, l zarr.Layout) {
 			t.Errorf("%s: written as %s: %v", docs, back, err)
 		}
 	}
-	_, _ = zarr.DetectLayout(docs)
+	_, _ = zarr.DetectLayout(docs, false)
 	for _, name := range slices.Sorted(maps.Keys(docs)) {
 		_, _ = zarr.ParseConsolidated(docs[name])
 	}

@@ -7,7 +7,7 @@
 // their texts are parts of the documents that they were read from, which must
 // not change any more.
 //
-//	layout, err := zarr.DetectLayout(root)
+//	layout, err := zarr.DetectLayout(root, false)
 //	a, err := zarr.ParseArray("/temp", docs, zarr.ParseHint{Layout: layout})
 //	docs, err = a.Docs(zarr.WriteOptions{Layout: layout, IsRoot: true})
 //

@@ -1,6 +1,7 @@
 package zarr
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -139,13 +140,16 @@ func (l Layout) String() string {
 
 // DetectLayout tells the layout of a dataset from the documents of its root, see
 // [RootDocs]. A group of a larger dataset, which has no superblock, has the layout of
-// its lists of arrays and groups.
+// its lists of arrays and groups; one that is opened as pure Zarr has none.
 //
 // Errors: ErrNotZarr when there is no document of Zarr or one is malformed,
 // ErrUnsupported for versions of NCZarr other than 1 and 2.
 //
 // Source: netcdf-c libnczarr/zinfer.c.
-func DetectLayout(root Docs) (Layout, error) {
+func DetectLayout(root Docs, pure bool) (Layout, error) {
+	_, old := root[OldGroupDoc]
+	root = maps.Clone(root)
+	delete(root, OldGroupDoc)
 	_, v3 := root[V3Doc]
 	n, err := loadNode("/", root, v3)
 	if err != nil {
@@ -164,18 +168,16 @@ func DetectLayout(root Docs) (Layout, error) {
 	case v != "":
 		_, err = superVersion(n.key(p.doc), v)
 		return p.layout, err
-	case root.IsArray():
+	case pure || root.IsArray():
 		return LayoutPure, nil
+	case old && n.doc(GroupDoc) != nil && !root.NamesNCZarr():
+		return LayoutV1, nil
 	}
 	v, p, err = n.block(groupBlock)
-	arrays, _ := either(v, "arrays", "vars")
-	switch {
-	case err != nil || p.layout == LayoutV1 && n.doc(GroupDoc) == nil:
-		return LayoutPure, err
-	case p.layout == LayoutV1 || listed(arrays) && listed(v.Get("groups")):
+	if arrays, _ := either(v, "arrays", "vars"); err == nil && listed(arrays) && listed(v.Get("groups")) {
 		return p.layout, nil
 	}
-	return LayoutPure, nil
+	return LayoutPure, err
 }
 
 // superVersion gives the version in a superblock.

@@ -108,7 +108,7 @@ func (n *node) arrayV3(hint ParseHint) (*Array, error) {
 	if err := n.namesV3(a, doc.get("dimension_names"), hint); err != nil {
 		return nil, err
 	}
-	r := attrReader{n: n, fill: a.DType.NC()}
+	r := attrReader{n: n, fill: a.DType.NC(), bytes: a.DType.Kind == dtype.Bytes || a.DType.Kind == dtype.Char}
 	r.attrs, r.doc = n.attrsDoc()
 	a.Attrs = r.all()
 	a.MaxStrLen = maxStrLenOf(a.Attrs)
@@ -150,10 +150,8 @@ func (n *node) gridV3(a *Array, v jsontext.Value) error {
 	if name != "regular" {
 		return n.unknown("chunk_grid", "the grid %q", clip(name))
 	}
-	if a.Chunks, err = n.chunkShape("chunk_grid", conf, len(a.Shape)); err != nil {
-		return err
-	}
-	return nil
+	a.Chunks, err = n.chunkShape("chunk_grid", conf, len(a.Shape))
+	return err
 }
 
 // chunkShape reads the chunk_shape of a configuration.
@@ -322,18 +320,10 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 			}
 			return n.transpose(a, conf.Get("order"))
 		case "bytes":
-			switch conf.Get("endian").Text() {
-			case "":
-			case "little":
-				order = "<"
-			case "big":
-				if order = ">"; len(a.Codecs) > 0 {
-					return n.unknown("codecs", "the codec bytes with big endian after another codec for arrays")
-				}
-			default:
-				return n.bad(V3Doc, "codecs", `endian: want "little" or "big", found %s`, clip(conf.Get("endian")))
+			if order, err = n.endian(conf); order == ">" && len(a.Codecs) > 0 {
+				return n.unknown("codecs", "the codec bytes with big endian after another codec for arrays")
 			}
-			return nil
+			return err
 		case "sharding_indexed":
 			if v.Len() > 1 || a.Transpose != nil {
 				return n.unknown("codecs", "sharding_indexed beside other codecs")
@@ -351,6 +341,23 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 	return order, err
 }
 
+// endian reads the byte order of the codec bytes: "<", ">", or empty if it has none.
+func (n *node) endian(conf jsontext.Value) (order string, err error) {
+	switch v := conf.Get("endian"); v {
+	case "", "null":
+		return "", nil
+	case `"little"`:
+		return "<", nil
+	case `"big"`:
+		return ">", nil
+	default:
+		return "", n.bad(V3Doc, "codecs", `endian: want "little" or "big", found %s`, clip(v))
+	}
+}
+
+// shuffles are the words of blosc in Zarr v3, which are numbers in v2.
+var shuffles = map[string]int64{"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+
 // paramsOf makes the parameters of a codec as v2 has them: with the id.
 func paramsOf(id string, conf jsontext.Value) (json.RawMessage, error) {
 	w := jsontext.Writer{Style: jsontext.Spaced}
@@ -359,8 +366,11 @@ func paramsOf(id string, conf jsontext.Value) (json.RawMessage, error) {
 	if conf != "" {
 		for _, m := range jsontext.Members(nil, conf) {
 			text, isType := typesV3[m.Val.Text()]
+			shuffle, isShuffle := shuffles[m.Val.Text()]
 			switch {
-			case m.Key == "id":
+			case m.Key == "id", id == "blosc" && m.Key == "typesize": // which v2 takes from the type
+			case id == "blosc" && m.Key == "shuffle" && isShuffle:
+				w.Key(m.Key).Int(shuffle)
 			case isType && strings.HasSuffix(m.Key, "type"): // which v2 spells as it spells dtype
 				w.Key(m.Key).String(strings.Replace(text, "*", "<", 1))
 			default:
@@ -431,8 +441,9 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 		case err != nil:
 			return err
 		case i == 0 && name == "bytes":
-			s.Big = conf.Get("endian").Text() == "big"
-			return nil
+			order, err := n.endian(conf)
+			s.Big = order == ">"
+			return err
 		case i == 1 && name == "crc32c":
 			s.Checksum = true
 			return nil
@@ -522,12 +533,20 @@ func (n *node) namesV3(a *Array, v jsontext.Value, hint ParseHint) error {
 }
 
 // fillAttrV3 reads the attribute _FillValue as xarray writes it in Zarr v3: floats as
-// base64 of a little-endian float64.
+// base64 of a little-endian float64, and bytes as base64.
 //
 // Source: xarray, FillValueCoder.
-func fillAttrV3(nc dtype.NC, v jsontext.Value) (any, bool) {
+func fillAttrV3(nc dtype.NC, v jsontext.Value, bytes bool) (any, bool) {
 	b, err := base64.StdEncoding.DecodeString(v.Text())
-	if v.Kind() != jsontext.String || err != nil || len(b) != 8 {
+	if v.Kind() != jsontext.String || err != nil {
+		return nil, false
+	}
+	if text := strings.TrimRight(string(b), "\x00"); bytes && nc == dtype.NCString {
+		return []string{text}, true
+	} else if bytes && nc == dtype.NCChar {
+		return text, true
+	}
+	if len(b) != 8 {
 		return nil, false
 	}
 	f := math.Float64frombits(binary.LittleEndian.Uint64(b))
@@ -582,7 +601,11 @@ func InlineMetadata(root Docs) (map[string]Docs, error) {
 		if val.Kind() != jsontext.Object {
 			return wrong("metadata: %q: want an object, found %s", clip(key), clip(val))
 		}
-		if path := strings.Trim(key, "/"); path != "" {
+		path := strings.Trim(key, "/")
+		if nodes[path] != nil && path != "" {
+			return wrong("metadata: %q comes twice", clip(path))
+		}
+		if path != "" {
 			nodes[path] = Docs{V3Doc: []byte(val)}
 		}
 		return nil

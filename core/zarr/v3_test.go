@@ -99,7 +99,15 @@ func TestV3Arrays(t *testing.T) {
 		`"data_type": "float32", "attributes": {"_FillValue": "AAAAAICHw8A="}`:                 {func(a *zarr.Array) any { return a.Attrs[0].Value }, []float32{-9999}},
 		`"data_type": "float64", "attributes": {"_FillValue": "AAAAAAAA+H8="}`:                 {func(a *zarr.Array) any { return fmt.Sprint(a.Attrs[0].Value) }, "[NaN]"},
 		`"data_type": "float64", "attributes": {"_FillValue": -9999.0}`:                        {func(a *zarr.Array) any { return a.Attrs[0].Value }, []float64{-9999}},
-		`"attributes": {"_nczarr_array": {"dimension_references": ["/x", "/y"]}, "a": "kept"}`: {func(a *zarr.Array) any { return fmt.Sprint(a.DimRefs, len(a.Attrs)) }, "[] 1"},
+		`"attributes": {"_nczarr_array": {"dimension_references": ["/x", "/y"]}, "a": "kept"}`: {func(a *zarr.Array) any { return fmt.Sprint(a.DimRefs, len(a.Attrs)) }, "[] 2"},
+		`"attributes": {"_ARRAY_DIMENSIONS": ["a", "b"]}`:                                      {func(a *zarr.Array) any { return fmt.Sprint(a.DimNames, len(a.Attrs)) }, "[] 0"},
+		`"data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}}, "codecs": ["bytes"], "fill_value": "YWJj", "attributes": {"_FillValue": "YWJj"}`: {
+			func(a *zarr.Array) any { return fmt.Sprintf("%s %v", a.Fill, a.Attrs[0].Value) }, "abc [abc]",
+		},
+		`"data_type": "complex64", "fill_value": ["0x7fc00001", "-Infinity"]`: {func(a *zarr.Array) any { return a.Fill }, []byte{1, 0, 0xc0, 0x7f, 0, 0, 0x80, 0xff}},
+		`"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "bitshuffle", "typesize": 2, "blocksize": 0}}]`: {
+			func(a *zarr.Array) any { return ids(a) }, "{id: blosc, cname: lz4, clevel: 5, shuffle: 2, blocksize: 0}",
+		},
 	} {
 		a, err := parseV3(members)
 		if err != nil {
@@ -168,11 +176,13 @@ func TestV3ArrayErrors(t *testing.T) {
 		`"codecs": [1]`:                {ncerr.ErrMetadata, "want an object with a name"},
 		shard(`"chunk_shape": [3, 3]`): {ncerr.ErrBadChunk, "inner chunks of [3 3] do not divide shards of [2 3]"},
 		shard(`"chunk_shape": [0, 3]`): {ncerr.ErrBadChunk, "dimension 0 is 0"},
-		shard(`"index_codecs": [{"name": "bytes"}, {"name": "gzip"}]`): {ncerr.ErrUnsupported, `"gzip" for the index`},
-		shard(`"index_codecs": []`):                                    {ncerr.ErrMetadata, "no codec from an array to bytes"},
-		shard(`"index_codecs": 1`):                                     {ncerr.ErrMetadata, "index_codecs: want an array"},
-		shard(`"index_location": "middle"`):                            {ncerr.ErrMetadata, "index_location: want"},
-		shard(`"codecs": [{"name": "gzip"}]`):                          {ncerr.ErrMetadata, "no codec from an array to bytes"},
+		shard(`"index_codecs": [{"name": "bytes"}, {"name": "gzip"}]`):                                                                    {ncerr.ErrUnsupported, `"gzip" for the index`},
+		shard(`"index_codecs": [{"name": "bytes", "configuration": {"endian": "middle"}}]`):                                               {ncerr.ErrMetadata, "endian: want"},
+		`"data_type": "uint8", "codecs": [{"name": "numcodecs.fixedscaleoffset"}, {"name": "bytes", "configuration": {"endian": "big"}}]`: {ncerr.ErrUnsupported, "big endian after another codec"},
+		shard(`"index_codecs": []`):           {ncerr.ErrMetadata, "no codec from an array to bytes"},
+		shard(`"index_codecs": 1`):            {ncerr.ErrMetadata, "index_codecs: want an array"},
+		shard(`"index_location": "middle"`):   {ncerr.ErrMetadata, "index_location: want"},
+		shard(`"codecs": [{"name": "gzip"}]`): {ncerr.ErrMetadata, "no codec from an array to bytes"},
 		strings.Replace(shard(""), "[{", `[{"name": "transpose", "configuration": {"order": [1, 0]}}, {`, 1): {ncerr.ErrUnsupported, "sharding_indexed beside other codecs"},
 		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 1]}}, "codecs": ` + deep:     {ncerr.ErrLimit, "more than 8 shards within shards"},
 		`"fill_value": null`:  {ncerr.ErrMetadata, "fill_value: null is no value"},
@@ -220,7 +230,7 @@ func TestV3Consolidated(t *testing.T) {
 	if err != nil || len(all) != 3 || string(all["a"]["zarr.json"]) != `{"x": 1}` || string(all["a/b"]["zarr.json"]) != `{"y": [2]}` || all[""] == nil {
 		t.Errorf("got %q, %v", all, err)
 	}
-	for _, bad := range []string{`1`, `{}`, `{"kind": "table"}`, `{"kind": "inline"}`, `{"kind": "inline", "metadata": []}`, `{"kind": "inline", "metadata": {"a": 1}}`} {
+	for _, bad := range []string{`1`, `{}`, `{"kind": "table"}`, `{"kind": "inline"}`, `{"kind": "inline", "metadata": []}`, `{"kind": "inline", "metadata": {"a": 1}}`, `{"kind": "inline", "metadata": {"a": {}, "/a/": {}}}`} {
 		if _, err := zarr.InlineMetadata(root(`, "consolidated_metadata": ` + bad)); ncerr.KindOf(err) != ncerr.ErrConsolidated {
 			t.Errorf("%s: got %v", bad, err)
 		}
