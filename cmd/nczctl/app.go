@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -17,11 +16,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/session"
 )
 
 // app is what the commands share: where they read and write, and what was
@@ -29,18 +30,15 @@ import (
 type app struct {
 	in       io.Reader
 	out, err io.Writer
-	data     io.Writer // like out, for the bytes of datasets: as they are, unless out is a terminal
-	bars     *os.File  // the terminal that progress bars are drawn on; nil without one
-	env      func(string) string
+	data     io.Writer   // like out, for the bytes of datasets: as they are, unless out is a terminal
+	bars     *os.File    // the terminal that progress bars are drawn on; nil without one
+	env      *config.Env // instead of the process's; for tests
 	self     plugin.Self // the right to serve the built-ins from processes
 
 	onlyPlugin string // path of the only plugin that runs; empty for all
 
 	flags   globals
-	session *session // made at the first use
-	log     *slog.Logger
-	logFile *os.File
-	tracing bool
+	session *session.Session // made at the first use
 }
 
 // globals are the flags of every command.
@@ -75,8 +73,10 @@ func (a *app) main(ctx context.Context, args []string) int {
 		err = &outputError{ferr}
 	}
 	a.printStats(time.Since(began))
-	if cerr := a.close(ctx); err == nil {
-		err = cerr
+	if a.session != nil {
+		if cerr := a.session.Close(); err == nil {
+			err = cerr
+		}
 	}
 	if err == nil {
 		return ncerr.ExitOK
@@ -131,12 +131,12 @@ func (a *app) printStats(took time.Duration) {
 	if a.session == nil {
 		return
 	}
-	_ = a.session.stats.Print(a.err) // as above: nothing is to be done about it
-	if c := &a.session.cached; c.Hits.Load()+c.Misses.Load() > 0 {
+	_ = a.session.Stats().Print(a.err) // as above: nothing is to be done about it
+	if c := a.session.CacheStats(); c.Hits.Load()+c.Misses.Load() > 0 {
 		fmt.Fprintf(a.err, "  cache  %6d hits (%d without asking the store), %d bytes, %d misses, %d damaged, %d not kept\n",
 			c.Hits.Load(), c.Trusted.Load(), c.Bytes.Load(), c.Misses.Load(), c.Damaged.Load(), c.Unkept.Load())
 	}
-	for _, p := range a.session.host.Plugins() {
+	for _, p := range a.session.Host().Plugins() {
 		switch {
 		case p.Isolation == host.InProcess:
 			fmt.Fprintln(a.err, "  drivers and filters ran in this process")
@@ -296,8 +296,8 @@ func (a *app) open(ctx context.Context, url string) (*nczarr.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.host.Warm() // nearly every array has codecs
-	return nczarr.Open(ctx, url, s.options(a))
+	s.Host().Warm() // nearly every array has codecs
+	return nczarr.Open(ctx, url, a.options())
 }
 
 // problems prints what was left out of a dataset, and gives the error that

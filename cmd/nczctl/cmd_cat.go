@@ -23,7 +23,7 @@ func (a *app) newCat() *cobra.Command {
 			if key == "" {
 				return ncerr.Errorf(ncerr.ErrInvalid, "cat", ncurl.Masked(list[0]), "this is a store: name a key in it")
 			}
-			body, _, err := m.ReadAll(c.Context(), key, int64(a.session.cfg.Limits.MaxChunk))
+			body, _, err := m.ReadAll(c.Context(), key, int64(a.session.Config().Limits.MaxChunk))
 			if err != nil {
 				return err
 			}

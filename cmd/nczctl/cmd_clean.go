@@ -188,7 +188,7 @@ func stageState(f *places.Found) string {
 
 // cleanClaim looks for the claim on a place in a store that cannot be renamed.
 func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume bool) ([]leftover, error) {
-	claim, err := nczarr.FindClaim(ctx, url, a.session.options(a))
+	claim, err := nczarr.FindClaim(ctx, url, a.options())
 	if err != nil || claim == nil && !resume {
 		return nil, err
 	}
@@ -204,13 +204,13 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 	}
 	switch {
 	case resume:
-		done, err := nczarr.ResumeReplace(ctx, url, a.session.options(a))
+		done, err := nczarr.ResumeReplace(ctx, url, a.options())
 		if err != nil {
 			return nil, err
 		}
 		l.State, l.Next = done, ""
 	case remove && claim.Makes:
-		others, err := nczarr.RemoveUnfinished(ctx, url, a.session.options(a))
+		others, err := nczarr.RemoveUnfinished(ctx, url, a.options())
 		if err != nil {
 			return []leftover{l}, err
 		}
@@ -224,7 +224,7 @@ func (a *app) cleanClaim(ctx context.Context, url, path string, remove, resume b
 
 // cleanSiblings looks for the stages of a store that cannot be renamed.
 func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]leftover, error) {
-	found, err := nczarr.Stages(ctx, url, a.session.options(a), remove)
+	found, err := nczarr.Stages(ctx, url, a.options(), remove)
 	list := make([]leftover, 0, len(found))
 	for i := range found {
 		f := &found[i]
@@ -243,7 +243,7 @@ func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]lef
 // cleanMarks looks for the mark of a growing dimension in a dataset, if there is
 // one at the place, and for what copies put into it to see where it shows.
 func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []leftover, err error) {
-	opts := a.session.options(a)
+	opts := a.options()
 	opts.Update = remove
 	ds, err := nczarr.Open(ctx, url, opts)
 	switch ncerr.KindOf(err) {

@@ -237,8 +237,8 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 	if err != nil {
 		return err
 	}
-	failed := s.host.Discover(ctx)
-	for _, p := range s.host.Plugins() {
+	failed := s.Host().Discover(ctx)
+	for _, p := range s.Host().Plugins() {
 		if p.Path != path {
 			continue
 		}
@@ -262,7 +262,7 @@ func (a *app) checkPlugin(ctx context.Context, f *conformanceFlags) error {
 func (a *app) checkServed(ctx context.Context, f *conformanceFlags, drivers, filters []string) error {
 	all := true
 	for _, name := range drivers {
-		if _, err := a.session.host.Driver(name); err != nil {
+		if _, err := a.session.Host().Driver(name); err != nil {
 			return err
 		}
 		ok, err := a.checkDriver(ctx, f, name)
@@ -272,7 +272,7 @@ func (a *app) checkServed(ctx context.Context, f *conformanceFlags, drivers, fil
 		all = all && ok
 	}
 	for _, id := range filters {
-		if _, err := a.session.host.Filter(id); err != nil {
+		if _, err := a.session.Host().Filter(id); err != nil {
 			return err
 		}
 		ok, err := a.checkFilter(ctx, f, id)

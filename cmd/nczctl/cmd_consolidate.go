@@ -41,11 +41,10 @@ compares it with all documents and names those that differ.`,
 
 // runConsolidate writes or removes consolidated metadata.
 func (a *app) runConsolidate(ctx context.Context, url string, remove bool) error {
-	s, err := a.start(ctx, url)
-	if err != nil {
+	if _, err := a.start(ctx, url); err != nil {
 		return err
 	}
-	o := s.options(a)
+	o := a.options()
 	o.Update = true
 	ds, err := nczarr.Open(ctx, url, o)
 	if err != nil {
@@ -74,11 +73,10 @@ type consolidatedInfo struct {
 
 // checkConsolidated compares consolidated metadata with the documents.
 func (a *app) checkConsolidated(ctx context.Context, url string) error {
-	s, err := a.start(ctx, url)
-	if err != nil {
+	if _, err := a.start(ctx, url); err != nil {
 		return err
 	}
-	o := s.options(a)
+	o := a.options()
 	o.UseConsolidated = nczarr.ConsolidatedVerify
 	ds, err := nczarr.Open(ctx, url, o)
 	if err != nil {

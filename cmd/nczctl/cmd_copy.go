@@ -81,11 +81,10 @@ plugin list" lists codecs, "nczctl plugin info zstd" the parameters of one.`,
 
 // runResume finishes the replacement of a dataset.
 func (a *app) runResume(ctx context.Context, url string) error {
-	s, err := a.start(ctx, url)
-	if err != nil {
+	if _, err := a.start(ctx, url); err != nil {
 		return err
 	}
-	done, err := nczarr.ResumeReplace(ctx, url, s.options(a))
+	done, err := nczarr.ResumeReplace(ctx, url, a.options())
 	if err != nil {
 		return err
 	}
@@ -122,7 +121,7 @@ func (a *app) runCopy(ctx context.Context, f *copyFlags, from, to string) error 
 	if err := spec.check(src); err != nil {
 		return err
 	}
-	if err := nczarr.CheckApart(ctx, src, to, a.session.options(a)); err != nil {
+	if err := nczarr.CheckApart(ctx, src, to, a.options()); err != nil {
 		return err
 	}
 	dst, err := a.create(ctx, &f.create, to)

@@ -127,7 +127,7 @@ func (a *app) runInfo(ctx context.Context, url string, sizes bool) error {
 	for _, p := range ds.Problems() {
 		info.Problems = append(info.Problems, problemInfo{p.Path, p.Err.Error()})
 	}
-	for _, p := range a.session.host.Plugins() {
+	for _, p := range a.session.Host().Plugins() {
 		if p.PID != 0 || p.Isolation != host.Process {
 			info.Plugins = append(info.Plugins, pluginOfInfo{p.Name, p.Serves, p.PID, string(p.Isolation)})
 		}

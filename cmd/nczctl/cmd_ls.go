@@ -158,7 +158,7 @@ func (a *app) runSearch(ctx context.Context, arg, pattern string) error {
 	}
 	var found []string
 	if strings.Contains(pattern, "*") {
-		found, err = globSearch(ctx, m, pattern, a.session.cfg.Limits)
+		found, err = globSearch(ctx, m, pattern, a.session.Config().Limits)
 	} else {
 		found, err = m.Search(ctx, pattern)
 	}

@@ -56,10 +56,10 @@ func (a *app) runPluginList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failed := s.host.Discover(ctx)
+	failed := s.Host().Discover(ctx)
 	rows := a.servedRows()
 	if a.flags.json {
-		return a.printJSON(map[string]any{"served": rows, "plugins": s.host.Plugins()})
+		return a.printJSON(map[string]any{"served": rows, "plugins": s.Host().Plugins()})
 	}
 	for _, r := range rows {
 		id := ""
@@ -69,7 +69,7 @@ func (a *app) runPluginList(ctx context.Context) error {
 		fmt.Fprintf(a.out, "%-6s  %-16s %s%s%s\n", r.Kind, r.Name, id, r.Summary, r.Does)
 	}
 	fmt.Fprintln(a.out)
-	for _, p := range s.host.Plugins() {
+	for _, p := range s.Host().Plugins() {
 		fmt.Fprintf(a.out, "plugin  %-16s %s\n", p.Name, place(p))
 	}
 	if failed != nil {
@@ -80,10 +80,10 @@ func (a *app) runPluginList(ctx context.Context) error {
 
 func (a *app) servedRows() []served {
 	var rows []served
-	for _, d := range a.session.host.Drivers() {
+	for _, d := range a.session.Host().Drivers() {
 		rows = append(rows, served{Kind: "driver", Name: d.Name, Summary: d.Summary})
 	}
-	for _, f := range a.session.host.Filters() {
+	for _, f := range a.session.Host().Filters() {
 		does := ""
 		switch {
 		case !f.Encode:
@@ -114,9 +114,9 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	failed := errors.Join(s.host.Discover(ctx), s.host.Wake(ctx, name))
+	failed := errors.Join(s.Host().Discover(ctx), s.Host().Wake(ctx, name))
 	var found []host.PluginInfo
-	for _, p := range s.host.Plugins() {
+	for _, p := range s.Host().Plugins() {
 		builtIn := p.Path == "" && (p.Serves == "driver:"+name || strings.HasPrefix(p.Serves, "driver:"+name+"/") || p.Serves == "filters" && a.isFilter(name))
 		if builtIn && p.Serves == "filters" {
 			p.Filters = append(p.Filters, name)
@@ -136,12 +136,12 @@ func (a *app) runPluginInfo(ctx context.Context, name string) error {
 	details := make([]pluginDetails, len(found))
 	for i, p := range found {
 		details[i].PluginInfo = p
-		for _, f := range s.host.Filters() {
+		for _, f := range s.Host().Filters() {
 			if slices.Contains(p.Filters, f.ID) || slices.Contains(p.Filters, name) && f.Has(name) {
 				details[i].Codecs = append(details[i].Codecs, f)
 			}
 		}
-		for _, d := range s.host.Drivers() {
+		for _, d := range s.Host().Drivers() {
 			if slices.Contains(p.Drivers, d.Name) {
 				details[i].Described = append(details[i].Described, d)
 			}
@@ -208,7 +208,7 @@ func processText(p host.PluginInfo) string {
 
 // isFilter reports whether there is a filter of that name.
 func (a *app) isFilter(name string) bool {
-	return slices.ContainsFunc(a.session.host.Filters(), func(d driver.Description) bool { return d.Has(name) })
+	return slices.ContainsFunc(a.session.Host().Filters(), func(d driver.Description) bool { return d.Has(name) })
 }
 
 // confinement says what confines a process.

@@ -45,7 +45,7 @@ func (a *app) newVersion() *cobra.Command {
 			}
 			info := versionInfo{
 				Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-				Protocol: plugin.ProtocolVersion(), Isolation: a.isolation(s.cfg),
+				Protocol: plugin.ProtocolVersion(), Isolation: string(s.HostOptions().Isolation),
 			}
 			if build, ok := debug.ReadBuildInfo(); ok {
 				for _, s := range build.Settings {

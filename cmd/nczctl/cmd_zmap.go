@@ -59,7 +59,7 @@ func (a *app) runZmap(ctx context.Context, f *zmapFlags, url string) error {
 		return err
 	}
 	defer m.Close(ctx) //nolint:errcheck // only read
-	limits := a.session.cfg.Limits
+	limits := a.session.Config().Limits
 	z := zmapper{
 		ctx: ctx, m: m, w: bufio.NewWriter(a.data), nc: nc, header: f.header, json: a.flags.json,
 		most: int64(limits.MaxChunk), room: int64(limits.MaxListing), prefix: key,

@@ -8,17 +8,14 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/seed-695719ce/nczarr/core/codec/driver"
 	"github.com/seed-695719ce/nczarr/core/plugin"
-	"github.com/seed-695719ce/nczarr/drivers/builtin"
-	filters "github.com/seed-695719ce/nczarr/filters/builtin"
+	"github.com/seed-695719ce/nczarr/core/session"
 )
 
 func main() {
 	// When this process was started by another nczctl to serve the built-in
 	// drivers or filters, Main does that and does not return.
-	self := plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
-	os.Exit(run(self))
+	os.Exit(run(session.Main()))
 }
 
 // run is the whole program but for the exit.
@@ -29,6 +26,6 @@ func run(self plugin.Self) int {
 	if build, ok := debug.ReadBuildInfo(); ok {
 		version = recordedVersion(build)
 	}
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, self: self}
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, self: self}
 	return a.main(ctx, os.Args[1:])
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
@@ -14,18 +15,15 @@ func TestQuiet(t *testing.T) {
 	t.Parallel()
 	for _, logging := range []string{"", "error"} {
 		var text strings.Builder
-		a := &app{err: &text, env: func(name string) string {
-			if name == "NCLOGGING" {
-				return logging
-			}
-			return ""
-		}}
+		a := &app{err: &text, env: &config.Env{Vars: map[string]string{"NCLOGGING": logging}}}
 		a.flags.quiet = true
-		if err := a.startLog(""); err != nil {
+		s, err := a.start(t.Context(), "")
+		if err != nil {
 			t.Fatal(err)
 		}
-		a.log.Warn("a warning")
-		a.log.Log(t.Context(), host.LevelAlert, "an alert", slog.String("missing", "all"))
+		log := s.HostOptions().Logger
+		log.Warn("a warning")
+		log.Log(t.Context(), host.LevelAlert, "an alert", slog.String("missing", "all"))
 		if got := text.String(); strings.Contains(got, "a warning") || !strings.Contains(got, "an alert") || !strings.Contains(got, "all") {
 			t.Errorf("NCLOGGING=%q: got %q", logging, got)
 		}

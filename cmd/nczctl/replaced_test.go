@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/config"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -23,9 +24,8 @@ func inProcess(t *testing.T, home string, drivers []driver.Opener, args ...strin
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	self := plugin.Main(plugin.Builtin{Openers: drivers, Providers: []codecdriver.Provider{filters.Provider()}})
-	a := &app{in: strings.NewReader(""), out: &stdout, err: &stderr, self: self, env: func(name string) string {
-		return map[string]string{isolationVar: "inproc", "HOME": home, "XDG_CONFIG_HOME": home, "XDG_CACHE_HOME": home}[name]
-	}}
+	env := &config.Env{Home: home, Vars: map[string]string{"NCZARR_ISOLATION": "inproc"}}
+	a := &app{in: strings.NewReader(""), out: &stdout, err: &stderr, self: self, env: env}
 	code = a.main(t.Context(), args)
 	return code, stdout.String(), stderr.String()
 }

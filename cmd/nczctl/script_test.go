@@ -20,10 +20,7 @@ import (
 
 	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
-	"github.com/seed-695719ce/nczarr/core/codec/driver"
-	"github.com/seed-695719ce/nczarr/core/plugin"
-	"github.com/seed-695719ce/nczarr/drivers/builtin"
-	filters "github.com/seed-695719ce/nczarr/filters/builtin"
+	"github.com/seed-695719ce/nczarr/core/session"
 )
 
 // TestMain lets the test binary be nczctl, and the plugin processes that
@@ -31,7 +28,7 @@ import (
 func TestMain(m *testing.M) {
 	killpoint.Main()
 	serveFaulty()
-	plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
+	session.Main()
 	testscript.Main(m, map[string]func(){"nczctl": main})
 }
 
@@ -53,7 +50,7 @@ func runScripts(t *testing.T, isolation string) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			env.Setenv(isolationVar, isolation)
+			env.Setenv("NCZARR_ISOLATION", isolation)
 			env.Setenv("CORPORA", corpora)
 			env.Setenv("MODULE", module)
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))

@@ -23,8 +23,7 @@ import (
 // every prefix of a bucket or a web server: object says that the last segment is
 // a key there.
 func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map, string, error) {
-	s, err := a.start(ctx, arg)
-	if err != nil {
+	if _, err := a.start(ctx, arg); err != nil {
 		return nil, "", err
 	}
 	loc, err := a.locate(arg, false)
@@ -40,7 +39,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 	case ncurl.DriverS3, ncurl.DriverHTTP:
 		return a.openPrefix(ctx, arg, object)
 	}
-	m, err := nczarr.OpenStore(ctx, arg, s.options(a))
+	m, err := nczarr.OpenStore(ctx, arg, a.options())
 	for at, key := arg, ""; err != nil && !ncerr.IsContext(err); {
 		up, last, ok := cutLast(at)
 		if !ok {
@@ -50,7 +49,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 		if place, lerr := a.locate(at, false); lerr != nil || nczarr.Probe(place.Path) == ncurl.Missing {
 			continue
 		}
-		inner, oerr := nczarr.OpenStore(ctx, at, s.options(a))
+		inner, oerr := nczarr.OpenStore(ctx, at, a.options())
 		if oerr != nil {
 			continue
 		}
@@ -62,7 +61,7 @@ func (a *app) openStore(ctx context.Context, arg string, object bool) (*zmap.Map
 // openSplit opens the innermost directory or archive of a path.
 func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, error) {
 	store, key := splitStore(arg)
-	m, err := nczarr.OpenStore(ctx, store, a.session.options(a))
+	m, err := nczarr.OpenStore(ctx, store, a.options())
 	if err != nil || key == "" {
 		return m, key, err
 	}
@@ -72,7 +71,7 @@ func (a *app) openSplit(ctx context.Context, arg string) (*zmap.Map, string, err
 // openPrefix opens a prefix of a bucket or of a web server. An argument that is
 // an object is a key in the prefix above.
 func (a *app) openPrefix(ctx context.Context, arg string, object bool) (*zmap.Map, string, error) {
-	o := a.session.options(a)
+	o := a.options()
 	if !object {
 		m, err := nczarr.OpenStore(ctx, arg, o)
 		if err == nil && m.Capabilities().List {
@@ -171,7 +170,7 @@ func listsOnly(m *zmap.Map, keys []string) *zmap.Map {
 func (a *app) documentKeys(ctx context.Context, arg string, m *zmap.Map) ([]string, error) {
 	const consolidated = zarr.ConsolidatedDoc
 	var keys []string
-	body, _, err := m.ReadAll(ctx, consolidated, a.session.options(a).Limits.MaxMetadata)
+	body, _, err := m.ReadAll(ctx, consolidated, a.options().Limits.MaxMetadata)
 	switch {
 	case err == nil:
 		nodes, err := zarr.ParseConsolidated(body)

@@ -15,12 +15,11 @@ func (a *app) create(ctx context.Context, f *createFlags, url string) (*nczarr.D
 	if !ok {
 		return nil, &usageError{fmt.Errorf("--strings %s: want auto, fixed or vlen", f.strings)}
 	}
-	s, err := a.start(ctx, url)
-	if err != nil {
+	if _, err := a.start(ctx, url); err != nil {
 		return nil, err
 	}
 	ds, err := nczarr.Create(ctx, url, &nczarr.CreateOptions{
-		Options: *s.options(a), NoClobber: !f.overwrite, Force: f.force, Consolidated: f.consolidated,
+		Options: *a.options(), NoClobber: !f.overwrite, Force: f.force, Consolidated: f.consolidated,
 		Layout: f.layout.layout, NoXarray: f.layout.noXarray, Strings: strs,
 	})
 	switch {
@@ -51,7 +50,7 @@ func closeNew(ctx context.Context, ds *nczarr.Dataset) error {
 
 // locate infers what a URL means.
 func (a *app) locate(url string, create bool) (*ncurl.Location, error) {
-	env := *a.session.urlEnv
+	env := *a.session.Options().URLEnv
 	env.Create, env.Probe = create, nczarr.Probe
 	return ncurl.Parse(url, &env)
 }

@@ -41,24 +41,22 @@ type testBed struct {
 // newTestBed starts what is to be checked once, to learn what it is.
 func (a *app) newTestBed(ctx context.Context, f *conformanceFlags, name string) (*testBed, error) {
 	s := a.session
-	opts, err := a.hostOptions(s.cfg)
-	if err != nil {
-		return nil, err
-	}
+	opts := s.HostOptions()
 	opts.MaxRestarts, opts.Poison = 0, true
-	if !a.tracing { // the report tells what becomes of processes
+	if !opts.Logger.Enabled(ctx, slog.LevelDebug) { // the report tells what becomes of processes
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &testBed{a: a, name: name, opts: *opts, timeout: f.timeout, builtin: true}
-	if err := s.host.Wake(ctx, name); err != nil {
+	if err := s.Host().Wake(ctx, name); err != nil {
 		return nil, err
 	}
-	for _, p := range s.host.Plugins() {
+	for _, p := range s.Host().Plugins() {
 		if p.Path != "" && (slices.Contains(p.Drivers, name) || slices.Contains(p.Filters, name)) {
 			b.builtin, b.subject = false, conformance.Subject{Path: p.Path, Version: p.Version, SHA256: p.SHA256}
 		}
 	}
 	b.alone = !b.builtin || opts.Isolation == host.Process || opts.Isolation == host.Auto && runtime.GOOS == "linux"
+	var err error
 	if b.builtin {
 		b.subject, err = ownSubject()
 	}

@@ -20,5 +20,5 @@
 // in core/ncurl, so that one converts to the other, and neither package
 // imports the other.
 //
-// Above this package are core/plugin and nczctl; below it is core/ncerr.
+// Above this package is core/session; below it is core/ncerr.
 package config

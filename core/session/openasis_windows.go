@@ -1,4 +1,4 @@
-package main
+package session
 
 // openAsIs is nothing here: links need a privilege and pipes have names of
 // their own.

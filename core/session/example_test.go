@@ -1,0 +1,66 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/session"
+)
+
+// A program with the settings of nczctl, whose drivers and filters run in its
+// own process.
+func Example() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "session-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "ocean.zarr")
+
+	s, err := session.New(&session.Options{Isolation: "inproc"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	if err := makeOcean(ctx, path, s.Options()); err != nil {
+		log.Fatal(err)
+	}
+	ds, err := nczarr.Open(ctx, path, s.Options())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ds.Close(ctx)
+	temp, err := ds.Root().Var("temp")
+	if err != nil {
+		log.Fatal(err)
+	}
+	values, err := nczarr.Get[float32](ctx, temp, temp.All())
+	fmt.Println(values, err)
+	// Output:
+	// [1.5 2.5] <nil>
+}
+
+func makeOcean(ctx context.Context, path string, o *nczarr.Options) error {
+	ds, err := nczarr.Create(ctx, path, &nczarr.CreateOptions{Options: *o})
+	if err != nil {
+		return err
+	}
+	x, err := ds.Root().DefineDim("x", 2, false)
+	if err != nil {
+		return err
+	}
+	temp, err := ds.Root().DefineVar(ctx, "temp", &nczarr.VarSpec{Type: dtype.NCFloat, Dims: []*nczarr.Dim{x}})
+	if err != nil {
+		return err
+	}
+	if err := temp.Write(ctx, temp.All(), []float32{1.5, 2.5}); err != nil {
+		return err
+	}
+	return ds.Close(ctx)
+}
