@@ -34,9 +34,10 @@
 //
 // A program that calls [Main] first, and passes the result as Options.Self,
 // can run them in processes of their own, as nczctl does; on Linux that is the
-// default then. Without it, the drivers and filters of drivers/builtin and
-// filters/builtin run in the process of the program, and plugins of others do
-// not run.
+// default then. Without it, the default is the drivers and filters of
+// drivers/builtin and filters/builtin in the process of the program, and no
+// plugins of others. Isolation "process" makes opening a dataset with built-in
+// drivers fail then.
 //
 // # Errors
 //
