@@ -89,8 +89,18 @@ func (t Type) Floats(dst []float64, src []byte) {
 
 // PutFloats stores src in dst: rounded to the nearest for floats, with the
 // fraction cut off for integers. It returns the index of the first value that
-// t cannot hold (NaN in an integer, a finite value beyond the range), or -1.
+// t cannot hold (NaN in an integer, a finite value beyond the range), or -1. A bool is
+// true for any value but 0, as in NumPy.
 func (t Type) PutFloats(dst []byte, src []float64) int {
+	if t.Kind == Bool {
+		for i, v := range src {
+			dst[i] = 0
+			if v != 0 {
+				dst[i] = 1
+			}
+		}
+		return -1
+	}
 	return encodeNumbers(dst[:len(src)*t.Size], t, src)
 }
 

@@ -164,9 +164,10 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		v.data.close()
 		return nil, err
 	}
+	codecs = g.ds.Codecs() // plugins have been asked meanwhile
 	v.meta.Codecs = sizeStated(codecs, v.meta.Codecs, a.Specs())
 	if n := len(v.meta.Codecs); n > 0 {
-		last, _ := g.ds.Codecs().Find(v.meta.Codecs[n-1].ID) // plugins have been asked meanwhile
+		last, _ := codecs.Find(v.meta.Codecs[n-1].ID)
 		v.meta.NoCompressor = !last.Compresses()
 	}
 	v.source().Found() // no chunk is there

@@ -39,7 +39,13 @@
 // but not read the files in it.
 //
 // Whether the file system has locks is found out when a store is opened for
-// writing. Without them (Windows, NFS, SMB) IfMatch is not declared.
+// writing. Without them (Windows, NFS, SMB) IfMatch is not declared. File systems that
+// have locks for the processes of one machine only, as many in user space and over a
+// network have, cannot be told from others: state SingleWriter there, or have one
+// writer.
+//
+// Whoever may read an object can lock it, and a process that is stopped keeps its lock:
+// Put and Delete of that object wait until their context ends.
 //
 // Mode Create empties an existing directory at once: first all that is there
 // is moved into one hidden directory, which is then deleted, so that the time

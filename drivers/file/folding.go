@@ -76,7 +76,7 @@ func (m *Map) probe() error {
 	}
 	_ = f.Close()
 	defer func() { _ = m.root.Remove(name) }()
-	m.locks = m.lockable(name)
+	m.locks, _ = m.lockable(name)
 	for _, other := range []string{strings.ToUpper(base) + composed, base + decomposed} {
 		_, err := m.root.Lstat(other)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -89,6 +89,10 @@ func (m *Map) probe() error {
 	return err
 }
 
+// maxTried is how many files, which this process may not be allowed to read, are tried
+// for a lock.
+const maxTried = 16
+
 // recognise finds out, from what is there, whether the file system ignores case
 // and has locks. It changes nothing unless there is no file, so that it must probe.
 func (m *Map) recognise() error {
@@ -98,17 +102,19 @@ func (m *Map) recognise() error {
 	}
 	defer d.close()
 	var names []string
-	var file string
+	known := false // whether there are locks
+	tried := 0
 	err = eachName(d, func(name string, t fs.FileMode) bool {
-		if names = append(names, name); t.IsRegular() && !isReserved(name) {
-			file = name
+		if names = append(names, name); t.IsRegular() && !isReserved(name) && !known && tried < maxTried {
+			m.locks, known = m.lockable(name)
+			tried++
 		}
 		return true
 	})
 	if err != nil {
 		return err
 	}
-	if m.locks = file != "" && m.lockable(file); file == "" {
+	if !known {
 		if err := m.probe(); err == nil || len(names) == 0 {
 			return err
 		}

@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"errors"
+	"syscall"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -24,7 +25,12 @@ func (u unopened) Unwrap() error { return u.error }
 // in it.
 func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error) {
 	for {
-		if h, err = m.openAs(key, nonblock); err != nil {
+		if err = ctx.Err(); err != nil {
+			return handle{}, meta{}, err
+		}
+		if h, err = m.openAs(key, nonblock); scarce(err) {
+			return handle{}, meta{}, err
+		} else if err != nil {
 			return handle{}, meta{}, unopened{err}
 		}
 		x, err = h.stat()
@@ -33,6 +39,9 @@ func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error
 		}
 		if err != nil {
 			h.close()
+			if scarce(err) {
+				return handle{}, meta{}, err
+			}
 			return handle{}, meta{}, unopened{err}
 		}
 		if err = wait(ctx, h); err == nil {
@@ -40,7 +49,7 @@ func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error
 			if now, err = m.stat(key); err == nil && now.info().Version == x.info().Version {
 				return h, x, nil
 			}
-		} else if !ncerr.IsContext(err) {
+		} else if !ncerr.IsContext(err) && !scarce(err) {
 			err = unopened{err}
 		}
 		h.close()
@@ -66,15 +75,21 @@ func wait(ctx context.Context, h handle) error {
 
 // lockable reports whether the file system can lock a file for one that only reads
 // it. Those that cannot, as that of NFS, do not replace open files in one step
-// either.
-func (m *Map) lockable(name string) bool {
+// either. known is not set if the file cannot be opened.
+func (m *Map) lockable(name string) (locks, known bool) {
 	h, err := m.openAs(name, nonblock)
 	if err != nil {
-		return false
+		return false, false
 	}
 	defer h.close()
 	err = flock(h.descriptor())
-	return err == nil || errors.Is(err, errLocked)
+	return err == nil || errors.Is(err, errLocked), true
+}
+
+// scarce reports whether an error says nothing about a file: descriptors or memory have
+// run out, or the disk has failed.
+func scarce(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EIO)
 }
 
 // matches fails if an object has another version than the one that is wanted,

@@ -296,8 +296,8 @@ func (t *temporary) move(ctx context.Context, m *Map, key, name string, opts *dr
 		case !missing(err): // a directory, or what this process may not read
 			return t.dir.Rename(t.name, name)
 		}
-		if err = t.renameNew(m, key); err == nil {
-			return nil
+		if err = t.renameNew(m, key); err == nil || scarce(err) {
+			return err
 		}
 		if info, e := t.dir.Lstat(name); !errors.Is(err, fs.ErrExist) || e == nil && !info.Mode().IsRegular() {
 			break // a link to nothing, or a file system without such renaming

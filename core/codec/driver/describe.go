@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -220,10 +221,9 @@ func (p *Param) takes(text string) bool {
 	case IntParam:
 		n, err := strconv.ParseInt(text, 10, 64)
 		lo, hi := p.Range()
-		return err == nil && n >= lo && n <= hi
+		return err == nil && n >= lo && n <= hi && text == strconv.FormatInt(n, 10)
 	case FloatParam:
-		_, err := strconv.ParseFloat(text, 64)
-		return err == nil
+		return json.Valid([]byte(text)) && strings.Trim(text, "0123456789+-.eE") == ""
 	case BoolParam:
 		return text == "true" || text == "false"
 	}

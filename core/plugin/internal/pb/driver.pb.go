@@ -181,7 +181,7 @@ type OpenRequest struct {
 	Mode    Mode   `protobuf:"varint,5,opt,name=mode,proto3,enum=nczplugin.v1.Mode" json:"mode,omitempty"`
 	// Since 1.1: not 0 and never used before; see CloseRequest.token.
 	Token uint64 `protobuf:"varint,6,opt,name=token,proto3" json:"token,omitempty"`
-	// Since 1.1: last segments of the keys of metadata documents, as bytes. It is
+	// Since 1.2: last segments of the keys of metadata documents, as bytes. It is
 	// a hint; without it the host does not know what the store holds.
 	Documents     [][]byte `protobuf:"bytes,7,rep,name=documents,proto3" json:"documents,omitempty"`
 	unknownFields protoimpl.UnknownFields

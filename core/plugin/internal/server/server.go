@@ -65,9 +65,8 @@ func New(cfg Config) *Server {
 	}
 	for _, p := range cfg.Filters {
 		for _, d := range p.Describe() {
-			s.codecs.providers[d.ID] = p
-			if d.V3 != "" {
-				s.codecs.providers[d.V3] = p
+			for _, name := range d.Names() {
+				s.codecs.providers[name] = p
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func (m *held) Close(ctx context.Context) error {
 type filter struct{}
 
 func (filter) Describe() []codecdriver.Description {
-	return []codecdriver.Description{{ID: "copy", V3: "test.copy", Encode: true, Decode: true}}
+	return []codecdriver.Description{{ID: "copy", V3: "test.copy", Aliases: []string{"copied"}, Encode: true, Decode: true}}
 }
 
 func (f filter) Open(_ string, _ json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
@@ -356,8 +356,8 @@ func TestGetMany(t *testing.T) {
 func TestExec(t *testing.T) {
 	t.Parallel()
 	p := dial(t, &store{})
-	r, err := p.codec.OpenPipeline(t.Context(), &pb.OpenPipelineRequest{
-		Steps: wire.StepsToWire([]codecdriver.Step{{ID: "test.copy"}}), Input: wire.SpecToWire(codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 100}),
+	r, err := p.codec.OpenPipeline(t.Context(), &pb.OpenPipelineRequest{ // by each of its names
+		Steps: wire.StepsToWire([]codecdriver.Step{{ID: "test.copy"}, {ID: "copied"}, {ID: "copy"}}), Input: wire.SpecToWire(codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 100}),
 	})
 	if err != nil {
 		t.Fatal(err)
