@@ -121,8 +121,8 @@ func terminal(w io.Writer) *os.File {
 	return nil
 }
 
-// printStats tells what was asked of the stores and what the plugin processes
-// did, for --stats.
+// printStats prints the requests to stores and the work of plugin processes, for
+// --stats.
 func (a *app) printStats(took time.Duration) {
 	if !a.flags.stats {
 		return
@@ -131,7 +131,7 @@ func (a *app) printStats(took time.Duration) {
 	if a.session == nil {
 		return
 	}
-	_ = a.session.Stats().Print(a.err) // as above: nothing is to be done about it
+	_ = a.session.Stats().Print(a.err) // a failure to write to stderr cannot be reported
 	if c := a.session.CacheStats(); c.Hits.Load()+c.Misses.Load() > 0 {
 		fmt.Fprintf(a.err, "  cache  %6d hits (%d without asking the store), %d bytes, %d misses, %d damaged, %d not kept\n",
 			c.Hits.Load(), c.Trusted.Load(), c.Bytes.Load(), c.Misses.Load(), c.Damaged.Load(), c.Unkept.Load())

@@ -47,7 +47,7 @@ opening DST reports it, and --resume-replace finishes it, or undoes it if
 nothing was touched yet.
 
 --codec takes "none", or codecs in the order of encoding with their parameters:
-"shuffle,zstd:level=3", or a JSON list as it stands in Zarr metadata. "nczctl
+"shuffle,zstd:level=3", or a JSON list as in Zarr metadata. "nczctl
 plugin list" lists codecs, "nczctl plugin info zstd" the parameters of one.`,
 		Example: `  nczctl copy ocean.zarr ocean.zip
   nczctl copy -c time/1,lat/90,lon/180 --codec shuffle,zstd:level=5 a.zarr b.zarr

@@ -43,7 +43,7 @@ func (a *app) newTestBed(ctx context.Context, f *conformanceFlags, name string) 
 	s := a.session
 	opts := s.HostOptions()
 	opts.MaxRestarts, opts.Poison = 0, true
-	if !opts.Logger.Enabled(ctx, slog.LevelDebug) { // the report tells what becomes of processes
+	if !opts.Logger.Enabled(ctx, slog.LevelDebug) { // the report covers the processes
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &testBed{a: a, name: name, opts: *opts, timeout: f.timeout, builtin: true}

@@ -213,8 +213,8 @@ type opened struct {
 	bads    map[ncerr.Kind]int // errors for bad input
 }
 
-// open opens the codec, with a fill value for odd n; nil stands for a type that
-// the filter does not take.
+// open opens the codec, with a fill value if n is odd. It returns nil if the filter
+// does not support the type.
 func (e *Env) open(t conformance.T, params json.RawMessage, typ dtype.Type, n int) *opened {
 	in := driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)}
 	if n%2 == 1 && typ.Fixed() {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Keys says how the keys of chunks are made of grid positions.
+// Keys is the encoding of grid positions as chunk keys.
 //
 // Source: Zarr v2, "Chunks" and dimension_separator; Zarr v3, "Chunk key encoding".
 type Keys struct {

@@ -9,14 +9,8 @@ import (
 // floats, and datetimes as the integers they are stored as.
 func (t Type) Numeric() bool {
 	switch t.Kind {
-	case Bool:
-		return t.Size == 1
-	case Int, Uint:
-		return t.Size == 1 || t.Size == 2 || t.Size == 4 || t.Size == 8
-	case Float:
-		return t.Size == 2 || t.Size == 4 || t.Size == 8
-	case Datetime, Timedelta:
-		return t.Size == 8
+	case Bool, Int, Uint, Float, Datetime, Timedelta:
+		return t.sizeOK()
 	}
 	return false
 }

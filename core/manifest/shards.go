@@ -36,11 +36,12 @@ type Shards struct {
 	mu      sync.Mutex
 	kept    map[string]*shard
 	size    int64 // of all that are kept, in bytes
-	turn    int   // of forgetting: what was asked for before is not kept
+	turn    int   // counts calls of Forget(true): an index requested before one is not kept
+	loose   bool  // an index is kept whose shard has no version
 	loading map[string]chan struct{}
 }
 
-// ShardIndex says how the index of a shard is stored.
+// ShardIndex is the storage format of the index of a shard.
 type ShardIndex struct {
 	AtStart  bool // it is at the start of the shard, else at the end
 	Checksum bool // a CRC-32C follows it
@@ -362,10 +363,13 @@ func (s *Shards) keep(name string, x *shard, turn int) {
 	}
 	if s.size+n > s.most {
 		clear(s.kept)
-		s.size = 0
+		s.size, s.loose = 0, false
 	}
 	s.size += n
 	s.kept[name] = x
+	if x.loose() {
+		s.loose = true
+	}
 }
 
 // cut returns the index of a shard, nil if the shard is too short.
@@ -465,13 +469,21 @@ func (s *Shards) Forget(all bool) {
 	s.of.Forget(all)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if all {
+	switch {
+	case all:
 		s.turn++
-	}
-	for name, x := range s.kept {
-		if all || x.at.Version == "" && x.at.Inline == nil {
-			delete(s.kept, name)
-			s.size -= int64(len(x.entries))
+		clear(s.kept)
+		s.size = 0
+	case s.loose:
+		for name, x := range s.kept {
+			if x.loose() {
+				delete(s.kept, name)
+				s.size -= int64(len(x.entries))
+			}
 		}
 	}
+	s.loose = false
 }
+
+// loose reports whether the shard may change without a change of its version.
+func (x *shard) loose() bool { return x.at.Version == "" && x.at.Inline == nil }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// errLocked says that another open file has the lock.
+// errLocked is returned if the lock is held through another open file.
 var errLocked = errors.New("locked by another process")
 
 // unopened is why there is nothing to lock: no object, or none that this process

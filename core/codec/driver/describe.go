@@ -26,17 +26,17 @@ type Description struct {
 	// Encode and Decode say which directions work.
 	Encode bool `json:"encode"`
 	Decode bool `json:"decode"`
-	// Lossy says that decoding does not give back what was encoded. Loses
-	// names what is lost if that is less than the values themselves.
+	// Lossy is set if decoding does not restore exactly what was encoded. Loses
+	// names what is lost if the values themselves survive.
 	Lossy bool   `json:"lossy,omitempty"`
 	Loses string `json:"loses,omitempty"`
 	// Transform is what the codec takes and makes: the codec kind of Zarr v3.
 	Transform Transform `json:"transform,omitempty"`
-	// Prepares says of a codec from bytes to bytes that it only prepares or
-	// checks data, so that Zarr v2 never has it as compressor.
+	// Prepares is set if a bytes-to-bytes codec only prepares or checks data. Zarr
+	// v2 never stores such a codec as the compressor.
 	Prepares bool `json:"prepares,omitempty"`
-	// Objects says which elements of variable length the codec turns into
-	// bytes, as the first of a chain; empty if it is not for such elements.
+	// Objects is the kind of variable-length elements that the codec encodes, as
+	// the first of a chain; empty if it does not encode any.
 	Objects Objects `json:"objects,omitempty"`
 	// Params are the parameters; others are refused.
 	Params []Param `json:"params,omitempty"`
@@ -74,11 +74,11 @@ type Param struct {
 	Max int64 `json:"max,omitempty"`
 	// Choices are all values of a text.
 	Choices []string `json:"choices,omitempty"`
-	// Default is the value that an absent parameter stands for, a text without
-	// quotes. If it is empty, Doc says what absent means.
+	// Default is the value used if the parameter is absent; a text has no quotes.
+	// If it is empty, Doc describes the effect of leaving the parameter out.
 	Default  string `json:"default,omitempty"`
 	Required bool   `json:"required,omitempty"`
-	// Input says that the value is a fact about the elements that go in.
+	// Input is set if the value repeats a property of the elements to be encoded.
 	Input InputFact `json:"input,omitempty"`
 	// HDF5 is the place of the value among the parameters of the HDF5 filter,
 	// counted from 1; 0 if it has none. A choice is given there by its index.
@@ -190,7 +190,7 @@ func (d *Description) Check() error {
 	return nil
 }
 
-// check says what is wrong with p, "" if nothing is.
+// check returns what is wrong with p, or "".
 func (p *Param) check() string {
 	switch {
 	case !slices.Contains([]ParamType{IntParam, FloatParam, BoolParam, TextParam, DTypeParam, ListParam}, p.Type):
