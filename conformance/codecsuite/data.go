@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,10 +24,7 @@ const fence = 64
 // those are still there. The capacity includes canaries: what is beyond the
 // length of its output is not the codec's.
 func guarded(n int) (buf []byte, whole func() bool) {
-	b := make([]byte, n+2*fence)
-	for i := range b {
-		b[i] = canary
-	}
+	b := bytes.Repeat([]byte{canary}, n+2*fence)
 	return b[fence : fence+n], func() bool {
 		for i := range fence {
 			if b[i] != canary || b[len(b)-1-i] != canary {
@@ -190,12 +188,10 @@ func put(t dtype.Type, b []byte, v int64) {
 func putBits(t dtype.Type, b []byte, bits uint64) {
 	var word [8]byte
 	binary.LittleEndian.PutUint64(word[:], bits)
-	for i := range b {
-		at := i
-		if t.Order == dtype.Big {
-			at = len(b) - 1 - i
-		}
-		b[at] = word[i%8]
+	for n := copy(b, word[:]); n < len(b); n += copy(b[n:], word[:]) {
+	}
+	if t.Order == dtype.Big {
+		slices.Reverse(b)
 	}
 }
 

@@ -192,7 +192,7 @@ func (w *filler) room() (int64, error) {
 	if err := w.write(); err != nil {
 		return 0, err
 	}
-	if w.full = w.full || chunk.Product(w.tail) == 0 || !w.slabs.Next(); w.full {
+	if w.full = w.full || !w.slabs.Next(); w.full {
 		return 0, nil
 	}
 	w.size, w.have, w.need = w.slabs.Sel.Len(), 0, 0

@@ -171,6 +171,7 @@ func FuzzBuild(f *testing.F) {
 	for _, seed := range []string{
 		smallText, unlimitedText, timesText,
 		"netcdf x { dimensions: u = UNLIMITED ; n = 3 ; variables: char c(u, n) ; string s(n) ; data: c = \"ab\", 'c', \"defg\" ; s = NIL, \"x\" ; }",
+		"netcdf x { dimensions: u = UNLIMITED ; n = 0 ; variables: char c(u, n) ; data: c = \"00\", '0' ; }", // no room for a value
 		"netcdf x { types: byte enum e {a = 1, b = -1} ; variables: e v ; e v:_FillValue = b ; data: v = a ; }",
 		"netcdf x { dimensions: n = 4 ; variables: int v(n) ; v:_Filter = \"32015,3|1,4\" ; v:_ChunkSizes = 2 ; v:_Endianness = \"big\" ; data: v = 1, 0x7fffffff, 0777, _ ; }",
 	} {

@@ -12,13 +12,18 @@ type Slabs struct {
 	dim   int   // the dimension that is cut
 	step  int64 // indices of it in one slab
 	begun bool
+	empty bool
 }
 
 // NewSlabs cuts shape into slabs of at most limit elements (1 at least). The
-// cut is along chunk edges where that is possible.
+// cut is along chunk edges where that is possible. A shape without elements has
+// no slabs.
 func NewSlabs(shape, chunks []int64, limit int64) *Slabs {
 	s := &Slabs{shape: shape, edges: chunks, dim: len(shape) - 1}
 	s.Sel = Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
+	if s.empty = slices.Contains(shape, 0); s.empty {
+		return s
+	}
 	inner := int64(1) // elements of one index of dim
 	for s.dim > 0 && shape[s.dim] <= limit/inner {
 		inner *= shape[s.dim]
@@ -50,6 +55,9 @@ func chunkLen(chunks []int64, dim int) int64 {
 
 // Next moves Sel to the next slab; false after the last.
 func (s *Slabs) Next() bool {
+	if s.empty {
+		return false
+	}
 	if s.dim < 0 || !s.begun {
 		first := !s.begun
 		s.begun = true
