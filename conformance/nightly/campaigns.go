@@ -20,6 +20,7 @@ import (
 type campaign struct {
 	name   string
 	budget time.Duration
+	atOnce int // steps that run beside each other; 0 for one
 	steps  []step
 }
 
@@ -45,8 +46,13 @@ func (s step) command() string {
 // shares say how much of the time a campaign has. Steps that run for a given
 // time get their part of it; the others are whole pieces of work.
 var shares = map[string]float64{
-	"defences": 0.13, "kills": 0.12, "replaced": 0.10, "random": 0.06, "soak": 0.11, "fuzz": 0.16, "race": 0.13, "matrices": 0.10, "bench": 0.09,
+	"defences": 0.11, "kills": 0.20, "replaced": 0.04, "random": 0.06, "soak": 0.10, "fuzz": 0.15, "race": 0.15, "matrices": 0.06, "bench": 0.13,
 }
+
+// pairs are the campaigns of which two steps run at once: one waits for processes or
+// for a time limit most of the time, or links. Fuzzing and soaks use all processors,
+// and benchmarks run alone.
+var pairs = []string{"defences", "kills", "replaced", "random", "race"}
 
 // campaigns makes the campaigns for a number of minutes.
 func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, error) {
@@ -119,7 +125,11 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 	}
 	var all []campaign
 	for _, name := range slices.Sorted(maps.Keys(shares)) {
-		all = append(all, campaign{name: name, budget: budget(name), steps: steps[name]})
+		c := campaign{name: name, budget: budget(name), steps: steps[name]}
+		if slices.Contains(pairs, name) {
+			c.atOnce = 2
+		}
+		all = append(all, c)
 	}
 	return all, nil
 }

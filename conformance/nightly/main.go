@@ -6,7 +6,8 @@
 //	go run ./conformance/nightly -minutes 30 -only fuzz,kills -seed 7
 //
 // A campaign is a list of steps, each a command. It starts steps as long as
-// its share of the time lasts; what it does not start is listed. An interrupted
+// its share of the time lasts, two at once where a step leaves a processor idle;
+// what it does not start is counted. An interrupted
 // run is resumed by the same command on the same sources: finished steps are
 // not repeated, unless -fresh is given. The report is printed, and kept as
 // report.txt and report.json beside the output of the steps.
@@ -27,6 +28,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
@@ -113,30 +116,38 @@ func campaignNames(all []campaign) []string {
 
 // campaign runs the steps of one campaign that have no result yet.
 func (s *state) campaign(ctx context.Context, c campaign) error {
+	var group errgroup.Group
+	group.SetLimit(max(1, c.atOnce))
 	for _, st := range c.steps {
-		id := c.name + "/" + st.name
-		if ctx.Err() != nil || s.Results[id] != nil || s.spent(c) >= c.budget {
-			continue
-		}
-		fmt.Fprintf(os.Stdout, "%s %s ... ", time.Now().Format(time.TimeOnly), id)
-		r, err := s.step(ctx, id, st, c)
-		if errors.Is(err, context.Canceled) {
-			fmt.Fprintln(os.Stdout, "interrupted")
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(os.Stdout, "%s in %.0f s\n", r.Outcome, r.Seconds)
-		s.Results[id] = r
-		if err := s.save(); err != nil {
-			return err
-		}
+		group.Go(func() error {
+			id := c.name + "/" + st.name
+			s.mu.Lock()
+			skip := ctx.Err() != nil || s.Results[id] != nil || s.spent(c) >= c.budget
+			s.mu.Unlock()
+			if skip {
+				return nil
+			}
+			fmt.Fprintf(os.Stdout, "%s %s begins\n", time.Now().Format(time.TimeOnly), id)
+			r, err := s.step(ctx, id, st, c)
+			if errors.Is(err, context.Canceled) {
+				fmt.Fprintf(os.Stdout, "%s %s is interrupted\n", time.Now().Format(time.TimeOnly), id)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(os.Stdout, "%s %s %s in %.0f s\n", time.Now().Format(time.TimeOnly), id, r.Outcome, r.Seconds)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.Results[id] = r
+			return s.save()
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
-// spent is the time that the finished steps of a campaign took.
+// spent is the time that the finished steps of a campaign took. The caller has the
+// lock, or runs no campaign.
 func (s *state) spent(c campaign) time.Duration {
 	var sum float64
 	for _, st := range c.steps {
@@ -144,5 +155,5 @@ func (s *state) spent(c campaign) time.Duration {
 			sum += r.Seconds
 		}
 	}
-	return time.Duration(sum * float64(time.Second))
+	return time.Duration(sum / float64(max(1, c.atOnce)) * float64(time.Second))
 }

@@ -81,6 +81,21 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestAtOnce has a step that ends only after the next has begun.
+func TestAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := fake(filepath.Join(dir, "log"), `i=0; until [ -e "$LOG.b" ]; do i=$((i+1)); [ $i -lt 10000 ] || exit 1; sleep 0.01; done`, `: >"$LOG.b"`)
+	c.atOnce = 2
+	s := open(t, dir, 0)
+	if err := s.campaign(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Results) != 2 || s.failed() {
+		t.Errorf("%d results, failed %v: want 2, false", len(s.Results), s.failed())
+	}
+}
+
 // TestBudget lets a campaign use up its time in its first step.
 func TestBudget(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 )
@@ -23,6 +24,7 @@ type state struct {
 	Started time.Time          `json:"started"`
 	Results map[string]*result `json:"results"` // by CAMPAIGN/STEP
 
+	mu  sync.Mutex // of the results
 	dir string
 }
 
