@@ -8,7 +8,8 @@
 // exact for integers, and rounded once, to a microsecond, for floating-point
 // numbers.
 //
-// Above it is core/cdl, which prints dates on request.
+// Above it are core/cdl, which prints dates on request, and the package nczarr
+// at the root of the module, which decodes and finds them.
 //
 // Source: CF conventions 1.11, section 4.4, "Time Coordinate"; netcdf-c
 // ncdump, option -t, for the form of the text.

@@ -95,30 +95,38 @@ func unitNamed(name string) (span, months int64, ok bool) {
 
 // parseBase reads the moment: a date, perhaps a time, perhaps a zone.
 func (u *Units) parseBase(words []string) error {
+	n, clock, err := u.cal.parse(words)
+	if err != nil {
+		return err
+	}
+	u.first, u.clock, u.base = n, clock, u.cal.date(n)
+	return nil
+}
+
+// parse reads a date, perhaps a time, perhaps a zone: the number of the day in
+// UTC and the nanoseconds of that day.
+func (c calendar) parse(words []string) (n, clock int64, err error) {
 	if at := strings.IndexAny(words[0], "Tt"); at >= 0 {
 		words = append([]string{words[0][:at], words[0][at+1:]}, words[1:]...)
 	}
-	var ok bool
-	if u.base, ok = parseDate(words[0]); !ok || !u.cal.valid(u.base) {
-		return fmt.Errorf("%q is no date of the calendar", words[0])
+	d, ok := parseDate(words[0])
+	if !ok || !c.valid(d) {
+		return 0, 0, fmt.Errorf("%q is no date of the calendar", words[0])
 	}
 	rest := strings.Join(words[1:], " ")
 	at := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("0123456789:.", r) })
 	if at < 0 {
 		at = len(rest)
 	}
-	if u.clock, ok = parseClock(rest[:at]); !ok {
-		return fmt.Errorf("%q is no time", rest)
+	if clock, ok = parseClock(rest[:at]); !ok {
+		return 0, 0, fmt.Errorf("%q is no time", rest)
 	}
 	offset, ok := parseZone(strings.TrimSpace(rest[at:]))
 	if !ok {
-		return fmt.Errorf("%q is no time zone", rest[at:])
+		return 0, 0, fmt.Errorf("%q is no time zone", rest[at:])
 	}
-	u.clock -= offset
-	u.first = u.cal.number(u.base) + div(u.clock, day)
-	u.clock = mod(u.clock, day)
-	u.base = u.cal.date(u.first)
-	return nil
+	clock -= offset
+	return c.number(d) + div(clock, day), mod(clock, day), nil
 }
 
 // parseDate reads [-]year[-month[-day]].
@@ -204,26 +212,8 @@ func parseZone(s string) (int64, bool) {
 // false, and dst is as it was, when there is no such date: beyond MaxYear, or
 // the 31st of a month of 30 days.
 func (u *Units) AppendInt(dst []byte, v int64, sep byte) ([]byte, bool) {
-	if u.months > 0 {
-		return u.addMonths(dst, float64(v), sep)
-	}
-	mag := uint64(v)
-	if v < 0 {
-		mag = -mag
-	}
-	hi, lo := bits.Mul64(mag, uint64(u.span))
-	if hi >= uint64(day) {
-		return dst, false
-	}
-	q, r := bits.Div64(hi, lo, uint64(day))
-	if q > 1<<40 {
-		return dst, false
-	}
-	days, rest := int64(q), int64(r)
-	if v < 0 {
-		days, rest = -days, -rest
-	}
-	return u.appendMoment(dst, days, rest, sep)
+	d, clock, ok := u.intMoment(v)
+	return appendMoment(dst, d, clock, sep, ok)
 }
 
 // AppendFloat is AppendInt for floating-point numbers, rounded to a
@@ -231,12 +221,49 @@ func (u *Units) AppendInt(dst []byte, v int64, sep byte) ([]byte, bool) {
 // neighbours of 100000.1 are more than a microsecond of a day away from it.
 // Not-a-number and infinities are no moment.
 func (u *Units) AppendFloat(dst []byte, v float64, sep byte) ([]byte, bool) {
+	d, clock, ok := u.floatMoment(v)
+	return appendMoment(dst, d, clock, sep, ok)
+}
+
+func appendMoment(dst []byte, d date, clock int64, sep byte, ok bool) ([]byte, bool) {
+	if !ok {
+		return dst, false
+	}
+	return appendClock(appendDate(dst, d), clock, sep), true
+}
+
+// intMoment returns the day that v means, and the nanoseconds of that day.
+func (u *Units) intMoment(v int64) (d date, clock int64, ok bool) {
 	if u.months > 0 {
-		return u.addMonths(dst, v, sep)
+		return u.addMonths(float64(v))
+	}
+	mag := uint64(v)
+	if v < 0 {
+		mag = -mag
+	}
+	hi, lo := bits.Mul64(mag, uint64(u.span))
+	if hi >= uint64(day) {
+		return date{}, 0, false
+	}
+	q, r := bits.Div64(hi, lo, uint64(day))
+	if q > 1<<40 {
+		return date{}, 0, false
+	}
+	days, rest := int64(q), int64(r)
+	if v < 0 {
+		days, rest = -days, -rest
+	}
+	return u.moment(days, rest)
+}
+
+// floatMoment is intMoment for floating-point numbers.
+func (u *Units) floatMoment(v float64) (d date, clock int64, ok bool) {
+	if u.months > 0 {
+		return u.addMonths(v)
 	}
 	perDay := float64(day) / float64(u.span) // units in a day; below 1 for weeks
 	if math.IsNaN(v) || math.Abs(v) > (1<<40)*math.Max(perDay, 1) {
-		return dst, false
+		return date{}, 0, false
 	}
 	whole, frac := math.Modf(v)
 	n := int64(whole)
@@ -251,40 +278,33 @@ func (u *Units) AppendFloat(dst []byte, v float64, sep byte) ([]byte, bool) {
 	for ulp := (math.Nextafter(math.Abs(v), math.Inf(1)) - math.Abs(v)) * float64(span); grain < ulp; {
 		grain *= 10
 	}
-	rest := n*span + int64(math.Round(frac*float64(u.span)/grain)*grain)
-	return u.appendMoment(dst, days, rest, sep)
+	return u.moment(days, n*span+int64(math.Round(frac*float64(u.span)/grain)*grain))
 }
 
-// appendMoment appends the moment that is days and nanoseconds after the base.
-func (u *Units) appendMoment(dst []byte, days, rest int64, sep byte) ([]byte, bool) {
+// moment returns the moment that is days and nanoseconds after the base.
+func (u *Units) moment(days, rest int64) (d date, clock int64, ok bool) {
 	rest += u.clock
 	n := u.first + days + div(rest, day)
 	if n > 367*MaxYear || n < -367*MaxYear {
-		return dst, false
+		return date{}, 0, false
 	}
-	d := u.cal.date(n)
-	if d.year > MaxYear || d.year < -MaxYear {
-		return dst, false
-	}
-	return appendClock(appendDate(dst, d), mod(rest, day), sep), true
+	d = u.cal.date(n)
+	return d, mod(rest, day), d.year <= MaxYear && d.year >= -MaxYear
 }
 
-// addMonths appends the moment that is v times the unit's months after the
+// addMonths returns the moment that is v times the unit's months after the
 // base. Only whole months have a meaning.
-func (u *Units) addMonths(dst []byte, v float64, sep byte) ([]byte, bool) {
+func (u *Units) addMonths(v float64) (d date, clock int64, ok bool) {
 	total := v * float64(u.months)
 	if whole := math.Round(total); math.Abs(total-whole) < 1e-9 {
 		total = whole
 	}
 	if total != math.Trunc(total) || math.Abs(total) > 12*MaxYear {
-		return dst, false
+		return date{}, 0, false
 	}
 	at := u.base.year*12 + int64(u.base.month-1) + int64(total)
-	d := date{div(at, 12), int(mod(at, 12)) + 1, u.base.day}
-	if d.year > MaxYear || d.year < -MaxYear || !u.cal.valid(d) {
-		return dst, false
-	}
-	return appendClock(appendDate(dst, d), u.clock, sep), true
+	d = date{div(at, 12), int(mod(at, 12)) + 1, u.base.day}
+	return d, u.clock, d.year <= MaxYear && d.year >= -MaxYear && u.cal.valid(d)
 }
 
 func appendDate(dst []byte, d date) []byte {
