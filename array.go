@@ -1,0 +1,41 @@
+package nczarr
+
+import "fmt"
+
+// Array is a block of values with its shape: Data has the values in C order, the
+// last dimension varying fastest. It belongs to the caller.
+type Array[T any] struct {
+	Data  []T
+	Shape []int64  // lengths; empty for a single value
+	Dims  []string // names of the dimensions, one for each length
+}
+
+// Index returns the place in Data of the element with one index for each
+// dimension. It panics if an index is out of range, as indexing a slice does.
+func (a Array[T]) Index(index ...int64) int {
+	if len(index) != len(a.Shape) {
+		panic(fmt.Sprintf("nczarr: %d indexes for %d dimensions", len(index), len(a.Shape)))
+	}
+	at := int64(0)
+	for d, i := range index {
+		if i < 0 || i >= a.Shape[d] {
+			panic(fmt.Sprintf("nczarr: index %d is out of range of dimension %d with length %d", i, d, a.Shape[d]))
+		}
+		at = at*a.Shape[d] + i
+	}
+	return int(at)
+}
+
+// At returns the element with one index for each dimension; without dimensions,
+// the only one. It panics as [Array.Index] does.
+func (a Array[T]) At(index ...int64) T { return a.Data[a.Index(index...)] }
+
+// Sub returns element i of the first dimension: an array of one dimension less
+// that shares the memory of a. It panics as [Array.Index] does.
+func (a Array[T]) Sub(i int64) Array[T] {
+	if len(a.Shape) == 0 || i < 0 || i >= a.Shape[0] {
+		panic(fmt.Sprintf("nczarr: index %d is out of range of an array with shape %v", i, a.Shape))
+	}
+	n := int64(len(a.Data)) / a.Shape[0]
+	return Array[T]{Data: a.Data[i*n : (i+1)*n : (i+1)*n], Shape: a.Shape[1:], Dims: a.Dims[1:]}
+}

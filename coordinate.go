@@ -1,0 +1,273 @@
+package nczarr
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// Value is a coordinate value: a number, or for times a time.Time, a [Date] or a
+// text such as "2000-01-31 12:00", of which what follows the year may be left out
+// (the first moment is meant). A text is also a value of a coordinate of strings,
+// for [Exact].
+type Value interface {
+	int | int32 | int64 | float32 | float64 | string | time.Time | Date
+}
+
+// Nearest picks the position whose coordinate is nearest to value; of two it picks
+// the first. The dimension is not part of the result. Missing coordinates (see
+// [ReadUnpacked]) are passed over. Values beyond the ends pick the ends.
+//
+// The coordinate is that of [Var.Coordinate], unpacked, and decoded if value is a
+// time or a text. Errors: [ErrNoVar] if there is none, [ErrRange] if it has no
+// values, [ErrBadType] for a value that is not of its kind, [ErrInvalid] for a date
+// that its calendar does not have.
+func Nearest[T Value](value T) Selector { return search{nearest, []any{value}} }
+
+// Exact picks the first position whose coordinate equals value, in the type of the
+// coordinate: 0.1 equals a float32 of 0.1. Computed and packed coordinates seldom
+// equal anything; [Nearest] finds them. The dimension is not part of the result.
+// The error is [ErrRange] if no coordinate equals value; the others are those of
+// Nearest.
+func Exact[T Value](value T) Selector { return search{equal, []any{value}} }
+
+// Between picks the positions whose coordinates are at least low and at most high;
+// there may be none. Coordinates may ascend or descend, and the result has the
+// order of the coordinate. Errors: [ErrInvalid] if low is more than high, and if
+// the coordinate neither ascends nor descends throughout; the others are those of
+// [Nearest].
+func Between[T Value](low, high T) Selector { return search{between, []any{low, high}} }
+
+type searchKind uint8
+
+const (
+	nearest searchKind = iota
+	equal
+	between
+)
+
+type search struct {
+	kind   searchKind
+	values []any
+}
+
+func (s search) String() string {
+	name := [...]string{"Nearest", "Exact", "Between"}[s.kind]
+	if s.kind == between {
+		return fmt.Sprintf("%s(%v, %v)", name, s.values[0], s.values[1])
+	}
+	return fmt.Sprintf("%s(%v)", name, s.values[0])
+}
+
+func (s search) pick(ctx context.Context, v *Var, d *nczarr.Dim, n int64) (positions, error) {
+	c, err := v.Coordinate(d.Path())
+	if err != nil {
+		return positions{}, err
+	}
+	if c.Type() == String {
+		return s.pickText(ctx, c)
+	}
+	points, wanted, err := s.points(ctx, c)
+	if err != nil {
+		return positions{}, err
+	}
+	points = points[:min(n, int64(len(points)))]
+	if s.kind == between {
+		return s.pickBetween(c, points, wanted[0], wanted[1])
+	}
+	best := -1
+	for i, p := range points {
+		if p.missing || s.kind == equal && p.compare(wanted[0]) != 0 {
+			continue
+		}
+		if best < 0 || p.distance(wanted[0]) < points[best].distance(wanted[0]) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "no value of %q is %v", c.Path(), s)
+	}
+	return positions{start: int64(best), count: 1, step: 1, drop: true}, nil
+}
+
+func (s search) pickText(ctx context.Context, c *Var) (positions, error) {
+	text, ok := s.values[0].(string)
+	if !ok || s.kind != equal {
+		return positions{}, ncerr.Errorf(ErrBadType, "", "", "%q has strings: only Exact with a string finds one, not %v", c.Path(), s)
+	}
+	labels, err := Read[string](ctx, c)
+	if err != nil {
+		return positions{}, err
+	}
+	for i, l := range labels.Data {
+		if l == text {
+			return positions{start: int64(i), count: 1, step: 1, drop: true}, nil
+		}
+	}
+	return positions{}, ncerr.Errorf(ErrRange, "", "", "no value of %q is %q%s", c.Path(), text, ncerr.DidYouMean(text, labels.Data))
+}
+
+// pickBetween finds the run of points from low to high.
+func (s search) pickBetween(c *Var, points []point, low, high point) (positions, error) {
+	if low.compare(high) > 0 {
+		return positions{}, ncerr.Errorf(ErrInvalid, "", "", "%v: the first value is the larger one", s)
+	}
+	order := 0
+	out := positions{step: 1}
+	for i, p := range points {
+		if i > 0 && !p.missing {
+			now := p.compare(points[i-1])
+			if now*order < 0 {
+				p.missing = true // not in order
+			}
+			order = cmp.Or(order, now)
+		}
+		if p.missing {
+			return positions{}, ncerr.Errorf(ErrInvalid, "", "", "the values of %q neither ascend nor descend throughout", c.Path())
+		}
+		if p.compare(low) < 0 || p.compare(high) > 0 {
+			continue
+		}
+		if out.count == 0 {
+			out.start = int64(i)
+		}
+		out.count++
+	}
+	return out, nil
+}
+
+// point is a coordinate value or a moment: whole units (for moments days) and the
+// rest (for moments nanoseconds), without loss.
+type point struct {
+	whole   int64
+	rest    float64
+	day     bool // the whole units are days
+	missing bool
+}
+
+// pointOf makes a point of a number. What no int64 holds lies beyond all that it
+// does hold.
+func pointOf(x float64) point {
+	switch {
+	case math.IsNaN(x):
+		return point{missing: true}
+	case x >= 1<<63:
+		return point{whole: math.MaxInt64, rest: x}
+	case x < -1<<63:
+		return point{whole: math.MinInt64, rest: x}
+	}
+	whole, rest := math.Modf(x)
+	return point{whole: int64(whole), rest: rest}
+}
+
+func (p point) compare(o point) int {
+	return cmp.Or(cmp.Compare(p.whole, o.whole), cmp.Compare(p.rest, o.rest))
+}
+
+// distance returns how far two points are from each other.
+func (p point) distance(o point) float64 {
+	if p.compare(o) < 0 {
+		p, o = o, p
+	}
+	apart := float64(uint64(p.whole) - uint64(o.whole)) // exact where it matters: of near ones
+	if p.day {
+		apart *= 24 * float64(time.Hour)
+	}
+	return apart + (p.rest - o.rest)
+}
+
+// points returns the values of a coordinate, and those that are searched for.
+func (s search) points(ctx context.Context, c *Var) (points, wanted []point, err error) {
+	sel, err := c.pick(ctx, "read", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, value := range s.values {
+		x, ok := toNumber(value, c)
+		switch {
+		case !ok: // both values are of one type
+			return s.moments(ctx, c, sel)
+		case x.missing:
+			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v: NaN is not a coordinate", s)
+		}
+		wanted = append(wanted, x)
+	}
+	p, err := c.packing()
+	if err != nil {
+		return nil, nil, err
+	}
+	exactly := !p.packed && p.typ != Float32 && p.typ != Float64
+	err = p.read(ctx, c, sel, func(n int64) { points = make([]point, n) }, func(i int, x stored) {
+		switch {
+		case x.missing:
+			points[i].missing = true
+		case exactly && (x.int >= 0 || x.float < 0): // it fits
+			points[i].whole = x.int
+		default:
+			points[i] = pointOf(p.apply(x.float))
+		}
+	})
+	return points, wanted, err
+}
+
+// toNumber makes a point of a number that is searched for in c.
+func toNumber(value any, c *Var) (point, bool) {
+	var x float64
+	switch n := value.(type) {
+	case int:
+		return point{whole: int64(n)}, true
+	case int32:
+		return point{whole: int64(n)}, true
+	case int64:
+		return point{whole: n}, true
+	case float32:
+		x = float64(n)
+	case float64:
+		x = n
+	default:
+		return point{}, false
+	}
+	if c.Type() == Float32 {
+		x = float64(float32(x))
+	}
+	return pointOf(x), true
+}
+
+// moments is points for times.
+func (s search) moments(ctx context.Context, c *Var, sel selection) (points, wanted []point, err error) {
+	u, err := c.units()
+	if err != nil {
+		return nil, nil, ncerr.Errorf(ErrBadType, "", "", "%v: %q has no times: %v", s, c.Path(), err)
+	}
+	epoch, err := u.ParseDate("1970-01-01")
+	if err != nil {
+		return nil, nil, ncerr.New(ncerr.ErrInternal, "", "", err)
+	}
+	moment := func(d Date) point {
+		days, rest := d.Sub(epoch)
+		return point{whole: days, rest: float64(rest), day: true}
+	}
+	for _, value := range s.values {
+		d, ok := dateIn(u, value)
+		if !ok {
+			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v is not a date of the calendar of %q, %s", value, c.Path(), epoch.Calendar())
+		}
+		wanted = append(wanted, moment(d))
+	}
+	dates, err := c.times(ctx, sel)
+	if err != nil {
+		return nil, nil, err
+	}
+	points = make([]point, len(dates))
+	for i, d := range dates {
+		if points[i].missing = d.IsZero(); !d.IsZero() {
+			points[i] = moment(d)
+		}
+	}
+	return points, wanted, nil
+}

@@ -1,0 +1,187 @@
+package nczarr
+
+import (
+	"context"
+	"iter"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// Unlimited as the length of a dimension makes one that begins with length 0
+// and grows when something is written beyond its end.
+const Unlimited = -1
+
+// Group is one group of a dataset.
+type Group struct{ core *nczarr.Group }
+
+// Name returns the last part of the path; "" for the root.
+func (g *Group) Name() string { return g.core.Name() }
+
+// Path returns the absolute name: "/" for the root, "/a/b" below it.
+func (g *Group) Path() string { return g.core.Path() }
+
+// Parent returns the group above, or nil for the root.
+func (g *Group) Parent() *Group {
+	if p := g.core.Parent(); p != nil {
+		return &Group{p}
+	}
+	return nil
+}
+
+// Subgroup returns the group with a name relative to g or absolute. The error
+// is [ErrNoGroup].
+func (g *Group) Subgroup(path string) (*Group, error) {
+	sub, err := g.core.Group(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Group{sub}, nil
+}
+
+// Subgroups returns the groups directly below g, in the order of definition;
+// those of pure Zarr are sorted.
+func (g *Group) Subgroups() []*Group {
+	var out []*Group
+	for _, sub := range g.core.Groups() {
+		out = append(out, &Group{sub})
+	}
+	return out
+}
+
+// Var returns the variable with a name relative to g ("temp", "surface/temp")
+// or absolute ("/surface/temp"). The error is [ErrNoVar].
+func (g *Group) Var(path string) (*Var, error) {
+	v, err := g.core.Var(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Var{v}, nil
+}
+
+// Vars returns the variables of g itself, in the order of [Group.Subgroups].
+func (g *Group) Vars() []*Var {
+	var out []*Var
+	for _, v := range g.core.Vars() {
+		out = append(out, &Var{v})
+	}
+	return out
+}
+
+// Walk returns the variables of g and of all groups below it, with their
+// absolute names. The variables of a group come before its subgroups.
+func (g *Group) Walk() iter.Seq2[string, *Var] {
+	return func(yield func(string, *Var) bool) { g.walk(yield) }
+}
+
+func (g *Group) walk(yield func(string, *Var) bool) bool {
+	for _, v := range g.Vars() {
+		if !yield(v.Path(), v) {
+			return false
+		}
+	}
+	for _, sub := range g.Subgroups() {
+		if !sub.walk(yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// Dim returns the dimension of that name in g or the nearest group above it, or
+// of an absolute name. The error is [ErrNoDim].
+func (g *Group) Dim(name string) (*Dim, error) {
+	d, err := g.core.Dim(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Dim{d}, nil
+}
+
+// Dims returns the dimensions that g itself defines.
+func (g *Group) Dims() []*Dim { return dims(g.core.Dims()) }
+
+// DefineGroup makes a subgroup. Errors: [ErrBadName], [ErrNameInUse],
+// [ErrReadOnly].
+func (g *Group) DefineGroup(name string) (*Group, error) {
+	sub, err := g.core.DefineGroup(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Group{sub}, nil
+}
+
+// DefineDim makes a dimension of a length that is not negative, or [Unlimited].
+// Errors: [ErrBadName], [ErrNameInUse], [ErrInvalid] for the length,
+// [ErrReadOnly].
+func (g *Group) DefineDim(name string, length int64) (*Dim, error) {
+	unlimited := length == Unlimited
+	if unlimited {
+		length = 0
+	}
+	d, err := g.core.DefineDim(name, length, unlimited)
+	if err != nil {
+		return nil, err
+	}
+	return &Dim{d}, nil
+}
+
+// DefineVar makes a variable. Everything that spec says is checked now, its
+// codecs included. Errors: [ErrBadName], [ErrNameInUse], [ErrNoDim] for a
+// dimension that is not visible in g, [ErrBadType], [ErrBadChunk], [ErrNoFilter],
+// [ErrInvalid] for parameters of codecs, [ErrConvert] for a fill value that the
+// type cannot hold, [ErrLimit], [ErrReadOnly].
+func (g *Group) DefineVar(ctx context.Context, name string, spec VarSpec) (*Var, error) {
+	s, err := spec.core(g.core)
+	if err != nil {
+		return nil, ncerr.Wrap("define", name, err)
+	}
+	v, err := g.core.DefineVar(ctx, name, s)
+	if err != nil {
+		return nil, err
+	}
+	return &Var{v}, nil
+}
+
+// Attr returns the attribute of that name, or one for which [Attr.Exists] is
+// false.
+func (g *Group) Attr(name string) Attr { return attrOf(name, g.core) }
+
+// Attrs returns the attributes, in order.
+func (g *Group) Attrs() []Attr { return attrs(g.core.Attrs()) }
+
+// SetAttr adds an attribute or replaces the one of that name. value is as in
+// [Attr]. Errors: [ErrBadType] for a value of another Go type, [ErrNameInUse]
+// for a name that the format keeps for itself, [ErrReadOnly].
+func (g *Group) SetAttr(name string, value any) error { return setAttr(name, value, g.core) }
+
+// DeleteAttr removes an attribute. Errors: [ErrNoAttr], [ErrReadOnly].
+func (g *Group) DeleteAttr(name string) error { return g.core.DeleteAttr(name) }
+
+// Dim is a named dimension, shared by the variables of its group and of the
+// groups below it.
+type Dim struct{ core *nczarr.Dim }
+
+// Name returns the name within its group.
+func (d *Dim) Name() string { return d.core.Name() }
+
+// Path returns the absolute name, such as "/g/x".
+func (d *Dim) Path() string { return d.core.Path() }
+
+// Len returns the current length.
+func (d *Dim) Len() int64 { return d.core.Len() }
+
+// Unlimited reports whether writes can make the dimension longer.
+func (d *Dim) Unlimited() bool { return d.core.Unlimited() }
+
+// Anonymous reports whether the dimension was made up for a Zarr array without
+// names of dimensions.
+func (d *Dim) Anonymous() bool { return d.core.Anonymous() }
+
+func dims(list []*nczarr.Dim) []*Dim {
+	var out []*Dim
+	for _, d := range list {
+		out = append(out, &Dim{d})
+	}
+	return out
+}

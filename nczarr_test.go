@@ -1,0 +1,238 @@
+package nczarr_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-695719ce/nczarr"
+	core "github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// TestOptions checks that every option that makes no sense is refused with its
+// name.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]nczarr.Option{
+		"option 0 is nil": nil,
+		"WithWorkers(0)":  nczarr.WithWorkers(0),
+		"WithLogger":      nczarr.WithLogger(nil),
+		"WithLimits":      nczarr.WithLimits(nczarr.Limits{MaxChunk: -1}),
+		"WithDriver":      nczarr.WithDriver(nil),
+		"WithCodecs":      nczarr.WithCodecs(nil),
+		"WithOptions":     nczarr.WithOptions(nil),
+		"\"s3\"":          nczarr.WithDriverOptions("s3", 5),
+	} {
+		for _, f := range []func(context.Context, string, ...nczarr.Option) (*nczarr.Dataset, error){nczarr.Open, nczarr.Create} {
+			if _, err := f(t.Context(), "mem:x", o); !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("want an error with %s, got %v", want, err)
+			}
+		}
+	}
+	for want, o := range map[string]nczarr.Option{
+		"Replace": nczarr.Replace(), "Force": nczarr.Force(), "PureZarr": nczarr.PureZarr(), "Consolidated": nczarr.Consolidated(),
+	} {
+		if _, err := nczarr.Open(t.Context(), "mem:x", o); !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), want+" is an option of Create") {
+			t.Errorf("want an error with %s, got %v", want, err)
+		}
+	}
+	if _, err := nczarr.Create(t.Context(), "mem:x", nczarr.Writable()); !errors.Is(err, nczarr.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := nczarr.Open(t.Context(), "https://user:secret@host/x", nczarr.WithWorkers(0)); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestWithOptions checks that options of core/nczarr count, and that those after
+// them count more and change nothing of the caller's.
+func TestWithOptions(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.zarr")
+	check(must(nczarr.Create(t.Context(), path)).Close(t.Context()))
+	base := &core.Options{Update: true, DriverOptions: map[string][]byte{"file": []byte(`{"durability": "nonsense"}`)}}
+	if _, err := nczarr.Open(t.Context(), path, nczarr.WithOptions(base)); err == nil {
+		t.Error("the options of the file driver did not count")
+	}
+	ds, err := nczarr.Open(t.Context(), path, nczarr.WithOptions(base), nczarr.WithDriverOptions("file", struct{}{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(ds.SetAttr("a", 1)) // Update counted
+	check(ds.Close(t.Context()))
+	if len(base.DriverOptions) != 1 || len(base.DriverOptions["file"]) < 10 || base.Registry != nil {
+		t.Errorf("the options of the caller have changed: %s", base.DriverOptions)
+	}
+}
+
+// TestFinishInPanic checks that a panic does not store what was begun.
+func TestFinishInPanic(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.zarr")
+	work := func() (err error) {
+		ds := must(nczarr.Create(t.Context(), path))
+		defer ds.Finish(t.Context(), &err)
+		panic("oh")
+	}
+	func() {
+		defer func() {
+			if p := recover(); p != "oh" {
+				t.Errorf("got %v", p)
+			}
+		}()
+		_ = work()
+	}()
+	if _, err := nczarr.Open(t.Context(), path); !errors.Is(err, nczarr.ErrNoDataset) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestFinishReportsClose checks that the error of closing gets out: the directory
+// of the dataset is gone.
+func TestFinishReportsClose(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	path := filepath.Join(t.TempDir(), "x.zarr")
+	work := func() (err error) {
+		ds := must(nczarr.Create(ctx, path))
+		defer ds.Finish(ctx, &err)
+		check(ds.SetAttr("a", 1))
+		cancel()
+		return nil
+	}
+	if err := work(); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestArrayPanics checks that a wrong index never gives another element.
+func TestArrayPanics(t *testing.T) {
+	t.Parallel()
+	a := nczarr.Array[int]{Data: []int{1, 2, 3, 4, 5, 6}, Shape: []int64{2, 3}, Dims: []string{"y", "x"}}
+	for _, index := range [][]int64{{}, {1}, {0, 3}, {2, 0}, {-1, 0}, {0, 0, 0}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("index %v gives an element", index)
+				}
+			}()
+			a.At(index...)
+		}()
+	}
+	if got := a.Sub(1).At(2); got != 6 {
+		t.Errorf("got %d", got)
+	}
+}
+
+// TestFill checks which fill values a type takes.
+func TestFill(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		typ  nczarr.Type
+		fill any
+		want any // nil: refused
+	}{
+		{nczarr.Int8, -1, int8(-1)},
+		{nczarr.Int8, 200, nil},
+		{nczarr.Int8, 1.5, nil},
+		{nczarr.Uint8, -1, nil},
+		{nczarr.Float32, -999, float32(-999)},
+		{nczarr.Float32, 0.1, float32(0.1)},
+		{nczarr.Float32, 1<<24 + 1, nil},
+		{nczarr.Float64, float32(0.5), 0.5},
+		{nczarr.Int64, 1e18, int64(1e18)},
+		{nczarr.Int64, []int64{1, 2}, nil},
+		{nczarr.Char, "x", "x"},
+		{nczarr.Char, "xy", nil},
+		{nczarr.String, "none", "none"},
+		{nczarr.Float32, "none", nil},
+		{nczarr.Float32, true, nil},
+	} {
+		ds := scratch()
+		v, err := ds.DefineVar(t.Context(), "v", nczarr.VarSpec{Type: c.typ, Fill: c.fill})
+		if c.want == nil {
+			if !errors.Is(err, nczarr.ErrConvert) {
+				t.Errorf("%s %v: got %v", c.typ, c.fill, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s %v: %v", c.typ, c.fill, err)
+			continue
+		}
+		if got, ok := v.Fill(); !ok || got != c.want {
+			t.Errorf("%s: want %v, got %v %v", c.typ, c.want, got, ok)
+		}
+	}
+}
+
+// TestAttributeConversions checks what the accessors of attributes refuse.
+func TestAttributeConversions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		value any
+		want  error
+		ints  []int64
+	}{
+		{nil, nczarr.ErrNoAttr, nil},
+		{"5", nczarr.ErrBadType, nil},
+		{[]string{"5"}, nczarr.ErrBadType, nil},
+		{1.5, nczarr.ErrConvert, nil},
+		{uint64(1 << 63), nczarr.ErrConvert, nil},
+		{[]float32{1, 2}, nil, []int64{1, 2}},
+		{uint8(255), nil, []int64{255}},
+	} {
+		got, err := nczarr.Attr{Name: "a", Value: c.value}.Int64s()
+		if c.want == nil && (err != nil || len(got) != len(c.ints) || got[0] != c.ints[0]) || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%v: got %v, %v", c.value, got, err)
+		}
+	}
+	if s, err := (nczarr.Attr{Value: "x\x00"}).Strings(); err != nil || s[0] != "x" {
+		t.Errorf("got %q, %v", s, err)
+	}
+	if _, err := (nczarr.Attr{Value: 1}).Strings(); !errors.Is(err, nczarr.ErrBadType) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestCodecsAreDefined defines a variable with each typed codec, and compares what
+// is read with what was written.
+func TestCodecsAreDefined(t *testing.T) {
+	t.Parallel()
+	ds := scratch()
+	must(ds.DefineDim("x", 100))
+	want := make([]float32, 100)
+	for i := range want {
+		want[i] = float32(i % 7)
+	}
+	for i, c := range []nczarr.Codec{
+		nczarr.Zstd{}, nczarr.Zstd{Level: 22, Checksum: true}, nczarr.Zlib{}, nczarr.Gzip{Level: 9}, nczarr.LZ4{}, nczarr.BZ2{}, nczarr.Blosc{},
+		nczarr.Blosc{Compressor: "zlib", Level: 1, Shuffle: 2, BlockSize: 1024}, nczarr.Shuffle{}, nczarr.Fletcher32{}, nczarr.CRC32{},
+		nczarr.BitRound{KeepBits: 10}, nczarr.RawCodec{ID: "zlib", Params: map[string]int{"level": 0}}, &nczarr.RawCodec{ID: "lzma"},
+	} {
+		v, err := ds.DefineVar(t.Context(), "v"+string(rune('a'+i)), nczarr.VarSpec{Type: nczarr.Float32, Dims: []string{"x"}, Codecs: []nczarr.Codec{c}})
+		if err == nil {
+			err = nczarr.Write(t.Context(), v, want)
+		}
+		if err != nil {
+			t.Errorf("%T: %v", c, err)
+			continue
+		}
+		got := must(nczarr.Read[float32](t.Context(), v))
+		for i := range want {
+			if got.Data[i] != want[i] {
+				t.Fatalf("%T: element %d is %v", c, i, got.Data[i])
+			}
+		}
+	}
+	for _, c := range []nczarr.Codec{nil, (*nczarr.Zstd)(nil), nczarr.RawCodec{ID: "zstd", Params: 3}, nczarr.Zlib{Level: 10}} {
+		if _, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{c}}); !errors.Is(err, nczarr.ErrInvalid) {
+			t.Errorf("%v: got %v", c, err)
+		}
+	}
+	if _, err := ds.DefineVar(t.Context(), "w", nczarr.VarSpec{Type: nczarr.Float32, Codecs: []nczarr.Codec{nczarr.RawCodec{ID: "zzz"}}}); !errors.Is(err, nczarr.ErrNoFilter) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,172 @@
+package nczarr
+
+import (
+	"context"
+
+	"github.com/seed-695719ce/nczarr/core/chunk"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// Selector picks positions along one dimension: [At], [Span], [From] and [All] by
+// position, [Nearest], [Exact] and [Between] by the value of the coordinate.
+type Selector interface {
+	// pick returns the positions in dimension d of v, which has n of them.
+	pick(ctx context.Context, v *Var, d *nczarr.Dim, n int64) (positions, error)
+}
+
+// positions are start, start+step, ... Of one the dimension is dropped.
+type positions struct {
+	start, count, step int64
+	drop               bool
+}
+
+type at int64
+
+// At picks position i, from 0. The dimension is not part of the result.
+func At(i int64) Selector { return at(i) }
+
+func (i at) pick(context.Context, *Var, *nczarr.Dim, int64) (positions, error) {
+	if i < 0 {
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "At(%d): positions begin with 0", i)
+	}
+	return positions{start: int64(i), count: 1, step: 1, drop: true}, nil
+}
+
+// Range is a range of positions, as [Span] and [From] make it.
+type Range struct {
+	start, stop, step int64
+	open              bool // to the end
+}
+
+// Span picks the positions from start up to, but not including, stop. A write may
+// go beyond the end of an unlimited dimension, which grows.
+func Span(start, stop int64) Range { return Range{start: start, stop: stop, step: 1} }
+
+// From picks the positions from start to the end.
+func From(start int64) Range { return Range{start: start, step: 1, open: true} }
+
+// By picks every step-th position of r, beginning with the first; step is at
+// least 1.
+func (r Range) By(step int64) Range {
+	r.step = step
+	return r
+}
+
+func (r Range) pick(_ context.Context, _ *Var, _ *nczarr.Dim, n int64) (positions, error) {
+	if r.open {
+		r.stop = n
+	}
+	switch {
+	case r.start < 0 || r.stop < r.start:
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "positions %d to %d", r.start, r.stop)
+	case r.step < 1:
+		return positions{}, ncerr.Errorf(ErrInvalid, "", "", "By(%d): a step is at least 1", r.step)
+	}
+	return positions{start: r.start, count: (r.stop-r.start-1)/r.step + 1, step: r.step}.emptied(r.stop == r.start), nil
+}
+
+// emptied returns no positions if empty is true.
+func (p positions) emptied(empty bool) positions {
+	if empty {
+		p.start, p.count = 0, 0
+	}
+	return p
+}
+
+type all int
+
+// All picks every position. It is the default.
+const All all = 0
+
+func (all) pick(_ context.Context, _ *Var, _ *nczarr.Dim, n int64) (positions, error) {
+	return positions{count: n, step: 1}, nil
+}
+
+type along struct {
+	dim string
+	Selector
+}
+
+// Along makes s count for the dimension of that name (its name or path), whatever
+// its place. Of several dimensions with one name it is the first that no other
+// selector counts for.
+func Along(dim string, s Selector) Selector { return along{dim, s} }
+
+// selection is what selectors pick of a variable.
+type selection struct {
+	chunk.Selection
+	shape []int64  // of the result
+	dims  []string // of the result
+	point bool     // the last dimension of the variable is dropped
+}
+
+// pick returns what selectors pick of v.
+func (v *Var) pick(ctx context.Context, op string, selectors []Selector) (selection, error) {
+	sel, err := v.pickAll(ctx, selectors)
+	if err == nil || ncerr.IsContext(err) {
+		return sel, err
+	}
+	e := ncerr.New(ncerr.KindOf(err), op, v.Path(), err) // the cause may name a dimension or another variable
+	e.Retryable, e.RetryAfter = ncerr.Retry(err)
+	return selection{}, e
+}
+
+func (v *Var) pickAll(ctx context.Context, selectors []Selector) (selection, error) {
+	list, shape := v.core.Dims(), v.core.Shape()
+	by := make([]Selector, len(list))
+	next := 0
+	for i, s := range selectors {
+		d := next
+		if a, ok := s.(along); ok {
+			if d = freeDim(list, by, a.dim); d < 0 {
+				return selection{}, noDim(v, a.dim)
+			}
+			s = a.Selector
+		} else {
+			next++
+		}
+		switch _, nested := s.(along); {
+		case s == nil || nested:
+			return selection{}, ncerr.Errorf(ErrInvalid, "", "", "selector %d is nil, or an Along in another", i)
+		case d >= len(list):
+			return selection{}, ncerr.Errorf(ErrInvalid, "", "", "%d selectors for %d dimensions", len(selectors), len(list))
+		case by[d] != nil:
+			return selection{}, ncerr.Errorf(ErrInvalid, "", "", "two selectors for dimension %q", list[d].Name())
+		}
+		by[d] = s
+	}
+	sel := selection{Selection: chunk.Selection{Start: make([]int64, len(list)), Count: make([]int64, len(list)), Stride: make([]int64, len(list))}}
+	for d, s := range by {
+		if s == nil {
+			s = All
+		}
+		p, err := s.pick(ctx, v, list[d], shape[d])
+		if err != nil {
+			return selection{}, ncerr.Wrap("select along", list[d].Name(), err)
+		}
+		sel.Start[d], sel.Count[d], sel.Stride[d] = p.start, p.count, p.step
+		if sel.point = p.drop; !p.drop {
+			sel.shape = append(sel.shape, p.count)
+			sel.dims = append(sel.dims, list[d].Name())
+		}
+	}
+	return sel, nil
+}
+
+// freeDim returns the first dimension of that name without a selector, else the
+// first of that name, else -1.
+func freeDim(list []*nczarr.Dim, by []Selector, name string) int {
+	found := -1
+	for i, d := range list {
+		if d.Name() == name || d.Path() == name {
+			if by[i] == nil {
+				return i
+			}
+			if found < 0 {
+				found = i
+			}
+		}
+	}
+	return found
+}

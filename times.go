@@ -1,0 +1,158 @@
+package nczarr
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/cdl/cftime"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// Date is a moment of a CF calendar, to the nanosecond. Its fields are Year,
+// Month, Day, Hour, Minute, Second and Nanosecond. String returns the form
+// 2000-01-31T12:00:00, Time the time.Time in UTC if the calendar has the same
+// days there, Calendar the name of the calendar, Compare and Sub order and
+// subtract dates of one calendar, and IsZero reports the zero Date, which stands
+// for a missing value.
+type Date = cftime.Date
+
+// ReadTimes reads numbers as [ReadUnpacked] does and decodes them as the
+// attributes units ("hours since 1900-01-01") and calendar of v say. Integers are
+// decoded exactly, floating-point numbers to a microsecond. Missing values are
+// the zero Date.
+//
+// Errors: those of ReadUnpacked; [ErrInvalid] if units or calendar do not
+// describe times, [ErrConvert] for a number that is not a date.
+//
+// Source: CF conventions 1.11, section 4.4.
+func ReadTimes(ctx context.Context, v *Var, selectors ...Selector) (Array[Date], error) {
+	sel, err := v.pick(ctx, "read", selectors)
+	if err != nil {
+		return Array[Date]{}, err
+	}
+	a := Array[Date]{Shape: sel.shape, Dims: sel.dims}
+	a.Data, err = v.times(ctx, sel)
+	return a, err
+}
+
+// units returns the unit of time of v.
+func (v *Var) units() (*cftime.Units, error) {
+	u, err := cftime.Parse(v.Attr("units").String(), v.Attr("calendar").String())
+	if err != nil {
+		return nil, ncerr.New(ErrInvalid, "decode times", v.Path(), err)
+	}
+	return u, nil
+}
+
+func (v *Var) times(ctx context.Context, sel selection) ([]Date, error) {
+	u, err := v.units()
+	if err != nil {
+		return nil, err
+	}
+	p, err := v.packing()
+	if err != nil {
+		return nil, err
+	}
+	decode := p.decoder(u)
+	var out []Date
+	var bad error
+	err = p.read(ctx, v, sel, func(n int64) { out = make([]Date, n) }, func(i int, x stored) {
+		if x.missing || math.IsNaN(x.float) || bad != nil {
+			return
+		}
+		var ok bool
+		if out[i], ok = decode(x); !ok {
+			bad = ncerr.Errorf(ErrConvert, "decode times", v.Path(), "value %d, %v, is not a date", i, x.float)
+		}
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// decoder returns how stored numbers become dates: exactly for integers, which
+// may be multiplied with an integer.
+func (p *packing) decoder(u *cftime.Units) func(x stored) (Date, bool) {
+	scale, whole := int64(p.scale), p.offset == 0 && p.scale == math.Trunc(p.scale) && p.scale > 0 && p.scale < 1<<62
+	if !whole || p.typ == Float32 || p.typ == Float64 {
+		return func(x stored) (Date, bool) { return u.DateFloat(p.apply(x.float)) }
+	}
+	return func(x stored) (Date, bool) {
+		mag := uint64(x.int)
+		if x.int < 0 {
+			mag = -mag
+		}
+		hi, lo := bits.Mul64(mag, uint64(scale))
+		if hi > 0 || lo > math.MaxInt64 || x.float >= 1<<63 {
+			return Date{}, false
+		}
+		if x.int < 0 {
+			return u.DateInt(-int64(lo))
+		}
+		return u.DateInt(int64(lo))
+	}
+}
+
+// WriteTimes writes dates as the numbers that the attributes units and calendar of
+// v give them. A time.Time, and a [Date] of another calendar, stands for the date
+// with its fields (in UTC) in the calendar of v.
+//
+// Errors: those of [Write]; [ErrInvalid] if units or calendar do not describe
+// times, [ErrConvert] for a date that the calendar does not have, or that a
+// variable of integers cannot hold, [ErrUnsupported] if v has a scale_factor or
+// add_offset.
+func WriteTimes[T time.Time | Date](ctx context.Context, v *Var, dates []T, selectors ...Selector) error {
+	sel, err := v.pick(ctx, "write", selectors)
+	if err != nil {
+		return err
+	}
+	u, err := v.units()
+	if err != nil {
+		return err
+	}
+	p, err := v.packing()
+	if err == nil && p.packed {
+		err = ncerr.Errorf(ErrUnsupported, "write", v.Path(), "times cannot be packed with scale_factor or add_offset")
+	}
+	if err != nil {
+		return err
+	}
+	whole, floats := make([]int64, len(dates)), make([]float64, len(dates))
+	integer := p.typ != Float32 && p.typ != Float64
+	for i, t := range dates {
+		d, ok := dateIn(u, any(t))
+		var frac float64
+		if ok {
+			whole[i], frac, ok = u.Number(d)
+		}
+		if !ok || integer && frac != 0 {
+			return ncerr.Errorf(ErrConvert, "write", v.Path(), "%v cannot be stored as %s of %q", t, v.Type(), v.Attr("units"))
+		}
+		floats[i] = float64(whole[i]) + frac
+	}
+	if integer {
+		return v.core.Write(ctx, sel.Selection, whole)
+	}
+	return v.core.Write(ctx, sel.Selection, floats)
+}
+
+// dateIn returns the date in the calendar of u that a time.Time, a Date or a text
+// stands for.
+func dateIn(u *cftime.Units, value any) (Date, bool) {
+	switch t := value.(type) {
+	case time.Time:
+		return u.FromTime(t)
+	case Date:
+		return u.InCalendar(t)
+	case string:
+		d, err := u.ParseDate(t)
+		return d, err == nil
+	}
+	return Date{}, false
+}

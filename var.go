@@ -1,0 +1,241 @@
+package nczarr
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/nczarr"
+)
+
+// Type is the type of the elements of a variable. Its String is the keyword of
+// CDL: "byte", "char", "short", "float" and so on.
+type Type = dtype.NC
+
+// The types, named as those of Go. Char is one byte of text; String is text of
+// any length.
+const (
+	Int8    = dtype.NCByte
+	Uint8   = dtype.NCUByte
+	Int16   = dtype.NCShort
+	Uint16  = dtype.NCUShort
+	Int32   = dtype.NCInt
+	Uint32  = dtype.NCUInt
+	Int64   = dtype.NCInt64
+	Uint64  = dtype.NCUInt64
+	Float32 = dtype.NCFloat
+	Float64 = dtype.NCDouble
+	Char    = dtype.NCChar
+	String  = dtype.NCString
+)
+
+// VarSpec describes a variable to define. The zero value of each field but Type
+// is its default.
+type VarSpec struct {
+	// Type is the type of the elements.
+	Type Type
+	// Dims are the names of the dimensions, the slowest varying first; empty for a
+	// scalar.
+	Dims []string
+	// Chunks is the chunk shape in elements, one length of at least 1 for each
+	// dimension. The default is that of netCDF: 1 along unlimited dimensions, and
+	// as much of the others as makes 16 MiB.
+	Chunks []int64
+	// Codecs are applied in this order when a chunk is written. The default stores
+	// chunks as they are.
+	Codecs []Codec
+	// Fill is the value of elements that nobody has written: a number for numbers, a
+	// string for String, a string of one byte for Char. It becomes the attribute
+	// _FillValue. The default is netCDF's fill value of Type, without an attribute.
+	Fill any
+	// StringLen is the length in bytes of the elements of a String variable; longer
+	// ones cannot be written. The default is 128 in NCZarr, and variable length in
+	// pure Zarr. [VariableLen] is variable length everywhere, which netCDF-C does
+	// not read.
+	StringLen int
+	// Attrs are the attributes, in order.
+	Attrs []Attr
+}
+
+// VariableLen as StringLen of a [VarSpec] stores strings of variable length.
+const VariableLen = nczarr.VarLen
+
+// core resolves the names of a spec in g.
+func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
+	out := &nczarr.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), MaxStrLen: s.StringLen}
+	for _, name := range s.Dims {
+		d, err := g.Dim(name)
+		if err != nil {
+			return nil, err
+		}
+		out.Dims = append(out.Dims, d)
+	}
+	for _, c := range s.Codecs {
+		step, err := stepOf(c)
+		if err != nil {
+			return nil, err
+		}
+		out.Codecs = append(out.Codecs, step)
+	}
+	if s.Fill != nil && s.Type.Valid() { // core refuses other types
+		fill, err := fillOf(s.Fill, s.Type)
+		if err != nil {
+			return nil, err
+		}
+		out.Fill = fill
+		out.Attrs = append(out.Attrs, nczarr.Attr{Name: "_FillValue", Type: s.Type, Value: fill})
+	}
+	for _, a := range s.Attrs {
+		c, err := a.core()
+		if err != nil {
+			return nil, err
+		}
+		out.Attrs = append(out.Attrs, c)
+	}
+	return out, nil
+}
+
+// fillOf converts a fill value to a slice of one value of the Go type of t, or
+// to a string for Char. It must keep its value.
+func fillOf(value any, t Type) (any, error) {
+	slice, ok := sliceOf(value)
+	bad := func() error {
+		return ncerr.Errorf(ErrConvert, "", "", "%T %v is not a fill value of type %s", value, value, t)
+	}
+	text, isText := slice.(string)
+	switch {
+	case !ok || dtype.Len(slice) != 1 && !isText:
+		return nil, bad()
+	case isText && t == Char && len(text) == 1:
+		return text, nil
+	case isText && t == String:
+		return []string{text}, nil
+	case isText || t == Char || t == String:
+		return nil, bad()
+	}
+	out, ok := exact(slice, t)
+	if !ok {
+		return nil, bad()
+	}
+	return out, nil
+}
+
+// exact converts the numbers of a slice to type t. It is false if one of them is
+// not the same number there; floats may be rounded to smaller floats.
+func exact(slice any, t Type) (any, bool) {
+	raw, from, ok := dtype.View(slice)
+	if !ok {
+		return nil, false
+	}
+	out := dtype.MakeSlice(t, dtype.Len(slice))
+	if dtype.Decode(out, raw, from) != nil {
+		return nil, false
+	}
+	if from.Kind == dtype.Float && (t == Float32 || t == Float64) {
+		return out, true
+	}
+	back := make([]byte, len(raw))
+	same := dtype.Encode(back, from, out) == nil && string(back) == string(raw)
+	return out, same
+}
+
+// Var is one variable: an array with named dimensions and attributes.
+type Var struct{ core *nczarr.Var }
+
+// Core returns the variable of core/nczarr, for what this package leaves out:
+// reading in parts, what is stored, quantization.
+func (v *Var) Core() *nczarr.Var { return v.core }
+
+// Name returns the name within the group.
+func (v *Var) Name() string { return v.core.Name() }
+
+// Path returns the absolute name, such as "/g/temp".
+func (v *Var) Path() string { return v.core.Path() }
+
+// Group returns the group that the variable is in.
+func (v *Var) Group() *Group { return &Group{v.core.Group()} }
+
+// Type returns the type of the elements.
+func (v *Var) Type() Type { return v.core.Type() }
+
+// Dims returns the dimensions, the slowest varying first; empty for a scalar.
+func (v *Var) Dims() []*Dim { return dims(v.core.Dims()) }
+
+// Shape returns the current lengths of the dimensions in a new slice.
+func (v *Var) Shape() []int64 { return v.core.Shape() }
+
+// Len returns the number of elements at the current shape, 1 for a scalar.
+func (v *Var) Len() int64 { return v.core.All().Len() }
+
+// Chunks returns the chunk shape in elements; empty for a scalar.
+func (v *Var) Chunks() []int64 { return slices.Clone(v.core.Chunks()) }
+
+// Codecs returns the codecs in the order in which chunks are encoded. They can be
+// given to a [VarSpec].
+func (v *Var) Codecs() []Codec {
+	var out []Codec
+	for _, c := range v.core.Codecs() {
+		out = append(out, RawCodec{ID: c.ID, Params: c.Params})
+	}
+	return out
+}
+
+// Fill returns the value of elements that nobody has written, as a value of the
+// Go type of [Var.Type]: int16, float32, string (also for Char). It is false if
+// there is no fill value; such elements read as zeros.
+func (v *Var) Fill() (any, bool) {
+	fill, ok := v.core.Fill()
+	if !ok {
+		return nil, false
+	}
+	return first(fill), true
+}
+
+// Attr returns the attribute of that name, or one for which [Attr.Exists] is
+// false.
+func (v *Var) Attr(name string) Attr { return attrOf(name, v.core) }
+
+// Attrs returns the attributes, in order.
+func (v *Var) Attrs() []Attr { return attrs(v.core.Attrs()) }
+
+// SetAttr is [Group.SetAttr]. The attribute _FillValue can be given only by
+// [VarSpec]: [ErrInvalid].
+func (v *Var) SetAttr(name string, value any) error { return setAttr(name, value, v.core) }
+
+// DeleteAttr removes an attribute. Errors: [ErrNoAttr], [ErrReadOnly].
+func (v *Var) DeleteAttr(name string) error { return v.core.DeleteAttr(name) }
+
+// Available returns nil if the codecs of v are there, or the error that reading
+// it would give. It reads no data.
+func (v *Var) Available(ctx context.Context) error { return v.core.Available(ctx) }
+
+// Coordinate returns the coordinate variable of a dimension of v: the variable
+// that has the name of the dimension and no other dimension, in the group of v or
+// the nearest group above it. Errors: [ErrNoDim] if v does not have the
+// dimension, [ErrNoVar] if there is no such variable.
+func (v *Var) Coordinate(dim string) (*Var, error) {
+	for _, d := range v.core.Dims() {
+		if d.Name() != dim && d.Path() != dim {
+			continue
+		}
+		for g := v.core.Group(); g != nil; g = g.Parent() {
+			for _, c := range g.Vars() {
+				if c.Name() == d.Name() && c.Rank() == 1 && c.Dims()[0] == d {
+					return &Var{c}, nil
+				}
+			}
+		}
+		return nil, ncerr.Errorf(ErrNoVar, "find coordinate", v.Path(), "dimension %q has no coordinate variable", dim)
+	}
+	return nil, noDim(v, dim)
+}
+
+// noDim returns the error for a dimension that v does not have.
+func noDim(v *Var, name string) error {
+	var names []string
+	for _, d := range v.core.Dims() {
+		names = append(names, d.Name())
+	}
+	return ncerr.NoneOf(ErrNoDim, "find dimension", name, names)
+}
