@@ -1,5 +1,6 @@
 // Command gen writes the reference pages that are made from the program
-// itself: commands, conformance checks, configuration keys, error kinds.
+// itself: commands, conformance checks, configuration keys, error kinds, and the
+// names of the public package.
 //
 //	go generate ./docs              writes them to docs/reference
 //	go run ./docs/gen -o DIRECTORY  writes them elsewhere
@@ -40,7 +41,7 @@ func run(dir string) error {
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 	tool := &tool{path: filepath.Join(tmp, "nczctl.exe")}
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", tool.path, "github.com/seed-695719ce/nczarr/cmd/nczctl")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", tool.path, module+"/cmd/nczctl")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build nczctl: %w\n%s", err, out)
 	}
@@ -52,8 +53,12 @@ func run(dir string) error {
 	if err != nil {
 		return err
 	}
+	names, err := api()
+	if err != nil {
+		return err
+	}
 	for name, text := range map[string]string{
-		"nczctl.md": commands, "conformance.md": checks, "configuration.md": configuration(), "errors.md": errorKinds(), "codecs.md": codecs(),
+		"api.txt": names, "nczctl.md": commands, "conformance.md": checks, "configuration.md": configuration(), "errors.md": errorKinds(), "codecs.md": codecs(),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return err
