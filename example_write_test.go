@@ -150,6 +150,21 @@ func ExampleGroup_DefineVar() {
 	// true
 }
 
+// Shape defines dimensions that are not there yet: here those of values that were
+// read elsewhere.
+func ExampleVarSpec_shape() {
+	a := must(nczarr.ReadUnpacked[float32](ctx, must(ocean().Var("surface/temp")), nczarr.At(0), nczarr.Span(0, 2)))
+	ds := scratch()
+	v := must(ds.DefineVar(ctx, "temp", nczarr.VarSpec{Type: nczarr.Float32, Dims: a.Dims, Shape: a.Shape}))
+	check(nczarr.Write(ctx, v, a.Data))
+	fmt.Println(must(ds.Dim("lat")).Len(), must(ds.Dim("lon")).Len())
+	_, err := ds.DefineVar(ctx, "mask", nczarr.VarSpec{Type: nczarr.Int8, Dims: []string{"lat"}, Shape: []int64{7}})
+	fmt.Println(err)
+	// Output:
+	// 2 4
+	// define "mask": invalid argument: dimension "/lat" has length 2, not 7
+}
+
 func ExampleWrite() {
 	ds := scratch()
 	must(ds.DefineDim("y", 2))

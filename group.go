@@ -115,11 +115,7 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 // Errors: [ErrBadName], [ErrNameInUse], [ErrInvalid] for the length,
 // [ErrReadOnly].
 func (g *Group) DefineDim(name string, length int64) (*Dim, error) {
-	unlimited := length == Unlimited
-	if unlimited {
-		length = 0
-	}
-	d, err := g.core.DefineDim(name, length, unlimited)
+	d, err := dimOf(g.core, name, length, nil)
 	if err != nil {
 		return nil, err
 	}

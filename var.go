@@ -38,6 +38,11 @@ type VarSpec struct {
 	// Dims are the names of the dimensions, the slowest varying first; empty for a
 	// scalar.
 	Dims []string
+	// Shape, if it is not nil, has one length for each of Dims, or [Unlimited]. A
+	// dimension that is not visible yet is defined with it, and stays if the variable
+	// cannot be defined; one that is must have this length, or be unlimited. The
+	// default is that all dimensions must exist.
+	Shape []int64
 	// Chunks is the chunk shape in elements, one length of at least 1 for each
 	// dimension. The default is that of netCDF: 1 along unlimited dimensions, and
 	// as much of the others as makes 16 MiB.
@@ -64,8 +69,14 @@ const VariableLen = nczarr.VarLen
 // core resolves the names of a spec in g.
 func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 	out := &nczarr.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), MaxStrLen: s.StringLen}
-	for _, name := range s.Dims {
+	if s.Shape != nil && len(s.Shape) != len(s.Dims) {
+		return nil, ncerr.Errorf(ErrInvalid, "", "", "Shape has %d lengths for %d dimensions", len(s.Shape), len(s.Dims))
+	}
+	for i, name := range s.Dims {
 		d, err := g.Dim(name)
+		if s.Shape != nil {
+			d, err = dimOf(g, name, s.Shape[i], d)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -94,6 +105,19 @@ func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 		out.Attrs = append(out.Attrs, c)
 	}
 	return out, nil
+}
+
+// dimOf returns d, or defines a dimension if d is nil.
+func dimOf(g *nczarr.Group, name string, length int64, d *nczarr.Dim) (*nczarr.Dim, error) {
+	switch {
+	case d == nil && length == Unlimited:
+		return g.DefineDim(name, 0, true)
+	case d == nil:
+		return g.DefineDim(name, length, false)
+	case !d.Unlimited() && d.Len() != length:
+		return nil, ncerr.Errorf(ErrInvalid, "", "", "dimension %q has length %d, not %d", d.Path(), d.Len(), length)
+	}
+	return d, nil
 }
 
 // fillOf converts a fill value to a slice of one value of the Go type of t, or

@@ -115,6 +115,19 @@ func TestMap(t *testing.T) {
 	}
 }
 
+// TestPublicPackage shows that the public package starts no process, and that
+// importing it brings neither plugins nor the SDK of AWS.
+func TestPublicPackage(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-deps", "github.com/seed-695719ce/nczarr").Output()
+	if err != nil || len(out) < 1000 {
+		t.Fatalf("%d bytes, %v", len(out), err)
+	}
+	if bad := regexp.MustCompile(`(?m)^(os/exec|plugin|testing|.*/core/plugin.*|google\.golang\.org/.*|github\.com/(aws|hashicorp)/.*)$`).FindAllString(string(out), -1); bad != nil {
+		t.Errorf("the public package imports %q", bad)
+	}
+}
+
 // TestDependencies compares the reasons given with the direct requirements.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
@@ -173,9 +186,7 @@ var tape opener
 import (
 	"context"
 
-	"github.com/seed-695719ce/nczarr/core/nczarr"
-	drivers "github.com/seed-695719ce/nczarr/drivers/builtin"
-	filters "github.com/seed-695719ce/nczarr/filters/builtin"
+	"github.com/seed-695719ce/nczarr"
 )
 
 func main() {

@@ -6,10 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/seed-695719ce/nczarr/core/dtype"
-	"github.com/seed-695719ce/nczarr/core/nczarr"
-	drivers "github.com/seed-695719ce/nczarr/drivers/builtin"
-	filters "github.com/seed-695719ce/nczarr/filters/builtin"
+	"github.com/seed-695719ce/nczarr"
 )
 
 // The library use that the README shows, on a dataset made first.
@@ -25,40 +22,41 @@ func Example() {
 		panic(err)
 	}
 
-	reg := nczarr.NewRegistry(drivers.New(), filters.Provider())
-	ds, err := nczarr.Open(ctx, path, &nczarr.Options{Registry: reg})
+	ds, err := nczarr.Open(ctx, path)
 	if err != nil {
 		panic(err)
 	}
-	temp, err := ds.Root().Var("temp")
+	temp, err := ds.Var("temp")
 	if err != nil {
 		panic(err)
 	}
-	values, err := nczarr.Get[float32](ctx, temp, temp.All())
-	fmt.Println(values, err)
+	values, err := nczarr.ReadUnpacked[float64](ctx, temp, nczarr.At(0), nczarr.Along("lat", nczarr.Between(-23.5, 23.5)))
+	fmt.Println(values.Shape, values.Data, err)
 	err = ds.Close(ctx)
 	fmt.Println(err)
 	// Output:
-	// [1.5 2.5] <nil>
+	// [1 2] [1.5 2.5] <nil>
 	// <nil>
 }
 
-func makeOcean(ctx context.Context, path string) error {
-	reg := nczarr.NewRegistry(drivers.New(), filters.Provider())
-	ds, err := nczarr.Create(ctx, path, &nczarr.CreateOptions{Options: nczarr.Options{Registry: reg}})
+func makeOcean(ctx context.Context, path string) (err error) {
+	ds, err := nczarr.Create(ctx, path)
 	if err != nil {
 		return err
 	}
-	x, err := ds.Root().DefineDim("x", 2, false)
+	defer ds.Finish(ctx, &err)
+	lat, err := ds.DefineVar(ctx, "lat", nczarr.VarSpec{Type: nczarr.Float32, Dims: []string{"lat"}, Shape: []int64{2}})
 	if err != nil {
 		return err
 	}
-	temp, err := ds.Root().DefineVar(ctx, "temp", &nczarr.VarSpec{Type: dtype.NCFloat, Dims: []*nczarr.Dim{x}})
+	temp, err := ds.DefineVar(ctx, "temp", nczarr.VarSpec{
+		Type: nczarr.Float32, Dims: []string{"time", "lat", "lon"}, Shape: []int64{1, 2, 2},
+	})
 	if err != nil {
 		return err
 	}
-	if err := temp.Write(ctx, temp.All(), []float32{1.5, 2.5}); err != nil {
+	if err := nczarr.Write(ctx, lat, []float32{0, 45}); err != nil {
 		return err
 	}
-	return ds.Close(ctx)
+	return nczarr.Write(ctx, temp, []float32{1.5, 2.5, 3.5, 4.5})
 }

@@ -1,0 +1,54 @@
+// Command box copies a box of every variable into a compressed dataset:
+//
+//	box ocean.zarr north.zarr
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+
+	"github.com/seed-695719ce/nczarr"
+)
+
+var box = map[string]nczarr.Selector{"time": nczarr.All, "lat": nczarr.Between(30, 60), "lon": nczarr.Between(0, 90)}
+
+func main() {
+	if err := run(context.Background(), os.Args[1], os.Args[2]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, from, to string) (err error) {
+	src, err := nczarr.Open(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer src.Finish(ctx, &err)
+	dst, err := nczarr.Create(ctx, to)
+	if err != nil {
+		return err
+	}
+	defer dst.Finish(ctx, &err)
+	for _, v := range src.Vars() {
+		var selectors []nczarr.Selector
+		for _, d := range v.Dims() {
+			selectors = append(selectors, box[d.Name()])
+		}
+		a, err := nczarr.Read[float64](ctx, v, selectors...)
+		if err != nil {
+			return err
+		}
+		out, err := dst.DefineVar(ctx, v.Name(), nczarr.VarSpec{
+			Type: v.Type(), Dims: a.Dims, Shape: a.Shape, Attrs: v.Attrs(),
+			Codecs: []nczarr.Codec{nczarr.Shuffle{}, nczarr.Zstd{Level: 5}},
+		})
+		if err != nil {
+			return err
+		}
+		if err := nczarr.Write(ctx, out, a.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}

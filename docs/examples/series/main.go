@@ -1,0 +1,48 @@
+// Command series prints the values of a variable at a point with their dates:
+//
+//	series -lat 47.5 -lon 11 ocean.zarr temp
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+
+	"github.com/seed-695719ce/nczarr"
+)
+
+func main() {
+	lat := flag.Float64("lat", 0, "degrees north")
+	lon := flag.Float64("lon", 0, "degrees east")
+	flag.Parse()
+	point := []nczarr.Selector{nczarr.Along("lat", nczarr.Nearest(*lat)), nczarr.Along("lon", nczarr.Nearest(*lon))}
+	if err := run(context.Background(), flag.Arg(0), flag.Arg(1), point); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, url, name string, point []nczarr.Selector) (err error) {
+	ds, err := nczarr.Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer ds.Finish(ctx, &err)
+	v, err := ds.Var(name)
+	if err != nil {
+		return err
+	}
+	times, err := v.Coordinate("time")
+	if err != nil {
+		return err
+	}
+	dates, err := nczarr.ReadTimes(ctx, times)
+	if err != nil {
+		return err
+	}
+	a, err := nczarr.ReadUnpacked[float64](ctx, v, point...)
+	for i, x := range a.Data {
+		fmt.Println(dates.Data[i], x, v.Attr("units"))
+	}
+	return err
+}
