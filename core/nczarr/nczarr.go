@@ -1,5 +1,5 @@
-// Package nczarr is what a Go user imports to read and write netCDF data
-// stored as NCZarr or Zarr.
+// Package nczarr reads and writes netCDF data stored as NCZarr or Zarr. Above it
+// is the package at the root of the module, which most programs import instead.
 //
 //	ds, err := nczarr.Open(ctx, "ocean.zarr", &nczarr.Options{Registry: reg})
 //	temp, err := ds.Root().Var("temp")

@@ -7,6 +7,9 @@
 //	defer s.Close()
 //	ds, err := nczarr.Open(ctx, url, s.Options())
 //
+// Open is that of core/nczarr. The package at the root of the module takes the
+// same options with WithOptions.
+//
 // # What is read
 //
 // [New] reads, once:
