@@ -52,6 +52,9 @@ func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 		return nil, ncerr.Wrap("create", ncurl.Masked(url), err)
 	}
 	ds, err := nczarr.Create(ctx, url, &c.CreateOptions)
+	if ncerr.KindOf(err) == ErrExists && !c.Force {
+		err = ncerr.Errorf(ErrExists, "", "", "%w (the option Replace replaces a dataset, Force anything)", err)
+	}
 	return newDataset(ds, err)
 }
 

@@ -164,10 +164,13 @@ func ExampleRead_char() {
 	must(ds.DefineDim("buoy", 2))
 	must(ds.DefineDim("len", 5))
 	v := must(ds.DefineVar(ctx, "name", nczarr.VarSpec{Type: nczarr.Char, Dims: []string{"buoy", "len"}}))
-	check(nczarr.Write(ctx, v, []byte("north"+"east\x00")))
+	check(nczarr.Write(ctx, v, []string{"north", "east"}))
 	a := must(nczarr.Read[string](ctx, v))
 	fmt.Printf("%q %v\n", a.Data, a.Shape)
-	// Output: ["north" "east"] [2]
+	fmt.Println(nczarr.Write(ctx, v, []string{"southern"}, nczarr.At(0)))
+	// Output:
+	// ["north" "east"] [2]
+	// write "/name": value not representable: string 0 has 8 bytes, there is room for 5
 }
 
 func ExampleRead_scalar() {

@@ -3,6 +3,7 @@ package nczarr_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,6 +65,35 @@ func TestWithOptions(t *testing.T) {
 	check(ds.Close(t.Context()))
 	if len(base.DriverOptions) != 1 || len(base.DriverOptions["file"]) < 10 || base.Registry != nil {
 		t.Errorf("the options of the caller have changed: %s", base.DriverOptions)
+	}
+}
+
+// TestText checks strings in a Char variable: one, some and all of their bytes.
+func TestText(t *testing.T) {
+	t.Parallel()
+	ds := scratch()
+	v := must(ds.DefineVar(t.Context(), "v", nczarr.VarSpec{Type: nczarr.Char, Dims: []string{"n", "len"}, Shape: []int64{2, 4}}))
+	check(nczarr.Write(t.Context(), v, []string{"", "a\x00b"}))
+	for want, list := range map[string][]nczarr.Selector{
+		`["" "a\x00b"] [2] [n]`: nil,
+		`["a\x00b"] [] []`:      {nczarr.At(1)},
+		`["" "a"] [2] [n]`:      {nczarr.All, nczarr.At(0)},
+		`["b"] [] []`:           {nczarr.At(1), nczarr.From(2)},
+		`["b"] [1] [n]`:         {nczarr.From(1), nczarr.At(2)},
+		`["" ""] [2] [n]`:       {nczarr.All, nczarr.Span(0, 0)},
+	} {
+		a, err := nczarr.Read[string](t.Context(), v, list...)
+		if got := fmt.Sprintf("%q %v %v", a.Data, a.Shape, a.Dims); err != nil || got != want {
+			t.Errorf("%v: want %s, got %s, %v", list, want, got, err)
+		}
+	}
+	if err := nczarr.Write(t.Context(), v, []string{"a"}); !errors.Is(err, nczarr.ErrInvalid) {
+		t.Errorf("one string for two: %v", err)
+	}
+	one := must(ds.DefineVar(t.Context(), "one", nczarr.VarSpec{Type: nczarr.Char}))
+	check(nczarr.Write(t.Context(), one, []string{"x"}))
+	if got := must(nczarr.Read[string](t.Context(), one)).At(); got != "x" {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -208,9 +238,20 @@ func TestCodecsAreDefined(t *testing.T) {
 		want[i] = float32(i % 7)
 	}
 	for i, c := range []nczarr.Codec{
-		nczarr.Zstd{}, nczarr.Zstd{Level: 22, Checksum: true}, nczarr.Zlib{}, nczarr.Gzip{Level: 9}, nczarr.LZ4{}, nczarr.BZ2{}, nczarr.Blosc{},
-		nczarr.Blosc{Compressor: "zlib", Level: 1, Shuffle: 2, BlockSize: 1024}, nczarr.Shuffle{}, nczarr.Fletcher32{}, nczarr.CRC32{},
-		nczarr.BitRound{KeepBits: 10}, nczarr.RawCodec{ID: "zlib", Params: map[string]int{"level": 0}}, &nczarr.RawCodec{ID: "lzma"},
+		nczarr.Zstd{},
+		nczarr.Zstd{Level: 22, Checksum: true},
+		nczarr.Zlib{},
+		nczarr.Gzip{Level: 9},
+		nczarr.LZ4{},
+		nczarr.BZ2{},
+		nczarr.Blosc{},
+		nczarr.Blosc{Compressor: "zlib", Level: 1, Shuffle: 2, BlockSize: 1024},
+		nczarr.Shuffle{},
+		nczarr.Fletcher32{},
+		nczarr.CRC32{},
+		nczarr.BitRound{KeepBits: 10},
+		nczarr.RawCodec{ID: "zlib", Params: map[string]int{"level": 0}},
+		&nczarr.RawCodec{ID: "lzma"},
 	} {
 		v, err := ds.DefineVar(t.Context(), "v"+string(rune('a'+i)), nczarr.VarSpec{Type: nczarr.Float32, Dims: []string{"x"}, Codecs: []nczarr.Codec{c}})
 		if err == nil {

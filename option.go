@@ -139,8 +139,8 @@ type Limits struct {
 	MaxData      int64 // bytes of a variable that is copied; default 16 TiB
 	MaxNodes     int   // groups and variables of a dataset; default 1,000,000
 	MaxDepth     int   // nesting of groups; default 256
-	MaxKeys      int   // keys of one listing
-	MaxListing   int64 // bytes of those keys
+	MaxKeys      int   // keys of one listing; default 2^22
+	MaxListing   int64 // bytes of those keys; default 256 MiB
 }
 
 // WithLimits sets the ceilings.
@@ -167,8 +167,8 @@ func WithDriver(d driver.Opener) Option {
 }
 
 // WithDriverOptions sets the options of a storage driver. options is a struct or
-// a map that encoding/json makes an object of; its members are those of
-// [drivers.NAME] in the reference page configuration.md.
+// a map that encoding/json makes an object of; its members are the keys that the
+// reference page configuration.md has for the driver.
 func WithDriverOptions(name string, options any) Option {
 	return func(c *config) error {
 		text, err := json.Marshal(options)

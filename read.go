@@ -93,7 +93,8 @@ func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Sele
 
 // Write writes values to what the selectors pick of v: as many as they pick, in C
 // order, as they are stored (see [WriteUnpacked]). Numbers are converted to the
-// type of v. A [Span] may go beyond the end of an unlimited dimension, which
+// type of v. Strings written to a Char variable are filled with NULs up to its last
+// dimension. A [Span] may go beyond the end of an unlimited dimension, which
 // grows. Write keeps no reference to values.
 //
 // What was written is complete in the store after [Dataset.Flush] or
@@ -105,5 +106,24 @@ func Write[T Element](ctx context.Context, v *Var, values []T, selectors ...Sele
 	if err != nil {
 		return err
 	}
+	if text, ok := any(values).([]string); ok && v.Type() == Char {
+		return v.writeText(ctx, sel, text)
+	}
 	return v.core.Write(ctx, sel.Selection, values)
+}
+
+// writeText writes strings to a Char variable.
+func (v *Var) writeText(ctx context.Context, sel selection, text []string) error {
+	width := int64(1)
+	if last := len(sel.Count) - 1; last >= 0 {
+		width = sel.Count[last]
+	}
+	var raw []uint8
+	for i, s := range text {
+		if int64(len(s)) > width {
+			return ncerr.Errorf(ErrConvert, "write", v.Path(), "string %d has %d bytes, there is room for %d", i, len(s), width)
+		}
+		raw = append(append(raw, s...), make([]uint8, width-int64(len(s)))...)
+	}
+	return v.core.Write(ctx, sel.Selection, raw)
 }
