@@ -30,10 +30,11 @@ import (
 type app struct {
 	in       io.Reader
 	out, err io.Writer
-	data     io.Writer   // like out, for the bytes of datasets: as they are, unless out is a terminal
-	bars     *os.File    // the terminal that progress bars are drawn on; nil without one
-	env      *config.Env // instead of the process's; for tests
-	self     plugin.Self // the right to serve the built-ins from processes
+	data     io.Writer    // like out, for the bytes of datasets: as they are, unless out is a terminal
+	bars     *os.File     // the terminal that progress bars are drawn on; nil without one
+	flush    func() error // brings what was written to out and data out of the process
+	env      *config.Env  // instead of the process's; for tests
+	self     plugin.Self  // the right to serve the built-ins from processes
 
 	onlyPlugin string // path of the only plugin that runs; empty for all
 
@@ -63,12 +64,12 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root := a.command()
 	root.SetArgs(args)
 	root.SetIn(a.in)
-	flush := a.sanitise()
+	a.sanitise()
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	began := time.Now()
 	err := root.ExecuteContext(ctx)
-	ferr := flush()
+	ferr := a.flush()
 	if ferr != nil && !ncerr.IsContext(err) {
 		err = &outputError{ferr}
 	}
@@ -95,9 +96,9 @@ func (a *app) main(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// sanitise puts a [printable] in front of both outputs. It returns the function
-// that flushes standard output and returns the first error of writing to it.
-func (a *app) sanitise() (flush func() error) {
+// sanitise puts a [printable] in front of both outputs. From then on flush
+// returns the first error of writing to standard output.
+func (a *app) sanitise() {
 	a.bars = terminal(a.err)
 	a.err = &printable{w: a.err}
 	isTerminal := terminal(a.out) != nil
@@ -107,7 +108,7 @@ func (a *app) sanitise() (flush func() error) {
 	if isTerminal {
 		a.data = out
 	}
-	return func() error {
+	a.flush = func() error {
 		out.flush()
 		return raw.Flush()
 	}

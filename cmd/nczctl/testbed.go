@@ -164,17 +164,17 @@ func (b *testBed) options(f *conformanceFlags) *conformance.Options {
 		Select: f.run, Seed: f.seed, Effort: efforts[f.effort], Limit: f.timeout, Tool: "nczctl " + version, Subject: b.subject,
 	}
 	if !b.a.asJSON(f) {
-		o.Begin = func(r *conformance.Report) { b.note(r.WriteHead(b.a.out)) }
+		o.Begin = func(r *conformance.Report) { b.note(r.WriteHead(b.a.out), b.a.flush()) }
 		o.Progress = func(x conformance.Result) {
 			if !strings.HasPrefix(x.Message, "not run") {
-				b.note(x.WriteText(b.a.out))
+				b.note(x.WriteText(b.a.out), b.a.flush())
 			}
 		}
 	}
 	return o
 }
 
-func (b *testBed) note(err error) { b.failed = errors.Join(b.failed, err) }
+func (b *testBed) note(errs ...error) { b.failed = errors.Join(append(errs, b.failed)...) }
 
 func (a *app) asJSON(f *conformanceFlags) bool { return f.report == "json" || a.flags.json }
 
