@@ -216,6 +216,9 @@ func TestCrash(t *testing.T) {
 	if got := h.Plugins()[0].Restarts; got != 2 {
 		t.Errorf("want 2 restarts, got %d", got)
 	}
+	if deaths := fmt.Sprint(h.Deaths()); !strings.Contains(deaths, "it said: panic: out of cheese") {
+		t.Errorf("want the panic in the deaths, got %s", deaths)
+	}
 	_, err = get(t.Context(), m, "die")
 	if !errors.Is(err, ncerr.ErrPlugin) {
 		t.Fatalf("want ErrPlugin, got %v", err)

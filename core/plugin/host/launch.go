@@ -272,28 +272,17 @@ func (l *launch) why(ctx context.Context, err error) error {
 	case l.child.pid() == 0:
 		return bad("cannot be executed: %w", err)
 	case l.child.code == handshake.ExitSandbox:
-		return bad("could not be put into its sandbox%s", l.words())
+		return bad("could not be put into its sandbox%s", l.stderr.words())
 	case line != "":
 		return handshakeError(line, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "timeout"):
-		return bad("gave no sign of life within %v%s; a plugin must serve at once and do slow work when it is called", l.h.opts.StartTimeout, l.words())
+		return bad("gave no sign of life within %v%s; a plugin must serve at once and do slow work when it is called", l.h.opts.StartTimeout, l.stderr.words())
 	case ctx.Err() != nil:
 		return errClosed
 	case l.child.code == handshake.ExitNoCookie || strings.Contains(l.stderr.tail(), "not meant to be executed directly"):
 		return bad("does not know this program's handshake cookie: it is a plugin for something else, or for another major version")
 	}
-	return bad("ended before it served (%s)%s", l.child.state, l.words())
-}
-
-// words gives the end of standard error for a message.
-func (l *launch) words() string {
-	if panicked := l.stderr.panicText(); panicked != "" {
-		return "; it said: " + panicked
-	}
-	if tail := l.stderr.tail(); tail != "" {
-		return "; its last words: " + tail
-	}
-	return ""
+	return bad("ended before it served (%s)%s", l.child.state, l.stderr.words())
 }
 
 // handshakeError explains the first line of standard output.
@@ -450,7 +439,7 @@ func introError(ctx context.Context, p *proc, call string, err error) error {
 		select {
 		case <-p.child.ended():
 			p.child.words()
-			return bad("died (%s) in %s; its last words: %s", p.child.how(), call, p.stderr.tail())
+			return bad("died (%s) in %s%s", p.child.how(), call, p.stderr.words())
 		case <-time.After(time.Second):
 		}
 	}

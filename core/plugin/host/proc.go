@@ -405,11 +405,6 @@ func (p *proc) gone(ctx context.Context, err error) error {
 
 // lost makes the error of a dead or hung process.
 func (p *proc) lost(what string, hung bool) error {
-	text := fmt.Sprintf("process %d %s", p.child.pid(), what)
-	if panicked := p.stderr.panicText(); panicked != "" {
-		text += "; it said: " + panicked
-	} else if tail := p.stderr.tail(); tail != "" {
-		text += "; its last words: " + tail
-	}
+	text := fmt.Sprintf("process %d %s%s", p.child.pid(), what, p.stderr.words())
 	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.slot.title(), &lostError{text, hung})
 }

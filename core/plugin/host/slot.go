@@ -233,9 +233,7 @@ func (s *slot) count(p *proc) {
 	if why := p.why.Load(); why != nil {
 		s.last = fmt.Errorf("process %d was killed: %s", p.child.pid(), *why)
 	}
-	if tail := p.stderr.tail(); tail != "" {
-		s.last = fmt.Errorf("%w; its last words: %s", s.last, tail)
-	}
+	s.last = fmt.Errorf("%w%s", s.last, p.stderr.words())
 	s.host.deathMu.Lock()
 	defer s.host.deathMu.Unlock()
 	s.host.deaths = append(s.host.deaths, fmt.Errorf("%s: %w", s.title(), s.last))

@@ -151,10 +151,18 @@ func (s *logSink) tail() string {
 	return out
 }
 
-// panicText gives the first line of a Go panic or fatal error, or nothing: the
-// end of standard error then is only stacks, which may be longer than the ring.
-func (s *logSink) panicText() string {
+// words gives what a message says of standard error: the first line of a Go panic
+// or fatal error, as its end then is only stacks, which may be longer than the
+// ring; else the last lines; or nothing.
+func (s *logSink) words() string {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.said
+	said := s.said
+	s.mu.Unlock()
+	if said != "" {
+		return "; it said: " + said
+	}
+	if tail := s.tail(); tail != "" {
+		return "; its last words: " + tail
+	}
+	return ""
 }

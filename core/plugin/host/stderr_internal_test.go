@@ -29,13 +29,13 @@ func TestForgedLog(t *testing.T) {
 	}
 }
 
-// TestPanicText: the first line of a panic is kept, however long the stacks are
+// TestWords: the first line of a panic is kept, however long the stacks are
 // that follow.
-func TestPanicText(t *testing.T) {
+func TestWords(t *testing.T) {
 	t.Parallel()
 	sink := newLogSink(slog.New(slog.DiscardHandler))
 	_, _ = sink.Write([]byte("hello\nfatal error: runtime: out of memory\n" + strings.Repeat("created by main.main\n", 20_000)))
-	if got := sink.panicText(); got != "fatal error: runtime: out of memory" {
+	if got := sink.words(); got != "; it said: fatal error: runtime: out of memory" {
 		t.Errorf("got %q", got)
 	}
 }
