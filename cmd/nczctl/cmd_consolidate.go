@@ -18,9 +18,9 @@ func (a *app) newConsolidate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "consolidate URL",
 		Short: "Write, check or remove consolidated metadata",
-		Long: `Write consolidated metadata (.zmetadata), a copy of all metadata documents in
-one, which zarr-python, xarray and, when asked to, netcdf-c read instead of
-them. Where it is, nczctl keeps it up to date; other writers may not: --check
+		Long: `Write consolidated metadata, a copy of all metadata documents in one, which
+zarr-python, xarray and, when asked to, netcdf-c read instead of them: .zmetadata,
+or in Zarr v3 a part of the zarr.json of the root. Where it is, nczctl keeps it up to date; other writers may not: --check
 compares it with all documents and names those that differ.`,
 		Example: "  nczctl consolidate ocean.zarr\n  nczctl consolidate --check ocean.zarr",
 		Args:    args(cobra.ExactArgs(1)),

@@ -32,8 +32,8 @@ func (a *app) newCopy() *cobra.Command {
 		Use:   "copy [flags] SRC DST | copy --resume-replace DST",
 		Short: "Copy a dataset, with other chunks, codecs or format if asked",
 		Long: `Copy a dataset. The destination's URL decides about storage and format: x.zip
-makes a zip archive, #mode=zarr pure Zarr. Chunks and codecs are kept unless
-flags say otherwise.
+makes a zip archive, #mode=zarr pure Zarr, #mode=zarr,v3 Zarr v3. Chunks and
+codecs are kept unless flags say otherwise.
 
 A copy that fails leaves nothing that looks complete. With --overwrite an
 existing dataset stays until the copy is complete and on the disk. If other

@@ -28,8 +28,8 @@ func (f *createFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.BoolVar(&f.overwrite, "overwrite", false, "replace a dataset that is there")
 	fl.BoolVar(&f.force, "force", false, "also delete files that do not belong to a dataset, and allow a place inside another dataset")
-	fl.BoolVar(&f.consolidated, "consolidated", false, "also write consolidated metadata (.zmetadata)")
-	fl.Var(&f.layout, "layout", "metadata `layout` to write: "+layoutNames()+" (default: newest, or pure when the URL says mode=zarr)")
+	fl.BoolVar(&f.consolidated, "consolidated", false, "also write consolidated metadata (.zmetadata, or a part of zarr.json in Zarr v3)")
+	fl.Var(&f.layout, "layout", "metadata `layout` to write: "+layoutNames()+" (default: newest, or pure when the URL says mode=zarr, v3 when it says mode=v3)")
 	fl.StringVar(&f.strings, "strings", "auto", "`how` strings are stored: auto, fixed or vlen (auto: vlen in pure Zarr, fixed in NCZarr)")
 }
 
@@ -40,7 +40,7 @@ func (a *app) newGen() *cobra.Command {
 		Short: "Make a dataset from CDL text, as ncgen does",
 		Long: `Make a dataset from CDL text, as ncgen does. Without a file, or with "-", the
 text is read from standard input. The URL decides about storage and format:
-x.zip makes a zip archive, #mode=zarr pure Zarr.
+x.zip makes a zip archive, #mode=zarr pure Zarr, #mode=zarr,v3 Zarr v3.
 
 Nothing is left behind when something is wrong: the text is checked first, and
 a dataset becomes visible only when it is complete. With --overwrite an existing

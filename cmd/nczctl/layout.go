@@ -29,6 +29,7 @@ var layouts = [...]struct {
 	{"4.8.0", zarr.LayoutV1, false},
 	{"pure", zarr.LayoutPure, false},
 	{"noxarray", zarr.LayoutPure, true},
+	{"v3", zarr.LayoutV3, false},
 }
 
 func layoutNames() string {

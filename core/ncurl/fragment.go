@@ -173,6 +173,9 @@ func (p *parser) readMode() error {
 				m, ncerr.DidYouMean(m, Modes()), strings.Join(Modes(), ", ")))
 		}
 	}
+	if slices.Contains(p.mode, modeV2) && slices.Contains(p.mode, modeV3) {
+		return p.bad(fmt.Errorf("mode names two versions of Zarr: %s, %s", modeV2, modeV3))
+	}
 	if value := p.env.Vars[varConsolidated]; truthy(value) && !slices.Contains(p.mode, modeConsolidated) {
 		p.step("environment", "", modeConsolidated, varConsolidated+"="+value+" asks for consolidated metadata")
 		p.mode = append(p.mode, modeConsolidated)
@@ -181,7 +184,7 @@ func (p *parser) readMode() error {
 	p.mode = infer(given)
 	if !slices.Equal(given, p.mode) {
 		p.step("infer", showModes(given), showModes(p.mode),
-			"zarr, xarray and noxarray imply nczarr; xarray and noxarray imply zarr; duplicates go")
+			"zarr, xarray and noxarray imply nczarr; xarray, noxarray and v3 imply zarr; duplicates go")
 	}
 	if kept := negate(p.mode); !slices.Equal(kept, p.mode) {
 		p.step("negate", showModes(p.mode), showModes(kept),
@@ -219,8 +222,13 @@ func (p *parser) readFormat() {
 		why = "no mode names a format: NCZarr, or pure Zarr when the store has no NCZarr metadata"
 	}
 	p.step("format", "", string(l.Format), why)
-	if l.OnlyV2 = has(modeV2); l.OnlyV2 {
+	switch {
+	case has(modeV2):
+		l.Version = 2
 		p.step("version", "", "2", "mode has v2: documents of Zarr v3 beside those of v2 are not looked at")
+	case has(modeV3):
+		l.Version = 3
+		p.step("version", "", "3", "mode has v3: an existing dataset must be Zarr v3, a new one becomes it")
 	}
 	if l.Consolidated {
 		p.step("consolidated", "", "", "consolidated metadata is used when reading and written when creating")

@@ -68,9 +68,9 @@ type Location struct {
 	// Xarray is false after noxarray: _ARRAY_DIMENSIONS is then neither read
 	// nor written.
 	Xarray bool `json:"xarray"`
-	// OnlyV2 asks for the Zarr v2 half of a store that has documents of both
-	// versions.
-	OnlyV2 bool `json:"only_v2,omitempty"`
+	// Version is the version of Zarr that the URL asks for, or 0: 2 for the Zarr v2
+	// half of a store that has documents of both versions, 3 for Zarr v3.
+	Version int `json:"zarr_format,omitempty"`
 	// Consolidated asks for consolidated metadata: used on reading, written
 	// on creation.
 	Consolidated bool `json:"consolidated"`
@@ -151,7 +151,7 @@ func (l *Location) Equal(other *Location) bool {
 	a, b := *l, *other
 	return l.url(false) == other.url(false) && a.Driver == b.Driver && a.Path == b.Path &&
 		a.Endpoint == b.Endpoint && a.Bucket == b.Bucket && a.Key == b.Key && a.Query == b.Query &&
-		a.Format == b.Format && a.FormatGiven == b.FormatGiven && a.Xarray == b.Xarray && a.OnlyV2 == b.OnlyV2 &&
+		a.Format == b.Format && a.FormatGiven == b.FormatGiven && a.Xarray == b.Xarray && a.Version == b.Version &&
 		a.Consolidated == b.Consolidated && a.Separator == b.Separator && a.Region == b.Region &&
 		a.Profile == b.Profile && a.ProfileExplicit == b.ProfileExplicit && a.Unsigned == b.Unsigned &&
 		a.Display == b.Display && slices.Equal(a.Mode, b.Mode) && slices.Equal(a.Fragment, b.Fragment) && slices.Equal(a.Web, b.Web)

@@ -19,13 +19,14 @@ const (
 	modeS3           = "s3"
 	modeGS3          = "gs3"
 	modeV2           = "v2" // not of netcdf-c: Zarr v2, where v3 is beside it
+	modeV3           = "v3" // not of netcdf-c: Zarr v3
 )
 
 // Modes lists the mode values that [Parse] accepts.
 func Modes() []string {
 	return []string{
 		modeNCZarr, modeZarr, modeXarray, modeNoXarray, modeConsolidated, modeBytes,
-		modeFile, modeZip, modeS3, modeGS3, modeV2,
+		modeFile, modeZip, modeS3, modeGS3, modeV2, modeV3,
 	}
 }
 
@@ -93,7 +94,7 @@ func infer(modes []string) []string {
 		switch mode {
 		case modeZarr:
 			return []string{modeNCZarr}
-		case modeXarray:
+		case modeXarray, modeV3:
 			return []string{modeZarr}
 		case modeNoXarray:
 			return []string{modeNCZarr, modeZarr}

@@ -150,7 +150,8 @@ func (d *Dataset) nodes() map[string]*zarr.ChunkKeys {
 	d.top.each(func(g *Group) {
 		nodes[strings.TrimSuffix(g.key(), "/")] = nil
 		for _, v := range g.vars.list {
-			nodes[strings.TrimSuffix(v.key(), "/")] = &zarr.ChunkKeys{Rank: len(v.dims), Separator: string(rune(v.meta.Keys.Separator))}
+			keys := v.meta.Keys
+			nodes[strings.TrimSuffix(v.key(), "/")] = &zarr.ChunkKeys{Rank: len(v.dims), Separator: string(rune(keys.Separator)), Prefix: keys.Prefix}
 		}
 	})
 	return nodes
@@ -170,7 +171,7 @@ func (d *Dataset) note(ctx context.Context) error {
 	if k.left || maps.EqualFunc(k.nodes, nodes, func(a, b *zarr.ChunkKeys) bool { return a == b || a != nil && b != nil && *a == *b }) {
 		return k.check(ctx, d.m)
 	}
-	text, err := claimText(Claim{About: aboutMaking, Makes: true, Nodes: nodes})
+	text, err := claimText(Claim{About: aboutMaking, Makes: true, Nodes: nodes, Format: d.layout.Format()})
 	if err != nil {
 		return err
 	}
@@ -326,13 +327,13 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	if err != nil {
 		return nil, err
 	}
-	text, err := claimText(Claim{About: "what a dead process has left is being removed; nczctl clean goes on if that has died", Makes: true, Nodes: claim.Nodes})
+	text, err := claimText(Claim{About: "what a dead process has left is being removed; nczctl clean goes on if that has died", Makes: true, Nodes: claim.Nodes, Format: claim.Format})
 	if err == nil { // with which the Flush of the process fails, should it live
 		_, err = ds.m.Put(ctx, zarr.ReplacingMark, driver.Bytes(text), nil)
 	}
 	var ours []string
 	if err == nil {
-		ours, others, err = ds.unfinished(ctx, claim.Nodes)
+		ours, others, err = ds.unfinished(ctx, claim)
 	}
 	if err == nil {
 		err = each(ctx, ours, movers, func(key string) error { return ds.m.Delete(ctx, key) })
@@ -346,10 +347,10 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	return others, err
 }
 
-// unfinished sorts the objects at a place where a dataset of these nodes was being
+// unfinished sorts the objects at a place where the dataset of a claim was being
 // made. If the document of a root is there, somebody has finished one, and nothing
 // is to be removed.
-func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*zarr.ChunkKeys) (ours, others []string, err error) {
+func (d *Dataset) unfinished(ctx context.Context, claim *Claim) (ours, others []string, err error) {
 	names, err := listKeys(ctx, d.m, "")
 	if err != nil {
 		return nil, nil, err
@@ -367,19 +368,24 @@ func (d *Dataset) unfinished(ctx context.Context, nodes map[string]*zarr.ChunkKe
 	if err != nil {
 		return nil, nil, err
 	}
+	layout := zarr.FormatLayout(claim.Format)
 	known := map[string]*zarr.ChunkKeys{"": nil}
-	root, _ := (*zarr.ChunkKeys)(nil).Announcing()
+	root, doc, _ := layout.NodeDoc(nil)
 	all := append(slices.Clone(names), root)
-	for dir, keys := range nodes {
-		own, other := keys.Announcing()
+	if doc != nil {
+		docs[root] = doc
+	}
+	for dir, keys := range claim.Nodes {
+		own, doc, other := layout.NodeDoc(keys)
 		if dir == "" || slices.ContainsFunc(other, func(name string) bool { return there[docKey(dir, name)] }) {
 			continue
 		}
-		if own = docKey(dir, own); keys != nil {
-			if there[own] && !keys.Are(docs[own]) {
-				continue
-			}
-			docs[own] = keys.Doc()
+		own = docKey(dir, own)
+		if there[own] && !layout.Describes(keys, docs[own]) {
+			continue
+		}
+		if doc != nil {
+			docs[own] = doc
 		}
 		known[dir] = keys
 		all = append(all, own)

@@ -33,6 +33,7 @@ func claims(t *testing.T) map[string]*nczarr.Options {
 	}
 	return map[string]*nczarr.Options{
 		"s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000": b,
+		"s3://bkt/dir/b.zarr#mode=v3&aws.endpoint=http://127.0.0.1:9000":     b,
 		"mem:new": inMemory(), "mem:empty": empty,
 		filepath.Join(dir, "new"): localOptions(), filepath.Join(dir, "empty"): localOptions(),
 	}
@@ -108,9 +109,18 @@ func TestClaimedAfterAnother(t *testing.T) {
 // If it was not dead, it publishes nothing, and touches nothing that came since.
 func TestUnfinishedDataset(t *testing.T) {
 	t.Parallel()
+	for _, mode := range []string{"nczarr", "v3"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			leaveUnfinished(t, "s3://bkt/dir/a.zarr#mode="+mode+"&aws.endpoint=http://127.0.0.1:9000")
+		})
+	}
+}
+
+func leaveUnfinished(t *testing.T, url string) {
+	t.Helper()
 	b := newBuckets()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
-	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotFound {
 		t.Errorf("where nothing is: %v", err)
 	}
@@ -163,10 +173,20 @@ func TestUnfinishedDataset(t *testing.T) {
 // once it has been removed.
 func TestDyingWhileMaking(t *testing.T) {
 	t.Parallel()
+	for _, mode := range []string{"nczarr", "v3"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			dieWhileMaking(t, mode)
+		})
+	}
+}
+
+func dieWhileMaking(t *testing.T, mode string) {
+	t.Helper()
 	b := newBuckets()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
 	for n, finished := 0, false; !finished; n++ {
-		url := fmt.Sprintf("s3://bkt/dir/%d.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000", n)
+		url := fmt.Sprintf("s3://bkt/dir/%d.zarr#mode=%s&aws.endpoint=http://127.0.0.1:9000", n, mode)
 		var left atomic.Int64 // several objects are deleted at once
 		left.Store(int64(n))
 		b.calls = func(string, string) error {

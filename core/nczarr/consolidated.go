@@ -51,7 +51,7 @@ func (d *Dataset) remote() bool { return d.m.Capabilities().Latency == driver.Re
 
 // readConsolidated reads the consolidated document; nil when there is none.
 func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, error) {
-	if d.top != nil && d.layout.ConsolidatedDoc() == zarr.V3Doc {
+	if d.top != nil && d.layout.Inline() {
 		return zarr.InlineMetadata(d.top.docsInStore)
 	}
 	body, info, err := d.m.ReadAll(ctx, zarr.ConsolidatedDoc, d.opts.Limits.MaxMetadata)
@@ -244,6 +244,11 @@ func (d *Dataset) Consolidate() error {
 	if err := d.writable("consolidate", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
 		return err
 	}
+	if d.layout.Inline() {
+		if err := d.top.changeable("consolidate", zmap.Path(d.layout.ConsolidatedDoc())); err != nil {
+			return err
+		}
+	}
 	d.saving.Lock()
 	defer d.saving.Unlock()
 	d.mu.Lock()
@@ -252,7 +257,35 @@ func (d *Dataset) Consolidate() error {
 	return nil
 }
 
-// RemoveConsolidated deletes consolidated metadata, which is not written again.
+// repeats reports whether the document of a group is to repeat those of the nodes
+// below it.
+func (d *Dataset) repeats(g *Group) bool {
+	if g.parent == nil {
+		return d.layout.Inline() && d.consolidated
+	}
+	return d.layout.Inline() && zarr.HasInlineMetadata(g.docsInStore)
+}
+
+// withInline makes what the document of a group repeats current: nodes are all that
+// are below it, and others.
+func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs, error) {
+	switch {
+	case !d.repeats(g) && !zarr.HasInlineMetadata(docs):
+		return docs, nil
+	case !d.repeats(g):
+		return zarr.WithInline(docs, nil)
+	}
+	below := make(map[string]zarr.Docs)
+	for _, n := range nodes {
+		if path, ok := strings.CutPrefix(n.prefix, g.key()); ok {
+			below[strings.TrimSuffix(path, "/")] = n.docs
+		}
+	}
+	return zarr.WithInline(docs, below)
+}
+
+// RemoveConsolidated deletes consolidated metadata, which is not written again. In Zarr
+// v3 it is a part of the document of the root, which the next Flush writes without it.
 // Errors: ncerr.ErrReadOnly, ncerr.ErrNotFound when there is none.
 func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
 	if err := d.writable("remove", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
@@ -260,6 +293,9 @@ func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
 	}
 	d.saving.Lock()
 	defer d.saving.Unlock()
+	if d.layout.Inline() {
+		return d.removeInline()
+	}
 	there, err := d.m.Exists(ctx, zarr.ConsolidatedDoc)
 	if err == nil && !there {
 		err = ncerr.New(ncerr.ErrNotFound, "remove", zmap.Path(zarr.ConsolidatedDoc), nil)
@@ -274,5 +310,19 @@ func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.consolidated, d.stale = false, false
+	return nil
+}
+
+func (d *Dataset) removeInline() error {
+	if !d.inline && !d.consolidated {
+		return ncerr.Errorf(ncerr.ErrNotFound, "remove", zmap.Path(d.layout.ConsolidatedDoc()), "there is no consolidated metadata")
+	}
+	if err := d.top.changeable("remove", zmap.Path(d.layout.ConsolidatedDoc())); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.consolidated, d.inline, d.stale = false, false, false
+	d.top.changes.add()
 	return nil
 }

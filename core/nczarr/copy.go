@@ -111,6 +111,9 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 		return err
 	}
 	spec := v.spec()
+	if dst.ds.layout.Keys(0).Prefix && !v.meta.Keys.Prefix {
+		spec.Separator = 0 // the keys are others anyway
+	}
 	dropped, err := c.element(ctx, dst, v, spec)
 	if err != nil {
 		return err
@@ -215,6 +218,11 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 	}
 	if keep && v.in == nil {
 		spec.Codecs = v.Codecs()
+		if v.varies() && dst.ds.layout.OrderInChain() && len(spec.Codecs) > 0 { // which has one codec for a type
+			if first, _ := v.group.ds.Codecs().Find(spec.Codecs[0].ID); first.Objects != codecdriver.NoObjects {
+				spec.Codecs = spec.Codecs[1:]
+			}
+		}
 	} else {
 		spec.Codecs, dropped = v.portableCodecs()
 	}

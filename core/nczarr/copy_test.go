@@ -77,7 +77,7 @@ func TestCopyIntoEveryLayout(t *testing.T) {
 					t.Error("the byte order has changed")
 				}
 			}
-			if _, ok := variable(t, twice, "null").Fill(); ok {
+			if _, ok := variable(t, twice, "null").Fill(); ok && c.layout != zarr.LayoutV3 { // which has no null
 				t.Error("a fill value has come into being")
 			}
 		})

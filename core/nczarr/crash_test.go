@@ -48,7 +48,7 @@ func setText(t *testing.T, set func(nczarr.Attr) error, name, text string) {
 // dataset, or one that is whole.
 func TestDyingInTheFirstFlush(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"mem:die", "mem:die#mode=zarr", "mem:die#mode=nczarr,consolidated"} {
+	for _, url := range []string{"mem:die", "mem:die#mode=zarr", "mem:die#mode=nczarr,consolidated", "mem:die#mode=v3", "mem:die#mode=v3,consolidated"} {
 		for n := int64(0); ; n++ {
 			o := memory()
 			left := failPuts(o)

@@ -126,9 +126,12 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
 	if o.Layout == nil {
 		if loc.Format == ncurl.Zarr {
-			return zarr.LayoutPure, nil
+			return zarr.FormatLayout(loc.Version), nil
 		}
 		return zarr.LayoutNewest, nil
+	}
+	if loc.Version != 0 && loc.Version != o.Layout.Format() {
+		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL asks for Zarr v%d, the layout is %s", loc.Version, *o.Layout)
 	}
 	format := ncurl.NCZarr
 	if !o.Layout.NCZarr() {

@@ -177,6 +177,12 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		v.data.close()
 		return nil, err
 	}
+	if g.ds.layout.OrderInChain() { // which cannot say all chains
+		if _, err := v.docs(); err != nil {
+			v.data.close()
+			return nil, ncerr.Wrap("define", path, err)
+		}
+	}
 	g.vars.add(v)
 	g.changes.add()
 	return v, nil
@@ -207,14 +213,14 @@ func (v *Var) define(spec *VarSpec) error {
 		}
 	}
 	v.attrs = slices.Clone(spec.Attrs)
-	v.meta = &zarr.Array{Layout: v.group.ds.layout, Codecs: slices.Clone(spec.Codecs), Keys: chunk.Keys{Separator: spec.Separator}, Storage: "chunked"}
-	if v.meta.Keys.Separator == 0 {
-		v.meta.Keys.Separator = '.'
-	}
+	v.meta = &zarr.Array{Layout: v.group.ds.layout, Codecs: slices.Clone(spec.Codecs), Keys: v.group.ds.layout.Keys(spec.Separator), Storage: "chunked"}
 	if v.meta.Keys.Separator != '.' && v.meta.Keys.Separator != '/' {
 		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "dimension separator %q, only . and / are possible", v.meta.Keys.Separator)
 	}
 	if err := v.defineType(spec); err != nil {
+		return err
+	}
+	if err := v.orderCodecs(v.group.ds.Codecs()); err != nil {
 		return err
 	}
 	if err := v.defineQuantization(spec); err != nil {
@@ -405,6 +411,9 @@ func (v *Var) defineFill(spec *VarSpec) error {
 	if a, err := findAttr(v.attrs, fillAttr); err == nil {
 		value = a.Value
 	} else if spec.NoFill {
+		if v.meta.HasFill = v.meta.Layout.NeedsFill(); v.meta.HasFill {
+			v.meta.Fill = make([]byte, v.meta.DType.Size)
+		}
 		return nil
 	}
 	if value == nil {

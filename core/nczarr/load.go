@@ -57,7 +57,8 @@ func (l *loader) load(ctx context.Context) error {
 		return err
 	}
 	ds := l.ds
-	if ds.loc.OnlyV2 && root.OnlyV2() {
+	both := root.BothVersions()
+	if ds.loc.Version == 2 && root.OnlyV2() {
 		if len(root) == 0 {
 			return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "it has Zarr v3 documents but no Zarr v2 documents, which mode=v2 requires")
 		}
@@ -66,8 +67,11 @@ func (l *loader) load(ctx context.Context) error {
 	if ds.layout, err = zarr.DetectLayout(root, ds.loc.Format == ncurl.Zarr); err != nil {
 		return err
 	}
-	if ds.opts.Update && !ds.layout.Written() {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "open", ds.loc.Path, "%s is not written by this version", ds.layout)
+	switch {
+	case ds.loc.Version == 3 && ds.layout.Format() != 3:
+		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "it is %s, and mode=v3 requires Zarr v3", ds.layout)
+	case both && ds.layout.Format() == 3 && ds.opts.Update:
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", ds.loc.Path, "it has documents of Zarr v3 and of v2, and an update would change one half only")
 	}
 	ds.inline = zarr.HasInlineMetadata(root)
 	if err := l.inline(root); err != nil {
@@ -124,7 +128,7 @@ func (l *loader) load(ctx context.Context) error {
 // documents, which cannot be stale, otherwise.
 func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	ds := l.ds
-	asked := ds.consolidatedFirst()
+	asked := ds.consolidatedFirst() && ds.loc.Version != 3 // which has it in the document of the root
 	if asked {
 		docs, err := l.consolidatedRoot(ctx, true)
 		if damaged(err) && ds.opts.UseConsolidated == ConsolidatedAuto {

@@ -90,7 +90,8 @@ type Options struct {
 type CreateOptions struct {
 	Options
 	// Layout is the metadata layout to write; the format of the URL decides
-	// when Layout is nil: LayoutPure for mode=zarr, else LayoutNewest. A URL
+	// when Layout is nil: LayoutPure for mode=zarr, LayoutV3 for mode=v3, else
+	// LayoutNewest. A URL
 	// whose mode says the opposite is refused with ncerr.ErrInvalid.
 	Layout *zarr.Layout
 	// NoXarray leaves out _ARRAY_DIMENSIONS, as mode=noxarray does. With the
@@ -105,7 +106,7 @@ type CreateOptions struct {
 	// that holds something else. With NoClobber, too, only what is not a dataset
 	// is deleted.
 	Force bool
-	// Consolidated also writes .zmetadata at each Flush.
+	// Consolidated also writes consolidated metadata at each Flush.
 	Consolidated bool
 }
 
@@ -187,12 +188,13 @@ type VarSpec struct {
 	// and so is all that is added to a dataset of netcdf-c 4.9.0, which knew
 	// nothing else.
 	Order dtype.Order
-	// Separator of chunk keys: '.' or '/'; 0 is '.'.
+	// Separator of chunk keys: '.' or '/'; 0 is '.', and '/' in Zarr v3.
 	Separator byte
 	// Fill is the fill value: a slice of one value of Type's Go type, or a
 	// one-byte string for NCChar. nil is netCDF's default fill value.
 	Fill any
-	// NoFill stores null as the fill value: missing elements read as zeros.
+	// NoFill stores null as the fill value, or zero in Zarr v3, which has no null:
+	// missing elements read as zeros.
 	NoFill bool
 	// Storage is "", "chunked", "contiguous" or "compact"; the last two are
 	// stored as one chunk of the variable's shape.

@@ -106,7 +106,7 @@ func count[T int16 | int32 | float32 | float64](n int64) []T {
 
 func TestRoundTripOfEverything(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"mem:a#mode=nczarr", "mem:b#mode=zarr"} {
+	for _, url := range []string{"mem:a#mode=nczarr", "mem:b#mode=zarr", "mem:c#mode=zarr,v3"} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
 			o := memory()

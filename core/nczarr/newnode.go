@@ -3,6 +3,7 @@ package nczarr
 import (
 	"cmp"
 	"context"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,9 @@ import (
 // node of other software, or the chunks of a writer that died. So before anything
 // of a new node is written, the first of its documents is put on condition that
 // it is absent, and nothing else may be there. Until the documents that announce
-// the node follow, in a Flush, readers see nothing of it.
+// the node follow, in a Flush, readers see nothing of it. Where the only document
+// announces the node, as in Zarr v3, zarr.NewNodeMark is put instead. It goes when
+// the document is there, which is put on condition that it is absent, too.
 
 // newNode is the state of a group or variable that this process has defined.
 type newNode struct {
@@ -70,11 +73,19 @@ func (d *Dataset) takePlace(ctx context.Context, n *newNode, prefix string, docs
 		return err
 	}
 	first := putOrder(made)[0]
+	text := made[first]
+	if announces(first) == 1 { // readers would see the node: a mark keeps the place
+		d.docs.noteAbsent(prefix + first) // if it is there, the look below finds it
+		first = zarr.NewNodeMark
+		if text, err = claimText(Claim{About: "a group or variable is being defined here; if its process died, what is here belongs to nobody"}); err != nil {
+			return err
+		}
+	}
 	claim := prefix + first
 	caps := d.m.Capabilities()
-	put := caps.IfAbsent && caps.Delete && caps.Durable != driver.OnFlush && announces(first) == 0
+	put := caps.IfAbsent && caps.Delete && caps.Durable != driver.OnFlush
 	if put {
-		info, err := d.m.Put(ctx, claim, driver.Bytes(made[first]), &driver.PutOptions{IfAbsent: true})
+		info, err := d.m.Put(ctx, claim, driver.Bytes(text), &driver.PutOptions{IfAbsent: true})
 		switch ncerr.KindOf(err) {
 		case ncerr.ErrObjectExists:
 			return taken(prefix, claim)
@@ -103,6 +114,26 @@ func (d *Dataset) takePlace(ctx context.Context, n *newNode, prefix string, docs
 		n.claim = claim
 	}
 	return nil
+}
+
+// leaveMark removes the mark that has kept the place of a node whose documents are
+// there now.
+func (d *Dataset) leaveMark(ctx context.Context, n *newNode) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if path.Base(n.claim) != zarr.NewNodeMark {
+		return nil
+	}
+	err := d.m.Delete(ctx, n.claim)
+	if ncerr.KindOf(err) == ncerr.ErrPermission { // readers do not mind it
+		d.log.Warn("the mark of a new group or variable cannot be deleted", "key", n.claim, "error", err)
+		err = nil
+	}
+	if err == nil {
+		d.docs.forget(n.claim)
+		n.claim = ""
+	}
+	return err
 }
 
 // taken is the error for a new node at whose place there is something.

@@ -36,7 +36,7 @@ func newVar(t *testing.T, g *nczarr.Group, name string) *nczarr.Var {
 // refused before it writes anything, whichever ends first.
 func TestTwoThatDefineOneName(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"mem:two#mode=nczarr", "mem:two#mode=zarr"} {
+	for _, url := range []string{"mem:two#mode=nczarr", "mem:two#mode=zarr", "mem:two#mode=v3"} {
 		for _, at := range []string{"v", "g"} {
 			for _, together := range []bool{false, true} {
 				o := memory()
@@ -150,7 +150,7 @@ func TestNameOfWhatIsNotNamed(t *testing.T) {
 func TestGivenUpDefinition(t *testing.T) {
 	t.Parallel()
 	fill := int32(-2147483647)
-	for _, url := range []string{"mem:up#mode=nczarr", "mem:up#mode=zarr"} {
+	for _, url := range []string{"mem:up#mode=nczarr", "mem:up#mode=zarr", "mem:up#mode=v3"} {
 		o := memory()
 		base(t, url, o)
 		ds := update(t, url, o)

@@ -227,6 +227,8 @@ func (l *loader) afterLoad(ctx context.Context) (err error) {
 	case d.consolidated:
 	case d.opts.UseConsolidated == ConsolidatedVerify:
 		err = d.verifyConsolidated(ctx)
+	case d.opts.Update && d.layout.Inline():
+		d.consolidated = d.inline
 	case d.opts.Update:
 		if !l.asked {
 			l.askKept(ctx)

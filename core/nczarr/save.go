@@ -1,7 +1,6 @@
 package nczarr
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -39,8 +38,9 @@ type saved struct {
 	dirty  bool
 	stage  int                         // nodes of one stage are written at once, stages in order
 	take   func(context.Context) error // sees to it that nothing else is there
-	clean  func()                      // records that the node was written
-	failed func()                      // records that it may have been written in part
+	fresh  *newNode
+	clean  func(zarr.Docs) // records what was written
+	failed func()          // records that it may have been written in part
 }
 
 // save writes the documents of all changed nodes: those of variables first,
@@ -58,6 +58,9 @@ func (d *Dataset) save(ctx context.Context) error {
 	}
 	changed, err := d.putAll(ctx, nodes)
 	d.stale = d.consolidated && (d.stale || changed)
+	if d.layout.Inline() { // it was among the nodes
+		d.stale = d.stale && err != nil
+	}
 	if err != nil || !d.stale {
 		return err
 	}
@@ -120,20 +123,28 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 		d.announced.Store(true)
 	}
 	for _, name := range putOrder(n.docs) {
-		if old, ok := n.old[name]; ok && bytes.Equal(old, n.docs[name]) { // a root's .zgroup stays what it was to readers
+		if old, ok := n.old[name]; ok && d.layout.SameText(old, n.docs[name]) { // a root's .zgroup stays what it was to readers
 			continue
 		}
 		if err := d.putDoc(ctx, n.prefix+name, n.docs[name]); err != nil {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			n.failed()
-			return ncerr.Wrap("write", zmap.Path(n.prefix+name), err)
+			return n.fail(d, name, err)
 		}
+	}
+	if err := d.leaveMark(ctx, n.fresh); err != nil {
+		return n.fail(d, zarr.NewNodeMark, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n.clean()
+	n.clean(n.docs)
 	return nil
+}
+
+// fail records that an object of the node could not be put or deleted.
+func (n *saved) fail(d *Dataset, name string, err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n.failed()
+	return ncerr.Wrap("write", zmap.Path(n.prefix+name), err)
 }
 
 // putOrder returns the names of the documents of a node in the order in which
@@ -159,6 +170,7 @@ func (d *Dataset) collect() ([]saved, error) {
 	var groups []*Group
 	d.top.each(func(g *Group) { groups = append(groups, g) })
 	slices.SortStableFunc(groups, func(a, b *Group) int { return b.depth - a.depth })
+	all := d.consolidated || d.layout.Inline() // are wanted, changed or not
 	var out []saved
 	for _, g := range groups {
 		for _, v := range g.vars.list {
@@ -168,12 +180,12 @@ func (d *Dataset) collect() ([]saved, error) {
 			if v.changes.pending() && d.layout.NCZarr() {
 				v.declareDims()
 			}
-			if v.changes.pending() || d.consolidated {
+			if v.changes.pending() || all {
 				n, err := toSave(v.key(), &v.changes, &v.docsInStore, v.docs)
 				if err != nil {
 					return nil, err
 				}
-				n.take = v.takePlace
+				n.take, n.fresh = v.takePlace, &v.fresh
 				out = append(out, n)
 			}
 		}
@@ -183,12 +195,18 @@ func (d *Dataset) collect() ([]saved, error) {
 	}
 	deepest := groups[0].depth
 	for _, g := range groups {
-		if (g.changes.pending() || d.consolidated) && !d.arrayOnly {
+		if d.repeats(g) && (g.parent == nil && d.stale || slices.ContainsFunc(out, func(n saved) bool { return n.dirty && strings.HasPrefix(n.prefix, g.key()) })) {
+			g.changes.add()
+		}
+		if (g.changes.pending() || all) && !d.arrayOnly {
 			n, err := toSave(g.key(), &g.changes, &g.docsInStore, g.docs)
+			if err == nil && n.dirty && d.layout.Inline() {
+				n.docs, err = d.withInline(g, n.docs, out)
+			}
 			if err != nil {
 				return nil, err
 			}
-			n.stage, n.take = 1+deepest-g.depth, g.takePlace
+			n.stage, n.take, n.fresh = 1+deepest-g.depth, g.takePlace, &g.fresh
 			out = append(out, n)
 		}
 	}
@@ -207,7 +225,7 @@ func toSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Do
 	}
 	docs, err := write()
 	seal := c.seal()
-	return saved{prefix: prefix, docs: docs, old: old, dirty: c.pending(), clean: func() { seal(); *inStore = docs }, failed: func() { c.unsure = true }}, err
+	return saved{prefix: prefix, docs: docs, old: old, dirty: c.pending(), clean: func(docs zarr.Docs) { seal(); *inStore = docs }, failed: func() { c.unsure = true }}, err
 }
 
 // declareDims has the groups written that declare the dimensions which v is
@@ -241,6 +259,15 @@ func (v *Var) docs() (zarr.Docs, error) {
 	}
 	if anonymous && !v.group.ds.layout.NCZarr() {
 		a.DimNames, a.DimRefs = v.meta.DimNames, nil // names that we made up are not written down
+		if a.DimNames == nil && v.group.ds.layout.NamesSome() {
+			for _, d := range v.dims {
+				name := d.name
+				if d.anonymous {
+					name = ""
+				}
+				a.DimNames = append(a.DimNames, name)
+			}
+		}
 	}
 	opts := v.group.ds.writeOptions()
 	opts.IsRoot, opts.Old = v.group.parent == nil, v.docsInStore

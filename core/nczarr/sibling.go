@@ -55,6 +55,8 @@ type Claim struct {
 	// Nodes are those of the dataset that is being made, or of the old one that is
 	// being replaced, by their paths; nil if that is not known. Groups have nil.
 	Nodes map[string]*zarr.ChunkKeys `json:"nodes,omitempty"`
+	// Format is the version of Zarr of the dataset that is being made; 0 is 2.
+	Format int `json:"zarr_format,omitempty"`
 
 	place string // as errors show it
 }
@@ -470,7 +472,7 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 			}
 			s.docs = docs
 		}
-		foreign, _ := zarr.Foreign(slices.AppendSeq(zarr.WithGroups(all), maps.Keys(s.docs)), s.docs) // those that were there say what belongs to them
+		foreign, _ := zarr.Foreign(slices.AppendSeq(zarr.WithGroups(all, s.nodes != nil), maps.Keys(s.docs)), s.docs) // those that were there say what belongs to them
 		for _, key := range foreign {
 			stays[key] = true
 		}

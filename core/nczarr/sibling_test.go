@@ -42,7 +42,7 @@ var errKilled = errors.New("killed")
 // never touched, and the stage is found.
 func TestDyingWhileReplacing(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
+	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated", "#mode=v3"} {
 		b := newBuckets()
 		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
 		url := "s3://bkt/dir/a.zarr" + mode + "&aws.endpoint=http://127.0.0.1:9000"

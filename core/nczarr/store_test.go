@@ -120,7 +120,7 @@ func TestPartialWritesOfEveryType(t *testing.T) {
 		"uint64":       {nczarr.VarSpec{Type: dtype.NCUInt64, Order: dtype.Big}, []uint64{1, 1 << 63}, []uint64{18446744073709551614, 1, 18446744073709551614, 1 << 63, 18446744073709551614}},
 		"with a codec": {nczarr.VarSpec{Type: dtype.NCInt64, Codecs: []zarr.CodecSpec{{ID: "invert"}}, Fill: []int64{9}}, []int64{1, 2}, []int64{9, 1, 9, 2, 9}},
 	} {
-		for _, url := range []string{"mem:p#mode=nczarr", "mem:p#mode=zarr"} {
+		for _, url := range []string{"mem:p#mode=nczarr", "mem:p#mode=zarr", "mem:p#mode=v3"} {
 			o := memory(invert{})
 			ds := create(t, url, o)
 			x := dim(t, ds.Root(), "x", 5, false)

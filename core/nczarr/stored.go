@@ -74,7 +74,7 @@ func (v *Var) storedBounds() []int64 {
 // HasConsolidated reports whether consolidated metadata exists, used or not:
 // see [Dataset.Consolidated].
 func (d *Dataset) HasConsolidated(ctx context.Context) (bool, error) {
-	if d.consolidated || d.inline || d.layout.ConsolidatedDoc() == zarr.V3Doc {
+	if d.consolidated || d.inline || d.layout.Inline() {
 		return d.consolidated || d.inline, nil
 	}
 	return d.m.Exists(ctx, zarr.ConsolidatedDoc)

@@ -219,6 +219,9 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if err := v.wholeArray("write"); err != nil {
 		return err
 	}
+	if len(v.meta.Shards) > 0 {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write", v.Path(), "the chunks of the array are in shards, which are only read by this version")
+	}
 	if _, err := manifest.AsWriter(v.source()); err != nil { // before anything of it is in the store
 		return ncerr.Wrap("write", v.Path(), err)
 	}

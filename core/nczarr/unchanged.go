@@ -260,6 +260,9 @@ func (d *Dataset) beforeFlush(ctx context.Context) error {
 // metadata, which repeats them all, can be made from what this process knows: who
 // writes a document writes it too. It is not written again if it was removed.
 func (d *Dataset) sameConsolidated(ctx context.Context) error {
+	if d.layout.Inline() {
+		return d.sameInline(ctx)
+	}
 	d.saving.Lock() // under which consolidated changes
 	defer d.saving.Unlock()
 	was, known := d.docs.known(zarr.ConsolidatedDoc)
@@ -280,6 +283,26 @@ func (d *Dataset) sameConsolidated(ctx context.Context) error {
 		return nil
 	}
 	return ncerr.Wrap("write", zmap.Path(zarr.ConsolidatedDoc), errChangedDoc())
+}
+
+// sameInline is sameConsolidated where the document of the root has the consolidated
+// metadata. Without that, another writer may have changed the document.
+func (d *Dataset) sameInline(ctx context.Context) error {
+	key := d.layout.ConsolidatedDoc()
+	err := d.sameDocs(ctx, key)
+	if ncerr.KindOf(err) != ncerr.ErrConflict {
+		return err
+	}
+	d.saving.Lock()
+	defer d.saving.Unlock()
+	if d.consolidated {
+		return err
+	}
+	text, _, rerr := d.m.ReadAll(ctx, key, d.opts.Limits.MaxMetadata)
+	if rerr == nil && !zarr.HasInlineMetadata(zarr.Docs{key: text}) {
+		return nil
+	}
+	return err
 }
 
 // sameDocs is compare for those who write.

@@ -77,6 +77,7 @@ var layouts = map[string]struct {
 	"v1": {zarr.LayoutV1, "nczarr"}, "pure": {zarr.LayoutPure, "zarr"},
 	"v1 consolidated":     {zarr.LayoutV1, "nczarr,consolidated"},
 	"newest consolidated": {zarr.LayoutNewest, "nczarr,consolidated"}, "pure consolidated": {zarr.LayoutPure, "zarr,consolidated"},
+	"v3": {zarr.LayoutV3, "zarr,v3"}, "v3 consolidated": {zarr.LayoutV3, "v3,consolidated"},
 }
 
 // In every layout: a dataset is made, opened, changed in every way, and read
@@ -235,7 +236,7 @@ func TestUpdateKeepsPureMetadata(t *testing.T) {
 func TestUpdateNeverStripsNCZarr(t *testing.T) {
 	t.Parallel()
 	for name, c := range layouts {
-		if c.layout == zarr.LayoutPure {
+		if !c.layout.NCZarr() {
 			continue
 		}
 		o := memory()

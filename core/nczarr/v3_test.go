@@ -1,18 +1,28 @@
 package nczarr_test
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/filters/blosc"
+	"github.com/seed-695719ce/nczarr/filters/delta"
+	"github.com/seed-695719ce/nczarr/filters/gzip"
+	jsonText "github.com/seed-695719ce/nczarr/filters/object"
+	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
 // v3Array is the zarr.json of an array of six bytes in chunks of two.
@@ -94,20 +104,208 @@ func TestV3(t *testing.T) {
 	}
 }
 
-// TestV3IsNotWritten: a dataset of Zarr v3 is refused where it would be changed, and
-// nothing of it changes.
-func TestV3IsNotWritten(t *testing.T) {
+// TestV3Update: what zarr-python, or others, have written is changed in every way, and
+// the rest stays as it was.
+func TestV3Update(t *testing.T) {
+	t.Parallel()
+	o := memory(invert{})
+	objects := v3Objects()
+	objects["a/zarr.json"] = v3Array(`"dimension_names": ["x"], "attributes": {"units": "m", "odd": {"b": null}, "_ARRAY_DIMENSIONS": 1}, "chunk_key_encoding": {"name": "v2", "configuration": {"separator": "."}}, "own": {"must_understand": false}`)
+	objects["a/0"], objects["a/2"] = objects["a/c/0"], objects["a/c/2"]
+	objects["g/zarr.json"] = strings.ReplaceAll(v3Group, ",", ",\n ")
+	delete(objects, "a/c/0")
+	delete(objects, "a/c/2")
+	store(t, o, "s", objects)
+	ds := update(t, "mem:s", o)
+	a, b := variable(t, ds, "a"), variable(t, ds, "g/b")
+	write(t, a, slab(1, 2), []uint8{20, 30})
+	setText(t, a.SetAttr, "new", "n")
+	if err := b.Write(t.Context(), slab(0, 1), []uint8{1}); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), "/g/b") || !strings.Contains(err.Error(), "shards") {
+		t.Errorf("a shard: %v", err)
+	}
+	setText(t, b.SetAttr, "note", "in-shards")
+	g, err := ds.Root().Group("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := define(t, g, "n", &nczarr.VarSpec{Type: dtype.NCInt, Dims: b.Dims(), Chunks: []int64{4}, Codecs: []zarr.CodecSpec{{ID: "invert"}}})
+	write(t, n, slab(1, 1), []int32{5})
+	closeDataset(t, ds)
+	ds = open(t, "mem:s", o)
+	if p := ds.Problems(); len(p) > 0 {
+		t.Fatal(p)
+	}
+	expect(t, ds, "a", []uint8{1, 20, 30, 9, 5, 6})
+	expect(t, ds, "g/b", []uint8{1, 2, 3, 4, 9, 9})
+	fill := int32(-2147483647)
+	expect(t, ds, "g/n", []int32{fill, 5, fill, fill, fill, fill})
+	for key, want := range map[string]string{
+		"zarr.json":     v3Group,
+		"g/zarr.json":   objects["g/zarr.json"],
+		"a/zarr.json":   strings.Replace(objects["a/zarr.json"], `"_ARRAY`, `"new": "n", "_ARRAY`, 1),
+		"g/b/zarr.json": strings.TrimSuffix(objects["g/b/zarr.json"], "}") + `, "attributes": {"note": "in-shards"}}`,
+	} {
+		if got := stored(t, ds, key); !zarr.SameJSON([]byte(got), []byte(want)) {
+			t.Errorf("%s: want %s, got %s", key, want, got)
+		}
+	}
+	if got := strings.Join(keysOf(t, ds), " "); got != "a/0 a/1 a/2 a/zarr.json g/b/c/0 g/b/c/1 g/b/zarr.json g/n/c/0 g/n/zarr.json g/zarr.json zarr.json" {
+		t.Errorf("keys %s", got)
+	}
+}
+
+// TestV3InlineIsKept: consolidated metadata of a root, and of a group, says what the
+// documents say after every change, and goes when it is removed.
+func TestV3InlineIsKept(t *testing.T) {
 	t.Parallel()
 	o := memory()
-	store(t, o, "s", v3Objects())
-	u := *o
-	u.Update = true
-	if _, err := nczarr.Open(t.Context(), "mem:s", &u); !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), "Zarr v3 is not written") {
+	objects := v3Objects()
+	inline := `, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {"old": {}}}}`
+	objects["zarr.json"] = strings.TrimSuffix(v3Group, "}") + inline
+	objects["g/zarr.json"] = strings.TrimSuffix(v3Group, "}") + inline
+	objects["h/zarr.json"] = strings.TrimSuffix(v3Group, "}") + inline
+	store(t, o, "s", objects)
+	verify := *o
+	verify.UseConsolidated = nczarr.ConsolidatedVerify
+	current := func(url string, want int) *nczarr.Dataset {
+		t.Helper()
+		ds := open(t, url, &verify)
+		all, err := zarr.InlineMetadata(zarr.Docs{"zarr.json": []byte(stored(t, ds, "zarr.json"))})
+		if err != nil || len(all) != want || want > 0 && (!ds.Consolidated() || len(ds.StaleDocuments()) > 0) {
+			t.Errorf("%s: %d nodes, stale %q, %v", url, len(all), ds.StaleDocuments(), err)
+		}
+		return ds
+	}
+	ds := update(t, "mem:s", o)
+	setText(t, variable(t, ds, "g/b").SetAttr, "note", "n")
+	if err := ds.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	top := current("mem:s", 5)
+	in, err := zarr.InlineMetadata(zarr.Docs{"zarr.json": []byte(stored(t, top, "g/zarr.json"))})
+	if err != nil || len(in) != 2 || !strings.Contains(string(in["b"]["zarr.json"]), "note") {
+		t.Errorf("the group: %s, %v", in, err)
+	}
+	if got := stored(t, top, "h/zarr.json"); got != strings.ReplaceAll(objects["h/zarr.json"], " ", "") {
+		t.Errorf("a group in which nothing has changed: %s", got)
+	}
+	define(t, ds.Root(), "new", &nczarr.VarSpec{Type: dtype.NCInt})
+	closeDataset(t, ds)
+	current("mem:s", 6)
+	ds = update(t, "mem:s", o)
+	if err := ds.RemoveConsolidated(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	current("mem:s", 0)
+	ds = update(t, "mem:s", o)
+	if err := ds.RemoveConsolidated(t.Context()); !errors.Is(err, ncerr.ErrNotFound) {
+		t.Errorf("removed twice: %v", err)
+	}
+	if err := ds.Consolidate(); err != nil {
+		t.Fatal(err)
+	}
+	closeDataset(t, ds)
+	current("mem:s", 6)
+}
+
+// TestV3InlineOfAnother: who finds that another process has changed the document of the
+// root writes nothing that makes its consolidated metadata wrong.
+func TestV3InlineOfAnother(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before, after string // of the document of the root
+		refused       bool
+	}{
+		"no consolidated metadata": {"", `, "other": {"must_understand": false}}`, false},
+		"it was added":             {"", `, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}`, true},
+		"it was there":             {`, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}`, `}`, true},
+	} {
+		o, dir := fileOptions(), t.TempDir()
+		objects := v3Objects()
+		objects["zarr.json"] = strings.TrimSuffix(v3Group, "}") + cmp.Or(c.before, "}")
+		for key, body := range objects {
+			at := filepath.Join(dir, filepath.FromSlash(key))
+			if err := os.MkdirAll(filepath.Dir(at), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(at, []byte(body), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ds := update(t, dir, o)
+		setText(t, variable(t, ds, "a").SetAttr, "first", "1")
+		if err := ds.Flush(t.Context()); err != nil {
+			t.Fatal(name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "zarr.json"), []byte(strings.TrimSuffix(v3Group, "}")+c.after), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		setText(t, variable(t, ds, "a").SetAttr, "second", "2")
+		if err := ds.Flush(t.Context()); (ncerr.KindOf(err) == ncerr.ErrConflict) != c.refused || !c.refused && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := stored(t, open(t, dir, o), "a/zarr.json"); strings.Contains(got, "second") == c.refused {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestV3Version: a URL that asks for a version gets no other.
+func TestV3Version(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	both := v3Objects()
+	both[".zgroup"] = `{"zarr_format": 2}`
+	both[".zmetadata"] = `{"zarr_consolidated_format": 1, "metadata": {".zgroup": {"zarr_format": 2}}}`
+	store(t, o, "both", both)
+	trust := *o
+	trust.UseConsolidated = nczarr.ConsolidatedTrust
+	if got := open(t, "mem:both#mode=v3", &trust).Layout(); got != zarr.LayoutV3 {
+		t.Errorf("got %v", got)
+	}
+	store(t, o, "two", map[string]string{".zgroup": `{"zarr_format": 2}`})
+	if _, err := nczarr.Open(t.Context(), "mem:two#mode=v3", o); !errors.Is(err, ncerr.ErrNotZarr) || !strings.Contains(err.Error(), "mode=v3 requires") {
 		t.Errorf("got %v", err)
 	}
-	ds := open(t, "mem:s", o)
-	if err := ds.Consolidate(); !errors.Is(err, ncerr.ErrReadOnly) {
-		t.Errorf("consolidate: got %v", err)
+	v3 := zarr.LayoutV3
+	if _, err := nczarr.Create(t.Context(), "mem:new#mode=v2", &nczarr.CreateOptions{Options: *o, Layout: &v3}); !errors.Is(err, ncerr.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestV3Codecs: the codecs of a new array are completed, put in the order that Zarr v3
+// knows, or refused.
+func TestV3Codecs(t *testing.T) {
+	t.Parallel()
+	o := memory(delta.Provider(), gzip.Provider(), vlen.Provider(), jsonText.Provider(), blosc.Provider())
+	ds := create(t, "mem:c#mode=v3", o)
+	x := dim(t, ds.Root(), "x", 4, false)
+	delta := zarr.CodecSpec{ID: "delta", Params: []byte(`{"dtype": ">i4"}`)}
+	v := define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Order: dtype.Big, Fill: []int32{-5}, Codecs: []zarr.CodecSpec{delta, {ID: "gzip"}}})
+	write(t, v, slab(0, 2), []int32{1, 2})
+	b := define(t, ds.Root(), "b", &nczarr.VarSpec{Type: dtype.NCShort, Dims: []*nczarr.Dim{x}, Order: dtype.Big, Codecs: []zarr.CodecSpec{{ID: "blosc"}}})
+	write(t, b, b.All(), []int16{1, 2, 3, 4})
+	for name, spec := range map[string]*nczarr.VarSpec{
+		"bytes before arrays": {Type: dtype.NCInt, Codecs: []zarr.CodecSpec{{ID: "gzip"}, delta}},
+		"text as JSON":        {Type: dtype.NCString, MaxStrLen: nczarr.VarLen, Codecs: []zarr.CodecSpec{{ID: "json2"}}},
+	} {
+		spec.Dims = []*nczarr.Dim{x}
+		if _, err := ds.Root().DefineVar(t.Context(), "bad", spec); !errors.Is(err, ncerr.ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	closeDataset(t, ds)
+	ds = open(t, "mem:c", o)
+	expect(t, ds, "v", []int32{1, 2, -5, -5})
+	expect(t, ds, "b", []int16{1, 2, 3, 4})
+	for name, want := range map[string]string{
+		"v": `[{"name":"numcodecs.delta","configuration":{"dtype":"<i4"}},{"name":"bytes","configuration":{"endian":"little"}},{"name":"gzip","configuration":{"level":1}}]`,
+		"b": `[{"name":"bytes","configuration":{"endian":"big"}},{"name":"blosc","configuration":{"blocksize":0,"clevel":5,"cname":"lz4","shuffle":"shuffle","typesize":2}}]`,
+	} {
+		if got := stored(t, ds, name+"/zarr.json"); !strings.Contains(got, want) {
+			t.Errorf("%s: want %s in %s", name, want, got)
+		}
 	}
 }
 

@@ -8,17 +8,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Docs writes the array's documents: .zarray and, as the layout has it,
-// .zattrs and NCZarr's own. A scalar gets shape [] in pure Zarr and [1] in
+// Docs writes the array's documents: zarr.json, or .zarray and, as the layout has
+// it, .zattrs and NCZarr's own. A scalar gets shape [] in pure Zarr and [1] in
 // NCZarr, whatever the model has. Without DimNames the last segments of
 // DimRefs are written as _ARRAY_DIMENSIONS; without both there are none.
 //
-// The codec chain becomes filters and compressor: the last codec is the
+// In v2 the codec chain becomes filters and compressor: the last codec is the
 // compressor unless NoCompressor is set.
 //
 // Errors: ErrInvalid for a model that contradicts itself, ErrUnsupported for
-// what v2 cannot say (a transpose that is no reversal, a char in a layout of
-// wide chars), ErrBadName and ErrBadType as Group.Docs.
+// what the version cannot say (in v2 a transpose that is no reversal, a char in a
+// layout of wide chars; in v3 some chains of codecs, and shards), ErrBadName and ErrBadType as Group.Docs.
 func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 	o, err := newOutput(opts)
 	if err != nil {
@@ -26,6 +26,9 @@ func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 	}
 	if err := a.check(o.s); err != nil {
 		return nil, err
+	}
+	if o.s.v3 {
+		return o.arrayV3(a, opts.NoXarray)
 	}
 	if err := o.array(a); err != nil {
 		return nil, err
@@ -59,9 +62,9 @@ func (a *Array) check(s *spelling) error {
 		return invalid("scalar of shape %v", a.Shape)
 	case a.DimNames != nil && len(a.DimNames) != a.rank(), a.DimRefs != nil && len(a.DimRefs) != a.rank():
 		return invalid("dimension names %q, references %q for %d dimensions", a.DimNames, a.DimRefs, a.rank())
-	case a.Transpose != nil && !slices.Equal(a.Transpose, reversed(rank)):
+	case a.Transpose != nil && !s.v3 && !slices.Equal(a.Transpose, reversed(rank)):
 		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "storage order %v: v2 knows C and F only", a.Transpose)
-	case a.Keys.Prefix || a.Keys.Separator != 0 && a.Keys.Separator != '.' && a.Keys.Separator != '/':
+	case a.Keys.Prefix && !s.v3 || a.Keys.Separator != 0 && a.Keys.Separator != '.' && a.Keys.Separator != '/':
 		return invalid("chunk keys %+v", a.Keys)
 	case !a.DType.Fixed() && a.DType.Kind != dtype.String && a.DType.Kind != dtype.VlenBytes:
 		return invalid("element type %s", a.DType)
@@ -73,6 +76,11 @@ func (a *Array) check(s *spelling) error {
 	}
 	if !allRefs(a.DimRefs) {
 		return ncerr.Errorf(ncerr.ErrBadName, "write metadata", strings.Join(a.DimRefs, " "), "no dimension names")
+	}
+	if s.v3 {
+		if err := a.checkChainV3(); err != nil {
+			return err
+		}
 	}
 	return checkAttrs(a.Attrs, s)
 }

@@ -32,6 +32,7 @@ type attrReader struct {
 	place place    // of the types; zero without
 	fill  dtype.NC // type of _FillValue, or NCNone
 	bytes bool     // elements are bytes, of which Zarr v3 has _FillValue in base64
+	text  bool     // _FillValue has the name textFillAttr
 }
 
 // load finds the attributes of the node and their types.
@@ -112,14 +113,18 @@ func (r *attrReader) all() []Attr {
 	}
 	list := make([]Attr, 0, len(r.attrs.Members))
 	for _, m := range r.attrs.Members {
-		if reserved(m.Key) && (!r.n.v3 || m.Key == xarrayDims) {
+		if m.Key == xarrayDims || !r.n.v3 && reserved(m.Key) {
 			continue
 		}
 		if m.Key == "" {
 			r.n.warn("%s: attribute without a name left out", r.n.key(r.doc))
 			continue
 		}
-		a := r.attr(m.Key, m.Val)
+		name := m.Key
+		if name == textFillAttr && r.text && r.attrs.get(fillAttr) == "" {
+			name = fillAttr
+		}
+		a := r.attr(name, m.Val)
 		a.JSON = string(m.Val)
 		list = append(list, a)
 	}

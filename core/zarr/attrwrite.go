@@ -22,7 +22,7 @@ func invalid(format string, args ...any) error {
 // checkAttr reports whether an attribute can be written: a name, and a value
 // of the Go type of its type.
 func checkAttr(a Attr, s *spelling) error {
-	if a.Name == "" || reserved(a.Name) {
+	if a.Name == "" || s.reserved(a.Name) {
 		return ncerr.Errorf(ncerr.ErrBadName, "write attribute", a.Name, "the name is reserved or empty")
 	}
 	nc, ok := dtype.TypeOf(a.Value)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-695719ce/nczarr/core/chunk"
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
@@ -109,6 +110,14 @@ func (d Docs) NamesNCZarr() bool {
 		}
 	}
 	return false
+}
+
+// BothVersions reports whether there are documents of Zarr v2 and of v3.
+func (d Docs) BothVersions() bool {
+	_, v3 := d[V3Doc]
+	_, group := d[GroupDoc]
+	_, array := d[ArrayDoc]
+	return v3 && (group || array)
 }
 
 // OnlyV2 removes the documents of Zarr v3, and reports whether there were any.
@@ -254,8 +263,56 @@ func (l Layout) Pure() Layout {
 	return LayoutPure
 }
 
-// Written reports whether datasets of the layout can be made and changed.
-func (l Layout) Written() bool { return l != LayoutV3 }
+// Format returns the version of Zarr: 2 or 3.
+func (l Layout) Format() int {
+	if l == LayoutV3 {
+		return 3
+	}
+	return 2
+}
+
+// FormatLayout returns the layout of pure Zarr of a version: v3 for 3, else v2.
+func FormatLayout(version int) Layout {
+	if version == 3 {
+		return LayoutV3
+	}
+	return LayoutPure
+}
+
+// Keys returns how the chunks of a new array are named, with a separator, or the usual
+// one if that is 0.
+func (l Layout) Keys(separator byte) chunk.Keys {
+	k := chunk.Keys{Separator: separator, Prefix: l == LayoutV3}
+	switch {
+	case separator != 0:
+	case k.Prefix:
+		k.Separator = '/'
+	default:
+		k.Separator = '.'
+	}
+	return k
+}
+
+// NamesSome reports whether an array can name some of its dimensions only.
+func (l Layout) NamesSome() bool { return l == LayoutV3 }
+
+// NeedsFill reports whether each array has a fill value.
+func (l Layout) NeedsFill() bool { return l == LayoutV3 }
+
+// OrderInChain reports whether the byte order of elements is that of a codec, which
+// comes after those that make arrays of arrays; they have no byte order then.
+func (l Layout) OrderInChain() bool { return l == LayoutV3 }
+
+// Inline reports whether consolidated metadata is a member of the document of a group,
+// rather than a document of its own.
+func (l Layout) Inline() bool { return l == LayoutV3 }
+
+// SameText reports whether a document need not be put, since the one that is there is
+// the same. In v2 the text must be; in v3 a group is not written anew for the sake of
+// blanks, since its document stands for all that it is.
+func (l Layout) SameText(a, b []byte) bool {
+	return bytes.Equal(a, b) || l == LayoutV3 && SameJSON(a, b)
+}
 
 // DescribesArray reports whether a document of that name may be that of an array.
 func DescribesArray(name string) bool { return name == ArrayDoc || name == V3Doc }

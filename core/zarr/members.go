@@ -43,16 +43,21 @@ func IsProbe(base string) bool {
 // whatever lies below it.
 func IsOwn(name string) bool {
 	switch name {
-	case GrowthMark, ReplacingMark, StageMark:
+	case GrowthMark, ReplacingMark, StageMark, NewNodeMark:
 		return true
 	}
 	return IsZarrDoc(name) || IsProbe(name) || strings.HasPrefix(name, ".nczarr-") || strings.HasPrefix(name, ".nczarr.tmp.")
 }
 
+// NewNodeMark is the object that keeps the place of a node that is being made, in a
+// layout of which every document would show the node to readers.
+const NewNodeMark = ".ncznewnode"
+
 // ChunkKeys says how the chunks of an array are named.
 type ChunkKeys struct {
 	Rank      int    `json:"rank"`
 	Separator string `json:"separator"`
+	Prefix    bool   `json:"prefix,omitempty"` // see chunk.Keys
 }
 
 // arrayKeys is what a .zarray says of the keys of chunks.
@@ -61,35 +66,59 @@ type arrayKeys struct {
 	Separator string  `json:"dimension_separator"`
 }
 
-// Doc returns a document of an array that says how the chunks are named.
-func (k *ChunkKeys) Doc() []byte {
-	doc, _ := json.Marshal(arrayKeys{make([]int64, min(max(k.Rank, 0), chunk.MaxRank)), k.Separator}) // numbers and text
-	return doc
-}
-
-// Are reports whether a document of an array says that the chunks are named so. A
-// scalar may have one dimension in the store.
-func (k *ChunkKeys) Are(doc []byte) bool {
-	var a arrayKeys
-	err := json.Unmarshal(doc, &a)
-	return err == nil && max(len(a.Shape), 1) == max(k.Rank, 1) && cmp.Or(a.Separator, ".") == k.Separator
-}
-
-// Announcing returns the name of the document that makes a directory an array with
-// such chunks, or a group if k is nil, and the names of those that would make it
-// another node.
-func (k *ChunkKeys) Announcing() (own string, other []string) {
-	if k == nil {
-		return GroupDoc, []string{ArrayDoc, OldArrayDoc}
+// NodeDoc returns the name of the document that makes a directory an array with such
+// chunks, or a group if k is nil; what it says of the keys of chunks, nil if it says
+// nothing; and the names of the documents that would make the directory another node.
+func (l Layout) NodeDoc(k *ChunkKeys) (name string, doc []byte, other []string) {
+	v3 := l.Format() == 3
+	switch {
+	case v3 && k == nil:
+		return V3Doc, []byte(`{"node_type": "group"}`), []string{GroupDoc, ArrayDoc, OldGroupDoc, OldArrayDoc}
+	case k == nil:
+		return GroupDoc, nil, []string{ArrayDoc, OldArrayDoc}
 	}
-	return ArrayDoc, []string{GroupDoc, OldGroupDoc, V3Doc, ConsolidatedDoc}
+	shape := make([]int64, min(max(k.Rank, 0), chunk.MaxRank))
+	if v3 {
+		w := &jsontext.Writer{}
+		w.Open('{')
+		w.Key("node_type").String("array")
+		w.Key("shape").Ints(shape)
+		w.Key("chunk_key_encoding")
+		writeKeysV3(w, k.Prefix, k.Separator)
+		w.Close()
+		return V3Doc, w.Bytes(), []string{GroupDoc, ArrayDoc, OldGroupDoc, OldArrayDoc, ConsolidatedDoc}
+	}
+	doc, _ = json.Marshal(arrayKeys{shape, k.Separator}) // numbers and text
+	return ArrayDoc, doc, []string{GroupDoc, OldGroupDoc, V3Doc, ConsolidatedDoc}
+}
+
+// Describes reports whether a document of the name that [Layout.NodeDoc] returns is
+// that of an array whose chunks are named so, or of a group if k is nil. A scalar of v2
+// may have one dimension in the store.
+func (l Layout) Describes(k *ChunkKeys, doc []byte) bool {
+	switch {
+	case l.Format() != 3 && k == nil:
+		return true
+	case l.Format() != 3:
+		var a arrayKeys
+		err := json.Unmarshal(doc, &a)
+		return err == nil && max(len(a.Shape), 1) == max(k.Rank, 1) && cmp.Or(a.Separator, ".") == k.Separator
+	case k == nil:
+		return nodeType(doc) == "group"
+	}
+	return nodeType(doc) == "array" && slices.Equal(keyingsOfV3(doc), []keying{{k.Rank, k.Separator, k.Prefix}})
 }
 
 // WithGroups adds, to the keys of a dataset that is being removed, the documents of
-// groups above nodes, which may have been removed already.
-func WithGroups(keys []string) []string {
+// groups above nodes, which may have been removed already. Those of Zarr v3 are added
+// if v3 is set: all its nodes in the store are then known to be of that dataset.
+func WithGroups(keys []string, v3 bool) []string {
 	out := append(slices.Clone(keys), GroupDoc)
 	seen := map[string]bool{"": true}
+	v3 = v3 && slices.ContainsFunc(keys, func(key string) bool { return path.Base(key) == V3Doc })
+	if v3 {
+		out = append(out, V3Doc)
+	}
 	for _, key := range keys {
 		dir, base := path.Split(key)
 		if !Announces(base) {
@@ -97,7 +126,9 @@ func WithGroups(keys []string) []string {
 		}
 		for dir = above(dir); !seen[dir]; dir = above(dir) {
 			seen[dir] = true
-			out = append(out, dir+GroupDoc)
+			if out = append(out, dir+GroupDoc); v3 {
+				out = append(out, dir+V3Doc)
+			}
 		}
 	}
 	return out
@@ -334,7 +365,7 @@ func above(dir string) string {
 func (m members) has(name string) bool {
 	dir, base := path.Split(name)
 	mark := name == GrowthMark || dir == GrowthMark+"/" && base != "" || IsProbe(base)
-	if m.node(dir) != nil && IsZarrDoc(base) || mark && m.node("") != nil || name == ReplacingMark {
+	if m.node(dir) != nil && (IsZarrDoc(base) || base == NewNodeMark) || mark && m.node("") != nil || name == ReplacingMark {
 		return true
 	}
 	for at := dir; ; at = above(at) {

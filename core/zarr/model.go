@@ -1,5 +1,5 @@
-// Package zarr parses the metadata documents of Zarr v2 and v3 and of all NCZarr
-// layouts, and writes those of Zarr v2 and NCZarr. It does no I/O: documents come in and go out as bytes.
+// Package zarr parses and writes the metadata documents of Zarr v2 and v3 and of all
+// NCZarr layouts. It does no I/O: documents come in and go out as bytes.
 //
 // The model in memory is shaped as Zarr v3 is (codec chain, chunk key
 // encoding, dimension names); every layout is parsed into it and written from
@@ -31,7 +31,7 @@ const (
 	LayoutLower                // netcdf-c 4.9.1, 4.9.2: lowercase keys in .zgroup and .zarray
 	LayoutUpper                // netcdf-c 4.8.1, 4.9.0: uppercase keys in .zgroup, .zarray, .zattrs
 	LayoutV1                   // netcdf-c 4.8.0: separate .nczarr, .nczgroup, .nczarray, .nczattrs
-	LayoutV3                   // pure Zarr v3, which is only read
+	LayoutV3                   // pure Zarr v3
 )
 
 // Docs are the metadata documents of one node (group or array), by base name
@@ -109,6 +109,9 @@ type Array struct {
 	// NoCompressor says that v2 has all of Codecs as filters: the last one only
 	// prepares data, checks it or takes elements.
 	NoCompressor bool
+	// ArrayCodecs is the number of codecs at the start of Codecs that make arrays of
+	// arrays. Zarr v3 has the codec bytes after them; v2 does not tell.
+	ArrayCodecs int
 	// Shards are the shards that chunks are in, the outermost first. They are the
 	// objects of the store; nil if each chunk is an object.
 	Shards []Shard

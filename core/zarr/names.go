@@ -26,6 +26,7 @@ const (
 	scalarDim    = "_scalar_"
 	ncProperties = "_NCProperties"
 	fillAttr     = "_FillValue"
+	textFillAttr = "_nczarr_fillvalue" // in Zarr v3: see fillNameV3
 	maxStrLen    = "_nczarr_maxstrlen"
 )
 
@@ -95,6 +96,9 @@ func reserved(name string) bool {
 	}
 	return (strings.HasPrefix(name, "_nczarr_") || strings.HasPrefix(name, "_NCZARR_")) && isPlace(name)
 }
+
+// reserved is reserved for a layout. Zarr v3 has no blocks of NCZarr.
+func (s *spelling) reserved(name string) bool { return name == xarrayDims || !s.v3 && reserved(name) }
 
 // isPlace reports whether a block can be a member of that name.
 func isPlace(name string) bool {

@@ -5,7 +5,7 @@ import "github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 // spelling is all that writing knows about a layout.
 type spelling struct {
 	style                                         jsontext.Style
-	pure                                          bool
+	pure, v3                                      bool
 	superDoc, groupDoc, arrayDoc, attrDoc         string // document of each block
 	superName, groupName, arrayName, attrName     string // member, empty: the document itself
 	dims, arrays, refs                            string // names inside the blocks
@@ -55,5 +55,7 @@ var spellings = [...]spelling{
 		dims: "dims", arrays: "vars", refs: "dimension_references", version: "1.0.0", char: "<U1",
 		scalarWord: "scalar", numericTypes: true, rootXarray: true,
 	},
-	LayoutV3: {pure: true},
+	LayoutV3: {
+		style: jsontext.Spaced, pure: true, v3: true, char: "|S1", embedArrays: true,
+	},
 }

@@ -1,6 +1,7 @@
 package zarr
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -108,7 +109,7 @@ func (n *node) arrayV3(hint ParseHint) (*Array, error) {
 	if err := n.namesV3(a, doc.get("dimension_names"), hint); err != nil {
 		return nil, err
 	}
-	r := attrReader{n: n, fill: a.DType.NC(), bytes: a.DType.Kind == dtype.Bytes || a.DType.Kind == dtype.Char}
+	r := a.attrReader(n)
 	r.attrs, r.doc = n.attrsDoc()
 	a.Attrs = r.all()
 	a.MaxStrLen = maxStrLenOf(a.Attrs)
@@ -332,7 +333,9 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 			return err
 		}
 		params, err := paramsOf(id, conf)
-		a.Codecs = append(a.Codecs, CodecSpec{ID: id, Params: params})
+		if a.Codecs = append(a.Codecs, CodecSpec{ID: id, Params: params}); !toBytes {
+			a.ArrayCodecs++
+		}
 		return err
 	})
 	if err == nil && !toBytes {
@@ -544,7 +547,7 @@ func fillAttrV3(nc dtype.NC, v jsontext.Value, bytes bool) (any, bool) {
 	if text := strings.TrimRight(string(b), "\x00"); bytes && nc == dtype.NCString {
 		return []string{text}, true
 	} else if bytes && nc == dtype.NCChar {
-		return text, true
+		return cmp.Or(text, "\x00"), true
 	}
 	if len(b) != 8 {
 		return nil, false

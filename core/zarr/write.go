@@ -19,7 +19,8 @@ type WriteOptions struct {
 	// Old are the documents that are being replaced, nil for a new node. What
 	// stands in them and is neither Zarr's nor NCZarr's is kept: unknown
 	// members of .zgroup, .zarray and of NCZarr's blocks, and, where none is
-	// written, _ARRAY_DIMENSIONS.
+	// written, _ARRAY_DIMENSIONS. A zarr.json keeps all but its attributes and the
+	// shape of its array, which are all that can change.
 	Old Docs
 }
 
@@ -35,9 +36,6 @@ type output struct {
 }
 
 func newOutput(opts WriteOptions) (*output, error) {
-	if opts.Layout == LayoutV3 {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "Zarr v3 is not written by this version")
-	}
 	if int(opts.Layout) >= len(spellings) {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "write metadata", "", "layout %d", opts.Layout)
 	}
@@ -46,7 +44,7 @@ func newOutput(opts WriteOptions) (*output, error) {
 		return o, nil
 	}
 	var err error
-	o.old, err = loadNode("/", opts.Old, false)
+	o.old, err = loadNode("/", opts.Old, o.s.v3)
 	return o, err
 }
 
@@ -88,8 +86,8 @@ func (o *output) finish(names bool) Docs {
 	return docs
 }
 
-// Docs writes the group's documents: .zgroup and, as the layout has it,
-// .zattrs and NCZarr's own. NCProperties is written for the root only, when it
+// Docs writes the group's documents: zarr.json, or .zgroup and, as the layout has
+// it, .zattrs and NCZarr's own. NCProperties is written for the root only, when it
 // is set. Unlimited dimensions are told apart in LayoutNewest only.
 //
 // Errors: ErrBadName for names and attributes that cannot be written,
@@ -104,6 +102,9 @@ func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 		return nil, err
 	}
 	s := o.s
+	if s.v3 {
+		return o.groupV3(g)
+	}
 	o.doc(GroupDoc).Key("zarr_format").Int(2)
 	types := o.attrs(g.Attrs)
 	if g.NCProperties != "" && opts.IsRoot {

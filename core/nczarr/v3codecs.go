@@ -1,0 +1,72 @@
+package nczarr
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/codec"
+	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// orderCodecs makes the codecs of a new array those of a layout in which the byte
+// order is that of a codec of its own: it counts those that come before it, takes the
+// byte order out of their parameters, and states the parameters that readers of Zarr
+// v3 want. It fails if a codec for arrays is after one for bytes.
+func (v *Var) orderCodecs(codecs codec.Catalog) error {
+	if !v.meta.Layout.OrderInChain() {
+		return nil
+	}
+	v.meta.ArrayCodecs = 0
+	for i := range v.meta.Codecs {
+		c := &v.meta.Codecs[i]
+		d, _ := codecs.Find(c.ID)
+		arrays := d.Transform == codecdriver.ArrayToArray && d.Objects == codecdriver.NoObjects
+		if arrays && v.meta.ArrayCodecs < i {
+			return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "in Zarr v3 the codec %q, which takes arrays, cannot be after %q", c.ID, v.meta.Codecs[i-1].ID)
+		}
+		var params map[string]json.RawMessage
+		if arrays {
+			v.meta.ArrayCodecs++
+			v.meta.DType = littleEndian(v.meta.DType)
+		}
+		if len(c.Params) > 0 && json.Unmarshal(c.Params, &params) != nil {
+			continue // the codec refuses it
+		}
+		if params == nil {
+			params = make(map[string]json.RawMessage)
+		}
+		for _, p := range d.Params {
+			text := string(params[p.Name])
+			switch {
+			case arrays && p.Type == codecdriver.DTypeParam:
+				if rest, big := strings.CutPrefix(text, `">`); big {
+					params[p.Name] = json.RawMessage(`"<` + rest)
+				}
+			case text != "" || p.Default == "" || strings.HasPrefix(d.V3, "numcodecs.") || p.Type == codecdriver.BoolParam || p.Input != codecdriver.NoFact:
+			case p.Type == codecdriver.TextParam:
+				quoted, _ := json.Marshal(p.Default) // text
+				params[p.Name] = quoted
+			default:
+				params[p.Name] = json.RawMessage(p.Default)
+			}
+		}
+		id, _ := json.Marshal(c.ID) // text
+		params["id"] = id
+		text, err := json.Marshal(params)
+		if err != nil {
+			return ncerr.New(ncerr.ErrInternal, "", "", err)
+		}
+		c.Params = text
+	}
+	return nil
+}
+
+// littleEndian returns a type with little-endian elements if it has a byte order.
+func littleEndian(t dtype.Type) dtype.Type {
+	if t.Order == dtype.Big {
+		t.Order = dtype.Little
+	}
+	return t
+}

@@ -1,0 +1,531 @@
+package zarr
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
+)
+
+// memberV3 is a member of a zarr.json. One that changes is written anew when the
+// document of an existing node is written again; the others stay as they are there.
+type memberV3 struct {
+	key     string
+	changes bool
+	write   func(w *jsontext.Writer) error
+}
+
+// docV3 writes a zarr.json. A document that is replaced keeps all its members but
+// those that change, and their order.
+func (o *output) docV3(members []memberV3) (Docs, error) {
+	w := o.doc(V3Doc)
+	var old *document
+	if o.old != nil {
+		old = o.old.doc(V3Doc)
+	}
+	written := make(map[string]bool)
+	if old != nil {
+		for _, m := range old.Members {
+			written[m.Key] = true
+			w.Key(m.Key)
+			i := slices.IndexFunc(members, func(n memberV3) bool { return n.key == m.Key && n.changes })
+			if i < 0 {
+				w.Keep(m.Val)
+			} else if err := members[i].write(w); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, m := range members {
+		if written[m.key] || old != nil && !m.changes {
+			continue
+		}
+		w.Key(m.key)
+		if err := m.write(w); err != nil {
+			return nil, err
+		}
+	}
+	w.Close()
+	return Docs{V3Doc: w.Bytes()}, nil
+}
+
+// nodeV3 are the members that groups and arrays begin with.
+func nodeV3(kind string) []memberV3 {
+	return []memberV3{
+		{"zarr_format", false, func(w *jsontext.Writer) error { w.Int(3); return nil }},
+		{"node_type", false, func(w *jsontext.Writer) error { w.String(kind); return nil }},
+	}
+}
+
+func (o *output) groupV3(g *Group) (Docs, error) {
+	return o.docV3(append(nodeV3("group"), o.attrsV3(g.Attrs, attrReader{})))
+}
+
+// arrayV3 writes the zarr.json of an array.
+//
+// Source: Zarr v3, "Array metadata"; zarr-python 3.4.2 for the spelling.
+func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
+	if len(a.Shards) > 0 && (o.old == nil || o.old.doc(V3Doc) == nil) {
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "arrays in shards are not written by this version")
+	}
+	shape, chunks := a.Shape, a.Chunks
+	if a.Scalar {
+		shape, chunks = []int64{}, []int64{}
+	}
+	members := append(nodeV3("array"),
+		memberV3{"shape", true, func(w *jsontext.Writer) error { w.Ints(shape); return nil }},
+		memberV3{"data_type", false, func(w *jsontext.Writer) error { return writeTypeV3(w, a) }},
+		memberV3{"chunk_grid", false, func(w *jsontext.Writer) error {
+			extensionV3(w, "regular", func() { w.Key("chunk_shape").Ints(chunks) })
+			return nil
+		}},
+		memberV3{"chunk_key_encoding", false, func(w *jsontext.Writer) error {
+			writeKeysV3(w, a.Keys.Prefix, string(rune(a.Keys.Separator)))
+			return nil
+		}},
+		memberV3{"fill_value", false, func(w *jsontext.Writer) error { return writeFillV3(w, a) }},
+		memberV3{"codecs", false, func(w *jsontext.Writer) error { return writeChainV3(w, a) }},
+	)
+	if names, _ := a.xarrayNames(o.s); !noXarray && slices.ContainsFunc(names, func(name string) bool { return name != "" }) {
+		members = append(members, memberV3{"dimension_names", false, func(w *jsontext.Writer) error {
+			w.Open('[')
+			for _, name := range names {
+				if name == "" {
+					w.Raw("null")
+				} else {
+					w.String(name)
+				}
+			}
+			w.Close()
+			return nil
+		}})
+	}
+	return o.docV3(append(members, o.attrsV3(a.Attrs, a.attrReader(o.old))))
+}
+
+// attrReader returns the reader of the attributes of an array of Zarr v3.
+func (a *Array) attrReader(n *node) attrReader {
+	r := attrReader{n: n, fill: a.DType.NC()}
+	switch a.DType.Kind {
+	case dtype.Bool, dtype.Int, dtype.Uint, dtype.Float, dtype.Complex:
+	case dtype.Char, dtype.Bytes, dtype.VlenBytes:
+		r.text, r.bytes = true, true
+	default:
+		r.text = true
+	}
+	return r
+}
+
+// fillNameV3 returns the name under which an array has the attribute _FillValue: that
+// name for numbers only, since xarray refuses the whole dataset for others.
+//
+// Source: xarray 2026.9.0, FillValueCoder.decode.
+func (r *attrReader) fillNameV3() string {
+	if r.text {
+		return textFillAttr
+	}
+	return fillAttr
+}
+
+// attrsV3 writes the attributes. One that a document had keeps its JSON if that
+// still reads as its value, as r reads it; _ARRAY_DIMENSIONS, which is not among the
+// attributes, and one without a name stay.
+func (o *output) attrsV3(list []Attr, r attrReader) memberV3 {
+	var old *document
+	if o.old != nil {
+		old = o.old.doc(AttrsDoc)
+	}
+	return memberV3{"attributes", len(list) > 0 || old != nil, func(w *jsontext.Writer) error {
+		r.n = &node{v3: true}
+		w.Open('{')
+		defer w.Close()
+		for _, a := range list {
+			name := a.Name
+			if name == fillAttr && old.get(name) == "" {
+				name = r.fillNameV3()
+			}
+			w.Key(name)
+			was := old.get(name)
+			text := jsontext.Value(a.JSON)
+			switch {
+			case was != "" && was == text && r.reads(was, a):
+				w.Keep(was)
+			case a.Name == fillAttr:
+				writeFillAttrV3(w, a, r.bytes, o.s)
+			case text != "" && json.Valid([]byte(text)) && r.reads(text, a):
+				w.Raw(text)
+			default:
+				a.JSON = ""
+				writeAttr(w, a, o.s)
+			}
+		}
+		if old != nil {
+			for _, m := range old.Members {
+				if m.Key == xarrayDims || m.Key == "" {
+					w.Key(m.Key).Keep(m.Val)
+				}
+			}
+		}
+		return nil
+	}}
+}
+
+// reads reports whether v reads as the attribute a.
+func (r *attrReader) reads(v jsontext.Value, a Attr) bool {
+	got := r.attr(a.Name, v)
+	return got.Type == a.Type && sameValue(got.Value, a.Value)
+}
+
+// writeFillAttrV3 writes the attribute _FillValue as xarray wants it: floats as the
+// base64 of a little-endian float64, text of single bytes as base64. See fillAttrV3.
+func writeFillAttrV3(w *jsontext.Writer, a Attr, isBytes bool, s *spelling) {
+	var b []byte
+	switch v := a.Value.(type) {
+	case []float32:
+		if len(v) == 1 {
+			b = binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(v[0])))
+		}
+	case []float64:
+		if len(v) == 1 {
+			b = binary.LittleEndian.AppendUint64(nil, math.Float64bits(v[0]))
+		}
+	case string:
+		if isBytes {
+			b = []byte(v)
+		}
+	case []string:
+		if isBytes && len(v) == 1 {
+			b = []byte(v[0])
+		}
+	}
+	if b == nil {
+		a.JSON = ""
+		writeAttr(w, a, s)
+		return
+	}
+	w.String(base64.StdEncoding.EncodeToString(b))
+}
+
+// extensionV3 writes an extension point: its name, and its configuration unless conf
+// is nil.
+func extensionV3(w *jsontext.Writer, name string, conf func()) {
+	w.Open('{')
+	w.Key("name").String(name)
+	if conf != nil {
+		w.Key("configuration").Open('{')
+		conf()
+		w.Close()
+	}
+	w.Close()
+}
+
+// writeKeysV3 writes a chunk_key_encoding.
+func writeKeysV3(w *jsontext.Writer, prefix bool, separator string) {
+	name := map[bool]string{true: "default", false: "v2"}[prefix]
+	extensionV3(w, name, func() { w.Key("separator").String(separator) })
+}
+
+// writeTypeV3 writes a data type: the reverse of typeV3.
+func writeTypeV3(w *jsontext.Writer, a *Array) error {
+	t := a.DType
+	bits := strconv.Itoa(8 * t.Size)
+	sized := func(name string) { extensionV3(w, name, func() { w.Key("length_bytes").Int(int64(t.Size)) }) }
+	switch t.Kind {
+	case dtype.Bool:
+		w.String("bool")
+	case dtype.Int:
+		w.String("int" + bits)
+	case dtype.Uint:
+		w.String("uint" + bits)
+	case dtype.Float:
+		w.String("float" + bits)
+	case dtype.Complex:
+		w.String("complex" + bits)
+	case dtype.String:
+		w.String("string")
+	case dtype.VlenBytes:
+		w.String("variable_length_bytes")
+	case dtype.Char, dtype.Bytes:
+		sized("null_terminated_bytes")
+	case dtype.Unicode:
+		sized("fixed_length_utf32")
+	case dtype.Raw:
+		if a.Fields != nil {
+			return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "structured elements are not written in Zarr v3")
+		}
+		sized("raw_bytes")
+	case dtype.Datetime, dtype.Timedelta:
+		name := map[bool]string{true: "numpy.datetime64", false: "numpy.timedelta64"}[t.Kind == dtype.Datetime]
+		unit := strings.TrimLeft(t.Unit, "0123456789")
+		count, err := strconv.ParseInt(t.Unit[:len(t.Unit)-len(unit)], 10, 64)
+		if err != nil {
+			count = 1
+		}
+		if unit == "" {
+			unit = "generic"
+		}
+		extensionV3(w, name, func() {
+			w.Key("unit").String(unit)
+			w.Key("scale_factor").Int(count)
+		})
+	default:
+		return invalid("element type %s", t)
+	}
+	return nil
+}
+
+// writeFillV3 writes fill_value, which has to be there: zero, or the empty text, where
+// the array has none.
+//
+// Source: Zarr v3, "Fill value representation".
+func writeFillV3(w *jsontext.Writer, a *Array) error {
+	t, fill := a.DType, a.Fill
+	if !a.HasFill {
+		fill = make([]byte, t.Size)
+	}
+	if t.Fixed() && len(fill) != t.Size {
+		return invalid("fill value of %d bytes for type %s", len(fill), t)
+	}
+	switch t.Kind {
+	case dtype.Float:
+		return writeFloatsV3(w, t, fill)
+	case dtype.Complex:
+		w.Open('[')
+		err := writeFloatsV3(w, dtype.Type{Kind: dtype.Float, Size: t.Size / 2, Order: t.Order}, fill)
+		w.Close()
+		return err
+	case dtype.Char, dtype.Bytes:
+		w.String(base64.StdEncoding.EncodeToString(bytes.TrimRight(fill, "\x00")))
+		return nil
+	}
+	of := *a
+	of.Fill, of.HasFill = fill, true
+	return writeFill(w, &of, true)
+}
+
+// writeFloatsV3 writes floats so that they read back bit for bit: a NaN other than the
+// one that "NaN" stands for in hexadecimal.
+func writeFloatsV3(w *jsontext.Writer, t dtype.Type, b []byte) error {
+	for ; len(b) > 0; b = b[t.Size:] {
+		one := []float64{0}
+		if err := dtype.Decode(one, b[:t.Size], t); err != nil {
+			return err
+		}
+		quiet := map[int]uint64{2: 0x7e00, 4: 0x7fc00000, 8: 0x7ff8000000000000}[t.Size]
+		if bits := bitsOf(b[:t.Size], t.Order); math.IsNaN(one[0]) && bits != quiet {
+			w.String(fmt.Sprintf("0x%0*x", 2*t.Size, bits))
+			continue
+		}
+		w.Append(func(dst []byte) []byte { return appendFloat(dst, one[0], 64, true) })
+	}
+	return nil
+}
+
+// bitsOf returns the bits of one stored number.
+func bitsOf(b []byte, order dtype.Order) (bits uint64) {
+	for i := range b {
+		c := b[i]
+		if order == dtype.Little {
+			c = b[len(b)-1-i]
+		}
+		bits = bits<<8 | uint64(c)
+	}
+	return bits
+}
+
+// writeChainV3 writes the codecs: the reverse of chainV3.
+func writeChainV3(w *jsontext.Writer, a *Array) error {
+	w.Open('[')
+	defer w.Close()
+	if a.Transpose != nil {
+		order := make([]int64, len(a.Transpose))
+		for i, d := range a.Transpose {
+			order[i] = int64(d)
+		}
+		extensionV3(w, "transpose", func() { w.Key("order").Ints(order) })
+	}
+	for i, c := range a.Codecs {
+		if i == a.ArrayCodecs {
+			writeBytesV3(w, a)
+		}
+		if err := writeCodecV3(w, c, a.DType); err != nil {
+			return err
+		}
+	}
+	if len(a.Codecs) == a.ArrayCodecs {
+		writeBytesV3(w, a)
+	}
+	return nil
+}
+
+// writeBytesV3 writes the codec bytes, which arrays of variable length have not.
+func writeBytesV3(w *jsontext.Writer, a *Array) {
+	t := a.DType
+	switch {
+	case !t.Fixed():
+	case t.Order == dtype.Big:
+		extensionV3(w, "bytes", func() { w.Key("endian").String("big") })
+	case t.Order == dtype.Little || a.ArrayCodecs > 0: // which may make elements of more than one byte
+		extensionV3(w, "bytes", func() { w.Key("endian").String("little") })
+	default:
+		extensionV3(w, "bytes", nil)
+	}
+}
+
+// checkChainV3 fails if the codecs of an array cannot be those of Zarr v3.
+func (a *Array) checkChainV3() error {
+	no := func(format string, args ...any) error {
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", format, args...)
+	}
+	wants := map[dtype.Kind]string{dtype.String: "vlen-utf8", dtype.VlenBytes: "vlen-bytes"}[a.DType.Kind]
+	order := slices.Clone(a.Transpose)
+	slices.Sort(order)
+	for i, d := range order {
+		if i != d || len(order) != len(a.Shape) {
+			return invalid("storage order %v", a.Transpose)
+		}
+	}
+	switch {
+	case a.ArrayCodecs < 0 || a.ArrayCodecs > len(a.Codecs):
+		return invalid("%d codecs for arrays among %d", a.ArrayCodecs, len(a.Codecs))
+	case a.ArrayCodecs > 0 && (wants != "" || a.DType.Order == dtype.Big):
+		return no("in Zarr v3 the codec %q cannot be before elements of type %s become bytes", a.Codecs[0].ID, a.DType)
+	case wants != "" && (len(a.Codecs) == 0 || a.Codecs[0].ID != wants):
+		return no("in Zarr v3 elements of type %s need the codec %q", a.DType, wants)
+	case wants == "" && len(a.Codecs) > 0 && strings.HasPrefix(a.Codecs[0].ID, "vlen-"):
+		return no("in Zarr v3 the codec %q is not for elements of type %s", a.Codecs[0].ID, a.DType)
+	}
+	return nil
+}
+
+// coreV3 are the codecs that Zarr v3 has under the name they have in v2. Others are
+// extensions of numcodecs.
+//
+// Source: zarr-extensions, "codecs"; zarr-python 3.4.2.
+var coreV3 = []string{"gzip", "zstd", "blosc", "crc32c", "vlen-utf8", "vlen-bytes"}
+
+// writeCodecV3 writes a codec with the parameters of v2: the reverse of paramsOf.
+func writeCodecV3(w *jsontext.Writer, c CodecSpec, t dtype.Type) error {
+	params := c.Params
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	v, err := jsontext.Check(string(params))
+	if err != nil || v.Kind() != jsontext.Object {
+		return invalid("parameters of codec %q are no JSON object: %s", c.ID, clip(c.Params))
+	}
+	name := c.ID
+	switch {
+	case c.ID == "crc32c" && (v.Get("location") == "" || v.Get("location").Text() == "end"):
+		extensionV3(w, name, nil)
+		return nil
+	case c.ID == "crc32c" || !slices.Contains(coreV3, c.ID):
+		name = "numcodecs." + name
+	}
+	extensionV3(w, name, func() {
+		for _, m := range jsontext.Members(nil, v) {
+			switch {
+			case m.Key == "id", c.ID == "blosc" && m.Key == "typesize":
+			case c.ID == "blosc" && m.Key == "shuffle":
+				w.Key(m.Key).String(shuffleV3(m.Val, t))
+			case c.ID == "gzip" && m.Key == "level" && m.Val == "-1": // zlib's default
+				w.Key(m.Key).Int(6)
+			default:
+				w.Key(m.Key).Value(m.Val)
+			}
+		}
+		if c.ID == "blosc" {
+			w.Key("typesize").Int(int64(min(max(t.Size, 1), math.MaxUint8)))
+		}
+	})
+	return nil
+}
+
+// shuffleV3 returns the word for the shuffle of blosc, which may be a number, or one
+// of GDAL's words, in v2.
+//
+// Source: numcodecs, blosc.pyx, for automatic shuffle.
+func shuffleV3(v jsontext.Value, t dtype.Type) string {
+	text := v.Text()
+	switch words := []string{"noshuffle", "shuffle", "bitshuffle"}; {
+	case text == "NONE" || text == "0":
+		return words[0]
+	case text == "BYTE" || text == "1":
+		return words[1]
+	case text == "BIT" || text == "2":
+		return words[2]
+	case slices.Contains(words, text):
+		return text
+	case max(t.Size, 1) == 1: // automatic
+		return words[2]
+	default:
+		return words[1]
+	}
+}
+
+// WithInline returns the documents of a root, or of another group, with the documents
+// of the nodes below it repeated in its zarr.json, by path without slashes at the ends;
+// without consolidated metadata if nodes is nil. Nodes without zarr.json are left out.
+// It fails with ErrNotZarr for a document that is not JSON.
+//
+// Source: zarr-python 3.4.2, consolidate_metadata.
+func WithInline(group Docs, nodes map[string]Docs) (Docs, error) {
+	const member = "consolidated_metadata"
+	var d jsontext.Document
+	w := &jsontext.Writer{Style: jsontext.Spaced}
+	// all writes the members of d but the consolidated metadata
+	all := func() {
+		for _, m := range d.Members {
+			if m.Key != member {
+				w.Key(m.Key).Keep(m.Val)
+			}
+		}
+	}
+	// open begins the consolidated metadata
+	open := func() {
+		w.Key(member).Open('{')
+		w.Key("kind").String("inline")
+		w.Key("must_understand").Raw("false")
+		w.Key("metadata").Open('{')
+	}
+	end := func() { w.Close(); w.Close() }
+	if err := d.Parse(group[V3Doc]); err != nil {
+		return nil, ncerr.Errorf(ncerr.ErrNotZarr, "write metadata", "/"+V3Doc, "not JSON: %w", err)
+	}
+	w.Open('{')
+	all()
+	if nodes != nil {
+		open()
+		for _, path := range slices.Sorted(maps.Keys(nodes)) {
+			text, ok := nodes[path][V3Doc]
+			if !ok {
+				continue
+			}
+			if err := d.Parse(text); err != nil {
+				return nil, ncerr.Errorf(ncerr.ErrNotZarr, "write metadata", "/"+path+"/"+V3Doc, "not JSON: %w", err)
+			}
+			w.Key(path).Open('{')
+			all()
+			if d.Get("node_type").Text() == "group" { // which zarr-python expects
+				open()
+				end()
+			}
+			w.Close()
+		}
+		end()
+	}
+	w.Close()
+	docs := maps.Clone(group)
+	docs[V3Doc] = w.Bytes()
+	return docs, nil
+}
