@@ -1,10 +1,11 @@
 """Read a whole dataset with one peer and print its canonical description (canon.py) as JSON.
 
     python read.py --with zarr|xarray|netcdf4|tensorstore|gdal|zarrita [--format nczarr|zarr|noxarray] [--storage file|zip]
-                   [--consolidated] PATH
+                   [--consolidated] [--v3] PATH
 
 --format matters to netcdf4 only (its mode). Without --consolidated, zarr opens every array that a
 .zarray names, one by one, so that one bad array gives one "error"; with it, it trusts .zmetadata.
+--v3 reads Zarr v3 with zarr, xarray or tensorstore.
 netcdf4 gets an archive unpacked into a temporary directory when its library cannot read zip files.
 Exit status: 0 read (perhaps with "error" in single variables), 1 refused, with one line on stderr.
 """
@@ -24,19 +25,23 @@ def with_zarr(args):
     import numcodecs
     import zarr
     peer = {"name": "zarr", "version": zarr.__version__, "numcodecs": numcodecs.__version__}
-    arrays, top = store.nodes(args.path, args.storage, ".zarray")
-    groups, _ = store.nodes(args.path, args.storage, ".zgroup")
+    version = 3 if args.v3 else 2
+    if args.v3:
+        arrays, groups, top = store.nodes_v3(args.path, args.storage)
+    else:
+        arrays, top = store.nodes(args.path, args.storage, ".zarray")
+        groups, _ = store.nodes(args.path, args.storage, ".zgroup")
     source = store.zarr_store(args.path, args.storage)
     at = lambda node: "/".join(p for p in (top, node) if p)
     attrs = lambda a: canon.attributes(a, canon.json_attr)
     if args.consolidated:
-        root = zarr.open_group(source, mode="r", path=top, zarr_format=2, use_consolidated=True)
+        root = zarr.open_group(source, mode="r", path=top, zarr_format=version, use_consolidated=True)
         members = dict(root.members(max_depth=None))
         arrays = [n for n, m in members.items() if isinstance(m, zarr.Array)]
         groups = [""] + [n for n in members if n not in arrays]
         opened = lambda n: root if n == "" else members[n]
     else:
-        opened = lambda n: zarr.open(source, mode="r", path=at(n), zarr_format=2, **({"use_consolidated": False} if n in groups else {}))
+        opened = lambda n: zarr.open(source, mode="r", path=at(n), zarr_format=version, **({"use_consolidated": False} if n in groups else {}))
     out_groups = {"/" + n: {"dims": None, "attrs": attrs(dict(opened(n).attrs))} for n in groups}
     out = {}
     for name in arrays:
@@ -50,7 +55,8 @@ def with_zarr(args):
         except Exception as err:
             values = err
         found = dict(a.attrs)
-        out["/" + name] = canon.variable(values, found.get("_ARRAY_DIMENSIONS"), a.chunks, a.fill_value,
+        dims = a.metadata.dimension_names if args.v3 else found.get("_ARRAY_DIMENSIONS")
+        out["/" + name] = canon.variable(values, dims, a.chunks, a.fill_value,
                                          attrs(found), a.dtype, a.shape)
     return canon.document(peer, out_groups, out)
 
@@ -59,9 +65,9 @@ def with_xarray(args):
     import xarray
     import zarr
     peer = {"name": "xarray", "version": xarray.__version__, "zarr": zarr.__version__}
-    _, top = store.nodes(args.path, args.storage, ".zgroup")
+    top = store.nodes_v3(args.path, args.storage)[2] if args.v3 else store.nodes(args.path, args.storage, ".zgroup")[1]
     raw = dict.fromkeys(("mask_and_scale", "decode_times", "decode_timedelta", "decode_coords", "concat_characters"), False)
-    groups = xarray.open_groups(store.zarr_store(args.path, args.storage), engine="zarr", zarr_format=2, **raw,
+    groups = xarray.open_groups(store.zarr_store(args.path, args.storage), engine="zarr", zarr_format=3 if args.v3 else 2, **raw,
                                 consolidated=args.consolidated, create_default_indexes=False,
                                 **({"group": top} if top else {}))
     out_groups, out = {}, {}
@@ -102,13 +108,16 @@ def with_tensorstore(args):
     import importlib.metadata
     import numpy
     import tensorstore
-    arrays, top = store.nodes(args.path, args.storage, ".zarray")
+    if args.v3:
+        arrays, _, top = store.nodes_v3(args.path, args.storage)
+    else:
+        arrays, top = store.nodes(args.path, args.storage, ".zarray")
     out = {}
     for name in arrays:
         key = "/".join(p for p in (top, name) if p) + "/"
         kv = store.kvstore(args.path, args.storage, key)
         try:
-            a = tensorstore.open({"driver": "zarr", "kvstore": kv}, open=True, read=True).result()
+            a = tensorstore.open({"driver": "zarr3" if args.v3 else "zarr", "kvstore": kv}, open=True, read=True).result()
             values = a.read().result()
             if values.dtype.kind in "SV" and values.dtype.itemsize == 0:
                 raise TypeError("the Python binding gives characters without content")
@@ -149,6 +158,7 @@ def main():
     p.add_argument("--format", choices=("nczarr", "zarr", "noxarray"), default="nczarr")
     p.add_argument("--storage", choices=("file", "zip", "s3"), default="file")
     p.add_argument("--consolidated", action="store_true")
+    p.add_argument("--v3", action="store_true")
     p.add_argument("path")
     args = p.parse_args()
     try:

@@ -1,4 +1,5 @@
 """Stores on disk and in buckets: their keys, and how zarr-python and tensorstore open them."""
+import json
 import os
 import zipfile
 
@@ -19,7 +20,7 @@ def keys(path, storage):
     if storage == "zip":
         with zipfile.ZipFile(path) as archive:
             names = [n for n in archive.namelist() if not n.endswith("/")]
-        inside = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}
+        inside = {".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json"}
         tops = {n.split("/")[0] for n in names}
         if not inside & set(names) and len(tops) == 1:
             top = tops.pop()
@@ -36,6 +37,21 @@ def nodes(path, storage, document):
     names, top = keys(path, storage)
     found = sorted(n[: -len(document)].rstrip("/") for n in names if n.split("/")[-1] == document)
     return found, top
+
+
+def nodes_v3(path, storage):
+    """The arrays and the groups of Zarr v3, and the top as nodes has it."""
+    found, top = nodes(path, storage, "zarr.json")
+    text = {}
+    if storage == "zip":
+        with zipfile.ZipFile(path) as archive:
+            text = {n: archive.read("/".join(p for p in (top, n, "zarr.json") if p)) for n in found}
+    else:
+        for n in found:
+            with open(os.path.join(path, n, "zarr.json"), "rb") as f:
+                text[n] = f.read()
+    kinds = {n: json.loads(t)["node_type"] for n, t in text.items()}
+    return [n for n in found if kinds[n] == "array"], [n for n in found if kinds[n] == "group"], top
 
 
 def zarr_store(path, storage, mode="r"):
