@@ -263,7 +263,7 @@ func (d *Dataset) repeats(g *Group) bool {
 	if g.parent == nil {
 		return d.layout.Inline() && d.consolidated
 	}
-	return d.layout.Inline() && zarr.HasInlineMetadata(g.docsInStore)
+	return g.inline
 }
 
 // withInline makes what the document of a group repeats current: nodes are all that

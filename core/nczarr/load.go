@@ -567,6 +567,7 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 	}
 	if l.keep {
 		g.docsInStore = n.docs
+		g.inline = l.ds.layout.Inline() && zarr.HasInlineMetadata(n.docs)
 	}
 	g.meta, err = zarr.ParseGroup(path, n.docs, l.ds.layout)
 	return err

@@ -61,6 +61,7 @@ type Group struct {
 	lost   []node // left out, see Dataset.Problems
 	// implicit is a group without documents, which exists by what is below it.
 	implicit bool
+	inline   bool // the document repeats those of the nodes below
 
 	meta        *zarr.Group
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new group

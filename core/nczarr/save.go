@@ -170,7 +170,7 @@ func (d *Dataset) collect() ([]saved, error) {
 	var groups []*Group
 	d.top.each(func(g *Group) { groups = append(groups, g) })
 	slices.SortStableFunc(groups, func(a, b *Group) int { return b.depth - a.depth })
-	all := d.consolidated || d.layout.Inline() // are wanted, changed or not
+	all := d.consolidated || slices.ContainsFunc(groups, d.repeats) // are wanted, changed or not
 	var out []saved
 	for _, g := range groups {
 		for _, v := range g.vars.list {

@@ -475,8 +475,8 @@ func shuffleV3(v jsontext.Value, t dtype.Type) string {
 
 // WithInline returns the documents of a root, or of another group, with the documents
 // of the nodes below it repeated in its zarr.json, by path without slashes at the ends;
-// without consolidated metadata if nodes is nil. Nodes without zarr.json are left out.
-// It fails with ErrNotZarr for a document that is not JSON.
+// without consolidated metadata if nodes is nil. Nodes without zarr.json, or with one
+// that is not JSON, are left out. It fails with ErrNotZarr if that of the group is not.
 //
 // Source: zarr-python 3.4.2, consolidate_metadata.
 func WithInline(group Docs, nodes map[string]Docs) (Docs, error) {
@@ -507,12 +507,8 @@ func WithInline(group Docs, nodes map[string]Docs) (Docs, error) {
 	if nodes != nil {
 		open()
 		for _, path := range slices.Sorted(maps.Keys(nodes)) {
-			text, ok := nodes[path][V3Doc]
-			if !ok {
+			if text, ok := nodes[path][V3Doc]; !ok || d.Parse(text) != nil {
 				continue
-			}
-			if err := d.Parse(text); err != nil {
-				return nil, ncerr.Errorf(ncerr.ErrNotZarr, "write metadata", "/"+path+"/"+V3Doc, "not JSON: %w", err)
 			}
 			w.Key(path).Open('{')
 			all()

@@ -273,7 +273,7 @@ func TestV3Keeps(t *testing.T) {
 func TestV3WithInline(t *testing.T) {
 	t.Parallel()
 	root := zarr.Docs{"zarr.json": []byte(`{"zarr_format": 3, "consolidated_metadata": {"kind": "inline", "metadata": {"gone": {}}}, "node_type": "group"}`)}
-	nodes := map[string]zarr.Docs{"g": {"zarr.json": []byte(`{"node_type": "group", "consolidated_metadata": {"x": 1}}`)}, "g/a": v3(""), "empty": {}}
+	nodes := map[string]zarr.Docs{"bad": {"zarr.json": []byte("{")}, "g": {"zarr.json": []byte(`{"node_type": "group", "consolidated_metadata": {"x": 1}}`)}, "g/a": v3(""), "empty": {}}
 	got, err := zarr.WithInline(root, nodes)
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func TestV3WithInline(t *testing.T) {
 	if got, err = zarr.WithInline(got, nil); err != nil || !zarr.SameJSON(got["zarr.json"], []byte(`{"zarr_format": 3, "node_type": "group"}`)) {
 		t.Errorf("got %s, %v", got, err)
 	}
-	if _, err := zarr.WithInline(root, map[string]zarr.Docs{"a": {"zarr.json": []byte("{")}}); ncerr.KindOf(err) != ncerr.ErrNotZarr {
+	if _, err := zarr.WithInline(zarr.Docs{"zarr.json": []byte("{")}, nodes); ncerr.KindOf(err) != ncerr.ErrNotZarr {
 		t.Errorf("got %v", err)
 	}
 }
