@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -64,81 +65,92 @@ func (s search) String() string {
 	return fmt.Sprintf("%s(%v)", name, s.values[0])
 }
 
+// block is how many coordinates are read at once.
+const block = 1 << 18
+
 func (s search) pick(ctx context.Context, v *Var, d *nczarr.Dim, n int64) (positions, error) {
 	c, err := v.Coordinate(d.Path())
 	if err != nil {
 		return positions{}, err
 	}
+	found := positions{step: 1, drop: s.kind != between}
 	if c.Type() == String {
-		return s.pickText(ctx, c)
+		err = s.findText(ctx, c, n, &found)
+	} else {
+		err = s.findPoints(ctx, c, n, &found)
 	}
-	points, wanted, err := s.points(ctx, c)
-	if err != nil {
-		return positions{}, err
+	if err == nil && found.drop && found.count == 0 {
+		err = ncerr.Errorf(ErrRange, "", "", "no value of %q is %v", c.Path(), s)
 	}
-	points = points[:min(n, int64(len(points)))]
-	if s.kind == between {
-		return s.pickBetween(c, points, wanted[0], wanted[1])
-	}
-	best := -1
-	for i, p := range points {
-		if p.missing || s.kind == equal && p.compare(wanted[0]) != 0 {
-			continue
-		}
-		if best < 0 || p.distance(wanted[0]) < points[best].distance(wanted[0]) {
-			best = i
-		}
-	}
-	if best < 0 {
-		return positions{}, ncerr.Errorf(ErrRange, "", "", "no value of %q is %v", c.Path(), s)
-	}
-	return positions{start: int64(best), count: 1, step: 1, drop: true}, nil
+	return found, err
 }
 
-func (s search) pickText(ctx context.Context, c *Var) (positions, error) {
-	text, ok := s.values[0].(string)
+// findText sets found to the first of n strings of c that is wanted.
+func (s search) findText(ctx context.Context, c *Var, n int64, found *positions) error {
+	wanted, ok := s.values[0].(string)
 	if !ok || s.kind != equal {
-		return positions{}, ncerr.Errorf(ErrBadType, "", "", "%q has strings: only Exact with a string finds one, not %v", c.Path(), s)
+		return ncerr.Errorf(ErrBadType, "", "", "%q has strings: only Exact with a string finds one, not %v", c.Path(), s)
 	}
-	labels, err := Read[string](ctx, c)
-	if err != nil {
-		return positions{}, err
-	}
-	for i, l := range labels.Data {
-		if l == text {
-			return positions{start: int64(i), count: 1, step: 1, drop: true}, nil
+	for from := int64(0); from < n && found.count == 0; from += block {
+		labels, err := Read[string](ctx, c, Span(from, min(from+block, n)))
+		if err != nil {
+			return err
+		}
+		if i := slices.Index(labels.Data, wanted); i >= 0 {
+			found.start, found.count = from+int64(i), 1
+		} else if n <= block {
+			return ncerr.Errorf(ErrRange, "", "", "no value of %q is %q%s", c.Path(), wanted, ncerr.DidYouMean(wanted, labels.Data))
 		}
 	}
-	return positions{}, ncerr.Errorf(ErrRange, "", "", "no value of %q is %q%s", c.Path(), text, ncerr.DidYouMean(text, labels.Data))
+	return nil
 }
 
-// pickBetween finds the run of points from low to high.
-func (s search) pickBetween(c *Var, points []point, low, high point) (positions, error) {
-	if low.compare(high) > 0 {
-		return positions{}, ncerr.Errorf(ErrInvalid, "", "", "%v: the first value is the larger one", s)
+// findPoints sets found to those of n values of c that are wanted.
+func (s search) findPoints(ctx context.Context, c *Var, n int64, found *positions) error {
+	wanted, read, err := s.reader(c)
+	if err != nil {
+		return err
 	}
+	var last point // the nearest yet, or the one before
 	order := 0
-	out := positions{step: 1}
-	for i, p := range points {
-		if i > 0 && !p.missing {
-			now := p.compare(points[i-1])
-			if now*order < 0 {
-				p.missing = true // not in order
-			}
-			order = cmp.Or(order, now)
-		}
-		if p.missing {
-			return positions{}, ncerr.Errorf(ErrInvalid, "", "", "the values of %q neither ascend nor descend throughout", c.Path())
-		}
-		if p.compare(low) < 0 || p.compare(high) > 0 {
-			continue
-		}
-		if out.count == 0 {
-			out.start = int64(i)
-		}
-		out.count++
+	if s.kind == between && wanted[0].compare(wanted[1]) > 0 {
+		return ncerr.Errorf(ErrInvalid, "", "", "%v: the first value is the larger one", s)
 	}
-	return out, nil
+	for from := int64(0); from < n; from += block {
+		sel, err := c.pick(ctx, "read", []Selector{Span(from, min(from+block, n))})
+		if err != nil {
+			return err
+		}
+		points, err := read(ctx, sel)
+		if err != nil {
+			return err
+		}
+		for k, p := range points {
+			i := from + int64(k)
+			if s.kind != between {
+				skip := p.missing || s.kind == equal && p.compare(wanted[0]) != 0
+				if !skip && (found.count == 0 || p.distance(wanted[0]) < last.distance(wanted[0])) {
+					last, found.start, found.count = p, i, 1
+				}
+				continue
+			}
+			turn := 0
+			if i > 0 {
+				turn = p.compare(last)
+			}
+			if p.missing || turn*order < 0 {
+				return ncerr.Errorf(ErrInvalid, "", "", "the values of %q neither ascend nor descend throughout", c.Path())
+			}
+			last, order = p, cmp.Or(order, turn)
+			if p.compare(wanted[0]) >= 0 && p.compare(wanted[1]) <= 0 {
+				if found.count == 0 {
+					found.start = i
+				}
+				found.count++
+			}
+		}
+	}
+	return nil
 }
 
 // point is a coordinate value or a moment: whole units (for moments days) and the
@@ -181,17 +193,13 @@ func (p point) distance(o point) float64 {
 	return apart + (p.rest - o.rest)
 }
 
-// points returns the values of a coordinate, and those that are searched for.
-func (s search) points(ctx context.Context, c *Var) (points, wanted []point, err error) {
-	sel, err := c.pick(ctx, "read", nil)
-	if err != nil {
-		return nil, nil, err
-	}
+// reader returns the points that are searched for, and how those of c are read.
+func (s search) reader(c *Var) (wanted []point, read func(context.Context, selection) ([]point, error), err error) {
 	for _, value := range s.values {
 		x, ok := toNumber(value, c)
 		switch {
 		case !ok: // both values are of one type
-			return s.moments(ctx, c, sel)
+			return s.momentReader(c)
 		case x.missing:
 			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v: NaN is not a coordinate", s)
 		}
@@ -202,17 +210,19 @@ func (s search) points(ctx context.Context, c *Var) (points, wanted []point, err
 		return nil, nil, err
 	}
 	exactly := !p.packed && p.typ != Float32 && p.typ != Float64
-	err = p.read(ctx, c, sel, func(n int64) { points = make([]point, n) }, func(i int, x stored) {
-		switch {
-		case x.missing:
-			points[i].missing = true
-		case exactly && (x.int >= 0 || x.float < 0): // it fits
-			points[i].whole = x.int
-		default:
-			points[i] = pointOf(p.apply(x.float))
-		}
-	})
-	return points, wanted, err
+	return wanted, func(ctx context.Context, sel selection) (points []point, err error) {
+		err = p.read(ctx, c, sel, func(n int64) { points = make([]point, n) }, func(i int, x stored) {
+			switch {
+			case x.missing:
+				points[i].missing = true
+			case exactly && (x.int >= 0 || x.float < 0): // it fits
+				points[i].whole = x.int
+			default:
+				points[i] = pointOf(p.apply(x.float))
+			}
+		})
+		return points, err
+	}, nil
 }
 
 // toNumber makes a point of a number that is searched for in c.
@@ -238,8 +248,8 @@ func toNumber(value any, c *Var) (point, bool) {
 	return pointOf(x), true
 }
 
-// moments is points for times.
-func (s search) moments(ctx context.Context, c *Var, sel selection) (points, wanted []point, err error) {
+// momentReader is reader for times.
+func (s search) momentReader(c *Var) (wanted []point, read func(context.Context, selection) ([]point, error), err error) {
 	u, err := c.units()
 	if err != nil {
 		return nil, nil, ncerr.Errorf(ErrBadType, "", "", "%v: %q has no times: %v", s, c.Path(), err)
@@ -249,6 +259,9 @@ func (s search) moments(ctx context.Context, c *Var, sel selection) (points, wan
 		return nil, nil, ncerr.New(ncerr.ErrInternal, "", "", err)
 	}
 	moment := func(d Date) point {
+		if d.IsZero() {
+			return point{missing: true}
+		}
 		days, rest := d.Sub(epoch)
 		return point{whole: days, rest: float64(rest), day: true}
 	}
@@ -259,15 +272,12 @@ func (s search) moments(ctx context.Context, c *Var, sel selection) (points, wan
 		}
 		wanted = append(wanted, moment(d))
 	}
-	dates, err := c.times(ctx, sel)
-	if err != nil {
-		return nil, nil, err
-	}
-	points = make([]point, len(dates))
-	for i, d := range dates {
-		if points[i].missing = d.IsZero(); !d.IsZero() {
+	return wanted, func(ctx context.Context, sel selection) ([]point, error) {
+		dates, err := c.times(ctx, sel)
+		points := make([]point, len(dates))
+		for i, d := range dates {
 			points[i] = moment(d)
 		}
-	}
-	return points, wanted, nil
+		return points, err
+	}, nil
 }

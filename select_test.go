@@ -167,6 +167,34 @@ func positionsOf(ctx context.Context, v *nczarr.Var, s nczarr.Selector) string {
 	return fmt.Sprint(a.Data)
 }
 
+// TestLongCoordinate finds values beyond the first of the blocks in which a
+// coordinate is read, on both sides of a border and across it.
+func TestLongCoordinate(t *testing.T) {
+	t.Parallel()
+	const n, border = 600_000, 1 << 18
+	values := make([]int32, n)
+	for i := range values {
+		values[i] = int32(2 * i)
+	}
+	x := newVar(t, nczarr.VarSpec{Type: nczarr.Int32, Chunks: []int64{n}}, values...)
+	for want, s := range map[int32]nczarr.Selector{
+		2 * border: nczarr.Exact(2 * border), 2*border - 2: nczarr.Nearest(2*border - 1), 2 * (n - 1): nczarr.Nearest(1 << 30), 0: nczarr.Nearest(-1),
+	} {
+		if a, err := nczarr.Read[int32](t.Context(), x, s); err != nil || a.At() != want {
+			t.Errorf("%v: want %d, got %v, %v", s, want, a.Data, err)
+		}
+	}
+	a, err := nczarr.Read[int32](t.Context(), x, nczarr.Between(2*border-4, 2*border+4))
+	if want := "[524284 524286 524288 524290 524292]"; err != nil || fmt.Sprint(a.Data) != want {
+		t.Errorf("want %s, got %v, %v", want, a.Data, err)
+	}
+	values[border] = 0 // out of order, at the border
+	check(nczarr.Write(t.Context(), x, values))
+	if _, err := nczarr.Read[int32](t.Context(), x, nczarr.Between(0, 1)); !errors.Is(err, nczarr.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestCoordinatesProperty compares Nearest and Between with what their definitions
 // say, on random coordinates in both orders.
 func TestCoordinatesProperty(t *testing.T) {

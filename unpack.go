@@ -3,6 +3,7 @@ package nczarr
 import (
 	"context"
 	"math"
+	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -154,7 +155,7 @@ func (v *Var) packing() (*packing, error) {
 	} else {
 		p.valid = [2]any{list("valid_min", 1), list("valid_max", 1)}
 	}
-	if u, signed := unsigned(v.Type()); signed && v.Attr("_Unsigned").String() == "true" {
+	if u, signed := unsigned(v.Type()); signed && strings.EqualFold(v.Attr("_Unsigned").String(), "true") {
 		p.wrap = math.Ldexp(1, 8*u.Size())
 	}
 	return p, ncerr.Wrap("read", v.Path(), err)
