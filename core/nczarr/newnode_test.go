@@ -1,6 +1,7 @@
 package nczarr_test
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
@@ -190,4 +192,64 @@ func TestGivenUpDefinition(t *testing.T) {
 	ds := open(t, url, o)
 	expect(t, ds, "a", []int32{1, 2, 3, 4})
 	expect(t, ds, "b", []int32{5, 6, 7, 8})
+}
+
+// lastingMark is a store in which the first deletion of the mark of a new node fails.
+type lastingMark struct {
+	driver.Map
+	failed *bool
+}
+
+func (m lastingMark) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+	if strings.HasSuffix(key, "/.ncznewnode") && !*m.failed {
+		*m.failed = true
+		return ncerr.ErrIO
+	}
+	return m.Map.Delete(ctx, key, o)
+}
+
+// The mark that keeps the place of a new node of Zarr v3 goes when the document is
+// there, in the next Flush if need be. One that a dead process left beside the document
+// is in nobody's way, and a document that others put meanwhile is not written over.
+func TestMarkOfANewNode(t *testing.T) {
+	t.Parallel()
+	const url = "mem:mark#mode=v3"
+	o, failed := memory(), false
+	base(t, url, o)
+	o.Wrap = func(m driver.Map) driver.Map { return lastingMark{m, &failed} }
+	ds := update(t, url, o)
+	write(t, newVar(t, ds.Root(), "v"), slab(0, 4), []int32{1, 2, 3, 4})
+	if keys := keysOf(t, ds); !slices.Contains(keys, "v/.ncznewnode") || slices.Contains(keys, "v/zarr.json") {
+		t.Errorf("before the Flush: %q", keys)
+	}
+	if err := ds.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrIO {
+		t.Errorf("the first Flush: %v", err)
+	}
+	closeDataset(t, ds)
+	o.Wrap = nil
+	ds = update(t, url, o)
+	if keys := keysOf(t, ds); slices.Contains(keys, "v/.ncznewnode") {
+		t.Errorf("after the second Flush: %q", keys)
+	}
+	expect(t, ds, "v", []int32{1, 2, 3, 4})
+
+	write(t, newVar(t, ds.Root(), "w"), slab(0, 4), []int32{1, 2, 3, 4})
+	const theirs = `{"zarr_format":3,"node_type":"group"}`
+	put(t, o, "mark", "w/zarr.json", theirs)
+	if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+		t.Errorf("a document of others: %v", err)
+	}
+	put(t, o, "mark", "v/.ncznewnode", "{}")
+	ds = open(t, url, o)
+	if got := stored(t, ds, "w/zarr.json"); got != theirs || len(ds.Problems()) > 0 {
+		t.Errorf("got %s, %v", got, ds.Problems())
+	}
+	docs := zarr.Docs{}
+	for _, key := range []string{"zarr.json", "old/zarr.json", "v/zarr.json"} {
+		docs[key] = []byte(stored(t, ds, key))
+	}
+	names := slices.DeleteFunc(keysOf(t, ds), func(key string) bool { return strings.HasPrefix(key, "w/") })
+	if foreign, _ := zarr.Foreign(names, docs); len(foreign) > 0 {
+		t.Errorf("foreign %q", foreign)
+	}
 }
