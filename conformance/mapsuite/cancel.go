@@ -226,6 +226,24 @@ func cancelPut(t conformance.T, e *Env) {
 			s.wantAbsent(key)
 		}
 	}
+	began := time.Now()
+	s.put("c/timed", fresh)
+	took := time.Since(began)
+	const n = 24
+	for i := 0; i < n && !t.Failed(); i++ { // in the midst of storing what has been read
+		s.put("a/old", old)
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(took*time.Duration(i)/n, cancel)
+		t.Doing("put", "a/old")
+		_, err := s.m.Put(ctx, "a/old", driver.Bytes(fresh), &driver.PutOptions{})
+		timer.Stop()
+		cancel()
+		ended(ctx, t, "put", err)
+		got, _, gerr := s.tryGet("a/old", driver.GetOptions{})
+		if gerr != nil || string(got) != fresh && (err == nil || string(got) != old) {
+			t.Errorf("after a put that ended with %v: want the old content or the new, got %d bytes %s, %v", err, len(got), show(string(got)), gerr)
+		}
+	}
 }
 
 func cancelList(t conformance.T, e *Env) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/seed-695719ce/nczarr/conformance"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -122,6 +123,42 @@ func flushedBeforeCrash(t conformance.T, e *Env) {
 	again.wantOwn("a/0/0", "c/d/e/f")
 }
 
+// crashInPuts kills the process at several moments of a put that takes a while.
+func crashInPuts(t conformance.T, e *Env) {
+	old, fresh := pattern(1, 4<<20), pattern(2, 4<<20)
+	s := e.mustOpen(t, driver.Update)
+	began := time.Now()
+	s.put("large", old)
+	took := time.Since(began)
+	s.put("beside", "beside")
+	s.flush()
+	const n = 6
+	for i := range n {
+		if i > 0 {
+			s = e.mustOpen(t, driver.Update)
+		}
+		m, done := s.m, make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = m.Put(t.Context(), "large", driver.Bytes(fresh), &driver.PutOptions{}) // its process dies, or it is done
+		}()
+		t.Doing("put", "large", "and kill the process of the driver meanwhile")
+		time.Sleep(took * time.Duration(i) / n)
+		err := e.crash()
+		<-done
+		if s.m = nil; err != nil {
+			t.Fatalf("kill the process of the driver: %v", err)
+		}
+		_ = m.Close(t.Context()) // it is gone
+		again := e.mustOpen(t, driver.Read)
+		again.wantOwn("beside")
+		if got, _, err := again.tryGet("large", driver.GetOptions{}); err != nil || string(got) != old && string(got) != fresh {
+			t.Fatalf("killed %v after the beginning of a put: want the old content or the new, got %d bytes %s, %v", took*time.Duration(i)/n, len(got), show(string(got)), err)
+		}
+		again.close()
+	}
+}
+
 func unflushedBeforeCrash(t conformance.T, e *Env) {
 	old, fresh := pattern(1, 200_000), pattern(2, 200_000)
 	s := e.create(t)
@@ -144,4 +181,6 @@ func unflushedBeforeCrash(t conformance.T, e *Env) {
 			t.Errorf("%q is neither what it was nor what was put: %d bytes %s, %v", key, len(got), show(string(got)), err)
 		}
 	}
+	again.close()
+	crashInPuts(t, e)
 }

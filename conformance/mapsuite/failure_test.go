@@ -3,6 +3,7 @@ package mapsuite_test
 import (
 	"context"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -95,6 +96,74 @@ func TestLeakOfContent(t *testing.T) {
 		return conformance.Usage{Memory: kept.Load(), Descriptors: -1}, nil
 	}
 	mustFail(t, target, 10*time.Minute, "map.lasting.open")
+}
+
+// TestLeaksOfWhatEndsEarly measures a process that keeps a descriptor for each
+// read that is cancelled, and for each listing that is left.
+func TestLeaksOfWhatEndsEarly(t *testing.T) {
+	t.Parallel()
+	var reads, listings atomic.Int64
+	target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+		return &hooked{
+			Map: plain{m},
+			get: func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+				data, info, err := m.Get(ctx, key, o, alloc)
+				if ctx.Err() != nil {
+					reads.Add(1)
+				}
+				return data, info, err
+			},
+			list: func(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+				return func(yield func(driver.Entry, error) bool) {
+					for e, err := range m.List(ctx, prefix, o) {
+						if !yield(e, err) {
+							listings.Add(1)
+							return
+						}
+					}
+				}
+			},
+		}
+	}})
+	for id, held := range map[string]*atomic.Int64{"map.lasting.open": &reads, "map.lasting.pages": &listings} {
+		target.Usage = func() (conformance.Usage, error) {
+			return conformance.Usage{Memory: -1, Descriptors: int(held.Load())}, nil
+		}
+		mustFail(t, target, 10*time.Minute, id)
+	}
+}
+
+// TestCrashInPut kills a process that overwrites in two steps.
+func TestCrashInPut(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	alive, die := context.WithCancel(t.Context())
+	target := inMemory(planted{memmap.NewOpener(), func(m driver.Map) driver.Map {
+		mu.Lock()
+		process := alive
+		mu.Unlock()
+		return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			if b, ok := body.(driver.Bytes); ok && len(b) > 1<<20 {
+				if _, err := m.Put(ctx, key, b[:len(b)/2], o); err != nil {
+					return driver.Info{}, err
+				}
+				select {
+				case <-process.Done():
+					return driver.Info{}, ncerr.ErrPlugin
+				case <-time.After(20 * time.Millisecond): // as long as the rest takes
+				}
+			}
+			return m.Put(ctx, key, body, o)
+		}}
+	}})
+	target.Crash = func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		die()
+		alive, die = context.WithCancel(t.Context())
+		return nil
+	}
+	mustFail(t, target, 10*time.Minute, "map.durable.unflushed.crash")
 }
 
 // TestLeaksOfAnOpenStore measures a process that gives back at Close what it

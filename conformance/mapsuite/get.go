@@ -116,8 +116,15 @@ func getInfo(t conformance.T, e *Env) {
 	}
 }
 
+// sameSums are contents of one length whose checksums are equal: CRC-32 as zip has
+// it, CRC-32C, Adler-32, FNV-1 and FNV-1a of 32 bits.
+var sameSums = [][2]string{ // constant
+	{"plumless", "buckeroo"}, {"qvyisrte", "ixafgfvo"}, {"bdb", "cbc"}, {"givyovlg", "tehtzimj"}, {"fshjqjir", "nohiosbk"},
+}
+
 // getVersion stores contents that differ little, and many of them: versions
-// that are made of the size, the head, a coarse time or a small counter repeat.
+// that are made of the size, the head, a short checksum, a coarse time or a
+// small counter repeat.
 func getVersion(t conformance.T, e *Env) {
 	s := e.create(t)
 	seen := map[string]string{}
@@ -131,6 +138,12 @@ func getVersion(t conformance.T, e *Env) {
 	long := pattern(8, 20_000)
 	for _, content := range []string{"one", "two", "six", "three", long + "1", long + "2", "1" + long, "2" + long} {
 		put(content)
+	}
+	if s.m.Capabilities().IfMatch { // where a write may be lost; an archive tells what it has, a checksum
+		for _, two := range sameSums {
+			put(two[0])
+			put(two[1])
+		}
 	}
 	more := 300
 	if t.Effort() == conformance.Brief {
@@ -335,10 +348,14 @@ func getFailure(t conformance.T, e *Env) {
 func getMany(t conformance.T, e *Env) {
 	s := e.create(t)
 	var versions []string
-	for i := range 128 {
+	counts := []int{1, 2, 16, 100, 128}
+	if t.Effort() != conformance.Brief {
+		counts = append(counts, 1100) // a statement of SQL has 999 parameters, a request of some stores 1,000 keys
+	}
+	for i := range counts[len(counts)-1] {
 		versions = append(versions, s.put(fmt.Sprintf("c/%d", i), pattern(byte(i), 100+i)).Version)
 	}
-	for _, n := range []int{1, 2, 16, 100, 128} {
+	for _, n := range counts {
 		s.getMany(versions[:n])
 	}
 }
@@ -372,7 +389,7 @@ func (s *store) getMany(versions []string) {
 		case 3:
 			r.Key, content = "none", ncerr.ErrNotFound.Name()
 		case 4:
-			r.Opts.Range = &driver.Range{Offset: 90, Length: 1000}
+			r.Opts.Range = &driver.Range{Offset: 90, Length: 10_000}
 			content = ncerr.ErrRange.Name()
 		case 7: // half of them: another part of what the request before asks for
 			if i%16 == 7 {
@@ -414,10 +431,15 @@ func (s *store) getMany(versions []string) {
 	if err != nil {
 		s.t.Fatalf("get many: %v", err)
 	}
-	for i := range want {
+	wrong := 0
+	for i := 0; i < len(want) && wrong < 8; i++ { // more say no more
+		if calls[i] == 1 && got[i] == want[i] {
+			continue
+		}
+		wrong++
 		if calls[i] == 0 {
 			s.t.Errorf("request %d of %d: want %s, and the sink was not called with it", i, len(reqs), show(want[i]))
-		} else if got[i] != want[i] || calls[i] != 1 {
+		} else {
 			s.t.Errorf("request %d of %d: want %s once, got %s, %d calls", i, len(reqs), show(want[i]), show(got[i]), calls[i])
 		}
 	}

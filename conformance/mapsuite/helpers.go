@@ -256,10 +256,13 @@ func (s *store) differ(prefix string, opts driver.ListOptions, want, got []strin
 	}
 }
 
-// leavesListings leaves so many listings at their first entry that what each of
-// them may keep is used up.
+// left is how many listings are left at their first entry: so many that what each
+// of them may keep is used up.
+const left = 70
+
+// leavesListings leaves that many.
 func (s *store) leavesListings(prefix string) {
-	for range 70 {
+	for range left {
 		s.t.Doing("list", prefix)
 		for _, err := range s.m.List(s.t.Context(), prefix, &driver.ListOptions{}) {
 			if err != nil {

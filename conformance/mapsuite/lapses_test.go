@@ -111,6 +111,9 @@ func (s several) GetMany(ctx context.Context, reqs []driver.GetRequest, sink dri
 
 // manyDefects are wrong ways to read much at once.
 var manyDefects = map[string]func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error{ // constant
+	"has room for 999": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
+		return m.(driver.GetManyer).GetMany(ctx, reqs[:min(len(reqs), 999)], sink) // memmap has it
+	},
 	"forgets the last of 16": func(m driver.Map, ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		if len(reqs) > 0 && len(reqs)%16 == 0 {
 			reqs = reqs[:len(reqs)-1]
@@ -165,6 +168,41 @@ var lapses = map[string]struct {
 	"versions of the head": {versioning(func(b []byte, _ string) string {
 		return fmt.Sprint(len(b), crc32.ChecksumIEEE(b[:min(len(b), 4096)]))
 	}), "map.get.version"},
+	"versions of checksums": {versioning(func(b []byte, _ string) string {
+		return fmt.Sprint(len(b), crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+	}), "map.get.version"},
+	"versions until the next flush": {func(m driver.Map) *hooked {
+		flushes := 0
+		h := versioning(func(_ []byte, v string) string { return fmt.Sprint(v, ".", flushes) })(m)
+		put := h.put
+		h.put = func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			if o.IfMatch != "" {
+				v, n, _ := strings.Cut(o.IfMatch, ".")
+				if n != strconv.Itoa(flushes) {
+					return driver.Info{}, ncerr.ErrConflict
+				}
+				o = &driver.PutOptions{IfMatch: v}
+			}
+			return put(ctx, key, body, o)
+		}
+		h.flush = func(ctx context.Context) error { flushes++; return m.Flush(ctx) }
+		return h
+	}, "map.put.if-match"},
+	"keeps what it has stored when it is cancelled": {func(m driver.Map) *hooked {
+		return &hooked{Map: m, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+			b, ok := body.(driver.Bytes)
+			if !ok || len(b) < 1<<20 {
+				return m.Put(ctx, key, body, o)
+			}
+			select {
+			case <-ctx.Done():
+				_, _ = m.Put(context.WithoutCancel(ctx), key, b[:len(b)/2], o)
+				return driver.Info{}, ctx.Err()
+			case <-time.After(20 * time.Millisecond): // as long as the rest takes
+				return m.Put(ctx, key, body, o)
+			}
+		}}
+	}, "map.cancel.put"},
 	"versions begin anew with each object": {func(m driver.Map) *hooked {
 		n := 0
 		return versioning(func([]byte, string) string { n++; return strconv.Itoa(n) })(deleting{m, func(ctx context.Context, key string) error {
@@ -758,6 +796,23 @@ func TestOpenersAreCaught(t *testing.T) {
 			spec.Path = path.Dir(spec.Path)
 			return o.Open(ctx, spec)
 		}}, "map.open.handles"},
+		"compares with what it has put itself": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
+			m, err := o.Open(ctx, spec)
+			if err != nil {
+				return nil, err
+			}
+			var own sync.Map
+			return &hooked{Map: plain{m}, put: func(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+				if v, _ := own.Load(key); v == o.IfMatch {
+					o = &driver.PutOptions{}
+				}
+				info, err := m.Put(ctx, key, body, o)
+				if err == nil {
+					own.Store(key, info.Version)
+				}
+				return info, err
+			}}, nil
+		}}, "map.put.if-match.others"},
 		"versions of one handle": {opening{open: func(ctx context.Context, o driver.Opener, spec driver.OpenSpec) (driver.Map, error) {
 			m, err := o.Open(ctx, spec)
 			if err != nil {
@@ -888,4 +943,34 @@ func TestSmallLeaks(t *testing.T) {
 		t.Log(name)
 		mustFail(t, target, 10*time.Minute, "map.lasting.leaks")
 	}
+}
+
+// talkative is an Opener with a secret option, which stands in its errors.
+type talkative struct{ driver.Opener }
+
+func (o talkative) Describe() driver.Description {
+	d := o.Opener.Describe()
+	d.Options = []driver.Option{{Name: "token", Type: "string", Doc: "a password", Secret: true}}
+	return d
+}
+
+func (o talkative) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
+	given := spec.Options
+	if err := driver.DecodeOptions(given, &struct {
+		Token string `json:"token"`
+	}{}); err != nil {
+		return nil, err
+	}
+	spec.Options = nil
+	m, err := o.Opener.Open(ctx, spec)
+	if err != nil {
+		return nil, ncerr.Errorf(ncerr.KindOf(err), "open", spec.Path, "with %s", given)
+	}
+	return m, nil
+}
+
+// TestSecretInError: a secret that stands in an error is found.
+func TestSecretInError(t *testing.T) {
+	t.Parallel()
+	mustFail(t, inMemory(talkative{memmap.NewOpener()}), 10*time.Minute, "map.open.secret")
 }

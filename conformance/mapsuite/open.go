@@ -2,6 +2,7 @@ package mapsuite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -51,6 +52,7 @@ func openChecks() []Check {
 				wantKind(t, fmt.Sprintf("open with an object as option %s, which is a %s", o.Name, o.Type), err, ncerr.ErrInvalid)
 			}
 		}},
+		{ID: "map.open.secret", Doc: "What a secret option holds stands in no error.", Run: secretInError},
 		{ID: "map.open.persists", Doc: "What was flushed is there when the store is opened again.", Needs: w, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			s.putAll(tree[:]...)
@@ -394,5 +396,46 @@ func openUpdate(t conformance.T, e *Env) {
 		s.want("a/replaced", "x")
 		s.want("added", "y")
 		s.wantAbsent("a/deleted")
+	}
+}
+
+// secretInError gives each secret option a value that is a text, and looks for
+// that text in the errors of openings that fail, and of a removal.
+func secretInError(t conformance.T, e *Env) {
+	const secret = "a-text-that-stands-nowhere-else"
+	for _, o := range e.opener.Describe().Options {
+		if !o.Secret || o.Type != "string" {
+			continue
+		}
+		given := map[string]any{}
+		if len(e.spec.Options) > 0 {
+			if err := json.Unmarshal(e.spec.Options, &given); err != nil {
+				t.Fatalf("the options are no JSON object: %v", err)
+			}
+		}
+		given[o.Name] = secret
+		silent := func(what string, err error) {
+			if err != nil && strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: the error has the value of option %s in it: %s", what, o.Name, strings.ReplaceAll(err.Error(), secret, "SECRET"))
+			}
+		}
+		spec := e.spec
+		open := func(what string) {
+			var err error
+			if spec.Options, err = json.Marshal(given); err != nil {
+				t.Fatalf("options: %v", err)
+			}
+			m, err := e.opener.Open(t.Context(), spec) // mode Read
+			if silent(what, err); err != nil {
+				return
+			}
+			_, err = m.Stat(t.Context(), "none") // of a driver that looks no sooner
+			silent(what+" and look for an object", err)
+			_ = m.Close(t.Context())
+		}
+		open("open a store that is not there")
+		silent("remove a store that is not there", e.opener.Remove(t.Context(), spec))
+		given["no-such-option-of-any-driver"] = secret
+		open("open with an unknown option")
 	}
 }

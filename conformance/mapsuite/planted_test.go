@@ -142,7 +142,7 @@ func TestPlantedDefects(t *testing.T) {
 		"failure as absence": {func(m driver.Map) driver.Map { return hopeful{m} }, []string{
 			"map.get.limit", "map.get.if-match", "map.get.range.past-end", "map.get.range.rounded", "map.get.range.beyond-end", "map.get.range.huge",
 			"map.get.range.empty-past-end", "map.get.range.limit", "map.get.alloc.error", "map.get.alloc.absent",
-			"map.get.range.overflow", "map.cancel.before", "map.model.random",
+			"map.get.range.overflow", "map.cancel.before", "map.model.random", "map.put.if-match.others",
 		}},
 		"short read past the end": {func(m driver.Map) driver.Map { return shortRead{m} }, []string{
 			"map.get.range.past-end", "map.get.range.rounded", "map.get.range.beyond-end", "map.get.range.huge", "map.get.range.overflow", "map.get.range.empty-past-end", "map.model.random",

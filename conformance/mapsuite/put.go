@@ -211,7 +211,12 @@ func conditionChecks() []Check {
 			_, err = s.m.Put(t.Context(), "k", driver.Bytes("three"), &driver.PutOptions{IfMatch: v1})
 			wantKind(t, "an old version", err, ncerr.ErrConflict)
 			s.want("k", "two")
+			s.flush()
+			if _, err = s.m.Put(t.Context(), "k", driver.Bytes("four"), &driver.PutOptions{IfMatch: info.Version}); err != nil {
+				t.Errorf("the version that Put told does not match after a flush: %v", err)
+			}
 		}, Refuse: conditionRefused(driver.PutOptions{IfMatch: "1"})},
+		{ID: "map.put.if-match.others", Doc: "A version that this handle has put or read does not match any more when others have replaced or deleted the object.", Needs: []string{Write, Delete, IfMatch, DurableOnPut}, Run: ifMatchOthers},
 		{ID: "map.put.if-match.absent", Doc: "IfMatch on an absent key is ErrConflict and stores nothing.", Needs: []string{Write, IfMatch}, Run: func(t conformance.T, e *Env) {
 			s := e.create(t)
 			v := s.put("k", "x").Version
@@ -388,6 +393,37 @@ func ifMatchRace(t conformance.T, e *Env) {
 		}
 	}
 	s.want("n", content)
+}
+
+// ifMatchOthers looks at conditions of a handle whose object others change.
+func ifMatchOthers(t conformance.T, e *Env) {
+	s := e.create(t)
+	other := e.mustOpen(t, driver.Update)
+	conflicts := func(what, version string) {
+		_, err := s.m.Put(t.Context(), "k", driver.Bytes("mine"), &driver.PutOptions{IfMatch: version})
+		wantKind(t, "put under a version that "+what, err, ncerr.ErrConflict)
+	}
+	for range 2 { // in the second round it knows what others have put
+		put := s.put("k", "one").Version
+		theirs := other.put("k", "two").Version
+		conflicts("others have replaced", put)
+		s.want("k", "two")
+		if _, err := s.m.Put(t.Context(), "k", driver.Bytes("three"), &driver.PutOptions{IfMatch: theirs}); err != nil {
+			t.Errorf("put under the version that others have put: %v", err)
+		}
+		_, info, err := s.tryGet("k", driver.GetOptions{})
+		if err != nil {
+			t.Fatalf("get: %v", err)
+		}
+		other.put("k", "four")
+		conflicts("others have replaced since it was read", info.Version)
+		_, _, err = s.tryGet("k", driver.GetOptions{IfMatch: info.Version})
+		wantKind(t, "get under a version that others have replaced", err, ncerr.ErrConflict)
+		put = s.put("k", "five").Version
+		other.delete("k")
+		conflicts("others have deleted", put)
+		s.wantAbsent("k")
+	}
 }
 
 func deleteChecks() []Check {

@@ -31,7 +31,7 @@ import (
 )
 
 // Version is the version of the suite.
-const Version = "0.6"
+const Version = "0.7"
 
 // Check is one rule of the driver contract.
 type Check = conformance.Check[*Env]
