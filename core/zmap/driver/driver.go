@@ -93,7 +93,7 @@ type Description struct {
 // Option documents one configuration key.
 type Option struct {
 	Name    string `json:"name"`
-	Type    string `json:"type"` // "string", "int", "bool", "size", "duration"
+	Type    string `json:"type"` // "string", "int", "bool", "size" (see [Size]), "duration" (a string such as "30s")
 	Default string `json:"default,omitempty"`
 	Doc     string `json:"doc"`
 	Secret  bool   `json:"secret,omitempty"`
@@ -200,7 +200,7 @@ type Map interface {
 
 	// Flush makes everything written so far durable and visible to others,
 	// as far as Capabilities.Durable says. After an error nothing written
-	// since the last Flush may be relied upon.
+	// since the last Flush may be relied upon. It changes no version.
 	Flush(ctx context.Context) error
 
 	// Close releases the Map without flushing: what was not flushed and is
