@@ -27,6 +27,10 @@ type (
 	GetRequest = driver.GetRequest
 	// GetSink takes the result of one request of a GetMany.
 	GetSink = driver.GetSink
+	// PutRequest is one write of a PutMany.
+	PutRequest = driver.PutRequest
+	// PutSink takes the result of one request of a PutMany.
+	PutSink = driver.PutSink
 	// Capabilities are constant facts about a store.
 	Capabilities = driver.Capabilities
 	// Alloc gives the memory to read into.
@@ -61,8 +65,8 @@ type Options struct {
 	// MaxListBytes limits the total length of those entries' keys, in bytes. 0
 	// means [DefaultMaxListBytes].
 	MaxListBytes int64
-	// InFlight is the number of calls at once that GetMany and DeletePrefix make to a
-	// Remote store that has no fast path; 0 is 64.
+	// InFlight is the number of calls at once that GetMany, PutMany and DeletePrefix make
+	// to a Remote store that has no fast path; 0 is 64.
 	InFlight int
 }
 
@@ -75,6 +79,7 @@ type Options struct {
 type Map struct {
 	m        driver.Map
 	many     driver.GetManyer // nil when the driver has none
+	puts     driver.PutManyer // nil when the driver has none
 	caps     Capabilities
 	name     string
 	place    string
@@ -118,6 +123,7 @@ func New(m driver.Map, opts *Options) *Map {
 		maxBytes: o.MaxListBytes, inFlight: o.InFlight, idle: make(chan struct{}), shut: make(chan struct{}, 1),
 	}
 	z.many, _ = m.(driver.GetManyer)
+	z.puts, _ = m.(driver.PutManyer)
 	z.guards.New = func() any { return newGuard() }
 	z.batches.New = func() any { return newBatch() }
 	return z

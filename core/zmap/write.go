@@ -28,10 +28,20 @@ func (z *Map) Put(ctx context.Context, key string, body Body, opts *PutOptions) 
 	if opts != nil {
 		o = *opts
 	}
+	return z.put(ctx, key, body, o)
+}
+
+// put is Put of an open Map.
+func (z *Map) put(ctx context.Context, key string, body Body, o PutOptions) (Info, error) {
 	if err := z.checkPut(key, body, &o); err != nil {
 		return Info{}, err
 	}
 	info, err := z.m.Put(ctx, key, body, &o)
+	return z.stored(ctx, key, body, info, err)
+}
+
+// stored judges the driver's answer to a put.
+func (z *Map) stored(ctx context.Context, key string, body Body, info Info, err error) (Info, error) {
 	if err != nil {
 		return Info{}, z.wrap(ctx, "put", key, err)
 	}

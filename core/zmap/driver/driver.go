@@ -228,6 +228,32 @@ type GetRequest struct {
 // GetSink takes the result of request i.
 type GetSink func(i int, data []byte, info Info, err error)
 
+// PutManyer is an optional fast path of a Map: many writes in one call.
+type PutManyer interface {
+	// PutMany performs all requests, in any order, several at once if it pays,
+	// and calls sink once for each from one goroutine at a time. Each request
+	// has the result that Put has, whatever becomes of the others: its
+	// condition, its error and the state of its object are its own. The error is
+	// for the call as a whole: after it, requests whose sink was not called have
+	// not been done, except that after the error of the context they may have
+	// been, as with Put.
+	//
+	// Callers guarantee: the keys differ; bodies do not change until PutMany
+	// returns; sink does not call the Map. Implementations must: keep no body
+	// after returning, and store nothing any more.
+	PutMany(ctx context.Context, reqs []PutRequest, sink PutSink) error
+}
+
+// PutRequest is one write of a PutMany.
+type PutRequest struct {
+	Key  string
+	Body Body
+	Opts PutOptions
+}
+
+// PutSink takes the result of request i.
+type PutSink func(i int, info Info, err error)
+
 // Alloc gives a slice of exactly n bytes to read into: heap, a pool, the
 // caller's own array or a shared region. It fails with ncerr.ErrLimit or
 // ncerr.ErrShortBuffer when n is more than the caller takes.

@@ -86,6 +86,84 @@ func TestGetManyIsForwarded(t *testing.T) {
 	}
 }
 
+// TestPutManyIsForwarded: layers that watch hand it on, layers that act on single
+// puts do not have it.
+func TestPutManyIsForwarded(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		wrap  func(driver.Map) driver.Map
+		hands bool
+	}{
+		"log":      {func(m driver.Map) driver.Map { return layer.Log(m, slog.Default()) }, true},
+		"count":    {func(m driver.Map) driver.Map { m, _ = layer.Count(m); return m }, true},
+		"measure":  {func(m driver.Map) driver.Map { return layer.Measure(m, layer.NewStats()) }, true},
+		"retry":    {func(m driver.Map) driver.Map { return layer.Retry(m, nil) }, false},
+		"limit":    {func(m driver.Map) driver.Map { return layer.Limit(m, 1) }, false},
+		"deadline": {func(m driver.Map) driver.Map { return layer.Deadline(m, time.Second) }, false},
+		"fault":    {func(m driver.Map) driver.Map { m, _ = layer.Fault(m, layer.FaultOptions{}); return m }, false},
+	} {
+		if _, ok := tc.wrap(memmap.New()).(driver.PutManyer); ok != tc.hands {
+			t.Errorf("%s: want PutMany %t, got %t", name, tc.hands, ok)
+		}
+		if _, ok := tc.wrap(noMany{memmap.New()}).(driver.PutManyer); ok {
+			t.Errorf("%s invents PutMany", name)
+		}
+	}
+}
+
+// TestPutManyThroughLayers: each write of a batch is a put to every layer.
+func TestPutManyThroughLayers(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	put := func(m driver.Map) []string {
+		reqs := make([]zmap.PutRequest, 4)
+		for i := range reqs {
+			reqs[i] = zmap.PutRequest{Key: fmt.Sprint("k", i), Body: zmap.Bytes("abc")}
+		}
+		reqs[2].Opts.IfMatch = "of old"
+		got := make([]string, len(reqs))
+		if err := zmap.New(m, nil).PutMany(t.Context(), reqs, func(i int, _ zmap.Info, err error) {
+			if got[i] = "stored"; err != nil {
+				got[i] = ncerr.KindOf(err).Name()
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want := []string{"stored", "stored", "ErrConflict", "stored"}
+	stats := layer.NewStats()
+	m, n := layer.Count(layer.Measure(layer.Log(memmap.New(), logger), stats))
+	if got := put(m); !slices.Equal(got, want) {
+		t.Errorf("counted: want %q, got %q", want, got)
+	}
+	if got := []int64{n.Put.Load(), n.PutMany.Load(), n.Failed.Load(), n.BytesWritten.Load(), n.Calls()}; !slices.Equal(got, []int64{4, 1, 1, 9, 4}) {
+		t.Errorf("counted %v", got)
+	}
+	if k := stats.Kinds(); len(k) != 1 || k[0].Kind != "put" || k[0].Requests != 4 || k[0].Failed != 1 || k[0].Bytes != 9 {
+		t.Errorf("measured %+v", k)
+	}
+	for _, want := range []string{"op=put key=k0 bytes=3 took=", "op=put key=k2 took=", `op="put many" items=4`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("want %s in\n%s", want, out.String())
+		}
+	}
+	f := &flaky{Map: memmap.New(), errs: []error{busy(0), busy(0)}}
+	o := layer.RetryOptions{Sleep: func(context.Context, time.Duration) error { return nil }}
+	if got := put(layer.Retry(layer.Limit(f, 1), &o)); !slices.Equal(got[:2], want[:2]) || got[3] != "stored" {
+		t.Errorf("repeated: want %q, got %q", want, got)
+	}
+	for at := range int64(4) {
+		m, calls := layer.Fault(memmap.New(), layer.FaultOptions{At: at + 1})
+		got := put(m)
+		failed := slices.DeleteFunc(slices.Clone(got), func(s string) bool { return s == "stored" || s == "ErrConflict" })
+		if calls() != 4 || !slices.Equal(failed, []string{"ErrIO"}) {
+			t.Errorf("the fault at put %d of %d: got %q", at+1, calls(), got)
+		}
+	}
+}
+
 // flaky fails each call with errs, one after the other, and then works. A Get
 // that fails has taken its memory.
 type flaky struct {

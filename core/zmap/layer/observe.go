@@ -15,7 +15,7 @@ type call struct {
 	op    string
 	key   string
 	bytes int64 // delivered or stored
-	items int   // requests of a GetMany, entries of a listing
+	items int   // requests of a GetMany or PutMany, entries of a listing
 	took  time.Duration
 	first time.Duration // until a Get's answer began; 0 when none did
 	err   error
@@ -29,7 +29,7 @@ type observed struct {
 
 func observe(m driver.Map, report func(ctx context.Context, c call)) driver.Map {
 	o := &observed{Map: m, report: report}
-	return with(o, m, func(many driver.GetManyer) getMany {
+	l := with(o, m, func(many driver.GetManyer) getMany {
 		return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 			start, bytes := time.Now(), int64(0)
 			err := many.GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) {
@@ -42,6 +42,32 @@ func observe(m driver.Map, report func(ctx context.Context, c call)) driver.Map 
 			return err
 		}
 	})
+	return withPuts(l, m, func(puts driver.PutManyer) putMany {
+		return func(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+			start := time.Now()
+			err := puts.PutMany(ctx, reqs, func(i int, info driver.Info, err error) {
+				if i >= 0 && i < len(reqs) { // else the layers above will say so
+					report(ctx, putCall(reqs[i].Key, reqs[i].Body, start, err))
+				}
+				sink(i, info, err)
+			})
+			report(ctx, call{op: opPutMany, items: len(reqs), took: time.Since(start), err: err})
+			return err
+		}
+	})
+}
+
+// opPutMany is the operation of the report about a PutMany as a whole, after those
+// about its puts.
+const opPutMany = "put many"
+
+// putCall is a put that began at start.
+func putCall(key string, body driver.Body, start time.Time, err error) call {
+	c := call{op: "put", key: key, took: time.Since(start), err: err}
+	if err == nil {
+		c.bytes = body.Size()
+	}
+	return c
 }
 
 func (o *observed) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -64,11 +90,7 @@ func (o *observed) Stat(ctx context.Context, key string) (driver.Info, error) {
 func (o *observed) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
 	start := time.Now()
 	info, err := o.Map.Put(ctx, key, body, opts)
-	c := call{op: "put", key: key, took: time.Since(start), err: err}
-	if err == nil {
-		c.bytes = body.Size()
-	}
-	o.report(ctx, c)
+	o.report(ctx, putCall(key, body, start, err))
 	return info, err
 }
 
@@ -139,13 +161,14 @@ func Log(m driver.Map, logger *slog.Logger) driver.Map {
 
 // Counts is what went through a Map. It is safe for concurrent use.
 type Counts struct {
-	Get, GetMany, Stat, Put, Delete, List, Flush atomic.Int64 // calls
+	Get, GetMany, Stat, Put, Delete, List, Flush atomic.Int64 // calls; Put counts the writes of a PutMany, too
+	PutMany                                      atomic.Int64 // calls
 	Items                                        atomic.Int64 // requests in GetMany and entries of listings
 	Failed                                       atomic.Int64 // calls that ended with an error
 	BytesRead, BytesWritten                      atomic.Int64 // content of successful calls
 }
 
-// Calls is the number of all calls.
+// Calls is the number of all calls. A PutMany is as many as it has writes.
 func (n *Counts) Calls() int64 {
 	return n.Get.Load() + n.GetMany.Load() + n.Stat.Load() + n.Put.Load() + n.Delete.Load() + n.List.Load() + n.Flush.Load()
 }
@@ -154,7 +177,9 @@ func (n *Counts) Calls() int64 {
 func Count(m driver.Map) (driver.Map, *Counts) {
 	n := &Counts{}
 	return observe(m, func(_ context.Context, c call) {
-		n.Items.Add(int64(c.items))
+		if c.op != opPutMany {
+			n.Items.Add(int64(c.items))
+		}
 		if c.err != nil {
 			n.Failed.Add(1)
 			c.bytes = 0
@@ -171,6 +196,8 @@ func Count(m driver.Map) (driver.Map, *Counts) {
 		case "put":
 			n.Put.Add(1)
 			n.BytesWritten.Add(c.bytes)
+		case opPutMany:
+			n.PutMany.Add(1)
 		case "delete":
 			n.Delete.Add(1)
 		case "list":

@@ -53,7 +53,7 @@ func (s *Stats) kind(name string) *KindStats {
 func Measure(m driver.Map, s *Stats) driver.Map {
 	flushed := m.Capabilities().Durable == driver.OnPut
 	return observe(m, func(_ context.Context, c call) {
-		if c.op == "close" || c.op == "flush" && flushed {
+		if c.op == "close" || c.op == opPutMany || c.op == "flush" && flushed {
 			return
 		}
 		s.mu.Lock()

@@ -31,6 +31,7 @@ type Map struct {
 var (
 	_ driver.Map       = (*Map)(nil)
 	_ driver.GetManyer = (*Map)(nil)
+	_ driver.PutManyer = (*Map)(nil)
 )
 
 // version is that of the last Put into any store: a store that takes the place of
@@ -153,6 +154,18 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 		return driver.Info{}, err
 	}
 	return m.s.put(key, o, opts)
+}
+
+// PutMany implements driver.PutManyer.
+func (m *Map) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+	for i := range reqs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		info, err := m.Put(ctx, reqs[i].Key, reqs[i].Body, &reqs[i].Opts)
+		sink(i, info, err)
+	}
+	return nil
 }
 
 func (s *store) put(key string, o *object, opts *driver.PutOptions) (driver.Info, error) {
