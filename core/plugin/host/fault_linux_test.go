@@ -48,6 +48,7 @@ func TestRequestFault(t *testing.T) {
 			t.Errorf("want %q, got %q, %v", want, got, err)
 		}
 	}
+	putBatch(t, m, []driver.PutRequest{{Key: "a", Body: driver.Bytes("1")}, {Key: "b", Body: fileBody{f, 11}}, {Key: "c", Body: driver.Bytes("3")}}, nil, nil, nil)
 	err = pl.EncodeMany(t.Context(), []codecdriver.Job{{Src: []byte("some text"), Limit: 100}}, func(_ int, out []byte, err error) {
 		if err != nil || len(out) == 0 {
 			t.Errorf("encode: %d bytes, %v", len(out), err)

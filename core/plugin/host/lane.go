@@ -215,14 +215,13 @@ func (l *lane[B, R]) next(w *watch) (*R, error) {
 	}
 }
 
-// untilAnswered waits for the next message, and cancels the job with that id,
-// the only one under way, when ctx ends before. The watch's context is
-// another one.
-func (l *lane[B, R]) untilAnswered(ctx context.Context, w *watch, id uint64) (*R, error) {
+// untilAnswered waits for the next message, and cancels the jobs that ids gives,
+// those under way, when ctx ends before. The watch's context is another one.
+func (l *lane[B, R]) untilAnswered(ctx context.Context, w *watch, ids func() []uint64) (*R, error) {
 	cancelled := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cancelled)
-		_ = l.stream.Send(l.of.cancel([]uint64{id})) // the receiving side says what is wrong
+		_ = l.stream.Send(l.of.cancel(ids())) // the receiving side says what is wrong
 	})
 	r, err := l.next(w)
 	if !stop() {

@@ -180,7 +180,7 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 		// What Create replaced is replaced for good only by a Flush.
 		m.written = boolCount(caps.Durable == driver.OnFlush && (mode == driver.Create || mode == driver.CreateExclusive))
 	}
-	m.sess = &session{p: p, handle: r.GetHandle(), lends: r.GetLends() && m.mayLend(p)}
+	m.sess = &session{p: p, handle: r.GetHandle(), lends: r.GetLends() && m.mayLend(p), putsMany: r.GetPutsMany()}
 	return m.sess, m.failed
 }
 

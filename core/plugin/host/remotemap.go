@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
-	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
@@ -40,12 +39,14 @@ type remoteMap struct {
 type session struct {
 	p      *proc
 	handle uint64
-	lends  bool // of a store: the plugin may send files
+	// Of a store: the plugin may send files, and takes several puts in one message.
+	lends, putsMany bool
 }
 
 var (
 	_ driver.Map       = (*remoteMap)(nil)
 	_ driver.GetManyer = (*remoteMap)(nil)
+	_ driver.PutManyer = (*remoteMap)(nil)
 )
 
 // Capabilities implements driver.Map.
@@ -127,7 +128,7 @@ func (m *remoteMap) Stat(ctx context.Context, key string) (info driver.Info, err
 	return info, err
 }
 
-// Delete implements driver.Map. One that was sent is waited for, as in put.
+// Delete implements driver.Map. One that was sent is waited for, as a put is.
 func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
 	var used *session
 	err := m.again(ctx, func(s *session) error {
@@ -305,104 +306,4 @@ func (l *lister) check(msg *pb.Entry) (driver.Entry, error) {
 		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing has the entry %q, prefix %t", e.Key, e.Prefix)
 	}
 	return e, err
-}
-
-// Put implements driver.Map. A plain Put is repeated once when the process
-// dies; a conditional one is not, as the first may have been done.
-func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (info driver.Info, err error) {
-	var used *session
-	call := func(s *session) error {
-		used = s
-		info, err = put(ctx, s, key, body, opts)
-		return err
-	}
-	if opts.IfAbsent || opts.IfMatch != "" {
-		var s *session
-		if s, err = m.session(ctx); err == nil {
-			err = call(s)
-		}
-	} else {
-		err = m.again(ctx, call)
-	}
-	if err == nil {
-		m.slot.jobs.Add(1)
-		m.slot.bytes.Add(body.Size())
-	}
-	return info, m.wrote("put", key, used, err)
-}
-
-// put makes one attempt. A body that was sent is out of our hands: the call
-// ends when the plugin has answered, or is dead, also when ctx has ended
-// before, so that nothing is stored in place of what a later call stores.
-func put(ctx context.Context, s *session, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
-	head := &pb.PutHead{Handle: s.handle, Key: []byte(key), Size: body.Size(), IfAbsent: opts.IfAbsent, IfMatch: []byte(opts.IfMatch)}
-	var m *pb.Info
-	var err error
-	done := false
-	if s.p.level > 0 {
-		m, done, err = sharedPut(ctx, s, head, body)
-	}
-	if !done {
-		m, err = inlinePut(ctx, s, head, body)
-	}
-	if err != nil {
-		return driver.Info{}, err
-	}
-	info, err := wire.InfoFromWire(m, false)
-	if err == nil && info.Size != body.Size() {
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a put of %d bytes gave an object of %d", body.Size(), info.Size)
-	}
-	if err != nil {
-		return driver.Info{}, s.p.broke(err)
-	}
-	return info, nil
-}
-
-// inlinePut makes one attempt at level 0.
-func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (*pb.Info, error) {
-	sent, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	w := s.p.watch(sent)
-	defer w.end()
-	keep := context.AfterFunc(ctx, abandon)
-	stream, err := s.p.driver.Put(w.ctx)
-	if err != nil {
-		return nil, w.fail(ctx, err)
-	}
-	err = sendBody(w, stream, head, body)
-	if !keep() { // a body without an end is not stored
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		return nil, ncerr.Wrap("put", string(head.GetKey()), err)
-	}
-	w.carries(body.Size())
-	r, err := stream.CloseAndRecv()
-	return r.GetInfo(), w.fail(sent, err)
-}
-
-// sendBody sends all parts. Its error is that of reading the body; what the
-// plugin says comes with the answer.
-func sendBody(w *watch, stream pb.Driver_PutClient, head *pb.PutHead, body driver.Body) error {
-	inMemory, _ := body.(driver.Bytes)
-	var buf []byte
-	if inMemory == nil {
-		buf = make([]byte, min(body.Size(), handshake.MaxPart))
-	}
-	for off := int64(0); head != nil || off < body.Size(); {
-		w.pause() // the body takes its time
-		n := min(body.Size()-off, handshake.MaxPart)
-		part := buf[:min(n, int64(len(buf)))]
-		if inMemory != nil {
-			part = inMemory[off : off+n]
-		} else if k, err := body.ReadAt(part, off); int64(k) < n {
-			return errors.Join(err, io.ErrUnexpectedEOF)
-		}
-		w.progress()
-		if err := stream.Send(&pb.PutRequest{Head: head, Payload: wire.Bytes(part)}); err != nil {
-			return nil //nolint:nilerr // the answer has the reason
-		}
-		head, off = nil, off+n
-	}
-	return nil
 }

@@ -3,97 +3,162 @@ package host
 import (
 	"context"
 	"errors"
-	"io"
+	"maps"
+	"slices"
 	"syscall"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
-	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// sharedPut makes one attempt at a put whose body goes into the request
-// segment. It reports false when there is no room for it.
-func sharedPut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (info *pb.Info, fits bool, err error) {
-	p := s.p
-	if !p.plane.enter() {
-		return nil, true, p.lost("is gone", false)
-	}
-	defer p.plane.leave()
-	in, ok := p.plane.request.alloc(body.Size())
-	if !ok {
-		return nil, false, nil
-	}
-	t := &ticket{in: &in, request: new(int)}
-	mem := p.plane.request.of(in, body.Size())
-	var own error
-	if guardFault(mem, func() { own = fillBody(mem, body) }) != nil || errors.Is(own, syscall.EFAULT) {
-		t.free(p.plane)
-		return nil, false, nil // the system has no page for it: level 0
-	}
-	if own != nil {
-		t.free(p.plane)
-		return nil, true, ncerr.Wrap("put", string(head.GetKey()), own)
-	}
-	if err := ctx.Err(); err != nil { // a put that was not sent is not done
-		t.free(p.plane)
-		return nil, true, err
-	}
-	job := &pb.StoreJob{
-		Handle: s.handle, Operation: &pb.StoreJob_Put{Put: head},
-		Body: &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(body.Size()), Generation: in.generation},
-	}
-	m, err := oneStoreJob(ctx, p, job, t)
-	return m.GetInfo(), true, err
+// sharedWrites is a number of puts at level 1, under way in a lane.
+type sharedWrites struct {
+	flight
+	x         *writing
+	s         *session
+	l         *storeLane
+	left      []int // puts that were not sent
+	cancelled bool
 }
 
-// oneStoreJob sends one job and waits for its answer; t, its ticket, is free
-// afterwards. When ctx ends meanwhile the job is cancelled, and its answer is
-// waited for all the same.
-func oneStoreJob(ctx context.Context, p *proc, job *pb.StoreJob, t *ticket) (*pb.StoreResult, error) {
+// shared makes one attempt at the puts open, whose bodies go into the request segment.
+// Puts for which there is no room there are not done. When ctx ends no more are sent,
+// and those that were are cancelled, and waited for all the same.
+func (x *writing) shared(ctx context.Context, s *session, open []int) error {
+	p := s.p
+	if !p.plane.enter() {
+		return p.lost("is gone", false)
+	}
+	defer p.plane.leave()
 	sent := context.WithoutCancel(ctx)
 	w := p.watch(sent)
 	defer w.end()
-	w.carries(job.GetPut().GetSize())
 	l, err := p.storeLanes.take()
 	if err != nil {
-		t.free(p.plane)
-		return nil, w.fail(ctx, err)
+		return w.fail(ctx, err)
 	}
-	l.last++
-	job.Id = l.last
-	tickets := map[uint64]*ticket{l.last: t}
-	defer func() { l.leave(tickets) }()
-	if err := l.stream.Send(&pb.StoreBatch{Jobs: []*pb.StoreJob{job}}); err != nil {
-		return nil, w.fail(sent, err)
+	r := &sharedWrites{flight: flight{p: p, tickets: map[uint64]*ticket{}}, x: x, s: s, l: l, left: open}
+	defer func() { l.leave(r.tickets) }()
+	for {
+		w.progress() // it may be the plugin that keeps a message from being sent
+		if err := r.fill(ctx, w); err != nil {
+			return w.fail(sent, err)
+		}
+		if len(r.tickets) == 0 {
+			return nil
+		}
+		reply, err := r.next(ctx, w)
+		if err != nil {
+			return w.fail(sent, err)
+		}
+		w.pause() // the sink takes its time
+		for _, m := range reply.GetResults() {
+			if err := r.take(ctx, m); err != nil {
+				return p.broke(err)
+			}
+		}
 	}
-	reply, err := l.untilAnswered(ctx, w, job.GetId())
-	if err != nil {
-		return nil, w.fail(sent, err)
-	}
-	m := reply.GetResults()
-	if len(m) != 1 || m[0].GetId() != job.GetId() || m[0].GetNeed() != 0 {
-		return nil, p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "no answer to a put"))
-	}
-	delete(tickets, job.GetId())
-	t.free(p.plane)
-	switch {
-	case m[0].GetError() == nil:
-		return m[0], nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	}
-	return nil, wire.FromDetail(m[0].GetError())
 }
 
-// fillBody copies the whole body to dst.
-func fillBody(dst []byte, body driver.Body) error {
-	if mem, ok := body.(driver.Bytes); ok {
-		copy(dst, mem)
-		return nil
+// next waits for the next answers, and cancels what is under way when ctx ends.
+func (r *sharedWrites) next(ctx context.Context, w *watch) (*pb.StoreBatchReply, error) {
+	if r.cancelled {
+		return r.l.next(w)
 	}
-	if n, err := body.ReadAt(dst, 0); n < len(dst) {
-		return errors.Join(err, io.ErrUnexpectedEOF)
+	return r.l.untilAnswered(ctx, w, func() []uint64 {
+		r.cancelled = true
+		return slices.Collect(maps.Keys(r.tickets))
+	})
+}
+
+// fill sends messages while there is room.
+func (r *sharedWrites) fill(ctx context.Context, w *watch) error {
+	for r.room() && len(r.left) > 0 && ctx.Err() == nil {
+		if sent, err := r.send(ctx, w); err != nil || !sent {
+			return err
+		}
 	}
 	return nil
+}
+
+// send sends one message of puts; see sharedRun.send. A put that was not sent when ctx
+// ends is not done.
+func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
+	batch := &pb.StoreBatch{}
+	count := new(int)
+	bytes := int64(0)
+	for len(r.left) > 0 && bytes < requestBytes && len(batch.GetJobs()) < handshake.MaxPuts {
+		i := r.left[0]
+		put := &r.x.all[i]
+		in, ok := r.p.plane.request.alloc(put.Body.Size())
+		if !ok && len(r.tickets) > 0 {
+			break // wait for room
+		}
+		r.left = r.left[1:]
+		if !ok || !r.body(w, i, &in) {
+			continue // level 0, or it has failed
+		}
+		*count++
+		r.l.last++
+		r.tickets[r.l.last] = &ticket{index: i, request: count, in: &in}
+		batch.Jobs = append(batch.Jobs, &pb.StoreJob{
+			Id: r.l.last, Handle: r.s.handle, Operation: &pb.StoreJob_Put{Put: put.head(r.s)},
+			Body: &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(put.Body.Size()), Generation: in.generation},
+		})
+		bytes += put.Body.Size()
+	}
+	if ctx.Err() != nil || *count == 0 {
+		r.drop(batch)
+		return false, nil //nolint:nilerr // what was sent before is waited for
+	}
+	for _, job := range batch.GetJobs() {
+		r.x.all[r.tickets[job.GetId()].index].sent = true
+	}
+	r.requests++
+	w.carries(bytes)
+	return true, r.l.stream.Send(batch)
+}
+
+// body fills the region of a put, or gives it back: then the put has failed, or the
+// system has no page for it.
+func (r *sharedWrites) body(w *watch, i int, in *region) bool {
+	put := &r.x.all[i]
+	mem := r.p.plane.request.of(*in, put.Body.Size())
+	w.pause() // the body takes its time, and the sink
+	defer w.progress()
+	var own error
+	fault := guardFault(mem, func() { own = fillBody(mem, put.Body) })
+	if fault == nil && own == nil {
+		return true
+	}
+	r.p.plane.request.free(*in)
+	if fault == nil && !errors.Is(own, syscall.EFAULT) {
+		r.x.finish(i, r.s, driver.Info{}, ncerr.Wrap("put", put.Key, own))
+	}
+	return false
+}
+
+// drop gives the regions of a message back that is not sent.
+func (r *sharedWrites) drop(batch *pb.StoreBatch) {
+	for _, job := range batch.GetJobs() {
+		r.tickets[job.GetId()].free(r.p.plane)
+		delete(r.tickets, job.GetId())
+	}
+}
+
+// take checks an answer against what is known of its put, and hands it over. Its error
+// is a lie of the plugin. A put that failed when ctx had ended is left as it is.
+func (r *sharedWrites) take(ctx context.Context, m *pb.StoreResult) error {
+	t := r.tickets[m.GetId()]
+	if t == nil || m.GetNeed() != 0 {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "no answer to a put that was asked for")
+	}
+	r.answered(m.GetId(), t)
+	t.free(r.p.plane)
+	if ended := ctx.Err() != nil; ended && m.GetError() != nil {
+		return nil
+	}
+	return r.x.answered(t.index, r.s, m.GetInfo(), m.GetError())
 }

@@ -81,6 +81,10 @@ func (m *troubledMap) act(ctx context.Context, key string) (bool, error) {
 	case "hang":
 		say("it hangs")
 		select {}
+	case "say-wait":
+		say("it waits")
+		<-ctx.Done()
+		return true, ctx.Err()
 	case "wait":
 		<-ctx.Done()
 		return true, ctx.Err()

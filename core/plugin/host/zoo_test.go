@@ -217,7 +217,8 @@ func (l *liar) Configure(context.Context, *pb.ConfigureRequest) (*pb.ConfigureRe
 }
 
 func (l *liar) Open(context.Context, *pb.OpenRequest) (*pb.OpenReply, error) {
-	return &pb.OpenReply{Handle: 1, Capabilities: &pb.Capabilities{Ranges: true, List: true, OrderedList: true, Write: true}}, nil
+	caps := &pb.Capabilities{Ranges: true, List: true, OrderedList: true, Write: true}
+	return &pb.OpenReply{Handle: 1, Capabilities: caps, PutsMany: strings.HasPrefix(l.kind, "puts-")}, nil
 }
 
 func (l *liar) Close(context.Context, *pb.CloseRequest) (*pb.CloseReply, error) {
@@ -304,6 +305,9 @@ func (l *liar) Put(s pb.Driver_PutServer) error {
 	for {
 		r, err := s.Recv()
 		body = append(body, r.GetPayload().GetInline()...)
+		if errors.Is(err, io.EOF) && l.kind == "put-old" {
+			return s.SendAndClose(&pb.PutReply{Info: &pb.Info{Size: int64(len(body))}})
+		}
 		if errors.Is(err, io.EOF) && l.kind == "put-late" {
 			return errors.Join(l.storeLate(body), s.SendAndClose(&pb.PutReply{Info: &pb.Info{Size: int64(len(body))}}))
 		}
@@ -311,6 +315,24 @@ func (l *liar) Put(s pb.Driver_PutServer) error {
 			return s.SendAndClose(&pb.PutReply{Info: &pb.Info{Size: 1}})
 		}
 	}
+}
+
+func (l *liar) PutMany(_ context.Context, r *pb.PutManyRequest) (*pb.PutManyReply, error) {
+	reply := &pb.PutManyReply{}
+	for _, item := range r.GetItems() {
+		reply.Results = append(reply.Results, &pb.PutResult{Info: &pb.Info{Size: item.GetHead().GetSize()}})
+	}
+	switch l.kind {
+	case "puts-few":
+		reply.Results = reply.Results[1:]
+	case "puts-more":
+		reply.Results = append(reply.Results, reply.Results[0])
+	case "puts-size":
+		reply.Results[1].Info.Size++
+	case "puts-nothing":
+		reply.Results[1] = &pb.PutResult{}
+	}
+	return reply, nil
 }
 
 func (l *liar) List(_ *pb.ListRequest, s pb.Driver_ListServer) error {
@@ -524,12 +546,27 @@ func TestZooStore(t *testing.T) {
 		_, err := m.Put(ctx, "k", driver.Bytes("1234"), &driver.PutOptions{})
 		return err
 	}
+	puts := func(ctx context.Context, m driver.Map) error {
+		reqs := []driver.PutRequest{{Key: "k", Body: driver.Bytes("1")}, {Key: "l", Body: driver.Bytes("2")}, {Key: "m", Body: driver.Bytes("3")}}
+		last, calls := error(nil), 0
+		err := m.(driver.PutManyer).PutMany(ctx, reqs, func(_ int, _ driver.Info, err error) {
+			calls++
+			if err != nil {
+				last = err
+			}
+		})
+		if err != nil || calls != len(reqs) {
+			return fmt.Errorf("%d of 3 answers, %w", calls, err)
+		}
+		return last
+	}
 	for kind, call := range map[string]func(context.Context, driver.Map) error{
 		"get-long": read, "get-short": nil, "get-other": read, "get-negative": read, "get-twice": nil, "get-headless": read,
 		"get-nothing": read, "get-region": read, "get-part": nil, "get-message": read, "get-bare": read, "get-trailer": read,
 		"many-index": many, "many-twice": many, "many-missing": many,
 		"list-order": list, "list-outside": list, "list-prefix": list, "list-empty": list,
 		"stat-nothing": stat, "stat-negative": stat, "put-size": put,
+		"puts-few": puts, "puts-more": puts, "puts-size": puts, "puts-nothing": puts,
 	} {
 		if call == nil { // longer than the canary's room
 			call = func(ctx context.Context, m driver.Map) error {

@@ -15,7 +15,7 @@ import (
 // The protocol version; the header of the .proto files says the same.
 const (
 	Major = 1
-	Minor = 2
+	Minor = 3
 )
 
 // The environment of a plugin process. The cookie tells a plugin that it was
@@ -87,6 +87,9 @@ const (
 	MaxMessage = 4 << 20
 	// MaxBatch is the largest number of items in one message.
 	MaxBatch = 1024
+	// MaxPuts is the largest number of writes in one message: each may have the
+	// text of an error in the answer.
+	MaxPuts = 64
 	// MaxObject is the largest object or decoded chunk that is carried,
 	// unless Configure says less: 16 GiB.
 	MaxObject = 16 << 30

@@ -272,7 +272,9 @@ type OpenReply struct {
 	Handle       uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
 	Capabilities *Capabilities          `protobuf:"bytes,2,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// Since 1.1: reads may ask for a lent file, see StoreJob.lend.
-	Lends         bool `protobuf:"varint,3,opt,name=lends,proto3" json:"lends,omitempty"`
+	Lends bool `protobuf:"varint,3,opt,name=lends,proto3" json:"lends,omitempty"`
+	// Since 1.3: PutMany may be called.
+	PutsMany      bool `protobuf:"varint,4,opt,name=puts_many,json=putsMany,proto3" json:"puts_many,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +326,13 @@ func (x *OpenReply) GetCapabilities() *Capabilities {
 func (x *OpenReply) GetLends() bool {
 	if x != nil {
 		return x.Lends
+	}
+	return false
+}
+
+func (x *OpenReply) GetPutsMany() bool {
+	if x != nil {
+		return x.PutsMany
 	}
 	return false
 }
@@ -1328,6 +1337,212 @@ func (x *PutReply) GetInfo() *Info {
 	return nil
 }
 
+type PutManyRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Handle uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
+	// At most 64 of them, whose keys differ and whose payloads together have at
+	// most 1 MiB.
+	Items         []*PutItem `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutManyRequest) Reset() {
+	*x = PutManyRequest{}
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutManyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutManyRequest) ProtoMessage() {}
+
+func (x *PutManyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutManyRequest.ProtoReflect.Descriptor instead.
+func (*PutManyRequest) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PutManyRequest) GetHandle() uint64 {
+	if x != nil {
+		return x.Handle
+	}
+	return 0
+}
+
+func (x *PutManyRequest) GetItems() []*PutItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+type PutItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The handle in the head is not used.
+	Head *PutHead `protobuf:"bytes,1,opt,name=head,proto3" json:"head,omitempty"`
+	// The whole content.
+	Payload       *Payload `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutItem) Reset() {
+	*x = PutItem{}
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutItem) ProtoMessage() {}
+
+func (x *PutItem) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutItem.ProtoReflect.Descriptor instead.
+func (*PutItem) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PutItem) GetHead() *PutHead {
+	if x != nil {
+		return x.Head
+	}
+	return nil
+}
+
+func (x *PutItem) GetPayload() *Payload {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+type PutManyReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each item, in the same order.
+	Results       []*PutResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutManyReply) Reset() {
+	*x = PutManyReply{}
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutManyReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutManyReply) ProtoMessage() {}
+
+func (x *PutManyReply) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutManyReply.ProtoReflect.Descriptor instead.
+func (*PutManyReply) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *PutManyReply) GetResults() []*PutResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+// PutResult has one of both.
+type PutResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Info          *Info                  `protobuf:"bytes,1,opt,name=info,proto3" json:"info,omitempty"`
+	Error         *ErrorDetail           `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutResult) Reset() {
+	*x = PutResult{}
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutResult) ProtoMessage() {}
+
+func (x *PutResult) ProtoReflect() protoreflect.Message {
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutResult.ProtoReflect.Descriptor instead.
+func (*PutResult) Descriptor() ([]byte, []int) {
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *PutResult) GetInfo() *Info {
+	if x != nil {
+		return x.Info
+	}
+	return nil
+}
+
+func (x *PutResult) GetError() *ErrorDetail {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
 type DeleteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Handle        uint64                 `protobuf:"varint,1,opt,name=handle,proto3" json:"handle,omitempty"`
@@ -1338,7 +1553,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[18]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1565,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[18]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1578,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{18}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteRequest) GetHandle() uint64 {
@@ -1388,7 +1603,7 @@ type DeleteReply struct {
 
 func (x *DeleteReply) Reset() {
 	*x = DeleteReply{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[19]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1615,7 @@ func (x *DeleteReply) String() string {
 func (*DeleteReply) ProtoMessage() {}
 
 func (x *DeleteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[19]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1628,7 @@ func (x *DeleteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteReply.ProtoReflect.Descriptor instead.
 func (*DeleteReply) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{19}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{23}
 }
 
 type ListRequest struct {
@@ -1429,7 +1644,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[20]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1656,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[20]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1669,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{20}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListRequest) GetHandle() uint64 {
@@ -1494,7 +1709,7 @@ type ListReply struct {
 
 func (x *ListReply) Reset() {
 	*x = ListReply{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[21]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1721,7 @@ func (x *ListReply) String() string {
 func (*ListReply) ProtoMessage() {}
 
 func (x *ListReply) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[21]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1734,7 @@ func (x *ListReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReply.ProtoReflect.Descriptor instead.
 func (*ListReply) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{21}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListReply) GetEntries() []*Entry {
@@ -1541,7 +1756,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[22]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1768,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[22]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1781,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{22}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Entry) GetKey() []byte {
@@ -1599,7 +1814,7 @@ type FlushRequest struct {
 
 func (x *FlushRequest) Reset() {
 	*x = FlushRequest{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[23]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1826,7 @@ func (x *FlushRequest) String() string {
 func (*FlushRequest) ProtoMessage() {}
 
 func (x *FlushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[23]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1839,7 @@ func (x *FlushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlushRequest.ProtoReflect.Descriptor instead.
 func (*FlushRequest) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{23}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FlushRequest) GetHandle() uint64 {
@@ -1642,7 +1857,7 @@ type FlushReply struct {
 
 func (x *FlushReply) Reset() {
 	*x = FlushReply{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[24]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1869,7 @@ func (x *FlushReply) String() string {
 func (*FlushReply) ProtoMessage() {}
 
 func (x *FlushReply) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[24]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1882,7 @@ func (x *FlushReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlushReply.ProtoReflect.Descriptor instead.
 func (*FlushReply) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{24}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{28}
 }
 
 type CloseRequest struct {
@@ -1683,7 +1898,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[25]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1695,7 +1910,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[25]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +1923,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{25}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CloseRequest) GetHandle() uint64 {
@@ -1733,7 +1948,7 @@ type CloseReply struct {
 
 func (x *CloseReply) Reset() {
 	*x = CloseReply{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[26]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1960,7 @@ func (x *CloseReply) String() string {
 func (*CloseReply) ProtoMessage() {}
 
 func (x *CloseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[26]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1973,7 @@ func (x *CloseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReply.ProtoReflect.Descriptor instead.
 func (*CloseReply) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{26}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{30}
 }
 
 // StoreBatch is a number of jobs of level 1.
@@ -1777,7 +1992,7 @@ type StoreBatch struct {
 
 func (x *StoreBatch) Reset() {
 	*x = StoreBatch{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[27]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2004,7 @@ func (x *StoreBatch) String() string {
 func (*StoreBatch) ProtoMessage() {}
 
 func (x *StoreBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[27]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2017,7 @@ func (x *StoreBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreBatch.ProtoReflect.Descriptor instead.
 func (*StoreBatch) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{27}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StoreBatch) GetJobs() []*StoreJob {
@@ -1849,7 +2064,7 @@ type StoreJob struct {
 
 func (x *StoreJob) Reset() {
 	*x = StoreJob{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[28]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +2076,7 @@ func (x *StoreJob) String() string {
 func (*StoreJob) ProtoMessage() {}
 
 func (x *StoreJob) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[28]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +2089,7 @@ func (x *StoreJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreJob.ProtoReflect.Descriptor instead.
 func (*StoreJob) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{28}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StoreJob) GetId() uint64 {
@@ -1960,7 +2175,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[29]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +2187,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[29]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +2200,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{29}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Grant) GetId() uint64 {
@@ -2011,7 +2226,7 @@ type StoreBatchReply struct {
 
 func (x *StoreBatchReply) Reset() {
 	*x = StoreBatchReply{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[30]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2023,7 +2238,7 @@ func (x *StoreBatchReply) String() string {
 func (*StoreBatchReply) ProtoMessage() {}
 
 func (x *StoreBatchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[30]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2036,7 +2251,7 @@ func (x *StoreBatchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreBatchReply.ProtoReflect.Descriptor instead.
 func (*StoreBatchReply) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{30}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StoreBatchReply) GetResults() []*StoreResult {
@@ -2070,7 +2285,7 @@ type StoreResult struct {
 
 func (x *StoreResult) Reset() {
 	*x = StoreResult{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[31]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2297,7 @@ func (x *StoreResult) String() string {
 func (*StoreResult) ProtoMessage() {}
 
 func (x *StoreResult) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[31]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2310,7 @@ func (x *StoreResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreResult.ProtoReflect.Descriptor instead.
 func (*StoreResult) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{31}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StoreResult) GetId() uint64 {
@@ -2157,7 +2372,7 @@ type Lent struct {
 
 func (x *Lent) Reset() {
 	*x = Lent{}
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[32]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2384,7 @@ func (x *Lent) String() string {
 func (*Lent) ProtoMessage() {}
 
 func (x *Lent) ProtoReflect() protoreflect.Message {
-	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[32]
+	mi := &file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2397,7 @@ func (x *Lent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lent.ProtoReflect.Descriptor instead.
 func (*Lent) Descriptor() ([]byte, []int) {
-	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{32}
+	return file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Lent) GetOffset() int64 {
@@ -2204,11 +2419,12 @@ const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\aoptions\x18\x04 \x01(\fR\aoptions\x12&\n" +
 	"\x04mode\x18\x05 \x01(\x0e2\x12.nczplugin.v1.ModeR\x04mode\x12\x14\n" +
 	"\x05token\x18\x06 \x01(\x04R\x05token\x12\x1c\n" +
-	"\tdocuments\x18\a \x03(\fR\tdocuments\"y\n" +
+	"\tdocuments\x18\a \x03(\fR\tdocuments\"\x96\x01\n" +
 	"\tOpenReply\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12>\n" +
 	"\fcapabilities\x18\x02 \x01(\v2\x1a.nczplugin.v1.CapabilitiesR\fcapabilities\x12\x14\n" +
-	"\x05lends\x18\x03 \x01(\bR\x05lends\"\r\n" +
+	"\x05lends\x18\x03 \x01(\bR\x05lends\x12\x1b\n" +
+	"\tputs_many\x18\x04 \x01(\bR\bputsMany\"\r\n" +
 	"\vRemoveReply\"\xb2\x03\n" +
 	"\fCapabilities\x12\x16\n" +
 	"\x06ranges\x18\x01 \x01(\bR\x06ranges\x12\x12\n" +
@@ -2279,7 +2495,18 @@ const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\x04head\x18\x01 \x01(\v2\x15.nczplugin.v1.PutHeadR\x04head\x12/\n" +
 	"\apayload\x18\x02 \x01(\v2\x15.nczplugin.v1.PayloadR\apayload\"2\n" +
 	"\bPutReply\x12&\n" +
-	"\x04info\x18\x01 \x01(\v2\x12.nczplugin.v1.InfoR\x04info\"9\n" +
+	"\x04info\x18\x01 \x01(\v2\x12.nczplugin.v1.InfoR\x04info\"U\n" +
+	"\x0ePutManyRequest\x12\x16\n" +
+	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12+\n" +
+	"\x05items\x18\x02 \x03(\v2\x15.nczplugin.v1.PutItemR\x05items\"e\n" +
+	"\aPutItem\x12)\n" +
+	"\x04head\x18\x01 \x01(\v2\x15.nczplugin.v1.PutHeadR\x04head\x12/\n" +
+	"\apayload\x18\x02 \x01(\v2\x15.nczplugin.v1.PayloadR\apayload\"A\n" +
+	"\fPutManyReply\x121\n" +
+	"\aresults\x18\x01 \x03(\v2\x17.nczplugin.v1.PutResultR\aresults\"d\n" +
+	"\tPutResult\x12&\n" +
+	"\x04info\x18\x01 \x01(\v2\x12.nczplugin.v1.InfoR\x04info\x12/\n" +
+	"\x05error\x18\x02 \x01(\v2\x19.nczplugin.v1.ErrorDetailR\x05error\"9\n" +
 	"\rDeleteRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\x04R\x06handle\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\"\r\n" +
@@ -2344,14 +2571,15 @@ const file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc = "" +
 	"\x13DURABILITY_ON_FLUSH\x10\x01*0\n" +
 	"\aLatency\x12\x11\n" +
 	"\rLATENCY_LOCAL\x10\x00\x12\x12\n" +
-	"\x0eLATENCY_REMOTE\x10\x012\xc4\x05\n" +
+	"\x0eLATENCY_REMOTE\x10\x012\x89\x06\n" +
 	"\x06Driver\x12:\n" +
 	"\x04Open\x12\x19.nczplugin.v1.OpenRequest\x1a\x17.nczplugin.v1.OpenReply\x12>\n" +
 	"\x06Remove\x12\x19.nczplugin.v1.OpenRequest\x1a\x19.nczplugin.v1.RemoveReply\x129\n" +
 	"\x03Get\x12\x18.nczplugin.v1.GetRequest\x1a\x16.nczplugin.v1.GetReply0\x01\x12E\n" +
 	"\aGetMany\x12\x1c.nczplugin.v1.GetManyRequest\x1a\x1a.nczplugin.v1.GetManyReply0\x01\x12:\n" +
 	"\x04Stat\x12\x19.nczplugin.v1.StatRequest\x1a\x17.nczplugin.v1.StatReply\x129\n" +
-	"\x03Put\x12\x18.nczplugin.v1.PutRequest\x1a\x16.nczplugin.v1.PutReply(\x01\x12@\n" +
+	"\x03Put\x12\x18.nczplugin.v1.PutRequest\x1a\x16.nczplugin.v1.PutReply(\x01\x12C\n" +
+	"\aPutMany\x12\x1c.nczplugin.v1.PutManyRequest\x1a\x1a.nczplugin.v1.PutManyReply\x12@\n" +
 	"\x06Delete\x12\x1b.nczplugin.v1.DeleteRequest\x1a\x19.nczplugin.v1.DeleteReply\x12<\n" +
 	"\x04List\x12\x19.nczplugin.v1.ListRequest\x1a\x17.nczplugin.v1.ListReply0\x01\x12=\n" +
 	"\x05Flush\x12\x1a.nczplugin.v1.FlushRequest\x1a\x18.nczplugin.v1.FlushReply\x12=\n" +
@@ -2371,7 +2599,7 @@ func file_core_plugin_proto_nczplugin_v1_driver_proto_rawDescGZIP() []byte {
 }
 
 var file_core_plugin_proto_nczplugin_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_core_plugin_proto_nczplugin_v1_driver_proto_goTypes = []any{
 	(Mode)(0),               // 0: nczplugin.v1.Mode
 	(Durability)(0),         // 1: nczplugin.v1.Durability
@@ -2394,24 +2622,28 @@ var file_core_plugin_proto_nczplugin_v1_driver_proto_goTypes = []any{
 	(*PutHead)(nil),         // 18: nczplugin.v1.PutHead
 	(*PutRequest)(nil),      // 19: nczplugin.v1.PutRequest
 	(*PutReply)(nil),        // 20: nczplugin.v1.PutReply
-	(*DeleteRequest)(nil),   // 21: nczplugin.v1.DeleteRequest
-	(*DeleteReply)(nil),     // 22: nczplugin.v1.DeleteReply
-	(*ListRequest)(nil),     // 23: nczplugin.v1.ListRequest
-	(*ListReply)(nil),       // 24: nczplugin.v1.ListReply
-	(*Entry)(nil),           // 25: nczplugin.v1.Entry
-	(*FlushRequest)(nil),    // 26: nczplugin.v1.FlushRequest
-	(*FlushReply)(nil),      // 27: nczplugin.v1.FlushReply
-	(*CloseRequest)(nil),    // 28: nczplugin.v1.CloseRequest
-	(*CloseReply)(nil),      // 29: nczplugin.v1.CloseReply
-	(*StoreBatch)(nil),      // 30: nczplugin.v1.StoreBatch
-	(*StoreJob)(nil),        // 31: nczplugin.v1.StoreJob
-	(*Grant)(nil),           // 32: nczplugin.v1.Grant
-	(*StoreBatchReply)(nil), // 33: nczplugin.v1.StoreBatchReply
-	(*StoreResult)(nil),     // 34: nczplugin.v1.StoreResult
-	(*Lent)(nil),            // 35: nczplugin.v1.Lent
-	(*Region)(nil),          // 36: nczplugin.v1.Region
-	(*Payload)(nil),         // 37: nczplugin.v1.Payload
-	(*ErrorDetail)(nil),     // 38: nczplugin.v1.ErrorDetail
+	(*PutManyRequest)(nil),  // 21: nczplugin.v1.PutManyRequest
+	(*PutItem)(nil),         // 22: nczplugin.v1.PutItem
+	(*PutManyReply)(nil),    // 23: nczplugin.v1.PutManyReply
+	(*PutResult)(nil),       // 24: nczplugin.v1.PutResult
+	(*DeleteRequest)(nil),   // 25: nczplugin.v1.DeleteRequest
+	(*DeleteReply)(nil),     // 26: nczplugin.v1.DeleteReply
+	(*ListRequest)(nil),     // 27: nczplugin.v1.ListRequest
+	(*ListReply)(nil),       // 28: nczplugin.v1.ListReply
+	(*Entry)(nil),           // 29: nczplugin.v1.Entry
+	(*FlushRequest)(nil),    // 30: nczplugin.v1.FlushRequest
+	(*FlushReply)(nil),      // 31: nczplugin.v1.FlushReply
+	(*CloseRequest)(nil),    // 32: nczplugin.v1.CloseRequest
+	(*CloseReply)(nil),      // 33: nczplugin.v1.CloseReply
+	(*StoreBatch)(nil),      // 34: nczplugin.v1.StoreBatch
+	(*StoreJob)(nil),        // 35: nczplugin.v1.StoreJob
+	(*Grant)(nil),           // 36: nczplugin.v1.Grant
+	(*StoreBatchReply)(nil), // 37: nczplugin.v1.StoreBatchReply
+	(*StoreResult)(nil),     // 38: nczplugin.v1.StoreResult
+	(*Lent)(nil),            // 39: nczplugin.v1.Lent
+	(*Region)(nil),          // 40: nczplugin.v1.Region
+	(*Payload)(nil),         // 41: nczplugin.v1.Payload
+	(*ErrorDetail)(nil),     // 42: nczplugin.v1.ErrorDetail
 }
 var file_core_plugin_proto_nczplugin_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: nczplugin.v1.OpenRequest.mode:type_name -> nczplugin.v1.Mode
@@ -2419,61 +2651,69 @@ var file_core_plugin_proto_nczplugin_v1_driver_proto_depIdxs = []int32{
 	1,  // 2: nczplugin.v1.Capabilities.durable:type_name -> nczplugin.v1.Durability
 	2,  // 3: nczplugin.v1.Capabilities.latency:type_name -> nczplugin.v1.Latency
 	7,  // 4: nczplugin.v1.GetSpec.range:type_name -> nczplugin.v1.Range
-	36, // 5: nczplugin.v1.GetSpec.output:type_name -> nczplugin.v1.Region
+	40, // 5: nczplugin.v1.GetSpec.output:type_name -> nczplugin.v1.Region
 	9,  // 6: nczplugin.v1.GetRequest.spec:type_name -> nczplugin.v1.GetSpec
 	8,  // 7: nczplugin.v1.GetHead.info:type_name -> nczplugin.v1.Info
 	11, // 8: nczplugin.v1.GetReply.head:type_name -> nczplugin.v1.GetHead
-	37, // 9: nczplugin.v1.GetReply.payload:type_name -> nczplugin.v1.Payload
+	41, // 9: nczplugin.v1.GetReply.payload:type_name -> nczplugin.v1.Payload
 	9,  // 10: nczplugin.v1.GetManyRequest.specs:type_name -> nczplugin.v1.GetSpec
 	15, // 11: nczplugin.v1.GetManyReply.items:type_name -> nczplugin.v1.GetItem
 	11, // 12: nczplugin.v1.GetItem.head:type_name -> nczplugin.v1.GetHead
-	37, // 13: nczplugin.v1.GetItem.payload:type_name -> nczplugin.v1.Payload
-	38, // 14: nczplugin.v1.GetItem.error:type_name -> nczplugin.v1.ErrorDetail
+	41, // 13: nczplugin.v1.GetItem.payload:type_name -> nczplugin.v1.Payload
+	42, // 14: nczplugin.v1.GetItem.error:type_name -> nczplugin.v1.ErrorDetail
 	8,  // 15: nczplugin.v1.StatReply.info:type_name -> nczplugin.v1.Info
 	18, // 16: nczplugin.v1.PutRequest.head:type_name -> nczplugin.v1.PutHead
-	37, // 17: nczplugin.v1.PutRequest.payload:type_name -> nczplugin.v1.Payload
+	41, // 17: nczplugin.v1.PutRequest.payload:type_name -> nczplugin.v1.Payload
 	8,  // 18: nczplugin.v1.PutReply.info:type_name -> nczplugin.v1.Info
-	25, // 19: nczplugin.v1.ListReply.entries:type_name -> nczplugin.v1.Entry
-	8,  // 20: nczplugin.v1.Entry.info:type_name -> nczplugin.v1.Info
-	31, // 21: nczplugin.v1.StoreBatch.jobs:type_name -> nczplugin.v1.StoreJob
-	32, // 22: nczplugin.v1.StoreBatch.grants:type_name -> nczplugin.v1.Grant
-	9,  // 23: nczplugin.v1.StoreJob.get:type_name -> nczplugin.v1.GetSpec
-	18, // 24: nczplugin.v1.StoreJob.put:type_name -> nczplugin.v1.PutHead
-	36, // 25: nczplugin.v1.StoreJob.body:type_name -> nczplugin.v1.Region
-	36, // 26: nczplugin.v1.Grant.output:type_name -> nczplugin.v1.Region
-	34, // 27: nczplugin.v1.StoreBatchReply.results:type_name -> nczplugin.v1.StoreResult
-	11, // 28: nczplugin.v1.StoreResult.head:type_name -> nczplugin.v1.GetHead
-	36, // 29: nczplugin.v1.StoreResult.output:type_name -> nczplugin.v1.Region
-	8,  // 30: nczplugin.v1.StoreResult.info:type_name -> nczplugin.v1.Info
-	38, // 31: nczplugin.v1.StoreResult.error:type_name -> nczplugin.v1.ErrorDetail
-	35, // 32: nczplugin.v1.StoreResult.lent:type_name -> nczplugin.v1.Lent
-	3,  // 33: nczplugin.v1.Driver.Open:input_type -> nczplugin.v1.OpenRequest
-	3,  // 34: nczplugin.v1.Driver.Remove:input_type -> nczplugin.v1.OpenRequest
-	10, // 35: nczplugin.v1.Driver.Get:input_type -> nczplugin.v1.GetRequest
-	13, // 36: nczplugin.v1.Driver.GetMany:input_type -> nczplugin.v1.GetManyRequest
-	16, // 37: nczplugin.v1.Driver.Stat:input_type -> nczplugin.v1.StatRequest
-	19, // 38: nczplugin.v1.Driver.Put:input_type -> nczplugin.v1.PutRequest
-	21, // 39: nczplugin.v1.Driver.Delete:input_type -> nczplugin.v1.DeleteRequest
-	23, // 40: nczplugin.v1.Driver.List:input_type -> nczplugin.v1.ListRequest
-	26, // 41: nczplugin.v1.Driver.Flush:input_type -> nczplugin.v1.FlushRequest
-	28, // 42: nczplugin.v1.Driver.Close:input_type -> nczplugin.v1.CloseRequest
-	30, // 43: nczplugin.v1.Driver.Transfer:input_type -> nczplugin.v1.StoreBatch
-	4,  // 44: nczplugin.v1.Driver.Open:output_type -> nczplugin.v1.OpenReply
-	5,  // 45: nczplugin.v1.Driver.Remove:output_type -> nczplugin.v1.RemoveReply
-	12, // 46: nczplugin.v1.Driver.Get:output_type -> nczplugin.v1.GetReply
-	14, // 47: nczplugin.v1.Driver.GetMany:output_type -> nczplugin.v1.GetManyReply
-	17, // 48: nczplugin.v1.Driver.Stat:output_type -> nczplugin.v1.StatReply
-	20, // 49: nczplugin.v1.Driver.Put:output_type -> nczplugin.v1.PutReply
-	22, // 50: nczplugin.v1.Driver.Delete:output_type -> nczplugin.v1.DeleteReply
-	24, // 51: nczplugin.v1.Driver.List:output_type -> nczplugin.v1.ListReply
-	27, // 52: nczplugin.v1.Driver.Flush:output_type -> nczplugin.v1.FlushReply
-	29, // 53: nczplugin.v1.Driver.Close:output_type -> nczplugin.v1.CloseReply
-	33, // 54: nczplugin.v1.Driver.Transfer:output_type -> nczplugin.v1.StoreBatchReply
-	44, // [44:55] is the sub-list for method output_type
-	33, // [33:44] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	22, // 19: nczplugin.v1.PutManyRequest.items:type_name -> nczplugin.v1.PutItem
+	18, // 20: nczplugin.v1.PutItem.head:type_name -> nczplugin.v1.PutHead
+	41, // 21: nczplugin.v1.PutItem.payload:type_name -> nczplugin.v1.Payload
+	24, // 22: nczplugin.v1.PutManyReply.results:type_name -> nczplugin.v1.PutResult
+	8,  // 23: nczplugin.v1.PutResult.info:type_name -> nczplugin.v1.Info
+	42, // 24: nczplugin.v1.PutResult.error:type_name -> nczplugin.v1.ErrorDetail
+	29, // 25: nczplugin.v1.ListReply.entries:type_name -> nczplugin.v1.Entry
+	8,  // 26: nczplugin.v1.Entry.info:type_name -> nczplugin.v1.Info
+	35, // 27: nczplugin.v1.StoreBatch.jobs:type_name -> nczplugin.v1.StoreJob
+	36, // 28: nczplugin.v1.StoreBatch.grants:type_name -> nczplugin.v1.Grant
+	9,  // 29: nczplugin.v1.StoreJob.get:type_name -> nczplugin.v1.GetSpec
+	18, // 30: nczplugin.v1.StoreJob.put:type_name -> nczplugin.v1.PutHead
+	40, // 31: nczplugin.v1.StoreJob.body:type_name -> nczplugin.v1.Region
+	40, // 32: nczplugin.v1.Grant.output:type_name -> nczplugin.v1.Region
+	38, // 33: nczplugin.v1.StoreBatchReply.results:type_name -> nczplugin.v1.StoreResult
+	11, // 34: nczplugin.v1.StoreResult.head:type_name -> nczplugin.v1.GetHead
+	40, // 35: nczplugin.v1.StoreResult.output:type_name -> nczplugin.v1.Region
+	8,  // 36: nczplugin.v1.StoreResult.info:type_name -> nczplugin.v1.Info
+	42, // 37: nczplugin.v1.StoreResult.error:type_name -> nczplugin.v1.ErrorDetail
+	39, // 38: nczplugin.v1.StoreResult.lent:type_name -> nczplugin.v1.Lent
+	3,  // 39: nczplugin.v1.Driver.Open:input_type -> nczplugin.v1.OpenRequest
+	3,  // 40: nczplugin.v1.Driver.Remove:input_type -> nczplugin.v1.OpenRequest
+	10, // 41: nczplugin.v1.Driver.Get:input_type -> nczplugin.v1.GetRequest
+	13, // 42: nczplugin.v1.Driver.GetMany:input_type -> nczplugin.v1.GetManyRequest
+	16, // 43: nczplugin.v1.Driver.Stat:input_type -> nczplugin.v1.StatRequest
+	19, // 44: nczplugin.v1.Driver.Put:input_type -> nczplugin.v1.PutRequest
+	21, // 45: nczplugin.v1.Driver.PutMany:input_type -> nczplugin.v1.PutManyRequest
+	25, // 46: nczplugin.v1.Driver.Delete:input_type -> nczplugin.v1.DeleteRequest
+	27, // 47: nczplugin.v1.Driver.List:input_type -> nczplugin.v1.ListRequest
+	30, // 48: nczplugin.v1.Driver.Flush:input_type -> nczplugin.v1.FlushRequest
+	32, // 49: nczplugin.v1.Driver.Close:input_type -> nczplugin.v1.CloseRequest
+	34, // 50: nczplugin.v1.Driver.Transfer:input_type -> nczplugin.v1.StoreBatch
+	4,  // 51: nczplugin.v1.Driver.Open:output_type -> nczplugin.v1.OpenReply
+	5,  // 52: nczplugin.v1.Driver.Remove:output_type -> nczplugin.v1.RemoveReply
+	12, // 53: nczplugin.v1.Driver.Get:output_type -> nczplugin.v1.GetReply
+	14, // 54: nczplugin.v1.Driver.GetMany:output_type -> nczplugin.v1.GetManyReply
+	17, // 55: nczplugin.v1.Driver.Stat:output_type -> nczplugin.v1.StatReply
+	20, // 56: nczplugin.v1.Driver.Put:output_type -> nczplugin.v1.PutReply
+	23, // 57: nczplugin.v1.Driver.PutMany:output_type -> nczplugin.v1.PutManyReply
+	26, // 58: nczplugin.v1.Driver.Delete:output_type -> nczplugin.v1.DeleteReply
+	28, // 59: nczplugin.v1.Driver.List:output_type -> nczplugin.v1.ListReply
+	31, // 60: nczplugin.v1.Driver.Flush:output_type -> nczplugin.v1.FlushReply
+	33, // 61: nczplugin.v1.Driver.Close:output_type -> nczplugin.v1.CloseReply
+	37, // 62: nczplugin.v1.Driver.Transfer:output_type -> nczplugin.v1.StoreBatchReply
+	51, // [51:63] is the sub-list for method output_type
+	39, // [39:51] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_core_plugin_proto_nczplugin_v1_driver_proto_init() }
@@ -2482,7 +2722,7 @@ func file_core_plugin_proto_nczplugin_v1_driver_proto_init() {
 		return
 	}
 	file_core_plugin_proto_nczplugin_v1_plugin_proto_init()
-	file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[28].OneofWrappers = []any{
+	file_core_plugin_proto_nczplugin_v1_driver_proto_msgTypes[32].OneofWrappers = []any{
 		(*StoreJob_Get)(nil),
 		(*StoreJob_Put)(nil),
 	}
@@ -2492,7 +2732,7 @@ func file_core_plugin_proto_nczplugin_v1_driver_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc), len(file_core_plugin_proto_nczplugin_v1_driver_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	Driver_GetMany_FullMethodName  = "/nczplugin.v1.Driver/GetMany"
 	Driver_Stat_FullMethodName     = "/nczplugin.v1.Driver/Stat"
 	Driver_Put_FullMethodName      = "/nczplugin.v1.Driver/Put"
+	Driver_PutMany_FullMethodName  = "/nczplugin.v1.Driver/PutMany"
 	Driver_Delete_FullMethodName   = "/nczplugin.v1.Driver/Delete"
 	Driver_List_FullMethodName     = "/nczplugin.v1.Driver/List"
 	Driver_Flush_FullMethodName    = "/nczplugin.v1.Driver/Flush"
@@ -57,6 +58,9 @@ type DriverClient interface {
 	// Put replaces an object. The first request has the head, all of them have
 	// data in order. Nothing becomes visible before all of it has arrived.
 	Put(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutRequest, PutReply], error)
+	// PutMany, since 1.3, replaces several objects, where OpenReply.puts_many says
+	// that it can. Each has a result of its own, whatever becomes of the others.
+	PutMany(ctx context.Context, in *PutManyRequest, opts ...grpc.CallOption) (*PutManyReply, error)
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteReply, error)
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListReply], error)
 	Flush(ctx context.Context, in *FlushRequest, opts ...grpc.CallOption) (*FlushReply, error)
@@ -158,6 +162,16 @@ func (c *driverClient) Put(ctx context.Context, opts ...grpc.CallOption) (grpc.C
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Driver_PutClient = grpc.ClientStreamingClient[PutRequest, PutReply]
 
+func (c *driverClient) PutMany(ctx context.Context, in *PutManyRequest, opts ...grpc.CallOption) (*PutManyReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutManyReply)
+	err := c.cc.Invoke(ctx, Driver_PutMany_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *driverClient) Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteReply)
@@ -243,6 +257,9 @@ type DriverServer interface {
 	// Put replaces an object. The first request has the head, all of them have
 	// data in order. Nothing becomes visible before all of it has arrived.
 	Put(grpc.ClientStreamingServer[PutRequest, PutReply]) error
+	// PutMany, since 1.3, replaces several objects, where OpenReply.puts_many says
+	// that it can. Each has a result of its own, whatever becomes of the others.
+	PutMany(context.Context, *PutManyRequest) (*PutManyReply, error)
 	Delete(context.Context, *DeleteRequest) (*DeleteReply, error)
 	List(*ListRequest, grpc.ServerStreamingServer[ListReply]) error
 	Flush(context.Context, *FlushRequest) (*FlushReply, error)
@@ -280,6 +297,9 @@ func (UnimplementedDriverServer) Stat(context.Context, *StatRequest) (*StatReply
 }
 func (UnimplementedDriverServer) Put(grpc.ClientStreamingServer[PutRequest, PutReply]) error {
 	return status.Error(codes.Unimplemented, "method Put not implemented")
+}
+func (UnimplementedDriverServer) PutMany(context.Context, *PutManyRequest) (*PutManyReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutMany not implemented")
 }
 func (UnimplementedDriverServer) Delete(context.Context, *DeleteRequest) (*DeleteReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Delete not implemented")
@@ -400,6 +420,24 @@ func _Driver_Put_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Driver_PutServer = grpc.ClientStreamingServer[PutRequest, PutReply]
 
+func _Driver_PutMany_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutManyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DriverServer).PutMany(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Driver_PutMany_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DriverServer).PutMany(ctx, req.(*PutManyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Driver_Delete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteRequest)
 	if err := dec(in); err != nil {
@@ -490,6 +528,10 @@ var Driver_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Stat",
 			Handler:    _Driver_Stat_Handler,
+		},
+		{
+			MethodName: "PutMany",
+			Handler:    _Driver_PutMany_Handler,
 		},
 		{
 			MethodName: "Delete",

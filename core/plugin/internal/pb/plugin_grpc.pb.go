@@ -1,4 +1,4 @@
-// nczarr plugin protocol, version 1.2
+// nczarr plugin protocol, version 1.3
 //
 // This file and its neighbours are the contract between nczarr and a plugin
 // in any language. The version above is major.minor: within a major, fields,

@@ -15,13 +15,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// remoteAtOnce is the number of reads under way at once in a store that takes
+// remoteAtOnce is the number of calls under way at once in a store that takes
 // tens of milliseconds to answer.
 const remoteAtOnce = 32
 
-// getAtOnce is the number of reads of a GetMany that are under way at once
-// when the driver has no fast path of its own.
-func (m *openMap) getAtOnce() int {
+// atOnce is the number of reads of a GetMany, or writes of a PutMany, that are
+// under way at once when the driver has no fast path of its own.
+func (m *openMap) atOnce() int {
 	if m.caps.Latency == driver.Remote {
 		return remoteAtOnce
 	}
@@ -188,7 +188,7 @@ func (d *driverService) getManyEach(ctx context.Context, m *openMap, specs []*pb
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, m.getAtOnce())
+	slots := make(chan struct{}, m.atOnce())
 	for i, spec := range specs {
 		slots <- struct{}{}
 		if ctx.Err() != nil {

@@ -39,6 +39,7 @@ type openMap struct {
 	driver.Map
 	lender  driver.FileLender // nil when it lends no files
 	many    driver.GetManyer  // nil when it has none
+	puts    driver.PutManyer  // nil when it has none
 	caps    driver.Capabilities
 	calls   sync.WaitGroup
 	closing bool // takes no new calls; protected by driverService.mu
@@ -56,12 +57,13 @@ func (d *driverService) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenRe
 	om := &openMap{Map: m, caps: m.Capabilities()}
 	om.lender, _ = m.(driver.FileLender)
 	om.many, _ = m.(driver.GetManyer)
+	om.puts, _ = m.(driver.PutManyer)
 	handle, err := d.add(ctx, om, r.GetToken())
 	if err != nil {
 		return nil, wire.Status(ctx, errors.Join(err, m.Close(context.WithoutCancel(ctx))))
 	}
 	lends := om.lender != nil && d.s.shared.Load() != nil
-	return &pb.OpenReply{Handle: handle, Capabilities: wire.CapabilitiesToWire(om.caps), Lends: lends}, nil
+	return &pb.OpenReply{Handle: handle, Capabilities: wire.CapabilitiesToWire(om.caps), Lends: lends, PutsMany: true}, nil
 }
 
 func (d *driverService) Remove(ctx context.Context, r *pb.OpenRequest) (*pb.RemoveReply, error) {

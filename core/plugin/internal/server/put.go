@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
@@ -30,12 +32,93 @@ func (d *driverService) Put(stream pb.Driver_PutServer) error {
 		return wire.Status(ctx, err)
 	}
 	defer release()
-	opts := &driver.PutOptions{IfAbsent: head.GetIfAbsent(), IfMatch: string(head.GetIfMatch())}
-	info, err := m.Put(ctx, string(head.GetKey()), body.body(), opts)
+	r := putRequest(head, body.body())
+	info, err := m.Put(ctx, r.Key, r.Body, &r.Opts)
 	if err != nil {
 		return wire.Status(ctx, err)
 	}
 	return stream.SendAndClose(&pb.PutReply{Info: wire.InfoToWire(info)})
+}
+
+// putRequest gives the put that head asks for.
+func putRequest(head *pb.PutHead, body driver.Body) driver.PutRequest {
+	return driver.PutRequest{
+		Key: string(head.GetKey()), Body: body,
+		Opts: driver.PutOptions{IfAbsent: head.GetIfAbsent(), IfMatch: string(head.GetIfMatch())},
+	}
+}
+
+// PutMany implements pb.DriverServer.
+func (d *driverService) PutMany(ctx context.Context, r *pb.PutManyRequest) (*pb.PutManyReply, error) {
+	if n := len(r.GetItems()); n > handshake.MaxPuts {
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "put", "", "%d puts in one call, more than %d", n, handshake.MaxPuts))
+	}
+	reqs := make([]driver.PutRequest, len(r.GetItems()))
+	for i, item := range r.GetItems() {
+		body, err := wire.Inline(item.GetPayload(), handshake.MaxPart)
+		if n := item.GetHead().GetSize(); err == nil && int64(len(body)) != n {
+			err = ncerr.Errorf(ncerr.ErrInvalid, "put", string(item.GetHead().GetKey()), "%d of the announced %d bytes came", len(body), n)
+		}
+		if err != nil {
+			return nil, wire.Status(ctx, err)
+		}
+		reqs[i] = putRequest(item.GetHead(), driver.Bytes(body))
+	}
+	m, release, err := d.use(r.GetHandle())
+	if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
+	defer release()
+	reply := &pb.PutManyReply{Results: make([]*pb.PutResult, len(reqs))}
+	m.putMany(ctx, reqs, func(i int, info driver.Info, err error) {
+		reply.Results[i] = &pb.PutResult{Info: wire.InfoToWire(info)}
+		if err != nil {
+			reply.Results[i] = &pb.PutResult{Error: wire.ToDetail(err)}
+		}
+	})
+	return reply, nil
+}
+
+// putMany performs all puts and calls answer once for each, from one goroutine at a
+// time: through the driver's own many-form, else several at once.
+func (m *openMap) putMany(ctx context.Context, reqs []driver.PutRequest, answer driver.PutSink) {
+	var mu sync.Mutex
+	done := make([]bool, len(reqs))
+	sink := func(i int, info driver.Info, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if i >= 0 && i < len(reqs) && !done[i] {
+			done[i] = true
+			answer(i, info, err)
+		}
+	}
+	var err error
+	if m.puts != nil {
+		err = m.puts.PutMany(ctx, reqs, sink)
+	} else {
+		m.putEach(ctx, reqs, sink)
+	}
+	if err == nil {
+		err = ncerr.Errorf(ncerr.ErrInternal, "put", "", "a request of a batch was never answered")
+	}
+	for i := range reqs {
+		sink(i, driver.Info{}, err)
+	}
+}
+
+// putEach makes the puts one by one, a few at once.
+func (m *openMap) putEach(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, m.atOnce())
+	for i := range reqs {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			info, err := m.Put(ctx, reqs[i].Key, reqs[i].Body, &reqs[i].Opts)
+			sink(i, info, err)
+		})
+	}
+	wg.Wait()
 }
 
 // receive reads the whole body, and fails unless it has the announced size.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -128,14 +129,17 @@ func (x *storeExec) start(ms []*pb.StoreJob) error {
 		jobs[i], x.jobs[m.GetId()] = j, j
 	}
 	m, release, err := x.d.use(ms[0].GetHandle())
-	many := err == nil && m.many != nil && len(ms) > 1 && allGets(ms)
+	gets := err == nil && m.many != nil && len(ms) > 1 && all(ms, intoMemory)
+	puts := err == nil && m.puts != nil && len(ms) > 1 && all(ms, isPut)
 	remote := err == nil && m.caps.Latency == driver.Remote
 	if err == nil {
 		release()
 	}
 	switch {
-	case many:
+	case gets:
 		x.wg.Go(func() { x.getMany(jobs) })
+	case puts:
+		x.wg.Go(func() { x.putMany(jobs) })
 	case remote:
 		for _, j := range jobs {
 			x.wg.Go(func() {
@@ -156,15 +160,15 @@ func (x *storeExec) start(ms []*pb.StoreJob) error {
 	return nil
 }
 
-// allGets reports whether all jobs read from one store, into memory.
-func allGets(ms []*pb.StoreJob) bool {
-	for _, m := range ms {
-		if m.GetGet() == nil || m.GetLend() != 0 || m.GetHandle() != ms[0].GetHandle() {
-			return false
-		}
-	}
-	return true
+// all reports whether all jobs are of one store and of one kind.
+func all(ms []*pb.StoreJob, kind func(*pb.StoreJob) bool) bool {
+	return !slices.ContainsFunc(ms, func(m *pb.StoreJob) bool { return m.GetHandle() != ms[0].GetHandle() || !kind(m) })
 }
+
+// intoMemory reports whether a job reads, and not into a file that is lent.
+func intoMemory(m *pb.StoreJob) bool { return m.GetGet() != nil && m.GetLend() == 0 }
+
+func isPut(m *pb.StoreJob) bool { return m.GetPut() != nil }
 
 // send sends answers; the jobs are over with it.
 func (x *storeExec) send(results ...*pb.StoreResult) {
@@ -273,20 +277,25 @@ func (room *roomFor) alloc(n int64) ([]byte, error) {
 	return mem[:n:n], nil
 }
 
-// write performs one put, straight from the region.
+// write performs one put.
 func (x *storeExec) write(j *storeJob, m *openMap, r *pb.StoreResult) error {
-	head := j.m.GetPut()
-	body, err := x.sh.region(j.m.GetBody(), false)
+	req, err := x.put(j)
 	if err != nil {
 		return err
 	}
-	if int64(len(body)) != head.GetSize() {
-		return ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "%d of the announced %d bytes came", len(body), head.GetSize())
-	}
-	opts := &driver.PutOptions{IfAbsent: head.GetIfAbsent(), IfMatch: string(head.GetIfMatch())}
-	info, err := m.Put(j.ctx, string(head.GetKey()), driver.Bytes(body), opts)
+	info, err := m.Put(j.ctx, req.Key, req.Body, &req.Opts)
 	if err == nil {
 		r.Info = wire.InfoToWire(info)
 	}
 	return err
+}
+
+// put gives the put of a job, straight from the region.
+func (x *storeExec) put(j *storeJob) (driver.PutRequest, error) {
+	head := j.m.GetPut()
+	body, err := x.sh.region(j.m.GetBody(), false)
+	if err == nil && int64(len(body)) != head.GetSize() {
+		err = ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "%d of the announced %d bytes came", len(body), head.GetSize())
+	}
+	return putRequest(head, driver.Bytes(body)), err
 }

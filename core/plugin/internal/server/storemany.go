@@ -19,8 +19,6 @@ func (x *storeExec) getMany(jobs []*storeJob) {
 	}
 	defer release()
 	reqs, rooms := x.requests(jobs)
-	// One context for all: the call ends early only with the stream, or when
-	// every job of it was cancelled.
 	ctx, stop := together(x.ctx, jobs)
 	defer stop()
 	done := make([]bool, len(jobs))
@@ -47,6 +45,39 @@ func (x *storeExec) getMany(jobs []*storeJob) {
 	x.failAll(left, err)
 }
 
+// putMany performs writes through the driver's own many-form.
+func (x *storeExec) putMany(jobs []*storeJob) {
+	m, release, err := x.d.use(jobs[0].m.GetHandle())
+	if err != nil {
+		x.failAll(jobs, err)
+		return
+	}
+	defer release()
+	var reqs []driver.PutRequest
+	var able []*storeJob
+	for _, j := range jobs {
+		r, err := x.put(j)
+		if err != nil {
+			x.failAll([]*storeJob{j}, err)
+			continue
+		}
+		reqs, able = append(reqs, r), append(able, j)
+	}
+	if len(able) == 0 {
+		return
+	}
+	ctx, stop := together(x.ctx, able)
+	defer stop()
+	results := make([]*pb.StoreResult, len(able))
+	m.putMany(ctx, reqs, func(i int, info driver.Info, err error) {
+		results[i] = &pb.StoreResult{Id: able[i].m.GetId(), Info: wire.InfoToWire(info)}
+		if err != nil {
+			results[i].Info, results[i].Error = nil, wire.ToDetail(err)
+		}
+	})
+	x.send(results...)
+}
+
 // requests makes the driver's requests; a range that cannot be fails its own.
 func (x *storeExec) requests(jobs []*storeJob) ([]driver.GetRequest, []*roomFor) {
 	reqs := make([]driver.GetRequest, len(jobs))
@@ -62,7 +93,8 @@ func (x *storeExec) requests(jobs []*storeJob) ([]driver.GetRequest, []*roomFor)
 	return reqs, rooms
 }
 
-// together gives a context that ends when those of all jobs have ended.
+// together gives one context for several jobs: it ends with the stream, or when those
+// of all jobs have ended.
 func together(ctx context.Context, jobs []*storeJob) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	var left atomic.Int64

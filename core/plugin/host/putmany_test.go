@@ -1,0 +1,181 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin"
+	"github.com/seed-695719ce/nczarr/core/plugin/host"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
+)
+
+// putBatch makes puts in one call, and compares the error of each with want; nil is
+// success.
+func putBatch(t *testing.T, m driver.Map, reqs []driver.PutRequest, want ...error) {
+	t.Helper()
+	seen := make([]int, len(reqs))
+	err := m.(driver.PutManyer).PutMany(t.Context(), reqs, func(i int, info driver.Info, err error) {
+		seen[i]++
+		switch {
+		case want[i] == nil && (err != nil || info.Size != reqs[i].Body.Size()):
+			t.Errorf("put %q: %+v, %v", reqs[i].Key, info, err)
+		case want[i] != nil && !errors.Is(err, want[i]):
+			t.Errorf("put %q: want %v, got %v", reqs[i].Key, want[i], err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range seen {
+		if n != 1 {
+			t.Errorf("put %q: %d answers", reqs[i].Key, n)
+		}
+	}
+}
+
+func numbered(n, size int) []driver.PutRequest {
+	reqs := make([]driver.PutRequest, n)
+	for i := range reqs {
+		reqs[i] = driver.PutRequest{Key: fmt.Sprint("k", i), Body: driver.Bytes(bytes.Repeat([]byte{byte(i)}, size+i))}
+	}
+	return reqs
+}
+
+// TestPutManyCalls: a batch costs one call where bodies are shared, and one for each
+// MiB where they go inside messages, whether the driver has the ability or not. Its
+// bodies are stored as single puts store them, however large they are.
+func TestPutManyCalls(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		isolation host.Isolation
+		driver    string
+		most      int64
+	}{
+		{host.Process, "file", 1}, {inlineProcess, "file", 3}, {host.Loopback, "file", 3}, {host.Loopback, "mem", 3},
+	} {
+		t.Run(string(tc.isolation)+" "+tc.driver, func(t *testing.T) {
+			t.Parallel()
+			opts := levelOptions(tc.isolation)
+			dir := t.TempDir()
+			opts.Roots = []string{dir}
+			if tc.driver == "mem" {
+				opts.Builtin = plugin.Builtin{Openers: []driver.Opener{memmap.NewOpener()}}
+			}
+			if tc.isolation == host.Process && sharedLevel() == 0 {
+				tc.most = 3
+			}
+			h := newHost(t, opts)
+			m := open(t, h, tc.driver, driver.OpenSpec{Path: filepath.Join(dir, "s"), Mode: driver.Create})
+			calls := func() (n int64) {
+				for _, p := range h.Plugins() {
+					n += p.Calls
+				}
+				return n
+			}
+			reqs := numbered(128, 10_000)
+			before := calls()
+			putBatch(t, m, reqs, make([]error, len(reqs))...)
+			if n := calls() - before; n > tc.most {
+				t.Errorf("128 puts of 10 KB cost %d calls, want at most %d", n, tc.most)
+			}
+			reqs = append(numbered(20, 300_000), driver.PutRequest{Key: "large", Body: driver.Bytes(bytes.Repeat([]byte("x"), 5<<20))}, driver.PutRequest{Key: "empty", Body: driver.Bytes{}})
+			putBatch(t, m, reqs, make([]error, len(reqs))...)
+			for _, r := range reqs {
+				want, _ := driver.ReadBody(r.Body)
+				if got, err := get(t.Context(), m, r.Key); err != nil || got != string(want) {
+					t.Errorf("get %q: %d bytes, %v", r.Key, len(got), err)
+				}
+			}
+		})
+	}
+}
+
+// TestPutManyOfADyingPlugin: what the plugin had when it died is put again on a fresh
+// one, but for what had a condition, of which nobody knows.
+func TestPutManyOfADyingPlugin(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
+		t.Run(string(isolation), func(t *testing.T) {
+			t.Parallel()
+			m := open(t, newHost(t, levelOptions(isolation)), "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+			put := func(key string, absent bool) driver.PutRequest {
+				return driver.PutRequest{Key: key, Body: driver.Bytes(key), Opts: driver.PutOptions{IfAbsent: absent}}
+			}
+			putBatch(t, m, []driver.PutRequest{put("a", false), put("new", true), put("die-once", false), put("b", false)}, nil, ncerr.ErrAmbiguous, nil, nil)
+			for _, key := range []string{"a", "b"} {
+				if got, err := get(t.Context(), m, key); err != nil || got != key {
+					t.Errorf("%s: got %q, %v", key, got, err)
+				}
+			}
+			putBatch(t, m, []driver.PutRequest{put("kind", false), put("c", false), put("a", true)}, ncerr.ErrAuth, nil, ncerr.ErrObjectExists)
+			putBatch(t, m, []driver.PutRequest{put("d", false), put("die", false)}, ncerr.ErrAmbiguous, ncerr.ErrAmbiguous)
+		})
+	}
+}
+
+// TestPutManyCancelled: what was sent is waited for, and cancelled if it is at work;
+// the rest is not sent.
+func TestPutManyCancelled(t *testing.T) {
+	t.Parallel()
+	if sharedLevel() == 0 {
+		t.Skip("at level 0 nothing that was sent is cancelled")
+	}
+	opts := host.Options{}
+	ctx := onCue(t, &opts, "it waits")
+	m := open(t, newHost(t, opts), "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+	reqs := append([]driver.PutRequest{{Key: "first", Body: driver.Bytes("1")}, {Key: "say-wait", Body: driver.Bytes("2")}}, numbered(300, 100_000)...)
+	var stored []string
+	err := m.(driver.PutManyer).PutMany(ctx, reqs, func(i int, _ driver.Info, err error) {
+		if err != nil {
+			t.Errorf("put %q: %v", reqs[i].Key, err)
+		}
+		stored = append(stored, reqs[i].Key)
+	})
+	if err != context.Canceled { //nolint:errorlint // unchanged is the promise
+		t.Errorf("want the caller's cancellation, got %v", err)
+	}
+	if len(stored) == len(reqs) {
+		t.Error("everything was stored")
+	}
+	for _, key := range stored {
+		if _, err := m.Stat(t.Context(), key); err != nil {
+			t.Errorf("%q is said to be stored: %v", key, err)
+		}
+	}
+	before := list(t, m)
+	putBatch(t, m, numbered(3, 10), nil, nil, nil)
+	time.Sleep(100 * time.Millisecond) // longer than a put that is late
+	if after := list(t, m); after < before || after > before+3 {
+		t.Errorf("%d objects after the call, %d later", before, after)
+	}
+}
+
+func list(t *testing.T, m driver.Map) (n int) {
+	t.Helper()
+	for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// TestPutManyOfAnOldPlugin: a plugin that does not say that it takes several puts gets
+// them one by one.
+func TestPutManyOfAnOldPlugin(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, zooOptions(t, "put-old", "nczarr-driver-zoo"))
+	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+	putBatch(t, m, numbered(5, 100), make([]error, 5)...)
+	if i := h.Plugins()[0]; i.Jobs != 5 {
+		t.Errorf("want 5 jobs, got %+v", i)
+	}
+}

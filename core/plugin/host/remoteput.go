@@ -1,0 +1,288 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
+	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+// Put implements driver.Map: a PutMany of one.
+func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (info driver.Info, err error) {
+	var own error
+	err = m.PutMany(ctx, []driver.PutRequest{{Key: key, Body: body, Opts: *opts}}, func(_ int, i driver.Info, e error) { info, own = i, e })
+	if err == nil {
+		err = own
+	}
+	return info, err
+}
+
+// PutMany implements driver.PutManyer. A plain put is repeated once when the process
+// dies; a conditional one is not, as the first may have been done.
+func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+	x := &writing{m: m, sink: sink, all: make([]write, len(reqs))}
+	for i := range reqs {
+		x.all[i].PutRequest = &reqs[i]
+	}
+	for attempt := 0; ; attempt++ {
+		s, err := m.session(ctx)
+		if err == nil {
+			err = x.attempt(ctx, s)
+		}
+		if err == nil || ncerr.IsContext(err) {
+			return err
+		}
+		_, again := isLost(err)
+		again = again && attempt == 0
+		x.lose(s, err, again)
+		if len(x.open()) == 0 {
+			return nil
+		}
+		if !again {
+			return err
+		}
+		m.slot.log.Info("repeating puts on a fresh process", "err", err)
+	}
+}
+
+// writing is one PutMany.
+type writing struct {
+	m    *remoteMap
+	sink driver.PutSink
+	all  []write
+}
+
+// write is one put of several.
+type write struct {
+	*driver.PutRequest
+	sent bool // the plugin may have done it
+	done bool // the sink was called
+}
+
+// head names the put on the wire.
+func (w *write) head(s *session) *pb.PutHead {
+	return &pb.PutHead{Handle: s.handle, Key: []byte(w.Key), Size: w.Body.Size(), IfAbsent: w.Opts.IfAbsent, IfMatch: []byte(w.Opts.IfMatch)}
+}
+
+// open gives the puts that are not done.
+func (x *writing) open() []int {
+	var open []int
+	for i := range x.all {
+		if !x.all[i].done {
+			open = append(open, i)
+		}
+	}
+	return open
+}
+
+// finish hands the result of a put over, which s had.
+func (x *writing) finish(i int, s *session, info driver.Info, err error) {
+	w := &x.all[i]
+	w.done = true
+	if err == nil {
+		x.m.slot.jobs.Add(1)
+		x.m.slot.bytes.Add(w.Body.Size())
+	}
+	x.sink(i, info, x.m.wrote("put", w.Key, s, err))
+}
+
+// answered takes what the plugin says of a put. Its error is a lie of the plugin.
+func (x *writing) answered(i int, s *session, m *pb.Info, failed *pb.ErrorDetail) error {
+	if failed != nil {
+		x.finish(i, s, driver.Info{}, wire.FromDetail(failed))
+		return nil
+	}
+	info, err := wire.InfoFromWire(m, false)
+	if want := x.all[i].Body.Size(); err == nil && info.Size != want {
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a put of %d bytes gave an object of %d", want, info.Size)
+	}
+	if err == nil {
+		x.finish(i, s, info, nil)
+	}
+	return err
+}
+
+// lose ends the puts that were sent and have no answer, after an attempt that failed
+// with err. With again, those that may be done twice are left for another attempt.
+func (x *writing) lose(s *session, err error, again bool) {
+	for _, i := range x.open() {
+		w := &x.all[i]
+		if w.sent && !(again && !w.Opts.IfAbsent && w.Opts.IfMatch == "") {
+			x.finish(i, s, driver.Info{}, err)
+		}
+	}
+}
+
+// attempt makes the puts that are not done: at level 1 those that fit, the rest at
+// level 0. A put that was sent is out of our hands: the call ends when the plugin has
+// answered, or is dead, also when ctx has ended before, so that nothing is stored in
+// place of what a later call stores.
+func (x *writing) attempt(ctx context.Context, s *session) error {
+	if s.p.level > 0 {
+		if err := x.shared(ctx, s, x.open()); err != nil {
+			return err
+		}
+	}
+	for open := x.open(); len(open) > 0; open = x.open() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := error(nil)
+		if n := x.fitting(open); s.putsMany && n > 1 {
+			err = x.inlineMany(ctx, s, open[:n])
+		} else {
+			err = x.inlineOne(ctx, s, open[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fitting gives the number of puts, from the first on, that fit in one message.
+func (x *writing) fitting(open []int) int {
+	size := int64(0)
+	for n, i := range open {
+		w := &x.all[i]
+		size += w.Body.Size() + int64(len(w.Key)+len(w.Opts.IfMatch)) + 64
+		if size > handshake.MaxPart || n == handshake.MaxPuts {
+			return n
+		}
+	}
+	return len(open)
+}
+
+// inlineMany makes one attempt at puts that fit in one message of level 0.
+func (x *writing) inlineMany(ctx context.Context, s *session, open []int) error {
+	req := &pb.PutManyRequest{Handle: s.handle}
+	var items []int
+	size := int64(0)
+	for _, i := range open {
+		w := &x.all[i]
+		body, err := contentOf(w.Body)
+		if err != nil {
+			x.finish(i, s, driver.Info{}, ncerr.Wrap("put", w.Key, err))
+			continue
+		}
+		req.Items, items = append(req.Items, &pb.PutItem{Head: w.head(s), Payload: wire.Bytes(body)}), append(items, i)
+		size += w.Body.Size()
+	}
+	if err := ctx.Err(); err != nil || len(items) == 0 {
+		return err
+	}
+	for _, i := range items {
+		x.all[i].sent = true
+	}
+	sent := context.WithoutCancel(ctx)
+	w := s.p.watch(sent)
+	defer w.end()
+	w.carries(size)
+	reply, err := s.p.driver.PutMany(w.ctx, req)
+	if err != nil {
+		return w.fail(sent, err)
+	}
+	w.pause() // the sink takes its time
+	if len(reply.GetResults()) != len(items) {
+		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d answers to %d puts", len(reply.GetResults()), len(items)))
+	}
+	for k, r := range reply.GetResults() {
+		if err := x.answered(items[k], s, r.GetInfo(), r.GetError()); err != nil {
+			return s.p.broke(err)
+		}
+	}
+	return nil
+}
+
+// contentOf gives the whole body.
+func contentOf(body driver.Body) ([]byte, error) {
+	if mem, ok := body.(driver.Bytes); ok {
+		return mem, nil
+	}
+	mem := make([]byte, body.Size())
+	return mem, fillBody(mem, body)
+}
+
+// fillBody copies the whole body to dst.
+func fillBody(dst []byte, body driver.Body) error {
+	if mem, ok := body.(driver.Bytes); ok {
+		copy(dst, mem)
+		return nil
+	}
+	if n, err := body.ReadAt(dst, 0); n < len(dst) {
+		return errors.Join(err, io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+// inlineOne makes one attempt at a put whose body is sent in parts. Its error ends the
+// call: the process is gone, or the context has ended.
+func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
+	x.all[i].sent = true
+	m, err := inlinePut(ctx, s, x.all[i].head(s), x.all[i].Body)
+	if lost, _ := isLost(err); lost || ncerr.IsContext(err) {
+		return err
+	}
+	if err != nil {
+		x.finish(i, s, driver.Info{}, err)
+		return nil
+	}
+	if err := x.answered(i, s, m, nil); err != nil {
+		return s.p.broke(err)
+	}
+	return nil
+}
+
+// inlinePut sends one put, and gives the answer.
+func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (*pb.Info, error) {
+	sent, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	w := s.p.watch(sent)
+	defer w.end()
+	keep := context.AfterFunc(ctx, abandon)
+	stream, err := s.p.driver.Put(w.ctx)
+	if err != nil {
+		return nil, w.fail(ctx, err)
+	}
+	err = sendBody(w, stream, head, body)
+	if !keep() { // a body without an end is not stored
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, ncerr.Wrap("put", string(head.GetKey()), err)
+	}
+	w.carries(body.Size())
+	r, err := stream.CloseAndRecv()
+	return r.GetInfo(), w.fail(sent, err)
+}
+
+// sendBody sends all parts. Its error is that of reading the body; what the
+// plugin says comes with the answer.
+func sendBody(w *watch, stream pb.Driver_PutClient, head *pb.PutHead, body driver.Body) error {
+	inMemory, _ := body.(driver.Bytes)
+	var buf []byte
+	if inMemory == nil {
+		buf = make([]byte, min(body.Size(), handshake.MaxPart))
+	}
+	for off := int64(0); head != nil || off < body.Size(); {
+		w.pause() // the body takes its time
+		n := min(body.Size()-off, handshake.MaxPart)
+		part := buf[:min(n, int64(len(buf)))]
+		if inMemory != nil {
+			part = inMemory[off : off+n]
+		} else if k, err := body.ReadAt(part, off); int64(k) < n {
+			return errors.Join(err, io.ErrUnexpectedEOF)
+		}
+		w.progress()
+		if err := stream.Send(&pb.PutRequest{Head: head, Payload: wire.Bytes(part)}); err != nil {
+			return nil //nolint:nilerr // the answer has the reason
+		}
+		head, off = nil, off+n
+	}
+	return nil
+}
