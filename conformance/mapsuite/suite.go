@@ -39,7 +39,7 @@ type Check = conformance.Check[*Env]
 // Suite gives all checks.
 func Suite() conformance.Suite[*Env] {
 	return conformance.Suite[*Env]{Name: "map", Version: Version, Checks: slices.Concat(
-		openChecks(), durableChecks(), keyChecks(), exactChecks(), getChecks(), rangeChecks(), allocChecks(), putChecks(), conditionChecks(),
+		openChecks(), durableChecks(), keyChecks(), exactChecks(), getChecks(), rangeChecks(), allocChecks(), putChecks(), putManyChecks(), conditionChecks(),
 		deleteChecks(), listChecks(), concurrencyChecks(), cancelChecks(), modelChecks(), lastingChecks(),
 	)}
 }
@@ -58,6 +58,7 @@ const (
 	PrefixExclusive = "prefix-exclusive"
 	DurableOnPut    = "durable-on-put"
 	GetMany         = "get-many" // the Map implements driver.GetManyer
+	PutMany         = "put-many" // the Map implements driver.PutManyer
 	Content         = "content"  // the suite can put objects there: Write, or Target.Place
 	FindsMissing    = "finds-missing"
 	Crashes         = "crashes"  // Target.Crash is there
@@ -165,6 +166,7 @@ func (g *Target) TargetCapabilities(ctx context.Context) ([]string, error) {
 func capabilityNames(m driver.Map) []string {
 	c := m.Capabilities()
 	_, many := m.(driver.GetManyer)
+	_, puts := m.(driver.PutManyer)
 	var names []string
 	for _, x := range []struct {
 		name string
@@ -181,6 +183,7 @@ func capabilityNames(m driver.Map) []string {
 		{PrefixExclusive, c.PrefixExclusive},
 		{DurableOnPut, c.Durable == driver.OnPut},
 		{GetMany, many},
+		{PutMany, puts},
 	} {
 		if x.has {
 			names = append(names, x.name)

@@ -1,0 +1,264 @@
+package mapsuite
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/core/zmap/driver"
+)
+
+func putManyChecks() []Check {
+	needs := []string{Write, PutMany}
+	return []Check{
+		{ID: "map.put.many", Doc: "PutMany answers every request once, each with the result that Put has, whatever becomes of the others, and stores what it says and nothing else.", Needs: needs, Run: putManySizes},
+		{ID: "map.put.many.released", Doc: "The bodies belong to the caller again when PutMany has returned.", Needs: needs, Run: putManyReleased},
+		{ID: "map.put.many.cancel", Doc: "A PutMany whose context ends stores all or nothing of each request, says of none that it is stored which is not, and stores nothing after it has returned.", Needs: needs, Run: putManyCancelled},
+	}
+}
+
+func putManySizes(t conformance.T, e *Env) {
+	s := e.create(t)
+	for _, n := range []int{0, 1, 2, 16, 100, 128} {
+		s.putMany(fmt.Sprintf("m%d", n), n)
+	}
+}
+
+// write is one request of a PutMany, and what must come of it.
+type write struct {
+	req  driver.PutRequest
+	kind ncerr.Kind // of its error; 0 for none
+	any  bool       // any error
+	want string     // what is stored afterwards
+	none bool       // nothing is
+}
+
+// aWrite makes request i, and puts what it meets.
+func (s *store) aWrite(key string, i int) write {
+	caps := s.m.Capabilities()
+	size := 100 + i
+	switch i % 32 {
+	case 8:
+		size = 0
+	case 15:
+		size = 70_000
+	case 24:
+		size = 1<<20 + 3
+	}
+	old, fresh := pattern(byte(i), 90+i), pattern(byte(i+100), size)
+	w := write{req: driver.PutRequest{Key: key, Body: driver.Bytes(fresh)}, want: fresh}
+	stored := func() driver.Info { return s.put(key, old) }
+	switch i % 8 {
+	case 1:
+		stored()
+	case 2:
+		stored()
+		if caps.IfAbsent {
+			w.req.Opts.IfAbsent, w.kind, w.want = true, ncerr.ErrObjectExists, old
+		}
+	case 3:
+		w.req.Opts.IfAbsent = caps.IfAbsent
+	case 4:
+		version := stored().Version
+		old = pattern(byte(i+50), 90+i)
+		stored()
+		if caps.IfMatch {
+			w.req.Opts.IfMatch, w.kind, w.want = version, ncerr.ErrConflict, old
+		}
+	case 5:
+		if version := stored().Version; caps.IfMatch {
+			w.req.Opts.IfMatch = version
+		}
+	case 6:
+		w.req.Body, w.any = badBody{size: int64(size), good: int64(size) / 2, err: errBody}, true
+		if w.none = i%16 == 6; !w.none {
+			stored()
+			w.want = old
+		}
+	case 7:
+		w.req.Body = readerBody{strings.NewReader(fresh)}
+	}
+	return w
+}
+
+// putMany makes n requests below a prefix, in every way.
+func (s *store) putMany(prefix string, n int) {
+	exclusive := s.m.Capabilities().PrefixExclusive && n > 1
+	writes := make([]write, n)
+	for i := range writes {
+		if !exclusive || i < n-1 {
+			writes[i] = s.aWrite(fmt.Sprintf("%s/%d", prefix, i), i)
+		}
+	}
+	if exclusive {
+		above := prefix + "/above"
+		s.put(above, above)
+		writes[n-1] = write{req: driver.PutRequest{Key: above + "/below", Body: driver.Bytes("x")}, kind: ncerr.ErrObjectExists, none: true}
+	}
+	reqs := make([]driver.PutRequest, len(writes))
+	for i := range writes {
+		reqs[i] = writes[i].req
+	}
+	infos, errs, calls := make([]driver.Info, len(reqs)), make([]error, len(reqs)), make([]int, len(reqs))
+	var inside atomic.Int64
+	err := s.callPutMany(s.t.Context(), reqs, func(i int, info driver.Info, err error) {
+		if inside.Add(1) > 1 {
+			s.t.Errorf("the sink is called before it has returned")
+		}
+		runtime.Gosched()
+		infos[i], errs[i] = info, err
+		calls[i]++
+		inside.Add(-1)
+	})
+	if err != nil {
+		s.t.Fatalf("put many: %v", err)
+	}
+	for i, w := range writes {
+		what := fmt.Sprintf("request %d of %d", i, len(reqs))
+		switch {
+		case calls[i] != 1:
+			s.t.Errorf("%s: the sink was called with it %d times", what, calls[i])
+		case w.kind != 0:
+			wantKind(s.t, what, errs[i], w.kind)
+		case w.any && (errs[i] == nil || ncerr.KindOf(errs[i]) == ncerr.ErrNotFound):
+			s.t.Errorf("%s: its body cannot be read: got %v", what, errs[i])
+		case !w.any && errs[i] != nil:
+			s.t.Errorf("%s: %v", what, errs[i])
+		}
+		s.wantWritten(w, infos[i], errs[i])
+	}
+	s.wantPrefix(prefix, writes)
+}
+
+// callPutMany calls PutMany.
+func (s *store) callPutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+	puts, ok := s.m.(driver.PutManyer)
+	if !ok {
+		s.t.Fatalf("the map has no PutMany any more")
+	}
+	s.t.Doing("put many", strconv.Itoa(len(reqs)))
+	return puts.PutMany(ctx, reqs, sink)
+}
+
+// wantWritten checks what a request has left, and what was said of it.
+func (s *store) wantWritten(w write, info driver.Info, err error) {
+	if w.none {
+		s.wantAbsent(w.req.Key)
+		return
+	}
+	s.want(w.req.Key, w.want)
+	if err != nil {
+		return
+	}
+	now, err := s.stat(w.req.Key)
+	if err != nil || info.Size != now.Size || info.Version != now.Version {
+		s.t.Errorf("put many %q: want the facts that Stat gives, %+v, %v, got %+v", w.req.Key, now, err, info)
+	}
+}
+
+// wantPrefix checks that there is nothing below prefix but what was put.
+func (s *store) wantPrefix(prefix string, writes []write) {
+	if !s.m.Capabilities().RecursiveList {
+		return
+	}
+	var want []string
+	for _, w := range writes {
+		if !w.none {
+			want = append(want, w.req.Key)
+		} else if above, ok := strings.CutSuffix(w.req.Key, "/below"); ok {
+			want = append(want, above)
+		}
+	}
+	slices.Sort(want)
+	s.wantMany(prefix+"/", driver.ListOptions{Recursive: true}, want)
+}
+
+// plainWrites makes n requests without conditions, whose bodies are the caller's.
+func plainWrites(prefix string, n, size int) ([]driver.PutRequest, []string) {
+	reqs, want := make([]driver.PutRequest, n), make([]string, n)
+	for i := range reqs {
+		want[i] = pattern(byte(i), size+i)
+		reqs[i] = driver.PutRequest{Key: fmt.Sprintf("%s/%d", prefix, i), Body: driver.Bytes(want[i])}
+	}
+	return reqs, want
+}
+
+func putManyReleased(t conformance.T, e *Env) {
+	s := e.create(t)
+	reqs, want := plainWrites("k", 40, 100)
+	err := s.callPutMany(t.Context(), reqs, func(i int, _ driver.Info, err error) {
+		if err != nil {
+			t.Errorf("request %d: %v", i, err)
+		}
+	})
+	if err != nil {
+		t.Fatalf("put many: %v", err)
+	}
+	for i := range reqs {
+		body, _ := reqs[i].Body.(driver.Bytes)
+		if string(body) != want[i] {
+			t.Errorf("put many changes the body of request %d", i)
+		}
+		clear(body)
+	}
+	for i := range 5 { // where the bodies were, others may lie by now
+		s.put(fmt.Sprint("other", i), "scrawled")
+	}
+	for i := range reqs {
+		s.want(reqs[i].Key, want[i])
+	}
+}
+
+// putManyCancelled cancels before the call, and at several moments of it.
+func putManyCancelled(t conformance.T, e *Env) {
+	s := e.create(t)
+	for round, at := range []int{-1, 0, 1, 7} {
+		reqs, fresh := plainWrites(fmt.Sprintf("r%d", round), 40, 20_000)
+		for i := range reqs {
+			s.put(reqs[i].Key, "old")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if at < 0 {
+			cancel()
+		}
+		said, answers := make([]bool, len(reqs)), 0
+		err := s.callPutMany(ctx, reqs, func(i int, _ driver.Info, err error) {
+			ended(ctx, t, fmt.Sprintf("request %d", i), err)
+			said[i] = err == nil
+			if answers == at {
+				cancel()
+			}
+			answers++
+		})
+		cancel()
+		ended(ctx, t, "put many", err)
+		want := make([]string, len(reqs))
+		for i := range reqs {
+			got, _, err := s.tryGet(reqs[i].Key, driver.GetOptions{})
+			want[i] = string(got)
+			switch {
+			case err != nil || want[i] != "old" && want[i] != fresh[i]:
+				t.Errorf("request %d: want the old content or the new, got %d bytes %s, %v", i, len(got), show(want[i]), err)
+			case said[i] && want[i] == "old":
+				t.Errorf("request %d: it is said to be stored, and the old content is there", i)
+			}
+			if i%2 == 0 { // nothing of the cancelled call may come over this one
+				s.put(reqs[i].Key, "last")
+				want[i] = "last"
+			}
+		}
+		for range 3 { // what is still under way needs a moment
+			for i := range reqs {
+				s.want(reqs[i].Key, want[i])
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
