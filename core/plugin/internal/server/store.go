@@ -110,9 +110,10 @@ func (x *storeExec) give(grants []*pb.Grant) error {
 	return nil
 }
 
-// start registers the jobs of one message and has them done: those of a local
-// store one after the other with one answer, since a wake-up of the host
-// costs more than a read; those of a remote one all at once.
+// start registers the jobs of one message and has them done. Reads of a local
+// store are done one after the other with one answer, since a wake-up of the host
+// costs more than a read, and those of a remote one all at once. Writes are done
+// several at once, as some wait for a disk, and have one answer.
 func (x *storeExec) start(ms []*pb.StoreJob) error {
 	if len(ms) == 0 {
 		return nil
@@ -130,7 +131,7 @@ func (x *storeExec) start(ms []*pb.StoreJob) error {
 	}
 	m, release, err := x.d.use(ms[0].GetHandle())
 	gets := err == nil && m.many != nil && len(ms) > 1 && all(ms, intoMemory)
-	puts := err == nil && m.puts != nil && len(ms) > 1 && all(ms, isPut)
+	puts := err == nil && len(ms) > 1 && all(ms, isPut)
 	remote := err == nil && m.caps.Latency == driver.Remote
 	if err == nil {
 		release()

@@ -45,7 +45,7 @@ func (x *storeExec) getMany(jobs []*storeJob) {
 	x.failAll(left, err)
 }
 
-// putMany performs writes through the driver's own many-form.
+// putMany performs writes.
 func (x *storeExec) putMany(jobs []*storeJob) {
 	m, release, err := x.d.use(jobs[0].m.GetHandle())
 	if err != nil {
