@@ -38,7 +38,7 @@ type Change struct {
 	Skip bool
 
 	version string
-	err     error // of reading it while somebody else changed it
+	err     error // of reading or storing it while somebody else changed it
 }
 
 // Editor makes the changes of an update.
@@ -72,7 +72,6 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 	for i := range changes {
 		left[i] = &changes[i]
 	}
-	caps := c.m.Capabilities()
 	var conflict error
 	for range conflictTries {
 		if err := c.old(ctx, left); err != nil {
@@ -89,20 +88,12 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 		if err := editor.Edit(ctx, ready); err != nil {
 			return err
 		}
+		if err := c.store(ctx, ready); err != nil {
+			return err
+		}
 		for _, ch := range ready {
-			if ch.Skip {
-				continue
-			}
-			var opts driver.PutOptions
-			if ch.Part && caps.IfMatch {
-				opts.IfMatch, opts.IfAbsent = ch.version, !ch.Exists && caps.IfAbsent
-			}
-			_, err := c.m.Put(ctx, ch.Key, driver.Bytes(ch.New), &opts)
-			switch kind := ncerr.KindOf(err); {
-			case kind == ncerr.ErrConflict && ch.Part, kind == ncerr.ErrObjectExists && opts.IfAbsent:
-				conflict, again = err, append(again, ch)
-			case err != nil:
-				return ncerr.Wrap("write", zmap.Path(ch.Key), err)
+			if ch.err != nil {
+				conflict, again = ch.err, append(again, ch)
 			}
 		}
 		if left = again; len(left) == 0 {
@@ -153,6 +144,49 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 			return err
 		}
 		if got(k, data, info, err); failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
+
+// store stores the changes. It sets the error of those that another writer came before,
+// and returns the first of other errors.
+func (c *Computed) store(ctx context.Context, changes []*Change) error {
+	caps := c.m.Capabilities()
+	var reqs []zmap.PutRequest
+	var which []int
+	for i, ch := range changes {
+		if ch.Skip {
+			continue
+		}
+		req := zmap.PutRequest{Key: ch.Key, Body: driver.Bytes(ch.New)}
+		if ch.Part && caps.IfMatch {
+			req.Opts.IfMatch, req.Opts.IfAbsent = ch.version, !ch.Exists && caps.IfAbsent
+		}
+		reqs, which = append(reqs, req), append(which, i)
+	}
+	var failed error
+	first := len(changes)
+	stored := func(k int, _ zmap.Info, err error) {
+		ch := changes[which[k]]
+		switch kind := ncerr.KindOf(err); {
+		case err == nil:
+		case kind == ncerr.ErrConflict && ch.Part, kind == ncerr.ErrObjectExists && reqs[k].Opts.IfAbsent:
+			ch.err = err
+		case which[k] < first:
+			first, failed = which[k], ncerr.Wrap("write", zmap.Path(ch.Key), err)
+		}
+	}
+	if len(reqs) > 1 && c.many {
+		if err := c.m.PutMany(ctx, reqs, stored); err != nil {
+			return err
+		}
+		return failed
+	}
+	for k := range reqs {
+		info, err := c.m.Put(ctx, reqs[k].Key, reqs[k].Body, &reqs[k].Opts)
+		if stored(k, info, err); failed != nil {
 			return failed
 		}
 	}

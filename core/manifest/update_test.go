@@ -244,3 +244,55 @@ func TestUpdateReadsAgain(t *testing.T) {
 		}
 	}
 }
+
+// refusing is a Map that refuses to put one object, and stores many in one call if it
+// has to.
+type refusing struct {
+	driver.Map
+	key     string
+	batches int
+}
+
+func (r *refusing) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
+	if key == r.key {
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrPermission, "", "", "it is mine")
+	}
+	return r.Map.Put(ctx, key, body, o)
+}
+
+func (r *refusing) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+	r.batches++
+	for i := len(reqs) - 1; i >= 0; i-- { // in any order
+		info, err := r.Put(ctx, reqs[i].Key, reqs[i].Body, &reqs[i].Opts)
+		sink(i, info, err)
+	}
+	return nil
+}
+
+// A batch goes to the store in one call, what it refuses is named with its reason, and
+// the other chunks of the batch are stored.
+func TestUpdateStoresBatches(t *testing.T) {
+	t.Parallel()
+	for _, part := range []bool{false, true} {
+		r := &refusing{Map: memmap.New(), key: "1.0"}
+		m := zmap.New(r, nil)
+		c := manifest.NewComputed(m, "", chunk.Keys{Separator: '.'}, 2, true)
+		err := c.Update(t.Context(), at(0, 1, 2, 3), &editor{part: part, letter: "x"})
+		if ncerr.KindOf(err) != ncerr.ErrPermission || !strings.Contains(err.Error(), "1.0") || !strings.Contains(err.Error(), "it is mine") || r.batches != 1 {
+			t.Errorf("%d calls: %v", r.batches, err)
+		}
+		for i, want := range []string{"x", "", "x", "x"} {
+			if got := content(t, m, fmt.Sprintf("%d.0", i)); got != want {
+				t.Errorf("%d.0: want %q, got %q", i, want, got)
+			}
+		}
+		if err := c.Update(t.Context(), at(4), &editor{letter: "y"}); err != nil || r.batches != 1 {
+			t.Errorf("one chunk: %d calls, %v", r.batches, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		e := &editor{letter: "z", before: cancel}
+		if err := c.Update(ctx, at(5, 6), e); !errors.Is(err, context.Canceled) || content(t, m, "5.0")+content(t, m, "6.0") != "" {
+			t.Errorf("after the end of the context: %v", err)
+		}
+	}
+}

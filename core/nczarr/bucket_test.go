@@ -116,6 +116,14 @@ func (p *prefixed) GetMany(ctx context.Context, reqs []driver.GetRequest, sink d
 	return p.Map.GetMany(ctx, under, sink)
 }
 
+func (p *prefixed) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
+	for i, r := range reqs {
+		info, err := p.Put(ctx, r.Key, r.Body, &r.Opts)
+		sink(i, info, err)
+	}
+	return nil
+}
+
 func (p *prefixed) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return p.Map.Stat(ctx, p.prefix+key)
 }
