@@ -22,6 +22,10 @@ const creep = 2 << 20
 // for the rest.
 const plenty = 256 << 20
 
+// A process that takes many more descriptors than at first leaks them, too. It may
+// have reached the limit in the first batch, and take no more of them since.
+const many = 500
+
 // Find does a batch of work again and again, and measures after each. It
 // reports whether memory grows, and whether the descriptors do by at least
 // files with each batch; and what was measured. batch reports whether to go on.
@@ -38,6 +42,9 @@ func Find(batch func() bool, measure func() (conformance.Usage, error), files in
 		}
 		if at = append(at, u); b >= 2 && b <= more { // the first may fill caches
 			descriptors = descriptors && u.Descriptors-at[b-1].Descriptors >= files
+		}
+		if u.Descriptors > at[0].Descriptors+many {
+			return false, true, at, nil
 		}
 		if b >= 2 && u.Memory > 4*at[1].Memory+plenty {
 			return true, false, at, nil

@@ -27,6 +27,7 @@ func TestFind(t *testing.T) {
 		"so much that it has to end":     {[]int{20, 1000, 5000}, 5000, nil, true, false},
 		"not known":                      {[]int{-1, -1, -1, -1, -1, -1, -1, -1, -1}, 0, []int{9, 9, 9, 9, 9, 9, 9, 9, 9}, false, false},
 		"files":                          {nil, 0, []int{9, 29, 49, 69, 89, 109, 129, 149, 169}, false, true},
+		"files, up to the limit":         {nil, 0, []int{9, 1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024}, false, true},
 		"files, once":                    {nil, 0, []int{9, 9, 9, 40, 40, 40, 40, 40, 40}, false, false},
 	} {
 		n := -1
