@@ -11,7 +11,7 @@ func Suite() conformance.Suite[*Env] {
 	exact := []string{CapExact}
 	both := []string{CapBoth}
 	enc := []string{CapEncode}
-	return conformance.Suite[*Env]{Name: "codec", Version: "1.6", Checks: []conformance.Check[*Env]{
+	return conformance.Suite[*Env]{Name: "codec", Version: "1.7", Checks: []conformance.Check[*Env]{
 		{ID: "codec.describe", Doc: "The provider describes the codec, with a summary and a direction, and contradicts itself nowhere.", Run: describe},
 		{ID: "codec.open.unknown", Doc: "An id that the provider does not have is ErrNoFilter.", Run: unknown},
 		{ID: "codec.open.invalid", Doc: "Parameters that cannot work are ErrInvalid.", Needs: []string{CapInvalid}, Run: invalid},
@@ -25,7 +25,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.roundtrip.blob", Doc: "Bytes without structure, such as the output of another step, survive a round trip at every length up to MaxBytes.", Needs: exact, Run: roundTripBlob},
 		{ID: "codec.roundtrip.runs", Doc: "Alternating runs of equal and of different values survive a round trip, whatever their lengths.", Needs: exact, Run: roundTripRuns},
 		{ID: "codec.roundtrip.distances", Doc: "Bytes that are repeated at distances around powers of two survive a round trip, repetitions of several kilobytes many times over.", Needs: exact, Run: roundTripDistances},
-		{ID: "codec.roundtrip.edges", Doc: "Decoding returns the original value for lengths around 64 KiB.", Effort: conformance.Normal, Needs: exact, Run: roundTripEdges},
+		{ID: "codec.roundtrip.edges", Doc: "Decoding returns the original value for lengths around 64 KiB, and for texts of lengths at which their counts take more bytes.", Effort: conformance.Normal, Needs: exact, Run: roundTripEdges},
 		{ID: "codec.roundtrip.large", Doc: "Decoding returns the original value, in time, for a chunk of several megabytes: compressible or not, in short runs, and of two dimensions.", Limit: time.Minute, Needs: exact, Run: roundTripLarge},
 		{ID: "codec.roundtrip.huge", Doc: "Decoding returns the original value for a chunk of more than 64 MiB.", Effort: conformance.Thorough, Limit: 5 * time.Minute, Needs: exact, Run: roundTripHuge},
 		{ID: "codec.roundtrip.huge.noise", Doc: "Decoding returns the original value for more than 64 MiB of incompressible data.", Effort: conformance.Thorough, Limit: 20 * time.Minute, Needs: exact, Run: roundTripHugeNoise},
@@ -47,6 +47,7 @@ func Suite() conformance.Suite[*Env] {
 		{ID: "codec.stateless", Doc: "Nothing of one call shows in the result of another, however alike their input is, nor of codecs for the other order of bytes.", Needs: both, Run: stateless},
 		{ID: "codec.stateless.tables", Doc: "Values that share parts with those before are encoded as they are after any others.", Needs: both, Run: statelessTables},
 		{ID: "codec.params.apart", Doc: "What a codec does depends on its own parameters, not on those with which others are opened before or after, whatever the size of elements.", Needs: []string{CapBoth, CapRestart}, Run: paramsApart},
+		{ID: "codec.params.described", Doc: "Parameters are what the description says: unknown ones and values that it excludes are ErrInvalid, or the nearest of a range, an absent one is its default, and values survive a round trip with the ends of a range and with every choice.", Needs: enc, Run: paramsDescribed},
 		{ID: "codec.concurrent", Doc: "A codec may be used by many goroutines at once, with any parameters and types, while others decode damaged input.", Needs: both, Run: concurrent},
 		{ID: "codec.cancel", Doc: "A call returns the context's error or the right result after the context has ended.", Needs: both, Run: cancelled},
 		{ID: "codec.lasting.calls", Doc: "The thousandth call works as the first does, and in a thorough run the 70,000th.", Level: conformance.Extended, Effort: conformance.Normal, Needs: both, Run: lastingCalls},

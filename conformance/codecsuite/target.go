@@ -52,12 +52,11 @@ type Target struct {
 	Examples []Example
 	// Types are the element types to check with; empty is a list of integers,
 	// floats, bool and text of variable length, which has the values Words.
-	// Types that the filter refuses with ErrUnsupported are left out. A filter
-	// that is exact for some types only, such as one that computes differences
-	// of floats, is checked with those.
+	// Types that the filter refuses with ErrUnsupported are left out.
 	Types []dtype.Type
 	// Exact says that nothing is lost of Types, whatever the description of the
-	// filter says of others.
+	// filter says of others, such as floats of which it takes differences. The
+	// types of the list are checked too then.
 	Exact bool
 	// Detects says that the encoded form has a checksum with which decoding
 	// finds every flipped bit of a value. Of codecs of numcodecs it is known.
@@ -140,7 +139,7 @@ func (t *Target) description() driver.Description {
 
 // New gives the environment of a check.
 func (t *Target) New(c conformance.T) (*Env, error) {
-	e := &Env{target: t, params: t.Params, types: t.Types, effort: full}
+	e := &Env{target: t, params: t.Params, types: slices.Clone(t.Types), effort: full}
 	switch c.Effort() {
 	case conformance.Brief:
 		e.effort = brief
@@ -150,13 +149,15 @@ func (t *Target) New(c conformance.T) (*Env, error) {
 	if len(e.params) == 0 {
 		e.params = []json.RawMessage{json.RawMessage(`{}`)}
 	}
-	if len(e.types) == 0 {
+	if len(e.types) == 0 || t.Exact {
 		for _, s := range []string{"|u1", "<i2", ">i2", "<i4", "<f4", ">f4", "<f8", ">f8", "<i8", "<u8", "|b1", "|O", "<f2", "<u4", "<M8[s]"} {
 			typ, err := dtype.Parse(s)
 			if err != nil {
 				return nil, err
 			}
-			e.types = append(e.types, typ)
+			if !slices.Contains(e.types, typ) {
+				e.types = append(e.types, typ)
+			}
 		}
 	}
 	return e, nil
@@ -208,8 +209,10 @@ type opened struct {
 	in, out driver.Spec
 	params  json.RawMessage
 	lossy   bool
+	text    bool               // what it decodes is UTF-8
 	nth     int                // place of its type among those that the filter takes
 	tries   int                // calls of bad
+	large   bool               // few calls of bad, each of which counts
 	bads    map[ncerr.Kind]int // errors for bad input
 }
 
@@ -232,7 +235,8 @@ func (e *Env) openSpec(t conformance.T, params json.RawMessage, in driver.Spec) 
 	if err != nil {
 		t.Fatalf("open %s %s for %s: %v", e.target.ID, params, describeSpec(in), err)
 	}
-	return &opened{Codec: c, in: in, out: out, params: params, lossy: !e.target.exact(), bads: map[ncerr.Kind]int{}}
+	text := in.DType.Kind == dtype.String && e.target.description().Objects == driver.Text
+	return &opened{Codec: c, in: in, out: out, params: params, lossy: !e.target.exactFor(in.DType), text: text, bads: map[ncerr.Kind]int{}}
 }
 
 // refused notes that the filter does not take typ, for one line at the end of the

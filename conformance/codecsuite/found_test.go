@@ -1,0 +1,254 @@
+package codecsuite_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/conformance/codecsuite"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+	"github.com/seed-695719ce/nczarr/filters/builtin"
+)
+
+// describing has other parameters for the codecs that open changes, and another
+// description.
+type describing struct {
+	driver.Provider
+	describe func(d *driver.Description)
+	open     func(params json.RawMessage) json.RawMessage
+}
+
+func (p describing) Describe() []driver.Description {
+	all := p.Provider.Describe()
+	for i := range all {
+		if p.describe != nil {
+			all[i].Params = slices.Clone(all[i].Params)
+			p.describe(&all[i])
+		}
+	}
+	return all
+}
+
+func (p describing) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	if p.open != nil {
+		params = p.open(params)
+	}
+	return p.Provider.Open(id, params, in)
+}
+
+// replacing changes parameters as they are spelled.
+func replacing(from, to string) func(json.RawMessage) json.RawMessage {
+	return func(params json.RawMessage) json.RawMessage {
+		return json.RawMessage(strings.ReplaceAll(string(params), from, to))
+	}
+}
+
+// TestUntrueDescriptions has filters whose parameters are not what they describe.
+func TestUntrueDescriptions(t *testing.T) {
+	t.Parallel()
+	more := driver.Param{Name: "window", Type: driver.IntParam, Min: 10, Max: 16}
+	level := func(lo, hi int64, text string) func(*driver.Description) {
+		return func(d *driver.Description) {
+			if p := d.Param("level"); p != nil {
+				p.Min, p.Max, p.Default = lo, hi, text
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		id       string
+		describe func(*driver.Description)
+		open     func(json.RawMessage) json.RawMessage
+		want     string
+	}{
+		"unknown parameters are ignored": {"zlib", nil, replacing(`"no-such-parameter":1`, `"level":1`), "codec.params.described"},
+		"a parameter that it has not":    {"zlib", func(d *driver.Description) { d.Params = append(d.Params, more) }, nil, "codec.params.described"},
+		"another default":                {"zlib", level(-1, 9, "9"), nil, "codec.params.described"},
+		"more than the range":            {"zlib", level(0, 8, "1"), nil, "codec.params.described"},
+		"another choice":                 {"crc32", nil, replacing("no-such-choice", "end"), "codec.params.described"},
+		"nothing is required":            {"bitround", nil, replacing(`{}`, `{"keepbits":3}`), "codec.params.described"},
+		"elements where bytes are said":  {"delta", func(d *driver.Description) { d.Transform = driver.BytesToBytes }, nil, "codec.open.spec"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tg := target(describing{builtin.Provider(), tc.describe, tc.open}, tc.id)
+			mustFail(t, tg, tc.want)
+		})
+	}
+	t.Run("the highest level", func(t *testing.T) {
+		t.Parallel()
+		highest := func(params json.RawMessage, _ driver.Spec) bool { return strings.Contains(string(params), `"level":9`) }
+		mustFail(t, &codecsuite.Target{Provider: someProvider{builtin.Provider(), highest, changing(20_000)}, ID: "zlib"}, "codec.params.described")
+	})
+}
+
+// TestFoundDefectsAreCaught has defects that version 1.6 of the suite did not find.
+func TestFoundDefectsAreCaught(t *testing.T) {
+	t.Parallel()
+	checks := func(equal func(want, have []byte) bool) wrong { // crc32, which compares in another way
+		return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if err == nil || len(src) < 4 || len(src)-4 > len(dst) {
+				return n, err
+			}
+			whole := make([]byte, len(src))
+			if _, err := c.Encode(ctx, whole, src[4:]); err != nil {
+				return 0, err
+			}
+			if !equal(whole, src) {
+				return n, err
+			}
+			return copy(dst, src[4:]), nil
+		}}
+	}
+	for name, tc := range map[string]struct {
+		id    string
+		wrong wrong
+		want  string
+	}{
+		"24 bits of a checksum":   {"crc32", checks(func(want, have []byte) bool { return bytes.Equal(want[:3], have[:3]) }), "codec.input.detected"},
+		"0 is no checksum":        {"crc32", checks(func(_, have []byte) bool { return bytes.Equal(have[:4], make([]byte, 4)) }), "codec.input.detected"},
+		"no checksum of no bytes": {"crc32", unchecked(func(n int) bool { return n == 0 }), "codec.input.detected"},
+		"a checksum of whole words": {"crc32", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if whole := 4 + (len(src)-4)&^7; err != nil && len(src) > 4096 && len(src)-4 <= len(dst) {
+				good := make([]byte, len(src))
+				for tail := range 1 << 8 { // is it right but for the last byte?
+					body := append(bytes.Clone(src[4:len(src)-1]), byte(tail))
+					if _, e := c.Encode(ctx, good, body); e == nil && whole < len(src) && bytes.Equal(good[:4], src[:4]) {
+						return copy(dst, src[4:]), nil
+					}
+				}
+			}
+			return n, err
+		}}, "codec.input.detected"},
+		"errors that parts of large values lose": {"zlib", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			dst2 := make([]byte, len(dst))
+			n, err := c.Decode(ctx, dst2, src)
+			if whole := len(dst2) >= 2<<20 && dst2[1<<20] != 0; err != nil && whole {
+				return copy(dst, dst2[:1<<20]) + len(dst) - 1<<20, nil
+			}
+			return copy(dst, dst2[:max(0, n)]), err
+		}}, "codec.input.large"},
+		"texts of 65,535 bytes at most": {"vlen-utf8", wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if err == nil && bytes.Contains(dst[:n], bytes.Repeat([]byte("x"), 1<<16)) {
+				n--
+			}
+			return n, err
+		}}, "codec.roundtrip.edges"},
+		"invalid where there is one element": {"zstd", wrong{open: func(_ json.RawMessage, in driver.Spec) error {
+			if in.Kind == driver.Array && len(in.Shape) == 0 {
+				return ncerr.ErrInvalid
+			}
+			return nil
+		}}, "codec.open.kinds"},
+		"the time": {"zstd", wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Encode(ctx, dst, src)
+			if n+4 <= len(dst) && err == nil {
+				binary.LittleEndian.PutUint32(dst[n:], uint32(time.Now().Unix()))
+				n += 4
+			}
+			return n, err
+		}}, "codec.deterministic"},
+		"a part of millions of elements after the end of the context": {"zstd", wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			if ctx.Err() != nil && len(src) > 1<<20 {
+				return c.Encode(context.WithoutCancel(ctx), dst, src[:1<<20])
+			}
+			return c.Encode(ctx, dst, src)
+		}}, "codec.cancel"},
+		"writes the last bytes of large values later": {"zstd", later(1 << 15), "codec.released"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mustFail(t, &codecsuite.Target{Provider: wrongProvider{builtin.Provider(), tc.wrong}, ID: tc.id}, tc.want)
+		})
+	}
+}
+
+// bytesForTexts decodes texts as if they were bytes.
+type bytesForTexts struct{ driver.Provider }
+
+func (p bytesForTexts) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
+	c, out, err := p.Provider.Open(id, params, in)
+	if err != nil {
+		return nil, driver.Spec{}, err
+	}
+	in.DType = dtype.Type{Kind: dtype.VlenBytes}
+	b, _, err := p.Provider.Open("vlen-bytes", nil, in)
+	return &wrong{Codec: c, decode: func(_ driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		return b.Decode(ctx, dst, src)
+	}}, out, err
+}
+
+func TestTextsAreUTF8(t *testing.T) {
+	t.Parallel()
+	mustFail(t, &codecsuite.Target{Provider: bytesForTexts{builtin.Provider()}, ID: "vlen-utf8"}, "codec.input.flipped")
+}
+
+// TestLeaksOfDamagedHeads measures a process that keeps a little for each input that
+// is too short for a head.
+func TestLeaksOfDamagedHeads(t *testing.T) {
+	t.Parallel()
+	var kept atomic.Int64
+	mustFail(t, &codecsuite.Target{
+		Provider: wrongProvider{builtin.Provider(), wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+			n, err := c.Decode(ctx, dst, src)
+			if err != nil && len(src) < 8 {
+				kept.Add(16 << 10)
+			}
+			return n, err
+		}}},
+		ID: "zstd", Usage: func() (conformance.Usage, error) { return conformance.Usage{Memory: kept.Load()}, nil },
+	}, "codec.lasting.memory")
+}
+
+// later writes the end of a large output when the next call begins.
+func later(large int) wrong {
+	var mu sync.Mutex
+	var last, end []byte
+	return wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		copy(last, end)
+		n, err := c.Encode(ctx, dst, src)
+		if err == nil && n > large {
+			last = dst[n-8 : n]
+			end = bytes.Clone(last)
+		}
+		return n, err
+	}}
+}
+
+// TestExactTypesAreNotAll: types that a filter keeps do not hide what it does with
+// the others.
+func TestExactTypesAreNotAll(t *testing.T) {
+	t.Parallel()
+	exact := []dtype.Type{{Kind: dtype.Int, Size: 4, Order: dtype.Little}}
+	float := func(_ json.RawMessage, in driver.Spec) bool { return in.DType.Kind == dtype.Float }
+	var calls atomic.Uint32
+	dithered := wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
+		src = bytes.Clone(src)
+		for i := range src {
+			if src[i]&63 == 63 && i%4 == 0 { // not of whole numbers
+				src[i] -= byte(calls.Add(1)) & 1
+			}
+		}
+		return c.Encode(ctx, dst, src)
+	}}
+	for want, p := range map[string]driver.Provider{
+		"codec.deterministic": lossyProvider{someProvider{builtin.Provider(), float, dithered}},
+		"codec.roundtrip":     someProvider{builtin.Provider(), float, changing(4 * 33)},
+	} {
+		mustFail(t, &codecsuite.Target{Provider: p, ID: "zstd", Types: exact, Exact: true}, want)
+	}
+}
