@@ -145,9 +145,9 @@ func WithGroups(keys []string, v3 bool) []string {
 // the chunks of an array, by their rank and separator; and the marks of growing
 // arrays. A group with NCZarr's lists has the nodes that they name. Others have
 // all that lie directly in them, but for datasets of their own: those with a
-// superblock or consolidated metadata. If the root has no zarr.json, nodes that
-// have nothing but zarr.json do not belong to it either, nor does what is below
-// them.
+// superblock or consolidated metadata. Nodes that have only documents of a version
+// of Zarr that the root has no documents of do not belong to it either, nor does
+// what is below them.
 //
 // Of a document that is not there, or makes no sense, Foreign takes what its name
 // says: a damaged document does not make its chunks foreign. Shapes do not count:
@@ -190,8 +190,9 @@ type nodeKind uint8
 const (
 	groupNode nodeKind = 1 << iota
 	arrayNode
-	v3Node // an array or a group
-	rootOf // a dataset of its own, unless it is the root
+	v3Node  // an array or a group
+	v3Array // one whose document says that it is an array
+	rootOf  // a dataset of its own, unless it is the root
 )
 
 // kindOf returns what a document of this name makes of its directory.
@@ -250,6 +251,9 @@ func membersOf(names []string, docs Docs) members {
 		}
 		if n.kind&v3Node != 0 {
 			n.keys = append(n.keys, keyingsOfV3(docs[dir+V3Doc])...)
+			if nodeType(docs[dir+V3Doc]) == "array" {
+				n.kind |= v3Array
+			}
 		}
 		if n.kind&groupNode != 0 {
 			n.readGroup(dir, docs)
@@ -336,16 +340,18 @@ func (m members) node(dir string) *member {
 }
 
 // sameVersion reports whether readers of the dataset at the root read n: those
-// of Zarr v2 do not read zarr.json.
+// of Zarr v2 do not read zarr.json, and those of v3 nothing else.
 func (m members) sameVersion(n *member) bool {
-	return n.kind&(groupNode|arrayNode) != 0 || m[""].kind&v3Node != 0
+	const v2 = groupNode | arrayNode
+	root := m[""].kind
+	return n.kind&v2 != 0 && root&v2 != 0 || n.kind&v3Node != 0 && root&v3Node != 0
 }
 
 // hasNode reports whether a group that belongs to the dataset has a node of that
 // name.
 func (n *member) hasNode(name string) bool {
 	switch {
-	case n == nil, IsOwn(name), n.kind&arrayNode != 0 && n.kind&groupNode == 0:
+	case n == nil, IsOwn(name), n.kind&v3Array != 0, n.kind&arrayNode != 0 && n.kind&groupNode == 0:
 		return false
 	}
 	if n.listed == nil {

@@ -41,8 +41,11 @@ func TestForeign(t *testing.T) {
 			foreign: []string{"v/zarr.json", "v/c/0", "g/w/zarr.json", "g/w/0.0", "h/zarr.json", "h/x/.zarray", "h/x/0", "h/y/zarr.json"},
 			dataset: true,
 		},
-		"version 2 in version 3": {has: []string{"zarr.json", "g/.zgroup", "g/v/zarr.json", "g/v/c/0"}, dataset: true},
-		"no documents":           {foreign: []string{".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "v/0.0", "v/0.1"}},
+		"version 2 in version 3": {
+			has: []string{"zarr.json", "both/zarr.json", "both/.zarray", "both/0"}, foreign: []string{"g/.zgroup", "g/v/zarr.json", "g/v/c/0", "o/.zgroup", "o/d/.zarray", "o/d/0", "w/.zarray", "w/0"}, dataset: true,
+		},
+		"version 2 and 3": {has: []string{"zarr.json", ".zgroup", "g/.zgroup", "g/v/zarr.json", "g/v/c/0", "h/zarr.json"}, dataset: true},
+		"no documents":    {foreign: []string{".nczprobe-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "v/0.0", "v/0.1"}},
 	} {
 		all := slices.Concat(c.has, c.foreign)
 		slices.Sort(all)
@@ -80,6 +83,11 @@ func TestForeignByDocuments(t *testing.T) {
 			[]string{"c/0/1", "0/1"},
 		},
 		"version 3, a group": {zarr.Docs{"zarr.json": []byte(`{"node_type": "group"}`)}, nil, []string{"c/0", "0"}},
+		"version 3, nodes in an array": {
+			zarr.Docs{"zarr.json": []byte(`{"node_type": "group"}`), "a/zarr.json": []byte(`{"node_type": "array", "shape": [4], "chunk_key_encoding": {"name": "default"}}`)},
+			[]string{"a/c/0"},
+			[]string{"a/hidden/zarr.json", "a/hidden/d/zarr.json", "a/hidden/d/c/0", "a/old/.zgroup"},
+		},
 		"lists": {
 			zarr.Docs{".zgroup": []byte(group), ".zattrs": []byte(list + `}`), "v/.zarray": arrayDoc(shape, "[1]", "."), "g/.zgroup": []byte(group), "g/w/.zarray": arrayDoc(shape, "[1]", ".")},
 			[]string{"v/0", "v/.zattrs", "g/.zattrs", "g/w/0"},
