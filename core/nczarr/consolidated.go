@@ -267,13 +267,13 @@ func (d *Dataset) repeats(g *Group) bool {
 }
 
 // withInline makes what the document of a group repeats current: nodes are all that
-// are below it, and others.
+// are below it, and others. Consolidated metadata of a kind that is not known stays.
 func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs, error) {
 	switch {
-	case !d.repeats(g) && !zarr.HasInlineMetadata(docs):
+	case !d.repeats(g) && (g.parent != nil || d.inline || !zarr.HasInlineMetadata(docs)):
 		return docs, nil
 	case !d.repeats(g):
-		return zarr.WithInline(docs, nil)
+		return zarr.WithInline(docs, nil, nil)
 	}
 	below := make(map[string]zarr.Docs)
 	for _, n := range nodes {
@@ -281,7 +281,29 @@ func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs
 			below[strings.TrimSuffix(path, "/")] = n.docs
 		}
 	}
-	return zarr.WithInline(docs, below)
+	docs, err := zarr.WithInline(docs, below, g.unknown())
+	if most := d.opts.Limits.MaxMetadata; err == nil && int64(len(docs[zarr.V3Doc])) > most {
+		err = ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata it has %d bytes, the limit of limits.max_metadata (Limits.MaxMetadata) is %d: it could not be read", len(docs[zarr.V3Doc]), most)
+	}
+	return docs, ncerr.Wrap("write metadata", zmap.Path(g.key()+zarr.V3Doc), err)
+}
+
+// unknown returns the paths below g of the nodes that could not be read, or below which
+// none could be looked for.
+func (g *Group) unknown() []string {
+	keys := slices.Clone(g.ds.unseen)
+	g.each(func(sub *Group) {
+		for _, n := range sub.lost {
+			keys = append(keys, sub.key()+n.name)
+		}
+	})
+	var out []string
+	for _, key := range keys {
+		if path, ok := strings.CutPrefix(key, g.key()); ok {
+			out = append(out, strings.TrimSuffix(path, "/"))
+		}
+	}
+	return out
 }
 
 // RemoveConsolidated deletes consolidated metadata, which is not written again. In Zarr

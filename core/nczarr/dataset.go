@@ -39,11 +39,12 @@ type Dataset struct {
 	ncProperties string
 	noXarray     bool
 	strings      StringStorage
-	frozen       string // why no metadata can be written, or empty
-	arrayOnly    bool   // the root of the store is an array
-	consolidated bool   // .zmetadata is kept up to date
-	inline       bool   // the zarr.json of the root has consolidated metadata
-	getMany      bool   // many reads in one call pay
+	frozen       string   // why no metadata can be written, or empty
+	arrayOnly    bool     // the root of the store is an array
+	consolidated bool     // .zmetadata is kept up to date
+	inline       bool     // the zarr.json of the root has consolidated metadata
+	unseen       []string // keys below which no nodes could be looked for
+	getMany      bool     // many reads in one call pay
 	created      bool
 	swap         replacement // of the dataset that this one replaces, or nil
 	flushed      atomic.Bool // a Flush has succeeded

@@ -346,6 +346,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 		found, err := l.childNames(ctx, g)
 		if ncerr.Lasting(err) && g.parent != nil {
 			l.problem(g.Path(), err)
+			l.ds.unseen = append(l.ds.unseen, g.key())
 		} else if err != nil {
 			return nil, err
 		}
@@ -487,6 +488,7 @@ func (l *loader) unfollowed(ctx context.Context, g *Group, objects []string) err
 			return err
 		case err != nil && ncerr.KindOf(err) != ncerr.ErrNotFound:
 			l.problem(join(g.Path(), name), err)
+			l.ds.unseen = append(l.ds.unseen, g.key()+name)
 		}
 	}
 	return nil
@@ -567,7 +569,7 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 	}
 	if l.keep {
 		g.docsInStore = n.docs
-		g.inline = l.ds.layout.Inline() && zarr.HasInlineMetadata(n.docs)
+		g.inline = l.ds.layout.Inline() && zarr.KnowsInline(n.docs)
 	}
 	g.meta, err = zarr.ParseGroup(path, n.docs, l.ds.layout)
 	return err

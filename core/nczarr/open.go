@@ -228,7 +228,7 @@ func (l *loader) afterLoad(ctx context.Context) (err error) {
 	case d.opts.UseConsolidated == ConsolidatedVerify:
 		err = d.verifyConsolidated(ctx)
 	case d.opts.Update && d.layout.Inline():
-		d.consolidated = d.inline
+		d.consolidated = zarr.KnowsInline(d.top.docsInStore)
 	case d.opts.Update:
 		if !l.asked {
 			l.askKept(ctx)

@@ -210,6 +210,134 @@ func TestV3InlineIsKept(t *testing.T) {
 	current("mem:s", 6)
 }
 
+// TestV3InlineOfTheUnknown: what consolidated metadata says of nodes that cannot be
+// read, and of those below them, stays, and so does what else is in it.
+func TestV3InlineOfTheUnknown(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	member := func(nodes string) string {
+		return strings.TrimSuffix(v3Group, "}") + `, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {` + nodes + `}, "by": {"us": 1}}}`
+	}
+	const must = `{"zarr_format": 3, "node_type": "group", "novelty": {"name": "x"}}`
+	stay := fmt.Sprintf(`"bad": %s, "bad/x": %s, "must/y": %[2]s`, v3Group, v3Array(""))
+	objects := map[string]string{
+		"zarr.json": member(stay + `, "gone": ` + v3Group), "a/zarr.json": v3Array(""),
+		"bad/zarr.json": "{", "bad/x/zarr.json": v3Array(""),
+		"must/zarr.json": must, "must/y/zarr.json": v3Array(""),
+	}
+	store(t, o, "s", objects)
+	want := func(note string) string {
+		return member(fmt.Sprintf(`"a": %s, "must": %s, `, v3Array(note), strings.TrimSuffix(must, "}")+`, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}`) + stay)
+	}
+	for _, note := range []string{"1", "2"} {
+		ds := update(t, "mem:s", o)
+		setText(t, variable(t, ds, "a").SetAttr, "note", note)
+		if note == "2" {
+			if err := ds.Consolidate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closeDataset(t, ds)
+		if got, want := stored(t, open(t, "mem:s", o), "zarr.json"), want(`"attributes": {"note": "`+note+`"}`); !zarr.SameJSON([]byte(got), []byte(want)) {
+			t.Errorf("want %s\ngot  %s", want, got)
+		}
+	}
+}
+
+// TestV3InlineOfAnotherKind: consolidated metadata that is not understood stays as it
+// is, until it is replaced or removed on demand.
+func TestV3InlineOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	for i, member := range []string{`{"kind": "reference", "must_understand": true, "uri": "x"}`, `"foo"`, `{"kind": "inline", "must_understand": true, "metadata": {}}`} {
+		for j, f := range []func(ds *nczarr.Dataset) error{
+			func(*nczarr.Dataset) error { return nil },
+			(*nczarr.Dataset).Consolidate,
+			func(ds *nczarr.Dataset) error { return ds.RemoveConsolidated(t.Context()) },
+		} {
+			objects, name := v3Objects(), fmt.Sprint("s", i, j)
+			with := strings.TrimSuffix(v3Group, "}") + `, "consolidated_metadata": ` + member + `}`
+			objects["zarr.json"], objects["h/zarr.json"] = with, with
+			store(t, o, name, objects)
+			ds := update(t, "mem:"+name, o)
+			setText(t, variable(t, ds, "a").SetAttr, "note", "n")
+			setText(t, ds.Root().SetAttr, "title", "new")
+			h, err := ds.Root().Group("h")
+			if err != nil {
+				t.Fatal(err)
+			}
+			setText(t, h.SetAttr, "title", "new")
+			if err := f(ds); err != nil {
+				t.Fatal(err)
+			}
+			closeDataset(t, ds)
+			ds = open(t, "mem:"+name, o)
+			want := strings.Replace(with, `"t"`, `"new"`, 1)
+			got, below := stored(t, ds, "zarr.json"), stored(t, ds, "h/zarr.json")
+			if zarr.SameJSON([]byte(got), []byte(want)) != (j == 0) || !zarr.SameJSON([]byte(below), []byte(want)) {
+				t.Errorf("%s, %d: %s\nand %s", member, j, got, below)
+			}
+			all, err := zarr.InlineMetadata(zarr.Docs{"zarr.json": []byte(got)})
+			if want := []int{0, 4, 0}[j]; j > 0 && (len(all) != want || err != nil) {
+				t.Errorf("%s, %d: %d nodes, %v", member, j, len(all), err)
+			}
+		}
+	}
+}
+
+// TestV3InlineLimits: consolidated metadata that could not be read again is not written,
+// and neither is anything else then.
+func TestV3InlineLimits(t *testing.T) {
+	t.Parallel()
+	deep := func(n int) string {
+		return v3Array(`"attributes": {"deep": ` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`)
+	}
+	const member = `, "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {}}}`
+	for _, c := range []struct {
+		name, root, a string
+		limit         int64
+		fits          bool
+	}{
+		{"deep", v3Group, deep(60), 0, false},
+		{"deep, consolidated", strings.TrimSuffix(v3Group, "}") + member, deep(60), 0, false},
+		{"not too deep", v3Group, deep(59), 0, true},
+		{"long", v3Group, deep(1), 600, false},
+		{"long, consolidated", strings.TrimSuffix(v3Group, "}") + member, deep(1), 600, false},
+		{"not too long", v3Group, deep(1), 6000, true},
+	} {
+		o := memory()
+		o.Limits.MaxMetadata = c.limit
+		store(t, o, "s", map[string]string{"zarr.json": c.root, "a/zarr.json": c.a, "b/zarr.json": v3Array("")})
+		ds := update(t, "mem:s", o)
+		if len(ds.Problems()) > 0 {
+			t.Fatal(c.name, ds.Problems())
+		}
+		setText(t, variable(t, ds, "b").SetAttr, "note", "n")
+		if !ds.Consolidated() {
+			if err := ds.Consolidate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch err := ds.Flush(t.Context()); {
+		case c.fits && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.fits:
+		case !errors.Is(err, ncerr.ErrLimit) || !strings.Contains(err.Error(), `"/zarr.json"`):
+			t.Errorf("%s: %v", c.name, err)
+		case stored(t, ds, "zarr.json") != strings.ReplaceAll(c.root, " ", "") || strings.Contains(stored(t, ds, "b/zarr.json"), "note"):
+			t.Errorf("%s: it was written", c.name)
+		default:
+			if err := ds.RemoveConsolidated(t.Context()); err != nil {
+				t.Error(c.name, err)
+			}
+		}
+		closeDataset(t, ds)
+		if ds = open(t, "mem:s", o); len(ds.Problems()) > 0 || attr(t, variable(t, ds, "b").Attrs(), "note") != "n" {
+			t.Errorf("%s: %v", c.name, ds.Problems())
+		}
+	}
+}
+
 // TestV3InlineOfAnother: who finds that another process has changed the document of the
 // root writes nothing that makes its consolidated metadata wrong.
 func TestV3InlineOfAnother(t *testing.T) {

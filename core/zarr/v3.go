@@ -566,6 +566,13 @@ func fillAttrV3(nc dtype.NC, v jsontext.Value, bytes bool) (any, bool) {
 // [InlineMetadata].
 func HasInlineMetadata(root Docs) bool { return inlineOf(root) != "" }
 
+// KnowsInline reports whether a group has consolidated metadata of the kind that
+// [WithInline] writes. Others may only be replaced, or removed, as a whole.
+func KnowsInline(group Docs) bool {
+	all := inlineOf(group)
+	return all.Get("kind").Text() == "inline" && all.Get("must_understand") != "true"
+}
+
 // inlineOf returns the consolidated metadata of a root, empty without. Whether the
 // document makes sense is seen where the group is parsed.
 func inlineOf(root Docs) jsontext.Value {

@@ -476,10 +476,13 @@ func shuffleV3(v jsontext.Value, t dtype.Type) string {
 // WithInline returns the documents of a root, or of another group, with the documents
 // of the nodes below it repeated in its zarr.json, by path without slashes at the ends;
 // without consolidated metadata if nodes is nil. Nodes without zarr.json, or with one
-// that is not JSON, are left out. It fails with ErrNotZarr if that of the group is not.
+// that is not JSON, are left out. What the consolidated metadata said before stays of
+// those at and below the paths in unknown that have no such document in nodes, and so do
+// members that are not known. It fails with ErrNotZarr if the zarr.json of the group is
+// not JSON, and with ErrLimit if the new one is nested deeper than it may be to be read.
 //
 // Source: zarr-python 3.4.2, consolidate_metadata.
-func WithInline(group Docs, nodes map[string]Docs) (Docs, error) {
+func WithInline(group Docs, nodes map[string]Docs, unknown []string) (Docs, error) {
 	const member = "consolidated_metadata"
 	var d jsontext.Document
 	w := &jsontext.Writer{Style: jsontext.Spaced}
@@ -505,11 +508,17 @@ func WithInline(group Docs, nodes map[string]Docs) (Docs, error) {
 	w.Open('{')
 	all()
 	if nodes != nil {
+		var old jsontext.Value
+		if KnowsInline(group) {
+			old = d.Get(member)
+		}
+		kept := keptInline(old.Get("metadata"), unknown)
 		open()
 		for _, path := range slices.Sorted(maps.Keys(nodes)) {
 			if text, ok := nodes[path][V3Doc]; !ok || d.Parse(text) != nil {
 				continue
 			}
+			delete(kept, path)
 			w.Key(path).Open('{')
 			all()
 			if d.Get("node_type").Text() == "group" { // which zarr-python expects
@@ -518,10 +527,48 @@ func WithInline(group Docs, nodes map[string]Docs) (Docs, error) {
 			}
 			w.Close()
 		}
-		end()
+		for _, path := range slices.Sorted(maps.Keys(kept)) {
+			w.Key(path).Keep(kept[path])
+		}
+		w.Close()
+		for _, m := range jsontext.Members(nil, old) {
+			if m.Key != "kind" && m.Key != "must_understand" && m.Key != "metadata" {
+				w.Key(m.Key).Keep(m.Val)
+			}
+		}
+		w.Close()
 	}
 	w.Close()
 	docs := maps.Clone(group)
 	docs[V3Doc] = w.Bytes()
+	if err := d.Parse(docs[V3Doc]); err != nil {
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata it cannot be read: %w", err)
+	}
 	return docs, nil
+}
+
+// keptInline returns the members of the metadata that a group repeats which are at or
+// below paths, by their paths.
+func keptInline(metadata jsontext.Value, paths []string) map[string]jsontext.Value {
+	is := make(map[string]bool, len(paths))
+	for _, path := range paths {
+		is[path] = true
+	}
+	kept := make(map[string]jsontext.Value)
+	if len(paths) == 0 || metadata.Kind() != jsontext.Object {
+		return kept
+	}
+	_ = metadata.Each(func(key string, val jsontext.Value) error {
+		path := strings.Trim(key, "/")
+		for at := path; path != ""; at = strings.TrimSuffix(above(at), "/") {
+			if is[at] {
+				kept[path] = val
+			}
+			if is[at] || at == "" {
+				return nil
+			}
+		}
+		return nil
+	})
+	return kept
 }
