@@ -214,10 +214,12 @@ func (t Type) String() string {
 		return "|S" + strconv.Itoa(t.Size)
 	case Unicode:
 		return order + "U" + strconv.Itoa(t.Size/4)
-	case Datetime:
-		return order + "M8[" + t.Unit + "]"
-	case Timedelta:
-		return order + "m8[" + t.Unit + "]"
+	case Datetime, Timedelta:
+		text := order + map[Kind]string{Datetime: "M8", Timedelta: "m8"}[t.Kind]
+		if t.Unit != "" { // generic, for which NumPy knows no brackets
+			text += "[" + t.Unit + "]"
+		}
+		return text
 	case Raw:
 		return "|V" + strconv.Itoa(t.Size)
 	case String, VlenBytes:

@@ -163,3 +163,14 @@ func TestConvertEdges(t *testing.T) {
 		}
 	}
 }
+
+// TestGenericTimes: a time without a unit has no brackets, which NumPy refuses if they
+// are empty.
+func TestGenericTimes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"<m8": "<m8", ">M8": ">M8", "<m8[]": "<m8", "<M8[25s]": "<M8[25s]"} {
+		if got := parse(t, text).String(); got != want {
+			t.Errorf("%s: want %s, got %s", text, want, got)
+		}
+	}
+}
