@@ -49,7 +49,7 @@ func (l *loader) addVar(n node, p parsed) {
 		l.addFields(n, p.meta)
 		return
 	}
-	v := &Var{group: n.parent, name: n.name}
+	v := &Var{group: n.parent, name: n.name, both: n.both}
 	if err := l.buildVar(v, n, p); err != nil {
 		l.lose(n, v.Path(), err)
 		return

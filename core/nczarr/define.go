@@ -69,6 +69,9 @@ func (g *Group) changeable(op, path string) error {
 	if g.ds.arrayOnly {
 		return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "the store is one array, which no group is around")
 	}
+	if g.both {
+		return errBoth(op, g.Path())
+	}
 	return g.ds.changeable(op, path)
 }
 

@@ -81,7 +81,7 @@ func (g *Group) DeleteAttr(name string) error {
 //
 // Source: netcdf-c NC_ELATEFILL.
 func (v *Var) SetAttr(a Attr) error {
-	if err := v.wholeArray("set attribute"); err != nil {
+	if err := v.alterable("set attribute"); err != nil {
 		return err
 	}
 	ds := v.group.ds
@@ -103,7 +103,7 @@ func (v *Var) SetAttr(a Attr) error {
 
 // DeleteAttr removes an attribute: ncerr.ErrNoAttr when there is none.
 func (v *Var) DeleteAttr(name string) error {
-	if err := v.wholeArray("delete attribute"); err != nil {
+	if err := v.alterable("delete attribute"); err != nil {
 		return err
 	}
 	ds := v.group.ds

@@ -33,12 +33,21 @@ func (v *Var) arrayName() string {
 	return v.name
 }
 
-// wholeArray refuses changes to a field of a structured array.
-func (v *Var) wholeArray(op string) error {
-	if v.in == nil {
+// alterable refuses changes to a field of a structured array, and to an array that
+// has documents of two versions.
+func (v *Var) alterable(op string) error {
+	switch {
+	case v.both:
+		return errBoth(op, v.Path())
+	case v.in == nil:
 		return nil
 	}
 	return ncerr.Errorf(ncerr.ErrUnsupported, op, v.Path(), "it is a field of the array %q with elements of %d bytes, which is only read", v.in.array, v.in.dtype.Size)
+}
+
+// errBoth is the error for a change to a node that has documents of two versions.
+func errBoth(op, path string) error {
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "it has documents of Zarr v3 and of v2, and a change would be one of one half only")
 }
 
 // addFields makes a variable of each field of a structured or complex array,

@@ -48,6 +48,7 @@ type node struct {
 	// implicit is a node without documents that make it a group or an array.
 	// It is a group if there are groups or arrays below it.
 	implicit bool
+	both     bool // has documents of Zarr v3 and of v2
 }
 
 // load reads the dataset: the root first, then all levels below it.
@@ -342,6 +343,10 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
 	var wants []want
 	needs := map[bool][]string{true: l.ds.layout.Wanted(true), false: l.ds.layout.Wanted(false)}
+	two := l.ds.layout == zarr.LayoutV3 && l.ds.opts.Update // look for those of v2
+	if two {
+		needs[true] = append(needs[true], zarr.GroupDoc, zarr.ArrayDoc)
+	}
 	for _, g := range level {
 		found, err := l.childNames(ctx, g)
 		if ncerr.Lasting(err) && g.parent != nil {
@@ -378,6 +383,9 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	kept := nodes[:0]
 	for i, n := range nodes {
 		n.docs, n.err = got[i].docs, got[i].err
+		if n.both = two && n.docs.BothVersions(); two {
+			maps.DeleteFunc(n.docs, func(name string, _ []byte) bool { return name != zarr.V3Doc })
+		}
 		switch {
 		case n.listed:
 		case n.docs.IsArray():
@@ -520,6 +528,7 @@ func (l *loader) lose(n node, path string, err error) {
 // addGroup makes the group of a node, or records why not.
 func (l *loader) addGroup(n node) *Group {
 	g := n.parent.below(n.name)
+	g.both = n.both
 	if err := l.buildGroup(g, n); err != nil {
 		l.lose(n, g.Path(), err)
 		return nil

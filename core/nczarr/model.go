@@ -62,6 +62,7 @@ type Group struct {
 	// implicit is a group without documents, which exists by what is below it.
 	implicit bool
 	inline   bool // the document repeats those of the nodes below
+	both     bool // the group has documents of Zarr v3 and of v2
 
 	meta        *zarr.Group
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new group
@@ -195,6 +196,7 @@ type Var struct {
 	own     []int64 // the shape of the array where dims are longer, see extent.go; else nil
 	in      *record // set for a field of a structured array
 	defined bool    // by DefineVar, rather than found in the store
+	both    bool    // the array has documents of Zarr v3 and of v2
 
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new variable
 	fresh       newNode

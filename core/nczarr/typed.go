@@ -216,7 +216,7 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if !ds.Writable() {
 		return ncerr.New(ncerr.ErrReadOnly, "write", v.Path(), nil)
 	}
-	if err := v.wholeArray("write"); err != nil {
+	if err := v.alterable("write"); err != nil {
 		return err
 	}
 	if len(v.meta.Shards) > 0 {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -400,6 +401,40 @@ func TestV3Version(t *testing.T) {
 	v3 := zarr.LayoutV3
 	if _, err := nczarr.Create(t.Context(), "mem:new#mode=v2", &nczarr.CreateOptions{Options: *o, Layout: &v3}); !errors.Is(err, ncerr.ErrInvalid) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestV3BothVersions: nodes that have documents of v2 too are read, and not changed;
+// others around them are.
+func TestV3BothVersions(t *testing.T) {
+	t.Parallel()
+	o := memory()
+	objects := v3Objects()
+	maps.Copy(objects, map[string]string{"both/zarr.json": v3Array(""), "both/.zarray": byteDoc, "g/zarr.json": v3Group, "g/.zgroup": `{"zarr_format": 2}`})
+	store(t, o, "s", objects)
+	ds := update(t, "mem:s", o)
+	g, err := ds.Root().Group("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, note := variable(t, ds, "both"), nczarr.Attr{Name: "note", Type: dtype.NCChar, Value: "n"}
+	_, def := g.DefineGroup("new")
+	for path, errs := range map[string][]error{
+		"/both": {v.SetAttr(note), v.DeleteAttr("note"), v.Write(t.Context(), slab(0, 1), []uint8{1})},
+		"/g":    {g.SetAttr(note), g.DeleteAttr("title"), def},
+	} {
+		for i, err := range errs {
+			if !errors.Is(err, ncerr.ErrUnsupported) || !strings.Contains(err.Error(), strconv.Quote(path)) {
+				t.Errorf("%s, %d: %v", path, i, err)
+			}
+		}
+	}
+	setText(t, variable(t, ds, "a").SetAttr, "note", "n")
+	setText(t, variable(t, ds, "g/b").SetAttr, "note", "n")
+	closeDataset(t, ds)
+	ds = open(t, "mem:s", o)
+	if p := ds.Problems(); len(p) > 0 || attr(t, variable(t, ds, "a").Attrs(), "note") != "n" || stored(t, ds, "both/zarr.json") != strings.ReplaceAll(objects["both/zarr.json"], " ", "") {
+		t.Errorf("problems %v, %s", p, stored(t, ds, "both/zarr.json"))
 	}
 }
 
