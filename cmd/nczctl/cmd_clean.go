@@ -43,12 +43,15 @@ func (a *app) newClean() *cobra.Command {
   claim that keeps others from making one there;
 - the mark of a writer that is making a dimension of the dataset longer, or died
   doing so;
+- the marks of writers that are making a group or variable of Zarr v3, or died
+  doing so (PATH/.ncznewnode);
 - objects that a copy put there for a moment, to see whether its source and its
   destination are one place (.nczprobe-LETTERS).
 
 --remove removes them. A directory with the only copy of the dataset that was
 being replaced is put back instead. With the mark of a dead writer go the chunks
-that it left beyond the shapes. nczctl cannot know whether that writer is dead:
+that it left beyond the shapes, or where the group or variable was to be, unless
+something else is there, too. nczctl cannot know whether that writer is dead:
 if it is alive, it fails, and what it wrote since its last flush is lost. The
 same holds for whoever was making a new dataset.
 
@@ -240,8 +243,8 @@ func (a *app) cleanSiblings(ctx context.Context, url string, remove bool) ([]lef
 	return list, err
 }
 
-// cleanMarks looks for the mark of a growing dimension in a dataset, if there is
-// one at the place, and for what copies put into it to see where it shows.
+// cleanMarks looks for the marks of a growing dimension and of new nodes in a
+// dataset, if there is one at the place, and for what copies put into it to see where it shows.
 func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []leftover, err error) {
 	opts := a.options()
 	opts.Update = remove
@@ -268,6 +271,25 @@ func (a *app) cleanMarks(ctx context.Context, url string, remove bool) (list []l
 				return []leftover{l}, err
 			}
 			l.State = "removed"
+		}
+		list = append(list, l)
+	}
+	nodes, err := ds.NewNodes(ctx)
+	if err != nil {
+		return list, err
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		l := leftover{Path: ds.Location().Path, What: fmt.Sprintf("mark of a writer that is making %q", n.Path), Owner: n.Claim.Owner(), State: "there"}
+		if remove {
+			others, err := ds.ClearNewNode(ctx, n)
+			if err != nil {
+				return append(list, l), err
+			}
+			l.State = "removed"
+			if len(others) > 0 {
+				l.State = fmt.Sprintf("kept, since there is something else, such as %q", others[0])
+			}
 		}
 		list = append(list, l)
 	}

@@ -129,6 +129,9 @@ func (d *Dataset) flush(ctx context.Context, goes bool) error {
 	if err := d.ownGrowth(ctx); err != nil {
 		return err
 	}
+	if err := d.ownPlaces(ctx); err != nil {
+		return err
+	}
 	if err := d.note(ctx); err != nil {
 		return ncerr.Wrap("flush", d.loc.Path, err)
 	}

@@ -213,7 +213,8 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 	})
 	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(len(b.prefix), len(a.prefix)) }) // what is in a group goes first
 	for _, p := range places {
-		if _, ok := seen[strings.TrimSuffix(p.prefix, "/")]; ok {
+		_, theirs := seen[strings.TrimSuffix(p.prefix, "/")]
+		if theirs && path.Base(p.claim) != zarr.NewNodeMark {
 			continue
 		}
 		was, _ := d.docs.known(p.claim)
@@ -224,17 +225,166 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		keys, err := listKeys(ctx, again.m, p.prefix)
-		if err != nil {
-			return err
+		var keys []string
+		if !theirs { // else only the mark is known to be ours
+			if keys, err = listKeys(ctx, again.m, p.prefix); err != nil {
+				return err
+			}
 		}
-		keys = slices.DeleteFunc(keys, func(key string) bool { return key == p.claim }) // it goes last
-		if err := each(ctx, keys, movers, func(key string) error { return again.m.Delete(ctx, key) }); err != nil {
-			return err
-		}
-		if err := again.m.Delete(ctx, p.claim); err != nil {
+		if err := again.deleteLast(ctx, keys, p.claim); err != nil {
 			return err
 		}
 	}
 	return again.m.Flush(ctx)
+}
+
+// deleteLast deletes objects, the one with the key last after the others.
+func (d *Dataset) deleteLast(ctx context.Context, keys []string, last string) error {
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == last })
+	if err := each(ctx, keys, movers, func(key string) error { return d.m.Delete(ctx, key) }); err != nil {
+		return err
+	}
+	return d.m.Delete(ctx, last)
+}
+
+// A NewNode is the place of a group or variable that a writer is making, or was
+// making when it died.
+type NewNode struct {
+	Path  string
+	Claim *Claim
+
+	prefix string
+}
+
+// NewNodes returns the places in the dataset that zarr.NewNodeMark keeps, what is in
+// a group before it.
+func (d *Dataset) NewNodes(ctx context.Context) ([]NewNode, error) {
+	if d.layout.Format() != 3 || !d.m.Capabilities().List {
+		return nil, nil
+	}
+	var groups []string
+	d.mu.RLock()
+	d.top.each(func(g *Group) { groups = append(groups, g.key()) })
+	d.mu.RUnlock()
+	var out []NewNode
+	var look func(prefix string) error
+	look = func(prefix string) error {
+		names, err := d.m.Search(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if zarr.IsOwn(name) {
+				continue
+			}
+			at := prefix + name + "/"
+			if there, err := d.m.Exists(ctx, at+zarr.NewNodeMark); err != nil {
+				return err
+			} else if !there {
+				continue
+			}
+			if !slices.Contains(groups, at) {
+				if err := look(at); err != nil {
+					return err
+				}
+			}
+			claim, err := readClaim(ctx, d.m, at+zarr.NewNodeMark)
+			if err != nil {
+				return err
+			}
+			if claim != nil {
+				out = append(out, NewNode{zmap.Path(prefix + name), claim, at})
+			}
+		}
+		return nil
+	}
+	for _, prefix := range groups {
+		if err := look(prefix); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ClearNewNode removes the mark of a writer that died while it was making a group or
+// variable, and the chunks that it left there unless the document of the node is
+// there by now. It removes nothing, and returns what else is there, if there is
+// something that is no chunk. The caller must know that the writer is dead: the next
+// Flush of a living one fails. The dataset must be open for Update.
+func (d *Dataset) ClearNewNode(ctx context.Context, n *NewNode) (others []string, err error) {
+	mark := n.prefix + zarr.NewNodeMark
+	// left returns the chunks at the place
+	left := func() (keys []string, err error) {
+		others = nil
+		list, err := listKeys(ctx, d.m, n.prefix)
+		if slices.Contains(list, n.prefix+zarr.V3Doc) {
+			return nil, err
+		}
+		for _, key := range list {
+			switch {
+			case key == mark:
+			case zarr.MayBeChunk(key[len(n.prefix):]):
+				keys = append(keys, key)
+			default:
+				others = append(others, key)
+			}
+		}
+		return keys, err
+	}
+	if _, err = left(); err != nil || len(others) > 0 {
+		return others, err
+	}
+	text, err := claimText(Claim{About: "what a dead writer left is being removed"})
+	if err == nil { // the next Flush of the writer fails with this, if it lives
+		_, err = d.m.Put(ctx, mark, driver.Bytes(text), nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	keys, err := left()
+	if err == nil && len(others) == 0 {
+		err = d.deleteLast(ctx, keys, mark)
+	}
+	if err == nil {
+		err = d.m.Flush(ctx)
+	}
+	return others, err
+}
+
+// ownPlaces makes sure, before nodes are announced, that the marks of new ones are
+// still there: whoever cleared one has removed chunks that this writer wrote.
+func (d *Dataset) ownPlaces(ctx context.Context) error {
+	var fresh []*newNode
+	d.mu.RLock()
+	add := func(n *newNode) {
+		if n.defined {
+			fresh = append(fresh, n)
+		}
+	}
+	d.top.each(func(g *Group) {
+		for _, v := range g.vars.list {
+			add(&v.fresh)
+		}
+		add(&g.fresh)
+	})
+	d.mu.RUnlock()
+	var marks []string
+	for _, n := range fresh {
+		n.mu.Lock()
+		if path.Base(n.claim) == zarr.NewNodeMark {
+			marks = append(marks, n.claim)
+		}
+		n.mu.Unlock()
+	}
+	return each(ctx, marks, movers, func(mark string) error {
+		was, _ := d.docs.known(mark)
+		now, err := d.m.Stat(ctx, mark)
+		if err == nil && now.Version == was.Version || err != nil && ncerr.KindOf(err) != ncerr.ErrNotFound {
+			return err
+		}
+		if there, err := d.isNode(ctx, path.Dir(mark)); there || err != nil {
+			return err // putting the document tells whose it is
+		}
+		return ncerr.Errorf(ncerr.ErrConflict, "flush", zmap.Path(mark), "the mark of this writer was cleared, and the chunks that it wrote there were deleted: reopen the dataset and write them again")
+	})
 }

@@ -253,3 +253,83 @@ func TestMarkOfANewNode(t *testing.T) {
 		t.Errorf("foreign %q", foreign)
 	}
 }
+
+// What a writer of Zarr v3 that died left of new nodes is listed, and removed on
+// request, but for what others may have made there. If the writer lives, its Flush
+// fails.
+func TestClearNewNodes(t *testing.T) {
+	t.Parallel()
+	const url = "mem:dead#mode=v3"
+	o := memory()
+	base(t, url, o)
+	before := keysOf(t, open(t, url, o))
+	writer := update(t, url, o)
+	g, err := writer.Root().DefineGroup("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []*nczarr.Var{newVar(t, writer.Root(), "v"), newVar(t, writer.Root(), "w"), newVar(t, g, "v")} {
+		write(t, v, slab(0, 4), []int32{6, 6, 6, 6})
+	}
+	put(t, o, "dead", "w/0/zarr.json", "{}")
+	put(t, o, "dead", "old/.ncznewnode", "{}")
+	ds := update(t, url, o)
+	nodes, err := ds.NewNodes(t.Context())
+	var paths []string
+	for i := range nodes {
+		n := &nodes[i]
+		paths = append(paths, n.Path)
+		others, err := ds.ClearNewNode(t.Context(), n)
+		if err != nil || (len(others) > 0) != (n.Path == "/w") {
+			t.Errorf("%s: others %q, %v", n.Path, others, err)
+		}
+	}
+	if want := []string{"/g/v", "/g", "/old", "/v", "/w"}; err != nil || !slices.Equal(paths, want) {
+		t.Errorf("want %q, got %q, %v", want, paths, err)
+	}
+	want := append(slices.Clone(before), "w/.ncznewnode", "w/0/zarr.json", "w/c/0", "w/c/1")
+	slices.Sort(want)
+	if got := keysOf(t, ds); !slices.Equal(got, want) {
+		t.Errorf("want keys %q, got %q", want, got)
+	}
+	write(t, newVar(t, ds.Root(), "v"), slab(0, 4), []int32{1, 2, 3, 4})
+	for range 2 { // with the mark of another, and with its document
+		if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("the Flush of the writer: %v", err)
+		}
+		if err := ds.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Abort(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, open(t, url, o), "v", []int32{1, 2, 3, 4})
+}
+
+// Who finds at the end that others have made a node of that name meanwhile leaves
+// nothing of its own but chunks, of which it is not known whose they are.
+func TestMarkInANodeOfOthers(t *testing.T) {
+	t.Parallel()
+	const url, theirs = "mem:lost#mode=v3", `{"zarr_format":3,"node_type":"group"}`
+	for _, foreign := range []bool{false, true} {
+		o := memory()
+		base(t, url, o)
+		ds := update(t, url, o)
+		write(t, newVar(t, ds.Root(), "v"), slab(0, 4), []int32{1, 2, 3, 4})
+		put(t, o, "lost", "v/zarr.json", theirs)
+		if foreign {
+			put(t, o, "lost", "v/.ncznewnode", "{}")
+		}
+		if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
+			t.Errorf("closing: %v", err)
+		}
+		if err := ds.Abort(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		keys := keysOf(t, open(t, url, o))
+		if slices.Contains(keys, "v/.ncznewnode") != foreign || !slices.Contains(keys, "v/zarr.json") {
+			t.Errorf("foreign mark %v: %q", foreign, keys)
+		}
+	}
+}

@@ -387,6 +387,12 @@ func (m members) has(name string) bool {
 // IsChunkName reports whether the last segment of a key may be that of a chunk.
 func IsChunkName(base string) bool { return keying{rank: -1, seps: "./"}.has(base) }
 
+// MayBeChunk reports whether a name in an array may be that of a chunk, whatever
+// the array is.
+func MayBeChunk(name string) bool {
+	return slices.ContainsFunc(keyingsOfV3(nil), func(k keying) bool { return k.has(name) })
+}
+
 // has reports whether a name in an array is that of a chunk, or of a directory of
 // chunks, which has a slash at its end.
 func (k keying) has(name string) bool {
