@@ -51,7 +51,8 @@ func (a *app) newClean() *cobra.Command {
 --remove removes them. A directory with the only copy of the dataset that was
 being replaced is put back instead. With the mark of a dead writer go the chunks
 that it left beyond the shapes, or where the group or variable was to be, unless
-something else is there, too. nczctl cannot know whether that writer is dead:
+something else is there, too; in pure Zarr, where nothing tells which dimensions
+it could make longer, the part of a chunk that lies beyond a shape stays. nczctl cannot know whether that writer is dead:
 if it is alive, it fails, and what it wrote since its last flush is lost. The
 same holds for whoever was making a new dataset.
 

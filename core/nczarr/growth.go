@@ -202,7 +202,7 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 	}
 	if g.marked != "" {
 		if g.torn {
-			if err := d.dropLeftovers(ctx); err != nil {
+			if err := d.dropLeftovers(ctx, false); err != nil {
 				return err
 			}
 		}
@@ -251,8 +251,8 @@ func (d *Dataset) ClearGrowth(ctx context.Context) error {
 		return ncerr.Errorf(ncerr.ErrInvalid, "clear growth", zarr.GrowthMark, "this writer itself is making a dimension longer")
 	}
 	err := d.stopGrowth(ctx)
-	if err == nil {
-		err = d.dropLeftovers(ctx)
+	if err == nil { // pure Zarr does not tell which dimensions the writer could make longer
+		err = d.dropLeftovers(ctx, !d.layout.NCZarr())
 	}
 	if err == nil {
 		err = d.m.Delete(ctx, zarr.GrowthMark)
@@ -320,14 +320,15 @@ func (d *Dataset) pending() bool {
 	return found
 }
 
-// dropLeftovers removes all chunks beyond the shapes of variables that can
-// grow, and sets to fill what lies beyond them in the chunks at the edge.
-func (d *Dataset) dropLeftovers(ctx context.Context) error {
+// dropLeftovers removes all chunks beyond the shapes of variables that can grow, or
+// of all, and sets to fill what lies beyond unlimited dimensions in the chunks at
+// the edge.
+func (d *Dataset) dropLeftovers(ctx context.Context, all bool) error {
 	var vars []*Var
 	d.mu.RLock()
 	d.top.each(func(g *Group) {
 		for _, v := range g.vars.list {
-			if slices.ContainsFunc(v.dims, func(d *Dim) bool { return d.unlimited }) {
+			if all && v.in == nil || slices.ContainsFunc(v.dims, func(d *Dim) bool { return d.unlimited }) {
 				vars = append(vars, v)
 			}
 		}
