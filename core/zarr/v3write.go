@@ -157,13 +157,16 @@ func (o *output) attrsV3(list []Attr, r attrReader) memberV3 {
 			w.Key(name)
 			was := old.get(name)
 			text := jsontext.Value(a.JSON)
+			isFloat := a.Type == dtype.NCFloat || a.Type == dtype.NCDouble
 			switch {
 			case was != "" && was == text && r.reads(was, a):
 				w.Keep(was)
 			case a.Name == fillAttr:
 				writeFillAttrV3(w, a, r.bytes, o.s)
-			case text != "" && json.Valid([]byte(text)) && r.reads(text, a):
+			case text != "" && json.Valid([]byte(text)) && r.reads(text, a) && !(isFloat && strings.Contains(a.JSON, `"`)):
 				w.Raw(text)
+			case isFloat && dtype.Len(a.Value) > 0:
+				writeFloatAttrV3(w, a)
 			default:
 				a.JSON = ""
 				writeAttr(w, a, o.s)
@@ -184,6 +187,21 @@ func (o *output) attrsV3(list []Attr, r attrReader) memberV3 {
 func (r *attrReader) reads(v jsontext.Value, a Attr) bool {
 	got := r.attr(a.Name, v)
 	return got.Type == a.Type && sameValue(got.Value, a.Value)
+}
+
+// writeFloatAttrV3 writes floats with bare words for those that are not finite, as
+// zarr-python does: in quotes they would be strings to it. One is a list only if it was
+// one; that of pure Zarr v2 around a word in quotes does not count.
+func writeFloatAttrV3(w *jsontext.Writer, a Attr) {
+	list := &jsontext.Writer{}
+	list.Open('[')
+	appendValues(list, a.Value, true)
+	list.Close()
+	text := strings.ReplaceAll(string(list.Bytes()), `"`, "")
+	if dtype.Len(a.Value) == 1 && (!strings.HasPrefix(a.JSON, "[") || strings.Contains(a.JSON, `"`)) {
+		text = strings.Trim(text, "[]")
+	}
+	w.Raw(jsontext.Value(text))
 }
 
 // writeFillAttrV3 writes the attribute _FillValue as xarray wants it: floats as the

@@ -2,6 +2,7 @@ package zarr_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"reflect"
 	"slices"
@@ -288,5 +289,37 @@ func TestV3WithInline(t *testing.T) {
 	}
 	if _, err := zarr.WithInline(zarr.Docs{"zarr.json": []byte("{")}, nodes, nil); ncerr.KindOf(err) != ncerr.ErrNotZarr {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Attributes of Zarr v3 that are not finite are bare words, as zarr-python writes and
+// reads them; in quotes they would be strings to it. One number is no list, unless it
+// was one.
+func TestNonFiniteAttrsV3(t *testing.T) {
+	t.Parallel()
+	nan := math.NaN()
+	for _, c := range []struct {
+		want string
+		a    zarr.Attr
+	}{
+		{"NaN", zarr.Attr{Type: dtype.NCDouble, Value: []float64{nan}}},
+		{"Infinity", zarr.Attr{Type: dtype.NCFloat, Value: []float32{float32(math.Inf(1))}}},
+		{"[1.0,NaN,-Infinity]", zarr.Attr{Type: dtype.NCDouble, Value: []float64{1, nan, math.Inf(-1)}}},
+		{"-Infinity", zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.Inf(-1)}, JSON: "-Infinity"}},
+		{"[NaN]", zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.Float64frombits(0x7ff8000000000000)}, JSON: "[NaN]"}},
+		{"NaN", zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.Float64frombits(0x7ff8000000000000)}, JSON: `["NaN"]`}},
+		{"1.0", zarr.Attr{Type: dtype.NCDouble, Value: []float64{1}}},
+	} {
+		a, want := c.a, c.want
+		a.Name = "a"
+		docs, err := (&zarr.Group{Attrs: []zarr.Attr{a}}).Docs(writeV3)
+		if text := strings.Join(strings.Fields(string(docs["zarr.json"])), ""); err != nil || !strings.Contains(text, `{"a":`+want+"}") {
+			t.Errorf("want %s, got %s, %v", want, text, err)
+			continue
+		}
+		g, err := zarr.ParseGroup("", docs, zarr.LayoutV3)
+		if err != nil || len(g.Attrs) != 1 || g.Attrs[0].Type != dtype.NCDouble || dtype.Len(g.Attrs[0].Value) != dtype.Len(a.Value) {
+			t.Errorf("%s: read back: %v, %v", want, g, err)
+		}
 	}
 }
