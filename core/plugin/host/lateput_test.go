@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,5 +69,34 @@ func TestNeverStored(t *testing.T) {
 	host.SetCallTimeout(h, 10*time.Second) // much longer than the plugin takes to say that it was asked
 	if _, err := m.Put(ctx, "k", driver.Bytes("1234"), &driver.PutOptions{IfAbsent: true}); !errors.Is(err, ncerr.ErrAmbiguous) {
 		t.Errorf("want ErrAmbiguous, got %v", err)
+	}
+}
+
+// TestEmptyAnswers has a driver that answers a put again and again without a result.
+func TestEmptyAnswers(t *testing.T) {
+	t.Parallel()
+	m := open(t, newHost(t, planeOptions(t, "store-put-empty")), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+	if _, err := m.Put(t.Context(), "k", driver.Bytes("1234"), &driver.PutOptions{}); err == nil || !strings.Contains(err.Error(), "an answer to no put") {
+		t.Errorf("want the breach of protocol, got %v", err)
+	}
+}
+
+// TestDrippingAnswers has a driver that takes its time for each of the puts that were
+// cancelled: all together have the time that one has.
+func TestDrippingAnswers(t *testing.T) {
+	t.Parallel()
+	o := planeOptions(t, "store-put-drip")
+	ctx := onCue(t, &o, "the puts have come")
+	h := newHost(t, o)
+	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
+	host.SetCallTimeout(h, 2*time.Second) // the driver takes more than 6 s
+	unknown := 0
+	_ = m.(driver.PutManyer).PutMany(ctx, numbered(64, 10), func(_ int, _ driver.Info, err error) {
+		if errors.Is(err, ncerr.ErrAmbiguous) {
+			unknown++
+		}
+	})
+	if unknown == 0 {
+		t.Error("the driver kept the call for as long as it liked")
 	}
 }

@@ -186,10 +186,30 @@ func (l *planeLiar) job(j *pb.Job) []*pb.Result {
 
 // Transfer lies about reads and writes.
 func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
+	var sent []*pb.StoreJob
 	for {
 		b, err := s.Recv()
 		if err != nil {
 			return nil
+		}
+		if l.kind == "store-put-drip" {
+			if len(b.GetJobs()) > 0 {
+				say("the puts have come")
+				sent = append(sent, b.GetJobs()...)
+				continue
+			}
+			for _, j := range sent { // cancelled
+				time.Sleep(100 * time.Millisecond)
+				if s.Send(&pb.StoreBatchReply{Results: []*pb.StoreResult{{Id: j.GetId(), Info: &pb.Info{Size: j.GetPut().GetSize()}}}}) != nil {
+					return nil
+				}
+			}
+			sent = nil
+		}
+		for l.kind == "store-put-empty" && len(b.GetJobs()) > 0 {
+			if s.Send(&pb.StoreBatchReply{}) != nil {
+				return nil
+			}
 		}
 		for _, j := range b.GetJobs() {
 			if put := j.GetPut(); put != nil && l.kind == "store-put-late" {

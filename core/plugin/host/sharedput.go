@@ -42,7 +42,9 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	r := &sharedWrites{flight: flight{p: p, tickets: map[uint64]*ticket{}}, x: x, s: s, l: l, left: open}
 	defer func() { l.leave(r.tickets) }()
 	for {
-		w.progress() // it may be the plugin that keeps a message from being sent
+		if !r.cancelled { // else it has one time for all that is under way
+			w.progress() // it may be the plugin that keeps a message from being sent
+		}
 		if err := r.fill(ctx, w); err != nil {
 			return w.fail(sent, err)
 		}
@@ -53,7 +55,12 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 		if err != nil {
 			return w.fail(sent, err)
 		}
-		w.pause() // the sink takes its time
+		if !r.cancelled {
+			w.pause() // the sink takes its time
+		}
+		if len(reply.GetResults()) == 0 {
+			return p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer to no put"))
+		}
 		for _, m := range reply.GetResults() {
 			if err := r.take(ctx, m); err != nil {
 				return p.broke(err)
@@ -69,6 +76,7 @@ func (r *sharedWrites) next(ctx context.Context, w *watch) (*pb.StoreBatchReply,
 	}
 	return r.l.untilAnswered(ctx, w, func() []uint64 {
 		r.cancelled = true
+		w.progress()
 		return slices.Collect(maps.Keys(r.tickets))
 	})
 }
