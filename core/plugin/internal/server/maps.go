@@ -41,8 +41,18 @@ type openMap struct {
 	many    driver.GetManyer  // nil when it has none
 	puts    driver.PutManyer  // nil when it has none
 	caps    driver.Capabilities
+	putting chan struct{} // one for each put of a batch at work, of all batches together
 	calls   sync.WaitGroup
 	closing bool // takes no new calls; protected by driverService.mu
+}
+
+func newOpenMap(m driver.Map) *openMap {
+	om := &openMap{Map: m, caps: m.Capabilities()}
+	om.lender, _ = m.(driver.FileLender)
+	om.many, _ = m.(driver.GetManyer)
+	om.puts, _ = m.(driver.PutManyer)
+	om.putting = make(chan struct{}, om.atOnce())
+	return om
 }
 
 func (d *driverService) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenReply, error) {
@@ -54,10 +64,7 @@ func (d *driverService) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenRe
 	if err != nil {
 		return nil, wire.Status(ctx, err)
 	}
-	om := &openMap{Map: m, caps: m.Capabilities()}
-	om.lender, _ = m.(driver.FileLender)
-	om.many, _ = m.(driver.GetManyer)
-	om.puts, _ = m.(driver.PutManyer)
+	om := newOpenMap(m)
 	handle, err := d.add(ctx, om, r.GetToken())
 	if err != nil {
 		return nil, wire.Status(ctx, errors.Join(err, m.Close(context.WithoutCancel(ctx))))

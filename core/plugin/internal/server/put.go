@@ -106,15 +106,15 @@ func (m *openMap) putMany(ctx context.Context, reqs []driver.PutRequest, answer 
 	}
 }
 
-// putEach makes the puts one by one, a few at once.
+// putEach makes the puts one by one. Those of all batches together are at work a few
+// at once, as each may have a file open.
 func (m *openMap) putEach(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) {
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, m.atOnce())
 	for i := range reqs {
-		slots <- struct{}{}
+		m.putting <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-slots }()
 			info, err := m.Put(ctx, reqs[i].Key, reqs[i].Body, &reqs[i].Opts)
+			<-m.putting
 			sink(i, info, err)
 		})
 	}
