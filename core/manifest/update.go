@@ -179,10 +179,10 @@ func (c *Computed) store(ctx context.Context, changes []*Change) error {
 		}
 	}
 	if len(reqs) > 1 && c.many {
-		if err := c.m.PutMany(ctx, reqs, stored); err != nil {
+		if err := c.m.PutMany(ctx, reqs, stored); err != nil && (failed == nil || ncerr.IsContext(err)) {
 			return err
 		}
-		return failed
+		return failed // it names the chunk
 	}
 	for k := range reqs {
 		info, err := c.m.Put(ctx, reqs[k].Key, reqs[k].Body, &reqs[k].Opts)

@@ -31,7 +31,7 @@ func (z *Map) PutMany(ctx context.Context, reqs []PutRequest, sink PutSink) erro
 
 // distinct returns how many of the requests, from the first on, have keys that differ.
 func distinct(reqs []PutRequest) int {
-	seen := make(map[string]struct{}, len(reqs))
+	seen := make(map[string]struct{}) // without a size: it would cost as much for each run of a key that comes again
 	for i := range reqs {
 		if seen[reqs[i].Key] = struct{}{}; len(seen) <= i {
 			return i
