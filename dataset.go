@@ -2,7 +2,7 @@ package nczarr
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/ncurl"
@@ -12,7 +12,8 @@ import (
 // Dataset is an open dataset. It embeds its root group.
 type Dataset struct {
 	*Group
-	core *nczarr.Dataset
+	core  *nczarr.Dataset
+	ended bool // by Close or Abort
 }
 
 // Open opens an existing dataset. url is a path ("ocean.zarr", "ocean.zip") or
@@ -86,29 +87,53 @@ func (d *Dataset) Problems() []Problem {
 }
 
 // Flush stores everything that was written so far, metadata last. A dataset that
-// replaces another becomes visible at Close only. Errors: [ErrReadOnly],
-// [ErrConflict] if another program changed the same metadata, and those of the
-// store.
+// replaces another becomes visible at Close only. It does nothing in a dataset
+// opened for reading. Errors: [ErrConflict] if another program changed the same
+// metadata, and those of the store.
 func (d *Dataset) Flush(ctx context.Context) error { return d.core.Flush(ctx) }
 
 // Close stores everything that was written and releases the dataset. It is
 // released even if Close fails; what was written is complete only if Close
-// returns nil. Errors are those of [Dataset.Flush]. See [Dataset.Finish].
-func (d *Dataset) Close(ctx context.Context) error { return d.core.Close(ctx) }
+// returns nil. If it fails, a dataset that [Create] made, and that was never
+// flushed, is removed as by [Dataset.Abort]. Errors are those of [Dataset.Flush].
+// See [Dataset.Finish].
+func (d *Dataset) Close(ctx context.Context) error {
+	d.ended = true
+	err := d.core.Close(ctx)
+	if err != nil {
+		_ = d.core.Abort(context.WithoutCancel(ctx)) // why Close failed says more
+	}
+	return err
+}
 
 // Abort releases the dataset without storing metadata. A dataset that [Create]
 // made, and that was never flushed, is removed; one that it was to replace stays.
-func (d *Dataset) Abort(ctx context.Context) error { return d.core.Abort(ctx) }
+// Of a dataset opened with [Writable] the chunks that are already stored stay:
+// values written over others cannot be taken back.
+func (d *Dataset) Abort(ctx context.Context) error {
+	d.ended = true
+	return d.core.Abort(ctx)
+}
 
 // Finish ends the use of a dataset in a deferred call:
 //
 //	defer ds.Finish(ctx, &err)
 //
 // If *err is nil it closes the dataset, and *err becomes the error of
-// [Dataset.Close]. Otherwise, and in a panic, it aborts the dataset, and adds an
-// error of [Dataset.Abort] to *err. err must be the named result of the function:
-// then no error of closing gets lost. Aborting does not stop when ctx is done.
+// [Dataset.Close]. Otherwise, and in a panic, it aborts the dataset, as
+// [Dataset.Abort] describes, and adds an error of that to *err. err must be the
+// named result of the function: then no error of closing gets lost. Aborting does
+// not stop when ctx is done. After Close or Abort, and on a nil Dataset, Finish
+// does nothing.
+//
+// Finish must be deferred itself, as above: called by a deferred closure, it does
+// not see a panic, and closes a dataset that may be half written. Nor does it see
+// runtime.Goexit, which testing.T.FailNow and Fatal call: it closes the dataset
+// then too, unless *err says otherwise.
 func (d *Dataset) Finish(ctx context.Context, err *error) {
+	if d == nil || d.ended {
+		return
+	}
 	if p := recover(); p != nil {
 		_ = d.Abort(context.WithoutCancel(ctx)) // the panic says more
 		panic(p)
@@ -118,6 +143,6 @@ func (d *Dataset) Finish(ctx context.Context, err *error) {
 		return
 	}
 	if aerr := d.Abort(context.WithoutCancel(ctx)); aerr != nil {
-		*err = errors.Join(*err, aerr)
+		*err = fmt.Errorf("%w (and aborting: %s)", *err, aerr.Error())
 	}
 }

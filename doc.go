@@ -42,7 +42,9 @@
 //
 // What was written is complete when [Dataset.Close] returns nil. The deferred
 // call of [Dataset.Finish] above closes the dataset if the function succeeds,
-// discards it if it fails, and puts an error of closing into err.
+// aborts it if it fails, and puts an error of closing into err. Aborting removes
+// what [Create] made; of a dataset opened with [Writable] the chunks that are
+// already stored stay, also those written over others.
 //
 // # Errors
 //
@@ -54,7 +56,7 @@
 // # Concurrency
 //
 // All types are safe for concurrent use, except that nothing may be called
-// during or after Close, Abort and Finish, and that two writes of overlapping
+// during Close, Abort and Finish, nor after them but Finish, and that two writes of overlapping
 // elements land in no particular order.
 //
 // # Plugins and configuration

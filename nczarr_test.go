@@ -119,8 +119,8 @@ func TestFinishInPanic(t *testing.T) {
 	}
 }
 
-// TestFinishReportsClose checks that the error of closing gets out: the directory
-// of the dataset is gone.
+// TestFinishReportsClose checks that the error of closing gets out, and that a
+// dataset that could not be closed leaves its place.
 func TestFinishReportsClose(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -128,11 +128,59 @@ func TestFinishReportsClose(t *testing.T) {
 	work := func() (err error) {
 		ds := must(nczarr.Create(ctx, path))
 		defer ds.Finish(ctx, &err)
-		check(ds.SetAttr("a", 1))
+		x := must(ds.DefineVar(ctx, "x", nczarr.VarSpec{Type: nczarr.Int8, Dims: []string{"x"}, Shape: []int64{1}}))
+		check(nczarr.Write(ctx, x, []int8{1}))
 		cancel()
 		return nil
 	}
 	if err := work(); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if ds, err := nczarr.Create(t.Context(), path); err != nil {
+		t.Error(err)
+	} else {
+		check(ds.Abort(t.Context()))
+	}
+}
+
+// TestFailedCloseKeepsFlushed checks that a dataset that was flushed stays when
+// Close fails.
+func TestFailedCloseKeepsFlushed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.zarr")
+	ds := must(nczarr.Create(t.Context(), path))
+	check(ds.SetAttr("a", 1))
+	check(ds.Flush(t.Context()))
+	check(ds.SetAttr("a", 2))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := ds.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	again := must(nczarr.Open(t.Context(), path))
+	if got := again.Attr("a").String(); got != "1" {
+		t.Errorf("got %s", got)
+	}
+	check(again.Close(t.Context()))
+}
+
+// TestFinishOnce checks that Finish leaves a dataset alone that has ended, and
+// none at all.
+func TestFinishOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.zarr")
+	check(must(nczarr.Create(t.Context(), path)).Close(t.Context()))
+	for _, end := range []func(*nczarr.Dataset, context.Context) error{(*nczarr.Dataset).Close, (*nczarr.Dataset).Abort} {
+		ds := must(nczarr.Open(t.Context(), path, nczarr.Writable()))
+		check(ds.SetAttr("a", 1))
+		err := end(ds, t.Context())
+		if ds.Finish(t.Context(), &err); err != nil {
+			t.Errorf("got %v", err)
+		}
+	}
+	var none *nczarr.Dataset
+	var err error
+	if none.Finish(t.Context(), &err); err != nil {
 		t.Errorf("got %v", err)
 	}
 }
