@@ -97,6 +97,34 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestHugeText checks that text too large for any memory, and a wrong number of
+// strings, are errors before anything is allocated.
+func TestHugeText(t *testing.T) {
+	t.Parallel()
+	ds := scratch()
+	text := func(name string, shape ...int64) *nczarr.Var {
+		spec := nczarr.VarSpec{Type: nczarr.Char, Dims: []string{name + "y", name + "x"}, Shape: shape, Chunks: []int64{1, 1}}
+		return must(ds.DefineVar(t.Context(), name, spec))
+	}
+	empty := text("a", 1<<50, 0)
+	if _, err := nczarr.Read[string](t.Context(), empty); !errors.Is(err, nczarr.ErrLimit) {
+		t.Errorf("got %v", err)
+	}
+	one := text("b", 1, nczarr.Unlimited)
+	if err := nczarr.Write(t.Context(), one, []string{"x"}, nczarr.All, nczarr.Span(0, 1<<50)); !errors.Is(err, nczarr.ErrLimit) {
+		t.Errorf("got %v", err)
+	}
+	two := text("c", 2, 3)
+	for _, list := range [][]string{nil, {"x"}, {"x", "y", "z"}} {
+		if err := nczarr.Write(t.Context(), two, list); !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), "strings where 2 are wanted") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := nczarr.Write(t.Context(), two, []string{"x"}, nczarr.At(0), nczarr.Span(0, 1<<46)); !errors.Is(err, nczarr.ErrRange) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestFinishInPanic checks that a panic does not store what was begun.
 func TestFinishInPanic(t *testing.T) {
 	t.Parallel()

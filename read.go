@@ -2,6 +2,7 @@ package nczarr
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/ncerr"
@@ -14,8 +15,8 @@ type Element interface {
 }
 
 // Read reads what the selectors pick of v, as it is stored: see [ReadUnpacked]
-// for scale_factor and missing values. Numbers are converted to T. Elements that
-// nobody has written are the fill value. A Char variable is read as uint8, or as
+// for scale_factor and missing values. Numbers are converted to T; floats lose
+// their fraction when they become integers. Elements that nobody has written are the fill value. A Char variable is read as uint8, or as
 // string: then its last dimension is the length of the strings, whose NULs at the
 // end are cut.
 //
@@ -49,20 +50,16 @@ func readSelection[T Element](ctx context.Context, v *Var, sel selection) (Array
 
 // readText reads the strings of a Char variable into out.
 func (v *Var) readText(ctx context.Context, sel selection, out *Array[string]) error {
+	width, n, err := v.strings("read", sel, v.Shape())
+	if err != nil {
+		return err
+	}
 	raw, err := nczarr.Get[uint8](ctx, v.core, sel.Selection)
 	if err != nil {
 		return err
 	}
-	width, n := int64(1), int64(len(raw))
-	if last := len(sel.Count) - 1; last >= 0 {
-		width = sel.Count[last]
-		if !sel.point {
-			out.Shape, out.Dims = sel.shape[:len(sel.shape)-1], sel.dims[:len(sel.dims)-1]
-		}
-		n = 1
-		for _, c := range sel.Count[:last] {
-			n *= c
-		}
+	if len(sel.Count) > 0 && !sel.point {
+		out.Shape, out.Dims = sel.shape[:len(sel.shape)-1], sel.dims[:len(sel.dims)-1]
 	}
 	out.Data = make([]string, n)
 	for i := range n {
@@ -93,7 +90,7 @@ func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Sele
 
 // Write writes values to what the selectors pick of v: as many as they pick, in C
 // order, as they are stored (see [WriteUnpacked]). Numbers are converted to the
-// type of v. Strings written to a Char variable are filled with NULs up to its last
+// type of v; floats lose their fraction when they become integers. Strings written to a Char variable are filled with NULs up to its last
 // dimension. A [Span] may go beyond the end of an unlimited dimension, which
 // grows. Write keeps no reference to values.
 //
@@ -114,16 +111,52 @@ func Write[T Element](ctx context.Context, v *Var, values []T, selectors ...Sele
 
 // writeText writes strings to a Char variable.
 func (v *Var) writeText(ctx context.Context, sel selection, text []string) error {
-	width := int64(1)
-	if last := len(sel.Count) - 1; last >= 0 {
-		width = sel.Count[last]
+	shape := v.Shape()
+	for i, d := range v.core.Dims() {
+		if d.Unlimited() {
+			shape[i] = math.MaxInt64
+		}
 	}
-	var raw []uint8
+	width, n, err := v.strings("write", sel, shape)
+	if err != nil {
+		return err
+	}
+	if int64(len(text)) != n {
+		return ncerr.Errorf(ErrInvalid, "write", v.Path(), "%d strings where %d are wanted", len(text), n)
+	}
 	for i, s := range text {
 		if int64(len(s)) > width {
 			return ncerr.Errorf(ErrConvert, "write", v.Path(), "string %d has %d bytes, there is room for %d", i, len(s), width)
 		}
-		raw = append(append(raw, s...), make([]uint8, width-int64(len(s)))...)
+	}
+	raw := make([]uint8, n*width)
+	for i, s := range text {
+		copy(raw[int64(i)*width:], s)
 	}
 	return v.core.Write(ctx, sel.Selection, raw)
+}
+
+// maxText is what no machine has, in bytes of text or of the strings for it.
+const maxText = 1 << 47
+
+// strings returns the length of the strings that a selection of a Char variable
+// within shape has, and how many there are. What fits into no memory is [ErrLimit].
+func (v *Var) strings(op string, sel selection, shape []int64) (width, n int64, err error) {
+	if err := sel.Check(shape); err != nil {
+		return 0, 0, ncerr.Wrap(op, v.Path(), err)
+	}
+	width, n = 1, 1
+	if last := len(sel.Count) - 1; last >= 0 {
+		width = sel.Count[last]
+		for _, c := range sel.Count[:last] {
+			if c > 0 && n > maxText/16/c {
+				return 0, 0, ncerr.Errorf(ErrLimit, op, v.Path(), "the strings fit into no memory")
+			}
+			n *= c
+		}
+	}
+	if n > 0 && width > maxText/n {
+		return 0, 0, ncerr.Errorf(ErrLimit, op, v.Path(), "%d strings of %d bytes fit into no memory", n, width)
+	}
+	return width, n, nil
 }
