@@ -2,6 +2,8 @@ package nczarr
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/seed-695719ce/nczarr/core/dtype"
@@ -58,7 +60,7 @@ func (a Attr) String() string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(slice), "[]"), " ", ", ")
 }
 
-// Strings returns text as one string, and strings as they are. Errors:
+// Strings returns text as one string, and strings in a new slice. Errors:
 // [ErrNoAttr], [ErrBadType] for numbers.
 func (a Attr) Strings() ([]string, error) {
 	switch v := a.Value.(type) {
@@ -67,7 +69,7 @@ func (a Attr) Strings() ([]string, error) {
 	case string:
 		return []string{a.String()}, nil
 	case []string:
-		return v, nil
+		return slices.Clone(v), nil
 	}
 	return nil, ncerr.Errorf(ErrBadType, "read attribute", a.Name, "the value is a number, not text")
 }
@@ -135,7 +137,16 @@ func (a Attr) core() (nczarr.Attr, error) {
 	if !ok || !typed {
 		return nczarr.Attr{}, ncerr.Errorf(ErrBadType, "set attribute", a.Name, "a %T is neither text nor numbers", a.Value)
 	}
-	return nczarr.Attr{Name: a.Name, Type: nc, Value: slice}, nil
+	return nczarr.Attr{Name: a.Name, Type: nc, Value: cloned(slice)}, nil
+}
+
+// cloned returns a copy of a slice, and text as it is.
+func cloned(slice any) any {
+	v := reflect.ValueOf(slice)
+	if v.Kind() != reflect.Slice {
+		return slice
+	}
+	return reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, v.Len()), v).Interface()
 }
 
 // sliceOf makes a slice of one value of a number; text and slices stay. It is

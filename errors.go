@@ -6,7 +6,7 @@ import "github.com/seed-695719ce/nczarr/core/ncerr"
 // error has exactly one. The reference page errors.md lists all.
 const (
 	ErrNoDataset   = ncerr.ErrNoDataset   // nothing at the location
-	ErrNotZarr     = ncerr.ErrNotZarr     // something else than a dataset, or a malformed document
+	ErrNotZarr     = ncerr.ErrNotZarr     // something other than a dataset, or a malformed document
 	ErrBadURL      = ncerr.ErrBadURL      // a location that cannot be understood
 	ErrMetadata    = ncerr.ErrMetadata    // documents that contradict each other
 	ErrExists      = ncerr.ErrExists      // something is where a dataset should be made

@@ -303,6 +303,21 @@ func TestAttributeConversions(t *testing.T) {
 	}
 }
 
+// TestAttributesAreCopied checks that an attribute shares no memory with the
+// caller's slice.
+func TestAttributesAreCopied(t *testing.T) {
+	t.Parallel()
+	ds := scratch()
+	numbers, words := []int32{1, 2}, []string{"a", "b"}
+	check(ds.SetAttr("n", numbers))
+	v := must(ds.DefineVar(t.Context(), "v", nczarr.VarSpec{Type: nczarr.Int8, Attrs: []nczarr.Attr{{Name: "w", Value: words}}}))
+	numbers[0], words[0] = 9, "changed"
+	must(v.Attr("w").Strings())[1] = "changed"
+	if n, w := ds.Attr("n").String(), v.Attr("w").String(); n != "1, 2" || w != "a, b" {
+		t.Errorf("got %s; %s", n, w)
+	}
+}
+
 // TestCodecsAreDefined defines a variable with each typed codec, and compares what
 // is read with what was written.
 func TestCodecsAreDefined(t *testing.T) {
