@@ -38,7 +38,11 @@ func run(ctx context.Context, url, day string) (err error) {
 		return err
 	}
 	n := times.Len() // the place of the new day, in all variables
-	field := slices.Repeat([]float64{12.5}, int(temp.Shape()[1]*temp.Shape()[2]))
+	size := 1
+	for _, length := range temp.Shape()[1:] {
+		size *= int(length)
+	}
+	field := slices.Repeat([]float64{12.5}, size)
 	if err := nczarr.WriteUnpacked(ctx, temp, field, nczarr.At(n)); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Command box copies a box of every variable into a compressed dataset:
+// Command box copies a box of every variable with numbers into a compressed dataset:
 //
 //	box ocean.zarr north.zarr
 package main
@@ -31,9 +31,14 @@ func run(ctx context.Context, from, to string) (err error) {
 	}
 	defer dst.Finish(ctx, &err)
 	for _, v := range src.Vars() {
+		if v.Type() == nczarr.String || v.Type() == nczarr.Char {
+			continue
+		}
 		var selectors []nczarr.Selector
 		for _, d := range v.Dims() {
-			selectors = append(selectors, box[d.Name()])
+			if s, ok := box[d.Name()]; ok {
+				selectors = append(selectors, nczarr.Along(d.Name(), s))
+			}
 		}
 		a, err := nczarr.Read[float64](ctx, v, selectors...)
 		if err != nil {

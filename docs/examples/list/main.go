@@ -13,6 +13,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: list URL")
+	}
 	if err := run(context.Background(), os.Args[1]); err != nil {
 		log.Fatal(err)
 	}

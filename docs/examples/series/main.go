@@ -41,8 +41,14 @@ func run(ctx context.Context, url, name string, point []nczarr.Selector) (err er
 		return err
 	}
 	a, err := nczarr.ReadUnpacked[float64](ctx, v, point...)
+	if err == nil && (len(a.Dims) != 1 || a.Dims[0] != "time") {
+		err = fmt.Errorf("%s has dimensions other than time, lat and lon: %v", name, a.Dims)
+	}
+	if err != nil {
+		return err
+	}
 	for i, x := range a.Data {
 		fmt.Println(dates.Data[i], x, v.Attr("units"))
 	}
-	return err
+	return nil
 }
