@@ -8,6 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 	"github.com/seed-695719ce/nczarr/core/nczarr"
+	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
 // number is a Go type of stored numbers.
@@ -22,9 +23,10 @@ type number interface {
 // Missing are values that equal the attribute _FillValue or one of missing_value,
 // or lie outside of valid_range, or else of valid_min and valid_max. They are
 // compared in the stored type, before scaling; only a valid range of floats for
-// packed integers is compared after it. Without _FillValue, netCDF's
-// default fill value of the type is missing, too, but for types of one byte, and
-// only if it is the fill value of v. If _Unsigned is "true", signed integers are
+// packed integers is compared after it. Without _FillValue, the fill value of v is
+// missing, too, if it is netCDF's default for the type and the type has more than
+// one byte. In pure Zarr version 2 it is missing if it is not 0: xarray stores
+// _FillValue there, and nowhere else. If _Unsigned is "true", signed integers are
 // taken as unsigned ones.
 //
 // Errors: those of Read; [ErrBadType] and [ErrInvalid] also for attributes that
@@ -145,10 +147,8 @@ func (v *Var) packing() (*packing, error) {
 			p.missing = append(p.missing, m)
 		}
 	}
-	if !v.Attr("_FillValue").Exists() && v.Type().Size() > 1 {
-		if fill, ok := v.core.Fill(); ok && first(fill) == first(dtype.DefaultFill(v.Type())) {
-			p.missing = append(p.missing, fill)
-		}
+	if fill, ok := v.core.Fill(); ok && !v.Attr("_FillValue").Exists() && v.fillIsMissing(fill) {
+		p.missing = append(p.missing, fill)
 	}
 	if r := list("valid_range", 2); r != nil && err == nil {
 		p.valid = [2]any{dtype.Slice(r, 0, 1), dtype.Slice(r, 1, 2)}
@@ -159,6 +159,16 @@ func (v *Var) packing() (*packing, error) {
 		p.wrap = math.Ldexp(1, 8*u.Size())
 	}
 	return p, ncerr.Wrap("read", v.Path(), err)
+}
+
+// fillIsMissing reports whether elements that equal the fill value are missing
+// though there is no attribute that says so.
+func (v *Var) fillIsMissing(fill any) bool {
+	if v.core.Group().Dataset().Layout() == zarr.LayoutPure {
+		raw, t, _ := dtype.View(fill)
+		return t.Float(raw) != 0
+	}
+	return v.Type().Size() > 1 && first(fill) == first(dtype.DefaultFill(v.Type()))
 }
 
 // unsigned returns the unsigned type of the size of a signed one.

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +70,41 @@ func TestUnpack(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: want %s, got %s (%v)", c.name, c.want, got, err)
+		}
+	}
+}
+
+// TestUnpackXarray reads Zarr version 2 as xarray writes it: with _FillValue as
+// fill_value only.
+func TestUnpackXarray(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ dtype, fill, want string }{
+		{"<i2", "-32768", "[NaN 1]"},
+		{"<i2", "0", "[-16384 1]"},
+		{"<i2", "null", "[-16384 1]"},
+		{"|u1", "128", "[0 NaN 1 0]"},
+	} {
+		dir := filepath.Join(t.TempDir(), "x.zarr")
+		check(os.MkdirAll(filepath.Join(dir, "t"), 0o700))
+		for name, text := range map[string]string{
+			".zgroup":   `{"zarr_format":2}`,
+			"t/.zattrs": `{"_ARRAY_DIMENSIONS":["x"],"scale_factor":0.5}`,
+			"t/.zarray": fmt.Sprintf(`{"zarr_format":2,"shape":[%[1]d],"chunks":[%[1]d],"dtype":%[2]q,"compressor":null,"fill_value":%[3]s,"filters":null,"order":"C"}`, strings.Count(c.want, " ")+1, c.dtype, c.fill),
+			"t/0":       "\x00\x80\x02\x00",
+		} {
+			check(os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte(text), 0o600))
+		}
+		v := must(must(nczarr.Open(t.Context(), dir, nczarr.Writable())).Var("t"))
+		a, err := nczarr.ReadUnpacked[float64](t.Context(), v)
+		if got := fmt.Sprint(a.Data); err != nil || got != c.want {
+			t.Errorf("%+v: got %s, %v", c, got, err)
+		}
+		if !strings.Contains(c.want, "NaN") {
+			continue
+		}
+		check(nczarr.WriteUnpacked(t.Context(), v, []float64{math.NaN()}, nczarr.Span(1, 2)))
+		if x := must(nczarr.Read[int64](t.Context(), v, nczarr.At(1))).At(); fmt.Sprint(x) != c.fill {
+			t.Errorf("%+v: NaN is stored as %d", c, x)
 		}
 	}
 }
