@@ -39,7 +39,7 @@ func Exact[T Value](value T) Selector { return search{equal, []any{value}} }
 
 // Between picks the positions whose coordinates are at least low and at most high;
 // there may be none. Coordinates may ascend or descend, and the result has the
-// order of the coordinate. Errors: [ErrInvalid] if low is more than high, and if
+// order of the coordinate. Missing ones are allowed at the end only. Errors: [ErrInvalid] if low is more than high, and if
 // the coordinate neither ascends nor descends throughout; the others are those of
 // [Nearest].
 func Between[T Value](low, high T) Selector { return search{between, []any{low, high}} }
@@ -111,8 +111,9 @@ func (s search) findPoints(ctx context.Context, c *Var, n int64, found *position
 	if err != nil {
 		return err
 	}
-	var last point // the nearest yet, or the one before
-	order := 0
+	var last point     // the one before
+	var ends [2]*bound // the nearest below or equal, and the nearest above
+	order, ended := 0, false
 	if s.kind == between && wanted[0].compare(wanted[1]) > 0 {
 		return ncerr.Errorf(ErrInvalid, "", "", "%v: the first value is the larger one", s)
 	}
@@ -128,17 +129,24 @@ func (s search) findPoints(ctx context.Context, c *Var, n int64, found *position
 		for k, p := range points {
 			i := from + int64(k)
 			if s.kind != between {
-				skip := p.missing || s.kind == equal && p.compare(wanted[0]) != 0
-				if !skip && (found.count == 0 || p.distance(wanted[0]) < last.distance(wanted[0])) {
-					last, found.start, found.count = p, i, 1
+				side := p.compare(wanted[0])
+				if p.missing || s.kind == equal && side != 0 {
+					continue
 				}
+				if end := &ends[max(side, 0)]; *end == nil || p.compare((*end).point)*cmp.Or(side, -1) < 0 {
+					*end = &bound{p, i}
+				}
+				continue
+			}
+			if p.missing {
+				ended = true // not written yet
 				continue
 			}
 			turn := 0
 			if i > 0 {
 				turn = p.compare(last)
 			}
-			if p.missing || turn*order < 0 {
+			if ended || turn*order < 0 {
 				return ncerr.Errorf(ErrInvalid, "", "", "the values of %q neither ascend nor descend throughout", c.Path())
 			}
 			last, order = p, cmp.Or(order, turn)
@@ -150,7 +158,32 @@ func (s search) findPoints(ctx context.Context, c *Var, n int64, found *position
 			}
 		}
 	}
+	if best := nearer(ends[0], ends[1], wanted[0]); best != nil {
+		found.start, found.count = best.at, 1
+	}
 	return nil
+}
+
+// bound is a point and its position.
+type bound struct {
+	point
+	at int64
+}
+
+// nearer returns which of two, that are there, is nearer to p: the first of them
+// if both are as near.
+func nearer(low, high *bound, p point) *bound {
+	switch {
+	case low == nil:
+		return high
+	case high == nil:
+		return low
+	}
+	side := cmp.Compare(low.distance(p), high.distance(p))
+	if side < 0 || side == 0 && low.at < high.at {
+		return low
+	}
+	return high
 }
 
 // point is a coordinate value or a moment: whole units (for moments days) and the
@@ -186,11 +219,25 @@ func (p point) distance(o point) float64 {
 	if p.compare(o) < 0 {
 		p, o = o, p
 	}
+	if !p.inside() || !o.inside() {
+		return p.rough() - o.rough()
+	}
 	apart := float64(uint64(p.whole) - uint64(o.whole)) // exact where it matters: of near ones
 	if p.day {
 		apart *= 24 * float64(time.Hour)
 	}
 	return apart + (p.rest - o.rest)
+}
+
+// inside reports whether an int64 holds the whole units.
+func (p point) inside() bool { return p.day || math.Abs(p.rest) < 1<<63 }
+
+// rough returns the number that p was made of, as a float64.
+func (p point) rough() float64 {
+	if p.inside() {
+		return float64(p.whole) + p.rest
+	}
+	return p.rest
 }
 
 // reader returns the points that are searched for, and how those of c are read.

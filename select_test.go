@@ -52,6 +52,7 @@ func TestCoordinates(t *testing.T) {
 	packed := newVar[int16](t, nczarr.VarSpec{Type: nczarr.Int16, Attrs: attrsOf("scale_factor", 0.5, "add_offset", 100.0)}, 0, 1, 2)
 	zigzag := newVar(t, nczarr.VarSpec{Type: nczarr.Float64}, 3.0, 1, 2)
 	holes := newVar(t, nczarr.VarSpec{Type: nczarr.Float64, Fill: -1.0}, 3.0, -1, 4)
+	partial := newVar(t, nczarr.VarSpec{Type: nczarr.Float64, Fill: -1.0}, 1.0, 2, -1, -1)
 	huge := newVar(t, nczarr.VarSpec{Type: nczarr.Float64}, -1e30, 0.0, 1e25, 1e30)
 	months := newVar(t, nczarr.VarSpec{Type: nczarr.Float64, Attrs: attrsOf("units", "days since 2000-01-01", "calendar", "360_day")}, 59.0, 0.5, -30)
 	nanos := newVar[int64](t, nczarr.VarSpec{Type: nczarr.Int64, Attrs: attrsOf("units", "nanoseconds since 1970-01-01")}, 1e18, 1e18+1, 1e18+2)
@@ -98,6 +99,17 @@ func TestCoordinates(t *testing.T) {
 		{huge, nczarr.Nearest(2e29), "[2]"},
 		{huge, nczarr.Exact(-1e30), "[0]"},
 		{huge, nczarr.Between(0, 1e25), "[1 2]"},
+		{steps, nczarr.Nearest(1e17), "[3]"},
+		{steps, nczarr.Nearest(1e300), "[3]"},
+		{steps, nczarr.Nearest(math.Inf(1)), "[3]"},
+		{steps, nczarr.Nearest(math.Inf(-1)), "[0]"},
+		{steps, nczarr.Nearest(int64(math.MaxInt64)), "[3]"},
+		{down, nczarr.Nearest(1e300), "[0]"},
+		{down, nczarr.Nearest(-1e300), "[3]"},
+		{huge, nczarr.Nearest(0.9e30), "[3]"},
+		{huge, nczarr.Nearest(-2e24), "[1]"},
+		{partial, nczarr.Between(2, 5), "[1]"},
+		{partial, nczarr.Nearest(5), "[1]"},
 		{months, nczarr.Exact("2000-02-30"), "[0]"},
 		{months, nczarr.Nearest("1999-12-02"), "[2]"},
 		{months, nczarr.Nearest("2000-01-01 18:00"), "[1]"},
