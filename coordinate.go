@@ -256,17 +256,19 @@ func (s search) reader(c *Var) (wanted []point, read func(context.Context, selec
 	if err != nil {
 		return nil, nil, err
 	}
-	exactly := !p.packed && p.typ != Float32 && p.typ != Float64
 	return wanted, func(ctx context.Context, sel selection) (points []point, err error) {
-		err = p.read(ctx, c, sel, func(n int64) { points = make([]point, n) }, func(i int, x stored) {
-			switch {
-			case x.missing:
-				points[i].missing = true
-			case exactly && (x.int >= 0 || x.float < 0): // it fits
-				points[i].whole = x.int
-			default:
-				points[i] = pointOf(p.apply(x.float))
+		err = p.elements().read(ctx, c, sel, func(n int64) { points = make([]point, n) }, func(from int, list []stored) error {
+			for i, x := range list {
+				switch {
+				case x.missing:
+					points[from+i].missing = true
+				case x.whole && !p.packed:
+					points[from+i].whole = x.int
+				default:
+					points[from+i] = pointOf(p.apply(x.float))
+				}
 			}
+			return nil
 		})
 		return points, err
 	}, nil
@@ -320,7 +322,7 @@ func (s search) momentReader(c *Var) (wanted []point, read func(context.Context,
 		wanted = append(wanted, moment(d))
 	}
 	return wanted, func(ctx context.Context, sel selection) ([]point, error) {
-		dates, err := c.times(ctx, sel)
+		dates, err := c.times(ctx, sel, true)
 		points := make([]point, len(dates))
 		for i, d := range dates {
 			points[i] = moment(d)

@@ -57,6 +57,7 @@ func TestCoordinates(t *testing.T) {
 	months := newVar(t, nczarr.VarSpec{Type: nczarr.Float64, Attrs: attrsOf("units", "days since 2000-01-01", "calendar", "360_day")}, 59.0, 0.5, -30)
 	nanos := newVar[int64](t, nczarr.VarSpec{Type: nczarr.Int64, Attrs: attrsOf("units", "nanoseconds since 1970-01-01")}, 1e18, 1e18+1, 1e18+2)
 	names := newVar(t, nczarr.VarSpec{Type: nczarr.String}, "b", "a")
+	forever := newVar(t, nczarr.VarSpec{Type: nczarr.Float64, Attrs: attrsOf("units", "days since 2000-01-01")}, 0.0, 1, math.Inf(1))
 	second := time.Unix(1_000_000_000, 1)
 	for _, c := range []struct {
 		v    *nczarr.Var
@@ -119,6 +120,8 @@ func TestCoordinates(t *testing.T) {
 		{months, nczarr.Nearest(time.Date(2000, 1, 31, 0, 0, 0, 0, time.UTC)), "invalid argument"},
 		{months, nczarr.Nearest("soon"), "invalid argument"},
 		{months, nczarr.Exact(59), "[0]"}, // a number is a stored one
+		{forever, nczarr.Nearest("2001"), "[1]"},
+		{forever, nczarr.Between("2000", "2001"), "[0 1]"},
 		{nanos, nczarr.Exact(second), "[1]"},
 		{nanos, nczarr.Between(second, second.Add(time.Hour)), "[1 2]"},
 		{names, nczarr.Exact("a"), "[1]"},

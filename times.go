@@ -33,7 +33,7 @@ func ReadTimes(ctx context.Context, v *Var, selectors ...Selector) (Array[Date],
 		return Array[Date]{}, err
 	}
 	a := Array[Date]{Shape: sel.shape, Dims: sel.dims}
-	a.Data, err = v.times(ctx, sel)
+	a.Data, err = v.times(ctx, sel, false)
 	return a, err
 }
 
@@ -46,7 +46,8 @@ func (v *Var) units() (*cftime.Units, error) {
 	return u, nil
 }
 
-func (v *Var) times(ctx context.Context, sel selection) ([]Date, error) {
+// times reads dates. If skip is set, numbers that are not dates are missing.
+func (v *Var) times(ctx context.Context, sel selection, skip bool) ([]Date, error) {
 	u, err := v.units()
 	if err != nil {
 		return nil, err
@@ -57,19 +58,19 @@ func (v *Var) times(ctx context.Context, sel selection) ([]Date, error) {
 	}
 	decode := p.decoder(u)
 	var out []Date
-	var bad error
-	err = p.read(ctx, v, sel, func(n int64) { out = make([]Date, n) }, func(i int, x stored) {
-		if x.missing || math.IsNaN(x.float) || bad != nil {
-			return
+	err = p.elements().read(ctx, v, sel, func(n int64) { out = make([]Date, n) }, func(from int, list []stored) error {
+		for i, x := range list {
+			if x.missing || math.IsNaN(x.float) {
+				continue
+			}
+			d, ok := decode(x)
+			if !ok && !skip {
+				return ncerr.Errorf(ErrConvert, "decode times", v.Path(), "value %d, %v, is not a date", from+i, x.float)
+			}
+			out[from+i] = d
 		}
-		var ok bool
-		if out[i], ok = decode(x); !ok {
-			bad = ncerr.Errorf(ErrConvert, "decode times", v.Path(), "value %d, %v, is not a date", i, x.float)
-		}
+		return nil
 	})
-	if err == nil {
-		err = bad
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (v *Var) times(ctx context.Context, sel selection) ([]Date, error) {
 // may be multiplied with an integer.
 func (p *packing) decoder(u *cftime.Units) func(x stored) (Date, bool) {
 	scale, whole := int64(p.scale), p.offset == 0 && p.scale == math.Trunc(p.scale) && p.scale > 0 && p.scale < 1<<62
-	if !whole || p.typ == Float32 || p.typ == Float64 {
+	if !whole || !p.integer() {
 		return func(x stored) (Date, bool) { return u.DateFloat(p.apply(x.float)) }
 	}
 	return func(x stored) (Date, bool) {
@@ -89,7 +90,7 @@ func (p *packing) decoder(u *cftime.Units) func(x stored) (Date, bool) {
 			mag = -mag
 		}
 		hi, lo := bits.Mul64(mag, uint64(scale))
-		if hi > 0 || lo > math.MaxInt64 || x.float >= 1<<63 {
+		if hi > 0 || lo > math.MaxInt64 || !x.whole {
 			return Date{}, false
 		}
 		if x.int < 0 {
@@ -101,9 +102,10 @@ func (p *packing) decoder(u *cftime.Units) func(x stored) (Date, bool) {
 
 // WriteTimes writes dates as the numbers that the attributes units and calendar of
 // v give them. A time.Time, and a [Date] of another calendar, stands for the date
-// with its fields (in UTC) in the calendar of v.
+// with its fields (in UTC) in the calendar of v. The zero Date is stored as a missing
+// value, as NaN is by [WriteUnpacked].
 //
-// Errors: those of [Write]; [ErrInvalid] if units or calendar do not describe
+// Errors: those of [WriteUnpacked]; [ErrInvalid] if units or calendar do not describe
 // times, [ErrConvert] for a date that the calendar does not have, or that a
 // variable of integers cannot hold, [ErrUnsupported] if v has a scale_factor or
 // add_offset.
@@ -123,23 +125,24 @@ func WriteTimes[T time.Time | Date](ctx context.Context, v *Var, dates []T, sele
 	if err != nil {
 		return err
 	}
-	whole, floats := make([]int64, len(dates)), make([]float64, len(dates))
-	integer := p.typ != Float32 && p.typ != Float64
+	numbers := make([]stored, len(dates))
 	for i, t := range dates {
+		if d, ok := any(t).(Date); ok && d.IsZero() {
+			numbers[i].missing = true
+			continue
+		}
 		d, ok := dateIn(u, any(t))
+		var whole int64
 		var frac float64
 		if ok {
-			whole[i], frac, ok = u.Number(d)
+			whole, frac, ok = u.Number(d)
 		}
-		if !ok || integer && frac != 0 {
+		if !ok || p.integer() && frac != 0 {
 			return ncerr.Errorf(ErrConvert, "write", v.Path(), "%v cannot be stored as %s of %q", t, v.Type(), v.Attr("units"))
 		}
-		floats[i] = float64(whole[i]) + frac
+		numbers[i] = stored{float: float64(whole) + frac, int: whole, whole: p.integer()}
 	}
-	if integer {
-		return v.core.Write(ctx, sel.Selection, whole)
-	}
-	return v.core.Write(ctx, sel.Selection, floats)
+	return p.elements().write(ctx, v, sel, len(numbers), func(i int) stored { return numbers[i] })
 }
 
 // dateIn returns the date in the calendar of u that a time.Time, a Date or a text

@@ -29,7 +29,10 @@ type number interface {
 // _FillValue there, and nowhere else. If _Unsigned is "true", signed integers are
 // taken as unsigned ones.
 //
-// Errors: those of Read; [ErrBadType] and [ErrInvalid] also for attributes that
+// A bound that the stored type does not have is compared in float64.
+//
+// Errors: those of Read; [ErrConvert] also for a number that is too large for T
+// after scaling; [ErrBadType] and [ErrInvalid] also for attributes that
 // are not numbers, or not as many as there must be.
 //
 // Source: CF conventions 1.11, sections 2.5.1 and 8.1; NetCDF Users' Guide,
@@ -44,12 +47,19 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 	if err != nil {
 		return Array[T]{}, err
 	}
-	err = p.read(ctx, v, sel, func(n int64) { a.Data = make([]T, n) }, func(i int, x stored) {
-		if x.missing {
-			a.Data[i] = T(math.NaN())
-		} else {
-			a.Data[i] = T(p.apply(x.float))
+	err = p.elements().read(ctx, v, sel, func(n int64) { a.Data = make([]T, n) }, func(from int, list []stored) error {
+		for i, x := range list {
+			y := math.NaN()
+			if !x.missing {
+				y = p.apply(x.float)
+			}
+			z := T(y)
+			if math.IsInf(float64(z), 0) && !math.IsInf(y, 0) {
+				return ncerr.Errorf(ErrConvert, "read", v.Path(), "value %d, %v, is too large for %T", from+i, y, z)
+			}
+			a.Data[from+i] = z
 		}
+		return nil
 	})
 	if err != nil {
 		return Array[T]{}, err
@@ -60,10 +70,10 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 // WriteUnpacked writes numbers as [Write] does after the reverse of what
 // [ReadUnpacked] does: add_offset is subtracted, the rest divided by scale_factor
 // and, for integers, rounded to the nearest, half to even; NaN becomes _FillValue,
-// else missing_value, else the fill value.
+// else missing_value, else the fill value, if ReadUnpacked takes that as missing.
 //
 // Errors: those of Write; [ErrConvert] also for NaN without such a value and for
-// a number that would be stored as a missing one.
+// a number that would be read as a missing one.
 func WriteUnpacked[T float32 | float64](ctx context.Context, v *Var, values []T, selectors ...Selector) error {
 	sel, err := v.pick(ctx, "write", selectors)
 	if err != nil {
@@ -73,23 +83,20 @@ func WriteUnpacked[T float32 | float64](ctx context.Context, v *Var, values []T,
 	if err != nil {
 		return err
 	}
-	out := make([]float64, len(values))
-	for i, x := range values {
-		if out[i], err = p.pack(float64(x)); err != nil {
-			return ncerr.Wrap("write", v.Path(), err)
-		}
-	}
-	return v.core.Write(ctx, sel.Selection, out)
+	return p.elements().write(ctx, v, sel, len(values), func(i int) stored {
+		x := float64(values[i])
+		return stored{float: (x - p.offset) / p.scale, missing: math.IsNaN(x)}
+	})
 }
 
 // packing is the meaning that attributes give to stored numbers.
 type packing struct {
 	typ           Type
 	scale, offset float64
-	packed        bool    // there is a scale or an offset
-	wrap          float64 // added to negative numbers; 0 if they are not unsigned
-	missing       []any   // slices of numbers
-	valid         [2]any  // slices of one number, or nil
+	packed        bool   // there is a scale or an offset
+	unsigned      bool   // signed integers mean unsigned ones
+	missing       []any  // slices of numbers
+	valid         [2]any // slices of one number, or nil
 }
 
 // boundsUnpacked reports whether the valid range is meant after unpacking: that
@@ -129,6 +136,9 @@ func (v *Var) packing() (*packing, error) {
 	if err == nil && (p.scale == 0 || math.IsNaN(p.scale) || math.IsInf(p.scale, 0)) {
 		err = ncerr.Errorf(ErrInvalid, "read attribute", "scale_factor", "%v is not a scale", p.scale)
 	}
+	if err == nil && (math.IsNaN(p.offset) || math.IsInf(p.offset, 0)) {
+		err = ncerr.Errorf(ErrInvalid, "read attribute", "add_offset", "%v is not an offset", p.offset)
+	}
 	list := func(name string, n int) any {
 		a := v.Attr(name)
 		if !a.Exists() || err != nil {
@@ -155,8 +165,8 @@ func (v *Var) packing() (*packing, error) {
 	} else {
 		p.valid = [2]any{list("valid_min", 1), list("valid_max", 1)}
 	}
-	if u, signed := unsigned(v.Type()); signed && strings.EqualFold(v.Attr("_Unsigned").String(), "true") {
-		p.wrap = math.Ldexp(1, 8*u.Size())
+	if _, signed := unsigned(v.Type()); signed && strings.EqualFold(v.Attr("_Unsigned").String(), "true") {
+		p.unsigned = true
 	}
 	return p, ncerr.Wrap("read", v.Path(), err)
 }
@@ -190,142 +200,186 @@ func unsigned(t Type) (Type, bool) {
 // instead of twice, which would differ between machines.
 func (p *packing) apply(x float64) float64 { return float64(x*p.scale) + p.offset }
 
-// pack is the reverse of apply for a number to be stored.
-func (p *packing) pack(x float64) (float64, error) {
-	if math.IsNaN(x) {
-		for _, m := range p.missing {
-			if raw, t, _ := dtype.View(m); len(raw) > 0 {
-				return p.signed(t.Float(raw)), nil
-			}
-		}
-		if p.typ == Float32 || p.typ == Float64 {
-			return x, nil
-		}
-		return 0, ncerr.Errorf(ErrConvert, "", "", "NaN cannot be stored: the variable has neither _FillValue nor missing_value")
-	}
-	y := (x - p.offset) / p.scale
-	if p.typ != Float32 && p.typ != Float64 {
-		y = math.RoundToEven(y)
-	}
-	for _, m := range p.missing {
-		if raw, t, _ := dtype.View(m); holds(raw, t, y) || holds(raw, t, p.signed(y)) {
-			return 0, ncerr.Errorf(ErrConvert, "", "", "%v would be stored as %v, which is a missing value", x, y)
-		}
-	}
-	return p.signed(y), nil
-}
+// integer reports whether stored numbers are integers.
+func (p *packing) integer() bool { return p.typ != Float32 && p.typ != Float64 }
 
-// signed returns the signed number that means y if numbers are unsigned.
-func (p *packing) signed(y float64) float64 {
-	if p.wrap != 0 && y >= p.wrap/2 {
-		return y - p.wrap
-	}
-	return y
-}
-
-// holds reports whether one of the elements is y.
-func holds(raw []byte, t dtype.Type, y float64) bool {
-	for ; len(raw) > 0; raw = raw[t.Size:] {
-		if t.Float(raw) == y {
-			return true
-		}
-	}
-	return false
-}
-
-// stored is a stored number: as a float64 and, for integers that fit, as an int64.
+// stored is a stored number: a float64 and, if it is whole, an int64 as well.
 type stored struct {
-	float   float64
-	int     int64
-	missing bool
+	float          float64
+	int            int64
+	whole, missing bool
 }
 
-// read reads what is selected of v, and calls f with each number after making
-// room for them.
-func (p *packing) read(ctx context.Context, v *Var, sel selection, room func(n int64), f func(i int, x stored)) error {
-	switch signed := p.wrap == 0; v.Type() {
+// elements reads and writes the numbers of variables of one type.
+type elements interface {
+	// read reads what is selected of v, and calls f with the numbers in parts after
+	// making room for them.
+	read(ctx context.Context, v *Var, sel selection, room func(n int64), f func(from int, list []stored) error) error
+	// write writes the n numbers that f gives.
+	write(ctx context.Context, v *Var, sel selection, n int, f func(i int) stored) error
+}
+
+func (p *packing) elements() elements {
+	switch p.typ {
 	case Int8:
-		if !signed {
-			return each[int8, uint8](ctx, v, sel, p, room, f)
+		if p.unsigned {
+			return elementsOf[int8, uint8](p)
 		}
-		return each[int8, int8](ctx, v, sel, p, room, f)
+		return elementsOf[int8, int8](p)
 	case Int16:
-		if !signed {
-			return each[int16, uint16](ctx, v, sel, p, room, f)
+		if p.unsigned {
+			return elementsOf[int16, uint16](p)
 		}
-		return each[int16, int16](ctx, v, sel, p, room, f)
+		return elementsOf[int16, int16](p)
 	case Int32:
-		if !signed {
-			return each[int32, uint32](ctx, v, sel, p, room, f)
+		if p.unsigned {
+			return elementsOf[int32, uint32](p)
 		}
-		return each[int32, int32](ctx, v, sel, p, room, f)
+		return elementsOf[int32, int32](p)
 	case Int64:
-		if !signed {
-			return each[int64, uint64](ctx, v, sel, p, room, f)
+		if p.unsigned {
+			return elementsOf[int64, uint64](p)
 		}
-		return each[int64, int64](ctx, v, sel, p, room, f)
+		return elementsOf[int64, int64](p)
 	case Uint8:
-		return each[uint8, uint8](ctx, v, sel, p, room, f)
+		return elementsOf[uint8, uint8](p)
 	case Uint16:
-		return each[uint16, uint16](ctx, v, sel, p, room, f)
+		return elementsOf[uint16, uint16](p)
 	case Uint32:
-		return each[uint32, uint32](ctx, v, sel, p, room, f)
+		return elementsOf[uint32, uint32](p)
 	case Uint64:
-		return each[uint64, uint64](ctx, v, sel, p, room, f)
+		return elementsOf[uint64, uint64](p)
 	case Float32:
-		return each[float32, float32](ctx, v, sel, p, room, f)
+		return elementsOf[float32, float32](p)
 	}
-	return each[float64, float64](ctx, v, sel, p, room, f)
+	return elementsOf[float64, float64](p)
 }
 
-// each is read for elements of type P that mean numbers of type M, of the same
-// size.
-func each[P, M number](ctx context.Context, v *Var, sel selection, p *packing, room func(n int64), f func(i int, x stored)) error {
-	var missing []M
+// typed are elements of type P that mean numbers of type M, of the same size.
+type typed[P, M number] struct {
+	*packing
+	missing []M
+	bounds  [2]*M
+	outer   *[2]float64 // bounds in float64, or nil
+	later   bool        // they are compared after unpacking
+}
+
+func elementsOf[P, M number](p *packing) *typed[P, M] {
+	e := &typed[P, M]{packing: p, later: p.boundsUnpacked()}
 	for _, m := range p.missing {
 		for i := range dtype.Len(m) {
-			if x, ok := inType[P, M](dtype.Slice(m, i, i+1), v.Type()); ok { // no element equals another
-				missing = append(missing, x)
+			if x, ok := inType[P, M](dtype.Slice(m, i, i+1), p.typ); ok { // no element equals another
+				e.missing = append(e.missing, x)
 			}
 		}
 	}
-	var bounds [2]*M
-	later := p.boundsUnpacked()
-	outer := [2]float64{math.Inf(-1), math.Inf(1)}
 	for i, b := range p.valid {
 		if b == nil {
 			continue
 		}
-		if later {
-			raw, t, _ := dtype.View(b)
-			outer[i] = t.Float(raw)
+		if x, ok := inType[P, M](b, p.typ); ok && !e.later {
+			e.bounds[i] = &x
 			continue
 		}
-		x, ok := inType[P, M](b, v.Type())
-		if !ok {
-			return ncerr.Errorf(ErrConvert, "read", v.Path(), "a bound of the valid range, %v, is not of type %s", first(b), v.Type())
+		if e.outer == nil {
+			e.outer = &[2]float64{math.Inf(-1), math.Inf(1)}
 		}
-		bounds[i] = &x
+		raw, t, _ := dtype.View(b)
+		e.outer[i] = t.Float(raw)
 	}
+	return e
+}
+
+// part is how many numbers are given at once.
+const part = 512
+
+func (e *typed[P, M]) read(ctx context.Context, v *Var, sel selection, room func(n int64), f func(from int, list []stored) error) error {
 	data, err := nczarr.Get[P](ctx, v.core, sel.Selection)
 	if err != nil {
 		return err
 	}
 	room(int64(len(data)))
-	for i, stands := range data {
-		x := M(stands)
-		s := stored{float: float64(x), int: int64(x)}
-		for _, m := range missing {
-			s.missing = s.missing || x == m
+	list := make([]stored, min(part, len(data)))
+	for from := 0; from < len(data); from += part {
+		in := data[from:min(from+part, len(data))]
+		e.mark(list, in)
+		if err := f(from, list[:len(in)]); err != nil {
+			return err
 		}
-		s.missing = s.missing || bounds[0] != nil && x < *bounds[0] || bounds[1] != nil && x > *bounds[1]
-		if later {
-			y := p.apply(s.float)
-			s.missing = s.missing || y < outer[0] || y > outer[1]
-		}
-		f(i, s)
 	}
 	return nil
+}
+
+// mark sets out to the numbers that elements mean.
+func (e *typed[P, M]) mark(out []stored, in []P) {
+	integer := e.integer()
+	out = out[:len(in)]
+	for i, x := range in {
+		n := M(x)
+		whole := int64(n)
+		out[i] = stored{float: float64(n), int: whole, whole: integer && (whole < 0) == (n < 0)}
+	}
+	for _, m := range e.missing {
+		for i, x := range in {
+			if M(x) == m {
+				out[i].missing = true
+			}
+		}
+	}
+	for i, x := range in {
+		if e.bounds[0] != nil && M(x) < *e.bounds[0] || e.bounds[1] != nil && M(x) > *e.bounds[1] {
+			out[i].missing = true
+		}
+		if e.outer == nil {
+			continue
+		}
+		y := out[i].float
+		if e.later {
+			y = e.apply(y)
+		}
+		out[i].missing = out[i].missing || y < e.outer[0] || y > e.outer[1]
+	}
+}
+
+func (e *typed[P, M]) write(ctx context.Context, v *Var, sel selection, n int, f func(i int) stored) error {
+	out, check := make([]P, n), make([]stored, 1)
+	for i := range out {
+		s := f(i)
+		x, ok := e.number(s)
+		out[i] = P(x)
+		switch e.mark(check, out[i:i+1]); {
+		case !ok && s.missing:
+			return ncerr.Errorf(ErrConvert, "write", v.Path(), "value %d is missing, and the variable has neither _FillValue nor missing_value", i)
+		case !ok:
+			return ncerr.Errorf(ErrConvert, "write", v.Path(), "value %d would be stored as %v, which type %s cannot hold", i, s.float, v.Type())
+		case check[0].missing && !s.missing:
+			return ncerr.Errorf(ErrConvert, "write", v.Path(), "value %d would be stored as %v, which is a missing value", i, x)
+		}
+	}
+	return v.core.Write(ctx, sel.Selection, out)
+}
+
+// number returns the number of type M that is to be stored; integers are rounded.
+// It is false if M does not have it.
+func (e *typed[P, M]) number(s stored) (M, bool) {
+	switch {
+	case s.missing && len(e.missing) > 0:
+		return e.missing[0], true
+	case s.missing:
+		return M(math.NaN()), !e.integer()
+	case s.whole:
+		x := M(s.int)
+		return x, int64(x) == s.int && (x < 0) == (s.int < 0)
+	case !e.integer():
+		x := M(s.float)
+		return x, !math.IsInf(float64(x), 0) || math.IsInf(s.float, 0)
+	}
+	low, high := 0.0, math.Ldexp(1, 8*e.typ.Size())
+	if M(0)-1 < 0 {
+		low, high = -high/2, high/2
+	}
+	y := math.RoundToEven(s.float)
+	return M(y), y >= low && y < high
 }
 
 // inType converts the only number of a slice to the stored type t, whose Go type

@@ -56,7 +56,13 @@ func TestUnpack(t *testing.T) {
 		{"zero as scale", short(nil, "scale_factor", 0.0), "invalid argument"},
 		{"a text as missing value", short(nil, "missing_value", "NaN"), "wrong or unknown type"},
 		{"a range of one", short(nil, "valid_range", []int16{1}), "invalid argument"},
-		{"a bound out of range", short(nil, "valid_max", 40000), "value not representable"},
+		{"a bound above the type", short(nil, "valid_max", 40000), "[NaN -2 0 1 100]"},
+		{"a minimum above the type", short(nil, "valid_min", 40000), "[NaN NaN NaN NaN NaN]"},
+		{"a fraction as bound", short(nil, "valid_range", []float64{math.Copysign(0, -1), 99.5}), "[NaN NaN 0 1 NaN]"},
+		{"no bound", short(nil, "valid_range", []float64{math.Inf(-1), 1e20}), "[NaN -2 0 1 100]"},
+		{"bytes, range of unsigned", octet(nil, "valid_range", []int16{0, 255}), "[NaN NaN NaN 0 127]"},
+		{"floats, a bound of doubles", float(nil, "valid_max", 1e300), "[NaN NaN 1.0000000200408773e+20 0.10000000149011612 -1]"},
+		{"not a number as offset", short(nil, "add_offset", math.NaN()), "invalid argument"},
 	} {
 		a, err := nczarr.ReadUnpacked[float64](t.Context(), c.v)
 		got := fmt.Sprint(a.Data)
@@ -151,10 +157,13 @@ func TestPackRefuses(t *testing.T) {
 	t.Parallel()
 	plain := newVar[int16](t, nczarr.VarSpec{Type: nczarr.Int16, Attrs: attrsOf("scale_factor", 0.5)}, 0, 0)
 	byteVar := newVar[int8](t, nczarr.VarSpec{Type: nczarr.Int8}, 0)
+	unsigned := newVar[int8](t, nczarr.VarSpec{Type: nczarr.Int8, Attrs: attrsOf("_Unsigned", "true")}, 0)
+	filled := newVar[float32](t, nczarr.VarSpec{Type: nczarr.Float32, Fill: -999.9}, 0)
+	bounded := newVar[int16](t, nczarr.VarSpec{Type: nczarr.Int16, Attrs: attrsOf("valid_max", 10)}, 0)
 	for _, c := range []struct {
 		v *nczarr.Var
 		x float64
-	}{{plain, 20000}, {plain, -16383.5}, {byteVar, math.NaN()}, {plain, math.Inf(1)}} {
+	}{{unsigned, 300}, {unsigned, 256}, {unsigned, -1}, {filled, -999.9}, {filled, 1e300}, {bounded, 11}, {plain, 20000}, {plain, -16383.5}, {byteVar, math.NaN()}, {plain, math.Inf(1)}} {
 		if err := nczarr.WriteUnpacked(t.Context(), c.v, []float64{c.x}, nczarr.Span(0, 1)); !errors.Is(err, nczarr.ErrConvert) {
 			t.Errorf("%v: got %v", c.x, err)
 		}
@@ -162,6 +171,15 @@ func TestPackRefuses(t *testing.T) {
 	check(nczarr.WriteUnpacked(t.Context(), plain, []float64{0.25, 0.75})) // half to even
 	if got := fmt.Sprint(must(nczarr.Read[int16](t.Context(), plain)).Data); got != "[0 2]" {
 		t.Errorf("got %s", got)
+	}
+	fraction := newVar[int16](t, nczarr.VarSpec{Type: nczarr.Int16, Attrs: attrsOf("missing_value", -9999.5)}, 0)
+	check(nczarr.WriteUnpacked(t.Context(), fraction, []float64{math.NaN()}))
+	if got := must(nczarr.ReadUnpacked[float64](t.Context(), fraction)).Data; !math.IsNaN(got[0]) {
+		t.Errorf("NaN reads as %v", got)
+	}
+	large := newVar(t, nczarr.VarSpec{Type: nczarr.Float64}, 1e300)
+	if a, err := nczarr.ReadUnpacked[float32](t.Context(), large); !errors.Is(err, nczarr.ErrConvert) {
+		t.Errorf("got %v, %v", a.Data, err)
 	}
 }
 
@@ -187,6 +205,7 @@ func TestTimes(t *testing.T) {
 		{ints(nczarr.Int64, attrsOf("units", "nanoseconds since 1970-01-01"), 1_000_000_000_000_000_001), "[2001-09-09T01:46:40.000000001]"},
 		{ints(nczarr.Int64, attrsOf("units", "nanoseconds since 1970-01-01", "scale_factor", 10.0), 100_000_000_000_000_001), "[2001-09-09T01:46:40.00000001]"},
 		{ints(nczarr.Int64, attrsOf("units", "milliseconds since 1970-01-01", "scale_factor", 10.0), -1, math.MinInt64+2), "[1969-12-31T23:59:59.99 ]"},
+		{ints(nczarr.Int64, attrsOf("units", "nanoseconds since 1970-01-01"), math.MaxInt64), "[2262-04-11T23:47:16.854775807]"},
 		{ints(nczarr.Int32, attrsOf("units", "months since 2000-01-31"), 2), "[2000-03-31T00:00:00]"},
 		{ints(nczarr.Int32, attrsOf("units", "months since 2000-01-31"), 1), "value not representable"},
 		{ints(nczarr.Int32, attrsOf("units", "degC"), 1), "invalid argument"},
@@ -242,4 +261,26 @@ func TestWriteTimes(t *testing.T) {
 	if err := nczarr.WriteTimes(t.Context(), packed, []nczarr.Date{{Year: 2000, Month: 1, Day: 3}}); !errors.Is(err, nczarr.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
+	days := newVar[int16](t, nczarr.VarSpec{Type: nczarr.Int16, Fill: 2, Attrs: attrsOf("units", "days since 2000-01-01")}, 0, 0)
+	check(nczarr.WriteTimes(t.Context(), days, []nczarr.Date{{}, {Year: 2000, Month: 1, Day: 2}}))
+	if got := fmt.Sprint(must(nczarr.Read[int16](t.Context(), days)).Data); got != "[2 1]" {
+		t.Errorf("got %s", got)
+	}
+	if err := nczarr.WriteTimes(t.Context(), days, []nczarr.Date{{}, {Year: 2000, Month: 1, Day: 3}}); !errors.Is(err, nczarr.ErrConvert) {
+		t.Errorf("a date that is stored as the missing value: got %v", err)
+	}
+}
+
+func BenchmarkReadUnpacked(b *testing.B) {
+	ds := must(nczarr.Create(b.Context(), "mem:x", nczarr.WithDriver(nczarr.Memory())))
+	const n = 1 << 20
+	v := must(ds.DefineVar(b.Context(), "v", nczarr.VarSpec{
+		Type: nczarr.Int16, Dims: []string{"x"}, Shape: []int64{n}, Fill: -1,
+		Attrs: attrsOf("scale_factor", 0.01, "add_offset", 273.15, "missing_value", int16(-2)),
+	}))
+	check(nczarr.Write(b.Context(), v, make([]int16, n)))
+	for b.Loop() {
+		must(nczarr.ReadUnpacked[float32](b.Context(), v))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/element")
 }
