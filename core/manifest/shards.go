@@ -146,13 +146,14 @@ func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) 
 	return nil
 }
 
-// use calls f with each of the shards, which it reads unless another call is doing so.
+// use calls f with each of the shards, which it reads unless another call is doing so,
+// or has done it since they were looked for.
 func (s *Shards) use(ctx context.Context, shards []wanted, f func(*shard, *wanted) error) error {
 	var own, others []wanted
 	var wait []chan struct{}
 	s.mu.Lock()
 	for _, w := range shards {
-		if busy := s.loading[w.name]; busy != nil {
+		if busy := s.loading[w.name]; busy != nil || s.kept[w.name] != nil {
 			others, wait = append(others, w), append(wait, busy)
 			continue
 		}
@@ -171,10 +172,12 @@ func (s *Shards) use(ctx context.Context, shards []wanted, f func(*shard, *wante
 		if err != nil {
 			return err
 		}
-		select {
-		case <-wait[i]:
-		case <-ctx.Done():
-			return ctx.Err()
+		if wait[i] != nil {
+			select {
+			case <-wait[i]:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 		s.mu.Lock()
 		x := s.kept[others[i].name]
