@@ -2,16 +2,16 @@ package nczarr
 
 import "fmt"
 
-// Array is a block of values with its shape: Data has the values in C order, the
-// last dimension varying fastest. It belongs to the caller.
+// Array is a block of values with a shape. Data holds the values in C order: the last
+// dimension varies fastest. The array and its slices belong to the caller.
 type Array[T any] struct {
 	Data  []T
-	Shape []int64  // lengths; empty for a single value
-	Dims  []string // names of the dimensions, one for each length
+	Shape []int64  // lengths of the dimensions; empty for a single value
+	Dims  []string // names of the dimensions, one per length
 }
 
-// Index returns the place in Data of the element with one index for each
-// dimension. It panics if an index is out of range, as indexing a slice does.
+// Index returns the index in Data of the element at the given position, one number per
+// dimension. It panics if a number is out of range.
 func (a Array[T]) Index(index ...int64) int {
 	if len(index) != len(a.Shape) {
 		panic(fmt.Sprintf("nczarr: %d indexes for %d dimensions", len(index), len(a.Shape)))
@@ -26,12 +26,13 @@ func (a Array[T]) Index(index ...int64) int {
 	return int(at)
 }
 
-// At returns the element with one index for each dimension; without dimensions,
-// the only one. It panics as [Array.Index] does.
+// At returns the element at the given position, one number per dimension. Without
+// arguments it returns the only element of an array without dimensions. It panics where
+// [Array.Index] does.
 func (a Array[T]) At(index ...int64) T { return a.Data[a.Index(index...)] }
 
-// Sub returns element i of the first dimension: an array of one dimension less
-// that shares the memory of a. It panics as [Array.Index] does.
+// Sub returns element i of the first dimension: an array with one dimension less that
+// shares memory with a. It panics if i is out of range or a has no dimensions.
 func (a Array[T]) Sub(i int64) Array[T] {
 	if len(a.Shape) == 0 || i < 0 || i >= a.Shape[0] {
 		panic(fmt.Sprintf("nczarr: index %d is out of range of an array with shape %v", i, a.Shape))

@@ -17,17 +17,17 @@ import (
 //	scale, err := v.Attr("scale_factor").Or(1.0).Float64()
 type Attr struct {
 	Name string
-	// Value is a string for text of type char, []string for strings, and for
-	// numbers a slice: []int8, []uint8, ... []float64. It must not be changed. In an
-	// attribute that is to be written it may also be one number of those types, or
-	// an int, which is stored as an int64. nil is an attribute that does not exist.
+	// Value is a string for a text of type char, []string for strings, and a slice of
+	// the number type, []int8 to []float64, for numbers. The caller must not change it.
+	// Functions that write attributes also accept a single number of those types, or an
+	// int, which is stored as an int64. Value is nil if the attribute does not exist.
 	Value any
 }
 
-// Exists reports whether there is such an attribute.
+// Exists reports whether the attribute exists.
 func (a Attr) Exists() bool { return a.Value != nil }
 
-// Or returns a if it exists, and otherwise an attribute with a default value.
+// Or returns a if it exists, and otherwise an attribute with the given value.
 func (a Attr) Or(value any) Attr {
 	if a.Exists() {
 		return a
@@ -35,8 +35,7 @@ func (a Attr) Or(value any) Attr {
 	return Attr{Name: a.Name, Value: value}
 }
 
-// Len returns the number of values: 1 for text, 0 for an attribute that does not
-// exist.
+// Len returns the number of values: 1 for text, 0 if the attribute does not exist.
 func (a Attr) Len() int {
 	slice, _ := sliceOf(a.Value)
 	if _, text := slice.(string); text {
@@ -45,8 +44,8 @@ func (a Attr) Len() int {
 	return dtype.Len(slice)
 }
 
-// String returns the text, without NULs at its end; several values separated by
-// ", "; "" for an attribute that does not exist.
+// String returns the text without trailing NULs. Several values are joined with ", ".
+// It returns "" if the attribute does not exist.
 func (a Attr) String() string {
 	slice, _ := sliceOf(a.Value)
 	switch v := slice.(type) {
@@ -60,8 +59,8 @@ func (a Attr) String() string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(slice), "[]"), " ", ", ")
 }
 
-// Strings returns text as one string, and strings in a new slice. Errors:
-// [ErrNoAttr], [ErrBadType] for numbers.
+// Strings returns the text as one string, or the strings, in a new slice. Errors:
+// [ErrNoAttr], and [ErrBadType] for numbers.
 func (a Attr) Strings() ([]string, error) {
 	switch v := a.Value.(type) {
 	case nil:
@@ -74,12 +73,12 @@ func (a Attr) Strings() ([]string, error) {
 	return nil, ncerr.Errorf(ErrBadType, "read attribute", a.Name, "the value is a number, not text")
 }
 
-// Float64s returns the numbers in a new slice. Errors: [ErrNoAttr], [ErrBadType]
+// Float64s returns the numbers in a new slice. Errors: [ErrNoAttr], and [ErrBadType]
 // for text.
 func (a Attr) Float64s() ([]float64, error) { return numbers[float64](a) }
 
-// Int64s is Float64s for integers. A number that is not an integer, or too large,
-// is [ErrConvert].
+// Int64s returns the numbers in a new slice. Errors: [ErrNoAttr], [ErrBadType] for
+// text, and [ErrConvert] for a number that is not an integer or does not fit in an int64.
 func (a Attr) Int64s() ([]int64, error) {
 	if a.Exists() {
 		if slice, ok := sliceOf(a.Value); ok {
@@ -95,11 +94,11 @@ func (a Attr) Int64s() ([]int64, error) {
 }
 
 // Float64 returns the only number. Errors are those of [Attr.Float64s], and
-// [ErrInvalid] if there are several or none.
+// [ErrInvalid] if the attribute does not hold exactly one number.
 func (a Attr) Float64() (float64, error) { return only(a, a.Float64s) }
 
-// Int64 returns the only number. Errors are those of [Attr.Int64s], and
-// [ErrInvalid] if there are several or none.
+// Int64 returns the only number. Errors are those of [Attr.Int64s], and [ErrInvalid] if
+// the attribute does not hold exactly one number.
 func (a Attr) Int64() (int64, error) { return only(a, a.Int64s) }
 
 func numbers[T int64 | float64](a Attr) ([]T, error) {
@@ -119,7 +118,7 @@ func only[T any](a Attr, all func() ([]T, error)) (T, error) {
 	var zero T
 	list, err := all()
 	if err == nil && len(list) != 1 {
-		err = ncerr.Errorf(ErrInvalid, "read attribute", a.Name, "there are %d values, not one", len(list))
+		err = ncerr.Errorf(ErrInvalid, "read attribute", a.Name, "the attribute has %d values, not one", len(list))
 	}
 	if err != nil {
 		return zero, err
@@ -127,7 +126,7 @@ func only[T any](a Attr, all func() ([]T, error)) (T, error) {
 	return list[0], nil
 }
 
-// core returns the attribute as core/nczarr has it.
+// core converts the attribute to its type in core/nczarr.
 func (a Attr) core() (nczarr.Attr, error) {
 	slice, ok := sliceOf(a.Value)
 	nc, typed := dtype.TypeOf(slice)
@@ -135,12 +134,12 @@ func (a Attr) core() (nczarr.Attr, error) {
 		nc, typed = Char, true
 	}
 	if !ok || !typed {
-		return nczarr.Attr{}, ncerr.Errorf(ErrBadType, "set attribute", a.Name, "a %T is neither text nor numbers", a.Value)
+		return nczarr.Attr{}, ncerr.Errorf(ErrBadType, "set attribute", a.Name, "type %T is neither text nor numbers", a.Value)
 	}
 	return nczarr.Attr{Name: a.Name, Type: nc, Value: cloned(slice)}, nil
 }
 
-// cloned returns a copy of a slice, and text as it is.
+// cloned returns a copy of a slice; it returns text unchanged.
 func cloned(slice any) any {
 	v := reflect.ValueOf(slice)
 	if v.Kind() != reflect.Slice {
@@ -149,8 +148,8 @@ func cloned(slice any) any {
 	return reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, v.Len()), v).Interface()
 }
 
-// sliceOf makes a slice of one value of a number; text and slices stay. It is
-// false for other Go types.
+// sliceOf returns a slice of length 1 for a number, and text and slices unchanged. It
+// returns false if the type is not one that an attribute can hold.
 func sliceOf(value any) (any, bool) {
 	switch v := value.(type) {
 	case int:
@@ -182,7 +181,7 @@ func sliceOf(value any) (any, bool) {
 	return value, ok
 }
 
-// first returns the first value of a slice, and text as it is.
+// first returns the first value of a slice; it returns text unchanged.
 func first(slice any) any {
 	switch v := slice.(type) {
 	case []int8:

@@ -12,36 +12,36 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Value is a coordinate value: a number, or for times a time.Time, a [Date] or a
-// text such as "2000-01-31 12:00", of which what follows the year may be left out
-// (the first moment is meant). A text is also a value of a coordinate of strings,
-// for [Exact].
+// Value is a coordinate value: a number, or a time. A time is a time.Time, a [Date] or
+// a text such as "2000-01-31 12:00"; the parts after the year may be omitted, which
+// selects the first moment. For [Exact], a text may also be a value of a coordinate of
+// strings.
 type Value interface {
 	int | int32 | int64 | float32 | float64 | string | time.Time | Date
 }
 
-// Nearest picks the position whose coordinate is nearest to value; of two it picks
-// the first. The dimension is not part of the result. Missing coordinates (see
-// [ReadUnpacked]) are passed over. Values beyond the ends pick the ends.
+// Nearest selects the position whose coordinate is nearest to value, and the first of
+// two equally near ones. The dimension is not part of the result. Missing coordinates
+// (see [ReadUnpacked]) are skipped. A value beyond the ends selects the end.
 //
-// The coordinate is that of [Var.Coordinate], unpacked, and decoded if value is a
-// time or a text. Errors: [ErrNoVar] if there is none, [ErrRange] if it has no
-// values, [ErrBadType] for a value that is not of its kind, [ErrInvalid] for a date
-// that its calendar does not have.
+// The coordinate is the variable that [Var.Coordinate] returns. Its values are
+// unpacked, and decoded as times if value is a time or a text. Errors: [ErrNoVar] if
+// the coordinate variable does not exist, [ErrRange] if it has no values, [ErrBadType]
+// for a value of the wrong kind, [ErrInvalid] for a date that does not exist in its
+// calendar.
 func Nearest[T Value](value T) Selector { return search{nearest, []any{value}} }
 
-// Exact picks the first position whose coordinate equals value, in the type of the
-// coordinate: 0.1 equals a float32 of 0.1. Computed and packed coordinates seldom
-// equal anything; [Nearest] finds them. The dimension is not part of the result.
-// The error is [ErrRange] if no coordinate equals value; the others are those of
-// Nearest.
+// Exact selects the first position whose coordinate equals value, compared in the type
+// of the coordinate: 0.1 equals a float32 of 0.1. Computed and packed coordinates
+// seldom equal a given value; use [Nearest] for them. The dimension is not part of the
+// result. Errors: [ErrRange] if no coordinate equals value, and those of Nearest.
 func Exact[T Value](value T) Selector { return search{equal, []any{value}} }
 
-// Between picks the positions whose coordinates are at least low and at most high;
-// there may be none. Coordinates may ascend or descend, and the result has the
-// order of the coordinate. Missing ones are allowed at the end only. Errors: [ErrInvalid] if low is more than high, and if
-// the coordinate neither ascends nor descends throughout; the others are those of
-// [Nearest].
+// Between selects the positions whose coordinates are at least low and at most high,
+// which may be no positions. Coordinates may ascend or descend, and the result has the
+// order of the coordinate. Missing coordinates are allowed only at the end. Errors:
+// [ErrInvalid] if low is greater than high or the coordinate is not monotonic, and
+// those of [Nearest].
 func Between[T Value](low, high T) Selector { return search{between, []any{low, high}} }
 
 type searchKind uint8
@@ -65,7 +65,7 @@ func (s search) String() string {
 	return fmt.Sprintf("%s(%v)", name, s.values[0])
 }
 
-// block is how many coordinates are read at once.
+// block is the number of coordinates read at a time.
 const block = 1 << 18
 
 func (s search) pick(ctx context.Context, v *Var, d *nczarr.Dim, n int64) (positions, error) {
@@ -80,16 +80,16 @@ func (s search) pick(ctx context.Context, v *Var, d *nczarr.Dim, n int64) (posit
 		err = s.findPoints(ctx, c, n, &found)
 	}
 	if err == nil && found.drop && found.count == 0 {
-		err = ncerr.Errorf(ErrRange, "", "", "no value of %q is %v", c.Path(), s)
+		err = ncerr.Errorf(ErrRange, "", "", "no value of %q matches %v", c.Path(), s)
 	}
 	return found, err
 }
 
-// findText sets found to the first of n strings of c that is wanted.
+// findText sets found to the first of the n strings of c that equals the wanted one.
 func (s search) findText(ctx context.Context, c *Var, n int64, found *positions) error {
 	wanted, ok := s.values[0].(string)
 	if !ok || s.kind != equal {
-		return ncerr.Errorf(ErrBadType, "", "", "%q has strings: only Exact with a string finds one, not %v", c.Path(), s)
+		return ncerr.Errorf(ErrBadType, "", "", "%q has strings: use Exact with a string instead of %v", c.Path(), s)
 	}
 	for from := int64(0); from < n && found.count == 0; from += block {
 		labels, err := Read[string](ctx, c, Span(from, min(from+block, n)))
@@ -99,23 +99,23 @@ func (s search) findText(ctx context.Context, c *Var, n int64, found *positions)
 		if i := slices.Index(labels.Data, wanted); i >= 0 {
 			found.start, found.count = from+int64(i), 1
 		} else if n <= block {
-			return ncerr.Errorf(ErrRange, "", "", "no value of %q is %q%s", c.Path(), wanted, ncerr.DidYouMean(wanted, labels.Data))
+			return ncerr.Errorf(ErrRange, "", "", "no value of %q equals %q%s", c.Path(), wanted, ncerr.DidYouMean(wanted, labels.Data))
 		}
 	}
 	return nil
 }
 
-// findPoints sets found to those of n values of c that are wanted.
+// findPoints sets found to the positions of the n values of c that match.
 func (s search) findPoints(ctx context.Context, c *Var, n int64, found *positions) error {
 	wanted, read, err := s.reader(c)
 	if err != nil {
 		return err
 	}
-	var last point     // the one before
-	var ends [2]*bound // the nearest below or equal, and the nearest above
+	var last point     // the previous point
+	var ends [2]*bound // the nearest at or below, and the nearest above
 	order, ended := 0, false
 	if s.kind == between && wanted[0].compare(wanted[1]) > 0 {
-		return ncerr.Errorf(ErrInvalid, "", "", "%v: the first value is the larger one", s)
+		return ncerr.Errorf(ErrInvalid, "", "", "%v: the first value is greater than the second", s)
 	}
 	for from := int64(0); from < n; from += block {
 		sel, err := c.pick(ctx, "read", []Selector{Span(from, min(from+block, n))})
@@ -147,7 +147,7 @@ func (s search) findPoints(ctx context.Context, c *Var, n int64, found *position
 				turn = p.compare(last)
 			}
 			if ended || turn*order < 0 {
-				return ncerr.Errorf(ErrInvalid, "", "", "the values of %q neither ascend nor descend throughout", c.Path())
+				return ncerr.Errorf(ErrInvalid, "", "", "the values of %q are not monotonic, or some before the last are missing", c.Path())
 			}
 			last, order = p, cmp.Or(order, turn)
 			if p.compare(wanted[0]) >= 0 && p.compare(wanted[1]) <= 0 {
@@ -158,7 +158,7 @@ func (s search) findPoints(ctx context.Context, c *Var, n int64, found *position
 			}
 		}
 	}
-	if best := nearer(ends[0], ends[1], wanted[0]); best != nil {
+	if best := closer(ends[0], ends[1], wanted[0]); best != nil {
 		found.start, found.count = best.at, 1
 	}
 	return nil
@@ -170,9 +170,9 @@ type bound struct {
 	at int64
 }
 
-// nearer returns which of two, that are there, is nearer to p: the first of them
-// if both are as near.
-func nearer(low, high *bound, p point) *bound {
+// closer returns the bound that is closer to p, and the first one in the variable if
+// both are equally near. Either may be nil.
+func closer(low, high *bound, p point) *bound {
 	switch {
 	case low == nil:
 		return high
@@ -186,17 +186,17 @@ func nearer(low, high *bound, p point) *bound {
 	return high
 }
 
-// point is a coordinate value or a moment: whole units (for moments days) and the
-// rest (for moments nanoseconds), without loss.
+// point is a coordinate value or a time, held without loss: a whole number of units (of
+// days for times) and the rest (nanoseconds for times).
 type point struct {
 	whole   int64
 	rest    float64
-	day     bool // the whole units are days
+	day     bool // a time: whole counts days
 	missing bool
 }
 
-// pointOf makes a point of a number. What no int64 holds lies beyond all that it
-// does hold.
+// pointOf returns the point of a number. A number beyond the range of int64 compares as
+// beyond all int64 values.
 func pointOf(x float64) point {
 	switch {
 	case math.IsNaN(x):
@@ -214,7 +214,7 @@ func (p point) compare(o point) int {
 	return cmp.Or(cmp.Compare(p.whole, o.whole), cmp.Compare(p.rest, o.rest))
 }
 
-// distance returns how far two points are from each other.
+// distance returns the distance between two points.
 func (p point) distance(o point) float64 {
 	if p.compare(o) < 0 {
 		p, o = o, p
@@ -222,17 +222,17 @@ func (p point) distance(o point) float64 {
 	if !p.inside() || !o.inside() {
 		return p.rough() - o.rough()
 	}
-	apart := float64(uint64(p.whole) - uint64(o.whole)) // exact where it matters: of near ones
+	apart := float64(uint64(p.whole) - uint64(o.whole)) // exact for small distances, where it matters
 	if p.day {
 		apart *= 24 * float64(time.Hour)
 	}
 	return apart + (p.rest - o.rest)
 }
 
-// inside reports whether an int64 holds the whole units.
+// inside reports whether whole holds the whole units, because they fit in an int64.
 func (p point) inside() bool { return p.day || math.Abs(p.rest) < 1<<63 }
 
-// rough returns the number that p was made of, as a float64.
+// rough returns the number of p as a float64.
 func (p point) rough() float64 {
 	if p.inside() {
 		return float64(p.whole) + p.rest
@@ -240,12 +240,12 @@ func (p point) rough() float64 {
 	return p.rest
 }
 
-// reader returns the points that are searched for, and how those of c are read.
+// reader returns the points to search for and a function that reads the points of c.
 func (s search) reader(c *Var) (wanted []point, read func(context.Context, selection) ([]point, error), err error) {
 	for _, value := range s.values {
 		x, ok := toNumber(value, c)
 		switch {
-		case !ok: // both values are of one type
+		case !ok: // both values have the same type
 			return s.momentReader(c)
 		case x.missing:
 			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v: NaN is not a coordinate", s)
@@ -274,7 +274,8 @@ func (s search) reader(c *Var) (wanted []point, read func(context.Context, selec
 	}, nil
 }
 
-// toNumber makes a point of a number that is searched for in c.
+// toNumber returns the point of a number to search for in c. It returns false if value
+// is not a number.
 func toNumber(value any, c *Var) (point, bool) {
 	var x float64
 	switch n := value.(type) {
@@ -317,7 +318,7 @@ func (s search) momentReader(c *Var) (wanted []point, read func(context.Context,
 	for _, value := range s.values {
 		d, ok := dateIn(u, value)
 		if !ok {
-			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v is not a date of the calendar of %q, %s", value, c.Path(), epoch.Calendar())
+			return nil, nil, ncerr.Errorf(ErrInvalid, "", "", "%v is not a date in the calendar of %q, %s", value, c.Path(), epoch.Calendar())
 		}
 		wanted = append(wanted, moment(d))
 	}

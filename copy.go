@@ -11,23 +11,23 @@ import (
 type CopyOptions struct {
 	// Select reports whether a variable is copied.
 	Select func(v *Var) bool
-	// Chunks returns the chunk shape of the copy of v; nil keeps that of v.
+	// Chunks returns the chunk shape of the copy of v; nil keeps the shape of v.
 	Chunks func(v *Var) []int64
-	// Codecs returns the codecs of the copy of v; nil keeps those of v, and an empty
-	// slice stores chunks as they are.
+	// Codecs returns the codecs of the copy of v. nil keeps the codecs of v; an empty
+	// slice stores chunks uncompressed.
 	Codecs func(v *Var) []Codec
-	// Progress is called after each block with the bytes written so far, before
-	// compression, and those to write.
+	// Progress is called after each block with the number of bytes written and the
+	// total number to write, both before compression.
 	Progress func(done, total int64)
 }
 
-// Copy copies everything below src into dst, usually the roots of two datasets
-// (the field Group of each): dimensions, attributes, groups, variables and
-// values. o may be nil. Of data it holds about 64 MiB at once. After an error the
-// copy is not complete.
+// Copy copies everything below src into dst: dimensions, attributes, groups, variables
+// and values. Both are usually the roots of datasets, the field Group of [Dataset]. o
+// may be nil. Copy holds about 64 MiB of data at a time. After an error the copy is
+// incomplete.
 //
 // Errors: those of [Group.DefineVar], [Read] and [Write], and [ErrConflict] if the
-// source was replaced meanwhile.
+// source is replaced during the copy.
 func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	c := &nczarr.CopyOptions{}
 	if o != nil {
@@ -45,7 +45,7 @@ func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	return nczarr.Copy(ctx, dst.core, src.core, c)
 }
 
-// chain is false for nil.
+// chain converts codecs to their metadata form. It returns false for nil.
 func chain(codecs []Codec) (steps []zarr.CodecSpec, ok bool, err error) {
 	for _, c := range codecs {
 		step, err := stepOf(c)

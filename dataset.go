@@ -13,18 +13,18 @@ import (
 type Dataset struct {
 	*Group
 	core  *nczarr.Dataset
-	ended bool // by Close or Abort
+	ended bool // Close or Abort was called
 }
 
-// Open opens an existing dataset. url is a path ("ocean.zarr", "ocean.zip") or
-// a URL ("https://host/ocean.zarr", "s3://bucket/key"); "#mode=zarr" or
-// "#mode=nczarr" at its end says how metadata is read if it can be read both
-// ways. A group inside a dataset may be named too. Arrays are not read.
+// Open opens an existing dataset. url is a path ("ocean.zarr", "ocean.zip") or a URL
+// ("https://host/ocean.zarr", "s3://bucket/key"). It may also name a group inside a
+// dataset. If the metadata can be read both as Zarr and as NCZarr, "#mode=zarr" or
+// "#mode=nczarr" at the end of the URL selects one. Open reads no array data.
 //
-// Errors: [ErrNoDataset] if nothing is there, [ErrNotZarr] if it is something
-// else, [ErrMetadata] for a damaged root document, [ErrBadURL], [ErrInvalid] for
-// an option, and those of the store. A group or variable that cannot be
-// understood is left out: see [Dataset.Problems].
+// Errors: [ErrNoDataset] if nothing exists at url, [ErrNotZarr] if something other than
+// a dataset does, [ErrMetadata] for a damaged root document, [ErrBadURL], [ErrInvalid]
+// for a bad option, and errors of the store. Open leaves out groups and variables that
+// it cannot interpret: see [Dataset.Problems].
 func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	c, err := gather(opts)
 	if err == nil && c.creates != "" {
@@ -37,13 +37,13 @@ func Open(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	return newDataset(ds, err)
 }
 
-// Create makes a new dataset and opens it for writing. url is as in [Open]; the
-// name ends in .zip for a zip archive. Readers see no dataset before the first
-// Flush or Close, and a program that dies before leaves none behind.
+// Create makes a new dataset and opens it for writing. url is as in [Open]; a name that
+// ends in .zip makes a zip archive. Readers do not see the dataset before the first
+// Flush or Close. A program that dies before then leaves no dataset behind.
 //
-// Errors: [ErrExists] if a dataset is there (see [Replace]) or something else
-// (see [Force]), [ErrConflict] if another program is making one there, and those
-// of [Open].
+// Errors: [ErrExists] if a dataset (see [Replace]) or something else (see [Force])
+// exists at url, [ErrConflict] if another program is creating one there, and those of
+// [Open].
 func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	c, err := gather(opts)
 	if err == nil && c.opens != "" {
@@ -54,7 +54,7 @@ func Create(ctx context.Context, url string, opts ...Option) (*Dataset, error) {
 	}
 	ds, err := nczarr.Create(ctx, url, &c.CreateOptions)
 	if ncerr.KindOf(err) == ErrExists && !c.Force {
-		err = ncerr.Errorf(ErrExists, "", "", "%w (the option Replace replaces a dataset, Force anything)", err)
+		err = ncerr.Errorf(ErrExists, "", "", "%w (use the option Replace to replace a dataset, or Force to replace anything)", err)
 	}
 	return newDataset(ds, err)
 }
@@ -66,18 +66,18 @@ func newDataset(ds *nczarr.Dataset, err error) (*Dataset, error) {
 	return &Dataset{Group: &Group{ds.Root()}, core: ds}, nil
 }
 
-// Core returns the dataset of core/nczarr, for what this package leaves out:
-// consolidated metadata, the store, checks of other writers.
+// Core returns the underlying dataset of core/nczarr. It offers what this package does
+// not: consolidated metadata, access to the store, checks for other writers.
 func (d *Dataset) Core() *nczarr.Dataset { return d.core }
 
-// Problem is a group or variable that cannot be understood.
+// Problem is a group or variable that [Open] could not interpret.
 type Problem struct {
-	Path string // the absolute name, such as "/g/temp"
-	Err  error  // why, with its kind
+	Path string // absolute name, such as "/g/temp"
+	Err  error  // the reason; it has a kind
 }
 
-// Problems returns what was left out when the dataset was opened. It stays in
-// the store when the rest is written.
+// Problems returns the groups and variables that [Open] left out. They remain in the
+// store when the rest is written.
 func (d *Dataset) Problems() []Problem {
 	var out []Problem
 	for _, p := range d.core.Problems() {
@@ -86,56 +86,54 @@ func (d *Dataset) Problems() []Problem {
 	return out
 }
 
-// Flush stores everything that was written so far, metadata last. A dataset that
-// replaces another becomes visible at Close only. It does nothing in a dataset
-// opened for reading. Errors: [ErrConflict] if another program changed the same
-// metadata, and those of the store.
+// Flush stores everything written so far, metadata last. A dataset that replaces
+// another one becomes visible only at Close. Flush does nothing if the dataset is open
+// for reading. Errors: [ErrConflict] if another program changed the same metadata, and
+// errors of the store.
 func (d *Dataset) Flush(ctx context.Context) error { return d.core.Flush(ctx) }
 
-// Close stores everything that was written and releases the dataset. It is
-// released even if Close fails; what was written is complete only if Close
-// returns nil. If it fails, a dataset that [Create] made, and that was never
-// flushed, is removed as by [Dataset.Abort]. Errors are those of [Dataset.Flush].
-// See [Dataset.Finish].
+// Close stores everything written so far and releases the dataset. It releases the
+// dataset even if it fails. Written data is complete only if Close returns nil. If
+// Close fails, it removes a dataset that [Create] made and that was never flushed, as
+// [Dataset.Abort] does. Errors are those of [Dataset.Flush]. See also [Dataset.Finish].
 func (d *Dataset) Close(ctx context.Context) error {
 	d.ended = true
 	err := d.core.Close(ctx)
 	if err != nil {
-		_ = d.core.Abort(context.WithoutCancel(ctx)) // why Close failed says more
+		_ = d.core.Abort(context.WithoutCancel(ctx)) // the error of Close is more useful
 	}
 	return err
 }
 
-// Abort releases the dataset without storing metadata. A dataset that [Create]
-// made, and that was never flushed, is removed; one that it was to replace stays.
-// Of a dataset opened with [Writable] the chunks that are already stored stay:
-// values written over others cannot be taken back.
+// Abort releases the dataset without storing metadata. It removes a dataset that
+// [Create] made and that was never flushed; an existing dataset that it would have
+// replaced remains. In a dataset opened with [Writable], chunks that are already stored
+// remain: overwritten values cannot be restored.
 func (d *Dataset) Abort(ctx context.Context) error {
 	d.ended = true
 	return d.core.Abort(ctx)
 }
 
-// Finish ends the use of a dataset in a deferred call:
+// Finish closes or aborts a dataset in a deferred call:
 //
 //	defer ds.Finish(ctx, &err)
 //
-// If *err is nil it closes the dataset, and *err becomes the error of
-// [Dataset.Close]. Otherwise, and in a panic, it aborts the dataset, as
-// [Dataset.Abort] describes, and adds an error of that to *err. err must be the
-// named result of the function: then no error of closing gets lost. Aborting does
-// not stop when ctx is done. After Close or Abort, and on a nil Dataset, Finish
-// does nothing.
+// If *err is nil, Finish calls [Dataset.Close] and assigns its error to *err. If *err
+// is not nil, or during a panic, it calls [Dataset.Abort] and adds an error of Abort to
+// *err. err must be the named result of the function, so that the caller sees the error
+// of Close. Finish aborts even if ctx is done. It does nothing after Close or Abort,
+// and on a nil Dataset.
 //
-// Finish must be deferred itself, as above: called by a deferred closure, it does
-// not see a panic, and closes a dataset that may be half written. Nor does it see
-// runtime.Goexit, which testing.T.FailNow and Fatal call: it closes the dataset
-// then too, unless *err says otherwise.
+// Finish must be deferred directly, as above. Called from a deferred closure, it does
+// not detect a panic and closes a dataset that may be half written. It does not detect
+// runtime.Goexit either, which testing.T.FailNow and Fatal call: it then closes the
+// dataset if *err is nil.
 func (d *Dataset) Finish(ctx context.Context, err *error) {
 	if d == nil || d.ended {
 		return
 	}
 	if p := recover(); p != nil {
-		_ = d.Abort(context.WithoutCancel(ctx)) // the panic says more
+		_ = d.Abort(context.WithoutCancel(ctx)) // the panic is more useful
 		panic(p)
 	}
 	if *err == nil {

@@ -1,6 +1,6 @@
-// Package nczarr reads and writes netCDF data stored as NCZarr or Zarr: in
-// directories, zip archives, on web servers and, with one more import, in
-// buckets. This import is all that a program needs:
+// Package nczarr reads and writes netCDF data stored as NCZarr or Zarr. It opens
+// directories, zip archives and web servers; buckets need the driver of one more
+// package, drivers/s3. A program needs only this import:
 //
 //	func mean(ctx context.Context, url string) (_ float64, err error) {
 //		ds, err := nczarr.Open(ctx, url)
@@ -19,50 +19,49 @@
 //
 // # Model
 //
-// A [Dataset] is a tree of groups. A [Group] has dimensions, variables and
-// attributes; a [Var] is an array with named dimensions and attributes. The
-// dimensions of a group are visible in the groups below it. Names are relative
-// to a group, "surface/temp", or absolute, "/surface/temp". All positions and
-// lengths count elements from 0.
+// A [Dataset] is a tree of groups. A [Group] has dimensions, variables and attributes.
+// A [Var] is an array with named dimensions and attributes. The dimensions of a group
+// are visible in the groups below it. Names are relative to a group, "surface/temp", or
+// absolute, "/surface/temp". Positions count from 0. Lengths are numbers of elements.
 //
 // # Reading and writing
 //
-// [Read] returns the values that a list of selectors picks: [At], [Span],
-// [From] and [All] by position, [Nearest], [Exact] and [Between] by the value
-// of the coordinate, times included. A selector counts for the next dimension,
-// or for the one that [Along] names; dimensions without one are taken whole.
-// The result is an [Array]: values in C order (the last dimension varies
-// fastest) beside their shape. [Write] takes the same selectors.
+// [Read] returns the values that a list of selectors picks. [At], [Span], [From] and
+// [All] select by position. [Nearest], [Exact] and [Between] select by coordinate
+// value, including times. Selectors apply to the dimensions in order; [Along] applies
+// one to a named dimension. A dimension without a selector is read whole. The result is
+// an [Array]: values in C order (the last dimension varies fastest) and their shape.
+// [Write] takes the same selectors.
 //
-// [ReadUnpacked] applies scale_factor, add_offset and the attributes for missing
-// values; [ReadTimes] decodes the numbers of a time coordinate. [ReadInto] reads
-// into a slice of the caller.
+// [ReadUnpacked] applies scale_factor, add_offset and the attributes that mark missing
+// values. [ReadTimes] decodes the numbers of a time coordinate. [ReadInto] reads into a
+// slice of the caller.
 //
 // # Closing
 //
-// What was written is complete when [Dataset.Close] returns nil. The deferred
-// call of [Dataset.Finish] above closes the dataset if the function succeeds,
-// aborts it if it fails, and puts an error of closing into err. Aborting removes
-// what [Create] made; of a dataset opened with [Writable] the chunks that are
-// already stored stay, also those written over others.
+// Written data is complete in the store when [Dataset.Close] returns nil. The deferred
+// call of [Dataset.Finish] above closes the dataset if the function succeeds and aborts
+// it if the function fails. It assigns an error of Close to err. Aborting removes the
+// dataset that [Create] made. In a dataset opened with [Writable], chunks that are
+// already stored remain, including overwritten ones.
 //
 // # Errors
 //
-// Every error is of one kind, which errors.Is finds: errors.Is(err,
-// nczarr.ErrNoVar). A group or variable that cannot be understood does not make
-// the rest unreadable: see [Dataset.Problems]. The error of a context is
-// returned as it is.
+// Every error has exactly one kind, for use with errors.Is: errors.Is(err,
+// nczarr.ErrNoVar). An unreadable group or variable does not make the rest of the
+// dataset unreadable: see [Dataset.Problems]. Errors of a context are returned
+// unchanged.
 //
 // # Concurrency
 //
-// All types are safe for concurrent use, except that nothing may be called
-// during Close, Abort and Finish, nor after them but Finish, and that two writes of overlapping
-// elements land in no particular order.
+// All types are safe for concurrent use, with two exceptions. No method may be called
+// during Close, Abort or Finish, and only Finish may be called after them. Concurrent
+// writes of overlapping elements happen in an undefined order.
 //
 // # Plugins and configuration
 //
-// Storage drivers and codecs run in this process; none is started, and no
-// configuration file or environment variable is read but for what HTTP and S3
-// need. A program that wants the settings and plugins of nczctl takes both from
-// core/session; core/plugin/host alone gives plugins. See [WithOptions].
+// Storage drivers and codecs run in this process. The package starts no plugins, and
+// reads no configuration files and no environment variables other than those of HTTP
+// and S3. A program that wants the settings and plugins of nczctl uses core/session.
+// For plugins alone, it uses core/plugin/host. See [WithOptions].
 package nczarr

@@ -2,32 +2,32 @@ package nczarr
 
 import "github.com/seed-695719ce/nczarr/core/ncerr"
 
-// The kinds of errors that a program is likely to ask for with errors.Is. An
-// error has exactly one. The reference page errors.md lists all.
+// The kinds of errors that programs most often test for with errors.Is. An error has
+// exactly one kind. The reference page errors.md lists all kinds.
 const (
-	ErrNoDataset   = ncerr.ErrNoDataset   // nothing at the location
-	ErrNotZarr     = ncerr.ErrNotZarr     // something other than a dataset, or a malformed document
-	ErrBadURL      = ncerr.ErrBadURL      // a location that cannot be understood
-	ErrMetadata    = ncerr.ErrMetadata    // documents that contradict each other
-	ErrExists      = ncerr.ErrExists      // something is where a dataset should be made
-	ErrNameInUse   = ncerr.ErrNameInUse   // a second object of one name
-	ErrBadName     = ncerr.ErrBadName     // a name that cannot be stored
+	ErrNoDataset   = ncerr.ErrNoDataset   // nothing exists at the location
+	ErrNotZarr     = ncerr.ErrNotZarr     // not a dataset, or a malformed document
+	ErrBadURL      = ncerr.ErrBadURL      // malformed location
+	ErrMetadata    = ncerr.ErrMetadata    // inconsistent metadata documents
+	ErrExists      = ncerr.ErrExists      // something already exists where a dataset is to be made
+	ErrNameInUse   = ncerr.ErrNameInUse   // the name is already in use
+	ErrBadName     = ncerr.ErrBadName     // invalid name
 	ErrNoGroup     = ncerr.ErrNoGroup     // no such group
 	ErrNoVar       = ncerr.ErrNoVar       // no such variable
 	ErrNoDim       = ncerr.ErrNoDim       // no such dimension
 	ErrNoAttr      = ncerr.ErrNoAttr      // no such attribute
-	ErrInvalid     = ncerr.ErrInvalid     // an argument or option that makes no sense
-	ErrRange       = ncerr.ErrRange       // an index or coordinate value outside
-	ErrConvert     = ncerr.ErrConvert     // a value that the other type cannot hold
-	ErrBadType     = ncerr.ErrBadType     // text where numbers are wanted, or the reverse
-	ErrBadChunk    = ncerr.ErrBadChunk    // an impossible chunk shape
-	ErrNoFilter    = ncerr.ErrNoFilter    // a codec that is not there
+	ErrInvalid     = ncerr.ErrInvalid     // invalid argument or option
+	ErrRange       = ncerr.ErrRange       // index or coordinate value out of range
+	ErrConvert     = ncerr.ErrConvert     // value not representable in the other type
+	ErrBadType     = ncerr.ErrBadType     // text where numbers are required, or the reverse
+	ErrBadChunk    = ncerr.ErrBadChunk    // invalid chunk shape
+	ErrNoFilter    = ncerr.ErrNoFilter    // codec not available
 	ErrCorrupt     = ncerr.ErrCorrupt     // damaged data
-	ErrLimit       = ncerr.ErrLimit       // a ceiling of [Limits]
-	ErrReadOnly    = ncerr.ErrReadOnly    // a write to what was opened for reading
-	ErrPermission  = ncerr.ErrPermission  // the store refused
-	ErrAuth        = ncerr.ErrAuth        // credentials are missing or wrong
-	ErrConflict    = ncerr.ErrConflict    // another program changed or replaced it meanwhile
-	ErrUnsupported = ncerr.ErrUnsupported // a feature that the format, driver or library lacks
-	ErrIO          = ncerr.ErrIO          // the disk or the network failed
+	ErrLimit       = ncerr.ErrLimit       // a limit of [Limits] is exceeded
+	ErrReadOnly    = ncerr.ErrReadOnly    // write to a dataset opened for reading
+	ErrPermission  = ncerr.ErrPermission  // the store denied access
+	ErrAuth        = ncerr.ErrAuth        // missing or wrong credentials
+	ErrConflict    = ncerr.ErrConflict    // another program changed or replaced the data
+	ErrUnsupported = ncerr.ErrUnsupported // feature not supported by the format, driver or library
+	ErrIO          = ncerr.ErrIO          // disk or network failure
 )

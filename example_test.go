@@ -170,7 +170,7 @@ func ExampleRead_char() {
 	fmt.Println(nczarr.Write(ctx, v, []string{"southern"}, nczarr.At(0)))
 	// Output:
 	// ["north" "east"] [2]
-	// write "/name": value not representable: string 0 has 8 bytes, there is room for 5
+	// write "/name": value not representable: string 0 has 8 bytes, more than the limit of 5
 }
 
 func ExampleRead_scalar() {

@@ -8,20 +8,20 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Unlimited as the length of a dimension makes one that begins with length 0
-// and grows when something is written beyond its end.
+// Unlimited as the length of a dimension defines an unlimited dimension. Its length is
+// 0 at first and grows when a write goes beyond its end.
 const Unlimited = -1
 
 // Group is one group of a dataset.
 type Group struct{ core *nczarr.Group }
 
-// Name returns the last part of the path; "" for the root.
+// Name returns the last element of the path; "" for the root.
 func (g *Group) Name() string { return g.core.Name() }
 
-// Path returns the absolute name: "/" for the root, "/a/b" below it.
+// Path returns the absolute name: "/" for the root, "/a/b" for a subgroup.
 func (g *Group) Path() string { return g.core.Path() }
 
-// Parent returns the group above, or nil for the root.
+// Parent returns the group that contains g, or nil for the root.
 func (g *Group) Parent() *Group {
 	if p := g.core.Parent(); p != nil {
 		return &Group{p}
@@ -29,7 +29,7 @@ func (g *Group) Parent() *Group {
 	return nil
 }
 
-// Subgroup returns the group with a name relative to g or absolute. The error
+// Subgroup returns the group with the given name, relative to g or absolute. The error
 // is [ErrNoGroup].
 func (g *Group) Subgroup(path string) (*Group, error) {
 	sub, err := g.core.Group(path)
@@ -39,8 +39,8 @@ func (g *Group) Subgroup(path string) (*Group, error) {
 	return &Group{sub}, nil
 }
 
-// Subgroups returns the groups directly below g, in the order of definition;
-// those of pure Zarr are sorted.
+// Subgroups returns the groups directly below g in the order of definition. Those of
+// pure Zarr are sorted.
 func (g *Group) Subgroups() []*Group {
 	var out []*Group
 	for _, sub := range g.core.Groups() {
@@ -49,7 +49,7 @@ func (g *Group) Subgroups() []*Group {
 	return out
 }
 
-// Var returns the variable with a name relative to g ("temp", "surface/temp")
+// Var returns the variable with the given name, relative to g ("temp", "surface/temp")
 // or absolute ("/surface/temp"). The error is [ErrNoVar].
 func (g *Group) Var(path string) (*Var, error) {
 	v, err := g.core.Var(path)
@@ -59,7 +59,7 @@ func (g *Group) Var(path string) (*Var, error) {
 	return &Var{v}, nil
 }
 
-// Vars returns the variables of g itself, in the order of [Group.Subgroups].
+// Vars returns the variables of g itself in the order of [Group.Subgroups].
 func (g *Group) Vars() []*Var {
 	var out []*Var
 	for _, v := range g.core.Vars() {
@@ -88,8 +88,8 @@ func (g *Group) walk(yield func(string, *Var) bool) bool {
 	return true
 }
 
-// Dim returns the dimension of that name in g or the nearest group above it, or
-// of an absolute name. The error is [ErrNoDim].
+// Dim returns the dimension with the given name. It looks in g and then in the groups
+// above it, innermost first. The name may also be absolute. The error is [ErrNoDim].
 func (g *Group) Dim(name string) (*Dim, error) {
 	d, err := g.core.Dim(name)
 	if err != nil {
@@ -101,8 +101,7 @@ func (g *Group) Dim(name string) (*Dim, error) {
 // Dims returns the dimensions that g itself defines.
 func (g *Group) Dims() []*Dim { return dims(g.core.Dims()) }
 
-// DefineGroup makes a subgroup. Errors: [ErrBadName], [ErrNameInUse],
-// [ErrReadOnly].
+// DefineGroup defines a subgroup. Errors: [ErrBadName], [ErrNameInUse], [ErrReadOnly].
 func (g *Group) DefineGroup(name string) (*Group, error) {
 	sub, err := g.core.DefineGroup(name)
 	if err != nil {
@@ -111,9 +110,8 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 	return &Group{sub}, nil
 }
 
-// DefineDim makes a dimension of a length that is not negative, or [Unlimited].
-// Errors: [ErrBadName], [ErrNameInUse], [ErrInvalid] for the length,
-// [ErrReadOnly].
+// DefineDim defines a dimension. length is at least 0, or [Unlimited]. Errors:
+// [ErrBadName], [ErrNameInUse], [ErrInvalid] for the length, [ErrReadOnly].
 func (g *Group) DefineDim(name string, length int64) (*Dim, error) {
 	d, err := dimOf(g.core, name, length, nil)
 	if err != nil {
@@ -122,11 +120,11 @@ func (g *Group) DefineDim(name string, length int64) (*Dim, error) {
 	return &Dim{d}, nil
 }
 
-// DefineVar makes a variable. Everything that spec says is checked now, its
-// codecs included. Errors: [ErrBadName], [ErrNameInUse], [ErrNoDim] for a
-// dimension that is not visible in g, [ErrBadType], [ErrBadChunk], [ErrNoFilter],
-// [ErrInvalid] for parameters of codecs, [ErrConvert] for a fill value that the
-// type cannot hold, [ErrLimit], [ErrReadOnly].
+// DefineVar defines a variable. It checks all of spec, including the parameters of the
+// codecs. Errors: [ErrBadName], [ErrNameInUse], [ErrNoDim] for a dimension that is not
+// visible in g, [ErrBadType], [ErrBadChunk], [ErrNoFilter], [ErrInvalid] for codec
+// parameters, [ErrConvert] for a fill value that the type cannot represent, [ErrLimit],
+// [ErrReadOnly].
 func (g *Group) DefineVar(ctx context.Context, name string, spec VarSpec) (*Var, error) {
 	s, err := spec.core(g.core)
 	if err != nil {
@@ -139,23 +137,23 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec VarSpec) (*Var,
 	return &Var{v}, nil
 }
 
-// Attr returns the attribute of that name, or one for which [Attr.Exists] is
-// false.
+// Attr returns the attribute with the given name. If it does not exist, [Attr.Exists]
+// reports false.
 func (g *Group) Attr(name string) Attr { return attrOf(name, g.core) }
 
-// Attrs returns the attributes, in order.
+// Attrs returns the attributes in order.
 func (g *Group) Attrs() []Attr { return attrs(g.core.Attrs()) }
 
-// SetAttr adds an attribute or replaces the one of that name. value is as in
-// [Attr]. Errors: [ErrBadType] for a value of another Go type, [ErrNameInUse]
-// for a name that the format keeps for itself, [ErrReadOnly].
+// SetAttr sets an attribute, replacing any of the same name. [Attr] lists the types of
+// value. Errors: [ErrBadType] for a value of another type, [ErrNameInUse] for a name
+// reserved by the format, [ErrReadOnly].
 func (g *Group) SetAttr(name string, value any) error { return setAttr(name, value, g.core) }
 
 // DeleteAttr removes an attribute. Errors: [ErrNoAttr], [ErrReadOnly].
 func (g *Group) DeleteAttr(name string) error { return g.core.DeleteAttr(name) }
 
-// Dim is a named dimension, shared by the variables of its group and of the
-// groups below it.
+// Dim is a named dimension. The variables of its group and of the groups below share
+// it.
 type Dim struct{ core *nczarr.Dim }
 
 // Name returns the name within its group.
@@ -167,11 +165,11 @@ func (d *Dim) Path() string { return d.core.Path() }
 // Len returns the current length.
 func (d *Dim) Len() int64 { return d.core.Len() }
 
-// Unlimited reports whether writes can make the dimension longer.
+// Unlimited reports whether writes can extend the dimension.
 func (d *Dim) Unlimited() bool { return d.core.Unlimited() }
 
-// Anonymous reports whether the dimension was made up for a Zarr array without
-// names of dimensions.
+// Anonymous reports whether the dimension has a generated name, because it belongs to a
+// Zarr array without dimension names.
 func (d *Dim) Anonymous() bool { return d.core.Anonymous() }
 
 func dims(list []*nczarr.Dim) []*Dim {

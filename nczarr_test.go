@@ -116,7 +116,7 @@ func TestHugeText(t *testing.T) {
 	}
 	two := text("c", 2, 3)
 	for _, list := range [][]string{nil, {"x"}, {"x", "y", "z"}} {
-		if err := nczarr.Write(t.Context(), two, list); !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), "strings where 2 are wanted") {
+		if err := nczarr.Write(t.Context(), two, list); !errors.Is(err, nczarr.ErrInvalid) || !strings.Contains(err.Error(), "strings for 2 elements") {
 			t.Errorf("got %v", err)
 		}
 	}

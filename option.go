@@ -12,18 +12,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Option changes how [Open] or [Create] works. Every option has a default, and
-// a bad one makes Open or Create fail with [ErrInvalid]. So does an option that
-// has no meaning there.
+// Option configures [Open] or [Create]. Every option has a default. An invalid option,
+// or one that does not apply to the function, makes Open or Create fail with
+// [ErrInvalid].
 type Option func(*config) error
 
-// config is what options are gathered in.
+// config collects the options of one call.
 type config struct {
 	nczarr.CreateOptions
 	drivers []driver.Opener
 	filters []codecdriver.Provider
-	opens   string // an option that only Open takes
-	creates string // an option that only Create takes
+	opens   string // name of an option that only Open accepts, if one was used
+	creates string // name of an option that only Create accepts, if one was used
 }
 
 func gather(opts []Option) (*config, error) {
@@ -45,8 +45,8 @@ func gather(opts []Option) (*config, error) {
 	return c, nil
 }
 
-// Writable opens an existing dataset for writing as well. The default is
-// reading. For [Open] only.
+// Writable opens an existing dataset for reading and writing. The default is reading
+// only. It is valid for [Open] only.
 func Writable() Option {
 	return func(c *config) error {
 		c.Update, c.opens = true, "Writable"
@@ -54,10 +54,10 @@ func Writable() Option {
 	}
 }
 
-// Replace lets [Create] replace a dataset that exists. The new one is made
-// beside it and takes its place at Close; until then readers see the old one,
-// and Abort leaves it there. Only what belongs to the old dataset is removed.
-// The default is that Create fails with [ErrExists].
+// Replace lets [Create] replace an existing dataset. The new dataset is written beside
+// the old one and replaces it at Close. Until then readers see the old one, and Abort
+// keeps it. Only objects that belong to the old dataset are removed. By default, Create
+// fails with [ErrExists].
 func Replace() Option {
 	return func(c *config) error {
 		c.NoClobber, c.creates = false, "Replace"
@@ -65,8 +65,9 @@ func Replace() Option {
 	}
 }
 
-// Force lets [Create] make a dataset inside another one, or over a directory
-// that holds something else, which is deleted. The default is that Create fails.
+// Force lets [Create] make a dataset inside another dataset, or in place of a directory
+// that holds something else. The content of the directory is deleted. By default,
+// Create fails.
 func Force() Option {
 	return func(c *config) error {
 		c.Force, c.creates = true, "Force"
@@ -74,9 +75,10 @@ func Force() Option {
 	}
 }
 
-// PureZarr makes [Create] write Zarr v2 without the metadata of NCZarr, as
-// "#mode=zarr" at the end of the URL does. Unlimited dimensions become fixed in
-// such a dataset. The default is what the URL says, else NCZarr.
+// PureZarr makes [Create] write Zarr v2 without NCZarr metadata, as "#mode=zarr" at the
+// end of the URL does. Unlimited dimensions have a fixed length when such a dataset is
+// read again. By default, the URL decides; without a mode in the URL, Create writes
+// NCZarr.
 func PureZarr() Option {
 	return func(c *config) error {
 		layout := zarr.LayoutPure
@@ -85,8 +87,8 @@ func PureZarr() Option {
 	}
 }
 
-// Consolidated makes [Create] write consolidated metadata too, which readers on
-// a network open with one request. The default is not to.
+// Consolidated makes [Create] also write consolidated metadata, so that readers on a
+// network open the dataset with one request. By default, it does not.
 func Consolidated() Option {
 	return func(c *config) error {
 		c.CreateOptions.Consolidated, c.creates = true, "Consolidated"
@@ -94,9 +96,8 @@ func Consolidated() Option {
 	}
 }
 
-// SingleWriter states that no other program writes the dataset while it is
-// open. Stores that cannot compare versions warn about partial writes without
-// it.
+// SingleWriter declares that no other program writes the dataset while it is open.
+// Without it, stores that cannot compare versions cause a warning on partial writes.
 func SingleWriter() Option {
 	return func(c *config) error {
 		c.Options.SingleWriter = true
@@ -104,20 +105,19 @@ func SingleWriter() Option {
 	}
 }
 
-// WithWorkers sets how many chunks are worked on at once, at least 1. The
-// default is GOMAXPROCS.
+// WithWorkers sets the number of chunks processed concurrently, at least 1. The default
+// is GOMAXPROCS.
 func WithWorkers(n int) Option {
 	return func(c *config) error {
 		if n < 1 {
-			return ncerr.Errorf(ErrInvalid, "", "", "WithWorkers(%d): at least 1 worker is needed", n)
+			return ncerr.Errorf(ErrInvalid, "", "", "WithWorkers(%d): the number of workers must be at least 1", n)
 		}
 		c.Workers = n
 		return nil
 	}
 }
 
-// WithLogger sets the logger for what deserves attention but is not an error.
-// The default is silence.
+// WithLogger sets the logger for warnings. By default, nothing is logged.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) error {
 		if l == nil {
@@ -128,8 +128,8 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// Limits are ceilings on sizes that a dataset states; what exceeds one is
-// [ErrLimit]. A field that is 0 has its default.
+// Limits are limits on sizes that a dataset declares. Exceeding one is [ErrLimit]. A
+// field that is 0 has its default.
 type Limits struct {
 	MaxMetadata  int64 // bytes of one metadata document; default 64 MiB
 	MaxDocuments int64 // bytes of all documents of a dataset; default 256 MiB
@@ -139,11 +139,11 @@ type Limits struct {
 	MaxData      int64 // bytes of a variable that is copied; default 16 TiB
 	MaxNodes     int   // groups and variables of a dataset; default 1,000,000
 	MaxDepth     int   // nesting of groups; default 256
-	MaxKeys      int   // keys of one listing; default 2^22
+	MaxKeys      int   // keys in one listing; default 2^22
 	MaxListing   int64 // bytes of those keys; default 256 MiB
 }
 
-// WithLimits sets the ceilings.
+// WithLimits sets the limits.
 func WithLimits(l Limits) Option {
 	return func(c *config) error {
 		if min(l.MaxMetadata, l.MaxDocuments, l.MaxChunk, l.MaxElements, l.MaxChunks, l.MaxData, l.MaxListing, int64(l.MaxNodes), int64(l.MaxDepth), int64(l.MaxKeys)) < 0 {
@@ -154,8 +154,8 @@ func WithLimits(l Limits) Option {
 	}
 }
 
-// WithDriver adds a storage driver, such as s3.New() of drivers/s3 or the result
-// of [Memory]. It goes before a built-in driver of the same name.
+// WithDriver adds a storage driver, such as s3.New() of drivers/s3 or the result of
+// [Memory]. It takes precedence over a built-in driver of the same name.
 func WithDriver(d driver.Opener) Option {
 	return func(c *config) error {
 		if d == nil {
@@ -166,9 +166,9 @@ func WithDriver(d driver.Opener) Option {
 	}
 }
 
-// WithDriverOptions sets the options of a storage driver. options is a struct or
-// a map that encoding/json makes an object of; its members are the keys that the
-// reference page configuration.md has for the driver.
+// WithDriverOptions sets the options of a storage driver. options is a struct or map
+// that encoding/json encodes as an object. The reference page configuration.md lists
+// the keys of each driver.
 func WithDriverOptions(name string, options any) Option {
 	return func(c *config) error {
 		text, err := json.Marshal(options)
@@ -176,7 +176,7 @@ func WithDriverOptions(name string, options any) Option {
 			return ncerr.Errorf(ErrInvalid, "", "", "WithDriverOptions(%q): the options are not a JSON object: %T", name, options)
 		}
 		all := map[string][]byte{name: text}
-		for other, kept := range c.DriverOptions { // the map of WithOptions belongs to the caller
+		for other, kept := range c.DriverOptions { // do not modify the map of WithOptions: it belongs to the caller
 			if other != name {
 				all[other] = kept
 			}
@@ -186,8 +186,8 @@ func WithDriverOptions(name string, options any) Option {
 	}
 }
 
-// WithCodecs adds a provider of codecs, which core/codec/driver describes. It
-// goes before the built-in codecs.
+// WithCodecs adds a provider of codecs; see core/codec/driver. It takes precedence over
+// the built-in codecs.
 func WithCodecs(p codecdriver.Provider) Option {
 	return func(c *config) error {
 		if p == nil {
@@ -198,10 +198,10 @@ func WithCodecs(p codecdriver.Provider) Option {
 	}
 }
 
-// WithOptions takes over the options of core/nczarr, registry included: those of
-// a core/session, which has the settings and plugins of nczctl, or a registry of
-// core/plugin/host. It must be the first option. A nil Registry means the
-// built-in drivers and codecs.
+// WithOptions sets all options of core/nczarr, including the registry. They come from a
+// core/session, which has the settings and plugins of nczctl, or hold a registry of
+// core/plugin/host. WithOptions must be the first option. If Registry is nil, the
+// built-in drivers and codecs are used.
 func WithOptions(o *nczarr.Options) Option {
 	return func(c *config) error {
 		if o == nil {

@@ -9,24 +9,24 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Element is a Go type that values can be read into and written from.
+// Element is a Go type of values to read and write.
 type Element interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64 | string
 }
 
-// Read reads what the selectors pick of v, as it is stored: see [ReadUnpacked]
-// for scale_factor and missing values. Numbers are converted to T; floats lose
-// their fraction when they become integers. Elements that nobody has written are the fill value. A Char variable is read as uint8, or as
-// string: then its last dimension is the length of the strings, whose NULs at the
-// end are cut.
+// Read reads the selected elements of v as they are stored. Use [ReadUnpacked] to apply
+// scale_factor and detect missing values. Numbers are converted to T; floats are
+// truncated when converted to integers. Elements that were never written read as the
+// fill value. A Char variable is read as uint8 or string. As string, its last dimension
+// is the length of the strings, and trailing NULs are removed.
 //
 //	// Times 0 to 9, level 3, all of the rest.
 //	a, err := nczarr.Read[float32](ctx, v, nczarr.Span(0, 10), nczarr.At(3))
 //
-// Errors: [ErrRange] outside the shape, [ErrNoDim], [ErrInvalid] for selectors
-// that do not fit, [ErrConvert] for a number that T cannot hold, [ErrBadType] for
-// text against numbers, [ErrNoFilter], [ErrCorrupt] for a damaged chunk,
-// [ErrLimit], and those of the store.
+// Errors: [ErrRange] for positions outside the shape, [ErrNoDim], [ErrInvalid] for
+// selectors that do not fit the variable, [ErrConvert] for a number that T cannot
+// represent, [ErrBadType] if one of T and v is text and the other numeric,
+// [ErrNoFilter], [ErrCorrupt] for a damaged chunk, [ErrLimit], and errors of the store.
 func Read[T Element](ctx context.Context, v *Var, selectors ...Selector) (Array[T], error) {
 	sel, err := v.pick(ctx, "read", selectors)
 	if err != nil {
@@ -68,10 +68,10 @@ func (v *Var) readText(ctx context.Context, sel selection, out *Array[string]) e
 	return nil
 }
 
-// ReadInto is [Read] into the beginning of dst, which must have room for all
-// values: the Data of the result is a part of dst. After an error the content of
-// dst is undefined. Strings are read only from String variables. Errors are those
-// of Read, and [ErrInvalid] if dst is too short.
+// ReadInto is like [Read], but reads into the beginning of dst. The Data of the result
+// is a subslice of dst. After an error the content of dst is undefined. Strings can be
+// read only from String variables. Errors are those of Read, and [ErrInvalid] if dst is
+// too short.
 func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Selector) (Array[T], error) {
 	sel, err := v.pick(ctx, "read", selectors)
 	if err != nil {
@@ -79,7 +79,7 @@ func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Sele
 	}
 	n := sel.Len()
 	if int64(len(dst)) < n {
-		return Array[T]{}, ncerr.Errorf(ErrInvalid, "read", v.Path(), "%d values do not fit into a slice of %d", n, len(dst))
+		return Array[T]{}, ncerr.Errorf(ErrInvalid, "read", v.Path(), "%d values do not fit in a slice of length %d", n, len(dst))
 	}
 	a := Array[T]{Data: dst[:n:n], Shape: sel.shape, Dims: sel.dims}
 	if err := v.core.Read(ctx, sel.Selection, a.Data); err != nil {
@@ -88,16 +88,17 @@ func ReadInto[T Element](ctx context.Context, v *Var, dst []T, selectors ...Sele
 	return a, nil
 }
 
-// Write writes values to what the selectors pick of v: as many as they pick, in C
-// order, as they are stored (see [WriteUnpacked]). Numbers are converted to the
-// type of v; floats lose their fraction when they become integers. Strings written to a Char variable are filled with NULs up to its last
-// dimension. A [Span] may go beyond the end of an unlimited dimension, which
-// grows. Write keeps no reference to values.
+// Write writes values to the selected elements of v, in C order and without packing
+// (see [WriteUnpacked]). The number of values must equal the number of selected
+// elements. Numbers are converted to the type of v; floats are truncated when converted
+// to integers. Strings written to a Char variable are padded with NULs to the length of
+// its last dimension. A [Span] may extend beyond the end of an unlimited dimension,
+// which then grows. Write does not retain values.
 //
-// What was written is complete in the store after [Dataset.Flush] or
-// [Dataset.Close]. Errors: [ErrConvert] for a value that the type of v cannot hold;
-// then nothing is written. [ErrInvalid] for a wrong number of values,
-// [ErrReadOnly], and those of [Read].
+// The values are complete in the store after [Dataset.Flush] or [Dataset.Close].
+// Errors: [ErrConvert] for a value that the type of v cannot represent, in which case
+// nothing is written; [ErrInvalid] for a wrong number of values; [ErrReadOnly]; and
+// those of [Read].
 func Write[T Element](ctx context.Context, v *Var, values []T, selectors ...Selector) error {
 	sel, err := v.pick(ctx, "write", selectors)
 	if err != nil {
@@ -122,11 +123,11 @@ func (v *Var) writeText(ctx context.Context, sel selection, text []string) error
 		return err
 	}
 	if int64(len(text)) != n {
-		return ncerr.Errorf(ErrInvalid, "write", v.Path(), "%d strings where %d are wanted", len(text), n)
+		return ncerr.Errorf(ErrInvalid, "write", v.Path(), "got %d strings for %d elements", len(text), n)
 	}
 	for i, s := range text {
 		if int64(len(s)) > width {
-			return ncerr.Errorf(ErrConvert, "write", v.Path(), "string %d has %d bytes, there is room for %d", i, len(s), width)
+			return ncerr.Errorf(ErrConvert, "write", v.Path(), "string %d has %d bytes, more than the limit of %d", i, len(s), width)
 		}
 	}
 	raw := make([]uint8, n*width)
@@ -136,11 +137,12 @@ func (v *Var) writeText(ctx context.Context, sel selection, text []string) error
 	return v.core.Write(ctx, sel.Selection, raw)
 }
 
-// maxText is what no machine has, in bytes of text or of the strings for it.
+// maxText limits the bytes of text in memory, including string headers. No machine has
+// this much memory.
 const maxText = 1 << 47
 
-// strings returns the length of the strings that a selection of a Char variable
-// within shape has, and how many there are. What fits into no memory is [ErrLimit].
+// strings returns the length and the number of the strings in a selection of a Char
+// variable of the given shape. It fails with [ErrLimit] if they exceed maxText bytes.
 func (v *Var) strings(op string, sel selection, shape []int64) (width, n int64, err error) {
 	if err := sel.Check(shape); err != nil {
 		return 0, 0, ncerr.Wrap(op, v.Path(), err)
@@ -150,13 +152,13 @@ func (v *Var) strings(op string, sel selection, shape []int64) (width, n int64, 
 		width = sel.Count[last]
 		for _, c := range sel.Count[:last] {
 			if c > 0 && n > maxText/16/c {
-				return 0, 0, ncerr.Errorf(ErrLimit, op, v.Path(), "the strings fit into no memory")
+				return 0, 0, ncerr.Errorf(ErrLimit, op, v.Path(), "the strings exceed the memory limit")
 			}
 			n *= c
 		}
 	}
 	if n > 0 && width > maxText/n {
-		return 0, 0, ncerr.Errorf(ErrLimit, op, v.Path(), "%d strings of %d bytes fit into no memory", n, width)
+		return 0, 0, ncerr.Errorf(ErrLimit, op, v.Path(), "%d strings of %d bytes exceed the memory limit", n, width)
 	}
 	return width, n, nil
 }

@@ -13,15 +13,14 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// Memory returns a storage driver that keeps datasets in memory, by the names
-// that follow "mem:" in a URL. They live as long as the driver, which is given
-// to each call:
+// Memory returns a storage driver that keeps datasets in memory. A URL names a dataset
+// after "mem:". Datasets live as long as the driver, so all calls must share it:
 //
 //	mem := nczarr.WithDriver(nczarr.Memory())
 //	ds, err := nczarr.Create(ctx, "mem:scratch", mem)
 func Memory() driver.Opener { return memmap.NewOpener() }
 
-// registry looks among the drivers and codecs of the options first.
+// registry finds drivers and codecs of the options first, then those of next.
 type registry struct {
 	own  *nczarr.Static
 	next nczarr.Registry
@@ -47,20 +46,20 @@ func (r *registry) Filters() []codecdriver.Description {
 	return append(r.own.Filters(), r.next.Filters()...)
 }
 
-// builtins are the drivers and codecs that this package brings.
+// builtins holds the drivers and codecs built into this package.
 type builtins struct{ *nczarr.Static }
 
 func builtin() builtins {
 	return builtins{nczarr.NewRegistry([]driver.Opener{file.New(), http.New(), zip.New()}, filters.Provider())}
 }
 
-// Driver says of the drivers that are left out how to add them.
+// Driver returns errors for the s3 and mem drivers that explain how to add them.
 func (b builtins) Driver(name string) (driver.Opener, error) {
 	switch name {
 	case ncurl.DriverS3:
-		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "it has an import of its own: give the option nczarr.WithDriver(s3.New()) with drivers/s3")
+		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "it is in a package of its own: import drivers/s3 and use the option nczarr.WithDriver(s3.New())")
 	case ncurl.DriverMem:
-		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "give the option nczarr.WithDriver(mem), where mem is a nczarr.Memory() that all calls share")
+		return nil, ncerr.Errorf(ErrUnsupported, "find driver", name, "use the option nczarr.WithDriver(mem), where mem is a nczarr.Memory() shared by all calls")
 	}
 	return b.Static.Driver(name)
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Selector picks positions along one dimension: [At], [Span], [From] and [All] by
-// position, [Nearest], [Exact] and [Between] by the value of the coordinate.
+// Selector selects positions along one dimension: [At], [Span], [From] and [All] by
+// position; [Nearest], [Exact] and [Between] by coordinate value.
 type Selector interface {
-	// pick returns the positions in dimension d of v, which has n of them.
+	// pick returns the selected positions in dimension d of v, which has length n.
 	pick(ctx context.Context, v *Var, d *nczarr.Dim, n int64) (positions, error)
 }
 
-// positions are start, start+step, ... Of one the dimension is dropped.
+// positions are start, start+step, and so on. If drop is set, the dimension is not part
+// of the result.
 type positions struct {
 	start, count, step int64
 	drop               bool
@@ -23,31 +24,31 @@ type positions struct {
 
 type at int64
 
-// At picks position i, from 0. The dimension is not part of the result.
+// At selects position i, counted from 0. The dimension is not part of the result.
 func At(i int64) Selector { return at(i) }
 
 func (i at) pick(context.Context, *Var, *nczarr.Dim, int64) (positions, error) {
 	if i < 0 {
-		return positions{}, ncerr.Errorf(ErrRange, "", "", "At(%d): positions begin with 0", i)
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "At(%d): positions start at 0", i)
 	}
 	return positions{start: int64(i), count: 1, step: 1, drop: true}, nil
 }
 
-// Range is a range of positions, as [Span] and [From] make it.
+// Range is a range of positions; see [Span] and [From].
 type Range struct {
 	start, stop, step int64
-	open              bool // to the end
+	open              bool // the range extends to the end
 }
 
-// Span picks the positions from start up to, but not including, stop. A write may
-// go beyond the end of an unlimited dimension, which grows.
+// Span selects the positions from start up to, but not including, stop. A write may
+// extend beyond the end of an unlimited dimension, which then grows.
 func Span(start, stop int64) Range { return Range{start: start, stop: stop, step: 1} }
 
-// From picks the positions from start to the end.
+// From selects the positions from start to the end.
 func From(start int64) Range { return Range{start: start, step: 1, open: true} }
 
-// By picks every step-th position of r, beginning with the first; step is at
-// least 1.
+// By returns r with the given step: it selects every step-th position, starting with
+// the first. step must be at least 1.
 func (r Range) By(step int64) Range {
 	r.step = step
 	return r
@@ -59,9 +60,9 @@ func (r Range) pick(_ context.Context, _ *Var, _ *nczarr.Dim, n int64) (position
 	}
 	switch {
 	case r.start < 0 || r.stop < r.start:
-		return positions{}, ncerr.Errorf(ErrRange, "", "", "positions %d to %d", r.start, r.stop)
+		return positions{}, ncerr.Errorf(ErrRange, "", "", "invalid range of positions %d to %d", r.start, r.stop)
 	case r.step < 1:
-		return positions{}, ncerr.Errorf(ErrInvalid, "", "", "By(%d): a step is at least 1", r.step)
+		return positions{}, ncerr.Errorf(ErrInvalid, "", "", "By(%d): the step must be at least 1", r.step)
 	}
 	return positions{start: r.start, count: (r.stop-r.start-1)/r.step + 1, step: r.step}.emptied(r.stop == r.start), nil
 }
@@ -76,7 +77,7 @@ func (p positions) emptied(empty bool) positions {
 
 type all int
 
-// All picks every position. It is the default.
+// All selects every position. It is the default.
 const All all = 0
 
 func (all) pick(_ context.Context, _ *Var, _ *nczarr.Dim, n int64) (positions, error) {
@@ -88,26 +89,26 @@ type along struct {
 	Selector
 }
 
-// Along makes s count for the dimension of that name (its name or path), whatever
-// its place. Of several dimensions with one name it is the first that no other
-// selector counts for.
+// Along applies s to the named dimension instead of the next one. dim is a name or a
+// path. If v has several dimensions of that name, s applies to the first one without a
+// selector.
 func Along(dim string, s Selector) Selector { return along{dim, s} }
 
-// selection is what selectors pick of a variable.
+// selection is the result of applying selectors to a variable.
 type selection struct {
 	chunk.Selection
 	shape []int64  // of the result
 	dims  []string // of the result
-	point bool     // the last dimension of the variable is dropped
+	point bool     // the last dimension of the variable is not part of the result
 }
 
-// pick returns what selectors pick of v.
+// pick applies selectors to v.
 func (v *Var) pick(ctx context.Context, op string, selectors []Selector) (selection, error) {
 	sel, err := v.pickAll(ctx, selectors)
 	if err == nil || ncerr.IsContext(err) {
 		return sel, err
 	}
-	e := ncerr.New(ncerr.KindOf(err), op, v.Path(), err) // the cause may name a dimension or another variable
+	e := ncerr.New(ncerr.KindOf(err), op, v.Path(), err) // err may name a dimension or another variable
 	e.Retryable, e.RetryAfter = ncerr.Retry(err)
 	return selection{}, e
 }
@@ -128,7 +129,7 @@ func (v *Var) pickAll(ctx context.Context, selectors []Selector) (selection, err
 		}
 		switch _, nested := s.(along); {
 		case s == nil || nested:
-			return selection{}, ncerr.Errorf(ErrInvalid, "", "", "selector %d is nil, or an Along in another", i)
+			return selection{}, ncerr.Errorf(ErrInvalid, "", "", "selector %d is nil or a nested Along", i)
 		case d >= len(list):
 			return selection{}, ncerr.Errorf(ErrInvalid, "", "", "%d selectors for %d dimensions", len(selectors), len(list))
 		case by[d] != nil:
@@ -154,8 +155,8 @@ func (v *Var) pickAll(ctx context.Context, selectors []Selector) (selection, err
 	return sel, nil
 }
 
-// freeDim returns the first dimension of that name without a selector, else the
-// first of that name, else -1.
+// freeDim returns the index of the first dimension of that name without a selector. If
+// all have selectors, it returns the first of that name; if none has the name, -1.
 func freeDim(list []*nczarr.Dim, by []Selector, name string) int {
 	found := -1
 	for i, d := range list {

@@ -10,21 +10,20 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Date is a moment of a CF calendar, to the nanosecond. Its fields are Year,
-// Month, Day, Hour, Minute, Second and Nanosecond. String returns the form
-// 2000-01-31T12:00:00, Time the time.Time in UTC if the calendar has the same
-// days there, Calendar the name of the calendar, Compare and Sub order and
-// subtract dates of one calendar, and IsZero reports the zero Date, which stands
-// for a missing value.
+// Date is a moment in a CF calendar, to the nanosecond. Its fields are Year, Month,
+// Day, Hour, Minute, Second and Nanosecond. String returns a text like
+// 2000-01-31T12:00:00. Time returns the time.Time in UTC if the calendar has the same
+// days there. Calendar returns the name of the calendar. Compare and Sub compare and
+// subtract dates of one calendar. IsZero reports whether the date is the zero Date,
+// which represents a missing value.
 type Date = cftime.Date
 
-// ReadTimes reads numbers as [ReadUnpacked] does and decodes them as the
-// attributes units ("hours since 1900-01-01") and calendar of v say. Integers are
-// decoded exactly, floating-point numbers to a microsecond. Missing values are
-// the zero Date.
+// ReadTimes reads numbers as [ReadUnpacked] does and decodes them by the attributes
+// units ("hours since 1900-01-01") and calendar of v. Integers are decoded exactly,
+// floating-point numbers to the microsecond. Missing values become the zero Date.
 //
-// Errors: those of ReadUnpacked; [ErrInvalid] if units or calendar do not
-// describe times, [ErrConvert] for a number that is not a date.
+// Errors: those of ReadUnpacked, [ErrInvalid] if units or calendar do not describe
+// times, and [ErrConvert] for a number that is not a date.
 //
 // Source: CF conventions 1.11, section 4.4.
 func ReadTimes(ctx context.Context, v *Var, selectors ...Selector) (Array[Date], error) {
@@ -46,7 +45,7 @@ func (v *Var) units() (*cftime.Units, error) {
 	return u, nil
 }
 
-// times reads dates. If skip is set, numbers that are not dates are missing.
+// times reads dates. If skip is set, numbers that are not dates become missing values.
 func (v *Var) times(ctx context.Context, sel selection, skip bool) ([]Date, error) {
 	u, err := v.units()
 	if err != nil {
@@ -77,8 +76,8 @@ func (v *Var) times(ctx context.Context, sel selection, skip bool) ([]Date, erro
 	return out, nil
 }
 
-// decoder returns how stored numbers become dates: exactly for integers, which
-// may be multiplied with an integer.
+// decoder returns a function that converts stored numbers to dates. The conversion is
+// exact for integers if the scale is a positive integer and the offset is 0.
 func (p *packing) decoder(u *cftime.Units) func(x stored) (Date, bool) {
 	scale, whole := int64(p.scale), p.offset == 0 && p.scale == math.Trunc(p.scale) && p.scale > 0 && p.scale < 1<<62
 	if !whole || !p.integer() {
@@ -100,14 +99,14 @@ func (p *packing) decoder(u *cftime.Units) func(x stored) (Date, bool) {
 	}
 }
 
-// WriteTimes writes dates as the numbers that the attributes units and calendar of
-// v give them. A time.Time, and a [Date] of another calendar, stands for the date
-// with its fields (in UTC) in the calendar of v. The zero Date is stored as a missing
-// value, as NaN is by [WriteUnpacked].
+// WriteTimes writes dates as numbers, encoded by the attributes units and calendar of
+// v. A time.Time in UTC, and a [Date] of another calendar, becomes the date with the
+// same fields in the calendar of v. The zero Date is stored as a missing value, as
+// [WriteUnpacked] stores NaN.
 //
-// Errors: those of [WriteUnpacked]; [ErrInvalid] if units or calendar do not describe
-// times, [ErrConvert] for a date that the calendar does not have, or that a
-// variable of integers cannot hold, [ErrUnsupported] if v has a scale_factor or
+// Errors: those of [WriteUnpacked], [ErrInvalid] if units or calendar do not describe
+// times, [ErrConvert] for a date that does not exist in the calendar or that a variable
+// of integers cannot represent, and [ErrUnsupported] if v has a scale_factor or
 // add_offset.
 func WriteTimes[T time.Time | Date](ctx context.Context, v *Var, dates []T, selectors ...Selector) error {
 	sel, err := v.pick(ctx, "write", selectors)
@@ -145,8 +144,8 @@ func WriteTimes[T time.Time | Date](ctx context.Context, v *Var, dates []T, sele
 	return p.elements().write(ctx, v, sel, len(numbers), func(i int) stored { return numbers[i] })
 }
 
-// dateIn returns the date in the calendar of u that a time.Time, a Date or a text
-// stands for.
+// dateIn converts a time.Time, a Date or a text to a date in the calendar of u. It
+// returns false if the calendar does not have the date.
 func dateIn(u *cftime.Units, value any) (Date, bool) {
 	switch t := value.(type) {
 	case time.Time:

@@ -16,27 +16,29 @@ type number interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64
 }
 
-// ReadUnpacked reads numbers as [Read] does and gives them their meaning: missing
-// values are NaN, others are multiplied with scale_factor and then add_offset is
-// added, in float64.
+// ReadUnpacked reads numbers as [Read] does and unpacks them: missing values become
+// NaN, and other values are multiplied by scale_factor and then increased by
+// add_offset, in float64.
 //
-// Missing are values that equal the attribute _FillValue or one of missing_value,
-// or lie outside of valid_range, or else of valid_min and valid_max. They are
-// compared in the stored type, before scaling; only a valid range of floats for
-// packed integers is compared after it. Without _FillValue, the fill value of v is
-// missing, too, if it is netCDF's default for the type and the type has more than
-// one byte. In pure Zarr version 2 it is missing if it is not 0: xarray stores
-// _FillValue there, and nowhere else. If _Unsigned is "true", signed integers are
-// taken as unsigned ones.
+// A value is missing if it equals the attribute _FillValue or one of missing_value, or
+// if it lies outside valid_range or, without that attribute, outside valid_min and
+// valid_max. Values are compared in the stored type, before scaling. Only a valid range
+// of floats for packed integers is compared after scaling. A bound that the stored type
+// cannot represent is compared in float64.
 //
-// A bound that the stored type does not have is compared in float64.
+// Without _FillValue, the fill value of v also counts as missing under one condition.
+// In pure Zarr version 2 it must differ from 0: xarray stores _FillValue only as the
+// fill value there. Otherwise it must be netCDF's default for the type, and the type
+// must be larger than one byte.
 //
-// Errors: those of Read; [ErrConvert] also for a number that is too large for T
-// after scaling; [ErrBadType] and [ErrInvalid] also for attributes that
-// are not numbers, or not as many as there must be.
+// If _Unsigned is "true", signed integers are interpreted as unsigned.
 //
-// Source: CF conventions 1.11, sections 2.5.1 and 8.1; NetCDF Users' Guide,
-// "Attribute Conventions".
+// Errors: those of Read, [ErrConvert] also for a number that is too large for T after
+// scaling, and [ErrBadType] and [ErrInvalid] also for attributes that are not numbers
+// or have a wrong number of values.
+//
+// Source: CF conventions 1.11, sections 2.5.1 and 8.1; NetCDF Users' Guide, "Attribute
+// Conventions".
 func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ...Selector) (Array[T], error) {
 	sel, err := v.pick(ctx, "read", selectors)
 	if err != nil {
@@ -67,13 +69,13 @@ func ReadUnpacked[T float32 | float64](ctx context.Context, v *Var, selectors ..
 	return a, nil
 }
 
-// WriteUnpacked writes numbers as [Write] does after the reverse of what
-// [ReadUnpacked] does: add_offset is subtracted, the rest divided by scale_factor
-// and, for integers, rounded to the nearest, half to even; NaN becomes _FillValue,
-// else missing_value, else the fill value, if ReadUnpacked takes that as missing.
+// WriteUnpacked packs numbers and writes them as [Write] does. It reverses
+// [ReadUnpacked]: it subtracts add_offset, divides by scale_factor and, for integers,
+// rounds to the nearest, half to even. NaN becomes _FillValue, else missing_value, else
+// the fill value if ReadUnpacked treats it as missing.
 //
-// Errors: those of Write; [ErrConvert] also for NaN without such a value and for
-// a number that would be read as a missing one.
+// Errors: those of Write, and [ErrConvert] also for NaN in a variable without such a
+// value and for a number that would read back as missing.
 func WriteUnpacked[T float32 | float64](ctx context.Context, v *Var, values []T, selectors ...Selector) error {
 	sel, err := v.pick(ctx, "write", selectors)
 	if err != nil {
@@ -89,19 +91,19 @@ func WriteUnpacked[T float32 | float64](ctx context.Context, v *Var, values []T,
 	})
 }
 
-// packing is the meaning that attributes give to stored numbers.
+// packing describes how attributes define the meaning of stored numbers.
 type packing struct {
 	typ           Type
 	scale, offset float64
-	packed        bool   // there is a scale or an offset
-	unsigned      bool   // signed integers mean unsigned ones
-	missing       []any  // slices of numbers
-	valid         [2]any // slices of one number, or nil
+	packed        bool   // scale_factor or add_offset exists
+	unsigned      bool   // signed integers are interpreted as unsigned
+	missing       []any  // slices of numbers, one per attribute
+	valid         [2]any // minimum and maximum: slices of length 1, or nil
 }
 
-// boundsUnpacked reports whether the valid range is meant after unpacking: that
-// of packed integers is if it has the type of the scale. Such a range is not CF,
-// but the users' guide of netCDF has it.
+// boundsUnpacked reports whether the valid range applies after unpacking. It does for
+// packed integers if the bounds are floats. CF does not define such a range; the netCDF
+// Users' Guide does.
 func (p *packing) boundsUnpacked() bool {
 	for _, b := range p.valid {
 		if nc, ok := dtype.TypeOf(b); ok && (nc == Float32 || nc == Float64) {
@@ -171,8 +173,8 @@ func (v *Var) packing() (*packing, error) {
 	return p, ncerr.Wrap("read", v.Path(), err)
 }
 
-// fillIsMissing reports whether elements that equal the fill value are missing
-// though there is no attribute that says so.
+// fillIsMissing reports whether elements that equal the fill value are missing in a
+// variable without _FillValue.
 func (v *Var) fillIsMissing(fill any) bool {
 	if v.core.Group().Dataset().Layout() == zarr.LayoutPure {
 		raw, t, _ := dtype.View(fill)
@@ -181,7 +183,8 @@ func (v *Var) fillIsMissing(fill any) bool {
 	return v.Type().Size() > 1 && first(fill) == first(dtype.DefaultFill(v.Type()))
 }
 
-// unsigned returns the unsigned type of the size of a signed one.
+// unsigned returns the unsigned type of the same size as a signed one. It returns false
+// for other types.
 func unsigned(t Type) (Type, bool) {
 	switch t {
 	case Int8:
@@ -196,14 +199,14 @@ func unsigned(t Type) (Type, bool) {
 	return t, false
 }
 
-// apply unpacks a number. The conversion keeps compilers from rounding once
-// instead of twice, which would differ between machines.
+// apply unpacks a number. The explicit conversion prevents a fused multiply-add, whose
+// rounding would differ between machines.
 func (p *packing) apply(x float64) float64 { return float64(x*p.scale) + p.offset }
 
 // integer reports whether stored numbers are integers.
 func (p *packing) integer() bool { return p.typ != Float32 && p.typ != Float64 }
 
-// stored is a stored number: a float64 and, if it is whole, an int64 as well.
+// stored is a stored number: a float64 and, if whole is set, an exact int64.
 type stored struct {
 	float          float64
 	int            int64
@@ -212,10 +215,10 @@ type stored struct {
 
 // elements reads and writes the numbers of variables of one type.
 type elements interface {
-	// read reads what is selected of v, and calls f with the numbers in parts after
-	// making room for them.
+	// read reads the selection of v. It calls room with the number of elements, then f
+	// with consecutive parts of the numbers.
 	read(ctx context.Context, v *Var, sel selection, room func(n int64), f func(from int, list []stored) error) error
-	// write writes the n numbers that f gives.
+	// write writes the n numbers that f returns.
 	write(ctx context.Context, v *Var, sel selection, n int, f func(i int) stored) error
 }
 
@@ -255,20 +258,21 @@ func (p *packing) elements() elements {
 	return elementsOf[float64, float64](p)
 }
 
-// typed are elements of type P that mean numbers of type M, of the same size.
+// typed reads and writes elements of type P that represent numbers of type M, of the
+// same size.
 type typed[P, M number] struct {
 	*packing
-	missing []M
-	bounds  [2]*M
-	outer   *[2]float64 // bounds in float64, or nil
-	later   bool        // they are compared after unpacking
+	missing         []M
+	bounds          [2]*M
+	floatBounds     *[2]float64 // bounds in float64, or nil
+	compareUnpacked bool        // bounds are compared after unpacking
 }
 
 func elementsOf[P, M number](p *packing) *typed[P, M] {
-	e := &typed[P, M]{packing: p, later: p.boundsUnpacked()}
+	e := &typed[P, M]{packing: p, compareUnpacked: p.boundsUnpacked()}
 	for _, m := range p.missing {
 		for i := range dtype.Len(m) {
-			if x, ok := inType[P, M](dtype.Slice(m, i, i+1), p.typ); ok { // no element equals another
+			if x, ok := inType[P, M](dtype.Slice(m, i, i+1), p.typ); ok { // skip values that no element can equal
 				e.missing = append(e.missing, x)
 			}
 		}
@@ -277,20 +281,20 @@ func elementsOf[P, M number](p *packing) *typed[P, M] {
 		if b == nil {
 			continue
 		}
-		if x, ok := inType[P, M](b, p.typ); ok && !e.later {
+		if x, ok := inType[P, M](b, p.typ); ok && !e.compareUnpacked {
 			e.bounds[i] = &x
 			continue
 		}
-		if e.outer == nil {
-			e.outer = &[2]float64{math.Inf(-1), math.Inf(1)}
+		if e.floatBounds == nil {
+			e.floatBounds = &[2]float64{math.Inf(-1), math.Inf(1)}
 		}
 		raw, t, _ := dtype.View(b)
-		e.outer[i] = t.Float(raw)
+		e.floatBounds[i] = t.Float(raw)
 	}
 	return e
 }
 
-// part is how many numbers are given at once.
+// part is the number of elements processed at a time.
 const part = 512
 
 func (e *typed[P, M]) read(ctx context.Context, v *Var, sel selection, room func(n int64), f func(from int, list []stored) error) error {
@@ -310,7 +314,7 @@ func (e *typed[P, M]) read(ctx context.Context, v *Var, sel selection, room func
 	return nil
 }
 
-// mark sets out to the numbers that elements mean.
+// mark sets out to the numbers that the elements of in represent.
 func (e *typed[P, M]) mark(out []stored, in []P) {
 	integer := e.integer()
 	out = out[:len(in)]
@@ -330,14 +334,14 @@ func (e *typed[P, M]) mark(out []stored, in []P) {
 		if e.bounds[0] != nil && M(x) < *e.bounds[0] || e.bounds[1] != nil && M(x) > *e.bounds[1] {
 			out[i].missing = true
 		}
-		if e.outer == nil {
+		if e.floatBounds == nil {
 			continue
 		}
 		y := out[i].float
-		if e.later {
+		if e.compareUnpacked {
 			y = e.apply(y)
 		}
-		out[i].missing = out[i].missing || y < e.outer[0] || y > e.outer[1]
+		out[i].missing = out[i].missing || y < e.floatBounds[0] || y > e.floatBounds[1]
 	}
 }
 
@@ -351,7 +355,7 @@ func (e *typed[P, M]) write(ctx context.Context, v *Var, sel selection, n int, f
 		case !ok && s.missing:
 			return ncerr.Errorf(ErrConvert, "write", v.Path(), "value %d is missing, and the variable has neither _FillValue nor missing_value", i)
 		case !ok:
-			return ncerr.Errorf(ErrConvert, "write", v.Path(), "value %d would be stored as %v, which type %s cannot hold", i, s.float, v.Type())
+			return ncerr.Errorf(ErrConvert, "write", v.Path(), "value %d would be stored as %v, which type %s cannot represent", i, s.float, v.Type())
 		case check[0].missing && !s.missing:
 			return ncerr.Errorf(ErrConvert, "write", v.Path(), "value %d would be stored as %v, which is a missing value", i, x)
 		}
@@ -359,8 +363,8 @@ func (e *typed[P, M]) write(ctx context.Context, v *Var, sel selection, n int, f
 	return v.core.Write(ctx, sel.Selection, out)
 }
 
-// number returns the number of type M that is to be stored; integers are rounded.
-// It is false if M does not have it.
+// number returns the number of type M to store for s, rounded if M is an integer type.
+// It returns false if M cannot represent it.
 func (e *typed[P, M]) number(s stored) (M, bool) {
 	switch {
 	case s.missing && len(e.missing) > 0:
@@ -382,13 +386,13 @@ func (e *typed[P, M]) number(s stored) (M, bool) {
 	return M(y), y >= low && y < high
 }
 
-// inType converts the only number of a slice to the stored type t, whose Go type
-// is P, and gives it its meaning. It is false if t does not have it.
+// inType converts the only number of a slice to the stored type t, whose Go type is P,
+// and then to M. It returns false if neither type can represent it exactly.
 func inType[P, M number](slice any, t Type) (M, bool) {
 	if same, ok := exact(slice, t); ok {
 		return M(same.([]P)[0]), true //nolint:forcetypeassert // P is the Go type of t
 	}
-	if u, ok := unsigned(t); ok { // a number that only the meaning has
+	if u, ok := unsigned(t); ok { // a number in the range of M but not of P
 		if same, ok := exact(slice, u); ok {
 			x, ok := same.([]M)
 			if ok {

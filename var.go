@@ -9,12 +9,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Type is the type of the elements of a variable. Its String is the keyword of
-// CDL: "byte", "char", "short", "float" and so on.
+// Type is the type of the elements of a variable. Its String method returns the CDL
+// keyword: "byte", "char", "short", "float" and so on.
 type Type = dtype.NC
 
-// The types, named as those of Go. Char is one byte of text; String is text of
-// any length.
+// The types, named after those of Go. Char is one byte of text. String is text of any
+// length.
 const (
 	Int8    = dtype.NCByte
 	Uint8   = dtype.NCUByte
@@ -30,43 +30,43 @@ const (
 	String  = dtype.NCString
 )
 
-// VarSpec describes a variable to define. The zero value of each field but Type
-// is its default.
+// VarSpec describes a variable to define. The zero value of every field except Type is
+// its default.
 type VarSpec struct {
 	// Type is the type of the elements.
 	Type Type
-	// Dims are the names of the dimensions, the slowest varying first; empty for a
-	// scalar.
+	// Dims are the names of the dimensions, slowest varying first; empty for a scalar.
 	Dims []string
-	// Shape, if it is not nil, has one length for each of Dims, or [Unlimited]. A
-	// dimension that is not visible yet is defined with it, and stays if the variable
-	// cannot be defined; one that is must have this length, or be unlimited. The
-	// default is that all dimensions must exist.
+	// Shape has one length per dimension of Dims, or [Unlimited]. A dimension that is
+	// not visible is defined with this length. It remains defined if defining the
+	// variable fails. An existing dimension must have this length or be unlimited. If
+	// Shape is nil, all dimensions must exist.
 	Shape []int64
-	// Chunks is the chunk shape in elements, one length of at least 1 for each
-	// dimension. The default is that of netCDF: 1 along unlimited dimensions, and
-	// as much of the others as makes 16 MiB.
+	// Chunks is the chunk shape in elements: one length of at least 1 per dimension.
+	// The default is that of netCDF: 1 along unlimited dimensions, and as much of the
+	// others as makes 16 MiB.
 	Chunks []int64
-	// Codecs are applied in this order when a chunk is written. The default stores
-	// chunks as they are.
+	// Codecs are applied in this order when a chunk is written. By default, chunks are
+	// stored uncompressed.
 	Codecs []Codec
-	// Fill is the value of elements that nobody has written: a number for numbers, a
-	// string for String, a string of one byte for Char. It becomes the attribute
-	// _FillValue. The default is netCDF's fill value of Type, without an attribute.
+	// Fill is the value of elements that were never written: a number for a numeric
+	// type, a string for String, a string of one byte for Char. It becomes the
+	// attribute _FillValue. The default is netCDF's fill value of Type, without an
+	// attribute.
 	Fill any
-	// StringLen is the length in bytes of the elements of a String variable; longer
-	// ones cannot be written. The default is 128 in NCZarr, and variable length in
-	// pure Zarr. [VariableLen] is variable length everywhere, which netCDF-C does
-	// not read.
+	// StringLen is the maximum length in bytes of the elements of a String variable.
+	// Longer strings cannot be written. The default is 128 in NCZarr, and variable
+	// length in pure Zarr. [VariableLen] selects variable length in both; netCDF-C
+	// cannot read the result.
 	StringLen int
-	// Attrs are the attributes, in order.
+	// Attrs are the attributes in order.
 	Attrs []Attr
 }
 
-// VariableLen as StringLen of a [VarSpec] stores strings of variable length.
+// VariableLen as StringLen of a [VarSpec] selects strings of variable length.
 const VariableLen = nczarr.VarLen
 
-// core resolves the names of a spec in g.
+// core converts a spec to its type in core/nczarr, resolving names in g.
 func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 	out := &nczarr.VarSpec{Type: s.Type, Chunks: slices.Clone(s.Chunks), MaxStrLen: s.StringLen}
 	if s.Shape != nil && len(s.Shape) != len(s.Dims) {
@@ -89,7 +89,7 @@ func (s *VarSpec) core(g *nczarr.Group) (*nczarr.VarSpec, error) {
 		}
 		out.Codecs = append(out.Codecs, step)
 	}
-	if s.Fill != nil && s.Type.Valid() { // core refuses other types
+	if s.Fill != nil && s.Type.Valid() { // core rejects invalid types
 		fill, err := fillOf(s.Fill, s.Type)
 		if err != nil {
 			return nil, err
@@ -120,12 +120,12 @@ func dimOf(g *nczarr.Group, name string, length int64, d *nczarr.Dim) (*nczarr.D
 	return d, nil
 }
 
-// fillOf converts a fill value to a slice of one value of the Go type of t, or
-// to a string for Char. It must keep its value.
+// fillOf converts a fill value to a slice of length 1 of the Go type of t, or to a
+// string for Char. It fails if the conversion changes the value.
 func fillOf(value any, t Type) (any, error) {
 	slice, ok := sliceOf(value)
 	bad := func() error {
-		return ncerr.Errorf(ErrConvert, "", "", "%T %v is not a fill value of type %s", value, value, t)
+		return ncerr.Errorf(ErrConvert, "", "", "%T %v cannot be a fill value of type %s", value, value, t)
 	}
 	text, isText := slice.(string)
 	switch {
@@ -145,8 +145,8 @@ func fillOf(value any, t Type) (any, error) {
 	return out, nil
 }
 
-// exact converts the numbers of a slice to type t. It is false if one of them is
-// not the same number there; floats may be rounded to smaller floats.
+// exact converts the numbers of a slice to type t. It returns false if the conversion
+// changes a number, except that floats may be rounded to smaller floats.
 func exact(slice any, t Type) (any, bool) {
 	raw, from, ok := dtype.View(slice)
 	if !ok {
@@ -167,8 +167,8 @@ func exact(slice any, t Type) (any, bool) {
 // Var is one variable: an array with named dimensions and attributes.
 type Var struct{ core *nczarr.Var }
 
-// Core returns the variable of core/nczarr, for what this package leaves out:
-// reading in parts, what is stored, quantization.
+// Core returns the underlying variable of core/nczarr. It offers what this package does
+// not: reading in parts, information about stored data, quantization.
 func (v *Var) Core() *nczarr.Var { return v.core }
 
 // Name returns the name within the group.
@@ -183,20 +183,20 @@ func (v *Var) Group() *Group { return &Group{v.core.Group()} }
 // Type returns the type of the elements.
 func (v *Var) Type() Type { return v.core.Type() }
 
-// Dims returns the dimensions, the slowest varying first; empty for a scalar.
+// Dims returns the dimensions, slowest varying first; empty for a scalar.
 func (v *Var) Dims() []*Dim { return dims(v.core.Dims()) }
 
 // Shape returns the current lengths of the dimensions in a new slice.
 func (v *Var) Shape() []int64 { return v.core.Shape() }
 
-// Len returns the number of elements at the current shape, 1 for a scalar.
+// Len returns the current number of elements; 1 for a scalar.
 func (v *Var) Len() int64 { return v.core.All().Len() }
 
 // Chunks returns the chunk shape in elements; empty for a scalar.
 func (v *Var) Chunks() []int64 { return slices.Clone(v.core.Chunks()) }
 
-// Codecs returns the codecs in the order in which chunks are encoded. They can be
-// given to a [VarSpec].
+// Codecs returns the codecs in the order in which chunks are encoded. They can be used
+// in a [VarSpec].
 func (v *Var) Codecs() []Codec {
 	var out []Codec
 	for _, c := range v.core.Codecs() {
@@ -205,9 +205,9 @@ func (v *Var) Codecs() []Codec {
 	return out
 }
 
-// Fill returns the value of elements that nobody has written, as a value of the
-// Go type of [Var.Type]: int16, float32, string (also for Char). It is false if
-// there is no fill value; such elements read as zeros.
+// Fill returns the value of elements that were never written. Its Go type is that of
+// [Var.Type], such as int16 or float32, and string for Char and String. Fill returns
+// false if the variable has no fill value; such elements read as zeros.
 func (v *Var) Fill() (any, bool) {
 	fill, ok := v.core.Fill()
 	if !ok {
@@ -216,28 +216,28 @@ func (v *Var) Fill() (any, bool) {
 	return first(fill), true
 }
 
-// Attr returns the attribute of that name, or one for which [Attr.Exists] is
-// false.
+// Attr returns the attribute with the given name. If it does not exist, [Attr.Exists]
+// reports false.
 func (v *Var) Attr(name string) Attr { return attrOf(name, v.core) }
 
-// Attrs returns the attributes, in order.
+// Attrs returns the attributes in order.
 func (v *Var) Attrs() []Attr { return attrs(v.core.Attrs()) }
 
-// SetAttr is [Group.SetAttr]. The attribute _FillValue can be given only by
-// [VarSpec]: [ErrInvalid].
+// SetAttr is like [Group.SetAttr]. It fails with [ErrInvalid] for _FillValue, which can
+// be set only by [VarSpec].
 func (v *Var) SetAttr(name string, value any) error { return setAttr(name, value, v.core) }
 
 // DeleteAttr removes an attribute. Errors: [ErrNoAttr], [ErrReadOnly].
 func (v *Var) DeleteAttr(name string) error { return v.core.DeleteAttr(name) }
 
-// Available returns nil if the codecs of v are there, or the error that reading
-// it would give. It reads no data.
+// Available returns nil if all codecs of v are available, and otherwise the error that
+// reading v would return. It reads no data.
 func (v *Var) Available(ctx context.Context) error { return v.core.Available(ctx) }
 
-// Coordinate returns the coordinate variable of a dimension of v: the variable
-// that has the name of the dimension and no other dimension, in the group of v or
-// the nearest group above it. Errors: [ErrNoDim] if v does not have the
-// dimension, [ErrNoVar] if there is no such variable.
+// Coordinate returns the coordinate variable of a dimension of v: the one-dimensional
+// variable with the name and dimension dim. It looks in the group of v and then in the
+// groups above it, innermost first. Errors: [ErrNoDim] if v does not have the
+// dimension, [ErrNoVar] if the coordinate variable does not exist.
 func (v *Var) Coordinate(dim string) (*Var, error) {
 	for _, d := range v.core.Dims() {
 		if d.Name() != dim && d.Path() != dim {

@@ -10,21 +10,21 @@ import (
 // block is the number of elements converted through one stack buffer.
 const block = 256
 
-// Decode converts stored elements of type t to the typed slice dst, which has
-// one value for each element: len(src) must be t.Size times its length.
+// Decode converts stored elements of type t to the typed slice dst. dst has one value
+// per element: len(src) must be t.Size times its length.
 //
-// Numbers, bools (0 and 1), datetimes and timedeltas (their counts) convert to
-// any of the ten numeric slices: integers exactly, floating values to integers
-// by truncation toward zero, integers to floating values by rounding. Char and
-// Raw elements go to []uint8 as they are (Raw has t.Size bytes an element in
-// dst). Bytes and Unicode go to []string: trailing NULs are cut, UCS-4 becomes
-// UTF-8, Bytes are taken as they are. When type, size and byte order are the
-// same the values are copied in one go.
+// Numbers, bools (0 and 1), and datetimes and timedeltas (their counts) convert to any
+// of the ten numeric slices. Integers convert exactly; floats are truncated toward zero
+// when converted to integers; integers are rounded when converted to floats. Char and
+// Raw elements are copied to []uint8 (Raw uses t.Size bytes per element of dst). Bytes
+// and Unicode convert to []string without trailing NULs; UCS-4 becomes UTF-8, and Bytes
+// are not reencoded. If type, size and byte order are equal, the values are copied as
+// one block.
 //
-// Errors: ErrInvalid for lengths that do not fit together, ErrBadType for text
-// to numbers, numbers to text, complex and variable-length types, ErrConvert
-// for a value that dst cannot hold (NaN to integer, overflow, invalid code
-// point); it names the first such index and value. dst is then filled partly.
+// Errors: ErrInvalid for mismatched lengths; ErrBadType for text to numbers, numbers to
+// text, and complex and variable-length types; ErrConvert for a value that dst cannot
+// represent (NaN to integer, overflow, invalid code point). ErrConvert names the index
+// and value of the first such element; dst is then filled in part.
 //
 // Source: netCDF-C, "Type conversion" (NC_ERANGE).
 func Decode(dst any, src []byte, t Type) error {
@@ -69,10 +69,10 @@ func Decode(dst any, src []byte, t Type) error {
 	return badType("decode", t, dst)
 }
 
-// Encode is the reverse of [Decode]: it converts the typed slice src to stored
-// elements of type t in dst. Bool elements take 0 and 1 only. Text that is
-// longer than t.Size, or that ends in a NUL which reading would cut off, is
-// ErrConvert, never cut. Other errors are those of Decode.
+// Encode is the reverse of [Decode]: it converts the typed slice src to stored elements
+// of type t in dst. Bool elements accept only 0 and 1. Text longer than t.Size is
+// ErrConvert. So is text that ends in NUL, which Decode would remove. Other errors are
+// those of Decode.
 func Encode(dst []byte, t Type, src any) error {
 	if b, vt, ok := View(src); ok && vt == t.WithOrder(Native) && len(b) == len(dst) {
 		copy(dst, b)
@@ -119,7 +119,7 @@ func badType(op string, t Type, slice any) error {
 	return ncerr.Errorf(ncerr.ErrBadType, op, "", "no conversion between %s and %T", t, slice)
 }
 
-// checkLen reports whether n stored bytes are the elements of slice.
+// checkLen checks that n stored bytes hold exactly the elements of slice.
 func checkLen(slice any, n int, t Type) error {
 	if _, ok := TypeOf(slice); !ok || !t.Fixed() {
 		return badType("convert", t, slice)
@@ -130,7 +130,7 @@ func checkLen(slice any, n int, t Type) error {
 	want := Len(slice)
 	if t.Kind != Raw {
 		if want > (1<<62)/t.Size {
-			return ncerr.Errorf(ncerr.ErrLimit, "convert", "", "%d elements of %d bytes", want, t.Size)
+			return ncerr.Errorf(ncerr.ErrLimit, "convert", "", "%d elements of %d bytes exceed the address space", want, t.Size)
 		}
 		want *= t.Size
 	}
@@ -140,7 +140,7 @@ func checkLen(slice any, n int, t Type) error {
 	return nil
 }
 
-// badValue is the error for value i.
+// badValue returns the error for element i, whose value is v.
 func badValue(i int, v any, to string) error {
 	return ncerr.Errorf(ncerr.ErrConvert, "convert", "", "element %d: %v does not fit in %s", i, v, to)
 }
@@ -168,8 +168,8 @@ func encodeFrom[S number](dst []byte, t Type, src []S) error {
 	return nil
 }
 
-// decodeNumbers finds the Go type of the stored elements. Like all below it
-// returns the index of the first value that does not fit, or -1.
+// decodeNumbers dispatches on the type of the stored elements. Like all functions
+// below, it returns the index of the first value that does not fit, or -1.
 func decodeNumbers[D number](dst []D, src []byte, t Type) int {
 	switch {
 	case t.Kind == Bool:
@@ -198,8 +198,8 @@ func decodeNumbers[D number](dst []D, src []byte, t Type) int {
 	return decodeAs[D, int64](dst, src, t)
 }
 
-// decodeAs converts elements of Go type S, from src itself where its address
-// and byte order allow it, else through a small buffer.
+// decodeAs converts elements of Go type S. It converts directly from src if its
+// alignment and byte order allow, and otherwise through a small buffer.
 func decodeAs[D, S number](dst []D, src []byte, t Type) int {
 	if sameType[S, D]() {
 		b := bytesOf(dst)
@@ -251,7 +251,7 @@ func decodeHalf[D number](dst []D, src []byte, t Type) int {
 	return -1
 }
 
-// encodeNumbers finds the Go type of the elements to store.
+// encodeNumbers dispatches on the type of the elements to store.
 func encodeNumbers[S number](dst []byte, t Type, src []S) int {
 	switch {
 	case t.Kind == Bool:
@@ -280,8 +280,8 @@ func encodeNumbers[S number](dst []byte, t Type, src []S) int {
 	return encodeAs[int64](dst, t, src)
 }
 
-// encodeAs stores elements of Go type D, in dst itself where its address and
-// byte order allow it.
+// encodeAs stores elements of Go type D. It converts directly into dst if its alignment
+// and byte order allow, and otherwise through a small buffer.
 func encodeAs[D, S number](dst []byte, t Type, src []S) int {
 	if sameType[S, D]() {
 		n := copy(dst, bytesOf(src))
@@ -324,7 +324,7 @@ func encodeBool[S number](dst []byte, src []S) int {
 func encodeHalf[S number](dst []byte, t Type, src []S) int {
 	for i, v := range src {
 		f := float64(v)
-		if math.IsNaN(f) && unsafe.Sizeof(v) == 4 { // of a float32
+		if math.IsNaN(f) && unsafe.Sizeof(v) == 4 { // a float32 NaN
 			f = Widen(*(*uint32)(unsafe.Pointer(&src[i])))
 		}
 		h := toHalf(f)

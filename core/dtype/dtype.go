@@ -1,9 +1,9 @@
-// Package dtype describes the elements of arrays: kind, size and byte order,
-// the netCDF atomic types they stand for, fill values, and the conversion
-// between stored bytes and Go slices.
+// Package dtype describes the elements of arrays: kind, size and byte order, their
+// netCDF atomic types, fill values, and the conversion between stored bytes and Go
+// slices.
 //
-// It imports core/ncerr only. Above it are core/zarr (metadata documents) and
-// core/nczarr (reading and writing).
+// It imports only core/ncerr. core/zarr (metadata documents) and core/nczarr (reading
+// and writing) build on it.
 package dtype
 
 import (
@@ -52,17 +52,17 @@ var Native = nativeOrder()
 type Type struct {
 	Kind  Kind
 	Size  int    // bytes of one element; 0 for variable length
-	Order Order  // OrderNone where it does not apply
-	Unit  string // numpy unit of Datetime and Timedelta such as "ns" or "25s"; else empty
+	Order Order  // OrderNone for types without a byte order
+	Unit  string // numpy unit of Datetime and Timedelta, such as "ns" or "25s"; otherwise empty
 }
 
-// MaxSize is the ceiling on the size of one element, in bytes.
+// MaxSize is the maximum size of one element in bytes.
 const MaxSize = 1 << 24
 
 // Fixed reports whether elements have a fixed size.
 func (t Type) Fixed() bool { return t.Size > 0 }
 
-// WithOrder gives t in byte order o; types without an order are unchanged.
+// WithOrder returns t with byte order o. Types without a byte order are unchanged.
 func (t Type) WithOrder(o Order) Type {
 	if t.Order != OrderNone {
 		t.Order = o
@@ -70,9 +70,9 @@ func (t Type) WithOrder(o Order) Type {
 	return t
 }
 
-// Width is the number of bytes that are reversed as one unit when the byte
-// order changes: half the size for complex, 4 for Unicode, else the size; 1
-// where byte order does not apply.
+// Width returns the number of bytes to reverse as one unit when the byte order changes:
+// half the size for complex, 4 for Unicode, 1 for types without a byte order, and
+// otherwise the size.
 func (t Type) Width() int {
 	switch t.Kind {
 	case Complex:
@@ -108,7 +108,7 @@ const (
 
 var ncNames = [...]string{"none", "byte", "char", "short", "int", "float", "double", "ubyte", "ushort", "uint", "int64", "uint64", "string"}
 
-// String gives the CDL keyword: "byte", "char", "short" and so on.
+// String returns the CDL keyword: "byte", "char", "short" and so on.
 func (n NC) String() string {
 	if int(n) < len(ncNames) {
 		return ncNames[n]
@@ -119,10 +119,10 @@ func (n NC) String() string {
 // Valid reports whether n is one of the netCDF atomic types.
 func (n NC) Valid() bool { return n >= NCByte && n <= NCString }
 
-// Size is the size of one value in bytes; 0 for NCString.
+// Size returns the size of one value in bytes; 0 for NCString.
 func (n NC) Size() int { return n.Type(Little).Size }
 
-// Type gives the element type in byte order o; NCString gives String.
+// Type returns the element type in byte order o. For NCString it is String.
 func (n NC) Type(o Order) Type {
 	switch n {
 	case NCByte:
@@ -153,9 +153,9 @@ func (n NC) Type(o Order) Type {
 	return Type{}
 }
 
-// NC gives the netCDF type that holds elements of t without loss, or NCNone
-// when there is none: bool is ubyte, float16 is float, text is char (one
-// byte) or string, datetimes are int64.
+// NC returns the netCDF type that holds elements of t without loss, or NCNone if no
+// type does. bool is ubyte, float16 is float, text is char (one byte) or string, and
+// datetimes are int64.
 func (t Type) NC() NC {
 	switch t.Kind {
 	case Bool:
@@ -176,8 +176,8 @@ func (t Type) NC() NC {
 	return NCNone
 }
 
-// Plain reports whether t is one of the types that NCZarr stores: netCDF's
-// numbers and char, and text of fixed length.
+// Plain reports whether NCZarr stores t: the numbers and char of netCDF, and text of
+// fixed length.
 func (t Type) Plain() bool {
 	switch t.Kind {
 	case Int, Uint, Char, Bytes:
@@ -186,7 +186,7 @@ func (t Type) Plain() bool {
 	return t.Kind == Float && t.Size > 2
 }
 
-// index is t.Size where a number of that size can be, else 0.
+// index returns t.Size if it is at most 8, and otherwise 0.
 func (t Type) index() int {
 	if t.Size >= 1 && t.Size <= 8 {
 		return t.Size
@@ -194,7 +194,7 @@ func (t Type) index() int {
 	return 0
 }
 
-// String gives the v2 (numpy) spelling, such as "<f4", "|S7" or "|O".
+// String returns the v2 (numpy) spelling, such as "<f4", "|S7" or "|O".
 func (t Type) String() string {
 	order := map[Order]string{OrderNone: "|", Little: "<", Big: ">"}[t.Order]
 	switch t.Kind {
@@ -216,7 +216,7 @@ func (t Type) String() string {
 		return order + "U" + strconv.Itoa(t.Size/4)
 	case Datetime, Timedelta:
 		text := order + map[Kind]string{Datetime: "M8", Timedelta: "m8"}[t.Kind]
-		if t.Unit != "" { // generic, for which NumPy knows no brackets
+		if t.Unit != "" { // the generic unit has no brackets in NumPy
 			text += "[" + t.Unit + "]"
 		}
 		return text
@@ -228,11 +228,10 @@ func (t Type) String() string {
 	return "invalid"
 }
 
-// Parse reads the v2 (numpy) spelling of an unstructured dtype. Missing or
-// "=" order means little-endian; "|" with a wide number is taken as little
-// too. ">S1" gives Bytes of size 1: whether it is a netCDF char is decided by
-// core/zarr. "|O" gives String: the object codec decides what it holds.
-// Unknown or absurd texts are ErrBadType.
+// Parse parses the v2 (numpy) spelling of an unstructured dtype. A missing order or "="
+// means little-endian, and so does "|" with a number wider than one byte. ">S1" returns
+// Bytes of size 1: core/zarr decides whether it is a netCDF char. "|O" returns String:
+// the object codec determines the content. Other texts fail with ErrBadType.
 //
 // Source: Zarr v2, "Data type encoding".
 func Parse(s string) (Type, error) {
@@ -291,7 +290,7 @@ func Parse(s string) (Type, error) {
 		return bad("unknown data type")
 	}
 	if !t.sizeOK() {
-		return bad("no such size")
+		return bad("invalid size")
 	}
 	if t.Width() == 1 {
 		t.Order = OrderNone

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Numeric reports whether elements of t can be computed with: bool, integers,
-// floats, and datetimes as the integers they are stored as.
+// Numeric reports whether t is numeric: bool, integer, float, or a datetime or
+// timedelta, which are stored as integers.
 func (t Type) Numeric() bool {
 	switch t.Kind {
 	case Bool, Int, Uint, Float, Datetime, Timedelta:
@@ -15,11 +15,11 @@ func (t Type) Numeric() bool {
 	return false
 }
 
-// Convert stores the elements of type from in src as elements of type to in
-// dst, as numpy's astype does where the value fits: floats lose their fraction
-// in integers and are rounded in smaller floats; as bool, anything but zero is
-// true. It returns the index of the first value that does not fit, or -1. Both
-// types are numeric, and dst has room for as many elements as src has.
+// Convert converts the elements of type from in src to elements of type to in dst. It
+// follows numpy's astype: floats are truncated when converted to integers and rounded
+// when converted to smaller floats; any value except zero becomes true as bool. Convert
+// returns the index of the first value that does not fit, or -1. Both types must be
+// numeric, and dst must have room for all elements of src.
 func Convert(dst []byte, to Type, src []byte, from Type) int {
 	n := len(src) / from.Size
 	dst = dst[:n*to.Size]
@@ -40,7 +40,7 @@ func Convert(dst []byte, to Type, src []byte, from Type) int {
 	return recode[int64](dst, to, src, from)
 }
 
-// recode converts by way of W, which holds all values of from.
+// recode converts through W, which can represent all values of from.
 func recode[W number](dst []byte, to Type, src []byte, from Type) int {
 	var buf [block]W
 	for at, n := 0, len(src)/from.Size; at < n; at += block {
@@ -55,7 +55,7 @@ func recode[W number](dst []byte, to Type, src []byte, from Type) int {
 	return -1
 }
 
-// stored is the type of the stored bytes: of bools, whatever they are.
+// stored returns the type of the stored bytes: uint8 for bool, and otherwise t.
 func (t Type) stored() Type {
 	if t.Kind == Bool {
 		return Type{Kind: Uint, Size: 1}
@@ -63,11 +63,11 @@ func (t Type) stored() Type {
 	return t
 }
 
-// truth is 1 for anything but zero; NaN is not zero.
+// truth returns 0 if the element is zero, and otherwise 1. NaN is not zero.
 func (t Type) truth(e []byte) byte {
 	v := t.Bits(e)
 	if t.Kind == Float {
-		v <<= 65 - 8*uint(t.Size) // without the sign
+		v <<= 65 - 8*uint(t.Size) // drop the sign
 	}
 	if v != 0 {
 		return 1
@@ -75,16 +75,16 @@ func (t Type) truth(e []byte) byte {
 	return 0
 }
 
-// Floats loads the first len(dst) elements of src. Integers of 64 bits are
-// rounded to the nearest float.
+// Floats decodes the first len(dst) elements of src. 64-bit integers are rounded to the
+// nearest float.
 func (t Type) Floats(dst []float64, src []byte) {
-	decodeNumbers(dst, src[:len(dst)*t.Size], t.stored()) // all of them fit
+	decodeNumbers(dst, src[:len(dst)*t.Size], t.stored()) // every value fits
 }
 
-// PutFloats stores src in dst: rounded to the nearest for floats, with the
-// fraction cut off for integers. It returns the index of the first value that
-// t cannot hold (NaN in an integer, a finite value beyond the range), or -1. A bool is
-// true for any value but 0, as in NumPy.
+// PutFloats stores src in dst. Values are rounded to the nearest for floats and
+// truncated for integers. A bool is true for any value except 0, as in NumPy. PutFloats
+// returns the index of the first value that t cannot represent (NaN in an integer, a
+// finite value out of range), or -1.
 func (t Type) PutFloats(dst []byte, src []float64) int {
 	if t.Kind == Bool {
 		for i, v := range src {
@@ -98,8 +98,7 @@ func (t Type) PutFloats(dst []byte, src []float64) int {
 	return encodeNumbers(dst[:len(src)*t.Size], t, src)
 }
 
-// Value returns the element at the start of e as one of Go's numbers, for
-// messages.
+// Value returns the element at the start of e as a Go number for use in messages.
 func (t Type) Value(e []byte) any {
 	switch {
 	case t.Kind == Float && t.Size == 4:
@@ -112,8 +111,7 @@ func (t Type) Value(e []byte) any {
 	return t.Int(e)
 }
 
-// Bits loads the element at the start of b as it is stored, without its sign
-// extended.
+// Bits returns the bits of the element at the start of b without sign extension.
 func (t Type) Bits(b []byte) uint64 {
 	big := t.Order == Big
 	switch {
@@ -154,7 +152,7 @@ func (t Type) PutBits(b []byte, v uint64) {
 	}
 }
 
-// Int loads an integer; an unsigned one of 64 bits keeps its bits.
+// Int returns the element as an integer. 64-bit unsigned values keep their bits.
 func (t Type) Int(b []byte) int64 {
 	v := t.Bits(b)
 	if t.Kind == Uint || t.Kind == Bool {
@@ -164,7 +162,7 @@ func (t Type) Int(b []byte) int64 {
 	return int64(v<<shift) >> shift
 }
 
-// Float loads any element as a float64.
+// Float returns the element as a float64.
 func (t Type) Float(b []byte) float64 {
 	if t.Kind != Float {
 		if t.Kind == Uint {
@@ -182,9 +180,8 @@ func (t Type) Float(b []byte) float64 {
 	return math.Float64frombits(v)
 }
 
-// Widen returns the float32 of these bits as a float64. A conversion by the
-// processor makes every NaN a quiet one; Widen keeps all its bits, and
-// [Narrow] gives them back.
+// Widen converts the bits of a float32 to a float64. Unlike the processor, which makes
+// every NaN a quiet one, Widen keeps all bits of a NaN. [Narrow] restores them.
 func Widen(bits uint32) float64 {
 	if f := float64(math.Float32frombits(bits)); !math.IsNaN(f) {
 		return f
@@ -192,8 +189,8 @@ func Widen(bits uint32) float64 {
 	return math.Float64frombits(uint64(bits>>31)<<63 | 0x7FF<<52 | uint64(bits&0x7FFFFF)<<29)
 }
 
-// Narrow returns the bits of f rounded to a float32; of a NaN the first bits
-// of its payload, or those of the quiet NaN where they are all zero.
+// Narrow returns the bits of f rounded to a float32. A NaN keeps the upper bits of its
+// payload, or becomes the quiet NaN if these are all zero.
 func Narrow(f float64) uint32 {
 	if !math.IsNaN(f) {
 		return math.Float32bits(float32(f))
@@ -206,9 +203,8 @@ func Narrow(f float64) uint32 {
 	return uint32(bits>>63)<<31 | 0xFF<<23 | payload
 }
 
-// PutFloat stores f in type t: rounded to the nearest for floats, with the
-// fraction cut off for integers. An integer that cannot hold it gets the
-// nearest one that it can, 0 for NaN.
+// PutFloat stores f as type t. Floats are rounded to the nearest. For integers, f is
+// truncated and clamped to the range of t; NaN becomes 0.
 func (t Type) PutFloat(b []byte, f float64) {
 	switch {
 	case t.Kind == Bool && f != 0:
@@ -228,7 +224,7 @@ func (t Type) clamp(f float64) uint64 {
 	n := 8 * uint(t.Size)
 	if t.Kind == Uint {
 		switch {
-		case !(f > 0): // NaN too
+		case !(f > 0): // includes NaN
 			return 0
 		case f >= math.Ldexp(1, int(n)):
 			return math.MaxUint64
@@ -257,15 +253,15 @@ func fromHalf(h uint16) float64 {
 	return math.Float64frombits(sign | (exp+1008)<<52 | frac<<42)
 }
 
-// toHalf rounds to the nearest binary16, ties to even; NaN keeps its sign and
-// the upper bits of its payload, as in numpy.
+// toHalf rounds to the nearest binary16, ties to even. A NaN keeps its sign and the
+// upper bits of its payload, as in numpy.
 func toHalf(f float64) uint16 {
 	sign := uint16(math.Float64bits(f) >> 48 & 0x8000)
 	f = math.Abs(f)
 	switch {
 	case math.IsNaN(f):
 		return sign | 0x7C00 | max(uint16(math.Float64bits(f)>>42&1023), 1)
-	case f >= 65520: // half way above the largest
+	case f >= 65520: // halfway between the largest value and the next power of two
 		return sign | 0x7C00
 	case f < math.Ldexp(1, -14): // subnormal; 1024 carries into the exponent
 		return sign | uint16(math.RoundToEven(math.Ldexp(f, 24)))

@@ -7,10 +7,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// DefaultFill gives netCDF's default fill value for nc as a slice of one
-// value: []uint8{0} for NCChar, []string{""} for NCString, nil for NCNone.
+// DefaultFill returns netCDF's default fill value for nc as a slice of length 1:
+// []uint8{0} for NCChar, []string{""} for NCString, nil for NCNone.
 //
-// Source: netcdf-c include/netcdf.h, NC_FILL_BYTE and its kin.
+// Source: netcdf-c include/netcdf.h, NC_FILL_BYTE and related constants.
 func DefaultFill(nc NC) any {
 	switch nc {
 	case NCByte:
@@ -41,11 +41,10 @@ func DefaultFill(nc NC) any {
 	return nil
 }
 
-// FillBytes gives one element of type t that holds value: a slice of one of
-// the types of [MakeSlice], or a string for text (a Char takes its one byte,
-// the empty string is NUL). For elements of variable length it is
-// the text itself. Errors are
-// those of [Encode].
+// FillBytes encodes value as one element of type t. value is a slice of length 1 of one
+// of the types of [MakeSlice], or a string for text. A Char takes a string of one byte;
+// the empty string is NUL. For elements of variable length, the result is the text
+// itself. Errors are those of [Encode].
 func FillBytes(t Type, value any) ([]byte, error) {
 	if s, ok := value.(string); ok {
 		value = []string{s}
@@ -54,7 +53,7 @@ func FillBytes(t Type, value any) ([]byte, error) {
 		return append([]byte{}, s[0]...), nil
 	}
 	if n := Len(value); n != 1 && t.Kind != Raw {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "fill value", "", "%d values where one is wanted", n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "fill value", "", "a fill value must have one value, not %d", n)
 	}
 	if !t.Fixed() {
 		return nil, badType("fill value", t, value)
@@ -69,11 +68,10 @@ func FillBytes(t Type, value any) ([]byte, error) {
 	return b, nil
 }
 
-// AppendFloat appends f to dst as JSON: the shortest text that reads back as
-// the same value in bits (32 or 64) bits, in the style of C's %g ("-0.0" for
-// negative zero, which many readers lose from the integer "-0"), and the
-// quoted words "NaN", "Infinity" and "-Infinity", which JSON has no numbers
-// for.
+// AppendFloat appends f to dst as JSON: the shortest text that reads back as the same
+// value in bits (32 or 64) bits, in the style of C's %g. Negative zero is "-0.0",
+// because many readers drop the sign of the integer "-0". NaN and the infinities, which
+// are not JSON numbers, are the strings "NaN", "Infinity" and "-Infinity".
 //
 // Source: Zarr v2, "Fill value encoding".
 func AppendFloat(dst []byte, f float64, bits int) []byte {

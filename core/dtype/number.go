@@ -5,21 +5,21 @@ import (
 	"unsafe"
 )
 
-// isFloat reports whether T is a floating type.
+// isFloat reports whether T is a floating-point type.
 func isFloat[T number]() bool { return T(1)/T(2) != 0 }
 
-// isSigned reports whether T has negative values.
+// isSigned reports whether T can represent negative values.
 func isSigned[T number]() bool { var z T; return z-1 < 0 }
 
-// sameType reports whether S and D are one and the same numeric type.
+// sameType reports whether S and D are the same numeric type.
 func sameType[S, D number]() bool {
 	var s S
 	var d D
 	return unsafe.Sizeof(s) == unsafe.Sizeof(d) && isFloat[S]() == isFloat[D]() && isSigned[S]() == isSigned[D]()
 }
 
-// intSpan gives the open interval of the floats whose whole part D holds; both
-// ends are exact.
+// intSpan returns the open interval of floats whose integer part D can represent. Both
+// bounds are exact.
 func intSpan[D number]() (lo, hi float64) {
 	var d D
 	switch bits := int(unsafe.Sizeof(d)) * 8; {
@@ -32,9 +32,8 @@ func intSpan[D number]() (lo, hi float64) {
 	}
 }
 
-// convert sets dst[i] to src[i] for all of src. It gives the index of the
-// first value that D cannot hold, or -1; values before that index have been
-// converted.
+// convert sets dst[i] to src[i] for all of src. It returns the index of the first value
+// that D cannot represent, or -1. The values before that index are converted.
 func convert[D, S number](dst []D, src []S) int {
 	switch {
 	case isFloat[S]() && !isFloat[D]():
@@ -45,13 +44,13 @@ func convert[D, S number](dst []D, src []S) int {
 	return toFloat(dst, src)
 }
 
-// floatToInt truncates toward zero, as netCDF does.
+// floatToInt truncates values toward zero, as netCDF does.
 func floatToInt[D, S number](dst []D, src []S) int {
 	lo, hi := intSpan[D]()
 	dst = dst[:len(src)]
 	for i, v := range src {
 		f := float64(v)
-		if !(f > lo && f < hi) { // also catches NaN
+		if !(f > lo && f < hi) { // also rejects NaN
 			return i
 		}
 		dst[i] = D(f)
@@ -71,8 +70,8 @@ func intToInt[D, S number](dst []D, src []S) int {
 	return -1
 }
 
-// toFloat rounds to nearest; only a finite value that becomes infinite is
-// refused.
+// toFloat rounds values to the nearest. It rejects only a finite value that becomes
+// infinite.
 func toFloat[D, S number](dst []D, src []S) int {
 	dst = dst[:len(src)]
 	var s S

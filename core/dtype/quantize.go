@@ -6,27 +6,27 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// QuantizeMode is a way to round floating values so that they compress well.
+// QuantizeMode is a method of rounding floating-point values for better compression.
 // The numbers are those of netCDF-C.
 type QuantizeMode uint8
 
-// The modes. Source: netcdf-c include/netcdf.h, NC_QUANTIZE_BITGROOM and its
-// kin.
+// The modes. Source: netcdf-c include/netcdf.h, NC_QUANTIZE_BITGROOM and related
+// constants.
 const (
 	QuantizeNone     QuantizeMode = iota
-	BitGroom                      // shave and set the last bits of every other value; decimal digits
-	GranularBitRound              // round each value to as many bits as its decimal digits need
-	BitRound                      // round to a number of explicit bits of the mantissa
+	BitGroom                      // clear and set the last bits of values alternately; by decimal digits
+	GranularBitRound              // round each value to the bits that its decimal digits require
+	BitRound                      // round to a number of explicit mantissa bits
 )
 
-// quantizeAttrs are the names of the attributes that tell of each mode.
+// quantizeAttrs are the attribute names of the modes.
 var quantizeAttrs = [...]string{
 	"", "_QuantizeBitGroomNumberOfSignificantDigits", "_QuantizeGranularBitRoundNumberOfSignificantDigits", "_QuantizeBitRoundNumberOfSignificantBits",
 }
 
-// Attr gives the name of the attribute, of type int, that tells that a
-// variable was quantized in mode m, its value being the number of digits or
-// bits; empty for QuantizeNone.
+// Attr returns the name of the attribute that marks a variable quantized in mode m. The
+// attribute has type int and holds the number of digits or bits. Attr returns "" for
+// QuantizeNone.
 func (m QuantizeMode) Attr() string {
 	if int(m) < len(quantizeAttrs) {
 		return quantizeAttrs[m]
@@ -34,22 +34,22 @@ func (m QuantizeMode) Attr() string {
 	return ""
 }
 
-// Quantization says how values are rounded when they are written. The zero
-// Quantization keeps them as they are.
+// Quantization describes how values are rounded when they are written. The zero
+// Quantization does not change values.
 type Quantization struct {
 	Mode QuantizeMode
-	// Digits is the number of significant decimal digits that are kept, 1 to 6
-	// for float and 1 to 15 for double; for BitRound that of explicit bits of
-	// the mantissa, 1 to 23 and 1 to 52.
+	// Digits is the number of significant decimal digits to keep, 1 to 6 for float and
+	// 1 to 15 for double. For BitRound it is the number of explicit mantissa bits, 1 to
+	// 23 and 1 to 52.
 	Digits int
 }
 
-// Check reports whether values of type nc can be quantized as q says:
-// ncerr.ErrBadType for anything but float and double, ncerr.ErrInvalid for an
-// unknown mode or a number of digits out of range.
+// Check returns an error if q cannot be applied to values of type nc: ncerr.ErrBadType
+// for types other than float and double, ncerr.ErrInvalid for an unknown mode or a
+// number of digits out of range.
 //
-// Source: netcdf-c nc_def_var_quantize. Before 4.10 it took 7 digits of float
-// too, for which BitGroom has no bits left to change.
+// Source: netcdf-c nc_def_var_quantize. Versions before 4.10 also accepted 7 digits for
+// float, for which BitGroom has no bits left to change.
 func (q Quantization) Check(nc NC) error {
 	if q == (Quantization{}) {
 		return nil
@@ -70,20 +70,20 @@ func (q Quantization) Check(nc NC) error {
 	return nil
 }
 
-// The number of explicit bits of a mantissa.
+// The number of explicit mantissa bits.
 const (
 	floatBits  = 23
 	doubleBits = 52
 )
 
-// Quantize rounds the values of slice, a []float32 or []float64, in place.
-// Values that equal fill (the default fill value where fill is nil), zeros and
-// not-a-number stay as they are, bit by bit. BitGroom treats the first value
-// of the slice, and every other after it, unlike the rest.
+// Quantize rounds the values of slice, a []float32 or []float64, in place. Values that
+// equal fill, zeros and NaNs keep their bits. A nil fill means the default fill value.
+// BitGroom alternates between two ways of rounding, starting with the first value of
+// the slice.
 //
-// The result is netCDF-C's, with two exceptions where that spoils values:
-// infinities stay infinite, and a finite value that rounding would make
-// infinite is cut instead. Errors are those of Check.
+// The result equals that of netCDF-C, with two exceptions where netCDF-C damages
+// values: infinities stay infinite, and a finite value that would be rounded to
+// infinity is truncated instead. Errors are those of Check.
 //
 // Source: netcdf-c libsrc4/nc4var.c, nc4_convert_type.
 func (q Quantization) Quantize(slice, fill any) error {
@@ -139,8 +139,9 @@ func (q Quantization) doubles(s []float64, fill float64) {
 	}
 }
 
-// withoutLow gives the bits b of value i without its low ones: cleared or set
-// by turns, or rounded off, but not up to infinity.
+// withoutLow returns the bits b of value i without the bits of low: BitGroom clears or
+// sets them alternately, and other modes round. A finite value does not become
+// infinite.
 func withoutLow[U uint32 | uint64](mode QuantizeMode, i int, b, low, infinity U) U {
 	switch {
 	case mode == BitGroom && i%2 == 1:
@@ -153,8 +154,8 @@ func withoutLow[U uint32 | uint64](mode QuantizeMode, i int, b, low, infinity U)
 	return b &^ low
 }
 
-// bits gives the number of explicit bits that the modes with one number for
-// all values keep.
+// bits returns the number of explicit bits to keep, for the modes where it is the same
+// for all values.
 func (q Quantization) bits() int {
 	if q.Mode == BitGroom {
 		return int(math.Ceil(float64(q.Digits)*bitsPerDigit)) + 1
@@ -162,28 +163,28 @@ func (q Quantization) bits() int {
 	return q.Digits
 }
 
-// bitsPerDigit and digitsPerBit are quotients of doubles: constants of Go
-// would be exact, and round to others.
+// bitsPerDigit and digitsPerBit are computed from variables, because Go evaluates
+// constants exactly, which rounds differently from C.
 var (
 	ln2, ln10    float64 = math.Ln2, math.Ln10
 	bitsPerDigit         = ln10 / ln2
 	digitsPerBit         = ln2 / ln10
 )
 
-// granularBits gives the number of explicit bits that v needs for nsd
-// significant digits. What is asked of the logarithm is only on which side of
-// a whole number it is; where that is close, it is computed with more digits,
-// and rounded as C libraries round it.
+// granularBits returns the number of explicit bits that v needs for nsd significant
+// digits. The result depends only on which integers the logarithms lie between. Close
+// to an integer, the logarithm is computed with more precision and rounded as C
+// libraries round it.
 //
-// Source: Delaunay, Gressier and others (2019), doi 10.5194/gmd-12-4099-2019,
-// equations 7 and 8, as netcdf-c has them.
+// Source: Delaunay, Gressier and others (2019), doi 10.5194/gmd-12-4099-2019, equations 7
+// and 8, as implemented by netcdf-c.
 func granularBits(v float64, nsd int) int {
 	mantissa, exp := math.Frexp(math.Abs(v))
 	log := math.Log(mantissa)
 	const lg = 1 / math.Ln10
 	a := float64(float64(exp)*digitsPerBit) + float64(lg*log)
 	b := float64(exp) - float64(bitsPerDigit*float64(lg*log))
-	if nearWhole(a) || nearWhole(b) {
+	if closeToInteger(a) || closeToInteger(b) {
 		log = logRounded(mantissa)
 		a = float64(float64(exp)*digitsPerBit) + float64(lg*log)
 		b = float64(exp) - float64(bitsPerDigit*float64(lg*log))
@@ -192,12 +193,12 @@ func granularBits(v float64, nsd int) int {
 	return int(math.Abs(math.Floor(b)-power)) - 1
 }
 
-// nearWhole reports whether x is so close to a whole number that the error of
-// math.Log could put it on the other side.
-func nearWhole(x float64) bool { return math.Abs(x-math.RoundToEven(x)) < 1e-9 }
+// closeToInteger reports whether x is so close to an integer that the error of math.Log
+// could put it on the wrong side.
+func closeToInteger(x float64) bool { return math.Abs(x-math.RoundToEven(x)) < 1e-9 }
 
-// logRounded gives the natural logarithm of x, 0.5 to 1, rounded to the
-// nearest double: as series of the inverse hyperbolic tangent, in pairs of
+// logRounded returns the natural logarithm of x, 0.5 to 1, rounded to the nearest
+// double. It evaluates the series of the inverse hyperbolic tangent in pairs of
 // doubles.
 func logRounded(x float64) float64 {
 	s := pair{x - 1, 0}.div(sum(x, 1))
@@ -213,7 +214,7 @@ func logRounded(x float64) float64 {
 // pair is the unevaluated sum of two doubles.
 type pair struct{ hi, lo float64 }
 
-// sum gives a+b exactly.
+// sum returns a+b exactly.
 func sum(a, b float64) pair {
 	s := a + b
 	t := s - a

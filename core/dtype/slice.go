@@ -11,7 +11,7 @@ type number interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64
 }
 
-// bytesOf gives the memory of s as bytes; nil when s is empty.
+// bytesOf returns the memory of s as bytes, or nil if s is empty.
 func bytesOf[T number](s []T) []byte {
 	if len(s) == 0 {
 		return nil
@@ -19,8 +19,8 @@ func bytesOf[T number](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
-// aligned gives b as elements of type T without a copy, when its address
-// allows that.
+// aligned returns b as elements of type T without a copy. It returns false if b is not
+// aligned for T or is empty.
 func aligned[T number](b []byte) ([]T, bool) {
 	var z T
 	size := unsafe.Sizeof(z)
@@ -30,10 +30,9 @@ func aligned[T number](b []byte) ([]T, bool) {
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(size)), true
 }
 
-// View gives the memory of a numeric slice as bytes, without a copy, and the
-// element type that it holds: native byte order, and unsigned bytes for
-// []uint8. b aliases slice. ok is false for anything but a slice of one of
-// the ten numeric Go types ([]int8 to []float64).
+// View returns the memory of a numeric slice as bytes, without a copy, and its element
+// type in native byte order; []uint8 has unsigned bytes. b aliases slice. ok reports
+// whether slice has one of the ten numeric Go types ([]int8 to []float64).
 func View(slice any) (b []byte, t Type, ok bool) {
 	switch s := slice.(type) {
 	case []int8:
@@ -60,9 +59,9 @@ func View(slice any) (b []byte, t Type, ok bool) {
 	return nil, Type{}, false
 }
 
-// TypeOf gives the netCDF type whose values are kept in a slice (or, for
-// NCChar, a string) of this Go type. []uint8 is NCUByte, although it also
-// carries the bytes of char arrays.
+// TypeOf returns the netCDF type whose values a slice of this Go type holds. For
+// NCChar, slice is a string. []uint8 is NCUByte, although it also holds the bytes of
+// char arrays.
 func TypeOf(slice any) (NC, bool) {
 	switch slice.(type) {
 	case []int8:
@@ -93,8 +92,8 @@ func TypeOf(slice any) (NC, bool) {
 	return NCNone, false
 }
 
-// MakeSlice makes a slice of n zero values of the Go type for nc: []uint8 for
-// both NCUByte and NCChar, []string for NCString. It is nil for NCNone.
+// MakeSlice returns a slice of n zero values of the Go type for nc: []uint8 for both
+// NCUByte and NCChar, []string for NCString. It returns nil for NCNone.
 func MakeSlice(nc NC, n int) any {
 	switch nc {
 	case NCByte:
@@ -123,8 +122,8 @@ func MakeSlice(nc NC, n int) any {
 	return nil
 }
 
-// Len is the number of values in a slice of one of the types of [MakeSlice],
-// the number of bytes of a string, and 0 for anything else.
+// Len returns the number of values in a slice of one of the types of [MakeSlice], the
+// length of a string in bytes, and 0 for other types.
 func Len(slice any) int {
 	switch s := slice.(type) {
 	case string:
@@ -139,9 +138,8 @@ func Len(slice any) int {
 	return len(b) / t.Size
 }
 
-// SwapBytes reverses the order of the bytes in every run of width bytes of b,
-// in place. width is 1 (nothing happens), 2, 4 or 8; bytes after the last
-// whole run stay as they are.
+// SwapBytes reverses the order of the bytes in every run of width bytes of b, in place.
+// width is 1 (no change), 2, 4 or 8. Bytes after the last whole run are unchanged.
 func SwapBytes(b []byte, width int) {
 	switch width {
 	case 2:

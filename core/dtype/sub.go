@@ -1,8 +1,8 @@
 package dtype
 
-// Slice gives elements i to j-1 of a slice of one of the netCDF Go types, as
-// a slice of the same type that shares its memory. It panics where s[i:j]
-// would, and for other types.
+// Slice returns s[i:j] for a slice of one of the netCDF Go types. The result has the
+// same type and shares memory with s. Slice panics where s[i:j] would, and for other
+// types.
 func Slice(s any, i, j int) any {
 	switch s := s.(type) {
 	case []int8:

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// decodeText fills dst from fixed-length text; all strings share one
-// allocation that holds nothing but them.
+// decodeText decodes fixed-length text into dst. The strings share one allocation that
+// holds only their bytes.
 func decodeText(dst []string, src []byte, t Type) error {
 	var all strings.Builder
 	ends := make([]int, len(dst))
 	for i := range dst {
-		cell := src[i*t.Size : (i+1)*t.Size]
+		elem := src[i*t.Size : (i+1)*t.Size]
 		switch t.Kind {
 		case Bytes, Char:
-			all.Write(bytes.TrimRight(cell, "\x00"))
+			all.Write(bytes.TrimRight(elem, "\x00"))
 		case Unicode:
-			if err := writeUCS4(&all, cell, t.Order); err != nil {
+			if err := writeUCS4(&all, elem, t.Order); err != nil {
 				return badValue(i, err, "text")
 			}
 		default:
@@ -33,19 +33,19 @@ func decodeText(dst []string, src []byte, t Type) error {
 	return nil
 }
 
-// writeUCS4 writes cell as UTF-8, without trailing NULs.
-func writeUCS4(w *strings.Builder, cell []byte, o Order) error {
-	n := len(cell)
-	for n >= 4 && cell[n-4]|cell[n-3]|cell[n-2]|cell[n-1] == 0 {
+// writeUCS4 writes the text of one element as UTF-8, without trailing NULs.
+func writeUCS4(w *strings.Builder, elem []byte, o Order) error {
+	n := len(elem)
+	for n >= 4 && elem[n-4]|elem[n-3]|elem[n-2]|elem[n-1] == 0 {
 		n -= 4
 	}
-	for c := cell[:n]; len(c) >= 4; c = c[4:] {
+	for c := elem[:n]; len(c) >= 4; c = c[4:] {
 		v := uint32(c[0]) | uint32(c[1])<<8 | uint32(c[2])<<16 | uint32(c[3])<<24
 		if o == Big {
 			v = uint32(c[3]) | uint32(c[2])<<8 | uint32(c[1])<<16 | uint32(c[0])<<24
 		}
 		if v > utf8.MaxRune || !utf8.ValidRune(rune(v)) {
-			return fmt.Errorf("code point %#x", v)
+			return fmt.Errorf("invalid code point %#x", v)
 		}
 		w.WriteRune(rune(v))
 	}
@@ -55,22 +55,22 @@ func writeUCS4(w *strings.Builder, cell []byte, o Order) error {
 // encodeText stores src as fixed-length text, padded with NULs.
 func encodeText(dst []byte, t Type, src []string) error {
 	for i, s := range src {
-		cell := dst[i*t.Size : (i+1)*t.Size]
-		clear(cell)
+		elem := dst[i*t.Size : (i+1)*t.Size]
+		clear(elem)
 		if strings.HasSuffix(s, "\x00") {
-			return badValue(i, fmt.Sprintf("%q", s), t.String()+", which cannot end in NUL")
+			return badValue(i, fmt.Sprintf("%q", s), t.String()+", whose values cannot end in NUL")
 		}
 		switch t.Kind {
 		case Bytes, Char:
 			if len(s) > t.Size {
 				return badValue(i, fmt.Sprintf("%q (%d bytes)", clip(s), len(s)), t.String())
 			}
-			copy(cell, s)
+			copy(elem, s)
 		case Unicode:
 			if !utf8.ValidString(s) || 4*utf8.RuneCountInString(s) > t.Size {
 				return badValue(i, fmt.Sprintf("%q", clip(s)), t.String())
 			}
-			putUCS4(cell, s, t.Order)
+			putUCS4(elem, s, t.Order)
 		default:
 			return badType("encode", t, src)
 		}
@@ -78,20 +78,20 @@ func encodeText(dst []byte, t Type, src []string) error {
 	return nil
 }
 
-func putUCS4(cell []byte, s string, o Order) {
+func putUCS4(elem []byte, s string, o Order) {
 	for _, r := range s {
 		v := uint32(r)
 		if o == Big {
-			cell[0], cell[1], cell[2], cell[3] = byte(v>>24), byte(v>>16), byte(v>>8), byte(v)
+			elem[0], elem[1], elem[2], elem[3] = byte(v>>24), byte(v>>16), byte(v>>8), byte(v)
 		} else {
-			cell[0], cell[1], cell[2], cell[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+			elem[0], elem[1], elem[2], elem[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
 		}
-		cell = cell[4:]
+		elem = elem[4:]
 	}
 }
 
-// CheckUTF8 refuses value s of a slice, number i, with ncerr.ErrConvert when it
-// is not UTF-8: text of type String cannot hold it.
+// CheckUTF8 returns ncerr.ErrConvert if s, element i of a slice, is not valid UTF-8:
+// type String cannot represent it.
 func CheckUTF8(i int, s string) error {
 	if utf8.ValidString(s) {
 		return nil

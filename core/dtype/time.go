@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// timeUnits are numpy's units of fixed length by their CF names. Months and
-// years have none: UDUNITS takes them for parts of a mean year.
+// timeUnits maps numpy's units of fixed length to their CF names. It omits months and
+// years, because UDUNITS defines them as parts of a mean year.
 //
 // Source: NumPy, "Datetimes and timedeltas"; CF, "Time coordinate".
 var timeUnits = map[string]string{
@@ -14,11 +14,11 @@ var timeUnits = map[string]string{
 	"ns": "nanoseconds", "ps": "picoseconds", "fs": "femtoseconds", "as": "attoseconds",
 }
 
-// CountsOf gives what a Datetime or Timedelta counts, such as 10 and
-// "milliseconds" for "M8[10ms]". Weeks are 7 "days", which more readers know.
-// Months and years, whose length varies, are "calendar months" and "calendar
-// years", which no reader mistakes for units of time. ok is false for other
-// types and for the generic unit.
+// CountsOf returns the unit of a Datetime or Timedelta as a count and a name, such as
+// 10 and "milliseconds" for "M8[10ms]". A week is 7 "days", which more readers accept.
+// Months and years, whose length varies, are "calendar months" and "calendar years",
+// which no reader mistakes for units of time. ok is false for other types and for the
+// generic unit.
 func (t Type) CountsOf() (count int64, unit string, ok bool) {
 	if t.Kind != Datetime && t.Kind != Timedelta {
 		return 0, "", false

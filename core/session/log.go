@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// logFileVar is the environment variable that Options.LogFile overrides.
+// logFileVar is the environment variable overridden by Options.LogFile.
 const logFileVar = "NCZARR_LOG_FILE"
 
-// startLog makes the one log that Options.Trace, Options.LogFile, the fragment
-// key log, NCLOGGING and NCTRACING turn on. A URL names no file for it: it may
-// come from somebody else.
+// startLog starts the log if Options.Trace, Options.LogFile, the fragment key log,
+// NCLOGGING or NCTRACING turns it on. A URL cannot name the log file, because it may
+// come from an untrusted party.
 //
 // Source: netcdf-c nclog.c (the variables).
 func (s *Session) startLog(o *Options) error {
@@ -58,11 +58,11 @@ func (s *Session) closeLog() error {
 	return f.Close()
 }
 
-// tracing reports whether a log takes every call.
+// tracing reports whether log records every call.
 func tracing(log *slog.Logger) bool { return log.Enabled(context.Background(), slog.LevelDebug) }
 
-// logInFragment reports whether the fragment of a URL asks for a log, and
-// whether it names a file for it.
+// logInFragment reports whether the fragment of a URL turns on the log, and whether it
+// names a log file.
 func logInFragment(url string) (asked, named bool) {
 	_, fragment, _ := strings.Cut(url, "#")
 	for item := range strings.SplitSeq(fragment, "&") {
@@ -73,16 +73,17 @@ func logInFragment(url string) (asked, named bool) {
 	return asked, named
 }
 
-// openLog opens a log to append to, for its owner alone where it is new. It
-// follows no link and takes only a regular file, so that it never waits.
+// openLog opens a log file for appending. It creates a missing file with access for the
+// owner only. It accepts only a regular file and does not follow links, so that opening
+// never blocks.
 func openLog(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY|openAsIs, 0o600)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY|openFlags, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("this is not a regular file")
+		err = errors.New("not a regular file")
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -90,7 +91,8 @@ func openLog(name string) (*os.File, error) {
 	return f, nil
 }
 
-// logLevel returns the level that Options.Trace and the environment ask for.
+// logLevel returns the level set by Options.Trace and the environment, and reports
+// whether they turn the log on.
 func (s *Session) logLevel(trace bool) (slog.Level, bool) {
 	if trace {
 		return slog.LevelDebug, true

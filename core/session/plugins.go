@@ -19,21 +19,21 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// isolationVar is the environment variable that Options.Isolation overrides.
+// isolationVar is the environment variable overridden by Options.Isolation.
 const isolationVar = "NCZARR_ISOLATION"
 
-// Main must be the first call of main or TestMain. It returns the right to run
-// the drivers of drivers/builtin and the filters of filters/builtin in other
-// processes of the running program. In such a process it serves them and does
-// not return; see plugin.Main.
+// Main must be called first in main or TestMain. It returns a plugin.Self, with which
+// the drivers of drivers/builtin and the filters of filters/builtin can run in other
+// processes of the running program. In such a process, Main serves them and does not
+// return; see plugin.Main.
 func Main() plugin.Self { return plugin.Main(builtins()) }
 
 func builtins() plugin.Builtin {
 	return plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}}
 }
 
-// hostOptions returns what options, environment and configuration say of
-// drivers and filters.
+// hostOptions combines options, environment and configuration into the options of the
+// plugin host.
 func (s *Session) hostOptions(o *Options) (*host.Options, error) {
 	p := s.cfg.Plugins
 	mode, err := host.ParseIsolation(cmp.Or(o.Isolation, s.env.Vars[isolationVar], string(p.Isolation)))
@@ -49,12 +49,12 @@ func (s *Session) hostOptions(o *Options) (*host.Options, error) {
 		Only: o.OnlyPlugin, AllowUnpinned: o.AllowUnpinned || p.AllowUnpinned, Logger: s.log,
 		StartTimeout: p.StartTimeout, StopTimeout: max(p.StopTimeout, time.Nanosecond),
 		Sandbox: host.Sandbox(p.Sandbox), Roots: p.Roots,
-		MaxMemory: orNone(int64(p.MaxMemory)), MaxRestarts: int(orNone(int64(p.MaxRestarts))), CallTimeout: time.Duration(orNone(int64(p.CallTimeout))),
+		MaxMemory: zeroToNone(int64(p.MaxMemory)), MaxRestarts: int(zeroToNone(int64(p.MaxRestarts))), CallTimeout: time.Duration(zeroToNone(int64(p.CallTimeout))),
 	}
 	if o.RequireSandbox {
 		h.Sandbox = host.SandboxRequire
 	}
-	if o.Self.BuildID() == "" { // nobody called Main
+	if o.Self.BuildID() == "" { // Main was not called
 		h.Builtin = builtins()
 		if mode == host.Auto {
 			h.Isolation = host.InProcess
@@ -63,16 +63,16 @@ func (s *Session) hostOptions(o *Options) (*host.Options, error) {
 	return h, s.grants(h)
 }
 
-// orNone returns the host's way to say none, which is negative, for the
-// configuration's, which is zero.
-func orNone(n int64) int64 {
+// zeroToNone converts a limit of the configuration, where 0 means no limit, to one of the
+// host, where a negative number does.
+func zeroToNone(n int64) int64 {
 	if n == 0 {
 		return -1
 	}
 	return n
 }
 
-// grants sets what the tables of drivers and filters say: options and grants.
+// grants sets the options and grants of h from the tables of drivers and filters.
 func (s *Session) grants(h *host.Options) error {
 	h.Defaults = make(map[string]json.RawMessage)
 	h.DriverGrants, h.FilterGrants = make(map[string][]string), make(map[string][]string)
@@ -89,7 +89,7 @@ func (s *Session) grants(h *host.Options) error {
 			return err
 		}
 		for key := range rest {
-			return ncerr.Errorf(ncerr.ErrInvalid, "read configuration", s.cfg.Where("filters."+name+"."+key), "unknown key %q: a filter's table has grants only", key)
+			return ncerr.Errorf(ncerr.ErrInvalid, "read configuration", s.cfg.Where("filters."+name+"."+key), "unknown key %q: the table of a filter has only the key grants", key)
 		}
 		h.FilterGrants[name] = grants
 	}
@@ -109,8 +109,8 @@ func (s *Session) checkedGrants(table string, o config.Options) ([]string, confi
 	return grants, rest, nil
 }
 
-// readLock reads the lock file of the plugins; one that is not there pins
-// nothing.
+// readLock reads the lock file of the plugins. It returns nil if the file does not
+// exist.
 func readLock(path string) (*host.Lock, error) {
 	if path == "" {
 		return nil, nil
@@ -125,7 +125,8 @@ func readLock(path string) (*host.Lock, error) {
 	return host.ParseLock(path, data)
 }
 
-// fileError says what was attempted with a file, instead of the system call.
+// fileError returns err as an *fs.PathError with operation op instead of the system
+// call.
 func fileError(op, path string, err error) error {
 	var call *fs.PathError
 	if errors.As(err, &call) {

@@ -21,80 +21,79 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// Options override the environment and the configuration files. The zero
-// value overrides nothing.
+// Options override the environment and the configuration files. The zero value
+// overrides nothing.
 type Options struct {
-	// Self is the right to run drivers and filters in other processes, from
-	// [Main] or plugin.Main. The zero Self stands for the built-in ones in this
-	// process: isolation "auto" means "inproc" then.
+	// Self, from [Main] or plugin.Main, allows running drivers and filters in other
+	// processes. With the zero Self, the built-in ones run in this process, and
+	// isolation "auto" means "inproc".
 	Self plugin.Self
-	// Config is the path of a configuration file to read after all others; it
-	// must exist. Empty means none.
+	// Config is the path of a configuration file to read after all others. It must
+	// exist. Empty means no such file.
 	Config string
-	// Isolation is where drivers and filters run: "auto", "process" or "inproc".
-	// Empty means $NCZARR_ISOLATION, else plugins.isolation.
+	// Isolation selects where drivers and filters run: "auto", "process" or "inproc".
+	// Empty means $NCZARR_ISOLATION, or plugins.isolation if that is unset.
 	Isolation string
-	// PluginDirs are searched for plugins, in order, before plugins.dirs.
+	// PluginDirs are directories to search for plugins, in order, before plugins.dirs.
 	PluginDirs []string
-	// OnlyPlugin is the path of the only plugin that runs, pinned or not; see
+	// OnlyPlugin is the path of the only plugin to run, pinned or not; see
 	// host.Options.Only. Empty means all plugins.
 	OnlyPlugin string
-	// AllowUnpinned runs plugins that the lock file does not pin, whatever
-	// plugins.allow_unpinned says.
+	// AllowUnpinned allows plugins that the lock file does not pin, regardless of
+	// plugins.allow_unpinned.
 	AllowUnpinned bool
-	// RequireSandbox starts no plugin process that cannot be confined to what
-	// it is granted, whatever plugins.sandbox says.
+	// RequireSandbox prevents starting a plugin process that cannot be confined to its
+	// grants, regardless of plugins.sandbox.
 	RequireSandbox bool
-	// LocalRC lets the rc files of the current directory, which may be somebody
-	// else's, name servers, proxies, certificates, profiles and logins.
+	// LocalRC allows the rc files of the current directory, which may be untrusted, to
+	// set servers, proxies, certificates, profiles and logins.
 	LocalRC bool
 
-	// Trace logs every call of drivers and plugins, at slog.LevelDebug. It comes
-	// before $NCTRACING, and that before $NCLOGGING.
+	// Trace logs every call of drivers and plugins at slog.LevelDebug. It takes
+	// precedence over $NCTRACING, which takes precedence over $NCLOGGING.
 	Trace bool
-	// LogFile is a file to append the log to; it turns the log on. It must be
-	// a regular file and not a link; a new one is its owner's alone. Empty means
-	// $NCZARR_LOG_FILE.
+	// LogFile is a file to append the log to; setting it turns the log on. It must be a
+	// regular file and not a link. A new file is accessible to its owner only. Empty
+	// means $NCZARR_LOG_FILE.
 	LogFile string
-	// URL is the dataset that the program works on, if it is known. The key
-	// "log" in its fragment turns the log on, but names no file: a URL may come
-	// from somebody else.
+	// URL is the dataset that the program works on, if known. The key "log" in its
+	// fragment turns the log on. It cannot name a log file, because a URL may come from
+	// an untrusted party.
 	URL string
-	// LogOutput is written to by a log that is on without a file, one line at a
-	// time. nil means os.Stderr.
+	// LogOutput receives the log, one line per write, if the log is on and no file is
+	// set. nil means os.Stderr.
 	LogOutput io.Writer
-	// Logger receives the log if none of Trace, LogFile, URL and the environment
-	// turns it on. nil means slog.Default.
+	// Logger receives messages if Trace, LogFile, URL and the environment leave the log
+	// off. nil means slog.Default.
 	Logger *slog.Logger
-	// Warn is called in New for what is ignored in rc files, AWS files and URL.
-	// nil means that it is logged at slog.LevelWarn.
+	// Warn is called by New for each part of rc files, AWS files and URL that is
+	// ignored. nil means to log it at slog.LevelWarn.
 	Warn func(error)
 
-	// Env replaces the environment variables, the home directory and the current
-	// directory of this process in what the session reads; those that drivers,
-	// filters and core/plugin/host see are not replaced. nil means those of this
-	// process.
+	// Env replaces the environment variables, home directory and current directory that
+	// the session reads. Drivers, filters and core/plugin/host still see those of the
+	// process. nil means those of the process.
 	Env *config.Env
 }
 
-// Session is the settings of a program and the host of its drivers and
-// filters. Its methods may be called by several goroutines at once, except
-// Close, which is called last: when all datasets are closed.
+// Session holds the settings of a program and the host of its drivers and filters. Its
+// methods are safe for concurrent use, except Close, which must be called after all
+// datasets are closed.
 type Session struct {
 	cfg    *config.Config
 	env    config.Env
 	urlEnv *ncurl.Env
 	log    *slog.Logger
-	file   *os.File // of the log; nil without one
+	file   *os.File // the log file, or nil
 	opts   *host.Options
 	host   *host.Host
 	stats  *layer.Stats     // requests to stores
-	cached layer.CacheStats // what the local cache did
+	cached layer.CacheStats // activity of the local cache
 }
 
-// New reads the settings and makes the host, which starts processes when they
-// are first needed. A nil o is the zero Options. The caller owns the Session
-// and must close it. The package documentation lists the errors.
+// New reads the settings and creates the host. The host starts processes when they are
+// first needed. A nil o means the zero Options. The caller must close the Session. The
+// package documentation lists the errors.
 func New(o *Options) (*Session, error) {
 	if o == nil {
 		o = &Options{}
@@ -103,10 +102,10 @@ func New(o *Options) (*Session, error) {
 	if o.Env != nil {
 		s.env = *o.Env
 	} else {
-		s.env = surroundings()
+		s.env = processEnv()
 	}
 	if err := s.start(o); err != nil {
-		_ = s.closeLog() // the first error says more
+		_ = s.closeLog() // err is more useful
 		return nil, err
 	}
 	return s, nil
@@ -121,7 +120,7 @@ func (s *Session) start(o *Options) error {
 		return err
 	}
 	s.cfg, s.urlEnv = cfg, s.urlSettings(o)
-	s.urlEnv.S3Endpoint, _ = cfg.Drivers[ncurl.DriverS3]["endpoint"].(string) // another type is the driver's to refuse
+	s.urlEnv.S3Endpoint, _ = cfg.Drivers[ncurl.DriverS3]["endpoint"].(string) // the driver rejects a value of another type
 	if s.opts, err = s.hostOptions(o); err != nil {
 		return err
 	}
@@ -129,7 +128,7 @@ func (s *Session) start(o *Options) error {
 	return err
 }
 
-// Close stops all processes, within ten seconds, and closes the log file. It
+// Close stops all plugin processes, within ten seconds, and closes the log file. Close
 // may be called again.
 func (s *Session) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -141,28 +140,28 @@ func (s *Session) Close() error {
 	return err
 }
 
-// Config returns the configuration, which must not be changed.
+// Config returns the configuration. The caller must not change it.
 func (s *Session) Config() *config.Config { return s.cfg }
 
-// Host returns the drivers and filters. It is closed by Close.
+// Host returns the host of drivers and filters. Close closes it.
 func (s *Session) Host() *host.Host { return s.host }
 
-// HostOptions returns a copy of the options that the host was made with, for
-// programs that make further hosts. Its maps and slices must not be changed.
+// HostOptions returns a copy of the options of the host, for programs that create
+// further hosts. The caller must not change its maps and slices.
 func (s *Session) HostOptions() *host.Options {
 	o := *s.opts
 	return &o
 }
 
-// Stats returns the counters of requests to stores, of all datasets.
+// Stats returns the counters of store requests, summed over all datasets.
 func (s *Session) Stats() *layer.Stats { return s.stats }
 
-// CacheStats returns the counters of the local cache, of all datasets.
+// CacheStats returns the counters of the local cache, summed over all datasets.
 func (s *Session) CacheStats() *layer.CacheStats { return &s.cached }
 
-// Options returns new options for opening a dataset. The caller may change
-// them: set Update or SingleWriter, for example. URLEnv and Registry are shared
-// and must not be changed.
+// Options returns new options for opening a dataset. The caller may change them, for
+// example set Update or SingleWriter. URLEnv and Registry are shared and must not be
+// changed.
 func (s *Session) Options() *nczarr.Options {
 	limits := s.cfg.Limits
 	o := &nczarr.Options{
@@ -174,7 +173,8 @@ func (s *Session) Options() *nczarr.Options {
 		},
 		Remote: s.remote(), MergeGap: int64(s.cfg.Remote.MergeGap),
 	}
-	// The library has to see what is set: it adds what a format asks for.
+	// Pass the defaults explicitly: the library merges in options that the format
+	// needs.
 	o.DriverOptions = make(map[string][]byte)
 	for name, options := range s.opts.Defaults {
 		o.DriverOptions[name] = options
@@ -189,7 +189,7 @@ func (s *Session) Options() *nczarr.Options {
 	return o
 }
 
-// remote returns the options for stores that take their time.
+// remote returns the options for high-latency stores.
 func (s *Session) remote() layer.RemoteOptions {
 	r := s.cfg.Remote
 	o := layer.RemoteOptions{
@@ -201,14 +201,14 @@ func (s *Session) remote() layer.RemoteOptions {
 		s.log.Debug("retry", "op", op, "key", key, "wait", wait, "error", err)
 	}
 	if c := s.cfg.Cache; c.Dir != "" {
-		o.Cache = &layer.CacheOptions{Dir: c.Dir, Size: int64(c.Size), MaxAge: c.MaxAge, Stats: &s.cached, Identity: reader(s.env.Vars)}
+		o.Cache = &layer.CacheOptions{Dir: c.Dir, Size: int64(c.Size), MaxAge: c.MaxAge, Stats: &s.cached, Identity: readerIdentity(s.env.Vars)}
 	}
 	return o
 }
 
-// surroundings returns the Env of this process.
-func surroundings() config.Env {
-	home, _ := os.UserHomeDir() // without one its files are not looked for
+// processEnv returns the environment of this process.
+func processEnv() config.Env {
+	home, _ := os.UserHomeDir() // without a home directory, its files are not read
 	cwd, _ := os.Getwd()
 	env := config.Env{Home: home, Cwd: cwd, Vars: make(map[string]string)}
 	for _, line := range os.Environ() {
@@ -219,8 +219,8 @@ func surroundings() config.Env {
 	return env
 }
 
-// urlSettings reads the files that the meaning of URLs depends on. It reports
-// what is wrong in them and goes on: they are shared with other programs.
+// urlSettings reads the files that affect the meaning of URLs. Problems in them are
+// warnings, because the files are shared with other programs.
 func (s *Session) urlSettings(o *Options) *ncurl.Env {
 	u := &ncurl.Env{Cwd: s.env.Cwd, Vars: s.env.Vars, Profiles: make(map[string]ncurl.Profile)}
 	files := config.RCFiles(s.env)
@@ -249,9 +249,9 @@ func (s *Session) warn(o *Options, err error) {
 	s.log.Warn(err.Error())
 }
 
-// reader names who reads, by the variables that drivers find logins through.
-// The cache writes only a hash of it.
-func reader(vars map[string]string) string {
+// readerIdentity returns a text that identifies the reader: the variables from which drivers
+// determine credentials, except secrets. The cache stores only a hash of it.
+func readerIdentity(vars map[string]string) string {
 	secrets := []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN"}
 	var who []string
 	for name, value := range vars {
