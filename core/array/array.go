@@ -1,9 +1,9 @@
-// Package array moves slabs of one array between memory and chunks: it plans, locates
-// and gets them in batches, decodes and scatters, and the other way round. It knows
-// nothing of groups, netCDF or URLs.
+// Package array copies slabs of one array between memory and chunks. To read, it plans,
+// locates and gets chunks in batches, decodes them and scatters the elements; to write,
+// it does the reverse. It does not depend on groups, netCDF or URLs.
 //
-// Below it are core/manifest, which finds and changes chunks, core/codec and
-// core/chunk; above it is core/nczarr.
+// It builds on core/manifest, which finds and changes chunks, core/codec and
+// core/chunk. core/nczarr builds on it.
 package array
 
 import (
@@ -19,48 +19,47 @@ import (
 	"github.com/seed-695719ce/nczarr/core/manifest"
 )
 
-// Meta is what is known of an array. It is not changed.
+// Meta describes an array. It is immutable.
 type Meta struct {
-	// DType is the type of the elements that are moved, and Fill one of them as it
-	// is stored; nil is no fill value, which reads as zeros.
+	// DType is the type of the elements to read or write. Fill is one such element in
+	// stored form; nil means no fill value, which reads as zeros.
 	DType dtype.Type
 	Fill  []byte
-	// Stored is the type of the stored elements: DType, or a structure that has it at
-	// Offset. A structure is read only.
+	// Stored is the type of the stored elements: DType, or a structure with a DType at
+	// Offset. A structure is read-only.
 	Stored dtype.Type
 	Offset int
-	// Chunks is the shape of a chunk. Its elements are stored in C order of the
-	// dimensions that Transpose lists; nil is the order of Chunks.
+	// Chunks is the shape of a chunk. Elements are stored in C order of the dimensions
+	// listed in Transpose; nil means the order of Chunks.
 	Chunks    []int64
 	Transpose []int
 }
 
-// Env is what an array has in common with others.
+// Env holds the settings that an array shares with others.
 type Env struct {
-	// Workers is how many batches are worked on at once; 0 is chosen by the array:
-	// one for each core, and more where requests take their time (Remote), up to
-	// InFlight.
+	// Workers is the number of batches processed concurrently. 0 means that the array
+	// chooses: one per core, and more for high-latency stores (Remote), up to InFlight.
 	Workers  int
 	InFlight int
 	Remote   bool
-	// Many is set if several requests in one call cost less than separate ones.
+	// Many is set if one call with several requests costs less than separate calls.
 	Many bool
-	// MaxChunk is the most bytes that a decoded chunk may have, and that all workers
-	// together decode at once.
+	// MaxChunk is the maximum size in bytes of a decoded chunk, and of the chunks that
+	// all workers together decode at a time.
 	MaxChunk int64
-	// MergeGap is how many bytes between two parts of a chunk are rather read than
-	// asked for apart.
+	// MergeGap is the largest number of bytes between two parts of a chunk for which
+	// both are read in one request.
 	MergeGap int64
-	// Grid returns the number of chunks along each dimension as it is now.
+	// Grid returns the current number of chunks along each dimension.
 	Grid func() []int64
-	// Check, when not nil, is called in each batch of a write, after the reads and
-	// before the first put, and may refuse it.
+	// Check, if not nil, is called in each batch of a write, after the reads and before
+	// the first put. An error refuses the write.
 	Check func(context.Context) error
-	// Part, when not nil, is called before chunks are changed in part.
+	// Part, if not nil, is called before chunks are changed in part.
 	Part func()
-	// Reach, when not nil, raises the lengths in shape to those that other writes of
-	// this process may have reached: a chunk is written whole only if it is covered
-	// as far as that.
+	// Reach, if not nil, raises the lengths in shape to those that other writes of this
+	// process may have reached. A write that covers a chunk up to there replaces the
+	// whole chunk.
 	Reach func(shape []int64)
 }
 
@@ -71,13 +70,13 @@ func (e *Env) check(ctx context.Context) error {
 	return e.Check(ctx)
 }
 
-// remoteScratch bounds the scratch of the workers for a store that takes its time,
-// in bytes: two buffers of the size of a chunk for each.
+// remoteScratch limits the scratch memory of all workers of a high-latency store, in
+// bytes. Each worker has two buffers of the size of a chunk.
 const remoteScratch = 256 << 20
 
-// AtOnce is how many batches are worked on at once with chunks of size bytes: where
-// requests take their time, as many as may be in flight, as far as the scratch of all
-// stays within bounds.
+// AtOnce returns the number of batches to process concurrently with chunks of size
+// bytes. For high-latency stores it is InFlight, limited so that the scratch memory of
+// all workers stays within remoteScratch, but at least one per core.
 func (e *Env) AtOnce(size int64) int {
 	n := runtime.GOMAXPROCS(0)
 	switch {
@@ -89,40 +88,41 @@ func (e *Env) AtOnce(size int64) int {
 	return n
 }
 
-// GuessedSize is the size in bytes that an element of variable length is taken for
-// where only a guess is possible: to cut data into batches and blocks.
+// GuessedSize is the assumed size in bytes of an element of variable length. It is used
+// to divide data into batches and blocks.
 const GuessedSize = 64
 
-// Slab is values in memory, in C order: elements of fixed size one after the other,
-// or strings where their length varies.
+// Slab holds values in memory in C order: Raw for elements of fixed size, Text for
+// strings of variable length.
 type Slab struct {
 	Raw  []byte
 	Text []string
 }
 
-// Array is an array whose chunks are in a Source. It is safe for concurrent use.
+// Array is an array whose chunks are in a manifest.Source. It is safe for concurrent
+// use.
 type Array struct {
 	meta    Meta
 	source  manifest.Source
 	pipe    *codec.Pipeline
 	env     Env
-	size    int64     // bytes of a decoded chunk; the ceiling where that varies
-	scratch sync.Pool // of workers
+	size    int64     // bytes of a decoded chunk; the limit if the size varies
+	scratch sync.Pool // idle workers
 	// unversioned is set once the store has returned an object without a version.
 	unversioned atomic.Bool
-	// ranges is set once the store has returned a part of an object, noRanges once a
-	// part has turned out to cost as much as the whole, or to be unavailable.
+	// ranges is set once the store has returned a part of an object. noRanges is set
+	// once a part cost as much as the whole object or was unavailable.
 	ranges, noRanges atomic.Bool
 }
 
-// New makes an array whose chunks source has, encoded by pipe.
+// New returns an array whose chunks are in source, encoded by pipe.
 func New(meta *Meta, source manifest.Source, pipe *codec.Pipeline, env *Env) *Array {
 	a := &Array{meta: *meta, source: source, pipe: pipe, env: *env}
 	a.size = meta.ChunkBytes(env.MaxChunk)
 	return a
 }
 
-// ChunkBytes is the size of a decoded chunk in bytes, or most where that varies.
+// ChunkBytes returns the size of a decoded chunk in bytes, or most if the size varies.
 func (m *Meta) ChunkBytes(most int64) int64 {
 	if !m.DType.Fixed() {
 		return most
@@ -130,7 +130,7 @@ func (m *Meta) ChunkBytes(most int64) int64 {
 	return int64(m.Stored.Size) * chunk.Product(m.Chunks)
 }
 
-// StoredShape is the shape of a chunk in the order in which it is stored.
+// StoredShape returns the shape of a chunk in storage order.
 func (m *Meta) StoredShape() []int {
 	shape := make([]int, len(m.Chunks))
 	for i := range shape {
@@ -143,10 +143,10 @@ func (m *Meta) StoredShape() []int {
 	return shape
 }
 
-// Close releases what the codecs hold. Nothing may be under way.
-func (a *Array) Close() { _ = a.pipe.Close() } // nothing was left in it
+// Close releases resources of the codecs. No operation may be in progress.
+func (a *Array) Close() { _ = a.pipe.Close() } // an idle pipeline holds no data that an error could lose
 
 func (a *Array) varies() bool { return !a.meta.DType.Fixed() }
 
-// Specs returns what goes through the codecs: see [codec.Pipeline.Specs].
+// Specs returns the types that pass through the codecs: see [codec.Pipeline.Specs].
 func (a *Array) Specs() []codecdriver.Spec { return a.pipe.Specs() }

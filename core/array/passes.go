@@ -2,31 +2,31 @@ package array
 
 import "sync"
 
-// passes bounds what chunks of variable-length elements take. How much one
-// decodes to is not known before it is decoded, and may be Limits.MaxChunk. So
-// that all workers together take no more than one chunk may, each chunk under
-// way has an equal share of that. Those that need more are left for another
-// pass with fewer at once, the last of which goes through them one by one.
+// passes limits the memory for chunks of variable-length elements. The decoded size of
+// such a chunk is unknown before decoding, and may be up to Limits.MaxChunk. To keep
+// all workers together within the limit for one chunk, each chunk in progress has an
+// equal share of it. Chunks that need more are deferred to another pass with fewer
+// workers. The last pass processes chunks one by one.
 type passes struct {
-	room     int64   // the largest chunk of this pass in bytes, stored or decoded; size if that is fixed
-	chosen   []int64 // numbers of the chunks of this pass; nil for all of the plan
+	room     int64   // maximum size of a chunk in this pass in bytes, stored or decoded; size if that is fixed
+	chosen   []int64 // numbers of the chunks of this pass; nil means all of the plan
 	mu       sync.Mutex
 	deferred []int64 // numbers of the chunks that need more room
 }
 
-// again prepares the next pass, after one of n workers, and returns how many
-// workers it has.
-func (t *transfer) again(n int) int {
+// nextPass prepares the next pass after one with n workers. It returns the number of
+// workers of the next pass.
+func (t *transfer) nextPass(n int) int {
 	if t.batch == 1 {
-		n /= 4 // few passes in all, and few chunks one by one
+		n /= 4 // keep both the number of passes and the chunks of the last pass small
 	}
 	t.batch, t.chosen, t.deferred = 1, t.deferred, nil
 	t.next.Store(0)
 	return max(1, min(n, len(t.chosen)))
 }
 
-// claim returns the range of chunks that a worker does next; it is empty when
-// none are left.
+// claim returns the next range of chunks for a worker. The range is empty if no chunks
+// are left.
 func (t *transfer) claim() (first, last int64) {
 	k := t.next.Add(t.batch) - t.batch
 	switch {
@@ -38,8 +38,8 @@ func (t *transfer) claim() (first, last int64) {
 	return 0, 0
 }
 
-// postpone leaves chunk i of the batch, which failed, for a pass with more room.
-// It reports whether one follows: otherwise the failure had another reason.
+// postpone defers chunk i of the batch, which failed, to a pass with more room. It
+// returns false if this is the last pass, so that the failure has another cause.
 func (w *worker) postpone(i int) bool {
 	t := w.t
 	if t.room >= t.size {

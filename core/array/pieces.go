@@ -10,23 +10,23 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// maxPieces is the largest number of requests for one chunk; parts that are
-// farther apart than the gap are merged rather than that there are more.
+// maxPieces is the maximum number of requests for one chunk. If a chunk has more parts,
+// more distant ones are merged.
 const maxPieces = 4096
 
-// pieces are the parts of a chunk without codecs that are read instead of the
-// whole. They are all of one version of the object: when they are not, or when
-// that cannot be told, what they span is read again in one request. Where parts
-// cannot be had, or each of many costs as much as the whole, the whole is read.
+// pieces describes the parts of a chunk without codecs that are read instead of the
+// whole chunk. All parts must have the same object version. If versions differ or are
+// unknown, the range that spans the parts is read again in one request. The whole chunk
+// is read if parts are unavailable or if each of many costs as much as the whole.
 type pieces struct {
-	cut     chunk.Pieces // N is 0 when the chunk is read whole
-	gap     int64        // with which it was cut
-	list    []piece      // kept between batches
+	cut     chunk.Pieces // N is 0 if the whole chunk is read
+	gap     int64        // gap between parts that cut was computed with
+	list    []piece      // reused for later batches
 	version string
 	answers int64
-	missing int64 // answers that say that there is no object
-	mixed   bool
-	refused bool // a part cannot be had
+	missing int64 // answers that the object does not exist
+	mixed   bool  // the parts differ in version, or some are missing
+	refused bool  // a part is unavailable
 }
 
 type piece struct {
@@ -35,7 +35,7 @@ type piece struct {
 	alloc driver.Alloc
 }
 
-// release lets go of the memory of the caller.
+// release drops references to memory of the caller.
 func (p *pieces) release() {
 	if len(p.list) > batchMax {
 		p.list = nil
@@ -46,7 +46,7 @@ func (p *pieces) release() {
 	p.cut = chunk.Pieces{}
 }
 
-// cut decides whether item i is read in pieces, which are cut then.
+// cut reports whether item i is read in pieces, and computes them.
 func (w *worker) cut(i int) bool {
 	it, at := &w.items[i], &w.where[i]
 	it.cut = chunk.Pieces{}
@@ -73,7 +73,7 @@ func (w *worker) cut(i int) bool {
 	return true
 }
 
-// requestPieces makes the requests for item i, which was cut just before.
+// requestPieces adds the requests for item i. It must follow cut(i).
 func (w *worker) requestPieces(i int) {
 	it, at := &w.items[i], &w.where[i]
 	n, size := it.cut.N, it.cut.Size
@@ -82,7 +82,7 @@ func (w *worker) requestPieces(i int) {
 		it.list = append(it.list, piece{alloc: func(n int64) ([]byte, error) { return w.allocPiece(i, k, n) }})
 	}
 	if !it.cut.Direct {
-		it.inBuf = sized(it.inBuf, n*size)
+		it.inBuf = resize(it.inBuf, n*size)
 	}
 	for k := range n {
 		p := &it.list[k]
@@ -93,7 +93,7 @@ func (w *worker) requestPieces(i int) {
 		p.dst, p.part = p.dst[:size:size], driver.Range{Offset: in, Length: size}
 		req := zmap.GetRequest{Key: at.Key, Alloc: p.alloc}
 		req.Opts.Range, req.Opts.IfMatch = &p.part, at.Version
-		w.ask(req, i)
+		w.addRequest(req, i)
 	}
 }
 
@@ -101,13 +101,13 @@ func (w *worker) requestPieces(i int) {
 func (w *worker) allocPiece(i, k int, n int64) ([]byte, error) {
 	dst := w.items[i].list[k].dst
 	if n != int64(len(dst)) {
-		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "%d bytes came for a part of %d", n, len(dst))
+		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "got %d bytes for a part of %d bytes", n, len(dst))
 	}
 	return dst, nil
 }
 
-// gotPiece takes the answer to the request for a piece of item i. It reports
-// whether that is all; otherwise the answer is one about the whole chunk.
+// gotPiece handles the answer to the request for a piece of item i. It returns false if
+// the answer applies to the whole chunk and the caller must handle it.
 func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 	it := &w.items[i]
 	it.answers++
@@ -121,7 +121,7 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 	case err != nil:
 		return false
 	case info.Size != w.t.size:
-		w.failItem(i, "read", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, its shape makes %d", info.Size, w.t.size))
+		w.failItem(i, "read", ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, but its shape requires %d", info.Size, w.t.size))
 		return true
 	case it.cut.N > 1:
 		it.compare(info.Version)
@@ -147,12 +147,12 @@ func (w *worker) gotPiece(i int, info zmap.Info, err error) bool {
 	return true
 }
 
-// probes is how many requests for pieces are sent before the store has shown
-// what a part costs there, when they take tens of milliseconds; else it is one.
+// probes is the number of requests for pieces sent to a high-latency store before it
+// has shown the cost of a part. For other stores the number is one.
 const probes = 16
 
-// group returns how many of the requests from the next on, which go to one Map,
-// are sent at once.
+// group returns the number of pending requests to send at once. They go to the same
+// Map.
 func (w *worker) group() int {
 	m, most := w.where[w.jobItem[w.base]].Map, len(w.reqs)-w.base
 	if w.base == 0 && w.items[w.jobItem[0]].cut.N > 1 && !w.t.a.ranges.Load() {
@@ -168,9 +168,9 @@ func (w *worker) group() int {
 	return n
 }
 
-// needless reports whether the next request is for one of many pieces where
-// each costs the whole, and answers it then.
-func (w *worker) needless() bool {
+// skipPiece answers the next request with ErrUnsupported if it is for one of many pieces
+// and parts cost as much as the whole chunk. It reports whether it did.
+func (w *worker) skipPiece() bool {
 	i := w.jobItem[w.base]
 	if w.items[i].cut.N < 2 || !w.t.a.noRanges.Load() {
 		return false
@@ -179,7 +179,8 @@ func (w *worker) needless() bool {
 	return true
 }
 
-// compare holds the version of a piece against that of those before.
+// compare records the version of a piece and sets mixed if it differs from earlier
+// ones.
 func (p *pieces) compare(version string) {
 	if p.version == "" {
 		p.version = version
@@ -187,8 +188,9 @@ func (p *pieces) compare(version string) {
 	p.mixed = p.mixed || version == "" || version != p.version
 }
 
-// getMixed reads again what came in pieces of different versions, or not at
-// all, now in one request each: first for what they span, then for the whole.
+// getMixed reads chunks again whose pieces had different versions or were missing, in
+// one request each. It reads the range that spans the pieces, or the whole chunk if
+// parts are unavailable.
 func (w *worker) getMixed(ctx context.Context) error {
 	for {
 		w.reqs, w.jobItem = w.reqs[:0], w.jobItem[:0]
@@ -201,7 +203,7 @@ func (w *worker) getMixed(ctx context.Context) error {
 				w.requestWhole(i)
 			default:
 				it.gap = math.MaxInt64
-				it.cut, _ = w.mover.Pieces(it.proj, it.gap) // it was cut before, so it can be
+				it.cut, _ = w.mover.Pieces(it.proj, it.gap) // the item was cut before, so this succeeds
 				w.requestPieces(i)
 			}
 		}
@@ -214,9 +216,9 @@ func (w *worker) getMixed(ctx context.Context) error {
 	}
 }
 
-// placePieces puts what came in pieces in its place.
+// placePieces copies the pieces of an item to the slab.
 func (w *worker) placePieces(it *item) {
-	if !it.cut.Direct { // else they landed there
+	if !it.cut.Direct { // otherwise they were read into the slab
 		w.mover.ScatterPieces(w.t.Raw, it.in, it.proj, it.gap)
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// Read reads sel, which lies in shape, into array, in native byte order. What lies
-// beyond own, which may be nil, reads as fill. *found, if found is not nil, is set to
-// report which chunks of sel exist, in C order. absent reports whether any was missing.
+// Read reads sel, which lies in shape, into array, in native byte order. Elements
+// beyond own read as fill; own may be nil. If found is not nil, *found is set to report
+// which chunks of sel exist, in C order. absent reports whether any chunk is missing.
 //
-// An error about a chunk names its key: ncerr.ErrCorrupt, ncerr.ErrNoObject for a
-// promised chunk that is missing, and the errors of the store and of the codecs. After
-// an object has changed or gone since the Source looked at it, the read is repeated once.
+// An error about a chunk names its key. It is ncerr.ErrCorrupt, ncerr.ErrNoObject for a
+// missing chunk that the Source promised, or an error of the store or the codecs. If an
+// object changed or was removed after the Source looked at it, Read retries once.
 func (a *Array) Read(ctx context.Context, sel chunk.Selection, shape, own []int64, array Slab, found *[]bool) (absent bool, err error) {
 	a.source.Forget(false)
 	absent, err = a.read(ctx, sel, shape, own, array, found)
-	if k := ncerr.KindOf(err); k == ncerr.ErrConflict || k == ncerr.ErrNoObject { // what the Source knew may be out of date
+	if k := ncerr.KindOf(err); k == ncerr.ErrConflict || k == ncerr.ErrNoObject { // the information of the Source may be outdated
 		a.source.Forget(true)
 		absent, err = a.read(ctx, sel, shape, own, array, found)
 	}
@@ -42,13 +42,13 @@ func (a *Array) read(ctx context.Context, sel chunk.Selection, shape, own []int6
 	if err := t.checkAbsent(ctx); err != nil {
 		return false, err
 	}
-	t.hide(own)
+	t.fillBeyond(own)
 	t.swap()
 	return t.absent.Load(), nil
 }
 
-// checkAbsent makes sure, if no chunk of the variable was ever found, that none is
-// there under other keys.
+// checkAbsent verifies, if no chunk of the variable was ever found, that the store has
+// none under other keys.
 func (t *transfer) checkAbsent(ctx context.Context) error {
 	if t.a.source.Settled() {
 		return nil
@@ -80,12 +80,11 @@ func readBatch(ctx context.Context, w *worker) error {
 	return w.decode(ctx)
 }
 
-// get sends the requests of the batch to the Maps that they point into: in one
-// call where that pays, else one after the other, since other workers are at
-// work beside.
+// get sends the requests of the batch to their Maps. It sends them in one call if that
+// costs less, and otherwise one by one, because other workers run in parallel.
 func (w *worker) get(ctx context.Context) error {
 	for w.base = 0; w.base < len(w.reqs) && w.err == nil; {
-		if w.needless() {
+		if w.skipPiece() {
 			w.base++
 			continue
 		}
@@ -114,13 +113,13 @@ func (w *worker) getFrom(ctx context.Context, m *zmap.Map, reqs []zmap.GetReques
 	return nil
 }
 
-// locate asks the Source for the batch.
+// locate sets the locations of the chunks of the batch.
 func (w *worker) locate(ctx context.Context) error {
 	return w.t.a.source.Locate(ctx, w.indexes[:w.n], w.where[:w.n])
 }
 
-// request makes the requests for all chunks of the batch that have to be
-// read, and fills in those that are known to be absent.
+// request adds requests for the chunks of the batch that must be read, and fills in the
+// chunks that are known to be absent.
 func (w *worker) request() {
 	w.reqs, w.jobItem = w.reqs[:0], w.jobItem[:0]
 	for i := range w.n {
@@ -146,17 +145,17 @@ func (w *worker) request() {
 	}
 }
 
-// requestWhole makes the request for item i.
+// requestWhole adds the request for the whole chunk of item i.
 func (w *worker) requestWhole(i int) {
 	at := &w.where[i]
 	req := zmap.GetRequest{Key: at.Key, Alloc: w.items[i].alloc}
 	req.Opts.Range, req.Opts.IfMatch, req.Opts.Limit = at.Range, at.Version, w.maxStored(i)
-	w.ask(req, i)
+	w.addRequest(req, i)
 }
 
-// maxStored is the largest size in bytes that the stored chunk of item i can
-// have, in this pass. Requests carry it, so that a store of which the sizes are
-// not known in advance is not read beyond it.
+// maxStored returns the maximum size in bytes of the stored chunk of item i in this
+// pass. Requests carry it, so that a store that does not report sizes in advance is not
+// read beyond it.
 func (w *worker) maxStored(i int) int64 {
 	n := max(1, w.t.a.pipe.MaxInput(w.where[i].FilterMask))
 	if w.t.room < w.t.size {
@@ -165,17 +164,17 @@ func (w *worker) maxStored(i int) int64 {
 	return n
 }
 
-// tooLong is the error of a stored chunk that exceeds the limit of its request.
+// tooLong returns the error for a stored chunk that exceeds the limit of its request.
 func (w *worker) tooLong(i int) error {
-	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has more than the %d bytes that its codecs can make", w.maxStored(i))
+	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk exceeds the maximum of %d bytes for its codecs", w.maxStored(i))
 }
 
-// ask adds a request for item i to those of the batch.
-func (w *worker) ask(req zmap.GetRequest, i int) {
+// addRequest adds a request for item i to the batch.
+func (w *worker) addRequest(req zmap.GetRequest, i int) {
 	w.reqs, w.jobItem = append(w.reqs, req), append(w.jobItem, i)
 }
 
-// got takes the answer to request base+k.
+// got handles the answer to request base+k.
 func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 	k += w.base
 	i := w.jobItem[k]
@@ -201,7 +200,7 @@ func (w *worker) got(k int, data []byte, info zmap.Info, err error) {
 	}
 }
 
-// decode decodes what was read and puts it in its place.
+// decode decodes the chunks that were read and copies them to the slab.
 func (w *worker) decode(ctx context.Context) error {
 	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
 	for i := range w.n {
@@ -217,9 +216,9 @@ func (w *worker) decode(ctx context.Context) error {
 			job := codecdriver.Job{Src: it.in, Dst: it.direct, Limit: w.t.room, Skip: w.where[i].FilterMask}
 			if job.Dst == nil && !w.t.varies {
 				if w.t.a.pipe.Local() {
-					job.Dst = w.outOf(it)
+					job.Dst = w.decodeBuf(it)
 				} else {
-					job.Shared = true // place copies it, and no more
+					job.Shared = true // place only copies the result
 				}
 			}
 			w.jobs = append(w.jobs, job)
@@ -232,7 +231,7 @@ func (w *worker) decode(ctx context.Context) error {
 	return w.decodeJobs(ctx)
 }
 
-// found records that the chunk of item i is there.
+// found records that the chunk of item i exists.
 func (w *worker) found(i int) {
 	if w.t.found != nil {
 		w.t.found[w.first+int64(i)] = true
@@ -240,8 +239,8 @@ func (w *worker) found(i int) {
 	w.t.a.source.Found()
 }
 
-// decodeJobs decodes the batch: in one call where it crosses a process
-// boundary, else one after the other, since other workers are at work beside.
+// decodeJobs decodes the batch. It uses one call if the codecs are in another process,
+// and otherwise one call per chunk, because other workers run in parallel.
 func (w *worker) decodeJobs(ctx context.Context) error {
 	pipe := w.t.a.pipe
 	w.base = 0
@@ -259,26 +258,26 @@ func (w *worker) decodeJobs(ctx context.Context) error {
 	return w.err
 }
 
-// placeRaw puts a chunk that is stored without codecs in its place.
+// placeRaw copies a chunk stored without codecs to the slab.
 func (w *worker) placeRaw(i int, it *item) {
 	if it.cut.N > 0 {
 		w.placePieces(it)
 		return
 	}
 	if it.direct != nil && len(it.in) == len(it.direct) && same(it.in, it.direct) {
-		return // it landed there
+		return // the chunk was read into the slab
 	}
 	w.place(i, it, it.in)
 }
 
-// decoded takes the result of job base+k.
+// decoded handles the result of job base+k.
 func (w *worker) decoded(k int, out []byte, err error) {
 	i := w.jobItem[w.base+k]
-	if ncerr.KindOf(err) == ncerr.ErrCorrupt && w.postpone(i) { // it may be too large only
+	if ncerr.KindOf(err) == ncerr.ErrCorrupt && w.postpone(i) { // the chunk may only be too large for this pass
 		return
 	}
 	if err != nil {
-		if !ncerr.IsContext(err) { // it names the codec, and not the chunk
+		if !ncerr.IsContext(err) { // err names the codec instead of the chunk
 			err = ncerr.New(ncerr.KindOf(err), "", "", err)
 		}
 		w.failItem(i, "read", err)
@@ -298,16 +297,16 @@ func (w *worker) place(i int, it *item, out []byte) {
 		return
 	}
 	if it.direct != nil && same(out, it.direct) {
-		return // it was decoded where it belongs
+		return // the chunk was decoded into the slab
 	}
 	w.mover.Scatter(w.t.Raw, out, it.proj)
 }
 
-// hide replaces what was read beyond the shape own by fill. A nil own hides nothing.
-func (t *transfer) hide(own []int64) {
+// fillBeyond replaces elements beyond the shape own with fill. A nil own means no limit.
+func (t *transfer) fillBeyond(own []int64) {
 	count := t.sel.Count
 	for d, end := range own {
-		first := int64(0) // of what is beyond
+		first := int64(0) // first position beyond end
 		if t.sel.Start[d] < end {
 			first = (end-1-t.sel.Start[d])/t.step(d) + 1
 		}
@@ -328,7 +327,7 @@ func (t *transfer) step(d int) int64 {
 	return t.sel.Stride[d]
 }
 
-// setFill sets the elements from from to to.
+// setFill sets the elements in [from, to) to the fill value.
 func (t *transfer) setFill(from, to int64) {
 	if t.varies {
 		fill := t.fillText()
@@ -337,6 +336,6 @@ func (t *transfer) setFill(from, to int64) {
 		}
 		return
 	}
-	size := int64(t.a.meta.DType.Size) // the fill value may be none
+	size := int64(t.a.meta.DType.Size) // not len(t.fill): the fill value may be nil
 	chunk.Repeat(t.Raw[from*size:to*size], t.fill)
 }

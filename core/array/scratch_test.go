@@ -1,4 +1,4 @@
-package array //nolint:testpackage // it looks at scratch memory, which nothing shows
+package array //nolint:testpackage // it inspects scratch memory, which is not exported
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// A worker that has served large chunks gives most of its memory back.
+// A worker that served large chunks keeps at most keptScratch bytes.
 func TestReleaseIsBounded(t *testing.T) {
 	t.Parallel()
 	var a Array
@@ -18,18 +18,18 @@ func TestReleaseIsBounded(t *testing.T) {
 	w.reqs = append(make([]zmap.GetRequest, 0, batchMax*batchMax+1), zmap.GetRequest{Key: "k"})[:0]
 	a.release(w)
 	if w.reqs != nil {
-		t.Errorf("room for %d requests is kept", cap(w.reqs))
+		t.Errorf("release kept room for %d requests", cap(w.reqs))
 	}
 	kept := 16 * cap(w.texts)
 	for i := range w.items {
 		kept += cap(w.items[i].inBuf) + cap(w.items[i].outBuf)
 	}
 	if kept == 0 || kept > keptScratch {
-		t.Errorf("%d bytes are kept, want some, %d at most", kept, keptScratch)
+		t.Errorf("release kept %d bytes, want 1 to %d", kept, keptScratch)
 	}
 	w.reqs = append(make([]zmap.GetRequest, 0, 1), zmap.GetRequest{Key: "k"})[:0]
 	a.release(w)
 	if w.reqs[:1][0].Key != "" {
-		t.Error("a request that was answered is kept")
+		t.Error("release kept an answered request")
 	}
 }

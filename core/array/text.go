@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// fillItem fills the part of the slab that is an absent chunk's.
+// fillItem fills the part of the slab that belongs to an absent chunk.
 func (w *worker) fillItem(it *item) {
 	if !w.t.varies {
 		w.mover.Fill(w.t.Raw, w.t.fill, it.proj)
@@ -21,19 +21,20 @@ func (w *worker) fillItem(it *item) {
 	w.mover.Each(it.proj, func(out, _ int64) { w.t.Text[out] = fill })
 }
 
-// fillText returns the fill value of strings without copying it. It is never changed.
+// fillText returns the fill value of strings without copying it. t.fill is immutable.
 func (t *transfer) fillText() string { return unsafe.String(unsafe.SliceData(t.fill), len(t.fill)) }
 
-// TooMuchText is the cause of the error of a read whose strings have too many bytes,
-// Most or more: parts of it can be read.
+// TooMuchText is the cause of the error of a read whose strings exceed Most bytes.
+// Smaller reads can succeed.
 type TooMuchText struct{ Most int64 }
 
 func (e *TooMuchText) Error() string {
-	return fmt.Sprintf("the strings of more than one chunk have more than %d bytes, the limit of limits.max_chunk (Limits.MaxChunk): read fewer at once", e.Most)
+	return fmt.Sprintf("the strings of several chunks exceed %d bytes, the limit set by limits.max_chunk (Limits.MaxChunk): read fewer at a time", e.Most)
 }
 
-// placeText takes the strings of item i out of its decoded chunk. Where the
-// whole chunk is wanted they share its text; a few of them do not keep it.
+// placeText copies the strings of item i from its decoded chunk. If the whole chunk is
+// selected, the strings share one copy of its text. Otherwise each string has its own
+// copy, so that a few strings do not keep the whole text in memory.
 func (w *worker) placeText(i int, it *item, out []byte) {
 	n := int(w.t.elements)
 	values, err := codecdriver.ParseValues(out, n)
@@ -47,7 +48,7 @@ func (w *worker) placeText(i int, it *item, out []byte) {
 		size = 0
 		w.mover.Each(it.proj, func(_, from int64) { size += int64(len(values.At(int(from)))) })
 	}
-	if w.t.held.Add(size) > w.t.size && w.t.plan.Len() > 1 {
+	if w.t.textBytes.Add(size) > w.t.size && w.t.plan.Len() > 1 {
 		w.failItem(i, "read", ncerr.New(ncerr.ErrLimit, "", "", &TooMuchText{w.t.size}))
 		return
 	}
@@ -71,7 +72,7 @@ func offsetIn(v codecdriver.Values, i int, data []byte) int {
 	return int(uintptr(unsafe.Pointer(&e[0])) - uintptr(unsafe.Pointer(&data[0])))
 }
 
-// editText sets New to the decoded chunks of strings.
+// editText sets New of each change to a decoded chunk of strings.
 func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error {
 	w.texts = slices.Grow(w.texts[:0], int(w.t.elements))[:w.t.elements]
 	defer clear(w.texts)
@@ -94,7 +95,7 @@ func (w *worker) editText(ctx context.Context, changes []*manifest.Change) error
 			ch.New, err = w.layOut(it)
 		}
 		if err != nil {
-			if err = w.leave(ch, err); err != nil {
+			if err = w.deferChange(ch, err); err != nil {
 				return err
 			}
 		}
@@ -120,16 +121,16 @@ func (w *worker) readTexts(ctx context.Context, stored []byte) error {
 	})
 }
 
-// layOut makes the decoded form of w.texts in the scratch of an item.
+// layOut encodes w.texts as a decoded chunk in the scratch buffer of an item.
 func (w *worker) layOut(it *item) ([]byte, error) {
 	size := codecdriver.ValuesSize(len(w.texts), 0)
 	for _, s := range w.texts {
 		size += int64(len(s))
 	}
 	if size > w.t.room {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the strings of the chunk have %d bytes, the limit is %d", size, w.t.room)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the strings of the chunk have %d bytes, more than the limit of %d", size, w.t.room)
 	}
-	it.outBuf = sized(it.outBuf, size)
+	it.outBuf = resize(it.outBuf, size)
 	values, err := codecdriver.NewValuesWriter(it.outBuf, len(w.texts))
 	for _, s := range w.texts {
 		if err == nil {

@@ -12,40 +12,40 @@ import (
 	"github.com/seed-695719ce/nczarr/core/manifest"
 )
 
-// transfer is one slab read or write in progress: what its workers share.
+// transfer is the state of one slab read or write, shared by its workers.
 type transfer struct {
 	a     *Array
 	plan  *chunk.Plan
-	sel   chunk.Selection // as stored: a scalar has its one element's dimension
-	shape []int64         // of the array, as stored
+	sel   chunk.Selection // as stored: a scalar may have one dimension
+	shape []int64         // of the array as stored
 	Slab
-	fill     []byte
-	size     int64 // bytes of a decoded chunk; the ceiling where that varies
-	elements int64 // of a chunk
-	varies   bool
-	batch    int64           // chunks a worker takes at once
-	found    []bool          // of a read: which chunks there are; nil when nobody asks
-	target   manifest.Writer // of a write: the source
-	only     []bool          // of a write: which chunks are written; nil for all
-	absent   atomic.Bool     // of a read: a chunk was not found
-	held     atomic.Int64    // of a read: bytes of strings of variable length
-	next     atomic.Int64
+	fill      []byte
+	size      int64 // bytes of a decoded chunk; the limit if the size varies
+	elements  int64 // elements of a chunk
+	varies    bool
+	batch     int64           // chunks that a worker claims at a time
+	found     []bool          // of a read: which chunks exist; nil if not requested
+	target    manifest.Writer // of a write: the source
+	only      []bool          // of a write: which chunks to write; nil for all
+	absent    atomic.Bool     // of a read: whether a chunk was not found
+	textBytes atomic.Int64    // of a read: bytes of strings of variable length
+	next      atomic.Int64
 	passes
 }
 
-// Batches: at least batchBytes of output, farBatchBytes where the codecs are in
-// another process, and at most batchMax chunks. Source: measurements of the data
-// plane, docs/explanation/performance.md.
+// A batch has at least batchBytes of output, or processBatchBytes if the codecs are in
+// another process, and at most batchMax chunks. Source: measurements of the data plane,
+// docs/explanation/performance.md.
 const (
-	batchBytes    = 1 << 20
-	farBatchBytes = 4 << 20
-	batchMax      = 64
+	batchBytes        = 1 << 20
+	processBatchBytes = 4 << 20
+	batchMax          = 64
 )
 
-// newTransfer plans the move of sel, which has been checked, from or to values.
+// newTransfer plans the read or write of sel. The caller has checked sel.
 func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*transfer, error) {
 	t := &transfer{a: a, sel: sel, shape: shape, Slab: values, fill: a.meta.Fill, size: a.size, elements: chunk.Product(a.meta.Chunks), varies: a.varies()}
-	if len(shape) == 0 && len(a.meta.Chunks) == 1 { // a scalar that is stored with a dimension
+	if len(shape) == 0 && len(a.meta.Chunks) == 1 { // a scalar stored with one dimension
 		t.sel, t.shape = chunk.All([]int64{1}), []int64{1}
 	}
 	var err error
@@ -54,7 +54,7 @@ func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*t
 	}
 	bytes := int64(batchBytes)
 	if !a.pipe.Local() {
-		bytes = farBatchBytes
+		bytes = processBatchBytes
 	}
 	size := int64(a.meta.DType.Size)
 	if t.varies {
@@ -64,28 +64,27 @@ func (a *Array) newTransfer(sel chunk.Selection, shape []int64, values Slab) (*t
 	return t, nil
 }
 
-// run lets workers work until the plan is done, an error stops them or ctx
-// ends.
+// run runs workers until the plan is complete, a worker fails or ctx is done.
 func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) error) error {
 	scratch := t.size
-	if t.a.pipe.Empty() { // bytes mostly land where they belong
+	if t.a.pipe.Empty() { // most bytes are read directly into the slab
 		scratch /= 4
 	}
 	env := &t.a.env
 	n := env.AtOnce(scratch)
 	if !t.a.pipe.Local() && env.Workers <= 0 {
-		n = max(n, farWorkers*runtime.GOMAXPROCS(0))
+		n = max(n, processWorkers*runtime.GOMAXPROCS(0))
 	}
-	if !t.varies && env.Workers <= 0 { // so that all of them together decode no more at once than one chunk may have
+	if !t.varies && env.Workers <= 0 { // limit what all workers together decode at a time to env.MaxChunk
 		n = int(min(int64(n), max(1, env.MaxChunk/max(t.size, 1))))
 	}
 	tasks := (t.plan.Len() + t.batch - 1) / t.batch
-	if tasks < int64(n) { // few chunks: smaller batches keep all workers busy
+	if tasks < int64(n) { // few chunks: make batches smaller to keep all workers busy
 		t.batch = max(1, (t.plan.Len()+int64(n)-1)/int64(n))
 		tasks = (t.plan.Len() + t.batch - 1) / t.batch
 	}
 	n = int(min(int64(n), tasks))
-	for t.room = t.size; ; n = t.again(n) {
+	for t.room = t.size; ; n = t.nextPass(n) {
 		if t.varies {
 			t.room = max(1, t.size/max(1, int64(n)*t.batch))
 		}
@@ -95,8 +94,7 @@ func (t *transfer) run(ctx context.Context, work func(context.Context, *worker) 
 	}
 }
 
-// pass lets n workers work until no chunks are left, an error stops them or ctx
-// ends.
+// pass runs n workers until no chunks are left, a worker fails or ctx is done.
 func (t *transfer) pass(ctx context.Context, n int, work func(context.Context, *worker) error) error {
 	if n <= 1 {
 		return t.loop(ctx, work)
@@ -108,9 +106,9 @@ func (t *transfer) pass(ctx context.Context, n int, work func(context.Context, *
 	return g.Wait()
 }
 
-// farWorkers is the number of batches in flight for each core when chunks go
-// through another process: one is at work there while another is moved here.
-const farWorkers = 2
+// processWorkers is the number of concurrent batches per core if the codecs are in another
+// process: one is processed there while another is copied here.
+const processWorkers = 2
 
 func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker) error) error {
 	w := t.a.worker(t)
@@ -130,7 +128,7 @@ func (t *transfer) loop(ctx context.Context, work func(context.Context, *worker)
 	}
 }
 
-// swap turns the slab from stored to native byte order or back.
+// swap converts the slab between stored and native byte order.
 func (t *transfer) swap() {
 	dt := t.a.meta.DType
 	if dt.Order != dtype.OrderNone && dt.Order != dtype.Native {

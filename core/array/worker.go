@@ -10,13 +10,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// worker is the scratch of one goroutine: it moves one batch of chunks at a
-// time and keeps its memory from batch to batch.
+// worker is the scratch memory of one goroutine. It processes one batch of chunks at a
+// time and reuses its memory for later batches.
 type worker struct {
 	t     *transfer
 	mover *chunk.Mover
 	n     int   // chunks in the batch
-	first int64 // number of the first in the plan
+	first int64 // number of the first chunk in the plan
 
 	items   []item
 	spans   []chunk.Span
@@ -27,8 +27,8 @@ type worker struct {
 	where   []manifest.Location
 	reqs    []zmap.GetRequest
 	jobs    []codecdriver.Job
-	jobItem []int // item of each request, then of each job
-	base    int   // first of the requests, or jobs, of the call under way
+	jobItem []int // item of each request or job
+	base    int   // first request or job of the call in progress
 	changes []manifest.Change
 	err     error
 
@@ -39,19 +39,19 @@ type worker struct {
 // item is one chunk of the batch.
 type item struct {
 	proj   chunk.Projection
-	have   bool   // there are encoded bytes
+	have   bool   // in is valid
 	in     []byte // encoded bytes; may be empty
 	out    []byte // decoded bytes
-	inBuf  []byte // kept between batches
-	lent   []byte // of the pipeline, for encoded bytes; kept between batches
+	inBuf  []byte // reused for later batches
+	lent   []byte // input memory of the pipeline; reused for later batches
 	unlend func() // returns lent to the pipeline
 	outBuf []byte
-	direct []byte // the part of the slab that is this whole chunk, or nil
+	direct []byte // the part of the slab that holds exactly this chunk, or nil
 	alloc  driver.Alloc
 	pieces
 }
 
-// worker gets a worker with its scratch, or makes one.
+// worker returns an idle worker, or a new one, prepared for t.
 func (a *Array) worker(t *transfer) *worker {
 	w, _ := a.scratch.Get().(*worker)
 	if w == nil {
@@ -67,19 +67,19 @@ func (a *Array) worker(t *transfer) *worker {
 	return w
 }
 
-// keptScratch is how much scratch a worker keeps from transfer to transfer, in
+// keptScratch is the maximum scratch memory that a worker keeps between transfers, in
 // bytes: enough for one chunk of the default size, encoded and decoded.
 const keptScratch = 32 << 20
 
-// release keeps the worker for the next transfer, with the memory it has grown
-// to, up to keptScratch.
+// release makes the worker available to the next transfer. It keeps scratch memory up
+// to keptScratch.
 func (a *Array) release(w *worker) {
 	w.t, w.mover, w.err = nil, nil, nil
 	kept := 0
 	for i := range w.items {
 		it := &w.items[i]
 		it.have, it.in, it.out, it.direct = false, nil, nil, nil
-		it.giveBack()
+		it.returnLent()
 		it.pieces.release()
 		for _, buf := range []*[]byte{&it.inBuf, &it.outBuf} {
 			if kept += cap(*buf); kept > keptScratch {
@@ -94,8 +94,8 @@ func (a *Array) release(w *worker) {
 	clear(w.where)
 	clear(w.reqs[:cap(w.reqs)])
 	clear(w.jobs[:cap(w.jobs)])
-	clear(w.changes[:cap(w.changes)])    // they may point into the memory of the caller
-	if cap(w.reqs) > batchMax*batchMax { // chunks in many pieces
+	clear(w.changes[:cap(w.changes)])    // changes may refer to memory of the caller
+	if cap(w.reqs) > batchMax*batchMax { // a chunk had many pieces
 		w.reqs, w.jobItem = nil, nil
 	}
 	a.scratch.Put(w)
@@ -120,7 +120,7 @@ func (w *worker) grow(batch, rank int) {
 	w.indexes, w.where = w.indexes[:batch], w.where[:batch]
 }
 
-// take sets the batch to projections first..last-1 of the plan.
+// take sets the batch to projections first to last-1 of the plan.
 func (w *worker) take(first, last int64) {
 	rank := w.t.plan.Rank()
 	w.n, w.first, w.err = int(last-first), first, nil
@@ -137,49 +137,50 @@ func (w *worker) take(first, last int64) {
 	}
 }
 
-// allocIn returns memory for the encoded bytes of item i: the slab itself where
-// the chunk is stored raw and lands as one run, else a buffer that is kept.
+// allocIn returns memory for the encoded bytes of item i: a part of the slab if the
+// chunk is stored without codecs and is contiguous there, and otherwise a reused
+// buffer.
 func (w *worker) allocIn(i int, n int64) ([]byte, error) {
 	it := &w.items[i]
 	if it.direct != nil && n == int64(len(it.direct)) && w.t.a.pipe.Empty() {
 		return it.direct, nil
 	}
-	if limit := w.maxStored(i); n > limit { // of a part that a range names: a whole object has met the limit before
-		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has %d bytes, more than the %d that its codecs can make", n, limit)
+	if limit := w.maxStored(i); n > limit { // only for requests with a range: a whole object was checked against the limit before
+		return nil, ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the stored chunk has %d bytes, more than the maximum of %d for its codecs", n, limit)
 	}
-	return it.room(w.t.a.pipe, n), nil
+	return it.encodedBuf(w.t.a.pipe, n), nil
 }
 
-// room returns memory for n encoded bytes: the pipeline's own where it has some,
-// else scratch.
-func (it *item) room(pipe *codec.Pipeline, n int64) []byte {
+// encodedBuf returns memory for n encoded bytes: memory of the pipeline if it offers some,
+// and otherwise scratch memory.
+func (it *item) encodedBuf(pipe *codec.Pipeline, n int64) []byte {
 	if n <= int64(cap(it.lent)) {
 		return it.lent[:n]
 	}
-	it.giveBack()
+	it.returnLent()
 	if it.lent, it.unlend = pipe.LendInput(n); it.lent != nil {
 		return it.lent
 	}
-	it.inBuf = sized(it.inBuf, n)
+	it.inBuf = resize(it.inBuf, n)
 	return it.inBuf
 }
 
-// giveBack ends the use of the pipeline's memory.
-func (it *item) giveBack() {
+// returnLent returns the memory of the pipeline.
+func (it *item) returnLent() {
 	if it.unlend != nil {
 		it.unlend()
 	}
 	it.lent, it.unlend = nil, nil
 }
 
-// outOf returns the scratch for the decoded bytes of an item.
-func (w *worker) outOf(it *item) []byte {
-	it.outBuf = sized(it.outBuf, w.t.size)
+// decodeBuf returns the scratch buffer for the decoded bytes of an item.
+func (w *worker) decodeBuf(it *item) []byte {
+	it.outBuf = resize(it.outBuf, w.t.size)
 	return it.outBuf
 }
 
-// sized returns buf with length n, or a new slice if it is too small.
-func sized(buf []byte, n int64) []byte {
+// resize returns buf with length n, or a new slice if its capacity is too small.
+func resize(buf []byte, n int64) []byte {
 	if int64(cap(buf)) < n {
 		return make([]byte, n)
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// Write writes from, elements in stored byte order, to sel. shape is that of the array
-// afterwards; only, if not nil, selects the chunks to write, in C order. The error is
-// ncerr.ErrReadOnly if the Source is not a manifest.Writer; other errors are those of
-// Update, of the codecs and of Env.Check. After an error some of the chunks may have
-// been written.
+// Write writes the elements of from, in stored byte order, to sel. shape is the shape
+// of the array after the write. only, if not nil, selects the chunks to write, in C
+// order. The error is ncerr.ErrReadOnly if the Source is not a manifest.Writer. Other
+// errors are those of Update, of the codecs and of Env.Check. After an error some of
+// the chunks may have been written.
 func (a *Array) Write(ctx context.Context, sel chunk.Selection, shape []int64, from Slab, only []bool) error {
 	target, err := manifest.AsWriter(a.source)
 	if err != nil {
@@ -43,7 +43,8 @@ func writeBatch(ctx context.Context, w *worker) error {
 	return w.t.target.Update(ctx, w.changes, w)
 }
 
-// Plan implements manifest.Editor: it finds the chunks that are covered in part only.
+// Plan implements manifest.Editor. It marks the chunks that the write covers only in
+// part.
 func (w *worker) Plan(changes []manifest.Change) {
 	bounds, part := w.bounds(), false
 	for k := range changes {
@@ -56,8 +57,8 @@ func (w *worker) Plan(changes []manifest.Change) {
 	}
 }
 
-// bounds returns the shape beyond which this process has written nothing: the part of
-// a chunk outside it need not be kept.
+// bounds returns the shape that limits all writes of this process. The part of a chunk
+// outside it need not be preserved.
 func (w *worker) bounds() []int64 {
 	w.shape = append(w.shape[:0], w.t.shape...)
 	if reach := w.t.a.env.Reach; reach != nil {
@@ -66,10 +67,10 @@ func (w *worker) bounds() []int64 {
 	return w.shape
 }
 
-// Edit implements manifest.Editor: it lays what is written over what was read, and
-// encodes it.
+// Edit implements manifest.Editor. It copies the written elements over the old chunks
+// and encodes the result.
 func (w *worker) Edit(ctx context.Context, changes []*manifest.Change) error {
-	// After the reads: then what was read is of the dataset that was opened.
+	// Check after the reads, so that they are known to belong to the opened dataset.
 	if err := w.t.a.env.check(ctx); err != nil {
 		return err
 	}
@@ -86,8 +87,8 @@ func (w *worker) Edit(ctx context.Context, changes []*manifest.Change) error {
 	return w.encode(ctx, changes)
 }
 
-// checkAbsent makes sure that chunks which were looked for in vain are not there
-// under other keys.
+// checkAbsent verifies that the store does not have the missing chunks under other
+// keys.
 func (w *worker) checkAbsent(ctx context.Context, changes []*manifest.Change) error {
 	var absent [][]int64
 	for _, ch := range changes {
@@ -98,7 +99,7 @@ func (w *worker) checkAbsent(ctx context.Context, changes []*manifest.Change) er
 	return w.t.a.source.Missing(ctx, absent, w.t.a.env.Grid())
 }
 
-// editFixed sets New to the decoded chunks of elements of fixed size.
+// editFixed sets New of each change to a decoded chunk of elements of fixed size.
 func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) error {
 	w.jobs, w.jobItem = w.jobs[:0], w.jobItem[:0]
 	for k, ch := range changes {
@@ -108,7 +109,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 			ch.New = it.direct
 			continue
 		}
-		ch.New = w.outOf(it)
+		ch.New = w.decodeBuf(it)
 		switch {
 		case ch.TooLong:
 			return changeError(ch, w.tooLong(ch.Tag))
@@ -149,7 +150,7 @@ func (w *worker) editFixed(ctx context.Context, changes []*manifest.Change) erro
 	return nil
 }
 
-// encode replaces the decoded chunks in New by encoded ones.
+// encode replaces the decoded chunks in New with encoded ones.
 func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 	pipe := w.t.a.pipe
 	if pipe.Empty() {
@@ -162,7 +163,7 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 		}
 		job := codecdriver.Job{Src: ch.New}
 		if it := &w.items[ch.Tag]; !w.t.varies {
-			it.inBuf = sized(it.inBuf, pipe.MaxEncoded())
+			it.inBuf = resize(it.inBuf, pipe.MaxEncoded())
 			job.Dst, job.Limit = it.inBuf, int64(len(it.inBuf))
 		}
 		w.jobs, w.jobItem = append(w.jobs, job), append(w.jobItem, k)
@@ -170,9 +171,9 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 	return w.code(ctx, pipe.EncodeMany, func(k int, out []byte, err error) error {
 		ch := changes[w.jobItem[k]]
 		if err != nil {
-			return w.leave(ch, err)
+			return w.deferChange(ch, err)
 		}
-		if ch.New = out; !same(out, w.jobs[k].Dst) { // it is lent
+		if ch.New = out; !same(out, w.jobs[k].Dst) { // out is valid only during this call
 			it := &w.items[ch.Tag]
 			it.inBuf = append(it.inBuf[:0], out...)
 			ch.New = it.inBuf
@@ -181,8 +182,8 @@ func (w *worker) encode(ctx context.Context, changes []*manifest.Change) error {
 	})
 }
 
-// code does the jobs of w: in one call where it crosses a process boundary, else
-// one after the other, since other workers are at work beside.
+// code runs the jobs of w. It uses one call if the codecs are in another process, and
+// otherwise one call per job, because other workers run in parallel.
 func (w *worker) code(ctx context.Context, many func(context.Context, []codecdriver.Job, codecdriver.Sink) error, done func(k int, out []byte, err error) error) error {
 	var failed error
 	step := 1
@@ -202,9 +203,9 @@ func (w *worker) code(ctx context.Context, many func(context.Context, []codecdri
 	return failed
 }
 
-// leave leaves a chunk that failed with err for a pass with more room, if one
-// follows; otherwise it returns the error of the chunk.
-func (w *worker) leave(ch *manifest.Change, err error) error {
+// deferChange defers a chunk that failed with err to a pass with more room. In the last pass
+// it returns the error of the chunk.
+func (w *worker) deferChange(ch *manifest.Change, err error) error {
 	if k := ncerr.KindOf(err); (k == ncerr.ErrLimit || k == ncerr.ErrCorrupt) && w.postpone(ch.Tag) {
 		ch.Skip = true
 		return nil
@@ -212,14 +213,14 @@ func (w *worker) leave(ch *manifest.Change, err error) error {
 	return changeError(ch, err)
 }
 
-// same reports whether a and b begin at the same place in memory.
+// same reports whether a and b start at the same address.
 func same(a, b []byte) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
 
 func changeError(ch *manifest.Change, err error) error {
 	return ncerr.Wrap("write", zmap.Path(ch.Key), err)
 }
 
-// wrongSize is the error of a decoded chunk of n bytes.
+// wrongSize returns the error for a decoded chunk of n bytes.
 func (t *transfer) wrongSize(n int) error {
-	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, its shape makes %d", n, t.size)
+	return ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the chunk has %d bytes, but its shape requires %d", n, t.size)
 }
