@@ -62,7 +62,7 @@ data:
 	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump notzarr.zip", exit: 13, says: `not Zarr: none of .zgroup`},
 
 	// Text that is too long is refused where the reference cuts it.
-	{files: f("ref_string.cdl"), run: "gen -o x.zarr $C/nczarr/ref_string.cdl", exit: 13, says: `a string of 10 bytes for "truncated", whose strings have 4`},
+	{files: f("ref_string.cdl"), run: "gen -o x.zarr $C/nczarr/ref_string.cdl", exit: 13, says: `a string of 10 bytes exceeds the size of "truncated", 4 bytes`},
 	{
 		files: f("ref_string.cdl", "ref_string_nczarr.baseline"), setup: []string{"edit s.cdl $C/nczarr/ref_string.cdl", "gen -o x.zarr s.cdl"},
 		run: "dump -n ref_string x.zarr#mode=nczarr,file", same: "nczarr/ref_string_nczarr.baseline",

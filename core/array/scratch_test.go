@@ -1,4 +1,4 @@
-package array //nolint:testpackage // it inspects scratch memory, which is not exported
+package array //nolint:testpackage // it looks at scratch memory, which nothing shows
 
 import (
 	"testing"

@@ -8,26 +8,26 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// Pos is a place in a CDL text. Line and Col count from 1; Col counts bytes.
+// Pos is a position in a CDL text. Line and Col count from 1; Col counts bytes.
 type Pos struct{ Line, Col int32 }
 
-// File is a parsed CDL text. It is plain data: not safe for concurrent change.
-// The values of variables stay in the text: see [Parse].
+// File is a parsed CDL text. It is not safe for concurrent modification. It does not
+// contain the values of variables, which are read from the text again: see [Parse].
 type File struct {
-	// Name is what the text was called when it was parsed; errors begin with it.
+	// Name is the name of the text passed to Parse; errors begin with it.
 	Name string
 	// Dataset is the name after the word netcdf.
 	Dataset string
-	// CutStrings makes Build cut strings of a variable that are longer than
-	// its fixed size, silently, as netcdf-c does. Parse leaves it unset: such
-	// strings are refused.
+	// CutStrings makes Build silently truncate strings that exceed the fixed size of
+	// their variable, as netcdf-c does. Parse leaves it unset, which makes such strings
+	// an error.
 	CutStrings bool
 	Root       *Group
 
 	src io.ReaderAt
 }
 
-// Group is one group; the root has an empty name.
+// Group is a group; the root has an empty name.
 type Group struct {
 	Pos    Pos
 	Name   string
@@ -37,7 +37,7 @@ type Group struct {
 	Groups []*Group
 }
 
-// Dim is a declared dimension. Len is 0 when it is unlimited.
+// Dim is a declared dimension. Len is 0 if it is unlimited.
 type Dim struct {
 	Pos       Pos
 	Name      string
@@ -45,8 +45,8 @@ type Dim struct {
 	Unlimited bool
 }
 
-// DimRef is a dimension in a variable's declaration: the name or absolute
-// path as written, and the dimension it means.
+// DimRef is a reference to a dimension in a variable's declaration: the name or
+// absolute path as written, and the dimension it refers to.
 type DimRef struct {
 	Pos  Pos
 	Path string
@@ -60,18 +60,18 @@ type Var struct {
 	Type  dtype.NC
 	Dims  []DimRef
 	Attrs []*Attr
-	// Enum is the user-defined type that Type stands for; nil for none.
+	// Enum is the user-defined type that Type replaces; nil if Type is as written.
 	Enum *Enum
-	// HasData says that the data section has a line for the variable; DataPos
-	// is where. File.Values gives what it lists.
+	// HasData is set if the data section lists values for the variable, at DataPos.
+	// File.Values returns them.
 	HasData bool
 	DataPos Pos
 
 	data extent
 }
 
-// Enum is a user-defined type that names integers. ParseOptions.MapTypes lets
-// texts have them.
+// Enum is a user-defined enumeration of integers. Parse accepts it only with
+// ParseOptions.MapTypes.
 type Enum struct {
 	Pos     Pos
 	Name    string
@@ -81,32 +81,30 @@ type Enum struct {
 	at map[string]int // index in Members by name
 }
 
-// Member is a name of an Enum; Bits is its value, as in a Value of type Base.
+// Member is a member of an Enum. Bits is its value, as in a Value of type Base.
 type Member struct {
 	Name string
 	Bits uint64
 }
 
-// extent is where in a text the values of a variable are, and what was seen in
-// passing.
+// extent records where the values of a variable are in the text, and facts about them.
 type extent struct {
 	pos     Pos
 	offset  int64 // of the byte at pos
-	count   int64 // values, not counting lists
-	longest int   // bytes of the longest string
+	count   int64 // number of values, excluding lists
+	longest int   // length of the longest string in bytes
 }
 
-// Attr is an attribute as written. Type is dtype.NCNone when the values
-// decide.
+// Attr is an attribute as written. Type is dtype.NCNone if it follows from the values.
 type Attr struct {
 	Pos    Pos
 	Name   string
 	Type   dtype.NC
-	Enum   *Enum // as for Var
+	Enum   *Enum // as in Var
 	Values []Value
 }
 
-// Kind says what a Value is.
+// Kind is the kind of a Value.
 type Kind uint8
 
 // The kinds of values.
@@ -126,8 +124,8 @@ type Value struct {
 	Kind Kind
 	// Type is the type of a Number.
 	Type dtype.NC
-	// Bits is the value of a Number, Hex or Char: an int64, a uint64, or the
-	// bits of a float64 when Type is NCFloat or NCDouble.
+	// Bits is the value of a Number, Hex or Char: an int64, a uint64, or the bits of a
+	// float64 if Type is NCFloat or NCDouble.
 	Bits uint64
 	// Text is the content of a Text, unescaped.
 	Text string
@@ -135,7 +133,7 @@ type Value struct {
 	Sub *[]Value
 }
 
-// text gives a constant for use in a message.
+// text returns the constant as text for messages.
 func (v Value) text() string {
 	switch {
 	case v.Kind != Number && v.Kind != Hex:
@@ -145,10 +143,10 @@ func (v Value) text() string {
 	case isFloat(v.Type):
 		return strconv.FormatFloat(math.Float64frombits(v.Bits), 'g', -1, 64)
 	}
-	return strconv.FormatInt(int64(v.Bits), 10) // that is how they are kept
+	return strconv.FormatInt(int64(v.Bits), 10) // signed values are stored as two's complement
 }
 
-// String gives "line:column".
+// String returns "line:column".
 func (p Pos) String() string {
 	return strconv.Itoa(int(p.Line)) + ":" + strconv.Itoa(int(p.Col))
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Generate creates a dataset at url and fills it with what f says, as ncgen
-// does. On an error nothing that looks whole is left. See [Build] and
-// nczarr.Create for the errors.
+// Generate creates a dataset at url from f, as ncgen does. After an error it aborts the
+// dataset, so that no incomplete dataset remains. Errors are those of [Build] and
+// nczarr.Create.
 func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptions) error {
 	ds, err := nczarr.Create(ctx, url, opts)
 	if err != nil {
@@ -26,21 +26,21 @@ func Generate(ctx context.Context, f *File, url string, opts *nczarr.CreateOptio
 	return ds.Close(ctx)
 }
 
-// Build defines everything in f in the root of ds, a dataset open for
-// writing, and writes the data, a few MiB at a time. Unlimited dimensions
-// take their lengths from the data; what the data leaves out is fill value.
-// The special attributes (_Storage, _ChunkSizes, _DeflateLevel, _Shuffle,
-// _Fletcher32, _Filter, _Codecs, _Endianness, _NoFill) become properties of
-// the variable; _Format, _NCProperties, _SuperblockVersion and _IsNetcdf4 of
-// the root are left out. Strings longer than the 128 bytes NCZarr has by
-// default make the variable's size larger, unless the text itself states one.
+// Build defines the contents of f in the root of ds, a dataset open for writing, and
+// writes the data a few MiB at a time. Unlimited dimensions get their lengths from the
+// data. Elements that the data does not list become the fill value. The special
+// attributes (_Storage, _ChunkSizes, _DeflateLevel, _Shuffle, _Fletcher32, _Filter,
+// _Codecs, _Endianness, _NoFill) become properties of the variable. The attributes
+// _Format, _NCProperties, _SuperblockVersion and _IsNetcdf4 of the root are ignored.
+// Strings longer than 128 bytes, the default of NCZarr, increase the string size of
+// their variable, unless the text sets a size.
 //
-// After an error ds is incomplete: abort it. Errors have the key
-// "name:line:column": ncerr.ErrConvert for a value that its type cannot hold,
-// ncerr.ErrRange for too many values, ncerr.ErrInvalid for what contradicts
-// itself, and those of nczarr's DefineVar and Write.
+// After an error ds is incomplete and should be aborted. Errors have the key
+// "name:line:column". They are ncerr.ErrConvert for a value that its type cannot
+// represent, ncerr.ErrRange for too many values, ncerr.ErrInvalid for contradictions,
+// and those of nczarr's DefineVar and Write.
 //
-// Source: netcdf-c ncgen; unlike it, no value is changed or cut silently.
+// Source: netcdf-c ncgen. Unlike ncgen, Build changes or truncates no value silently.
 func Build(ctx context.Context, f *File, ds *nczarr.Dataset) error {
 	c := converter{name: f.Name}
 	b := &builder{
@@ -66,11 +66,11 @@ type builder struct {
 	file   *File
 	dims   map[*Dim]*nczarr.Dim
 	groups map[*Group]*nczarr.Group
-	strLen bool // the size of strings may be chosen
-	cut    bool // strings that are too long are cut
+	strLen bool // Build may choose the size of strings
+	cut    bool // truncate strings that are too long
 }
 
-// at puts a position to an error of nczarr.
+// at adds a position to an error of nczarr.
 func (b *builder) at(pos Pos, err error) error {
 	if err == nil || ncerr.IsContext(err) {
 		return err
@@ -78,7 +78,7 @@ func (b *builder) at(pos Pos, err error) error {
 	return b.fail(ncerr.KindOf(err), pos, "%w", err)
 }
 
-// defineTree defines groups, dimensions and group attributes; g becomes to.
+// defineTree defines the dimensions, attributes and subgroups of g in to.
 func (b *builder) defineTree(g *Group, to *nczarr.Group) error {
 	b.groups[g] = to
 	for _, d := range g.Dims {
@@ -120,7 +120,7 @@ func isRootSpecial(name string) bool {
 	return false
 }
 
-// attr gives an attribute with its type, inferred when typ is NCNone.
+// attr converts an attribute to type typ, or to an inferred type if typ is NCNone.
 func (b *builder) attr(a *Attr, typ dtype.NC) (nczarr.Attr, error) {
 	var err error
 	if typ == dtype.NCNone {
@@ -132,7 +132,7 @@ func (b *builder) attr(a *Attr, typ dtype.NC) (nczarr.Attr, error) {
 	return nczarr.Attr{Name: a.Name, Type: typ, Value: value}, err
 }
 
-// vars defines and fills the variables below g.
+// vars defines and writes the variables of g and its subgroups.
 func (b *builder) vars(g *Group) error {
 	for _, v := range g.Vars {
 		if err := b.ctx.Err(); err != nil {
@@ -158,7 +158,7 @@ func (b *builder) vars(g *Group) error {
 	return nil
 }
 
-// spec turns a declaration and its attributes into nczarr's description.
+// spec converts a declaration and its attributes to a nczarr.VarSpec.
 func (b *builder) spec(v *Var) (*nczarr.VarSpec, error) {
 	spec := &nczarr.VarSpec{Type: v.Type}
 	for _, ref := range v.Dims {
@@ -193,12 +193,12 @@ func (b *builder) spec(v *Var) (*nczarr.VarSpec, error) {
 	return spec, nil
 }
 
-// flags adds the attributes that say what the values of an enum mean.
+// flags adds the attributes that define the meaning of the values of an enum.
 func (b *builder) flags(v *Var, spec *nczarr.VarSpec) error {
 	values, meanings := v.Enum.flags()
 	for _, a := range []*Attr{values, meanings} {
 		if have := findAttr(v.Attrs, a.Name); have != nil {
-			return b.fail(ncerr.ErrNameInUse, have.Pos, "attribute %q has the meanings of type %q", a.Name, v.Enum.Name)
+			return b.fail(ncerr.ErrNameInUse, have.Pos, "attribute %q conflicts with the values of type %q", a.Name, v.Enum.Name)
 		}
 		attr, err := b.attr(a, a.Type)
 		if err != nil {
@@ -209,29 +209,29 @@ func (b *builder) flags(v *Var, spec *nczarr.VarSpec) error {
 	return nil
 }
 
-// varAttr gives an ordinary attribute of a variable; _FillValue has the
-// variable's type and one value.
+// varAttr converts an attribute of a variable that is not special. _FillValue must have
+// the type of the variable and one value.
 func (b *builder) varAttr(v *Var, a *Attr) (nczarr.Attr, error) {
 	if a.Name != "_FillValue" {
 		return b.attr(a, a.Type)
 	}
 	if a.Type != dtype.NCNone && a.Type != v.Type {
-		return nczarr.Attr{}, b.fail(ncerr.ErrBadType, a.Pos, "_FillValue is %s, the variable %q is %s", a.Type, v.Name, v.Type)
+		return nczarr.Attr{}, b.fail(ncerr.ErrBadType, a.Pos, "_FillValue has type %s, but the variable %q has type %s", a.Type, v.Name, v.Type)
 	}
 	if len(a.Values) != 1 {
 		return nczarr.Attr{}, b.fail(ncerr.ErrInvalid, a.Pos, "_FillValue must be a single value")
 	}
 	attr, err := b.attr(a, v.Type)
 	if text, ok := attr.Value.(string); ok && len(text) > 1 {
-		attr.Value = text[:1] // the first character, as ncgen takes it
+		attr.Value = text[:1] // the first character, as in ncgen
 	} else if ok && text == "" {
 		attr.Value = "\x00"
 	}
 	return attr, err
 }
 
-// longest gives the bytes of the longest string in a variable's data and fill
-// value.
+// longest returns the length in bytes of the longest string in the data and fill value
+// of a variable.
 func longest(v *Var) int {
 	n := v.data.longest
 	if a := findAttr(v.Attrs, "_FillValue"); a != nil && len(a.Values) == 1 {

@@ -8,18 +8,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// verb is a variable's own format: the attribute C_format, a format of C's
-// printf.
+// verb is a format of C's printf, taken from the attribute C_format of a variable.
 //
 // Source: netcdf-c ncdump, attribute C_format.
 type verb struct {
-	spec   string // for package fmt
-	unsign uint   // bits to which integers are cut as unsigned; 0 for none
+	spec   string // format for package fmt
+	unsign uint   // width in bits to which integers are converted as unsigned; 0 for none
 }
 
-// ownFormat gives the format of v's values: nil when there is none, or none
-// that fits the type. An asked-for precision, and full precision, go before
-// it.
+// ownFormat returns the format of v's values. It returns nil if v has no format that
+// fits its type. An explicit precision or full precision overrides the format.
 func (p *printer) ownFormat(v *nczarr.Var) *verb {
 	a, err := v.Attr("C_format")
 	text, ok := a.Value.(string)
@@ -30,7 +28,8 @@ func (p *printer) ownFormat(v *nczarr.Var) *verb {
 	return parseVerb(text, v.Type())
 }
 
-// parseVerb reads a printf format with one conversion that fits nc.
+// parseVerb parses a printf format. It returns nil if the format does not have exactly
+// one conversion, one that fits nc.
 func parseVerb(text string, nc dtype.NC) *verb {
 	before, rest, ok := strings.Cut(text, "%")
 	if !ok || strings.Contains(rest, "%") || nc == dtype.NCChar || nc == dtype.NCString {
@@ -52,7 +51,7 @@ func parseVerb(text string, nc dtype.NC) *verb {
 	switch {
 	case strings.IndexByte("eEfFgG", conv) >= 0 && isFloat(nc):
 		if prec == "" {
-			prec = ".6" // C's default; Go's is as many digits as it takes
+			prec = ".6" // C's default; Go's default is the shortest exact text
 		}
 	case strings.IndexByte("di", conv) >= 0 && !isFloat(nc):
 		conv = 'd'
@@ -71,7 +70,7 @@ func parseVerb(text string, nc dtype.NC) *verb {
 	return v
 }
 
-// span gives the bytes at the beginning of s that are in set.
+// span returns the longest prefix of s that consists of bytes in set.
 func span(s, set string) string {
 	n := 0
 	for n < len(s) && strings.IndexByte(set, s[n]) >= 0 {
@@ -80,7 +79,7 @@ func span(s, set string) string {
 	return s[:n]
 }
 
-// appendInt appends an integer, as unsigned when the conversion is.
+// appendInt appends an integer, converted to unsigned if the format requires it.
 func (v *verb) appendInt(dst []byte, n int64) []byte {
 	if v.unsign > 0 {
 		return fmt.Appendf(dst, v.spec, uint64(n)<<(64-v.unsign)>>(64-v.unsign))

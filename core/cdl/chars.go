@@ -7,9 +7,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// packer turns character and string constants into bytes. Each string, and
-// each run of single characters, is filled up to a multiple of unit; an empty
-// string is a whole unit when padEmpty is set.
+// packer converts character and string constants to bytes. Each string, and each run of
+// single characters, is padded to a multiple of unit. An empty string occupies a whole
+// unit if padEmpty is set.
 //
 // Source: the netCDF CDL manual, "character constants"; netcdf-c ncgen.
 type packer struct {
@@ -17,16 +17,16 @@ type packer struct {
 	unit     int64
 	padEmpty bool
 	fill     byte
-	put      func(text []byte) error          // takes bytes
-	pad      func(fill []byte, n int64) error // takes n times the byte in fill; nil when unit is 1
+	put      func(text []byte) error          // receives text
+	pad      func(fill []byte, n int64) error // receives n repetitions of the byte in fill; nil if unit is 1
 	run      int64                            // length of the run of single characters
-	total    int64                            // bytes so far, with what filled them up
-	pos      Pos                              // of the last constant
+	total    int64                            // bytes so far, including padding
+	pos      Pos                              // position of the last constant
 	one      [1]byte
 }
 
-// packerFor makes the packer of a variable: each string is filled up to the
-// last dimension unless that is the only one or unlimited.
+// packerFor returns the packer of a variable. Strings are padded to the length of the
+// last dimension, unless it is unlimited or the only dimension.
 func (c converter) packerFor(v *Var, pad func([]byte, int64) error, put func([]byte) error) packer {
 	p := packer{converter: c, unit: 1, padEmpty: true, fill: charFill(v), put: put, pad: pad}
 	if rank := len(v.Dims); rank > 0 {
@@ -39,7 +39,7 @@ func (c converter) packerFor(v *Var, pad func([]byte, int64) error, put func([]b
 	return p
 }
 
-// add takes the next constant.
+// add adds the next constant.
 func (p *packer) add(v *Value) error {
 	p.pos = v.Pos
 	p.one[0] = byte(v.Bits) // a character, or the bits of a byte
@@ -71,14 +71,14 @@ func (p *packer) end() error {
 	return p.fillUp(n)
 }
 
-// fillUp fills up behind n bytes.
+// fillUp pads a string of n bytes.
 func (p *packer) fillUp(n int64) error {
 	pad := (p.unit - n%p.unit) % p.unit
 	if n == 0 && p.padEmpty {
 		pad = p.unit
 	}
 	if p.total > math.MaxInt64-n-pad {
-		return p.fail(ncerr.ErrLimit, p.pos, "the strings up to here have more than 2^63 bytes once each is filled up to %d", p.unit)
+		return p.fail(ncerr.ErrLimit, p.pos, "the strings up to here exceed 2^63 bytes when padded to %d bytes each", p.unit)
 	}
 	if p.total += n + pad; pad == 0 || p.pad == nil {
 		return nil

@@ -7,10 +7,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// bitsOf gives v as a value of an integer type with that many bits, in the
-// low bits of the result. A value may use all bits of the type whatever its
-// sign: 255 is the byte -1 and -1 the ubyte 255, as in ncgen; what needs more
-// bits, and a fraction, is refused. why is empty when it can be done.
+// bitsOf converts v to an integer type of the given width, in the low bits of the
+// result. A value may use all bits of the type regardless of its sign: 255 is the byte
+// -1, and -1 is the ubyte 255, as in ncgen. Larger values and fractions are errors. why
+// is the reason for a failure, or empty.
 func bitsOf(v Value, width uint) (bits uint64, why string) {
 	low, high := int64(-1)<<(width-1), uint64(1)<<(width-1)<<1-1
 	const bad = "the value is out of range"
@@ -23,7 +23,7 @@ func bitsOf(v Value, width uint) (bits uint64, why string) {
 	case v.Kind == Number && isFloat(v.Type):
 		f := math.Float64frombits(v.Bits)
 		switch {
-		case f != math.Trunc(f): // also not-a-number
+		case f != math.Trunc(f): // includes NaN
 			return 0, "the value is not an integer"
 		case f >= 0 && f < math.Ldexp(1, int(width)):
 			return uint64(f), ""
@@ -40,7 +40,7 @@ func bitsOf(v Value, width uint) (bits uint64, why string) {
 	return 0, notNumber(v)
 }
 
-// floatOf gives v as a floating-point number with that many bits.
+// floatOf converts v to a floating-point number of the given width.
 func floatOf(v Value, width int) (f float64, why string) {
 	switch {
 	case v.Kind == Hex, v.Kind == Char, v.Kind == Number && isUnsigned(v.Type):
@@ -67,20 +67,20 @@ func notNumber(v Value) string {
 	case List:
 		return "expected a value, found a list in braces"
 	case Fill:
-		return "_ stands for no value here"
+		return "_ is not allowed here"
 	}
 	return "expected a number"
 }
 
-// converter turns constants into typed values; its errors carry positions.
+// converter converts constants to typed values. Its errors include positions.
 type converter struct{ name string }
 
 func (c converter) fail(kind ncerr.Kind, pos Pos, format string, args ...any) error {
 	return fail(kind, c.name, pos, format, args...)
 }
 
-// into converts vals to the first elements of dst, a typed slice at least as
-// long; _ becomes fill, a slice of one or nil where _ is not allowed.
+// into converts vals to the first elements of dst, a typed slice that is at least as
+// long. _ becomes fill, a slice of length 1; if fill is nil, _ is an error.
 func (c converter) into(dst any, vals []Value, fill any) error {
 	switch dst := dst.(type) {
 	case []int8:
@@ -109,7 +109,7 @@ func (c converter) into(dst any, vals []Value, fill any) error {
 	return ncerr.Errorf(ncerr.ErrInternal, "read cdl", c.name, "no conversion to %T", dst)
 }
 
-// one is the conversion of all values with a function for one.
+// one converts all values with f.
 func one[T any](c converter, dst []T, vals []Value, fill any, f func(Value) (T, string)) error {
 	filler, _ := fill.([]T)
 	for i, v := range vals {
@@ -148,13 +148,13 @@ func (c converter) strings(dst []string, vals []Value, fill any) error {
 		case Nil:
 			return "", ""
 		case Fill:
-			return "", "_ stands for no value here"
+			return "", "_ is not allowed here"
 		}
 		return "", "expected a string"
 	})
 }
 
-// attrValue gives the value of an attribute as type typ.
+// attrValue converts the value of an attribute to type typ.
 func (c converter) attrValue(a *Attr, typ dtype.NC) (any, error) {
 	if typ == dtype.NCChar {
 		var text []byte
@@ -170,14 +170,14 @@ func (c converter) attrValue(a *Attr, typ dtype.NC) (any, error) {
 		return string(text), nil
 	}
 	if len(a.Values) == 0 {
-		return nil, c.fail(ncerr.ErrInvalid, a.Pos, "attribute %q has no value: only text may be empty", a.Name)
+		return nil, c.fail(ncerr.ErrInvalid, a.Pos, "attribute %q has no value: only text can be empty", a.Name)
 	}
 	dst := dtype.MakeSlice(typ, len(a.Values))
 	return dst, c.into(dst, a.Values, nil)
 }
 
-// inferType gives the type of an attribute without one: char when the values
-// are strings, else the widest type among them.
+// inferType returns the type of an attribute without an explicit type: char for
+// strings, otherwise the widest type of its values.
 //
 // Source: netcdf-c ncgen, type inference of attributes.
 func (c converter) inferType(a *Attr) (dtype.NC, error) {
@@ -225,7 +225,7 @@ func onlyText(vals []Value) bool {
 	return true
 }
 
-// hexType is the type of a hexadecimal constant in an attribute.
+// hexType returns the type of a hexadecimal constant in an attribute.
 func hexType(bits uint64) dtype.NC {
 	switch {
 	case bits <= math.MaxInt32:
@@ -236,8 +236,8 @@ func hexType(bits uint64) dtype.NC {
 	return dtype.NCUInt64
 }
 
-// wider gives the type for values of both: floating point over integers,
-// double over float, else by size, the later of equals.
+// wider returns the type for values of both a and b: floating point wins over integers,
+// double over float, and otherwise the larger type, or b if both have the same size.
 func wider(a, b dtype.NC) dtype.NC {
 	switch {
 	case a == dtype.NCNone:

@@ -27,8 +27,8 @@ func (p *printer) data(g *nczarr.Group, vars []*nczarr.Var, indent int) error {
 	return nil
 }
 
-// values prints all values of v, slab by slab. What cannot be read is a
-// problem; an error is returned for what ends the whole printing.
+// values prints all values of v, slab by slab. It reports a variable that cannot be
+// read as a problem, and returns only errors that end the whole output.
 func (p *printer) values(v *nczarr.Var, indent int) error {
 	shape := v.Shape()
 	if slices.Contains(shape, 0) {
@@ -43,7 +43,7 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	}
 	out := newRows(&p.f, p.w, indent, v.Name(), shape, unlimited)
 	out.fill, out.keep, out.nuls = fillShown(v), v.MaxStrLen() == 0, charFillShown(v) != 0
-	out.own, out.when = p.ownFormat(v), p.valueMoments(v)
+	out.cformat, out.dates = p.ownFormat(v), p.valueMoments(v)
 	out.max, out.notes, out.order = p.opts.lineMax(), p.opts.Notes, p.opts.Index
 	slabs := chunk.NewSlabs(shape, v.Chunks(), MaxSlab/ElementSize(v))
 	first := true
@@ -69,9 +69,9 @@ func (p *printer) values(v *nczarr.Var, indent int) error {
 	return nil
 }
 
-// unreadable reports a variable that cannot be read. When values have been
-// printed already, a comment says that the rest is missing: the semicolon is
-// missing too, so that nobody takes it for all.
+// unreadable reports a variable that cannot be read. If some values are already
+// printed, a comment states that the rest cannot be read. The closing semicolon is also
+// missing, so that a reader does not accept the values as complete.
 func (p *printer) unreadable(v *nczarr.Var, err error, first bool) error {
 	if ncerr.IsContext(err) {
 		return err
@@ -83,16 +83,16 @@ func (p *printer) unreadable(v *nczarr.Var, err error, first bool) error {
 	return nil
 }
 
-// ElementSize is the memory of one value of v, in bytes, at most.
+// ElementSize returns the maximum memory of one value of v in bytes.
 func ElementSize(v *nczarr.Var) int64 {
 	if v.Type() == dtype.NCString {
-		return 16 + 2*int64(v.MaxStrLen()) // header, content and the stored form
+		return 16 + 2*int64(v.MaxStrLen()) // header, content and stored form
 	}
 	return int64(v.Type().Size())
 }
 
-// fillShown gives the value that is printed as _: the _FillValue attribute
-// when it is one value of the variable's type, else netCDF's default.
+// fillShown returns the value that is printed as _: the attribute _FillValue if it is
+// one value of the variable's type, and otherwise netCDF's default.
 func fillShown(v *nczarr.Var) any {
 	if a, err := v.Attr("_FillValue"); err == nil && a.Type == v.Type() && v.Type() != dtype.NCChar && dtype.Len(a.Value) == 1 {
 		return a.Value
@@ -100,8 +100,8 @@ func fillShown(v *nczarr.Var) any {
 	return defaultFill(v.Type())
 }
 
-// charFillShown gives the byte with which a reader of the text fills up the
-// strings of a char variable.
+// charFillShown returns the byte with which a reader of the text pads the strings of a
+// char variable.
 func charFillShown(v *nczarr.Var) byte {
 	if a, err := v.Attr("_FillValue"); err == nil && v.Type() == dtype.NCChar {
 		if text, ok := a.Value.(string); ok && text != "" {

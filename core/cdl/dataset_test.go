@@ -208,7 +208,7 @@ func TestReferenceStrings(t *testing.T) {
 	f := mustParse(t, string(text))
 	r := newRegistry()
 	err = cdl.Generate(t.Context(), f, "mem:x", r.create())
-	if ncerr.KindOf(err) != ncerr.ErrConvert || !strings.Contains(err.Error(), `a string of 10 bytes for "truncated", whose strings have 4`) {
+	if ncerr.KindOf(err) != ncerr.ErrConvert || !strings.Contains(err.Error(), `a string of 10 bytes exceeds the size of "truncated", 4 bytes`) {
 		t.Errorf("error %v", err)
 	}
 	f.CutStrings = true

@@ -1,4 +1,4 @@
-// Package cdl writes a dataset as CDL, netCDF's text form, exactly as ncdump
+// Package cdl writes a dataset as CDL, the text form of netCDF, exactly as ncdump
 // prints it, and reads CDL as ncgen does.
 //
 //	err := cdl.Write(ctx, os.Stdout, ds, &cdl.WriteOptions{HeaderOnly: true})
@@ -6,17 +6,17 @@
 //	file, err := cdl.Parse(r, "ocean.cdl")
 //	err = cdl.Generate(ctx, file, "ocean.zarr", &nczarr.CreateOptions{...})
 //
-// [Write] streams: it holds at most a few MiB of values at a time. [Parse]
-// keeps the whole text as a tree ([File]), 50 to 100 bytes a value. [Generate]
-// and [Build] turn a tree into a dataset.
+// [Write] streams: it holds at most a few MiB of values at a time. [Parse] keeps the
+// whole text except the values of variables as a tree ([File]). [Generate] and [Build]
+// turn a tree into a dataset.
 //
-// The language is that of netCDF-4 without user-defined types, which NCZarr
-// cannot hold: they are refused by name.
+// The language is that of netCDF-4 without user-defined types, which NCZarr cannot
+// represent. Parse rejects them by name.
 //
-// Below this package is core/nczarr with its value types (core/chunk,
-// core/dtype, core/zarr) and the table of filter numbers in core/codec; above
-// it are conformance and nczctl.
+// The package builds on core/nczarr with its value types (core/chunk, core/dtype,
+// core/zarr) and the table of filter numbers in core/codec. conformance and nczctl
+// build on it.
 //
-// Source: the netCDF CDL manual; netcdf-c ncdump and ncgen, whose rules and
-// output are reproduced.
+// Source: the netCDF CDL manual; netcdf-c ncdump and ncgen, whose rules and output are
+// reproduced.
 package cdl

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// batchLen is how many constants are converted at a time.
+// batchLen is the number of constants converted at a time.
 const batchLen = 2048
 
 // fill writes the data of a variable.
@@ -35,8 +35,8 @@ func (b *builder) fill(v *Var, to *nczarr.Var, spec *nczarr.VarSpec) error {
 	return b.file.walk(v, w)
 }
 
-// filler is the dataSink that writes the data of one variable: each list of
-// the last block in slabs, which follow each other in row-major order.
+// filler is the dataSink that writes the data of one variable. It writes each list of
+// the last block in slabs, in row-major order.
 type filler struct {
 	*builder
 	v      *Var
@@ -44,30 +44,30 @@ type filler struct {
 	shape  []int64
 	starts []int
 	fill   any
-	absent bool // absent chunks read as the bytes that fill up strings
-	whole  bool // what is missing must be written: absent chunks are not fill, or not to netCDF-C
+	absent bool // absent chunks read as the padding of strings
+	whole  bool // missing elements must be written: absent chunks do not read as fill, or not in netCDF-C
 
 	prefix []int64 // index in the dimensions before the last block
 	tail   []int64 // shape of the last block
 	slabs  *chunk.Slabs
-	dst    any   // memory of a slab
-	size   int64 // elements of the slab at hand; 0 for none
-	have   int64 // of them, those that are set
-	need   int64 // of these, those up to the last that an absent chunk would not read as
-	full   bool  // there is no further slab
-	n      int64 // values of the list
-	excess Pos   // of the first value for which there is no room
+	dst    any   // memory for a slab
+	size   int64 // elements of the current slab; 0 if there is no slab
+	have   int64 // elements of the slab that are set
+	need   int64 // elements of the slab up to the last one that differs from an absent chunk
+	full   bool  // all slabs are complete
+	n      int64 // number of values in the list
+	excess Pos   // position of the first value beyond the shape
 	batch  []Value
 	chars  packer
 }
 
-// begin finds the place of a list. Room is checked before there is a list.
+// begin prepares writing a list. It checks the shape before the list is read.
 func (w *filler) begin(outer []int64, pos Pos) error {
 	w.prefix = w.prefix[:0]
 	for i, item := range outer {
 		dims := w.shape[w.starts[i]:w.starts[i+1]]
 		if n := chunk.Product(dims); item >= n {
-			return w.fail(ncerr.ErrRange, pos, "%d lists for %q, there is room for %d", item+1, w.v.Name, n)
+			return w.fail(ncerr.ErrRange, pos, "%d lists for %q exceed its length of %d", item+1, w.v.Name, n)
 		}
 		index := make([]int64, len(dims))
 		for d := len(dims) - 1; d >= 0; d-- {
@@ -99,7 +99,7 @@ func (w *filler) value(v *Value) error {
 	return nil
 }
 
-// charExcess keeps the place of the constant in which the room ends.
+// charExcess returns the position of the constant that reaches the end of the shape.
 func (w *filler) charExcess(v *Value) Pos {
 	if w.n <= chunk.Product(w.tail) {
 		return v.Pos
@@ -107,7 +107,7 @@ func (w *filler) charExcess(v *Value) Pos {
 	return w.excess
 }
 
-// flush converts the constants at hand.
+// flush converts the pending constants.
 func (w *filler) flush() error {
 	items := w.batch
 	w.batch = w.batch[:0]
@@ -117,7 +117,7 @@ func (w *filler) flush() error {
 			return err
 		}
 		n := min(room, int64(len(items)))
-		if n == 0 { // beyond the shape: only counted
+		if n == 0 { // beyond the shape: only count the values
 			if w.excess == (Pos{}) {
 				w.excess = items[0].Pos
 			}
@@ -137,7 +137,7 @@ func (w *filler) flush() error {
 	return nil
 }
 
-// putText takes bytes of a char variable.
+// putText adds bytes of a char variable.
 func (w *filler) putText(text []byte) error {
 	for len(text) > 0 {
 		room, err := w.room()
@@ -155,8 +155,8 @@ func (w *filler) putText(text []byte) error {
 	return nil
 }
 
-// putFill takes n fill bytes of a char variable. Slabs and chunks that have
-// nothing else are not written if they read so when they are absent.
+// putFill adds n fill bytes of a char variable. Slabs and chunks of fill bytes alone
+// are not written if absent chunks read the same.
 func (w *filler) putFill(fill []byte, n int64) error {
 	for n > 0 {
 		room, err := w.room()
@@ -183,8 +183,8 @@ func (w *filler) putFill(fill []byte, n int64) error {
 	return nil
 }
 
-// room gives how many elements of the slab at hand are not set, after moving
-// to the next slab when all are: 0 behind the last.
+// room returns the number of unset elements in the current slab. If all are set, it
+// writes the slab and moves to the next. It returns 0 after the last slab.
 func (w *filler) room() (int64, error) {
 	if w.have < w.size {
 		return w.size - w.have, nil
@@ -202,8 +202,8 @@ func (w *filler) room() (int64, error) {
 	return w.size, nil
 }
 
-// write writes the slab at hand, or the chunks of it in which something is
-// set; what is not becomes fill value.
+// write writes the current slab, or only its chunks that contain set elements. Other
+// elements become the fill value.
 func (w *filler) write() error {
 	if w.size == 0 {
 		return nil
@@ -233,7 +233,7 @@ func (w *filler) write() error {
 	return w.at(w.v.DataPos, w.to.Write(w.ctx, at, dst))
 }
 
-// end writes what is left of a list.
+// end writes the rest of a list.
 func (w *filler) end() error {
 	if w.v.Type == dtype.NCChar {
 		if err := w.chars.end(); err != nil {
@@ -244,7 +244,7 @@ func (w *filler) end() error {
 		return err
 	}
 	if room := chunk.Product(w.tail); w.n > room {
-		return w.fail(ncerr.ErrRange, w.excess, "%d values for %q, there is room for %d", w.n, w.v.Name, room)
+		return w.fail(ncerr.ErrRange, w.excess, "%d values for %q exceed its size of %d", w.n, w.v.Name, room)
 	}
 	if err := w.write(); err != nil || !w.whole {
 		return err
@@ -262,8 +262,9 @@ func (w *filler) end() error {
 
 func (w *filler) list(int, int64) {}
 
-// checkStrings refuses strings that are longer than the variable's fixed
-// size, or cuts them at a character. part has the constants they come from.
+// checkStrings rejects strings that exceed the fixed size of the variable, or truncates
+// them at a character boundary if w.cut is set. part holds the constants of the
+// strings.
 func (w *filler) checkStrings(dst any, part []Value) error {
 	list, _ := dst.([]string)
 	most := w.to.MaxStrLen()
@@ -276,7 +277,7 @@ func (w *filler) checkStrings(dst any, part []Value) error {
 			if i < len(part) {
 				pos = part[i].Pos
 			}
-			return w.fail(ncerr.ErrConvert, pos, "a string of %d bytes for %q, whose strings have %d", len(list[i]), w.v.Name, most)
+			return w.fail(ncerr.ErrConvert, pos, "a string of %d bytes exceeds the size of %q, %d bytes", len(list[i]), w.v.Name, most)
 		}
 		end := most
 		for end > 0 && !utf8.RuneStart(list[i][end]) {
@@ -287,7 +288,7 @@ func (w *filler) checkStrings(dst any, part []Value) error {
 	return nil
 }
 
-// spread sets the elements of dst behind the first n to fill.
+// spread sets the elements of dst after the first n to fill.
 func spread(dst any, n int, fill any) {
 	switch dst := dst.(type) {
 	case []int8:

@@ -14,22 +14,22 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// storage collects what the special attributes of a variable ask for.
+// storage collects the properties set by the special attributes of a variable.
 type storage struct {
 	converter
 	known   codec.Catalog
 	spec    *nczarr.VarSpec
 	shuffle bool
-	deflate int64 // -1 when not asked for
+	deflate int64 // -1 if not set
 	sum     bool
 	filters []zarr.CodecSpec
-	codecs  []zarr.CodecSpec // of _Codecs, which says all
-	chained bool             // _Codecs was there
+	codecs  []zarr.CodecSpec // codecs of _Codecs, which override all others
+	chained bool             // _Codecs is set
 	elem    int              // size of an element, for shuffle
 }
 
-// special takes an attribute that is not stored but says how the variable is.
-// Others are left: false.
+// special handles an attribute that sets a property of the variable instead of being
+// stored. It returns false for other attributes.
 //
 // Source: netcdf-c ncgen, special attributes.
 func (s *storage) special(a *Attr) (taken bool, err error) {
@@ -64,12 +64,12 @@ func (s *storage) special(a *Attr) (taken bool, err error) {
 	return true, err
 }
 
-// bitRoundDigits is what ncgen takes for the attribute of BitRound, whose
-// number is one of bits.
+// bitRoundDigits is the name that ncgen accepts for the attribute of BitRound, although
+// its value is a number of bits.
 const bitRoundDigits = "_QuantizeBitRoundNumberOfSignificantDigits"
 
-// quantize takes an attribute that asks for rounded values. It is stored as
-// well, under its right name.
+// quantize handles an attribute that sets a quantization. The attribute is also stored,
+// under its standard name.
 func (s *storage) quantize(a *Attr) (taken bool, err error) {
 	for mode := dtype.BitGroom; mode.Attr() != ""; mode++ {
 		if a.Name != mode.Attr() && (mode != dtype.BitRound || a.Name != bitRoundDigits) {
@@ -84,16 +84,16 @@ func (s *storage) quantize(a *Attr) (taken bool, err error) {
 			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: %w", a.Name, err)
 		}
 		if s.spec.Quantize.Mode != dtype.QuantizeNone {
-			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: another quantization is there already", a.Name)
+			return true, s.fail(ncerr.ErrInvalid, a.Pos, "%s: the variable already has a quantization", a.Name)
 		}
 		s.spec.Quantize = q
-		s.spec.Attrs = append(s.spec.Attrs, nczarr.Attr{Name: mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // 52 at most
+		s.spec.Attrs = append(s.spec.Attrs, nczarr.Attr{Name: mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // at most 52
 		return true, nil
 	}
 	return false, nil
 }
 
-// finish puts the chain together: what _Codecs says, else shuffle, the other
+// finish assembles the chain of codecs: that of _Codecs, or else shuffle, the other
 // filters, deflate, checksum.
 func (s *storage) finish() {
 	if s.spec.Chunks != nil && s.spec.Storage == "" {
@@ -117,7 +117,7 @@ func (s *storage) finish() {
 	s.spec.Codecs = chain
 }
 
-// codecSpec makes one step with its document.
+// codecSpec returns a codec with its parameters.
 func codecSpec(id string, params map[string]any) zarr.CodecSpec {
 	doc := map[string]any{"id": id}
 	for k, v := range params {
@@ -131,7 +131,7 @@ func (s *storage) bad(a *Attr, want string) error {
 	return s.fail(ncerr.ErrInvalid, a.Pos, "%s must be %s", a.Name, want)
 }
 
-// text gives the value of an attribute that must be one string.
+// text returns the value of an attribute if it is a single string.
 func (s *storage) text(a *Attr) (string, bool) {
 	if len(a.Values) != 1 || a.Values[0].Kind != Text {
 		return "", false
@@ -149,7 +149,7 @@ func (s *storage) word(a *Attr, allowed ...string) (string, error) {
 	return "", s.bad(a, `one of "`+strings.Join(allowed, `", "`)+`"`)
 }
 
-// truth reads "true", "false", 1, 0 or those two as strings.
+// truth parses "true", "false", 1 or 0, as strings or numbers.
 func (s *storage) truth(a *Attr) (bool, error) {
 	text, ok := s.text(a)
 	if list, err := s.integers(a); err == nil && len(list) == 1 {
@@ -164,7 +164,7 @@ func (s *storage) truth(a *Attr) (bool, error) {
 	return false, s.bad(a, `"true" or "false"`)
 }
 
-// integers reads a list of integers that are not negative.
+// integers parses a list of non-negative integers.
 func (s *storage) integers(a *Attr) ([]int64, error) {
 	list := make([]int64, len(a.Values))
 	if s.into(list, a.Values, nil) != nil || len(list) == 0 {
@@ -172,7 +172,7 @@ func (s *storage) integers(a *Attr) ([]int64, error) {
 	}
 	for _, n := range list {
 		if n < 0 {
-			return nil, s.bad(a, "integers from 0 up")
+			return nil, s.bad(a, "non-negative integers")
 		}
 	}
 	return list, nil
@@ -186,7 +186,7 @@ func (s *storage) level(a *Attr) (int64, error) {
 	return list[0], nil
 }
 
-// chain reads a JSON list of codec documents in encode order.
+// chain parses a JSON list of codecs in encoding order.
 func (s *storage) chain(a *Attr) ([]zarr.CodecSpec, error) {
 	text, _ := s.text(a)
 	var docs []json.RawMessage
@@ -199,15 +199,15 @@ func (s *storage) chain(a *Attr) ([]zarr.CodecSpec, error) {
 			ID string `json:"id"`
 		}
 		if err := json.Unmarshal(doc, &head); err != nil || head.ID == "" {
-			return nil, s.bad(a, `a JSON list of codecs: each is an object with an "id"`)
+			return nil, s.bad(a, `a JSON list of codecs, objects with an "id"`)
 		}
 		chain = append(chain, zarr.CodecSpec{ID: head.ID, Params: doc})
 	}
 	return chain, nil
 }
 
-// filter reads "id,param,...|id,...", where id is an HDF5 filter number or a
-// codec's name.
+// filter parses "id,param,...|id,...", where id is an HDF5 filter number or the name of
+// a codec.
 func (s *storage) filter(a *Attr) ([]zarr.CodecSpec, error) {
 	text, ok := s.text(a)
 	if !ok {
@@ -221,7 +221,7 @@ func (s *storage) filter(a *Attr) ([]zarr.CodecSpec, error) {
 		for _, f := range fields[1:] {
 			n, err := strconv.ParseUint(strings.TrimRight(strings.TrimSpace(f), "uU"), 10, 32)
 			if err != nil {
-				return nil, s.bad(a, "filter numbers with unsigned integers as parameters, not "+strconv.Quote(f))
+				return nil, s.bad(a, "filter numbers with unsigned integer parameters, not "+strconv.Quote(f))
 			}
 			params = append(params, uint32(n))
 		}
@@ -229,7 +229,7 @@ func (s *storage) filter(a *Attr) ([]zarr.CodecSpec, error) {
 		if err != nil {
 			d, _ := s.known.Find(id)
 			if number = uint64(d.HDF5); number == 0 {
-				return nil, s.fail(ncerr.ErrNoFilter, a.Pos, "filter %q cannot be given by number: use _Codecs", id)
+				return nil, s.fail(ncerr.ErrNoFilter, a.Pos, "filter %q has no HDF5 number: use _Codecs", id)
 			}
 		}
 		step, err := s.known.FromHDF5(uint32(number), params, s.elem)

@@ -10,14 +10,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// formatter turns values into CDL text.
+// formatter formats values as CDL text.
 type formatter struct {
 	digits [2]int // significant digits of float and double
-	exact  bool   // more digits where these do not give the value back
+	exact  bool   // use more digits if needed to represent the value exactly
 }
 
-// appendFloat appends f as C's printf does with %.<digits>g; bits is 32 or
-// 64. Not-a-number and infinity are CDL's words.
+// appendFloat appends v as C's printf does with %.<digits>g. bits is 32 or 64. NaN and
+// infinity are written as in CDL.
 func (f *formatter) appendFloat(dst []byte, v float64, bits int) []byte {
 	tail := ""
 	digits, most := f.digits[1], 17
@@ -32,7 +32,7 @@ func (f *formatter) appendFloat(dst []byte, v float64, bits int) []byte {
 	case math.IsInf(v, -1):
 		return append(append(dst, "-Infinity"...), tail...)
 	case f.exact && v == 0 && math.Signbit(v):
-		return append(dst, "-0."...) // without the point it is read as an integer, which has no sign
+		return append(dst, "-0."...) // without the point it would be parsed as an integer, which has no negative zero
 	}
 	start := len(dst)
 	dst = appendG(dst, v, digits)
@@ -46,14 +46,14 @@ func (f *formatter) appendFloat(dst []byte, v float64, bits int) []byte {
 	return dst
 }
 
-// appendG appends v as %.<digits>g does: at most that many significant
-// digits, no trailing zeros, an exponent below -4 and from digits up.
+// appendG appends v as %.<digits>g does: at most digits significant digits, no trailing
+// zeros, and an exponent below -4 and from digits up.
 func appendG(dst []byte, v float64, digits int) []byte {
 	return strconv.AppendFloat(dst, v, 'g', max(digits, 1), 64)
 }
 
-// appendAttrFloat is appendFloat for attributes, where the text must show
-// that it is a floating-point number: it has a point, and f after a float.
+// appendAttrFloat is like appendFloat, but for attributes. The text always contains a
+// point, and has the suffix f for a float, so that it is parsed with the right type.
 func (f *formatter) appendAttrFloat(dst []byte, v float64, bits int) []byte {
 	start := len(dst)
 	dst = f.appendFloat(dst, v, bits)
@@ -104,11 +104,11 @@ func (f *formatter) appendAttr(dst []byte, value any) []byte {
 	case []float64:
 		return appendList(dst, v, func(dst []byte, x float64) []byte { return f.appendAttrFloat(dst, x, 64) })
 	}
-	return fmt.Appendf(dst, "%q", fmt.Sprint(value)) // no such type by contract
+	return fmt.Appendf(dst, "%q", fmt.Sprint(value)) // not reached: attributes have no other types
 }
 
-// appendList appends the elements separated by commas; no element is an
-// empty string, as ncdump prints an attribute of length 0.
+// appendList appends the elements separated by commas. For an empty list it appends an
+// empty string, as ncdump does.
 func appendList[T any](dst []byte, list []T, one func([]byte, T) []byte) []byte {
 	if len(list) == 0 {
 		return append(dst, `""`...)
@@ -134,15 +134,14 @@ func appendUints[T ~uint8 | ~uint16 | ~uint32 | ~uint64](dst []byte, list []T, s
 	})
 }
 
-// charEscapes are the characters with an escape of their own.
+// charEscapes maps characters to their named escapes.
 var charEscapes = [256]string{
 	'\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\v': `\v`,
 	'\\': `\\`, '\'': `\'`, '"': `\"`,
 }
 
-// appendText appends a string or text attribute in quotes. Control characters
-// become escapes; bytes from 0x80 up stay as they are, so that UTF-8 is
-// readable.
+// appendText appends a string or text attribute in quotes. Control characters are
+// escaped. Bytes from 0x80 are not, so that UTF-8 is readable.
 func appendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := range len(s) {
@@ -151,8 +150,8 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// appendByte appends one byte of text, as an octal escape when it is a
-// control character or above top.
+// appendByte appends one byte of text. It writes control characters and bytes above top
+// as octal escapes.
 func appendByte(dst []byte, c, top byte) []byte {
 	switch {
 	case charEscapes[c] != "":
@@ -163,12 +162,12 @@ func appendByte(dst []byte, c, top byte) []byte {
 	return append(dst, c)
 }
 
-// nameSpecials are the characters that need a backslash in a name.
+// nameSpecials are the characters that a name must escape with a backslash.
 const nameSpecials = " !\"#$&'()*,:;<=>?[]\\^`{|}~"
 
-// escapeName gives a name as CDL writes it: a backslash before special
-// characters and what no name begins with unescaped, \%hh for control
-// characters and a leading percent sign.
+// escapeName returns a name as written in CDL. Special characters, and a first
+// character that no name can start with, get a backslash. Control characters and a
+// leading percent sign become \%hh.
 func escapeName(name string) string {
 	plain := true
 	for i := range len(name) {
@@ -194,8 +193,8 @@ func escapeName(name string) string {
 	return b.String()
 }
 
-// same reports whether ncdump takes v for the fill value: equal within the
-// machine's epsilon, both not-a-number or both the same infinity.
+// same reports whether ncdump treats v as the fill value: both are equal within eps,
+// both are NaN, or both are the same infinity.
 func same(v, fill, eps float64) bool {
 	switch {
 	case v > 0 != (fill > 0):
@@ -208,7 +207,7 @@ func same(v, fill, eps float64) bool {
 	return math.Abs(v-fill) <= math.Abs(eps*fill)
 }
 
-// same32 is same for floats, with every step rounded to float as C does.
+// same32 is same for floats. Every step is rounded to float, as in C.
 func same32(v, fill float32) bool {
 	if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) || math.IsNaN(float64(fill)) || math.IsInf(float64(fill), 0) {
 		return same(float64(v), float64(fill), 0)
@@ -217,9 +216,9 @@ func same32(v, fill float32) bool {
 	return v > 0 == (fill > 0) && math.Abs(float64(diff)) <= math.Abs(float64(limit))
 }
 
-// defaultFill gives the default fill value that is printed as _, as a slice of
-// one: nil for the one-byte types, whose every value is likely to be data, and
-// for strings, where it is the empty string.
+// defaultFill returns the default fill value that is printed as _, as a slice of length
+// 1. It returns nil for one-byte types, for which every value is likely to be data, and
+// for strings.
 //
 // Source: netcdf-c ncdump.
 func defaultFill(nc dtype.NC) any {

@@ -25,39 +25,38 @@ const (
 type token struct {
 	kind tokenKind
 	pos  Pos
-	text string // for messages too
+	text string // also used in messages
 	val  Value
 }
 
-// lexer cuts a CDL text into tokens. The first error ends it.
+// lexer splits a CDL text into tokens. It stops at the first error.
 type lexer struct {
 	r    io.Reader
-	err  error // of r, kept until the bytes before it are used up
+	err  error // error of r, reported after the bytes before it
 	win  []byte
 	at   int   // index in win of the next byte
 	base int64 // offset in the text of the first byte of win
 	name string
-	pos  Pos // of the next byte
+	pos  Pos // position of the next byte
 	buf  []byte
 }
 
-// windowSize is how much of the text is in memory at a time.
+// windowSize is the number of bytes of the text in memory.
 const windowSize = 64 << 10
 
-// maxToken is the ceiling on the bytes of one string, maxName on those of a
-// name.
+// maxToken is the maximum length of a string in bytes, and maxName that of a name.
 const (
 	maxToken = 1 << 28
 	maxName  = 1 << 16
 )
 
-// newLexer reads src from the byte at offset, which is at pos.
+// newLexer returns a lexer for src from the byte at offset, whose position is pos.
 func newLexer(src io.ReaderAt, offset int64, pos Pos, name string) *lexer {
 	r := io.NewSectionReader(src, offset, math.MaxInt64-offset)
 	return &lexer{r: r, win: make([]byte, 0, windowSize), base: offset, name: name, pos: pos}
 }
 
-// fail makes an error of kind at pos; the text says what is wrong.
+// fail returns an error of the given kind at pos.
 func fail(kind ncerr.Kind, name string, pos Pos, format string, args ...any) error {
 	return ncerr.Errorf(kind, "read cdl", name+":"+pos.String(), format, args...)
 }
@@ -66,10 +65,11 @@ func (l *lexer) fail(pos Pos, format string, args ...any) error {
 	return fail(ncerr.ErrInvalid, l.name, pos, format, args...)
 }
 
-// offset gives the place of the next byte in the text.
+// offset returns the offset of the next byte in the text.
 func (l *lexer) offset() int64 { return l.base + int64(l.at) }
 
-// peek gives the byte at distance n without taking it; false at the end.
+// peek returns the byte n bytes ahead without consuming it. It returns false at the
+// end.
 func (l *lexer) peek(n int) (byte, bool) {
 	if l.at+n < len(l.win) {
 		return l.win[l.at+n], true
@@ -77,7 +77,7 @@ func (l *lexer) peek(n int) (byte, bool) {
 	return l.peekOn(n)
 }
 
-// peekOn is peek behind the end of the window.
+// peekOn is peek for bytes beyond the window.
 func (l *lexer) peekOn(n int) (byte, bool) {
 	for l.at+n >= len(l.win) {
 		if !l.more() {
@@ -87,8 +87,8 @@ func (l *lexer) peekOn(n int) (byte, bool) {
 	return l.win[l.at+n], true
 }
 
-// more reads on; false at the end or after an error. The few bytes that are
-// not used up move to the front.
+// more reads more of the text, after moving the unread bytes to the front of the
+// window. It returns false at the end or after an error.
 func (l *lexer) more() bool {
 	if l.err != nil {
 		return false
@@ -107,7 +107,7 @@ func (l *lexer) more() bool {
 	return false
 }
 
-// take consumes the next byte, which peek has shown to be there.
+// take consumes the next byte. The caller has checked with peek that it exists.
 func (l *lexer) take() byte {
 	b := l.win[l.at]
 	l.at++
@@ -120,7 +120,8 @@ func (l *lexer) take() byte {
 	return b
 }
 
-// readErr gives the error of the reader that made peek fail, nil at the end.
+// readErr returns the error of the reader that made peek fail; nil at the end of the
+// text.
 func (l *lexer) readErr() error {
 	if l.at == len(l.win) && l.err != nil && !errors.Is(l.err, io.EOF) {
 		return ncerr.Wrap("read cdl", l.name, l.err)
@@ -128,7 +129,7 @@ func (l *lexer) readErr() error {
 	return nil
 }
 
-// next gives the next token.
+// next returns the next token.
 func (l *lexer) next() (token, error) {
 	if err := l.skipSpace(); err != nil {
 		return token{}, err
@@ -161,7 +162,7 @@ func (l *lexer) next() (token, error) {
 	return token{kind: tokPunct, pos: pos, text: string([]byte{l.take()})}, nil
 }
 
-// skipMark passes over a byte order mark of UTF-8 at the beginning.
+// skipMark skips a UTF-8 byte order mark at the beginning.
 func (l *lexer) skipMark() {
 	for i, want := range []byte("\xef\xbb\xbf") {
 		if c, ok := l.peek(i); !ok || c != want {
@@ -171,7 +172,7 @@ func (l *lexer) skipMark() {
 	l.at += 3
 }
 
-// skipSpace passes over white space and comments.
+// skipSpace skips white space and comments.
 func (l *lexer) skipSpace() error {
 	for {
 		c, ok := l.peek(0)
@@ -213,7 +214,7 @@ func (l *lexer) skipBlock() error {
 			if err := l.readErr(); err != nil {
 				return err
 			}
-			return l.fail(pos, "comment without an end")
+			return l.fail(pos, "unterminated comment")
 		}
 		l.take()
 		if second, _ := l.peek(0); c == '*' && second == '/' {
@@ -227,8 +228,8 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// isIdentStart reports whether a name can begin with c: a letter, an
-// underscore, a byte of a UTF-8 sequence or an escaped digit.
+// isIdentStart reports whether a name can start with c: a letter, an underscore, a byte
+// of a UTF-8 sequence or a backslash.
 func isIdentStart(c byte) bool {
 	return isLetter(c) || c == '_' || c >= 0x80 || c == '\\'
 }
@@ -237,8 +238,8 @@ func isIdentPart(c byte) bool {
 	return isIdentStart(c) || isDigit(c) || strings.IndexByte(".@+-%", c) >= 0
 }
 
-// ident reads a name, undoing its escapes: a backslash takes the next byte as
-// it is, and with %hh a control character, as dump writes them.
+// ident parses a name and decodes its escapes: a backslash before a byte means that
+// byte, and \%hh a control character, as ncdump writes it.
 func (l *lexer) ident() (string, error) {
 	l.buf = l.buf[:0]
 	for {
@@ -247,7 +248,7 @@ func (l *lexer) ident() (string, error) {
 			return string(l.buf), l.readErr()
 		}
 		if len(l.buf) >= maxName {
-			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name of more than %d bytes", maxName)
+			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name exceeds %d bytes", maxName)
 		}
 		pos := l.pos
 		l.take()
@@ -264,13 +265,13 @@ func (l *lexer) ident() (string, error) {
 func (l *lexer) identEscape(pos Pos) (byte, error) {
 	c, ok := l.peek(0)
 	if !ok || c < ' ' || c == 0x7f || c == '/' || isLetter(c) {
-		return 0, l.fail(pos, "a backslash in a name must stand before a special character or a digit")
+		return 0, l.fail(pos, "a backslash in a name must precede a special character or a digit")
 	}
 	return l.escaped(), nil
 }
 
-// escaped takes what stands behind a backslash in a name: a byte as it is, or
-// %hh for a control character or a percent sign.
+// escaped decodes the text after a backslash in a name: a byte, or %hh for a control
+// character or a percent sign.
 func (l *lexer) escaped() byte {
 	c := l.take()
 	if c != '%' {
@@ -287,7 +288,7 @@ func (l *lexer) escaped() byte {
 	return byte(code)
 }
 
-// word reads a name, or a section keyword when its colon follows at once.
+// word parses a name, or a section keyword if a colon follows directly.
 func (l *lexer) word(pos Pos) (token, error) {
 	name, err := l.ident()
 	if err != nil {
@@ -303,7 +304,7 @@ func (l *lexer) word(pos Pos) (token, error) {
 	return token{kind: tokIdent, pos: pos, text: name}, nil
 }
 
-// signedWord reads -Infinity and its like.
+// signedWord parses -Infinity and similar words.
 func (l *lexer) signedWord(pos Pos) (token, error) {
 	sign := l.take()
 	name, err := l.ident()
@@ -313,13 +314,13 @@ func (l *lexer) signedWord(pos Pos) (token, error) {
 	text := string(rune(sign)) + name
 	val, ok := specialFloat(text)
 	if !ok {
-		return token{}, l.fail(pos, "%q is no number", text)
+		return token{}, l.fail(pos, "%q is not a number", text)
 	}
 	val.Pos = pos
 	return token{kind: tokValue, pos: pos, text: text, val: val}, nil
 }
 
-// path reads / or /name/name.
+// path parses / or /name/name.
 func (l *lexer) path(pos Pos) (token, error) {
 	var b strings.Builder
 	for {
@@ -336,13 +337,13 @@ func (l *lexer) path(pos Pos) (token, error) {
 		}
 		b.WriteString(name)
 		if b.Len() > maxName {
-			return token{}, fail(ncerr.ErrLimit, l.name, pos, "path of more than %d bytes", maxName)
+			return token{}, fail(ncerr.ErrLimit, l.name, pos, "path exceeds %d bytes", maxName)
 		}
 	}
 	return token{kind: tokPath, pos: pos, text: b.String()}, l.readErr()
 }
 
-// number reads everything that can belong to a number, then judges it.
+// number scans all bytes that may belong to a number and then parses them.
 func (l *lexer) number(pos Pos) (token, error) {
 	if val, ok := l.plainNumber(); ok {
 		val.Pos = pos
@@ -358,7 +359,7 @@ func (l *lexer) number(pos Pos) (token, error) {
 			break
 		}
 		if len(l.buf) > 1024 {
-			return token{}, l.fail(pos, "number of more than 1024 characters")
+			return token{}, l.fail(pos, "number exceeds 1024 characters")
 		}
 		hex = hex || c|0x20 == 'x'
 		l.buf = append(l.buf, l.take())

@@ -1,13 +1,13 @@
 package cdl
 
-// maxPlain is the most bytes of a number that plainNumber reads.
+// maxPlain is the maximum length in bytes of a number that plainNumber parses.
 const maxPlain = 48
 
-// powers are the powers of ten that a float64 holds exactly.
+// powers are the powers of ten that are exact as float64.
 var powers = [23]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// nextPlain takes a comma, if it is next, and a plain number behind it, if that
-// is next: then it becomes *tok. It is the way through long lists of numbers.
+// nextPlain consumes a comma, if it is next, and then a plain number, if one follows.
+// The number becomes *tok. This is the fast path for long lists of numbers.
 func (l *lexer) nextPlain(tok *token) (comma, number bool) {
 	l.skipBlanks()
 	if c, ok := l.peek(0); !ok || c != ',' {
@@ -27,7 +27,7 @@ func (l *lexer) nextPlain(tok *token) (comma, number bool) {
 	return true, ok
 }
 
-// skipBlanks passes over white space in the window.
+// skipBlanks skips white space in the window.
 func (l *lexer) skipBlanks() {
 	at := l.at
 	for ; at < len(l.win) && l.win[at] <= ' '; at++ {
@@ -41,12 +41,12 @@ func (l *lexer) skipBlanks() {
 	l.at = at
 }
 
-// plainNumber reads a decimal number without a suffix whose value one
-// operation gives exactly, as most data are. False leaves everything as it
-// was.
+// plainNumber parses a decimal number without a suffix that can be computed exactly or
+// with a single rounding. Most data is of this form. If it returns false, the lexer is
+// unchanged.
 func (l *lexer) plainNumber() (Value, bool) {
 	if len(l.win)-l.at < maxPlain {
-		l.peek(maxPlain - 1) // false near the end of the text
+		l.peek(maxPlain - 1) // fails near the end of the text, which is harmless
 	}
 	win := l.win[l.at:]
 	i, neg := 0, false
@@ -74,12 +74,12 @@ func (l *lexer) plainNumber() (Value, bool) {
 		}
 	}
 	l.at += i
-	l.pos.Col += int32(i) // maxPlain at most
+	l.pos.Col += int32(i) // at most maxPlain
 	return val, true
 }
 
-// plainDigits reads digits with at most one point; point is the number of
-// digits before it, -1 without one.
+// plainDigits parses digits with at most one point. point is the number of digits
+// before it, or -1.
 func plainDigits(win []byte, i int) (mant uint64, digits, point, next int) {
 	point = -1
 	for ; i < len(win) && i < maxPlain; i++ {
@@ -97,8 +97,8 @@ func plainDigits(win []byte, i int) (mant uint64, digits, point, next int) {
 	return mant, digits, point, i
 }
 
-// plainFloat gives mant times ten to the power of exp, if one rounding gives
-// it.
+// plainFloat returns mant times ten to the power of exp. It returns false if a single
+// rounding is not enough.
 func plainFloat(mant uint64, exp int, neg bool) (Value, bool) {
 	if mant >= 1<<53 || exp < -22 || exp > 22 {
 		return Value{}, false
@@ -115,8 +115,8 @@ func plainFloat(mant uint64, exp int, neg bool) (Value, bool) {
 	return double(f), true
 }
 
-// plainExponent reads a sign and one to three digits; next is behind them, or
-// where no number ends when there are none.
+// plainExponent parses an optional sign and one to three digits. next is the index
+// after them, or maxPlain if there are no digits.
 func plainExponent(win []byte, i int) (exp, next int) {
 	neg := false
 	if i < len(win) && (win[i] == '-' || win[i] == '+') {
@@ -137,7 +137,7 @@ func plainExponent(win []byte, i int) (exp, next int) {
 	return exp, i
 }
 
-// endsNumber reports whether a number surely ends before c.
+// endsNumber reports whether c certainly ends a number.
 func endsNumber(c byte) bool {
 	return c <= ' ' || c == ',' || c == ';' || c == '}'
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// text reads a string constant.
+// text parses a string constant.
 func (l *lexer) text(pos Pos) (token, error) {
 	l.take()
 	l.buf = l.buf[:0]
@@ -17,10 +17,10 @@ func (l *lexer) text(pos Pos) (token, error) {
 			if err := l.readErr(); err != nil {
 				return token{}, err
 			}
-			return token{}, l.fail(pos, "string without an end")
+			return token{}, l.fail(pos, "unterminated string")
 		}
 		if len(l.buf) >= maxToken {
-			return token{}, fail(ncerr.ErrLimit, l.name, pos, "string of more than %d bytes", maxToken)
+			return token{}, fail(ncerr.ErrLimit, l.name, pos, "string exceeds %d bytes", maxToken)
 		}
 		at := l.pos
 		l.take()
@@ -40,12 +40,12 @@ func (l *lexer) text(pos Pos) (token, error) {
 	}
 }
 
-// char reads a character constant: one byte in single quotes.
+// char parses a character constant: one byte in single quotes.
 func (l *lexer) char(pos Pos) (token, error) {
 	l.take()
 	c, ok := l.peek(0)
 	if !ok || c == '\n' || c == '\'' {
-		return token{}, l.fail(pos, "a character constant holds one character")
+		return token{}, l.fail(pos, "a character constant must contain one character")
 	}
 	at := l.pos
 	if l.take(); c == '\\' {
@@ -55,21 +55,20 @@ func (l *lexer) char(pos Pos) (token, error) {
 		}
 	}
 	if end, _ := l.peek(0); end != '\'' {
-		return token{}, l.fail(pos, "a character constant holds one character of one byte")
+		return token{}, l.fail(pos, "a character constant must contain one single-byte character")
 	}
 	l.take()
 	return token{kind: tokValue, pos: pos, text: fmt.Sprintf("%q", rune(c)), val: Value{Pos: pos, Kind: Char, Bits: uint64(c)}}, nil
 }
 
-// simpleEscapes maps the letter after a backslash to its byte. \? is DEL, as
-// ncgen has it.
+// simpleEscapes maps the letter after a backslash to its byte. \? is DEL, as in ncgen.
 var simpleEscapes = map[byte]byte{
 	'a': 7, 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v', '?': 0x7f,
 }
 
-// escape reads what follows a backslash in a string or character constant:
-// a letter, one to three octal digits, x and two hexadecimal digits, or any
-// other byte for itself.
+// escape decodes the text after a backslash in a string or character constant: a
+// letter, one to three octal digits, x and two hexadecimal digits, or any other byte,
+// which represents itself.
 func (l *lexer) escape(pos Pos) (byte, error) {
 	c, ok := l.peek(0)
 	if !ok {
@@ -90,7 +89,7 @@ func (l *lexer) escape(pos Pos) (byte, error) {
 			n = n*8 + int(l.take()-'0')
 		}
 		if n > 255 {
-			return 0, l.fail(pos, `octal escape \%o is more than a byte`, n)
+			return 0, l.fail(pos, `octal escape \%o exceeds one byte`, n)
 		}
 		return byte(n), nil
 	case c == 'x' || c == 'X':
@@ -107,8 +106,8 @@ func (l *lexer) escape(pos Pos) (byte, error) {
 	return c, nil
 }
 
-// datasetName reads what stands between the word netcdf and the brace, with
-// white space and control characters removed and escapes undone.
+// datasetName parses the text between the word netcdf and the brace. It removes white
+// space and control characters and decodes escapes.
 func (l *lexer) datasetName() (string, error) {
 	l.buf = l.buf[:0]
 	for {
@@ -122,7 +121,7 @@ func (l *lexer) datasetName() (string, error) {
 		case c == '{':
 			return string(l.buf), nil
 		case len(l.buf) >= maxName:
-			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name of more than %d bytes", maxName)
+			return "", fail(ncerr.ErrLimit, l.name, l.pos, "name exceeds %d bytes", maxName)
 		}
 		if l.take(); c == '\\' {
 			if next, ok := l.peek(0); ok && next >= ' ' {
@@ -136,7 +135,7 @@ func (l *lexer) datasetName() (string, error) {
 	}
 }
 
-// shorten cuts a text for use in a message.
+// shorten truncates a text for use in a message.
 func shorten(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "..."

@@ -7,16 +7,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// The data of a variable is one flat list, except that every unlimited
-// dimension after the first begins a list in braces of its own. The
-// dimensions therefore fall into blocks: the first begins at dimension 0, the
-// others at the unlimited dimensions behind it. An item of a list is a value
-// in the last block, else a list for the next block.
+// The data of a variable is one flat list, except that every unlimited dimension after
+// the first starts a nested list in braces. The dimensions are therefore divided into
+// blocks. The first block starts at dimension 0, and each later block at an unlimited
+// dimension. The items of a list are values in the last block, and lists for the next
+// block in the others.
 //
 // Source: the netCDF CDL manual, "variables with more than one unlimited
 // dimension".
 
-// blocks gives the first dimension of each block.
+// blocks returns the first dimension of each block.
 func blocks(v *Var) []int {
 	starts := []int{0}
 	for i := 1; i < len(v.Dims); i++ {
@@ -27,13 +27,13 @@ func blocks(v *Var) []int {
 	return starts
 }
 
-// measurer finds the lengths of unlimited dimensions from the data.
+// measurer determines the lengths of unlimited dimensions from the data.
 type measurer struct {
 	converter
 	lens map[*Dim]int64
 }
 
-// length gives the length of a dimension as far as it is known.
+// length returns the length of a dimension as known so far.
 func (m *measurer) length(d *Dim) int64 {
 	if d.Unlimited {
 		return m.lens[d]
@@ -41,7 +41,7 @@ func (m *measurer) length(d *Dim) int64 {
 	return d.Len
 }
 
-// all measures all variables below g.
+// all measures all variables of g and its subgroups.
 func (m *measurer) all(f *File, g *Group) error {
 	for _, v := range g.Vars {
 		if !v.HasData || len(v.Dims) == 0 || !hasUnlimited(v) {
@@ -68,7 +68,7 @@ func hasUnlimited(v *Var) bool {
 	return slices.ContainsFunc(v.Dims, func(r DimRef) bool { return r.Dim.Unlimited })
 }
 
-// measure is the dataSink that finds the lengths which one variable needs.
+// measure is the dataSink that determines the lengths that one variable requires.
 type measure struct {
 	m      *measurer
 	v      *Var
@@ -109,7 +109,7 @@ func (s *measure) end() error {
 	return nil
 }
 
-// list notes that n items follow each other in a block.
+// list records that a list of n items in a block ended.
 func (s *measure) list(level int, n int64) {
 	first, end := s.starts[level], len(s.v.Dims)
 	if level+1 < len(s.starts) {
@@ -128,7 +128,7 @@ func (s *measure) list(level int, n int64) {
 	}
 }
 
-// charFill gives the fill byte of a char variable.
+// charFill returns the fill byte of a char variable.
 func charFill(v *Var) byte {
 	if a := findAttr(v.Attrs, "_FillValue"); a != nil && len(a.Values) == 1 {
 		switch x := a.Values[0]; {

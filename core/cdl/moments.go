@@ -8,26 +8,26 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Times says how the values of time variables are printed.
+// Times selects how the values of time variables are printed.
 type Times uint8
 
 // The forms of times.
 const (
-	TimesNumbers Times = iota // as they are stored
+	TimesNumbers Times = iota // as stored
 	TimesBlank                // "2000-01-01 06:30" (ncdump -t)
 	TimesISO                  // "2000-01-01T06:30" (ncdump -i)
 )
 
-// moments prints numbers as dates in quotes. A number that is no date stays a
-// number.
+// moments prints numbers as dates in quotes. A number that is not a date is printed as
+// a number.
 type moments struct {
 	units *cftime.Units
 	f     *formatter
 	sep   byte
 }
 
-// moments gives how the values of v, or of its attributes, are dates: nil when
-// they are not or are not asked for.
+// moments returns the printer for the values of v and its attributes as dates. It
+// returns nil if v has no unit of time or the options do not request dates.
 func (p *printer) moments(v *nczarr.Var) *moments {
 	if p.opts.Times == TimesNumbers || v.Type() == dtype.NCChar || v.Type() == dtype.NCString {
 		return nil
@@ -39,7 +39,7 @@ func (p *printer) moments(v *nczarr.Var) *moments {
 	}
 	parsed, err := cftime.Parse(units, calendar)
 	if err != nil {
-		return nil // no time: the usual case
+		return nil // not a time, as most variables
 	}
 	m := &moments{units: parsed, f: &p.f, sep: ' '}
 	if p.opts.Times == TimesISO {
@@ -48,8 +48,8 @@ func (p *printer) moments(v *nczarr.Var) *moments {
 	return m
 }
 
-// valueMoments is moments for the values of v. The bounds of a time variable
-// are times as that variable is, and need no units of their own.
+// valueMoments is moments for the values of v. The bounds of a time variable use the
+// units of that variable and need no units of their own.
 //
 // Source: CF conventions 1.11, section 7.1, "Cell Boundaries".
 func (p *printer) valueMoments(v *nczarr.Var) *moments {
@@ -66,7 +66,8 @@ func (p *printer) valueMoments(v *nczarr.Var) *moments {
 	return nil
 }
 
-// boundsOf finds the variable of that name which is nearest to owner.
+// boundsOf returns the variable with the given name in the group of owner or in the
+// innermost group above it.
 func boundsOf(owner *nczarr.Var, name string) *nczarr.Var {
 	for g := owner.Group(); g != nil; g = g.Parent() {
 		if v, err := g.Var(strings.TrimSpace(name)); err == nil {
@@ -76,7 +77,7 @@ func boundsOf(owner *nczarr.Var, name string) *nczarr.Var {
 	return nil
 }
 
-// textOf gives an attribute that is one text.
+// textOf returns the value of an attribute that is a single text.
 func textOf(v *nczarr.Var, name string) (string, bool) {
 	a, err := v.Attr(name)
 	if err != nil {
@@ -116,12 +117,12 @@ func (m *moments) appendFloat(dst []byte, v float64, bits int) []byte {
 	return m.f.appendFloat(dst[:start], v, bits)
 }
 
-// attrMoments prints the values of a number attribute as dates, in a comment
-// behind them. Up to two stand on the same line, more on lines of their own.
+// attrMoments prints the values of a numeric attribute as dates in a comment after
+// them. Up to two dates are on the same line, more on separate lines.
 //
 // Source: netcdf-c ncdump, option -t.
 func (p *printer) attrMoments(m *moments, a nczarr.Attr, indent int) {
-	const first = 16 + 2 // two tabs and two blanks
+	const first = 16 + 2 // two tabs and two spaces
 	n := dtype.Len(a.Value)
 	if a.Type == dtype.NCChar || a.Type == dtype.NCString {
 		return
@@ -150,7 +151,7 @@ func (p *printer) attrMoments(m *moments, a nczarr.Attr, indent int) {
 	}
 }
 
-// appendNth appends one element of a typed slice.
+// appendNth appends element i of a typed slice.
 func (m *moments) appendNth(dst []byte, value any, i int) []byte {
 	switch v := value.(type) {
 	case []int8:

@@ -13,20 +13,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// WriteNcML prints the dimensions, attributes and declarations of variables
-// of ds as NcML, an XML form, without data (ncdump -x). location is where the
-// dataset is, as the attribute of that name.
+// WriteNcML prints the dimensions, attributes and variable declarations of ds as NcML,
+// an XML format, without data (ncdump -x). location is the value of the attribute of
+// that name.
 //
-// The text is well-formed XML 1.0. What differs from ncdump's: groups and
-// every unlimited dimension are there, names are escaped, 64-bit integers are
-// exact, not-a-number and infinities are "NaN" and "Infinity" as readers of
-// NcML expect them, and attributes of several strings have all of them with a
-// separator. An attribute or name that XML cannot hold (control characters,
-// bytes that are no UTF-8) is reported to OnProblem and left out, and the
-// error then has the kind ncerr.ErrConvert.
+// The text is well-formed XML 1.0. It differs from the output of ncdump as follows: it
+// includes groups and every unlimited dimension, escapes names, prints 64-bit integers
+// exactly, prints NaN and infinities as "NaN" and "Infinity" as readers of NcML expect,
+// and prints all strings of an attribute with a separator. Attributes and names that
+// XML cannot represent (control characters, invalid UTF-8) are reported to OnProblem
+// and left out. The error then has the kind ncerr.ErrConvert.
 //
-// Of the options, HeaderOnly, Coords, Vars, FloatDigits, DoubleDigits,
-// FullPrecision and OnProblem have an effect. Errors as for [Write].
+// Of the options, HeaderOnly, Coords, Vars, FloatDigits, DoubleDigits, FullPrecision
+// and OnProblem have an effect. Errors are those of [Write].
 //
 // Source: netcdf-c ncdump, option -x; the NcML 2.2 schema.
 func WriteNcML(ctx context.Context, w io.Writer, ds *nczarr.Dataset, location string, opts *WriteOptions) error {
@@ -51,7 +50,7 @@ func WriteNcML(ctx context.Context, w io.Writer, ds *nczarr.Dataset, location st
 	return errors.Join(p.problems...)
 }
 
-// ncml prints NcML with what a printer knows.
+// ncml prints NcML with the state of a printer.
 type ncml struct{ *printer }
 
 // group prints the content of a group.
@@ -88,17 +87,18 @@ func (x *ncml) group(g *nczarr.Group, pad string) error {
 	return x.w.err()
 }
 
-// name gives a name as XML; what XML cannot hold is a problem at path.
+// name returns a name as XML. If XML cannot represent it, name reports a problem at
+// path.
 func (x *ncml) name(path, name string) (string, bool) {
 	text, ok := xmlText(name)
 	if !ok {
-		x.problem(path, ncerr.Errorf(ncerr.ErrConvert, "dump", path, "the name has characters that XML cannot hold"))
+		x.problem(path, ncerr.Errorf(ncerr.ErrConvert, "dump", path, "the name has characters that XML cannot represent"))
 	}
 	return text, ok
 }
 
-// variable prints a variable as one empty element when it has no attributes
-// and the options ask for none of its data.
+// variable prints a variable. It prints one empty element if the variable has no
+// attributes and the options do not select its data.
 func (x *ncml) variable(v *nczarr.Var, pad string) {
 	name, ok := x.name(v.Path(), v.Name())
 	if !ok {
@@ -107,7 +107,7 @@ func (x *ncml) variable(v *nczarr.Var, pad string) {
 	x.w.printf("%s<variable name=\"%s\"", pad, name)
 	empty := false
 	for i, d := range v.Dims() {
-		shape, _ := xmlText(strings.ToValidUTF8(d.Name(), "\uFFFD")) // its declaration is reported
+		shape, _ := xmlText(strings.ToValidUTF8(d.Name(), "\uFFFD")) // an invalid name is reported with its declaration
 		x.w.str([]string{` shape="`, " "}[min(i, 1)] + shape)
 		empty = empty || d.Unlimited() && d.Len() == 0
 	}
@@ -130,15 +130,15 @@ func (x *ncml) attrs(path string, attrs []nczarr.Attr, pad string) {
 		typ, value, good := x.attrText(a)
 		if !ok || !good {
 			key := path + ":" + a.Name
-			x.problem(key, ncerr.Errorf(ncerr.ErrConvert, "dump", key, "the attribute has characters that XML cannot hold"))
+			x.problem(key, ncerr.Errorf(ncerr.ErrConvert, "dump", key, "the attribute has characters that XML cannot represent"))
 			continue
 		}
 		x.w.printf("%s<attribute name=\"%s\"%s value=\"%s\" />\n", pad, name, typ, value)
 	}
 }
 
-// attrText gives the type and separator of an attribute as XML attributes, and
-// its value.
+// attrText returns the type and separator of an attribute as XML attributes, and the
+// value. ok is false if XML cannot represent it.
 func (x *ncml) attrText(a nczarr.Attr) (typ, value string, ok bool) {
 	switch v := a.Value.(type) {
 	case string:
@@ -158,7 +158,7 @@ func (x *ncml) attrText(a nczarr.Attr) (typ, value string, ok bool) {
 	return typ, string(text), true
 }
 
-// appendList appends numbers separated by blanks, without suffixes.
+// appendList appends numbers separated by spaces, without suffixes.
 func (f *formatter) appendList(dst []byte, value any) []byte {
 	one := func(dst []byte, v float64, bits int) []byte {
 		switch {
@@ -198,7 +198,7 @@ func (f *formatter) appendList(dst []byte, value any) []byte {
 	return dst
 }
 
-// trimFloat takes the f of a float off.
+// trimFloat removes the suffix f of a float.
 func trimFloat(dst []byte, bits int) []byte {
 	if bits == 32 {
 		return dst[:len(dst)-1]
@@ -225,8 +225,8 @@ func appendBlank(dst []byte, i int) []byte {
 	return dst
 }
 
-// separator gives a character that no string of the list has; empty when all
-// that are tried are taken.
+// separator returns a character that occurs in no string of the list. It returns "" if
+// all candidates occur.
 func separator(list []string) string {
 	for _, sep := range []string{"|", ";", ",", "~", "^", "\u00a6", "\u2016"} {
 		if !strings.Contains(strings.Join(list, ""), sep) {
@@ -236,8 +236,8 @@ func separator(list []string) string {
 	return ""
 }
 
-// xmlText escapes text for an attribute of XML; false when XML 1.0 has no way
-// to hold a character of it.
+// xmlText escapes text for an XML attribute. It returns false if XML 1.0 cannot
+// represent a character of it.
 func xmlText(s string) (string, bool) {
 	if !utf8.ValidString(s) {
 		return "", false
@@ -258,7 +258,7 @@ func xmlText(s string) (string, bool) {
 		case r < ' ', r == 0xfffe, r == 0xffff:
 			return "", false
 		case r == 0x7f:
-			b.WriteString("&#127;") // as ncdump writes it
+			b.WriteString("&#127;") // as in ncdump
 		default:
 			b.WriteRune(r)
 		}

@@ -4,17 +4,17 @@ import (
 	"strconv"
 )
 
-// Notes says which comments with indices stand in the data.
+// Notes selects which comments with indices are printed in the data.
 type Notes uint8
 
 // The kinds of notes.
 const (
 	NotesNone  Notes = iota
 	NotesBrief       // the range of each row (ncdump -b)
-	NotesFull        // every value on a line of its own, with its index (ncdump -f)
+	NotesFull        // every value on its own line, with its index (ncdump -f)
 )
 
-// IndexOrder says how indices in notes are written.
+// IndexOrder selects how indices in notes are written.
 type IndexOrder uint8
 
 // The orders of indices.
@@ -23,7 +23,8 @@ const (
 	IndexFortran                   // from 1, the first index varies fastest
 )
 
-// briefNote writes which row follows: its indices and the range of the last.
+// briefNote writes a comment that describes the next row: its indices and the range of
+// the last one.
 func (r *rows) briefNote() {
 	r.w.str("// " + escapeName(r.name) + "(")
 	last := len(r.shape) - 1
@@ -53,9 +54,8 @@ func (r *rows) briefNote() {
 	r.linep = 4 + r.indent
 }
 
-// appendFullNote appends which value it was. A scalar has one index, as for
-// ncdump; in Fortran's order that is 1, where ncdump prints what it happens to
-// find.
+// appendFullNote appends a comment with the index of the value. A scalar has one index,
+// as in ncdump. In Fortran order it is 1, where ncdump prints an undefined value.
 func (r *rows) appendFullNote(dst []byte) []byte {
 	dst = append(dst, "// "...)
 	dst = append(append(dst, escapeName(r.name)...), '(')

@@ -8,12 +8,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// quietNaN is the not-a-number without a payload, which C, NumPy and JSON mean
-// by that word; math.NaN has another one, and values are compared by their
-// bytes with fill values.
+// quietNaN is the NaN without a payload, as in C, NumPy and JSON. math.NaN has a
+// payload, which matters because values and fill values are compared by their bytes.
 var quietNaN = math.Float64frombits(0x7FF8000000000000)
 
-// specialFloats are the spellings of not-a-number and infinity, without sign.
+// specialFloats maps the spellings of NaN and infinity, without sign, to values.
 var specialFloats = map[string]Value{
 	"NaN": double(quietNaN), "nan": double(quietNaN),
 	"NaNf": float(quietNaN), "nanf": float(quietNaN),
@@ -31,8 +30,7 @@ func float(f float64) Value {
 	return Value{Kind: Number, Type: dtype.NCFloat, Bits: math.Float64bits(f)}
 }
 
-// specialFloat reads a spelling of not-a-number or infinity with or without
-// sign.
+// specialFloat parses a spelling of NaN or infinity with an optional sign.
 func specialFloat(text string) (Value, bool) {
 	body, neg := strings.TrimLeft(text, "+-"), text != "" && text[0] == '-'
 	val, ok := specialFloats[body]
@@ -42,9 +40,9 @@ func specialFloat(text string) (Value, bool) {
 	return val, ok
 }
 
-// parseNumber reads a numeric constant with its suffix; why is empty when it
-// is one. A constant of a signed type may use all bits of it: 65535s is -1,
-// as in ncgen; what needs more bits is refused.
+// parseNumber parses a numeric constant with its suffix. A constant of a signed type
+// may use all bits of the type: 65535s is -1, as in ncgen. Larger values are errors.
+// why is the reason for a failure, or empty.
 func parseNumber(text string) (val Value, why string) {
 	body := text
 	neg := body[0] == '-'
@@ -90,23 +88,23 @@ func parseFloat(body string, neg bool) (Value, string) {
 	return Value{Kind: Number, Type: typ, Bits: math.Float64bits(f)}, ""
 }
 
-// parseHex reads hexadecimal digits with an optional suffix S, L, LL and U.
-// Without one the constant has no type, only bits.
+// parseHex parses hexadecimal digits with an optional suffix S, L, LL and U. Without a
+// suffix the constant has bits but no type.
 func parseHex(body string, neg bool) (Value, string) {
 	digits, typ, ok := suffix(body, "SsLlUu")
 	if !ok || digits == "" {
-		return Value{}, "bad suffix"
+		return Value{}, "invalid suffix"
 	}
 	n, err := strconv.ParseUint(digits, 16, 64)
 	switch {
 	case err != nil && strings.Trim(digits, "0123456789abcdefABCDEF") == "":
-		return Value{}, "more than 64 bits"
+		return Value{}, "exceeds 64 bits"
 	case err != nil:
 		return Value{}, "not a number"
 	case neg:
 		return Value{}, "a hexadecimal constant has no sign"
 	case typ == dtype.NCNone || typ == dtype.NCInt && n > math.MaxUint32:
-		return Value{Kind: Hex, Bits: n}, "" // ncgen too lets L stand for any width here
+		return Value{Kind: Hex, Bits: n}, "" // ncgen also accepts L for any width here
 	}
 	return fit(n, false, typ)
 }
@@ -114,7 +112,7 @@ func parseHex(body string, neg bool) (Value, string) {
 func parseInt(body string, neg bool) (Value, string) {
 	digits, typ, ok := suffix(body, "BbSsLlUu")
 	if !ok || digits == "" {
-		return Value{}, "bad suffix"
+		return Value{}, "invalid suffix"
 	}
 	base := 10
 	if len(digits) > 1 && digits[0] == '0' {
@@ -125,27 +123,27 @@ func parseInt(body string, neg bool) (Value, string) {
 	case err != nil && strings.Trim(digits, "0123456789") != "":
 		return Value{}, "not a number"
 	case err != nil && base == 8 && strings.ContainsAny(digits, "89"):
-		return Value{}, "8 and 9 are no octal digits"
+		return Value{}, "8 and 9 are not octal digits"
 	case err != nil:
-		return Value{}, "more than 64 bits"
+		return Value{}, "exceeds 64 bits"
 	case typ == dtype.NCNone:
 		return untyped(n, neg)
 	}
 	val, why := fit(n, neg, typ)
-	if why != "" && typ == dtype.NCInt { // ncgen too lets L stand for a long of 64 bits
+	if why != "" && typ == dtype.NCInt { // ncgen also accepts L for a 64-bit long
 		return fit(n, neg, dtype.NCInt64)
 	}
 	return val, why
 }
 
-// suffixTypes are the signed and the unsigned type of each suffix.
+// suffixTypes maps each suffix to its signed and its unsigned type.
 var suffixTypes = map[string][2]dtype.NC{
 	"": {dtype.NCNone, dtype.NCUInt}, "b": {dtype.NCByte, dtype.NCUByte}, "s": {dtype.NCShort, dtype.NCUShort},
 	"l": {dtype.NCInt, dtype.NCUInt}, "ll": {dtype.NCInt64, dtype.NCUInt64},
 }
 
-// suffix cuts the type suffix off an integer constant; typ is NCNone when
-// there is none.
+// suffix splits the type suffix off an integer constant. typ is NCNone if the constant
+// has no suffix.
 func suffix(s, letters string) (digits string, typ dtype.NC, ok bool) {
 	end := len(s)
 	for end > 0 && strings.IndexByte(letters, s[end-1]) >= 0 {
@@ -166,8 +164,8 @@ func suffix(s, letters string) (digits string, typ dtype.NC, ok bool) {
 	return s[:end], pair[0], ok
 }
 
-// untyped gives an integer without suffix the smallest type of int, uint,
-// int64 (negative) and uint64 that holds it.
+// untyped gives an integer without suffix the smallest of the types int, uint, int64
+// (for negative values) and uint64 that can represent it.
 func untyped(n uint64, neg bool) (Value, string) {
 	val := Value{Kind: Number, Bits: n}
 	switch {
@@ -188,7 +186,7 @@ func untyped(n uint64, neg bool) (Value, string) {
 	return val, ""
 }
 
-// fit gives n (negated when neg) the integer type typ.
+// fit converts n, negated if neg is set, to the integer type typ.
 func fit(n uint64, neg bool, typ dtype.NC) (Value, string) {
 	width := 8 * typ.Size()
 	if isUnsigned(typ) {

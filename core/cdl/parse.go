@@ -10,14 +10,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Ceilings on nesting in a text, and on what is kept of it: everything but the
-// values of variables. maxRank is what Zarr arrays of nczarr can have.
+// Limits on the nesting of a text and on what Parse keeps of it: everything except the
+// values of variables. maxRank is the maximum rank of arrays in nczarr.
 const (
 	maxGroupDepth = 256
 	maxListDepth  = 64
 	maxNames      = 1 << 20 // dimensions, variables, attributes, groups, types and their members, references
 	maxNodes      = 1 << 17 // variables and groups
-	maxAttrs      = 1 << 14 // of one owner
+	maxAttrs      = 1 << 14 // of one variable or group
 	maxAttrValues = 1 << 22 // of all attributes
 	maxRank       = 64
 )
@@ -33,26 +33,25 @@ var typeNames = map[string]dtype.NC{
 	"string": dtype.NCString,
 }
 
-// ParseOptions say what a text may have.
+// ParseOptions configure Parse.
 type ParseOptions struct {
-	// MapTypes lets the text have enums: a variable of one becomes a variable
-	// of the enum's base type with the attributes flag_values and
-	// flag_meanings, which say the same. Other user-defined types are refused
-	// all the same.
+	// MapTypes accepts enums. A variable of an enum type becomes a variable of the base
+	// type with the attributes flag_values and flag_meanings, which define the members.
+	// Other user-defined types are still errors.
 	MapTypes bool
 }
 
-// Parse reads a whole CDL text and checks its grammar. name stands for it in
-// errors, whose key is "name:line:column". opts may be nil.
+// Parse parses a CDL text. name identifies the text in errors, whose key is
+// "name:line:column". opts may be nil.
 //
-// The values of variables are not kept but read again, by [Build] and
-// [File.Values], so that memory does not grow with them: an r that is an
-// io.ReaderAt and an io.Seeker is read from where it stands and must stay as
-// it is until then. Of any other r the whole text is kept in memory.
+// Parse does not keep the values of variables, to limit memory. [Build] and
+// [File.Values] read them again. If r is an io.ReaderAt and an io.Seeker, it is read
+// from its current position and must not change until then. Otherwise the whole text is
+// kept in memory.
 //
-// A text that is no CDL is ncerr.ErrInvalid; a user-defined type is
-// ncerr.ErrUnsupported and names the type; nesting and token sizes beyond the
-// ceilings are ncerr.ErrLimit; errors of r are passed on.
+// A text that is not valid CDL is ncerr.ErrInvalid. A user-defined type is
+// ncerr.ErrUnsupported, and the error names the type. Excessive nesting and tokens are
+// ncerr.ErrLimit. Errors of r are returned.
 //
 // Source: the netCDF CDL manual; netcdf-c ncgen.
 func Parse(r io.Reader, name string, opts *ParseOptions) (*File, error) {
@@ -71,7 +70,7 @@ func Parse(r io.Reader, name string, opts *ParseOptions) (*File, error) {
 	return p.file, nil
 }
 
-// source gives a reader's text for reading twice.
+// source returns a ReaderAt for the text of r, so that it can be read twice.
 func source(r io.Reader) (io.ReaderAt, error) {
 	at, ok := r.(io.ReaderAt)
 	if seeker, can := r.(io.Seeker); ok && can {
@@ -89,16 +88,15 @@ type parser struct {
 	name string
 	file *File
 	tok  token
-	// names finds everything that is declared, so that large texts do not
-	// take time with the square of their size.
+	// names maps symbols to declarations, so that parsing takes linear time.
 	names map[symbol]any
-	enums map[string]*Enum // the first of each name
+	enums map[string]*Enum // the first enum of each name
 
-	kept, nodes, values int // names, those of variables and groups, and values of attributes so far
+	kept, nodes, values int // number of names, of variables and groups, and of attribute values so far
 
 	mapTypes bool
-	scope    []*Group // the group that is read, and those above it
-	enum     *Enum    // the type of the values that are read; nil for none
+	scope    []*Group // the current group and its ancestors, outermost first
+	enum     *Enum    // the type of the values being parsed; nil for none
 }
 
 func (p *parser) advance() error {
@@ -111,7 +109,7 @@ func (p *parser) fail(pos Pos, format string, args ...any) error {
 	return fail(ncerr.ErrInvalid, p.name, pos, format, args...)
 }
 
-// unexpected makes the error that something else was expected here.
+// unexpected returns an error for a token other than want.
 func (p *parser) unexpected(want string) error {
 	found := p.tok.text
 	if found == "" && p.tok.kind == tokValue {
@@ -128,7 +126,7 @@ func (p *parser) unexpected(want string) error {
 
 func (p *parser) is(punct string) bool { return p.tok.kind == tokPunct && p.tok.text == punct }
 
-// expect takes the punctuation mark given.
+// expect consumes the punctuation mark punct, or fails.
 func (p *parser) expect(punct string) error {
 	if !p.is(punct) {
 		return p.unexpected(strconv.Quote(punct))
@@ -136,7 +134,7 @@ func (p *parser) expect(punct string) error {
 	return p.advance()
 }
 
-// accept takes the punctuation mark if it is next.
+// accept consumes the punctuation mark punct if it is next.
 func (p *parser) accept(punct string) (bool, error) {
 	if !p.is(punct) {
 		return false, nil
@@ -144,7 +142,7 @@ func (p *parser) accept(punct string) (bool, error) {
 	return true, p.advance()
 }
 
-// ident takes a name; what says whose.
+// ident consumes a name; what describes it in errors.
 func (p *parser) ident(what string) (token, error) {
 	tok := p.tok
 	if tok.kind != tokIdent {
@@ -156,7 +154,7 @@ func (p *parser) ident(what string) (token, error) {
 	return tok, p.advance()
 }
 
-// count adds one to what is kept of the text.
+// count increments n and fails if it exceeds most.
 func (p *parser) count(n *int, most int, what string) error {
 	if *n++; *n > most {
 		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "more than %d %s", most, what)
@@ -189,10 +187,10 @@ func (p *parser) parseFile() error {
 	return nil
 }
 
-// sectionOrder is the order of the sections of a group; 0 is before the first.
+// sectionOrder is the order of the sections in a group; 0 means before the first.
 var sectionOrder = map[string]int{"types": 1, "dimensions": 2, "variables": 3, "data": 4, "group": 5}
 
-// parseGroup reads a group from its opening to its closing brace.
+// parseGroup parses a group from its opening to its closing brace.
 func (p *parser) parseGroup(g *Group, depth int) error {
 	if depth > maxGroupDepth {
 		return fail(ncerr.ErrLimit, p.name, p.tok.pos, "groups nested more than %d deep", maxGroupDepth)
@@ -219,7 +217,7 @@ func (p *parser) parseGroup(g *Group, depth int) error {
 	}
 }
 
-// parseSection reads a section keyword, and the whole group after group:.
+// parseSection parses a section keyword and, after group:, the whole group.
 func (p *parser) parseSection(g *Group, before string, depth int) (string, error) {
 	tok := p.tok
 	if sectionOrder[tok.text] < sectionOrder[before] || tok.text == before && tok.text != "group" {
@@ -237,13 +235,13 @@ func (p *parser) parseSection(g *Group, before string, depth int) (string, error
 	}
 	sub := &Group{Pos: name.pos, Name: name.text}
 	if !p.declare(g, 'g', name.text, sub) {
-		return "", p.fail(name.pos, "group %q is already there", name.text)
+		return "", p.fail(name.pos, "group %q is already declared", name.text)
 	}
 	g.Groups = append(g.Groups, sub)
 	return tok.text, p.parseGroup(sub, depth+1)
 }
 
-// parseStatement reads one declaration with its semicolon.
+// parseStatement parses one declaration with its semicolon.
 func (p *parser) parseStatement(g *Group, section string) error {
 	if section == "data" {
 		return p.parseData(g)
@@ -297,7 +295,7 @@ func statementIn(section string) string {
 	return "section or attribute"
 }
 
-// parseOwnedAttr reads an attribute whose first word is a type or a variable.
+// parseOwnedAttr parses an attribute whose first word is a type or a variable.
 func (p *parser) parseOwnedAttr(g *Group, owner token) error {
 	if owner.kind == tokPath || p.findVar(g, owner.text) == nil {
 		if nc, enum, ok := p.typeNamed(owner); ok {
@@ -311,7 +309,7 @@ func (p *parser) parseOwnedAttr(g *Group, owner token) error {
 	return p.parseAttr(v, &v.Attrs, dtype.NCNone, nil)
 }
 
-// parseAttr reads ":name = values" into the list of its owner.
+// parseAttr parses ":name = values" and appends it to the list of its owner.
 func (p *parser) parseAttr(owner any, list *[]*Attr, nc dtype.NC, enum *Enum) error {
 	if err := p.expect(":"); err != nil {
 		return err
@@ -321,10 +319,10 @@ func (p *parser) parseAttr(owner any, list *[]*Attr, nc dtype.NC, enum *Enum) er
 		return err
 	}
 	if !p.declare(owner, 'a', name.text, nil) {
-		return p.fail(name.pos, "attribute %q is already there", name.text)
+		return p.fail(name.pos, "attribute %q is already declared", name.text)
 	}
 	if len(*list) == maxAttrs {
-		return fail(ncerr.ErrLimit, p.name, name.pos, "more than %d attributes in one place", maxAttrs)
+		return fail(ncerr.ErrLimit, p.name, name.pos, "more than %d attributes of one variable or group", maxAttrs)
 	}
 	if err := p.expect("="); err != nil {
 		return err
@@ -333,7 +331,7 @@ func (p *parser) parseAttr(owner any, list *[]*Attr, nc dtype.NC, enum *Enum) er
 	if v, ok := owner.(*Var); ok && nc == dtype.NCNone {
 		enum = v.Enum
 	} else if enum != nil && (!ok || v.Enum != enum) {
-		return fail(ncerr.ErrUnsupported, p.name, name.pos, "attribute %q has type %q: only with a variable of that type is its meaning kept", name.text, enum.Name)
+		return fail(ncerr.ErrUnsupported, p.name, name.pos, "attribute %q has type %q, which only attributes of variables of that type can have", name.text, enum.Name)
 	}
 	p.enum = enum
 	if a.Values, err = p.parseValues(0); err != nil {

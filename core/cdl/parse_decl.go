@@ -5,15 +5,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// parseDims reads "= 5, y = UNLIMITED" after the name of the first dimension.
+// parseDims parses "= 5, y = UNLIMITED" after the name of the first dimension.
 func (p *parser) parseDims(g *Group, name token) error {
 	for {
 		if name.kind != tokIdent {
-			return p.fail(name.pos, "%q is no name for a dimension", name.text)
+			return p.fail(name.pos, "%q is not a valid name of a dimension", name.text)
 		}
 		d := &Dim{Pos: name.pos, Name: name.text}
 		if !p.declare(g, 'd', name.text, d) {
-			return p.fail(name.pos, "dimension %q is already there", name.text)
+			return p.fail(name.pos, "dimension %q is already declared", name.text)
 		}
 		if err := p.expect("="); err != nil {
 			return err
@@ -47,19 +47,18 @@ func (p *parser) parseLength(d *Dim) error {
 	return p.advance()
 }
 
-// parseTyped reads what follows a type: variables, or an attribute of a
-// variable.
+// parseTyped parses the text after a type: variables, or an attribute of a variable.
 func (p *parser) parseTyped(g *Group, section string, typ token) error {
 	nc, enum, known := p.typeNamed(typ)
 	if !known {
-		return p.fail(typ.pos, "%q is no type", typ.text)
+		return p.fail(typ.pos, "%q is not a type", typ.text)
 	}
-	if p.tok.kind == tokSection { // "int data:att": a variable named as a section
+	if p.tok.kind == tokSection { // "int data:att": a variable with the name of a section
 		name := p.tok
 		if p.findVar(g, name.text) == nil {
 			return p.unexpected("name of a variable")
 		}
-		return p.fail(name.pos, `an attribute of %q is written "%s :name"`, name.text, name.text)
+		return p.fail(name.pos, `an attribute of %q must be written "%s :name"`, name.text, name.text)
 	}
 	name := p.tok
 	if err := p.advance(); err != nil {
@@ -78,7 +77,7 @@ func (p *parser) parseTyped(g *Group, section string, typ token) error {
 	return p.parseVars(g, nc, enum, name)
 }
 
-// parseVars reads variables of type nc from after the name of the first.
+// parseVars parses variables of type nc, starting after the name of the first.
 func (p *parser) parseVars(g *Group, nc dtype.NC, enum *Enum, name token) error {
 	for {
 		if err := p.count(&p.nodes, maxNodes, "variables and groups"); err != nil {
@@ -86,7 +85,7 @@ func (p *parser) parseVars(g *Group, nc dtype.NC, enum *Enum, name token) error 
 		}
 		v := &Var{Pos: name.pos, Name: name.text, Type: nc, Enum: enum}
 		if !p.declare(g, 'v', name.text, v) {
-			return p.fail(name.pos, "variable %q is already there", name.text)
+			return p.fail(name.pos, "variable %q is already declared", name.text)
 		}
 		if err := p.parseShape(v); err != nil {
 			return err
@@ -102,7 +101,7 @@ func (p *parser) parseVars(g *Group, nc dtype.NC, enum *Enum, name token) error 
 	}
 }
 
-// parseShape reads the dimensions in parentheses; none is a scalar.
+// parseShape parses the dimensions in parentheses. A scalar has no parentheses.
 func (p *parser) parseShape(v *Var) error {
 	open, err := p.accept("(")
 	if !open || err != nil {
@@ -113,7 +112,7 @@ func (p *parser) parseShape(v *Var) error {
 			return p.unexpected("name of a dimension")
 		}
 		if len(v.Dims) == maxRank {
-			return fail(ncerr.ErrLimit, p.name, p.tok.pos, "more than %d dimensions of variable %q", maxRank, shorten(v.Name))
+			return fail(ncerr.ErrLimit, p.name, p.tok.pos, "more than %d dimensions in variable %q", maxRank, shorten(v.Name))
 		}
 		if err := p.count(&p.kept, maxNames, "names"); err != nil {
 			return err

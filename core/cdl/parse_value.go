@@ -6,7 +6,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// parseData reads "name = values ;".
+// parseData parses "name = values ;".
 func (p *parser) parseData(g *Group) error {
 	name := p.tok
 	if name.kind != tokIdent && name.kind != tokPath {
@@ -17,7 +17,7 @@ func (p *parser) parseData(g *Group) error {
 		return err
 	}
 	if v.HasData {
-		return p.fail(name.pos, "variable %q has data already", name.text)
+		return p.fail(name.pos, "variable %q already has data", name.text)
 	}
 	if err := p.advance(); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (p *parser) parseData(g *Group) error {
 	return p.expect(";")
 }
 
-// scanValues passes over the values of a variable.
+// scanValues skips the values of a variable and records facts about them in s.
 func (p *parser) scanValues(s *extent, depth int) error {
 	if err := p.checkDepth(depth); err != nil || p.is(";") || p.is("}") {
 		return err
@@ -73,9 +73,9 @@ func (p *parser) scanValues(s *extent, depth int) error {
 	}
 }
 
-// passPlain moves from a constant to what is behind it and its comma, if the
-// constant is one and has a comma. done is false when it is none: nothing is
-// moved then. more is false when there is no comma.
+// passPlain moves past a constant and a comma after it. done is false if the current
+// token is not a constant; then nothing is consumed. more reports whether there was a
+// comma.
 func (p *parser) passPlain() (done, more bool, err error) {
 	if p.tok.kind != tokValue {
 		return false, false, nil
@@ -98,9 +98,8 @@ func (p *parser) checkDepth(depth int) error {
 	return nil
 }
 
-// Values reads what the data section lists for v, one of f's variables: nil
-// when there is nothing. For large data it takes 100 bytes a value. Errors
-// are those of [Parse].
+// Values returns the values that the data section lists for v, a variable of f, or nil
+// if it lists none. Large data takes 100 bytes per value. Errors are those of [Parse].
 func (f *File) Values(v *Var) ([]Value, error) {
 	if !v.HasData {
 		return nil, nil
@@ -112,13 +111,13 @@ func (f *File) Values(v *Var) ([]Value, error) {
 	return p.parseValues(0)
 }
 
-// reread gives a parser that stands at the values of v.
+// reread returns a parser positioned at the values of v.
 func (f *File) reread(v *Var) (*parser, error) {
 	p := &parser{lex: newLexer(f.src, v.data.offset, v.data.pos, f.Name), name: f.Name, enum: v.Enum}
 	return p, p.advance()
 }
 
-// parseValues reads constants separated by commas, perhaps none.
+// parseValues parses a possibly empty list of constants separated by commas.
 func (p *parser) parseValues(depth int) ([]Value, error) {
 	values := []Value{}
 	if err := p.checkDepth(depth); err != nil {
@@ -128,7 +127,7 @@ func (p *parser) parseValues(depth int) ([]Value, error) {
 		return values, nil
 	}
 	for {
-		if p.file != nil { // not those of a variable
+		if p.file != nil { // not for the values of a variable
 			if err := p.count(&p.values, maxAttrValues, "values of attributes"); err != nil {
 				return nil, err
 			}
@@ -137,7 +136,7 @@ func (p *parser) parseValues(depth int) ([]Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(values) == cap(values) { // long lists: fewer copies than append makes
+		if len(values) == cap(values) { // copies large lists less often than append
 			values = slices.Grow(values, max(4, len(values)))
 		}
 		values = append(values, v)
@@ -166,7 +165,7 @@ func (p *parser) parseValue(depth int) (Value, error) {
 		}
 		switch {
 		case !ok && p.enum != nil:
-			return val, p.fail(tok.pos, "%q is no member of type %q", tok.text, p.enum.Name)
+			return val, p.fail(tok.pos, "%q is not a member of type %q", tok.text, p.enum.Name)
 		case !ok:
 			return val, p.unexpected("value")
 		}

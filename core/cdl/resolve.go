@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// symbol is a name of one kind in its owner, a *Group or a *Var.
+// symbol identifies a declaration by owner (a *Group or a *Var), kind and name.
 type symbol struct {
 	owner any
 	kind  byte // 'd', 'v', 'g', 't' or 'a'
 	name  string
 }
 
-// declare records a name; false when the owner has it already.
+// declare records a declaration. It returns false if the owner already has one of that
+// kind and name.
 func (p *parser) declare(owner any, kind byte, name string, what any) bool {
 	key := symbol{owner, kind, name}
 	if _, there := p.names[key]; there {
@@ -37,7 +38,7 @@ func (p *parser) findGroup(g *Group, name string) *Group {
 	return sub
 }
 
-// variable finds the variable a name or absolute path means.
+// variable returns the variable with the given name in g or absolute path.
 func (p *parser) variable(g *Group, name token) (*Var, error) {
 	at, base := g, name.text
 	if name.kind == tokPath {
@@ -48,11 +49,11 @@ func (p *parser) variable(g *Group, name token) (*Var, error) {
 			return v, nil
 		}
 	}
-	return nil, p.fail(name.pos, "there is no variable %q", shorten(name.text))
+	return nil, p.fail(name.pos, "variable %q does not exist", shorten(name.text))
 }
 
-// group walks an absolute path up to its last segment: the group and the
-// last name; nil when a group is not there.
+// group follows an absolute path except for its last element. It returns the group and
+// the last element. The group is nil if it does not exist.
 func (p *parser) group(path string) (*Group, string) {
 	at := p.file.Root
 	segs := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -64,15 +65,15 @@ func (p *parser) group(path string) (*Group, string) {
 	return at, segs[len(segs)-1]
 }
 
-// resolveDims finds the dimension of every reference below g: a bare name is
-// searched in the variable's group and then upward.
+// resolveDims resolves the dimension references in g and its subgroups. A name without
+// a slash is looked up in the group of the variable and then in the groups above.
 func (p *parser) resolveDims(g *Group, above []*Group) error {
 	scope := append(slices.Clone(above), g)
 	for _, v := range g.Vars {
 		for i := range v.Dims {
 			ref := &v.Dims[i]
 			if ref.Dim = p.dim(ref.Path, scope); ref.Dim == nil {
-				return p.fail(ref.Pos, "there is no dimension %q", shorten(ref.Path))
+				return p.fail(ref.Pos, "dimension %q does not exist", shorten(ref.Path))
 			}
 		}
 	}

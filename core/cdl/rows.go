@@ -8,35 +8,35 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// rows prints the values of one variable, which come in row-major order in
-// slabs of any size.
+// rows prints the values of one variable. The values arrive in row-major order in slabs
+// of any size.
 //
-// The last dimension is a row: a row ends with a line break, and is broken
-// with deeper indentation where it is longer than a line. Dimensions that are
-// unlimited, other than the first, are put in braces.
+// The last dimension is a row. A row ends with a line break. A row longer than a line
+// continues on the next line with deeper indentation. Unlimited dimensions except the
+// first are enclosed in braces.
 type rows struct {
 	f      *formatter
 	w      sink
 	name   string
-	indent int // of the group
+	indent int // indentation of the group
 	shape  []int64
 	braces []bool // per dimension: unlimited and not the first
 
-	max   int // column up to which values are put on a line
+	max   int // maximum column of values on a line
 	notes Notes
 	order IndexOrder
-	when  *moments // prints values as dates; nil for none
+	dates *moments // prints values as dates; nil if not requested
 
-	linep int     // columns used on this line
-	at    []int64 // index of the next value
-	fill  any     // value printed as _; nil for none
-	own   *verb   // the variable's own format; nil for none
-	keep  bool    // empty strings are real, not absent
-	nuls  bool    // zero bytes at the end of a char row are printed
-	nul   int64   // zero bytes of a char row not yet printed
-	brk   bool    // a line feed was printed: the next byte begins a string
-	item  []byte  // scratch
-	note  []byte  // scratch
+	linep   int     // columns used on the current line
+	at      []int64 // index of the next value
+	fill    any     // value printed as _; nil for none
+	cformat *verb   // the format of C_format; nil if there is no such format
+	keep    bool    // print empty strings as "" instead of NIL
+	nuls    bool    // print zero bytes at the end of a char row
+	nul     int64   // zero bytes of a char row not yet printed
+	brk     bool    // a line feed was printed: the next byte starts a new string
+	item    []byte  // scratch
+	note    []byte  // scratch
 }
 
 func newRows(f *formatter, w sink, indent int, name string, shape []int64, unlimited []bool) *rows {
@@ -61,7 +61,8 @@ func (r *rows) begin() {
 	}
 }
 
-// put writes an item that is not split, on a new line when it does not fit.
+// put writes an item that must not be split. It starts a new line if the item does not
+// fit.
 func (r *rows) put(item []byte) {
 	if len(item)+r.linep > r.max && len(item) > 2 {
 		r.w.char('\n')
@@ -73,7 +74,7 @@ func (r *rows) put(item []byte) {
 	r.linep += len(item)
 }
 
-// rowLen is the number of values in a row.
+// rowLen returns the number of values in a row.
 func (r *rows) rowLen() int64 {
 	if len(r.shape) == 0 {
 		return 1
@@ -81,7 +82,7 @@ func (r *rows) rowLen() int64 {
 	return r.shape[len(r.shape)-1]
 }
 
-// column is the index of the next value within its row.
+// column returns the index of the next value within its row.
 func (r *rows) column() int64 {
 	if len(r.at) == 0 {
 		return 0
@@ -89,7 +90,7 @@ func (r *rows) column() int64 {
 	return r.at[len(r.at)-1]
 }
 
-// open writes the braces that begin at the next value.
+// open writes the braces that open at the next value.
 func (r *rows) open() {
 	for d := 1; d < len(r.shape); d++ {
 		if !r.braces[d] {
@@ -108,8 +109,8 @@ func (r *rows) open() {
 	}
 }
 
-// step moves to the next value and gives the number of braces that close, and
-// whether everything is printed.
+// step advances to the next value. It returns the number of braces that close, and
+// whether all values are printed.
 func (r *rows) step() (closing int, done bool) {
 	for d := len(r.shape) - 1; d >= 0; d-- {
 		if r.at[d]++; r.at[d] < r.shape[d] {
@@ -123,7 +124,7 @@ func (r *rows) step() (closing int, done bool) {
 	return closing, true
 }
 
-// values prints a slab of anything but char.
+// printValues prints a slab of any type except char.
 func printValues[T any](r *rows, vals []T, one func(dst []byte, v T) []byte) {
 	last := r.rowLen() - 1
 	for _, v := range vals {
@@ -147,11 +148,11 @@ func printValues[T any](r *rows, vals []T, one func(dst []byte, v T) []byte) {
 	}
 }
 
-// endRow writes the last item of a row, which may be empty, the braces that
-// close behind it and the delimiter.
+// endRow writes the last item of a row, which may be empty, the closing braces and the
+// delimiter.
 func (r *rows) endRow(item []byte) {
 	if r.notes == NotesFull {
-		r.note = r.appendFullNote(r.note[:0]) // before the index moves on
+		r.note = r.appendFullNote(r.note[:0]) // before the index changes
 	}
 	closing, done := r.step()
 	for range closing {
@@ -172,7 +173,7 @@ func (r *rows) endRow(item []byte) {
 	r.item = item[:0]
 }
 
-// print prints one slab: a typed slice, []byte being char when nc is.
+// print prints one slab, a typed slice. []uint8 is char if nc is NCChar.
 func (r *rows) print(nc dtype.NC, slab any) {
 	switch v := slab.(type) {
 	case []int8:
@@ -204,7 +205,8 @@ func (r *rows) print(nc dtype.NC, slab any) {
 	}
 }
 
-// fillOf gives the fill value and whether there is one of type T.
+// fillOf returns the fill value. ok is false if the variable has no fill value of type
+// T.
 func fillOf[T any](r *rows) (fill T, ok bool) {
 	if list, is := r.fill.([]T); is && len(list) == 1 {
 		return list[0], true
@@ -218,11 +220,11 @@ func printInts[T int8 | int16 | int32 | int64](r *rows, vals []T) {
 		if has && v == fill {
 			return append(dst, '_')
 		}
-		if r.when != nil {
-			return r.when.appendInt(dst, int64(v))
+		if r.dates != nil {
+			return r.dates.appendInt(dst, int64(v))
 		}
-		if r.own != nil {
-			return r.own.appendInt(dst, int64(v))
+		if r.cformat != nil {
+			return r.cformat.appendInt(dst, int64(v))
 		}
 		return strconv.AppendInt(dst, int64(v), 10)
 	})
@@ -234,11 +236,11 @@ func printUints[T uint8 | uint16 | uint32 | uint64](r *rows, vals []T) {
 		if has && v == fill {
 			return append(dst, '_')
 		}
-		if r.when != nil {
-			return r.when.appendUint(dst, uint64(v))
+		if r.dates != nil {
+			return r.dates.appendUint(dst, uint64(v))
 		}
-		if r.own != nil {
-			return r.own.appendUint(dst, uint64(v))
+		if r.cformat != nil {
+			return r.cformat.appendUint(dst, uint64(v))
 		}
 		return strconv.AppendUint(dst, uint64(v), 10)
 	})
@@ -264,19 +266,19 @@ func (r *rows) doubles(vals []float64) {
 	})
 }
 
-// float prints one value in the variable's own format or the usual one.
+// float prints one value as a date, in the format of C_format or in the default format.
 func (r *rows) float(dst []byte, v float64, bits int) []byte {
-	if r.when != nil {
-		return r.when.appendFloat(dst, v, bits)
+	if r.dates != nil {
+		return r.dates.appendFloat(dst, v, bits)
 	}
-	if r.own != nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
-		return r.own.appendFloat(dst, v)
+	if r.cformat != nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+		return r.cformat.appendFloat(dst, v)
 	}
 	return r.f.appendFloat(dst, v, bits)
 }
 
-// strings prints text. An empty string of fixed length cannot be told from an
-// absent one and is NIL, as netcdf-c reads it.
+// strings prints text. In a variable of fixed string length, an empty string cannot be
+// distinguished from an absent one and is printed as NIL, as netcdf-c reads it.
 func (r *rows) strings(vals []string) {
 	fill, has := fillOf[string](r)
 	text := func(dst []byte, v string) []byte {
@@ -292,7 +294,7 @@ func (r *rows) strings(vals []string) {
 		return appendText(dst, v)
 	}
 	for i := range vals {
-		if r.w.err() != nil { // each may be long
+		if r.w.err() != nil { // check here, because each value may be long
 			return
 		}
 		printValues(r, vals[i:i+1], text)

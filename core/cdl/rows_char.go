@@ -1,10 +1,9 @@
 package cdl
 
-// chars prints a slab of char: each row is a string, without the zero bytes
-// at its end. In an array of one dimension a line feed ends the line too, and
-// the rest is another string. ncdump does that in all arrays, and behind a
-// line feed at the end; there its own text would be read back differently,
-// because each string is filled up to a row.
+// chars prints a slab of char. Each row is a string without trailing zero bytes. In an
+// array of one dimension, a line feed also ends the output line, and the rest of the
+// row is a new string. ncdump does so in all arrays, and also after a trailing line
+// feed; its output then reads back differently, because each string is padded to a row.
 func (r *rows) chars(vals []byte) {
 	last := r.rowLen() - 1
 	for _, c := range vals {
@@ -33,7 +32,7 @@ func (r *rows) chars(vals []byte) {
 	}
 }
 
-// pending writes the line break and the zero bytes that were held back.
+// pending writes a pending line break and pending zero bytes.
 func (r *rows) pending() {
 	if r.brk {
 		r.w.str("\",\n    \"")

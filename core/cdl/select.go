@@ -11,9 +11,9 @@ import (
 // minLine is the shortest LineLength.
 const minLine = 10
 
-// Check refuses what a dump of ds could not follow: an unknown name in Vars is
-// ncerr.ErrNoVar, one in Groups ncerr.ErrNoGroup, a LineLength below 10
-// ncerr.ErrInvalid. Write does it by itself.
+// Check returns an error if ds does not fit the options: ncerr.ErrNoVar for an unknown
+// name in Vars, ncerr.ErrNoGroup for one in Groups, ncerr.ErrInvalid for a LineLength
+// below 10. Write calls Check itself.
 func (o *WriteOptions) Check(ds *nczarr.Dataset) error {
 	if n := o.LineLength; n != 0 && n < minLine {
 		return ncerr.Errorf(ncerr.ErrInvalid, "dump", "", "line length %d is less than %d", n, minLine)
@@ -31,7 +31,7 @@ func (o *WriteOptions) Check(ds *nczarr.Dataset) error {
 	return nil
 }
 
-// varNames appends the names of the variables in g and below it.
+// varNames appends the names of the variables in g and its subgroups.
 func varNames(names []string, g *nczarr.Group) []string {
 	for _, v := range g.Vars() {
 		names = append(names, v.Name())
@@ -42,7 +42,7 @@ func varNames(names []string, g *nczarr.Group) []string {
 	return names
 }
 
-// Wants reports whether the options ask for the values of v.
+// Wants reports whether the options select the values of v.
 func (o *WriteOptions) Wants(v *nczarr.Var) bool {
 	if o.HeaderOnly || o.Coords && !isCoord(v) || !o.wantsGroup(v.Group()) {
 		return false
@@ -50,13 +50,13 @@ func (o *WriteOptions) Wants(v *nczarr.Var) bool {
 	return len(o.Vars) == 0 || slices.ContainsFunc(o.Vars, func(name string) bool { return means(name, v) })
 }
 
-// wantsGroup reports whether the options ask for data of g.
+// wantsGroup reports whether the options select data of g.
 func (o *WriteOptions) wantsGroup(g *nczarr.Group) bool {
 	return len(o.Groups) == 0 || slices.ContainsFunc(o.Groups, func(name string) bool { return meansGroup(name, g) })
 }
 
-// lineMax is the column up to which values are put on a line: the length less
-// room for the delimiter.
+// lineMax returns the maximum column of values on a line: the line length minus space
+// for the delimiter.
 func (o *WriteOptions) lineMax() int {
 	if o.LineLength == 0 {
 		return 78
@@ -68,7 +68,7 @@ func anyGroup(g *nczarr.Group, name string) bool {
 	return meansGroup(name, g) || slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyGroup(sub, name) })
 }
 
-// meansGroup reports whether a name of Groups is g's: a simple name, or its
+// meansGroup reports whether a name of Groups refers to g. It is a simple name or the
 // path from the root of the dataset.
 //
 // Source: netcdf-c ncdump, option -g.
@@ -83,8 +83,8 @@ func meansGroup(name string, g *nczarr.Group) bool {
 	return g != root && g.Name() == name
 }
 
-// pathIn gives a path from the root of the dataset, which may be a group of a
-// larger one.
+// pathIn returns a path relative to the root of the dataset, which may be a group of a
+// larger dataset.
 func pathIn(root *nczarr.Group, path string) string {
 	return strings.TrimPrefix(path, strings.TrimSuffix(root.Path(), "/"))
 }
@@ -96,18 +96,18 @@ func anyVar(g *nczarr.Group, name string) bool {
 	return slices.ContainsFunc(g.Groups(), func(sub *nczarr.Group) bool { return anyVar(sub, name) })
 }
 
-// lostVar reports whether the name is that of a node that could not be opened.
+// lostVar reports whether name refers to a node that could not be opened.
 func lostVar(ds *nczarr.Dataset, name string) bool {
 	return slices.ContainsFunc(ds.Problems(), func(q nczarr.Problem) bool {
 		return strings.HasSuffix(q.Path, "/"+strings.TrimPrefix(name, "/"))
 	})
 }
 
-// means reports whether a name of Vars is v's: a simple name, an absolute
-// path, or the end of one.
+// means reports whether a name of Vars refers to v. It is a simple name, an absolute
+// path, or the end of a path.
 //
-// Source: netcdf-c ncdump, option -v, which in an absolute path finds no
-// variable of the root.
+// Source: netcdf-c ncdump, option -v. With an absolute path, ncdump finds no variable
+// of the root.
 func means(name string, v *nczarr.Var) bool {
 	switch {
 	case !strings.Contains(name, "/"):
@@ -118,8 +118,8 @@ func means(name string, v *nczarr.Var) bool {
 	return strings.HasSuffix(v.Path(), "/"+name)
 }
 
-// isCoord reports whether v is a coordinate variable: of one dimension, and
-// named as a dimension that its group can see.
+// isCoord reports whether v is a coordinate variable: it has one dimension, and the
+// name of a dimension visible in its group.
 //
 // Source: netcdf-c ncdump, option -c.
 func isCoord(v *nczarr.Var) bool {

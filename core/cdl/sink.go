@@ -9,16 +9,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// sink is a buffered writer whose first error sticks in it: the printing
-// functions go on, and err or flush tells.
+// sink is a buffered writer with a sticky error. Printing continues after an error; err
+// and flush return it.
 type sink struct{ w *bufio.Writer }
 
-// newSink makes a sink that ends with ctx.
+// newSink returns a sink that fails when ctx is done.
 func newSink(ctx context.Context, w io.Writer) sink {
 	return sink{bufio.NewWriterSize(&interruptible{ctx, w}, 64<<10)}
 }
 
-// interruptible is a writer that fails when its context has ended.
+// interruptible is a writer that fails when its context is done.
 type interruptible struct {
 	ctx context.Context //nolint:containedctx // lives as long as one Write
 	w   io.Writer
@@ -31,14 +31,14 @@ func (i *interruptible) Write(p []byte) (int, error) {
 	return i.w.Write(p)
 }
 
-func (s sink) str(text string) { _, _ = s.w.WriteString(text) } // the error sticks
+func (s sink) str(text string) { _, _ = s.w.WriteString(text) } // the error is sticky
 
-func (s sink) raw(text []byte) { _, _ = s.w.Write(text) } // the error sticks
+func (s sink) raw(text []byte) { _, _ = s.w.Write(text) } // the error is sticky
 
-func (s sink) char(c byte) { _ = s.w.WriteByte(c) } // the error sticks
+func (s sink) char(c byte) { _ = s.w.WriteByte(c) } // the error is sticky
 
 func (s sink) printf(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.w, format, args...) // the error sticks
+	_, _ = fmt.Fprintf(s.w, format, args...) // the error is sticky
 }
 
 // pad writes n spaces.
@@ -48,11 +48,11 @@ func (s sink) pad(n int) {
 	}
 }
 
-// err gives the first error of the writer.
+// err returns the first error of the writer.
 func (s sink) err() error {
 	_, err := s.w.Write(nil)
 	return ncerr.Wrap("write cdl", "", err)
 }
 
-// flush writes what is buffered.
+// flush writes the buffered text.
 func (s sink) flush() error { return ncerr.Wrap("write cdl", "", s.w.Flush()) }

@@ -20,11 +20,11 @@ func intsAttr(name string, values ...int32) nczarr.Attr {
 	return nczarr.Attr{Name: name, Type: dtype.NCInt, Value: values}
 }
 
-// specialAttrs gives the virtual attributes of a variable, in ncdump's order;
-// when filters is set, every filter stands in _Filter.
+// specialAttrs returns the virtual attributes of a variable in the order of ncdump. If
+// filters is set, _Filter contains every filter.
 //
-// Source: netcdf-c ncdump, option -s. Unlike it, a scalar has no _ChunkSizes:
-// ncdump prints an empty list there, which is no CDL.
+// Source: netcdf-c ncdump, option -s. Unlike in ncdump, a scalar has no _ChunkSizes:
+// ncdump prints an empty list there, which is not valid CDL.
 func specialAttrs(v *nczarr.Var, filters bool) []nczarr.Attr {
 	attrs := storageAttrs(v)
 	shuffle, deflate, sum, numbers := splitCodecs(v.Group().Dataset().Codecs(), v.Codecs(), filters)
@@ -65,32 +65,32 @@ func storageAttrs(v *nczarr.Var) []nczarr.Attr {
 	}
 	chunks := make([]int64, 0, v.Rank())
 	chunks = append(chunks, v.Chunks()...)
-	// The sizes are printed without a type, whatever their width.
+	// The sizes are printed without a type suffix, whatever their type.
 	return []nczarr.Attr{
 		textAttr("_Storage", "chunked"),
 		{Name: "_ChunkSizes", Type: dtype.NCInt64, Value: plainInts(chunks)},
 	}
 }
 
-// plainInts are integers printed without suffix.
+// plainInts are integers that are printed without a suffix.
 type plainInts []int64
 
-// The filters of HDF5 that have an attribute of their own.
+// The HDF5 filters that have an attribute of their own.
 const (
 	hdf5Deflate    = 1
 	hdf5Shuffle    = 2
 	hdf5Fletcher32 = 3
 )
 
-// splitCodecs sorts a chain into what has an attribute of its own (deflate is
-// -1 when it is not there) and the text of _Filter, which has all of it when
-// whole is set.
+// splitCodecs divides a chain into the filters that have an attribute of their own and
+// the text of _Filter. deflate is -1 if the chain has no deflate. If whole is set,
+// _Filter contains every filter.
 func splitCodecs(known codec.Catalog, chain []zarr.CodecSpec, whole bool) (shuffle bool, deflate int32, sum bool, filters string) {
 	deflate = -1
 	var list []string
 	for _, c := range chain {
 		d, _ := known.Find(c.ID)
-		// Parameters that cannot be read count as not given.
+		// Unreadable parameters are treated as missing.
 		_, params, _ := known.ToHDF5(c.ID, c.Params)
 		switch {
 		case d.HDF5 == hdf5Shuffle && !whole:
@@ -113,8 +113,8 @@ func splitCodecs(known codec.Catalog, chain []zarr.CodecSpec, whole bool) (shuff
 	return shuffle, deflate, sum, strings.Join(list, "|")
 }
 
-// codecsText gives a chain as the JSON list of its codecs, in encode order;
-// empty for an empty chain.
+// codecsText returns a chain as a JSON list of codecs in encoding order, or "" for an
+// empty chain.
 func codecsText(chain []zarr.CodecSpec) string {
 	if len(chain) == 0 {
 		return ""
@@ -130,7 +130,7 @@ func codecsText(chain []zarr.CodecSpec) string {
 	return b.String()
 }
 
-// specialRoot gives the virtual attributes of the root.
+// specialRoot returns the virtual attributes of the root.
 func specialRoot(ds *nczarr.Dataset) []nczarr.Attr {
 	var attrs []nczarr.Attr
 	if props := ds.NCProperties(); props != "" {

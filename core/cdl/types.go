@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// parseType reads a declaration of the types section from after its first
-// word, with the semicolon.
+// parseType parses a declaration of the types section, including the semicolon, after
+// its first word.
 //
 // Source: the grammar of netcdf-c ncgen.
 func (p *parser) parseType(g *Group, first token) error {
@@ -36,21 +36,21 @@ func (p *parser) parseType(g *Group, first token) error {
 		return p.unexpected("name of a type")
 	}
 	if p.mapTypes {
-		return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined (%s): NCZarr cannot hold it, and no type of NCZarr holds its values without loss", name.text, class)
+		return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined (%s): NCZarr does not support it, and no type of NCZarr represents its values without loss", name.text, class)
 	}
 	return p.refuseType(name)
 }
 
-// refuseType makes the error for a type that is not mapped.
+// refuseType returns the error for a type that is not mapped.
 func (p *parser) refuseType(name token) error {
-	return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined: NCZarr cannot hold it", name.text)
+	return fail(ncerr.ErrUnsupported, p.name, name.pos, "type %q is user-defined: NCZarr does not support it", name.text)
 }
 
-// parseEnum reads "enum NAME { member = 1, ... } ;" after the base type.
+// parseEnum parses "enum NAME { member = 1, ... } ;" after the base type.
 func (p *parser) parseEnum(g *Group, base token) error {
 	nc, known := typeNames[base.text]
 	if !known || nc.Size() == 0 || isFloat(nc) || nc == dtype.NCChar || nc == dtype.NCString || base.kind == tokPath {
-		return p.fail(base.pos, "the base type of an enum is an integer type, not %q", base.text)
+		return p.fail(base.pos, "the base type of an enum must be an integer type, not %q", base.text)
 	}
 	if err := p.advance(); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (p *parser) parseEnum(g *Group, base token) error {
 	}
 	e := &Enum{Pos: name.pos, Name: name.text, Base: nc, at: map[string]int{}}
 	if !p.declare(g, 't', name.text, e) {
-		return p.fail(name.pos, "type %q is already there", name.text)
+		return p.fail(name.pos, "type %q is already declared", name.text)
 	}
 	if p.enums[name.text] == nil {
 		p.enums[name.text] = e
@@ -86,7 +86,7 @@ func (p *parser) parseEnum(g *Group, base token) error {
 	return p.expect(";")
 }
 
-// parseMember reads "name = constant". A name becomes a word of flag_meanings.
+// parseMember parses "name = constant". The name becomes a word of flag_meanings.
 func (p *parser) parseMember(e *Enum) error {
 	name, err := p.ident("name of a member")
 	if err != nil {
@@ -94,9 +94,9 @@ func (p *parser) parseMember(e *Enum) error {
 	}
 	switch {
 	case strings.ContainsAny(name.text, " \t\n\r\v\f"):
-		return fail(ncerr.ErrUnsupported, p.name, name.pos, "member %q of type %q has a blank: in flag_meanings it would be two words", name.text, e.Name)
+		return fail(ncerr.ErrUnsupported, p.name, name.pos, "member %q of type %q contains white space: it would be two words in flag_meanings", name.text, e.Name)
 	case e.find(name.text) != nil:
-		return p.fail(name.pos, "member %q is already there", name.text)
+		return p.fail(name.pos, "member %q is already declared", name.text)
 	}
 	if err := p.expect("="); err != nil {
 		return err
@@ -104,13 +104,13 @@ func (p *parser) parseMember(e *Enum) error {
 	if p.tok.kind != tokValue {
 		return p.unexpected("integer")
 	}
-	bits, why := bitsOf(p.tok.val, uint(8*e.Base.Size())) // 8 to 64
+	bits, why := bitsOf(p.tok.val, uint(8*e.Base.Size())) // from 8 to 64
 	if why != "" {
 		return fail(ncerr.ErrConvert, p.name, p.tok.pos, "%s", why)
 	}
 	width := 64 - 8*e.Base.Size()
 	if bits = bits << width >> width; !isUnsigned(e.Base) {
-		bits = uint64(int64(bits<<width) >> width) // the bits are what counts
+		bits = uint64(int64(bits<<width) >> width) // sign extension; only the bits matter
 	}
 	e.at[name.text] = len(e.Members)
 	e.Members = append(e.Members, Member{name.text, bits})
@@ -124,8 +124,8 @@ func (e *Enum) find(name string) *Member {
 	return nil
 }
 
-// constant gives the value of a member, whose name may stand behind that of
-// the type: type.member. No type has none.
+// constant returns the value of a member, named as member or type.member. A nil Enum
+// has no members.
 func (e *Enum) constant(name string) (Value, bool) {
 	if e == nil {
 		return Value{}, false
@@ -142,10 +142,10 @@ func (e *Enum) constant(name string) (Value, bool) {
 	return Value{Kind: Number, Type: e.Base, Bits: m.Bits}, true
 }
 
-// typeNamed finds the type that a name or absolute path means: a keyword, or
-// an enum of this group, of those above, or of any other.
+// typeNamed returns the type with the given name or absolute path: a keyword, or an
+// enum of this group, of a group above, or of any other group.
 //
-// Source: netcdf-c ncgen, whose search for types goes on in the whole tree.
+// Source: netcdf-c ncgen, which searches the whole tree for types.
 func (p *parser) typeNamed(name token) (dtype.NC, *Enum, bool) {
 	if name.kind == tokPath {
 		if g, base := p.group(name.text); g != nil {
@@ -176,7 +176,7 @@ func (p *parser) findType(g *Group, name string) *Enum {
 	return e
 }
 
-// flags gives the attributes that say what the values of an enum mean.
+// flags returns the attributes that define the meaning of the values of an enum.
 //
 // Source: CF conventions 1.11, section 3.5, "Flags".
 func (e *Enum) flags() (values, meanings *Attr) {

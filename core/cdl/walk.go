@@ -2,21 +2,20 @@ package cdl
 
 import "github.com/seed-695719ce/nczarr/core/ncerr"
 
-// dataSink takes the values of a variable as they are read.
+// dataSink receives the values of a variable while they are parsed.
 type dataSink interface {
-	// begin starts a list of values; outer has the place in each of the lists
-	// around it, pos is where it stands.
+	// begin starts a list of values. outer holds the index in each enclosing list; pos
+	// is the position of the list.
 	begin(outer []int64, pos Pos) error
-	// value takes the next value; *v is its own until it returns.
+	// value receives the next value. *v is valid only until it returns.
 	value(v *Value) error
 	// end ends the list of values.
 	end() error
-	// list says that a list of n lists of values ended; level 0 is the
-	// outermost.
+	// list reports the end of a list of n lists of values. Level 0 is the outermost.
 	list(level int, n int64)
 }
 
-// walker reads the values of a variable.
+// walker parses the values of a variable.
 type walker struct {
 	*parser
 	v      *Var
@@ -24,7 +23,7 @@ type walker struct {
 	sink   dataSink
 }
 
-// walk gives the values of v to a sink.
+// walk passes the values of v to sink.
 func (f *File) walk(v *Var, sink dataSink) error {
 	p, err := f.reread(v)
 	if err != nil {
@@ -34,7 +33,7 @@ func (f *File) walk(v *Var, sink dataSink) error {
 	return w.lists(0, nil)
 }
 
-// lists reads the list of a block: of values in the last one, of lists for the
+// lists parses the list of a block: of values in the last block, and of lists for the
 // next block in the others.
 func (w *walker) lists(level int, outer []int64) error {
 	if level == len(w.starts)-1 {
@@ -69,7 +68,7 @@ func (w *walker) lists(level int, outer []int64) error {
 	return nil
 }
 
-// values reads values; braces among them have no meaning.
+// values parses values; braces among them are ignored.
 func (w *walker) values(depth int) error {
 	if err := w.checkDepth(depth); err != nil || w.is(";") || w.is("}") {
 		return err

@@ -2,15 +2,15 @@ package cdl
 
 import "fmt"
 
-// Warnings returns one line for each value that [Build] stores differently from
-// the text: NIL in attributes, because Zarr attributes have no absent strings.
+// Warnings returns one line for each value that [Build] stores differently from the
+// text: NIL in attributes, because Zarr attributes cannot represent absent strings.
 func (f *File) Warnings() []string {
 	var list []string
 	check := func(attrs []*Attr) {
 		for _, a := range attrs {
 			for _, v := range a.Values {
 				if v.Kind == Nil {
-					list = append(list, fmt.Sprintf("%s:%d:%d: attribute %q: NIL is stored as \"\", since attributes have no absent strings", f.Name, v.Pos.Line, v.Pos.Col, a.Name))
+					list = append(list, fmt.Sprintf("%s:%d:%d: attribute %q: NIL is stored as \"\", because attributes cannot represent absent strings", f.Name, v.Pos.Line, v.Pos.Col, a.Name))
 				}
 			}
 		}

@@ -12,69 +12,66 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// WriteOptions choose what is printed. The zero value prints everything.
+// WriteOptions select what Write prints. The zero value prints everything.
 type WriteOptions struct {
-	// Name is the dataset's name in the first line; empty takes ds.Name().
+	// Name is the name of the dataset in the first line; empty means ds.Name().
 	Name string
-	// HeaderOnly leaves out the data (ncdump -h).
+	// HeaderOnly omits the data (ncdump -h).
 	HeaderOnly bool
-	// Coords prints the data of coordinate variables only (ncdump -c).
+	// Coords prints only the data of coordinate variables (ncdump -c).
 	Coords bool
-	// Vars prints the data of these variables only (ncdump -v): simple names,
-	// which mean that variable in every group, or paths from the root.
+	// Vars prints only the data of these variables (ncdump -v). A simple name selects
+	// that variable in every group; a path starts at the root.
 	Vars []string
-	// Special adds the attributes that are not stored (ncdump -s): _Storage,
-	// _ChunkSizes, _Fletcher32, _Shuffle, _DeflateLevel, _Filter, _Codecs,
-	// _Endianness and _NoFill; _NCProperties, _SuperblockVersion, _IsNetcdf4
-	// and _Format of the root.
+	// Special adds attributes that are not stored (ncdump -s): _Storage, _ChunkSizes,
+	// _Fletcher32, _Shuffle, _DeflateLevel, _Filter, _Codecs, _Endianness and _NoFill,
+	// and for the root _NCProperties, _SuperblockVersion, _IsNetcdf4 and _Format.
 	Special bool
-	// FloatDigits and DoubleDigits are the significant digits of
-	// floating-point values (ncdump -p); 0 takes ncdump's 7 and 15.
+	// FloatDigits and DoubleDigits are the significant digits of floating-point values
+	// (ncdump -p); 0 means 7 and 15, as in ncdump.
 	FloatDigits, DoubleDigits int
-	// FullPrecision prints more digits where those do not give the value
-	// back, so that nothing is lost.
+	// FullPrecision prints more digits if needed to represent a value exactly.
 	FullPrecision bool
-	// Groups prints the data of these groups only (ncdump -g): simple names,
-	// which mean every group of that name, or absolute paths; "/" is the root.
+	// Groups prints only the data of these groups (ncdump -g). A simple name selects
+	// every group of that name; a path is absolute. "/" is the root.
 	Groups []string
-	// Filters prints every filter in _Filter, and no _Shuffle, _DeflateLevel
-	// and _Fletcher32 (ncdump -F). It has an effect with Special.
+	// Filters prints every filter in _Filter, and omits _Shuffle, _DeflateLevel and
+	// _Fletcher32 (ncdump -F). It requires Special.
 	Filters bool
-	// Times prints the values of variables whose units are "... since ..." as
-	// dates, and those of their bounds; of their attributes in a comment.
+	// Times selects how to print the values of variables whose units are "... since
+	// ..." and of their bounds. Attributes of such variables get their dates in a
+	// comment.
 	Times Times
-	// LineLength is the most characters of a line of data, not counting the
-	// indentation of groups (ncdump -l): 10 or more, 0 for 80.
+	// LineLength is the maximum number of characters of a line of data, excluding the
+	// indentation of groups (ncdump -l): at least 10; 0 means 80.
 	LineLength int
-	// Notes puts the indices of values into comments, in the order Index.
+	// Notes adds comments with the indices of values, in the order Index.
 	Notes Notes
 	Index IndexOrder
-	// OnProblem is called for everything that is left out because it cannot
-	// be read; nil drops the report, not the error.
+	// OnProblem is called for everything that is left out because it cannot be read.
+	// nil drops the report; Write still returns the error.
 	OnProblem func(nczarr.Problem)
 }
 
-// MaxSlab is the most memory, in bytes, that Write takes for values of a
-// variable at a time, and Build for writing them.
+// MaxSlab is the maximum memory in bytes for the values of a variable that Write and
+// Build hold at a time.
 const MaxSlab = 4 << 20
 
-// Write prints ds as ncdump does, byte for byte, except where that text would
-// be read back as something else: char arrays with line feeds, or with zero
-// bytes where the fill value is another byte, and the chunk sizes of scalars.
-// One loss is ncdump's too: zero bytes at the end of text along an unlimited
-// dimension are not shown, so that the dimension may come back shorter.
+// Write prints ds as ncdump does, byte for byte. The exceptions are texts that would
+// read back differently: char arrays with line feeds, or with zero bytes if the fill
+// value is another byte, and the chunk sizes of scalars. Like ncdump, Write loses zero
+// bytes at the end of text along an unlimited dimension, so that the dimension may read
+// back shorter.
 //
-// A node that could not be opened, and a variable whose values cannot be
-// read, is reported to OnProblem and left out; the rest is printed, and the
-// error then has the kind of the first problem (see errors.Join). When
-// reading fails in the middle of a large variable, the values so far stand
-// without their closing semicolon, so that the text cannot be taken for a
-// whole one.
+// A node that could not be opened, and a variable whose values cannot be read, is
+// reported to OnProblem and left out. Write prints the rest and then returns an error
+// of the kind of the first problem (see errors.Join). If reading fails in the middle of
+// a large variable, the values already printed have no closing semicolon, so that the
+// text is not valid CDL.
 //
-// An unknown name in Vars is ncerr.ErrNoVar, one in Groups ncerr.ErrNoGroup
-// and a LineLength below 10 ncerr.ErrInvalid, before anything is printed;
-// errors of w and of the context end the printing. Write may run beside other
-// readers of ds.
+// The error is ncerr.ErrNoVar for an unknown name in Vars, ncerr.ErrNoGroup for one in
+// Groups and ncerr.ErrInvalid for a LineLength below 10; nothing is printed then.
+// Errors of w and of the context end the output. ds may be read concurrently.
 //
 // Source: netcdf-c ncdump.
 func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) error {
@@ -100,7 +97,7 @@ func Write(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOpti
 	return errors.Join(p.problems...)
 }
 
-// newPrinter makes the state of one Write.
+// newPrinter returns a printer for one Write.
 func newPrinter(ctx context.Context, w io.Writer, ds *nczarr.Dataset, opts *WriteOptions) *printer {
 	p := &printer{ctx: ctx, ds: ds, w: newSink(ctx, w)}
 	if opts != nil {
@@ -138,7 +135,7 @@ func (p *printer) problem(path string, err error) {
 	p.problems = append(p.problems, err)
 }
 
-// group prints the content of a group, between its braces.
+// group prints the content of a group without its braces.
 func (p *printer) group(g *nczarr.Group, indent int) error {
 	p.dims(g, indent)
 	vars := g.Vars()
@@ -208,8 +205,8 @@ func (p *printer) declare(v *nczarr.Var, indent int) {
 	}
 }
 
-// dimName gives the name by which d is known in g: its path when a group
-// between has a dimension of that name, or when it is not above g.
+// dimName returns the name of d as written in g. It is the path if a group in between
+// has a dimension of the same name, or if d is not in a group above g.
 func dimName(g *nczarr.Group, d *nczarr.Dim) string {
 	if found, err := g.Dim(d.Name()); err == nil && found == d {
 		return escapeName(d.Name())
@@ -241,8 +238,8 @@ func (p *printer) groupAttrs(g *nczarr.Group, indent int) {
 	}
 }
 
-// attr prints one attribute, its numbers as dates too when m is not nil. Text
-// needs no type: a string attribute says so.
+// attr prints one attribute. If m is not nil, numbers are also printed as dates. A
+// string attribute has its type in front, unlike other text.
 func (p *printer) attr(owner string, a nczarr.Attr, indent int, m *moments) {
 	p.w.pad(indent)
 	p.w.str("\t\t")
@@ -252,7 +249,7 @@ func (p *printer) attr(owner string, a nczarr.Attr, indent int, m *moments) {
 	p.w.str(escapeName(owner))
 	switch owner {
 	case "variables", "dimensions", "data", "group", "types":
-		p.w.char(' ') // or it would be read as the beginning of a section
+		p.w.char(' ') // otherwise it would be parsed as the start of a section
 	}
 	p.buf = p.f.appendAttr(p.buf[:0], a.Value)
 	p.w.printf(":%s = %s ;", escapeName(a.Name), p.buf)

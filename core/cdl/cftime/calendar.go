@@ -2,7 +2,7 @@ package cftime
 
 import "strings"
 
-// calendar is one of CF's calendars.
+// calendar is a calendar of the CF conventions.
 type calendar uint8
 
 const (
@@ -14,11 +14,11 @@ const (
 	days360                   // every month has 30 days
 )
 
-// calendarNames are the values of the attribute calendar, in lower case.
-// Without one the calendar is the mixed one.
+// calendarNamed returns the calendar for a value of the attribute calendar, ignoring
+// case. An empty name means the mixed calendar.
 //
-// Source: CF conventions 1.11, section 4.4.1, "Calendar"; no_leap and allleap
-// are spellings that ncdump takes as well.
+// Source: CF conventions 1.11, section 4.4.1, "Calendar"; ncdump also accepts the
+// spellings no_leap and allleap.
 func calendarNamed(name string) (calendar, bool) {
 	switch strings.ToLower(strings.TrimSpace(name)) {
 	case "", "standard", "gregorian":
@@ -37,15 +37,15 @@ func calendarNamed(name string) (calendar, bool) {
 	return 0, false
 }
 
-// date is a day of a calendar. Years are astronomical: there is a year 0, and
-// the year before it is -1.
+// date is a day in a calendar. Years are astronomical: there is a year 0, and the year
+// before it is -1.
 type date struct {
 	year       int64
 	month, day int
 }
 
-// reform is the first Gregorian day of the mixed calendar, and its number in
-// both calendars, which count the same day with the same number.
+// reform is the first Gregorian day of the mixed calendar. reformNumber is its number,
+// which is the same in the Julian and the Gregorian calendar.
 var reform = date{1582, 10, 15}
 
 const reformNumber = -141427 // days from 1970-01-01 (Gregorian)
@@ -60,7 +60,7 @@ func (d date) before(o date) bool {
 	return d.day < o.day
 }
 
-// yearDay are the days before each month of a year without leap day.
+// yearDay are the numbers of days before each month in a year without leap day.
 var yearDay = [13]int{0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365}
 
 // leap reports whether February of the year has 29 days.
@@ -73,14 +73,14 @@ func (c calendar) leap(year int64) bool {
 	case julian:
 		return year%4 == 0
 	case mixed:
-		if year <= reform.year { // 1582 was no leap year in either calendar
+		if year <= reform.year { // 1582 was not a leap year in either calendar
 			return year%4 == 0
 		}
 	}
 	return year%4 == 0 && (year%100 != 0 || year%400 == 0)
 }
 
-// monthLen gives the days of a month from 1 to 12.
+// monthLen returns the number of days in a month from 1 to 12.
 func (c calendar) monthLen(year int64, month int) int {
 	if c == days360 {
 		return 30
@@ -92,7 +92,7 @@ func (c calendar) monthLen(year int64, month int) int {
 	return n
 }
 
-// valid reports whether the calendar has the day.
+// valid reports whether the calendar has the date d.
 func (c calendar) valid(d date) bool {
 	if d.month < 1 || d.month > 12 || d.day < 1 || d.day > c.monthLen(d.year, d.month) {
 		return false
@@ -100,7 +100,8 @@ func (c calendar) valid(d date) bool {
 	return c != mixed || d.before(date{1582, 10, 5}) || !d.before(reform)
 }
 
-// number counts the days of a valid date from an origin of the calendar's own.
+// number returns the number of days from an origin, which depends on the calendar, to a
+// valid date.
 func (c calendar) number(d date) int64 {
 	switch {
 	case c == days360:
@@ -115,7 +116,7 @@ func (c calendar) number(d date) int64 {
 	return gregorianNumber(d)
 }
 
-// date is the reverse of number.
+// date returns the date with a given number. It is the reverse of number.
 func (c calendar) date(n int64) date {
 	switch {
 	case c == days360:
@@ -138,7 +139,7 @@ func yearDay366(month int) int {
 	return yearDay[month]
 }
 
-// dayOfYear finds the month of a day of the year, which counts from 0.
+// dayOfYear returns the date of a day of the year, counted from 0.
 func dayOfYear(year int64, day int, before func(month int) int) date {
 	m := 1
 	for day >= before(m) {
@@ -147,12 +148,13 @@ func dayOfYear(year int64, day int, before func(month int) int) date {
 	return date{year, m, day - before(m-1) + 1}
 }
 
-// The four functions below let a year begin in March, so that the leap day is
-// its last. Months are then cut by one linear formula: 153 days in five.
+// The four functions below use years that start in March, so that the leap day is the
+// last day of the year. A linear formula then determines the months: five months have
+// 153 days.
 
 const (
 	marchEpoch  = 719468 // days from 0000-03-01 (Gregorian) to 1970-01-01
-	julianShift = 2      // days by which the Julian 0000-03-01 is before the Gregorian one
+	julianShift = 2      // days from the Julian 0000-03-01 to the Gregorian one
 )
 
 func gregorianNumber(d date) int64 {
@@ -200,7 +202,7 @@ func toMarch(year, day int64) date {
 	return d
 }
 
-// div and mod round towards negative infinity.
+// div and mod round toward negative infinity.
 func div(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Date is a moment of a calendar: a day and the time of day. Its fields have
-// the ranges of the calendar: Month is 1 to 12, Day begins with 1, Second is at
-// most 59. Years are astronomical: there is a year 0. The zero Date is not a
-// moment; it stands for a missing one. Dates made by a composite literal are of
-// the standard calendar.
+// Date is a moment in a calendar: a day and the time of day. Its fields have the ranges
+// of the calendar. Month is 1 to 12, Day starts at 1, and Second is at most 59. Years
+// are astronomical: there is a year 0. The zero Date is not a moment; it represents a
+// missing value. A Date made by a composite literal is in the standard calendar.
 type Date struct {
 	Year, Month, Day                 int
 	Hour, Minute, Second, Nanosecond int
@@ -20,7 +19,7 @@ type Date struct {
 	cal calendar
 }
 
-// newDate makes the Date of a day and the nanoseconds of that day.
+// newDate returns the Date of a day and the nanoseconds since the start of that day.
 func (c calendar) newDate(d date, clock int64) Date {
 	return Date{
 		Year: int(d.year), Month: d.month, Day: d.day, cal: c,
@@ -28,11 +27,11 @@ func (c calendar) newDate(d date, clock int64) Date {
 	}
 }
 
-// IsZero reports whether d is the zero Date of any calendar: no moment.
+// IsZero reports whether d is the zero Date of any calendar, which is not a moment.
 func (d Date) IsZero() bool { return d == Date{cal: d.cal} }
 
-// String returns the form YYYY-MM-DDThh:mm:ss, with a fraction of a second if
-// it is not zero, and "" for the zero Date.
+// String returns d in the form YYYY-MM-DDThh:mm:ss, followed by a fraction of a second
+// if that is not zero. It returns "" for the zero Date.
 func (d Date) String() string {
 	if d.IsZero() {
 		return ""
@@ -51,10 +50,10 @@ func (d Date) Calendar() string {
 	return [...]string{mixed: "standard", gregorian: "proleptic_gregorian", julian: "julian", noLeap: "noleap", allLeap: "all_leap", days360: "360_day"}[d.cal]
 }
 
-// Time returns the same moment in UTC. It is false for the zero Date, and for
-// dates whose calendar has other days than package time there: those before
-// 1582-10-15 of the standard calendar, and all of the others but the
-// proleptic Gregorian.
+// Time returns the same moment in UTC. It returns false for the zero Date, and for
+// dates whose calendar differs from that of package time: dates before 1582-10-15 in
+// the standard calendar, and all dates in other calendars except the proleptic
+// Gregorian.
 func (d Date) Time() (time.Time, bool) {
 	if d.IsZero() || d.cal != gregorian && (d.cal != mixed || d.day().before(reform)) {
 		return time.Time{}, false
@@ -62,16 +61,15 @@ func (d Date) Time() (time.Time, bool) {
 	return time.Date(d.Year, time.Month(d.Month), d.Day, d.Hour, d.Minute, d.Second, d.Nanosecond, time.UTC), true
 }
 
-// Sub returns how much later d is than o: whole days, negative if d is earlier,
-// and what is left, which is not negative and less than 24 hours. Both must be
-// of one calendar.
+// Sub returns d-o as a number of days and a rest of at least 0 and less than 24 hours.
+// days is negative if d is earlier than o. Both dates must be in the same calendar.
 func (d Date) Sub(o Date) (days int64, rest time.Duration) {
 	nanos := d.clock() - o.clock()
 	return d.cal.number(d.day()) - o.cal.number(o.day()) + div(nanos, day), time.Duration(mod(nanos, day))
 }
 
-// Compare returns -1, 0 or 1 if d is earlier than, the same as or later than o.
-// Both must be of one calendar.
+// Compare returns -1, 0 or 1 if d is earlier than, equal to or later than o. Both dates
+// must be in the same calendar.
 func (d Date) Compare(o Date) int {
 	days, rest := d.Sub(o)
 	return cmp.Or(cmp.Compare(days, 0), cmp.Compare(rest, 0))
@@ -83,12 +81,11 @@ func (d Date) clock() int64 {
 	return int64(d.Hour)*hour + int64(d.Minute)*minute + int64(d.Second)*second + int64(d.Nanosecond)
 }
 
-// DateInt returns the moment that v means. It is false when there is no such
-// date: beyond MaxYear, or the 31st of a month of 30 days.
+// DateInt returns the date of the number v. It returns false if the date does not
+// exist: its year exceeds MaxYear, or it is the 31st of a month of 30 days.
 func (u *Units) DateInt(v int64) (Date, bool) { return u.date(u.intMoment(v)) }
 
-// DateFloat is DateInt for floating-point numbers, rounded as [Units.AppendFloat]
-// does.
+// DateFloat is DateInt for floating-point numbers, rounded as by [Units.AppendFloat].
 func (u *Units) DateFloat(v float64) (Date, bool) { return u.date(u.floatMoment(v)) }
 
 func (u *Units) date(d date, clock int64, ok bool) (Date, bool) {
@@ -98,9 +95,9 @@ func (u *Units) date(d date, clock int64, ok bool) (Date, bool) {
 	return u.cal.newDate(d, clock), true
 }
 
-// ParseDate reads a date of the calendar of u, with what may follow one in a
-// units attribute: "2000-02", "2000-02-01 12:30", "2000-02-01T12:30:00+02:00".
-// What is left out is the first: of January, midnight, UTC.
+// ParseDate parses a date in the calendar of u, in any form allowed in a units
+// attribute: "2000-02", "2000-02-01 12:30", "2000-02-01T12:30:00+02:00". Missing parts
+// default to January, the first day, midnight and UTC.
 func (u *Units) ParseDate(text string) (Date, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -113,28 +110,28 @@ func (u *Units) ParseDate(text string) (Date, error) {
 	return u.cal.newDate(u.cal.date(n), clock), nil
 }
 
-// InCalendar returns the date with the fields of d in the calendar of u. It is
-// false if that calendar does not have it: the 30th of February of any but
-// 360_day.
+// InCalendar returns the date with the fields of d in the calendar of u. It returns
+// false if that calendar does not have the date, for example the 30th of February in
+// any calendar except 360_day.
 func (u *Units) InCalendar(d Date) (Date, bool) {
 	d.cal = u.cal
 	clock := d.Hour >= 0 && d.Hour < 24 && d.Minute >= 0 && d.Minute < 60 && d.Second >= 0 && d.Second < 60 && d.Nanosecond >= 0 && d.Nanosecond < 1e9
 	return d, clock && max(d.Year, -d.Year) <= MaxYear && u.cal.valid(d.day())
 }
 
-// FromTime returns the date with the fields that t has in UTC, in the calendar
-// of u. It is false if that calendar does not have it, and for times before
-// 1582-10-15 in the standard calendar, whose fields mean another day there.
+// FromTime returns the date with the UTC fields of t in the calendar of u. It returns
+// false if that calendar does not have the date, and for times before 1582-10-15 in the
+// standard calendar, where the fields denote another day.
 func (u *Units) FromTime(t time.Time) (Date, bool) {
 	t = t.UTC()
 	d, ok := u.InCalendar(Date{t.Year(), int(t.Month()), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), u.cal})
 	return d, ok && (u.cal != mixed || !d.day().before(reform))
 }
 
-// Number returns how many units d is after the moment that u counts from: a
-// whole number, and a fraction from 0 to below 1. d is of the calendar of u. It
-// is false for numbers beyond 64 bits, and where the unit is a month, a season
-// or a year, unless d is whole months away.
+// Number returns the number of units from the base of u to d, as an integer and a
+// fraction of at least 0 and less than 1. d must be in the calendar of u. Number
+// returns false for numbers beyond 64 bits. If the unit is a month, a season or a year,
+// it also returns false unless d is a whole number of months from the base.
 func (u *Units) Number(d Date) (whole int64, frac float64, ok bool) {
 	if u.months > 0 {
 		total := (int64(d.Year)-u.base.year)*12 + int64(d.Month-u.base.month)

@@ -15,37 +15,35 @@ const (
 	day    = 24 * hour
 )
 
-// Units is a unit of time, a moment from which it is counted and a calendar.
-// It does not change after Parse: safe for concurrent use.
+// Units is a unit of time, the moment from which it counts, and a calendar. It is
+// immutable and safe for concurrent use.
 type Units struct {
 	cal    calendar
-	span   int64 // nanoseconds of the unit; 0 for months
-	months int64 // months of the unit; 0 for the others
+	span   int64 // nanoseconds in the unit; 0 for months, seasons and years
+	months int64 // months in the unit; 0 for other units
 	base   date
-	first  int64 // number of the base's day
-	clock  int64 // nanoseconds of the base's day, from 0 to a day
+	first  int64 // day number of base
+	clock  int64 // nanoseconds from the start of base to the moment; less than a day
 }
 
-// MaxYear is the largest year, and its negative the smallest, that is given.
+// MaxYear is the largest supported year. The smallest is -MaxYear.
 const MaxYear = 9_999_999
 
-// Parse reads a units attribute such as "hours since 1900-01-01 00:00:00",
-// and the name of a calendar: standard or gregorian (also when empty),
-// proleptic_gregorian, julian, noleap or 365_day, all_leap or 366_day,
-// 360_day. Case does not matter.
+// Parse parses a units attribute such as "hours since 1900-01-01 00:00:00", and the
+// name of a calendar: standard or gregorian (also if empty), proleptic_gregorian,
+// julian, noleap or 365_day, all_leap or 366_day, 360_day. Case does not matter.
 //
-// Units are nanoseconds to weeks, months, seasons (three months) and years,
-// with their usual short forms. A month is one of the calendar, a year twelve
-// of them. The moment has a date, of which the month and the day may be
-// missing, a time after a blank or a T, and a zone: Z, UTC, GMT or an offset
-// such as +05:30.
+// Units are nanoseconds to weeks, months, seasons (three months) and years, with their
+// usual short forms. A month is a calendar month, and a year is twelve of them. The
+// moment consists of a date, whose month and day are optional, an optional time after a
+// space or a T, and an optional zone: Z, UTC, GMT or an offset such as +05:30.
 //
-// The error says what is wrong; it has no kind, because a text that is no
-// unit of time is no failure.
+// The error describes the problem. It has no kind, because callers usually treat it as
+// "not a time".
 func Parse(units, calendarName string) (*Units, error) {
 	cal, ok := calendarNamed(calendarName)
 	if !ok {
-		return nil, fmt.Errorf("calendar %q is unknown", calendarName)
+		return nil, fmt.Errorf("unknown calendar %q", calendarName)
 	}
 	words := strings.Fields(units)
 	if len(words) < 3 || !strings.EqualFold(words[1], "since") {
@@ -53,7 +51,7 @@ func Parse(units, calendarName string) (*Units, error) {
 	}
 	u := &Units{cal: cal}
 	if u.span, u.months, ok = unitNamed(strings.ToLower(words[0])); !ok {
-		return nil, fmt.Errorf("%q is no unit of time", words[0])
+		return nil, fmt.Errorf("%q is not a unit of time", words[0])
 	}
 	if err := u.parseBase(words[2:]); err != nil {
 		return nil, fmt.Errorf("units %q: %w", units, err)
@@ -61,10 +59,10 @@ func Parse(units, calendarName string) (*Units, error) {
 	return u, nil
 }
 
-// unitNamed finds a unit by its name in lower case.
+// unitNamed returns the unit with the given name in lower case.
 //
-// Source: netcdf-c ncdump (it takes what begins with the first letters);
-// UDUNITS for h, d and the parts of a second.
+// Source: netcdf-c ncdump, which accepts anything that starts with the first letters;
+// UDUNITS for h, d and the fractions of a second.
 func unitNamed(name string) (span, months int64, ok bool) {
 	switch strings.TrimSuffix(name, "s") {
 	case "", "sec", "second":
@@ -93,7 +91,7 @@ func unitNamed(name string) (span, months int64, ok bool) {
 	return 0, 0, false
 }
 
-// parseBase reads the moment: a date, perhaps a time, perhaps a zone.
+// parseBase parses the moment: a date, an optional time and an optional zone.
 func (u *Units) parseBase(words []string) error {
 	n, clock, err := u.cal.parse(words)
 	if err != nil {
@@ -103,15 +101,15 @@ func (u *Units) parseBase(words []string) error {
 	return nil
 }
 
-// parse reads a date, perhaps a time, perhaps a zone: the number of the day in
-// UTC and the nanoseconds of that day.
+// parse parses a date, an optional time and an optional zone. It returns the number of
+// the day in UTC and the nanoseconds since the start of that day.
 func (c calendar) parse(words []string) (n, clock int64, err error) {
 	if at := strings.IndexAny(words[0], "Tt"); at >= 0 {
 		words = append([]string{words[0][:at], words[0][at+1:]}, words[1:]...)
 	}
 	d, ok := parseDate(words[0])
 	if !ok || !c.valid(d) {
-		return 0, 0, fmt.Errorf("%q is no date of the calendar", words[0])
+		return 0, 0, fmt.Errorf("%q is not a date in the calendar", words[0])
 	}
 	rest := strings.Join(words[1:], " ")
 	at := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("0123456789:.", r) })
@@ -119,17 +117,17 @@ func (c calendar) parse(words []string) (n, clock int64, err error) {
 		at = len(rest)
 	}
 	if clock, ok = parseClock(rest[:at]); !ok {
-		return 0, 0, fmt.Errorf("%q is no time", rest)
+		return 0, 0, fmt.Errorf("%q is not a time", rest)
 	}
 	offset, ok := parseZone(strings.TrimSpace(rest[at:]))
 	if !ok {
-		return 0, 0, fmt.Errorf("%q is no time zone", rest[at:])
+		return 0, 0, fmt.Errorf("%q is not a time zone", rest[at:])
 	}
 	clock -= offset
 	return c.number(d) + div(clock, day), mod(clock, day), nil
 }
 
-// parseDate reads [-]year[-month[-day]].
+// parseDate parses [-]year[-month[-day]].
 func parseDate(s string) (date, bool) {
 	body := strings.TrimPrefix(strings.TrimPrefix(s, "+"), "-")
 	parts := strings.Split(body, "-")
@@ -150,8 +148,8 @@ func parseDate(s string) (date, bool) {
 	return date{int64(d[0]), d[1], d[2]}, true
 }
 
-// parseClock reads hour[:minute[:second]], the second with decimals; nothing
-// is midnight.
+// parseClock parses hour[:minute[:second]]. The second may have decimals. The empty
+// text is midnight.
 func parseClock(s string) (int64, bool) {
 	if s == "" {
 		return 0, true
@@ -179,7 +177,7 @@ func parseClock(s string) (int64, bool) {
 	return total, true
 }
 
-// parseZone gives the nanoseconds by which a zone is ahead of UTC.
+// parseZone returns the offset of a zone from UTC in nanoseconds, positive to the east.
 func parseZone(s string) (int64, bool) {
 	switch strings.ToUpper(s) {
 	case "", "Z", "UTC", "GMT":
@@ -207,19 +205,19 @@ func parseZone(s string) (int64, bool) {
 	return offset, true
 }
 
-// AppendInt appends the moment that v means. The text is
-// YYYY-MM-DD, then sep and as much of HH:MM:SS.ffffff as is not zero. It is
-// false, and dst is as it was, when there is no such date: beyond MaxYear, or
-// the 31st of a month of 30 days.
+// AppendInt appends the date of the number v: YYYY-MM-DD, then sep and HH:MM:SS.ffffff
+// without trailing parts that are zero. If the date does not exist (its year exceeds
+// MaxYear, or it is the 31st of a month of 30 days), AppendInt returns dst unchanged
+// and false.
 func (u *Units) AppendInt(dst []byte, v int64, sep byte) ([]byte, bool) {
 	d, clock, ok := u.intMoment(v)
 	return appendMoment(dst, d, clock, sep, ok)
 }
 
-// AppendFloat is AppendInt for floating-point numbers, rounded to a
-// microsecond, or to more where the number itself is not known so well: the
-// neighbours of 100000.1 are more than a microsecond of a day away from it.
-// Not-a-number and infinities are no moment.
+// AppendFloat is AppendInt for floating-point numbers. They are rounded to a
+// microsecond, or more coarsely if the number is less precise: the floats next to
+// 100000.1 days differ from it by more than a microsecond. NaN and infinities have no
+// date.
 func (u *Units) AppendFloat(dst []byte, v float64, sep byte) ([]byte, bool) {
 	d, clock, ok := u.floatMoment(v)
 	return appendMoment(dst, d, clock, sep, ok)
@@ -232,7 +230,8 @@ func appendMoment(dst []byte, d date, clock int64, sep byte, ok bool) ([]byte, b
 	return appendClock(appendDate(dst, d), clock, sep), true
 }
 
-// intMoment returns the day that v means, and the nanoseconds of that day.
+// intMoment returns the day of the number v, and the nanoseconds since the start of
+// that day.
 func (u *Units) intMoment(v int64) (d date, clock int64, ok bool) {
 	if u.months > 0 {
 		return u.addMonths(float64(v))
@@ -261,7 +260,7 @@ func (u *Units) floatMoment(v float64) (d date, clock int64, ok bool) {
 	if u.months > 0 {
 		return u.addMonths(v)
 	}
-	perDay := float64(day) / float64(u.span) // units in a day; below 1 for weeks
+	perDay := float64(day) / float64(u.span) // units per day; less than 1 for weeks
 	if math.IsNaN(v) || math.Abs(v) > (1<<40)*math.Max(perDay, 1) {
 		return date{}, 0, false
 	}
@@ -281,7 +280,7 @@ func (u *Units) floatMoment(v float64) (d date, clock int64, ok bool) {
 	return u.moment(days, n*span+int64(math.Round(frac*float64(u.span)/grain)*grain))
 }
 
-// moment returns the moment that is days and nanoseconds after the base.
+// moment returns the moment that is days and rest nanoseconds after the base.
 func (u *Units) moment(days, rest int64) (d date, clock int64, ok bool) {
 	rest += u.clock
 	n := u.first + days + div(rest, day)
@@ -292,8 +291,8 @@ func (u *Units) moment(days, rest int64) (d date, clock int64, ok bool) {
 	return d, mod(rest, day), d.year <= MaxYear && d.year >= -MaxYear
 }
 
-// addMonths returns the moment that is v times the unit's months after the
-// base. Only whole months have a meaning.
+// addMonths returns the moment that is v units of u.months months after the base. It
+// returns false unless that is a whole number of months.
 func (u *Units) addMonths(v float64) (d date, clock int64, ok bool) {
 	total := v * float64(u.months)
 	if whole := math.Round(total); math.Abs(total-whole) < 1e-9 {
@@ -321,7 +320,7 @@ func appendDate(dst []byte, d date) []byte {
 
 func appendTwo(dst []byte, n int64) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }
 
-// appendClock appends the time of day as far as it is not zero.
+// appendClock appends the time of day without trailing parts that are zero.
 func appendClock(dst []byte, nanos int64, sep byte) []byte {
 	if nanos == 0 {
 		return dst
