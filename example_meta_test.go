@@ -52,7 +52,7 @@ func ExampleGroup_Subgroups() {
 
 func ExampleGroup_Dim() {
 	ds := ocean()
-	d := must(must(ds.Subgroup("surface")).Dim("time")) // of the group above
+	d := must(must(ds.Subgroup("surface")).Dim("time")) // defined in the root group
 	fmt.Println(d.Path(), d.Len(), d.Unlimited())
 	// Output: /time 3 true
 }
@@ -70,7 +70,7 @@ func ExampleVar_Dims() {
 func ExampleVar_Fill() {
 	ds := ocean()
 	fmt.Println(must(ds.Var("surface/temp")).Fill())
-	fmt.Println(must(ds.Var("lat")).Fill()) // netCDF's own
+	fmt.Println(must(ds.Var("lat")).Fill()) // the default of netCDF
 	// Output:
 	// -32768 true
 	// 9.96921e+36 true
@@ -123,7 +123,7 @@ func ExampleAttr_Float64s() {
 	fmt.Println(err)
 	// Output:
 	// [-90 90]
-	// read attribute "bounds": invalid argument: there are 2 values, not one
+	// read attribute "bounds": invalid argument: the attribute has 2 values, not one
 }
 
 func ExampleGroup_SetAttr() {
@@ -136,7 +136,7 @@ func ExampleGroup_SetAttr() {
 	fmt.Println(ds.SetAttr("when", struct{}{}))
 	// Output:
 	// [CF-1.11 a, b 3 0, 40]
-	// set attribute "when": wrong or unknown type: a struct {} is neither text nor numbers
+	// set attribute "when": wrong or unknown type: type struct {} is neither text nor numbers
 }
 
 func ExampleGroup_DeleteAttr() {

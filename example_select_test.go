@@ -69,7 +69,7 @@ func ExampleExact() {
 	fmt.Println(errors.Is(err, nczarr.ErrRange), err)
 	// Output:
 	// [20 21 22 23]
-	// true read "/surface/temp": select along "lat": outside the bounds: no value of "/lat" is Exact(31)
+	// true read "/surface/temp": select along "lat": outside the bounds: no value of "/lat" matches Exact(31)
 }
 
 func ExampleExact_label() {
@@ -80,10 +80,10 @@ func ExampleExact_label() {
 	fmt.Println(err)
 	// Output:
 	// 120
-	// read "/depth": select along "station": outside the bounds: no value of "/station" is "Kergulen"; did you mean "Kerguelen"?
+	// read "/depth": select along "station": outside the bounds: no value of "/station" equals "Kergulen"; did you mean "Kerguelen"?
 }
 
-// The latitudes of the dataset descend, and so does the result.
+// The latitudes of the dataset descend, so the result does too.
 func ExampleBetween() {
 	ds := ocean()
 	north := nczarr.Between(40.0, math.Inf(1))

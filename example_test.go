@@ -11,10 +11,10 @@ import (
 	"github.com/seed-695719ce/nczarr"
 )
 
-// ctx is what all examples use: a program passes on its own.
+// ctx is the context of all examples. A program passes its own.
 var ctx = context.Background()
 
-// must is for the examples, where nothing fails.
+// must returns v. It panics on an error, which no example expects.
 func must[T any](value T, err error) T {
 	if err != nil {
 		log.Fatal(err)
@@ -22,27 +22,27 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// check is must for errors alone.
+// check panics on an error.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// scratch makes an empty dataset in memory.
+// scratch creates an empty dataset in memory.
 func scratch() *nczarr.Dataset {
 	return must(nczarr.Create(ctx, "mem:scratch", nczarr.WithDriver(nczarr.Memory())))
 }
 
-// ocean makes the dataset that most examples read.
+// ocean creates the dataset that most examples read.
 func ocean() *nczarr.Dataset {
 	ds := scratch()
 	fill(ds)
 	return ds
 }
 
-// fill writes the dataset of the examples: three months on a grid of 3 x 4, as
-// packed shorts, of which one is missing.
+// fill writes the dataset of the examples: three months on a grid of 3 x 4, as packed
+// shorts, one of which is missing.
 func fill(ds *nczarr.Dataset) {
 	must(ds.DefineDim("time", nczarr.Unlimited))
 	must(ds.DefineDim("lat", 3))
@@ -82,13 +82,13 @@ func fill(ds *nczarr.Dataset) {
 	check(nczarr.Write(ctx, depth, []float64{4.5, 3, 120}))
 }
 
-// tempDir makes a directory for an example with files.
+// tempDir creates a directory for an example with files.
 func tempDir() (dir string, remove func()) {
 	dir = must(os.MkdirTemp("", "nczarr-"))
 	return dir, func() { _ = os.RemoveAll(dir) }
 }
 
-// Most of what the package does: make a dataset, and read a part of it.
+// This example creates a dataset and reads a part of it.
 func Example() {
 	dir, remove := tempDir()
 	defer remove()
@@ -184,7 +184,7 @@ func ExampleRead_scalar() {
 func ExampleReadInto() {
 	ds := ocean()
 	temp := must(ds.Var("surface/temp"))
-	buf := make([]int16, 12) // room for one month, used again and again
+	buf := make([]int16, 12) // room for one month, reused
 	for month := range temp.Shape()[0] {
 		a := must(nczarr.ReadInto(ctx, temp, buf, nczarr.At(month)))
 		fmt.Println(a.Shape, slices.Max(a.Data))
@@ -216,7 +216,7 @@ func ExampleReadTimes() {
 	// 2000-03-01T00:00:00 Wednesday
 }
 
-// A calendar of 360 days has dates that package time does not know.
+// A calendar of 360 days has dates that do not exist in package time.
 func ExampleReadTimes_calendar() {
 	ds := scratch()
 	must(ds.DefineDim("time", 2))

@@ -84,8 +84,7 @@ func ExampleMemory() {
 	// Output: gone with the program
 }
 
-// The driver for S3 brings the SDK of AWS, so that it has an import of its own,
-// drivers/s3.
+// The S3 driver depends on the AWS SDK, so it is in a package of its own, drivers/s3.
 func ExampleWithDriver() {
 	store := nczarr.WithDriver(s3.New())
 	_, err := nczarr.Open(ctx, "s3://bucket/ocean.zarr#mode=nonsense", store)
@@ -106,7 +105,7 @@ func ExampleDataset_Finish() {
 		return fail
 	}
 	fmt.Println(work(errors.New("out of ideas")))
-	_, err := nczarr.Open(ctx, path) // nothing is left
+	_, err := nczarr.Open(ctx, path) // the dataset was removed
 	fmt.Println(errors.Is(err, nczarr.ErrNoDataset))
 	fmt.Println(work(nil))
 	// Output:
@@ -129,7 +128,7 @@ func ExampleDataset_Flush() {
 	mem := nczarr.WithDriver(nczarr.Memory())
 	ds := must(nczarr.Create(ctx, "mem:log", mem))
 	check(ds.SetAttr("state", "running"))
-	check(ds.Flush(ctx)) // readers see it now
+	check(ds.Flush(ctx)) // now visible to readers
 	fmt.Println(must(nczarr.Open(ctx, "mem:log", mem)).Attr("state"))
 	// Output: running
 }
@@ -150,8 +149,8 @@ func ExampleGroup_DefineVar() {
 	// true
 }
 
-// Shape defines dimensions that are not there yet: here those of values that were
-// read elsewhere.
+// Shape defines dimensions that do not exist yet, here with the lengths of values that
+// were already read.
 func ExampleVarSpec_shape() {
 	a := must(nczarr.ReadUnpacked[float32](ctx, must(ocean().Var("surface/temp")), nczarr.At(0), nczarr.Span(0, 2)))
 	ds := scratch()
@@ -176,7 +175,7 @@ func ExampleWrite() {
 	// Output: [7 0 0 8 2 3]
 }
 
-// Writing beyond the end of an unlimited dimension makes it longer.
+// A write beyond the end of an unlimited dimension extends it.
 func ExampleWrite_append() {
 	ds := ocean()
 	dim := must(ds.Dim("time"))
@@ -217,7 +216,7 @@ func ExampleCopy() {
 		Select: func(v *nczarr.Var) bool { return v.Name() != "depth" },
 		Codecs: func(v *nczarr.Var) []nczarr.Codec {
 			if v.Name() != "temp" {
-				return nil // as it is
+				return nil // keep the codecs
 			}
 			return []nczarr.Codec{nczarr.Blosc{Compressor: "zstd", Level: 9}}
 		},

@@ -12,8 +12,7 @@ import (
 	core "github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// TestOptions checks that every option that makes no sense is refused with its
-// name.
+// TestOptions checks that every invalid option causes an error that contains its name.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]nczarr.Option{
@@ -47,28 +46,28 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestWithOptions checks that options of core/nczarr count, and that those after
-// them count more and change nothing of the caller's.
+// TestWithOptions checks that the options of core/nczarr are used, that later options
+// override them, and that the caller's options do not change.
 func TestWithOptions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zarr")
 	check(must(nczarr.Create(t.Context(), path)).Close(t.Context()))
 	base := &core.Options{Update: true, DriverOptions: map[string][]byte{"file": []byte(`{"durability": "nonsense"}`)}}
 	if _, err := nczarr.Open(t.Context(), path, nczarr.WithOptions(base)); err == nil {
-		t.Error("the options of the file driver did not count")
+		t.Error("the options of the file driver were ignored")
 	}
 	ds, err := nczarr.Open(t.Context(), path, nczarr.WithOptions(base), nczarr.WithDriverOptions("file", struct{}{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(ds.SetAttr("a", 1)) // Update counted
+	check(ds.SetAttr("a", 1)) // fails without Update
 	check(ds.Close(t.Context()))
 	if len(base.DriverOptions) != 1 || len(base.DriverOptions["file"]) < 10 || base.Registry != nil {
-		t.Errorf("the options of the caller have changed: %s", base.DriverOptions)
+		t.Errorf("the options of the caller changed: %s", base.DriverOptions)
 	}
 }
 
-// TestText checks strings in a Char variable: one, some and all of their bytes.
+// TestText reads strings from a Char variable: one, several, and parts of them.
 func TestText(t *testing.T) {
 	t.Parallel()
 	ds := scratch()
@@ -88,7 +87,7 @@ func TestText(t *testing.T) {
 		}
 	}
 	if err := nczarr.Write(t.Context(), v, []string{"a"}); !errors.Is(err, nczarr.ErrInvalid) {
-		t.Errorf("one string for two: %v", err)
+		t.Errorf("one string for two elements: %v", err)
 	}
 	one := must(ds.DefineVar(t.Context(), "one", nczarr.VarSpec{Type: nczarr.Char}))
 	check(nczarr.Write(t.Context(), one, []string{"x"}))
@@ -97,8 +96,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestHugeText checks that text too large for any memory, and a wrong number of
-// strings, are errors before anything is allocated.
+// TestHugeText checks that text larger than memory, and a wrong number of strings, are
+// errors before any allocation.
 func TestHugeText(t *testing.T) {
 	t.Parallel()
 	ds := scratch()
@@ -125,7 +124,7 @@ func TestHugeText(t *testing.T) {
 	}
 }
 
-// TestFinishInPanic checks that a panic does not store what was begun.
+// TestFinishInPanic checks that a panic aborts the dataset.
 func TestFinishInPanic(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zarr")
@@ -147,8 +146,8 @@ func TestFinishInPanic(t *testing.T) {
 	}
 }
 
-// TestFinishReportsClose checks that the error of closing gets out, and that a
-// dataset that could not be closed leaves its place.
+// TestFinishReportsClose checks that Finish returns the error of Close, and that a
+// dataset whose Close failed can be created again.
 func TestFinishReportsClose(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -171,8 +170,7 @@ func TestFinishReportsClose(t *testing.T) {
 	}
 }
 
-// TestFailedCloseKeepsFlushed checks that a dataset that was flushed stays when
-// Close fails.
+// TestFailedCloseKeepsFlushed checks that a flushed dataset remains if Close fails.
 func TestFailedCloseKeepsFlushed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zarr")
@@ -192,8 +190,8 @@ func TestFailedCloseKeepsFlushed(t *testing.T) {
 	check(again.Close(t.Context()))
 }
 
-// TestFinishOnce checks that Finish leaves a dataset alone that has ended, and
-// none at all.
+// TestFinishOnce checks that Finish does nothing after Close or Abort, and on a nil
+// Dataset.
 func TestFinishOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zarr")
@@ -213,7 +211,7 @@ func TestFinishOnce(t *testing.T) {
 	}
 }
 
-// TestArrayPanics checks that a wrong index never gives another element.
+// TestArrayPanics checks that an index out of range panics.
 func TestArrayPanics(t *testing.T) {
 	t.Parallel()
 	a := nczarr.Array[int]{Data: []int{1, 2, 3, 4, 5, 6}, Shape: []int64{2, 3}, Dims: []string{"y", "x"}}
@@ -221,7 +219,7 @@ func TestArrayPanics(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("index %v gives an element", index)
+					t.Errorf("index %v did not panic", index)
 				}
 			}()
 			a.At(index...)
@@ -232,13 +230,13 @@ func TestArrayPanics(t *testing.T) {
 	}
 }
 
-// TestFill checks which fill values a type takes.
+// TestFill checks which fill values each type accepts.
 func TestFill(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		typ  nczarr.Type
 		fill any
-		want any // nil: refused
+		want any // nil if DefineVar fails
 	}{
 		{nczarr.Int8, -1, int8(-1)},
 		{nczarr.Int8, 200, nil},
@@ -274,7 +272,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestAttributeConversions checks what the accessors of attributes refuse.
+// TestAttributeConversions checks which values the attribute accessors reject.
 func TestAttributeConversions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -303,8 +301,8 @@ func TestAttributeConversions(t *testing.T) {
 	}
 }
 
-// TestAttributesAreCopied checks that an attribute shares no memory with the
-// caller's slice.
+// TestAttributesAreCopied checks that an attribute shares no memory with the slice of
+// the caller.
 func TestAttributesAreCopied(t *testing.T) {
 	t.Parallel()
 	ds := scratch()
@@ -318,8 +316,7 @@ func TestAttributesAreCopied(t *testing.T) {
 	}
 }
 
-// TestCodecsAreDefined defines a variable with each typed codec, and compares what
-// is read with what was written.
+// TestCodecsAreDefined writes and reads a variable with each typed codec.
 func TestCodecsAreDefined(t *testing.T) {
 	t.Parallel()
 	ds := scratch()

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr"
 )
 
-// newVar makes a variable of one dimension "x" with values in a dataset of its
-// own; it is its own coordinate.
+// newVar defines a variable with one dimension "x" in a new dataset and writes values.
+// The variable is its own coordinate.
 func newVar[T nczarr.Element](t *testing.T, spec nczarr.VarSpec, values ...T) *nczarr.Var {
 	t.Helper()
 	ds, err := nczarr.Create(t.Context(), "mem:x", nczarr.WithDriver(nczarr.Memory()))
@@ -35,7 +35,7 @@ func newVar[T nczarr.Element](t *testing.T, spec nczarr.VarSpec, values ...T) *n
 	return v
 }
 
-// attrsOf makes attributes of names and values in turn.
+// attrsOf returns attributes from alternating names and values.
 func attrsOf(list ...any) (out []nczarr.Attr) {
 	for i := 0; i < len(list); i += 2 {
 		out = append(out, nczarr.Attr{Name: list[i].(string), Value: list[i+1]})
@@ -67,14 +67,14 @@ func TestCoordinates(t *testing.T) {
 		{up, nczarr.Exact(0.2), "[1]"},
 		{up, nczarr.Exact(float32(0.2)), "[1]"},
 		{up, nczarr.Exact(0.25), "outside the bounds"},
-		{up, nczarr.Between(0.1, 0.3), "[0 1 2]"}, // 0.3 as a float32 is more than 0.3
+		{up, nczarr.Between(0.1, 0.3), "[0 1 2]"}, // 0.3 as a float32 is greater than 0.3
 		{up, nczarr.Between(0.11, 0.12), "[]"},
 		{up, nczarr.Between(0.3, 0.1), "invalid argument"},
 		{up, nczarr.Between(math.Inf(-1), math.Inf(1)), "[0 1 2 3]"},
 		{up, nczarr.Nearest(-10), "[0]"},
 		{up, nczarr.Nearest(10), "[3]"},
 		{up, nczarr.Nearest(math.NaN()), "invalid argument"},
-		{down, nczarr.Nearest(22.5), "[1]"}, // as near to 45 as to 0
+		{down, nczarr.Nearest(22.5), "[1]"}, // equally near to 45 and 0
 		{down, nczarr.Nearest(22.4), "[2]"},
 		{down, nczarr.Exact(-45), "[3]"},
 		{down, nczarr.Between(-45, 45), "[1 2 3]"},
@@ -119,7 +119,7 @@ func TestCoordinates(t *testing.T) {
 		{months, nczarr.Nearest("2000-01-31"), "invalid argument"},
 		{months, nczarr.Nearest(time.Date(2000, 1, 31, 0, 0, 0, 0, time.UTC)), "invalid argument"},
 		{months, nczarr.Nearest("soon"), "invalid argument"},
-		{months, nczarr.Exact(59), "[0]"}, // a number is a stored one
+		{months, nczarr.Exact(59), "[0]"}, // a number matches a stored number
 		{forever, nczarr.Nearest("2001"), "[1]"},
 		{forever, nczarr.Between("2000", "2001"), "[0 1]"},
 		{nanos, nczarr.Exact(second), "[1]"},
@@ -152,8 +152,8 @@ func TestCoordinates(t *testing.T) {
 	}
 }
 
-// positionsOf reads a variable beside v whose values are their positions, and gives
-// them, or the kind of the error.
+// positionsOf returns the positions that s selects, or the kind of the error. It reads
+// a variable along v whose values are their positions.
 func positionsOf(ctx context.Context, v *nczarr.Var, s nczarr.Selector) string {
 	ruler, err := v.Group().Var("ruler")
 	if err != nil {
@@ -182,8 +182,8 @@ func positionsOf(ctx context.Context, v *nczarr.Var, s nczarr.Selector) string {
 	return fmt.Sprint(a.Data)
 }
 
-// TestLongCoordinate finds values beyond the first of the blocks in which a
-// coordinate is read, on both sides of a border and across it.
+// TestLongCoordinate searches a coordinate of several blocks: values in later blocks,
+// at a block boundary and across it.
 func TestLongCoordinate(t *testing.T) {
 	t.Parallel()
 	const n, border = 600_000, 1 << 18
@@ -203,15 +203,15 @@ func TestLongCoordinate(t *testing.T) {
 	if want := "[524284 524286 524288 524290 524292]"; err != nil || fmt.Sprint(a.Data) != want {
 		t.Errorf("want %s, got %v, %v", want, a.Data, err)
 	}
-	values[border] = 0 // out of order, at the border
+	values[border] = 0 // not monotonic at the boundary
 	check(nczarr.Write(t.Context(), x, values))
 	if _, err := nczarr.Read[int32](t.Context(), x, nczarr.Between(0, 1)); !errors.Is(err, nczarr.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestCoordinatesProperty compares Nearest and Between with what their definitions
-// say, on random coordinates in both orders.
+// TestCoordinatesProperty compares Nearest and Between with a direct implementation of
+// their definitions, on random coordinates in both orders.
 func TestCoordinatesProperty(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -247,7 +247,7 @@ func TestCoordinatesProperty(t *testing.T) {
 	}
 }
 
-// TestSelectors checks how selectors go with dimensions.
+// TestSelectors checks how selectors are assigned to dimensions.
 func TestSelectors(t *testing.T) {
 	t.Parallel()
 	ds := ocean()
@@ -276,6 +276,6 @@ func TestSelectors(t *testing.T) {
 		t.Errorf("want 2, got %v", a)
 	}
 	if _, err := nczarr.Read[int32](t.Context(), square, nczarr.Nearest(1)); !errors.Is(err, nczarr.ErrNoVar) {
-		t.Errorf("a dimension without coordinate: %v", err)
+		t.Errorf("a dimension without a coordinate variable: %v", err)
 	}
 }

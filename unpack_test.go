@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr"
 )
 
-// TestUnpack has values that were worked out by hand.
+// TestUnpack compares with values computed by hand.
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	short := func(fill any, attrs ...any) *nczarr.Var {
@@ -80,8 +80,8 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// TestUnpackXarray reads Zarr version 2 as xarray writes it: with _FillValue as
-// fill_value only.
+// TestUnpackXarray reads Zarr version 2 as written by xarray, which stores _FillValue
+// only as fill_value.
 func TestUnpackXarray(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ dtype, fill, want string }{
@@ -110,7 +110,7 @@ func TestUnpackXarray(t *testing.T) {
 		}
 		check(nczarr.WriteUnpacked(t.Context(), v, []float64{math.NaN()}, nczarr.Span(1, 2)))
 		if x := must(nczarr.Read[int64](t.Context(), v, nczarr.At(1))).At(); fmt.Sprint(x) != c.fill {
-			t.Errorf("%+v: NaN is stored as %d", c, x)
+			t.Errorf("%+v: NaN was stored as %d", c, x)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestUnpackText(t *testing.T) {
 	}
 }
 
-// TestPackAndUnpack checks that every short comes back from what it means.
+// TestPackAndUnpack checks that unpacking and then packing restores every short.
 func TestPackAndUnpack(t *testing.T) {
 	t.Parallel()
 	values := make([]int16, 1<<16)
@@ -168,14 +168,14 @@ func TestPackRefuses(t *testing.T) {
 			t.Errorf("%v: got %v", c.x, err)
 		}
 	}
-	check(nczarr.WriteUnpacked(t.Context(), plain, []float64{0.25, 0.75})) // half to even
+	check(nczarr.WriteUnpacked(t.Context(), plain, []float64{0.25, 0.75})) // rounds half to even
 	if got := fmt.Sprint(must(nczarr.Read[int16](t.Context(), plain)).Data); got != "[0 2]" {
 		t.Errorf("got %s", got)
 	}
 	fraction := newVar[int16](t, nczarr.VarSpec{Type: nczarr.Int16, Attrs: attrsOf("missing_value", -9999.5)}, 0)
 	check(nczarr.WriteUnpacked(t.Context(), fraction, []float64{math.NaN()}))
 	if got := must(nczarr.ReadUnpacked[float64](t.Context(), fraction)).Data; !math.IsNaN(got[0]) {
-		t.Errorf("NaN reads as %v", got)
+		t.Errorf("NaN was read as %v", got)
 	}
 	large := newVar(t, nczarr.VarSpec{Type: nczarr.Float64}, 1e300)
 	if a, err := nczarr.ReadUnpacked[float32](t.Context(), large); !errors.Is(err, nczarr.ErrConvert) {
@@ -183,8 +183,8 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-// TestTimes has dates that other programs give (udunits, cftime) or that follow
-// from the calendar.
+// TestTimes compares with dates from other programs (udunits, cftime) or derived from
+// the calendar.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	ints := func(typ nczarr.Type, attrs []nczarr.Attr, values ...int64) *nczarr.Var {
@@ -197,7 +197,7 @@ func TestTimes(t *testing.T) {
 		v    *nczarr.Var
 		want string
 	}{
-		{floats(attrsOf("units", "days since 1500-1-1"), 185900), "[2009-01-01T00:00:00]"}, // of ncdump's tests
+		{floats(attrsOf("units", "days since 1500-1-1"), 185900), "[2009-01-01T00:00:00]"}, // from ncdump's tests
 		{floats(attrsOf("units", "days since 1500-1-1", "calendar", "noleap"), 185785), "[2009-01-01T00:00:00]"},
 		{floats(attrsOf("units", "days since 1500-1-1", "calendar", "julian"), 185913), "[2009-01-01T00:00:00]"},
 		{floats(attrsOf("units", "hours since 1900-01-01 00:00 +01:00"), 0.5, math.NaN()), "[1899-12-31T23:30:00 ]"},
@@ -225,7 +225,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestWriteTimes writes dates and decodes them again.
+// TestWriteTimes writes dates and reads them back.
 func TestWriteTimes(t *testing.T) {
 	t.Parallel()
 	moment := time.Date(2024, 2, 29, 13, 30, 0, 0, time.FixedZone("", 3600))
@@ -267,7 +267,7 @@ func TestWriteTimes(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if err := nczarr.WriteTimes(t.Context(), days, []nczarr.Date{{}, {Year: 2000, Month: 1, Day: 3}}); !errors.Is(err, nczarr.ErrConvert) {
-		t.Errorf("a date that is stored as the missing value: got %v", err)
+		t.Errorf("a date stored as the missing value: got %v", err)
 	}
 }
 

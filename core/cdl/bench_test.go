@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// benchText has a variable of 200,000 values of one type.
+// benchText returns a text with a variable of 200,000 values of the given type.
 func benchText(typ string) string {
 	var b strings.Builder
 	b.WriteString("netcdf x { dimensions: n = 1000 ; m = 200 ; variables: " + typ + " v(n, m) ; data: v = ")
@@ -96,9 +96,8 @@ func bigText(path string) error {
 	return h.Close()
 }
 
-// BenchmarkBeside runs Parse with Generate beside ncgen, and Write beside
-// ncdump, on 100 MB of values; the metrics are how many times as long the
-// reference took.
+// BenchmarkBeside compares Parse and Generate with ncgen, and Write with ncdump, on 100
+// MB of values. The metrics are the ratios of the running times.
 func BenchmarkBeside(b *testing.B) {
 	dir := b.TempDir()
 	in, out := filepath.Join(dir, "big.cdl"), filepath.Join(dir, "big.nc")
@@ -120,7 +119,7 @@ func BenchmarkBeside(b *testing.B) {
 			if err != nil {
 				return err
 			}
-			defer h.Close() // only read
+			defer h.Close() // opened for reading only
 			f, err := cdl.Parse(h, in, nil)
 			if err != nil {
 				return err

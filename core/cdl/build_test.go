@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// TestBuildErrors checks what a well-formed text cannot ask for.
+// TestBuildErrors checks the errors for well-formed texts.
 func TestBuildErrors(t *testing.T) {
 	t.Parallel()
 	long := `"` + strings.Repeat("x", 20) + `"`
@@ -66,13 +66,13 @@ func TestBuildErrors(t *testing.T) {
 			t.Errorf("%s %s\n got %v (kind %v)\nwant %s (kind %v)", c.vars, c.data, err, ncerr.KindOf(err), c.want, c.kind)
 		}
 		if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
-			t.Errorf("%s %s: something was left", c.vars, c.data)
+			t.Errorf("%s %s: Generate left objects in the store", c.vars, c.data)
 		}
 	}
 }
 
-// TestSubgroup dumps a dataset opened at a group: it shows the dimensions of
-// the groups above that it uses, and is a whole text.
+// TestSubgroup dumps a dataset opened at a group. The result is a complete text that
+// includes the dimensions of outer groups that the group uses.
 func TestSubgroup(t *testing.T) {
 	t.Parallel()
 	r := newRegistry()
@@ -113,13 +113,13 @@ group: h {
 	}
 }
 
-// TestStringLengths checks how long the strings of a variable may be.
+// TestStringLengths checks the maximum length of strings.
 func TestStringLengths(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 100)
 	ds := generate(t, "netcdf x { variables: string s ; string k ; data: s = \""+long+"\" ; k = \"k\" ; }")
 	if got := dump(t, ds, nil); !strings.Contains(got, "\n s = \n    \""+long+"\" ;\n") {
-		t.Errorf("the long string is lost: %s", got)
+		t.Errorf("the long string is missing: %s", got)
 	}
 	f := mustParse(t, `netcdf x { variables: string s ; string e ; :_nczarr_default_maxstrlen = 5 ; data: s = "0123456789" ; e = "ééé" ; }`)
 	f.CutStrings = true
@@ -132,7 +132,7 @@ func TestStringLengths(t *testing.T) {
 	}
 }
 
-// TestBuildCancelled checks that a cancelled Generate leaves nothing.
+// TestBuildCancelled checks that a cancelled Generate leaves no objects.
 func TestBuildCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -143,12 +143,12 @@ func TestBuildCancelled(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := nczarr.Open(t.Context(), "mem:x", &r.create().Options); err == nil {
-		t.Error("something was left")
+		t.Error("Generate left objects in the store")
 	}
 }
 
-// TestOracle compares with what ncgen and ncdump of netcdf-c made of the same
-// texts (testdata/oracle/PROVENANCE says how).
+// TestOracle compares with the output of ncgen and ncdump of netcdf-c for the same
+// texts (see testdata/oracle/PROVENANCE).
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	inputs, err := filepath.Glob("testdata/oracle/*.cdl")
@@ -172,8 +172,8 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// TestQuantize checks values that netcdf-c 4.9.0 made of the same text for
-// Granular BitRound, and of that for BitRound under the name which it takes.
+// TestQuantize compares with values from netcdf-c 4.9.0 for the same text, with the
+// attribute name that it accepts for BitRound.
 func TestQuantize(t *testing.T) {
 	t.Parallel()
 	got := dump(t, generate(t, `netcdf x { dimensions: n = 4 ; variables:
@@ -200,8 +200,8 @@ data:
 	}
 }
 
-// TestNaNBits checks that the word NaN has the bits that it has in C, in NumPy
-// and in the fill values of Zarr.
+// TestNaNBits checks that the word NaN has the same bits as in C, in NumPy and in the
+// fill values of Zarr.
 func TestNaNBits(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, "netcdf x { dimensions: n = 2 ; variables: double d(n) ; float f(n) ; double e(n) ; e:_FillValue = NaN ; d:a = NaN ; data: d = NaN, nan ; f = NaN, NaNf ; }")
@@ -224,8 +224,8 @@ func TestNaNBits(t *testing.T) {
 	}
 }
 
-// TestNegativeZero has the sign of zeros in a text of full precision, which is
-// read back with it.
+// TestNegativeZero checks that the sign of zeros is printed with full precision and
+// read back.
 func TestNegativeZero(t *testing.T) {
 	t.Parallel()
 	full := &cdl.WriteOptions{Name: "x", FullPrecision: true}

@@ -21,14 +21,14 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/zstd"
 )
 
-// Where the stores of the tests are, teststore says.
+// Package teststore selects the stores of the tests.
 func TestMain(m *testing.M) { os.Exit(teststore.Run(m)) }
 
-// registry has the stores of the tests, under the name "mem", and files as
-// drivers, and some filters.
+// registry provides the stores of the tests under the name "mem", files, and some
+// filters.
 type registry struct {
 	mem     driver.Opener
-	without string // id of a filter that is not there
+	without string // id of a filter that is not available
 }
 
 func newRegistry() *registry { return &registry{mem: teststore.New()} }
@@ -40,7 +40,7 @@ func (r *registry) Driver(name string) (driver.Opener, error) {
 	case "file":
 		return file.New(), nil
 	}
-	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "only mem and file")
+	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "only mem and file are available")
 }
 
 func (r *registry) Filter(id string) (codecdriver.Provider, error) {
@@ -48,7 +48,7 @@ func (r *registry) Filter(id string) (codecdriver.Provider, error) {
 		"shuffle": shuffle.Provider(), "zlib": zlib.Provider(), "zstd": zstd.Provider(), "fletcher32": checksum.Provider(),
 	}[id]
 	if !ok || id == r.without {
-		return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "not in this test")
+		return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "not available in this test")
 	}
 	return provider, nil
 }
@@ -65,7 +65,7 @@ func (r *registry) create() *nczarr.CreateOptions {
 	return &nczarr.CreateOptions{Options: nczarr.Options{Registry: r, SingleWriter: true}}
 }
 
-// open opens what was generated at url.
+// open opens the dataset generated at url.
 func (r *registry) open(t *testing.T, url string) *nczarr.Dataset {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), url, &nczarr.Options{Registry: r, Update: true, SingleWriter: true})
@@ -80,7 +80,7 @@ func (r *registry) open(t *testing.T, url string) *nczarr.Dataset {
 	return ds
 }
 
-// generate makes a dataset from a text in a new registry.
+// generate builds a dataset from a text in a new registry.
 func generate(t *testing.T, text string) *nczarr.Dataset {
 	t.Helper()
 	r := newRegistry()
@@ -99,7 +99,7 @@ func dump(t *testing.T, ds *nczarr.Dataset, opts *cdl.WriteOptions) string {
 	return b.String()
 }
 
-// diff shows the first line that differs.
+// diff describes the first line that differs.
 func diff(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range max(len(g), len(w)) {
@@ -117,15 +117,15 @@ func diff(got, want string) string {
 	return ""
 }
 
-// otherInput lists expected dumps that belong to another text than the input
-// of the same name: the reference keeps both, and does not compare them.
+// otherInput lists expected dumps that do not belong to the input of the same name. The
+// reference keeps both, and does not compare them.
 var otherInput = map[string]string{
 	"ref_tst_chardata": "the dump lacks ten variables of the text",
 	"ref_tst_unlim2":   "the dump has other dimensions and variables than the text",
 }
 
-// otherSpace lists expected dumps that ncdump did not print: the reference
-// compares them without regard to white space.
+// otherSpace lists expected dumps that were not printed by ncdump. The reference
+// compares them ignoring white space.
 var otherSpace = map[string]string{
 	"ref_tst_nul4": "there is no space before the variable's name",
 }
@@ -137,9 +137,9 @@ func squeeze(text, name string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// TestCorporaDump generates every text that NCZarr can hold and compares the
-// dump with the reference's, byte for byte. Then the dump is generated and
-// dumped again, and must be the same.
+// TestCorporaDump generates every supported text and compares the dump with that of the
+// reference, byte for byte. It then generates the dump and dumps it again, which must
+// not change it.
 func TestCorporaDump(t *testing.T) {
 	t.Parallel()
 	root := corpus(t, "cdl")
@@ -159,7 +159,7 @@ func TestCorporaDump(t *testing.T) {
 		}
 		f, err := cdl.Parse(strings.NewReader(string(text)), name+".cdl", nil)
 		if ncerr.KindOf(err) == ncerr.ErrUnsupported {
-			continue // TestParseCorpora says which, and why
+			continue // see TestParseCorpora for the list and the reasons
 		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -192,8 +192,8 @@ func TestCorporaDump(t *testing.T) {
 	}
 }
 
-// TestReferenceStrings generates the reference's text with strings, one of
-// them too long, and compares with its dump.
+// TestReferenceStrings generates the reference's text with strings, one of which is too
+// long, and compares with its dump.
 func TestReferenceStrings(t *testing.T) {
 	t.Parallel()
 	root := corpus(t, "nczarr")
@@ -220,8 +220,8 @@ func TestReferenceStrings(t *testing.T) {
 	}
 }
 
-// TestHuge generates texts with variables of up to 4 GB of which nothing, or
-// one value, is written.
+// TestHuge generates texts with variables of up to 4 GB of which at most one value is
+// written.
 func TestHuge(t *testing.T) {
 	t.Parallel()
 	root := corpus(t, "cdl")
@@ -243,7 +243,7 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// unlimitedText has unlimited dimensions in every place, and groups.
+// unlimitedText has groups, and unlimited dimensions in every position.
 const unlimitedText = `netcdf x {
 dimensions: u = UNLIMITED; v = UNLIMITED; n = 3; m = 2 ;
 variables:
@@ -270,9 +270,9 @@ group: em { }
 }
 `
 
-// unlimitedDump is what netcdf-c 4.9.0 prints for unlimitedText, except c,
-// where ncgen runs the two lists together, and e, where ncdump breaks strings
-// so that ncgen reads back too many.
+// unlimitedDump is the output of netcdf-c 4.9.0 for unlimitedText. The exceptions are
+// c, where ncgen joins the two lists, and e, where ncdump splits strings so that ncgen
+// reads too many.
 const unlimitedDump = `netcdf x {
 dimensions:
 	u = UNLIMITED ; // (2 currently)
@@ -372,7 +372,7 @@ data: c = {{"1", "two"}}, {{"three"},{"four","xy"}} ;
 	}
 }
 
-// TestCharRows checks that arrays of characters are read back as they were.
+// TestCharRows checks that arrays of characters are read back unchanged.
 func TestCharRows(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, `netcdf x {
@@ -527,8 +527,8 @@ group: g {
 	}
 }
 
-// TestSpecial checks the virtual attributes, and that a text with them makes
-// the same dataset.
+// TestSpecial checks the virtual attributes, and that a text with them generates the
+// same dataset.
 func TestSpecial(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, smallText)
@@ -571,7 +571,7 @@ variables:
 		:_IsNetcdf4 = 1 ;
 		:_Format = "netCDF-4" ;
 `
-	for _, name := range []string{"time:_ChunkSizes = ", ":_NCProperties = "} { // differ by release
+	for _, name := range []string{"time:_ChunkSizes = ", ":_NCProperties = "} { // values differ between releases
 		_, rest, _ := strings.Cut(got, name)
 		value, _, _ := strings.Cut(rest, " ;")
 		word := map[bool]string{true: "CHUNK", false: "PROPS"}[strings.HasPrefix(name, "time")]
@@ -592,8 +592,8 @@ variables:
 	}
 }
 
-// TestUnreadable breaks variables of a dataset: each is reported and left
-// out, the rest is printed.
+// TestUnreadable damages variables of a dataset. Each is reported and left out, and the
+// rest is printed.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	r := newRegistry()
@@ -610,7 +610,7 @@ func TestUnreadable(t *testing.T) {
 	err := cdl.Write(t.Context(), &b, ds, &cdl.WriteOptions{OnProblem: func(p nczarr.Problem) {
 		reported = append(reported, p.Path)
 		if p.Err == nil {
-			t.Error("a problem without an error")
+			t.Error("OnProblem got a nil error")
 		}
 	}})
 	if err == nil || !errors.Is(err, ncerr.ErrNoFilter) || ncerr.Exit(err) == 0 {
@@ -627,18 +627,18 @@ func TestUnreadable(t *testing.T) {
 	got := b.String()
 	for _, name := range []string{" temp =\n", " raw ="} {
 		if strings.Contains(got, "\n"+name) {
-			t.Errorf("%q is printed:\n%s", name, got)
+			t.Errorf("Write printed %q:\n%s", name, got)
 		}
 	}
 	for _, part := range []string{"float temp(time, x)", " who = ", "   temp = 5 ;", " flag = -127", "} // group g\n}\n"} {
 		if !strings.Contains(got, part) {
-			t.Errorf("%q is missing:\n%s", part, got)
+			t.Errorf("Write did not print %q:\n%s", part, got)
 		}
 	}
 }
 
-// TestSlabs dumps a variable of several slabs with a short row, a long row
-// and in one row, and one that breaks in the middle.
+// TestSlabs dumps variables of several slabs with short rows, long rows and a single
+// row, and one that fails in the middle.
 func TestSlabs(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []string{"(n, m)", "(m, n)", "(nm)"} {
@@ -668,15 +668,15 @@ func TestSlabs(t *testing.T) {
 		var b strings.Builder
 		err := cdl.Write(t.Context(), &b, ds, nil)
 		if ncerr.KindOf(err) == 0 || !strings.Contains(b.String(), "\n// the rest of v cannot be read\n") {
-			t.Errorf("%s: error %v and no remark", shape, err)
+			t.Errorf("%s: error %v, or no comment about it", shape, err)
 		}
 		if _, err := cdl.Parse(strings.NewReader(b.String()), "cut", nil); err == nil {
-			t.Errorf("%s: the cut text parses", shape)
+			t.Errorf("%s: Parse accepted the incomplete text", shape)
 		}
 	}
 }
 
-// TestWriteStops checks cancellation and a writer that fails.
+// TestWriteStops checks cancellation and a failing writer.
 func TestWriteStops(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, smallText)

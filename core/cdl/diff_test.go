@@ -12,13 +12,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/cdl"
 )
 
-// option is an option of ncdump and what it is for Write.
+// option is an option of ncdump and the equivalent for Write.
 type option struct {
 	args string
 	opts cdl.WriteOptions
 }
 
-// dumpOptions are ncdump's options, alone and in combinations.
+// dumpOptions are options of ncdump, alone and in combinations.
 var dumpOptions = []option{
 	{"", cdl.WriteOptions{}},
 	{"-h", cdl.WriteOptions{HeaderOnly: true}},
@@ -34,20 +34,20 @@ var dumpOptions = []option{
 	{"-t -b f -p 4,5", cdl.WriteOptions{Times: cdl.TimesBlank, Notes: cdl.NotesBrief, Index: cdl.IndexFortran, FloatDigits: 4, DoubleDigits: 5}},
 }
 
-// typesOnly are texts that have user-defined types which NCZarr cannot hold.
+// typesOnly are texts with user-defined types, which NCZarr does not support.
 var typesOnly = map[string]bool{
 	"ref_solar": true, "ref_tst_comp": true, "ref_tst_comp2": true, "ref_tst_comp3": true, "ref_tst_econst": true,
 	"ref_tst_econst2": true, "ref_tst_enum_data": true, "ref_tst_opaque_data": true, "ref_tst_solar_2": true,
 	"ref_tst_special_atts": true, "ref_tst_vlen_data": true, "ref_tst_vlen_data2": true, "ref_typescope": true,
 }
 
-// otherValue lists texts of which ncgen 4.9.0 makes other values than they say.
+// otherValue lists texts for which ncgen 4.9.0 produces wrong values, and the reason.
 var otherValue = map[string]string{
 	"ref_const_test": "it cuts integers with the suffix L to 32 bits, in a variable of 64 too",
 	"ref_tst_unlim2": "it runs the strings of two lists along unlimited dimensions together",
 }
 
-// needTools skips the test where the reference's programs are not installed.
+// needTools skips the test if the programs of the reference are not installed.
 func needTools(t *testing.T) {
 	t.Helper()
 	for _, tool := range []string{"ncgen", "ncdump"} {
@@ -57,8 +57,8 @@ func needTools(t *testing.T) {
 	}
 }
 
-// TestDifferential compares with ncgen and ncdump on this machine, over the
-// whole corpus and all options.
+// TestDifferential compares with the installed ncgen and ncdump, over the whole corpus
+// and all options.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	needTools(t)
@@ -83,8 +83,8 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// compare makes a dataset of the text with ncgen and with Generate, and
-// compares what ncdump and Write print with each of the options.
+// compare builds a dataset from the text with ncgen and with Generate, and compares the
+// output of ncdump and Write for each option.
 func compare(t *testing.T, name, text string, options []option) {
 	t.Helper()
 	dir := t.TempDir()
@@ -114,15 +114,15 @@ func compare(t *testing.T, name, text string, options []option) {
 	}
 }
 
-// scalarNote is a value of a scalar with its index in Fortran's order, which
-// ncdump reads from memory that is not its own.
+// scalarNote is a value of a scalar with its index in Fortran order, which ncdump reads
+// from uninitialized memory.
 var scalarNote = regexp.MustCompile(`(?m)^( +.+ = .*;  // .*)\(\d+\)$`)
 
-// shortSecond is a time with a second of one digit before the point: ncdump
-// leaves out the zero that ISO 8601 wants.
+// shortSecond is a time whose second has one digit before the point: ncdump omits the
+// leading zero that ISO 8601 requires.
 var shortSecond = regexp.MustCompile(`([ T]\d\d:\d\d:)(\d\.\d{6}")`)
 
-// known puts right what ncdump prints wrong.
+// known corrects known errors in the output of ncdump.
 func known(text string, opts cdl.WriteOptions) string {
 	if opts.Notes == cdl.NotesFull && opts.Index == cdl.IndexFortran {
 		text = scalarNote.ReplaceAllStringFunc(text, func(line string) string {
@@ -138,11 +138,11 @@ func known(text string, opts cdl.WriteOptions) string {
 	return text
 }
 
-// formatLine is a special attribute that tells the format of the file.
+// formatLine is a special attribute with the format of the file.
 var formatLine = regexp.MustCompile(`(?m)^\s+.*:(_Codecs|_NCProperties|_SuperblockVersion|_IsNetcdf4) = .*\n`)
 
-// ofAllFormats leaves out the special attributes that HDF5 files and NCZarr
-// have differently, or only one has.
+// ofAllFormats removes the special attributes that differ between HDF5 files and
+// NCZarr.
 func ofAllFormats(text string, opts cdl.WriteOptions) string {
 	if !opts.Special {
 		return text
@@ -150,9 +150,9 @@ func ofAllFormats(text string, opts cdl.WriteOptions) string {
 	return formatLine.ReplaceAllString(text, "")
 }
 
-// timesText has time variables of every calendar, with bounds, attributes and
-// values that are no dates. Months and years fall on the first at midnight:
-// elsewhere ncdump drops the day and the time.
+// timesText has time variables of every calendar, with bounds, attributes and values
+// that are not dates. Months and years start at midnight of the first day: otherwise
+// ncdump drops the day and the time.
 const timesText = `netcdf times {
 dimensions: t = UNLIMITED ; b = 2 ; n = 12 ;
 variables:

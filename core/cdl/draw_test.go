@@ -8,49 +8,49 @@ import (
 	"strings"
 )
 
-// draw makes a random text in CDL.
+// draw generates a random CDL text.
 type draw struct {
 	*rand.Rand
 	b                    strings.Builder
-	varNames, groupNames []string // for -v and -g: those that need no escapes
+	varNames, groupNames []string // for -v and -g: names without escapes
 }
 
 func newDraw(seed uint64) *draw { return &draw{Rand: rand.New(rand.NewPCG(seed, 0))} }
 
 // drawnDim is a dimension of the text.
 type drawnDim struct {
-	path, name string // as the text writes them
+	path, name string // as written in the text
 	length     int
 	unlimited  bool
 }
 
 // drawnVar is a variable of the text.
 type drawnVar struct {
-	name string // as the text writes it
+	name string // as written in the text
 	typ  string
 	dims []drawnDim
 	full bool // all values must be written
 	when bool // the values are days
-	apos bool // chars stand one by one: ncgen loses strings behind such ones, and dies of them in braces
+	apos bool // chars are written one by one: ncgen loses strings after such chars, and crashes on them in braces
 }
 
-// pick takes one of a list.
+// pick returns a random element of a list.
 func pick[T any](d *draw, list ...T) T { return list[d.IntN(len(list))] }
 
-// maybe is true once in n times.
+// maybe returns true with probability 1/n.
 func (d *draw) maybe(n int) bool { return d.IntN(n) == 0 }
 
 func (d *draw) printf(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
 
-// blank is what may stand between two words.
+// blank returns random white space or a comment.
 func (d *draw) blank() string {
 	return pick(d, " ", " ", " ", "\n", "\t", "  ", " // note ; }\n", "\r\n")
 }
 
-// escapable are names with what must or may be escaped.
+// escapable are names with characters that must or may be escaped.
 var escapable = []string{`sp\ ace`, `\3d`, `a-b`, `a+b`, `a.b`, `a@b`, `par\(en\)`, `é`, `Ünïcode`, `q\"uote`, `back\\slash`, `per\%cent`, `amp\&`, `semi\;x`, `eq\=`, `co\:lon`, `com\,ma`, `ast\*`, `hash\#`, `tilde\~`, `_under`, `dol\$lar`, `bang\!`, `apos\'`, `pipe\|`, `gr\<x\>`, `caret\^`, `tick\` + "`"}
 
-// newName gives a name that taken does not have, and puts it there.
+// newName returns a name that is not in taken, and adds it.
 func (d *draw) newName(taken map[string]bool) string {
 	for {
 		name := pick(d, "a", "b", "c", "x", "y", "time", "lat", "temperature_of_the_air_at_two_metres", "N")
@@ -67,7 +67,7 @@ func (d *draw) newName(taken map[string]bool) string {
 	}
 }
 
-// dataset makes a whole text.
+// dataset writes a complete text.
 func (d *draw) dataset() string {
 	d.printf("netcdf random {%s", d.blank())
 	d.group("/", nil, 0)
@@ -75,7 +75,7 @@ func (d *draw) dataset() string {
 	return d.b.String()
 }
 
-// group writes what stands in a group. above are the dimensions it can see.
+// group writes the content of a group. above are the dimensions visible in it.
 func (d *draw) group(path string, above []drawnDim, depth int) {
 	taken := map[string]bool{}
 	own := d.dims(path, taken)
@@ -84,7 +84,7 @@ func (d *draw) group(path string, above []drawnDim, depth int) {
 		hidden := slices.ContainsFunc(own, func(o drawnDim) bool { return o.name == dim.name })
 		switch parent := path[:strings.LastIndexByte(strings.TrimSuffix(path, "/"), '/')+1]; {
 		case hidden && dim.path != parent+dim.name:
-			continue // ncdump prints the path of the group between, which has no such dimension
+			continue // ncdump prints the path of the group in between, which has no such dimension
 		case hidden:
 			dim.name = dim.path
 		}
@@ -101,7 +101,7 @@ func (d *draw) group(path string, above []drawnDim, depth int) {
 	for range pick(d, 0, 1, 1, 2) {
 		name := d.newName(taken)
 		if strings.HasPrefix(name, `\3`) {
-			name = "g" + name[1:] // ncdump does not escape the digit in a path, and ncgen then does not read it
+			name = "g" + name[1:] // ncdump does not escape the digit in a path, so that ncgen cannot parse it
 		}
 		if !strings.Contains(path+name, `\`) {
 			d.groupNames = append(d.groupNames, name, path+name)
@@ -136,7 +136,7 @@ func (d *draw) dims(path string, taken map[string]bool) []drawnDim {
 	return dims
 }
 
-// typeNames are the types, with their other names.
+// typeNames are the types with their synonyms.
 var typeNames = map[string][]string{
 	"byte": {"byte"}, "ubyte": {"ubyte"}, "char": {"char"}, "short": {"short"}, "ushort": {"ushort"}, "int": {"int", "long", "integer"},
 	"uint": {"uint"}, "int64": {"int64"}, "uint64": {"uint64"}, "float": {"float", "real"}, "double": {"double"}, "string": {"string"},
@@ -176,8 +176,8 @@ func (d *draw) vars(path string, own, seen []drawnDim, taken map[string]bool) []
 	return vars
 }
 
-// newVar chooses type, name and dimensions of a variable; ok is false where
-// the coordinate variable is there already.
+// newVar chooses the type, name and dimensions of a variable. ok is false if the
+// coordinate variable already exists.
 func (d *draw) newVar(vars []drawnVar, own, seen []drawnDim, taken map[string]bool) (v drawnVar, ok bool) {
 	v.typ = pick(d, types...)
 	if len(own) > 0 && d.maybe(4) {
@@ -199,11 +199,11 @@ func (d *draw) newVar(vars []drawnVar, own, seen []drawnDim, taken map[string]bo
 	return v, true
 }
 
-// describe writes attributes of a variable, and special ones.
+// describe writes ordinary and special attributes of a variable.
 func (d *draw) describe(v *drawnVar) {
 	number := v.typ != "string" && v.typ != "char"
 	if number && d.maybe(6) {
-		v.when = true // of days that ncdump can print; its attributes would have to be days, too
+		v.when = true // days that ncdump can print; its other attributes would also have to be days
 		d.printf("%s:units = \"days since 2000-01-01\" ;\n", v.name)
 	} else {
 		for _, name := range []string{"long_name", "valid_range", "flags", `odd\ name`, "scale_factor"} {
@@ -212,12 +212,12 @@ func (d *draw) describe(v *drawnVar) {
 			}
 		}
 	}
-	v.full = v.typ == "string" // NCZarr cannot tell an empty string from one that was not written
+	v.full = v.typ == "string" // NCZarr cannot distinguish an empty string from one that was not written
 	switch {
 	case number && !v.when && d.maybe(3):
 		d.printf("%s:_FillValue = %s ;\n", v.name, d.value(v.typ))
 	case number && d.maybe(6):
-		v.full = true // for ncdump prints what memory happens to hold
+		v.full = true // ncdump prints uninitialized memory
 		d.printf("%s:_NoFill = \"true\" ;\n", v.name)
 	}
 	if len(v.dims) > 0 {
@@ -225,9 +225,9 @@ func (d *draw) describe(v *drawnVar) {
 	}
 }
 
-// storage writes the special attributes of an array. ncgen puts Fletcher-32
-// before other filters and Generate behind them, so that it stands alone; HDF5
-// has no filters for strings.
+// storage writes the special attributes of an array. Fletcher-32 is used only without
+// other filters, because ncgen puts it before them and Generate after them. HDF5 has no
+// filters for strings.
 func (d *draw) storage(v *drawnVar) {
 	var sizes []string
 	for _, dim := range v.dims {
@@ -247,7 +247,7 @@ func (d *draw) storage(v *drawnVar) {
 	}
 }
 
-// attribute writes an attribute of any type, which may stand before its name.
+// attribute writes an attribute of any type. The type may precede the name.
 func (d *draw) attribute(owner, name string) {
 	typ := pick(d, types...)
 	n := pick(d, 1, 1, 1, 2, 3, 9)
@@ -262,7 +262,7 @@ func (d *draw) attribute(owner, name string) {
 	switch {
 	case typ == "string" || d.maybe(3):
 		prefix = typ + " "
-	case typ != "char" && typ != "byte" && d.maybe(4): // the widest of the types is the attribute's; of a byte ncgen loses the sign
+	case typ != "char" && typ != "byte" && d.maybe(4): // the attribute gets the widest type; ncgen loses the sign of a byte
 		values = append(values, d.value(pick(d, numbers[1:]...)), d.value(pick(d, numbers[1:]...)))
 	}
 	if typ == "string" && d.maybe(2) {
@@ -284,14 +284,14 @@ func (d *draw) data(vars []drawnVar) {
 		}
 		list := d.list(v, 0)
 		if one := len(v.dims) == 1 && v.typ != "char" && !v.full; one && d.maybe(3) {
-			list = list[:strings.IndexByte(list+",", ',')] // the rest is filled
+			list = list[:strings.IndexByte(list+",", ',')] // the rest becomes the fill value
 		}
 		d.printf("%s =%s%s%s;\n", v.name, d.blank(), list, d.blank())
 	}
 }
 
-// list writes the values of a variable from dimension i on; those along an
-// unlimited dimension that is not the first stand in braces.
+// list writes the values of a variable from dimension i on. Values along an unlimited
+// dimension other than the first are in braces.
 func (d *draw) list(v drawnVar, i int) string {
 	if i == len(v.dims) {
 		return d.element(v)

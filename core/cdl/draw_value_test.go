@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// value writes a constant of a type.
+// value returns a constant of a type.
 func (d *draw) value(typ string) string {
 	switch typ {
 	case "char", "string":
@@ -19,7 +19,7 @@ func (d *draw) value(typ string) string {
 	return d.integer(typ)
 }
 
-// intSuffixes are what makes a constant one of its type.
+// intSuffixes are the suffixes of each integer type.
 var intSuffixes = map[string]struct {
 	bits     int
 	unsigned bool
@@ -29,7 +29,7 @@ var intSuffixes = map[string]struct {
 	"int": {32, false, []string{"", "l", "L"}}, "uint": {32, true, []string{"u", "U", "ul"}}, "int64": {64, false, []string{"ll", "LL"}}, "uint64": {64, true, []string{"ull", "ULL"}},
 }
 
-// integer writes an integer constant.
+// integer returns an integer constant.
 func (d *draw) integer(typ string) string {
 	of := intSuffixes[typ]
 	n := d.Uint64() >> (64 - of.bits)
@@ -42,7 +42,7 @@ func (d *draw) integer(typ string) string {
 	suffix := pick(d, of.suffix...)
 	switch {
 	case typ != "byte" && d.maybe(9):
-		return strconv.Itoa(d.IntN(100)) // of no certain type
+		return strconv.Itoa(d.IntN(100)) // without a type suffix
 	case d.maybe(9):
 		return "0" + strconv.FormatInt(int64(d.IntN(100)), 8) + suffix
 	}
@@ -52,7 +52,7 @@ func (d *draw) integer(typ string) string {
 	return strconv.FormatInt(int64(n<<(64-of.bits))>>(64-of.bits), 10) + suffix
 }
 
-// float writes a floating-point constant.
+// float returns a floating-point constant.
 func (d *draw) float(bits int) string {
 	suffix := map[int]string{32: "f", 64: ""}[bits]
 	switch d.IntN(12) {
@@ -73,7 +73,7 @@ func (d *draw) float(bits int) string {
 	return text + suffix
 }
 
-// text writes a string constant of n characters.
+// text returns a string constant of n characters.
 func (d *draw) text(n int) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -83,8 +83,8 @@ func (d *draw) text(n int) string {
 	return b.String() + `"`
 }
 
-// chars writes n bytes: one by one, or as a string, which unless full may be
-// too short. ncgen does not fill such ones in lists in braces.
+// chars returns n bytes, one by one or as a string. Unless full is set, the string may
+// be shorter; ncgen does not pad such strings in lists in braces.
 func (d *draw) chars(n int, apos, full bool) []string {
 	var items []string
 	for range n {

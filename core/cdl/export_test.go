@@ -7,15 +7,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// What the black-box tests need to see of the inside.
+// Exports for the black-box tests.
 
-// AppendG is appendG.
+// AppendG exports appendG.
 var AppendG = appendG
 
-// EscapeName is escapeName.
+// EscapeName exports escapeName.
 var EscapeName = escapeName
 
-// Same and Same32 are same and same32.
+// Same and Same32 export same and same32.
 var (
 	Same   = same
 	Same32 = same32
@@ -27,19 +27,19 @@ func AttrText(value any) string {
 	return string(f.appendAttr(nil, value))
 }
 
-// FloatText formats a value with the digits given, and more when exact.
+// FloatText formats a value with the given digits, and with more if exact requires it.
 func FloatText(v float64, bits, digits int, exact bool) string {
 	f := formatter{digits: [2]int{digits, digits}, exact: exact}
 	return string(f.appendFloat(nil, v, bits))
 }
 
-// Infer gives the type that the values of an attribute decide.
+// Infer returns the type inferred from the values of an attribute.
 func Infer(a *Attr) (string, error) {
 	nc, err := converter{name: "x"}.inferType(a)
 	return nc.String(), err
 }
 
-// Slabs gives all selections that newSlabs makes.
+// Slabs returns all selections of chunk.NewSlabs.
 func Slabs(shape, chunks []int64, limit int64) (list []chunk.Selection) {
 	for s := chunk.NewSlabs(shape, chunks, limit); s.Next(); {
 		list = append(list, chunk.Selection{Start: slices.Clone(s.Sel.Start), Count: slices.Clone(s.Sel.Count)})
@@ -47,7 +47,7 @@ func Slabs(shape, chunks []int64, limit int64) (list []chunk.Selection) {
 	return list
 }
 
-// OwnFormat formats with a C_format; ok is false when it does not fit.
+// OwnFormat formats a value with a C_format. ok is false if the format does not fit.
 func OwnFormat(format string, nc dtype.NC, v any) (text string, ok bool) {
 	own := parseVerb(format, nc)
 	if own == nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// TestFewChunks checks that data makes the chunks that it is in, and not those
-// of all that is left of an array.
+// TestFewChunks checks that only the chunks that contain data are written.
 func TestFewChunks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ vars, data, chunks string }{
@@ -57,7 +56,7 @@ func TestFewChunks(t *testing.T) {
 	}
 }
 
-// TestHugePadding shows that what fills up a string costs neither room nor time.
+// TestHugePadding checks that padding a string takes neither memory nor time.
 func TestHugePadding(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, `netcdf x { dimensions: m = 3 ; huge = 72057594037927936 ; variables: char v(m, huge) ; v:_ChunkSizes = 1, 2 ; data: v = "abc", "", "d" ; }`)
@@ -73,14 +72,14 @@ func TestHugePadding(t *testing.T) {
 	}
 }
 
-// TestTooMuchPadding shows that strings which no array can have are refused,
-// whether the array grows with them or not: their sum does not overflow.
+// TestTooMuchPadding checks that strings whose padded size overflows are an error,
+// whether the array is unlimited or fixed.
 func TestTooMuchPadding(t *testing.T) {
 	t.Parallel()
 	for _, dim := range []string{"UNLIMITED", "127"} {
 		text := "netcdf x { dimensions: n = " + dim + " ; huge = 72057594037927936 ; variables: char v(n, huge) ; v:_ChunkSizes = 1, 2 ; data: v = " +
 			strings.Repeat(`"a", `, 300) + `"a" ; }`
-		if err := cdl.Generate(t.Context(), mustParse(t, text), "mem:x", newRegistry().create()); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), "is filled up") {
+		if err := cdl.Generate(t.Context(), mustParse(t, text), "mem:x", newRegistry().create()); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), "when padded to") {
 			t.Errorf("n = %s: %v", dim, err)
 		}
 	}

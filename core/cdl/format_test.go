@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// TestPrintf compares with values that C's rules made.
+// TestPrintf compares with the output of C's printf.
 func TestPrintf(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open("testdata/printf.txt")
@@ -46,8 +46,8 @@ func TestPrintf(t *testing.T) {
 	}
 }
 
-// TestAppendGRule checks the rule of %g itself on random values: significant
-// digits, the choice of exponent, no trailing zeros.
+// TestAppendGRule checks the rules of %g on random values: significant digits, the
+// choice of the exponent, no trailing zeros.
 func TestAppendGRule(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -140,17 +140,17 @@ func TestEscapeName(t *testing.T) {
 	}
 }
 
-// TestFullPrecision checks that every float and double survives the text.
+// TestFullPrecision checks that every float and double is read back unchanged.
 func TestFullPrecision(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
 		f := rapid.Float32().Draw(t, "f")
 		if back, err := strconv.ParseFloat(cdl.FloatText(float64(f), 32, 7, true), 32); err == nil && float32(back) != f {
-			t.Fatalf("float %v comes back as %v", f, back)
+			t.Fatalf("float %v was read back as %v", f, back)
 		}
 		d := rapid.Float64().Draw(t, "d")
 		if back, err := strconv.ParseFloat(cdl.FloatText(d, 64, 15, true), 64); err == nil && back != d {
-			t.Fatalf("double %v comes back as %v", d, back)
+			t.Fatalf("double %v was read back as %v", d, back)
 		}
 	})
 	if got := cdl.FloatText(0.1, 64, 15, true); got != "0.1" {
@@ -161,7 +161,7 @@ func TestFullPrecision(t *testing.T) {
 	}
 }
 
-// TestSame checks ncdump's idea of a value that is the fill value.
+// TestSame checks ncdump's rule for values equal to the fill value.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	inf, nan, eps := math.Inf(1), math.NaN(), 0x1p-52
@@ -187,12 +187,12 @@ func TestSame(t *testing.T) {
 		}
 	}
 	if !cdl.Same32(9.96921e36, 9.9692099683868690e+36) || cdl.Same32(9.9691e36, 9.9692099683868690e+36) {
-		t.Error("same32 misjudges the neighbourhood of the default fill value")
+		t.Error("same32 is wrong near the default fill value")
 	}
 }
 
-// TestSlabsCover checks that slabs cover an array once, in row-major order, within
-// the limit, and along chunk edges where the cut dimension allows.
+// TestSlabsCover checks that slabs cover an array exactly once, in row-major order,
+// within the limit, and along chunk boundaries if the split dimension allows.
 func TestSlabsCover(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -205,14 +205,14 @@ func TestSlabsCover(t *testing.T) {
 		}
 		for _, sel := range cdl.Slabs(shape, chunks, limit) {
 			if n := sel.Len(); n < 1 || n > limit {
-				t.Fatalf("a slab of %d elements, the limit is %d", n, limit)
+				t.Fatalf("a slab has %d elements, more than the limit of %d", n, limit)
 			}
-			first, weight, run := int64(0), int64(1), true // run: everything after this dimension is whole
+			first, weight, run := int64(0), int64(1), true // run: all later dimensions are whole
 			for d := len(shape) - 1; d >= 0; d-- {
 				first += sel.Start[d] * weight
 				weight *= shape[d]
 				if !run && sel.Count[d] != 1 {
-					t.Fatalf("%v of %v is no run in row-major order", sel, shape)
+					t.Fatalf("%v of %v is not contiguous in row-major order", sel, shape)
 				}
 				run = run && sel.Count[d] == shape[d]
 			}
@@ -254,7 +254,7 @@ func TestOwnFormat(t *testing.T) {
 	}
 	for _, bad := range []string{"", "text", "%d", "%s", "%.2", "%", "%f%f", "%%", "%999f", "%n", "%*f"} {
 		if got, ok := cdl.OwnFormat(bad, dtype.NCFloat, 1.0); ok {
-			t.Errorf("%q is taken for a format of floats: %q", bad, got)
+			t.Errorf("%q was accepted as a format of floats: %q", bad, got)
 		}
 	}
 }

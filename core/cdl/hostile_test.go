@@ -14,8 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// repeated is a text of head, then unit n times, then tail. It is not in
-// memory.
+// repeated is the text head, n times unit, tail. It is generated on the fly and not
+// held in memory.
 type repeated struct {
 	head, unit, tail string
 	n                int64
@@ -45,10 +45,10 @@ func (r *repeated) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// section gives the text as a reader that can seek.
+// section returns the text as a reader that supports seeking.
 func (r *repeated) section() io.Reader { return io.NewSectionReader(r, 0, r.size()) }
 
-// allocated gives the bytes that f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -57,8 +57,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// hostile are texts of up to a gigabyte that no one should have to wait for
-// or give memory for. With an error they end at once or when it is found.
+// hostile are texts of up to a gigabyte that must not take much time or memory. Parse
+// must stop at the first error.
 func hostile(gigabyte int64) map[string]struct {
 	text repeated
 	want string
@@ -81,8 +81,8 @@ func hostile(gigabyte int64) map[string]struct {
 	}
 }
 
-// TestHostile checks that hostile texts are refused with one line, in memory
-// that does not grow with them. It runs alone: it measures the process.
+// TestHostile checks that hostile texts fail with a one-line error in bounded memory.
+// It must run alone, because it measures the process.
 func TestHostile(t *testing.T) { //nolint:paralleltest // see above
 	for name, c := range hostile(16 << 20) {
 		var err error
@@ -96,7 +96,7 @@ func TestHostile(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// TestHostileHeader checks that what is kept of a text has a ceiling.
+// TestHostileHeader checks the limits on what Parse keeps of a text.
 func TestHostileHeader(t *testing.T) { //nolint:paralleltest // it measures the process
 	for name, c := range map[string]struct {
 		text repeated
@@ -133,8 +133,8 @@ func TestHostileHeader(t *testing.T) { //nolint:paralleltest // it measures the 
 	}
 }
 
-// TestParseMemory checks that long data take no memory when they are parsed,
-// and little when they are written.
+// TestParseMemory checks that parsing long data takes almost no memory, and writing it
+// little.
 func TestParseMemory(t *testing.T) { //nolint:paralleltest // it measures the process
 	text := repeated{"netcdf x { dimensions: n = 4000001 ; variables: float v(n) ; data: v = 1", ", 23.5", " ; }", 4000000}
 	var f *cdl.File
@@ -151,8 +151,8 @@ func TestParseMemory(t *testing.T) { //nolint:paralleltest // it measures the pr
 	}
 }
 
-// TestHugeDims checks that a dimension of any length costs nothing, and values
-// for it only where they are.
+// TestHugeDims checks that the length of a dimension takes no memory, and that only the
+// values that exist do.
 func TestHugeDims(t *testing.T) {
 	t.Parallel()
 	f, err := cdl.Parse(strings.NewReader(`netcdf x { dimensions: a = 9223372036854775807 ; b = 9223372036854775807 ; u = UNLIMITED ;
@@ -166,7 +166,7 @@ variables: byte v(a) ; char c(u, b) ; int w(a, b) ; data: v = 1 ; }`), "x.cdl", 
 	}
 }
 
-// FuzzBuild generates what can be parsed, in memory, and dumps it.
+// FuzzBuild generates parsed texts in memory and dumps the result.
 func FuzzBuild(f *testing.F) {
 	for _, seed := range []string{
 		smallText, unlimitedText, timesText,
@@ -210,18 +210,18 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// dumpAll dumps with all digits and special attributes, under one name.
+// dumpAll dumps with full precision and special attributes, under a fixed name.
 func dumpAll(t *testing.T, ds *nczarr.Dataset) string {
 	return dump(t, ds, &cdl.WriteOptions{Name: "x", FullPrecision: true, Special: true})
 }
 
-// fuzzValues is the most values that the variables of a text may have in a fuzz
-// target. A text of 900 bytes can make 64 million: unlimited dimensions that one
-// variable makes long are those of another, several times.
+// fuzzValues is the maximum number of values in the variables of a text for a fuzz
+// target. A text of 900 bytes can define 64 million: a variable can extend an unlimited
+// dimension that another variable uses several times.
 const fuzzValues = 1 << 16
 
-// longest gives a bound on what a text makes the length of an unlimited
-// dimension: its values, and the bytes of its longest string.
+// longest returns an upper bound on the length of an unlimited dimension: the number of
+// values plus the length of the longest string in bytes.
 func longest(text string) float64 {
 	n := strings.Count(text, ",") + 1
 	most := 0
@@ -233,7 +233,7 @@ func longest(text string) float64 {
 	return float64(n + most)
 }
 
-// size gives a bound on the values that the variables of a group have.
+// size returns an upper bound on the number of values in the variables of a group.
 func size(g *cdl.Group, unlimited float64) float64 {
 	total := 0.0
 	for _, v := range g.Vars {
@@ -253,8 +253,8 @@ func size(g *cdl.Group, unlimited float64) float64 {
 	return total
 }
 
-// TestFuzzSize shows that the bound holds for texts that make much of little,
-// and leaves the seeds in.
+// TestFuzzSize checks that the bound rejects small texts with many values, and accepts
+// the seeds.
 func TestFuzzSize(t *testing.T) {
 	t.Parallel()
 	ones := strings.TrimSuffix(strings.Repeat("1, ", 400), ", ")

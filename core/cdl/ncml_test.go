@@ -31,8 +31,8 @@ func ncml(t *testing.T, ds *nczarr.Dataset, location string, opts *cdl.WriteOpti
 	return b.String(), err
 }
 
-// TestNcMLDifferential compares with ncdump -x, which prints files of the
-// classic models only.
+// TestNcMLDifferential compares with ncdump -x, which supports only files of the
+// classic model.
 func TestNcMLDifferential(t *testing.T) {
 	t.Parallel()
 	needTools(t)
@@ -60,7 +60,7 @@ func TestNcMLDifferential(t *testing.T) {
 			}
 			got, err := ncml(t, ds, out, &o.opts)
 			if illegal := strings.Contains(string(want), "&#0;") || strings.Contains(string(want), "&#1;"); illegal && ncerr.KindOf(err) == ncerr.ErrConvert {
-				continue // no XML
+				continue // not well-formed XML
 			}
 			if err != nil {
 				t.Errorf("%s %s: %v", name, o.args, err)
@@ -77,7 +77,7 @@ func TestNcMLDifferential(t *testing.T) {
 	}
 }
 
-// TestNcML checks what ncdump does not print.
+// TestNcML checks output that ncdump does not support.
 func TestNcML(t *testing.T) {
 	t.Parallel()
 	ds := generate(t, `netcdf x {

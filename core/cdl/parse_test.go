@@ -27,7 +27,7 @@ func mustParse(t *testing.T, text string) *cdl.File {
 	return f
 }
 
-// corpus gives a folder of the corpora, or skips the test.
+// corpus returns a folder of the corpora, or skips the test.
 func corpus(t *testing.T, name string) string {
 	t.Helper()
 	root := os.Getenv("NCZARR_CORPORA")
@@ -49,12 +49,12 @@ func corpus(t *testing.T, name string) string {
 	}
 	path := filepath.Join(root, name)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("corpus %s is not there", name)
+		t.Skipf("corpus %s does not exist", name)
 	}
 	return path
 }
 
-// TestConstants checks every spelling of a constant: its type and its value.
+// TestConstants checks the type and value of every spelling of a constant.
 func TestConstants(t *testing.T) {
 	t.Parallel()
 	neg := func(n int64) uint64 { return uint64(n) }
@@ -127,7 +127,7 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// TestMark checks that a byte order mark and other line ends do no harm.
+// TestMark checks that a byte order mark and other line endings are accepted.
 func TestMark(t *testing.T) {
 	t.Parallel()
 	f := mustParse(t, "\ufeffnetcdf x {\r\n:a = 1 ; // note\r\n}\r\n")
@@ -159,7 +159,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// TestGrammar parses one text with everything in it.
+// TestGrammar parses one text that uses the whole grammar.
 func TestGrammar(t *testing.T) {
 	t.Parallel()
 	f := mustParse(t, `netcdf my\ data-1.0 { // a comment
@@ -236,7 +236,7 @@ group: e { }
 	g := root.Groups[0]
 	v := g.Vars[0]
 	if v.Dims[0].Dim != g.Dims[0] || v.Dims[1].Dim != root.Dims[0] || v.Dims[2].Dim != root.Dims[1] {
-		t.Error("dimensions of /g/v are resolved wrongly")
+		t.Error("wrong dimensions of /g/v")
 	}
 	if len(v.Attrs) != 2 || len(g.Groups) != 1 || g.Groups[0].Attrs[0].Name != "deep" {
 		t.Errorf("group g: %+v", g)
@@ -246,7 +246,7 @@ group: e { }
 	}
 }
 
-// TestErrors checks message, position and kind of what is refused.
+// TestErrors checks message, position and kind of each error.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -307,7 +307,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestReaderError checks that a failing reader is not taken for the end.
+// TestReaderError checks that a read error is not mistaken for the end of the text.
 func TestReaderError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk on fire")
@@ -334,8 +334,8 @@ func (f *failAfter) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestParseCorpora parses every text of the corpora; those with types of
-// their own are refused by name.
+// TestParseCorpora parses every text of the corpora. Texts with user-defined types must
+// fail with an error that names the type.
 func TestParseCorpora(t *testing.T) {
 	t.Parallel()
 	userTypes := map[string]string{
@@ -361,7 +361,7 @@ func TestParseCorpora(t *testing.T) {
 		name := strings.TrimSuffix(base, filepath.Ext(base))
 		if typ := userTypes[name]; typ != "" {
 			if ncerr.KindOf(err) != ncerr.ErrUnsupported || !strings.Contains(err.Error(), `"`+typ+`" is user-defined`) {
-				t.Errorf("%s: %v, want a refusal of type %s", base, err, typ)
+				t.Errorf("%s: %v, want an error for type %s", base, err, typ)
 			}
 		} else if err != nil {
 			t.Errorf("%s: %v", base, err)
@@ -403,7 +403,7 @@ func TestInferType(t *testing.T) {
 	for _, text := range []string{`"a", 5`, "_", "NIL", "{1}"} {
 		f := mustParse(t, "netcdf x { :a = "+text+" ; }")
 		if got, err := cdl.Infer(f.Root.Attrs[0]); ncerr.KindOf(err) != ncerr.ErrInvalid {
-			t.Errorf("attribute %s is %s (%v), want a refusal", text, got, err)
+			t.Errorf("attribute %s is %s (%v), want an error", text, got, err)
 		}
 	}
 }
@@ -446,7 +446,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		// What is accepted can be written and means the same again.
+		// An accepted text can be written, and reads back the same.
 		first, err := treeOf(file)
 		if err != nil {
 			t.Fatal(err)

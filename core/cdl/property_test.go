@@ -20,16 +20,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// model is a dataset as the property tests know it: a text and the values
-// that must come out of it.
+// model is a dataset of the property tests: a text and the expected values.
 type model struct {
 	text   string
-	values map[string]any // by variable: a typed slice
+	values map[string]any // typed slices by variable
 	shapes map[string][]int64
 }
 
-// drawModel draws a dataset of one group with variables of all types. plain
-// leaves out what netCDF-4 files and NCZarr hold differently.
+// drawModel draws a dataset of one group with variables of all types. plain excludes
+// values that netCDF-4 files and NCZarr store differently.
 func drawModel(t *rapid.T, plain bool) model {
 	m := model{values: map[string]any{}, shapes: map[string][]int64{}}
 	lens := map[string]int64{
@@ -57,7 +56,7 @@ func drawModel(t *rapid.T, plain bool) model {
 		fmt.Fprintf(&head, "%s %s%s ;\n", nc, name, list)
 		vals, text := drawTyped(t, nc, n, shape, plain)
 		if chars, ok := vals.([]uint8); ok && nc == dtype.NCChar && dims == "u" && chars[n-1] == 0 {
-			chars[n-1], text = '.', text[:len(text)-4]+`056"` // ncdump does not show zero bytes at the end of the last record
+			chars[n-1], text = '.', text[:len(text)-4]+`056"` // ncdump does not print zero bytes at the end of the last record
 		}
 		fmt.Fprintf(&data, "%s = %s ;\n", name, text)
 		m.values[name], m.shapes[name] = vals, shape
@@ -116,13 +115,13 @@ func drawFloats[T float32 | float64](t *rapid.T, n int64, gen *rapid.Generator[T
 		}
 		if text[i] = floatText(float64(vals[i]), false); float64(vals[i]) == math.Trunc(float64(vals[i])) && math.Abs(float64(vals[i])) < 1e9 {
 			text[i] = strconv.Itoa(int(vals[i]))
-			vals[i] = T(int(vals[i])) // no negative zero
+			vals[i] = T(int(vals[i])) // exclude negative zero
 		}
 	}
 	return vals, strings.Join(text, ", ")
 }
 
-// drawChars draws whole rows: strings may not cross them.
+// drawChars draws whole rows, because strings may not cross rows.
 func drawChars(t *rapid.T, n int64, shape []int64, plain bool) ([]uint8, string) {
 	row := int64(1)
 	if len(shape) > 0 {
@@ -130,7 +129,7 @@ func drawChars(t *rapid.T, n int64, shape []int64, plain bool) ([]uint8, string)
 	}
 	low := byte(0)
 	if plain {
-		low = 32 // a zero byte or a line feed may be lost by netcdf-c
+		low = 32 // netcdf-c may lose a zero byte or a line feed
 	}
 	vals, text := make([]uint8, n), []string{}
 	for from := int64(0); from < n; from += row {
@@ -148,7 +147,7 @@ func drawChars(t *rapid.T, n int64, shape []int64, plain bool) ([]uint8, string)
 func drawStrings(t *rapid.T, n int64, plain bool) ([]string, string) {
 	low := 0
 	if plain {
-		low = 1 // NCZarr cannot tell an empty string from an absent one
+		low = 1 // NCZarr cannot distinguish an empty string from an absent one
 	}
 	runes := []rune("ab \t\n\\\"'éΚ\x01;,")
 	vals, text := make([]string, n), make([]string, n)
@@ -159,8 +158,8 @@ func drawStrings(t *rapid.T, n int64, plain bool) ([]string, string) {
 	return vals, strings.Join(text, ", ")
 }
 
-// TestBuildValues builds random datasets and reads the values back through
-// nczarr; then through a dump in full precision and a second build.
+// TestBuildValues builds random datasets and compares the values read through nczarr.
+// It then dumps them with full precision and builds them again.
 func TestBuildValues(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -170,7 +169,7 @@ func TestBuildValues(t *testing.T) {
 	})
 }
 
-// check builds a text, compares all values with the model, and gives the dump.
+// check builds a text, compares all values with the model, and returns the dump.
 func check(t *rapid.T, text string, m model) string {
 	ctx, r := context.Background(), newRegistry()
 	f, err := cdl.Parse(strings.NewReader(text), "x.cdl", nil)
@@ -196,7 +195,7 @@ func check(t *rapid.T, text string, m model) string {
 		if err := v.Read(ctx, v.All(), got); err != nil {
 			t.Fatal(err)
 		}
-		if a, b := fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", want); a != b { // text, since NaN is not NaN
+		if a, b := fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", want); a != b { // compare as text, because NaN != NaN
 			t.Fatalf("%s\n got %s\nwant %s\n%s", name, a, b, text)
 		}
 	}
@@ -207,8 +206,8 @@ func check(t *rapid.T, text string, m model) string {
 	return b.String()
 }
 
-// TestLiveOracle compares dumps of random datasets with those of the ncgen
-// and ncdump on this machine.
+// TestLiveOracle compares dumps of random datasets with those of the installed ncgen
+// and ncdump.
 func TestLiveOracle(t *testing.T) {
 	t.Parallel()
 	needTools(t)

@@ -10,12 +10,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/cdl"
 )
 
-// randomDatasets is how many random datasets TestRandomDifferential makes,
-// unless NCZARR_CDL_RANDOM says another number. The first one has the seed of
-// the tests, each further one the next.
+// randomDatasets is the number of random datasets in TestRandomDifferential, overridden
+// by NCZARR_CDL_RANDOM. The first one uses the seed of the tests, and each further one
+// the next seed.
 const randomDatasets = 30
 
-// fromEnv gives the number of a variable of the environment.
+// fromEnv returns the number in an environment variable.
 func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -29,9 +29,9 @@ func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestRandomDifferential makes random texts of several groups with all types,
-// notations and special attributes, and compares what ncgen and ncdump make of
-// them with what Generate and Write do, byte for byte, over all options.
+// TestRandomDifferential generates random texts of several groups with all types,
+// notations and special attributes. It compares the output of ncgen and ncdump with
+// that of Generate and Write, byte for byte, over all options.
 func TestRandomDifferential(t *testing.T) {
 	t.Parallel()
 	needTools(t)
@@ -49,8 +49,8 @@ func TestRandomDifferential(t *testing.T) {
 	}
 }
 
-// options are those of TestDifferential, -s and -F, and some that name
-// variables, groups and the dataset as this text has them.
+// options are those of TestDifferential, -s and -F, and some with the names of
+// variables, groups and the dataset of this text.
 func (d *draw) options() []option {
 	list := append([]option{
 		{"-s", cdl.WriteOptions{Special: true}},

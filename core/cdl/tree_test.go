@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// tree is a text's tree with the values of the variables.
+// tree is a parsed text with the values of its variables.
 type tree struct {
 	*cdl.File
 	data map[*cdl.Var][]cdl.Value
@@ -39,7 +39,7 @@ func (all tree) read(g *cdl.Group) error {
 	return nil
 }
 
-// text writes a tree as CDL in the plainest way, independent of Write.
+// text writes a tree as simple CDL, independently of Write.
 func (all tree) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "netcdf %s ", escape(all.Dataset))
@@ -47,9 +47,9 @@ func (all tree) text() string {
 	return b.String()
 }
 
-// escape puts a backslash before everything but letters, digits and
-// underscores. What could begin a code, and what only a code can give, is
-// written as one.
+// escape puts a backslash before every character except letters, digits and
+// underscores. It writes a code for characters that require one, and for those that
+// could start one.
 func escape(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -177,7 +177,7 @@ func floatText(f float64, single bool) string {
 	return strconv.FormatFloat(f, 'e', -1, 64) + tail
 }
 
-// drawTree draws a tree as the parser makes them, without positions.
+// drawTree draws a tree as returned by the parser, but without positions.
 func drawTree(t *rapid.T) tree {
 	all := tree{&cdl.File{Name: "x.cdl", Dataset: drawName(t, "dataset")}, map[*cdl.Var][]cdl.Value{}}
 	all.Root = all.draw(t, "", nil, "/", 0)

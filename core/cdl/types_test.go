@@ -12,7 +12,7 @@ import (
 
 var mapTypes = &cdl.ParseOptions{MapTypes: true}
 
-// TestMapTypes stores enums as numbers with the attributes that name them.
+// TestMapTypes stores enums as numbers with the attributes that describe them.
 func TestMapTypes(t *testing.T) {
 	t.Parallel()
 	text := `netcdf x {
@@ -86,7 +86,7 @@ group: g {
 	}
 }
 
-// TestMapTypesErrors checks what is refused, and where.
+// TestMapTypesErrors checks which types are errors, and their positions.
 func TestMapTypesErrors(t *testing.T) {
 	t.Parallel()
 	const e = "byte enum e {a = 1} ; "
@@ -131,13 +131,12 @@ func TestMapTypesErrors(t *testing.T) {
 	}
 }
 
-// exception is a text of the corpus that no NCZarr dataset can be made of.
+// exception is a text of the corpus that cannot be stored in NCZarr.
 type exception struct{ typ, class string }
 
-// exceptions lists all such texts with the first type that is in the way. The
-// sentence is that of the NCZarr description of netcdf-c: "User-defined types
-// (enum, opaque, VLEN, and Compound)" under "the following concepts are
-// currently unsupported".
+// exceptions lists all such texts with the first unsupported type. The NCZarr
+// description of netcdf-c lists "User-defined types (enum, opaque, VLEN, and Compound)"
+// under "the following concepts are currently unsupported".
 var exceptions = map[string]exception{
 	"ref_solar":            {"observation", "compound"},
 	"ref_tst_comp":         {"obs_t", "compound"},
@@ -152,7 +151,7 @@ var exceptions = map[string]exception{
 	"ref_tst_vlen_data2":   {"pfCoilType", "compound"},
 }
 
-// TestMapTypesCorpus generates every text of the corpus but the exceptions.
+// TestMapTypesCorpus generates every text of the corpus except the exceptions.
 func TestMapTypesCorpus(t *testing.T) {
 	t.Parallel()
 	inputs, err := filepath.Glob(filepath.Join(corpus(t, "cdl"), "input", "*.cdl"))
@@ -183,6 +182,6 @@ func TestMapTypesCorpus(t *testing.T) {
 		}
 	}
 	if refused != len(exceptions) {
-		t.Errorf("%d texts are refused, %d are listed", refused, len(exceptions))
+		t.Errorf("%d texts failed, but %d are listed", refused, len(exceptions))
 	}
 }

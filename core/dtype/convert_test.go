@@ -22,14 +22,14 @@ func typ(t *testing.T, s string) dtype.Type {
 	return ty
 }
 
-// decodeCases were worked out by hand, or with numpy where noted.
+// decodeCases were computed by hand, or with numpy where noted.
 var decodeCases = []struct {
 	name  string
 	dtype string
 	src   []byte
-	want  any // also gives the destination's type
+	want  any // also determines the type of the destination
 	kind  ncerr.Kind
-	text  string // must be part of the error
+	text  string // required part of the error
 }{
 	{name: "copy le", dtype: "<i4", src: []byte{1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, want: []int32{1, -1}},
 	{name: "swap be", dtype: ">i4", src: []byte{0, 0, 0, 1, 0x80, 0, 0, 0}, want: []int32{1, math.MinInt32}},
@@ -92,7 +92,7 @@ func blank(like any) any {
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	for _, c := range decodeCases {
-		// an odd address takes the other path through the code
+		// An odd address takes the path for unaligned data.
 		for _, shift := range []int{0, 1} {
 			buf := make([]byte, len(c.src)+shift)
 			copy(buf[shift:], c.src)
@@ -112,7 +112,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// sameValues compares bit for bit, so that -0 and NaN count.
+// sameValues compares bits, so that -0 and NaN are compared exactly.
 func sameValues(a, b any) bool {
 	x, _, ok1 := dtype.View(a)
 	y, _, ok2 := dtype.View(b)
@@ -181,8 +181,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Every half, with all payloads of not-a-number, survives the way to float and
-// back.
+// Every binary16, including all NaN payloads, survives conversion to float32 and back.
 func TestHalvesSurvive(t *testing.T) {
 	t.Parallel()
 	half := dtype.Type{Kind: dtype.Float, Size: 2, Order: dtype.Big}

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// TestHalf goes through all 65536 values, and rounds between neighbours.
+// TestHalf checks all 65536 values, and rounding between neighbors.
 func TestHalf(t *testing.T) {
 	t.Parallel()
 	half := parse(t, "<f2")
@@ -18,15 +18,15 @@ func TestHalf(t *testing.T) {
 		half.PutBits(b[:], uint64(i))
 		f := half.Float(b[:])
 		if f <= last {
-			t.Fatalf("value %d is not above the one before", i)
+			t.Fatalf("value %d is not greater than the previous one", i)
 		}
 		for _, sign := range []float64{1, -1} {
 			half.PutFloat(b[:], sign*f)
 			if got := half.Float(b[:]); got != sign*f {
-				t.Fatalf("%v comes back as %v", sign*f, got)
+				t.Fatalf("%v was read back as %v", sign*f, got)
 			}
 		}
-		if i > 0 { // halfway goes to the even one
+		if i > 0 { // a tie rounds to even
 			half.PutFloat(b[:], (f+last)/2)
 			if want := uint64(i - i%2); half.Bits(b[:]) != want {
 				t.Fatalf("between %v and %v: want %#x, got %#x", last, f, want, half.Bits(b[:]))
@@ -42,9 +42,9 @@ func TestHalf(t *testing.T) {
 	}
 	half.PutFloat(b[:], math.NaN())
 	if !math.IsNaN(half.Float(b[:])) {
-		t.Error("NaN is lost")
+		t.Error("NaN was not preserved")
 	}
-	// What numpy converts them to, and back.
+	// The conversions by numpy, and back.
 	for bits, want := range map[uint64]uint64{
 		0x7E00: 0x7FF8_0000_0000_0000, 0xFE00: 0xFFF8_0000_0000_0000, 0x7C01: 0x7FF0_0400_0000_0000,
 		0x7D55: 0x7FF5_5400_0000_0000, 0xFFFF: 0xFFFF_FC00_0000_0000,
@@ -95,14 +95,14 @@ func TestPutFloat(t *testing.T) {
 	}
 }
 
-// TestConvertElements compares all pairs of types with one element at a time.
+// TestConvertElements compares all pairs of types with conversion by single elements.
 func TestConvertElements(t *testing.T) {
 	t.Parallel()
 	const n = 600 // more than two blocks
 	all := []string{"|b1", "|i1", "|u1", "<i2", ">i2", "<u2", ">u4", "<i4", ">i8", "<u8", "<f2", ">f2", "<f4", ">f4", "<f8", ">f8", "<M8[s]"}
 	for _, a := range all {
 		from := parse(t, a)
-		src := make([]byte, n*from.Size+1)[1:] // not aligned
+		src := make([]byte, n*from.Size+1)[1:] // unaligned
 		for i := range n {
 			from.PutFloat(src[i*from.Size:], float64(i%100))
 		}
@@ -118,16 +118,17 @@ func TestConvertElements(t *testing.T) {
 		}
 	}
 	if parse(t, "|S4").Numeric() || (dtype.Type{Kind: dtype.Int, Size: 3}).Numeric() {
-		t.Error("neither text nor an integer of 3 bytes is a number")
+		t.Error("text or a 3-byte integer is numeric")
 	}
 }
 
-// TestConvertEdges has what is rounded, and the first element that does not fit.
+// TestConvertEdges checks rounding, and the index of the first element that does not
+// fit.
 func TestConvertEdges(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		from, to string
-		in, want uint64 // bits; of the last of 301 elements
+		in, want uint64 // bits of the last of 301 elements
 		fits     bool
 	}{
 		{"<i8", "<f4", 1<<60 + 1<<36 + 1, uint64(math.Float32bits(1<<60 + 1<<37)), true}, // rounded once
@@ -164,8 +165,8 @@ func TestConvertEdges(t *testing.T) {
 	}
 }
 
-// TestGenericTimes: a time without a unit has no brackets, which NumPy refuses if they
-// are empty.
+// TestGenericTimes checks that a time without a unit has no brackets: NumPy rejects
+// empty brackets.
 func TestGenericTimes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"<m8": "<m8", ">M8": ">M8", "<m8[]": "<m8", "<M8[25s]": "<M8[25s]"} {

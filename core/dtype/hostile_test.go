@@ -7,7 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// TestTextOfRaw: opaque elements are no text, whatever the lengths are.
+// TestTextOfRaw checks that opaque elements do not convert to or from text, whatever
+// the lengths.
 func TestTextOfRaw(t *testing.T) {
 	t.Parallel()
 	raw := dtype.Type{Kind: dtype.Raw, Size: 8}

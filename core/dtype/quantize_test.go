@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// TestQuantizeBits compares with bits that netcdf-c's own tests state for
-// three significant digits (nc_test4/tst_quantize.c).
+// TestQuantizeBits compares with the bits in netcdf-c's own tests for three significant
+// digits (nc_test4/tst_quantize.c).
 func TestQuantizeBits(t *testing.T) {
 	t.Parallel()
 	in := []float32{1.11111111, 1.0, 9.99999999, 12345.67, .1234567}
@@ -36,8 +36,8 @@ func TestQuantizeBits(t *testing.T) {
 	}
 }
 
-// TestQuantizeKeeps checks what is never changed: fill values, zeros,
-// infinities, payloads of not-a-number, and that finite stays finite.
+// TestQuantizeKeeps checks that fill values, zeros, infinities and the payloads of NaN
+// never change, and that finite values remain finite.
 func TestQuantizeKeeps(t *testing.T) {
 	t.Parallel()
 	odd := math.Float64frombits(0x7ff800000000beef)
@@ -60,9 +60,9 @@ func TestQuantizeKeeps(t *testing.T) {
 	}
 }
 
-// TestQuantizeError checks that the error stays within what the digits allow,
-// and that rounding is idempotent. Numbers so small that they have fewer bits
-// than others may have another error.
+// TestQuantizeError checks that the error is within the precision of the digits, and
+// that rounding is idempotent. It leaves out numbers so small that they have fewer
+// bits, which may have a larger error.
 func TestQuantizeError(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

@@ -61,14 +61,14 @@ func TestSlices(t *testing.T) {
 		t.Error("the view does not alias the slice")
 	}
 	if _, _, ok := dtype.View([]string{"a"}); ok || dtype.Len(5) != 0 || dtype.MakeSlice(dtype.NCNone, 1) != nil {
-		t.Error("what is no typed slice is taken for one")
+		t.Error("a type other than a typed slice was accepted")
 	}
 	if nc, ok := dtype.TypeOf("text"); !ok || nc != dtype.NCChar || dtype.Len("text") != 4 {
 		t.Error("text is not char")
 	}
 }
 
-// The values stand in netcdf.h.
+// The values are those of netcdf.h.
 func TestDefaultFill(t *testing.T) {
 	t.Parallel()
 	for nc, want := range map[dtype.NC]any{
@@ -83,7 +83,7 @@ func TestDefaultFill(t *testing.T) {
 		}
 	}
 	if dtype.DefaultFill(dtype.NCNone) != nil {
-		t.Error("a fill value for no type")
+		t.Error("NCNone has a fill value")
 	}
 }
 
@@ -154,8 +154,8 @@ func TestAppendFloat(t *testing.T) {
 	})
 }
 
-// Bytes of any numeric type come back after decoding and encoding, and every
-// binary16 survives the way over float32.
+// Decoding and encoding restores the bytes of any numeric type, and every binary16
+// survives conversion to float32.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// TestCallsOfACopy: a chunk that is written costs no more calls to the processes of
-// drivers and filters than one that is read, whole or in part.
+// TestCallsOfACopy checks that writing a chunk, whole or in part, takes no more calls
+// to the processes of drivers and filters than reading it.
 func TestCallsOfACopy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -23,17 +23,18 @@ func TestCallsOfACopy(t *testing.T) {
 	for who := range many {
 		grown[who] = many[who] - few[who]
 	}
-	// 64 chunks are a batch. A part is read before it is written, and all are read then.
+	// 64 chunks are a batch. Chunks written in part are read first, and all are read at
+	// the end.
 	want := map[string]int64{"read": 4, "write": 4, "filters": 8, "part, write": 12, "part, filters": 12}
 	for who, most := range want {
 		if grown[who] > most || many[who] == 0 {
-			t.Errorf("%s: 256 chunks more cost %d calls, want at most %d; %d calls in all", who, grown[who], most, many[who])
+			t.Errorf("%s: 256 more chunks took %d calls, want at most %d; %d calls in total", who, grown[who], most, many[who])
 		}
 	}
 }
 
-// callsOfACopy counts the calls of a copy of n chunks, and of writing a part of each of
-// its chunks.
+// callsOfACopy returns the number of calls for copying n chunks, and for writing a part
+// of each chunk.
 func callsOfACopy(t *testing.T, dir string, n int64) map[string]int64 {
 	t.Helper()
 	const size = 16
@@ -117,7 +118,7 @@ func copyOf(t *testing.T, dst, src string, o *nczarr.Options) error {
 	return to.Close(t.Context())
 }
 
-// writeParts writes every other element, and reads all of them again.
+// writeParts writes every other element and reads all elements back.
 func writeParts(t *testing.T, path string, o *nczarr.Options, n, size int64) error {
 	t.Helper()
 	u := *o

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/session"
 )
 
-// A program with the settings of nczctl, whose drivers and filters run in its
-// own process.
+// This example uses the settings of nczctl. Drivers and filters run in the process of
+// the program.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "session-")

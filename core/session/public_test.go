@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/session"
 )
 
-// TestPublicPackage opens a dataset with the public package and the settings of a
+// TestPublicPackage opens a dataset with the public package and the options of a
 // session.
 func TestPublicPackage(t *testing.T) {
 	t.Parallel()

@@ -26,17 +26,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// machine is the surroundings of one test. An empty text is a missing file.
+// machine is the environment of one test. An empty text means that the file does not
+// exist.
 type machine struct {
 	dir  string
 	user string // the user's configuration file
-	file string // the one of $NCZARR_CONFIG
-	last string // the one of Options.Config
+	file string // the file of $NCZARR_CONFIG
+	last string // the file of Options.Config
 	vars map[string]string
 	opts session.Options
 }
 
-// open makes a session whose home and current directory are dir/home and
+// open creates a session with the home directory dir/home and the current directory
 // dir/cwd.
 func (m machine) open(t *testing.T) (*session.Session, error) {
 	t.Helper()
@@ -63,7 +64,7 @@ func (m machine) open(t *testing.T) (*session.Session, error) {
 	return s, err
 }
 
-// put writes a file, if it has any text, and returns its path.
+// put writes a file unless text is empty, and returns its path.
 func put(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, filepath.FromSlash(name))
@@ -80,7 +81,7 @@ func put(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestPrecedence sets one thing in several places.
+// TestPrecedence sets an option in several places and checks which one is used.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	isolation := func(s *session.Session) any { return s.HostOptions().Isolation }
@@ -151,13 +152,13 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestErrors: what is wrong is named, with the file and the key.
+// TestErrors checks the kind of each error, and that it names the file and the key.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		machine
 		kind ncerr.Kind
-		want string // DIR is the machine's directory
+		want string // DIR is replaced by the directory of the machine
 	}{
 		"a bad value":                     {machine{file: "\n[limits]\nmax_chunk = true"}, ncerr.ErrInvalid, `"DIR/env.toml:3": invalid argument: limits.max_chunk: want a size`},
 		"an unknown key":                  {machine{last: "plugins.isolatoin = \"auto\""}, ncerr.ErrInvalid, `"DIR/last.toml:1": invalid argument: unknown key "plugins.isolatoin"; did you mean "isolation"?`},
@@ -185,14 +186,14 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestLog finds out where records of each level go.
+// TestLog checks where records of each level are written.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	const url = "x.zarr#mode=zarr&Log"
 	for name, tc := range map[string]struct {
 		vars map[string]string
-		opts session.Options // LogFile is below the machine's directory
-		want string          // levels that arrive, and where
+		opts session.Options // LogFile is relative to the directory of the machine
+		want string          // the levels written, and where
 	}{
 		"nobody asks":             {nil, session.Options{}, "INFO WARN: logger"},
 		"nothing turns it off":    {map[string]string{"NCTRACING": "0", "NCLOGGING": "off"}, session.Options{}, "INFO WARN: logger"},
@@ -228,7 +229,7 @@ func TestLog(t *testing.T) {
 			}
 			places := map[string]string{"output": output.String(), "logger": logger.String()}
 			for _, name := range []string{"a", "b"} {
-				text, _ := os.ReadFile(filepath.Join(m.dir, name)) // most are not there
+				text, _ := os.ReadFile(filepath.Join(m.dir, name)) // most of the files do not exist
 				places[name] = string(text)
 			}
 			levels, where, _ := strings.Cut(tc.want, ": ")
@@ -251,7 +252,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogFileThatFails: the error is the file's, and says that a log was opened.
+// TestLogFileThatFails checks that the error is an fs.PathError with operation "open
+// log".
 func TestLogFileThatFails(t *testing.T) {
 	t.Parallel()
 	m := machine{dir: t.TempDir()}
@@ -267,8 +269,8 @@ func TestLogFileThatFails(t *testing.T) {
 	}
 }
 
-// TestWarnings: what is ignored in files that other programs share, and in the
-// URL, goes to Warn, else to the log.
+// TestWarnings checks that ignored parts of shared files and of the URL are passed to
+// Warn, or else are logged.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -300,8 +302,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestCache: readers with different logins share nothing, and no secret is part
-// of what tells them apart.
+// TestCache checks that readers with different logins have different identities, and
+// that the identity contains no secret.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	identity := func(vars map[string]string) string {
@@ -323,7 +325,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestOptionsAreNew: what a caller changes in its options is its own.
+// TestOptionsAreNew checks that changing the returned options does not change the
+// session.
 func TestOptionsAreNew(t *testing.T) {
 	t.Parallel()
 	s, err := machine{dir: t.TempDir(), user: "drivers.file.durability = \"fsync\""}.open(t)
@@ -333,16 +336,16 @@ func TestOptionsAreNew(t *testing.T) {
 	o, h := s.Options(), s.HostOptions()
 	o.Update, o.DriverOptions["file"], h.Poison = true, nil, true
 	if o, h := s.Options(), s.HostOptions(); o.Update || o.DriverOptions["file"] == nil || h.Poison {
-		t.Errorf("the session has changed: %+v", o)
+		t.Errorf("the session changed: %+v", o)
 	}
 }
 
-// TestProcesses makes and reads a dataset with drivers and filters in processes
-// of their own, which Close ends.
+// TestProcesses creates and reads a dataset with drivers and filters in separate
+// processes, and checks that Close ends them.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	m := machine{dir: t.TempDir(), user: "plugins.start_timeout = \"5m\"", opts: session.Options{Self: self, Isolation: "process", Trace: true}}
-	var output bytes.Buffer // read when all that log have ended
+	var output bytes.Buffer // read after all logging processes have ended
 	m.opts.LogOutput = &output
 	s, err := m.open(t)
 	if err != nil {
