@@ -17,7 +17,7 @@ import (
 //	scale, err := v.Attr("scale_factor").Or(1.0).Float64()
 type Attr struct {
 	Name string
-	// Value is a string for a text of type char, []string for strings, and a slice of
+	// Value is a string for text of type char, []string for strings, and a slice of
 	// the number type, []int8 to []float64, for numbers. The caller must not change it.
 	// Functions that write attributes also accept a single number of those types, or an
 	// int, which is stored as an int64. Value is nil if the attribute does not exist.

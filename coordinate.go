@@ -195,8 +195,8 @@ type point struct {
 	missing bool
 }
 
-// pointOf returns the point of a number. A number beyond the range of int64 compares as
-// beyond all int64 values.
+// pointOf returns the point of a number. A number outside the range of int64 sorts
+// before or after all numbers in it.
 func pointOf(x float64) point {
 	switch {
 	case math.IsNaN(x):
@@ -232,7 +232,7 @@ func (p point) distance(o point) float64 {
 // inside reports whether whole holds the whole units, because they fit in an int64.
 func (p point) inside() bool { return p.day || math.Abs(p.rest) < 1<<63 }
 
-// rough returns the number of p as a float64.
+// rough returns p as an approximate float64.
 func (p point) rough() float64 {
 	if p.inside() {
 		return float64(p.whole) + p.rest

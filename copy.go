@@ -14,7 +14,7 @@ type CopyOptions struct {
 	// Chunks returns the chunk shape of the copy of v; nil keeps the shape of v.
 	Chunks func(v *Var) []int64
 	// Codecs returns the codecs of the copy of v. nil keeps the codecs of v; an empty
-	// slice stores chunks uncompressed.
+	// slice stores chunks without codecs.
 	Codecs func(v *Var) []Codec
 	// Progress is called after each block with the number of bytes written and the
 	// total number to write, both before compression.

@@ -1,6 +1,6 @@
-// Package nczarr reads and writes netCDF data stored as NCZarr or Zarr. It opens
-// directories, zip archives and web servers; buckets need the driver of one more
-// package, drivers/s3. A program needs only this import:
+// Package nczarr reads and writes netCDF data stored as NCZarr or Zarr in directories,
+// in zip archives, on web servers and, with the driver of package drivers/s3, in
+// buckets. A program needs only this import:
 //
 //	func mean(ctx context.Context, url string) (_ float64, err error) {
 //		ds, err := nczarr.Open(ctx, url)
@@ -26,7 +26,7 @@
 //
 // # Reading and writing
 //
-// [Read] returns the values that a list of selectors picks. [At], [Span], [From] and
+// [Read] returns the values that a list of selectors selects. [At], [Span], [From] and
 // [All] select by position. [Nearest], [Exact] and [Between] select by coordinate
 // value, including times. Selectors apply to the dimensions in order; [Along] applies
 // one to a named dimension. A dimension without a selector is read whole. The result is

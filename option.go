@@ -117,7 +117,8 @@ func WithWorkers(n int) Option {
 	}
 }
 
-// WithLogger sets the logger for warnings. By default, nothing is logged.
+// WithLogger sets the logger for events that deserve attention but are not errors. By
+// default, nothing is logged.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) error {
 		if l == nil {
@@ -128,8 +129,8 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// Limits are limits on sizes that a dataset declares. Exceeding one is [ErrLimit]. A
-// field that is 0 has its default.
+// Limits restrict sizes that a dataset declares. Exceeding one causes [ErrLimit]. A zero
+// field means its default.
 type Limits struct {
 	MaxMetadata  int64 // bytes of one metadata document; default 64 MiB
 	MaxDocuments int64 // bytes of all documents of a dataset; default 256 MiB

@@ -100,9 +100,9 @@ func (p *packing) decoder(u *cftime.Units) func(x stored) (Date, bool) {
 }
 
 // WriteTimes writes dates as numbers, encoded by the attributes units and calendar of
-// v. A time.Time in UTC, and a [Date] of another calendar, becomes the date with the
-// same fields in the calendar of v. The zero Date is stored as a missing value, as
-// [WriteUnpacked] stores NaN.
+// v. A time.Time is first converted to UTC. It becomes the date with the same fields in
+// the calendar of v, and so does a [Date] of another calendar. The zero Date is stored
+// as a missing value, as [WriteUnpacked] stores NaN.
 //
 // Errors: those of [WriteUnpacked], [ErrInvalid] if units or calendar do not describe
 // times, [ErrConvert] for a date that does not exist in the calendar or that a variable

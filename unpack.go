@@ -136,10 +136,10 @@ func (v *Var) packing() (*packing, error) {
 		p.offset = x
 	}
 	if err == nil && (p.scale == 0 || math.IsNaN(p.scale) || math.IsInf(p.scale, 0)) {
-		err = ncerr.Errorf(ErrInvalid, "read attribute", "scale_factor", "%v is not a scale", p.scale)
+		err = ncerr.Errorf(ErrInvalid, "read attribute", "scale_factor", "%v is not a valid scale", p.scale)
 	}
 	if err == nil && (math.IsNaN(p.offset) || math.IsInf(p.offset, 0)) {
-		err = ncerr.Errorf(ErrInvalid, "read attribute", "add_offset", "%v is not an offset", p.offset)
+		err = ncerr.Errorf(ErrInvalid, "read attribute", "add_offset", "%v is not a valid offset", p.offset)
 	}
 	list := func(name string, n int) any {
 		a := v.Attr(name)
@@ -150,7 +150,7 @@ func (v *Var) packing() (*packing, error) {
 		if _, _, ok := dtype.View(slice); !ok {
 			err = ncerr.Errorf(ErrBadType, "read attribute", name, "the value is text, not a number")
 		} else if n > 0 && dtype.Len(slice) != n {
-			err = ncerr.Errorf(ErrInvalid, "read attribute", name, "there are %d values, not %d", dtype.Len(slice), n)
+			err = ncerr.Errorf(ErrInvalid, "read attribute", name, "the attribute has %d values, not %d", dtype.Len(slice), n)
 		}
 		return slice
 	}
@@ -314,7 +314,7 @@ func (e *typed[P, M]) read(ctx context.Context, v *Var, sel selection, room func
 	return nil
 }
 
-// mark sets out to the numbers that the elements of in represent.
+// mark sets out to the numbers that the elements of in represent, and marks missing ones.
 func (e *typed[P, M]) mark(out []stored, in []P) {
 	integer := e.integer()
 	out = out[:len(in)]

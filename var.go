@@ -47,7 +47,7 @@ type VarSpec struct {
 	// others as makes 16 MiB.
 	Chunks []int64
 	// Codecs are applied in this order when a chunk is written. By default, chunks are
-	// stored uncompressed.
+	// stored without codecs.
 	Codecs []Codec
 	// Fill is the value of elements that were never written: a number for a numeric
 	// type, a string for String, a string of one byte for Char. It becomes the
@@ -234,8 +234,8 @@ func (v *Var) DeleteAttr(name string) error { return v.core.DeleteAttr(name) }
 // reading v would return. It reads no data.
 func (v *Var) Available(ctx context.Context) error { return v.core.Available(ctx) }
 
-// Coordinate returns the coordinate variable of a dimension of v: the one-dimensional
-// variable with the name and dimension dim. It looks in the group of v and then in the
+// Coordinate returns the coordinate variable of a dimension of v: the variable whose
+// name and only dimension are dim. It looks in the group of v and then in the
 // groups above it, innermost first. Errors: [ErrNoDim] if v does not have the
 // dimension, [ErrNoVar] if the coordinate variable does not exist.
 func (v *Var) Coordinate(dim string) (*Var, error) {

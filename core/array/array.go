@@ -53,7 +53,7 @@ type Env struct {
 	// Grid returns the current number of chunks along each dimension.
 	Grid func() []int64
 	// Check, if not nil, is called in each batch of a write, after the reads and before
-	// the first put. An error refuses the write.
+	// the first put. An error makes the write fail.
 	Check func(context.Context) error
 	// Part, if not nil, is called before chunks are changed in part.
 	Part func()
@@ -144,7 +144,7 @@ func (m *Meta) StoredShape() []int {
 }
 
 // Close releases resources of the codecs. No operation may be in progress.
-func (a *Array) Close() { _ = a.pipe.Close() } // an idle pipeline holds no data that an error could lose
+func (a *Array) Close() { _ = a.pipe.Close() } // nothing is in progress that could fail
 
 func (a *Array) varies() bool { return !a.meta.DType.Fixed() }
 

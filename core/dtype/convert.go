@@ -135,7 +135,7 @@ func checkLen(slice any, n int, t Type) error {
 		want *= t.Size
 	}
 	if n != want {
-		return ncerr.Errorf(ncerr.ErrInvalid, "convert", "", "%d bytes for %d values of type %s", n, Len(slice), t)
+		return ncerr.Errorf(ncerr.ErrInvalid, "convert", "", "got %d bytes for %d values of type %s", n, Len(slice), t)
 	}
 	return nil
 }

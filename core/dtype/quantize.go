@@ -65,7 +65,7 @@ func (q Quantization) Check(nc NC) error {
 		return ncerr.Errorf(ncerr.ErrBadType, "quantize", "", "only float and double can be quantized, not %s", nc)
 	}
 	if q.Digits < 1 || q.Digits > most {
-		return ncerr.Errorf(ncerr.ErrInvalid, "quantize", "", "%s: %d is not between 1 and %d, for %s", q.Mode.Attr(), q.Digits, most, nc)
+		return ncerr.Errorf(ncerr.ErrInvalid, "quantize", "", "%s: %d is not between 1 and %d for type %s", q.Mode.Attr(), q.Digits, most, nc)
 	}
 	return nil
 }
