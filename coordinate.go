@@ -21,7 +21,7 @@ type Value interface {
 }
 
 // Nearest selects the position whose coordinate is nearest to value, and the first of
-// two equally near ones. The dimension is not part of the result. Missing coordinates
+// two equally distant ones. The dimension is not part of the result. Missing coordinates
 // (see [ReadUnpacked]) are skipped. A value beyond the ends selects the end.
 //
 // The coordinate is the variable that [Var.Coordinate] returns. Its values are
@@ -171,7 +171,7 @@ type bound struct {
 }
 
 // closer returns the bound that is closer to p, and the first one in the variable if
-// both are equally near. Either may be nil.
+// both are equally distant. Either may be nil.
 func closer(low, high *bound, p point) *bound {
 	switch {
 	case low == nil:

@@ -74,7 +74,7 @@ func TestCoordinates(t *testing.T) {
 		{up, nczarr.Nearest(-10), "[0]"},
 		{up, nczarr.Nearest(10), "[3]"},
 		{up, nczarr.Nearest(math.NaN()), "invalid argument"},
-		{down, nczarr.Nearest(22.5), "[1]"}, // equally near to 45 and 0
+		{down, nczarr.Nearest(22.5), "[1]"}, // equally distant from 45 and 0
 		{down, nczarr.Nearest(22.4), "[2]"},
 		{down, nczarr.Exact(-45), "[3]"},
 		{down, nczarr.Between(-45, 45), "[1 2 3]"},

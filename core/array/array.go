@@ -148,5 +148,6 @@ func (a *Array) Close() { _ = a.pipe.Close() } // nothing is in progress that co
 
 func (a *Array) varies() bool { return !a.meta.DType.Fixed() }
 
-// Specs returns the types that pass through the codecs: see [codec.Pipeline.Specs].
+// Specs returns the specs of the data before and after each codec: see
+// [codec.Pipeline.Specs].
 func (a *Array) Specs() []codecdriver.Spec { return a.pipe.Specs() }

@@ -187,7 +187,7 @@ func TestSame(t *testing.T) {
 		}
 	}
 	if !cdl.Same32(9.96921e36, 9.9692099683868690e+36) || cdl.Same32(9.9691e36, 9.9692099683868690e+36) {
-		t.Error("same32 is wrong near the default fill value")
+		t.Error("same32 is wrong close to the default fill value")
 	}
 }
 

@@ -46,7 +46,7 @@ func (l *lexer) skipBlanks() {
 // unchanged.
 func (l *lexer) plainNumber() (Value, bool) {
 	if len(l.win)-l.at < maxPlain {
-		l.peek(maxPlain - 1) // fails near the end of the text, which is harmless
+		l.peek(maxPlain - 1) // may fail at the end of the text, which is harmless
 	}
 	win := l.win[l.at:]
 	i, neg := 0, false

@@ -164,7 +164,7 @@ func suffix(s, letters string) (digits string, typ dtype.NC, ok bool) {
 	return s[:end], pair[0], ok
 }
 
-// untyped gives an integer without suffix the smallest of the types int, uint, int64
+// untyped assigns an integer without suffix the smallest of the types int, uint, int64
 // (for negative values) and uint64 that can represent it.
 func untyped(n uint64, neg bool) (Value, string) {
 	val := Value{Kind: Number, Bits: n}

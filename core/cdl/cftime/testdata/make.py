@@ -1,4 +1,4 @@
-"""Print the table that units_test.go checks: what cftime makes of random numbers.
+"""Print the table for units_test.go: random numbers and their dates according to cftime.
 
     python make.py > dates.tsv
 
