@@ -58,8 +58,8 @@ data:
 	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump empty.file", exit: 13, says: "not Zarr: the store is empty"},
 	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump empty.txt", exit: 13, says: "not Zarr: this is a file of another kind"},
 	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump empty.zip", exit: 13, says: "not Zarr: the store is empty"},
-	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump notzarr.file", exit: 13, says: `not Zarr: none of .zgroup`},
-	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump notzarr.zip", exit: 13, says: `not Zarr: none of .zgroup`},
+	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump notzarr.file", exit: 13, says: `not Zarr: none of the documents .zgroup`},
+	{files: f("ref_notzarr.tar.gz"), setup: []string{untar}, run: "dump notzarr.zip", exit: 13, says: `not Zarr: none of the documents .zgroup`},
 
 	// Text that is too long is refused where the reference cuts it.
 	{files: f("ref_string.cdl"), run: "gen -o x.zarr $C/nczarr/ref_string.cdl", exit: 13, says: `a string of 10 bytes exceeds the size of "truncated", 4 bytes`},

@@ -537,7 +537,7 @@ func (k *stroke) holder(t *testing.T) (end func() bool) {
 
 // excuse matches the errors that are allowed while a dataset is being replaced. A
 // second copy may find a dataset in a bucket without its root document.
-var excuse = regexp.MustCompile(`replaced|was replacing|is gone|by somebody else meanwhile|changed|something that is not a dataset is there`)
+var excuse = regexp.MustCompile(`replaced|was replacing|is gone|by somebody else meanwhile|changed|something other than a dataset exists there`)
 
 // readers reads the dataset again and again until end is called. once reads it
 // and says what is wrong with it.

@@ -1,37 +1,36 @@
 package chunk
 
-// Mover copies the elements of projections between a chunk and a C-order
-// array of the selection's shape. It belongs to one goroutine.
+// A Mover copies the elements of projections between a chunk and a C-order array of the
+// selection's shape. It must not be used concurrently.
 type Mover struct {
 	elem   int64
 	plan   *Plan
 	outer  []int64 // byte strides of the selection's array
 	inner  []int64 // byte strides of the chunk, by dimension
 	loops  []loop
-	run    int64 // bytes that are contiguous on both sides
+	run    int64 // length in bytes of runs that are contiguous on both sides
 	offOut int64
 	offIn  int64
 	buf    [line * line]byte
-	square bool  // the first two loops are moved in squares
-	near   int   // loops within a piece, see Pieces
-	base   int64 // of the elements moved in the chunk, see Field
+	square bool  // copy the first two loops in squares
+	merged int   // number of loops within a piece, see Pieces
+	base   int64 // offset of the field in an element of the chunk, see Field
 }
 
 type loop struct{ n, out, in int64 }
 
-// NewMover makes a Mover for plan over elements of elem bytes. count is the
-// selection's shape, chunks the chunk shape; transpose, when not nil, is the
-// order in which a chunk stores its dimensions (stored dimension i is
-// dimension transpose[i]).
+// NewMover returns a Mover for plan with elements of elem bytes. count is the shape of
+// the selection and chunks that of a chunk. transpose, if not nil, is the order in
+// which a chunk stores its dimensions: stored dimension i is dimension transpose[i].
 func NewMover(plan *Plan, count, chunks []int64, transpose []int, elem int) *Mover {
 	m := &Mover{elem: int64(elem), plan: plan, outer: strides(count, nil, elem), inner: strides(chunks, transpose, elem)}
 	m.loops = make([]loop, 0, len(count))
 	return m
 }
 
-// Field makes m move one field of structures: elements of the chunk have size
-// bytes, of which those from offset on are moved. The elements that NewMover
-// was told of are those of the selection's array.
+// Field makes m copy one field of structures. Elements of the chunk have size bytes,
+// and the field is at offset. The element size passed to NewMover is that of the field,
+// and applies to the selection's array.
 func (m *Mover) Field(size, offset int) {
 	for d := range m.inner {
 		m.inner[d] = m.inner[d] / m.elem * int64(size)
@@ -39,8 +38,8 @@ func (m *Mover) Field(size, offset int) {
 	m.base = int64(offset)
 }
 
-// strides gives the byte stride of each dimension of an array of the given
-// shape whose dimensions are stored in the given order (nil: C order).
+// strides returns the byte stride of each dimension of an array of the given shape
+// whose dimensions are stored in the given order. A nil order means C order.
 func strides(shape []int64, order []int, elem int) []int64 {
 	s := make([]int64, len(shape))
 	step := int64(elem)
@@ -55,7 +54,7 @@ func strides(shape []int64, order []int, elem int) []int64 {
 	return s
 }
 
-// prepare turns a projection into nested loops over runs of bytes that are
+// prepare converts a projection into nested loops over runs of bytes that are
 // contiguous on both sides.
 func (m *Mover) prepare(proj Projection) {
 	m.loops, m.run, m.offOut, m.offIn = m.loops[:0], m.elem, 0, m.base
@@ -77,8 +76,9 @@ func (m *Mover) prepare(proj Projection) {
 	}
 }
 
-// Contiguous reports whether the projection is one run of bytes on both
-// sides, and where: offsets into the selection's array and into the chunk.
+// Contiguous reports whether the projection is one run of bytes on both sides. It
+// returns the offsets of the run in the selection's array and in the chunk, and its
+// length.
 func (m *Mover) Contiguous(proj Projection) (out, in, n int64, ok bool) {
 	m.prepare(proj)
 	return m.offOut, m.offIn, m.run, len(m.loops) == 0
@@ -87,25 +87,25 @@ func (m *Mover) Contiguous(proj Projection) (out, in, n int64, ok bool) {
 // Scatter copies from a chunk into the selection's array.
 func (m *Mover) Scatter(array, chunk []byte, proj Projection) {
 	m.prepare(proj)
-	m.square = m.turn()
+	m.square = m.orderLoops()
 	m.walk(array, chunk, m.offOut, m.offIn, len(m.loops)-1, true)
 }
 
 // Gather copies from the selection's array into a chunk.
 func (m *Mover) Gather(chunk, array []byte, proj Projection) {
 	m.prepare(proj)
-	m.square = m.turn()
+	m.square = m.orderLoops()
 	m.walk(array, chunk, m.offOut, m.offIn, len(m.loops)-1, false)
 }
 
-// line is the length in bytes of the sides of the squares in which elements
-// are moved where one side is contiguous in what is far apart on the other: a
-// cache line, which is then touched once.
+// line is the side length in bytes of the squares in which elements are copied if a
+// contiguous run on one side is scattered on the other. It is the size of a cache line,
+// so that each line is accessed only once.
 const line = 64
 
-// turn makes the loop over elements that are contiguous in the chunk the second
-// one, and reports whether there is one that has to be moved in squares.
-func (m *Mover) turn() bool {
+// orderLoops moves the loop over elements that are contiguous in the chunk to second
+// place, and reports whether the first two loops must be copied in squares.
+func (m *Mover) orderLoops() bool {
 	if len(m.loops) < 2 || m.run > 16 || m.loops[0].in == m.run {
 		return false
 	}
@@ -118,8 +118,7 @@ func (m *Mover) turn() bool {
 	return false
 }
 
-// squares moves the elements of the first two loops square by square, through a
-// buffer.
+// squares copies the elements of the first two loops square by square through a buffer.
 func (m *Mover) squares(array, chunk []byte, out, in int64, scatter bool) {
 	a, b := m.loops[0], m.loops[1]
 	side := max(line/m.run, 4)
@@ -174,8 +173,8 @@ func (m *Mover) walk(array, chunk []byte, out, in int64, k int, scatter bool) {
 	copyRuns(dst, src, d, s, ds, ss, l.n, m.run)
 }
 
-// copyRuns copies n runs of run bytes, ds and ss bytes apart. The common
-// element sizes have loops of their own: a call of copy costs more than they.
+// copyRuns copies n runs of run bytes each, with strides ds and ss. Common element
+// sizes have their own loops, because calling copy takes longer than such a move.
 func copyRuns(dst, src []byte, d, s, ds, ss, n, run int64) {
 	switch run {
 	case 1:
@@ -211,9 +210,9 @@ func copyRuns(dst, src []byte, d, s, ds, ss, n, run int64) {
 	}
 }
 
-// Each calls f with where each element of the projection is, counted in
-// elements: in the selection's array and in the chunk. The Mover was made for
-// elements of 1 byte.
+// Each calls f with the positions of each element of the projection in the selection's
+// array and in the chunk, counted in elements. The Mover must be for elements of 1
+// byte.
 func (m *Mover) Each(proj Projection, f func(out, in int64)) {
 	m.prepare(proj)
 	m.each(m.offOut, m.offIn, len(m.loops)-1, f)
@@ -234,8 +233,7 @@ func (m *Mover) each(out, in int64, k int, f func(out, in int64)) {
 	}
 }
 
-// Fill writes the element fill over the projection's part of the selection's
-// array.
+// Fill sets the projection's part of the selection's array to the element fill.
 func (m *Mover) Fill(array, fill []byte, proj Projection) {
 	m.prepare(proj)
 	m.fill(array, fill, m.offOut, len(m.loops)-1)
@@ -253,7 +251,7 @@ func (m *Mover) fill(array, fill []byte, out int64, k int) {
 	}
 }
 
-// Repeat fills dst, a multiple of len(elem) long, with copies of elem; an
+// Repeat fills dst with copies of elem. len(dst) must be a multiple of len(elem). An
 // empty elem means zeros.
 func Repeat(dst, elem []byte) {
 	zero := true

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Keys is the encoding of grid positions as chunk keys.
+// Keys specifies how grid positions are encoded as chunk keys.
 //
 // Source: Zarr v2, "Chunks" and dimension_separator; Zarr v3, "Chunk key encoding".
 type Keys struct {
-	// Separator is between the numbers: '.' or '/'.
+	// Separator separates the numbers: '.' or '/'.
 	Separator byte
-	// Prefix puts "c" and the separator first, and makes "c" the key of the chunk of
-	// a scalar, which is "0" otherwise: the encoding "default" of Zarr v3.
+	// Prefix selects the encoding "default" of Zarr v3: a key begins with "c" and the
+	// separator, and the key of a scalar's chunk is "c" instead of "0".
 	Prefix bool
 }
 
@@ -35,8 +35,8 @@ func (k Keys) Append(dst []byte, index []int64) []byte {
 	return dst
 }
 
-// Parse returns the position that a key names in a grid of so many dimensions, or nil
-// if it is not the key of a chunk.
+// Parse returns the grid position that a key represents in a grid of the given rank, or
+// nil if it is not the key of a chunk.
 func (k Keys) Parse(key string, rank int) []int64 {
 	if rank == 0 {
 		if key == string(k.Append(nil, nil)) {
@@ -62,7 +62,7 @@ func (k Keys) Parse(key string, rank int) []int64 {
 	return index
 }
 
-// Other returns the same with the other separator.
+// Other returns the same encoding with the other separator.
 func (k Keys) Other() Keys {
 	if k.Separator == '/' {
 		k.Separator = '.'

@@ -6,19 +6,21 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Span is the cut of a selection by one chunk along one dimension.
+// A Span is the intersection of a selection and one chunk along one dimension.
 type Span struct {
 	Index int64 // position of the chunk in the grid
-	First int64 // first wanted index inside the chunk
-	N     int64 // number of wanted indices; they are a stride apart
-	Out   int64 // position of the first in the selection
+	First int64 // first selected index inside the chunk
+	N     int64 // number of selected indices, which are one stride apart
+	Out   int64 // position of First in the selection
 }
 
-// Projection is the cut of a selection by one chunk: one Span a dimension.
+// A Projection is the intersection of a selection and one chunk, with one Span per
+// dimension.
 type Projection []Span
 
-// Plan cuts a selection into projections, which are found by number without
-// walking, so that workers can share one Plan. It is read-only after NewPlan.
+// A Plan divides a selection into projections, one per chunk. A projection is found by
+// number without iterating, so that workers can share one Plan. It is read-only after
+// NewPlan.
 type Plan struct {
 	dims  []planDim
 	total int64
@@ -26,36 +28,35 @@ type Plan struct {
 
 type planDim struct {
 	start, count, step, size int64 // selection and chunk length
-	first                    int64 // first chunk touched
-	n                        int64 // chunks touched
+	first                    int64 // first overlapping chunk
+	n                        int64 // number of overlapping chunks
 }
 
-// NewPlan makes the plan of sel over chunks of the given shape. sel must have
-// been checked against the array's shape. ErrBadChunk for a chunk length
-// below 1 or a rank that differs; ErrLimit when there are more than 2^63
-// chunks.
+// NewPlan returns the plan of sel over chunks of the given shape. sel must have been
+// checked against the array's shape. The error is ErrBadChunk for a chunk length below
+// 1 or a different rank, and ErrLimit if there are more than 2^63 chunks.
 func NewPlan(sel Selection, chunks []int64) (*Plan, error) {
 	if len(chunks) != len(sel.Count) {
-		return nil, ncerr.Errorf(ncerr.ErrBadChunk, "cut", "", "chunk shape has %d dimensions, selection %d", len(chunks), len(sel.Count))
+		return nil, ncerr.Errorf(ncerr.ErrBadChunk, "cut", "", "the chunk shape has %d dimensions, but the selection has %d", len(chunks), len(sel.Count))
 	}
 	p := &Plan{dims: make([]planDim, len(chunks)), total: 1}
 	for d, size := range chunks {
 		if size < 1 {
-			return nil, ncerr.Errorf(ncerr.ErrBadChunk, "cut", "", "dimension %d: chunk length %d", d, size)
+			return nil, ncerr.Errorf(ncerr.ErrBadChunk, "cut", "", "dimension %d: invalid chunk length %d", d, size)
 		}
 		dim := planDim{start: sel.Start[d], count: sel.Count[d], step: sel.step(d), size: size}
 		if dim.count == 0 {
 			p.total = 0
 		} else {
 			dim.first = dim.start / size
-			// With steps up to the chunk length every chunk between the first
-			// and the last is touched; with longer steps each index has a
-			// chunk of its own.
+			// If the step is at most the chunk length, the selection overlaps every
+			// chunk between the first and the last. Otherwise each index is in a
+			// separate chunk.
 			if dim.n = dim.count; dim.step <= size {
 				dim.n = sel.Last(d)/size - dim.first + 1
 			}
 			if p.total > math.MaxInt64/dim.n {
-				return nil, ncerr.Errorf(ncerr.ErrLimit, "cut", "", "too many chunks")
+				return nil, ncerr.Errorf(ncerr.ErrLimit, "cut", "", "the selection overlaps too many chunks")
 			}
 			p.total *= dim.n
 		}
@@ -64,14 +65,14 @@ func NewPlan(sel Selection, chunks []int64) (*Plan, error) {
 	return p, nil
 }
 
-// Len is the number of chunks touched: 0 for an empty selection, 1 for rank 0.
+// Len returns the number of overlapping chunks: 0 for an empty selection, 1 for rank 0.
 func (p *Plan) Len() int64 { return p.total }
 
-// Rank is the number of dimensions.
+// Rank returns the number of dimensions.
 func (p *Plan) Rank() int { return len(p.dims) }
 
-// At writes projection i, 0 <= i < Len, in C order of the grid, into out,
-// which must have Rank entries.
+// At sets out, which must have Rank entries, to projection i, with 0 <= i < Len, in C
+// order of the grid.
 func (p *Plan) At(i int64, out Projection) {
 	for d := len(p.dims) - 1; d >= 0; d-- {
 		dim := &p.dims[d]
@@ -91,14 +92,14 @@ func (d *planDim) span(k int64) Span {
 	if lo > d.start {
 		j0 = (lo-d.start-1)/d.step + 1
 	}
-	// Unsigned, since the chunk may reach beyond the last index that there is.
-	beyond := uint64(lo) + uint64(d.size) - 1 - uint64(d.start) // none is negative, and the sum is not
+	// Use unsigned integers, since the chunk may extend beyond the largest int64.
+	beyond := uint64(lo) + uint64(d.size) - 1 - uint64(d.start) // the operands are not negative, and neither is the result
 	j1 := int64(min(uint64(d.count)-1, beyond/uint64(d.step)))  // at most count-1
 	return Span{Index: c, First: d.start + j0*d.step - lo, N: j1 - j0 + 1, Out: j0}
 }
 
-// Covers reports whether the projection takes every element of its chunk that
-// lies inside shape: nothing in the chunk has to be kept when it is written.
+// Covers reports whether the projection includes every element of its chunk that lies
+// inside shape, so that a write need not preserve any part of the chunk.
 func (p *Plan) Covers(proj Projection, shape []int64) bool {
 	for d, s := range proj {
 		size := p.dims[d].size
@@ -109,8 +110,8 @@ func (p *Plan) Covers(proj Projection, shape []int64) bool {
 	return true
 }
 
-// Whole reports whether the projection takes every element of its chunk, the
-// part of an edge chunk that lies outside the array included.
+// Whole reports whether the projection includes every element of its chunk, including
+// the part of an edge chunk that lies outside the array.
 func (p *Plan) Whole(proj Projection) bool {
 	for d, s := range proj {
 		if s.N != p.dims[d].size || p.dims[d].step != 1 && s.N > 1 {
@@ -120,16 +121,16 @@ func (p *Plan) Whole(proj Projection) bool {
 	return true
 }
 
-// Bytes is the size of a chunk in bytes, or ErrLimit when that is more than
-// limit (> 0).
+// Bytes returns the size of a chunk in bytes, or ErrLimit if it is more than limit,
+// which must be positive.
 func Bytes(chunks []int64, elem int, limit int64) (int64, error) {
 	n := int64(elem)
 	for _, c := range chunks {
 		if c < 1 {
-			return 0, ncerr.Errorf(ncerr.ErrBadChunk, "size chunk", "", "chunk shape %v", chunks)
+			return 0, ncerr.Errorf(ncerr.ErrBadChunk, "size chunk", "", "invalid chunk shape %v", chunks)
 		}
 		if n > limit/c {
-			return 0, ncerr.Errorf(ncerr.ErrLimit, "size chunk", "", "a chunk of shape %v and %d bytes an element is larger than the limit of %d bytes", chunks, elem, limit)
+			return 0, ncerr.Errorf(ncerr.ErrLimit, "size chunk", "", "a chunk of shape %v with elements of %d bytes is larger than the limit of %d bytes", chunks, elem, limit)
 		}
 		n *= c
 	}

@@ -2,22 +2,21 @@ package chunk
 
 import "slices"
 
-// Slabs cuts an array into selections that follow each other in row-major
-// order, each of at most a number of elements. It belongs to one goroutine.
+// Slabs divides an array into selections that follow each other in row-major order,
+// each with a limited number of elements. It must not be used concurrently.
 type Slabs struct {
 	shape []int64
-	edges []int64 // the shape of chunks
-	// Sel is the selection at hand; it is changed by Next.
+	edges []int64 // the chunk shape
+	// Sel is the current selection, which Next modifies.
 	Sel   Selection
-	dim   int   // the dimension that is cut
-	step  int64 // indices of it in one slab
+	dim   int   // the dimension that is divided
+	step  int64 // number of its indices in one slab
 	begun bool
 	empty bool
 }
 
-// NewSlabs cuts shape into slabs of at most limit elements (1 at least). The
-// cut is along chunk edges where that is possible. A shape without elements has
-// no slabs.
+// NewSlabs divides shape into slabs of at most limit elements, but at least 1. It
+// divides along chunk edges if possible. A shape without elements has no slabs.
 func NewSlabs(shape, chunks []int64, limit int64) *Slabs {
 	s := &Slabs{shape: shape, edges: chunks, dim: len(shape) - 1}
 	s.Sel = Selection{Start: make([]int64, len(shape)), Count: make([]int64, len(shape))}
@@ -53,7 +52,7 @@ func chunkLen(chunks []int64, dim int) int64 {
 	return 1
 }
 
-// Next moves Sel to the next slab; false after the last.
+// Next moves Sel to the next slab. It returns false after the last one.
 func (s *Slabs) Next() bool {
 	if s.empty {
 		return false
@@ -75,28 +74,28 @@ func (s *Slabs) Next() bool {
 	return false
 }
 
-// Skip moves Sel on by as many whole slabs as n elements fill, but not beyond
-// the last slab before an index of an outer dimension changes. It returns how
-// many elements it passed.
+// Skip advances Sel by as many whole slabs as n elements fill, but not beyond the last
+// slab before an index of an outer dimension changes. It returns the number of elements
+// skipped.
 func (s *Slabs) Skip(n int64) int64 {
 	if s.dim < 0 {
 		return 0
 	}
-	slab := Selection{Count: s.Sel.Count}.Len() // whole, unless it is the last one
+	slab := Selection{Count: s.Sel.Count}.Len() // a full slab, unless it is the last one
 	k := min(n/slab, (s.shape[s.dim]-1-s.Sel.Start[s.dim])/s.step)
 	s.Sel.Start[s.dim] += k * s.step
 	s.clip()
 	return k * slab
 }
 
-// clip sets how much of the cut dimension is left for this slab.
+// clip sets the count of the divided dimension to the part left for this slab.
 func (s *Slabs) clip() {
 	if s.dim >= 0 {
 		s.Sel.Count[s.dim] = min(s.step, s.shape[s.dim]-s.Sel.Start[s.dim])
 	}
 }
 
-// UpTo gives how much of Sel, in whole chunks, holds its first n elements: a
+// UpTo returns the part of Sel, in whole chunks, that contains its first n elements. A
 // selection of that shape has them in the same order.
 func (s *Slabs) UpTo(n int64) []int64 {
 	count := slices.Clone(s.Sel.Count)

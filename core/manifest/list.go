@@ -11,12 +11,12 @@ import (
 type Chunk struct {
 	Index []int64 // position in the grid
 	Key   string
-	Size  int64 // in bytes, as stored; -1 if listing the store does not tell
+	Size  int64 // size in bytes as stored; -1 if the store does not list sizes
 }
 
-// Chunks implements Source. Keys that are not those of chunks are left out. Finding no
-// chunk of the grid, but one under a key with the other dimension_separator, is
-// ncerr.ErrMetadata at the end.
+// Chunks implements Source. It skips keys that are not chunk keys. The sequence ends
+// with ncerr.ErrMetadata if no chunk of the grid was found but one exists under a key
+// with the other dimension_separator.
 func (c *Computed) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		found, other := false, ""
@@ -44,7 +44,7 @@ func (c *Computed) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, er
 	}
 }
 
-// Within reports whether index, which is nil for no chunk, lies in a grid.
+// Within reports whether index lies in a grid. index may be nil, which is in no grid.
 func Within(index, grid []int64) bool {
 	if index == nil || len(index) != len(grid) {
 		return false

@@ -1,11 +1,12 @@
-// Package manifest knows where the bytes of a chunk are, and how they change.
+// Package manifest locates the bytes of chunks and changes them.
 //
-// A [Source] is the only way from a chunk index to bytes, and a [Writer] the only way
-// to change them. Plain Zarr stores compute the key ([Computed]); shard indexes,
-// Kerchunk references and scanned HDF5 files are other Sources. A [Location] may
-// point into another Map than the dataset's own.
+// A [Source] maps chunk indexes to the locations of their bytes, and a [Writer] changes
+// them. Plain Zarr stores compute the key ([Computed]); shard indexes, Kerchunk
+// references and scanned HDF5 files are other Sources. A [Location] may be in another
+// Map than the dataset's own.
 //
-// Below it are core/zmap and core/chunk; above it are core/array and core/nczarr.
+// The package builds on core/zmap and core/chunk, and is used by core/array and
+// core/nczarr.
 package manifest
 
 import (
@@ -20,67 +21,70 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Location is the place of one chunk's encoded bytes.
+// Location describes where the encoded bytes of one chunk are.
 type Location struct {
 	// Map holds the object; nil if the chunk is Inline or Absent.
 	Map *zmap.Map
 	// Key is the object's key in Map.
 	Key string
-	// Range is the part of the object; nil is the whole object.
+	// Range is the part of the object that contains the chunk; nil means the whole
+	// object.
 	Range *driver.Range
-	// Inline, when not nil, is the chunk's encoded content itself.
+	// Inline, if not nil, is the chunk's encoded content.
 	Inline []byte
-	// Version, when not empty, is the version that the object must have.
+	// Version, if not empty, is the version that the object must have.
 	Version string
-	// FilterMask has bit i set when codec i of the chain was not applied to
-	// this chunk. Source: HDF5, chunk filter mask.
+	// FilterMask has bit i set if codec i of the chain was not applied to this chunk.
+	//
+	// Source: HDF5, chunk filter mask.
 	FilterMask uint32
-	// Absent is set if the chunk is known not to exist: it reads as fill. Key is then
-	// that of an object that was looked for, or empty.
+	// Absent is set if the chunk is known not to exist, so that it reads as fill. Key
+	// is then that of an object that was looked for, or empty.
 	Absent bool
-	// Promised is set if the chunk must exist: a missing object is an error,
-	// not fill. Plain Zarr stores promise nothing.
+	// Promised is set if the chunk must exist, so that a missing object is an error
+	// rather than fill. Plain Zarr stores never set it.
 	Promised bool
 }
 
-// Source finds the chunks of an array. It is safe for concurrent use.
+// A Source finds the chunks of an array. It is safe for concurrent use.
 type Source interface {
-	// Locate sets out[i] to the place of the chunk at grid position
-	// indexes[i]. len(out) >= len(indexes). Positions are within the grid.
+	// Locate sets out[i] to the location of the chunk at grid position indexes[i].
+	// len(out) >= len(indexes). Positions are within the grid.
 	Locate(ctx context.Context, indexes [][]int64, out []Location) error
-	// Chunks lists the chunks that exist, in no order, also those outside the shape
-	// of the array. It is not a snapshot. grid is the number of chunks along each
-	// dimension. An error is the last of the sequence.
+	// Chunks lists the existing chunks in no particular order, including those outside
+	// the shape of the array. It is not a snapshot. grid is the number of chunks along
+	// each dimension. The sequence ends after an error.
 	Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error]
-	// Found records that a chunk was at its Location, or that the array is new and has
-	// no chunks.
+	// Found records that a chunk was found at its Location, or that the array is new
+	// and has no chunks.
 	Found()
-	// Missing checks chunks that were not at their Locations, if none has been found
-	// so far. It returns an error if they are stored elsewhere. It looks at no more
-	// than the first MissingMax of indexes.
+	// Missing is called with chunks that were not found at their Locations. If no chunk
+	// has been found so far, it returns an error if the chunks are stored elsewhere. It
+	// looks at no more than the first MissingMax indexes.
 	Missing(ctx context.Context, indexes [][]int64, grid []int64) error
-	// Forget drops what the Source knows of the store: all of it, or what may have
+	// Forget drops cached information about the store: all of it, or only what may have
 	// changed without a change of its version.
 	Forget(all bool)
 	// Settled reports whether Missing has nothing left to check.
 	Settled() bool
 }
 
-// Writer is a Source whose chunks can be changed. It is safe for concurrent use.
+// A Writer is a Source whose chunks can be changed. It is safe for concurrent use.
 type Writer interface {
 	Source
-	// Update changes chunks: it reads those that are changed in part, calls editor,
-	// and stores the result. If the store compares versions, a chunk that was read is
+	// Update changes chunks: it reads those that are changed in part, calls editor, and
+	// stores the result. If the store compares versions, a chunk that was read is
 	// stored only if it has not changed since; otherwise it is read and edited again.
-	// Updates of the same chunks through one Writer wait for each other. If the store
-	// does not compare versions, other writers can interfere.
+	// Concurrent updates of the same chunks through one Writer run one after the other.
+	// If the store does not compare versions, other writers can interfere.
 	//
 	// An error about a chunk names its key. After an error some of the chunks may have
-	// been stored. The error is ncerr.ErrConflict if other writers keep changing a chunk.
+	// been stored. The error is ncerr.ErrConflict if other writers keep changing a
+	// chunk.
 	Update(ctx context.Context, changes []Change, editor Editor) error
 	// Remove removes chunks that Chunks returned, and stops at the first error.
 	Remove(ctx context.Context, chunks []Chunk) error
-	// LongestKey returns the longest key that a chunk of the grid has.
+	// LongestKey returns the longest key of a chunk in the grid.
 	LongestKey(grid []int64) string
 }
 
@@ -89,35 +93,36 @@ func AsWriter(s Source) (Writer, error) {
 	if w, ok := s.(Writer); ok {
 		return w, nil
 	}
-	return nil, ncerr.Errorf(ncerr.ErrReadOnly, "write", "", "its chunks are in other files, which are not changed")
+	return nil, ncerr.Errorf(ncerr.ErrReadOnly, "write", "", "its chunks are in other files, which are read-only")
 }
 
-// Computed is the Writer of plain Zarr: the key is the array's prefix and
-// the chunk's grid position.
+// Computed is the Writer of plain Zarr. The key of a chunk consists of the array's
+// prefix and the chunk's grid position.
 type Computed struct {
 	m      *zmap.Map
 	prefix string
 	keys   chunk.Keys
 	rank   int
-	many   bool // several requests in one call cost less
+	many   bool // batched requests are cheaper than separate ones
 	arenas sync.Pool
 	locks  locks
 	separator
 }
 
-// NewComputed makes the Source of the array with so many dimensions whose keys begin
-// with prefix (empty, or ending in a slash) and go on as keys says.
-// many is set if several requests in one call cost less than separate ones.
+// NewComputed returns the Source of an array with the given number of dimensions. The
+// keys of its chunks begin with prefix, which is empty or ends in a slash, and are
+// encoded as keys specifies. many is set if batched requests are cheaper than separate
+// ones.
 func NewComputed(m *zmap.Map, prefix string, keys chunk.Keys, rank int, many bool) *Computed {
 	return &Computed{m: m, prefix: prefix, keys: keys, rank: rank, many: many}
 }
 
 var _ Writer = (*Computed)(nil)
 
-// Forget implements Source. Keys are computed: there is nothing to forget.
+// Forget implements Source. It does nothing, because keys are computed.
 func (c *Computed) Forget(bool) {}
 
-// LongestKey implements Writer: it is the key of the last chunk.
+// LongestKey implements Writer. It returns the key of the last chunk.
 func (c *Computed) LongestKey(grid []int64) string {
 	last := make([]int64, len(grid))
 	for d, n := range grid {
@@ -126,7 +131,7 @@ func (c *Computed) LongestKey(grid []int64) string {
 	return string(c.keys.Append([]byte(c.prefix), last))
 }
 
-// Locate implements Source. It never fails and sends nothing to the store.
+// Locate implements Source. It never fails and sends no requests.
 func (c *Computed) Locate(_ context.Context, indexes [][]int64, out []Location) error {
 	a := c.arena()
 	for i, index := range indexes {
@@ -143,9 +148,9 @@ func (c *Computed) arena() *arena {
 	return new(arena)
 }
 
-// arena makes key strings out of large blocks, so that a key costs no
-// allocation of its own. A block is never written again where a key stands in
-// it, and lives as long as one of its keys does.
+// arena allocates key strings from large blocks, so that a key needs no allocation of
+// its own. The part of a block that contains a key is never written again. A block
+// lives as long as any of its keys.
 type arena struct{ block []byte }
 
 const arenaSize = 8 << 10

@@ -12,22 +12,22 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// separator records that dimension_separator was compared with the keys in the
-// store. Writers are known that store chunks as "0/0" and leave the separator out
-// of .zarray, which then means ".": all of the array would read as fill.
+// separator records whether dimension_separator was verified against the keys in the
+// store. Some writers store chunks as "0/0" but omit the separator from .zarray, which
+// then means ".". The whole array would read as fill.
 type separator struct {
 	verified atomic.Bool
-	mu       sync.Mutex // held while the store is asked
+	mu       sync.Mutex // held while querying the store
 	tried    int        // number of chunks looked for, see findOther
 }
 
-// MissingMax is the largest number of chunks of an array that are looked for, one by
-// one, in a store that does not list.
+// MissingMax is the maximum number of chunks of an array that are looked up
+// individually in a store that cannot be listed.
 const MissingMax = 32
 
 const (
-	// keysListed is how many keys of an array are listed to see its separator:
-	// those of one answer of S3.
+	// keysListed is the number of keys of an array that are listed to determine its
+	// separator. It is the size of one answer of S3.
 	keysListed = 1000
 )
 
@@ -36,15 +36,15 @@ func (c *Computed) Settled() bool { return c.rank < 2 || c.separator.verified.Lo
 
 // Found implements Source.
 func (c *Computed) Found() {
-	if !c.separator.verified.Load() { // many workers load for less than they store
+	if !c.separator.verified.Load() { // concurrent loads are cheaper than stores
 		c.separator.verified.Store(true)
 	}
 }
 
-// Missing implements Source. It fails with ncerr.ErrMetadata if chunks are stored
-// under keys of the other dimension_separator, and none under those of the array's
-// own. What one listing shows is verified for good. A store that cannot be listed is
-// asked for single chunks; an error of the store is returned.
+// Missing implements Source. It fails with ncerr.ErrMetadata if chunks are stored under
+// keys with the other dimension_separator and none under those with the array's own.
+// The result of a listing is final. In a store that cannot be listed, Missing looks for
+// single chunks. It returns errors of the store.
 func (c *Computed) Missing(ctx context.Context, indexes [][]int64, grid []int64) error {
 	s := &c.separator
 	if len(indexes) == 0 || c.Settled() {
@@ -75,11 +75,12 @@ func (c *Computed) Missing(ctx context.Context, indexes [][]int64, grid []int64)
 	return nil
 }
 
-// listOther lists the first keys of the array. It returns wanted if that is there,
-// else one with the other separator if there is none with its own.
+// listOther lists the first keys of the array. It returns wanted if that key exists.
+// Otherwise, if no key has the array's own separator, it returns a key with the other
+// one.
 func (c *Computed) listOther(ctx context.Context, wanted string, grid []int64) (string, error) {
 	if caps := c.m.Capabilities(); !caps.List || !caps.RecursiveList || !caps.OrderedList {
-		return "", ncerr.ErrUnsupported // or one listing would be many requests
+		return "", ncerr.ErrUnsupported // a listing would take many requests
 	}
 	found, own, n := "", false, 0
 	end := ":" // comes after all digits
@@ -109,8 +110,8 @@ func (c *Computed) listOther(ctx context.Context, wanted string, grid []int64) (
 	return found, nil
 }
 
-// findOther returns the least of the wanted keys that are there. It tries
-// MissingMax in all.
+// findOther returns the smallest of the wanted keys that exist. Over all calls it looks
+// for at most MissingMax keys.
 func (c *Computed) findOther(ctx context.Context, wanted []string) (found string, err error) {
 	s := &c.separator
 	wanted = wanted[:min(len(wanted), MissingMax-s.tried)]
@@ -136,8 +137,8 @@ func (c *Computed) findOther(ctx context.Context, wanted []string) (found string
 	return found, err
 }
 
-// wrongSeparator is the error of an array of which a chunk is stored under a key
-// with the other separator.
+// wrongSeparator returns the error for an array with a chunk under a key with the other
+// separator.
 func (c *Computed) wrongSeparator(key string) error {
 	if c.keys.Prefix {
 		return ncerr.Errorf(ncerr.ErrMetadata, "", "", "the separator of chunk_key_encoding is %q, but chunks are stored as %q: it should be %q", c.keys.Separator, zmap.Path(key), c.keys.Other().Separator)

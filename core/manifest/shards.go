@@ -17,53 +17,53 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Shards is the Source of the chunks inside shards, which another Source finds: of
-// objects, of parts of objects, or of chunks inside shards. Each shard has an index of
-// the places of its chunks. An index that was read is kept until Forget, or until others
-// need its place; if the store has no versions, until the next read begins.
-// If the store has no versions, a shard that is replaced between the reads of its index
-// and of a chunk is not noticed.
+// Shards is the Source of chunks inside shards. Another Source finds the shards:
+// objects, parts of objects, or chunks inside shards. Each shard has an index of the
+// locations of its chunks. Shards caches the indexes that it has read until Forget is
+// called or the space is needed for others; in a store without versions, only until the
+// next read begins. In a store without versions, it does not detect that a shard was
+// replaced between the reads of its index and of a chunk.
 //
 // Source: Zarr v3, "Sharding codec".
 type Shards struct {
 	of    Source
-	shape []int64 // of a shard, in chunks
+	shape []int64 // shape of a shard, in chunks
 	index ShardIndex
-	most  int64               // bytes of the indexes that are kept
-	room  *semaphore.Weighted // bytes of the indexes that are being used and are not kept
-	many  bool                // several requests in one call cost less
+	most  int64               // maximum bytes of the cached indexes
+	room  *semaphore.Weighted // limits the bytes of the indexes in use that are not cached
+	many  bool                // batched requests are cheaper than separate ones
 
 	mu      sync.Mutex
 	kept    map[string]*shard
-	size    int64 // of all that are kept, in bytes
-	turn    int   // counts calls of Forget(true): an index requested before one is not kept
-	loose   bool  // an index is kept whose shard has no version
+	size    int64 // size of the cached indexes in bytes
+	turn    int   // counts calls of Forget(true): an index requested before such a call is not cached
+	loose   bool  // an index is cached whose shard has no version
 	loading map[string]chan struct{}
 }
 
 // ShardIndex is the storage format of the index of a shard.
 type ShardIndex struct {
-	AtStart  bool // it is at the start of the shard, else at the end
-	Checksum bool // a CRC-32C follows it
-	Big      bool // its numbers have the most significant byte first
+	AtStart  bool // the index is at the start of the shard rather than at the end
+	Checksum bool // a CRC-32C follows the index
+	Big      bool // the numbers in the index are big-endian
 }
 
 // shard is the index of one shard.
 type shard struct {
-	at      Location // of the whole shard
-	end     int64    // beyond the last byte of the shard
-	entries []byte   // offset and length of each chunk
+	at      Location // location of the whole shard
+	end     int64    // size of the shard in bytes
+	entries []byte   // offset and length of each chunk; nil if the shard does not exist
 }
 
 const (
 	entrySize = 16
-	// noChunk is the offset and the length of a chunk that is not there.
+	// noChunk is the offset and the length in the index of a chunk that does not exist.
 	noChunk = math.MaxUint64
 )
 
-// NewShards makes the Source of the chunks in the shards that of finds. shape is that
-// of a shard, in chunks. Indexes of up to most bytes in all are kept, but always the
-// last one.
+// NewShards returns the Source of the chunks in the shards that the Source of finds.
+// shape is the shape of a shard, in chunks. The cache holds indexes of up to most bytes
+// in total, but always the last one.
 func NewShards(of Source, shape []int64, index ShardIndex, most int64, many bool) *Shards {
 	return &Shards{
 		of: of, shape: shape, index: index, most: most, room: semaphore.NewWeighted(max(most, 1)), many: many,
@@ -73,8 +73,8 @@ func NewShards(of Source, shape []int64, index ShardIndex, most int64, many bool
 
 var _ Source = (*Shards)(nil)
 
-// IndexSize returns the size of an index of a shard of that shape, in chunks: at most
-// math.MaxInt64.
+// IndexSize returns the size in bytes of the index of a shard with the given shape, in
+// chunks: at most math.MaxInt64.
 func (x ShardIndex) IndexSize(shape []int64) int64 {
 	n := chunk.Product(shape)
 	if n > (math.MaxInt64-4)/entrySize {
@@ -86,15 +86,16 @@ func (x ShardIndex) IndexSize(shape []int64) int64 {
 	return n
 }
 
-// wanted is a shard that is not kept, and the chunks that are looked for in it.
+// wanted is a shard whose index is not cached, and the chunks that are looked for in
+// it.
 type wanted struct {
 	name  string
 	index []int64
 	items []int
 }
 
-// Locate implements Source. It reads the indexes of shards that are not kept. The error
-// is ncerr.ErrCorrupt for an index that makes no sense, else that of the store.
+// Locate implements Source. It reads the indexes of shards that are not cached. The
+// error is ncerr.ErrCorrupt for an invalid index, or an error of the store.
 func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) error {
 	ranges := make([]driver.Range, len(indexes))
 	place := func(x *shard, items ...int) error {
@@ -146,8 +147,8 @@ func (s *Shards) Locate(ctx context.Context, indexes [][]int64, out []Location) 
 	return nil
 }
 
-// use calls f with each of the shards, which it reads unless another call is doing so,
-// or has done it since they were looked for.
+// use calls f with each of the shards. It reads a shard's index unless another call is
+// reading it or has read it since it was looked up.
 func (s *Shards) use(ctx context.Context, shards []wanted, f func(*shard, *wanted) error) error {
 	var own, others []wanted
 	var wait []chan struct{}
@@ -184,14 +185,15 @@ func (s *Shards) use(ctx context.Context, shards []wanted, f func(*shard, *wante
 		s.mu.Unlock()
 		if x != nil {
 			err = f(x, &others[i])
-		} else { // it is not there, or could not be read
+		} else { // the shard does not exist or could not be read
 			err = s.loadAll(ctx, others[i:i+1], f)
 		}
 	}
 	return err
 }
 
-// loadAll reads shards, of which the indexes take up room until f has used them.
+// loadAll reads the indexes of shards and calls f with each. The indexes count against
+// s.room until f has used them.
 func (s *Shards) loadAll(ctx context.Context, shards []wanted, f func(*shard, *wanted) error) error {
 	if len(shards) == 0 {
 		return nil
@@ -221,7 +223,8 @@ func (s *Shards) loadAll(ctx context.Context, shards []wanted, f func(*shard, *w
 	return nil
 }
 
-// shardOf sets at to the shard of a chunk, and appends its name to dst.
+// shardOf sets at to the position of the shard that contains a chunk, and appends the
+// shard's name to dst.
 func (s *Shards) shardOf(index, at []int64, dst []byte) []byte {
 	for d, i := range index {
 		at[d] = i / s.shape[d]
@@ -230,7 +233,7 @@ func (s *Shards) shardOf(index, at []int64, dst []byte) []byte {
 	return dst
 }
 
-// place sets out to the place of a chunk in its shard; r is room for its range.
+// place sets out to the location of a chunk in its shard. It stores the range in r.
 func (s *Shards) place(x *shard, index []int64, r *driver.Range, out *Location) error {
 	if x.entries == nil {
 		*out = Location{Key: x.at.Key, Absent: true}
@@ -258,8 +261,8 @@ func (s *Shards) place(x *shard, index []int64, r *driver.Range, out *Location) 
 	return nil
 }
 
-// entry returns where chunk n of a shard begins in it, and its length; -1 if it is not
-// there.
+// entry returns the offset of chunk n within its shard, and its length. The offset is
+// -1 if the chunk does not exist.
 func (s *Shards) entry(x *shard, n int64) (from, length int64, err error) {
 	var order binary.ByteOrder = binary.LittleEndian
 	if s.index.Big {
@@ -271,7 +274,7 @@ func (s *Shards) entry(x *shard, n int64) (from, length int64, err error) {
 	case a == noChunk && b == noChunk:
 		return -1, 0, nil
 	case a > uint64(x.end) || b > uint64(x.end)-a:
-		return 0, 0, ncerr.Errorf(ncerr.ErrCorrupt, "", zmap.Path(x.at.Key), "the index of the shard says that chunk %d has %d bytes from byte %d on, the shard has %d", n, b, a, x.end)
+		return 0, 0, ncerr.Errorf(ncerr.ErrCorrupt, "", zmap.Path(x.at.Key), "the shard index places chunk %d with %d bytes at offset %d, but the shard has %d bytes", n, b, a, x.end)
 	}
 	return int64(a), int64(b), nil
 }
@@ -349,11 +352,11 @@ func (s *Shards) load(ctx context.Context, shards [][]int64) ([]*shard, error) {
 	return out, nil
 }
 
-// heap is the memory for an index, of which the request limits the size.
+// heap allocates memory for an index, whose size the request limits.
 func heap(n int64) ([]byte, error) { return make([]byte, n), nil }
 
-// keep keeps the index of a shard that is there, and drops all others if there is no
-// room for it.
+// keep caches the index of an existing shard. It drops all others if the cache would
+// become too large.
 func (s *Shards) keep(name string, x *shard, turn int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -375,7 +378,7 @@ func (s *Shards) keep(name string, x *shard, turn int) {
 	}
 }
 
-// cut returns the index of a shard, nil if the shard is too short.
+// cut returns the index of a shard, or nil if the shard is too short.
 func (s *Shards) cut(data []byte, size int64) []byte {
 	switch n := int64(len(data)); {
 	case n < size:
@@ -389,7 +392,7 @@ func (s *Shards) cut(data []byte, size int64) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// parse takes data as the index of a shard of so many bytes.
+// parse sets the index of a shard of end bytes from data.
 func (s *Shards) parse(x *shard, end int64, data []byte) error {
 	size := s.index.IndexSize(s.shape)
 	if int64(len(data)) != size {
@@ -398,7 +401,7 @@ func (s *Shards) parse(x *shard, end int64, data []byte) error {
 	if s.index.Checksum {
 		sum := binary.LittleEndian.Uint32(data[size-4:])
 		if data = data[:size-4]; crc32.Checksum(data, castagnoli) != sum {
-			return ncerr.Errorf(ncerr.ErrCorrupt, "", zmap.Path(x.at.Key), "the checksum of the index of the shard is wrong")
+			return ncerr.Errorf(ncerr.ErrCorrupt, "", zmap.Path(x.at.Key), "the checksum of the shard index does not match")
 		}
 	}
 	x.end, x.entries = end, data
@@ -406,10 +409,10 @@ func (s *Shards) parse(x *shard, end int64, data []byte) error {
 }
 
 func (s *Shards) tooShort(key string, n, size int64) error {
-	return ncerr.Errorf(ncerr.ErrCorrupt, "", zmap.Path(key), "the shard has %d bytes, its index alone has %d", n, size)
+	return ncerr.Errorf(ncerr.ErrCorrupt, "", zmap.Path(key), "the shard has %d bytes, but its index alone has %d", n, size)
 }
 
-// Chunks implements Source. It reads the indexes of all shards. The key of a chunk is
+// Chunks implements Source. It reads the indexes of all shards. The Key of a chunk is
 // that of its shard.
 func (s *Shards) Chunks(ctx context.Context, grid []int64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
@@ -456,7 +459,7 @@ func (s *Shards) Found() { s.of.Found() }
 // Settled implements Source.
 func (s *Shards) Settled() bool { return s.of.Settled() }
 
-// Missing implements Source: it looks for the shards.
+// Missing implements Source. It looks for the shards.
 func (s *Shards) Missing(ctx context.Context, indexes [][]int64, grid []int64) error {
 	shards := make([][]int64, len(indexes))
 	for i, index := range indexes {
@@ -466,8 +469,8 @@ func (s *Shards) Missing(ctx context.Context, indexes [][]int64, grid []int64) e
 	return s.of.Missing(ctx, shards, s.grid(grid))
 }
 
-// Forget implements Source: all indexes are read again, or those of shards that may
-// have changed unnoticed.
+// Forget implements Source. It drops all indexes, or only those of shards that may
+// change without a change of their version.
 func (s *Shards) Forget(all bool) {
 	s.of.Forget(all)
 	s.mu.Lock()

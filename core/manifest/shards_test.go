@@ -175,14 +175,14 @@ func TestDamagedShards(t *testing.T) {
 		shard []byte
 		says  string
 	}{
-		"empty":                      {sum, nil, "the shard has 0 bytes, its index alone has 20"},
-		"shorter than its index":     {sum, make([]byte, 19), "the shard has 19 bytes, its index alone has 20"},
+		"empty":                      {sum, nil, "the shard has 0 bytes, but its index alone has 20"},
+		"shorter than its index":     {sum, make([]byte, 19), "the shard has 19 bytes, but its index alone has 20"},
 		"shorter, index at start":    {manifest.ShardIndex{AtStart: true, Checksum: true}, make([]byte, 19), "its index alone has 20"},
-		"checksum":                   {sum, flipped, "the checksum of the index of the shard is wrong"},
-		"offset beyond the end":      {manifest.ShardIndex{}, entry(17, 0), "chunk 0 has 0 bytes from byte 17 on, the shard has 16"},
-		"length beyond the end":      {manifest.ShardIndex{}, entry(0, 17), "chunk 0 has 17 bytes from byte 0 on, the shard has 16"},
-		"sum overflows":              {manifest.ShardIndex{}, entry(8, 1<<64-4), "from byte 8 on"},
-		"only the offset is unset":   {manifest.ShardIndex{}, entry(1<<64-1, 4), "from byte 18446744073709551615 on"},
+		"checksum":                   {sum, flipped, "the checksum of the shard index does not match"},
+		"offset beyond the end":      {manifest.ShardIndex{}, entry(17, 0), "chunk 0 with 0 bytes at offset 17, but the shard has 16"},
+		"length beyond the end":      {manifest.ShardIndex{}, entry(0, 17), "chunk 0 with 17 bytes at offset 0, but the shard has 16"},
+		"sum overflows":              {manifest.ShardIndex{}, entry(8, 1<<64-4), "at offset 8"},
+		"only the offset is unset":   {manifest.ShardIndex{}, entry(1<<64-1, 4), "at offset 18446744073709551615"},
 		"only the length is unset":   {manifest.ShardIndex{}, entry(4, 1<<64-1), "18446744073709551615 bytes"},
 		"the other byte order":       {manifest.ShardIndex{Big: true}, append([]byte("chunk"), entry(0, 5)...), "the shard has 21"},
 		"no index of a shard inside": {manifest.ShardIndex{}, append([]byte("x"), entry(0, 1)...), "its index alone has 16"},

@@ -11,24 +11,25 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Change is what a write makes of one chunk.
+// Change describes how a write changes one chunk.
 type Change struct {
 	Index []int64 // position in the grid
-	Tag   int     // the caller's
+	Tag   int     // for use by the caller
 
-	// Part is set by Plan if some of the chunk is kept, so that Old is needed.
+	// Part is set by Plan if a part of the chunk is kept, so that Old is needed.
 	Part bool
-	// Limit is the most bytes that Old may have, set by Plan; 0 means no limit.
+	// Limit is the maximum size of Old in bytes, set by Plan; 0 means no limit.
 	Limit int64
-	// Alloc returns the memory for Old, set by Plan; nil means new memory.
+	// Alloc allocates memory for Old, set by Plan; nil means new memory.
 	Alloc driver.Alloc
 
 	// Key is set before Plan is called.
 	Key string
-	// Old is the stored chunk, set before Edit is called if Part and Exists.
+	// Old is the stored chunk. It is set before Edit is called if Part and Exists are
+	// set.
 	Old []byte
-	// Exists is set, if Part, when there is a stored chunk, and TooLong when it has
-	// more than Limit bytes, so that Old is not set.
+	// Exists is set if Part is set and a stored chunk exists. TooLong is set if that
+	// chunk has more than Limit bytes, in which case Old is not set.
 	Exists, TooLong bool
 
 	// New is the chunk to store, set by Edit. It is read until Edit is called again
@@ -38,22 +39,22 @@ type Change struct {
 	Skip bool
 
 	version string
-	err     error // of reading or storing it while somebody else changed it
+	err     error // set if another writer changed the chunk while it was read or stored
 }
 
-// Editor makes the changes of an update.
+// An Editor makes the changes of an update.
 type Editor interface {
-	// Plan is called once, when the chunks are locked against other updates through
-	// this Writer.
+	// Plan is called once, after the chunks have been locked against other updates
+	// through this Writer.
 	Plan(changes []Change)
-	// Edit is called when the chunks that are changed in part have been read, and
-	// again for those that another writer changed in between. An error ends the
-	// update.
+	// Edit is called after the chunks that are changed in part have been read, and
+	// again for those that another writer has changed in the meantime. An error ends
+	// the update.
 	Edit(ctx context.Context, changes []*Change) error
 }
 
-// conflictTries is how many times a chunk is read and edited before an update gives up
-// because another writer changes it each time.
+// conflictTries is the number of times that a chunk is read and edited before an update
+// gives up because another writer changes it each time.
 const conflictTries = 16
 
 // Update implements Writer.
@@ -64,7 +65,7 @@ func (c *Computed) Update(ctx context.Context, changes []Change, editor Editor) 
 	}
 	c.arenas.Put(a)
 	defer c.locks.unlock(c.locks.lock(changes))
-	if err := ctx.Err(); err != nil { // the locks may have taken long
+	if err := ctx.Err(); err != nil { // locking may have taken long
 		return err
 	}
 	editor.Plan(changes)
@@ -150,8 +151,8 @@ func (c *Computed) old(ctx context.Context, changes []*Change) error {
 	return nil
 }
 
-// store stores the changes. It sets the error of those that another writer came before,
-// and returns the first of other errors.
+// store stores the changes. It sets the err field of changes that conflict with another
+// writer, and returns the first of the other errors.
 func (c *Computed) store(ctx context.Context, changes []*Change) error {
 	caps := c.m.Capabilities()
 	var reqs []zmap.PutRequest
@@ -182,7 +183,7 @@ func (c *Computed) store(ctx context.Context, changes []*Change) error {
 		if err := c.m.PutMany(ctx, reqs, stored); err != nil && (failed == nil || ncerr.IsContext(err)) {
 			return err
 		}
-		return failed // it names the chunk
+		return failed // failed names the chunk
 	}
 	for k := range reqs {
 		info, err := c.m.Put(ctx, reqs[k].Key, reqs[k].Body, &reqs[k].Opts)

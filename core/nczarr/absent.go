@@ -7,8 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// sameFill reports whether absent chunks of v and of other read as the same
-// values.
+// sameFill reports whether absent chunks of v and of other read as the same values.
 func (v *Var) sameFill(other *Var) bool {
 	a, b := v.meta.DType, other.meta.DType
 	if a.WithOrder(dtype.Little) != b.WithOrder(dtype.Little) {
@@ -17,14 +16,13 @@ func (v *Var) sameFill(other *Var) bool {
 	return bytes.Equal(v.absent(), other.absent())
 }
 
-// MisreadWhenAbsent reports whether netCDF-C, for which NCZarr is written,
-// reads absent chunks of v as the fill value with its bytes swapped.
+// MisreadWhenAbsent reports whether netcdf-c reads absent chunks of v as the fill value
+// with its bytes swapped.
 func (v *Var) MisreadWhenAbsent() bool {
 	return v.group.ds.layout.MisreadWhenAbsent(v.meta.DType)
 }
 
-// absent gives what an element of an absent chunk reads as, in native byte
-// order.
+// absent returns the value of an element of an absent chunk, in native byte order.
 func (v *Var) absent() []byte {
 	fill := make([]byte, max(v.meta.DType.Size, len(v.meta.Fill)))
 	copy(fill, v.meta.Fill)
@@ -34,9 +32,9 @@ func (v *Var) absent() []byte {
 	return fill
 }
 
-// reached tells which chunks of shape to are touched by the chunks of shape
-// from that were found, both over the selection sel: found and the result
-// have one entry for each, in C order.
+// reached reports which chunks of shape to overlap the chunks of shape from that were
+// found, within the selection sel. found and the result have one entry per chunk, in C
+// order.
 func reached(sel chunk.Selection, from, to []int64, found []bool) ([]bool, error) {
 	src, err := chunk.NewPlan(sel, from)
 	if err != nil {
@@ -66,7 +64,7 @@ func reached(sel chunk.Selection, from, to []int64, found []bool) ([]bool, error
 	return out, nil
 }
 
-// mark sets the entries of the box from lo to hi of an array of shape lens.
+// mark sets the entries of the box from lo to hi, inclusive, in an array of shape lens.
 func mark(out []bool, lens, lo, hi []int64, d int, at int64) {
 	if d == len(lens) {
 		out[at] = true

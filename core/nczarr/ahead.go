@@ -13,14 +13,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// listing is the names directly below a group, or why they are not known.
+// listing holds the names directly below a group, or the error of listing them.
 type listing struct {
-	nodes   []string // that other keys continue: only those can be groups and arrays
+	nodes   []string // names with further keys below them, which may be groups and arrays
 	objects []string
 	err     error
 }
 
-// take adds an entry of the listing of a prefix.
+// take adds an entry from the listing of a prefix.
 func (f *listing) take(prefix string, e zmap.Entry) {
 	name, isNode := strings.CutSuffix(e.Key[len(prefix):], "/")
 	if isNode {
@@ -30,12 +30,12 @@ func (f *listing) take(prefix string, e zmap.Entry) {
 	}
 }
 
-// size is the number of entries.
+// size returns the number of entries.
 func (f *listing) size() int { return len(f.nodes) + len(f.objects) }
 
-// beside runs f while the caller does something else, until it calls wait.
-// What is not needed any more is cancelled.
-func beside(ctx context.Context, f func(context.Context)) (wait func(needed bool)) {
+// inParallel runs f while the caller does other work. The caller must call wait, which
+// cancels f unless its result is needed and then waits for it to return.
+func inParallel(ctx context.Context, f func(context.Context)) (wait func(needed bool)) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { f(ctx) })
@@ -48,16 +48,16 @@ func beside(ctx context.Context, f func(context.Context)) (wait func(needed bool
 	}
 }
 
-// singleRoot reads the single documents of the root. What is sure to be asked
-// for next is asked for beside them, which saves a round trip: the names below
-// the root when the URL says that the dataset is pure Zarr, and whether there
-// is a consolidated document that is to be kept up to date.
+// singleRoot reads the individual documents of the root. To save a round trip, it sends
+// the request that is sure to follow at the same time: the listing of the root if the
+// URL says that the dataset is pure Zarr, or the check for a consolidated document that
+// must be kept up to date.
 func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 	ds := l.ds
 	var first listing
 	lists := ds.loc.Format == ncurl.Zarr && l.listsAhead()
 	asks := ds.opts.Update && !lists
-	wait := beside(ctx, func(ctx context.Context) {
+	wait := inParallel(ctx, func(ctx context.Context) {
 		switch {
 		case lists:
 			first = l.list(ctx, "")
@@ -66,7 +66,7 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 		}
 	})
 	docs, err := l.fetchRoot(ctx, zarr.RootDocs())
-	array := docs.IsArray() // chunks are below it: their keys are computed, never listed
+	array := docs.IsArray() // only chunks are below it, and their keys are computed, not listed
 	wait(err == nil && !(lists && array))
 	l.asked = asks
 	if lists && err == nil && !array {
@@ -78,7 +78,7 @@ func (l *loader) singleRoot(ctx context.Context) (zarr.Docs, error) {
 	return docs, err
 }
 
-// askKept asks whether there is a consolidated document.
+// askKept checks whether a consolidated document exists.
 func (l *loader) askKept(ctx context.Context) {
 	info, err := l.ds.m.Stat(ctx, zarr.ConsolidatedDoc)
 	switch {
@@ -92,17 +92,17 @@ func (l *loader) askKept(ctx context.Context) {
 	}
 }
 
-// aheadMost is how many names of one prefix are asked for ahead: those of one
-// answer of S3. What turns out to be no group may have any number below it.
+// aheadMost limits the names of one prefix that are prefetched. It is the size of one
+// answer of S3. A directory that is not a group may contain any number of names.
 const aheadMost = 1000
 
-// listsAhead reports whether a listing that may be in vain is worth a round
-// trip.
+// listsAhead reports whether saving a round trip justifies a listing whose result may
+// turn out not to be needed.
 func (l *loader) listsAhead() bool {
 	return l.all == nil && l.ds.remote() && l.ds.m.Capabilities().List
 }
 
-// search lists the names below a group, unless searchAhead has done so.
+// search lists the names below a group, or returns what searchAhead has found.
 func (l *loader) search(ctx context.Context, prefix string) listing {
 	if found, ok := l.lists[prefix]; ok {
 		delete(l.lists, prefix)
@@ -111,8 +111,8 @@ func (l *loader) search(ctx context.Context, prefix string) listing {
 	return l.list(ctx, prefix)
 }
 
-// list lists the names below a prefix. More than Limits.MaxKeys, or
-// Limits.MaxListing bytes of them, are ncerr.ErrLimit.
+// list lists the names below a prefix. It fails with ncerr.ErrLimit if there are more
+// than Limits.MaxKeys of them, or if they exceed Limits.MaxListing bytes.
 func (l *loader) list(ctx context.Context, prefix string) (found listing) {
 	for e, err := range l.ds.m.ListAll(ctx, prefix, nil) {
 		if err != nil {
@@ -123,10 +123,10 @@ func (l *loader) list(ctx context.Context, prefix string) (found listing) {
 	return found
 }
 
-// searchAhead searches below many prefixes, several at once, and keeps what it
-// finds for [loader.search]. What has aheadMost names or more is searched when
-// its turn comes, and so is the rest when together they have more names than a
-// dataset may have nodes, or more bytes in them than a listing may have.
+// searchAhead searches below many prefixes concurrently and keeps the results for
+// [loader.search]. It leaves a prefix with aheadMost or more names to search. Once the
+// results exceed Limits.MaxNodes names or Limits.MaxListing bytes in total, it leaves
+// the remaining prefixes to search as well.
 func (l *loader) searchAhead(ctx context.Context, prefixes []string) {
 	found := make([]listing, len(prefixes))
 	done := make([]bool, len(prefixes))
@@ -148,8 +148,8 @@ func (l *loader) searchAhead(ctx context.Context, prefixes []string) {
 	}
 }
 
-// listing gives the names below a prefix, unless there are too many of them, or
-// of all that are counted in total and bytes.
+// listing returns the names below a prefix. It reports false if the prefix has too many
+// names, or if the counters total and bytes exceed their limits.
 func (l *loader) listing(ctx context.Context, prefix string, total, bytes *atomic.Int64) (listing, bool) {
 	var found listing
 	for e, err := range l.ds.m.List(ctx, prefix, nil) {

@@ -15,11 +15,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// CheckApart fails with ncerr.ErrInvalid if the destination url is the dataset
-// src itself, inside it or around it, however the two are spelled. Local paths
-// are compared by file identity, stores on one server by bucket and key. If the
-// servers' names or the drivers differ, CheckApart puts an object to the
-// destination, looks for it in the source, and, if that is local, in the
+// CheckApart fails with ncerr.ErrInvalid if the destination url is the dataset src
+// itself, inside it or around it, even if the two URLs are spelled differently. It
+// compares local paths by file identity, and stores on one server by bucket and key. If
+// the server names or the drivers differ, CheckApart writes an object to the
+// destination, looks for it in the source and, if the source is local, in the
 // directories around it, and deletes it.
 func CheckApart(ctx context.Context, src *Dataset, url string, o *Options) error {
 	opts, to, err := resolve(url, o, true)
@@ -28,7 +28,7 @@ func CheckApart(ctx context.Context, src *Dataset, url string, o *Options) error
 	}
 	from := src.loc
 	relation := relate(from, to)
-	files := hasPath(from) && hasPath(to) // but a driver of others may know two names for one place
+	files := hasPath(from) && hasPath(to) // a plugin driver may have two names for one location
 	oneServer := !files && from.Driver == to.Driver && from.Endpoint == to.Endpoint && from.Bucket == to.Bucket
 	if !oneServer && (!files || relation == place.Apart) {
 		if relation, err = probe(ctx, src, to, opts, relation); err != nil {
@@ -46,7 +46,7 @@ func CheckApart(ctx context.Context, src *Dataset, url string, o *Options) error
 	return nil
 }
 
-// shown returns a location as errors show it.
+// shown returns a location in the form that errors show.
 func shown(l *ncurl.Location) string {
 	if hasPath(l) {
 		return l.Path
@@ -54,13 +54,13 @@ func shown(l *ncurl.Location) string {
 	return l.Display
 }
 
-// hasPath reports whether a location has a path of the local file system.
+// hasPath reports whether a location is a path in the local file system.
 func hasPath(l *ncurl.Location) bool {
 	return l.Driver != ncurl.DriverS3 && l.Driver != ncurl.DriverHTTP && l.Driver != ncurl.DriverMem
 }
 
-// relate compares two locations by what their paths say. The buckets and
-// servers of two stores may be one by other names, so they are left out.
+// relate compares two locations by their paths. It ignores buckets and servers, because
+// one store may have several names.
 func relate(from, to *ncurl.Location) place.Relation {
 	switch {
 	case hasPath(from) && hasPath(to):
@@ -80,14 +80,14 @@ func relate(from, to *ncurl.Location) place.Relation {
 	return place.Apart
 }
 
-// keys returns the part of a location that comes after the server and the
-// bucket, with a slash at its end unless it is empty.
+// keys returns the part of a location after the server and the bucket, with a trailing
+// slash unless it is empty.
 func keys(l *ncurl.Location) string {
 	key := strings.Trim(l.Path, "/")
 	switch l.Driver {
 	case ncurl.DriverS3:
 		key = l.Key
-	case ncurl.DriverHTTP: // as a server of buckets has it
+	case ncurl.DriverHTTP: // assume that the first segment is a bucket
 		_, key, _ = strings.Cut(key, "/")
 	}
 	if key == "" {
@@ -96,10 +96,10 @@ func keys(l *ncurl.Location) string {
 	return key + "/"
 }
 
-// probe verifies a suspected relation of two stores. It returns Apart if the
-// relation does not hold or cannot be verified.
+// probe verifies a suspected relation of two stores. It returns Apart if the relation
+// does not hold or cannot be verified.
 func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, relation place.Relation) (place.Relation, error) {
-	if local(to) { // which is replaced after the source was read
+	if local(to) { // it is replaced only after the source was read
 		return place.Apart, nil
 	}
 	dst, err := newDataset(ctx, to, opts, driver.Update)
@@ -109,11 +109,11 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	if err != nil {
 		return 0, err
 	}
-	defer dst.m.Close(ctx) //nolint:errcheck // the mark has been deleted, or an error told
+	defer dst.m.Close(ctx) //nolint:errcheck // the mark was deleted or an error is returned
 	if caps := dst.m.Capabilities(); !caps.Write || !caps.Delete || !caps.List {
 		return place.Apart, nil
 	}
-	if relation != place.Below { // a place with nothing in it holds no source
+	if relation != place.Below { // an empty location contains no source
 		if empty, err := isEmpty(ctx, dst.m); err != nil || empty {
 			return place.Apart, err
 		}
@@ -140,10 +140,10 @@ func probe(ctx context.Context, src *Dataset, to *ncurl.Location, opts Options, 
 	return place.Apart, nil
 }
 
-// sees reports whether an object that is put into m for a moment is in d, or in a
-// directory around d: buckets can be mounted as file systems.
+// sees reports whether an object that is temporarily put into m is visible in d or in a
+// directory around d. Buckets can be mounted as file systems.
 func (d *Dataset) sees(ctx context.Context, m *zmap.Map, put, look string) (found, around bool, err error) {
-	if _, err := m.Put(ctx, put, driver.Bytes("nczarr: are two places one? This object may be deleted.\n"), nil); err != nil {
+	if _, err := m.Put(ctx, put, driver.Bytes("nczarr: temporary object to compare two locations. It may be deleted.\n"), nil); err != nil {
 		return false, false, err
 	}
 	defer func() {
@@ -159,7 +159,7 @@ func (d *Dataset) sees(ctx context.Context, m *zmap.Map, put, look string) (foun
 	if err := m.Flush(ctx); err != nil {
 		return false, false, err
 	}
-	again, err := newDataset(ctx, d.loc, d.opts, driver.Read) // what is open may not show what came later
+	again, err := newDataset(ctx, d.loc, d.opts, driver.Read) // the open store may not show newer objects
 	if err != nil {
 		return false, false, err
 	}
@@ -168,7 +168,7 @@ func (d *Dataset) sees(ctx context.Context, m *zmap.Map, put, look string) (foun
 	return found, !found && local(d.loc) && isAbove(filepath.FromSlash(d.loc.Path), look), err
 }
 
-// isAbove reports whether a directory above a path has a file of a name.
+// isAbove reports whether a directory above a path contains a file with the given name.
 func isAbove(at, name string) bool {
 	at, err := filepath.Abs(at)
 	if err != nil {

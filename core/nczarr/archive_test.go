@@ -38,7 +38,7 @@ func TestDataInFrontOfAnArchive(t *testing.T) {
 			t.Errorf("%q: an update has not kept it", stub)
 		}
 		_, err = nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
-		if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "data in front of the archive") || !inFront() {
+		if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "data before the archive") || !inFront() {
 			t.Errorf("%q: replaced: %v", stub, err)
 		}
 		expect(t, open(t, url, o), "v", []int32{1})

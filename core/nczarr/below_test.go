@@ -290,7 +290,7 @@ func TestMakingBelowAHeldDirectory(t *testing.T) {
 	first := create(t, dir, o)
 	for _, at := range []string{"in", "x/in", "in.zip"} {
 		_, err := nczarr.Create(t.Context(), filepath.Join(dir, at), &nczarr.CreateOptions{Options: *o})
-		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process is making a dataset") {
+		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process is creating a dataset") {
 			t.Errorf("%s: %v", at, err)
 		}
 	}

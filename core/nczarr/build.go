@@ -16,14 +16,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// parsed is the outcome of parsing the documents of an array.
+// parsed is the result of parsing the documents of an array.
 type parsed struct {
 	path string // of the array
 	meta *zarr.Array
 	err  error
 }
 
-// parseArrays parses the documents of all arrays, several at once.
+// parseArrays parses the documents of all arrays concurrently.
 func (l *loader) parseArrays(nodes []node) []parsed {
 	out := make([]parsed, len(nodes))
 	var next atomic.Int64
@@ -43,7 +43,7 @@ func (l *loader) parseArrays(nodes []node) []parsed {
 	return out
 }
 
-// addVar makes the variable of a node, or records why not.
+// addVar adds the variable of a node to its group, or records why it is left out.
 func (l *loader) addVar(n node, p parsed) {
 	if p.err == nil && len(p.meta.Fields) > 0 {
 		l.addFields(n, p.meta)
@@ -51,7 +51,7 @@ func (l *loader) addVar(n node, p parsed) {
 	}
 	v := &Var{group: n.parent, name: n.name, both: n.both}
 	if err := l.buildVar(v, n, p); err != nil {
-		l.lose(n, v.Path(), err)
+		l.omit(n, v.Path(), err)
 		return
 	}
 	if l.keep {
@@ -83,8 +83,8 @@ func (l *loader) buildVar(v *Var, n node, p parsed) error {
 	return l.setMeta(v, path, p.meta)
 }
 
-// setMeta takes the metadata of v and checks everything that can be known
-// before the first read.
+// setMeta sets the metadata of v and checks everything that can be checked before the
+// first read.
 func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 	ds := l.ds
 	for _, w := range meta.Warnings {
@@ -94,7 +94,7 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 	l.warnLost(path, meta)
 	v.showTimes()
 	if v.nc = meta.DType.NC(); v.nc == dtype.NCNone {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "netCDF has no type for elements of %s", meta.DType)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "netCDF has no type for elements of type %s", meta.DType)
 	}
 	if v.varies() {
 		if err := checkObject(l.catalog(), path, meta, false); err != nil {
@@ -107,7 +107,8 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 	return l.resolveDims(v)
 }
 
-// catalog is the catalogue of codecs, asked for once: it is a list to be made.
+// catalog returns the catalog of codecs. It asks the registry once, which builds the
+// list on each call.
 func (l *loader) catalog() codec.Catalog {
 	if l.codecs == nil {
 		l.codecs = l.ds.Codecs()
@@ -115,27 +116,27 @@ func (l *loader) catalog() codec.Catalog {
 	return l.codecs
 }
 
-// warnLost says where metadata of NCZarr that must have been there is not: in
-// an array of an NCZarr dataset, or in the root above an array that has it.
+// warnLost warns about missing NCZarr metadata: in an array of an NCZarr dataset, or in
+// the root above an array that has such metadata.
 func (l *loader) warnLost(path string, meta *zarr.Array) {
 	ds := l.ds
 	switch {
 	case ds.arrayOnly || ds.loc.Format == ncurl.Zarr || len(meta.Warnings) > 0:
 	case !ds.layout.NCZarr() && meta.DimRefs != nil && !l.noRoot:
 		l.noRoot = true
-		ds.log.Warn("the root has no metadata of NCZarr, but a variable has: read as pure Zarr, without what only NCZarr knows", "path", path)
+		ds.log.Warn("a variable has NCZarr metadata but the root does not; reading the dataset as pure Zarr without it", "path", path)
 	case ds.layout.NCZarr() && meta.DimRefs == nil && !meta.Scalar:
-		ds.log.Warn("metadata of NCZarr is missing, such as dimension_references: read as pure Zarr", "path", path)
+		ds.log.Warn("NCZarr metadata such as dimension_references is missing; reading the variable as pure Zarr", "path", path)
 	}
 }
 
-// parseHint tells the parser what is known about the dataset.
+// parseHint returns what the parser needs to know about the dataset.
 func (d *Dataset) parseHint(layout zarr.Layout) zarr.ParseHint {
 	return zarr.ParseHint{Layout: layout, Pure: d.loc.Format == ncurl.Zarr, NoXarray: d.noXarray, NCProperties: d.ncProperties}
 }
 
-// resolveDims finds or makes the dimensions of v: by NCZarr's references,
-// by xarray's names, or anonymous ones.
+// resolveDims finds or creates the dimensions of v: from NCZarr's references, from
+// xarray's names, or as anonymous dimensions.
 func (l *loader) resolveDims(v *Var) error {
 	meta := v.meta
 	switch {
@@ -160,14 +161,14 @@ func (l *loader) byReference(v *Var) error {
 	for i, ref := range meta.DimRefs {
 		d := v.group.lookupDim(ref)
 		if d == nil {
-			return ncerr.Errorf(ncerr.ErrMetadata, "open", v.Path(), "dimension_references: %q is a dimension that no group declares%s", ref, v.group.declared())
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", v.Path(), "dimension_references: no group declares the dimension %q%s", ref, v.group.declared())
 		}
 		n := meta.Shape[i]
 		switch {
 		case n > d.len && d.unlimited:
 			d.len = n
 		case n != d.len && !d.unlimited:
-			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(v.Path(), l.ds.layout.ArrayDoc()), "shape: %v has %d where dimension %q has length %d", meta.Shape, n, ref, d.len)
+			return ncerr.Errorf(ncerr.ErrMetadata, "open", join(v.Path(), l.ds.layout.ArrayDoc()), "shape: %v has length %d where dimension %q has length %d", meta.Shape, n, ref, d.len)
 		}
 		v.dims[i] = d
 	}
@@ -175,17 +176,17 @@ func (l *loader) byReference(v *Var) error {
 	return nil
 }
 
-// compareNames warns where xarray's names of the dimensions are not those that
-// NCZarr refers to, and which count.
+// compareNames warns if xarray's dimension names differ from NCZarr's references. The
+// references take precedence.
 func (l *loader) compareNames(v *Var) {
 	for i, name := range v.meta.DimNames {
 		if i < len(v.dims) && name != v.dims[i].name {
-			l.ds.log.Warn("_ARRAY_DIMENSIONS has another name than NCZarr's reference, which counts", "path", v.Path(), "name", name, "reference", v.dims[i].Path())
+			l.ds.log.Warn("_ARRAY_DIMENSIONS differs from NCZarr's dimension reference, which takes precedence", "path", v.Path(), "name", name, "reference", v.dims[i].Path())
 		}
 	}
 }
 
-// declared tells, for messages, the dimensions that are visible in g.
+// declared lists the dimensions that are visible in g, for messages.
 func (g *Group) declared() string {
 	const most = 8
 	var names []string
@@ -203,10 +204,11 @@ func (g *Group) declared() string {
 	if count > most {
 		rest = fmt.Sprintf(" and %d more", count-most)
 	}
-	return " (declared are " + strings.Join(names, ", ") + rest + ")"
+	return " (declared: " + strings.Join(names, ", ") + rest + ")"
 }
 
-// shorten gives the end of a path or name for messages that many variables may have.
+// shorten returns the end of a path or name, for messages that may occur once per
+// variable.
 func shorten(path string) string {
 	const most = 60
 	if len(path) <= most {
@@ -215,7 +217,7 @@ func shorten(path string) string {
 	return "..." + strings.ToValidUTF8(path[len(path)-most:], "")
 }
 
-// place tells, for messages, where documents were looked for.
+// place returns where documents were looked for, for messages.
 func (l *loader) place() string {
 	if l.all != nil {
 		return " in " + zarr.ConsolidatedDoc
@@ -223,8 +225,8 @@ func (l *loader) place() string {
 	return ""
 }
 
-// byName makes dimensions in the variable's own group. A name that already
-// has another length there makes way for an anonymous dimension.
+// byName creates dimensions in the variable's own group. It uses an anonymous dimension
+// if the name already has another length there.
 func (l *loader) byName(v *Var) []*Dim {
 	dims := make([]*Dim, len(v.meta.Shape))
 	for i, n := range v.meta.Shape {
@@ -239,7 +241,7 @@ func (l *loader) byName(v *Var) []*Dim {
 			v.group.dims.add(d)
 		}
 		if d == nil || d.len != n {
-			l.ds.log.Warn("dimension name not used", "path", v.Path(), "name", name, "length", n)
+			l.ds.log.Warn("dimension name ignored: it is invalid or in use with another length", "path", v.Path(), "name", name, "length", n)
 			d = l.anonymousDim(n)
 		}
 		dims[i] = d
@@ -255,7 +257,7 @@ func (l *loader) anonymous(shape []int64) []*Dim {
 	return dims
 }
 
-// anonymousDim gives the root's anonymous dimension of that length.
+// anonymousDim returns the root's anonymous dimension of that length.
 //
 // Source: netcdf-c libnczarr, NCZ_ANONDIM ("_Anonymous_Dim_").
 func (l *loader) anonymousDim(n int64) *Dim {
@@ -280,15 +282,15 @@ func (l *loader) makeAnonymousDim(n int64) *Dim {
 		if d.len == n && !d.unlimited {
 			return d
 		}
-		name = fmt.Sprintf("_Anonymous_Dim_%d_%d", n, i) // somebody's own dimension has the name
+		name = fmt.Sprintf("_Anonymous_Dim_%d_%d", n, i) // a declared dimension has the name
 	}
 	d := &Dim{group: l.ds.top, name: name, len: n, anonymous: true, invented: true}
 	l.ds.top.dims.add(d)
 	return d
 }
 
-// arrayName names an array after its place: the last segment, without the
-// extension of a store.
+// arrayName names an array after its location: the last segment without a store's
+// extension.
 func arrayName(place string) string {
 	base := path.Base(strings.TrimRight(place, "/"))
 	for _, ext := range []string{".zarr", ".zip", ".nczarr", ".ncz"} {
@@ -300,9 +302,9 @@ func arrayName(place string) string {
 	return base
 }
 
-// loadRootArray opens a store whose root is an array: a dataset of one
-// variable, named as the dataset is. NCZarr's references to dimensions that
-// are not in the store give the names.
+// loadRootArray opens a store whose root is an array as a dataset of one variable with
+// the name of the dataset. NCZarr's references supply the dimension names, although the
+// dimensions themselves are outside the store.
 func (l *loader) loadRootArray(docs zarr.Docs) error {
 	ds := l.ds
 	ds.top.meta = &zarr.Group{}
@@ -310,7 +312,7 @@ func (l *loader) loadRootArray(docs zarr.Docs) error {
 	v.data.atRoot = true
 	ds.arrayOnly = true
 	if docs.NamesNCZarr() {
-		ds.frozen = "the array is a part of an NCZarr dataset: open that"
+		ds.frozen = "the array is part of an NCZarr dataset; open that dataset instead"
 	}
 	layout := ds.layout
 	ds.layout = ds.layout.Pure()
@@ -321,7 +323,7 @@ func (l *loader) loadRootArray(docs zarr.Docs) error {
 	if len(meta.Fields) > 0 {
 		ds.top.docsInStore = nil
 		if ds.frozen == "" {
-			ds.frozen = "the root is an array of structured elements, which is only read"
+			ds.frozen = "the root is an array of structured elements, which is read-only"
 		}
 		l.addFields(node{parent: ds.top, name: v.name, docs: docs, isArr: true}, meta)
 		return nil

@@ -21,53 +21,53 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// A place where nothing is can be found by two who make a dataset there: their
-// chunks would lie among each other, and the last root document would announce
-// the mixture. So who makes a dataset claims the place, and looks at it once
-// more after that. A local directory is locked, and the lock ends with the
-// process. Other stores get the object zarr.ReplacingMark, put on condition that it is
-// absent; it goes when the first Flush has made the dataset visible. A stage
-// has a name that nobody else uses, and an archive appears in one step.
+// Two processes may find the same location empty and create datasets there. Their
+// chunks would be mixed, and the last root document would make the mixture visible. A
+// process therefore claims the location first and then checks again that it is empty. A
+// local directory is locked; the lock ends with the process. Other stores get the
+// object zarr.ReplacingMark, put on the condition that it is absent. It is deleted when
+// the first Flush has made the dataset visible. Stages and archives need no claim: a
+// stage has a unique name, and an archive appears in one step.
 
-// making is the claim of a new dataset on its place.
-type making struct {
+// newClaim is the claim of a new dataset on its location.
+type newClaim struct {
 	mu      sync.Mutex
-	text    []byte                     // of the object in the store; nil if there is none
-	version string                     // of the object
-	nodes   map[string]*zarr.ChunkKeys // that the text names
-	left    bool                       // the object may be deleted already, though that failed
-	hold    *place.Hold                // of a local directory
+	text    []byte                     // content of the claim object; nil without a claim
+	version string                     // version of the claim object
+	nodes   map[string]*zarr.ChunkKeys // nodes that text names
+	left    bool                       // the object was to be deleted, and may be gone even if that failed
+	hold    *place.Hold                // lock on a local directory
 }
 
-// maxClaim is the most bytes of a claim, which names nodes. One that would be
-// larger names none.
+// maxClaim is the maximum size in bytes of a claim. A claim that would exceed it names
+// no nodes.
 const maxClaim = 1 << 20
 
-// aboutMaking is what the claim of a new dataset says to people.
-const aboutMaking = "a dataset is being made here; nczctl clean removes what there is of it if its process died"
+// aboutMaking explains the claim of a new dataset to people.
+const aboutMaking = "a dataset is being created here; if its process died, nczctl clean removes what it left"
 
-// errCame reports that a place is not empty any more.
-func errCame(loc *ncurl.Location) error {
-	return ncerr.Errorf(ncerr.ErrConflict, "create", loc.Path, "somebody else has made something there meanwhile: try again")
+// errNotEmpty returns the error for a location that is no longer empty.
+func errNotEmpty(loc *ncurl.Location) error {
+	return ncerr.Errorf(ncerr.ErrConflict, "create", loc.Path, "another process has created something there in the meantime: try again")
 }
 
-// holdEmpty locks a directory in which there is nothing.
+// holdEmpty locks an empty directory.
 func holdEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 	at := filepath.FromSlash(loc.Path)
 	h, err := place.NewHold(at)
 	switch {
 	case errors.Is(err, place.ErrHeld):
-		return nil, ncerr.Errorf(ncerr.ErrConflict, "create", at, "another process is making a dataset there: wait until it has ended")
+		return nil, ncerr.Errorf(ncerr.ErrConflict, "create", at, "another process is creating a dataset there: wait until it has finished")
 	case errors.Is(err, fs.ErrNotExist) && isDangling(at):
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", at, "a link is there that leads to nothing")
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", at, "it is a symbolic link to a missing file")
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, errCame(loc)
+		return nil, errNotEmpty(loc)
 	case err != nil:
 		return nil, systemError("create", at, err)
 	}
 	c, err := localContents(loc.Driver, at, l)
 	if err == nil && c.there {
-		err = errCame(loc)
+		err = errNotEmpty(loc)
 	}
 	if err != nil {
 		h.Release()
@@ -76,16 +76,16 @@ func holdEmpty(loc *ncurl.Location, l Limits) (*place.Hold, error) {
 	return h, nil
 }
 
-// isDangling reports whether a link that leads to nothing is at a path.
+// isDangling reports whether a path is a symbolic link to a missing file.
 func isDangling(path string) bool {
 	_, err := os.Stat(path)
 	_, lerr := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist) && lerr == nil
 }
 
-// claimPlace claims the place of a new dataset in a store that is open and
-// empty. Stores without conditional writes, and those where nothing is there
-// before Flush, cannot be claimed.
+// claimPlace claims the location of a new dataset in an open, empty store. It does
+// nothing for stores without conditional writes and stores that write nothing before
+// Flush.
 func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
 	caps := d.m.Capabilities()
 	if local(d.loc) || !caps.IfAbsent || !caps.List || !caps.Delete || caps.Durable == driver.OnFlush {
@@ -95,24 +95,24 @@ func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
 	if err != nil {
 		return err
 	}
-	d.making.version, err = putClaim(ctx, d.m, "create", d.loc, text)
-	if ncerr.KindOf(err) == ncerr.ErrUnsupported { // the server knows no conditions, whatever its driver says
-		d.log.Warn("the place of the new dataset cannot be claimed: another process may make one there at the same time", "path", d.loc.Path, "error", err)
+	d.newClaim.version, err = putClaim(ctx, d.m, "create", d.loc, text)
+	if ncerr.KindOf(err) == ncerr.ErrUnsupported { // the server lacks conditional writes although its driver declares them
+		d.log.Warn("the location of the new dataset cannot be claimed: another process may create one there at the same time", "path", d.loc.Path, "error", err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	d.making.text = text
-	for e, lerr := range d.m.List(ctx, "", nil) { // whoever was here before the claim may have finished
+	d.newClaim.text = text
+	for e, lerr := range d.m.List(ctx, "", nil) { // another process may have finished before the claim was put
 		if err = lerr; err == nil && e.Key != zarr.ReplacingMark {
-			err = errCame(d.loc)
+			err = errNotEmpty(d.loc)
 		}
 		if err != nil {
 			break
 		}
 	}
-	if err == nil && !force { // who claims a place above lists it after that
+	if err == nil && !force { // a process that claims a prefix above lists it afterwards
 		err = outsideInBucket(ctx, d.loc, d.opts, zarr.ReplacingMark)
 	}
 	if err != nil {
@@ -121,8 +121,8 @@ func (d *Dataset) claimPlace(ctx context.Context, force bool) error {
 	return nil
 }
 
-// putClaim puts a claim where there is none. A put of which the outcome is unknown
-// is repeated: nobody else has the same text.
+// putClaim puts a claim if none exists. It repeats a put with an unknown outcome: no
+// other process has the same text.
 func putClaim(ctx context.Context, m *zmap.Map, op string, loc *ncurl.Location, text []byte) (version string, err error) {
 	var info zmap.Info
 	for range 3 {
@@ -141,8 +141,8 @@ func putClaim(ctx context.Context, m *zmap.Map, op string, loc *ncurl.Location, 
 	return "", claimed(op, loc, claim, err)
 }
 
-// nodes returns the nodes of the dataset by their paths in the store; groups have
-// no keys of chunks.
+// nodes returns the nodes of the dataset by their paths in the store. The value for a
+// group is nil.
 func (d *Dataset) nodes() map[string]*zarr.ChunkKeys {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -157,11 +157,11 @@ func (d *Dataset) nodes() map[string]*zarr.ChunkKeys {
 	return nodes
 }
 
-// note makes sure that the claim is still there, and has it name the nodes of the
-// dataset before anything of them is written: what a dead process leaves can be
-// told from what is others' then.
-func (d *Dataset) note(ctx context.Context) error {
-	k := &d.making
+// nameNodes verifies that the claim still exists, and adds the nodes of the dataset to
+// it before anything of them is written. If the process dies, its objects can then be
+// told from those of others.
+func (d *Dataset) nameNodes(ctx context.Context) error {
+	k := &d.newClaim
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.text == nil {
@@ -175,7 +175,7 @@ func (d *Dataset) note(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > maxClaim { // clean leaves what is not named
+	if len(text) > maxClaim { // nczctl clean leaves unnamed nodes alone
 		k.nodes = nodes
 		return k.check(ctx, d.m)
 	}
@@ -186,20 +186,20 @@ func (d *Dataset) note(ctx context.Context) error {
 	return nil
 }
 
-// noteVar is note before chunks of v are written, unless the claim names v.
-func (d *Dataset) noteVar(ctx context.Context, v *Var) error {
-	d.making.mu.Lock()
-	_, named := d.making.nodes[strings.TrimSuffix(v.key(), "/")]
-	named = named || d.making.text == nil
-	d.making.mu.Unlock()
+// nameVar calls nameNodes before chunks of v are written, unless the claim names v.
+func (d *Dataset) nameVar(ctx context.Context, v *Var) error {
+	d.newClaim.mu.Lock()
+	_, named := d.newClaim.nodes[strings.TrimSuffix(v.key(), "/")]
+	named = named || d.newClaim.text == nil
+	d.newClaim.mu.Unlock()
 	if named {
 		return nil
 	}
-	return d.note(ctx)
+	return d.nameNodes(ctx)
 }
 
-// change puts another text into the claim, which must still be there.
-func (k *making) change(ctx context.Context, m *zmap.Map, text []byte) error {
+// change replaces the text of the claim, which must still exist.
+func (k *newClaim) change(ctx context.Context, m *zmap.Map, text []byte) error {
 	var o driver.PutOptions
 	if m.Capabilities().IfMatch {
 		o.IfMatch = k.version
@@ -217,7 +217,7 @@ func (k *making) change(ctx context.Context, m *zmap.Map, text []byte) error {
 			break
 		}
 	}
-	if err != nil { // an earlier try may have been the one that succeeded
+	if err != nil { // an earlier attempt may have succeeded
 		now, is, rerr := m.ReadAll(ctx, zarr.ReplacingMark, maxClaim)
 		if rerr != nil || !bytes.Equal(now, text) {
 			return cmp.Or(k.check(ctx, m), err)
@@ -228,15 +228,15 @@ func (k *making) change(ctx context.Context, m *zmap.Map, text []byte) error {
 	return nil
 }
 
-// ownPlace makes sure that the claim is still there: whoever took it away may
-// have removed chunks, or be making another dataset.
-func (d *Dataset) ownPlace(ctx context.Context, m *zmap.Map) error {
-	d.making.mu.Lock()
-	defer d.making.mu.Unlock()
-	return d.making.check(ctx, m)
+// checkClaim verifies that the claim still exists. A process that removed it may have
+// removed chunks or be creating another dataset.
+func (d *Dataset) checkClaim(ctx context.Context, m *zmap.Map) error {
+	d.newClaim.mu.Lock()
+	defer d.newClaim.mu.Unlock()
+	return d.newClaim.check(ctx, m)
 }
 
-func (k *making) check(ctx context.Context, m *zmap.Map) error {
+func (k *newClaim) check(ctx context.Context, m *zmap.Map) error {
 	if k.text == nil {
 		return nil
 	}
@@ -250,13 +250,13 @@ func (k *making) check(ctx context.Context, m *zmap.Map) error {
 	if err != nil && k.left {
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody has taken this process for dead, and has taken the place over while the dataset was being made there")
+	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process took this one for dead and removed its claim while the dataset was being created")
 }
 
-// leavePlace gives the claim up, after a Flush. The claim must have been there
-// until now: else chunks may be missing from what is visible.
-func (d *Dataset) leavePlace(ctx context.Context) error {
-	k := &d.making
+// releaseClaim releases the claim after a Flush. It fails if the claim no longer
+// exists, because chunks may then be missing from the visible dataset.
+func (d *Dataset) releaseClaim(ctx context.Context) error {
+	k := &d.newClaim
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hold.Release()
@@ -266,8 +266,8 @@ func (d *Dataset) leavePlace(ctx context.Context) error {
 	}
 	k.left = true
 	err = d.m.Delete(ctx, zarr.ReplacingMark)
-	if ncerr.KindOf(err) == ncerr.ErrPermission { // who may not delete replaces nothing either
-		d.log.Warn("the claim on the new dataset cannot be deleted; readers do not mind it", "path", d.loc.Path, "key", zarr.ReplacingMark, "error", err)
+	if ncerr.KindOf(err) == ncerr.ErrPermission { // without permission to delete, this process cannot replace datasets either
+		d.log.Warn("the claim on the new dataset cannot be deleted; readers ignore it", "path", d.loc.Path, "key", zarr.ReplacingMark, "error", err)
 		err = nil
 	}
 	if err == nil {
@@ -277,8 +277,8 @@ func (d *Dataset) leavePlace(ctx context.Context) error {
 	return err
 }
 
-// FindClaim returns the claim on the place that url names, on stores without
-// rename, or nil if there is none.
+// FindClaim returns the claim on the location that url names, or nil if it has none.
+// Only stores without rename have claims.
 func FindClaim(ctx context.Context, url string, o *Options) (*Claim, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil || local(loc) {
@@ -288,7 +288,7 @@ func FindClaim(ctx context.Context, url string, o *Options) (*Claim, error) {
 }
 
 func findClaim(ctx context.Context, loc *ncurl.Location, opts Options) (*Claim, error) {
-	opts.Remote.Cache = nil // what is in the store counts
+	opts.Remote.Cache = nil // bypass the cache
 	ds, err := newDataset(ctx, loc, opts, driver.Read)
 	if ncerr.KindOf(err) == ncerr.ErrNoDataset {
 		return nil, nil
@@ -304,31 +304,31 @@ func findClaim(ctx context.Context, loc *ncurl.Location, opts Options) (*Claim, 
 	return claim, err
 }
 
-// RemoveUnfinished removes what a process that died has left of the dataset
-// that it was making: its claim, and the objects there if it had not finished.
-// Objects that cannot be shown to be of that dataset stay, and are returned. The
-// caller must know that the process is dead: if it lives, its Flush fails. The
-// error is of kind ncerr.ErrNotFound if nobody was making a dataset there.
+// RemoveUnfinished removes what a dead process left of the dataset that it was
+// creating: its claim and, if it had not finished, the objects there. It keeps objects
+// that cannot be shown to belong to that dataset, and returns their keys. The caller
+// must know that the process is dead; the Flush of a live process fails. The error has
+// the kind ncerr.ErrNotFound if no dataset was being created there.
 func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []string, err error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {
 		return nil, err
 	}
-	opts.Remote.Cache = nil // what is in the store counts
+	opts.Remote.Cache = nil // bypass the cache
 	ds, err := newDataset(ctx, loc, opts, driver.Update)
 	if err != nil {
 		return nil, err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // it has been flushed, or an error told
+	defer ds.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
 	claim, err := readClaim(ctx, ds.m, zarr.ReplacingMark)
 	if err == nil && (claim == nil || !claim.Makes) {
-		err = ncerr.Errorf(ncerr.ErrNotFound, "clean", loc.Path, "no dataset is being made here")
+		err = ncerr.Errorf(ncerr.ErrNotFound, "clean", loc.Path, "no dataset is being created here")
 	}
 	if err != nil {
 		return nil, err
 	}
-	text, err := claimText(Claim{About: "what a dead process has left is being removed; nczctl clean goes on if that has died", Makes: true, Nodes: claim.Nodes, Format: claim.Format})
-	if err == nil { // with which the Flush of the process fails, should it live
+	text, err := claimText(Claim{About: "leftovers of a dead process are being removed; nczctl clean continues if the removal stopped", Makes: true, Nodes: claim.Nodes, Format: claim.Format})
+	if err == nil { // with this text, the Flush of a live process fails
 		_, err = ds.m.Put(ctx, zarr.ReplacingMark, driver.Bytes(text), nil)
 	}
 	var ours []string
@@ -347,9 +347,9 @@ func RemoveUnfinished(ctx context.Context, url string, o *Options) (others []str
 	return others, err
 }
 
-// unfinished sorts the objects at a place where the dataset of a claim was being
-// made. If the document of a root is there, somebody has finished one, and nothing
-// is to be removed.
+// unfinished sorts the objects at a location where the dataset of a claim was being
+// created into those of the dataset and others. If a root document exists, a dataset is
+// complete, and nothing is to be removed.
 func (d *Dataset) unfinished(ctx context.Context, claim *Claim) (ours, others []string, err error) {
 	names, err := listKeys(ctx, d.m, "")
 	if err != nil {
@@ -390,7 +390,7 @@ func (d *Dataset) unfinished(ctx context.Context, claim *Claim) (ours, others []
 		known[dir] = keys
 		all = append(all, own)
 	}
-	theirs := strangers(names, known)
+	theirs := unknownNodes(names, known)
 	foreign, _ := zarr.Foreign(all, docs)
 	for _, name := range foreign {
 		theirs[name] = true
@@ -407,9 +407,9 @@ func (d *Dataset) unfinished(ctx context.Context, claim *Claim) (ours, others []
 	return ours, others, nil
 }
 
-// strangers returns those of the keys in a store that are documents of a node
-// which is not among the known ones, or lie below one.
-func strangers(keys []string, known map[string]*zarr.ChunkKeys) map[string]bool {
+// unknownNodes returns the keys that are documents of nodes not in known, or lie below
+// such nodes.
+func unknownNodes(keys []string, known map[string]*zarr.ChunkKeys) map[string]bool {
 	strange := make(map[string]bool) // by directory
 	for _, key := range keys {
 		dir, name := splitKey(key)

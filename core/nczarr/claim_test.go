@@ -51,7 +51,7 @@ func TestTwoThatMakeADataset(t *testing.T) {
 			}
 			for _, noClobber := range []bool{false, true} {
 				_, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, NoClobber: noClobber})
-				if kind := ncerr.KindOf(err); kind != ncerr.ErrConflict && !(noClobber && kind == ncerr.ErrExists) && !strings.Contains(fmt.Sprint(err), "something that is not a dataset") {
+				if kind := ncerr.KindOf(err); kind != ncerr.ErrConflict && !(noClobber && kind == ncerr.ErrExists) && !strings.Contains(fmt.Sprint(err), "something other than a dataset") {
 					t.Errorf("%s: the second, NoClobber %t: %v", url, noClobber, err)
 				}
 			}
@@ -275,7 +275,7 @@ func TestDanglingLinkInTheWay(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	symlink(t, "nowhere", link)
 	_, err := nczarr.Create(t.Context(), link, &nczarr.CreateOptions{Options: *localOptions()})
-	if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "leads to nothing") {
+	if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "symbolic link to a missing file") {
 		t.Error(err)
 	}
 }

@@ -11,31 +11,31 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// A replacement in a bucket changes the documents of the root first and last, but
-// those below it only after the chunks. An array, or a group without superblock,
-// that is opened by its own URL may be part of a dataset above, whose documents it
-// does not read. So it looks for the claim of a replacement at each prefix above:
+// A replacement in a bucket changes the root's documents first and last, and those
+// below the root only after the chunks. An array, or a group without a superblock, that
+// is opened by its own URL may be part of a dataset above it, whose documents it does
+// not read. It therefore looks for the claim of a replacement at each prefix above:
 //
-//   - when it is opened, with the first request for its documents: a replacement puts
-//     them one by one, and long before it ends;
-//   - before its own documents are compared with what they were. If the replacement
-//     has not begun by then, what was read is of the old dataset; if it has ended,
-//     the documents differ. In the other order a whole replacement could come in
-//     between.
+//  - when it is opened, along with the first request for its documents. The replacement
+//    puts documents one by one, and claims the dataset long before it ends.
+//  - before it compares its own documents with those that it opened. If no replacement
+//    has begun by then, everything that was read belongs to the old dataset. If one has
+//    ended, the documents differ. In the opposite order a whole replacement could
+//    happen between the two checks.
 
-// upper is the top of the bucket of a dataset, where the claims above it are.
+// upper is the bucket of a dataset, in which claims above the dataset are looked for.
 type upper struct {
-	loc  *ncurl.Location // of the bucket
+	loc  *ncurl.Location // location of the bucket
 	m    *zmap.Map
-	keys []string // of the claims
+	keys []string // keys of the possible claims
 }
 
-// openUpper returns the top of the bucket of a location, or nil if nothing is
-// above that, or it cannot be opened. It asks the store nothing.
+// openUpper returns the bucket of a location, or nil if the location is not inside a
+// bucket or the bucket cannot be opened. It sends no requests.
 func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, error) {
 	bucket, dir, _ := strings.Cut(strings.TrimRight(loc.Path, "/"), "/")
 	if loc.Driver != ncurl.DriverS3 || dir == "" {
-		return nil, nil // nothing is above
+		return nil, nil // not below the top of a bucket
 	}
 	top := *loc
 	top.Path = bucket
@@ -46,10 +46,10 @@ func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, 
 			u.keys = append(u.keys, key)
 		}
 	}
-	opts.Remote.Cache = nil // what is in the store counts
+	opts.Remote.Cache = nil // bypass the cache
 	ds, err := newDataset(ctx, &top, opts, driver.Read)
 	if cannotTell(err) {
-		return nil, nil // as if nothing was above
+		return nil, nil // assume that nothing is above
 	}
 	if err != nil {
 		return nil, err
@@ -58,15 +58,15 @@ func openUpper(ctx context.Context, loc *ncurl.Location, opts Options) (*upper, 
 	return u, nil
 }
 
-// unclaimed fails if a dataset at a prefix above is being replaced. It looks at
-// all prefixes at once.
+// unclaimed fails if a dataset at a prefix above is being replaced. It checks all
+// prefixes concurrently.
 func (u *upper) unclaimed(ctx context.Context, op string) error {
 	if u == nil {
 		return nil
 	}
 	return each(ctx, u.keys, len(u.keys), func(key string) error {
 		claim, err := readClaim(ctx, u.m, key)
-		if cannotTell(err) || err == nil && (claim == nil || claim.Makes) { // who makes a dataset replaces nothing, and that claim may stay
+		if cannotTell(err) || err == nil && (claim == nil || claim.Makes) { // a claim on a new dataset replaces nothing and may stay
 			return nil
 		}
 		at := *u.loc
@@ -82,8 +82,8 @@ func (u *upper) close(ctx context.Context) {
 	}
 }
 
-// cannotTell reports whether an error is that of a prefix that the caller may not
-// read, or cannot.
+// cannotTell reports whether an error means that a prefix is not accessible to the
+// caller.
 func cannotTell(err error) bool {
 	switch ncerr.KindOf(err) {
 	case ncerr.ErrPermission, ncerr.ErrAuth, ncerr.ErrUnsupported, ncerr.ErrNoDataset:
@@ -92,14 +92,14 @@ func cannotTell(err error) bool {
 	return false
 }
 
-// mayBePart reports whether the dataset may be part of one above it: it has no
-// superblock, as every root of NCZarr has.
+// mayBePart reports whether the dataset may be part of one above it, because it lacks
+// the superblock that every NCZarr root has.
 func (d *Dataset) mayBePart() bool {
 	return d.top.meta == nil || d.top.meta.Superblock == ""
 }
 
-// openUnclaimed opens the dataset at a location unless one above it is being
-// replaced.
+// openUnclaimed opens the dataset at a location. It fails if a dataset above it is
+// being replaced.
 func openUnclaimed(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	up, err := openUpper(ctx, loc, opts)
 	if err != nil {
@@ -114,13 +114,14 @@ func openUnclaimed(ctx context.Context, loc *ncurl.Location, opts Options) (*Dat
 	return ds, err
 }
 
-// guard opens the dataset, and looks for the claims at the same time if it may be
-// part of another one. Where the URL says NCZarr, it most likely is not, and the look
-// comes after. As that says nothing of what was read before, it is read again.
+// guard opens the dataset and, if it may be part of another one, looks for claims at
+// the same time. If the URL says NCZarr, the dataset is most likely a root, and guard
+// looks for claims afterwards. A later look says nothing about what was read before, so
+// guard then opens the dataset again.
 func (u *upper) guard(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	var claim error
 	asks := !loc.FormatGiven || loc.Format == ncurl.Zarr
-	wait := beside(ctx, func(ctx context.Context) {
+	wait := inParallel(ctx, func(ctx context.Context) {
 		if asks {
 			claim = u.unclaimed(ctx, "open")
 		}

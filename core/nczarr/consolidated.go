@@ -12,30 +12,30 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// ConsolidatedUse says how consolidated metadata is read. Whatever it says,
-// consolidated metadata is used where there is nothing else, and never by
-// [Options.Update]: what it says of others' documents is not written back.
+// ConsolidatedUse selects how consolidated metadata is read. In all modes, consolidated
+// metadata is used if no other metadata exists. With [Options.Update] it is never used,
+// so that its copies of documents that other programs wrote are not written back.
 type ConsolidatedUse uint8
 
 // The ways to read consolidated metadata.
 const (
-	// ConsolidatedAuto uses it on stores where requests are expensive, and
-	// where the URL asks for it. On other stores the documents of the root are
-	// compared with it, which costs nothing there: when they differ it is
-	// stale, which is logged, and the single documents are read. On the former
-	// it is the only request. One that is damaged is logged and not used.
+	// ConsolidatedAuto uses consolidated metadata if the URL requests it, and on stores
+	// with expensive requests, where it is the only request. On other stores it first
+	// compares the root's documents with the consolidated ones, which is cheap there.
+	// If they differ, it logs that the consolidated metadata is stale and reads the
+	// individual documents. It also logs and ignores damaged consolidated metadata.
 	ConsolidatedAuto ConsolidatedUse = iota
-	// ConsolidatedVerify reads the single documents, and compares all of them
-	// with it: see [Dataset.StaleDocuments]. Damaged consolidated metadata is
-	// an error.
+	// ConsolidatedVerify reads the individual documents and compares all of them with
+	// the consolidated ones: see [Dataset.StaleDocuments]. Damaged consolidated
+	// metadata is an error.
 	ConsolidatedVerify
-	// ConsolidatedTrust uses it wherever it is, unchecked.
+	// ConsolidatedTrust uses consolidated metadata wherever it exists, unchecked.
 	ConsolidatedTrust
-	// ConsolidatedIgnore reads the single documents.
+	// ConsolidatedIgnore reads the individual documents.
 	ConsolidatedIgnore
 )
 
-// consolidatedFirst reports whether consolidated metadata is looked at before the single
+// consolidatedFirst reports whether consolidated metadata is read before the individual
 // documents.
 func (d *Dataset) consolidatedFirst() bool {
 	switch {
@@ -49,7 +49,7 @@ func (d *Dataset) consolidatedFirst() bool {
 
 func (d *Dataset) remote() bool { return d.m.Capabilities().Latency == driver.Remote }
 
-// readConsolidated reads the consolidated document; nil when there is none.
+// readConsolidated reads the consolidated document. It returns nil if none exists.
 func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, error) {
 	if d.top != nil && d.layout.Inline() {
 		return zarr.InlineMetadata(d.top.docsInStore)
@@ -64,20 +64,20 @@ func (d *Dataset) readConsolidated(ctx context.Context) (map[string]zarr.Docs, e
 	d.docs.note(zarr.ConsolidatedDoc, info)
 	all, err := zarr.ParseConsolidated(body)
 	if err == nil && len(all[""]) == 0 {
-		err = ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+zarr.ConsolidatedDoc, "it has no document of the root group")
+		err = ncerr.Errorf(ncerr.ErrConsolidated, "parse", "/"+zarr.ConsolidatedDoc, "the document of the root group is missing")
 	}
 	return all, err
 }
 
-// inline uses the metadata that the zarr.json of a root repeats, where the single
-// documents would cost requests, or where it is asked for.
+// inline uses the consolidated metadata in the zarr.json of a root if individual
+// documents would cost requests or the options select it.
 func (l *loader) inline(root zarr.Docs) error {
 	if !l.ds.inline || !l.ds.consolidatedFirst() {
 		return nil
 	}
 	all, err := zarr.InlineMetadata(root)
 	if damaged(err) && l.ds.opts.UseConsolidated == ConsolidatedAuto {
-		l.ds.log.Warn("consolidated metadata is damaged, reading the single documents", "key", zarr.V3Doc, "error", err)
+		l.ds.log.Warn("consolidated metadata is damaged, reading the individual documents", "key", zarr.V3Doc, "error", err)
 		return nil
 	}
 	if all != nil {
@@ -86,8 +86,8 @@ func (l *loader) inline(root zarr.Docs) error {
 	return err
 }
 
-// consolidatedRoot gives the root's documents as the consolidated document has
-// them; nil when there is none, or when it is seen to be stale.
+// consolidatedRoot returns the root's documents from the consolidated document. It
+// returns nil if none exists or it is found to be stale.
 func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, error) {
 	all, err := l.ds.readConsolidated(ctx)
 	if err != nil {
@@ -95,40 +95,40 @@ func (l *loader) consolidatedRoot(ctx context.Context, check bool) (zarr.Docs, e
 	}
 	if all == nil {
 		if l.ds.loc.Consolidated {
-			l.ds.log.Warn("no consolidated metadata, reading the single documents", "key", zarr.ConsolidatedDoc)
+			l.ds.log.Warn("no consolidated metadata, reading the individual documents", "key", zarr.ConsolidatedDoc)
 		}
 		return nil, nil
 	}
 	if check && !l.ds.remote() && l.ds.opts.UseConsolidated != ConsolidatedTrust {
 		names := slices.Concat(zarr.DatasetDocs(), slices.Collect(maps.Keys(all[""])))
-		slices.Sort(names) // 4.8.0 has more documents than DatasetDocs tells
+		slices.Sort(names) // 4.8.0 has documents that are not in DatasetDocs
 		single, err := l.fetchRoot(ctx, slices.Compact(names))
 		if err != nil {
 			return nil, err
 		}
 		if keys := differing("", all[""], single); len(single) > 0 && len(keys) > 0 {
-			l.ds.log.Warn("consolidated metadata is stale, reading the single documents", "key", zarr.ConsolidatedDoc, "differs", keys[0])
+			l.ds.log.Warn("consolidated metadata is stale, reading the individual documents", "key", zarr.ConsolidatedDoc, "differs", keys[0])
 			return nil, nil
 		}
 	}
 	l.useConsolidated(all)
-	return maps.Clone(all[""]), nil // load takes documents out of it
+	return maps.Clone(all[""]), nil // load modifies the map
 }
 
-// damaged reports whether an error says that consolidated metadata is there and
-// makes no sense.
+// damaged reports whether an error means that consolidated metadata exists but is
+// invalid.
 func damaged(err error) bool {
 	k := ncerr.KindOf(err)
 	return k == ncerr.ErrConsolidated || k == ncerr.ErrNotZarr
 }
 
-// useConsolidated takes all documents from the consolidated one.
+// useConsolidated makes the loader take all documents from consolidated metadata.
 func (l *loader) useConsolidated(all map[string]zarr.Docs) {
 	l.all = all
 	l.ds.consolidated = true
 }
 
-// kidsOf gives the names below a node, from the consolidated document.
+// kidsOf returns the names below a node in the consolidated document.
 func (l *loader) kidsOf(node string) []string {
 	if l.kids == nil {
 		l.kids = childrenOf(l.all, l.ds.opts.Limits.MaxDepth+1)
@@ -136,8 +136,8 @@ func (l *loader) kidsOf(node string) []string {
 	return l.kids[node]
 }
 
-// childrenOf gives the names below each node, sorted, down to a depth; a node
-// need not have documents itself.
+// childrenOf returns the sorted names below each node, down to a depth. A node need not
+// have documents itself.
 func childrenOf(all map[string]zarr.Docs, depth int) map[string][]string {
 	kids := make(map[string][]string)
 	seen := make(map[string]bool, len(all))
@@ -153,7 +153,7 @@ func childrenOf(all map[string]zarr.Docs, depth int) map[string][]string {
 	return kids
 }
 
-// segments gives the first n segments of a key.
+// segments returns the first n segments of a key.
 func segments(key string, n int) string {
 	for i := range len(key) {
 		if key[i] == '/' {
@@ -165,8 +165,8 @@ func segments(key string, n int) string {
 	return key
 }
 
-// differing gives the keys of a node's documents that are not the same, or are
-// only in one of two places, sorted.
+// differing returns the sorted keys of a node's documents that differ between a and b
+// or exist in only one of them.
 func differing(prefix string, a, b zarr.Docs) []string {
 	var keys []string
 	for name, text := range a {
@@ -183,8 +183,8 @@ func differing(prefix string, a, b zarr.Docs) []string {
 	return keys
 }
 
-// verifyConsolidated compares the documents that were read one by one with
-// those of the consolidated document.
+// verifyConsolidated compares the documents that were read individually with those in
+// the consolidated document.
 func (d *Dataset) verifyConsolidated(ctx context.Context) error {
 	all, err := d.readConsolidated(ctx)
 	if err != nil || all == nil {
@@ -214,9 +214,8 @@ func (d *Dataset) verifyConsolidated(ctx context.Context) error {
 	return nil
 }
 
-// documents gives the documents of all nodes, as they stand in the store, by
-// key prefix. They are there when the dataset was opened with Update or
-// ConsolidatedVerify.
+// documents returns the documents of all nodes as they are in the store, by key prefix.
+// They are available if the dataset was opened with Update or ConsolidatedVerify.
 func (d *Dataset) documents() map[string]zarr.Docs {
 	out := make(map[string]zarr.Docs)
 	d.top.each(func(g *Group) {
@@ -226,20 +225,20 @@ func (d *Dataset) documents() map[string]zarr.Docs {
 		for _, v := range g.vars.list {
 			out[v.key()] = v.docsInStore
 		}
-		for _, n := range g.lost {
+		for _, n := range g.omitted {
 			out[g.key()+n.name+"/"] = n.docs
 		}
 	})
 	return out
 }
 
-// StaleDocuments gives the keys of the documents that are not in consolidated
-// metadata as they are in the store, or in one of the two only, sorted. It
-// needs [ConsolidatedVerify], and is empty without.
+// StaleDocuments returns the sorted keys of documents that differ between the store and
+// consolidated metadata or exist in only one of them. It is empty unless the dataset
+// was opened with [ConsolidatedVerify].
 func (d *Dataset) StaleDocuments() []string { return slices.Clone(d.staleDocs) }
 
-// Consolidate has consolidated metadata written at the next Flush, and kept
-// up to date from then on. Errors: ncerr.ErrReadOnly.
+// Consolidate makes the next Flush write consolidated metadata and keeps it up to date
+// from then on. Errors: ncerr.ErrReadOnly.
 func (d *Dataset) Consolidate() error {
 	if err := d.writable("consolidate", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
 		return err
@@ -257,8 +256,7 @@ func (d *Dataset) Consolidate() error {
 	return nil
 }
 
-// repeats reports whether the document of a group is to repeat those of the nodes
-// below it.
+// repeats reports whether the document of a group repeats those of the nodes below it.
 func (d *Dataset) repeats(g *Group) bool {
 	if g.parent == nil {
 		return d.layout.Inline() && d.consolidated
@@ -266,8 +264,9 @@ func (d *Dataset) repeats(g *Group) bool {
 	return g.inline
 }
 
-// withInline makes what the document of a group repeats current: nodes are all that
-// are below it, and others. Consolidated metadata of a kind that is not known stays.
+// withInline updates the copies of other documents in the document of a group. nodes
+// contains all nodes below the group, and others. Consolidated metadata of an unknown
+// kind is left unchanged.
 func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs, error) {
 	switch {
 	case !d.repeats(g) && (g.parent != nil || d.inline || !zarr.HasInlineMetadata(docs)):
@@ -283,17 +282,17 @@ func (d *Dataset) withInline(g *Group, docs zarr.Docs, nodes []saved) (zarr.Docs
 	}
 	docs, err := zarr.WithInline(docs, below, g.unknown())
 	if most := d.opts.Limits.MaxMetadata; err == nil && int64(len(docs[zarr.V3Doc])) > most {
-		err = ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata it has %d bytes, the limit of limits.max_metadata (Limits.MaxMetadata) is %d: it could not be read", len(docs[zarr.V3Doc]), most)
+		err = ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata the document has %d bytes, but the limit set by limits.max_metadata (Limits.MaxMetadata) is %d: it could not be read back", len(docs[zarr.V3Doc]), most)
 	}
 	return docs, ncerr.Wrap("write metadata", zmap.Path(g.key()+zarr.V3Doc), err)
 }
 
-// unknown returns the paths below g of the nodes that could not be read, or below which
-// none could be looked for.
+// unknown returns the paths, relative to g, of nodes that could not be read or
+// searched.
 func (g *Group) unknown() []string {
 	keys := slices.Clone(g.ds.unseen)
 	g.each(func(sub *Group) {
-		for _, n := range sub.lost {
+		for _, n := range sub.omitted {
 			keys = append(keys, sub.key()+n.name)
 		}
 	})
@@ -306,9 +305,10 @@ func (g *Group) unknown() []string {
 	return out
 }
 
-// RemoveConsolidated deletes consolidated metadata, which is not written again. In Zarr
-// v3 it is a part of the document of the root, which the next Flush writes without it.
-// Errors: ncerr.ErrReadOnly, ncerr.ErrNotFound when there is none.
+// RemoveConsolidated deletes consolidated metadata and stops writing it. In Zarr v3 it
+// is part of the root's document, and the next Flush writes that document without it.
+// Errors: ncerr.ErrReadOnly, ncerr.ErrNotFound if the dataset has no consolidated
+// metadata.
 func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
 	if err := d.writable("remove", zmap.Path(zarr.ConsolidatedDoc)); err != nil {
 		return err
@@ -337,7 +337,7 @@ func (d *Dataset) RemoveConsolidated(ctx context.Context) error {
 
 func (d *Dataset) removeInline() error {
 	if !d.inline && !d.consolidated {
-		return ncerr.Errorf(ncerr.ErrNotFound, "remove", zmap.Path(d.layout.ConsolidatedDoc()), "there is no consolidated metadata")
+		return ncerr.Errorf(ncerr.ErrNotFound, "remove", zmap.Path(d.layout.ConsolidatedDoc()), "the dataset has no consolidated metadata")
 	}
 	if err := d.top.changeable("remove", zmap.Path(d.layout.ConsolidatedDoc())); err != nil {
 		return err

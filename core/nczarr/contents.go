@@ -21,33 +21,33 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// contents describes what is at the place of a new dataset.
+// contents describes what exists at the location of a new dataset.
 type contents struct {
-	there   bool                       // anything
-	dataset bool                       // a dataset at its root
-	foreign []string                   // what is not part of that dataset
-	docs    zarr.Docs                  // that show it
-	nodes   map[string]*zarr.ChunkKeys // by their paths; how chunks are named is not looked up
-	mounts  []string                   // mount points, which nothing may remove
+	there   bool                       // whether anything exists
+	dataset bool                       // whether a dataset exists at its root
+	foreign []string                   // entries that are not part of that dataset
+	docs    zarr.Docs                  // documents that identify the dataset's objects
+	nodes   map[string]*zarr.ChunkKeys // nodes by path; the values are nil
+	mounts  []string                   // mount points, which are never removed
 }
 
-// maxShown is the number of foreign entries that an error lists.
+// maxShown is the maximum number of foreign entries that an error lists.
 const maxShown = 8
 
-// refuse returns why the contents may not be removed, or nil. Force permits
-// everything but mount points, and a dataset if that is to be kept.
+// refuse returns the reason why the contents may not be removed, or nil. With force it
+// refuses only mount points and, with keep, a dataset.
 func (c *contents) refuse(path string, force, keep bool) error {
 	switch {
 	case len(c.mounts) > 0:
-		return ncerr.Errorf(ncerr.ErrExists, "replace", path, "something is mounted at %q in it: unmount it first", c.mounts[0])
+		return ncerr.Errorf(ncerr.ErrExists, "replace", path, "a file system is mounted at %q inside it: unmount it first", c.mounts[0])
 	case force && keep && c.dataset:
-		return ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset is there")
+		return ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset already exists there")
 	case force || len(c.foreign) == 0:
 		return nil
 	}
-	what := "something that is not a dataset is there"
+	what := "something other than a dataset exists there"
 	if c.dataset {
-		what = "what is there is not all part of the dataset"
+		what = "entries exist there that are not part of the dataset"
 	}
 	shown := make([]string, 0, maxShown)
 	for _, name := range c.foreign[:min(maxShown, len(c.foreign))] {
@@ -60,7 +60,8 @@ func (c *contents) refuse(path string, force, keep bool) error {
 	return ncerr.Errorf(ncerr.ErrExists, "create", path, "%s: %s", what, text)
 }
 
-// judge sorts out what belongs to a dataset, whose documents it reads.
+// judge determines which of the names belong to a dataset. It reads the dataset's
+// documents with read.
 func (c *contents) judge(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (err error) {
 	if c.docs, err = memberDocs(ctx, names, workers, l, read); err != nil {
 		return err
@@ -79,9 +80,8 @@ func (c *contents) judge(ctx context.Context, names []string, workers int, l Lim
 	return nil
 }
 
-// memberDocs reads the documents that show what belongs to a dataset. Those that
-// cannot be read for a reason of their own are left out, and so are those beyond
-// the limit for all.
+// memberDocs reads the documents that show which objects belong to a dataset. It omits
+// documents with a lasting error, and those that exceed the total limit.
 func memberDocs(ctx context.Context, names []string, workers int, l Limits, read func(key string, limit int64) ([]byte, error)) (zarr.Docs, error) {
 	var mu sync.Mutex
 	docs, room := make(zarr.Docs), l.MaxDocuments
@@ -100,8 +100,8 @@ func memberDocs(ctx context.Context, names []string, workers int, l Limits, read
 	return docs, err
 }
 
-// readUpTo reads what r has, and fails with ncerr.ErrLimit if that is more than
-// limit bytes. Other errors are those of a damaged document.
+// readUpTo reads r to its end. It fails with ncerr.ErrLimit if that is more than limit
+// bytes, and with ncerr.ErrCorrupt on other errors, including err.
 func readUpTo(r io.ReadCloser, err error, limit int64) ([]byte, error) {
 	var body []byte
 	if err == nil {
@@ -117,15 +117,15 @@ func readUpTo(r io.ReadCloser, err error, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// localContents looks at a file or directory as the system shows it: a driver
-// shows only what can be an object.
+// localContents examines a file or directory with system calls, because a driver shows
+// only what can be an object.
 func localContents(driver, path string, l Limits) (*contents, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &contents{}, nil
 	case err != nil:
-		return nil, systemError("look at", path, err)
+		return nil, systemError("examine", path, err)
 	}
 	switch {
 	case driver == ncurl.DriverZip && info.Mode().IsRegular():
@@ -139,7 +139,7 @@ func localContents(driver, path string, l Limits) (*contents, error) {
 func treeContents(path string, l Limits) (*contents, error) {
 	e, err := place.List(path, l.MaxKeys)
 	if err != nil {
-		return nil, systemError("look at", path, err)
+		return nil, systemError("examine", path, err)
 	}
 	c := &contents{there: e.All() > 0, foreign: e.Odd, mounts: e.Mounts}
 	err = c.judge(context.Background(), e.Names, 1, l, func(key string, limit int64) ([]byte, error) {
@@ -149,22 +149,22 @@ func treeContents(path string, l Limits) (*contents, error) {
 	return c, err
 }
 
-// archiveContents looks at a zip archive. One whose members all lie in one
-// directory is a dataset if that directory is.
+// archiveContents examines a zip archive. If all members are in one directory, the
+// archive is a dataset if that directory is one.
 func archiveContents(path string, size int64, l Limits) (*contents, error) {
 	c := &contents{there: true}
 	if size == 0 {
 		return c, nil
 	}
 	if hasStub(path) {
-		c.foreign = append(c.foreign, "data in front of the archive, such as a program that extracts it")
+		c.foreign = append(c.foreign, "data before the archive, such as a self-extracting program")
 	}
 	r, err := zip.OpenReader(path)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, systemError("look at", path, err)
+			return nil, systemError("examine", path, err)
 		}
-		c.foreign = []string{filepath.Base(path)} // it is no archive, or a damaged one
+		c.foreign = []string{filepath.Base(path)} // not an archive, or a damaged one
 		return c, nil
 	}
 	defer r.Close() //nolint:errcheck // only read
@@ -174,7 +174,7 @@ func archiveContents(path string, size int64, l Limits) (*contents, error) {
 		switch {
 		case strings.HasSuffix(f.Name, "/"):
 		case !f.Mode().IsRegular():
-			c.foreign = append(c.foreign, f.Name+" (not a file)")
+			c.foreign = append(c.foreign, f.Name+" (not a regular file)")
 		default:
 			names = append(names, f.Name)
 			files[f.Name] = f
@@ -198,12 +198,12 @@ func archiveContents(path string, size int64, l Limits) (*contents, error) {
 	return c, err
 }
 
-// hasStub reports whether an archive does not begin with a member, or with its end
-// if it has none.
+// hasStub reports whether an archive begins with other data than a member or, for an
+// empty archive, the end record.
 func hasStub(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
-		return false // reading the archive tells
+		return false // reading the archive reports the error
 	}
 	defer f.Close() // only read
 	head := make([]byte, 2)
@@ -211,7 +211,7 @@ func hasStub(path string) bool {
 	return err == nil && string(head) != "PK"
 }
 
-// storeContents looks at a store through its driver.
+// storeContents examines a store through its driver.
 func storeContents(ctx context.Context, m *zmap.Map, l Limits) (*contents, error) {
 	names, err := listKeys(ctx, m, "")
 	if err != nil {
@@ -221,7 +221,7 @@ func storeContents(ctx context.Context, m *zmap.Map, l Limits) (*contents, error
 	return c, c.judge(ctx, names, movers, l, inStore(ctx, m))
 }
 
-// inStore reads documents of a store.
+// inStore returns a function that reads documents of a store.
 func inStore(ctx context.Context, m *zmap.Map) func(key string, limit int64) ([]byte, error) {
 	return func(key string, limit int64) ([]byte, error) {
 		body, _, err := m.ReadAll(ctx, key, limit)
@@ -229,19 +229,19 @@ func inStore(ctx context.Context, m *zmap.Map) func(key string, limit int64) ([]
 	}
 }
 
-// warnOfNames tells that an archive which is to be written has other names: each
-// writing makes a new file, and they keep the old one.
+// warnOfNames warns if an archive that is to be written has other hard links. Each
+// write makes a new file, and the other links keep the old one.
 func warnOfNames(loc *ncurl.Location, opts Options) {
 	if loc.Driver != ncurl.DriverZip {
 		return
 	}
 	info, err := os.Stat(filepath.FromSlash(loc.Path))
 	if err == nil && info.Mode().IsRegular() && place.Names(info) > 1 {
-		opts.Log.Warn("the archive has other names (hard links), which keep the old content", "path", loc.Path, "names", place.Names(info))
+		opts.Log.Warn("the archive has other hard links, which keep the old content", "path", loc.Path, "names", place.Names(info))
 	}
 }
 
-// systemError gives an error of the system its kind.
+// systemError returns a system error with its error kind.
 func systemError(op, path string, err error) error {
 	var perr *fs.PathError
 	if errors.As(err, &perr) && perr.Path == path {

@@ -14,30 +14,33 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// CopyOptions say what [Copy] changes on the way. The zero value keeps all.
+// CopyOptions selects what [Copy] copies and changes. The zero value copies everything
+// unchanged.
 type CopyOptions struct {
-	// Chunks gives the chunk shape of the copy of v; nil, or a nil result,
-	// keeps that of v.
+	// Chunks returns the chunk shape for the copy of v. If Chunks or its result is nil,
+	// the copy has the chunk shape of v.
 	Chunks func(v *Var) ([]int64, error)
-	// Codecs gives the codec chain of the copy of v; ok false keeps that of v.
+	// Codecs returns the codec chain for the copy of v; if ok is false, the copy has
+	// the chain of v.
 	Codecs func(v *Var) (chain []zarr.CodecSpec, ok bool, err error)
-	// Quantize gives the quantization of the copy of v; ok false writes the
-	// values as they are in v: they are not rounded a second time.
+	// Quantize returns the quantization for the copy of v. If ok is false, the values
+	// are copied as they are, without rounding them a second time.
 	Quantize func(v *Var) (q dtype.Quantization, ok bool, err error)
-	// Select says which variables are copied; nil copies all.
+	// Select reports whether to copy v; nil copies all variables.
 	Select func(v *Var) bool
-	// Memory is about the most data held at once, in bytes; 0 is 64 MiB.
+	// Memory is the approximate maximum amount of data held in memory, in bytes; 0
+	// means 64 MiB.
 	Memory int64
-	// Progress is called after each block with the bytes of array data
-	// written so far, and those to write; nil is not called.
+	// Progress, if not nil, is called after each block with the number of bytes of
+	// array data written so far and in total.
 	Progress func(done, total int64)
 }
 
-// Copy copies everything below src into dst, which is usually the root of a
-// new dataset: dimensions, attributes, groups, variables and values. What the
-// format of dst cannot hold (unlimited dimensions in pure Zarr) becomes what
-// it can. On error the copy is not whole, and the caller aborts dst; one error
-// is that the source was replaced meanwhile (see [Dataset.CheckUnchanged]).
+// Copy copies everything below src into dst, which is usually the root of a new
+// dataset: dimensions, attributes, groups, variables and values. It converts what the
+// format of dst cannot represent, such as unlimited dimensions in pure Zarr. After an
+// error the copy is incomplete and the caller should abort dst. Copy also fails if the
+// source was replaced in the meantime (see [Dataset.CheckUnchanged]).
 func Copy(ctx context.Context, dst, src *Group, o *CopyOptions) error {
 	if o == nil {
 		o = &CopyOptions{}
@@ -64,13 +67,13 @@ type copier struct {
 	done, total int64
 }
 
-// pair is a variable and its copy, and the rounding on the way.
+// pair is a variable, its copy, and the rounding to apply.
 type pair struct {
 	dst, src *Var
 	quantize dtype.Quantization
 }
 
-// group copies the definitions of a group and of those below it.
+// group copies the definitions of a group and its subgroups.
 func (c *copier) group(ctx context.Context, dst, src *Group) error {
 	for _, a := range src.Attrs() {
 		if err := dst.SetAttr(a); err != nil {
@@ -105,14 +108,14 @@ func (c *copier) group(ctx context.Context, dst, src *Group) error {
 	return nil
 }
 
-// define makes the copy of a variable, without data.
+// define defines the copy of a variable, without data.
 func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	if err := v.CheckSize(); err != nil {
 		return err
 	}
 	spec := v.spec()
 	if dst.ds.layout.Keys(0).Prefix && !v.meta.Keys.Prefix {
-		spec.Separator = 0 // the keys are others anyway
+		spec.Separator = 0 // the keys differ in any case
 	}
 	dropped, err := c.element(ctx, dst, v, spec)
 	if err != nil {
@@ -120,7 +123,7 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 	}
 	for i, d := range spec.Dims {
 		if spec.Dims[i] = c.dims[d]; spec.Dims[i] == nil {
-			return ncerr.Errorf(ncerr.ErrNoDim, "copy", v.Path(), "dimension %q is not part of what is copied", d.Path())
+			return ncerr.Errorf(ncerr.ErrNoDim, "copy", v.Path(), "dimension %q is not among the copied dimensions", d.Path())
 		}
 	}
 	if c.opts.Chunks != nil && len(spec.Dims) > 0 {
@@ -149,14 +152,15 @@ func (c *copier) define(ctx context.Context, dst *Group, v *Var) error {
 		return ofVar(v, err)
 	}
 	if len(dropped) > 0 {
-		dst.ds.log.Warn("copied without codecs that state another element type", "path", v.Path(), "codecs", strings.Join(dropped, ","), "type", made.meta.DType.String())
+		dst.ds.log.Warn("left out codecs that require another element type", "path", v.Path(), "codecs", strings.Join(dropped, ","), "type", made.meta.DType.String())
 	}
 	c.pairs = append(c.pairs, pair{made, v, spec.Quantize})
 	c.total += chunk.All(v.Shape()).Len() * v.elemBytes()
 	return nil
 }
 
-// ofVar puts the variable to an error that tells of nothing but a codec.
+// ofVar adds the path of v to an error about opening a codec, which does not name the
+// variable.
 func ofVar(v *Var, err error) error {
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Op == "open codec" {
@@ -165,8 +169,8 @@ func ofVar(v *Var, err error) error {
 	return err
 }
 
-// quantize asks for the quantization of the copy of v, and puts it in place of
-// the one that v tells of.
+// quantize sets the quantization for the copy of v, if CopyOptions specifies one, and
+// removes the attribute of v's own quantization.
 func (c *copier) quantize(v *Var, spec *VarSpec) error {
 	if c.opts.Quantize == nil {
 		return nil
@@ -181,7 +185,7 @@ func (c *copier) quantize(v *Var, spec *VarSpec) error {
 	return nil
 }
 
-// spec gives the VarSpec that makes a variable like v.
+// spec returns a VarSpec that defines a variable like v.
 func (v *Var) spec() *VarSpec {
 	s := &VarSpec{
 		Type: v.nc, Dims: v.Dims(), Chunks: v.Chunks(), Order: v.meta.DType.Order,
@@ -196,9 +200,9 @@ func (v *Var) spec() *VarSpec {
 	return s
 }
 
-// element sets the element type of a copy of v in dst and its codecs, which
-// may depend on it: that of v where the layout can have it. It gives the ids of
-// the codecs that do not fit.
+// element sets the element type and the codecs of a copy of v in dst. The copy keeps
+// v's element type if the layout of dst supports it. element returns the ids of the
+// codecs that do not fit the element type.
 func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec) (dropped []string, err error) {
 	keep := dst.ds.layout.AnyType()
 	switch {
@@ -218,7 +222,7 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 	}
 	if keep && v.in == nil {
 		spec.Codecs = v.Codecs()
-		if v.varies() && dst.ds.layout.OrderInChain() && len(spec.Codecs) > 0 { // which has one codec for a type
+		if v.varies() && dst.ds.layout.OrderInChain() && len(spec.Codecs) > 0 { // dst has its own codec for the type
 			if first, _ := v.group.ds.Codecs().Find(spec.Codecs[0].ID); first.Objects != codecdriver.NoObjects {
 				spec.Codecs = spec.Codecs[1:]
 			}
@@ -229,10 +233,10 @@ func (c *copier) element(ctx context.Context, dst *Group, v *Var, spec *VarSpec)
 	return dropped, err
 }
 
-// portableCodecs gives the codecs that fit a copy of v with the element type
-// that netCDF has for it, and the ids of the others: those that state another
-// element type, which would take the bytes for what they are not. The one for
-// objects is part of the element type, and in neither.
+// portableCodecs returns the codecs that fit a copy of v with the corresponding netCDF
+// element type, and the ids of those that do not: they require another element type and
+// would misinterpret the bytes. Both omit the object codec, which belongs to the
+// element type.
 func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
 	t, _ := v.stored()
 	if t.Plain() && t.Kind != dtype.Bytes {
@@ -252,8 +256,7 @@ func (v *Var) portableCodecs() (fit []zarr.CodecSpec, dropped []string) {
 	return fit, dropped
 }
 
-// bound reports whether a codec states the type of the elements that it takes,
-// and it is not t.
+// bound reports whether a codec requires another element type than t.
 func bound(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Type) bool {
 	var params map[string]json.RawMessage
 	if json.Unmarshal(c.Params, &params) != nil {
@@ -275,8 +278,8 @@ func bound(d *codecdriver.Description, c zarr.CodecSpec, t dtype.Type) bool {
 	return false
 }
 
-// longest reads all strings of v, about memory bytes at once, and gives the
-// length in bytes of the longest, 1 at least.
+// longest reads all strings of v, about memory bytes at a time, and returns the length
+// in bytes of the longest, at least 1.
 func (v *Var) longest(ctx context.Context, memory int64) (int, error) {
 	most := 1
 	err := v.blocks(v.Chunks(), memory, func(sel chunk.Selection) error {
@@ -291,9 +294,9 @@ func (v *Var) longest(ctx context.Context, memory int64) (int, error) {
 	return most, err
 }
 
-// data copies the values of one variable, block by block.
+// data copies the values of one variable block by block.
 func (c *copier) data(ctx context.Context, p pair) error {
-	var room any // kept from block to block; the first is the largest
+	var room any // reused for all blocks; the first block is the largest
 	return p.src.blocks(p.dst.Chunks(), c.opts.Memory, func(sel chunk.Selection) error {
 		if room == nil {
 			room = p.src.NewSlice(sel.Len())
@@ -309,13 +312,14 @@ func (c *copier) data(ctx context.Context, p pair) error {
 	})
 }
 
-// block copies one block with the help of room, which is large enough. Chunks that the source does not have are not made,
-// where those of the copy read as the same values, to netCDF-C too.
+// block copies one block, using room as a buffer that is large enough. It does not
+// create chunks that are absent in the source if they read as the same values in the
+// copy, for netcdf-c as well.
 func (c *copier) block(ctx context.Context, p pair, sel chunk.Selection, room any) error {
 	var found, only []bool
 	buf := dtype.Slice(room, 0, int(sel.Len()))
 	if text, ok := room.([]string); ok {
-		clear(text) // what the block before left
+		clear(text) // the values of the previous block
 	}
 	err := p.src.read(ctx, sel, buf, &found)
 	if err != nil {
@@ -329,8 +333,8 @@ func (c *copier) block(ctx context.Context, p pair, sel chunk.Selection, room an
 	return p.dst.write(ctx, sel, buf, p.quantize, only)
 }
 
-// blocks cuts v into blocks of whole chunks of a shape, of about memory bytes,
-// and calls f with each.
+// blocks divides v into blocks of whole chunks of the given shape, of about memory
+// bytes, and calls f with each.
 func (v *Var) blocks(chunks []int64, memory int64, f func(chunk.Selection) error) error {
 	shape := v.Shape()
 	if slices.Contains(shape, 0) {
@@ -354,8 +358,8 @@ func (v *Var) blocks(chunks []int64, memory int64, f func(chunk.Selection) error
 	return nil
 }
 
-// blockShape makes blocks of whole chunks, as many along the last dimensions
-// as memory allows.
+// blockShape returns a block shape of whole chunks. It combines as many chunks along
+// the last dimensions as memory allows.
 func (v *Var) blockShape(chunks, shape []int64, memory int64) []int64 {
 	block := slices.Clone(chunks)
 	size := v.elemBytes()

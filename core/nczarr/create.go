@@ -10,25 +10,25 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Create makes a new dataset and opens it for writing. A dataset that is at the
-// location is replaced, unless NoClobber is set. Anything that does not belong
-// to it is listed in the error and left alone, and so is a place inside another
-// dataset, unless Force is set.
+// Create creates a dataset and opens it for writing. It replaces an existing dataset at
+// the location unless NoClobber is set. Unless Force is set, it refuses a location that
+// is inside another dataset, or that contains entries that are not part of a dataset.
+// The error lists those entries.
 //
-// Nothing becomes visible as a dataset before the first Flush (or Close):
-// until then a process that dies leaves no dataset behind. A dataset that
-// replaces another one is made beside it and takes its place at Close, when
-// all of it is durable, whatever the driver's options say; until then readers
-// see the old one, and Abort leaves it there. A driver that cannot do that
-// replaces nothing unless Force is set; then the old one is gone at once.
+// Nothing is visible as a dataset before the first Flush or Close, so a process that
+// dies before that leaves no dataset behind. A dataset that replaces another one is
+// created beside it and takes its place at Close, after all of it is durable,
+// regardless of the driver's options. Until then readers see the old dataset, and Abort
+// keeps it. If a driver does not support this, Create replaces a dataset only if Force
+// is set, and then deletes the old one at once.
 //
-// Of two that make a dataset at one new place the second is refused: until the
-// first Flush a local directory is locked, and a store with conditional writes
-// has an object that names the process (see [FindClaim]). Where neither is
-// possible, nobody is kept away.
+// If two processes create a dataset at the same new location, the second one fails.
+// Until the first Flush, a local directory is locked, and a store with conditional
+// writes contains an object that names the process (see [FindClaim]). Other stores have
+// no such protection.
 //
-// Errors: ncerr.ErrExists when a dataset, or something else, is in the way,
-// ncerr.ErrConflict when somebody else is making a dataset there, and those of
+// Errors: ncerr.ErrExists if a dataset or something else exists at the location,
+// ncerr.ErrConflict if another process is creating a dataset there, and those of
 // [Open].
 func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error) {
 	if o == nil {
@@ -63,17 +63,17 @@ func Create(ctx context.Context, url string, o *CreateOptions) (*Dataset, error)
 	return ds, nil
 }
 
-// newStore makes the store of a new dataset, and claims its place. A store that
-// was just seen to be bare is not emptied: what came meanwhile is not ours.
+// newStore creates the store of a new dataset and claims its location. It does not
+// clear a store that was empty a moment ago, because newer objects belong to others.
 func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, exclusive, force bool) (*Dataset, error) {
 	at := *loc
 	at.Path = s.at
 	mode := driver.Create
 	_, staged := s.swap.(*staged)
 	switch {
-	case staged && loc.Driver == ncurl.DriverFile, s.bare: // it is empty: there is nothing to wipe
+	case staged && loc.Driver == ncurl.DriverFile, s.bare: // the store is empty and needs no clearing
 		mode = driver.Update
-	case exclusive, s.free, staged: // what comes meanwhile is not mixed with, nor wiped
+	case exclusive, s.free, staged: // fail if another process creates something first
 		mode = driver.CreateExclusive
 	}
 	ds, err := newDataset(ctx, &at, opts, mode)
@@ -81,10 +81,10 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 		ds, err = newDataset(ctx, &at, opts, driver.CreateExclusive)
 	}
 	if s.free && !exclusive && ncerr.KindOf(err) == ncerr.ErrExists {
-		err = errCame(loc)
+		err = errNotEmpty(loc)
 	}
 	if err == nil {
-		ds.loc, ds.swap, ds.making.hold = loc, s.swap, s.hold
+		ds.loc, ds.swap, ds.newClaim.hold = loc, s.swap, s.hold
 		if err = s.claim(ctx, ds, force); err != nil {
 			_ = ds.m.Close(ctx) // the first error says more
 		}
@@ -99,7 +99,7 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 	return ds, nil
 }
 
-// claim sees to it that nobody else makes a dataset in the store of ds.
+// claim prevents other processes from creating a dataset in the store of ds.
 func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 	swap, beside := s.swap.(*sibling)
 	switch {
@@ -108,11 +108,11 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 	case s.swap != nil:
 	case local(ds.loc):
 		if s.free && ds.loc.Driver == ncurl.DriverFile {
-			ds.making.hold, err = holdEmpty(ds.loc, ds.opts.Limits)
+			ds.newClaim.hold, err = holdEmpty(ds.loc, ds.opts.Limits)
 		}
-		if err == nil && !force { // who holds a directory above lists it after that
+		if err == nil && !force { // a process that locks a directory above lists it afterwards
 			if err = outsideDatasets(filepath.FromSlash(ds.loc.Path)); err != nil {
-				ds.making.hold.Release()
+				ds.newClaim.hold.Release()
 			}
 		}
 	default:
@@ -121,8 +121,8 @@ func (s *site) claim(ctx context.Context, ds *Dataset, force bool) (err error) {
 	return err
 }
 
-// layoutFor gives the layout of a new dataset, and makes the format of its
-// location that of the layout.
+// layoutFor returns the layout of a new dataset, and sets the format of its location to
+// that of the layout.
 func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
 	if o.Layout == nil {
 		if loc.Format == ncurl.Zarr {
@@ -131,14 +131,14 @@ func layoutFor(loc *ncurl.Location, o *CreateOptions) (zarr.Layout, error) {
 		return zarr.LayoutNewest, nil
 	}
 	if loc.Version != 0 && loc.Version != o.Layout.Format() {
-		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL asks for Zarr v%d, the layout is %s", loc.Version, *o.Layout)
+		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL asks for Zarr v%d, but the layout is %s", loc.Version, *o.Layout)
 	}
 	format := ncurl.NCZarr
 	if !o.Layout.NCZarr() {
 		format = ncurl.Zarr
 	}
 	if loc.FormatGiven && loc.Format != format {
-		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL asks for format %s, the layout is %s", loc.Format, *o.Layout)
+		return 0, ncerr.Errorf(ncerr.ErrInvalid, "create", loc.Display, "the URL asks for format %s, but the layout is %s", loc.Format, *o.Layout)
 	}
 	loc.Format = format
 	return *o.Layout, nil

@@ -30,74 +30,74 @@ type Dataset struct {
 	spec   driver.OpenSpec
 	opener driver.Opener
 
-	mu   sync.RWMutex // guards the tree below and all that hangs on it
-	top  *Group       // root of the store
-	root *Group       // where the URL points: top, or a group below it
+	mu   sync.RWMutex // guards the tree of groups, dimensions and variables
+	top  *Group       // the root of the store
+	root *Group       // the group that the URL names: top or a group below it
 
 	problems     []Problem
 	staleDocs    []string // see StaleDocuments
 	ncProperties string
 	noXarray     bool
 	strings      StringStorage
-	frozen       string   // why no metadata can be written, or empty
+	frozen       string   // why metadata cannot be written; empty if it can
 	arrayOnly    bool     // the root of the store is an array
 	consolidated bool     // .zmetadata is kept up to date
-	inline       bool     // the zarr.json of the root has consolidated metadata
-	unseen       []string // keys below which no nodes could be looked for
-	getMany      bool     // many reads in one call pay
+	inline       bool     // the root's zarr.json contains consolidated metadata
+	unseen       []string // key prefixes that could not be searched for nodes
+	getMany      bool     // batched reads are cheaper than single ones
 	created      bool
-	swap         replacement // of the dataset that this one replaces, or nil
+	swap         replacement // how this dataset replaces an existing one, or nil
 	flushed      atomic.Bool // a Flush has succeeded
-	ours         atomic.Bool // a Flush has found the documents to be those that were opened, and may have changed them
+	ours         atomic.Bool // a Flush has verified the documents against those that were opened, and may have changed them since
 	wrote        atomic.Bool // chunks may have been written
-	announced    atomic.Bool // the documents of the root may have been written
-	saving       sync.Mutex  // held by the one save at a time
+	announced    atomic.Bool // the root's documents may have been written
+	saving       sync.Mutex  // serializes saves
 	stale        bool        // .zmetadata is older than the documents; guarded by saving
 	warned       atomic.Bool
 	growth       growth
-	making       making
+	newClaim     newClaim
 	docs         documents
-	up           *upper // nil if the dataset is no part of another one
+	up           *upper // set only if the dataset may be part of another one above it
 }
 
-// Root gives the group that the URL named: the root of the store, or the
-// group below it that was opened.
+// Root returns the group that the URL names: the root of the store, or the group below
+// it that was opened.
 func (d *Dataset) Root() *Group { return d.root }
 
-// storeLoc gives the location of the root of the store, which is above
-// Location if the dataset was opened at a group.
+// storeLoc returns the location of the root of the store. It is above Location if the
+// dataset was opened at a group.
 func (d *Dataset) storeLoc() *ncurl.Location {
 	loc := *d.loc
 	loc.Path = d.spec.Path
 	return &loc
 }
 
-// Location gives what was made of the URL.
+// Location returns the location that Open inferred from the URL.
 func (d *Dataset) Location() *ncurl.Location { return d.loc }
 
-// Layout gives the metadata layout of the dataset.
+// Layout returns the metadata layout of the dataset.
 func (d *Dataset) Layout() zarr.Layout { return d.layout }
 
-// Map gives the store, for tools that look at its objects.
+// Map returns the store, for tools that examine its objects.
 func (d *Dataset) Map() *zmap.Map { return d.m }
 
-// NCProperties gives the provenance text that netCDF software writes into
-// the root, or an empty string.
+// NCProperties returns the provenance text that netCDF software writes into the root,
+// or an empty string.
 func (d *Dataset) NCProperties() string { return d.ncProperties }
 
-// Consolidated reports whether the metadata was read from, or is written to,
-// one consolidated document.
+// Consolidated reports whether the metadata was read from, or is written to, a
+// consolidated document.
 func (d *Dataset) Consolidated() bool { return d.consolidated }
 
-// Problems gives what could not be read and was left out, in path order.
+// Problems returns what could not be read and was left out, in path order.
 func (d *Dataset) Problems() []Problem {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return append([]Problem(nil), d.problems...)
 }
 
-// Name gives the dataset's name as CDL shows it: the last segment of its
-// path without one extension.
+// Name returns the dataset's name as CDL shows it: the last segment of its path without
+// one extension.
 func (d *Dataset) Name() string {
 	base := path.Base(strings.TrimRight(strings.ReplaceAll(d.loc.Path, `\`, "/"), "/"))
 	if ext := path.Ext(base); ext != "" && ext != base {
@@ -109,30 +109,29 @@ func (d *Dataset) Name() string {
 	return base
 }
 
-// Codecs is the catalogue of the codecs that the registry has.
+// Codecs returns the catalog of the codecs in the registry.
 func (d *Dataset) Codecs() codec.Catalog { return d.opts.Registry.Filters() }
 
 // Writable reports whether the dataset can be changed.
 func (d *Dataset) Writable() bool { return !d.m.ReadOnly() }
 
-// Flush writes all changed metadata and makes everything written so far
-// durable. The document that makes a dataset visible, that of the root
-// group, is written last. A dataset that replaces another one becomes visible
-// at Close only.
+// Flush writes all changed metadata and makes everything written so far durable. It
+// writes the root group's document, which makes a dataset visible, last. A dataset that
+// replaces another one becomes visible only at Close.
 func (d *Dataset) Flush(ctx context.Context) error { return d.flush(ctx, true) }
 
-// flush is Flush; goes says that the dataset goes on being written.
-func (d *Dataset) flush(ctx context.Context, goes bool) error {
+// flush implements Flush. more is set if further writes may follow.
+func (d *Dataset) flush(ctx context.Context, more bool) error {
 	if !d.Writable() {
 		return nil
 	}
-	if err := d.ownGrowth(ctx); err != nil {
+	if err := d.checkGrowthMark(ctx); err != nil {
 		return err
 	}
-	if err := d.ownPlaces(ctx); err != nil {
+	if err := d.checkNodeMarks(ctx); err != nil {
 		return err
 	}
-	if err := d.note(ctx); err != nil {
+	if err := d.nameNodes(ctx); err != nil {
 		return ncerr.Wrap("flush", d.loc.Path, err)
 	}
 	if err := d.beforeFlush(ctx); err != nil {
@@ -144,31 +143,30 @@ func (d *Dataset) flush(ctx context.Context, goes bool) error {
 	if err := d.m.Flush(ctx); err != nil {
 		return ncerr.Wrap("flush", "", err)
 	}
-	if goes && d.created && !d.flushed.Load() && !local(d.loc) && d.swap == nil { // nobody replaces it before the claim goes
+	if more && d.created && !d.flushed.Load() && !local(d.loc) && d.swap == nil { // the claim prevents a replacement until it is released
 		key, info, err := d.findAnchor(ctx)
 		if err != nil {
 			return ncerr.Wrap("flush", "", err)
 		}
-		d.docs.moor(key, info)
+		d.docs.setAnchor(key, info)
 	}
-	if err := d.leavePlace(ctx); err != nil {
+	if err := d.releaseClaim(ctx); err != nil {
 		return ncerr.Wrap("flush", d.loc.Path, err)
 	}
 	d.flushed.Store(true)
-	d.settleNew()
+	d.markFlushed()
 	return ncerr.Wrap("flush", zarr.GrowthMark, d.endGrowth(ctx))
 }
 
-// Close flushes a writable dataset and releases it. A dataset that replaces
-// another one takes its place then. The dataset is released even when an error
-// is returned; one that was to replace another is gone then, and the other is
-// as it was.
+// Close flushes a writable dataset and releases it. A dataset that replaces another one
+// takes its place at this point. Close releases the dataset even if it returns an
+// error. In that case the replacement is discarded and the other dataset is unchanged.
 func (d *Dataset) Close(ctx context.Context) error {
 	err := d.flush(ctx, false)
 	if err != nil {
 		err = alsoFailed(err, d.dropNew(context.WithoutCancel(ctx)))
 	}
-	d.making.hold.Release()
+	d.newClaim.hold.Release()
 	d.closeVars()
 	d.up.close(ctx)
 	if cerr := d.m.Close(ctx); err == nil && cerr != nil {
@@ -178,18 +176,18 @@ func (d *Dataset) Close(ctx context.Context) error {
 	if swap == nil {
 		return err
 	}
-	d.swap, d.created = nil, false // there is nothing left for Abort
+	d.swap, d.created = nil, false // Abort has nothing left to do
 	if err != nil {
 		return alsoFailed(err, swap.discard(context.WithoutCancel(ctx)))
 	}
 	return swap.commit(ctx)
 }
 
-// Abort releases the dataset without flushing. A dataset that was made by
-// Create and never flushed is removed: nothing that looks whole stays behind.
-// One that was to replace another is removed in any case.
+// Abort releases the dataset without flushing. It removes a dataset that was made by
+// Create and never flushed, so that no dataset that looks complete stays behind. It
+// always removes a dataset that was to replace another one.
 func (d *Dataset) Abort(ctx context.Context) error {
-	defer d.making.hold.Release()
+	defer d.newClaim.hold.Release()
 	d.closeVars()
 	d.up.close(ctx)
 	err := ncerr.Wrap("close", "", d.m.Close(ctx))
@@ -209,31 +207,31 @@ func (d *Dataset) Abort(ctx context.Context) error {
 		}
 		return err
 	}
-	ctx = context.WithoutCancel(ctx) // cleaning up must happen after a cancellation too
+	ctx = context.WithoutCancel(ctx) // clean up even after a cancellation
 	if rerr := d.removeNew(ctx); rerr != nil && ncerr.KindOf(rerr) != ncerr.ErrNoDataset {
 		return ncerr.Wrap("remove", d.spec.Path, rerr)
 	}
 	return err
 }
 
-// removeNew removes a dataset that was made and never flushed. If somebody has
-// put something else beside it meanwhile, or a node below that is not one of d's,
-// that stays, and so does the place. If a dataset of others is at the place itself,
-// nobody knows which chunks are whose, and all stay. Of a local directory only what
-// is ours is removed, through the directory that was opened: somebody may put
-// another in its place at any time.
+// removeNew removes a dataset that was created and never flushed. Objects and nodes
+// that other processes have added in the meantime stay, and so does the location. If
+// another process has created a dataset at the same location, everything stays, because
+// chunks of the two cannot be told apart. In a local directory removeNew deletes only
+// d's own files, through the directory handle that was opened, because another process
+// may replace the directory at any time.
 func (d *Dataset) removeNew(ctx context.Context) error {
-	if d.m.Capabilities().Durable == driver.OnFlush { // no Flush has succeeded: what is there is somebody else's
+	if d.m.Capabilities().Durable == driver.OnFlush { // no Flush has succeeded, so the objects belong to another process
 		return nil
 	}
 	again, err := newDataset(ctx, d.storeLoc(), d.opts, driver.Update)
 	if err != nil {
 		return err
 	}
-	d.making.left = false // without a claim what is there may be somebody else's by now
-	hold := d.making.hold
+	d.newClaim.left = false // without a claim the objects may belong to another process by now
+	hold := d.newClaim.hold
 	held := hold.Held()
-	foreign, ours, err := false, []string(nil), d.ownPlace(ctx, again.m)
+	foreign, ours, err := false, []string(nil), d.checkClaim(ctx, again.m)
 	if err == nil && held {
 		err = hold.Check()
 	}
@@ -244,9 +242,9 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 		foreign, ours, err = d.sortOut(ctx, again.m)
 	}
 	remove := func(key string) error { return again.m.Delete(ctx, key) }
-	if err == nil && (foreign || d.making.text != nil || held) { // the claim goes last
+	if err == nil && (foreign || d.newClaim.text != nil || held) { // delete the claim last
 		err = each(ctx, slices.DeleteFunc(ours, func(key string) bool { return key == zarr.ReplacingMark }), movers, remove)
-		if err == nil && foreign && d.making.text != nil {
+		if err == nil && foreign && d.newClaim.text != nil {
 			err = remove(zarr.ReplacingMark)
 		}
 	}
@@ -257,7 +255,7 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 		err = hold.Remove(filepath.FromSlash(d.spec.Path))
 	}
 	if errors.Is(err, place.ErrReplaced) {
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "%w: nothing in it was removed", err)
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "%w; nothing was removed from it", err)
 	}
 	if err != nil || foreign || held {
 		return err
@@ -265,8 +263,8 @@ func (d *Dataset) removeNew(ctx context.Context) error {
 	return d.opener.Remove(ctx, d.spec)
 }
 
-// alone fails if there is a dataset in a store into which d has not put the
-// documents of a root.
+// alone fails if the store contains a dataset although d has not written the documents
+// of a root.
 func (d *Dataset) alone(ctx context.Context, m *zmap.Map) error {
 	if d.announced.Load() {
 		return nil
@@ -277,14 +275,14 @@ func (d *Dataset) alone(ctx context.Context, m *zmap.Map) error {
 			return err
 		}
 		if there {
-			return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody else has made a dataset there meanwhile, which may have chunks of this one")
+			return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has created a dataset there in the meantime, and it may contain chunks of this one")
 		}
 	}
 	return nil
 }
 
-// sortOut reports whether a store has anything that is not of d, and returns
-// what is. The documents of d need not have been written.
+// sortOut reports whether a store contains objects that do not belong to d, and returns
+// the keys that do. It counts documents of d as d's even if they have not been written.
 func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours []string, err error) {
 	if !m.Capabilities().List {
 		return false, nil, nil
@@ -310,7 +308,7 @@ func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours 
 			all = append(all, n.prefix+name)
 		}
 	}
-	theirs := strangers(names, d.nodes())
+	theirs := unknownNodes(names, d.nodes())
 	others, _ := zarr.Foreign(all, docs)
 	for _, key := range others {
 		theirs[key] = true
@@ -342,7 +340,7 @@ func (g *Group) each(f func(*Group)) {
 	}
 }
 
-// key gives the prefix of the group's keys: "" or "a/b/".
+// key returns the prefix of the group's keys: "" or "a/b/".
 func (g *Group) key() string {
 	if g.parent == nil {
 		return ""
@@ -350,8 +348,8 @@ func (g *Group) key() string {
 	return g.path[1:] + "/"
 }
 
-// key gives the prefix of the variable's keys; "" when the store's root is
-// the array itself.
+// key returns the prefix of the variable's keys; "" if the root of the store is the
+// array itself.
 func (v *Var) key() string {
 	if v.data.atRoot {
 		return ""

@@ -2,21 +2,22 @@ package nczarr
 
 import "math"
 
-// The constants of the default chunk shape.
+// Constants for the default chunk shape.
+//
 // Source: netcdf-c include/netcdf.h and libhdf5/hdf5var.c.
 const (
-	defaultChunkBytes = 16 << 20  // wanted size of a chunk
-	tooLarge          = 128 << 20 // ours: what a chunk that nobody chose never has
+	defaultChunkBytes = 16 << 20  // target size of a chunk
+	tooLarge          = 128 << 20 // not from netcdf-c: maximum size of a default chunk
 	default1DBytes    = 4 << 10   // chunk size of a one-dimensional unlimited variable
-	recordBytes       = 1 << 20   // ours: the size that chunks of several records have at most
+	recordBytes       = 1 << 20   // not from netcdf-c: maximum size of a chunk of several records
 )
 
-// DefaultChunks gives the chunk shape that netCDF chooses for a variable of
-// the given shape: one index of each unlimited dimension, and as much of the
-// others as makes 16 MiB, in proportion to their lengths; 4 KiB for a
-// variable whose only dimension is unlimited. elemSize is in bytes. Every
-// length is at least 1. Where netCDF's formula gives more than 128 MiB, the
-// longest dimensions are cut so that it is 16 MiB.
+// DefaultChunks returns the chunk shape that netCDF chooses for a variable of the given
+// shape: one index of each unlimited dimension and enough of the others, in proportion
+// to their lengths, to make 16 MiB. A chunk is 4 KiB if the only dimension is
+// unlimited. elemSize is in bytes. Each length is at least 1. If netCDF's formula
+// results in more than 128 MiB, DefaultChunks shortens the longest dimensions until the
+// chunk has 16 MiB.
 //
 // Source: netcdf-c nc4_find_default_chunksizes2.
 func DefaultChunks(shape []int64, unlimited []bool, elemSize int) []int64 {
@@ -55,9 +56,9 @@ func DefaultChunks(shape []int64, unlimited []bool, elemSize int) []int64 {
 	return chunks
 }
 
-// shrink makes chunks of far more than the wanted size as large as that. They
-// come of short dimensions beside long ones, of which no chunk can have less
-// than one index.
+// shrink reduces chunks that are much larger than the target size to that size. They
+// result from short dimensions beside long ones, because a chunk has at least one index
+// of each dimension.
 func shrink(chunks, shape []int64, size float64) {
 	for range chunks {
 		bytes, longest := size, 0
@@ -74,9 +75,9 @@ func shrink(chunks, shape []int64, size float64) {
 	}
 }
 
-// followData makes default chunks longer along unlimited dimensions, the last
-// first, as far as the data that is already known goes and a chunk stays below
-// recordBytes: netCDF's one record a chunk is one object a record here.
+// followData extends default chunks along unlimited dimensions, the last dimension
+// first, up to the current length while a chunk stays below recordBytes. netCDF's
+// choice of one record per chunk would mean one object per record here.
 func followData(chunks, shape []int64, unlimited []bool, elemSize int64) {
 	bytes := max(1, elemSize)
 	for _, n := range chunks {
@@ -92,8 +93,8 @@ func followData(chunks, shape []int64, unlimited []bool, elemSize int64) {
 	}
 }
 
-// even makes a chunk length smaller so that the last chunk of a dimension of
-// length n is nearly as full as the others.
+// even reduces a chunk length so that the last chunk of a dimension of length n is
+// nearly as full as the others.
 func even(n, size int64) int64 {
 	size = max(1, min(size, n))
 	count := (n + size - 1) / size

@@ -15,25 +15,26 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// The names of attributes that have a meaning of their own.
+// Names of attributes with a special meaning.
 const (
 	fillAttr             = "_FillValue"
 	maxStrLenAttr        = "_nczarr_maxstrlen"
 	defaultMaxStrLenAttr = "_nczarr_default_maxstrlen"
 )
 
-// defaultMaxStrLen is the size of strings when nothing says otherwise.
+// defaultMaxStrLen is the size of strings if nothing specifies one.
+//
 // Source: netcdf-c libnczarr, NCZ_MAXSTR_DEFAULT.
 const defaultMaxStrLen = 128
 
-// checkName refuses names that netCDF, Zarr or the layout cannot have.
+// checkName refuses names that netCDF, Zarr or the layout does not allow.
 func checkName(name string, layout zarr.Layout) error {
 	bad := func(why string) error { return ncerr.Errorf(ncerr.ErrBadName, "define", name, "%s", why) }
 	switch {
 	case name == "":
 		return bad("the name is empty")
 	case !utf8.ValidString(name):
-		return bad("the name is not UTF-8")
+		return bad("the name is not valid UTF-8")
 	case strings.ContainsRune(name, '/'):
 		return bad("a name may not contain a slash")
 	case strings.HasSuffix(name, " "):
@@ -45,7 +46,7 @@ func checkName(name string, layout zarr.Layout) error {
 	return zmap.ValidKey(name)
 }
 
-// writable refuses changes to a dataset that is open for reading.
+// writable fails if the dataset is open for reading only.
 func (d *Dataset) writable(op, path string) error {
 	if !d.Writable() {
 		return ncerr.New(ncerr.ErrReadOnly, op, path, nil)
@@ -53,7 +54,7 @@ func (d *Dataset) writable(op, path string) error {
 	return nil
 }
 
-// changeable refuses changes to metadata that cannot be written.
+// changeable fails if the metadata cannot be written.
 func (d *Dataset) changeable(op, path string) error {
 	if err := d.writable(op, path); err != nil {
 		return err
@@ -64,10 +65,10 @@ func (d *Dataset) changeable(op, path string) error {
 	return nil
 }
 
-// changeable refuses changes to a group that is none.
+// changeable fails for the implicit group around a root array.
 func (g *Group) changeable(op, path string) error {
 	if g.ds.arrayOnly {
-		return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "the store is one array, which no group is around")
+		return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "the root of the store is an array, so it has no group to change")
 	}
 	if g.both {
 		return errBoth(op, g.Path())
@@ -75,17 +76,17 @@ func (g *Group) changeable(op, path string) error {
 	return g.ds.changeable(op, path)
 }
 
-// nameFree refuses a name that a group or variable of g has.
+// nameFree fails if a group or variable of g has the name.
 func (g *Group) nameFree(name string) error {
-	lost := slices.ContainsFunc(g.lost, func(n node) bool { return n.name == name })
+	lost := slices.ContainsFunc(g.omitted, func(n node) bool { return n.name == name })
 	if g.groups.find(name) != nil || g.vars.find(name) != nil || lost {
 		return ncerr.New(ncerr.ErrNameInUse, "define", join(g.Path(), name), nil)
 	}
 	return nil
 }
 
-// DefineGroup makes a subgroup. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse,
-// ncerr.ErrReadOnly. See [Group.DefineVar] for names that others have used.
+// DefineGroup creates a subgroup. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse,
+// ncerr.ErrReadOnly. See [Group.DefineVar] for names that other programs have used.
 func (g *Group) DefineGroup(name string) (*Group, error) {
 	if err := g.changeable("define", join(g.Path(), name)); err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 		return nil, err
 	}
 	if g.depth+1 > g.ds.opts.Limits.MaxDepth {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "define", name, "groups are nested more than %d deep", g.ds.opts.Limits.MaxDepth)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "define", name, "groups are nested more than %d levels deep", g.ds.opts.Limits.MaxDepth)
 	}
 	sub := g.below(name)
 	sub.meta = &zarr.Group{}
@@ -110,9 +111,9 @@ func (g *Group) DefineGroup(name string) (*Group, error) {
 	return sub, nil
 }
 
-// DefineDim makes a dimension. length is its length, the current one if it is
-// unlimited. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse, ncerr.ErrInvalid
-// for a negative length, ncerr.ErrReadOnly.
+// DefineDim creates a dimension. length is its length, or its current length if it is
+// unlimited. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse, ncerr.ErrInvalid for a
+// negative or too large length, ncerr.ErrReadOnly.
 func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, error) {
 	path := join(g.Path(), name)
 	if err := g.changeable("define", path); err != nil {
@@ -122,7 +123,7 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 		return nil, err
 	}
 	if length < 0 || length > maxDim {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "define", path, "length %d", length)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "define", path, "invalid length %d", length)
 	}
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()
@@ -135,14 +136,13 @@ func (g *Group) DefineDim(name string, length int64, unlimited bool) (*Dim, erro
 	return d, nil
 }
 
-// DefineVar makes a variable. Its codecs are opened, so that everything about
-// them is validated now. Errors: ncerr.ErrBadName, ncerr.ErrNameInUse,
-// ncerr.ErrReadOnly, ncerr.ErrNoDim for a dimension that is not visible in g,
-// ncerr.ErrBadChunk, ncerr.ErrBadType, ncerr.ErrNoFilter, ncerr.ErrInvalid
-// for codec parameters, ncerr.ErrLimit for a chunk beyond the limit, and for a
-// key or a chunk that is longer than the store can hold. What others have under
-// that name without g's knowledge is found when something of the variable is
-// written: Write, Flush and Close fail with ncerr.ErrNameInUse.
+// DefineVar creates a variable. It opens the variable's codecs to validate them.
+// Errors: ncerr.ErrBadName, ncerr.ErrNameInUse, ncerr.ErrReadOnly, ncerr.ErrNoDim for a
+// dimension that is not visible in g, ncerr.ErrBadChunk, ncerr.ErrBadType,
+// ncerr.ErrNoFilter, ncerr.ErrInvalid for codec parameters, and ncerr.ErrLimit for a
+// chunk that exceeds the limits, or a key or chunk that is too long for the store.
+// Objects that another program has stored under the name without g's knowledge are
+// found at the first write: Write, Flush and Close then fail with ncerr.ErrNameInUse.
 func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var, error) {
 	v := &Var{group: g, name: name, nc: spec.Type, dims: slices.Clone(spec.Dims), defined: true}
 	v.fresh.defined = true
@@ -167,20 +167,20 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 		v.data.close()
 		return nil, err
 	}
-	codecs = g.ds.Codecs() // plugins have been asked meanwhile
+	codecs = g.ds.Codecs() // opening may have started plugins
 	v.meta.Codecs = sizeStated(codecs, v.meta.Codecs, a.Specs())
 	if n := len(v.meta.Codecs); n > 0 {
 		last, _ := codecs.Find(v.meta.Codecs[n-1].ID)
 		v.meta.NoCompressor = !last.Compresses()
 	}
-	v.source().Found() // no chunk is there
+	v.source().Found() // a new array has no chunks
 	g.ds.mu.Lock()
 	defer g.ds.mu.Unlock()
 	if err := g.nameFree(name); err != nil {
 		v.data.close()
 		return nil, err
 	}
-	if g.ds.layout.OrderInChain() { // which cannot say all chains
+	if g.ds.layout.OrderInChain() { // not every chain can be written
 		if _, err := v.docs(); err != nil {
 			v.data.close()
 			return nil, ncerr.Wrap("define", path, err)
@@ -191,34 +191,34 @@ func (g *Group) DefineVar(ctx context.Context, name string, spec *VarSpec) (*Var
 	return v, nil
 }
 
-// define fills in the metadata of a new variable.
+// define sets the metadata of a new variable.
 func (v *Var) define(spec *VarSpec) error {
 	if !spec.Type.Valid() {
-		return ncerr.Errorf(ncerr.ErrBadType, "", "", "%s is not a type of netCDF", spec.Type)
+		return ncerr.Errorf(ncerr.ErrBadType, "", "", "%s is not a netCDF type", spec.Type)
 	}
 	for i, d := range v.dims {
 		if d == nil || d.group == nil {
-			return ncerr.Errorf(ncerr.ErrInvalid, "", "", "dimension %d is not one of a dataset", i)
+			return ncerr.Errorf(ncerr.ErrInvalid, "", "", "dimension %d does not belong to a dataset", i)
 		}
 		if !v.visible(d) {
-			return ncerr.Errorf(ncerr.ErrNoDim, "", "", "dimension %q is not one of this group or of a group above", d.Path())
+			return ncerr.Errorf(ncerr.ErrNoDim, "", "", "dimension %q is not defined in this group or a group above it", d.Path())
 		}
 	}
 	if len(v.dims) > chunk.MaxRank {
-		return ncerr.Errorf(ncerr.ErrLimit, "", "", "%d dimensions, at most %d are possible", len(v.dims), chunk.MaxRank)
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "the variable has %d dimensions, the limit is %d", len(v.dims), chunk.MaxRank)
 	}
 	for i, a := range spec.Attrs {
 		if err := v.checkAttr(a); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(spec.Attrs[:i], func(b Attr) bool { return b.Name == a.Name }) {
-			return ncerr.Errorf(ncerr.ErrNameInUse, "", "", "attribute %q is given twice", a.Name)
+			return ncerr.Errorf(ncerr.ErrNameInUse, "", "", "attribute %q is specified twice", a.Name)
 		}
 	}
 	v.attrs = slices.Clone(spec.Attrs)
 	v.meta = &zarr.Array{Layout: v.group.ds.layout, Codecs: slices.Clone(spec.Codecs), Keys: v.group.ds.layout.Keys(spec.Separator), Storage: "chunked"}
 	if v.meta.Keys.Separator != '.' && v.meta.Keys.Separator != '/' {
-		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "dimension separator %q, only . and / are possible", v.meta.Keys.Separator)
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "invalid dimension separator %q: only . and / are allowed", v.meta.Keys.Separator)
 	}
 	if err := v.defineType(spec); err != nil {
 		return err
@@ -261,10 +261,10 @@ func (v *Var) defineType(spec *VarSpec) error {
 	return nil
 }
 
-// defineStored takes an element type of Zarr.
+// defineStored sets a stored element type other than the default one.
 func (v *Var) defineStored(t dtype.Type) error {
 	if t.NC() != v.nc {
-		return ncerr.Errorf(ncerr.ErrBadType, "", "", "elements of %s are %s, not %s", t, t.NC(), v.nc)
+		return ncerr.Errorf(ncerr.ErrBadType, "", "", "elements of type %s read as %s, not as %s", t, t.NC(), v.nc)
 	}
 	if err := v.meta.Layout.CheckType(t); err != nil {
 		return err
@@ -278,8 +278,8 @@ func (v *Var) defineStored(t dtype.Type) error {
 	return nil
 }
 
-// addObjectCodec puts the codec for elements of variable length first in the
-// chain, unless there is one: that which all readers know.
+// addObjectCodec inserts the common codec for elements of variable length at the start
+// of the chain, unless the chain begins with an object codec.
 func (v *Var) addObjectCodec() {
 	if !v.varies() {
 		return
@@ -296,7 +296,7 @@ func (v *Var) addObjectCodec() {
 	v.meta.Codecs = slices.Insert(v.meta.Codecs, 0, zarr.CodecSpec{ID: id})
 }
 
-// defineString sets the element type of strings: see [VarSpec].
+// defineString sets the element type of strings as described at [VarSpec].
 func (v *Var) defineString(n int) error {
 	for _, src := range []struct {
 		attrs []Attr
@@ -317,22 +317,22 @@ func (v *Var) defineString(n int) error {
 	case n == 0:
 		n = defaultMaxStrLen
 	case n == 1 && v.meta.Layout.ByteIsChar():
-		n = 2 // strings of one byte are chars there
+		n = 2 // a string of one byte would be a char
 	}
 	if n < 1 || n > dtype.MaxSize {
-		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "string length %d", n)
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "invalid string length %d", n)
 	}
 	v.meta.MaxStrLen = n
 	v.meta.DType = dtype.Type{Kind: dtype.Bytes, Size: n}
 	return nil
 }
 
-// defineChunks sets shape and chunk shape.
+// defineChunks sets the shape and the chunk shape.
 func (v *Var) defineChunks(spec *VarSpec) error {
 	m := v.meta
 	if len(v.dims) == 0 {
 		if len(spec.Chunks) > 0 {
-			return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "a scalar has no chunk shape")
+			return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "a scalar cannot have a chunk shape")
 		}
 		m.Shape, m.Chunks = m.Layout.ScalarShape(), m.Layout.ScalarShape()
 		m.Scalar = len(m.Shape) > 0
@@ -346,7 +346,7 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	switch {
 	case spec.Storage == "contiguous" || spec.Storage == "compact":
 		if slices.Contains(unlimited, true) {
-			return ncerr.Errorf(ncerr.ErrInvalid, "", "", "%s storage with an unlimited dimension", spec.Storage)
+			return ncerr.Errorf(ncerr.ErrInvalid, "", "", "%s storage does not allow unlimited dimensions", spec.Storage)
 		}
 		for _, n := range m.Shape {
 			m.Chunks = append(m.Chunks, max(1, n))
@@ -355,13 +355,13 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 		m.Chunks = DefaultChunks(m.Shape, unlimited, int(v.elemBytes()))
 		followData(m.Chunks, m.Shape, unlimited, v.elemBytes())
 	case len(spec.Chunks) != len(v.dims):
-		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "chunk shape %v for %d dimensions", spec.Chunks, len(v.dims))
+		return ncerr.Errorf(ncerr.ErrBadChunk, "", "", "chunk shape %v does not match %d dimensions", spec.Chunks, len(v.dims))
 	default:
 		m.Chunks = slices.Clone(spec.Chunks)
 	}
 	if !m.Layout.KeepsUnlimited() {
 		for i, n := range m.Shape {
-			if unlimited[i] && n > 0 { // it becomes fixed, and netcdf-c 4.9.0 opens no longer chunks
+			if unlimited[i] && n > 0 { // the dimension becomes fixed, and netcdf-c 4.9.0 cannot open longer chunks
 				m.Chunks[i] = min(m.Chunks[i], n)
 			}
 		}
@@ -372,13 +372,14 @@ func (v *Var) defineChunks(spec *VarSpec) error {
 	return v.checkChunk()
 }
 
-// checkChunk refuses chunks beyond the limits, of bytes and of elements.
+// checkChunk fails if a chunk exceeds the limits on bytes or elements, or if the index
+// of a shard is too large.
 func (v *Var) checkChunk() error {
 	chunks, limits := v.meta.Chunks, &v.group.ds.opts.Limits
 	t, _ := v.stored()
 	size := t.Size
 	if !t.Fixed() {
-		size = 4 // of its offset, see codec/driver.Values
+		size = 4 // the size of its offset, see codec/driver.Values
 	}
 	if _, err := chunk.Bytes(chunks, size, limits.MaxChunk); err != nil {
 		return err
@@ -394,21 +395,21 @@ func (v *Var) checkChunk() error {
 	return nil
 }
 
-// checkSize refuses arrays that no reader could open: their size in bytes must
-// stay in 63 bits, even when a dimension of length 0 has become longer.
+// checkSize fails for arrays that no reader can open. The size in bytes must fit in 63
+// bits even after a dimension of length 0 has grown.
 func checkSize(shape []int64, elem int) error {
 	n := int64(max(elem, 1))
 	for _, s := range shape {
 		if s = max(s, 1); n > math.MaxInt64/s {
-			return ncerr.Errorf(ncerr.ErrLimit, "", "", "an array of shape %v and %d bytes an element is larger than %d bytes", shape, elem, int64(math.MaxInt64))
+			return ncerr.Errorf(ncerr.ErrLimit, "", "", "an array of shape %v with elements of %d bytes is larger than %d bytes", shape, elem, int64(math.MaxInt64))
 		}
 		n *= s
 	}
 	return nil
 }
 
-// defineFill sets the fill value: that of the attribute, of the spec, or
-// netCDF's default.
+// defineFill sets the fill value: that of the attribute or of the spec, or netCDF's
+// default.
 func (v *Var) defineFill(spec *VarSpec) error {
 	value := spec.Fill
 	if a, err := findAttr(v.attrs, fillAttr); err == nil {

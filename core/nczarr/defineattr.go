@@ -24,12 +24,12 @@ func (v *Var) checkAttr(a Attr) error {
 		n = dtype.Len(a.Value)
 	}
 	if a.Type != v.nc || n != 1 {
-		return ncerr.Errorf(ncerr.ErrBadType, "", "", "_FillValue must be one %s, not %d of %s", v.nc, n, a.Type)
+		return ncerr.Errorf(ncerr.ErrBadType, "", "", "_FillValue must be one value of type %s, not %d of type %s", v.nc, n, a.Type)
 	}
 	return nil
 }
 
-// checkAttr checks that name and value of an attribute can be stored.
+// checkAttr checks that the name and value of an attribute can be stored.
 func checkAttr(a Attr) error {
 	if err := checkAttrName(a.Name); err != nil {
 		return err
@@ -39,14 +39,14 @@ func checkAttr(a Attr) error {
 	}
 	nc, ok := dtype.TypeOf(a.Value)
 	if !ok || nc != a.Type {
-		return ncerr.Errorf(ncerr.ErrBadType, "set attribute", a.Name, "the type is %s, the value a %T", a.Type, a.Value)
+		return ncerr.Errorf(ncerr.ErrBadType, "set attribute", a.Name, "the type is %s, but the value is a %T", a.Type, a.Value)
 	}
 	return nil
 }
 
-// SetAttr adds an attribute or replaces the one of that name, which keeps its
-// place. Errors: ncerr.ErrNameInUse for a name that the format keeps for
-// itself, ncerr.ErrBadType, ncerr.ErrReadOnly.
+// SetAttr adds an attribute, or replaces the value of an existing one at the same
+// position. Errors: ncerr.ErrNameInUse for a name that the format reserves,
+// ncerr.ErrBadType, ncerr.ErrReadOnly.
 func (g *Group) SetAttr(a Attr) error {
 	if err := g.changeable("set attribute", a.Name); err != nil {
 		return err
@@ -61,7 +61,8 @@ func (g *Group) SetAttr(a Attr) error {
 	return nil
 }
 
-// DeleteAttr removes an attribute: ncerr.ErrNoAttr when there is none.
+// DeleteAttr removes an attribute. It fails with ncerr.ErrNoAttr if the attribute does
+// not exist.
 func (g *Group) DeleteAttr(name string) error {
 	if err := g.changeable("delete attribute", name); err != nil {
 		return err
@@ -76,8 +77,8 @@ func (g *Group) DeleteAttr(name string) error {
 	return err
 }
 
-// SetAttr is as [Group.SetAttr]. The attribute _FillValue can be given only
-// when the variable is defined: ncerr.ErrInvalid.
+// SetAttr is like [Group.SetAttr]. It fails with ncerr.ErrInvalid for the attribute
+// _FillValue, which can only be set when the variable is defined.
 //
 // Source: netcdf-c NC_ELATEFILL.
 func (v *Var) SetAttr(a Attr) error {
@@ -89,7 +90,7 @@ func (v *Var) SetAttr(a Attr) error {
 		return err
 	}
 	if a.Name == fillAttr {
-		return ncerr.Errorf(ncerr.ErrInvalid, "set attribute", a.Name, "the fill value of a variable is fixed when it is defined")
+		return ncerr.Errorf(ncerr.ErrInvalid, "set attribute", a.Name, "the fill value can only be set when the variable is defined")
 	}
 	if err := checkAttr(a); err != nil {
 		return err
@@ -101,7 +102,8 @@ func (v *Var) SetAttr(a Attr) error {
 	return nil
 }
 
-// DeleteAttr removes an attribute: ncerr.ErrNoAttr when there is none.
+// DeleteAttr removes an attribute. It fails with ncerr.ErrNoAttr if the attribute does
+// not exist.
 func (v *Var) DeleteAttr(name string) error {
 	if err := v.alterable("delete attribute"); err != nil {
 		return err
@@ -120,7 +122,7 @@ func (v *Var) DeleteAttr(name string) error {
 	return err
 }
 
-// setAttr gives a new list: those handed out before are not changed.
+// setAttr returns a new list, because callers may hold the old one.
 func setAttr(attrs []Attr, a Attr) []Attr {
 	attrs = slices.Clone(attrs)
 	for i := range attrs {
@@ -139,22 +141,22 @@ func deleteAttr(attrs []Attr, name string) ([]Attr, error) {
 	return slices.DeleteFunc(slices.Clone(attrs), func(a Attr) bool { return a.Name == name }), nil
 }
 
-// checkAttrName refuses the attributes that the format keeps for itself.
+// checkAttrName refuses names that the format reserves.
 //
 // Source: netcdf-c libnczarr, reserved attributes (NC_ENAMEINUSE).
 func checkAttrName(name string) error {
 	switch {
 	case name == "" || !utf8.ValidString(name):
-		return ncerr.Errorf(ncerr.ErrBadName, "set attribute", name, "the name is empty or not UTF-8")
+		return ncerr.Errorf(ncerr.ErrBadName, "set attribute", name, "the name is empty or not valid UTF-8")
 	case name == maxStrLenAttr || name == defaultMaxStrLenAttr:
 		return nil
 	case name == "_ARRAY_DIMENSIONS" || name == "_NCProperties" || strings.HasPrefix(strings.ToLower(name), "_nczarr_"):
-		return ncerr.Errorf(ncerr.ErrNameInUse, "set attribute", name, "the format keeps this name for itself")
+		return ncerr.Errorf(ncerr.ErrNameInUse, "set attribute", name, "the name is reserved by the format")
 	}
 	return nil
 }
 
-// intAttr gives the value of an attribute of one integer, or 0.
+// intAttr returns the value of an attribute with a single integer, or 0.
 func intAttr(a Attr) int {
 	out := []int64{0}
 	raw, t, ok := dtype.View(a.Value)

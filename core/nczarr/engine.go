@@ -17,30 +17,30 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// DefaultMergeGap is the default of Options.MergeGap, in bytes: what a fast
-// connection brings in the time that one more of the requests under way costs.
+// DefaultMergeGap is the default of Options.MergeGap, in bytes. A fast connection
+// transfers about this much in the time of one more concurrent request.
 const DefaultMergeGap = 64 << 10
 
-// engine moves the data of a variable. Its array is opened at the first use.
+// engine reads and writes the data of a variable. It opens the array at the first use.
 type engine struct {
-	mu     sync.Mutex // held while the array is opened
+	mu     sync.Mutex // held while opening the array
 	array  atomic.Pointer[array.Array]
-	once   sync.Once // for source
+	once   sync.Once // guards source
 	source manifest.Source
 	atRoot bool // the array is the root of the store
 }
 
 const (
-	maxIndex   = 64 << 20 // bytes of the index of one shard: four million chunks
-	maxIndexes = 16 << 20 // bytes of the indexes that an array keeps, if they are smaller
+	maxIndex   = 64 << 20 // maximum bytes of the index of one shard, enough for four million chunks
+	maxIndexes = 16 << 20 // maximum bytes of the shard indexes that an array caches
 )
 
 func indexOf(s zarr.Shard) manifest.ShardIndex {
 	return manifest.ShardIndex{AtStart: s.AtStart, Checksum: s.Checksum, Big: s.Big}
 }
 
-// open opens the array unless it is open. After a failure the next use tries
-// again: a plugin that was not there may have come.
+// open returns the array, opening it if necessary. After a failure the next call tries
+// again, because a missing plugin may have been installed.
 func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	e := &v.data
 	if a := e.array.Load(); a != nil {
@@ -53,7 +53,7 @@ func (v *Var) open(ctx context.Context) (*array.Array, error) {
 	}
 	meta := v.arrayMeta()
 	pipe, err := v.openPipeline(ctx, meta)
-	if ncerr.KindOf(err) == ncerr.ErrInvalid && !v.defined { // by the store, not by the caller
+	if ncerr.KindOf(err) == ncerr.ErrInvalid && !v.defined { // the store, not the caller, supplied the codecs
 		return nil, ncerr.New(ncerr.ErrMetadata, "open", join(v.Path(), v.meta.Layout.ArrayDoc()), err)
 	}
 	if err != nil {
@@ -78,7 +78,7 @@ func (v *Var) arrayMeta() *array.Meta {
 	return m
 }
 
-// env is what the arrays of the dataset have in common.
+// env returns the settings that all arrays of the dataset share.
 func (d *Dataset) env() *array.Env {
 	o := &d.opts
 	e := &array.Env{
@@ -94,10 +94,10 @@ func (d *Dataset) env() *array.Env {
 	return e
 }
 
-// workers is the number of requests of about size bytes that are made at once.
+// workers returns the number of requests of about size bytes to send concurrently.
 func (d *Dataset) workers(size int64) int { return d.env().AtOnce(size) }
 
-// source is where the chunks of the variable are.
+// source returns the source of the variable's chunks.
 func (v *Var) source() manifest.Source {
 	e := &v.data
 	e.once.Do(func() {
@@ -132,26 +132,25 @@ func (e *engine) close() {
 	}
 }
 
-// chunkBytes is the size of a decoded chunk, which was checked against the
-// limit when the variable was opened; where elements vary it is the limit.
+// chunkBytes returns the size of a decoded chunk, which was checked against the limit
+// when the variable was opened. It is the limit if elements have variable length.
 func (v *Var) chunkBytes() int64 { return v.arrayMeta().ChunkBytes(v.group.ds.opts.Limits.MaxChunk) }
 
-// Available reports whether the variable's data can be read: nil, or the
-// error that a read would give because a codec is not there.
+// Available returns nil if the variable's data can be read, or the error that a read
+// would return because a codec is missing.
 func (v *Var) Available(ctx context.Context) error {
 	_, err := v.open(ctx)
 	return err
 }
 
-// readRaw reads sel into values, in the stored element type and in native
-// byte order. *found, when found is not nil, becomes which chunks there are, in
-// C order.
+// readRaw reads sel into values, in the stored element type and native byte order. If
+// found is not nil, readRaw sets *found to report which chunks exist, in C order.
 func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, values array.Slab, found *[]bool) error {
 	a, err := v.open(ctx)
 	if err != nil {
 		return err
 	}
-	shape, own := v.Shape(), v.ownShape() // a write that makes it longer removes what this read may have seen
+	shape, own := v.Shape(), v.ownShape() // read before the data: a write that extends the array removes leftovers
 	if err := sel.Check(shape); err != nil {
 		return ncerr.Wrap("read", v.Path(), err)
 	}
@@ -162,25 +161,25 @@ func (v *Var) readRaw(ctx context.Context, sel chunk.Selection, values array.Sla
 	return ncerr.Wrap("read", v.Path(), err)
 }
 
-// writeRaw writes from, elements of the stored type in stored byte order, to
-// sel. shape is the variable's shape after growth; only, when not nil, says
-// which chunks are written, in C order.
+// writeRaw writes from, whose elements have the stored type and byte order, to sel.
+// shape is the variable's shape after growth. If only is not nil, it selects the chunks
+// to write, in C order.
 func (v *Var) writeRaw(ctx context.Context, sel chunk.Selection, shape []int64, from array.Slab, only []bool) error {
 	a, err := v.open(ctx)
 	if err != nil {
 		return err
 	}
-	if err := v.group.ds.noteVar(ctx, v); err != nil {
+	if err := v.group.ds.nameVar(ctx, v); err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
-	if err := v.takePlace(ctx); err != nil {
+	if err := v.claimNode(ctx); err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
 	v.group.ds.wrote.Store(true)
 	return ncerr.Wrap("write", v.Path(), a.Write(ctx, sel, shape, from, only))
 }
 
-// reach raises the lengths in shape to those that writes of this process may have
+// reach raises the lengths in shape to the largest that writes of this process may have
 // reached.
 func (v *Var) reach(shape []int64) {
 	for i, d := range v.dims {
@@ -188,15 +187,15 @@ func (v *Var) reach(shape []int64) {
 	}
 }
 
-// warnSingleWriter says once that changes of partial chunks are not guarded
-// against other processes.
+// warnSingleWriter warns once that changes of partial chunks are not protected from
+// other processes.
 func (d *Dataset) warnSingleWriter() {
 	if !d.opts.SingleWriter && d.warned.CompareAndSwap(false, true) {
-		d.log.Warn("partial chunks are read, changed and written back, and the store cannot detect another writer: state SingleWriter if there is none", "store", d.loc.Driver)
+		d.log.Warn("partial chunks are read, changed and written back, and the store cannot detect other writers: set SingleWriter if no other process writes", "store", d.loc.Driver)
 	}
 }
 
-// fillSlab gives n elements of fill.
+// fillSlab returns n elements with the fill value.
 func (v *Var) fillSlab(n int64) array.Slab {
 	if v.varies() {
 		return array.Slab{Text: slices.Repeat([]string{string(v.meta.Fill)}, int(n))}

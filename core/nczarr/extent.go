@@ -8,28 +8,27 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// An array may be shorter than an unlimited dimension that it has: nobody has
-// written it since the dimension grew. What it lacks is fill. Its chunks say
-// nothing there, though they may reach there, or be left over from an array
-// that was longer.
+// An array's stored shape may lag behind its unlimited dimensions. Elements beyond it
+// read as fill, whatever its chunks contain there: chunks at the edge extend beyond the
+// shape, and others may be left from a time when the array was longer.
 
-// setOwn finds out whether v is such an array, when the lengths of all
-// dimensions are known.
+// setOwn sets v.own if the stored shape of v differs from the lengths of its
+// dimensions. All lengths must be known.
 func (v *Var) setOwn() {
 	if len(v.dims) == len(v.meta.Shape) && !slices.Equal(v.shape(), v.meta.Shape) {
 		v.own = slices.Clone(v.meta.Shape)
 	}
 }
 
-// ownShape gives the shape of the array where it is shorter than dimensions of
-// v, else nil. It is not changed, but replaced.
+// ownShape returns the shape of the array if it is smaller than v's dimensions, and nil
+// otherwise. The slice is never modified.
 func (v *Var) ownShape() []int64 {
 	v.group.ds.mu.RLock()
 	defer v.group.ds.mu.RUnlock()
 	return v.own
 }
 
-// extent is the shape of the array; the lock is held.
+// extent returns the shape of the array. The lock is held.
 func (v *Var) extent() []int64 {
 	if v.own != nil {
 		return v.own
@@ -37,8 +36,8 @@ func (v *Var) extent() []int64 {
 	return v.shape()
 }
 
-// lengthen makes the array as long as its dimensions are: beyond it is nothing
-// but fill.
+// lengthen extends the array to the lengths of its dimensions. All elements beyond its
+// old shape must read as fill.
 func (v *Var) lengthen() {
 	ds := v.group.ds
 	ds.mu.Lock()
@@ -49,9 +48,9 @@ func (v *Var) lengthen() {
 	}
 }
 
-// settle removes what chunks have beyond the array before the first write to
-// it, which makes it as long as its dimensions.
-func (v *Var) settle(ctx context.Context) error {
+// clearBeyond removes the contents of chunks beyond the array's shape before the first
+// write, which extends the array to the lengths of its dimensions.
+func (v *Var) clearBeyond(ctx context.Context) error {
 	if v.ownShape() == nil {
 		return nil
 	}
@@ -61,16 +60,15 @@ func (v *Var) settle(ctx context.Context) error {
 	if v.ownShape() == nil {
 		return nil
 	}
-	if err := v.group.ds.markGrowth(ctx); err != nil { // it may be another writer's doing
+	if err := v.group.ds.markGrowth(ctx); err != nil { // another writer may be extending the array
 		return err
 	}
 	return v.dropLeftovers(ctx)
 }
 
-// CheckSize refuses a variable of more chunks than Limits.MaxChunks or more
-// bytes than Limits.MaxData with ncerr.ErrLimit. Call it before reading all
-// values: absent chunks read as fill, so a small document can declare a huge
-// variable.
+// CheckSize fails with ncerr.ErrLimit if the variable has more chunks than
+// Limits.MaxChunks or more bytes than Limits.MaxData. Call it before reading all
+// values: absent chunks read as fill, so a small document can declare a huge variable.
 func (v *Var) CheckSize() error {
 	limits := v.group.ds.opts.Limits
 	chunks, bytes := int64(1), v.elemBytes()
@@ -89,9 +87,9 @@ func (v *Var) CheckSize() error {
 	}
 	switch {
 	case full || bytes > limits.MaxData:
-		return ncerr.Errorf(ncerr.ErrLimit, "go through", v.Path(), "its shape %v makes more than %d bytes, the limit of limits.max_data (Limits.MaxData)", v.Shape(), limits.MaxData)
+		return ncerr.Errorf(ncerr.ErrLimit, "traverse", v.Path(), "the variable of shape %v has more than %d bytes, the limit set by limits.max_data (Limits.MaxData)", v.Shape(), limits.MaxData)
 	case chunks > limits.MaxChunks:
-		return ncerr.Errorf(ncerr.ErrLimit, "go through", v.Path(), "its shape %v makes %d chunks, the limit of limits.max_chunks (Limits.MaxChunks) is %d", v.Shape(), chunks, limits.MaxChunks)
+		return ncerr.Errorf(ncerr.ErrLimit, "traverse", v.Path(), "the variable of shape %v has %d chunks, but the limit set by limits.max_chunks (Limits.MaxChunks) is %d", v.Shape(), chunks, limits.MaxChunks)
 	}
 	return nil
 }

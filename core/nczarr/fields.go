@@ -8,16 +8,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// record is the structured or complex array that a variable is one field of.
+// record is the structured or complex array of which a variable is one field.
 type record struct {
 	array  string // name of the array
 	dtype  dtype.Type
 	fill   []byte
-	offset int // of the field in an element
+	offset int // offset of the field in an element
 }
 
-// stored gives the element type and the fill value of the array: v's own, or
-// those of the structure around it.
+// stored returns the element type and the fill value of the array. For a field these
+// are those of the whole structure.
 func (v *Var) stored() (dtype.Type, []byte) {
 	if v.in != nil {
 		return v.in.dtype, v.in.fill
@@ -25,7 +25,7 @@ func (v *Var) stored() (dtype.Type, []byte) {
 	return v.meta.DType, v.meta.Fill
 }
 
-// arrayName is the name of the array in the store.
+// arrayName returns the name of the array in the store.
 func (v *Var) arrayName() string {
 	if v.in != nil {
 		return v.in.array
@@ -33,8 +33,8 @@ func (v *Var) arrayName() string {
 	return v.name
 }
 
-// alterable refuses changes to a field of a structured array, and to an array that
-// has documents of two versions.
+// alterable fails for a field of a structured array, and for an array that has
+// documents of two versions.
 func (v *Var) alterable(op string) error {
 	switch {
 	case v.both:
@@ -42,22 +42,22 @@ func (v *Var) alterable(op string) error {
 	case v.in == nil:
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrUnsupported, op, v.Path(), "it is a field of the array %q with elements of %d bytes, which is only read", v.in.array, v.in.dtype.Size)
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, v.Path(), "it is a field of the array %q with elements of %d bytes, which is read-only", v.in.array, v.in.dtype.Size)
 }
 
-// errBoth is the error for a change to a node that has documents of two versions.
+// errBoth returns the error for a change to a node that has documents of two versions.
 func errBoth(op, path string) error {
-	return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "it has documents of Zarr v3 and of v2, and a change would be one of one half only")
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, path, "it has both Zarr v3 and Zarr v2 documents, and a change would update only one set")
 }
 
-// addFields makes a variable of each field of a structured or complex array,
-// named as the array, a dot and the field. The array itself is kept as it is
-// when metadata is written again.
+// addFields makes a variable of each field of a structured or complex array. Its name
+// is that of the array, a dot and that of the field. The array itself is preserved when
+// metadata is written.
 func (l *loader) addFields(n node, meta *zarr.Array) {
 	for _, w := range meta.Warnings {
 		l.ds.log.Warn(w, "path", join(n.parent.Path(), n.name))
 	}
-	attrs := withoutFill(meta.Attrs) // shared by all fields: there may be many of both
+	attrs := withoutFill(meta.Attrs) // shared by all fields, since both may be numerous
 	for _, f := range meta.Fields {
 		v := &Var{group: n.parent, name: n.name + "." + f.Name}
 		v.data.atRoot = l.ds.arrayOnly
@@ -79,11 +79,11 @@ func (l *loader) addFields(n node, meta *zarr.Array) {
 		n.parent.vars.add(v)
 	}
 	if !l.ds.arrayOnly {
-		n.parent.lost = append(n.parent.lost, n)
+		n.parent.omitted = append(n.parent.omitted, n)
 	}
 }
 
-// withoutFill returns the attributes but _FillValue, which is that of the whole
+// withoutFill returns the attributes without _FillValue, which applies to the whole
 // structure.
 func withoutFill(attrs []Attr) []Attr {
 	is := func(a Attr) bool { return a.Name == fillAttr }

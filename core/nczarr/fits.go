@@ -6,20 +6,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// fits refuses a new variable that the store cannot hold: its longest key, or
-// a chunk before it is encoded, is beyond what the store declares. Nothing is
-// sent. An unlimited dimension counts with its present length: each growth is
-// checked when it is asked for.
+// fits fails if the store cannot hold a new variable because its longest key or an
+// unencoded chunk exceeds the store's declared limits. It sends no requests. It uses
+// the current length of unlimited dimensions; each growth is checked separately.
 func (v *Var) fits() error {
 	caps := v.group.ds.m.Capabilities()
 	if n := v.chunkBytes(); caps.MaxObject > 0 && !v.varies() && n > caps.MaxObject {
-		return ncerr.Errorf(ncerr.ErrLimit, "define", v.Path(), "a chunk has %d bytes, an object of the store at most %d", n, caps.MaxObject)
+		return ncerr.Errorf(ncerr.ErrLimit, "define", v.Path(), "a chunk has %d bytes, but objects in the store are limited to %d", n, caps.MaxObject)
 	}
 	return v.keysFit("define", v.meta.Shape)
 }
 
-// keysFit refuses a shape of v with which a key of it would be longer than the
-// store takes.
+// keysFit fails if a key of v would be too long for the store with the given shape.
 func (v *Var) keysFit(op string, shape []int64) error {
 	key := v.key() + v.meta.Layout.LongestDoc()
 	if target, ok := v.source().(manifest.Writer); ok {
@@ -28,7 +26,7 @@ func (v *Var) keysFit(op string, shape []int64) error {
 		}
 	}
 	if most := v.group.ds.m.Capabilities().MaxKey; most > 0 && len(key) > most {
-		return ncerr.Errorf(ncerr.ErrLimit, op, zmap.Path(key), "the key has %d bytes; at the place of the dataset the store takes %d", len(key), most)
+		return ncerr.Errorf(ncerr.ErrLimit, op, zmap.Path(key), "the key has %d bytes, but keys at this location are limited to %d", len(key), most)
 	}
 	return nil
 }

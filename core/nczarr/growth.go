@@ -19,29 +19,29 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// [zarr.GrowthMark] is an object that is in the store from the first write past the
-// end of an unlimited dimension until a Flush has written the new shapes. It
-// keeps other writers from making a dimension longer meanwhile. A process that
-// dies in between leaves it behind, and with it chunks that no shape tells of:
-// they would show when the dimension grows again. Only a person can know that
-// it is dead: see [Dataset.ClearGrowth].
+// The object [zarr.GrowthMark] exists from the first write past the end of an unlimited
+// dimension until a Flush has written the new shapes. It prevents other writers from
+// extending a dimension at the same time. A process that dies in between leaves the
+// mark behind, along with chunks beyond the shapes in the metadata. These chunks would
+// reappear when the dimension grows again. Only the user can know that the process is
+// dead: see [Dataset.ClearGrowth].
 
-// maxMark is the most bytes of a mark that are read.
+// maxMark is the maximum number of bytes of a mark that are read.
 const maxMark = 64 << 10
 
-// GrowthMark describes the writer that is making a dimension longer.
+// GrowthMark describes the writer that is extending a dimension.
 type GrowthMark struct {
 	About string `json:"about"`
-	// Writer is the random name of the writer.
+	// Writer is a random name for the writer.
 	Writer string `json:"writer,omitempty"`
-	// Host and PID name its process, for people.
+	// Host and PID identify the writer's process, for messages.
 	Host string `json:"host,omitempty"`
 	PID  int    `json:"pid,omitempty"`
-	// Made is when it began.
+	// Made is the time when the writer began.
 	Made time.Time `json:"made,omitzero"`
 }
 
-// Owner names the writer for people.
+// Owner describes the writer for messages.
 func (m *GrowthMark) Owner() string {
 	if m.Host == "" && m.PID == 0 {
 		return "an unknown writer"
@@ -49,18 +49,18 @@ func (m *GrowthMark) Owner() string {
 	return fmt.Sprintf("process %d on %q", m.PID, m.Host)
 }
 
-// growth is the state of growing since the last Flush.
+// growth is the state of growing dimensions since the last Flush.
 type growth struct {
 	mu     sync.Mutex
-	begun  bool          // growing may go on
-	marked string        // the writer of our mark in the store; empty without one
-	torn   bool          // a write failed on the way, and what it left is there
-	sure   map[*Var]bool // nobody had made it longer when we began
-	active int           // writes under way
+	begun  bool          // markGrowth has succeeded
+	marked string        // Writer of this process's mark in the store; empty if none
+	torn   bool          // a write failed and may have left chunks behind
+	sure   map[*Var]bool // variables that no other writer had extended
+	active int           // writes in progress
 }
 
-// beginGrowth is called before a write past the end of a dimension, and its
-// result, with the outcome, after.
+// beginGrowth is called before a write past the end of a dimension. The caller passes
+// the result of the write to end.
 func (d *Dataset) beginGrowth(ctx context.Context, v *Var) (end func(error), err error) {
 	g := &d.growth
 	g.mu.Lock()
@@ -69,7 +69,7 @@ func (d *Dataset) beginGrowth(ctx context.Context, v *Var) (end func(error), err
 		return nil, err
 	}
 	if !g.sure[v] {
-		if err := v.asLongAsOpened(ctx); err != nil {
+		if err := v.checkNotExtended(ctx); err != nil {
 			return nil, err
 		}
 		if g.sure == nil {
@@ -86,10 +86,10 @@ func (d *Dataset) beginGrowth(ctx context.Context, v *Var) (end func(error), err
 	}, nil
 }
 
-// markGrowth puts the mark unless it has been put already, and fails when
-// another writer has. A dataset that has no visible shapes yet, and a store
-// where nothing is durable before they are, need none; nor can one without
-// deletion have it taken away. growth.mu is held.
+// markGrowth puts the mark unless this process has already put it. It fails if another
+// writer has. A mark is not needed for a dataset that is not visible yet, nor on a
+// store where nothing is durable before the shapes are. It is not possible on a store
+// without deletion or listing. growth.mu is held.
 func (d *Dataset) markGrowth(ctx context.Context) error {
 	if d.growth.begun {
 		return nil
@@ -99,9 +99,9 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 		d.growth.begun = true
 		return nil
 	}
-	host, _ := os.Hostname() // for people
+	host, _ := os.Hostname() // for messages
 	m := GrowthMark{
-		About:  "a dimension is being made longer: chunks beyond the shapes in the metadata count for nothing",
+		About:  "a dimension is being extended: chunks beyond the shapes in the metadata do not count yet",
 		Writer: rand.Text(), Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second),
 	}
 	text, err := json.Marshal(&m)
@@ -119,10 +119,10 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 		if err := d.noForeignGrowth(ctx, ""); err != nil {
 			return err
 		}
-		return ncerr.New(ncerr.ErrConflict, "write", zarr.GrowthMark, nil) // it was there, and is gone again
+		return ncerr.New(ncerr.ErrConflict, "write", zarr.GrowthMark, nil) // the other mark has been removed since
 	case err != nil:
 		return err
-	case !caps.IfAbsent: // two may have found that there was none
+	case !caps.IfAbsent: // two writers may both have found no mark
 		if err := d.noForeignGrowth(ctx, m.Writer); err != nil {
 			return err
 		}
@@ -131,8 +131,8 @@ func (d *Dataset) markGrowth(ctx context.Context) error {
 	return nil
 }
 
-// GrowthMark returns the mark of a writer that is making a dimension longer or
-// died doing so, or nil if there is no mark.
+// GrowthMark returns the mark of a writer that is extending a dimension or died doing
+// so, or nil if no mark exists.
 func (d *Dataset) GrowthMark(ctx context.Context) (*GrowthMark, error) {
 	text, info, err := d.m.ReadAll(ctx, zarr.GrowthMark, maxMark)
 	switch ncerr.KindOf(err) {
@@ -142,11 +142,11 @@ func (d *Dataset) GrowthMark(ctx context.Context) (*GrowthMark, error) {
 	default:
 		return nil, err
 	}
-	if err != nil { // the context's
+	if err != nil { // a context error
 		return nil, err
 	}
 	var m GrowthMark
-	if json.Unmarshal(text, &m) != nil { // whoever wrote it, it is a mark
+	if json.Unmarshal(text, &m) != nil { // an invalid mark still counts
 		m = GrowthMark{}
 	}
 	if m.Made.IsZero() {
@@ -166,18 +166,18 @@ func (d *Dataset) noForeignGrowth(ctx context.Context, writer string) error {
 		age = fmt.Sprintf("%s old", time.Since(m.Made).Round(time.Second))
 	}
 	return ncerr.Errorf(ncerr.ErrConflict, "grow a dimension", zarr.GrowthMark,
-		"another writer is making a dimension longer: %s, the mark is %s; wait for it to finish, or, if it has died, clear the mark with: nczctl clean --remove %s", m.Owner(), age, shell(shown(d.loc)))
+		"another writer is extending a dimension: %s, the mark is %s; wait for it to finish or, if it has died, clear the mark with: nczctl clean --remove %s", m.Owner(), age, shell(shown(d.loc)))
 }
 
-// shell quotes a word for a command line.
+// shell quotes a word for a shell command line.
 func shell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// ownGrowth makes sure, before the new shapes are written, that the mark is
-// still there: whoever cleared it may have removed chunks that this writer
-// wrote.
-func (d *Dataset) ownGrowth(ctx context.Context) error {
+// checkGrowthMark verifies, before the new shapes are written, that the mark of this
+// writer still exists. A process that cleared it may have removed chunks of this
+// writer.
+func (d *Dataset) checkGrowthMark(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -191,8 +191,9 @@ func (d *Dataset) ownGrowth(ctx context.Context) error {
 	return err
 }
 
-// endGrowth takes the mark away after a Flush, unless there is something that
-// the metadata does not tell of yet. What failed writes have left goes first.
+// endGrowth removes the mark after a Flush, unless writes are in progress or metadata
+// has changes that are not written yet. It first removes what failed writes left
+// behind.
 func (d *Dataset) endGrowth(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()
@@ -214,10 +215,10 @@ func (d *Dataset) endGrowth(ctx context.Context) error {
 	return nil
 }
 
-// asLongAsOpened makes sure, before v grows, that no other writer has made it
-// longer since this one read its metadata: what that has written would be written
-// over, and its length made shorter again. While our mark is there, nobody does.
-func (v *Var) asLongAsOpened(ctx context.Context) error {
+// checkNotExtended verifies, before v grows, that no other writer has extended v since
+// this process read its metadata. Otherwise this process would overwrite the other's
+// data and shorten its length. The mark prevents later changes.
+func (v *Var) checkNotExtended(ctx context.Context) error {
 	ds := v.group.ds
 	if ds.created && !ds.flushed.Load() {
 		return nil
@@ -230,28 +231,28 @@ func (v *Var) asLongAsOpened(ctx context.Context) error {
 			}
 		}
 	}
-	ds.saving.Lock() // our own Flush changes them
+	ds.saving.Lock() // a Flush of this process changes these documents
 	defer ds.saving.Unlock()
 	err := ds.compare(ctx, keys)
 	if ncerr.KindOf(err) == ncerr.ErrConflict {
-		err = ncerr.Errorf(ncerr.ErrConflict, "grow", v.Path(), "somebody else has changed its metadata since the dataset was opened, and may have made it longer: open the dataset again")
+		err = ncerr.Errorf(ncerr.ErrConflict, "grow", v.Path(), "another process has changed the metadata since the dataset was opened, and may have extended the variable: reopen the dataset")
 	}
 	return err
 }
 
-// ClearGrowth removes the mark of a writer that died while it was making a
-// dimension longer, and the chunks that it left beyond the shapes. The caller
-// must know that the writer is dead: a living writer loses what it wrote since
-// its last Flush, and its next Flush fails. The dataset must be open for Update.
+// ClearGrowth removes the mark of a writer that died while it was extending a
+// dimension, and the chunks that it left beyond the shapes. The caller must know that
+// the writer is dead: a live writer loses what it has written since its last Flush, and
+// its next Flush fails. The dataset must be open for Update.
 func (d *Dataset) ClearGrowth(ctx context.Context) error {
 	g := &d.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.begun {
-		return ncerr.Errorf(ncerr.ErrInvalid, "clear growth", zarr.GrowthMark, "this writer itself is making a dimension longer")
+		return ncerr.Errorf(ncerr.ErrInvalid, "clear growth", zarr.GrowthMark, "this writer is itself extending a dimension")
 	}
 	err := d.stopGrowth(ctx)
-	if err == nil { // pure Zarr does not tell which dimensions the writer could make longer
+	if err == nil { // pure Zarr does not record which dimensions are unlimited
 		err = d.dropLeftovers(ctx, !d.layout.NCZarr())
 	}
 	if err == nil {
@@ -260,13 +261,13 @@ func (d *Dataset) ClearGrowth(ctx context.Context) error {
 	return ncerr.Wrap("clear growth", zarr.GrowthMark, err)
 }
 
-// stopGrowth puts a mark of our own, with which the next Flush of the writer
-// fails if it lives, and makes sure that the shapes in the metadata are still
-// those by which leftovers are told: chunks within longer ones are values.
+// stopGrowth replaces the mark, so that the next Flush of a live writer fails. It then
+// verifies that the shapes in the metadata are still those that were read, because
+// chunks within larger shapes contain values.
 func (d *Dataset) stopGrowth(ctx context.Context) error {
-	host, _ := os.Hostname() // for people
+	host, _ := os.Hostname() // for messages
 	text, err := json.Marshal(&GrowthMark{
-		About:  "what a dead writer left is being removed",
+		About:  "leftovers of a dead writer are being removed",
 		Writer: rand.Text(), Host: host, PID: os.Getpid(), Made: time.Now().UTC().Truncate(time.Second),
 	})
 	if err == nil {
@@ -275,7 +276,7 @@ func (d *Dataset) stopGrowth(ctx context.Context) error {
 	if err == nil {
 		err = d.m.Flush(ctx)
 	}
-	if err != nil || d.flushed.Load() { // then the metadata is newer than what was read
+	if err != nil || d.flushed.Load() { // after a Flush the metadata is newer than what was read
 		return err
 	}
 	keys := []string{d.rootDoc()}
@@ -283,12 +284,13 @@ func (d *Dataset) stopGrowth(ctx context.Context) error {
 	keys = slices.AppendSeq(keys, maps.Keys(d.docs.opened))
 	d.docs.mu.Unlock()
 	if err := d.compare(ctx, keys); err != nil {
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the metadata has been written since the dataset was opened, so a writer lives; nothing was removed: %w", err)
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the metadata was written after the dataset was opened, so a writer is still alive; nothing was removed: %w", err)
 	}
 	return nil
 }
 
-// dropGrowth cleans up after a writer that gives up, if it has put a mark.
+// dropGrowth cleans up after this writer, if it has put a mark, when the dataset is
+// aborted.
 func (d *Dataset) dropGrowth(ctx context.Context) error {
 	d.growth.mu.Lock()
 	writer := d.growth.marked
@@ -298,18 +300,18 @@ func (d *Dataset) dropGrowth(ctx context.Context) error {
 	}
 	opts := d.opts
 	opts.Update = true
-	again, err := openAt(ctx, d.storeLoc(), opts) // with the shapes that the store has
+	again, err := openAt(ctx, d.storeLoc(), opts) // read the shapes in the store
 	if err != nil {
 		return err
 	}
-	defer again.m.Close(ctx) //nolint:errcheck // the mark has gone, or an error told
+	defer again.m.Close(ctx) //nolint:errcheck // the mark was deleted or an error is returned
 	if m, err := again.GrowthMark(ctx); err != nil || m == nil || m.Writer != writer {
 		return err
 	}
 	return again.ClearGrowth(ctx)
 }
 
-// pending reports whether metadata has changed since it was written.
+// pending reports whether the metadata has unwritten changes.
 func (d *Dataset) pending() bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -320,9 +322,9 @@ func (d *Dataset) pending() bool {
 	return found
 }
 
-// dropLeftovers removes all chunks beyond the shapes of variables that can grow, or
-// of all, and sets to fill what lies beyond unlimited dimensions in the chunks at
-// the edge.
+// dropLeftovers removes all chunks beyond the shapes of variables that can grow, or of
+// all variables. In chunks at the edge, it sets the elements beyond unlimited
+// dimensions to the fill value.
 func (d *Dataset) dropLeftovers(ctx context.Context, all bool) error {
 	var vars []*Var
 	d.mu.RLock()
@@ -351,18 +353,18 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 	var edge [][]int64
 	target, ok := v.source().(manifest.Writer)
 	if !ok {
-		return nil // nothing of it is written
+		return nil // its chunks are never written
 	}
 	for ch, err := range target.Chunks(ctx, v.grid()) {
 		if ncerr.KindOf(err) == ncerr.ErrMetadata {
-			break // its chunks have other keys: no write made them
+			break // its chunks use the other separator, so this library did not write them
 		}
 		if err != nil {
 			return err
 		}
 		out, part := false, false
 		for i, n := range ch.Index {
-			if n > maxDim/v.meta.Chunks[i] { // no array reaches there
+			if n > maxDim/v.meta.Chunks[i] { // no array is that large
 				out, part = false, false
 				break
 			}
@@ -389,7 +391,7 @@ func (v *Var) dropLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// clearEdge sets to fill what lies beyond shape in one chunk, for each
+// clearEdge sets the elements of one chunk beyond shape to the fill value, for each
 // unlimited dimension in turn.
 func (v *Var) clearEdge(ctx context.Context, index, shape []int64) error {
 	full := make([]int64, len(index))

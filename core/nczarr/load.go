@@ -15,23 +15,23 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// loader reads the metadata of a whole dataset, level by level, each level in
-// one batch of requests.
+// loader reads the metadata of a whole dataset level by level, with one batch of
+// requests per level.
 type loader struct {
 	ds    *Dataset
-	all   map[string]zarr.Docs // from consolidated metadata; nil without
-	kids  map[string][]string  // children by node, see kidsOf
+	all   map[string]zarr.Docs // from consolidated metadata; nil if it is not used
+	kids  map[string][]string  // names of children by node, see kidsOf
 	nodes int
-	bytes atomic.Int64       // of all documents
-	keep  bool               // the documents are kept with the nodes
-	lists map[string]listing // what was searched ahead, by key prefix
-	asked bool               // kept, or keptErr, is the answer
-	kept  bool               // there is a consolidated document
-	// anon are the dimensions of the root that stand for nameless ones, by length.
+	bytes atomic.Int64       // size of all documents and keys
+	keep  bool               // keep the documents with the nodes
+	lists map[string]listing // prefetched listings by key prefix
+	asked bool               // askKept has run and set kept or keptErr
+	kept  bool               // a consolidated document exists
+	// anon maps a length to the root's dimension for unnamed dimensions of that length.
 	anon map[int64]*Dim
-	// noRoot says that NCZarr's metadata was missed in the root already.
+	// noRoot is set once the root was found to lack NCZarr metadata.
 	noRoot bool
-	// keptErr says why that is not known.
+	// keptErr is the error of looking for the consolidated document.
 	keptErr error
 	unseen  []string // see noteUnlisted
 	codecs  codec.Catalog
@@ -44,14 +44,14 @@ type node struct {
 	docs   zarr.Docs
 	err    error
 	isArr  bool // listed as an array
-	listed bool // promised by the parent's list
-	// implicit is a node without documents that make it a group or an array.
-	// It is a group if there are groups or arrays below it.
+	listed bool // named in the parent's list
+	// implicit is set for a node without documents. It is a group if groups or arrays
+	// exist below it.
 	implicit bool
 	both     bool // has documents of Zarr v3 and of v2
 }
 
-// load reads the dataset: the root first, then all levels below it.
+// load reads the dataset: first the root, then all levels below it.
 func (l *loader) load(ctx context.Context) error {
 	root, err := l.rootDocs(ctx)
 	if err != nil {
@@ -61,18 +61,18 @@ func (l *loader) load(ctx context.Context) error {
 	both := root.BothVersions()
 	if ds.loc.Version == 2 && root.OnlyV2() {
 		if len(root) == 0 {
-			return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "it has Zarr v3 documents but no Zarr v2 documents, which mode=v2 requires")
+			return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the dataset has Zarr v3 documents but no Zarr v2 documents, which mode=v2 requires")
 		}
-		ds.frozen = "it has documents of Zarr v3 too, which would not be changed"
+		ds.frozen = "the dataset also has Zarr v3 documents, which would not be updated"
 	}
 	if ds.layout, err = zarr.DetectLayout(root, ds.loc.Format == ncurl.Zarr); err != nil {
 		return err
 	}
 	switch {
 	case ds.loc.Version == 3 && ds.layout.Format() != 3:
-		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "it is %s, and mode=v3 requires Zarr v3", ds.layout)
+		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the dataset is %s, but mode=v3 requires Zarr v3", ds.layout)
 	case both && ds.layout.Format() == 3 && ds.opts.Update:
-		return ncerr.Errorf(ncerr.ErrUnsupported, "open", ds.loc.Path, "it has documents of Zarr v3 and of v2, and an update would change one half only")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", ds.loc.Path, "the dataset has both Zarr v3 and Zarr v2 documents, and an update would change only one set")
 	}
 	ds.inline = zarr.HasInlineMetadata(root)
 	if err := l.inline(root); err != nil {
@@ -87,7 +87,7 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	if ds.loc.Format == ncurl.Zarr {
 		if ds.layout.NCZarr() || root.NamesNCZarr() {
-			ds.frozen = "the dataset is NCZarr, and opened as pure Zarr: what only NCZarr knows would be lost"
+			ds.frozen = "the dataset is NCZarr but was opened as pure Zarr, so a write would lose NCZarr metadata"
 		}
 		ds.layout = ds.layout.Pure()
 	}
@@ -124,16 +124,16 @@ func (l *loader) load(ctx context.Context) error {
 	return nil
 }
 
-// rootDocs fetches the documents of the root: those in consolidated metadata
-// where ConsolidatedUse says so, and when it is all there is; the single
+// rootDocs fetches the documents of the root. They come from consolidated metadata if
+// ConsolidatedUse selects it or no other documents exist, and from the individual
 // documents, which cannot be stale, otherwise.
 func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	ds := l.ds
-	asked := ds.consolidatedFirst() && ds.loc.Version != 3 // which has it in the document of the root
+	asked := ds.consolidatedFirst() && ds.loc.Version != 3 // in v3 the root's document contains it
 	if asked {
 		docs, err := l.consolidatedRoot(ctx, true)
 		if damaged(err) && ds.opts.UseConsolidated == ConsolidatedAuto {
-			ds.log.Warn("consolidated metadata is damaged, reading the single documents", "key", zarr.ConsolidatedDoc, "error", err)
+			ds.log.Warn("consolidated metadata is damaged, reading the individual documents", "key", zarr.ConsolidatedDoc, "error", err)
 			err = nil
 		}
 		if docs != nil || err != nil {
@@ -155,7 +155,8 @@ func (l *loader) rootDocs(ctx context.Context) (zarr.Docs, error) {
 	return docs, nil
 }
 
-// notZarr says what was looked for and what is there instead.
+// notZarr returns an error that names the documents that are missing and the objects
+// that exist instead.
 func (l *loader) notZarr(ctx context.Context) error {
 	ds := l.ds
 	looked := strings.Join(zarr.DatasetDocs(), " ")
@@ -167,18 +168,18 @@ func (l *loader) notZarr(ctx context.Context) error {
 	case err != nil && ncerr.KindOf(err) != ncerr.ErrUnsupported:
 		return err
 	case err == nil && len(names) == 0 && ds.m.Capabilities().Latency == driver.Remote:
-		return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "no object is there")
+		return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "no objects exist at this location")
 	case err == nil && len(names) == 0:
 		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "the store is empty")
 	case err == nil && slices.ContainsFunc(found.objects, func(name string) bool {
 		return zarr.IsDatasetDoc(name) || name == zarr.ReplacingMark && !local(ds.loc)
 	}):
-		return claimed("open", ds.loc, nil, nil) // it has come back since, or beingReplaced reads the claim
+		return claimed("open", ds.loc, nil, nil) // the document has reappeared, or beingReplaced reads the claim
 	case err == nil:
 		shown := names[:min(len(names), 5)]
-		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of %s is there (found %q)", looked, shown)
+		return ncerr.Errorf(ncerr.ErrNotZarr, "open", ds.loc.Path, "none of the documents %s exists (found %q)", looked, shown)
 	}
-	return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "none of %s %s is there, and the store cannot be listed", zarr.ConsolidatedDoc, looked)
+	return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "none of the documents %s %s exists, and the store cannot be listed", zarr.ConsolidatedDoc, looked)
 }
 
 // splitKey cuts "a/b/c" into "a/b" and "c", "x" into "" and "x".
@@ -189,7 +190,7 @@ func splitKey(key string) (dir, base string) {
 	return "", key
 }
 
-// docKey is the key of a document of a node.
+// docKey returns the key of a document of a node.
 func docKey(node, name string) string {
 	if node == "" {
 		return name
@@ -197,19 +198,19 @@ func docKey(node, name string) string {
 	return node + "/" + name
 }
 
-// want is the documents to read of one node.
+// want names the documents of one node that are to be read.
 type want struct {
-	key   string   // prefix of the node's keys, without the slash at the end
+	key   string   // prefix of the node's keys without the trailing slash
 	names []string // base names
 }
 
-// fetched is the documents of one node, or why they cannot be had.
+// fetched holds the documents of one node, or the reason why they cannot be read.
 type fetched struct {
 	docs zarr.Docs
 	err  error
 }
 
-// fetchRoot reads documents of the root, without which there is nothing.
+// fetchRoot reads documents of the root.
 func (l *loader) fetchRoot(ctx context.Context, names []string) (zarr.Docs, error) {
 	got, err := l.fetch(ctx, []want{{"", names}})
 	if err == nil {
@@ -221,8 +222,8 @@ func (l *loader) fetchRoot(ctx context.Context, names []string) (zarr.Docs, erro
 	return got[0].docs, nil
 }
 
-// fetch reads documents of many nodes in one batch. Absent documents are left
-// out. An error that another try would meet again concerns its node only.
+// fetch reads documents of many nodes in one batch. It omits absent documents. An error
+// that would recur on a retry affects only its node; other errors fail the batch.
 func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 	out := make([]fetched, len(wants))
 	if l.all != nil {
@@ -239,7 +240,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 	defer cancel()
 	alloc := func(n int64) ([]byte, error) {
 		data, err := l.alloc(n)
-		if err != nil { // the rest is of no use
+		if err != nil { // the other documents are not needed any more
 			cancel()
 		}
 		return data, err
@@ -255,7 +256,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			node = append(node, i)
 		}
 	}
-	// Of several errors the one of the first request is told, whichever came first.
+	// Report the error of the earliest request, whichever arrives first.
 	firstOf, failedAt := make([]int, len(wants)), 0
 	var failed error
 	err := l.ds.m.GetMany(ctx, reqs, func(i int, data []byte, info zmap.Info, err error) {
@@ -284,22 +285,22 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 	return out, err
 }
 
-// tooMuch is the error of documents and keys that have too many bytes.
+// tooMuch returns the error for documents and keys that exceed Limits.MaxDocuments.
 func (l *loader) tooMuch() error {
-	return ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the metadata documents and the keys of groups and variables have more than %d bytes in total, the limit of limits.max_documents (Limits.MaxDocuments)", l.ds.opts.Limits.MaxDocuments)
+	return ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the metadata documents and the keys of groups and variables exceed %d bytes in total, the limit set by limits.max_documents (Limits.MaxDocuments)", l.ds.opts.Limits.MaxDocuments)
 }
 
-// alloc gives memory for a document as long as all of them are within the
-// limit. After that the open fails.
+// alloc allocates memory for a document. It fails once all documents together exceed
+// the limit.
 func (l *loader) alloc(n int64) ([]byte, error) {
 	if most := l.ds.opts.Limits.MaxDocuments; l.bytes.Add(n) > most {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the documents have more than %d bytes in total", most)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the metadata documents exceed %d bytes in total", most)
 	}
 	return make([]byte, n), nil
 }
 
-// loadLevels reads all groups below the top, breadth first, and gives the
-// arrays found.
+// loadLevels reads all groups below the top, breadth first, and returns the arrays
+// found.
 func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 	var arrays []node
 	level := []*Group{l.ds.top}
@@ -313,7 +314,7 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 			nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.implicit && l.tooDeep(n) })
 		}
 		if len(nodes) > 0 && depth > l.ds.opts.Limits.MaxDepth {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "groups are nested more than %d deep", l.ds.opts.Limits.MaxDepth)
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "groups are nested more than %d levels deep", l.ds.opts.Limits.MaxDepth)
 		}
 		arrays, level = slices.Grow(arrays, len(nodes)), level[:0:0]
 		for _, n := range nodes {
@@ -327,15 +328,15 @@ func (l *loader) loadLevels(ctx context.Context) ([]node, error) {
 	return arrays, nil
 }
 
-// tooDeep records that what may be an implicit group is left out.
+// tooDeep records that a possible implicit group is left out.
 func (l *loader) tooDeep(n node) bool {
 	path := join(n.parent.Path(), n.name)
-	l.problem(path, ncerr.Errorf(ncerr.ErrLimit, "open", path, "directories are nested more than %d deep", l.ds.opts.Limits.MaxDepth))
+	l.problem(path, ncerr.Errorf(ncerr.ErrLimit, "open", path, "directories are nested more than %d levels deep", l.ds.opts.Limits.MaxDepth))
 	return true
 }
 
-// maxKey is the longest key of a group or variable, in bytes. No store of ours
-// has longer ones, but consolidated metadata could name them.
+// maxKey is the longest key of a group or variable, in bytes. No supported store allows
+// longer keys, but consolidated metadata could name them.
 const maxKey = 1<<16 - 1
 
 // children finds and fetches the nodes directly below the groups of a level.
@@ -343,7 +344,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	var nodes []node
 	var wants []want
 	needs := map[bool][]string{true: l.ds.layout.Wanted(true), false: l.ds.layout.Wanted(false)}
-	two := l.ds.layout == zarr.LayoutV3 && l.ds.opts.Update // look for those of v2
+	two := l.ds.layout == zarr.LayoutV3 && l.ds.opts.Update // detect nodes that also have v2 documents
 	if two {
 		needs[true] = append(needs[true], zarr.GroupDoc, zarr.ArrayDoc)
 	}
@@ -356,7 +357,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 			return nil, err
 		}
 		if l.nodes+len(nodes)+len(found) > l.ds.opts.Limits.MaxNodes {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "more than %d groups and variables", l.ds.opts.Limits.MaxNodes)
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "open", l.ds.loc.Path, "the dataset has more than %d groups and variables", l.ds.opts.Limits.MaxNodes)
 		}
 		g.vars.grow(len(found))
 		nodes, wants = slices.Grow(nodes, len(found)), slices.Grow(wants, len(found))
@@ -364,7 +365,7 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 		for _, n := range found {
 			size := len(prefix) + len(n.name)
 			if size > maxKey {
-				l.lose(n, join(g.Path(), n.name), ncerr.Errorf(ncerr.ErrLimit, "open", g.Path(), "the key of a group or variable has %d bytes, the limit is %d", size, maxKey))
+				l.omit(n, join(g.Path(), n.name), ncerr.Errorf(ncerr.ErrLimit, "open", g.Path(), "the key of a group or variable has %d bytes, the limit is %d", size, maxKey))
 				continue
 			}
 			if l.bytes.Add(int64(size)) > l.ds.opts.Limits.MaxDocuments {
@@ -398,9 +399,9 @@ func (l *loader) children(ctx context.Context, level []*Group) ([]node, error) {
 	return kept, nil
 }
 
-// askForGroups fetches the group documents of the nodes that turned out to be
-// no arrays: most nodes are arrays, and need no such request. The names below
-// them are asked for at the same time where that is worth it.
+// askForGroups fetches the group documents of nodes that are not arrays. Most nodes are
+// arrays and need no such request. On remote stores it lists the names below these
+// nodes at the same time.
 func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, got []fetched) error {
 	var more []want
 	var at []int
@@ -412,7 +413,7 @@ func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, g
 	if len(more) == 0 || l.all != nil || len(l.ds.layout.GroupDocs()) == 0 {
 		return nil
 	}
-	wait := beside(ctx, func(ctx context.Context) {
+	wait := inParallel(ctx, func(ctx context.Context) {
 		if l.listsAhead() {
 			l.searchAhead(ctx, prefixes(more))
 		}
@@ -428,7 +429,7 @@ func (l *loader) askForGroups(ctx context.Context, nodes []node, wants []want, g
 	return err
 }
 
-// prefixes gives the prefixes of the keys below nodes.
+// prefixes returns the prefixes of the keys below nodes.
 func prefixes(nodes []want) []string {
 	out := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -437,8 +438,8 @@ func prefixes(nodes []want) []string {
 	return out
 }
 
-// childNames gives the names below a group: from NCZarr's own lists where
-// they are, else by searching.
+// childNames returns the nodes below a group: from NCZarr's own lists if the group has
+// them, otherwise by searching.
 func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	if g.meta.Listed {
 		l.noteUnlisted(g)
@@ -479,9 +480,9 @@ func (l *loader) childNames(ctx context.Context, g *Group) ([]node, error) {
 	return out, nil
 }
 
-// unfollowed records the objects in a group that cannot be looked at: a link
-// that leaves the store, or that leads to nothing, may be meant for an array.
-// Only local stores have such.
+// unfollowed records objects in a group that cannot be examined. A link that leads out
+// of the store or to a missing target may be meant for an array. Only local stores have
+// such links.
 func (l *loader) unfollowed(ctx context.Context, g *Group, objects []string) error {
 	if l.ds.remote() || g.implicit {
 		return nil
@@ -502,57 +503,58 @@ func (l *loader) unfollowed(ctx context.Context, g *Group, objects []string) err
 	return nil
 }
 
-// unlisted says what would have helped where a store cannot be searched.
+// unlisted explains why a group cannot be searched and how to avoid the problem.
 func (l *loader) unlisted(g *Group, err error) error {
 	if ncerr.KindOf(err) != ncerr.ErrUnsupported {
 		return err
 	}
 	return ncerr.Errorf(ncerr.ErrUnsupported, "open", g.Path(),
-		"the names of its variables and groups are not known: the %s store cannot be listed, and there is neither consolidated metadata (%s) nor NCZarr's own list; consolidate the dataset where it is written, or open one of its arrays by its own URL",
+		"cannot find its variables and groups: the %s store cannot be listed, and the dataset has neither consolidated metadata (%s) nor NCZarr's lists of names; consolidate the dataset where it is written, or open one of its arrays by its own URL",
 		l.ds.loc.Driver, l.ds.layout.ConsolidatedDoc())
 }
 
-// problem records that something is left out.
+// problem records that something is left out, and logs a warning.
 func (l *loader) problem(path string, err error) {
 	l.ds.problems = append(l.ds.problems, Problem{Path: path, Err: err})
 	l.ds.log.Warn("left out", "path", path, "error", err)
 }
 
-// lose records that a node is left out, and keeps its name and documents, so
-// that it is still there after the metadata around it has been written again.
-func (l *loader) lose(n node, path string, err error) {
+// omit records that a node is left out. It keeps the node's name and documents, so that
+// writing the metadata of its parent preserves the node.
+func (l *loader) omit(n node, path string, err error) {
 	l.problem(path, err)
-	n.parent.lost = append(n.parent.lost, n)
+	n.parent.omitted = append(n.parent.omitted, n)
 }
 
-// addGroup makes the group of a node, or records why not.
+// addGroup adds the group of a node to its parent. On error it records the problem and
+// returns nil.
 func (l *loader) addGroup(n node) *Group {
 	g := n.parent.below(n.name)
 	g.both = n.both
 	if err := l.buildGroup(g, n); err != nil {
-		l.lose(n, g.Path(), err)
+		l.omit(n, g.Path(), err)
 		return nil
 	}
 	n.parent.groups.add(g)
-	if n.implicit { // dropEmpty warns, if it turns out to be a group
+	if n.implicit { // dropEmpty warns if it is a group
 		g.implicit, g.meta.Warnings = true, nil
 	}
 	l.fillGroup(g)
 	return g
 }
 
-// dropEmpty removes the implicit groups below g that have no groups or arrays
-// below them: they are other people's directories.
+// dropEmpty removes the implicit groups below g that contain no groups or arrays. They
+// are unrelated directories.
 func (l *loader) dropEmpty(g *Group) {
 	var kept named[*Group]
 	for _, sub := range g.groups.list {
 		l.dropEmpty(sub)
 		switch {
 		case !sub.implicit:
-		case len(sub.groups.list)+len(sub.vars.list)+len(sub.lost) > 0:
-			l.ds.log.Warn("no "+l.ds.layout.GroupDoc()+": a group because there are groups or arrays below it, which zarr-python does not list", "path", sub.Path())
+		case len(sub.groups.list)+len(sub.vars.list)+len(sub.omitted) > 0:
+			l.ds.log.Warn("treated as a group without "+l.ds.layout.GroupDoc()+" because it contains groups or arrays; zarr-python does not list it", "path", sub.Path())
 		case len(sub.attrs) > 0:
-			l.ds.log.Warn("left out: attributes (.zattrs), but neither an array (.zarray) nor a group (.zgroup)", "path", sub.Path())
+			l.ds.log.Warn("left out: it has attributes (.zattrs) but is neither an array (.zarray) nor a group (.zgroup)", "path", sub.Path())
 			continue
 		default:
 			continue
@@ -584,7 +586,7 @@ func (l *loader) buildGroup(g *Group, n node) (err error) {
 	return err
 }
 
-// fillGroup takes the dimensions and attributes out of g's metadata.
+// fillGroup sets g's dimensions and attributes from its metadata.
 func (l *loader) fillGroup(g *Group) {
 	for _, w := range g.meta.Warnings {
 		l.ds.log.Warn(w, "path", g.Path())
@@ -594,7 +596,7 @@ func (l *loader) fillGroup(g *Group) {
 	}
 	g.attrs = g.meta.Attrs
 	if g.meta.DimsLost && l.ds.frozen == "" {
-		l.ds.frozen = "a dimension of " + g.Path() + " is damaged, and would be lost"
+		l.ds.frozen = "a dimension of " + g.Path() + " is damaged and would be lost"
 	}
 	for _, d := range g.meta.Dims {
 		if g.dims.find(d.Name) != nil {
@@ -605,10 +607,10 @@ func (l *loader) fillGroup(g *Group) {
 	}
 }
 
-// checkStoredName refuses names that could not be keys.
+// checkStoredName refuses names that are not valid in keys.
 func checkStoredName(name string) error {
 	if name == "" || strings.Contains(name, "/") || zmap.ValidKey(name) != nil {
-		return ncerr.Errorf(ncerr.ErrBadName, "open", name, "not a legal name")
+		return ncerr.Errorf(ncerr.ErrBadName, "open", name, "not a valid name")
 	}
 	return nil
 }

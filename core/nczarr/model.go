@@ -11,42 +11,42 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// Dim is a named dimension, shared by the variables of its group and of the
-// groups below it.
+// Dim is a named dimension. The variables of its group and of the groups below share
+// it.
 type Dim struct {
 	group     *Group
 	name      string
 	len       int64
 	unlimited bool
 	anonymous bool
-	invented  bool         // no group document of the store declares it
-	reach     atomic.Int64 // the length that writes under way will bring about
+	invented  bool         // no group document in the store declares it
+	reach     atomic.Int64 // the length after the writes in progress
 }
 
-// Name gives the name within its group.
+// Name returns the name within its group.
 func (d *Dim) Name() string { return d.name }
 
-// Path gives the absolute name, such as "/g/x".
+// Path returns the absolute name, such as "/g/x".
 func (d *Dim) Path() string { return join(d.group.Path(), d.name) }
 
-// Group gives the group that declares the dimension.
+// Group returns the group that declares the dimension.
 func (d *Dim) Group() *Group { return d.group }
 
-// Len gives the current length.
+// Len returns the current length.
 func (d *Dim) Len() int64 {
 	d.group.ds.mu.RLock()
 	defer d.group.ds.mu.RUnlock()
 	return d.len
 }
 
-// Unlimited reports whether writes can make the dimension longer.
+// Unlimited reports whether writes can extend the dimension.
 func (d *Dim) Unlimited() bool { return d.unlimited }
 
-// Anonymous reports whether the dimension was invented for an array that has
-// no dimension names.
+// Anonymous reports whether the dimension was invented for an array without dimension
+// names.
 func (d *Dim) Anonymous() bool { return d.anonymous }
 
-// Group is one group of a dataset.
+// Group is a group of a dataset.
 type Group struct {
 	ds     *Dataset
 	parent *Group
@@ -54,14 +54,15 @@ type Group struct {
 	path   string // see Path; empty for the root
 	depth  int
 
-	dims   named[*Dim]
-	vars   named[*Var]
-	groups named[*Group]
-	attrs  []Attr
-	lost   []node // left out, see Dataset.Problems
-	// implicit is a group without documents, which exists by what is below it.
+	dims    named[*Dim]
+	vars    named[*Var]
+	groups  named[*Group]
+	attrs   []Attr
+	omitted []node // nodes that were left out, see Dataset.Problems
+	// implicit is set for a group without documents, which exists because of the nodes
+	// below it.
 	implicit bool
-	inline   bool // the document repeats those of the nodes below
+	inline   bool // the document repeats those of the nodes below it
 	both     bool // the group has documents of Zarr v3 and of v2
 
 	meta        *zarr.Group
@@ -70,16 +71,16 @@ type Group struct {
 	changes     changes
 }
 
-// Dataset gives the dataset that the group is in.
+// Dataset returns the dataset that contains the group.
 func (g *Group) Dataset() *Dataset { return g.ds }
 
-// Parent gives the group above, nil for the root.
+// Parent returns the parent group, or nil for the root.
 func (g *Group) Parent() *Group { return g.parent }
 
-// Name gives the last segment of the path; empty for the root.
+// Name returns the last segment of the path; empty for the root.
 func (g *Group) Name() string { return g.name }
 
-// Path gives the absolute name: "/" for the root, "/a/b" below it.
+// Path returns the absolute name: "/" for the root, "/a/b" below it.
 func (g *Group) Path() string {
 	if g.parent == nil {
 		return "/"
@@ -87,20 +88,20 @@ func (g *Group) Path() string {
 	return g.path
 }
 
-// below makes a group of that name below g, which does not have it yet.
+// below returns a new group of that name below g, without adding it to g.
 func (g *Group) below(name string) *Group {
 	return &Group{ds: g.ds, parent: g, name: name, path: join(g.Path(), name), depth: g.depth + 1}
 }
 
-// Groups gives the subgroups, in definition order (sorted for pure Zarr).
+// Groups returns the subgroups in definition order (sorted for pure Zarr).
 func (g *Group) Groups() []*Group { return snapshot(g.ds, &g.groups.list) }
 
-// Vars gives the variables, in definition order (sorted for pure Zarr).
+// Vars returns the variables in definition order (sorted for pure Zarr).
 func (g *Group) Vars() []*Var { return snapshot(g.ds, &g.vars.list) }
 
-// Dims gives the dimensions that the group declares. For the root of a
-// dataset that was opened at a group inside a larger one, the dimensions of
-// the groups above that its variables use come first.
+// Dims returns the dimensions that the group declares. If the dataset was opened at a
+// group inside a larger one, the Dims of its root begin with the dimensions of the
+// groups above that its variables use.
 func (g *Group) Dims() []*Dim {
 	g.ds.mu.RLock()
 	defer g.ds.mu.RUnlock()
@@ -110,8 +111,8 @@ func (g *Group) Dims() []*Dim {
 	return append(g.inherited(), g.dims.list...)
 }
 
-// inherited gives the dimensions from above g that variables in or below it
-// use, in order of use.
+// inherited returns the dimensions of groups above g that variables in or below g use,
+// in order of use.
 func (g *Group) inherited() []*Dim {
 	above := make(map[*Group]bool)
 	for at := g.parent; at != nil; at = at.parent {
@@ -130,11 +131,11 @@ func (g *Group) inherited() []*Dim {
 	return dims
 }
 
-// Attrs gives the attributes, in order. The values must not be changed.
+// Attrs returns the attributes in order. The values must not be changed.
 func (g *Group) Attrs() []Attr { return snapshot(g.ds, &g.attrs) }
 
-// Group finds a subgroup by name, or by a path relative to g or absolute:
-// ncerr.ErrNoGroup when there is none.
+// Group returns a subgroup by name, or by a path that is absolute or relative to g. It
+// fails with ncerr.ErrNoGroup if the subgroup does not exist.
 func (g *Group) Group(path string) (*Group, error) {
 	g.ds.mu.RLock()
 	defer g.ds.mu.RUnlock()
@@ -144,8 +145,8 @@ func (g *Group) Group(path string) (*Group, error) {
 	return nil, ncerr.New(ncerr.ErrNoGroup, "find group", path, nil)
 }
 
-// Var finds a variable by name, or by a path relative to g or absolute:
-// ncerr.ErrNoVar when there is none.
+// Var returns a variable by name, or by a path that is absolute or relative to g. It
+// fails with ncerr.ErrNoVar if the variable does not exist.
 func (g *Group) Var(path string) (*Var, error) {
 	g.ds.mu.RLock()
 	defer g.ds.mu.RUnlock()
@@ -164,8 +165,9 @@ func (g *Group) Var(path string) (*Var, error) {
 	return nil, ncerr.NoneOf(ncerr.ErrNoVar, "find variable", path, names)
 }
 
-// Dim finds a dimension visible in g: by name in g or the nearest group above
-// it, or by absolute path. ncerr.ErrNoDim when there is none.
+// Dim returns a dimension that is visible in g: by name from g or the closest group
+// above it, or by absolute path. It fails with ncerr.ErrNoDim if the dimension does not
+// exist.
 func (g *Group) Dim(name string) (*Dim, error) {
 	g.ds.mu.RLock()
 	defer g.ds.mu.RUnlock()
@@ -175,56 +177,57 @@ func (g *Group) Dim(name string) (*Dim, error) {
 	return nil, ncerr.New(ncerr.ErrNoDim, "find dimension", name, nil)
 }
 
-// Attr finds an attribute of the group: ncerr.ErrNoAttr when there is none.
+// Attr returns an attribute of the group. It fails with ncerr.ErrNoAttr if the
+// attribute does not exist.
 func (g *Group) Attr(name string) (Attr, error) {
 	g.ds.mu.RLock()
 	defer g.ds.mu.RUnlock()
 	return findAttr(g.attrs, name)
 }
 
-// Var is one variable: an array with named dimensions and attributes.
+// Var is a variable: an array with named dimensions and attributes.
 type Var struct {
 	group   *Group
 	name    string
 	nc      dtype.NC
 	dims    []*Dim
 	attrs   []Attr
-	shown   []Attr // shown beside attrs, see showTimes
+	shown   []Attr // shown in addition to attrs, see showTimes
 	meta    *zarr.Array
 	changes changes
 	data    engine
-	own     []int64 // the shape of the array where dims are longer, see extent.go; else nil
+	own     []int64 // the shape of the array if dims are longer, see extent.go; otherwise nil
 	in      *record // set for a field of a structured array
-	defined bool    // by DefineVar, rather than found in the store
+	defined bool    // created by DefineVar rather than found in the store
 	both    bool    // the array has documents of Zarr v3 and of v2
 
 	docsInStore zarr.Docs // see Dataset.documents; nil for a new variable
 	fresh       newNode
 }
 
-// Group gives the group that the variable is in.
+// Group returns the group that contains the variable.
 func (v *Var) Group() *Group { return v.group }
 
-// Name gives the name within its group.
+// Name returns the name within its group.
 func (v *Var) Name() string { return v.name }
 
-// Path gives the absolute name, such as "/g/temp".
+// Path returns the absolute name, such as "/g/temp".
 func (v *Var) Path() string { return join(v.group.Path(), v.name) }
 
-// Type gives the netCDF type that the values are shown as.
+// Type returns the netCDF type of the values.
 func (v *Var) Type() dtype.NC { return v.nc }
 
-// DType gives the stored element type; for a field of a structured or complex
-// array that of the field.
+// DType returns the stored element type; for a field of a structured or complex array,
+// it is that of the field.
 func (v *Var) DType() dtype.Type { return v.meta.DType }
 
-// Rank gives the number of dimensions; 0 for a scalar.
+// Rank returns the number of dimensions; 0 for a scalar.
 func (v *Var) Rank() int { return len(v.dims) }
 
-// Dims gives the dimensions, slowest varying first.
+// Dims returns the dimensions, slowest varying first.
 func (v *Var) Dims() []*Dim { return slices.Clone(v.dims) }
 
-// Shape gives the current lengths of the dimensions.
+// Shape returns the current lengths of the dimensions.
 func (v *Var) Shape() []int64 {
 	v.group.ds.mu.RLock()
 	defer v.group.ds.mu.RUnlock()
@@ -240,7 +243,7 @@ func (v *Var) shape() []int64 {
 	return s
 }
 
-// Chunks gives the chunk shape; empty for a scalar.
+// Chunks returns the chunk shape; empty for a scalar.
 func (v *Var) Chunks() []int64 {
 	if v.meta.Scalar {
 		return nil
@@ -248,8 +251,8 @@ func (v *Var) Chunks() []int64 {
 	return slices.Clone(v.meta.Chunks)
 }
 
-// Shards returns the shape of the shards that chunks are stored in, in elements: each is
-// one object of the store. It is nil if each chunk is an object.
+// Shards returns the shape of the shards that contain the chunks, in elements. Each
+// shard is one object of the store. Shards returns nil if each chunk is an object.
 func (v *Var) Shards() []int64 {
 	if len(v.meta.Shards) == 0 {
 		return nil
@@ -257,18 +260,18 @@ func (v *Var) Shards() []int64 {
 	return slices.Clone(v.meta.Shards[0].Shape)
 }
 
-// Codecs gives the codec chain in encode order.
+// Codecs returns the codec chain in encode order.
 func (v *Var) Codecs() []zarr.CodecSpec { return slices.Clone(v.meta.Codecs) }
 
-// Separator gives the dimension separator of the chunk keys: '.' or '/'.
+// Separator returns the dimension separator of the chunk keys: '.' or '/'.
 func (v *Var) Separator() byte { return v.meta.Keys.Separator }
 
-// Storage gives NCZarr's storage word: "chunked", "contiguous", "compact",
-// "scalar", or empty when nothing says.
+// Storage returns NCZarr's storage word: "chunked", "contiguous", "compact", "scalar",
+// or empty if the metadata does not specify one.
 func (v *Var) Storage() string { return v.meta.Storage }
 
-// MaxStrLen gives the fixed length of NCString elements in bytes, 0 when the
-// length varies.
+// MaxStrLen returns the fixed length of NCString elements in bytes, or 0 if the length
+// varies.
 func (v *Var) MaxStrLen() int {
 	if v.nc != dtype.NCString {
 		return 0
@@ -276,25 +279,26 @@ func (v *Var) MaxStrLen() int {
 	return v.meta.DType.Size
 }
 
-// Attrs gives the attributes, in order. The values must not be changed. An
-// array of datetimes or timedeltas, which are int64 in netCDF, also shows the
-// attributes units, calendar, scale_factor and _FillValue that say so.
+// Attrs returns the attributes in order. The values must not be changed. An array of
+// datetimes or timedeltas, which are int64 in netCDF, also has the attributes units,
+// calendar, scale_factor and _FillValue that describe its values.
 func (v *Var) Attrs() []Attr {
 	v.group.ds.mu.RLock()
 	defer v.group.ds.mu.RUnlock()
 	return v.allAttrs()
 }
 
-// Attr finds an attribute: ncerr.ErrNoAttr when there is none.
+// Attr returns an attribute. It fails with ncerr.ErrNoAttr if the attribute does not
+// exist.
 func (v *Var) Attr(name string) (Attr, error) {
 	v.group.ds.mu.RLock()
 	defer v.group.ds.mu.RUnlock()
 	return findAttr(v.allAttrs(), name)
 }
 
-// Fill gives the fill value as a slice of one value of the Go type of Type (a
-// one-byte string for NCChar), and whether there is one: without, missing
-// elements read as zeros.
+// Fill returns the fill value as a slice of one value of the Go type of Type (a
+// one-byte string for NCChar), and reports whether the variable has one. Without a fill
+// value, missing elements read as zeros.
 func (v *Var) Fill() (any, bool) {
 	if !v.meta.HasFill {
 		return nil, false
@@ -303,7 +307,7 @@ func (v *Var) Fill() (any, bool) {
 	return val, err == nil
 }
 
-// All selects the whole variable at its current shape.
+// All returns a selection of the whole variable at its current shape.
 func (v *Var) All() chunk.Selection { return chunk.All(v.Shape()) }
 
 func findAttr(attrs []Attr, name string) (Attr, error) {
@@ -321,7 +325,8 @@ func snapshot[T any](ds *Dataset, list *[]T) []T {
 	return slices.Clone(*list)
 }
 
-// walk follows a relative or absolute path of groups; "" is g itself.
+// walk returns the group at a relative or absolute path, or nil. The path "" is g
+// itself.
 func (g *Group) walk(path string) *Group {
 	at := g
 	if strings.HasPrefix(path, "/") {
@@ -338,8 +343,8 @@ func (g *Group) walk(path string) *Group {
 	return at
 }
 
-// lookupDim resolves a dimension name as netCDF does: the group itself, then
-// the groups above it.
+// lookupDim resolves a dimension name as netCDF does: first in the group itself, then
+// in the groups above it.
 func (g *Group) lookupDim(name string) *Dim {
 	if strings.HasPrefix(name, "/") {
 		dir, base := splitPath(name)

@@ -2,15 +2,14 @@ package nczarr
 
 import "slices"
 
-// named is a list of things with names, in order, that finds them by name: the
-// variables, groups or dimensions of a group. A long list has an index. Of equal
-// names the first is found.
+// named is an ordered list of named things, such as the variables of a group, with
+// lookup by name. A long list has an index. If names are equal, the first one is found.
 type named[T interface{ Name() string }] struct {
 	list  []T
 	index map[string]T
 }
 
-// indexFrom is the length from which a list has an index.
+// indexFrom is the length from which on a list has an index.
 const indexFrom = 16
 
 // add appends x.
@@ -39,7 +38,7 @@ func (n *named[T]) note(x T) {
 	}
 }
 
-// find gives what has the name, nil when there is none.
+// find returns the element with the name, or the zero value if none exists.
 func (n *named[T]) find(name string) (x T) {
 	if n.index != nil {
 		return n.index[name]

@@ -1,18 +1,17 @@
-// Package nczarr reads and writes netCDF data stored as NCZarr or Zarr. Above it
-// is the package at the root of the module, which most programs import instead.
+// Package nczarr reads and writes netCDF data stored as NCZarr or Zarr. Most programs
+// import the package at the root of the module instead, which builds on this one.
 //
 //	ds, err := nczarr.Open(ctx, "ocean.zarr", &nczarr.Options{Registry: reg})
 //	temp, err := ds.Root().Var("temp")
 //	values, err := nczarr.Get[float32](ctx, temp, chunk.All(temp.Shape()))
 //
-// A [Dataset] is a tree of [Group]s with shared [Dim]s, [Var]s and attributes.
-// Storage drivers and filters come from a [Registry]: drivers/builtin and
-// filters/builtin give the in-process ones, core/plugin/host the
-// out-of-process ones.
+// A [Dataset] is a tree of [Group]s with shared [Dim]s, [Var]s and attributes. Storage
+// drivers and filters come from a [Registry]: drivers/builtin and filters/builtin
+// provide the in-process ones, core/plugin/host the out-of-process ones.
 //
-// All types are safe for concurrent use, except that nothing may be called
-// during or after Dataset.Close, and that two writes of overlapping regions
-// land in no particular order.
+// All types are safe for concurrent use, with two exceptions: no method may be called
+// during or after Dataset.Close, and the result of concurrent writes to overlapping
+// regions is undefined.
 package nczarr
 
 import (
@@ -27,104 +26,99 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// Version is the version of this module, as it is written into new datasets.
+// Version is the version of this module. It is written into new datasets.
 const Version = "0.1.0"
 
 // Registry finds storage drivers and filters by name.
 type Registry interface {
-	// Driver gives the storage driver of that name, or ncerr.ErrUnsupported
-	// naming what there is.
+	// Driver returns the storage driver with the given name, or ncerr.ErrUnsupported
+	// with a message that lists the available drivers.
 	Driver(name string) (driver.Opener, error)
-	// Filter gives a provider that has the codec id, or ncerr.ErrNoFilter
-	// naming what would supply it.
+	// Filter returns a provider of the codec with the given id, or ncerr.ErrNoFilter
+	// with a message that says what would provide it.
 	Filter(id string) (codecdriver.Provider, error)
-	// Filters describes the codecs that Filter finds, as far as that is known:
-	// a plugin that was not started yet has said nothing but a name. Of two with
-	// one name or HDF5 number the first counts.
+	// Filters describes the codecs that Filter finds, as far as they are known: a
+	// plugin that has not been started yet is known by name only. If two codecs share a
+	// name or an HDF5 number, the first one is used.
 	Filters() []codecdriver.Description
 }
 
-// Attr is one attribute: a name, a netCDF type and a typed value.
+// Attr is an attribute: a name, a netCDF type and a typed value.
 type Attr = zarr.Attr
 
-// Options say how a dataset is opened or created.
+// Options configures how a dataset is opened or created.
 type Options struct {
-	// Registry supplies drivers and filters; required.
+	// Registry supplies drivers and filters. It is required.
 	Registry Registry
-	// URLEnv is what URL inference may know: settings of rc files and AWS
-	// configuration. nil means none; probing of local paths always works.
+	// URLEnv supplies settings from rc files and the AWS configuration to URL
+	// inference. If nil, no such settings are used; local paths are probed in any case.
 	URLEnv *ncurl.Env
-	// DriverOptions gives each driver, by name, its options as a JSON object.
+	// DriverOptions maps the name of a driver to its options, a JSON object.
 	DriverOptions map[string][]byte
-	// Update opens an existing dataset for writing too.
+	// Update opens an existing dataset for reading and writing.
 	Update bool
-	// UseConsolidated says how consolidated metadata is read.
+	// UseConsolidated selects how consolidated metadata is read.
 	UseConsolidated ConsolidatedUse
-	// Limits are the ceilings on what is read from a store; zero members
-	// take the defaults of [DefaultLimits].
+	// Limits bounds what is read from a store. Zero fields take the values of
+	// [DefaultLimits].
 	Limits Limits
-	// Workers is the number of chunks worked on at once; 0 is GOMAXPROCS.
+	// Workers is the number of chunks processed concurrently; 0 means GOMAXPROCS.
 	Workers int
-	// Wrap, when not nil, puts layers around the driver's Map, which see every
-	// single request: log, count.
+	// Wrap, if not nil, wraps the driver's Map, for example to log or count requests.
+	// The wrapper sees every single request.
 	Wrap func(driver.Map) driver.Map
-	// Remote says how a store is used that takes tens of milliseconds to
-	// answer: repetition, calls at once, the local cache. The zero value has
-	// the defaults of layer.RemoteOptions. Cache.Identity is who reads, as far
-	// as that follows from nothing in the URL, Profiles and DriverOptions.
+	// Remote configures access to high-latency stores: retries, concurrency and the
+	// disk cache. The zero value means the defaults of layer.RemoteOptions.
+	// Cache.Identity identifies the reader, as far as the URL, URLEnv.Profiles and
+	// DriverOptions do not.
 	Remote layer.RemoteOptions
-	// MergeGap is how far apart, in bytes, parts of a chunk without codecs may
-	// lie to be read in one request, with what is between them; 0 is
-	// [DefaultMergeGap].
+	// MergeGap is the largest gap, in bytes, between parts of a chunk without codecs
+	// that are read in one request, together with the gap. 0 means [DefaultMergeGap].
 	MergeGap int64
-	// Log receives what is noticed but is no error; nil is silence.
+	// Log receives warnings; nil discards them.
 	Log *slog.Logger
-	// SingleWriter states that no other process writes this dataset while it
-	// is open, so that partial chunks may be read, changed and written back
-	// on stores without conditional writes. Otherwise that is warned about
-	// once.
+	// SingleWriter states that no other process writes this dataset while it is open,
+	// so that partial chunks may be read, changed and written back on stores without
+	// conditional writes. If it is false, the first such write logs a warning.
 	SingleWriter bool
 }
 
-// CreateOptions say what a new dataset is like.
+// CreateOptions configures a new dataset.
 type CreateOptions struct {
 	Options
-	// Layout is the metadata layout to write; the format of the URL decides
-	// when Layout is nil: LayoutPure for mode=zarr, LayoutV3 for mode=v3, else
-	// LayoutNewest. A URL
-	// whose mode says the opposite is refused with ncerr.ErrInvalid.
+	// Layout is the metadata layout to write. If nil, the format of the URL selects it:
+	// LayoutPure for mode=zarr, LayoutV3 for mode=v3, LayoutNewest otherwise. A URL
+	// whose mode contradicts Layout is refused with ncerr.ErrInvalid.
 	Layout *zarr.Layout
-	// NoXarray leaves out _ARRAY_DIMENSIONS, as mode=noxarray does. With the
-	// layouts of NCZarr nothing is lost; in pure Zarr the names of dimensions
-	// are.
+	// NoXarray omits _ARRAY_DIMENSIONS, as mode=noxarray does. The NCZarr layouts store
+	// dimension names elsewhere; pure Zarr loses them.
 	NoXarray bool
-	// Strings says how strings are stored.
+	// Strings selects how strings are stored.
 	Strings StringStorage
-	// NoClobber refuses with ncerr.ErrExists when there is a dataset already.
+	// NoClobber makes Create fail with ncerr.ErrExists if a dataset already exists.
 	NoClobber bool
-	// Force allows creating a dataset inside another one, or over a directory
-	// that holds something else. With NoClobber, too, only what is not a dataset
-	// is deleted.
+	// Force allows creating a dataset inside another one, or over a directory that
+	// contains other files. With NoClobber, it still refuses to delete a dataset.
 	Force bool
 	// Consolidated also writes consolidated metadata at each Flush.
 	Consolidated bool
 }
 
-// Limits are ceilings on untrusted sizes.
+// Limits bounds sizes that come from untrusted data.
 type Limits struct {
 	MaxMetadata  int64 // bytes of one metadata document; default 64 MiB
-	MaxDocuments int64 // bytes of all documents that one open reads, without consolidated metadata, and of the keys of groups and variables; default 256 MiB
-	MaxChunk     int64 // bytes of one decoded chunk, and of the strings that one read brings out of several; default 2 GiB
+	MaxDocuments int64 // bytes of all documents that Open reads, except consolidated metadata, plus the keys of groups and variables; default 256 MiB
+	MaxChunk     int64 // bytes of one decoded chunk, and of the strings that one read collects from several chunks; default 2 GiB
 	MaxElements  int64 // elements of one chunk; default 2^30
-	MaxChunks    int64 // chunks of a variable that is copied or dumped; default 2^28
-	MaxData      int64 // bytes of a variable that is copied or dumped; default 16 TiB
+	MaxChunks    int64 // chunks of a variable to be copied or dumped; default 2^28
+	MaxData      int64 // bytes of a variable to be copied or dumped; default 16 TiB
 	MaxNodes     int   // groups and variables of a dataset; default 1,000,000
-	MaxDepth     int   // nesting of groups; default 256
-	MaxKeys      int   // keys that one listing or search holds in memory; default zmap.DefaultMaxList
+	MaxDepth     int   // nesting depth of groups; default 256
+	MaxKeys      int   // keys that one listing or search keeps in memory; default zmap.DefaultMaxList
 	MaxListing   int64 // bytes of those keys; default zmap.DefaultMaxListBytes
 }
 
-// DefaultLimits gives the default ceilings.
+// DefaultLimits returns the default limits.
 func DefaultLimits() Limits {
 	return Limits{MaxMetadata: 64 << 20, MaxDocuments: 256 << 20, MaxChunk: 2 << 30, MaxElements: 1 << 30, MaxChunks: 1 << 28, MaxData: 16 << 40, MaxNodes: 1_000_000, MaxDepth: 256, MaxKeys: zmap.DefaultMaxList, MaxListing: zmap.DefaultMaxListBytes}
 }
@@ -164,12 +158,12 @@ func (l Limits) withDefaults() Limits {
 	return d
 }
 
-// Problem is something in a dataset that could not be read: it is left out,
-// the rest stays usable.
+// Problem describes a part of a dataset that could not be read and was left out. The
+// rest of the dataset remains usable.
 type Problem struct {
 	// Path is the absolute name of the group or variable, such as "/g/temp".
 	Path string
-	// Err says why, with its kind.
+	// Err is the reason. It has an error kind of package ncerr.
 	Err error
 }
 
@@ -177,43 +171,45 @@ type Problem struct {
 type VarSpec struct {
 	// Type is the netCDF type.
 	Type dtype.NC
-	// Dims are the dimensions, of this group or of one above it; empty for a
-	// scalar.
+	// Dims are the dimensions. Each belongs to this group or to one above it. Empty
+	// means a scalar.
 	Dims []*Dim
-	// Chunks is the chunk shape; nil chooses one (see [DefaultChunks]).
+	// Chunks is the chunk shape; nil selects one with [DefaultChunks].
 	Chunks []int64
-	// Codecs is the chain in encode order (HDF5 order); nil stores raw.
+	// Codecs is the codec chain in encode order (HDF5 order); nil stores raw bytes.
 	Codecs []zarr.CodecSpec
-	// Order is the byte order of stored elements; OrderNone is little-endian,
-	// and so is all that is added to a dataset of netcdf-c 4.9.0, which knew
-	// nothing else.
+	// Order is the byte order of stored elements; OrderNone means little-endian. In a
+	// dataset written by netcdf-c 4.9.0, which supports only little-endian, new
+	// variables are always little-endian.
 	Order dtype.Order
-	// Separator of chunk keys: '.' or '/'; 0 is '.', and '/' in Zarr v3.
+	// Separator is the separator in chunk keys, '.' or '/'; 0 means '/' in Zarr v3 and
+	// '.' otherwise.
 	Separator byte
-	// Fill is the fill value: a slice of one value of Type's Go type, or a
-	// one-byte string for NCChar. nil is netCDF's default fill value.
+	// Fill is the fill value: a slice of one value of Type's Go type, or a one-byte
+	// string for NCChar. nil means netCDF's default fill value.
 	Fill any
-	// NoFill stores null as the fill value, or zero in Zarr v3, which has no null:
-	// missing elements read as zeros.
+	// NoFill stores null as the fill value, or zero in Zarr v3, which has no null.
+	// Missing elements then read as zeros.
 	NoFill bool
-	// Storage is "", "chunked", "contiguous" or "compact"; the last two are
-	// stored as one chunk of the variable's shape.
+	// Storage is "", "chunked", "contiguous" or "compact"; the last two store the
+	// variable as one chunk of its shape.
 	Storage string
-	// MaxStrLen is the fixed size in bytes of NCString elements. 0 takes the
-	// attribute _nczarr_maxstrlen, the root's _nczarr_default_maxstrlen, or what
-	// [StringStorage] says. [VarLen] always makes strings of variable length, for
-	// which netcdf-c refuses the whole dataset. In pure Zarr a fixed size is at
-	// least 2, since one byte is a char there.
+	// MaxStrLen is the fixed size in bytes of NCString elements. 0 takes the size from
+	// the attribute _nczarr_maxstrlen, the root's _nczarr_default_maxstrlen, or
+	// [StringStorage]. [VarLen] stores strings of variable length; netcdf-c cannot open
+	// a dataset that contains such strings. In pure Zarr a fixed size is at least 2,
+	// because an element of one byte is a char there.
 	MaxStrLen int
-	// DType is the element type that is stored, where it is to be another than
-	// Type's own: float16 for float, bool for ubyte, datetimes for int64, fixed
-	// text for string. Type must be what it is read as. In the layouts of NCZarr
-	// only netCDF's own types are possible. The zero value is Type's own.
+	// DType is the stored element type, if it is not the one that corresponds to Type:
+	// float16 for float, bool for ubyte, datetimes for int64, fixed text for string.
+	// Type must be the type that DType is read as. The NCZarr layouts support only
+	// netCDF's own types. The zero value means the type that corresponds to Type.
 	DType dtype.Type
-	// Quantize says how values of float and double are rounded when they are
-	// written; the zero value keeps them. Attributes of the names that
-	// [dtype.QuantizeMode.Attr] gives say the same: the one for Quantize is
-	// added when it is not among Attrs, and without Quantize they set it.
+	// Quantize selects how values of type float and double are rounded when they are
+	// written; the zero value does not round. The attributes named by
+	// [dtype.QuantizeMode.Attr] have the same meaning: Quantize adds its attribute if
+	// Attrs does not contain it, and without Quantize such an attribute in Attrs
+	// enables the rounding.
 	Quantize dtype.Quantization
 	// Attrs are the attributes, in order.
 	Attrs []Attr

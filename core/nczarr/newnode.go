@@ -14,43 +14,43 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// What is defined in a dataset that others can open may have the name of
-// something that they made there since, or that the metadata does not tell of: a
-// node of other software, or the chunks of a writer that died. So before anything
-// of a new node is written, the first of its documents is put on condition that
-// it is absent, and nothing else may be there. Until the documents that announce
-// the node follow, in a Flush, readers see nothing of it. Where the only document
-// announces the node, as in Zarr v3, zarr.NewNodeMark is put instead. It goes when
-// the document is there, which is put on condition that it is absent, too.
+// Another program may have created a node with the same name as a new group or
+// variable, or the location may contain objects that the metadata does not list: a node
+// of other software or the chunks of a writer that died. Therefore, before anything of
+// a new node is written, the first of its documents is put on the condition that it is
+// absent, and the location must contain nothing else. Readers do not see the node until
+// a Flush writes the documents that announce it. If the only document announces the
+// node, as in Zarr v3, zarr.NewNodeMark is put instead. It is deleted after the
+// document has been put, also on the condition that it is absent.
 
 // newNode is the state of a group or variable that this process has defined.
 type newNode struct {
-	defined bool // and no Flush has written it; guarded by Dataset.mu
+	defined bool // defined and not yet written by a Flush; guarded by Dataset.mu
 	mu      sync.Mutex
-	free    bool   // nothing else is at its place
+	free    bool   // the location is known to contain nothing else
 	claim   string // the key of the document that was put, if any
 }
 
-// takePlace makes sure that nothing is at the place of v, if v is new, and keeps
-// others from making something there. The same goes for the groups above it.
-func (v *Var) takePlace(ctx context.Context) error {
-	if err := v.group.takePlace(ctx); err != nil {
+// claimNode verifies that the location of v is free, if v is new, and claims it. It
+// does the same for the groups above v.
+func (v *Var) claimNode(ctx context.Context) error {
+	if err := v.group.claimNode(ctx); err != nil {
 		return err
 	}
-	return v.group.ds.takePlace(ctx, &v.fresh, v.key(), v.docs)
+	return v.group.ds.claimNode(ctx, &v.fresh, v.key(), v.docs)
 }
 
-func (g *Group) takePlace(ctx context.Context) error {
+func (g *Group) claimNode(ctx context.Context) error {
 	if g.parent == nil {
 		return nil
 	}
-	if err := g.parent.takePlace(ctx); err != nil {
+	if err := g.parent.claimNode(ctx); err != nil {
 		return err
 	}
-	return g.ds.takePlace(ctx, &g.fresh, g.key(), g.docs)
+	return g.ds.claimNode(ctx, &g.fresh, g.key(), g.docs)
 }
 
-func (d *Dataset) takePlace(ctx context.Context, n *newNode, prefix string, docs func() (zarr.Docs, error)) error {
+func (d *Dataset) claimNode(ctx context.Context, n *newNode, prefix string, docs func() (zarr.Docs, error)) error {
 	d.mu.RLock()
 	defined := n.defined
 	d.mu.RUnlock()
@@ -59,7 +59,7 @@ func (d *Dataset) takePlace(ctx context.Context, n *newNode, prefix string, docs
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.free = n.free || d.created && !d.flushed.Load() || d.swap != nil // nobody else writes there
+	n.free = n.free || d.created && !d.flushed.Load() || d.swap != nil // no other process writes there
 	if n.free {
 		return nil
 	}
@@ -74,10 +74,10 @@ func (d *Dataset) takePlace(ctx context.Context, n *newNode, prefix string, docs
 	}
 	first := putOrder(made)[0]
 	text := made[first]
-	if announces(first) == 1 { // readers would see the node: a mark keeps the place
-		d.docs.noteAbsent(prefix + first) // if it is there, the look below finds it
+	if announces(first) == 1 { // readers would see the node, so put a mark instead
+		d.docs.noteAbsent(prefix + first) // if it exists, somethingIn finds it
 		first = zarr.NewNodeMark
-		if text, err = claimText(Claim{About: "a group or variable is being defined here; if its process died, what is here belongs to nobody"}); err != nil {
+		if text, err = claimText(Claim{About: "a group or variable is being defined here; if its process died, the objects here are leftovers"}); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (d *Dataset) takePlace(ctx context.Context, n *newNode, prefix string, docs
 		switch ncerr.KindOf(err) {
 		case ncerr.ErrObjectExists:
 			return taken(prefix, claim)
-		case ncerr.ErrUnsupported: // the server knows no conditions, whatever its driver says
+		case ncerr.ErrUnsupported: // the server lacks conditional writes although its driver declares them
 			put = false
 		default:
 			if err != nil {
@@ -116,16 +116,16 @@ func (d *Dataset) takePlace(ctx context.Context, n *newNode, prefix string, docs
 	return nil
 }
 
-// leaveMark removes the mark that has kept the place of a node whose documents are
-// there now.
-func (d *Dataset) leaveMark(ctx context.Context, n *newNode) error {
+// removeMark removes the mark that claimed the location of a node whose documents have
+// been written.
+func (d *Dataset) removeMark(ctx context.Context, n *newNode) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if path.Base(n.claim) != zarr.NewNodeMark {
 		return nil
 	}
 	err := d.m.Delete(ctx, n.claim)
-	if ncerr.KindOf(err) == ncerr.ErrPermission { // readers do not mind it
+	if ncerr.KindOf(err) == ncerr.ErrPermission { // readers ignore the mark
 		d.log.Warn("the mark of a new group or variable cannot be deleted", "key", n.claim, "error", err)
 		err = nil
 	}
@@ -136,14 +136,14 @@ func (d *Dataset) leaveMark(ctx context.Context, n *newNode) error {
 	return err
 }
 
-// taken is the error for a new node at whose place there is something.
+// taken returns the error for a new node whose location is in use.
 func taken(prefix, key string) error {
 	return ncerr.Errorf(ncerr.ErrNameInUse, "define", zmap.Path(strings.TrimSuffix(prefix, "/")),
-		"%q is there already: another program has made it since the dataset was opened, or the metadata does not name it; nothing of it was changed", key)
+		"%q already exists: another program created it after the dataset was opened, or the metadata does not list it; it was not changed", key)
 }
 
-// somethingIn returns a key with a prefix, but for that of the claim if it was
-// put, or "".
+// somethingIn returns a key with the prefix, or "" if there is no such key. It ignores
+// the key of the claim if put is set.
 func (d *Dataset) somethingIn(ctx context.Context, prefix, claim string, put bool) (string, error) {
 	if !d.m.Capabilities().List {
 		there, err := d.isNode(ctx, strings.TrimSuffix(prefix, "/"))
@@ -160,8 +160,8 @@ func (d *Dataset) somethingIn(ctx context.Context, prefix, claim string, put boo
 	return "", nil
 }
 
-// settleNew records, after a Flush, that nodes are not new any more.
-func (d *Dataset) settleNew() {
+// markFlushed records, after a Flush, that nodes are no longer new.
+func (d *Dataset) markFlushed() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.top.each(func(g *Group) {
@@ -176,9 +176,9 @@ func (d *Dataset) settleNew() {
 	})
 }
 
-// dropNew removes what was written of new nodes that no Flush has announced, so
-// that it is not in the way of others, nor taken for theirs. What readers see
-// stays: a Flush may have failed after that.
+// dropNew removes the objects of new nodes that no Flush has announced, so that they do
+// not obstruct other processes and are not mistaken for theirs. It keeps nodes that
+// readers can see, because a Flush may have failed after announcing them.
 func (d *Dataset) dropNew(ctx context.Context) error {
 	type place struct{ prefix, claim string }
 	var places []place
@@ -199,19 +199,19 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 		return nil
 	}
 	opts := d.opts
-	opts.Update = true // which takes no metadata from consolidated metadata
+	opts.Update = true // do not use consolidated metadata
 	again, err := openAt(ctx, d.storeLoc(), opts)
 	if err != nil {
 		return err
 	}
-	defer again.m.Close(ctx) //nolint:errcheck // nothing is left to be written
+	defer again.m.Close(ctx) //nolint:errcheck // everything was flushed
 	seen := again.nodes()
 	again.top.each(func(g *Group) {
-		for _, n := range g.lost {
+		for _, n := range g.omitted {
 			seen[g.key()+n.name] = nil
 		}
 	})
-	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(len(b.prefix), len(a.prefix)) }) // what is in a group goes first
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(len(b.prefix), len(a.prefix)) }) // nodes in a group before the group
 	for _, p := range places {
 		_, theirs := seen[strings.TrimSuffix(p.prefix, "/")]
 		if theirs && path.Base(p.claim) != zarr.NewNodeMark {
@@ -219,14 +219,14 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 		}
 		was, _ := d.docs.known(p.claim)
 		now, err := again.m.Stat(ctx, p.claim)
-		if ncerr.KindOf(err) == ncerr.ErrNotFound || err == nil && now.Version != was.Version { // it is somebody else's by now
+		if ncerr.KindOf(err) == ncerr.ErrNotFound || err == nil && now.Version != was.Version { // it belongs to another process by now
 			continue
 		}
 		if err != nil {
 			return err
 		}
 		var keys []string
-		if !theirs { // else only the mark is known to be ours
+		if !theirs { // otherwise only the mark belongs to this process
 			if keys, err = listKeys(ctx, again.m, p.prefix); err != nil {
 				return err
 			}
@@ -238,7 +238,7 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 	return again.m.Flush(ctx)
 }
 
-// deleteLast deletes objects, the one with the key last after the others.
+// deleteLast deletes objects, and then the one with the key last.
 func (d *Dataset) deleteLast(ctx context.Context, keys []string, last string) error {
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == last })
 	if err := each(ctx, keys, movers, func(key string) error { return d.m.Delete(ctx, key) }); err != nil {
@@ -247,8 +247,8 @@ func (d *Dataset) deleteLast(ctx context.Context, keys []string, last string) er
 	return d.m.Delete(ctx, last)
 }
 
-// A NewNode is the place of a group or variable that a writer is making, or was
-// making when it died.
+// A NewNode is the location of a group or variable that a writer is defining, or was
+// defining when it died.
 type NewNode struct {
 	Path  string
 	Claim *Claim
@@ -256,8 +256,8 @@ type NewNode struct {
 	prefix string
 }
 
-// NewNodes returns the places in the dataset that zarr.NewNodeMark keeps, what is in
-// a group before it.
+// NewNodes returns the locations in the dataset that are claimed by zarr.NewNodeMark.
+// Locations inside a group come before the group.
 func (d *Dataset) NewNodes(ctx context.Context) ([]NewNode, error) {
 	if d.layout.Format() != 3 || !d.m.Capabilities().List {
 		return nil, nil
@@ -306,14 +306,15 @@ func (d *Dataset) NewNodes(ctx context.Context) ([]NewNode, error) {
 	return out, nil
 }
 
-// ClearNewNode removes the mark of a writer that died while it was making a group or
-// variable, and the chunks that it left there unless the document of the node is
-// there by now. It removes nothing, and returns what else is there, if there is
-// something that is no chunk. The caller must know that the writer is dead: the next
-// Flush of a living one fails. The dataset must be open for Update.
+// ClearNewNode removes the mark of a writer that died while it was defining a group or
+// variable. It also removes the chunks that the writer left there, unless the document
+// of the node exists by now. If the location contains objects other than chunks,
+// ClearNewNode removes nothing and returns their keys. The caller must know that the
+// writer is dead: the next Flush of a live one fails. The dataset must be open for
+// Update.
 func (d *Dataset) ClearNewNode(ctx context.Context, n *NewNode) (others []string, err error) {
 	mark := n.prefix + zarr.NewNodeMark
-	// left returns the chunks at the place
+	// left returns the chunks at the location.
 	left := func() (keys []string, err error) {
 		others = nil
 		list, err := listKeys(ctx, d.m, n.prefix)
@@ -334,8 +335,8 @@ func (d *Dataset) ClearNewNode(ctx context.Context, n *NewNode) (others []string
 	if _, err = left(); err != nil || len(others) > 0 {
 		return others, err
 	}
-	text, err := claimText(Claim{About: "what a dead writer left is being removed"})
-	if err == nil { // the next Flush of the writer fails with this, if it lives
+	text, err := claimText(Claim{About: "leftovers of a dead writer are being removed"})
+	if err == nil { // the next Flush of a live writer fails
 		_, err = d.m.Put(ctx, mark, driver.Bytes(text), nil)
 	}
 	if err != nil {
@@ -351,9 +352,9 @@ func (d *Dataset) ClearNewNode(ctx context.Context, n *NewNode) (others []string
 	return others, err
 }
 
-// ownPlaces makes sure, before nodes are announced, that the marks of new ones are
-// still there: whoever cleared one has removed chunks that this writer wrote.
-func (d *Dataset) ownPlaces(ctx context.Context) error {
+// checkNodeMarks verifies, before nodes are announced, that the marks of new nodes
+// still exist. A process that cleared a mark has removed chunks that this writer wrote.
+func (d *Dataset) checkNodeMarks(ctx context.Context) error {
 	var fresh []*newNode
 	d.mu.RLock()
 	add := func(n *newNode) {
@@ -383,7 +384,7 @@ func (d *Dataset) ownPlaces(ctx context.Context) error {
 			return err
 		}
 		if there, err := d.isNode(ctx, path.Dir(mark)); there || err != nil {
-			return err // putting the document tells whose it is
+			return err // putting the document detects another process's node
 		}
 		return ncerr.Errorf(ncerr.ErrConflict, "flush", zmap.Path(mark), "the mark of this writer was cleared, and the chunks that it wrote there were deleted: reopen the dataset and write them again")
 	})

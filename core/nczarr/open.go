@@ -20,16 +20,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// Open opens an existing dataset. url is a URL as netCDF tools take it
-// ("s3://bucket/key#mode=nczarr", "file:///d/x.zip#mode=zarr,zip") or a plain
-// path; see core/ncurl. A group inside a dataset may be named too: dimensions
-// that its variables share with groups above are found there, and it need not
-// have a document of its own.
+// Open opens an existing dataset. url is a URL as netCDF tools accept it
+// ("s3://bucket/key#mode=nczarr", "file:///d/x.zip#mode=zarr,zip") or a plain path; see
+// core/ncurl. It may also name a group inside a dataset, even one without a document of
+// its own. Open then finds the dimensions that the group's variables share with groups
+// above it.
 //
-// Errors: ncerr.ErrBadURL, ncerr.ErrNoDataset when nothing is there,
-// ncerr.ErrNotZarr when it is something else, ncerr.ErrMetadata for a damaged
-// root document, and those of the store. A group or variable that cannot be
-// read is left out: see [Dataset.Problems].
+// Errors: ncerr.ErrBadURL, ncerr.ErrNoDataset if nothing exists at the location,
+// ncerr.ErrNotZarr if it is not a dataset, ncerr.ErrMetadata for a damaged root
+// document, and those of the store. A group or variable that cannot be read is left
+// out: see [Dataset.Problems].
 func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {
@@ -38,8 +38,8 @@ func Open(ctx context.Context, url string, o *Options) (*Dataset, error) {
 	return openUnclaimed(ctx, loc, opts)
 }
 
-// openOrClimb opens the dataset at a location, or the one above of which a group is
-// there.
+// openOrClimb opens the dataset at a location. If the location is a group inside a
+// dataset, it opens that dataset.
 func openOrClimb(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	ds, err := openAt(ctx, loc, opts)
 	if ncerr.KindOf(err) == ncerr.ErrNoDataset && local(loc) {
@@ -50,7 +50,7 @@ func openOrClimb(ctx context.Context, loc *ncurl.Location, opts Options) (*Datas
 	if err == nil {
 		err = ds.visible(ctx)
 	}
-	if ncerr.KindOf(err) == ncerr.ErrNotZarr { // a group that does not say it is one is known to those above it
+	if ncerr.KindOf(err) == ncerr.ErrNotZarr { // a group without a document of its own is visible only from the groups above it
 		if whole, aerr := above(ctx, loc, opts); whole != nil || aerr != nil {
 			return whole, aerr
 		}
@@ -61,8 +61,8 @@ func openOrClimb(ctx context.Context, loc *ncurl.Location, opts Options) (*Datas
 	return ds.climb(ctx)
 }
 
-// visible closes the dataset and fails if the place is claimed, unless the root
-// has a document that a replacement removes first.
+// visible closes the dataset and fails if the location is claimed. It does not look for
+// a claim if the root has a document that a replacement removes first.
 func (d *Dataset) visible(ctx context.Context) error {
 	if local(d.loc) {
 		return nil
@@ -93,7 +93,7 @@ func resolve(url string, o *Options, create bool) (Options, *ncurl.Location, err
 		env.Probe = Probe
 	}
 	if env.Cwd == "" {
-		env.Cwd, _ = os.Getwd() // without it relative paths stay relative
+		env.Cwd, _ = os.Getwd() // on error relative paths stay relative
 	}
 	loc, err := ncurl.Parse(url, &env)
 	if err != nil {
@@ -108,8 +108,8 @@ func resolve(url string, o *Options, create bool) (Options, *ncurl.Location, err
 	return opts, loc, nil
 }
 
-// Probe looks at a local path for URL inference: is it a directory, and if a
-// file, what do its first bytes say.
+// Probe examines a local path for URL inference. It reports whether the path is a
+// directory and, for a file, the format that its first bytes indicate.
 func Probe(name string) ncurl.Probed {
 	info, err := os.Stat(name)
 	switch {
@@ -124,15 +124,15 @@ func Probe(name string) ncurl.Probed {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return ncurl.NotProbed // the driver will say why
+		return ncurl.NotProbed // the driver reports the reason
 	}
 	defer f.Close() // only read
 	head := make([]byte, ncurl.SniffLen)
-	n, _ := io.ReadFull(f, head) // a short file is sniffed as far as it goes
+	n, _ := io.ReadFull(f, head) // a short file yields fewer bytes
 	return ncurl.Sniff(head[:n])
 }
 
-// newDataset opens the store of a location, without reading anything.
+// newDataset opens the store of a location without reading from it.
 func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode driver.Mode) (*Dataset, error) {
 	opener, err := opts.Registry.Driver(loc.Driver)
 	if err != nil {
@@ -162,8 +162,8 @@ func newDataset(ctx context.Context, loc *ncurl.Location, opts Options, mode dri
 	return ds, nil
 }
 
-// placeOf names a store that is not on this machine, for errors: the URL has
-// more in it, such as a query with a signature.
+// placeOf returns a printable location of a remote store for errors. It omits secret
+// parts of the URL, such as a query with a signature. It returns "" for a local store.
 func placeOf(m driver.Map, loc *ncurl.Location) string {
 	if m.Capabilities().Latency != driver.Remote {
 		return ""
@@ -175,7 +175,7 @@ func placeOf(m driver.Map, loc *ncurl.Location) string {
 	return strings.TrimSuffix(server, "/") + "/" + strings.TrimPrefix(loc.Path, "/")
 }
 
-// remote puts the layers around a store that takes its time.
+// remote wraps a high-latency store in the retry, concurrency and cache layers.
 func remote(ctx context.Context, raw driver.Map, loc *ncurl.Location, spec driver.OpenSpec, o layer.RemoteOptions) (driver.Map, error) {
 	if o.Cache != nil {
 		c := *o.Cache
@@ -184,14 +184,14 @@ func remote(ctx context.Context, raw driver.Map, loc *ncurl.Location, spec drive
 	}
 	m, err := layer.Remote(raw, o)
 	if err != nil {
-		_ = raw.Close(ctx) // the first error says more
+		_ = raw.Close(ctx) // the first error is more useful
 	}
 	return m, err
 }
 
-// identity names a store and who reads it for the cache: what one may read,
-// another may not, and a cache that does not ask the store would give it. Only
-// a hash of it is ever written.
+// identity returns the cache identity of a store and its reader. Readers may have
+// different permissions, and a cache that does not ask the store must not serve one
+// reader's data to another. Only a hash of the identity is ever written.
 func identity(caller string, loc *ncurl.Location, spec driver.OpenSpec) string {
 	return fmt.Sprintf("%q", []string{caller, loc.Driver, spec.Endpoint, spec.Path, loc.Query, loc.Profile, loc.Region, string(spec.Options)})
 }
@@ -209,7 +209,7 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 	}
 	l := &loader{ds: ds}
 	if err := l.load(ctx); err != nil {
-		_ = ds.m.Close(ctx) // the first error says more
+		_ = ds.m.Close(ctx) // the first error is more useful
 		return nil, ncerr.Wrap("open", loc.Path, err)
 	}
 	if err := l.afterLoad(ctx); err != nil {
@@ -219,8 +219,8 @@ func openAt(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, e
 	return ds, nil
 }
 
-// afterLoad finds out whether consolidated metadata is current, or has to be
-// kept so.
+// afterLoad determines whether consolidated metadata is current or must be kept up to
+// date.
 func (l *loader) afterLoad(ctx context.Context) (err error) {
 	d := l.ds
 	switch {
@@ -238,8 +238,8 @@ func (l *loader) afterLoad(ctx context.Context) (err error) {
 	return err
 }
 
-// climb looks for the real root of a dataset that was opened at one of its
-// groups, and gives that dataset with the group as its Root.
+// climb looks for the root of a dataset that was opened at one of its groups. It
+// returns that dataset with the group as its Root.
 func (d *Dataset) climb(ctx context.Context) (*Dataset, error) {
 	if !d.isSubgroup() {
 		return d, nil
@@ -247,28 +247,28 @@ func (d *Dataset) climb(ctx context.Context) (*Dataset, error) {
 	whole, err := above(ctx, d.loc, d.opts)
 	switch {
 	case err != nil:
-		_ = d.m.Close(ctx) // the first error says more
+		_ = d.m.Close(ctx) // the first error is more useful
 		return nil, err
-	case whole == nil: // the group stands alone
+	case whole == nil: // the group is not part of a dataset above
 		return d, nil
 	}
 	_ = d.m.Close(ctx) // it was only read
 	return whole, nil
 }
 
-// above gives the dataset that has a group at loc, with that group as its Root,
-// or nil. Directories in between need not say that they are groups. Only the
-// built-in drivers of trees are asked: what is above the place that the user
-// has named is not granted to the drivers of others, whatever they find in it.
+// above returns the dataset above loc that contains a group at loc, with that group as
+// its Root, or nil. Directories in between need no group documents. Only the built-in
+// drivers for trees are searched: plugin drivers get no access above the location that
+// the user named.
 func above(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, error) {
 	if loc.Driver != ncurl.DriverFile && loc.Driver != ncurl.DriverS3 {
-		return nil, nil // none is looked for
+		return nil, nil // other drivers are not searched
 	}
 	dir, below := path.Clean(loc.Path), ""
 	for {
 		up := path.Dir(dir)
 		if up == dir || up == "." {
-			return nil, nil // nothing is above
+			return nil, nil // reached the top
 		}
 		below = strings.TrimSuffix(path.Join(path.Base(dir), below), "/")
 		dir = up
@@ -284,7 +284,7 @@ func above(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, er
 		case kind == ncerr.ErrNotZarr:
 			continue
 		case err != nil:
-			return nil, nil //nolint:nilerr // it is not the dataset of this group
+			return nil, nil //nolint:nilerr // the group is not part of this dataset
 		}
 		if g := whole.top.walk(below); g != nil && !whole.isSubgroup() {
 			whole.root, whole.loc = g, loc
@@ -296,16 +296,16 @@ func above(ctx context.Context, loc *ncurl.Location, opts Options) (*Dataset, er
 	}
 }
 
-// isSubgroup reports whether the top has NCZarr's group block without the
-// superblock that every root has.
+// isSubgroup reports whether the top has NCZarr's group block but not the superblock
+// that every root has.
 func (d *Dataset) isSubgroup() bool {
 	m := d.top.meta
 	return m != nil && m.Listed && m.Superblock == ""
 }
 
-// OpenStore opens the store of a location for reading, whatever is in it, for
-// tools that look at its objects. The caller closes it. Errors: those of
-// [Open] but for the ones about metadata.
+// OpenStore opens the store of a location for reading, whatever it contains, for tools
+// that examine its objects. The caller closes it. Errors: those of [Open], except the
+// ones about metadata.
 func OpenStore(ctx context.Context, url string, o *Options) (*zmap.Map, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {
@@ -316,14 +316,14 @@ func OpenStore(ctx context.Context, url string, o *Options) (*zmap.Map, error) {
 		return nil, err
 	}
 	if err := notEmpty(ctx, loc, ds.m); err != nil {
-		_ = ds.m.Close(ctx) // the first error says more
+		_ = ds.m.Close(ctx) // the first error is more useful
 		return nil, err
 	}
 	return ds.m, nil
 }
 
-// notEmpty finds out whether a store is there that was opened without looking,
-// since that would have cost a request.
+// notEmpty fails with ncerr.ErrNoDataset if a remote store is empty. Opening such a
+// store sends no request and so does not check this.
 func notEmpty(ctx context.Context, loc *ncurl.Location, m *zmap.Map) error {
 	if c := m.Capabilities(); c.Latency != driver.Remote || !c.List {
 		return nil
@@ -331,5 +331,5 @@ func notEmpty(ctx context.Context, loc *ncurl.Location, m *zmap.Map) error {
 	for _, err := range m.List(ctx, "", nil) {
 		return err
 	}
-	return ncerr.Errorf(ncerr.ErrNoDataset, "open", loc.Path, "no object is there")
+	return ncerr.Errorf(ncerr.ErrNoDataset, "open", loc.Path, "no objects exist at this location")
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// formatOptions adds what the format asks of the driver: a new NCZarr archive
-// gets a top-level directory, since netcdf-c reads no other; a pure Zarr one
-// gets none, since zarr-python reads no other. An option that is set stays.
+// formatOptions adds the driver options that the format requires. A new NCZarr archive
+// gets a top-level directory, because netcdf-c reads no archive without one. A pure
+// Zarr archive gets none, because zarr-python reads no archive with one. Options that
+// are already set stay.
 //
 // Source: netcdf-c libnczarr/zmap_zip.c; zarr-python ZipStore.
 func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byte, error) {
@@ -39,10 +40,10 @@ func formatOptions(loc *ncurl.Location, options []byte, mode driver.Mode) ([]byt
 	return out, nil
 }
 
-// webOptions adds what the URL and the rc files say to the options of the http
-// driver: the query is the URL's own, of the rest an option that is set stays.
-// A login is one thing: its parts are never mixed, and that of the rc files goes
-// before one for another server.
+// webOptions adds the settings of the URL and the rc files to the options of the http
+// driver. The query always comes from the URL; other options that are already set stay.
+// The parts of a login are never mixed: the login of the rc files replaces one that was
+// set for another server.
 func webOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
 	if loc.Query == "" && len(loc.Web) == 0 {
 		return options, nil
@@ -70,9 +71,9 @@ func webOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
 	return out, nil
 }
 
-// bucketOptions adds what the location says to the options of the s3 driver:
-// its region and an explicit profile, which come first, and unsigned requests.
-// A profile that only the surroundings name is left to the AWS chain.
+// bucketOptions adds the settings of the location to the options of the s3 driver: its
+// region and an explicit profile, which override the options, and unsigned requests. A
+// profile that only the environment names is left to the AWS chain.
 func bucketOptions(loc *ncurl.Location, options []byte) ([]byte, error) {
 	set := make(map[string]any)
 	if len(options) > 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Quantization tells how values are rounded when they are written: as the
-// spec of the variable said, or one of the attributes _QuantizeBitGroom... and
-// their kin says; the zero Quantization when they are not.
+// Quantization returns how values are rounded when they are written. The spec of the
+// variable or one of the attributes _QuantizeBitGroom... and so on determines it. The
+// zero Quantization means no rounding.
 //
 // Source: netcdf-c libnczarr/zvar.c, NCZ_ensure_quantizer.
 func (v *Var) Quantization() dtype.Quantization {
@@ -18,8 +18,7 @@ func (v *Var) Quantization() dtype.Quantization {
 	return v.quantization()
 }
 
-// quantization is Quantization with the lock held. An attribute that makes no
-// sense changes nothing.
+// quantization is Quantization with the lock held. It ignores invalid attributes.
 func (v *Var) quantization() dtype.Quantization {
 	for mode := dtype.BitGroom; mode.Attr() != ""; mode++ {
 		a, err := findAttr(v.attrs, mode.Attr())
@@ -31,8 +30,8 @@ func (v *Var) quantization() dtype.Quantization {
 	return dtype.Quantization{}
 }
 
-// defineQuantization checks the quantization of a new variable and adds the
-// attribute that tells of it.
+// defineQuantization checks the quantization of a new variable and adds the attribute
+// that records it.
 func (v *Var) defineQuantization(spec *VarSpec) error {
 	q := spec.Quantize
 	if err := q.Check(v.nc); err != nil {
@@ -43,14 +42,14 @@ func (v *Var) defineQuantization(spec *VarSpec) error {
 		return nil
 	}
 	if found.Mode != dtype.QuantizeNone {
-		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the attribute %q says another quantization than the spec", found.Mode.Attr())
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the attribute %q specifies another quantization than the spec", found.Mode.Attr())
 	}
-	v.attrs = setAttr(v.attrs, Attr{Name: q.Mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // 52 at most
+	v.attrs = setAttr(v.attrs, Attr{Name: q.Mode.Attr(), Type: dtype.NCInt, Value: []int32{int32(q.Digits)}}) // at most 52
 	return nil
 }
 
-// quantized gives src as values of v's type, rounded as q says. src is not
-// changed.
+// quantized returns src as values of v's type, rounded as q specifies. It does not
+// modify src.
 func (v *Var) quantized(src any, q dtype.Quantization) (any, error) {
 	var out any
 	switch s := src.(type) {

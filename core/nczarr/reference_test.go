@@ -38,7 +38,7 @@ func TestReferenceDatasets(t *testing.T) {
 		"group without .zattrs":    {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, `"g"`), "v/.zarray": array("[2]", ""), "g/.zgroup": `{"zarr_format": 2}`}, "", nil},
 		"variable without .zattrs": {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, ""), "v/.zarray": array("[2]", "")}, "", nil},
 		"listed and not there":     {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, "")}, "/v: listed in /, but this document is missing", nil},
-		"shape of another length":  {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, ""), "v/.zarray": array("[3]", ""), "v/.zattrs": block(`["/x"]`)}, `/v: has 3 where dimension "/x" has length 2`, nil},
+		"shape of another length":  {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, ""), "v/.zarray": array("[3]", ""), "v/.zattrs": block(`["/x"]`)}, `/v: has length 3 where dimension "/x" has length 2`, nil},
 		"unknown type":             {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, ""), "v/.zarray": strings.NewReplacer("<i4", "|V3", `"fill_value": 7`, `"fill_value": null`).Replace(array("[2]", ""))}, "/v: no type", nil},
 		"unlimited as a flag": {"nczarr", map[string]string{".zattrs": root(`"x": {"size": 2, "unlimited": true}`, `"v"`, ""), "v/.zarray": array("[2]", ""), "v/.zattrs": block(`["/x"]`)}, "", func(ds *nczarr.Dataset) bool {
 			d, err := ds.Root().Dim("x")

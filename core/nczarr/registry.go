@@ -10,18 +10,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Static is a Registry over drivers and filters of this process. It is
-// read-only after NewRegistry and safe for concurrent use.
+// Static is a Registry of drivers and filters in this process. It is read-only after
+// NewRegistry and safe for concurrent use.
 type Static struct {
 	drivers map[string]driver.Opener
-	filters map[string]codecdriver.Provider // by each of their names
+	filters map[string]codecdriver.Provider // by each of their codec names
 	codecs  codec.Catalog
 }
 
 var _ Registry = (*Static)(nil)
 
-// NewRegistry makes a Registry of the given openers and providers. Of two
-// with one name the first wins.
+// NewRegistry returns a Registry of the given openers and providers. If two have the
+// same name, the first one is used.
 func NewRegistry(openers []driver.Opener, providers ...codecdriver.Provider) *Static {
 	s := &Static{drivers: make(map[string]driver.Opener), filters: make(map[string]codecdriver.Provider)}
 	for _, o := range openers {
@@ -47,7 +47,7 @@ func (s *Static) Driver(name string) (driver.Opener, error) {
 	if o := s.drivers[name]; o != nil {
 		return o, nil
 	}
-	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "there is no such storage driver, only %s", names(s.drivers))
+	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "unknown storage driver; the available drivers are %s", names(s.drivers))
 }
 
 // Filter implements Registry.
@@ -55,13 +55,13 @@ func (s *Static) Filter(id string) (codecdriver.Provider, error) {
 	if p := s.filters[id]; p != nil {
 		return p, nil
 	}
-	return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "no filter has this codec; there are %s%s", s.ids(), s.codecs.DidYouMean(id))
+	return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "no filter provides this codec; the available codecs are %s%s", s.ids(), s.codecs.DidYouMean(id))
 }
 
 // Filters implements Registry.
 func (s *Static) Filters() []codecdriver.Description { return slices.Clone(s.codecs) }
 
-// ids lists the codecs for people.
+// ids lists the codecs for messages.
 func (s *Static) ids() string {
 	byID := map[string]bool{}
 	for _, d := range s.codecs {

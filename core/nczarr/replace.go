@@ -17,27 +17,26 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// site is where a new dataset is made.
+// site describes where a new dataset is made.
 type site struct {
-	at   string      // the path; that of the location unless something is replaced
-	bare bool        // a store is there that has nothing in it
-	free bool        // nothing is there, and who makes it can see to it that this stays so
-	hold *place.Hold // of the directory, if it is there
-	swap replacement // nil if nothing is replaced
+	at   string      // the path of the new store; differs from the location's path if a dataset is replaced
+	bare bool        // an empty store exists
+	free bool        // nothing exists, and the store can be created exclusively
+	hold *place.Hold // lock on the directory, if it exists
+	swap replacement // nil unless a dataset is replaced
 }
 
-// replacement puts a dataset that was made elsewhere into the place of another
-// one.
+// replacement replaces a dataset with a new one that was made elsewhere.
 type replacement interface {
-	// commit makes the new dataset durable, puts it into its place, and removes
-	// the old one then. After an error the old one is what it was, unless the
-	// error says otherwise.
+	// commit makes the new dataset durable, moves it to its final location, and then
+	// removes the old one. After an error the old dataset is unchanged unless the error
+	// says otherwise.
 	commit(ctx context.Context) error
-	// discard removes what was made.
+	// discard removes the new dataset.
 	discard(ctx context.Context) error
 }
 
-// alsoFailed adds to an error that cleaning up failed, too.
+// alsoFailed adds the error of cleaning up, if any, to err.
 func alsoFailed(err, cleanup error) error {
 	if cleanup == nil {
 		return err
@@ -45,14 +44,14 @@ func alsoFailed(err, cleanup error) error {
 	return fmt.Errorf("%w (and cleaning up failed: %w)", err, cleanup)
 }
 
-// local reports whether a location is a local directory or file that the library
-// may look at itself.
+// local reports whether a location is a local directory or file that the library may
+// access directly.
 func local(loc *ncurl.Location) bool {
 	return loc.Driver == ncurl.DriverFile || loc.Driver == ncurl.DriverZip
 }
 
-// choose looks at the place of a new dataset, and decides where it is made: at
-// the place if nothing is lost by that, else elsewhere.
+// choose examines the location of a new dataset and decides where to make it: at the
+// location if this destroys nothing, and elsewhere otherwise.
 func choose(ctx context.Context, loc *ncurl.Location, opts Options, o *CreateOptions) (*site, error) {
 	if local(loc) {
 		return chooseLocal(loc, opts, o)
@@ -90,7 +89,7 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 		return nil, err
 	}
 	if o.NoClobber && !o.Force {
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset is there")
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", path, "a dataset already exists there")
 	}
 	warnOfNames(loc, opts)
 	check := func(old string) error {
@@ -107,9 +106,9 @@ func chooseLocal(loc *ncurl.Location, opts Options, o *CreateOptions) (*site, er
 	return &site{at: filepath.ToSlash(s.Path), swap: &staged{s, path}}, nil
 }
 
-// interrupted returns the error for a dataset whose replacement was not finished.
+// interrupted returns the error for a dataset whose replacement was interrupted.
 func interrupted(op, path, dir string) error {
-	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process died while replacing the dataset, which is now in %q: nczctl clean --remove %s puts it back", dir, shell(filepath.Dir(dir)))
+	return ncerr.Errorf(ncerr.ErrNoDataset, op, path, "a process died while replacing the dataset, which is now in %q: to restore it, run: nczctl clean --remove %s", dir, shell(filepath.Dir(dir)))
 }
 
 // staged is the replacement of a local file or directory.
@@ -132,13 +131,13 @@ func (s *staged) discard(context.Context) error {
 	return nil
 }
 
-// inside returns the error for a place inside the dataset at dir.
+// inside returns the error for a location inside the dataset at dir.
 func inside(path, dir string) error {
-	return ncerr.Errorf(ncerr.ErrExists, "create", path, "the place is inside the dataset %q: a dataset in a dataset would be mistaken for a part of it", dir)
+	return ncerr.Errorf(ncerr.ErrExists, "create", path, "the location is inside the dataset %q, and a dataset inside another one would be mistaken for a part of it", dir)
 }
 
-// outsideDatasets refuses a place inside a dataset: directories above it that
-// have a document of a node, or are held by who makes one.
+// outsideDatasets fails if a path is inside a dataset: if a directory above it contains
+// a document of a node or is locked by a process that creates a dataset.
 func outsideDatasets(path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -163,7 +162,7 @@ func outsideDatasets(path string) error {
 				}
 			}
 			if place.Held(dir) {
-				return ncerr.Errorf(ncerr.ErrConflict, "create", path, "the place is inside %q, where another process is making a dataset: wait until it has ended", dir)
+				return ncerr.Errorf(ncerr.ErrConflict, "create", path, "the location is inside %q, where another process is creating a dataset: wait until it has finished", dir)
 			}
 			if dir == filepath.Dir(dir) {
 				break
@@ -173,9 +172,9 @@ func outsideDatasets(path string) error {
 	return nil
 }
 
-// outsideInBucket is outsideDatasets for a bucket: it asks for objects of these
-// names below all prefixes above the place at once. One that may not be read is
-// none of ours.
+// outsideInBucket is outsideDatasets for a bucket. It concurrently looks for objects of
+// the given names below all prefixes above the location. It ignores objects that may
+// not be read.
 func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, names ...string) error {
 	bucket, rest, ok := strings.Cut(loc.Path, "/")
 	if loc.Driver != ncurl.DriverS3 || !ok {
@@ -205,7 +204,7 @@ func outsideInBucket(ctx context.Context, loc *ncurl.Location, opts Options, nam
 			above.Path = strings.TrimSuffix(docKey(bucket, dir), "/")
 			if err = inside(loc.Path, above.Path); name == zarr.ReplacingMark {
 				claim, cerr := readClaim(ctx, ds.m, key)
-				err = fmt.Errorf("the place is inside %q: %w", above.Path, claimed("create", &above, claim, cerr))
+				err = fmt.Errorf("the location is inside %q: %w", above.Path, claimed("create", &above, claim, cerr))
 			}
 		}
 		if ncerr.KindOf(err) == ncerr.ErrPermission {
@@ -231,8 +230,8 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	case (kind == ncerr.ErrCorrupt || kind == ncerr.ErrNotZarr) && o.Force:
 		return s, nil
 	case kind == ncerr.ErrCorrupt || kind == ncerr.ErrNotZarr:
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something that is not a dataset is there: %w", err)
-	default: // the driver could not be asked, which says nothing about the place
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "something other than a dataset exists there: %w", err)
+	default: // the driver failed, so the contents are unknown
 		return nil, err
 	}
 	defer ds.m.Close(ctx) //nolint:errcheck // only read
@@ -249,7 +248,7 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	if o.NoClobber && !o.Force {
 		names, err := ds.m.Search(ctx, "")
 		if err == nil {
-			err = ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "%s is there", what(names))
+			err = ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "%s already exists there", what(names))
 		}
 		return nil, err
 	}
@@ -274,12 +273,12 @@ func chooseRemote(ctx context.Context, loc *ncurl.Location, opts Options, o *Cre
 	return s, nil
 }
 
-// what describes the content that has these names at its top.
+// what describes contents with these names at the top.
 func what(names []string) string {
 	if _, dataset := zarr.Foreign(names, nil); dataset {
 		return "a dataset"
 	}
-	return "something that is not a dataset"
+	return "something other than a dataset"
 }
 
 func isEmpty(ctx context.Context, m *zmap.Map) (bool, error) {
@@ -289,7 +288,7 @@ func isEmpty(ctx context.Context, m *zmap.Map) (bool, error) {
 	return true, nil
 }
 
-// unlistable refuses a store that cannot be listed if a dataset is there.
+// unlistable fails if a dataset exists in a store that cannot be listed.
 func unlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *CreateOptions) error {
 	if o.Force && !o.NoClobber {
 		return nil
@@ -300,7 +299,7 @@ func unlistable(ctx context.Context, m *zmap.Map, loc *ncurl.Location, o *Create
 			return err
 		}
 		if there {
-			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset is there, and the driver %s cannot list what belongs to it: remove it first, or use --overwrite and --force", loc.Driver)
+			return ncerr.Errorf(ncerr.ErrExists, "create", loc.Path, "a dataset already exists there, and the driver %s cannot list its objects: remove it first, or use --overwrite and --force", loc.Driver)
 		}
 	}
 	return nil

@@ -13,42 +13,40 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// changes counts the changes of a node's metadata, and how many of them the
-// store has seen: a change made while the node is being written is written at
-// the next Flush.
+// changes counts the changes of a node's metadata, and how many of them have been
+// written. A change made during a write is written at the next Flush.
 type changes struct {
 	made, written int
-	unsure        bool // writing failed half-way: the store may have other documents than we know
+	unsure        bool // a write failed, so the documents in the store are not known
 }
 
 func (c *changes) add()          { c.made++ }
 func (c *changes) pending() bool { return c.made != c.written }
 
-// seal gives a function that records that everything up to now was written.
+// seal returns a function that marks all changes up to now as written.
 func (c *changes) seal() func() {
 	made := c.made
 	return func() { c.written, c.unsure = made, false }
 }
 
-// saved is the documents of one node on their way to the store.
+// saved holds the documents of one node while they are being written.
 type saved struct {
 	prefix string // key prefix, "" for the root
 	docs   zarr.Docs
-	old    zarr.Docs // as far as they are known to be in the store
+	old    zarr.Docs // those known to be in the store
 	dirty  bool
-	stage  int                         // nodes of one stage are written at once, stages in order
-	take   func(context.Context) error // sees to it that nothing else is there
+	stage  int                         // nodes of one stage are written concurrently, stages in order
+	take   func(context.Context) error // claims the location of the node, see claimNode
 	fresh  *newNode
-	clean  func(zarr.Docs) // records what was written
-	failed func()          // records that it may have been written in part
+	clean  func(zarr.Docs) // records the documents as written
+	failed func()          // records that the write may be partial
 }
 
-// save writes the documents of all changed nodes: those of variables first,
-// then groups from the deepest up, the root last, so that nothing is
-// announced before it is there. The consolidated document, which repeats
-// them all, comes after.
+// save writes the documents of all changed nodes: first variables, then groups from the
+// deepest up to the root, so that everything exists before it is announced. It writes
+// the consolidated document, which repeats them all, last.
 func (d *Dataset) save(ctx context.Context) error {
-	d.saving.Lock() // else an older document could land after a newer one
+	d.saving.Lock() // an older document must not overwrite a newer one
 	defer d.saving.Unlock()
 	d.mu.Lock()
 	nodes, err := d.collect()
@@ -58,7 +56,7 @@ func (d *Dataset) save(ctx context.Context) error {
 	}
 	changed, err := d.putAll(ctx, nodes)
 	d.stale = d.consolidated && (d.stale || changed)
-	if d.layout.Inline() { // it was among the nodes
+	if d.layout.Inline() { // consolidated metadata is part of the root's document
 		d.stale = d.stale && err != nil
 	}
 	if err != nil || !d.stale {
@@ -83,8 +81,8 @@ func (d *Dataset) save(ctx context.Context) error {
 	return err
 }
 
-// putAll writes the documents of the changed nodes stage by stage, and reports
-// whether there were any.
+// putAll writes the documents of the changed nodes stage by stage, and reports whether
+// any node had changed.
 func (d *Dataset) putAll(ctx context.Context, nodes []saved) (changed bool, err error) {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n saved) bool { return !n.dirty })
 	for len(nodes) > 0 {
@@ -100,7 +98,7 @@ func (d *Dataset) putAll(ctx context.Context, nodes []saved) (changed bool, err 
 	return changed, nil
 }
 
-// putStage writes the documents of nodes, several at once.
+// putStage writes the documents of nodes concurrently.
 func (d *Dataset) putStage(ctx context.Context, nodes []saved) error {
 	g, stop := errgroup.WithContext(ctx)
 	g.SetLimit(d.workers(1 << 20))
@@ -109,7 +107,7 @@ func (d *Dataset) putStage(ctx context.Context, nodes []saved) error {
 			if err := stop.Err(); err != nil {
 				return err
 			}
-			return d.put(ctx, n) // what is under way is not cancelled
+			return d.put(ctx, n) // do not cancel puts in progress
 		})
 	}
 	return g.Wait()
@@ -123,14 +121,14 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 		d.announced.Store(true)
 	}
 	for _, name := range putOrder(n.docs) {
-		if old, ok := n.old[name]; ok && d.layout.SameText(old, n.docs[name]) { // a root's .zgroup stays what it was to readers
+		if old, ok := n.old[name]; ok && d.layout.SameText(old, n.docs[name]) { // do not rewrite an unchanged .zgroup of the root
 			continue
 		}
 		if err := d.putDoc(ctx, n.prefix+name, n.docs[name]); err != nil {
 			return n.fail(d, name, err)
 		}
 	}
-	if err := d.leaveMark(ctx, n.fresh); err != nil {
+	if err := d.removeMark(ctx, n.fresh); err != nil {
 		return n.fail(d, zarr.NewNodeMark, err)
 	}
 	d.mu.Lock()
@@ -139,7 +137,8 @@ func (d *Dataset) put(ctx context.Context, n saved) error {
 	return nil
 }
 
-// fail records that an object of the node could not be put or deleted.
+// fail records that an object of the node could not be put or deleted, and returns the
+// error.
 func (n *saved) fail(d *Dataset, name string, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,16 +146,17 @@ func (n *saved) fail(d *Dataset, name string, err error) error {
 	return ncerr.Wrap("write", zmap.Path(n.prefix+name), err)
 }
 
-// putOrder returns the names of the documents of a node in the order in which
-// they are put: those that make it visible come last.
+// putOrder returns the names of a node's documents in the order in which they are put.
+// The documents that make it visible come last.
 func putOrder(docs zarr.Docs) []string {
 	names := slices.Sorted(maps.Keys(docs))
-	slices.Reverse(names) // .zgroup and .zarray after .zattrs
+	slices.Reverse(names) // put .zgroup and .zarray after .zattrs
 	slices.SortStableFunc(names, func(a, b string) int { return announces(a) - announces(b) })
 	return names
 }
 
-// announces is 1 for the documents that make a node visible to readers.
+// announces returns 1 for documents that make a node visible to readers, and 0
+// otherwise.
 func announces(name string) int {
 	if zarr.Announces(name) {
 		return 1
@@ -164,18 +164,18 @@ func announces(name string) int {
 	return 0
 }
 
-// collect makes the documents of the changed nodes, or of all when they are
-// to be consolidated, in the order in which they are to be written.
+// collect returns the documents of the changed nodes, or of all nodes if they are to be
+// consolidated, in the order in which they are to be written.
 func (d *Dataset) collect() ([]saved, error) {
 	var groups []*Group
 	d.top.each(func(g *Group) { groups = append(groups, g) })
 	slices.SortStableFunc(groups, func(a, b *Group) int { return b.depth - a.depth })
-	all := d.consolidated || slices.ContainsFunc(groups, d.repeats) // are wanted, changed or not
+	all := d.consolidated || slices.ContainsFunc(groups, d.repeats) // include unchanged nodes
 	var out []saved
 	for _, g := range groups {
 		for _, v := range g.vars.list {
 			if v.in != nil {
-				continue // the array is among those kept as they are
+				continue // the array is preserved as one of g.omitted
 			}
 			if v.changes.pending() && d.layout.NCZarr() {
 				v.declareDims()
@@ -185,11 +185,11 @@ func (d *Dataset) collect() ([]saved, error) {
 				if err != nil {
 					return nil, err
 				}
-				n.take, n.fresh = v.takePlace, &v.fresh
+				n.take, n.fresh = v.claimNode, &v.fresh
 				out = append(out, n)
 			}
 		}
-		for _, n := range g.lost {
+		for _, n := range g.omitted {
 			out = append(out, saved{prefix: g.key() + n.name + "/", docs: n.docs})
 		}
 	}
@@ -206,15 +206,15 @@ func (d *Dataset) collect() ([]saved, error) {
 			if err != nil {
 				return nil, err
 			}
-			n.stage, n.take, n.fresh = 1+deepest-g.depth, g.takePlace, &g.fresh
+			n.stage, n.take, n.fresh = 1+deepest-g.depth, g.claimNode, &g.fresh
 			out = append(out, n)
 		}
 	}
 	return out, nil
 }
 
-// toSave makes what is written of one node: documents made anew when it has
-// changed, those in the store otherwise.
+// toSave returns what to write of one node: new documents if the node has changed, and
+// those in the store otherwise.
 func toSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Docs, error)) (saved, error) {
 	if !c.pending() && *inStore != nil {
 		return saved{prefix: prefix, docs: *inStore}, nil
@@ -228,8 +228,8 @@ func toSave(prefix string, c *changes, inStore *zarr.Docs, write func() (zarr.Do
 	return saved{prefix: prefix, docs: docs, old: old, dirty: c.pending(), clean: func(docs zarr.Docs) { seal(); *inStore = docs }, failed: func() { c.unsure = true }}, err
 }
 
-// declareDims has the groups written that declare the dimensions which v is
-// about to refer to and which are declared nowhere yet.
+// declareDims marks groups for writing if they have to declare dimensions that v refers
+// to and that no document declares yet.
 func (v *Var) declareDims() {
 	for _, d := range v.dims {
 		if d.invented {
@@ -243,7 +243,7 @@ func (d *Dataset) writeOptions() zarr.WriteOptions {
 	return zarr.WriteOptions{Layout: d.layout, NoXarray: d.noXarray}
 }
 
-// docs makes the documents of a variable; the lock is held.
+// docs returns the documents of a variable. The lock is held.
 func (v *Var) docs() (zarr.Docs, error) {
 	a := *v.meta
 	a.Attrs = v.attrs
@@ -258,7 +258,7 @@ func (v *Var) docs() (zarr.Docs, error) {
 		anonymous = anonymous || d.anonymous
 	}
 	if anonymous && !v.group.ds.layout.NCZarr() {
-		a.DimNames, a.DimRefs = v.meta.DimNames, nil // names that we made up are not written down
+		a.DimNames, a.DimRefs = v.meta.DimNames, nil // do not write invented names
 		if a.DimNames == nil && v.group.ds.layout.NamesSome() {
 			for _, d := range v.dims {
 				name := d.name
@@ -274,7 +274,7 @@ func (v *Var) docs() (zarr.Docs, error) {
 	return a.Docs(opts)
 }
 
-// docs makes the documents of a group; the lock is held.
+// docs returns the documents of a group. The lock is held.
 func (g *Group) docs() (zarr.Docs, error) {
 	ds := g.ds
 	m := zarr.Group{Layout: ds.layout, Listed: true, Attrs: g.attrs}
@@ -289,7 +289,7 @@ func (g *Group) docs() (zarr.Docs, error) {
 	for _, sub := range g.groups.list {
 		m.Groups = append(m.Groups, sub.name)
 	}
-	for _, n := range g.lost {
+	for _, n := range g.omitted {
 		if n.isArr {
 			m.Arrays = append(m.Arrays, n.name)
 		} else {

@@ -14,15 +14,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// New arrays always state the element size of shuffle, and of other codecs that
-// have such a parameter: readers disagree about what a missing one or 0 means
-// (numcodecs: 4, and no shuffling at all; libnetcdf: the size of the type), and
-// read wrong values without an error.
+// New arrays always specify the element size of shuffle, and of other codecs with such
+// a parameter. Readers disagree about a missing size or a size of 0 and silently read
+// wrong values: numcodecs takes a missing one as 4 and does not shuffle with 0, while
+// libnetcdf uses the size of the type.
 //
 // Source: numcodecs shuffle.py; netcdf-c plugins/NCZhdf5filters.c.
 
-// sizeUnknown gives the chain with 0, the size of the type, where no element
-// size is stated. Other parameters stay: the codec refuses unknown ones.
+// sizeUnknown returns the chain with 0, which means the size of the type, for each
+// unspecified element size. It preserves other parameters; the codec refuses unknown
+// ones.
 func sizeUnknown(codecs codec.Catalog, chain []zarr.CodecSpec) []zarr.CodecSpec {
 	chain = slices.Clone(chain)
 	for i, c := range chain {
@@ -33,7 +34,8 @@ func sizeUnknown(codecs codec.Catalog, chain []zarr.CodecSpec) []zarr.CodecSpec 
 	return chain
 }
 
-// sizeStated replaces those 0 by the size of the elements that get there.
+// sizeStated replaces the 0 set by sizeUnknown with the size of the codec's input
+// elements.
 func sizeStated(codecs codec.Catalog, chain []zarr.CodecSpec, specs []codecdriver.Spec) []zarr.CodecSpec {
 	chain = slices.Clone(chain)
 	for i, c := range chain {
@@ -44,8 +46,8 @@ func sizeStated(codecs codec.Catalog, chain []zarr.CodecSpec, specs []codecdrive
 	return chain
 }
 
-// sizeKey returns the parameter of c for the size of elements if c does not
-// state it, and "" otherwise.
+// sizeKey returns the name of c's element size parameter if c does not specify its
+// value, and "" otherwise.
 func sizeKey(codecs codec.Catalog, c zarr.CodecSpec) string {
 	d, _ := codecs.Find(c.ID)
 	i := slices.IndexFunc(d.Params, func(p codecdriver.Param) bool { return p.Input == codecdriver.InputSize })
@@ -61,8 +63,8 @@ func sizeKey(codecs codec.Catalog, c zarr.CodecSpec) string {
 	return d.Params[i].Name
 }
 
-// withSize gives the parameters of c with an element size; those that are no
-// object, or state something that is no size, stay for the codec to refuse.
+// withSize returns the parameters of c with an element size. It returns invalid
+// parameters unchanged, so that the codec refuses them.
 func withSize(c zarr.CodecSpec, sizeKey string, size int) json.RawMessage {
 	set := map[string]json.RawMessage{}
 	if len(c.Params) > 0 && json.Unmarshal(c.Params, &set) != nil {
@@ -71,7 +73,7 @@ func withSize(c zarr.CodecSpec, sizeKey string, size int) json.RawMessage {
 	if old, ok := set[sizeKey]; ok && !slices.Contains([]string{"0", `"0"`, "null"}, string(old)) {
 		return c.Params
 	}
-	id, _ := json.Marshal(c.ID) // strings
+	id, _ := json.Marshal(c.ID) // strings always marshal
 	own, _ := json.Marshal(sizeKey)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"id": %s, %s: %d`, id, own, size)

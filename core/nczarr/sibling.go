@@ -25,43 +25,42 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Stores that cannot be renamed are replaced object by object. The new dataset
-// is made in a store beside the old one, its stage, which is complete and
-// durable before anything of the old one is touched. From then on a claim at
-// the place of the old one names the stage, so that whoever finds it can go on
-// where another process died.
+// Stores that cannot be renamed are replaced object by object. The new dataset is made
+// in its stage, a store beside the old one. The stage is complete and durable before
+// the old dataset is touched. From then on, a claim at the location of the old dataset
+// names the stage, so that another process can finish the replacement if this one dies.
 
 const (
-	// stageMid comes between the name of a store and the random end of the name
-	// of its stage.
+	// stageMid separates the name of a store from the random suffix in the name of its
+	// stage.
 	stageMid = ".nczstage-"
-	// stageLetters is the number of random letters at the end.
+	// stageLetters is the number of random letters in the suffix.
 	stageLetters = 10
-	// movers is the number of objects that are copied, or deleted, at once.
+	// movers is the number of objects that are copied or deleted concurrently.
 	movers = 8
 )
 
-// Claim records which process replaces a dataset, and from which stage, or makes
-// a new one. The mark of a stage has the same form.
+// Claim records which process is replacing a dataset and from which stage, or is
+// creating a new dataset. The mark of a stage has the same form.
 type Claim struct {
 	About string    `json:"about"`
-	ID    string    `json:"id,omitempty"`    // random, so that no two are equal
-	Stage string    `json:"stage"`           // the path of the stage, as the driver has it
-	Makes bool      `json:"makes,omitempty"` // nothing is replaced: a dataset is being made
+	ID    string    `json:"id,omitempty"`    // random, so that no two claims are equal
+	Stage string    `json:"stage"`           // path of the stage in the form that the driver uses
+	Makes bool      `json:"makes,omitempty"` // a new dataset is being created and nothing is replaced
 	Host  string    `json:"host,omitempty"`
 	PID   int       `json:"pid,omitempty"`
 	Made  time.Time `json:"made,omitzero"`
-	Force bool      `json:"force,omitempty"` // everything at the place is replaced, not only the dataset
-	// Nodes are those of the dataset that is being made, or of the old one that is
-	// being replaced, by their paths; nil if that is not known. Groups have nil.
+	Force bool      `json:"force,omitempty"` // everything at the location is replaced, not only the dataset
+	// Nodes are the nodes of the dataset being created, or of the old dataset being
+	// replaced, by path; nil if unknown. The value for a group is nil.
 	Nodes map[string]*zarr.ChunkKeys `json:"nodes,omitempty"`
-	// Format is the version of Zarr of the dataset that is being made; 0 is 2.
+	// Format is the Zarr version of the dataset being created; 0 means 2.
 	Format int `json:"zarr_format,omitempty"`
 
-	place string // as errors show it
+	place string // location in the form that errors show
 }
 
-// Remedy returns the command for when the process has died.
+// Remedy returns the command that cleans up if the process has died.
 func (c *Claim) Remedy() string {
 	if c.Makes {
 		return "nczctl clean --remove " + shell(c.place)
@@ -69,7 +68,7 @@ func (c *Claim) Remedy() string {
 	return "nczctl copy --resume-replace " + shell(c.place)
 }
 
-// Owner names the process for people.
+// Owner describes the process for messages.
 func (c *Claim) Owner() string {
 	if c.Host == "" && c.PID == 0 {
 		return "an unknown process"
@@ -77,48 +76,48 @@ func (c *Claim) Owner() string {
 	return fmt.Sprintf("process %d on %q since %s", c.PID, c.Host, c.Made.Format(time.RFC3339))
 }
 
-// sibling is the replacement of a store by one beside it.
+// sibling replaces a store by one beside it.
 type sibling struct {
-	loc   *ncurl.Location // of the dataset that is replaced
+	loc   *ncurl.Location // location of the dataset that is replaced
 	opts  Options
 	stage string // path of the stage
 	force bool
-	keep  bool                       // a dataset; only what is none is replaced
-	text  []byte                     // the mark of the stage, while it is in the making
-	docs  zarr.Docs                  // of the old dataset, that show what belongs to it; nil if they were not read
-	nodes map[string]*zarr.ChunkKeys // of the old dataset; nil if they are not known
+	keep  bool                       // do not replace a dataset, only other contents
+	text  []byte                     // the mark of the stage while the new dataset is created
+	docs  zarr.Docs                  // documents that identify the old dataset's objects; nil if not read
+	nodes map[string]*zarr.ChunkKeys // nodes of the old dataset; nil if not known
 }
 
-// newSibling returns the replacement of the store at a location; nil if the
-// driver has no stores beside it.
+// newSibling returns a sibling that replaces the store at a location, or nil if the
+// driver does not support stores beside it.
 func newSibling(loc *ncurl.Location, opts Options, force, keep bool) (*sibling, error) {
 	opener, err := opts.Registry.Driver(loc.Driver)
 	if err != nil {
 		return nil, err
 	}
-	if !strings.Contains(loc.Path, "/") || !opener.Describe().Siblings { // beside a bucket are buckets
+	if !strings.Contains(loc.Path, "/") || !opener.Describe().Siblings { // a bucket's siblings would be buckets
 		return nil, nil
 	}
 	opts.Update = false
-	opts.Remote.Cache = nil // of marks and claims only what is in the store counts
+	opts.Remote.Cache = nil // read marks and claims without the cache
 	return &sibling{loc: loc, opts: opts, force: force, keep: keep, stage: loc.Path + stageMid + strings.ToLower(rand.Text()[:stageLetters])}, nil
 }
 
-// claimText completes a claim, and returns what is stored of it.
+// claimText completes a claim and returns its stored form.
 func claimText(c Claim) ([]byte, error) {
-	c.Host, _ = os.Hostname() // for people
+	c.Host, _ = os.Hostname() // for messages
 	c.ID, c.PID, c.Made = rand.Text(), os.Getpid(), time.Now().UTC().Truncate(time.Second)
 	return json.Marshal(c)
 }
 
-// claim returns what is written down about the replacement.
+// claim returns the stored form of a claim for the replacement.
 func (s *sibling) claim(about string) ([]byte, error) {
 	return claimText(Claim{About: about, Stage: s.stage, Force: s.force})
 }
 
 // mark puts the mark into a new stage.
 func (s *sibling) mark(ctx context.Context, m *zmap.Map) error {
-	text, err := s.claim("a dataset is being made here that is to replace another one; nczctl clean removes it if its process died")
+	text, err := s.claim("a dataset that will replace another one is being created here; nczctl clean removes it if its process died")
 	if err == nil {
 		_, err = m.Put(ctx, zarr.StageMark, driver.Bytes(text), nil)
 	}
@@ -126,9 +125,9 @@ func (s *sibling) mark(ctx context.Context, m *zmap.Map) error {
 	return err
 }
 
-// whole fails if somebody has begun to remove the stage since it was marked.
-// Then it may lack chunks, which would read as fill.
-func (s *sibling) whole(ctx context.Context) error {
+// checkStage fails if another process has begun to remove the stage since it was
+// marked. The stage may then lack chunks, which would read as fill.
+func (s *sibling) checkStage(ctx context.Context) error {
 	ds, err := s.open(ctx, s.stage, driver.Read)
 	var text []byte
 	if err == nil {
@@ -139,21 +138,21 @@ func (s *sibling) whole(ctx context.Context) error {
 		return err
 	}
 	if err != nil || !bytes.Equal(text, s.text) {
-		return ncerr.Errorf(ncerr.ErrConflict, "replace", s.loc.Path, "somebody has removed the new dataset, or part of it, while it was being made; the old one is as it was")
+		return ncerr.Errorf(ncerr.ErrConflict, "replace", s.loc.Path, "another process removed the new dataset or part of it while it was being created; the old one is unchanged")
 	}
 	return nil
 }
 
-// condemn puts another mark into a stage that is to be removed, and reports
-// whether it may be: not if its process has claimed the place meanwhile. A
-// process that claims it later finds the mark.
-func (s *sibling) condemn(ctx context.Context) (bool, error) {
+// markForRemoval replaces the mark of a stage that is to be removed, and reports
+// whether it may be removed. It may not if its process has claimed the location in the
+// meantime. A process that claims the location later finds the new mark.
+func (s *sibling) markForRemoval(ctx context.Context) (bool, error) {
 	stage, err := s.open(ctx, s.stage, driver.Update)
 	if err != nil {
 		return false, err
 	}
-	defer stage.m.Close(ctx) //nolint:errcheck // it has been flushed, or an error told
-	text, err := s.claim("this is being removed; nczctl clean goes on if that has died")
+	defer stage.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
+	text, err := s.claim("this dataset is being removed; nczctl clean continues if the removal stopped")
 	if err == nil {
 		_, err = stage.m.Put(ctx, zarr.StageMark, driver.Bytes(text), nil)
 	}
@@ -167,7 +166,7 @@ func (s *sibling) condemn(ctx context.Context) (bool, error) {
 	return now != s.stage, err
 }
 
-// claimedStage returns the stage that the claim at the place names, if any.
+// claimedStage returns the stage that the claim at the location names, or "".
 func (s *sibling) claimedStage(ctx context.Context) (string, error) {
 	claim, err := findClaim(ctx, s.loc, s.opts)
 	if err != nil || claim == nil {
@@ -176,21 +175,21 @@ func (s *sibling) claimedStage(ctx context.Context) (string, error) {
 	return claim.Stage, nil
 }
 
-// open opens the store at a path beside or at the place.
+// open opens the store at a path at or beside the location.
 func (s *sibling) open(ctx context.Context, path string, mode driver.Mode) (*Dataset, error) {
 	at := *s.loc
 	at.Path = path
 	return newDataset(ctx, &at, s.opts, mode)
 }
 
-// discard removes the stage. It deletes the mark last, so that Stages finds what
-// an interrupted discard leaves.
+// discard removes the stage. It deletes the mark last, so that Stages finds the remains
+// of an interrupted discard.
 func (s *sibling) discard(ctx context.Context) error {
 	ds, err := s.open(ctx, s.stage, driver.Update)
 	if err != nil {
 		return err
 	}
-	defer ds.m.Close(ctx) //nolint:errcheck // Remove tells
+	defer ds.m.Close(ctx) //nolint:errcheck // Remove returns the errors
 	keys, err := listKeys(ctx, ds.m, "")
 	if err != nil {
 		return err
@@ -206,24 +205,24 @@ func (s *sibling) discard(ctx context.Context) error {
 	return ncerr.Wrap("remove", s.stage, err)
 }
 
-// commit replaces the dataset. Up to the claim nothing has changed; after it the
-// replacement can be finished by [ResumeReplace] whenever this process ends.
+// commit replaces the dataset. Before it puts the claim, nothing has changed. After
+// that, [ResumeReplace] can finish the replacement if this process dies.
 func (s *sibling) commit(ctx context.Context) error {
 	to, err := s.open(ctx, s.loc.Path, driver.Update)
 	if err != nil {
 		return alsoFailed(err, s.discard(context.WithoutCancel(ctx)))
 	}
-	defer to.m.Close(ctx) //nolint:errcheck // it has been flushed, or an error told
+	defer to.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
 	if err := s.begin(ctx, to.m); err != nil {
 		return alsoFailed(err, s.discard(context.WithoutCancel(ctx)))
 	}
 	if err := s.move(ctx, to.m); err != nil {
-		return fmt.Errorf("%w; the dataset is being replaced, and the new one is complete in %q: nczctl copy --resume-replace %s finishes it", err, s.stage, shell(shown(s.loc)))
+		return fmt.Errorf("%w; the dataset is being replaced, and the new one is complete in %q; to finish the replacement, run: nczctl copy --resume-replace %s", err, s.stage, shell(shown(s.loc)))
 	}
 	return nil
 }
 
-// begin looks at what is replaced once more, and claims the place.
+// begin examines the contents to be replaced once more and claims the location.
 func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	c, err := storeContents(ctx, m, s.opts.Limits)
 	if err != nil {
@@ -233,7 +232,7 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 		return err
 	}
 	s.docs, s.nodes = c.docs, c.nodes
-	about := Claim{About: "the dataset here is being replaced by the one in the store that is named; nczctl copy --resume-replace finishes that if its process died", Stage: s.stage, Force: s.force, Nodes: s.nodes}
+	about := Claim{About: "the dataset here is being replaced by the one in the named store; nczctl copy --resume-replace finishes the replacement if its process died", Stage: s.stage, Force: s.force, Nodes: s.nodes}
 	text, err := claimText(about)
 	if err == nil && len(text) > maxClaim {
 		about.Nodes = nil
@@ -259,7 +258,7 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	if err != nil {
 		return err
 	}
-	if err := s.whole(ctx); err != nil { // whoever removes it looks for the claim
+	if err := s.checkStage(ctx); err != nil { // a process that removes the stage checks for the claim
 		clean := context.WithoutCancel(ctx)
 		derr := m.Delete(clean, zarr.ReplacingMark)
 		if derr == nil {
@@ -270,23 +269,23 @@ func (s *sibling) begin(ctx context.Context, m *zmap.Map) error {
 	return nil
 }
 
-// claimed returns the error for a place that another process is replacing, or
-// making a dataset at.
+// claimed returns the error for a location where another process is replacing or
+// creating a dataset.
 func claimed(op string, loc *ncurl.Location, c *Claim, err error) error {
 	switch {
 	case err != nil:
 		return err
 	case c == nil:
-		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing or making a dataset there and has just stopped: try again")
+		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "another process was replacing or creating a dataset there and has just stopped: try again")
 	}
 	c.place = shown(loc)
 	if c.Makes {
-		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "a dataset is being made there by %s; if that process has died, remove what it left with: %s", c.Owner(), c.Remedy())
+		return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "a dataset is being created there by %s; if that process has died, remove its leftovers with: %s", c.Owner(), c.Remedy())
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced by %s; if that process has died, finish with: %s", c.Owner(), c.Remedy())
+	return ncerr.Errorf(ncerr.ErrConflict, op, loc.Path, "the dataset is being replaced by %s; if that process has died, finish the replacement with: %s", c.Owner(), c.Remedy())
 }
 
-// readClaim reads a claim, or the mark of a stage; nil if there is none.
+// readClaim reads a claim or the mark of a stage. It returns nil if none exists.
 func readClaim(ctx context.Context, m *zmap.Map, key string) (*Claim, error) {
 	text, _, err := m.ReadAll(ctx, key, maxClaim)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
@@ -296,22 +295,21 @@ func readClaim(ctx context.Context, m *zmap.Map, key string) (*Claim, error) {
 		return nil, err
 	}
 	var c Claim
-	if json.Unmarshal(text, &c) != nil { // whoever wrote it, the place is claimed
+	if json.Unmarshal(text, &c) != nil { // an invalid claim still counts
 		c = Claim{}
 	}
 	return &c, nil
 }
 
-// namesStage reports whether a path is that of a stage beside the store at
-// another path. A claim comes from the store, and what it names is deleted in
-// the end.
+// namesStage reports whether a path is that of a stage beside the store at another
+// path. A claim is untrusted data, and the store that it names is deleted in the end.
 func namesStage(stage, path string) bool {
 	end, ok := strings.CutPrefix(stage, path+stageMid)
 	return ok && len(end) == stageLetters && strings.Trim(end, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// move puts the objects of the stage into the place. It may be done again from
-// the beginning at any time: the stage stays as it is until all is done.
+// move copies the objects of the stage to the location. It can be repeated from the
+// start at any time, because the stage does not change until everything is done.
 func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	stage, err := s.open(ctx, s.stage, driver.Read)
 	if err != nil {
@@ -331,7 +329,7 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	isNode := func(key string) bool { return zarr.Announces(path.Base(key)) }
 	remove := func(key string) error { return to.Delete(ctx, key) }
 	var mu sync.Mutex
-	versions := make(map[string]string, len(fresh)) // of what was put
+	versions := make(map[string]string, len(fresh)) // versions of the objects that were put
 	put := func(key string) error {
 		body, _, err := stage.m.ReadAll(ctx, key, 0)
 		var info zmap.Info
@@ -343,8 +341,8 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 		versions[key] = info.Version
 		return err
 	}
-	for _, name := range hiding(slices.DeleteFunc(slices.Concat(old, fresh), func(key string) bool { return !inRoot(key) })) {
-		if err := remove(name); err != nil { // whoever opens it now finds the claim
+	for _, name := range removalOrder(slices.DeleteFunc(slices.Concat(old, fresh), func(key string) bool { return !inRoot(key) })) {
+		if err := remove(name); err != nil { // readers that open the dataset now find the claim
 			return err
 		}
 	}
@@ -366,15 +364,15 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	slices.SortStableFunc(roots, func(a, b string) int { return cmp.Compare(announces(a), announces(b)) })
 	for _, step := range []func() error{
 		func() error { return each(ctx, chunks, movers, put) },
-		func() error { return each(ctx, oldChunks, movers, remove) }, // the documents show what belongs to the old one
+		func() error { return each(ctx, oldChunks, movers, remove) }, // the documents identify the old dataset's objects
 		func() error { return each(ctx, slices.DeleteFunc(slices.Clone(oldDocs), isNode), movers, remove) },
-		func() error { // without which the others would be nobody's
+		func() error { // last, because they identify the other documents
 			return each(ctx, slices.DeleteFunc(oldDocs, func(key string) bool { return !isNode(key) }), movers, remove)
 		},
 		func() error { return each(ctx, docs, movers, put) },
 		func() error { return to.Flush(ctx) },
-		func() error { // what a process wrote that had opened the old one
-			lost, late, err := s.strayed(ctx, to, slices.Concat(chunks, docs), versions)
+		func() error { // undo writes of processes that had opened the old dataset
+			lost, late, err := s.lateChanges(ctx, to, slices.Concat(chunks, docs), versions)
 			if err == nil {
 				err = each(ctx, late, movers, remove)
 			}
@@ -397,10 +395,10 @@ func (s *sibling) move(ctx context.Context, to *zmap.Map) error {
 	return nil
 }
 
-// hiding puts the documents of a root into the order in which they are to be
-// removed: first those by which it is opened, so that nobody opens a dataset
-// that lacks its attributes.
-func hiding(names []string) []string {
+// removalOrder sorts the documents of a root in the order in which they are to be
+// removed. Documents that make the dataset visible come first, so that no reader opens
+// a dataset without its attributes.
+func removalOrder(names []string) []string {
 	rank := func(name string) int {
 		switch {
 		case name == zarr.ConsolidatedDoc:
@@ -422,14 +420,14 @@ func (s *sibling) listStage(ctx context.Context, m *zmap.Map) ([]string, error) 
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == zarr.StageMark })
 	if _, dataset := zarr.Foreign(keys, nil); !dataset {
-		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset there is incomplete; --overwrite with --force replaces the old one with another")
+		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "replace", s.stage, "the new dataset is incomplete; use --overwrite and --force to replace the old one with another")
 	}
 	return keys, nil
 }
 
-// strayed returns which of the objects that were put are no longer what was put,
-// and which have come since and belong to the old dataset.
-func (s *sibling) strayed(ctx context.Context, m *zmap.Map, put []string, versions map[string]string) (lost, late []string, err error) {
+// lateChanges returns the objects that were put and have changed since, and the newer
+// objects that belong to the old dataset.
+func (s *sibling) lateChanges(ctx context.Context, m *zmap.Map, put []string, versions map[string]string) (lost, late []string, err error) {
 	if late, err = s.listOld(ctx, m, put); err != nil {
 		return nil, nil, err
 	}
@@ -448,8 +446,8 @@ func (s *sibling) strayed(ctx context.Context, m *zmap.Map, put []string, versio
 	return slices.Sorted(maps.Keys(gone)), late, nil
 }
 
-// listOld returns what is to be removed from the place: the objects of the old
-// dataset that the new one has not, and others only by force.
+// listOld returns the objects to remove from the location: those of the old dataset
+// that the new one does not have and, with force, all others.
 func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]string, error) {
 	stays := make(map[string]bool, len(fresh))
 	for _, key := range fresh {
@@ -461,9 +459,9 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 		return nil, err
 	}
 	var keys []string
-	if !s.force { // which includes what came since begin has looked
-		if s.nodes != nil { // a node that came since is not the old one's
-			maps.Copy(stays, strangers(all, s.nodes))
+	if !s.force { // force also removes objects that are newer than begin's listing
+		if s.nodes != nil { // newer nodes do not belong to the old dataset
+			maps.Copy(stays, unknownNodes(all, s.nodes))
 		}
 		if s.docs == nil {
 			docs, err := memberDocs(ctx, all, movers, s.opts.Limits, inStore(ctx, m))
@@ -472,7 +470,7 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 			}
 			s.docs = docs
 		}
-		foreign, _ := zarr.Foreign(slices.AppendSeq(zarr.WithGroups(all, s.nodes != nil), maps.Keys(s.docs)), s.docs) // those that were there say what belongs to them
+		foreign, _ := zarr.Foreign(slices.AppendSeq(zarr.WithGroups(all, s.nodes != nil), maps.Keys(s.docs)), s.docs) // the old documents identify their objects
 		for _, key := range foreign {
 			stays[key] = true
 		}
@@ -485,7 +483,7 @@ func (s *sibling) listOld(ctx context.Context, m *zmap.Map, fresh []string) ([]s
 	return keys, nil
 }
 
-// each calls f for all keys, several at once, until one call fails.
+// each calls f for all keys concurrently until a call fails.
 func each(ctx context.Context, keys []string, workers int, f func(key string) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, workers))
@@ -500,23 +498,23 @@ func each(ctx context.Context, keys []string, workers int, f func(key string) er
 	return g.Wait()
 }
 
-// ResumeReplace finishes a replacement that another process began and did not
-// finish. If the old dataset is untouched and the new one is gone, the
-// replacement is undone. The caller must know that the process is dead. The
-// result says what was done.
+// ResumeReplace finishes a replacement that another process began and did not finish.
+// If the old dataset is untouched and the new one no longer exists, it undoes the
+// replacement. The caller must know that the process is dead. The result is "replaced"
+// or "undone".
 func ResumeReplace(ctx context.Context, url string, o *Options) (done string, err error) {
 	opts, loc, err := resolve(url, o, true)
 	if err != nil {
 		return "", err
 	}
 	opts.Update = false
-	opts.Remote.Cache = nil // what is in the store counts
+	opts.Remote.Cache = nil // bypass the cache
 	s := &sibling{loc: loc, opts: opts}
 	to, err := s.open(ctx, loc.Path, driver.Update)
 	if err != nil {
 		return "", err
 	}
-	defer to.m.Close(ctx) //nolint:errcheck // it has been flushed, or an error told
+	defer to.m.Close(ctx) //nolint:errcheck // it was flushed or an error is returned
 	claim, err := readClaim(ctx, to.m, zarr.ReplacingMark)
 	if err != nil {
 		return "", err
@@ -528,14 +526,14 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 		return "", claimed("resume", loc, claim, nil)
 	}
 	if !namesStage(claim.Stage, loc.Path) {
-		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(zarr.ReplacingMark), "it names the store %q, which is not a stage of this dataset; --overwrite with --force replaces what is there", claim.Stage)
+		return "", ncerr.Errorf(ncerr.ErrMetadata, "parse", zmap.Path(zarr.ReplacingMark), "it names the store %q, which is not a stage of this dataset; use --overwrite and --force to replace the dataset", claim.Stage)
 	}
 	s.stage, s.force, s.nodes = claim.Stage, claim.Force, claim.Nodes
 	err = s.move(ctx, to.m)
 	if ncerr.KindOf(err) != ncerr.ErrNoDataset {
 		return "replaced", err
 	}
-	// Either it was finished, but for the claim, or it was not begun.
+	// The replacement was finished except for the claim, or it had not begun.
 	c, cerr := storeContents(ctx, to.m, opts.Limits)
 	if cerr != nil || !c.dataset {
 		return "", cmp.Or(cerr, err)
@@ -546,16 +544,16 @@ func ResumeReplace(ctx context.Context, url string, o *Options) (done string, er
 	return "undone", to.m.Flush(ctx)
 }
 
-// Leftover is a stage beside a store, as [Stages] finds it.
+// Leftover is a stage beside a store, as found by [Stages].
 type Leftover struct {
-	Path    string // as the driver has it
+	Path    string // in the form that the driver uses
 	Claim   Claim
-	Claimed bool // the dataset is being replaced by it: see ResumeReplace
+	Claimed bool // the stage is replacing the dataset: see ResumeReplace
 }
 
-// Stages returns the stages beside the place that url names, on stores without
-// rename. With remove, it deletes those that no claim names: the caller must
-// know that no process still uses them.
+// Stages returns the stages beside the location that url names. Only stores without
+// rename have stages. If remove is set, Stages deletes those that no claim names. The
+// caller must then know that no process still uses them.
 func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftover, error) {
 	opts, loc, err := resolve(url, o, false)
 	if err != nil {
@@ -588,7 +586,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 			return out, err
 		}
 		l := Leftover{Path: path.Join(path.Dir(loc.Path), name)}
-		if claim == nil || claim.Stage != l.Path || !namesStage(l.Path, loc.Path) { // not ours
+		if claim == nil || claim.Stage != l.Path || !namesStage(l.Path, loc.Path) { // not a stage of this dataset
 			continue
 		}
 		l.Claim = *claim
@@ -597,7 +595,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 		if remove && !l.Claimed {
 			gone := *s
 			gone.stage = l.Path
-			free, err := gone.condemn(ctx)
+			free, err := gone.markForRemoval(ctx)
 			if err == nil && free {
 				err = gone.discard(ctx)
 			}
@@ -611,7 +609,7 @@ func Stages(ctx context.Context, url string, o *Options, remove bool) ([]Leftove
 	return out, nil
 }
 
-// unclaimed closes the dataset and fails if a process has claimed its place.
+// unclaimed closes the dataset and fails if a process has claimed its location.
 func (d *Dataset) unclaimed(ctx context.Context) error {
 	claim, err := readClaim(ctx, d.m, zarr.ReplacingMark)
 	if err == nil && claim == nil {
@@ -620,8 +618,8 @@ func (d *Dataset) unclaimed(ctx context.Context) error {
 	return alsoFailed(notYet(d.loc, claim, err), d.m.Close(ctx))
 }
 
-// notYet returns why a place with a claim cannot be opened. One where a dataset
-// is being made is no dataset yet.
+// notYet returns the error for opening a claimed location. It is of kind
+// ncerr.ErrNotZarr if a dataset is being created there.
 func notYet(loc *ncurl.Location, claim *Claim, err error) error {
 	found := claimed("open", loc, claim, err)
 	var e *ncerr.Error
@@ -631,11 +629,11 @@ func notYet(loc *ncurl.Location, claim *Claim, err error) error {
 	return found
 }
 
-// beingReplaced returns why there is no dataset at a location, which is err
-// unless one is being replaced, or made, there.
+// beingReplaced returns a more specific error than err if a dataset is being replaced
+// or created at the location, and err otherwise.
 func beingReplaced(ctx context.Context, loc *ncurl.Location, opts Options, err error) error {
 	kind := ncerr.KindOf(err)
-	if local(loc) || kind != ncerr.ErrNotZarr && kind != ncerr.ErrConflict { // with a claim the store is not empty
+	if local(loc) || kind != ncerr.ErrNotZarr && kind != ncerr.ErrConflict { // other kinds cannot result from a claim
 		return err
 	}
 	if claim, cerr := findClaim(ctx, loc, opts); cerr == nil && claim != nil {

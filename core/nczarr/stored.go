@@ -10,18 +10,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// Stored describes how much of a variable is in the store.
+// Stored describes how much of a variable is stored.
 type Stored struct {
 	Chunks int64 // chunks in the store
-	Grid   int64 // chunks of the whole shape; absent ones are fill
+	Grid   int64 // chunks of the whole shape; absent ones read as fill
 	Bytes  int64 // encoded size of the chunks in the store
 	Raw    int64 // decoded size of all elements; 0 if they have variable length
 }
 
-// Stored lists the chunks of the variable and adds up their sizes. In a bucket
-// that costs a request per 1,000 chunks. Fields of one structured array share
-// its chunks. It fails with ncerr.ErrUnsupported if the store cannot list, and
-// with ncerr.ErrMetadata if all chunks have keys of another dimension_separator.
+// Stored lists the chunks of the variable and adds up their sizes. In a bucket this
+// costs one request per 1,000 chunks. Fields of one structured array share its chunks.
+// Stored fails with ncerr.ErrUnsupported if the store cannot be listed, and with
+// ncerr.ErrMetadata if all chunks have keys with another dimension_separator.
 func (v *Var) Stored(ctx context.Context) (Stored, error) {
 	s, grid := Stored{Grid: 1}, v.grid()
 	for _, n := range grid {
@@ -62,8 +62,8 @@ func (v *Var) gridOf(shape []int64) []int64 {
 	return grid
 }
 
-// storedBounds returns the shape of the array as it is stored now: that of a
-// scalar need not be empty.
+// storedBounds returns the current shape of the stored array. It need not be empty for
+// a scalar.
 func (v *Var) storedBounds() []int64 {
 	if v.meta.Scalar {
 		return v.meta.Shape
@@ -71,7 +71,7 @@ func (v *Var) storedBounds() []int64 {
 	return v.Shape()
 }
 
-// HasConsolidated reports whether consolidated metadata exists, used or not:
+// HasConsolidated reports whether consolidated metadata exists, even if it is not used:
 // see [Dataset.Consolidated].
 func (d *Dataset) HasConsolidated(ctx context.Context) (bool, error) {
 	if d.consolidated || d.inline || d.layout.Inline() {

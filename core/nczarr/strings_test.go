@@ -118,7 +118,7 @@ func TestObjectArrays(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	reasons := map[string]string{"/p": "pickle", "/a": "vlen-array", "/u": "without a codec"}
+	reasons := map[string]string{"/p": "pickle", "/a": "vlen-array", "/u": "have no codec"}
 	for _, p := range ds.Problems() {
 		if why := reasons[p.Path]; why == "" || !errors.Is(p.Err, ncerr.ErrUnsupported) || !strings.Contains(p.Err.Error(), why) {
 			t.Errorf("%s: %v", p.Path, p.Err)

@@ -8,13 +8,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// timeAttrs gives the attributes that tell CF readers what the integers of a
-// datetime or timedelta array mean: units, for datetimes the calendar,
-// scale_factor where the unit is a multiple of one with a name, and NaT as
-// _FillValue. They are not in the store, whose element type says the same.
+// timeAttrs returns the attributes that describe the integers of a datetime or
+// timedelta array to CF readers: units, calendar for datetimes, scale_factor if the
+// unit is a multiple of a named unit, and NaT as _FillValue. They are not stored,
+// because the stored element type has the same information.
 //
-// Source: CF, "Time coordinate" and "Packed data"; NumPy, "Datetimes and
-// timedeltas".
+// Source: CF, "Time coordinate" and "Packed data"; NumPy, "Datetimes and timedeltas".
 func timeAttrs(t dtype.Type) []Attr {
 	if t.Kind != dtype.Datetime && t.Kind != dtype.Timedelta {
 		return nil
@@ -37,9 +36,9 @@ func timeAttrs(t dtype.Type) []Attr {
 	return attrs
 }
 
-// showTimes sets the attributes that are shown beside the stored ones. Stored
-// ones that are the same are not kept: readers of the array that know its
-// element type would take them for a second encoding.
+// showTimes sets the attributes that are shown in addition to the stored ones. It
+// removes identical stored ones: readers that know the element type would take them for
+// a second encoding.
 func (v *Var) showTimes() {
 	if v.shown = timeAttrs(v.meta.DType); v.shown == nil {
 		return
@@ -50,16 +49,16 @@ func (v *Var) showTimes() {
 			return a.Name == b.Name && reflect.DeepEqual(a, b)
 		})
 	}
-	if slices.ContainsFunc(v.attrs, same) { // else fields go on sharing them
+	if slices.ContainsFunc(v.attrs, same) { // otherwise fields keep sharing them
 		v.attrs = slices.DeleteFunc(slices.Clone(v.attrs), same)
 	}
-	if _, err := findAttr(v.attrs, "units"); err == nil { // somebody knows better
+	if _, err := findAttr(v.attrs, "units"); err == nil { // the dataset specifies its own units
 		v.shown = slices.DeleteFunc(v.shown, func(a Attr) bool { return a.Name != fillAttr })
 	}
 }
 
-// allAttrs gives the stored attributes and those that are shown beside them;
-// the lock is held.
+// allAttrs returns the stored attributes and those that are shown in addition. The lock
+// is held.
 func (v *Var) allAttrs() []Attr {
 	all := slices.Clone(v.attrs)
 	for _, a := range v.shown {

@@ -19,8 +19,8 @@ type Element interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64 | string
 }
 
-// maxMemory is what no machine has, in bytes: Go's own limit, beyond which
-// make panics.
+// maxMemory is a size in bytes that exceeds the memory of any machine. It is Go's own
+// limit, beyond which make panics.
 const maxMemory = 1 << 47
 
 // Get reads a slab into a new slice. See [Var.Read].
@@ -29,7 +29,7 @@ func Get[T Element](ctx context.Context, v *Var, sel chunk.Selection) ([]T, erro
 		return nil, ncerr.Wrap("read", v.Path(), err)
 	}
 	if n := sel.Len(); n > maxMemory/int64(unsafe.Sizeof(*new(T))) {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", v.Path(), "%d elements fit into no memory", n)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", v.Path(), "%d elements do not fit into memory", n)
 	}
 	out := make([]T, sel.Len())
 	if raw, _, ok := dtype.View(out); ok {
@@ -41,24 +41,23 @@ func Get[T Element](ctx context.Context, v *Var, sel chunk.Selection) ([]T, erro
 	return out, nil
 }
 
-// NewSlice makes a slice of n zero values of v's own Go type: []int8 for
-// byte, []uint8 for ubyte and char, ... []string for string.
+// NewSlice returns a slice of n zero values of v's own Go type: []int8 for byte,
+// []uint8 for ubyte and char, and so on up to []string for string.
 func (v *Var) NewSlice(n int64) any { return dtype.MakeSlice(v.nc, int(n)) }
 
-// convertBytes is the amount of stored data that is converted at once when
-// the caller's type is not the stored one.
+// convertBytes is the amount of stored data that is converted at a time if the caller's
+// type differs from the stored one.
 const convertBytes = 4 << 20
 
-// Read reads the slab sel into dst, a slice with exactly sel.Len() elements
-// in C order: []int8, []uint8, ... []float64 for numbers of any type, []uint8
-// for char, []string for string. Numbers are converted to dst's type; one
-// that dst cannot hold is ncerr.ErrConvert. Missing chunks read as the fill
-// value.
+// Read reads the slab sel into dst, a slice with exactly sel.Len() elements in C order:
+// []int8, []uint8, ... []float64 for numbers of any type, []uint8 for char, []string
+// for string. Numbers are converted to dst's type; a number that dst cannot represent
+// is ncerr.ErrConvert. Missing chunks read as the fill value.
 //
-// Errors: ncerr.ErrRange outside the shape, ncerr.ErrBadType for text against
-// numbers, ncerr.ErrNoFilter for a codec that is not there, ncerr.ErrCorrupt
-// for a damaged chunk, ncerr.ErrLimit for strings of variable length that have
-// more than Limits.MaxChunk bytes (see [Var.ReadParts]), and those of the store. After an error the content of
+// Errors: ncerr.ErrRange outside the shape, ncerr.ErrBadType for a mismatch of text and
+// numbers, ncerr.ErrNoFilter for a missing codec, ncerr.ErrCorrupt for a damaged chunk,
+// ncerr.ErrLimit for strings of variable length with more than Limits.MaxChunk bytes in
+// total (see [Var.ReadParts]), and those of the store. After an error the content of
 // dst is undefined.
 //
 // Source: netCDF C interface, nc_get_vars.
@@ -66,10 +65,10 @@ func (v *Var) Read(ctx context.Context, sel chunk.Selection, dst any) error {
 	return v.read(ctx, sel, dst, nil)
 }
 
-// ReadParts reads the slab sel into new slices and calls f with them: with all
-// of it, or, where strings of variable length have more bytes than one read may
-// bring, with one part after the other, in C order. Errors are those of [Var.Read],
-// and those of f, which end it.
+// ReadParts reads the slab sel into new slices and calls f with them. It calls f once
+// with the whole slab or, if strings of variable length exceed the size of one read,
+// with one part after the other, in C order. Errors are those of [Var.Read] and those
+// of f, which end the read.
 func (v *Var) ReadParts(ctx context.Context, sel chunk.Selection, f func(part chunk.Selection, values any) error) error {
 	values := v.NewSlice(sel.Len())
 	err := v.Read(ctx, sel, values)
@@ -79,8 +78,8 @@ func (v *Var) ReadParts(ctx context.Context, sel chunk.Selection, f func(part ch
 	return v.halves(sel, err, func(half chunk.Selection) error { return v.ReadParts(ctx, half, f) })
 }
 
-// halves calls f with both halves of a slab that has too much text to be read
-// at once, and gives the error of reading it otherwise.
+// halves calls f with both halves of a slab if err means that it has too much text to
+// be read at once. Otherwise it returns err.
 func (v *Var) halves(sel chunk.Selection, err error, f func(chunk.Selection) error) error {
 	var much *array.TooMuchText
 	d := slices.IndexFunc(sel.Count, func(n int64) bool { return n > 1 })
@@ -102,8 +101,8 @@ func (v *Var) halves(sel chunk.Selection, err error, f func(chunk.Selection) err
 	return f(b)
 }
 
-// read is Read. *found, when found is not nil and dst takes the values as they
-// are stored, becomes which chunks there are.
+// read implements Read. If found is not nil and dst has the stored type, read sets
+// *found to report which chunks exist.
 func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]bool) error {
 	shape := v.Shape()
 	if err := v.checkSlab(sel, shape, dst); err != nil {
@@ -129,8 +128,9 @@ func (v *Var) read(ctx context.Context, sel chunk.Selection, dst any, found *[]b
 	})
 }
 
-// asNumber gives the element type as plain numbers where the bytes are the
-// same: char is ubyte, datetimes are int64. Not all bytes are bools.
+// asNumber returns the element type as a plain number type if the bytes are the same:
+// char is ubyte, and datetimes are int64. bool stays, because not all bytes are valid
+// bools.
 func (v *Var) asNumber() dtype.Type {
 	t := v.meta.DType
 	switch t.Kind {
@@ -142,7 +142,7 @@ func (v *Var) asNumber() dtype.Type {
 	return t
 }
 
-// checkSlab checks a selection and the slice that goes with it.
+// checkSlab checks a selection and its slice.
 func (v *Var) checkSlab(sel chunk.Selection, shape []int64, slice any) error {
 	if err := sel.Check(shape); err != nil {
 		return err
@@ -153,17 +153,17 @@ func (v *Var) checkSlab(sel chunk.Selection, shape []int64, slice any) error {
 	}
 	text := v.nc == dtype.NCString
 	if text != (nc == dtype.NCString) || v.nc == dtype.NCChar && nc != dtype.NCUByte {
-		return ncerr.Errorf(ncerr.ErrBadType, "", "", "a variable of type %s and %T", v.nc, slice)
+		return ncerr.Errorf(ncerr.ErrBadType, "", "", "a variable of type %s cannot be read into or written from %T", v.nc, slice)
 	}
 	if n := int64(dtype.Len(slice)); n != sel.Len() {
-		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the slice has %d elements, the selection %d", n, sel.Len())
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the slice has %d elements, but the selection has %d", n, sel.Len())
 	}
 	return nil
 }
 
-// pieces cuts a selection into parts that are runs of the slab and have at
-// most convertBytes of stored data (one index of the first dimension at
-// least), and calls f with each, its first element and its length.
+// pieces divides a selection into runs of the slab with at most convertBytes of stored
+// data, but at least one index of the first dimension. It calls f with each part, the
+// index of its first element in the slab, and its length.
 func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n int64) error) error {
 	total := sel.Len()
 	elem := int64(v.meta.DType.Size)
@@ -172,7 +172,7 @@ func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n i
 	}
 	row := total / sel.Count[0]
 	rows := max(1, convertBytes/(row*elem))
-	if step := v.meta.Chunks[0]; rows > step { // whole chunks: none is decoded twice
+	if step := v.meta.Chunks[0]; rows > step { // use whole chunks, so that no chunk is decoded twice
 		rows -= rows % step
 	}
 	for at := int64(0); at < sel.Count[0]; at += rows {
@@ -191,26 +191,25 @@ func (v *Var) pieces(sel chunk.Selection, f func(part chunk.Selection, from, n i
 	return nil
 }
 
-// Write writes src, a slice as in [Var.Read], to the slab sel. A selection
-// may reach past the end of unlimited dimensions, which grow. Numbers are
-// converted to the variable's type; a value that it cannot hold, and a string
-// longer than MaxStrLen, are ncerr.ErrConvert, and then nothing is written.
-// Values of a quantized variable are rounded first (see [VarSpec]).
+// Write writes src, a slice as for [Var.Read], to the slab sel. A selection may extend
+// past the end of unlimited dimensions, which then grow. Numbers are converted to the
+// variable's type. A value that it cannot represent, or a string longer than MaxStrLen,
+// is ncerr.ErrConvert, and nothing is written. Values of a quantized variable are
+// rounded first (see [VarSpec]).
 //
-// Chunks that are only partly covered are read, changed and written back. The
-// data is in the store when Write returns, or after Flush where the store is
-// durable only then; the new shape is, after Flush.
+// Chunks that are only partly covered are read, changed and written back. The data is
+// in the store when Write returns, or after Flush if the store is durable only then. A
+// new shape is in the store after Flush.
 //
-// Errors: those of Read, ncerr.ErrReadOnly, and ncerr.ErrAmbiguous when it is
-// unknown whether a chunk was written.
+// Errors: those of Read, ncerr.ErrReadOnly, and ncerr.ErrAmbiguous if it is unknown
+// whether a chunk was written.
 //
 // Source: netCDF C interface, nc_put_vars.
 func (v *Var) Write(ctx context.Context, sel chunk.Selection, src any) error {
 	return v.write(ctx, sel, src, v.Quantization(), nil)
 }
 
-// write is Write with the rounding to be done, and the chunks to be written
-// (nil: all).
+// write is Write with the rounding to apply and the chunks to write (nil means all).
 func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Quantization, only []bool) error {
 	ds := v.group.ds
 	if !ds.Writable() {
@@ -220,9 +219,9 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 		return err
 	}
 	if len(v.meta.Shards) > 0 {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "write", v.Path(), "the chunks of the array are in shards, which are only read by this version")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write", v.Path(), "the chunks of the array are in shards, which this version cannot write")
 	}
-	if _, err := manifest.AsWriter(v.source()); err != nil { // before anything of it is in the store
+	if _, err := manifest.AsWriter(v.source()); err != nil { // before anything is written
 		return ncerr.Wrap("write", v.Path(), err)
 	}
 	shape, err := v.grown(sel)
@@ -242,7 +241,7 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	if err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
-	if err := v.settle(ctx); err != nil {
+	if err := v.clearBeyond(ctx); err != nil {
 		return ncerr.Wrap("write", v.Path(), err)
 	}
 	if slices.Equal(shape, v.Shape()) {
@@ -260,8 +259,8 @@ func (v *Var) write(ctx context.Context, sel chunk.Selection, src any, q dtype.Q
 	return err
 }
 
-// encode gives src, rounded as q says, as it is stored: src's own memory where
-// it is the same.
+// encode returns src in its stored form, rounded as q specifies. It returns src's own
+// memory if the stored form is the same.
 func (v *Var) encode(src any, q dtype.Quantization) (array.Slab, error) {
 	t := v.meta.DType
 	if text, ok := src.([]string); ok && v.varies() {
@@ -280,12 +279,12 @@ func (v *Var) encode(src any, q dtype.Quantization) (array.Slab, error) {
 	return array.Slab{Raw: raw}, dtype.Encode(raw, t, src)
 }
 
-// grown gives the shape that v has after a write of sel: unlimited dimensions
-// may be longer than now.
+// grown returns the shape of v after a write of sel, in which unlimited dimensions may
+// be longer than now.
 func (v *Var) grown(sel chunk.Selection) ([]int64, error) {
 	shape := v.Shape()
 	if len(sel.Start) != len(shape) || len(sel.Count) != len(shape) || sel.Stride != nil && len(sel.Stride) != len(shape) {
-		return shape, nil // Check will say what is wrong
+		return shape, nil // Check returns the error
 	}
 	for i, d := range v.dims {
 		if d.unlimited && sel.Count[i] > 0 && sel.Start[i] >= 0 {
@@ -299,12 +298,11 @@ func (v *Var) grown(sel chunk.Selection) ([]int64, error) {
 	return shape, nil
 }
 
-// maxDim is the ceiling on the length of a dimension.
+// maxDim is the maximum length of a dimension.
 const maxDim = int64(1) << 56
 
-// checkGrowth refuses a write that would make v, or another variable with one
-// of its dimensions, larger than arrays can be, or its keys longer than the
-// store takes.
+// checkGrowth fails if a write would make v, or another variable that shares one of its
+// dimensions, too large for an array, or its keys too long for the store.
 func (v *Var) checkGrowth(shape []int64) error {
 	if slices.Equal(shape, v.Shape()) {
 		return nil
@@ -332,8 +330,8 @@ func (v *Var) checkGrowth(shape []int64) error {
 	return err
 }
 
-// claim makes other writes know that elements up to shape are being written.
-// The claim stays when the write fails: then they only read more than needed.
+// claim announces to other writes that elements up to shape are being written. It is
+// not undone if the write fails; other writes then only read more than needed.
 func (v *Var) claim(shape []int64) {
 	for i, d := range v.dims {
 		for {
@@ -345,7 +343,7 @@ func (v *Var) claim(shape []int64) {
 	}
 }
 
-// setGrown records the lengths that a write has brought about.
+// setGrown records the lengths that result from a write.
 func (v *Var) setGrown(shape []int64) {
 	ds := v.group.ds
 	ds.mu.Lock()
@@ -359,8 +357,8 @@ func (v *Var) setGrown(shape []int64) {
 	}
 }
 
-// touchUsers marks all variables that have dimension d for being written
-// again: their shape has changed.
+// touchUsers marks all variables with dimension d as changed, because their shape has
+// changed.
 func (d *Dataset) touchUsers(dim *Dim) {
 	d.top.each(func(g *Group) {
 		for _, v := range g.vars.list {
@@ -371,7 +369,7 @@ func (d *Dataset) touchUsers(dim *Dim) {
 	})
 }
 
-// decodeFill gives a fill value as a slice of one value.
+// decodeFill returns a fill value as a slice of one value.
 func decodeFill(meta *zarr.Array, nc dtype.NC) (any, error) {
 	if nc == dtype.NCChar {
 		return string(meta.Fill), nil

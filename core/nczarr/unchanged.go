@@ -16,33 +16,33 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// A dataset that somebody replaces while it is being read gives old chunks and
-// new ones, and lacks chunks for a while, which would read as fill. So the
-// document that stands for the dataset is compared with what it was when the
-// dataset was opened: once after all reads, and after each read that found
-// chunks absent, then with the document of the array.
+// If a dataset is replaced while it is being read, a reader may get a mixture of old
+// and new chunks, and chunks that are absent for a while and read as fill. The document
+// that represents the dataset is therefore compared with its version at the time of
+// opening: after all reads, and after each read that found absent chunks. In the latter
+// case the document of the array is compared as well.
 //
-// Whoever replaces a dataset removes the documents of the root before anything
-// else and puts the new ones last. So what was read before the document of the
-// root was found unchanged belongs to one dataset. The version alone would not
-// show it: most of those documents have the same bytes in all datasets.
+// A replacement removes the root's documents first and puts the new ones last. If a
+// root document is found unchanged, everything read before belongs to one dataset. The
+// version alone is not sufficient, because most of these documents have the same bytes
+// in all datasets.
 
-// documents are the version and time of documents: of those that tell whether a
-// dataset, or an array, has been replaced, which are those of the root and .zarray;
-// and of all that are there in a dataset that is open for writing.
+// documents records the version and time of documents. For every dataset these are the
+// documents that show whether the dataset or an array has been replaced: those of the
+// root and .zarray. For a dataset that is open for writing, they are all documents.
 type documents struct {
 	mu     sync.Mutex
-	all    bool // all are noted
+	all    bool // record all documents
 	opened map[string]zmap.Info
-	absent map[string]bool   // were asked for, and are not there; noted with all
-	tried  map[string][]byte // of which it is not known whether they were put
-	sparse map[*Var]bool     // arrays of which chunks were absent
+	absent map[string]bool   // requested and found to be absent; recorded only if all is set
+	tried  map[string][]byte // contents that may or may not have been put
+	sparse map[*Var]bool     // arrays that had absent chunks
 	anchor string            // see Dataset.stillOpened
-	turns  int               // of writing the anchor ourselves; odd while that is under way
-	looks  looks
+	turns  int               // counts starts and ends of this process's own writes of the anchor; odd during a write
+	check  sharedCheck
 }
 
-// note records what a document is when the dataset is opened.
+// note records the version and time of a document when the dataset is opened.
 func (d *documents) note(key string, info zmap.Info) {
 	dir, name := splitKey(key)
 	d.mu.Lock()
@@ -58,14 +58,14 @@ func (d *documents) note(key string, info zmap.Info) {
 	delete(d.tried, key)
 }
 
-// forget makes a document unknown that was removed.
+// forget drops the record of a document that was removed.
 func (d *documents) forget(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.opened, key)
 }
 
-// noteAbsent records that a document was asked for and is not there.
+// noteAbsent records that a document was requested and does not exist.
 func (d *documents) noteAbsent(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,8 +78,8 @@ func (d *documents) noteAbsent(key string) {
 	d.absent[key] = true
 }
 
-// attempt records a text of which it is not known whether it was put, and returns
-// the one before.
+// attempt records a text that may or may not have been put, and returns the previous
+// one.
 func (d *documents) attempt(key string, text []byte) (before []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,14 +90,14 @@ func (d *documents) attempt(key string, text []byte) (before []byte) {
 	return before
 }
 
-// lacks reports whether a document was not there when it was asked for.
+// lacks reports whether a document was absent when it was requested.
 func (d *documents) lacks(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.absent[key]
 }
 
-// known returns what a document was when it was last noted.
+// known returns the recorded version and time of a document.
 func (d *documents) known(key string) (zmap.Info, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,11 +105,11 @@ func (d *documents) known(key string) (zmap.Info, bool) {
 	return info, ok
 }
 
-// rootDoc returns the document that stands for the dataset as a whole: the
-// consolidated one if the metadata came from it, else the root's own.
+// rootDoc returns the key of the document that represents the dataset as a whole: the
+// consolidated one if the metadata came from it, and the root's own otherwise.
 func (d *Dataset) rootDoc() string {
 	names := append(d.layout.AnchorDocs(), zarr.AttrsDoc)
-	if !d.Writable() && d.consolidated { // who writes has read the single documents, if there are any
+	if !d.Writable() && d.consolidated { // writers read the individual documents if they exist
 		names = slices.Insert(names, 0, zarr.ConsolidatedDoc)
 	}
 	for _, name := range names {
@@ -120,9 +120,9 @@ func (d *Dataset) rootDoc() string {
 	return ""
 }
 
-// wasAbsent is called after an operation in which a chunk of v was absent. It
-// fails if the array or the dataset is no longer what was opened. Handles that
-// write are not checked: they change the documents themselves.
+// wasAbsent is called after an operation that found a chunk of v absent. It fails if
+// the array or the dataset has changed since it was opened. It does not check datasets
+// that are open for writing, because they change the documents themselves.
 func (v *Var) wasAbsent(ctx context.Context) error {
 	ds := v.group.ds
 	if ds.Writable() {
@@ -140,15 +140,17 @@ func (v *Var) wasAbsent(ctx context.Context) error {
 	return ds.compare(ctx, []string{ds.rootDoc(), v.key() + ds.layout.ArrayDoc()})
 }
 
-// CheckUnchanged fails with ncerr.ErrConflict if the dataset was changed or
-// replaced since it was opened, so that what was read from it may be of more
-// than one dataset. Call it after the last read: a read checks this itself only
-// where it found chunks absent. It asks the store once, and once more for each
-// array of which chunks were absent. In a bucket an array, or a group without
-// superblock, may be part of a dataset above: before that, one request for each
-// prefix above looks whether that is being replaced. Stores that tell neither
-// versions nor times, and datasets that are open for writing, are not checked.
-// [Copy] calls it for its source.
+// CheckUnchanged fails with ncerr.ErrConflict if the dataset was changed or replaced
+// after it was opened, so that the values read may come from more than one dataset.
+// Call it after the last read: a read itself checks this only if it found absent
+// chunks.
+//
+// CheckUnchanged sends one request, and another one for each array that had absent
+// chunks. In a bucket, an array or a group without a superblock may be part of a
+// dataset above it. CheckUnchanged then first sends one request for each prefix above,
+// to check whether that dataset is being replaced. It does not check datasets in stores
+// without versions and times, or datasets that are open for writing. [Copy] calls it
+// for its source.
 func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 	if d.Writable() {
 		return nil
@@ -165,30 +167,30 @@ func (d *Dataset) CheckUnchanged(ctx context.Context) error {
 	return d.compare(ctx, keys)
 }
 
-// A writer of a store whose datasets are replaced object by object must not
-// write into the dataset that came in the place of its own. So it compares one
-// document, the anchor, that a replacement writes anew and an update hardly ever
-// does: in each batch, after it has read the chunks that it changes in part and before
-// the first put. A changed chunk is put on condition of the version that was read,
-// which was the old dataset's then: it gets into the new one only if that has the same
-// version there, or if both lack it. A whole chunk can, if the
-// dataset is replaced between the look and the put: a replacement looks for such
-// chunks before it ends (see sibling.strayed).
+// A writer to a store whose datasets are replaced object by object must not write into
+// a dataset that has replaced its own. It therefore checks one document, the anchor,
+// that a replacement rewrites and an update rarely does. In each batch it checks the
+// anchor after reading the chunks that it changes in part and before the first put. A
+// changed chunk is put on the condition that it has the version that was read, which at
+// that time belonged to the old dataset. It gets into the new dataset only if the chunk
+// has the same version there or is absent from both. A whole chunk can get into the new
+// dataset if the replacement happens between the check and the put. A replacement looks
+// for such chunks before it ends (see sibling.lateChanges).
 
-// replaceable reports whether another process can replace the dataset while it is
-// open, so that what is written gets into another one. Directories and archives
-// stay what was opened; a claim protects what is being made.
+// replaceable reports whether another process can replace the dataset while it is open,
+// so that writes would get into the new one. Open directories and archives do not
+// change identity, and a claim protects a dataset that is being created.
 func (d *Dataset) replaceable() bool {
 	return !local(d.loc) && d.swap == nil && (!d.created || d.flushed.Load())
 }
 
-// stillOpened fails if the dataset is not the one that was opened, as far as it
-// can be replaced. It asks the store once; the first time it may ask more.
+// stillOpened fails if the dataset can be replaced and is no longer the one that was
+// opened. It sends one request; the first call may send more.
 func (d *Dataset) stillOpened(ctx context.Context) error {
 	if !d.replaceable() {
 		return nil
 	}
-	return d.docs.looks.do(ctx, func() error {
+	return d.docs.check.do(ctx, func() error {
 		if err := d.up.unclaimed(ctx, "write"); err != nil {
 			return err
 		}
@@ -200,22 +202,22 @@ func (d *Dataset) lookAtAnchor(ctx context.Context) error {
 	if key, turns := d.docs.anchored(); key != "" {
 		err := d.sameDocs(ctx, key)
 		if _, now := d.docs.anchored(); ncerr.KindOf(err) == ncerr.ErrConflict && (turns%2 == 1 || turns != now) {
-			return nil // our own Flush, which has looked before, was writing it
+			return nil // this process's own Flush, which checked the anchor before, was writing it
 		}
 		return err
 	}
 	key, info, err := d.findAnchor(ctx)
-	if err == nil { // the document that was opened tells whether the anchor is of the same dataset
+	if err == nil { // verify that the anchor belongs to the dataset that was opened
 		err = d.sameDocs(ctx, d.rootDoc())
 	}
 	if err == nil {
-		d.docs.moor(key, info)
+		d.docs.setAnchor(key, info)
 	}
 	return err
 }
 
-// findAnchor returns the anchor, and what it was when the dataset was opened, or is
-// now if it was not read then.
+// findAnchor returns the key of the anchor, and its version and time when the dataset
+// was opened or, if it was not read then, now.
 func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, err error) {
 	for _, key := range zarr.AnnouncingDocs() {
 		if info, ok := d.docs.known(key); ok {
@@ -233,10 +235,11 @@ func (d *Dataset) findAnchor(ctx context.Context) (key string, info zmap.Info, e
 	return key, info, nil
 }
 
-// beforeFlush makes sure that documents are not written over those of another
-// dataset, and that what was written is not in another one. At the first Flush of
-// a dataset that was opened, the document with which it was opened must be the same
-// still, on every store; after that it is our own, also if that Flush fails half-way.
+// beforeFlush verifies that a Flush will not overwrite the documents of another
+// dataset, and that previous writes did not go into another dataset. At the first Flush
+// of a dataset that was opened, it also verifies on every store that the root document
+// is unchanged. After that the document is this process's own, even if the Flush fails
+// halfway.
 func (d *Dataset) beforeFlush(ctx context.Context) error {
 	pending := d.pending()
 	if d.created && !d.flushed.Load() || !pending && !d.wrote.Load() {
@@ -249,24 +252,24 @@ func (d *Dataset) beforeFlush(ctx context.Context) error {
 	if err != nil || d.created || d.ours.Load() {
 		return err
 	}
-	if anchor, _ := d.docs.anchored(); d.rootDoc() != anchor { // which has just been compared
+	if anchor, _ := d.docs.anchored(); d.rootDoc() != anchor { // stillOpened has just compared the anchor
 		err = d.sameDocs(ctx, d.rootDoc())
 	}
 	d.ours.Store(err == nil)
 	return err
 }
 
-// sameConsolidated makes sure, before documents are written, that consolidated
-// metadata, which repeats them all, can be made from what this process knows: who
-// writes a document writes it too. It is not written again if it was removed.
+// sameConsolidated verifies, before documents are written, that this process knows the
+// current content of consolidated metadata, which repeats all documents: a writer of
+// any document also writes it. If it was removed, it is not written again.
 func (d *Dataset) sameConsolidated(ctx context.Context) error {
 	if d.layout.Inline() {
 		return d.sameInline(ctx)
 	}
-	d.saving.Lock() // under which consolidated changes
+	d.saving.Lock() // guards changes of consolidated
 	defer d.saving.Unlock()
 	was, known := d.docs.known(zarr.ConsolidatedDoc)
-	if d.consolidated && !known { // it is to be made
+	if d.consolidated && !known { // it does not exist yet
 		return nil
 	}
 	now, err := d.m.Stat(ctx, zarr.ConsolidatedDoc)
@@ -285,8 +288,8 @@ func (d *Dataset) sameConsolidated(ctx context.Context) error {
 	return ncerr.Wrap("write", zmap.Path(zarr.ConsolidatedDoc), errChangedDoc())
 }
 
-// sameInline is sameConsolidated where the document of the root has the consolidated
-// metadata. Without that, another writer may have changed the document.
+// sameInline is sameConsolidated for consolidated metadata in the root's document.
+// Without consolidated metadata, another writer may have changed that document.
 func (d *Dataset) sameInline(ctx context.Context) error {
 	key := d.layout.ConsolidatedDoc()
 	err := d.sameDocs(ctx, key)
@@ -305,18 +308,18 @@ func (d *Dataset) sameInline(ctx context.Context) error {
 	return err
 }
 
-// sameDocs is compare for those who write.
+// sameDocs is compare with an error message for writers.
 func (d *Dataset) sameDocs(ctx context.Context, keys ...string) error {
 	err := d.compare(ctx, keys)
 	if ncerr.KindOf(err) == ncerr.ErrConflict {
-		err = ncerr.Errorf(ncerr.ErrConflict, "write", d.loc.Path, "the dataset was changed or replaced since it was opened: its metadata is not written over what is there now, and values written since may be in the new dataset: open it again")
+		err = ncerr.Errorf(ncerr.ErrConflict, "write", d.loc.Path, "the dataset was changed or replaced after it was opened: its metadata was not written, and values written since may be in the new dataset: reopen it")
 	}
 	return err
 }
 
-// putDoc puts a document, if nobody else has changed it since this process read
-// or wrote it. If it is the anchor, its new version and time are noted, or that they
-// are not known because it is not known whether it was put.
+// putDoc puts a document unless another process has changed it since this process read
+// or wrote it. If the document is the anchor, putDoc records its new version and time,
+// or that they are unknown if the put may or may not have succeeded.
 func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
 	anchor, _ := d.docs.anchored()
 	if key != anchor {
@@ -326,8 +329,8 @@ func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
 		}
 		return err
 	}
-	d.docs.turn()
-	defer d.docs.turn()
+	d.docs.countTurn()
+	defer d.docs.countTurn()
 	_, err := d.putUnchanged(ctx, key, text)
 	var info zmap.Info
 	if err == nil {
@@ -339,10 +342,10 @@ func (d *Dataset) putDoc(ctx context.Context, key string, text []byte) error {
 	return err
 }
 
-// putUnchanged is putDoc without the notes. What is there may be of a put of our
-// own that seemed to fail, or that was sent twice.
+// putUnchanged implements putDoc without recording versions. The existing content may
+// be that of an earlier put of this process that seemed to fail or was sent twice.
 func (d *Dataset) putUnchanged(ctx context.Context, key string, text []byte) (zmap.Info, error) {
-	if d.created && !d.flushed.Load() || d.swap != nil { // nobody else writes it
+	if d.created && !d.flushed.Load() || d.swap != nil { // no other process writes it
 		return d.m.Put(ctx, key, driver.Bytes(text), nil)
 	}
 	was, _ := d.docs.known(key)
@@ -363,9 +366,9 @@ func (d *Dataset) putUnchanged(ctx context.Context, key string, text []byte) (zm
 	return zmap.Info{}, errChangedDoc()
 }
 
-// putOver puts a document if the version that is there is the one that is given,
-// or none where there was none. Where the store has no conditions it looks before,
-// which leaves a moment to others.
+// putOver puts a document if the existing version is was, or if it is absent and was is
+// empty. On stores without conditional writes it checks the version first, which leaves
+// a short time window for other writers.
 func (d *Dataset) putOver(ctx context.Context, key string, text []byte, was zmap.Info) (zmap.Info, error) {
 	caps := d.m.Capabilities()
 	var opts driver.PutOptions
@@ -380,14 +383,14 @@ func (d *Dataset) putOver(ctx context.Context, key string, text []byte, was zmap
 		opts.IfAbsent = true
 	}
 	info, err := d.m.Put(ctx, key, driver.Bytes(text), &opts)
-	if ncerr.KindOf(err) == ncerr.ErrUnsupported && opts != (driver.PutOptions{}) { // the server knows no conditions, whatever its driver says
+	if ncerr.KindOf(err) == ncerr.ErrUnsupported && opts != (driver.PutOptions{}) { // the server lacks conditional writes although its driver declares them
 		return d.m.Put(ctx, key, driver.Bytes(text), nil)
 	}
 	return info, err
 }
 
 func errChangedDoc() error {
-	return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody else has changed it since this process read it, so it is not written: open the dataset again, and make the changes again")
+	return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process has changed it since this process read it, so it was not written: reopen the dataset and repeat the changes")
 }
 
 func (d *documents) anchored() (key string, turns int) {
@@ -396,34 +399,34 @@ func (d *documents) anchored() (key string, turns int) {
 	return d.anchor, d.turns
 }
 
-func (d *documents) turn() {
+func (d *documents) countTurn() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.turns++
 }
 
-func (d *documents) moor(key string, info zmap.Info) {
+func (d *documents) setAnchor(key string, info zmap.Info) {
 	d.note(key, info)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.anchor = key
 }
 
-// looks lets those who ask at once share an answer, if it was asked for after
-// they came.
-type looks struct {
+// sharedCheck lets concurrent callers share the result of a check that began after they
+// called.
+type sharedCheck struct {
 	mu      sync.Mutex
-	running *look // began last, or nil
-	next    *look // waits for running, or nil
+	running *checkCall // the call that began last, or nil
+	next    *checkCall // the call that waits for running, or nil
 }
 
-type look struct {
+type checkCall struct {
 	done chan struct{}
-	err  error // once done is closed
+	err  error // set before done is closed
 }
 
-// do returns the outcome of a call of f that began after do was called.
-func (l *looks) do(ctx context.Context, f func() error) error {
+// do returns the result of a call of f that began after do was called.
+func (l *sharedCheck) do(ctx context.Context, f func() error) error {
 	l.mu.Lock()
 	before, mine := l.running, l.next
 	if mine != nil {
@@ -436,9 +439,9 @@ func (l *looks) do(ctx context.Context, f func() error) error {
 		if mine.err == nil {
 			return nil
 		}
-		return f() // what failed may have been cancelled by its own caller
+		return f() // the shared call may have failed because its caller was cancelled
 	}
-	mine = &look{done: make(chan struct{})}
+	mine = &checkCall{done: make(chan struct{})}
 	if before != nil {
 		l.next = mine
 		l.mu.Unlock()
@@ -469,19 +472,19 @@ func (l *looks) do(ctx context.Context, f func() error) error {
 	return mine.err
 }
 
-// compare compares documents with what they were, several at once.
+// compare concurrently compares documents with their recorded versions and times.
 func (d *Dataset) compare(ctx context.Context, keys []string) error {
 	slices.Sort(keys)
 	keys = slices.DeleteFunc(slices.Compact(keys), func(key string) bool {
 		info, ok := d.docs.known(key)
-		return !ok || info.Version == "" && info.ModTime.IsZero() // a store that says nothing
+		return !ok || info.Version == "" && info.ModTime.IsZero() // the store has neither versions nor times
 	})
 	errs := make([]error, len(keys))
 	var g errgroup.Group
 	var failed atomic.Bool
 	g.SetLimit(16)
 	for i, key := range keys {
-		if failed.Load() { // those before it are under way
+		if failed.Load() { // calls for the keys before this one have started
 			break
 		}
 		g.Go(func() error {
@@ -491,7 +494,7 @@ func (d *Dataset) compare(ctx context.Context, keys []string) error {
 			return nil
 		})
 	}
-	_ = g.Wait() // the error of the first key counts, whichever comes first
+	_ = g.Wait() // return the error of the first key, whichever fails first
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -507,8 +510,8 @@ func (d *Dataset) compareOne(ctx context.Context, key string) error {
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
 	case err != nil:
 		return err
-	case now.Version == was.Version && (was.ModTime.IsZero() || now.ModTime.Equal(was.ModTime)): // putting tells no time
+	case now.Version == was.Version && (was.ModTime.IsZero() || now.ModTime.Equal(was.ModTime)): // a put does not return a time
 		return nil
 	}
-	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read, so what was read may be of two datasets, and chunks that were not found may exist: open it again")
+	return ncerr.Errorf(ncerr.ErrConflict, "read", zmap.Path(key), "the dataset was changed or replaced while it was being read: the values may come from two datasets, and chunks that were not found may exist: reopen it")
 }

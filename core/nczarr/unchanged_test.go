@@ -185,7 +185,7 @@ func TestReplacedWhileValuesAreWritten(t *testing.T) {
 				}
 				closeDataset(t, pairs(t, url, o, 2))
 				err := v.Write(t.Context(), sel, []int32{7, 7}[:sel.Len()])
-				if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "open it again") {
+				if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "reopen it") {
 					t.Errorf("%s, %s, %v: %v", mode, who, sel, err)
 				}
 				if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {

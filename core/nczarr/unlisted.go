@@ -12,11 +12,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap"
 )
 
-// Unlisted returns the paths of nodes directly below groups of NCZarr that the
-// groups' own lists do not name, sorted: NCZarr's readers, this one and
-// libnetcdf, do not see them. Software for pure Zarr makes such nodes. A store
-// where each listing is a slow request is not searched: opening it logs a warning
-// of those in consolidated metadata.
+// Unlisted returns the sorted paths of nodes directly below NCZarr groups whose lists
+// do not name them. Software for pure Zarr creates such nodes. NCZarr readers, both
+// this one and libnetcdf, ignore them. Unlisted does not search stores with slow
+// requests; there, opening the dataset logs a warning about such nodes in consolidated
+// metadata.
 func (d *Dataset) Unlisted(ctx context.Context) ([]string, error) {
 	if d.remote() || !d.m.Capabilities().List {
 		return nil, nil
@@ -33,7 +33,7 @@ func (d *Dataset) Unlisted(ctx context.Context) ([]string, error) {
 	for _, g := range groups {
 		var dirs []string
 		for e, err := range d.m.List(ctx, g.key(), nil) {
-			if ncerr.Lasting(err) { // the dataset can be read without it
+			if ncerr.Lasting(err) { // the dataset is readable without this listing
 				break
 			}
 			if err != nil {
@@ -57,8 +57,8 @@ func (d *Dataset) Unlisted(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// unnamed returns the names that may be those of nodes, but are not in the lists
-// of g.
+// unnamed returns those of the names that may be names of nodes but are not in the
+// lists of g.
 func (g *Group) unnamed(names []string) []string {
 	listed := make(map[string]bool, len(names))
 	for _, name := range slices.Concat(g.meta.Arrays, g.meta.Groups) {
@@ -67,7 +67,7 @@ func (g *Group) unnamed(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return listed[name] || zarr.IsOwn(name) })
 }
 
-// isNode reports whether there is a document that makes a directory a node.
+// isNode reports whether a directory contains a document that makes it a node.
 func (d *Dataset) isNode(ctx context.Context, dir string) (bool, error) {
 	for _, name := range zarr.AnnouncingDocs() {
 		if there, err := d.m.Exists(ctx, docKey(dir, name)); there || err != nil && !ncerr.Lasting(err) {
@@ -77,9 +77,10 @@ func (d *Dataset) isNode(ctx context.Context, dir string) (bool, error) {
 	return false, nil
 }
 
-// keptUnlisted returns the documents of the nodes in the current consolidated
-// metadata that NCZarr's lists do not name, so that its other readers keep seeing
-// them. Putting the next one fails if this is not the one that was opened.
+// keptUnlisted returns the documents of nodes in the existing consolidated metadata
+// that NCZarr's lists do not name, so that other readers of that metadata keep seeing
+// them. Putting the new metadata fails if the existing one is not the one that was
+// opened.
 func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error) {
 	if d.created && !d.flushed.Load() || d.swap != nil {
 		return nil, nil
@@ -92,18 +93,17 @@ func (d *Dataset) keptUnlisted(ctx context.Context) (map[string]zarr.Docs, error
 		return nil, err
 	}
 	all, err := zarr.ParseConsolidated(body)
-	if err != nil { // damaged: no reader sees anything in it
-		return nil, nil //nolint:nilerr // it is written anew
+	if err != nil { // damaged metadata contains nothing that readers could see
+		return nil, nil //nolint:nilerr // it is replaced
 	}
 	return d.unlistedIn(ctx, all)
 }
 
-// unlistedIn returns the nodes that exist in the store although NCZarr's lists do
-// not name them, with their documents. It fails with ncerr.ErrLimit if there are
-// more than Limits.MaxNodes of them to look for, or their documents exceed
-// Limits.MaxDocuments.
+// unlistedIn returns the documents of those nodes that exist in the store although
+// NCZarr's lists do not name them. It fails with ncerr.ErrLimit if there are more than
+// Limits.MaxNodes candidates, or if their documents exceed Limits.MaxDocuments.
 func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (map[string]zarr.Docs, error) {
-	if !d.layout.NCZarr() { // which sees all that are there
+	if !d.layout.NCZarr() { // pure Zarr has no lists
 		return nil, nil
 	}
 	seen := d.documents()
@@ -117,7 +117,7 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 		}
 	}
 	if most := d.opts.Limits.MaxNodes; len(keys)/len(names) > most {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(zarr.ConsolidatedDoc), "it names more than %d groups and variables that NCZarr's lists do not", most)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(zarr.ConsolidatedDoc), "it names more than %d groups and variables that are not in NCZarr's lists", most)
 	}
 	var mu sync.Mutex
 	docs, room := make(map[string]zarr.Docs), d.opts.Limits.MaxDocuments
@@ -132,7 +132,7 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 		mu.Lock()
 		defer mu.Unlock()
 		if room -= int64(len(text)); room < 0 {
-			return ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(key), "the documents that NCZarr's lists do not name exceed %d bytes", d.opts.Limits.MaxDocuments)
+			return ncerr.Errorf(ncerr.ErrLimit, "read", zmap.Path(key), "the documents of nodes that are not in NCZarr's lists exceed %d bytes", d.opts.Limits.MaxDocuments)
 		}
 		node, name := splitKey(key)
 		if docs[node] == nil {
@@ -145,10 +145,9 @@ func (d *Dataset) unlistedIn(ctx context.Context, nodes map[string]zarr.Docs) (m
 	return docs, err
 }
 
-// noteUnlisted counts the nodes of g in consolidated metadata that its lists do
-// not name.
+// noteUnlisted records nodes of g in consolidated metadata that g's lists do not name.
 func (l *loader) noteUnlisted(g *Group) {
-	if l.all == nil || !l.ds.remote() { // or Dataset.Unlisted tells
+	if l.all == nil || !l.ds.remote() { // Dataset.Unlisted covers other stores
 		return
 	}
 	for _, name := range g.unnamed(l.kidsOf(strings.TrimSuffix(g.key(), "/"))) {
@@ -158,9 +157,9 @@ func (l *loader) noteUnlisted(g *Group) {
 	}
 }
 
-// warnUnlisted warns of the nodes that noteUnlisted counted.
+// warnUnlisted warns about the nodes that noteUnlisted recorded.
 func (l *loader) warnUnlisted() {
 	if len(l.unseen) > 0 {
-		l.ds.log.Warn("not seen, since NCZarr's lists of arrays and groups do not name it (mode=zarr shows it)", "path", l.unseen[0], "nodes", len(l.unseen))
+		l.ds.log.Warn("ignored because NCZarr's lists of arrays and groups do not name it; mode=zarr shows it", "path", l.unseen[0], "nodes", len(l.unseen))
 	}
 }

@@ -123,7 +123,7 @@ func TestUnlistedIsLimited(t *testing.T) {
 		limit(&low.Limits)
 		ds := update(t, "mem:limited", &low)
 		setText(t, ds.Root().SetAttr, "new", "x")
-		if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), "do not") {
+		if err := ds.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), "are not in") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

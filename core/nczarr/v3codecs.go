@@ -10,10 +10,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// orderCodecs makes the codecs of a new array those of a layout in which the byte
-// order is that of a codec of its own: it counts those that come before it, takes the
-// byte order out of their parameters, and states the parameters that readers of Zarr
-// v3 want. It fails if a codec for arrays is after one for bytes.
+// orderCodecs adapts the codecs of a new array to a layout in which a separate codec
+// sets the byte order. It counts the codecs before that one, removes the byte order
+// from their parameters, and adds the parameters that readers of Zarr v3 require. It
+// fails if a codec for arrays follows a codec for bytes.
 func (v *Var) orderCodecs(codecs codec.Catalog) error {
 	if !v.meta.Layout.OrderInChain() {
 		return nil
@@ -24,7 +24,7 @@ func (v *Var) orderCodecs(codecs codec.Catalog) error {
 		d, _ := codecs.Find(c.ID)
 		arrays := d.Transform == codecdriver.ArrayToArray && d.Objects == codecdriver.NoObjects
 		if arrays && v.meta.ArrayCodecs < i {
-			return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "in Zarr v3 the codec %q, which takes arrays, cannot be after %q", c.ID, v.meta.Codecs[i-1].ID)
+			return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "in Zarr v3 the codec %q, which takes arrays, cannot follow %q", c.ID, v.meta.Codecs[i-1].ID)
 		}
 		var params map[string]json.RawMessage
 		if arrays {
@@ -32,7 +32,7 @@ func (v *Var) orderCodecs(codecs codec.Catalog) error {
 			v.meta.DType = littleEndian(v.meta.DType)
 		}
 		if len(c.Params) > 0 && json.Unmarshal(c.Params, &params) != nil {
-			continue // the codec refuses it
+			continue // the codec refuses them
 		}
 		if params == nil {
 			params = make(map[string]json.RawMessage)
@@ -63,7 +63,7 @@ func (v *Var) orderCodecs(codecs codec.Catalog) error {
 	return nil
 }
 
-// littleEndian returns a type with little-endian elements if it has a byte order.
+// littleEndian returns t with little-endian elements if it is big-endian.
 func littleEndian(t dtype.Type) dtype.Type {
 	if t.Order == dtype.Big {
 		t.Order = dtype.Little

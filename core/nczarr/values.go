@@ -11,26 +11,26 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// VarLen as MaxStrLen of a [VarSpec] makes strings of variable length.
+// VarLen as MaxStrLen of a [VarSpec] selects strings of variable length.
 const VarLen = -1
 
-// StringStorage is a way to store strings in a new dataset.
+// StringStorage selects how strings are stored in a new dataset.
 type StringStorage uint8
 
-// The ways. With StringsAuto strings have variable length in pure Zarr, as its
-// other writers make them, and fixed length in NCZarr, where netcdf-c refuses
-// a dataset with others; copies within pure Zarr keep them as they are. With
-// StringsFixed and StringsVarLen all have the one or the other. A fixed length
-// that is not stated is 128 bytes, in copies that of the source, or of the
-// longest string, for which strings of variable length are read once more.
+// The string storage modes. With StringsAuto, strings have variable length in pure
+// Zarr, as written by most of its software, and fixed length in NCZarr, where netcdf-c
+// refuses a dataset with variable-length strings. Copies within pure Zarr keep the
+// storage of the source. With StringsFixed and StringsVarLen, all strings have fixed or
+// variable length. The default fixed length is 128 bytes. In copies it is that of the
+// source or, for strings of variable length, that of the longest string, which requires
+// reading them twice.
 const (
 	StringsAuto StringStorage = iota
 	StringsFixed
 	StringsVarLen
 )
 
-// FixedStrings reports whether new variables of strings have a fixed length
-// when none is stated.
+// FixedStrings reports whether new string variables have a fixed length by default.
 func (d *Dataset) FixedStrings() bool {
 	return d.strings == StringsFixed || d.strings == StringsAuto && d.layout.FixedStrings()
 }
@@ -38,7 +38,7 @@ func (d *Dataset) FixedStrings() bool {
 // varies reports whether elements have variable length.
 func (v *Var) varies() bool { return !v.meta.DType.Fixed() }
 
-// elemBytes is the size of an element in bytes, a guess where it varies.
+// elemBytes returns the size of an element in bytes, or an estimate if it varies.
 func (v *Var) elemBytes() int64 {
 	if v.varies() {
 		return array.GuessedSize
@@ -46,34 +46,34 @@ func (v *Var) elemBytes() int64 {
 	return int64(v.meta.DType.Size)
 }
 
-// checkObject refuses arrays of objects whose first codec is not for objects
-// that are text or bytes. Whatever is not described yet, since the plugin that
-// may have it was not started, is left for the opening of the chain: opened
-// says that this is it.
+// checkObject fails for arrays of objects whose first codec is not for text or byte
+// objects. opened is set if the chain has been opened. Before that, checkObject accepts
+// a codec without a description, because a plugin that has not been started may provide
+// it.
 func checkObject(codecs codec.Catalog, path string, meta *zarr.Array, opened bool) error {
 	refuse := func(format string, args ...any) error {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "objects (dtype %q) %s", meta.DType, fmt.Sprintf(format, args...))
 	}
 	if len(meta.Codecs) == 0 {
-		return refuse("without a codec that says how they are stored")
+		return refuse("have no codec that defines how they are stored")
 	}
 	id := meta.Codecs[0].ID
 	if reason, refused := codec.Refused(id); refused {
-		return refuse("stored by the codec %s, which is refused: %s", id, reason)
+		return refuse("are stored by the codec %s, which is refused: %s", id, reason)
 	}
 	d, _ := codecs.Find(id)
 	switch {
 	case d.Transform == codecdriver.Unstated && !opened:
 	case d.Objects == codecdriver.NoObjects:
-		return refuse("without a codec that says how they are stored: %s is not for objects", id)
+		return refuse("have no codec that defines how they are stored: %s is not for objects", id)
 	case d.Objects == codecdriver.Arrays:
-		return refuse("that are arrays of numbers (codec %s): netCDF data in Zarr has no such type", id)
+		return refuse("are arrays of numbers (codec %s), but netCDF data in Zarr has no such type", id)
 	}
 	return nil
 }
 
-// checkText refuses what a variable of strings of variable length cannot hold:
-// text that is not UTF-8, where it has to be.
+// checkText fails if text for a variable of strings of variable length is not UTF-8 but
+// must be.
 func (v *Var) checkText(src []string) error {
 	if v.meta.DType.Kind != dtype.String {
 		return nil

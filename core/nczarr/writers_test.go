@@ -66,7 +66,7 @@ func TestTwoThatAppend(t *testing.T) {
 		closeDataset(t, a)
 		for _, name := range []string{"u", "w"} {
 			err := variable(t, b, name).Write(t.Context(), slab(4, 1), []int32{9})
-			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "open the dataset again") {
+			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "reopen the dataset") {
 				t.Errorf("%s: %s is made longer: %v", what, name, err)
 			}
 		}
@@ -100,7 +100,7 @@ func TestTwoThatChangeMetadata(t *testing.T) {
 		closeDataset(t, a)
 		setText(t, b.Root().SetAttr, "history", "of b")
 		err := b.Flush(t.Context())
-		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "somebody else has changed it") {
+		if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "another process has changed it") {
 			t.Errorf("%s: %v", what, err)
 		}
 		_ = b.Abort(t.Context())

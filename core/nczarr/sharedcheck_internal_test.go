@@ -12,7 +12,7 @@ import (
 func TestLooks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var l looks
+		var l sharedCheck
 		gate, calls := make(chan struct{}), 0
 		f := func() error { calls++; <-gate; return nil }
 		done := make(chan error, 5)
