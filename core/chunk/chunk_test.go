@@ -73,7 +73,7 @@ func TestKeys(t *testing.T) {
 			}
 		}
 		if len(c.index) > 1 && c.keys.Other().Parse(c.want, len(c.index)) != nil {
-			t.Errorf("%q was taken with the other separator", c.want)
+			t.Errorf("%q was parsed with the other separator", c.want)
 		}
 	}
 }
@@ -107,8 +107,8 @@ func TestNewPlanRefuses(t *testing.T) {
 	}
 }
 
-// grid is a small chunked array in which element i has the value i+1, held
-// both as one C-order array and as chunks, cut by plain loops.
+// grid is a small chunked array in which element i has the value i+1. It holds a
+// C-order array and its chunks, which simple loops have cut.
 type grid struct {
 	shape, chunks []int64
 	transpose     []int
@@ -166,7 +166,7 @@ func odometer(shape []int64, f func(idx []int64)) {
 	}
 }
 
-// value is the content of the element at idx.
+// value returns the content of the element at idx.
 func (g grid) value(idx []int64) []byte {
 	n := int64(0)
 	for d := range idx {
@@ -178,7 +178,7 @@ func (g grid) value(idx []int64) []byte {
 	return v[:g.elem]
 }
 
-// offset is where the element at idx is in its chunk.
+// offset returns the position of the element at idx within its chunk.
 func (g grid) offset(idx []int64) int {
 	order := g.transpose
 	if order == nil {
@@ -207,7 +207,7 @@ func (g grid) key(idx []int64) string {
 	return string(chunk.Keys{Separator: '.'}.Append(nil, at))
 }
 
-// cut makes all chunks, with 0xEE outside the array.
+// cut returns all chunks, with 0xEE outside the array.
 func (g grid) cut() map[string][]byte {
 	out := make(map[string][]byte)
 	odometer(g.shape, func(idx []int64) {
@@ -220,7 +220,7 @@ func (g grid) cut() map[string][]byte {
 	return out
 }
 
-// want makes the selected elements by plain loops.
+// want returns the selected elements, collected by simple loops.
 func (g grid) want(sel chunk.Selection) []byte {
 	var out []byte
 	odometer(sel.Count, func(idx []int64) {
@@ -246,12 +246,12 @@ func eachProjection(t *rapid.T, g grid, sel chunk.Selection, f func(plan *chunk.
 		for d, s := range p {
 			idx[d] = s.Index
 			if s.N < 1 {
-				t.Fatalf("projection %d takes nothing in dimension %d", i, d)
+				t.Fatalf("projection %d is empty in dimension %d", i, d)
 			}
 		}
 		key := string(chunk.Keys{Separator: '.'}.Append(nil, idx))
 		if seen[key] {
-			t.Fatalf("chunk %s is touched twice", key)
+			t.Fatalf("chunk %s is in two projections", key)
 		}
 		seen[key] = true
 		f(plan, p, key)
@@ -287,10 +287,10 @@ func TestGatherAgainstLoops(t *testing.T) {
 			got[key] = buf
 			taken := len(buf) - bytes.Count(buf, []byte{0xDD})
 			if plan.Whole(p) && taken != len(buf) && g.elem == 1 {
-				t.Fatalf("chunk %s is said to be whole, %d of %d bytes were written", key, taken, len(buf))
+				t.Fatalf("Whole reports true for chunk %s, but %d of %d bytes were written", key, taken, len(buf))
 			}
 			if plan.Covers(p, g.shape) && !sameInside(g, buf, whole[key], key) {
-				t.Fatalf("chunk %s is said to be covered, and is not", key)
+				t.Fatalf("Covers reports true for chunk %s, which is not covered", key)
 			}
 		})
 		odometer(sel.Count, func(idx []int64) {
@@ -299,14 +299,14 @@ func TestGatherAgainstLoops(t *testing.T) {
 				at[d] = sel.Start[d] + idx[d]*sel.Stride[d]
 			}
 			buf := got[g.key(at)]
-			if cell := buf[g.offset(at):][:g.elem]; !bytes.Equal(cell, g.value(at)) {
-				t.Fatalf("at %v: want %x, got %x", at, g.value(at), cell)
+			if elem := buf[g.offset(at):][:g.elem]; !bytes.Equal(elem, g.value(at)) {
+				t.Fatalf("at %v: want %x, got %x", at, g.value(at), elem)
 			}
 		})
 	})
 }
 
-// sameInside compares the part of a chunk that lies inside the array.
+// sameInside reports whether the parts of two chunks inside the array are equal.
 func sameInside(g grid, a, b []byte, key string) bool {
 	same := true
 	odometer(g.shape, func(idx []int64) {
@@ -338,7 +338,7 @@ func TestFillTouchesOnlyItsPart(t *testing.T) {
 			}
 		})
 		if total != len(got) {
-			t.Fatalf("the projections take %d bytes of %d", total, len(got))
+			t.Fatalf("the projections contain %d bytes of %d", total, len(got))
 		}
 	})
 }
@@ -355,7 +355,7 @@ func TestRepeat(t *testing.T) {
 	dst := []byte{1, 2}
 	chunk.Repeat(dst, nil)
 	if !slices.Equal(dst, []byte{0, 0}) {
-		t.Errorf("no fill value must give zeros, got %v", dst)
+		t.Errorf("want zeros without a fill value, got %v", dst)
 	}
 }
 

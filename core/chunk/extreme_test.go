@@ -11,8 +11,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 )
 
-// Spans of selections anywhere up to the longest dimension, against integers
-// without bounds: every selected index is in exactly the span of its chunk.
+// Spans of selections anywhere up to the maximum dimension length are compared with
+// arbitrary-precision integers. Every selected index is in exactly the span of its
+// chunk.
 func TestSpansAtTheEndsOfInt64(t *testing.T) {
 	t.Parallel()
 	wide := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, math.MaxInt64), rapid.Int64Range(math.MaxInt64-100, math.MaxInt64))
@@ -59,7 +60,7 @@ func TestSpansAtTheEndsOfInt64(t *testing.T) {
 		}
 		k := rapid.Int64Range(0, p.Len()-1).Draw(t, "k")
 		if s := check(k); k+1 < p.Len() && s.Out+s.N != check(k+1).Out {
-			t.Fatalf("spans %d and %d do not meet", k, k+1)
+			t.Fatalf("spans %d and %d are not adjacent", k, k+1)
 		}
 	})
 }

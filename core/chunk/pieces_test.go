@@ -10,9 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 )
 
-// Whatever the selection and the gap, what is in the pieces is enough: they
-// scatter to the same as the whole chunk. They are in order, inside the chunk,
-// and the more so the larger the gap.
+// For any selection and gap, the pieces are sufficient: they scatter to the same values
+// as the whole chunk. They are in order and inside the chunk, and with a very large gap
+// there is only one of them.
 func TestPiecesAgainstWhole(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(rt *rapid.T) {
@@ -67,10 +67,11 @@ func TestPiecesAgainstWhole(t *testing.T) {
 	})
 }
 
-// How many requests, and bytes, common selections of one chunk cost.
+// TestPieces checks the number of requests and bytes for common selections of one
+// chunk.
 func TestPieces(t *testing.T) {
 	t.Parallel()
-	chunks := []int64{100, 1000, 1000} // 400 MB of 4 bytes each
+	chunks := []int64{100, 1000, 1000} // 400 MB in elements of 4 bytes
 	for name, c := range map[string]struct {
 		start, count []int64
 		stride       []int64

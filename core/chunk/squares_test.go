@@ -8,8 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/chunk"
 )
 
-// Chunks of several squares, whole and cut, in transposed orders and all sizes
-// of elements, against element by element.
+// Chunks of several squares, whole and cut, in transposed orders and with all element
+// sizes, are compared with element-wise copies.
 func TestTransposedInSquares(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -50,7 +50,7 @@ func TestTransposedInSquares(t *testing.T) {
 	}
 }
 
-// slow calls f with where each selected element is in the slab and in the
+// slow calls f with the positions of each selected element in the slab and in the
 // chunk, counted in elements.
 func slow(sel chunk.Selection, chunks []int64, order []int, f func(out, in int)) {
 	for n := range int(sel.Len()) {

@@ -60,12 +60,12 @@ func TestKeys(t *testing.T) {
 			t.Errorf("want %q, got %q", c.want, l.Key)
 		}
 		if l.Absent || l.Promised || l.Inline != nil || l.Range != nil || l.Version != "" || l.FilterMask != 0 {
-			t.Errorf("%q: something of the old entry is left: %+v", c.want, l)
+			t.Errorf("%q: fields of the old entry remain: %+v", c.want, l)
 		}
 	}
 }
 
-// Keys stay what they are while many more are made, at once and of any length.
+// Keys do not change while many more of any length are created concurrently.
 func TestKeysStay(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
@@ -103,7 +103,7 @@ func TestKeysStay(t *testing.T) {
 	})
 }
 
-// A key costs a part of a block, not an allocation.
+// A key takes a part of a block instead of an allocation.
 func TestKeysShareBlocks(t *testing.T) { //nolint:paralleltest // it counts allocations
 	c := manifest.NewComputed(newMap(t), "v/", chunk.Keys{Separator: '.'}, 2, true)
 	indexes, out := make([][]int64, 64), make([]manifest.Location, 64)

@@ -19,8 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// makeShard lays out a shard as the specification of Zarr v3 says; "" is a chunk that
-// is not there.
+// makeShard returns a shard as specified by Zarr v3. A "" means an absent chunk.
 func makeShard(x manifest.ShardIndex, chunks ...string) string {
 	var order binary.AppendByteOrder = binary.LittleEndian
 	if x.Big {
@@ -49,7 +48,7 @@ func makeShard(x manifest.ShardIndex, chunks ...string) string {
 	return body + string(index)
 }
 
-// contentAt returns what is at a location: "absent", or the bytes.
+// contentAt returns the bytes at a location, or "absent".
 func contentAt(t *testing.T, at manifest.Location) string {
 	t.Helper()
 	if at.Absent {
@@ -65,7 +64,7 @@ func contentAt(t *testing.T, at manifest.Location) string {
 	return string(data)
 }
 
-// locate returns what is at the given positions of an array of one dimension.
+// locate returns the contents at the given positions of a one-dimensional array.
 func locate(t *testing.T, s manifest.Source, indexes ...int64) []string {
 	t.Helper()
 	where := make([]manifest.Location, len(indexes))
@@ -90,7 +89,7 @@ func line(m *zmap.Map) *manifest.Computed {
 func TestShards(t *testing.T) {
 	t.Parallel()
 	for _, x := range []manifest.ShardIndex{{}, {Checksum: true}, {AtStart: true, Checksum: true}, {Big: true}, {AtStart: true}} {
-		for _, most := range []int64{1 << 20, 40, 0} { // all indexes are kept, one is, none
+		for _, most := range []int64{1 << 20, 40, 0} { // cache all indexes, one, or none
 			t.Run(fmt.Sprintf("%+v/%d", x, most), func(t *testing.T) {
 				t.Parallel()
 				m := newMap(t)
@@ -118,7 +117,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestShardsInShards reads two levels, of two dimensions.
+// TestShardsInShards reads two levels of two-dimensional shards.
 func TestShardsInShards(t *testing.T) {
 	t.Parallel()
 	inner, outer := manifest.ShardIndex{AtStart: true, Checksum: true}, manifest.ShardIndex{Checksum: true}
@@ -149,7 +148,8 @@ func TestShardsInShards(t *testing.T) {
 	if n != 4 {
 		t.Errorf("want 4 chunks, got %d", n)
 	}
-	// An index of a shard inside that is not of the version of the one around it is refused.
+	// An index of an inner shard is refused if its version differs from that of the
+	// outer shard.
 	between := manifest.NewShards(of, []int64{2, 1}, outer, 1<<20, true)
 	if err := between.Locate(t.Context(), [][]int64{{0, 1}}, where); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,8 @@ func TestShardsInShards(t *testing.T) {
 	}
 }
 
-// TestDamagedShards: no index that makes no sense gives bytes, or a chunk that is absent.
+// TestDamagedShards checks that an invalid index never results in bytes or an absent
+// chunk.
 func TestDamagedShards(t *testing.T) {
 	t.Parallel()
 	entry := func(at, n uint64) []byte {
@@ -211,7 +212,8 @@ func TestDamagedShards(t *testing.T) {
 	}
 }
 
-// TestShardReplaced: a kept index has the version of its shard, and Forget drops it.
+// TestShardReplaced checks that a cached index has the version of its shard, and that
+// Forget drops it.
 func TestShardReplaced(t *testing.T) {
 	t.Parallel()
 	x := manifest.ShardIndex{Checksum: true}
@@ -253,7 +255,7 @@ func TestPromisedShard(t *testing.T) {
 	}
 }
 
-// counting counts requests, and gives no versions if it has none.
+// counting counts requests. It returns no versions if its store has none.
 type counting struct {
 	driver.Map
 	gets     *atomic.Int64
@@ -269,18 +271,18 @@ func (c counting) Get(ctx context.Context, key string, o *driver.GetOptions, all
 	return data, info, err
 }
 
-// TestIndexesAreKept counts how often indexes are read: once, by however many callers,
-// while there is room for them; once a read if the store has no versions.
+// TestIndexesAreKept counts how often indexes are read: once for any number of callers
+// if the cache has space, and once per read if the store has no versions.
 func TestIndexesAreKept(t *testing.T) {
 	t.Parallel()
-	x := manifest.ShardIndex{Checksum: true} // of 36 bytes for two chunks
+	x := manifest.ShardIndex{Checksum: true} // 36 bytes for two chunks
 	for _, c := range []struct {
 		versions          bool
 		most              int64
 		first, next, read int64
 	}{
 		{true, 1 << 20, 3, 0, 0},
-		{true, 40, 3, 3, 3}, // the last one only
+		{true, 40, 3, 3, 3}, // only the last index is cached
 		{false, 1 << 20, 3, 0, 3},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
@@ -327,14 +329,14 @@ func TestIndexesAreKept(t *testing.T) {
 			}
 			wg.Wait()
 			if n := gets.Load(); n != 1 {
-				t.Errorf("eight at once made %d requests", n)
+				t.Errorf("eight concurrent calls made %d requests", n)
 			}
 		})
 	}
 }
 
-// TestMissingWithPrefix: chunks under keys with the other separator are found if keys
-// begin with "c", too.
+// TestMissingWithPrefix checks that chunks under keys with the other separator are
+// found even if keys begin with "c".
 func TestMissingWithPrefix(t *testing.T) {
 	t.Parallel()
 	for _, sep := range []byte{'/', '.'} {

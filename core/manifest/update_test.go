@@ -17,12 +17,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// editor appends a letter to what it finds, in parts, or replaces it.
+// editor appends a letter to partly changed chunks, and replaces others.
 type editor struct {
 	part   bool
 	letter string
 	limit  int64
-	before func() // of every edit
+	before func() // called before every edit
 	err    error
 	edits  int
 	seen   []string
@@ -101,14 +101,14 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// What somebody else writes between the reading and the storing of a part is kept,
-// and only that chunk is edited again; a whole chunk replaces it.
+// Data that another writer stores between the read and the store of a partial change is
+// kept, and only that chunk is edited again. A whole chunk replaces it.
 func TestUpdateMeetsAnother(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{false, true} {
 		m := newMap(t)
 		if caps := m.Capabilities(); !caps.IfMatch || !caps.IfAbsent {
-			t.Fatal("the store compares nothing")
+			t.Fatal("the store does not compare versions")
 		}
 		c := manifest.NewComputed(m, "", chunk.Keys{Separator: '/'}, 2, true)
 		if there {
@@ -139,7 +139,8 @@ func TestUpdateMeetsAnother(t *testing.T) {
 	}
 }
 
-// Updates of the same chunks wait for each other, in whatever order they name them.
+// Updates of the same chunks wait for each other, regardless of the order in which they
+// name them.
 func TestUpdatesAtOnce(t *testing.T) {
 	t.Parallel()
 	m := newMap(t)
@@ -165,7 +166,7 @@ func TestUpdatesAtOnce(t *testing.T) {
 	wg.Wait()
 	for g, count := range edits {
 		if count != each {
-			t.Errorf("goroutine %d edited %d times: somebody else changed what was locked", g, count)
+			t.Errorf("goroutine %d edited %d times: a locked chunk was changed", g, count)
 		}
 	}
 	for i := range 4 {
@@ -198,14 +199,14 @@ func TestChunks(t *testing.T) {
 		t.Errorf("removed: %v", err)
 	}
 	var failed error
-	for _, failed = range c.Chunks(t.Context(), []int64{2, 3}) { // v/1/2 is there
+	for _, failed = range c.Chunks(t.Context(), []int64{2, 3}) { // v/1/2 exists
 	}
 	if ncerr.KindOf(failed) != ncerr.ErrMetadata || !strings.Contains(failed.Error(), "v/1/2") {
 		t.Errorf("got %v", failed)
 	}
 }
 
-// moving is a Map of which an object was replaced while it was read.
+// moving is a Map with an object that was replaced while it was read.
 type moving struct {
 	driver.Map
 	left int
@@ -219,7 +220,7 @@ func (m *moving) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 	return m.Map.Get(ctx, key, o, alloc)
 }
 
-// A chunk that somebody else replaces while it is read is read again.
+// A chunk that another writer replaces while it is read is read again.
 func TestUpdateReadsAgain(t *testing.T) {
 	t.Parallel()
 	for _, many := range []bool{false, true} {
@@ -239,14 +240,13 @@ func TestUpdateReadsAgain(t *testing.T) {
 				t.Errorf("many %t, %d conflicts: %v, %q", many, left, err, content(t, m, "0.0"))
 			}
 			if content(t, m, "0.0") != "ax" || content(t, m, "2.0") != "ax" {
-				t.Errorf("many %t, %d conflicts: the others were edited wrongly", many, left)
+				t.Errorf("many %t, %d conflicts: wrong edits of other chunks", many, left)
 			}
 		}
 	}
 }
 
-// refusing is a Map that refuses to put one object, and stores many in one call if it
-// has to.
+// refusing is a Map that refuses to put one object and supports PutMany.
 type refusing struct {
 	driver.Map
 	key     string
@@ -262,15 +262,15 @@ func (r *refusing) Put(ctx context.Context, key string, body driver.Body, o *dri
 
 func (r *refusing) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 	r.batches++
-	for i := len(reqs) - 1; i >= 0; i-- { // in any order
+	for i := len(reqs) - 1; i >= 0; i-- { // results may come in any order
 		info, err := r.Put(ctx, reqs[i].Key, reqs[i].Body, &reqs[i].Opts)
 		sink(i, info, err)
 	}
 	return nil
 }
 
-// A batch goes to the store in one call, what it refuses is named with its reason, and
-// the other chunks of the batch are stored.
+// A batch is stored in one call. The error names the chunk that the store refuses and
+// the reason, and the other chunks of the batch are stored.
 func TestUpdateStoresBatches(t *testing.T) {
 	t.Parallel()
 	for _, part := range []bool{false, true} {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// keys gives the keys of a store in memory that begin with prefix.
+// keys returns the keys of a store in memory that begin with prefix.
 func keys(t *testing.T, o *nczarr.Options, name, prefix string) []string {
 	t.Helper()
 	opener, err := o.Registry.Driver("mem")
@@ -39,8 +39,8 @@ func keys(t *testing.T, o *nczarr.Options, name, prefix string) []string {
 	return list
 }
 
-// Chunks that the source does not have are not made by a copy, unless its fill
-// value is another; a chunk that holds nothing but fill is one.
+// A copy does not create chunks that are absent in its source, unless the fill values
+// differ. An existing chunk that contains only the fill value is copied.
 func TestCopyKeepsAbsentChunks(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -79,8 +79,8 @@ func TestCopyKeepsAbsentChunks(t *testing.T) {
 	}
 }
 
-// Copies have the values of their source whatever chunks there are, in any
-// pair of chunk shapes and amount of memory.
+// A copy has the values of its source for any set of existing chunks, any pair of chunk
+// shapes and any memory limit.
 func TestCopyOfHoles(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(rt *rapid.T) {
@@ -134,8 +134,8 @@ func TestCopyOfHoles(t *testing.T) {
 	})
 }
 
-// NCZarr is written for netCDF-C, which reads an absent chunk of big-endian
-// numbers as the fill value with its bytes swapped: copies have such chunks.
+// netcdf-c reads an absent chunk of big-endian numbers as the fill value with its bytes
+// swapped. Copies to NCZarr therefore contain such chunks.
 func TestCopyWritesBigEndianHoles(t *testing.T) {
 	t.Parallel()
 	o := memory()

@@ -15,12 +15,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// distant is a store that takes its time, in which some prefixes cannot be
-// listed.
+// distant is a high-latency store in which some prefixes cannot be listed.
 type distant struct {
 	driver.Map
 	refuse []string
-	listed *sync.Map // entries given, by prefix; nil when nobody asks
+	listed *sync.Map // number of listed entries by prefix; nil if not counted
 }
 
 func (d distant) Capabilities() driver.Capabilities {
@@ -39,7 +38,7 @@ func (d distant) List(ctx context.Context, prefix string, o *driver.ListOptions)
 	n, _ := d.listed.LoadOrStore(prefix, new(atomic.Int64))
 	return func(yield func(driver.Entry, error) bool) {
 		for e, err := range d.Map.List(ctx, prefix, o) {
-			n.(*atomic.Int64).Add(1) // stored above
+			n.(*atomic.Int64).Add(1) // stored by LoadOrStore
 			if !yield(e, err) {
 				return
 			}
@@ -58,8 +57,8 @@ const (
 	group    = `{"zarr_format": 2}`
 )
 
-// A listing that was begun ahead and was not needed fails nothing; one that was
-// needed fails what it would have told.
+// An error of a prefetched listing is ignored if the listing is not needed, and
+// reported if it is.
 func TestListingAhead(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -87,9 +86,9 @@ func TestListingAhead(t *testing.T) {
 	}
 }
 
-// More names than a dataset may have nodes are not held ahead, and are refused
-// when their turn comes; as many as it may have are not, whatever documents
-// stand beside them.
+// A prefetch does not keep more names than a dataset may have nodes. Such a directory
+// is refused when it is searched. As many names as allowed are accepted, regardless of
+// the documents beside them.
 func TestListingAheadIsBounded(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -114,9 +113,8 @@ func TestListingAheadIsBounded(t *testing.T) {
 	}
 }
 
-// A prefix without documents is listed once more than ahead, whatever is below
-// it, since it is a group if there are groups or arrays below it. A group with
-// many members has them all.
+// A prefix without documents is listed again after the prefetch, because it is a group
+// if groups or arrays exist below it. A group with many members has all of them.
 func TestListingAheadInVain(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -140,8 +138,8 @@ func TestListingAheadInVain(t *testing.T) {
 	}
 }
 
-// A dataset that is updated keeps its consolidated metadata up to date, however
-// it was found.
+// An updated dataset keeps its consolidated metadata up to date, regardless of how the
+// metadata was found.
 func TestConsolidatedFoundAhead(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"mem:k#mode=zarr", "mem:k#mode=nczarr", "mem:k"} {

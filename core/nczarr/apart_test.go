@@ -16,8 +16,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// aliased is a driver of others whose places have more names than one: it
-// leaves out what comes before the last "=" in a path.
+// aliased is a plugin driver with several names per location: it ignores the part of a
+// path before the last "=".
 type aliased struct{ driver.Opener }
 
 func (aliased) Describe() driver.Description { return driver.Description{Name: "tape"} }
@@ -35,13 +35,13 @@ func (a aliased) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return a.Opener.Remove(ctx, a.place(spec))
 }
 
-// mounted is a driver of others that has local directories under more names.
+// mounted is a plugin driver that provides local directories under additional names.
 type mounted struct{ aliased }
 
 func (mounted) Describe() driver.Description { return driver.Description{Name: "mount"} }
 
-// Source and destination that are the same, or one in the other, are refused,
-// however they are spelled, and nothing is changed by finding out.
+// CheckApart refuses a source and destination that are the same or nested, for any
+// spelling, and changes nothing.
 func TestCheckApart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Data in front of an archive is no part of the dataset: an update keeps it, and
-// replacing the dataset is refused, as the new archive would not have it.
+// Data before an archive is not part of the dataset. An update keeps it, and a
+// replacement is refused because the new archive would lack it.
 func TestDataInFrontOfAnArchive(t *testing.T) {
 	t.Parallel()
 	for _, stub := range []string{"#!/bin/sh\nunzip $0\n", "x"} {
@@ -35,7 +35,7 @@ func TestDataInFrontOfAnArchive(t *testing.T) {
 			return err == nil && bytes.HasPrefix(body, []byte(stub+"PK"))
 		}
 		if !inFront() {
-			t.Errorf("%q: an update has not kept it", stub)
+			t.Errorf("%q: the update lost the data before the archive", stub)
 		}
 		_, err = nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
 		if ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "data before the archive") || !inFront() {
@@ -48,13 +48,13 @@ func TestDataInFrontOfAnArchive(t *testing.T) {
 		}
 		closeDataset(t, ds)
 		if inFront() {
-			t.Errorf("%q: by force: it is still there", stub)
+			t.Errorf("%q: with force: the data before the archive still exists", stub)
 		}
 	}
 }
 
-// Writing an archive gives its name to a new file. That other names keep the old
-// one is said.
+// Writing an archive creates a new file under its name. A warning says that other hard
+// links keep the old one.
 func TestArchiveWithTwoNames(t *testing.T) {
 	t.Parallel()
 	o, dir := localOptions(), t.TempDir()
@@ -74,7 +74,7 @@ func TestArchiveWithTwoNames(t *testing.T) {
 		text.Reset()
 		writing()
 		if warned() {
-			t.Errorf("%s: a warning for one name", what)
+			t.Errorf("%s: got a warning for a file with one link", what)
 		}
 		if err := os.Link(url, other); err != nil {
 			t.Fatal(err)

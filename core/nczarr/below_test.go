@@ -16,20 +16,21 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Datasets that are made below a place where one is being made, or replaced.
+// Tests of datasets that are created below a location where another one is being
+// created or replaced.
 
 const (
 	belowURL  = "s3://bkt/dir/a.zarr"
 	belowRest = "&aws.endpoint=http://127.0.0.1:9000"
 )
 
-// inBuckets returns buckets, and options to use them.
+// inBuckets returns a set of buckets and the options to use them.
 func inBuckets() (*buckets, *nczarr.Options) {
 	b := newBuckets()
 	return b, &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
 }
 
-// putBelow puts a dataset into another one, as other software would.
+// putBelow puts a dataset inside another one, as other software might.
 func putBelow(t *testing.T, url string, o *nczarr.Options) {
 	t.Helper()
 	ds, err := several(t, url, o, true, 1, "both", "old")
@@ -39,8 +40,8 @@ func putBelow(t *testing.T, url string, o *nczarr.Options) {
 	closeDataset(t, ds)
 }
 
-// What is removed of an unfinished dataset is what its process has said to be of
-// it. Other datasets, and files that look like chunks, stay.
+// RemoveUnfinished removes only objects that the dead process has named in its claim.
+// Other datasets, and files that look like chunks, stay.
 func TestUnfinishedBesideOthers(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr"} {
@@ -91,14 +92,14 @@ func TestUnfinishedBesideOthers(t *testing.T) {
 				others[i] = "dir/a.zarr/" + others[i]
 			}
 			if got := b.names("bkt"); err != nil || !slices.Equal(got, want) || !slices.Equal(others, want) {
-				t.Errorf("%s, flushed %t: left %q, told %q, %v; want %q", mode, flushed, got, others, err, want)
+				t.Errorf("%s, flushed %t: left %q, returned %q, %v; want %q", mode, flushed, got, others, err, want)
 			}
 		}
 	}
 }
 
-// A root document of any kind at the place shows that somebody finished a dataset
-// there: all stays but the claim.
+// Any root document shows that a dataset at the location was finished. Everything
+// except the claim stays.
 func TestUnfinishedIsFinished(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{".zgroup", ".zarray", "zarr.json", ".zmetadata"} {
@@ -110,12 +111,12 @@ func TestUnfinishedIsFinished(t *testing.T) {
 		want := slices.DeleteFunc(b.names("bkt"), func(key string) bool { return key == "dir/a.zarr/.nczreplacing" })
 		others, err := nczarr.RemoveUnfinished(t.Context(), belowURL+"#mode=nczarr"+belowRest, o)
 		if got := b.names("bkt"); err != nil || len(others) > 0 || !slices.Equal(got, want) {
-			t.Errorf("%s: left %q, told %q, %v", name, got, others, err)
+			t.Errorf("%s: left %q, returned %q, %v", name, got, others, err)
 		}
 	}
 }
 
-// A removal that died is gone on with.
+// RemoveUnfinished continues a removal that died.
 func TestUnfinishedTwice(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
@@ -134,12 +135,12 @@ func TestUnfinishedTwice(t *testing.T) {
 	}
 	b.calls = nil
 	if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || len(others) > 0 || len(b.names("bkt")) > 0 {
-		t.Errorf("told %q, %v; left %q", others, err, b.names("bkt"))
+		t.Errorf("returned %q, %v; left %q", others, err, b.names("bkt"))
 	}
 }
 
-// Below a place that is being made or replaced nobody makes a dataset, unless by
-// force.
+// No dataset can be created below a location where one is being created or replaced,
+// except with Force.
 func TestMakingBelowAClaim(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
@@ -166,12 +167,12 @@ func TestMakingBelowAClaim(t *testing.T) {
 	}
 }
 
-// Of two that claim a place and one below it at the same time, the one below is
-// refused.
+// If two processes claim a location and one below it at the same time, the one below
+// fails.
 func TestClaimingBelowAtOnce(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
-	b.calls = func(string, string) error { // the claim below is about to be put
+	b.calls = func(string, string) error { // before the claim below is put
 		b.calls = nil
 		ds := create(t, "s3://bkt/dir#mode=nczarr"+belowRest, o)
 		t.Cleanup(func() { _ = ds.Abort(t.Context()) })
@@ -183,7 +184,7 @@ func TestClaimingBelowAtOnce(t *testing.T) {
 	}
 }
 
-// A process that was taken for dead before it wrote its first chunk writes none.
+// A process whose claim was removed before its first chunk writes nothing.
 func TestTakenForDeadBeforeWriting(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
@@ -198,8 +199,8 @@ func TestTakenForDeadBeforeWriting(t *testing.T) {
 	}
 }
 
-// A dataset that others make in one which is being replaced stays, whether the
-// replacement goes on or is finished by another process.
+// A dataset created inside one that is being replaced stays, even if another process
+// finishes the replacement.
 func TestReplacingAroundAnother(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {
@@ -211,7 +212,7 @@ func TestReplacingAroundAnother(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var began atomic.Bool // several objects are deleted at once
+			var began atomic.Bool // objects are deleted concurrently
 			b.calls = func(op, _ string) error {
 				if op != "delete" || !began.CompareAndSwap(false, true) {
 					return nil
@@ -240,7 +241,7 @@ func TestReplacingAroundAnother(t *testing.T) {
 	}
 }
 
-// Who gives up a new dataset leaves what others have made in it.
+// Aborting a new dataset leaves datasets that others have created inside it.
 func TestAbortAroundAnother(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
@@ -279,7 +280,8 @@ func TestAbortAroundAnother(t *testing.T) {
 	}
 }
 
-// Below a directory in which somebody makes a dataset nobody else makes one.
+// No dataset can be created below a locked directory in which another one is being
+// created.
 func TestMakingBelowAHeldDirectory(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -300,8 +302,8 @@ func TestMakingBelowAHeldDirectory(t *testing.T) {
 	closeDataset(t, create(t, filepath.Join(dir, "in"), o))
 }
 
-// Force alone deletes what is not a dataset, and keeps one, also one that came
-// while the new one was made.
+// With Force and NoClobber, Create deletes only what is not a dataset. It keeps a
+// dataset that appears while the new one is created.
 func TestForceKeepsADataset(t *testing.T) {
 	t.Parallel()
 	b, o := inBuckets()
@@ -330,10 +332,10 @@ func TestForceKeepsADataset(t *testing.T) {
 		putBelow(t, url, o)
 		putNote()
 		if err := late.Close(t.Context()); !errors.Is(err, ncerr.ErrExists) && !errors.Is(err, ncerr.ErrConflict) {
-			t.Errorf("%s: a dataset that came: %v", url, err)
+			t.Errorf("%s: a dataset created meanwhile: %v", url, err)
 		}
 		if _, err := nczarr.Create(t.Context(), url, force); ncerr.KindOf(err) != ncerr.ErrExists {
-			t.Errorf("%s: a dataset that was there: %v", url, err)
+			t.Errorf("%s: an existing dataset: %v", url, err)
 		}
 		putNote()
 		if got := stateOf(t, url, o); got != "old" {

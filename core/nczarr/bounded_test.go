@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
-// limits keeps the limit of each Get of a whole object.
+// limits records the limit of each Get of a whole object.
 type limits struct {
 	driver.Map
 	mu  *sync.Mutex
@@ -33,12 +33,12 @@ func (l limits) Get(ctx context.Context, key string, opts *driver.GetOptions, al
 	return l.Map.Get(ctx, key, opts, alloc)
 }
 
-// TestChunkReadsHaveLimits shows that each read of a whole chunk, that before a
-// partial write too, says how much a chunk can have: a server that does not
-// announce lengths could send without end.
+// TestChunkReadsHaveLimits checks that each read of a whole chunk, including the one
+// before a partial write, is limited to the possible size of the chunk. Otherwise a
+// server that does not announce lengths could send data without end.
 func TestChunkReadsHaveLimits(t *testing.T) {
 	t.Parallel()
-	const most = 64 + 64/16 + 4096 // of 16 ints through a codec
+	const most = 64 + 64/16 + 4096 // limit for 16 ints through a codec
 	for name, c := range map[string]struct {
 		spec nczarr.VarSpec
 		most int64
@@ -60,7 +60,7 @@ func TestChunkReadsHaveLimits(t *testing.T) {
 		v := define(t, ds.Root(), "v", &c.spec)
 		part := chunk.Selection{Start: []int64{1}, Count: []int64{2}}
 		for _, do := range []func(any) error{
-			func(room any) error { return v.Write(t.Context(), part, room) }, // reads the chunk, which is not there
+			func(room any) error { return v.Write(t.Context(), part, room) }, // reads the chunk, which does not exist
 			func(room any) error { return v.Write(t.Context(), part, room) },
 			func(room any) error { return v.Read(t.Context(), v.All(), room) },
 		} {
@@ -77,15 +77,15 @@ func TestChunkReadsHaveLimits(t *testing.T) {
 		}
 		for _, limit := range seen.got["v/0"] {
 			if limit <= 0 || limit > c.most+c.most/8+8192 {
-				t.Errorf("%s: a read with the limit %d, the chunk has at most %d bytes", name, limit, c.most)
+				t.Errorf("%s: read with limit %d, want at most %d", name, limit, c.most)
 			}
 		}
 		closeDataset(t, ds)
 	}
 }
 
-// TestDocumentsTogether shows that the documents of one open have a ceiling
-// together: many that are each within theirs would fill the memory.
+// TestDocumentsTogether checks that the total size of the documents read by one Open is
+// limited. Many documents within their own limits could otherwise fill the memory.
 func TestDocumentsTogether(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -106,7 +106,7 @@ func TestDocumentsTogether(t *testing.T) {
 	}
 }
 
-// TestNamesTogether shows that names count like documents.
+// TestNamesTogether checks that names count against the limit on documents.
 func TestNamesTogether(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -121,9 +121,8 @@ func TestNamesTogether(t *testing.T) {
 	}
 }
 
-// TestAbsurdShapes shows that a variable of which the shape makes more data, or
-// more chunks, than anybody has is not gone through, whether or not it has
-// chunks, and that the ceilings can be set.
+// TestAbsurdShapes checks that copying a variable whose shape exceeds the limits on
+// data or chunks fails, whether or not it has chunks, and that the limits can be set.
 func TestAbsurdShapes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

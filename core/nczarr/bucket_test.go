@@ -11,12 +11,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// buckets is a driver that takes the name of the one for S3 and behaves as it
-// does: a store is a prefix of a bucket, which all servers have in common.
+// buckets is a driver that has the name of the s3 driver and behaves like it: a store
+// is a prefix in a bucket, and all servers share the buckets.
 type buckets struct {
 	mu    sync.Mutex
 	named map[string]*memmap.Map
-	// calls is asked before each change, and may refuse it.
+	// calls is called before each change and may return an error to refuse it.
 	calls func(op, key string) error
 }
 
@@ -24,7 +24,7 @@ func newBuckets() *buckets { return &buckets{named: map[string]*memmap.Map{}} }
 
 func (*buckets) Describe() driver.Description { return driver.Description{Name: "s3", Siblings: true} }
 
-// bucket gives the objects of a bucket.
+// bucket returns the objects of a bucket.
 func (b *buckets) bucket(name string) *memmap.Map {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,7 @@ func (b *buckets) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return b.at(spec).clear(ctx)
 }
 
-// names gives all keys of a bucket.
+// names returns all keys of a bucket.
 func (b *buckets) names(name string) []string {
 	var out []string
 	for e, err := range b.bucket(name).List(context.Background(), "", &driver.ListOptions{Recursive: true}) {
@@ -71,7 +71,7 @@ func (b *buckets) names(name string) []string {
 	return out
 }
 
-// prefixed is one store in a bucket.
+// prefixed is a store in a bucket.
 type prefixed struct {
 	*memmap.Map
 	b      *buckets

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// claims are places where a dataset can be made, with the options for them.
+// claims returns URLs at which datasets can be created, with the options for them.
 func claims(t *testing.T) map[string]*nczarr.Options {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,8 +39,9 @@ func claims(t *testing.T) map[string]*nczarr.Options {
 	}
 }
 
-// Of two that make a dataset at one place, the second is refused until the first
-// has made it visible or has given up, and then finds it like any other.
+// If two processes create a dataset at one location, the second one fails until the
+// first has made its dataset visible or has aborted. It then finds that dataset like
+// any other.
 func TestTwoThatMakeADataset(t *testing.T) {
 	t.Parallel()
 	for url, o := range claims(t) {
@@ -52,7 +53,7 @@ func TestTwoThatMakeADataset(t *testing.T) {
 			for _, noClobber := range []bool{false, true} {
 				_, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, NoClobber: noClobber})
 				if kind := ncerr.KindOf(err); kind != ncerr.ErrConflict && !(noClobber && kind == ncerr.ErrExists) && !strings.Contains(fmt.Sprint(err), "something other than a dataset") {
-					t.Errorf("%s: the second, NoClobber %t: %v", url, noClobber, err)
+					t.Errorf("%s: the second Create, NoClobber %t: %v", url, noClobber, err)
 				}
 			}
 			if givesUp {
@@ -66,7 +67,7 @@ func TestTwoThatMakeADataset(t *testing.T) {
 				t.Errorf("%s: %s", url, got)
 			}
 			if slices.Contains(keysOf(t, open(t, url, o)), ".nczreplacing") {
-				t.Errorf("%s: the claim is still there", url)
+				t.Errorf("%s: the claim still exists", url)
 			}
 			second, err := several(t, url, o, strings.HasPrefix(url, "mem:"), 2, "both", "new")
 			if err != nil {
@@ -81,15 +82,15 @@ func TestTwoThatMakeADataset(t *testing.T) {
 	}
 }
 
-// Who finds a place empty, and claims it when another has claimed it, filled it
-// and gone, writes nothing there.
+// A process that finds a location empty, and claims it only after another process has
+// claimed it, written a dataset and released it, writes nothing.
 func TestClaimedAfterAnother(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
 	url := "s3://bkt/dir/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 	b.calls = func(string, string) error {
-		b.calls = nil // for those of the other
+		b.calls = nil // do not intercept the calls of the other process
 		ds, err := several(t, url, o, false, 1, "both", "old")
 		if err != nil {
 			t.Fatal(err)
@@ -105,8 +106,9 @@ func TestClaimedAfterAnother(t *testing.T) {
 	}
 }
 
-// What a dead process has left of a new dataset is found, explained and removed.
-// If it was not dead, it publishes nothing, and touches nothing that came since.
+// The objects of a new dataset that a dead process left are found, explained and
+// removed. If the process is still alive, it publishes nothing and does not touch newer
+// objects.
 func TestUnfinishedDataset(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"nczarr", "v3"} {
@@ -122,9 +124,9 @@ func leaveUnfinished(t *testing.T, url string) {
 	b := newBuckets()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
 	if _, err := nczarr.RemoveUnfinished(t.Context(), url, o); ncerr.KindOf(err) != ncerr.ErrNotFound {
-		t.Errorf("where nothing is: %v", err)
+		t.Errorf("an empty location: %v", err)
 	}
-	for _, taken := range []bool{false, true} { // by another, before the first goes on
+	for _, taken := range []bool{false, true} { // another process takes over before the first one continues
 		late, err := several(t, url, o, false, 1, "both", "old")
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +139,7 @@ func leaveUnfinished(t *testing.T, url string) {
 			t.Errorf("found %+v, %v", c, err)
 		}
 		if others, err := nczarr.RemoveUnfinished(t.Context(), url, o); err != nil || !slices.Equal(others, []string{"notes.txt"}) {
-			t.Errorf("removed but for %q, %v", others, err)
+			t.Errorf("RemoveUnfinished kept %q, %v", others, err)
 		}
 		if got := b.names("bkt"); !slices.Equal(got, []string{"dir/a.zarr/notes.txt"}) {
 			t.Errorf("left %q", got)
@@ -154,10 +156,10 @@ func leaveUnfinished(t *testing.T, url string) {
 		}
 		before := b.names("bkt")
 		if err := late.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("the first goes on: %v", err)
+			t.Errorf("the first process continues: %v", err)
 		}
 		if err := late.Abort(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
-			t.Errorf("the first gives up: %v", err)
+			t.Errorf("the first process aborts: %v", err)
 		}
 		if after := b.names("bkt"); !slices.Equal(after, before) {
 			t.Errorf("%q became %q", before, after)
@@ -168,9 +170,9 @@ func leaveUnfinished(t *testing.T, url string) {
 	}
 }
 
-// A process that dies after any number of changes while it makes a dataset
-// leaves nothing that looks whole and is not, and nothing that keeps others away
-// once it has been removed.
+// A process that dies after any number of changes while it creates a dataset leaves
+// nothing that looks like a complete dataset but is not. After RemoveUnfinished,
+// nothing prevents others from creating a dataset there.
 func TestDyingWhileMaking(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"nczarr", "v3"} {
@@ -187,7 +189,7 @@ func dieWhileMaking(t *testing.T, mode string) {
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true, Workers: 1}
 	for n, finished := 0, false; !finished; n++ {
 		url := fmt.Sprintf("s3://bkt/dir/%d.zarr#mode=%s&aws.endpoint=http://127.0.0.1:9000", n, mode)
-		var left atomic.Int64 // several objects are deleted at once
+		var left atomic.Int64 // objects are deleted concurrently
 		left.Store(int64(n))
 		b.calls = func(string, string) error {
 			if left.Add(-1) < 0 {
@@ -220,12 +222,12 @@ func dieWhileMaking(t *testing.T, mode string) {
 			}
 		}
 		if ds, err = several(t, url, o, false, 2, "both", "new"); err != nil {
-			t.Errorf("after %d changes, whole %t: a new one: %v", n, whole, err)
+			t.Errorf("after %d changes, complete %t: create a new dataset: %v", n, whole, err)
 			continue
 		}
 		closeDataset(t, ds)
 		if got := stateOf(t, url, o); got != "new" {
-			t.Errorf("after %d changes: a new one: %s", n, got)
+			t.Errorf("after %d changes: the new dataset: %s", n, got)
 		}
 	}
 }
@@ -250,8 +252,8 @@ func (r refusing) Delete(ctx context.Context, key string, o *driver.DeleteOption
 	return r.Map.Delete(ctx, key, o)
 }
 
-// A server that knows no conditions, and one that lets nothing be deleted, get
-// datasets all the same.
+// Datasets can be created on a server without conditional writes, and on one that does
+// not allow deletion.
 func TestClaimsWhereTheyCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, r := range []refusing{{conditions: ncerr.ErrUnsupported}, {deletes: ncerr.ErrPermission}} {
@@ -269,7 +271,7 @@ func TestClaimsWhereTheyCannotBe(t *testing.T) {
 	}
 }
 
-// A link that leads to nothing is in the way of a new dataset, whoever tries again.
+// A dangling link prevents a new dataset at every attempt.
 func TestDanglingLinkInTheWay(t *testing.T) {
 	t.Parallel()
 	link := filepath.Join(t.TempDir(), "link")
@@ -280,7 +282,8 @@ func TestDanglingLinkInTheWay(t *testing.T) {
 	}
 }
 
-// lateDelete is a store in which the first deletion of a claim happens, and fails.
+// lateDelete is a store in which the first deletion of a claim succeeds but returns an
+// error.
 type lateDelete struct {
 	driver.Map
 	failed *bool
@@ -295,8 +298,8 @@ func (l lateDelete) Delete(ctx context.Context, key string, o *driver.DeleteOpti
 	return err
 }
 
-// Who does not learn that its claim was deleted can flush again: nobody has taken
-// the place over.
+// A process that does not learn that its claim was deleted can flush again, because no
+// other process has taken over the location.
 func TestClaimDeletedUnseen(t *testing.T) {
 	t.Parallel()
 	o, failed := inMemory(), false

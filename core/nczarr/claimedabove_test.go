@@ -15,17 +15,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// bucketOptions gives the options for buckets.
+// bucketOptions returns the options for buckets.
 func bucketOptions(b *buckets) *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b}), SingleWriter: true}
 }
 
-// at gives the URL of a place in a bucket.
+// at returns the URL of a location in a bucket.
 func at(path, mode string) string {
 	return "s3://bkt/" + path + "#" + mode + "aws.endpoint=http://127.0.0.1:9000"
 }
 
-// nested makes a dataset with an array in a group, and an attribute of each.
+// nested creates a dataset with an array in a group, and an attribute of each.
 func nested(t *testing.T, url string, o *nczarr.Options, value int32) {
 	t.Helper()
 	ds := create(t, url, o)
@@ -41,8 +41,8 @@ func nested(t *testing.T, url string, o *nczarr.Options, value int32) {
 	closeDataset(t, ds)
 }
 
-// partsAbove are the parts of a dataset that nested makes, the mode with which it is
-// made, and those with which they are opened.
+// partsAbove lists parts of a dataset created by nested, the mode with which it is
+// created, and the mode with which the part is opened.
 var partsAbove = []struct{ path, made, mode string }{ // constant
 	{"dir/a.zarr/g/w", "mode=zarr&", "mode=zarr&"},
 	{"dir/a.zarr/g/w", "mode=zarr&", ""},
@@ -57,8 +57,8 @@ var partsAbove = []struct{ path, made, mode string }{ // constant
 	{"dir/a.zarr/g", "mode=nczarr&", "mode=zarr&"},
 }
 
-// whole opens a part, or returns nil if it is refused. Of what is opened nothing may
-// be missing.
+// whole opens a part and checks that it is complete. It returns nil if the part is
+// refused.
 func whole(t *testing.T, url string, o *nczarr.Options) (*nczarr.Dataset, *nczarr.Var) {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), url, o)
@@ -79,8 +79,8 @@ func whole(t *testing.T, url string, o *nczarr.Options) (*nczarr.Dataset, *nczar
 	return ds, vars[0]
 }
 
-// Who opens a part of a dataset that is replaced, at any time, and reads it, at any
-// other, gets the old values, or the new ones, or an error.
+// A reader that opens and reads a part of a dataset at any time during its replacement
+// gets the old values, the new values, or an error.
 func TestPartReadWhileReplacedAbove(t *testing.T) {
 	t.Parallel()
 	for _, part := range partsAbove {
@@ -118,7 +118,7 @@ func TestPartReadWhileReplacedAbove(t *testing.T) {
 			}
 		}
 		b.calls = func(_, key string) error {
-			mu.Lock() // several objects are moved at once
+			mu.Lock() // objects are moved concurrently
 			defer mu.Unlock()
 			if strings.HasPrefix(key, "dir/a.zarr/") {
 				look()
@@ -135,12 +135,12 @@ func TestPartReadWhileReplacedAbove(t *testing.T) {
 	}
 }
 
-// Who writes to a part of a dataset that is being replaced is told so.
+// Writing to a part of a dataset that is being replaced fails.
 func TestPartWrittenWhileReplacedAbove(t *testing.T) {
 	t.Parallel()
 	for _, part := range partsAbove {
 		if part.path == "dir/a.zarr/g" && part.made == "mode=nczarr&" && part.mode != "mode=zarr&" {
-			continue // opened with what is above it
+			continue // opened as part of the dataset above
 		}
 		b := newBuckets()
 		o := bucketOptions(b)
@@ -173,14 +173,14 @@ func TestPartWrittenWhileReplacedAbove(t *testing.T) {
 		}
 		_ = writer.Abort(t.Context())
 		if tried < 10 {
-			t.Errorf("%+v: only %d changes", part, tried)
+			t.Errorf("%+v: the replacement made only %d changes", part, tried)
 		}
 		expect(t, open(t, at("dir/a.zarr", part.made), o), "g/w", []int32{2, 2, 2, 2})
 	}
 }
 
-// halted begins to replace a dataset, and halts before a change. resume lets the
-// replacement end.
+// halted begins to replace a dataset and stops before a change. Calling resume finishes
+// the replacement.
 func halted(t *testing.T, b *buckets, url string, o *nczarr.Options, before func(op, key string) bool) (resume func()) {
 	t.Helper()
 	reached, goes, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -199,7 +199,7 @@ func halted(t *testing.T, b *buckets, url string, o *nczarr.Options, before func
 	return sync.OnceFunc(func() { close(goes); <-done })
 }
 
-// A replacement that ends while a reader looks whether there is one is found.
+// A reader detects a replacement that ends while the reader looks for its claim.
 func TestReplacementAboveEndsAtCheck(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -222,7 +222,7 @@ func TestReplacementAboveEndsAtCheck(t *testing.T) {
 	resume()
 }
 
-// fetching is a store that calls a function before it is read.
+// fetching is a store that calls a function before each read.
 type fetching struct {
 	driver.Map
 	before func(key string)
@@ -233,8 +233,8 @@ func (f fetching) Get(ctx context.Context, key string, o *driver.GetOptions, all
 	return f.Map.Get(ctx, key, o, alloc)
 }
 
-// A part that was opened when the replacement had put only some of its documents is
-// complete, also if the claim has gone when it is looked for.
+// A part is complete if it is opened after the replacement has put only some of its
+// documents, even if the claim is gone when the reader looks for it.
 func TestReplacementAboveEndsAtOpen(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -251,7 +251,7 @@ func TestReplacementAboveEndsAtOpen(t *testing.T) {
 		}}
 	}
 	resume := halted(t, b, at("a.zarr", "mode=nczarr&"), replaces, func(_, key string) bool {
-		halts.Store(true) // before the first change of the place, and after the last of the stage
+		halts.Store(true) // before the first change at the location and after the last one in the stage
 		if key == "a.zarr/g/w/.zattrs" {
 			<-put
 		}
@@ -272,8 +272,8 @@ func TestReplacementAboveEndsAtOpen(t *testing.T) {
 	resume()
 }
 
-// What may not be read above keeps nobody from reading a part, and what is above a
-// root of NCZarr is not asked for.
+// Prefixes above that may not be read do not prevent reading a part. Prefixes above an
+// NCZarr root are not examined.
 func TestPrefixesAboveThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, denied := range []error{ncerr.ErrPermission, ncerr.ErrAuth, ncerr.ErrUnsupported, ncerr.ErrIO} {
@@ -285,7 +285,7 @@ func TestPrefixesAboveThatCannotBeRead(t *testing.T) {
 		for _, path := range []string{"dir/a.zarr", "dir/a.zarr/g"} {
 			ds := open(t, at(path, "mode=nczarr&"), o)
 			if err := ds.CheckUnchanged(t.Context()); err != nil || asked.Load() != 0 {
-				t.Errorf("%s: %v, asked %d times", path, err, asked.Load())
+				t.Errorf("%s: %v, after %d requests", path, err, asked.Load())
 			}
 		}
 		for _, mode := range []string{"mode=nczarr&", "mode=zarr&", ""} {
@@ -299,7 +299,7 @@ func TestPrefixesAboveThatCannotBeRead(t *testing.T) {
 			}
 		}
 		if asked.Load() == 0 {
-			t.Error("nothing was asked")
+			t.Error("no requests were sent")
 		}
 	}
 }

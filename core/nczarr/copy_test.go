@@ -13,12 +13,12 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/delta"
 )
 
-// document makes a .zarray of two elements in chunks of two.
+// document returns the .zarray of an array of two elements in chunks of two.
 func document(dt, fill, order, codecs string) string {
 	return `{"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "` + dt + `", "fill_value": ` + fill + `, "order": "` + order + `", "compressor": null, "filters": ` + codecs + `}`
 }
 
-// zoo is pure Zarr with element types and shapes that netCDF does not have.
+// zoo returns a pure Zarr dataset with element types and shapes that netCDF lacks.
 func zoo() map[string]string {
 	return map[string]string{
 		".zgroup":        `{"zarr_format": 2}`,
@@ -51,8 +51,8 @@ func zooValues() map[string]any {
 	}
 }
 
-// Everything that can be read can be copied into every layout, with equal
-// values, byte order, fill and names, and copied on from there.
+// Every readable dataset can be copied to every layout and copied again from there,
+// with equal values, byte order, fill values and names.
 func TestCopyIntoEveryLayout(t *testing.T) {
 	t.Parallel()
 	for name, c := range layouts {
@@ -77,8 +77,8 @@ func TestCopyIntoEveryLayout(t *testing.T) {
 					t.Error("the byte order has changed")
 				}
 			}
-			if _, ok := variable(t, twice, "null").Fill(); ok && c.layout != zarr.LayoutV3 { // which has no null
-				t.Error("a fill value has come into being")
+			if _, ok := variable(t, twice, "null").Fill(); ok && c.layout != zarr.LayoutV3 { // v3 has no null
+				t.Error("the copy has a fill value, the source has none")
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func checkZoo(t *testing.T, ds *nczarr.Dataset) {
 	}
 }
 
-// Names that were made up for arrays without any stay out of pure Zarr.
+// Invented names of dimensions are not written to pure Zarr.
 func TestCopyWritesNoInventedNames(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -137,7 +137,7 @@ func TestCopyWritesNoInventedNames(t *testing.T) {
 	}
 }
 
-// A group inside a dataset is copied with the dimensions from above.
+// A copy of a group inside a dataset includes the dimensions of the groups above.
 func TestCopyOfASubgroup(t *testing.T) {
 	t.Parallel()
 	o := fileOptions()
@@ -148,7 +148,7 @@ func TestCopyOfASubgroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner := dim(t, g, "x", 3, false) // hides the outer one
+	inner := dim(t, g, "x", 3, false) // shadows the outer one
 	h, err := g.DefineGroup("h")
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestCopyOfASubgroup(t *testing.T) {
 	}
 }
 
-// A codec that is told the stored element type is not applied to another one.
+// A codec with the stored element type as a parameter is not applied to another type.
 func TestCopyOfHalfPrecisionDeltas(t *testing.T) {
 	t.Parallel()
 	o := memory(delta.Provider())

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// putFails fails the n-th Put, counted from 1, and all after it.
+// putFails fails the n-th Put, counted from 1, and all later ones.
 type putFails struct {
 	driver.Map
 	left *atomic.Int64
@@ -44,8 +44,8 @@ func setText(t *testing.T, set func(nczarr.Attr) error, name, text string) {
 	}
 }
 
-// A process that dies after any number of writes of a first Flush leaves no
-// dataset, or one that is whole.
+// A process that dies after any number of writes of the first Flush leaves either no
+// dataset or a complete one.
 func TestDyingInTheFirstFlush(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"mem:die", "mem:die#mode=zarr", "mem:die#mode=nczarr,consolidated", "mem:die#mode=v3", "mem:die#mode=v3,consolidated"} {
@@ -68,7 +68,7 @@ func TestDyingInTheFirstFlush(t *testing.T) {
 				expect(t, again, "/g/v", []int32{1, 2})
 				closeDataset(t, again)
 			} else if !errors.Is(oerr, ncerr.ErrNotZarr) {
-				t.Errorf("%s after %d writes: want a whole dataset or ErrNotZarr, got %v", url, n, oerr)
+				t.Errorf("%s after %d writes: want a complete dataset or ErrNotZarr, got %v", url, n, oerr)
 			}
 			if err == nil {
 				break
@@ -77,7 +77,7 @@ func TestDyingInTheFirstFlush(t *testing.T) {
 				t.Fatal(err)
 			}
 			left.Store(1 << 40)
-			if err := ds.Close(t.Context()); err != nil { // a second try makes it whole
+			if err := ds.Close(t.Context()); err != nil { // a second attempt completes the dataset
 				t.Fatal(err)
 			}
 			again = open(t, url, o)
@@ -116,7 +116,7 @@ func TestFlushTriesAgain(t *testing.T) {
 	}
 }
 
-// Abort removes what was never flushed, and nothing else.
+// Abort removes a dataset that was never flushed, and nothing else.
 func TestAbort(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -158,7 +158,7 @@ func TestAbort(t *testing.T) {
 	expect(t, open(t, "mem:a", o), "v", []int32{7})
 }
 
-// Two Flushes at once leave the newest metadata.
+// Two concurrent Flushes leave the newest metadata.
 func TestConcurrentFlushes(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -185,8 +185,8 @@ func TestConcurrentFlushes(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// Everything that may be called at once is called at once, for the race
-// detector; what was written is there afterwards.
+// All methods that may be called concurrently are called concurrently, for the race
+// detector. Afterwards all written values exist.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})

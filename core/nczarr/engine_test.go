@@ -23,8 +23,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// invert is a codec of the tests: it inverts all bits and puts a byte in
-// front, so that encoded and decoded bytes differ in content and length.
+// invert is a test codec that inverts all bits and prepends a byte, so that encoded and
+// decoded bytes differ in content and length.
 type invert struct{}
 
 func (invert) Describe() []codecdriver.Description {
@@ -59,7 +59,8 @@ func (invert) Decode(_ context.Context, dst, src []byte) (int, error) {
 	return len(src) - 1, nil
 }
 
-// model is a plain array that reads and writes slabs by loops: the oracle.
+// model is a plain array that reads and writes slabs with simple loops. It is the
+// oracle for other tests.
 type model struct {
 	shape []int64
 	data  []int32
@@ -105,8 +106,8 @@ func drawSelection(t *rapid.T, shape []int64) chunk.Selection {
 	return sel
 }
 
-// Random slabs written and read, against the model, over ranks, chunk shapes,
-// byte orders, codecs, strides and numbers of workers.
+// Random slabs are written and read and compared with the model, for various ranks,
+// chunk shapes, byte orders, codecs, strides and numbers of workers.
 func TestSlabsAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(rt *rapid.T) {
@@ -178,8 +179,8 @@ func TestSlabsAgainstModel(t *testing.T) {
 	})
 }
 
-// Writers of distinct parts of the same chunks, and readers beside them, lose
-// nothing.
+// Concurrent writers of distinct parts of the same chunks, and readers beside them,
+// lose no data.
 func TestConcurrentWritersShareChunks(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -209,7 +210,7 @@ func TestConcurrentWritersShareChunks(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// faulty fails reads of keys that match.
+// faulty fails reads of matching keys.
 type faulty struct {
 	driver.Map
 	fail func(key string) error
@@ -222,7 +223,7 @@ func (f faulty) Get(ctx context.Context, key string, o *driver.GetOptions, alloc
 	return f.Map.Get(ctx, key, o, alloc)
 }
 
-// A chunk that cannot be read is an error that names it, never fill.
+// A chunk that cannot be read is an error that names it. It never reads as fill.
 func TestFailedReadIsNoFill(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -260,7 +261,7 @@ func TestFailedReadIsNoFill(t *testing.T) {
 	}
 }
 
-// Damaged chunks of every kind are errors, through whole and partial reads.
+// Damaged chunks of every kind cause errors in whole and partial reads.
 func TestDamagedChunks(t *testing.T) {
 	t.Parallel()
 	for _, coded := range []bool{false, true} {
@@ -316,8 +317,8 @@ func TestCancelledReadSaysSo(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// Reading more chunks must not allocate more: what a read needs does not grow
-// with the number of chunks. (Key strings come out of blocks of many.)
+// The number of allocations of a read does not grow with the number of chunks. Key
+// strings come from blocks of many keys.
 func TestReadAllocatesNothingPerChunk(t *testing.T) { //nolint:paralleltest // it counts allocations
 	if raceDetector {
 		t.Skip("the race detector allocates")
@@ -341,12 +342,13 @@ func TestReadAllocatesNothingPerChunk(t *testing.T) { //nolint:paralleltest // i
 		}
 		few, many := allocs(64), allocs(64*32)
 		if perChunk := (many - few) / (64 * 31); perChunk > 0.02 {
-			t.Errorf("codecs %v: %.3f allocations for each chunk more (%v for 64 chunks, %v for 2048)", codecs, perChunk, few, many)
+			t.Errorf("codecs %v: %.3f allocations per additional chunk (%v for 64 chunks, %v for 2048)", codecs, perChunk, few, many)
 		}
 	}
 }
 
-// One request for one chunk, and no listing to open a listed dataset.
+// Reading a part of one chunk takes one request, and opening a dataset with NCZarr's
+// lists takes no listing.
 func TestRequestCounts(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -392,8 +394,8 @@ func (c counter) List(ctx context.Context, prefix string, o *driver.ListOptions)
 	return c.Map.List(ctx, prefix, o)
 }
 
-// A variable that cannot be read is listed and left out; writing the metadata
-// around it again keeps it.
+// A variable that cannot be read is reported and left out. Writing the metadata around
+// it preserves it.
 func TestUnreadableVariableIsKept(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"mem:k", "mem:l#mode=nczarr,consolidated"} {
@@ -410,7 +412,7 @@ func TestUnreadableVariableIsKept(t *testing.T) {
 		if _, err := ds.Map().Put(t.Context(), "b/.zarray", damaged, nil); err != nil {
 			t.Fatal(err)
 		}
-		if ds.Consolidated() { // damage the copy too
+		if ds.Consolidated() { // damage the consolidated copy as well
 			body, _, err := ds.Map().ReadAll(t.Context(), ".zmetadata", 1<<20)
 			if err != nil {
 				t.Fatal(err)
@@ -431,7 +433,7 @@ func TestUnreadableVariableIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ds.Root().DefineVar(t.Context(), "b", &nczarr.VarSpec{Type: dtype.NCInt}); !errors.Is(err, ncerr.ErrNameInUse) {
-			t.Errorf("%s: want ErrNameInUse for the name of what cannot be read, got %v", url, err)
+			t.Errorf("%s: want ErrNameInUse for the name of an unreadable variable, got %v", url, err)
 		}
 		if err := ds.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -447,7 +449,7 @@ func TestUnreadableVariableIsKept(t *testing.T) {
 	}
 }
 
-// Every NaN keeps its bits.
+// The bits of every NaN are preserved.
 func TestNaNPayloadSurvives(t *testing.T) {
 	t.Parallel()
 	o := memory()

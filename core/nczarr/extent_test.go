@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// shorten gives an array another shape, and leaves its chunks.
+// shorten changes the shape of an array and leaves its chunks.
 func shorten(t *testing.T, url string, o *nczarr.Options, key, shape string) {
 	t.Helper()
 	ds := update(t, url, o)
@@ -27,8 +27,8 @@ func shorten(t *testing.T, url string, o *nczarr.Options, key, shape string) {
 	closeDataset(t, ds)
 }
 
-// TestShorterArray has an array that ends before its unlimited dimension does,
-// above chunks that have something there: that is not part of it.
+// TestShorterArray tests an array whose stored shape is smaller than its unlimited
+// dimension. Chunk contents beyond the shape are not part of the array.
 func TestShorterArray(t *testing.T) {
 	t.Parallel()
 	o, url := memory(), "mem:shorter"
@@ -66,7 +66,7 @@ func TestShorterArray(t *testing.T) {
 
 	ds = update(t, url, o)
 	if a, err = ds.Root().Var("a"); err == nil {
-		err = a.Write(t.Context(), slab(9, 1), []int32{10}) // b stays as it is
+		err = a.Write(t.Context(), slab(9, 1), []int32{10}) // b is unchanged
 	}
 	if err == nil {
 		err = ds.Flush(t.Context())
@@ -89,8 +89,8 @@ func TestShorterArray(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// TestShorterWithoutFill has short arrays that have no fill value, whole and as
-// fields of a structure: what they lack is zeros.
+// TestShorterWithoutFill tests short arrays without a fill value, both whole ones and
+// fields of a structure. Elements beyond their shape read as zeros.
 func TestShorterWithoutFill(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -113,7 +113,7 @@ func TestShorterWithoutFill(t *testing.T) {
 	expect(t, ds, "f.j", []int32{6, 2, 2, 2})
 }
 
-// slowly stops whoever has read an object until it is let go on.
+// slowly blocks the reader of an object until it is released.
 type slowly struct {
 	driver.Map
 	key       string
@@ -129,8 +129,8 @@ func (s slowly) Get(ctx context.Context, key string, o *driver.GetOptions, alloc
 	return body, info, err
 }
 
-// TestShorterBesideWrite reads what lies beyond an array while the first write
-// removes it.
+// TestShorterBesideWrite reads elements beyond an array while the first write removes
+// their old contents.
 func TestShorterBesideWrite(t *testing.T) {
 	t.Parallel()
 	o, url := memory(), "mem:beside"

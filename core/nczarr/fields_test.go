@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// structs is a store with a structure of ten fields, two of which cannot be
-// read, in C and in F order, and complex numbers.
+// structs returns a store with complex numbers and with a structure of ten fields, two
+// of them unreadable, in C and in F order.
 func structs() map[string]string {
 	const fields = `[["i", "<i2"], ["f", ">f4"], ["s", "|S3"], ["u", "<U1"], ["b", "|b1"], ["t", "<M8[s]"], ["in", [["x", "<i4"]]], ["sub", "<i2", [2]], ["raw", "|V2"], ["c", "|S1"]]`
 	record := func(n byte) string {
@@ -43,8 +43,8 @@ func inverted(s string) string {
 	return "\x5a" + string(b)
 }
 
-// Every field is a variable with the dimensions and attributes of the array;
-// what cannot be read is reported by name, the rest stays usable.
+// Every field is a variable with the dimensions and attributes of its array. Unreadable
+// fields are reported by name, and the others remain usable.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -80,8 +80,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// Fields are only read; the array is kept when the metadata around it changes,
-// and copies have one variable for each field.
+// Fields are read-only. Metadata changes preserve the array, and a copy has one
+// variable per field.
 func TestFieldsAreKept(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -96,7 +96,7 @@ func TestFieldsAreKept(t *testing.T) {
 		t.Errorf("set attribute: %v", err)
 	}
 	if _, err := ds.Root().DefineVar(t.Context(), "s", &nczarr.VarSpec{Type: dtype.NCInt}); !errors.Is(err, ncerr.ErrNameInUse) {
-		t.Errorf("define over the array: %v", err)
+		t.Errorf("define a variable with the name of the array: %v", err)
 	}
 	if err := ds.Root().SetAttr(nczarr.Attr{Name: "title", Type: dtype.NCChar, Value: "x"}); err != nil {
 		t.Fatal(err)

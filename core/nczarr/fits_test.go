@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// narrow is a store that takes short keys and small objects only.
+// narrow is a store with low limits on key and object sizes.
 type narrow struct {
 	driver.Map
 	t         *testing.T
@@ -30,15 +30,16 @@ func (n narrow) Capabilities() driver.Capabilities {
 }
 
 func (n narrow) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
-	if key == zarr.ReplacingMark { // the claim of the place
+	if key == zarr.ReplacingMark { // the claim of the location
 		return n.Map.Put(ctx, key, body, o)
 	}
 	n.t.Errorf("%s was sent", key)
 	return driver.Info{}, ncerr.ErrIO
 }
 
-// TestVariablesThatDoNotFit are refused when they are defined, and nothing of
-// them is sent; those that just fit are not.
+// TestVariablesThatDoNotFit checks that variables that are too large for the store are
+// refused when they are defined, before any of their objects is sent, and that
+// variables that just fit are accepted.
 func TestVariablesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	v1, name := zarr.LayoutV1, strings.Repeat("v", 20)
@@ -46,7 +47,7 @@ func TestVariablesThatDoNotFit(t *testing.T) {
 		layout    *zarr.Layout
 		maxKey    int
 		maxObject int64
-		key       string // of the error; empty: it fits
+		key       string // key in the error; empty if the variable fits
 	}{
 		"no limits":              {},
 		"longest chunk fits":     {maxKey: len("g/" + name + "/999.1000")},
@@ -80,13 +81,13 @@ func TestVariablesThatDoNotFit(t *testing.T) {
 			case tc.key != "" && (ncerr.KindOf(err) != ncerr.ErrLimit || !strings.Contains(err.Error(), fmt.Sprintf("%q:", tc.key))):
 				t.Errorf("want ErrLimit with %s, got %v", tc.key, err)
 			case tc.key != "" && len(g.Vars()) > 0:
-				t.Error("the refused variable is there")
+				t.Error("the refused variable exists")
 			}
 		})
 	}
 }
 
-// shortKeys counts what is sent to a store that takes short keys only.
+// shortKeys is a store with a low limit on key sizes that counts what is sent.
 type shortKeys struct {
 	driver.Map
 	maxKey int
@@ -104,15 +105,15 @@ func (c shortKeys) Put(ctx context.Context, key string, body driver.Body, opts *
 	return c.Map.Put(ctx, key, body, opts)
 }
 
-// TestGrowthThatDoesNotFit is refused before anything of the write is sent,
-// also when only the keys of another variable with that dimension would be too
-// long; the variable then is as it was.
+// TestGrowthThatDoesNotFit checks that growth beyond the limit on key sizes is refused
+// before anything is sent, even if only the keys of another variable with that
+// dimension would be too long. The variable is then unchanged.
 func TestGrowthThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	for what, tc := range map[string]struct {
 		other  string // the other variable
 		maxKey int
-		key    string // of the error; empty: it fits
+		key    string // key in the error; empty if the growth fits
 	}{
 		"fits":                 {other: "o", maxKey: len("variable/100000000")},
 		"one too long":         {other: "o", maxKey: len("variable/100000000") - 1, key: "/variable/100000000"},

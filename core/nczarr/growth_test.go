@@ -14,7 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// gate stops the first Put of a key until it is opened, or for a moment.
+// gate blocks the first Put of a key until it is opened or a short time has passed.
 type gate struct {
 	driver.Map
 	key     string
@@ -55,8 +55,8 @@ func slab(start, count int64) chunk.Selection {
 	return chunk.Selection{Start: []int64{start}, Count: []int64{count}}
 }
 
-// A write that fills a chunk up to the end of an unlimited dimension, and one
-// that makes the dimension longer meanwhile, lose nothing of each other.
+// A write that fills a chunk up to the end of an unlimited dimension and a concurrent
+// one that extends the dimension lose none of each other's data.
 func TestGrowthBesideWriteOfLastChunk(t *testing.T) {
 	t.Parallel()
 	for _, plain := range []bool{false, true} {
@@ -81,8 +81,8 @@ func TestGrowthBesideWriteOfLastChunk(t *testing.T) {
 	}
 }
 
-// Of a whole chunk and a part of it, written at once, all elements that only
-// the whole has are there afterwards.
+// If a whole chunk and a part of it are written concurrently, the elements that only
+// the whole write covers have its values afterwards.
 func TestWholeChunkBesidePart(t *testing.T) {
 	t.Parallel()
 	for _, plain := range []bool{false, true} {

@@ -15,11 +15,12 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// byteDoc is an array of one byte.
+// byteDoc is the document of an array of one byte.
 const byteDoc = `{"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|u1", "fill_value": 0, "order": "C", "compressor": null, "filters": null}`
 
-// dotted has an array and a group with names that begin with a dot, an array
-// below a directory with such a name, and what is no node in spite of its name.
+// dotted returns a store with an array and a group whose names begin with a dot, an
+// array below a directory with such a name, and a directory that is not a node despite
+// its name.
 func dotted() map[string]string {
 	return map[string]string{
 		".zgroup":             `{"zarr_format": 2}`,
@@ -40,12 +41,12 @@ func dotted() map[string]string {
 	}
 }
 
-// dottedNodes are the arrays of dotted, with their values.
+// dottedNodes returns the arrays of dotted and their values.
 func dottedNodes() map[string]uint8 {
 	return map[string]uint8{"x": 1, ".cal": 2, ".raw/.v": 3, ".dir/v": 4}
 }
 
-// checkDotted checks that the nodes of dotted are there, and nothing else.
+// checkDotted checks that the nodes of dotted exist, and no others.
 func checkDotted(t *testing.T, ds *nczarr.Dataset) {
 	t.Helper()
 	if p := ds.Problems(); len(p) > 0 {
@@ -69,8 +70,8 @@ func checkDotted(t *testing.T, ds *nczarr.Dataset) {
 	}
 }
 
-// Names that begin with a dot are those of nodes like others in pure Zarr: they
-// are read, copied, and in consolidated metadata.
+// In pure Zarr, nodes with names that begin with a dot are like others: they are read,
+// copied and included in consolidated metadata.
 func TestDottedNames(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -95,7 +96,7 @@ func TestDottedNames(t *testing.T) {
 	checkDotted(t, open(t, "mem:dot#mode=zarr", o))
 }
 
-// NetCDF has no such names, so that a copy to NCZarr is refused.
+// netCDF does not allow such names, so copying them to NCZarr fails.
 func TestDottedNameInNCZarr(t *testing.T) {
 	t.Parallel()
 	ds, err := nczarr.Create(t.Context(), "mem:nc", &nczarr.CreateOptions{Options: *memory()})
@@ -107,7 +108,7 @@ func TestDottedNameInNCZarr(t *testing.T) {
 	}
 }
 
-// A link out of the store is named, whatever its name begins with.
+// A link out of the store is reported, even if its name begins with a dot.
 func TestDottedLink(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -127,7 +128,7 @@ func TestDottedLink(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// Nodes of Zarr v3 below a group of v2 are named, and not looked into.
+// Nodes of Zarr v3 below a Zarr v2 group are reported but not read.
 func TestV3Below(t *testing.T) {
 	t.Parallel()
 	objects := map[string]string{
@@ -161,7 +162,7 @@ func TestV3Below(t *testing.T) {
 	}
 }
 
-// consolidatedAll gives the same documents, those of Zarr v3 too, in .zmetadata
+// consolidatedAll returns the same documents, including those of Zarr v3, in .zmetadata
 // alone.
 func consolidatedAll(objects map[string]string) map[string]string {
 	nodes := make(map[string]zarr.Docs)

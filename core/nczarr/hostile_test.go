@@ -25,14 +25,14 @@ func rank(n int, member string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(member+",", n), ",") + "]"
 }
 
-// Shapes and chunk shapes that no honest writer makes: each is read right, or
-// left out with its reason; none panics or takes much memory.
+// Unusual shapes and chunk shapes are either read correctly or left out with a reason.
+// None causes a panic or takes much memory.
 func TestHostileShapes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		shape, chunks string
-		want          error // of the problem
-		read          error // of reading all of it
+		want          error // kind of the problem
+		read          error // kind of the error when reading all values
 	}{
 		"huge shape":     {"[4611686018427387904]", "[1]", ncerr.ErrLimit, nil},
 		"large shape":    {"[1152921504606846976]", "[1]", nil, ncerr.ErrLimit},
@@ -89,8 +89,8 @@ func TestHostileShapes(t *testing.T) {
 	}
 }
 
-// An unlimited dimension of the greatest length, in chunks that do not divide
-// it: the ends can be read and written.
+// The ends of an unlimited dimension of the maximum length can be read and written,
+// even if the chunk length does not divide it.
 func TestLongestDimension(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -102,7 +102,7 @@ func TestLongestDimension(t *testing.T) {
 	})
 	ds := open(t, "mem:l#mode=nczarr", o)
 	if p := ds.Problems(); len(p) > 0 {
-		t.Skip("such a dimension is refused: ", p)
+		t.Skip("the dimension is refused: ", p)
 	}
 	v := variable(t, ds, "v")
 	n := v.Shape()[0]
@@ -117,7 +117,7 @@ func TestLongestDimension(t *testing.T) {
 	}
 }
 
-// A write may not make an array that nobody can open again.
+// A write fails if the resulting array would be too large to open again.
 func TestGrowthStaysReadable(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -147,8 +147,8 @@ func TestGrowthStaysReadable(t *testing.T) {
 
 const superblock = `"_nczarr_superblock": {"version": "2.0.0"}`
 
-// Lists of contents that lie: names twice, missing, both variable and group,
-// illegal, and far too many.
+// Lists of contents are checked for duplicate, missing, invalid and too many names, and
+// for names of both a variable and a group.
 func TestHostileLists(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -175,7 +175,7 @@ func TestHostileLists(t *testing.T) {
 				paths = append(paths, p.Path)
 			}
 			if name == "dims twice" && len(paths) == 0 {
-				return // the last one wins, as everywhere in JSON
+				return // the last one wins, as usual in JSON
 			}
 			if !slices.Equal(paths, c.paths) {
 				t.Errorf("want problems of %q, got %v", c.paths, ds.Problems())
@@ -227,8 +227,8 @@ func TestLimits(t *testing.T) {
 	expect(t, ds, "ok", []int32{7})
 }
 
-// A variable whose document the store refuses is left out; a store that is in
-// trouble fails the whole.
+// A variable whose document the store refuses is left out. A store failure that may be
+// temporary fails the whole Open.
 func TestRefusedDocument(t *testing.T) {
 	t.Parallel()
 	for kind, whole := range map[ncerr.Kind]bool{ncerr.ErrPermission: false, ncerr.ErrCorrupt: false, ncerr.ErrIO: true, ncerr.ErrPlugin: true} {
@@ -263,7 +263,7 @@ func TestRefusedDocument(t *testing.T) {
 	}
 }
 
-// A small dataset takes little memory to open, whatever it says.
+// A small dataset takes little memory to open, whatever its content.
 func TestSmallDatasetTakesLittleMemory(t *testing.T) { //nolint:paralleltest // it measures memory
 	o := inMemory()
 	store(t, o, "small", map[string]string{
@@ -284,7 +284,7 @@ func TestSmallDatasetTakesLittleMemory(t *testing.T) { //nolint:paralleltest // 
 	}
 }
 
-// absent is a filter that is not there at first.
+// absent is a filter that becomes available later.
 type absent struct {
 	nczarr.Registry
 	there *bool
@@ -316,7 +316,8 @@ func TestCodecComesLater(t *testing.T) {
 	expect(t, ds, "v", []int32{3})
 }
 
-// roomy encodes as invert does, but declares less than what others may need.
+// roomy encodes like invert but declares a smaller maximum size than other encoders may
+// need.
 type roomy struct{ invert }
 
 func (roomy) Describe() []codecdriver.Description {
@@ -331,8 +332,8 @@ func (r roomy) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return r.invert.Decode(ctx, dst, src[:min(len(src), len(dst)+1)])
 }
 
-// A chunk of another writer, whose encoder needs a little more room than ours,
-// is read.
+// A chunk written by an encoder that needs slightly more space than declared can be
+// read.
 func TestLargerEncodedChunk(t *testing.T) {
 	t.Parallel()
 	o := memory(roomy{})
@@ -351,12 +352,12 @@ func TestLargerEncodedChunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := nczarr.Get[int32](t.Context(), v, v.All()); !errors.Is(err, ncerr.ErrCorrupt) {
-		t.Errorf("want ErrCorrupt for a far larger one, got %v", err)
+		t.Errorf("want ErrCorrupt for a much larger one, got %v", err)
 	}
 	closeDataset(t, ds)
 }
 
-// Only 0 and 1 are bools, through every slice type.
+// Only 0 and 1 are valid bools, in every slice type.
 func TestBools(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -383,8 +384,8 @@ func TestBools(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// The ceilings on the elements of a chunk and on the keys of a listing hold,
-// and name themselves.
+// The limits on the elements of a chunk and on the keys of a listing are enforced, and
+// the errors name them.
 func TestCountsAreLimited(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -401,10 +402,10 @@ func TestCountsAreLimited(t *testing.T) {
 	}
 }
 
-// One name of very many segments in consolidated metadata takes no more work
-// than groups can be nested.
+// The work for one name with many segments in consolidated metadata is limited by the
+// nesting depth of groups.
 func TestLongConsolidatedName(t *testing.T) { //nolint:paralleltest // it measures memory
-	// Not parallel: other tests would be counted, too.
+	// Not parallel: allocations of other tests would be counted as well.
 	o := memory()
 	o.UseConsolidated = nczarr.ConsolidatedTrust
 	o.Limits.MaxDepth = 5
@@ -421,7 +422,8 @@ func TestLongConsolidatedName(t *testing.T) { //nolint:paralleltest // it measur
 	}
 }
 
-// The keys of what consolidated metadata names are no longer than a store's.
+// Nodes in consolidated metadata are refused if their keys are longer than a store
+// allows.
 func TestLongConsolidatedKey(t *testing.T) {
 	t.Parallel()
 	o := memory()

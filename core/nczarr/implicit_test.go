@@ -18,9 +18,9 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// implicitStore has groups without .zgroup in three forms: with nothing but
-// arrays below, with attributes, and around an explicit group. "other" and
-// "notes" are not part of the dataset.
+// implicitStore returns a store with three kinds of groups without .zgroup: with only
+// arrays below, with attributes, and around an explicit group. "other" and "notes" are
+// not part of the dataset.
 func implicitStore() map[string]string {
 	array := func(value byte) string {
 		return `{"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|u1", "fill_value": ` + string('0'+value) + `, "order": "C", "compressor": null, "filters": null}`
@@ -39,7 +39,7 @@ func implicitStore() map[string]string {
 	}
 }
 
-// consolidated gives the same documents in .zmetadata alone.
+// consolidated returns the same documents in .zmetadata alone.
 func consolidated(objects map[string]string) map[string]string {
 	var docs []string
 	out := map[string]string{}
@@ -54,8 +54,8 @@ func consolidated(objects map[string]string) map[string]string {
 	return out
 }
 
-// checkImplicit checks that the groups are there with their values, and that
-// what is not part of the dataset is not.
+// checkImplicit checks that the groups exist with their values, and that entries that
+// are not part of the dataset do not.
 func checkImplicit(t *testing.T, ds *nczarr.Dataset) {
 	t.Helper()
 	if p := ds.Problems(); len(p) > 0 {
@@ -83,8 +83,8 @@ func checkImplicit(t *testing.T, ds *nczarr.Dataset) {
 	}
 }
 
-// TestImplicitGroups: a directory between groups and arrays is a group without
-// .zgroup too, in every kind of store.
+// TestImplicitGroups checks that a directory between groups and arrays is a group even
+// without .zgroup, in every kind of store.
 func TestImplicitGroups(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -119,8 +119,8 @@ func TestImplicitGroups(t *testing.T) {
 	}
 }
 
-// TestImplicitGroupBecomesExplicit: a change of an implicit group writes its
-// .zgroup, and consolidated metadata has what is there.
+// TestImplicitGroupBecomesExplicit checks that a change of an implicit group writes its
+// .zgroup, and that consolidated metadata is up to date.
 func TestImplicitGroupBecomesExplicit(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -149,8 +149,8 @@ func TestImplicitGroupBecomesExplicit(t *testing.T) {
 	}
 }
 
-// TestImplicitDepth: directories that are nested too deep are left out and
-// told, and the dataset around them opens.
+// TestImplicitDepth checks that directories that are nested too deep are left out and
+// reported, and that the dataset around them opens.
 func TestImplicitDepth(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -165,8 +165,8 @@ func TestImplicitDepth(t *testing.T) {
 	variable(t, ds, "plain/deep/v")
 }
 
-// TestOrphanChunksCostOneListing: the chunks of an array that lost its
-// .zarray are listed, not asked for documents one by one.
+// TestOrphanChunksCostOneListing checks that the chunks of an array without .zarray are
+// listed once and not requested as documents.
 func TestOrphanChunksCostOneListing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -183,17 +183,17 @@ func TestOrphanChunksCostOneListing(t *testing.T) {
 		t.Errorf("%d groups or problems", n)
 	}
 	if _, ok := asked.Load("v/.zarray"); !ok {
-		t.Error("the test does not see what is asked for")
+		t.Error("no requests were recorded")
 	}
 	asked.Range(func(key, _ any) bool {
 		if strings.HasPrefix(fmt.Sprint(key), "v/0") {
-			t.Errorf("asked for %s", key)
+			t.Errorf("unexpected request for %s", key)
 		}
 		return true
 	})
 }
 
-// asking records the keys that Get is called with.
+// asking records the keys passed to Get.
 type asking struct {
 	driver.Map
 	keys *sync.Map
@@ -204,8 +204,8 @@ func (a asking) Get(ctx context.Context, key string, o *driver.GetOptions, alloc
 	return a.Map.Get(ctx, key, o, alloc)
 }
 
-// TestImplicitGroupByItsURL: a group without .zgroup can be opened by itself, as
-// any other, when a dataset is above it; what is in no dataset cannot.
+// TestImplicitGroupByItsURL checks that a group without .zgroup can be opened by its
+// own URL if it is inside a dataset, and cannot otherwise.
 func TestImplicitGroupByItsURL(t *testing.T) {
 	t.Parallel()
 	o := fileOptions()
@@ -242,7 +242,7 @@ func TestImplicitGroupByItsURL(t *testing.T) {
 	}
 }
 
-// foreign is the file driver under the name of another, and notes what it opens.
+// foreign is the file driver under another name. It records the paths that it opens.
 type foreign struct {
 	driver.Opener
 	paths []string
@@ -259,8 +259,8 @@ func (w *foreign) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, e
 	return w.Opener.Open(ctx, spec)
 }
 
-// TestNothingAboveForDriversOfOthers: a driver of others is never given what is
-// above the place that the user has named, whatever it says is there.
+// TestNothingAboveForDriversOfOthers checks that a plugin driver is never asked to open
+// a location above the one that the user named, whatever that location contains.
 func TestNothingAboveForDriversOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -281,14 +281,14 @@ func TestNothingAboveForDriversOfOthers(t *testing.T) {
 		}
 		for _, path := range w.paths {
 			if path != filepath.Join(dir, name) {
-				t.Errorf("%s: it was given %q", name, path)
+				t.Errorf("%s: the driver opened %q", name, path)
 			}
 		}
 	}
 }
 
-// TestDirectoryForAChunk: an object is a file. A directory where a chunk would
-// be is none, and the chunk is absent, as docs/reference/key-layout.md says.
+// TestDirectoryForAChunk checks that a directory at the path of a chunk is not an
+// object, so that the chunk is absent, as docs/reference/key-layout.md says.
 func TestDirectoryForAChunk(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d.zarr")

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// stored reads a document of the store of a dataset, without its spaces.
+// stored returns a document in the store of a dataset without its spaces.
 func stored(t *testing.T, ds *nczarr.Dataset, key string) string {
 	t.Helper()
 	body, _, err := ds.Map().ReadAll(t.Context(), key, 0)
@@ -21,7 +21,7 @@ func stored(t *testing.T, ds *nczarr.Dataset, key string) string {
 	return strings.NewReplacer(" ", "", "\n", "").Replace(string(body))
 }
 
-// An update keeps what it does not know in the documents that it writes.
+// An update keeps unknown members of the documents that it writes.
 func TestUpdateKeepsForeignMembers(t *testing.T) {
 	t.Parallel()
 	array := `{"shape": [2], "chunks": [2], "own": [1, {"a": NaN}], ` + i4
@@ -78,8 +78,8 @@ func TestUpdateKeepsForeignMembers(t *testing.T) {
 	}
 }
 
-// The names of dimensions that a dataset opened with noxarray does not look at
-// are still there after an update.
+// Updating a dataset opened with noxarray keeps its dimension names, although they are
+// ignored.
 func TestUpdateKeepsNamesOfNoxarray(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -103,8 +103,8 @@ func TestUpdateKeepsNamesOfNoxarray(t *testing.T) {
 	}
 }
 
-// The last attribute that is deleted does not come back, in layouts too that
-// write no document of attributes where there are none.
+// The last attribute stays deleted, even in layouts that write no attribute document if
+// there are no attributes.
 func TestLastAttributeStaysDeleted(t *testing.T) {
 	t.Parallel()
 	for name, c := range layouts {
@@ -141,14 +141,14 @@ func TestLastAttributeStaysDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := len(g.Attrs()) + len(variable(t, ds, "g/v").Attrs()); n > 0 {
-				t.Errorf("%d attributes came back", n)
+				t.Errorf("%d attributes reappeared", n)
 			}
 		})
 	}
 }
 
-// Consolidated metadata repeats the documents as they are in the store, those
-// too that nothing has changed.
+// Consolidated metadata repeats the documents as they are in the store, including
+// unchanged ones.
 func TestConsolidatedRepeatsTheStore(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -189,8 +189,7 @@ func put(t *testing.T, o *nczarr.Options, name, key, body string) {
 	}
 }
 
-// An update builds on the documents, never on what stale consolidated
-// metadata says of them.
+// An update is based on the individual documents, never on stale consolidated metadata.
 func TestUpdateDoesNotTrustConsolidated(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -220,17 +219,17 @@ func TestUpdateDoesNotTrustConsolidated(t *testing.T) {
 	}
 }
 
-// In every layout consolidated metadata that was just written is used without
-// a word, and one that is not as the root's documents are is not.
+// In every layout, fresh consolidated metadata is used without a warning, and
+// consolidated metadata that differs from the root's documents is not used.
 func TestFreshConsolidated(t *testing.T) {
 	t.Parallel()
 	for name, c := range layouts {
-		if c.layout.Inline() { // the document of the root is the consolidated one
+		if c.layout.Inline() { // the root's document contains the consolidated metadata
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := inMemory() // a store that takes its time is not asked whether it is fresh
+			o := inMemory() // consolidated metadata in a high-latency store is not checked
 			var log strings.Builder
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			url := "mem:f#mode=" + strings.TrimSuffix(c.mode, ",consolidated") + ",consolidated"

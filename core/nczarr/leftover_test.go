@@ -15,10 +15,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// mark is the object that stands for a growth under way.
+// mark is the object that marks growth in progress.
 const mark = ".nczgrowing"
 
-// counted records the calls that concern the mark.
+// counted records the calls for the mark.
 type counted struct {
 	driver.Map
 	mu    *sync.Mutex
@@ -48,7 +48,7 @@ func (c counted) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 	return c.Map.Get(ctx, key, o, alloc)
 }
 
-// countMark counts what is done to the mark.
+// countMark records the calls for the mark. take returns and clears the record.
 func countMark(o *nczarr.Options) (take func() []string) {
 	c := counted{mu: new(sync.Mutex), calls: new([]string)}
 	o.Wrap = func(m driver.Map) driver.Map { c.Map = m; return c }
@@ -61,10 +61,10 @@ func countMark(o *nczarr.Options) (take func() []string) {
 	}
 }
 
-// What a process that died, or gave up, had written past the end of a dimension
-// does not show when the dimension grows again: neither in chunks that nobody
-// wrote since, nor in the chunk at the edge, nor in another variable. While
-// nobody has said that it is dead, nothing of it is touched.
+// Data that a dead or aborted process wrote past the end of a dimension does not appear
+// when the dimension grows again: not in chunks that have not been written since, not
+// in the chunk at the edge, and not in another variable. Nothing is removed until the
+// user says that the process is dead.
 func TestLeftoversOfADeadWriter(t *testing.T) {
 	t.Parallel()
 	for i := range 4 {
@@ -131,12 +131,12 @@ func TestLeftoversOfADeadWriter(t *testing.T) {
 		same(t, ds, "a", values(0, 1, 2, 3, 4, 5, f, f, f, f, f, f, f, f, 14))
 		same(t, ds, "b", values(0, 1, 2, 3, 4, 5, f, f, f, f, f, f, f, f, f))
 		if there, err := ds.Map().Exists(t.Context(), mark); err != nil || there {
-			t.Errorf("the mark is still there: %v, %v", there, err)
+			t.Errorf("the mark still exists: %v, %v", there, err)
 		}
 	}
 }
 
-// keysOf gives all keys of a dataset.
+// keysOf returns all keys of a dataset.
 func keysOf(t *testing.T, ds *nczarr.Dataset) []string {
 	t.Helper()
 	var out []string
@@ -149,9 +149,9 @@ func keysOf(t *testing.T, ds *nczarr.Dataset) []string {
 	return out
 }
 
-// Two writers that append to one dataset at once: the second is refused, and
-// nothing that the first has written is lost. A writer whose mark somebody has
-// cleared does not publish what is not there any more.
+// If two writers append to one dataset at the same time, the second one fails and the
+// first loses no data. A writer whose mark was cleared does not publish chunks that
+// were deleted.
 func TestTwoWritersThatAppend(t *testing.T) {
 	t.Parallel()
 	for _, plain := range []bool{false, true} {
@@ -164,7 +164,7 @@ func TestTwoWritersThatAppend(t *testing.T) {
 			x := dim(t, ds.Root(), "x", 0, true)
 			define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{4}})
 			closeDataset(t, ds)
-			if plain { // a gate is for one Map
+			if plain { // a gate works for one Map only
 				_, o.Wrap = newGate("none", true)
 			}
 			first := update(t, "mem:two", o)
@@ -195,8 +195,8 @@ func TestTwoWritersThatAppend(t *testing.T) {
 	}
 }
 
-// Growing costs three small requests from one Flush to the next, and none in a
-// new dataset or where nothing grows.
+// Growth takes three small requests per Flush, and none in a new dataset or without
+// growth.
 func TestGrowthCosts(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -233,8 +233,8 @@ func TestGrowthCosts(t *testing.T) {
 	}
 }
 
-// A write that fails while a dimension grows keeps the mark until a Flush has
-// removed what it left.
+// A write that fails while a dimension grows keeps the mark until a Flush has removed
+// its leftovers.
 func TestFailedGrowthIsCleanedUp(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -253,12 +253,12 @@ func TestFailedGrowthIsCleanedUp(t *testing.T) {
 	left.Store(1 << 40)
 	o.Wrap = nil
 	if there, err := open(t, "mem:torn", o).Map().Exists(t.Context(), mark); err != nil || !there {
-		t.Errorf("before the Flush: the mark is gone: %v, %v", there, err)
+		t.Errorf("before the Flush: the mark does not exist: %v, %v", there, err)
 	}
 	closeDataset(t, ds)
 	ds = update(t, "mem:torn", o)
 	if there, err := ds.Map().Exists(t.Context(), mark); err != nil || there {
-		t.Errorf("after the Flush: the mark is there: %v, %v", there, err)
+		t.Errorf("after the Flush: the mark still exists: %v, %v", there, err)
 	}
 	write(t, variable(t, ds, "v"), slab(4, 1), []int32{9})
 	closeDataset(t, ds)
@@ -277,8 +277,8 @@ func same(t *testing.T, ds *nczarr.Dataset, path string, want any) {
 	}
 }
 
-// A writer that was taken for dead and finished meanwhile keeps its values: the
-// shapes that clearing goes by are older.
+// A writer that was taken for dead but finished in the meantime keeps its values,
+// because ClearGrowth detects that the shapes have changed.
 func TestClearedTooLate(t *testing.T) {
 	t.Parallel()
 	o := inMemory()

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// asked keeps the options that a driver was opened with.
+// asked is a driver that records the options it was opened with.
 type asked struct{ options []byte }
 
 func (*asked) Describe() driver.Description { return driver.Description{Name: "http"} }
@@ -23,9 +23,8 @@ func (a *asked) Open(_ context.Context, spec driver.OpenSpec) (driver.Map, error
 
 func (*asked) Remove(context.Context, driver.OpenSpec) error { return nil }
 
-// TestLoginIsWhole shows that the parts of a login of the configuration and of
-// one of the rc files are never mixed: a password would go to a server that it
-// is not for.
+// TestLoginIsWhole checks that parts of a login in the configuration and of one in the
+// rc files are never mixed. Otherwise a password could be sent to the wrong server.
 func TestLoginIsWhole(t *testing.T) {
 	t.Parallel()
 	rc := []ncurl.RCEntry{{Host: "https://data.example", Key: "HTTP.CREDENTIALS.USERNAME", Value: "rc"}}

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// tree is a JSON value: an object or array with its entries in order, or the
-// text of anything else.
+// tree is a JSON value: an object or array with its entries in order, or the text of
+// any other value.
 type tree struct {
 	open  byte // '{', '[' or 0
 	names []string
@@ -75,7 +75,7 @@ func (n *tree) write(b *strings.Builder) {
 	b.WriteByte(n.open + 2) // the closing bracket
 }
 
-// mutations are what takes the place of a value.
+// mutations returns replacements for a value.
 func mutations() map[string]string {
 	return map[string]string{
 		"null": "null", "true": "true", "negative": "-1", "overflow": "1e400", "20 digits": "99999999999999999999", "fraction": "1.5", "empty text": `""`,
@@ -86,9 +86,9 @@ func mutations() map[string]string {
 	}
 }
 
-// eachMutation calls f with every text that comes of changing one value of the
-// document, or of removing or doubling one entry. member is the name of the
-// innermost member that has changed, or whose element has.
+// eachMutation calls f with every text that results from changing one value of the
+// document, or from removing or duplicating one entry. member is the name of the
+// innermost member that contains the change.
 func eachMutation(t *testing.T, doc string, f func(what, member, text string)) {
 	t.Helper()
 	root := parseTree(t, json.NewDecoder(strings.NewReader(doc)))
@@ -135,7 +135,7 @@ func eachMutation(t *testing.T, doc string, f func(what, member, text string)) {
 	}
 }
 
-// contents gives the values of all variables by path, as text.
+// contents returns the values of all variables by path, as text.
 func contents(t *testing.T, ds *nczarr.Dataset) (map[string]string, error) {
 	t.Helper()
 	out := map[string]string{}
@@ -163,29 +163,30 @@ func contents(t *testing.T, ds *nczarr.Dataset) (map[string]string, error) {
 	return out, walk(ds.Root())
 }
 
-// legal tells the changes that make another, equally legal dataset: nothing in
-// the documents says that it was not meant.
+// legal reports whether a change results in another valid dataset, so that the document
+// does not show that it was changed.
 func legal(doc, member, what string) bool {
 	switch member {
-	case "dimension_separator": // without it the chunks have other keys
+	case "dimension_separator": // without it, other chunk keys apply
 		return what == "null" || what == "removed"
 	case "arrays", "vars", "groups": // an unlisted child is not part of the dataset
 		return what == "element removed" || what == "empty list"
 	}
-	// A document that consolidated metadata does not have is not in the store.
+	// A document that is missing from consolidated metadata counts as missing from the
+	// store.
 	return doc == ".zmetadata" && strings.Contains(member, ".z") && what == "removed"
 }
 
-// TestMutations changes every member of every document of every layout in every
-// way: what is read is equal, or there is an error that names the place.
-// No change makes the reader take more than 64 MiB.
+// TestMutations changes every member of every document of every layout in every way.
+// The values read must be equal, or an error must name the location. No change may make
+// the reader use more than 64 MiB.
 func TestMutations(t *testing.T) { //nolint:paralleltest // it measures memory
 	for _, name := range slices.Sorted(maps.Keys(layouts)) {
-		if raceDetector && name != "newest" { // one is enough to look for races
+		if raceDetector && name != "newest" { // one layout is enough to look for races
 			continue
 		}
 		c := layouts[name]
-		if c.layout == zarr.LayoutV3 && strings.Contains(c.mode, "consolidated") { // no document but those of v3
+		if c.layout == zarr.LayoutV3 && strings.Contains(c.mode, "consolidated") { // v3 has no other documents
 			continue
 		}
 		o := inMemory(invert{})
@@ -219,12 +220,13 @@ func TestMutations(t *testing.T) { //nolint:paralleltest // it measures memory
 		}
 		t.Logf("%s: %d mutations, %d equal, %d refused", name, mu.n, mu.equal, mu.refused)
 		if mu.n < 1000 || mu.equal < 100 || mu.refused < 300 {
-			t.Errorf("%s: too few for a test", name)
+			t.Errorf("%s: too few mutations", name)
 		}
 	}
 }
 
-// mutationSample makes a small dataset with all that documents can hold.
+// mutationSample creates a small dataset that uses everything that documents can
+// contain.
 func mutationSample(t *testing.T, o *nczarr.Options, url string, layout zarr.Layout) {
 	t.Helper()
 	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Layout: &layout})
@@ -260,7 +262,7 @@ type mutator struct {
 	n, equal, refused int
 }
 
-// document tries all mutations of one document, and puts it back.
+// document tries all mutations of one document and then restores it.
 func (mu *mutator) document(t *testing.T, layout, key string) {
 	t.Helper()
 	put := func(text string) {
@@ -282,7 +284,8 @@ func (mu *mutator) document(t *testing.T, layout, key string) {
 	put(original)
 }
 
-// try opens and reads the dataset, and says what is wrong with the outcome.
+// try opens and reads the dataset, and returns a description of what is wrong, if
+// anything.
 func (mu *mutator) try(t *testing.T, key, what, member string, size int) string {
 	t.Helper()
 	mu.n++
@@ -311,8 +314,8 @@ func (mu *mutator) try(t *testing.T, key, what, member string, size int) string 
 	return fmt.Sprintf("want %v, got %v", mu.want, got)
 }
 
-// read gives all values, or the first error: of opening, of what was left out,
-// of reading.
+// read returns all values, or the first error of opening the dataset, of a part that
+// was left out, or of reading.
 func (mu *mutator) read(t *testing.T) (map[string]string, error) {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), mu.url, mu.o)

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// Names of any characters, for everything that has a name, come back; what
-// cannot come back is refused when it is defined, not when it is flushed.
+// Names with any characters are preserved for everything that has a name. Names that
+// cannot be preserved are refused on definition, not at the Flush.
 func TestOddNames(t *testing.T) {
 	t.Parallel()
 	for layout, c := range layouts {
@@ -60,7 +60,7 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// Attribute text of any kind survives, or is refused; it is never changed.
+// Attribute text of any kind is either preserved or refused, never changed.
 func TestAttributeText(t *testing.T) {
 	t.Parallel()
 	for layout, c := range layouts {
@@ -74,7 +74,7 @@ func TestAttributeText(t *testing.T) {
 				continue
 			}
 			if err := ds.Close(t.Context()); err != nil {
-				t.Errorf("%s: %q was accepted, and cannot be flushed: %v", layout, text, err)
+				t.Errorf("%s: %q was accepted but cannot be flushed: %v", layout, text, err)
 				continue
 			}
 			got := attr(t, open(t, "mem:t#mode="+c.mode, o).Root().Attrs(), "a")
@@ -85,8 +85,8 @@ func TestAttributeText(t *testing.T) {
 	}
 }
 
-// What is at the place of a new dataset, above it and below it decides whether
-// it may be made.
+// Whether a dataset may be created depends on the contents at, above and below its
+// location.
 func TestCreateBesideOthers(t *testing.T) {
 	t.Parallel()
 	o := fileOptions()
@@ -133,8 +133,8 @@ func TestCreateBesideOthers(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// TestManyNames: in a long list each thing is found by its own name, and no name
-// is given twice, as in a short one.
+// TestManyNames checks that in a long list each element is found by its name and no
+// name can be used twice, as in a short list.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -171,7 +171,7 @@ func TestManyNames(t *testing.T) {
 			_, gerr := root.DefineGroup("g" + name)
 			for _, err := range []error{derr, verr, gerr} {
 				if !errors.Is(err, ncerr.ErrNameInUse) {
-					t.Errorf("%s: want that the name is in use, got %v", name, err)
+					t.Errorf("%s: want ErrNameInUse, got %v", name, err)
 				}
 			}
 		}

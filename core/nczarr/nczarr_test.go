@@ -18,21 +18,21 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// Where the stores of the tests are, teststore says.
+// TestMain runs the tests with the stores that package teststore selects.
 func TestMain(m *testing.M) { os.Exit(teststore.Run(m)) }
 
-// memory makes options over a fresh driver of the name "mem", whose stores are
-// in memory, or wherever the tests are run.
+// memory returns options with a fresh driver named "mem". Its stores are in memory, or
+// wherever package teststore puts them.
 func memory(filters ...codecdriver.Provider) *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{teststore.New()}, filters...), SingleWriter: true}
 }
 
-// inMemory is memory for tests of what only memory has.
+// inMemory is like memory, for tests that depend on stores in memory.
 func inMemory(filters ...codecdriver.Provider) *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()}, filters...), SingleWriter: true}
 }
 
-// symlink makes a symbolic link.
+// symlink creates a symbolic link.
 func symlink(t *testing.T, target, link string) {
 	t.Helper()
 	err := os.Symlink(target, link)
@@ -44,7 +44,7 @@ func symlink(t *testing.T, target, link string) {
 	}
 }
 
-// create makes a dataset that the test closes.
+// create creates a dataset. The test closes it.
 func create(t *testing.T, url string, o *nczarr.Options) *nczarr.Dataset {
 	t.Helper()
 	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o})
@@ -152,7 +152,7 @@ func TestRoundTripOfEverything(t *testing.T) {
 	}
 }
 
-// expect reads a whole variable and compares.
+// expect reads a whole variable and compares its values.
 func expect[T nczarr.Element](t *testing.T, ds *nczarr.Dataset, path string, want []T) {
 	t.Helper()
 	v, err := ds.Root().Var(path)
@@ -191,7 +191,7 @@ func TestUnlimitedDimensionGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !v.Dims()[0].Unlimited() {
-		t.Error("the dimension is not unlimited any more")
+		t.Error("the dimension is no longer unlimited")
 	}
 	got, err := nczarr.Get[float64](t.Context(), v, v.All())
 	if err != nil || got[3] != 7 || got[0] != dtype.DefaultFill(dtype.NCDouble).([]float64)[0] {
@@ -203,7 +203,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	o := memory()
 	ds := create(t, "mem:r", o)
-	defer ds.Abort(t.Context()) // the test is about what was refused before
+	defer ds.Abort(t.Context()) // the test is about the definitions refused before
 	root := ds.Root()
 	x := dim(t, root, "x", 4, false)
 	g, err := root.DefineGroup("g")
@@ -265,9 +265,9 @@ func TestReadConverts(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// TestChunksFollowTheData: where the length of an unlimited dimension is known,
-// default chunks take as many records as make 1 MiB; where the layout makes the
-// dimension fixed, no chunk is longer than it.
+// TestChunksFollowTheData checks that default chunks hold up to 1 MiB of records if the
+// length of an unlimited dimension is known, and that no chunk is longer than the
+// dimension if the layout makes it fixed.
 func TestChunksFollowTheData(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -275,7 +275,7 @@ func TestChunksFollowTheData(t *testing.T) {
 		time, x   int64
 		typ       dtype.NC
 		want      []int64
-		wantAlone []int64 // of a variable of time alone
+		wantAlone []int64 // chunks of a variable whose only dimension is time
 	}{
 		"many small records": {zarr.LayoutNewest, 20_000, 4, dtype.NCFloat, []int64{20_000, 4}, []int64{20_000}},
 		"more than 1 MiB":    {zarr.LayoutNewest, 1_000_000, 4, dtype.NCFloat, []int64{65_536, 4}, []int64{262_144}},

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// base makes a dataset with a dimension of 4 at a place, and closes it.
+// base creates a dataset with a dimension of length 4 at a location, and closes it.
 func base(t *testing.T, url string, o *nczarr.Options) {
 	t.Helper()
 	ds := create(t, url, o)
@@ -24,7 +24,8 @@ func base(t *testing.T, url string, o *nczarr.Options) {
 	closeDataset(t, ds)
 }
 
-// newVar defines a variable of chunks of 2 in a group of a dataset that base made.
+// newVar defines a variable with chunks of 2 elements in a group of a dataset created
+// by base.
 func newVar(t *testing.T, g *nczarr.Group, name string) *nczarr.Var {
 	t.Helper()
 	x, err := g.Dataset().Root().Dim("x")
@@ -34,8 +35,8 @@ func newVar(t *testing.T, g *nczarr.Group, name string) *nczarr.Var {
 	return define(t, g, name, &nczarr.VarSpec{Type: dtype.NCInt, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}})
 }
 
-// Of two writers that give a new variable, or a group, one name, the second is
-// refused before it writes anything, whichever ends first.
+// If two writers define a variable or group with the same name, the second one fails
+// before it writes anything, regardless of which one finishes first.
 func TestTwoThatDefineOneName(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"mem:two#mode=nczarr", "mem:two#mode=zarr", "mem:two#mode=v3"} {
@@ -75,8 +76,8 @@ func TestTwoThatDefineOneName(t *testing.T) {
 	}
 }
 
-// Of two that make an archive at one new place, the second to end is refused, and
-// leaves that of the first where it is.
+// If two processes create an archive at the same new path, the second one to finish
+// fails and leaves the archive of the first in place.
 func TestTwoThatMakeAnArchive(t *testing.T) {
 	t.Parallel()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{zip.New()})}
@@ -98,8 +99,8 @@ func TestTwoThatMakeAnArchive(t *testing.T) {
 	expect(t, open(t, url, o), "v", []int32{0, 7})
 }
 
-// What the metadata does not name is not written over by something new of its
-// name, neither a node nor the chunks of a writer that died.
+// A new node does not overwrite existing objects of its name that the metadata does not
+// list: neither a node nor the chunks of a writer that died.
 func TestNameOfWhatIsNotNamed(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]map[string]string{
@@ -147,8 +148,8 @@ func TestNameOfWhatIsNotNamed(t *testing.T) {
 	}
 }
 
-// What a writer wrote of a new variable that it gave up, or could not announce,
-// is neither in the way of the next, nor part of what that makes.
+// Objects of a new variable whose definition was aborted or could not be announced
+// neither obstruct the next definition nor become part of it.
 func TestGivenUpDefinition(t *testing.T) {
 	t.Parallel()
 	fill := int32(-2147483647)
@@ -183,7 +184,7 @@ func TestGivenUpDefinition(t *testing.T) {
 	write(t, newVar(t, first.Root(), "a"), slab(0, 4), []int32{1, 2, 3, 4})
 	write(t, newVar(t, second.Root(), "b"), slab(0, 4), []int32{5, 6, 7, 8})
 	closeDataset(t, first)
-	if err := second.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict { // the list of the root has changed
+	if err := second.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict { // the root's list has changed
 		t.Fatal(err)
 	}
 	second = update(t, url, o)
@@ -208,9 +209,9 @@ func (m lastingMark) Delete(ctx context.Context, key string, o *driver.DeleteOpt
 	return m.Map.Delete(ctx, key, o)
 }
 
-// The mark that keeps the place of a new node of Zarr v3 goes when the document is
-// there, in the next Flush if need be. One that a dead process left beside the document
-// is in nobody's way, and a document that others put meanwhile is not written over.
+// The mark of a new Zarr v3 node is deleted once its document exists, in the next Flush
+// if necessary. A mark that a dead process left beside a document does not obstruct
+// anyone, and a document that another process put in the meantime is not overwritten.
 func TestMarkOfANewNode(t *testing.T) {
 	t.Parallel()
 	const url = "mem:mark#mode=v3"
@@ -254,8 +255,8 @@ func TestMarkOfANewNode(t *testing.T) {
 	}
 }
 
-// What a writer of Zarr v3 that died left of new nodes is listed, and removed on
-// request, but for what others may have made there. If the writer lives, its Flush
+// New nodes that a dead Zarr v3 writer left are listed, and removed on request, except
+// for objects that others may have created there. If the writer is alive, its Flush
 // fails.
 func TestClearNewNodes(t *testing.T) {
 	t.Parallel()
@@ -293,7 +294,7 @@ func TestClearNewNodes(t *testing.T) {
 		t.Errorf("want keys %q, got %q", want, got)
 	}
 	write(t, newVar(t, ds.Root(), "v"), slab(0, 4), []int32{1, 2, 3, 4})
-	for range 2 { // with the mark of another, and with its document
+	for range 2 { // once with the mark of another writer, once with its document
 		if err := writer.Flush(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict {
 			t.Errorf("the Flush of the writer: %v", err)
 		}
@@ -307,8 +308,8 @@ func TestClearNewNodes(t *testing.T) {
 	expect(t, open(t, url, o), "v", []int32{1, 2, 3, 4})
 }
 
-// Who finds at the end that others have made a node of that name meanwhile leaves
-// nothing of its own but chunks, of which it is not known whose they are.
+// A writer that finds at the end that another one has created a node of that name
+// leaves only chunks behind, because their owner is unknown.
 func TestMarkInANodeOfOthers(t *testing.T) {
 	t.Parallel()
 	const url, theirs = "mem:lost#mode=v3", `{"zarr_format":3,"node_type":"group"}`

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// allocated returns how many bytes f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -20,7 +20,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// jsonObject is JSON in the making.
+// jsonObject is a JSON object under construction.
 type jsonObject = map[string]any
 
 func text(t *testing.T, v any) string {
@@ -36,8 +36,8 @@ func array(dtype any, shape ...int) jsonObject {
 	return jsonObject{"zarr_format": 2, "shape": shape, "chunks": shape, "dtype": dtype, "fill_value": nil, "order": "C", "compressor": nil, "filters": nil}
 }
 
-// TestMetadataTakesNoMultiple shows that the memory, and with it the time, that
-// metadata takes does not grow with the product of two of its parts.
+// TestMetadataTakesNoMultiple checks that the memory and time for metadata do not grow
+// with the product of the sizes of two of its parts.
 func TestMetadataTakesNoMultiple(t *testing.T) { //nolint:paralleltest // not parallel: it counts allocations
 	group := jsonObject{"zarr_format": 2}
 	attrs := make(jsonObject)

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
-// TestLongFill shows that elements of absent chunks share a long fill value.
+// TestLongFill checks that elements of absent chunks share a long fill value.
 func TestLongFill(t *testing.T) { //nolint:paralleltest // not parallel: it counts allocations
 	o := inMemory(vlen.Provider())
 	fill := strings.Repeat("f", 100_000)
@@ -38,9 +38,9 @@ func TestLongFill(t *testing.T) { //nolint:paralleltest // not parallel: it coun
 	}
 }
 
-// TestTextOfManyChunks shows that the strings of one read have a limit
-// together, by which small chunks cannot become any amount of memory, and that
-// reading in parts and copying keep to it.
+// TestTextOfManyChunks checks that the total size of the strings of one read is
+// limited, so that small chunks cannot expand to any amount of memory, and that
+// ReadParts and Copy observe the limit.
 func TestTextOfManyChunks(t *testing.T) {
 	t.Parallel()
 	o := memory(vlen.Provider())
@@ -57,7 +57,7 @@ func TestTextOfManyChunks(t *testing.T) {
 	ds = open(t, "mem:text#mode=zarr", o)
 	v = variable(t, ds, "v")
 	if _, err := nczarr.Get[string](t.Context(), v, v.All()); !errors.Is(err, ncerr.ErrLimit) {
-		t.Errorf("all at once: want ErrLimit, got %v", err)
+		t.Errorf("one read: want ErrLimit, got %v", err)
 	}
 	strided := chunk.Selection{Start: []int64{0, 1}, Count: []int64{2, 2}, Stride: []int64{2, 2}}
 	for name, c := range map[string]struct {
@@ -90,7 +90,7 @@ func TestTextOfManyChunks(t *testing.T) {
 	}
 }
 
-// crowd is a filter that counts how many of its decoders are at work.
+// crowd is a filter that counts its concurrent decoders.
 type crowd struct {
 	invert
 	now, most *atomic.Int64
@@ -111,8 +111,8 @@ func (c crowd) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return c.invert.Decode(ctx, dst, src)
 }
 
-// TestLargeChunksOneByOne shows that workers decode together no more than one
-// chunk may have: the number of cores multiplies no limit.
+// TestLargeChunksOneByOne checks that all workers together decode no more than the
+// limit for one chunk, regardless of the number of cores.
 func TestLargeChunksOneByOne(t *testing.T) { //nolint:paralleltest // not parallel: it sets the number of processors
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	c := crowd{now: new(atomic.Int64), most: new(atomic.Int64)}
@@ -132,8 +132,8 @@ func TestLargeChunksOneByOne(t *testing.T) { //nolint:paralleltest // not parall
 	}
 }
 
-// TestDefaultChunksOfLongDimensions shows that no shape makes chunks large that
-// nobody chose: a text of 100 bytes can declare any.
+// TestDefaultChunksOfLongDimensions checks that default chunks are never large,
+// although a text of 100 bytes can declare any shape.
 func TestDefaultChunksOfLongDimensions(t *testing.T) {
 	t.Parallel()
 	for _, shape := range [][]int64{{2, 2e10}, {2, 1 << 40}, {1, 1, 1, 1 << 50}, {2, 2, 3, 1 << 30, 1 << 20}, {1 << 40, 3, 1 << 10}} {

@@ -15,17 +15,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// watched notes the reads of the chunk v/0.0 and spoils them.
+// watched records the reads of the chunk v/0.0 and can modify their results.
 type watched struct {
 	driver.Map
 	mu    sync.Mutex
 	bytes int
 	parts []driver.Range
-	// before, when not nil, is called before read number n of the chunk, and
-	// its error is the answer.
+	// before, if not nil, is called before read number n of the chunk. The read fails
+	// with its error.
 	before func(n int) error
-	bare   bool // answers have no version
-	dear   bool // a part costs the whole
+	bare   bool // results have no version
+	dear   bool // a part costs as much as the whole object
 }
 
 func (w *watched) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -52,8 +52,8 @@ func (w *watched) Get(ctx context.Context, key string, o *driver.GetOptions, all
 	return data, info, err
 }
 
-// columns makes a dataset of one raw chunk of 8 rows and 10 columns, counted
-// through, and opens it through w. The gap is 4 bytes.
+// columns creates a dataset with one raw chunk of 8 rows and 10 columns that counts its
+// elements, and opens it through w. The merge gap is 4 bytes.
 func columns(t *testing.T, o *nczarr.Options, w *watched) *nczarr.Var {
 	t.Helper()
 	ds := create(t, "mem:p", o)
@@ -70,8 +70,8 @@ func box(y, x, ny, nx int64) chunk.Selection {
 	return chunk.Selection{Start: []int64{y, x}, Count: []int64{ny, nx}}
 }
 
-// A slab of a raw chunk is read by what is needed of it: near parts in one
-// request, others in one each.
+// A read of a slab of a raw chunk requests only the needed parts. Parts that are close
+// together are read in one request, and others in separate ones.
 func TestPartsOfRawChunks(t *testing.T) {
 	t.Parallel()
 	strided := chunk.Selection{Start: []int64{0, 1}, Count: []int64{2, 3}, Stride: []int64{4, 2}}
@@ -97,8 +97,8 @@ func TestPartsOfRawChunks(t *testing.T) {
 	}
 }
 
-// A chunk that is replaced, removed or put there between its parts is never
-// read as a mixture.
+// A chunk that is replaced, removed or created between reads of its parts is never read
+// as a mixture.
 func TestPartsOfOneVersion(t *testing.T) {
 	t.Parallel()
 	const missing = -32767
@@ -142,8 +142,8 @@ func TestPartsOfOneVersion(t *testing.T) {
 	}
 }
 
-// Without versions parts are not read one by one: after the first time the
-// store is known.
+// In a store without versions, parts are not read separately. The store is known to
+// have none after the first read.
 func TestPartsWithoutVersions(t *testing.T) {
 	t.Parallel()
 	w := &watched{bare: true}
@@ -156,14 +156,15 @@ func TestPartsWithoutVersions(t *testing.T) {
 	}
 }
 
-// Where a part costs the whole, or cannot be had, the whole is read, and from
-// then on nothing else. A store that takes its time is tried with more parts.
+// If a part costs as much as the whole chunk, or cannot be read separately, the whole
+// chunk is read, then and in later reads. A high-latency store is tried with more
+// parts.
 func TestPartsThatCostTheWhole(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		w      *watched
 		refuse func(n int, part driver.Range) bool
-		most   int // reads of the first slab
+		most   int // maximum number of reads for the first slab
 	}{
 		"each costs the whole":      {&watched{dear: true}, func(int, driver.Range) bool { return false }, 2},
 		"the second is refused":     {&watched{}, func(n int, _ driver.Range) bool { return n == 2 }, 4},
@@ -193,7 +194,7 @@ func TestPartsThatCostTheWhole(t *testing.T) {
 	}
 }
 
-// The failure of one part is that of the read, and names the chunk.
+// If a part cannot be read, the read fails with an error that names the chunk.
 func TestFailedPart(t *testing.T) {
 	t.Parallel()
 	w := &watched{before: func(n int) error {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file that may not be read is not taken for one of another kind: the driver
-// that its name stands for opens it, and says why it cannot.
+// An unreadable file is not taken for a file of another kind. The driver for its name
+// opens it and reports the error.
 func TestProbeUnreadable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// halting is a store that says which chunk it is about to put, and waits for a line
-// before it does so the first time.
+// halting is a store that prints the key of a chunk before it puts it, and the first
+// time waits for a line of input.
 type halting struct {
 	driver.Map
 	halted map[string]bool
@@ -39,9 +39,10 @@ func (h halting) Put(ctx context.Context, key string, body driver.Body, o *drive
 	return h.Map.Put(ctx, key, body, o)
 }
 
-// TestTwoProcessesShareAChunk has two processes write parts of one chunk on the local
-// disk: the second one when the first has read the chunk, and is about to put it.
-// Both parts are there afterwards, whether the chunk was there before or not.
+// TestTwoProcessesShareAChunk checks that two processes can write parts of one chunk on
+// the local disk. The second process writes after the first has read the chunk and
+// before it puts it. Both parts exist afterwards, whether or not the chunk existed
+// before.
 func TestTwoProcessesShareAChunk(t *testing.T) { //nolint:paralleltest // it starts a child
 	var log bytes.Buffer
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New()}), Log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -81,7 +82,7 @@ func TestTwoProcessesShareAChunk(t *testing.T) { //nolint:paralleltest // it sta
 	said := bufio.NewScanner(out)
 	for _, name := range []string{"new", "old"} {
 		if !said.Scan() || said.Text() != "at "+name+"/0" {
-			t.Fatalf("the other process says %q %s", said.Text(), errs.String())
+			t.Fatalf("the other process printed %q %s", said.Text(), errs.String())
 		}
 		ds := update(t, path, o)
 		write(t, variable(t, ds, name), slab(3, 1), []int32{4})
@@ -100,6 +101,6 @@ func TestTwoProcessesShareAChunk(t *testing.T) { //nolint:paralleltest // it sta
 	expect(t, ds, "new", []int32{1, 9, 9, 4})
 	expect(t, ds, "old", []int32{1, 6, 7, 4})
 	if log.Len() > 0 {
-		t.Errorf("warned: %s", log.String())
+		t.Errorf("unexpected warning: %s", log.String())
 	}
 }

@@ -14,9 +14,9 @@ import (
 
 const groomAttr = "_QuantizeBitGroomNumberOfSignificantDigits"
 
-// Values of a quantized variable are rounded when they are written, in both
-// byte orders and from other Go types, also after the dataset was opened
-// again; those of the caller are not changed, and fill values stay.
+// Values of a quantized variable are rounded when they are written, in both byte
+// orders, from other Go types, and after the dataset was reopened. The caller's values
+// are not modified, and fill values are preserved.
 func TestQuantizedWrites(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -58,8 +58,8 @@ func checkBits(t *testing.T, v *nczarr.Var, want []uint32) {
 	}
 }
 
-// A copy does not round a second time, whatever its blocks are, unless it is
-// told to; then the attribute tells of the new rounding only.
+// A copy does not round values a second time, for any block size, unless it is told to.
+// In that case only the attribute of the new rounding is written.
 func TestCopyOfQuantized(t *testing.T) {
 	t.Parallel()
 	o := memory()

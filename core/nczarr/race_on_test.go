@@ -2,5 +2,5 @@
 
 package nczarr_test
 
-// raceDetector says that the race detector is on, which allocates.
+// raceDetector reports whether the race detector, which allocates memory, is on.
 const raceDetector = true

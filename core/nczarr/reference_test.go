@@ -10,9 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// TestReferenceDatasets: datasets which libnetcdf 4.10.1, run beside us,
-// refuses as a whole, misreads, or dies of; each name is a row of
-// docs/explanation/correctness.md. The variable "ok" is read in all of them.
+// TestReferenceDatasets reads datasets that libnetcdf 4.10.1, tested beside this
+// library, refuses as a whole, misreads or crashes on. Each name is a row of
+// docs/explanation/correctness.md. The variable "ok" is readable in all of them.
 func TestReferenceDatasets(t *testing.T) {
 	t.Parallel()
 	array := func(shape, more string) string {
@@ -26,8 +26,8 @@ func TestReferenceDatasets(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		mode    string
-		objects map[string]string // beside the root's .zgroup and ok
-		problem string            // path of what is left out, and why
+		objects map[string]string // in addition to the root's .zgroup and ok
+		problem string            // path of the part that is left out, and the reason
 		check   func(ds *nczarr.Dataset) bool
 	}{
 		"no .zgroup": {"nczarr", map[string]string{".zattrs": root(`"x": 2`, `"v"`, ""), ".zgroup": "", "v/.zarray": array("[2]", ""), "v/.zattrs": block(`["/x"]`)}, "", nil},
@@ -84,7 +84,7 @@ func TestReferenceDatasets(t *testing.T) {
 	}
 }
 
-// hasDims asks for the names of the dimensions of the variable v.
+// hasDims returns a function that checks the dimension names of the variable v.
 func hasDims(names ...string) func(*nczarr.Dataset) bool {
 	return func(ds *nczarr.Dataset) bool {
 		v, err := ds.Root().Var("v")
@@ -100,8 +100,8 @@ func hasDims(names ...string) func(*nczarr.Dataset) bool {
 	}
 }
 
-// TestReadingWritesNothing: libnetcdf materialises a missing chunk that is read
-// from a dataset open for writing.
+// TestReadingWritesNothing checks that a read does not create missing chunks. libnetcdf
+// does if the dataset is open for writing.
 func TestReadingWritesNothing(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -114,8 +114,8 @@ func TestReadingWritesNothing(t *testing.T) {
 	}
 }
 
-// TestOneChunkStorage: contiguous and compact variables are one chunk of their
-// shape, in every layout, as libnetcdf stores them.
+// TestOneChunkStorage checks that contiguous and compact variables are stored as one
+// chunk of their shape in every layout, as libnetcdf stores them.
 func TestOneChunkStorage(t *testing.T) {
 	t.Parallel()
 	for name, c := range layouts {

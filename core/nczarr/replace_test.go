@@ -18,12 +18,12 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// localOptions are those of the drivers of local places.
+// localOptions returns options with the drivers for local files.
 func localOptions() *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New(), zip.New()}), SingleWriter: true}
 }
 
-// one makes a dataset of one value, and does not close it.
+// one creates a dataset with one value and does not close it.
 func one(t *testing.T, url string, o *nczarr.Options, value int32) *nczarr.Dataset {
 	t.Helper()
 	ds := create(t, url, o)
@@ -32,7 +32,7 @@ func one(t *testing.T, url string, o *nczarr.Options, value int32) *nczarr.Datas
 	return ds
 }
 
-// names gives the names in a directory.
+// names returns the names in a directory.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -46,8 +46,9 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(out, " ")
 }
 
-// Two that make a dataset where none is, and either of which may replace one, do
-// not write into one directory: what came between the look and the making stays.
+// Two processes that create a dataset at an empty location, and may each replace one,
+// do not write into the same directory. Files that appear between the check and the
+// creation stay.
 func TestMadeMeanwhile(t *testing.T) {
 	t.Parallel()
 	url := filepath.Join(t.TempDir(), "d.zarr")
@@ -65,7 +66,7 @@ func TestMadeMeanwhile(t *testing.T) {
 	}
 }
 
-// before calls f before a store is opened.
+// before is a driver that calls f before it opens a store.
 type before struct {
 	driver.Opener
 	f func()
@@ -76,8 +77,8 @@ func (b before) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, err
 	return b.Opener.Open(ctx, spec)
 }
 
-// A dataset that is replaced is there until the new one is closed, and for ever
-// if that is not to be.
+// A dataset that is being replaced exists until the new one is closed, and stays if the
+// new one is aborted.
 func TestReplaceKeepsTheOld(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"d.zarr", "d.zip"} {
@@ -104,7 +105,7 @@ func TestReplaceKeepsTheOld(t *testing.T) {
 	}
 }
 
-// What somebody puts into a dataset while it is being replaced is not deleted.
+// A file that is added to a dataset while it is being replaced is not deleted.
 func TestReplaceSparesWhatCame(t *testing.T) {
 	t.Parallel()
 	o, dir := localOptions(), t.TempDir()
@@ -127,8 +128,8 @@ func TestReplaceSparesWhatCame(t *testing.T) {
 	}
 }
 
-// Of two that replace one dataset at once, the second to finish is told so, and
-// each takes nothing from the other.
+// If two processes replace one dataset at the same time, the second one to finish
+// fails, and neither removes anything of the other.
 func TestReplaceTwice(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"d.zarr", "d.zip"} {
@@ -138,13 +139,13 @@ func TestReplaceTwice(t *testing.T) {
 		first, second := one(t, url, o, 2), one(t, url, o, 3)
 		closeDataset(t, second)
 		if err := first.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "somebody else") {
-			t.Errorf("%s: the first to begin, and the last to finish: %v", name, err)
+			t.Errorf("%s: the first to begin and last to finish: %v", name, err)
 		}
 		expect(t, open(t, url, o), "v", []int32{3})
 	}
 }
 
-// Abort of a new dataset takes away what was written, and nothing of others.
+// Abort of a new dataset removes what it has written, and nothing else.
 func TestAbortSparesOthers(t *testing.T) {
 	t.Parallel()
 	o, url := localOptions(), filepath.Join(t.TempDir(), "d.zarr")
@@ -165,11 +166,11 @@ func TestAbortSparesOthers(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(url); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the place is still there: %v", err)
+		t.Errorf("the directory still exists: %v", err)
 	}
 }
 
-// exchanger puts another directory in the place of one when something is deleted.
+// exchanger replaces a directory with another one when an object is deleted.
 type exchanger struct {
 	driver.Map
 	exchange func()
@@ -180,8 +181,8 @@ func (e exchanger) Delete(ctx context.Context, key string, o *driver.DeleteOptio
 	return e.Map.Delete(ctx, key, o)
 }
 
-// Abort of a new dataset leaves alone what somebody has put in its place, before
-// it or in the middle of it.
+// Abort of a new dataset does not touch a directory that replaces the dataset's own,
+// before or during the Abort.
 func TestAbortSparesTheExchanged(t *testing.T) {
 	t.Parallel()
 	for _, during := range []bool{false, true} {
@@ -220,7 +221,7 @@ func TestAbortSparesTheExchanged(t *testing.T) {
 			t.Errorf("during %v: %v", during, err)
 		}
 		if got := names(t, moved); during && got != "" {
-			t.Errorf("in the one that was moved away: %s", got)
+			t.Errorf("in the directory that was moved away: %s", got)
 		}
 	}
 	dir := t.TempDir()
@@ -234,7 +235,7 @@ func TestAbortSparesTheExchanged(t *testing.T) {
 	}
 }
 
-// An option that the driver does not know says nothing about the place.
+// An unknown driver option is reported as such and not as a problem of the location.
 func TestCreateWithWrongOption(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]*nczarr.Options{"mem": inMemory(), "file": localOptions()} {
@@ -246,8 +247,8 @@ func TestCreateWithWrongOption(t *testing.T) {
 	}
 }
 
-// A dataset that a dead process had taken out of its place, where that takes two
-// steps, is not taken for one that never was.
+// If a dead process has moved a dataset away during a replacement that takes two steps,
+// Open reports this instead of a missing dataset.
 func TestOpenInterrupted(t *testing.T) {
 	t.Parallel()
 	o, dir := localOptions(), t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// rootless is a store whose documents come back when it is listed.
+// rootless is a store whose root documents reappear when it is listed.
 type rootless struct {
 	driver.Map
 	listed *atomic.Bool
@@ -38,8 +38,8 @@ func (r rootless) List(ctx context.Context, prefix string, o *driver.ListOptions
 	return r.Map.List(ctx, prefix, o)
 }
 
-// Who opens a dataset whose replacement ends at that moment is told so, and not
-// that there is no dataset.
+// If a replacement ends while a dataset is opened, Open reports this instead of a
+// missing dataset.
 func TestOpenWhileReplacementEnds(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -56,7 +56,7 @@ func TestOpenWhileReplacementEnds(t *testing.T) {
 	expect(t, open(t, "mem:replaced", o), "v", []int32{-2147483647, -2147483647, -2147483647, -2147483647})
 }
 
-// vanishing is a store that lists one object, and has none when it is asked.
+// vanishing is a store that lists one object that it does not have.
 type vanishing struct {
 	driver.Map
 	key string
@@ -78,8 +78,8 @@ func (v vanishing) List(_ context.Context, prefix string, _ *driver.ListOptions)
 	}
 }
 
-// A claim that was listed, and has gone when it is read, tells that a
-// replacement has just ended, and not that there is no dataset.
+// If a claim was listed but no longer exists when it is read, Open reports that a
+// replacement has just ended instead of a missing dataset.
 func TestOpenWhileClaimGoes(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -87,7 +87,7 @@ func TestOpenWhileClaimGoes(t *testing.T) {
 	o.Wrap = func(m driver.Map) driver.Map { return vanishing{m, ".nczreplacing"} }
 	_, err := nczarr.Open(t.Context(), "mem:gone", o)
 	if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "has just stopped: try again") {
-		t.Errorf("a claim that has gone: %v", err)
+		t.Errorf("a claim that no longer exists: %v", err)
 	}
 	o.Wrap = func(m driver.Map) driver.Map { return vanishing{m, "other"} }
 	if _, err := nczarr.Open(t.Context(), "mem:gone", o); ncerr.KindOf(err) != ncerr.ErrNotZarr {
@@ -95,8 +95,8 @@ func TestOpenWhileClaimGoes(t *testing.T) {
 	}
 }
 
-// A dataset of which a replacement has removed the first document, and no more
-// yet, is not opened: what is missing says that it is to go.
+// A dataset of which a replacement has removed only the first document is not opened,
+// because the missing document shows that it is being replaced.
 func TestOpenClaimedWithoutRoot(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -115,7 +115,7 @@ func TestOpenClaimedWithoutRoot(t *testing.T) {
 	if err := ds.Abort(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	closeDataset(t, open(t, "mem:claimed", o)) // nobody has claimed it
+	closeDataset(t, open(t, "mem:claimed", o)) // without a claim
 	ds = open(t, "mem:claimed", &u)
 	if _, err := ds.Map().Put(t.Context(), ".nczreplacing", driver.Bytes("{}"), nil); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// An array that is opened by itself keeps its whole name, dots included.
+// An array that is opened by its own URL keeps its whole name, including dots.
 func TestArrayAtRootKeepsItsName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// TestStructuredRoot: a store whose root is an array of structured elements has
-// a variable for each field, as such an array below a group has.
+// TestStructuredRoot checks that a store whose root is an array of structured elements
+// has a variable for each field, like such an array below a group.
 func TestStructuredRoot(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -41,8 +41,8 @@ func TestStructuredRoot(t *testing.T) {
 	closeDataset(t, up)
 }
 
-// TestErrorsNameTheSameDocument: of several damaged documents the error names
-// the same one each time.
+// TestErrorsNameTheSameDocument checks that if several documents are damaged, the error
+// always names the same one.
 func TestErrorsNameTheSameDocument(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -61,8 +61,8 @@ func TestErrorsNameTheSameDocument(t *testing.T) {
 	}
 }
 
-// Objects below the name of a document do not make a dataset, nor one that has
-// just come back.
+// Objects below the name of a document do not make a location a dataset, or one that
+// has just reappeared.
 func TestDirectoryNamedLikeADocument(t *testing.T) {
 	t.Parallel()
 	o := memory()

@@ -15,15 +15,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// Chunks under the keys of another dimension_separator than that of .zarray are
-// an error, in reads and in changes of parts; absent ones are fill.
+// Chunks under keys with another dimension_separator than that of .zarray cause an
+// error in reads and partial writes. Absent chunks read as fill.
 func TestWrongSeparator(t *testing.T) {
 	t.Parallel()
 	doc := func(more string) string { return `{"shape": [2, 2], "chunks": [1, 2], ` + i4 + more + `}` }
 	for name, c := range map[string]struct {
 		doc  string
 		keys string
-		want string // of the error; "" when the chunk at 1 and its fill are read
+		want string // text of the error; "" if the chunk at 1 and the fill are read
 	}{
 		"left out, and nested":       {doc(""), "0/0 1/0", `it should be '/'`},
 		"stated, and flat":           {doc(`, "dimension_separator": "/"`), "0.0 1.0", `it should be '.'`},
@@ -57,8 +57,8 @@ func TestWrongSeparator(t *testing.T) {
 	}
 }
 
-// A read of chunks that are absent finds the others, under keys of the other
-// separator, and no others.
+// A read of absent chunks finds the same chunks under keys with the other separator,
+// and no others.
 func TestSeparatorOfOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ keys, sep, want string }{
@@ -106,13 +106,13 @@ func TestSeparatorOfOthers(t *testing.T) {
 	}
 }
 
-// sparse is the document of an array of 2 by 2 chunks.
+// sparse returns the document of an array of 2 by 2 chunks.
 func sparse(sep string) string {
 	return `{"shape": [4, 4], "chunks": [2, 2], ` + i4 + `, "dimension_separator": "` + sep + `"}`
 }
 
-// A store that cannot be listed is asked for a bounded number of chunks, and not
-// again after that.
+// In a store that cannot be listed, a limited number of chunks is looked up, and only
+// once.
 func TestSeparatorTries(t *testing.T) {
 	t.Parallel()
 	var on atomic.Bool
@@ -155,7 +155,7 @@ func (m noListMap) List(ctx context.Context, prefix string, opts *driver.ListOpt
 	return m.Map.List(ctx, prefix, opts)
 }
 
-// countStat is a store that counts how often it is asked for chunks of v.
+// countStat is a store that counts the Stat calls for chunks of v.
 type countStat struct {
 	driver.Opener
 	n *atomic.Int64
@@ -178,7 +178,7 @@ func (m countStatMap) Stat(ctx context.Context, key string) (driver.Info, error)
 	return m.Map.Stat(ctx, key)
 }
 
-// noStat is a store that does not say whether an object is there while on is set.
+// noStat is a store that does not report whether an object exists while on is set.
 type noStat struct {
 	driver.Opener
 	on *atomic.Bool
@@ -201,13 +201,13 @@ func (m noStatMap) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return m.Map.Stat(ctx, key)
 }
 
-// Neither does it list them.
+// It does not list objects either.
 func (m noStatMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return noListMap(m).List(ctx, prefix, opts)
 }
 
-// A store that does not say whether the other key is there fails the read, and
-// is asked again by the next: that chunks are absent is not known.
+// If a store does not report whether the other key exists, the read fails and the next
+// read looks again, because the chunks are not known to be absent.
 func TestSeparatorNotKnown(t *testing.T) {
 	t.Parallel()
 	var on atomic.Bool
@@ -227,8 +227,8 @@ func TestSeparatorNotKnown(t *testing.T) {
 	told(t, "read", err, `it should be '/'`)
 }
 
-// told checks that err is nil where want is "", else that it is one of
-// metadata that says want.
+// told checks that err is nil if want is "", and a metadata error that contains want
+// otherwise.
 func told(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	if want == "" && err != nil || want != "" && (ncerr.KindOf(err) != ncerr.ErrMetadata || !strings.Contains(err.Error(), want)) {

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// A look that began before somebody came is not shared with him, one that begins
-// after is; and nobody waits longer than its own context lets it.
+// A call does not share a check that began before it, but shares one that began after
+// it. It waits no longer than its own context allows.
 func TestLooks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestLooks(t *testing.T) {
 			look(t.Context())
 		}
 		if calls != 1 {
-			t.Errorf("%d looks at once", calls)
+			t.Errorf("%d concurrent checks", calls)
 		}
 		for range 4 {
 			gate <- struct{}{}
@@ -41,7 +41,7 @@ func TestLooks(t *testing.T) {
 			}
 		}
 		if len(done) != 4 || calls != 2 {
-			t.Errorf("%d answers of %d looks", len(done), calls)
+			t.Errorf("%d results of %d checks", len(done), calls)
 		}
 	})
 }

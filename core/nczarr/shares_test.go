@@ -22,7 +22,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/zlib"
 )
 
-// tally counts the bytes that are held at once.
+// tally counts the bytes that are held at the same time.
 type tally struct{ now, most, times atomic.Int64 }
 
 func (c *tally) add(n int) {
@@ -34,9 +34,9 @@ func (c *tally) add(n int) {
 
 func (c *tally) reset() { c.most.Store(0); c.times.Store(0) }
 
-// tallied is a filter whose codecs count the room that they are given to decode,
-// and what they encode. Each call takes two seconds, in which all others get as
-// far as they can.
+// tallied is a filter whose codecs count the size of their decode buffers and of their
+// encoded results. Each call takes two seconds, during which all others proceed as far
+// as they can.
 type tallied struct {
 	codecdriver.Provider
 	room *tally
@@ -68,8 +68,8 @@ func (c talliedCodec) Decode(ctx context.Context, dst, src []byte) (int, error) 
 	return c.Codec.Decode(ctx, dst, src)
 }
 
-// talliedMap counts what is read of chunks, which is held for a second: until
-// the first chunk of the batch is being decoded.
+// talliedMap counts the bytes read of chunks. They are held for a second, until the
+// first chunk of the batch is being decoded.
 type talliedMap struct {
 	driver.Map
 	read *tally
@@ -89,7 +89,8 @@ func (m talliedMap) Get(ctx context.Context, key string, o *driver.GetOptions, a
 	})
 }
 
-// Chunks of a long and a short string each, of which few have room side by side.
+// Each chunk has a long and a short string. Only a few chunks fit within the limit at
+// the same time.
 const (
 	sharedCeiling = 2 << 20
 	sharedWorkers = 4
@@ -105,7 +106,7 @@ func sharedTexts() []string {
 	return texts
 }
 
-// shorts selects the short string of each chunk.
+// shorts returns a selection of the short string of each chunk.
 func shorts() chunk.Selection {
 	return chunk.Selection{Start: []int64{1}, Count: []int64{sharedChunks}, Stride: []int64{2}}
 }
@@ -117,9 +118,9 @@ func sharedVar(t *testing.T, url string, o *nczarr.Options, codecs []zarr.CodecS
 	return ds, define(t, ds.Root(), "v", &nczarr.VarSpec{Type: dtype.NCString, Dims: []*nczarr.Dim{x}, Chunks: []int64{2}, Codecs: codecs})
 }
 
-// TestShares shows that however many workers write, read or change chunks of
-// strings, in batches, and whatever these decode to, all together take no more
-// than one chunk may, and that all chunks are done.
+// TestShares checks that workers that write, read or change chunks of strings, alone or
+// in batches, together use no more memory than the limit for one chunk, for any number
+// of workers and any decoded size, and that all chunks are processed.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	for name, codecs := range map[string][]zarr.CodecSpec{"stored": nil, "packed": {{ID: "zlib"}}} {
@@ -162,7 +163,7 @@ func TestShares(t *testing.T) {
 				got[i] += "changed"
 			}
 			if n := read.times.Load(); codecs == nil && n != sharedChunks {
-				t.Errorf("%d chunks were read, there are %d", n, sharedChunks)
+				t.Errorf("%d chunks were read, want %d", n, sharedChunks)
 			}
 			within("read")
 			write(t, v, shorts(), got)
@@ -170,16 +171,16 @@ func TestShares(t *testing.T) {
 			for i := range int64(sharedChunks) {
 				pair, err := nczarr.Get[string](t.Context(), v, slab(2*i, 2))
 				if err != nil || pair[0] != texts[2*i] || pair[1] != got[i] {
-					t.Errorf("%s: chunk %d was not changed alone, %v", name, i, err)
+					t.Errorf("%s: chunk %d: more than the selected string was changed, %v", name, i, err)
 				}
 			}
 		})
 	}
 }
 
-// TestSharesKeepErrors shows that chunks that cannot be read, or changed, fail
-// beside others as they do alone, and that a read can be cancelled between
-// small chunks and large ones.
+// TestSharesKeepErrors checks that chunks that cannot be read or changed fail beside
+// others as they do alone, and that a read can be cancelled between small and large
+// chunks.
 func TestSharesKeepErrors(t *testing.T) {
 	t.Parallel()
 	o := inMemory(vlen.Provider(), zlib.Provider())
@@ -193,7 +194,7 @@ func TestSharesKeepErrors(t *testing.T) {
 			_, err := ds.Map().Put(t.Context(), "v/5", driver.Bytes("not zlib"), nil)
 			return err
 		}, sharedCeiling, "v/5"},
-		"long": {func(*nczarr.Dataset) error { return nil }, sharedCeiling * 31 / 36, fmt.Sprint(sharedCeiling * 31 / 36)}, // only the last one is
+		"long": {func(*nczarr.Dataset) error { return nil }, sharedCeiling * 31 / 36, fmt.Sprint(sharedCeiling * 31 / 36)}, // only the last chunk is damaged
 	} {
 		ds, v := sharedVar(t, "mem:"+name+"#mode=zarr", o, []zarr.CodecSpec{{ID: "zlib"}})
 		write(t, v, v.All(), sharedTexts())
@@ -230,7 +231,7 @@ func TestSharesKeepErrors(t *testing.T) {
 	}
 }
 
-// cancelling cancels when a chunk is asked for once more than there are chunks.
+// cancelling cancels a context at the first read after each chunk has been read once.
 type cancelling struct {
 	driver.Map
 	cancel context.CancelFunc

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/shuffle"
 )
 
-// Whatever is asked for, the metadata states the real element size.
+// The metadata always contains the real element size, whatever parameters are
+// requested.
 func TestShuffleStatesItsElementSize(t *testing.T) {
 	t.Parallel()
 	for _, params := range []string{``, `{"id": "shuffle"}`, `{"id": "shuffle", "elementsize": 0}`, `{"id": "shuffle", "elementsize": "0"}`} {
@@ -31,11 +32,11 @@ func TestShuffleStatesItsElementSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(doc), `"elementsize": 2`) {
-			t.Errorf("asked for %s, written %s", params, doc)
+			t.Errorf("parameters %s: written %s", params, doc)
 		}
 		body, _, err := ds.Map().ReadAll(t.Context(), "v/0", 1000)
 		if err != nil || string(body) != "\x01\x02\x03\x04\x05\x00\x00\x00\x00\x00" {
-			t.Errorf("asked for %s: the chunk is %q, %v", params, body, err)
+			t.Errorf("parameters %s: the chunk is %q, %v", params, body, err)
 		}
 		closeDataset(t, ds)
 		ds = open(t, "mem:s", o)

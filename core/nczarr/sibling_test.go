@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// several makes a dataset of variables with values, without closing it.
+// several creates a dataset of variables with values, without closing it.
 func several(t *testing.T, url string, o *nczarr.Options, force bool, value int32, names ...string) (*nczarr.Dataset, error) {
 	t.Helper()
 	ds, err := nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: *o, Force: force})
@@ -36,10 +36,10 @@ func several(t *testing.T, url string, o *nczarr.Options, force bool, value int3
 
 var errKilled = errors.New("killed")
 
-// A process that dies after any number of changes to an object store, while it
-// replaces a dataset, leaves the old one or the new one, or one that says how to
-// finish; that finishes it, whenever it dies itself. What belongs to others is
-// never touched, and the stage is found.
+// A process that dies after any number of changes to an object store while it replaces
+// a dataset leaves the old dataset, the new one, or one with a message that says how to
+// finish. Following the message finishes the replacement, even if that process dies in
+// turn. Objects of others are never touched, and the stage is found.
 func TestDyingWhileReplacing(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated", "#mode=v3"} {
@@ -79,14 +79,14 @@ func TestDyingWhileReplacing(t *testing.T) {
 			afterDeath(t, b, url, o, n, finished)
 			for _, key := range other {
 				if !slices.Contains(b.names("bkt"), key) {
-					t.Errorf("%s: %d: %q is gone", mode, n, key)
+					t.Errorf("%s: %d: %q no longer exists", mode, n, key)
 				}
 			}
 		}
 	}
 }
 
-// afterDeath looks at what a replacement has left after n changes, and finishes it.
+// afterDeath examines what a replacement has left after n changes, and finishes it.
 func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64, finished bool) {
 	t.Helper()
 	for try := int64(0); ; try++ {
@@ -121,7 +121,7 @@ func afterDeath(t *testing.T, b *buckets, url string, o *nczarr.Options, n int64
 	}
 }
 
-// stateOf tells which dataset is there, whole, or that it says how to finish.
+// stateOf returns which complete dataset exists, or that the error says how to finish.
 func stateOf(t *testing.T, url string, o *nczarr.Options) string {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), url, o)
@@ -148,8 +148,8 @@ func stateOf(t *testing.T, url string, o *nczarr.Options) string {
 	return state
 }
 
-// Two that replace one dataset at once do not mix: the second to finish is
-// refused, or replaces the whole of the first.
+// Two concurrent replacements of one dataset do not mix: the second one to finish fails
+// or replaces the whole of the first.
 func TestClaimedPlace(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -167,15 +167,15 @@ func TestClaimedPlace(t *testing.T) {
 	b.calls = nil
 	putObject(t, b, "dir/a.zarr/.nczreplacing")
 	if err := second.Close(t.Context()); err == nil {
-		t.Error("a place that another has claimed was replaced")
+		t.Error("a location claimed by another process was replaced")
 	}
 	if got := stateOf(t, url, o); got != "old" {
-		t.Errorf("a place that another has claimed: %s", got)
+		t.Errorf("a location claimed by another process: %s", got)
 	}
 }
 
-// Who gives up making a dataset does not remove the one that somebody else has
-// made at the same place meanwhile.
+// Aborting a new dataset does not remove one that another process has created at the
+// same location in the meantime.
 func TestAbortedBesideAnother(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -185,7 +185,7 @@ func TestAbortedBesideAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range b.names("bkt") { // other software knows nothing of claims
+	for _, key := range b.names("bkt") { // other software ignores claims
 		if err := b.bucket("bkt").Delete(t.Context(), key, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -203,8 +203,8 @@ func TestAbortedBesideAnother(t *testing.T) {
 	}
 }
 
-// A stage that clean has removed while its process was alive replaces nothing:
-// what was written before is gone.
+// A stage that clean has removed while its process was alive replaces nothing, because
+// its first chunks are missing.
 func TestCleanedStage(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -215,7 +215,7 @@ func TestCleanedStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeDataset(t, ds)
-	for _, killed := range []bool{false, true} { // whether clean got to the end
+	for _, killed := range []bool{false, true} { // whether clean was killed before its end
 		late, err := several(t, url, o, false, 2, "both", "new")
 		if err != nil {
 			t.Fatal(err)
@@ -246,8 +246,8 @@ func TestCleanedStage(t *testing.T) {
 	}
 }
 
-// What does not belong to the dataset is refused on object stores too, and goes
-// by force only.
+// Foreign objects in an object store prevent a replacement, which removes them only
+// with Force.
 func TestForeignObjects(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -264,10 +264,10 @@ func TestForeignObjects(t *testing.T) {
 	}
 	putObject(t, b, "dir/a.zarr/README.md")
 	if err := late.Close(t.Context()); ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "README.md") {
-		t.Errorf("one that came: %v", err)
+		t.Errorf("an object that appeared meanwhile: %v", err)
 	}
 	if _, err := several(t, url, o, false, 2, "both", "new"); ncerr.KindOf(err) != ncerr.ErrExists || !strings.Contains(err.Error(), "README.md") {
-		t.Errorf("one that was there: %v", err)
+		t.Errorf("an existing object: %v", err)
 	}
 	if got := stateOf(t, url, o); got != "old" || !slices.Contains(b.names("bkt"), "dir/a.zarr/README.md") {
 		t.Errorf("refused: %s, %q", got, b.names("bkt"))
@@ -282,7 +282,7 @@ func TestForeignObjects(t *testing.T) {
 	}
 }
 
-// A dataset in a bucket is made neither inside another one nor around one.
+// A dataset in a bucket cannot be created inside or around another one.
 func TestInsideAndAround(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -308,7 +308,7 @@ func TestInsideAndAround(t *testing.T) {
 	}
 	for _, key := range before {
 		if !slices.Contains(b.names("bkt"), key) {
-			t.Errorf("%s is gone", key)
+			t.Errorf("%s no longer exists", key)
 		}
 	}
 	ds, err = several(t, server+"dir/a.zarr/in"+rest, o, true, 2, "both", "new")
@@ -318,7 +318,7 @@ func TestInsideAndAround(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// putObject puts an object that belongs to nobody of the test.
+// putObject puts an object that does not belong to any dataset of the test.
 func putObject(t *testing.T, b *buckets, key string) {
 	t.Helper()
 	if _, err := b.bucket("bkt").Put(t.Context(), key, driver.Bytes("{}"), &driver.PutOptions{}); err != nil {
@@ -326,8 +326,8 @@ func putObject(t *testing.T, b *buckets, key string) {
 	}
 }
 
-// A claim comes from the store. One that names something else than a stage is
-// not followed, and a place whose claim leads nowhere is replaced by force.
+// A claim is untrusted data. If it names something other than a stage, it is not
+// followed. A location with such a claim can be replaced with Force.
 func TestHostileClaim(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"bkt/other", "bkt/dir/a.zarr", "bkt/dir/a.zarr.nczstage-/../../other", "bkt/dir/a.zarr.nczstage-abcdefghij/x", "bkt/dir/a.zarr.nczstage-ABCDEFGHIJ", ""} {
@@ -359,7 +359,7 @@ func TestHostileClaim(t *testing.T) {
 		}
 		closeDataset(t, ds)
 		if got := stateOf(t, url, o); got != "new" {
-			t.Errorf("%q: by force: %s", stage, got)
+			t.Errorf("%q: with force: %s", stage, got)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// table is a Source of which the places of chunks of one dimension are given.
+// table is a Source with fixed locations of the chunks of a one-dimensional array.
 type table []manifest.Location
 
 func (s table) Locate(_ context.Context, indexes [][]int64, out []manifest.Location) error {
@@ -50,7 +50,7 @@ func TestLocations(t *testing.T) {
 	}
 	elsewhere := zmap.New(raw, nil)
 	t.Cleanup(func() { _ = elsewhere.Close(t.Context()) })
-	// Of the two elements of each chunk, as invert encodes them.
+	// encoded returns a chunk of two elements as invert encodes it.
 	encoded := func(a, b byte) string { return "\x5a" + string([]byte{^a, 255, 255, 255, ^b, 255, 255, 255}) }
 	infos := map[string]zmap.Info{}
 	for key, content := range map[string]string{"whole": encoded(1, 2), "many": "...." + encoded(3, 4) + "..", "raw": "\x05\x00\x00\x00\x06\x00\x00\x00"} {
@@ -63,7 +63,7 @@ func TestLocations(t *testing.T) {
 	part := func(from, n int64) *driver.Range { return &driver.Range{Offset: from, Length: n} }
 	for name, c := range map[string]struct {
 		at   manifest.Location
-		want string // two elements, or a part of the error
+		want string // two elements, or part of the error
 		kind ncerr.Kind
 	}{
 		"whole":                   {manifest.Location{Map: elsewhere, Key: "whole"}, "[1 2]", 0},

@@ -23,9 +23,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Random slabs of arrays in F order and either byte order, written and read
-// through narrower and wider types, against the model; the stored bytes are
-// where NumPy would have them.
+// Random slabs of arrays in F order and either byte order are written and read through
+// narrower and wider types and compared with the model. The stored bytes are in NumPy's
+// positions.
 func TestFOrderAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(rt *rapid.T) {
@@ -74,7 +74,7 @@ func TestFOrderAgainstModel(t *testing.T) {
 // checkFChunk compares the bytes of the first chunk with the model.
 func checkFChunk(rt *rapid.T, ds *nczarr.Dataset, m *model, shape, chunks []int64, big bool) {
 	key := "v/" + strings.TrimSuffix(strings.Repeat("0.", len(shape)), ".")
-	body, _, err := ds.Map().ReadAll(context.Background(), key, 0) // rapid's T has none
+	body, _, err := ds.Map().ReadAll(context.Background(), key, 0) // rapid's T has no context
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
 		return
 	}
@@ -102,8 +102,8 @@ func checkFChunk(rt *rapid.T, ds *nczarr.Dataset, m *model, shape, chunks []int6
 	}
 }
 
-// Partial and strided writes of every netCDF type keep what they do not touch,
-// and fill what nobody has written.
+// Partial and strided writes of every netCDF type preserve elements outside the
+// selection, and elements that were never written read as fill.
 func TestPartialWritesOfEveryType(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -138,8 +138,7 @@ func TestPartialWritesOfEveryType(t *testing.T) {
 	}
 }
 
-// NaN as fill value is NaN after all, in chunks that are not there and in the
-// rest of those that are.
+// A NaN fill value is preserved in absent chunks and in the rest of existing ones.
 func TestNaNFill(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -155,8 +154,8 @@ func TestNaNFill(t *testing.T) {
 	}
 }
 
-// A write of which one value does not fit writes nothing, however many pieces
-// it has, and makes no dimension longer.
+// A write with a value that cannot be converted writes nothing, for any number of
+// pieces, and does not extend a dimension.
 func TestFailedConversionWritesNothing(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -174,8 +173,8 @@ func TestFailedConversionWritesNothing(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// Slabs larger than one piece of conversion, with strides, and an error in the
-// last piece.
+// Slabs larger than one conversion piece are tested with strides and with an error in
+// the last piece.
 func TestConversionInPieces(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -204,7 +203,7 @@ func TestConversionInPieces(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// liar answers a read in a wrong way.
+// liar is a store that returns wrong results for reads.
 type liar struct {
 	driver.Map
 	how string
@@ -249,8 +248,8 @@ func (l liar) Get(ctx context.Context, key string, o *driver.GetOptions, alloc d
 	return nil, driver.Info{}, errors.New("no such lie")
 }
 
-// A Map that breaks its contract is an error with the key in it, never a value
-// and never fill.
+// A Map that breaks its contract causes an error that contains the key, never a value
+// or fill.
 func TestMapThatLies(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"short", "less than asked for", "own memory", "no memory", "huge", "negative", "error after memory", "another key", "wrapped deep", "joined", "its own deadline"} {
@@ -298,10 +297,10 @@ func (s stuck) Get(ctx context.Context, key string, o *driver.GetOptions, alloc 
 	return s.Map.Get(ctx, key, o, alloc)
 }
 
-// A read that is cancelled in the middle ends with the caller's error and
-// leaves no goroutine behind.
+// A read that is cancelled midway returns the caller's error and leaves no goroutine
+// behind.
 func TestCancelInTheMiddle(t *testing.T) { //nolint:paralleltest // it counts goroutines
-	o := inMemory() // elsewhere connections have goroutines too
+	o := inMemory() // connections of other stores have goroutines as well
 	o.Workers = 4
 	ds := create(t, "mem:st", o)
 	x := dim(t, ds.Root(), "x", 100, false)

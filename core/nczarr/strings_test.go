@@ -20,11 +20,11 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
-// oddTexts are strings that fixed length, C or JSON spoil.
+// oddTexts are strings that fixed length, C or JSON may corrupt.
 var oddTexts = []string{"", "a", "\x00", "a\x00b\x00", "日本", strings.Repeat("long ", 60), `"\`, "\u2028", "NIL"}
 
-// Slabs of strings of variable length against a plain array: partial chunks,
-// strides, ranks, numbers of workers, more than one write.
+// Slabs of strings of variable length are compared with a plain array, for partial
+// chunks, strides, ranks, numbers of workers and repeated writes.
 func TestVarLenAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(rt *rapid.T) {
@@ -53,13 +53,13 @@ func TestVarLenAgainstModel(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		m := newModel(shape, 0) // numbers of texts; 0 is fill
+		m := newModel(shape, 0) // indexes of texts; 0 is the fill value
 		texts := append([]string{"none"}, oddTexts...)
 		for range rapid.IntRange(1, 4).Draw(rt, "writes") {
 			sel := drawSelection(rt, shape)
 			var src []string
 			m.each(sel, func(at int64) {
-				m.data[at] = rapid.Int32Range(0, int32(len(texts)-1)).Draw(rt, "text") // a few
+				m.data[at] = rapid.Int32Range(0, int32(len(texts)-1)).Draw(rt, "text") // few texts
 				src = append(src, texts[m.data[at]])
 			})
 			if err := v.Write(ctx, sel, src); err != nil {
@@ -81,8 +81,8 @@ func TestVarLenAgainstModel(t *testing.T) {
 	})
 }
 
-// What numcodecs wrote is read, in F order too; damaged chunks and arrays whose
-// objects nobody can know are errors that name them.
+// Object arrays written by numcodecs can be read, in F order as well. Damaged chunks
+// and arrays with unsupported objects cause errors that name them.
 func TestObjectArrays(t *testing.T) {
 	t.Parallel()
 	const stored = "\x04\x00\x00\x00\x01\x00\x00\x00a\x02\x00\x00\x00\xc3\xa9\x00\x00\x00\x00\x03\x00\x00\x00x\x00y"
@@ -130,8 +130,7 @@ func TestObjectArrays(t *testing.T) {
 	}
 }
 
-// own is the codec vlen-utf8 as another filter would have it, with what that
-// says of it.
+// own is the codec vlen-utf8 of another filter, with that filter's description.
 type own struct{ desc codecdriver.Description }
 
 func (p own) Describe() []codecdriver.Description { return []codecdriver.Description{p.desc} }
@@ -140,8 +139,8 @@ func (own) Open(_ string, _ json.RawMessage, in codecdriver.Spec) (codecdriver.C
 	return vlen.Provider().Open("vlen-utf8", nil, in)
 }
 
-// A filter that says that it is for objects is their codec; others are not, and
-// neither is a codec that nobody has.
+// The codec of a filter that declares itself for objects is accepted for object arrays.
+// Other codecs and unknown ones are not.
 func TestObjectCodecOfOthers(t *testing.T) {
 	t.Parallel()
 	o := memory(vlen.Provider(), own{codecdriver.Description{ID: "says", Transform: codecdriver.ArrayToBytes, Objects: codecdriver.Text}}, own{codecdriver.Description{ID: "mute"}})
@@ -169,8 +168,8 @@ func TestObjectCodecOfOthers(t *testing.T) {
 	}
 }
 
-// Text that is not UTF-8 does not fit where others expect text, and then
-// nothing is written; bytes of variable length take it.
+// Text that is not UTF-8 is refused for strings of variable length, and nothing is
+// written. Bytes of variable length accept it.
 func TestVarLenRefuses(t *testing.T) {
 	t.Parallel()
 	o := memory(vlen.Provider())
@@ -189,8 +188,8 @@ func TestVarLenRefuses(t *testing.T) {
 	expect(t, ds, "b", []string{"\xff\x00", "ok"})
 }
 
-// A chunk whose strings are larger than the limit is refused before it is
-// written, and not read.
+// A chunk whose strings exceed the limit is refused before it is written, and is not
+// read.
 func TestVarLenLimit(t *testing.T) {
 	t.Parallel()
 	o := memory(vlen.Provider())
@@ -213,8 +212,8 @@ func TestVarLenLimit(t *testing.T) {
 	}
 }
 
-// Copies keep every string: fixed length is that of the longest, and what
-// fixed length cannot hold is an error.
+// Copies preserve every string. The fixed length is that of the longest string, and
+// strings that fixed length cannot represent cause an error.
 func TestCopyOfStrings(t *testing.T) {
 	t.Parallel()
 	o := memory(vlen.Provider())
@@ -226,7 +225,7 @@ func TestCopyOfStrings(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode string
 		how  nczarr.StringStorage
-		size int // 0: variable
+		size int // 0 means variable length
 	}{
 		"kept": {"zarr", nczarr.StringsAuto, 0}, "nczarr": {"nczarr", nczarr.StringsAuto, 200},
 		"fixed": {"zarr", nczarr.StringsFixed, 200}, "asked": {"nczarr", nczarr.StringsVarLen, 0},
@@ -257,8 +256,8 @@ func copyStrings(t *testing.T, src *nczarr.Dataset, url string, o *nczarr.Option
 	return dst
 }
 
-// Element types of Zarr are kept in pure Zarr and shown with what CF readers
-// need to know; NCZarr stores the integers with those attributes.
+// Time types of Zarr are preserved in pure Zarr and shown with the attributes that CF
+// readers need. NCZarr stores the integers with these attributes.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -318,7 +317,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// object gives one object of a store in memory.
+// object returns one object of a store in memory.
 func object(t *testing.T, o *nczarr.Options, name, key string) string {
 	t.Helper()
 	opener, err := o.Registry.Driver("mem")

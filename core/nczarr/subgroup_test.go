@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// A group of any layout can be opened by itself, with its dimensions and the
-// types of its attributes.
+// A group of any layout can be opened by its own URL, with its dimensions and the types
+// of its attributes.
 func TestOpenSubgroupOfEveryLayout(t *testing.T) {
 	t.Parallel()
 	for name, c := range layouts {

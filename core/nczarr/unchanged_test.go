@@ -18,8 +18,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// A reader of a dataset that is replaced meanwhile gets values or an error, and
-// never fill for a chunk that exists.
+// A reader of a dataset that is replaced in the meantime gets values or an error, and
+// never fill for an existing chunk.
 func TestReplacedWhileRead(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
@@ -39,7 +39,7 @@ func TestReplacedWhileRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := b.bucket("bkt")
-			rewrite := func(key string) { // the same bytes: only version and time tell
+			rewrite := func(key string) { // same bytes: only version and time differ
 				text, _, err := m.Get(t.Context(), key, &driver.GetOptions{}, driver.Heap)
 				if ncerr.KindOf(err) == ncerr.ErrNotFound {
 					return
@@ -70,7 +70,7 @@ func TestReplacedWhileRead(t *testing.T) {
 			}
 			if what != "gone" {
 				if _, err := nczarr.Get[int32](t.Context(), v, present); err != nil {
-					t.Errorf("%s, %s: chunks that are there: %v", mode, what, err)
+					t.Errorf("%s, %s: existing chunks: %v", mode, what, err)
 				}
 			}
 			if err := ds.CheckUnchanged(t.Context()); (ncerr.KindOf(err) == ncerr.ErrConflict) != want {
@@ -80,8 +80,8 @@ func TestReplacedWhileRead(t *testing.T) {
 	}
 }
 
-// A dataset that is replaced while it is copied gives an error, although every
-// chunk is there at all times: some are old, and some are new.
+// Copying a dataset that is replaced in the meantime fails, although every chunk exists
+// at all times: some are old and some are new.
 func TestReplacedWhileCopied(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
@@ -118,8 +118,7 @@ func TestReplacedWhileCopied(t *testing.T) {
 	}
 }
 
-// Who writes to a dataset that was replaced since does not write its metadata over
-// that of the new one.
+// A writer whose dataset was replaced does not overwrite the metadata of the new one.
 func TestReplacedWhileWritten(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
@@ -146,7 +145,7 @@ func TestReplacedWhileWritten(t *testing.T) {
 	}
 }
 
-// pairs makes a dataset with four values in two chunks.
+// pairs creates a dataset with four values in two chunks.
 func pairs(t *testing.T, url string, o *nczarr.Options, value int32) *nczarr.Dataset {
 	t.Helper()
 	ds := create(t, url, o)
@@ -156,8 +155,8 @@ func pairs(t *testing.T, url string, o *nczarr.Options, value int32) *nczarr.Dat
 	return ds
 }
 
-// A writer of values whose dataset is replaced does not write into the new one, be
-// it the first thing that it writes or not, and whether it made the dataset or not.
+// A writer whose dataset is replaced does not write values into the new one, whether or
+// not it has written before and whether it created or opened the dataset.
 func TestReplacedWhileValuesAreWritten(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr", "#mode=nczarr,consolidated"} {
@@ -198,7 +197,7 @@ func TestReplacedWhileValuesAreWritten(t *testing.T) {
 	}
 }
 
-// reading is a store that calls a function after it was read.
+// reading is a store that calls a function after each read.
 type reading struct {
 	driver.Map
 	after func(key string)
@@ -210,8 +209,7 @@ func (r reading) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 	return data, info, err
 }
 
-// A writer of an array at the root that is replaced by a group does not write into
-// that.
+// A writer of a root array that is replaced by a group does not write into the group.
 func TestRootArrayReplaced(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -238,7 +236,7 @@ func TestRootArrayReplaced(t *testing.T) {
 	}
 }
 
-// hooked is a store that calls functions around its own.
+// hooked is a store that calls functions around its own methods.
 type hooked struct {
 	driver.Map
 	putting, statted func(key string)
@@ -257,7 +255,7 @@ func (h *hooked) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return info, err
 }
 
-// inOldLayout makes a dataset whose .zgroup changes, and opens it for writing.
+// inOldLayout creates a dataset whose .zgroup changes, and opens it for writing.
 func inOldLayout(t *testing.T, mode string) (*nczarr.Dataset, *hooked) {
 	t.Helper()
 	o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{newBuckets()})}
@@ -277,8 +275,8 @@ func inOldLayout(t *testing.T, mode string) (*nczarr.Dataset, *hooked) {
 	return ds, h
 }
 
-// A Write that looks for the dataset while a Flush of the same process writes the
-// document that it looks at is not refused, nor what comes after it.
+// A Write that checks the anchor while a Flush of the same process writes it succeeds,
+// and so do later writes.
 func TestWriteBesideFlush(t *testing.T) {
 	t.Parallel()
 	ds, h := inOldLayout(t, "nczarr")
@@ -302,7 +300,7 @@ func TestWriteBesideFlush(t *testing.T) {
 		}
 		var first atomic.Bool
 		h.statted = func(string) {
-			if first.CompareAndSwap(false, true) { // that of the Write: the old document
+			if first.CompareAndSwap(false, true) { // the Write reads the old document
 				close(looked)
 				<-flushed
 			}
@@ -321,7 +319,7 @@ func TestWriteBesideFlush(t *testing.T) {
 	closeDataset(t, ds)
 }
 
-// A Flush that failed, though what it put is in the store, can be called again.
+// A Flush that failed although its put reached the store can be repeated.
 func TestFlushAgain(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"nczarr", "nczarr,consolidated"} {
@@ -371,14 +369,14 @@ func TestReplacedInLongWrite(t *testing.T) {
 	}
 	_ = writer.Abort(t.Context())
 	v = variable(t, open(t, url, o), "v")
-	got, err := nczarr.Get[int32](t.Context(), v, slab(n/2, n/2)) // what comes after one batch
+	got, err := nczarr.Get[int32](t.Context(), v, slab(n/2, n/2)) // the chunks after the first batch
 	if err != nil || !slices.Equal(got, slices.Repeat([]int32{2}, n/2)) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
 
-// A part of a chunk that is changed while the dataset is replaced never gets into
-// the new one, wherever the replacement comes between.
+// A partial change of a chunk never gets into the new dataset, at whatever point the
+// replacement happens.
 func TestReplacedWhileChunkIsChanged(t *testing.T) {
 	t.Parallel()
 	for _, sel := range []chunk.Selection{slab(1, 1), slab(2, 1)} {
@@ -386,7 +384,7 @@ func TestReplacedWhileChunkIsChanged(t *testing.T) {
 		o := &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{b})}
 		url := "s3://bkt/a.zarr#mode=nczarr&aws.endpoint=http://127.0.0.1:9000"
 		closeDataset(t, pairs(t, url, o, 1))
-		if err := b.bucket("bkt").Delete(t.Context(), "a.zarr/v/1", nil); err != nil { // of which nothing can be read
+		if err := b.bucket("bkt").Delete(t.Context(), "a.zarr/v/1", nil); err != nil { // nothing of it can be read
 			t.Fatal(err)
 		}
 		hooked := *o
@@ -413,8 +411,8 @@ func TestReplacedWhileChunkIsChanged(t *testing.T) {
 	}
 }
 
-// What a writer of the old dataset stores while the new one comes in its place is
-// not in the new one.
+// Chunks that a writer of the old dataset stores during a replacement are not in the
+// new dataset.
 func TestStrayedWhileReplaced(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -451,12 +449,12 @@ func TestStrayedWhileReplaced(t *testing.T) {
 		t.Error(got)
 	}
 	if left := b.names("bkt"); slices.Contains(left, "a.zarr/old/0") || slices.Contains(left, "a.zarr/both/4") {
-		t.Errorf("what came late is there: %q", left)
+		t.Errorf("late objects still exist: %q", left)
 	}
 }
 
-// What a writer adds to a dataset does not look like another dataset to those
-// who read: documents that do not change are not written.
+// A reader does not take data added by a writer for a replacement, because unchanged
+// documents are not rewritten.
 func TestAppendedWhileRead(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"#mode=nczarr", "#mode=zarr"} {
@@ -484,8 +482,8 @@ func TestAppendedWhileRead(t *testing.T) {
 	}
 }
 
-// A document that may have been written although its Flush failed is not taken
-// for what it was before: changing it back writes it again.
+// A document that may have been written by a failed Flush is not assumed to be
+// unchanged: changing it back writes it again.
 func TestChangedBackAfterFailure(t *testing.T) {
 	t.Parallel()
 	b := newBuckets()
@@ -499,7 +497,7 @@ func TestChangedBackAfterFailure(t *testing.T) {
 	ds = update(t, url, o)
 	v = variable(t, ds, "v")
 	setText(t, v.SetAttr, "title", "second")
-	write(t, v, slab(0, 1), []int32{1}) // .zarray, which is written after .zattrs, changes too
+	write(t, v, slab(0, 1), []int32{1}) // .zarray changes as well and is written after .zattrs
 	b.calls = func(_, key string) error {
 		if strings.HasSuffix(key, "/v/.zarray") {
 			return ncerr.New(ncerr.ErrIO, "", "", io.ErrUnexpectedEOF)
@@ -517,8 +515,8 @@ func TestChangedBackAfterFailure(t *testing.T) {
 	}
 }
 
-// That a dataset has not been replaced is known after one request, and no read
-// of chunks that are there costs more.
+// Checking that a dataset has not been replaced takes one request, and reads of
+// existing chunks take no additional ones.
 func TestUnchangedCosts(t *testing.T) {
 	t.Parallel()
 	o := inMemory()

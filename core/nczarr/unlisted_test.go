@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// Nodes that NCZarr's lists do not name are told: by Unlisted where listings are
-// cheap, and as a warning where consolidated metadata has them.
+// Nodes that NCZarr's lists do not name are reported by Unlisted if listings are cheap,
+// and by a warning if consolidated metadata contains them.
 func TestUnlisted(t *testing.T) {
 	t.Parallel()
 	const zgroup = `{"zarr_format": 2}`
@@ -53,9 +53,9 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-// A node that other software has put into consolidated metadata, and that
-// NCZarr's lists do not name, stays there as it is in the store when that is
-// written anew, as long as it is there.
+// If other software has added a node to consolidated metadata that NCZarr's lists do
+// not name, rewriting the metadata preserves the node as it is in the store, as long as
+// it exists.
 func TestUnlistedStaysConsolidated(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -96,8 +96,8 @@ func TestUnlistedStaysConsolidated(t *testing.T) {
 	}
 }
 
-// Consolidated metadata that names more than the limits allow fails to be written
-// again, before the store is asked for what it names.
+// Rewriting consolidated metadata that names more nodes than the limits allow fails
+// before any of them is requested.
 func TestUnlistedIsLimited(t *testing.T) {
 	t.Parallel()
 	o := memory()

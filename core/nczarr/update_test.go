@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// store makes a store in memory out of the given objects.
+// store creates a store in memory with the given objects.
 func store(t *testing.T, o *nczarr.Options, name string, objects map[string]string) {
 	t.Helper()
 	opener, err := o.Registry.Driver("mem")
@@ -38,7 +38,7 @@ func store(t *testing.T, o *nczarr.Options, name string, objects map[string]stri
 	}
 }
 
-// update opens a dataset for writing too.
+// update opens a dataset for reading and writing.
 func update(t *testing.T, url string, o *nczarr.Options) *nczarr.Dataset {
 	t.Helper()
 	u := *o
@@ -63,7 +63,7 @@ func attr(t *testing.T, attrs []nczarr.Attr, name string) any {
 	t.Helper()
 	i := slices.IndexFunc(attrs, func(a nczarr.Attr) bool { return a.Name == name })
 	if i < 0 {
-		t.Errorf("attribute %q is gone", name)
+		t.Errorf("attribute %q is missing", name)
 		return nil
 	}
 	return attrs[i].Value
@@ -80,8 +80,8 @@ var layouts = map[string]struct {
 	"v3": {zarr.LayoutV3, "zarr,v3"}, "v3 consolidated": {zarr.LayoutV3, "v3,consolidated"},
 }
 
-// In every layout: a dataset is made, opened, changed in every way, and read
-// again; what was not changed is still there.
+// In every layout, a dataset is created, opened, changed in every way and read again.
+// Unchanged parts are preserved.
 func TestUpdateOfEveryLayout(t *testing.T) {
 	t.Parallel()
 	for name, c := range layouts {
@@ -168,8 +168,8 @@ func TestUpdateOfEveryLayout(t *testing.T) {
 
 const i4 = `"zarr_format": 2, "dtype": "<i4", "compressor": null, "filters": null, "fill_value": 7, "order": "C"`
 
-// A variable of an NCZarr dataset whose dimensions nothing declares can be
-// changed, and is still there.
+// A variable of an NCZarr dataset whose dimensions are not declared can be changed and
+// read again.
 func TestUpdateDeclaresDimensions(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -197,7 +197,7 @@ func TestUpdateDeclaresDimensions(t *testing.T) {
 	}
 }
 
-// What pure Zarr says in other ways than we would stays said.
+// An update preserves pure Zarr metadata that this library would write differently.
 func TestUpdateKeepsPureMetadata(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -217,22 +217,22 @@ func TestUpdateKeepsPureMetadata(t *testing.T) {
 	ds = open(t, "mem:p#mode=zarr", o)
 	body, _, err := ds.Map().ReadAll(t.Context(), "b/.zattrs", 0)
 	if err != nil || !strings.Contains(string(body), `"x"`) || !strings.Contains(string(body), "_ARRAY_DIMENSIONS") {
-		t.Errorf("the names of the dimensions are gone: %s %v", body, err)
+		t.Errorf("the dimension names are missing: %s %v", body, err)
 	}
 	body, _, err = ds.Map().ReadAll(t.Context(), ".zattrs", 0)
 	text := strings.ReplaceAll(string(body), " ", "")
 	for _, want := range []string{`"o":{"a":[1,{"b":null}]}`, `"mixed":[1,"x"]`, `"big":12345678901234567890`, `"none":[]`, `"f":0.1`} {
 		if err != nil || !strings.Contains(text, want) {
-			t.Errorf("%s is gone: %s, %v", want, body, err)
+			t.Errorf("%s is missing: %s, %v", want, body, err)
 		}
 	}
 	if body, _, err := ds.Map().ReadAll(t.Context(), "a/.zarray", 0); err != nil || string(body) != objects["a/.zarray"] {
-		t.Errorf("a document was written without need: %s, %v", body, err)
+		t.Errorf("an unchanged document was written: %s, %v", body, err)
 	}
 }
 
-// NCZarr metadata is not written away by somebody who looked at it as Zarr, or
-// at one of its arrays.
+// NCZarr metadata is not lost when a dataset is opened as pure Zarr or at one of its
+// arrays.
 func TestUpdateNeverStripsNCZarr(t *testing.T) {
 	t.Parallel()
 	for name, c := range layouts {
@@ -269,8 +269,7 @@ func TestUpdateNeverStripsNCZarr(t *testing.T) {
 	}
 }
 
-// A store whose root is an array takes values and attributes, and stays an
-// array.
+// A store whose root is an array accepts values and attributes, and remains an array.
 func TestUpdateOfAnArrayAtTheRoot(t *testing.T) {
 	t.Parallel()
 	doc := `{"shape": [3], "chunks": [2], ` + i4 + `}`
@@ -316,7 +315,7 @@ func fileOptions() *nczarr.Options {
 	return &nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New()}), SingleWriter: true}
 }
 
-// A dataset opened at one of its groups is written through it.
+// A dataset that was opened at one of its groups can be written.
 func TestUpdateOfASubgroup(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"newest", "lower", "upper"} {
@@ -347,7 +346,7 @@ func TestUpdateOfASubgroup(t *testing.T) {
 		}
 		v = variable(t, ds, "v")
 		if same := variable(t, ds, v.Path()); same != v {
-			t.Errorf("%s: the absolute name of a variable leads to another one", name)
+			t.Errorf("%s: the absolute name of a variable finds another one", name)
 		}
 		if v.Dims()[0].Path() != "/time" {
 			t.Errorf("%s: dimension %s", name, v.Dims()[0].Path())

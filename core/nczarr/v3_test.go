@@ -26,7 +26,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/vlen"
 )
 
-// v3Array is the zarr.json of an array of six bytes in chunks of two.
+// v3Array returns the zarr.json of an array of six bytes in chunks of two.
 func v3Array(members string) string {
 	text := `{"zarr_format": 3, "node_type": "array", "shape": [6], "fill_value": 9, "chunk_key_encoding": {"name": "default"}`
 	for _, m := range []string{`"data_type": "uint8"`, `"codecs": [{"name": "bytes"}]`, `"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}}`} {
@@ -42,7 +42,7 @@ func v3Array(members string) string {
 
 const v3Group = `{"zarr_format": 3, "node_type": "group", "attributes": {"title": "t"}}`
 
-// v3Shard is a shard of raw chunks of two bytes, "" if there is none.
+// v3Shard returns a shard of raw chunks of two bytes. A "" means an absent chunk.
 func v3Shard(chunks ...string) string {
 	var index []byte
 	at := uint64(0)
@@ -105,8 +105,8 @@ func TestV3(t *testing.T) {
 	}
 }
 
-// TestV3Update: what zarr-python, or others, have written is changed in every way, and
-// the rest stays as it was.
+// TestV3Update checks that datasets written by zarr-python or other software can be
+// changed in every way, and that everything else stays the same.
 func TestV3Update(t *testing.T) {
 	t.Parallel()
 	o := memory(invert{})
@@ -155,8 +155,8 @@ func TestV3Update(t *testing.T) {
 	}
 }
 
-// TestV3InlineIsKept: consolidated metadata of a root, and of a group, says what the
-// documents say after every change, and goes when it is removed.
+// TestV3InlineIsKept checks that consolidated metadata of a root and of a group matches
+// the documents after every change, and is absent after its removal.
 func TestV3InlineIsKept(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -173,7 +173,7 @@ func TestV3InlineIsKept(t *testing.T) {
 		t.Helper()
 		ds := open(t, url, &verify)
 		all, err := zarr.InlineMetadata(zarr.Docs{"zarr.json": []byte(stored(t, ds, "zarr.json"))})
-		if err != nil || len(all) != want || want > 0 && (!ds.Consolidated() || !slices.Equal(ds.StaleDocuments(), []string{"bad/zarr.json"})) { // which is no JSON
+		if err != nil || len(all) != want || want > 0 && (!ds.Consolidated() || !slices.Equal(ds.StaleDocuments(), []string{"bad/zarr.json"})) { // this document is not JSON
 			t.Errorf("%s: %d nodes, stale %q, %v", url, len(all), ds.StaleDocuments(), err)
 		}
 		return ds
@@ -211,8 +211,8 @@ func TestV3InlineIsKept(t *testing.T) {
 	current("mem:s", 6)
 }
 
-// TestV3InlineOfTheUnknown: what consolidated metadata says of nodes that cannot be
-// read, and of those below them, stays, and so does what else is in it.
+// TestV3InlineOfTheUnknown checks that the entries of unreadable nodes and of nodes
+// below them stay in consolidated metadata, and so do its other members.
 func TestV3InlineOfTheUnknown(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -245,8 +245,8 @@ func TestV3InlineOfTheUnknown(t *testing.T) {
 	}
 }
 
-// TestV3InlineOfAnotherKind: consolidated metadata that is not understood stays as it
-// is, until it is replaced or removed on demand.
+// TestV3InlineOfAnotherKind checks that consolidated metadata of an unknown kind is
+// preserved until it is replaced or removed on request.
 func TestV3InlineOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -286,8 +286,8 @@ func TestV3InlineOfAnotherKind(t *testing.T) {
 	}
 }
 
-// TestV3InlineLimits: consolidated metadata that could not be read again is not written,
-// and neither is anything else then.
+// TestV3InlineLimits checks that consolidated metadata that could not be read back is
+// not written, and neither is anything else.
 func TestV3InlineLimits(t *testing.T) {
 	t.Parallel()
 	deep := func(n int) string {
@@ -339,12 +339,12 @@ func TestV3InlineLimits(t *testing.T) {
 	}
 }
 
-// TestV3InlineOfAnother: who finds that another process has changed the document of the
-// root writes nothing that makes its consolidated metadata wrong.
+// TestV3InlineOfAnother checks that a writer that finds the root's document changed by
+// another process writes nothing that would invalidate its consolidated metadata.
 func TestV3InlineOfAnother(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		before, after string // of the document of the root
+		before, after string // content of the root's document
 		refused       bool
 	}{
 		"no consolidated metadata": {"", `, "other": {"must_understand": false}}`, false},
@@ -381,7 +381,7 @@ func TestV3InlineOfAnother(t *testing.T) {
 	}
 }
 
-// TestV3Version: a URL that asks for a version gets no other.
+// TestV3Version checks that a URL that requests a version opens no other version.
 func TestV3Version(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -404,8 +404,8 @@ func TestV3Version(t *testing.T) {
 	}
 }
 
-// TestV3BothVersions: nodes that have documents of v2 too are read, and not changed;
-// others around them are.
+// TestV3BothVersions checks that nodes that also have v2 documents can be read but not
+// changed, and that other nodes can be changed.
 func TestV3BothVersions(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -438,8 +438,8 @@ func TestV3BothVersions(t *testing.T) {
 	}
 }
 
-// TestV3Codecs: the codecs of a new array are completed, put in the order that Zarr v3
-// knows, or refused.
+// TestV3Codecs checks that the codecs of a new array are completed and sorted as Zarr
+// v3 requires, or refused.
 func TestV3Codecs(t *testing.T) {
 	t.Parallel()
 	o := memory(delta.Provider(), gzip.Provider(), vlen.Provider(), jsonText.Provider(), blosc.Provider())
@@ -473,7 +473,8 @@ func TestV3Codecs(t *testing.T) {
 	}
 }
 
-// TestV3Problems: what is not understood is a problem of its node only.
+// TestV3Problems checks that metadata that is not understood is a problem of its node
+// only.
 func TestV3Problems(t *testing.T) {
 	t.Parallel()
 	o := memory()
@@ -549,8 +550,8 @@ func TestV3Consolidated(t *testing.T) {
 	}
 }
 
-// TestV3ShardReplaced: a shard that is written anew while a dataset is open is read
-// with its new index, never with the old one.
+// TestV3ShardReplaced checks that a shard that is rewritten while a dataset is open is
+// read with its new index, never with the old one.
 func TestV3ShardReplaced(t *testing.T) {
 	t.Parallel()
 	o := memory()

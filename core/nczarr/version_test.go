@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/nczarr"
 )
 
-// TestVersion2Beside3: of a store that has documents of both versions Zarr v3 is read,
-// or, with mode=v2, Zarr v2. Neither is changed.
+// TestVersion2Beside3 checks that a store with documents of both versions is read as
+// Zarr v3 or, with mode=v2, as Zarr v2, and cannot be changed.
 func TestVersion2Beside3(t *testing.T) {
 	t.Parallel()
 	o := memory()

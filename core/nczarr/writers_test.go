@@ -22,7 +22,7 @@ func (u unconditioned) Capabilities() driver.Capabilities {
 	return c
 }
 
-// pretended is a store that declares conditional puts, which its server refuses.
+// pretended is a store that declares conditional puts although its server refuses them.
 type pretended struct{ driver.Map }
 
 func (p pretended) Put(ctx context.Context, key string, body driver.Body, o *driver.PutOptions) (driver.Info, error) {
@@ -32,8 +32,9 @@ func (p pretended) Put(ctx context.Context, key string, body driver.Body, o *dri
 	return p.Map.Put(ctx, key, body, o)
 }
 
-// together runs f with a dataset that two writers have opened, on stores with
-// and without conditional puts, in each layout: u(t) and w(t) with 4 values.
+// together runs f with a dataset that two writers have opened, on stores with and
+// without conditional puts, in each layout. The dataset has the variables u(t) and w(t)
+// with 4 values.
 func together(t *testing.T, modes []string, f func(t *testing.T, what string, url string, o *nczarr.Options, a, b *nczarr.Dataset)) {
 	t.Helper()
 	for _, mode := range modes {
@@ -56,8 +57,8 @@ func together(t *testing.T, modes []string, f func(t *testing.T, what string, ur
 	}
 }
 
-// A writer that does not know what another one has appended neither writes over
-// it nor makes the dimension shorter.
+// A writer that is not aware of data appended by another one neither overwrites it nor
+// shortens the dimension.
 func TestTwoThatAppend(t *testing.T) {
 	t.Parallel()
 	together(t, []string{"nczarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
@@ -67,13 +68,13 @@ func TestTwoThatAppend(t *testing.T) {
 		for _, name := range []string{"u", "w"} {
 			err := variable(t, b, name).Write(t.Context(), slab(4, 1), []int32{9})
 			if ncerr.KindOf(err) != ncerr.ErrConflict || !strings.Contains(err.Error(), "reopen the dataset") {
-				t.Errorf("%s: %s is made longer: %v", what, name, err)
+				t.Errorf("%s: extending %s: %v", what, name, err)
 			}
 		}
 		closeDataset(t, b)
 		expect(t, open(t, url, o), "u", []int32{1, 2, 3, 4, 5, 6, 7, 8})
 		again := update(t, url, o)
-		for i := range 2 { // its own Flush does not keep a writer from going on
+		for i := range 2 { // a writer can continue after its own Flush
 			write(t, variable(t, again, "w"), slab(4+int64(i), 1), []int32{9})
 			if err := again.Flush(t.Context()); err != nil {
 				t.Fatal(err)
@@ -89,8 +90,8 @@ func TestTwoThatAppend(t *testing.T) {
 	})
 }
 
-// A document that another writer has changed is not written over; others are
-// written, and the error names it.
+// A document that another writer has changed is not overwritten. Other documents are
+// written, and the error names the changed one.
 func TestTwoThatChangeMetadata(t *testing.T) {
 	t.Parallel()
 	together(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
@@ -114,8 +115,8 @@ func TestTwoThatChangeMetadata(t *testing.T) {
 	})
 }
 
-// Two writers of different documents do not disturb each other, without
-// consolidated metadata, which repeats them all.
+// Two writers of different documents do not disturb each other, unless consolidated
+// metadata repeats the documents.
 func TestTwoThatChangeOtherDocuments(t *testing.T) {
 	t.Parallel()
 	together(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
@@ -138,8 +139,8 @@ func TestTwoThatChangeOtherDocuments(t *testing.T) {
 	})
 }
 
-// Consolidated metadata that somebody has made or removed since a writer opened
-// the dataset hides nothing of what that writes, and does not come back.
+// If consolidated metadata was added or removed after a writer opened the dataset, it
+// does not hide changes of that writer and does not reappear.
 func TestConsolidatedMeanwhile(t *testing.T) {
 	t.Parallel()
 	together(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
@@ -170,7 +171,7 @@ func TestConsolidatedMeanwhile(t *testing.T) {
 	})
 }
 
-// Metadata can be changed where the server refuses conditions.
+// Metadata can be changed on a server that refuses conditional puts.
 func TestConditionsRefused(t *testing.T) {
 	t.Parallel()
 	together(t, []string{"nczarr", "zarr", "nczarr,consolidated"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
@@ -190,7 +191,7 @@ func TestConditionsRefused(t *testing.T) {
 	})
 }
 
-// unsure is a store that does what it is asked once, and says that it failed.
+// unsure is a store that reports a failure once although the call succeeded.
 type unsure struct {
 	driver.Map
 	key  string
@@ -208,7 +209,7 @@ func (u unsure) Put(ctx context.Context, key string, body driver.Body, o *driver
 	return info, err
 }
 
-// A document that was put although that seemed to fail is this writer's own.
+// A document whose put seemed to fail but succeeded belongs to this writer.
 func TestPutThatSeemedToFail(t *testing.T) {
 	t.Parallel()
 	together(t, []string{"nczarr", "zarr"}, func(t *testing.T, what, url string, o *nczarr.Options, a, b *nczarr.Dataset) {
@@ -230,7 +231,7 @@ func TestPutThatSeemedToFail(t *testing.T) {
 			if err := ds.Flush(t.Context()); !errors.Is(err, errCut) {
 				t.Fatalf("%s: %v", what, err)
 			}
-			if text == "km" { // another text the second time
+			if text == "km" { // put another text the second time
 				setText(t, variable(t, ds, "u").SetAttr, "units", "miles")
 			}
 			if err := ds.Flush(t.Context()); err != nil {
