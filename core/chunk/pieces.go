@@ -52,7 +52,7 @@ func (m *Mover) Piece(i int64) (out, in int64) {
 func (m *Mover) ScatterPieces(array, pieces []byte, proj Projection, gap int64) {
 	p, ok := m.Pieces(proj, gap)
 	if !ok {
-		return // Pieces returned no pieces for the caller to read
+		return // the chunk has no pieces
 	}
 	m.square = false
 	for i := range p.N {

@@ -392,7 +392,7 @@ func (s *Shards) cut(data []byte, size int64) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// parse sets the index of a shard of end bytes from data.
+// parse sets the index of x from data. end is the size of the shard in bytes.
 func (s *Shards) parse(x *shard, end int64, data []byte) error {
 	size := s.index.IndexSize(s.shape)
 	if int64(len(data)) != size {

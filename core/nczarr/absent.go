@@ -32,9 +32,9 @@ func (v *Var) absent() []byte {
 	return fill
 }
 
-// reached reports which chunks of shape to overlap the chunks of shape from that were
-// found, within the selection sel. found and the result have one entry per chunk, in C
-// order.
+// reached converts a report of found chunks to another chunk shape. found reports which
+// chunks of shape from exist in the selection sel. The result reports which chunks of
+// shape to overlap at least one of them. Both have one entry per chunk, in C order.
 func reached(sel chunk.Selection, from, to []int64, found []bool) ([]bool, error) {
 	src, err := chunk.NewPlan(sel, from)
 	if err != nil {

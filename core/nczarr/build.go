@@ -18,7 +18,7 @@ import (
 
 // parsed is the result of parsing the documents of an array.
 type parsed struct {
-	path string // of the array
+	path string // path of the array
 	meta *zarr.Array
 	err  error
 }
@@ -107,8 +107,8 @@ func (l *loader) setMeta(v *Var, path string, meta *zarr.Array) error {
 	return l.resolveDims(v)
 }
 
-// catalog returns the catalog of codecs. It asks the registry once, which builds the
-// list on each call.
+// catalog returns the catalog of codecs. It asks the registry only once, because the
+// registry builds the list on each call.
 func (l *loader) catalog() codec.Catalog {
 	if l.codecs == nil {
 		l.codecs = l.ds.Codecs()

@@ -23,7 +23,8 @@ import (
 //    ended, the documents differ. In the opposite order a whole replacement could
 //    happen between the two checks.
 
-// upper is the bucket of a dataset, in which claims above the dataset are looked for.
+// upper is the bucket of a dataset, with the keys of the claims that may exist above
+// the dataset.
 type upper struct {
 	loc  *ncurl.Location // location of the bucket
 	m    *zmap.Map

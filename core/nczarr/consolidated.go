@@ -13,7 +13,7 @@ import (
 )
 
 // ConsolidatedUse selects how consolidated metadata is read. In all modes, consolidated
-// metadata is used if no other metadata exists. With [Options.Update] it is never used,
+// metadata is used if no other metadata exists. Otherwise [Options.Update] ignores it,
 // so that its copies of documents that other programs wrote are not written back.
 type ConsolidatedUse uint8
 

@@ -86,7 +86,7 @@ func (s *site) newStore(ctx context.Context, loc *ncurl.Location, opts Options, 
 	if err == nil {
 		ds.loc, ds.swap, ds.newClaim.hold = loc, s.swap, s.hold
 		if err = s.claim(ctx, ds, force); err != nil {
-			_ = ds.m.Close(ctx) // the first error says more
+			_ = ds.m.Close(ctx) // the first error is more useful
 		}
 	}
 	if err != nil {

@@ -282,7 +282,8 @@ func (d *Dataset) alone(ctx context.Context, m *zmap.Map) error {
 }
 
 // sortOut reports whether a store contains objects that do not belong to d, and returns
-// the keys that do. It counts documents of d as d's even if they have not been written.
+// the keys of those that do. Documents of d count as its own even before they are
+// written.
 func (d *Dataset) sortOut(ctx context.Context, m *zmap.Map) (foreign bool, ours []string, err error) {
 	if !m.Capabilities().List {
 		return false, nil, nil

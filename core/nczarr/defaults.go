@@ -14,7 +14,7 @@ const (
 
 // DefaultChunks returns the chunk shape that netCDF chooses for a variable of the given
 // shape: one index of each unlimited dimension and enough of the others, in proportion
-// to their lengths, to make 16 MiB. A chunk is 4 KiB if the only dimension is
+// to their lengths, to make 16 MiB. A chunk has 4 KiB if the only dimension is
 // unlimited. elemSize is in bytes. Each length is at least 1. If netCDF's formula
 // results in more than 128 MiB, DefaultChunks shortens the longest dimensions until the
 // chunk has 16 MiB.

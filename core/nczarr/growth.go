@@ -55,7 +55,7 @@ type growth struct {
 	begun  bool          // markGrowth has succeeded
 	marked string        // Writer of this process's mark in the store; empty if none
 	torn   bool          // a write failed and may have left chunks behind
-	sure   map[*Var]bool // variables that no other writer had extended
+	sure   map[*Var]bool // variables that other writers are known not to have extended
 	active int           // writes in progress
 }
 

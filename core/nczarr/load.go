@@ -182,7 +182,8 @@ func (l *loader) notZarr(ctx context.Context) error {
 	return ncerr.Errorf(ncerr.ErrNoDataset, "open", ds.loc.Path, "none of the documents %s %s exists, and the store cannot be listed", zarr.ConsolidatedDoc, looked)
 }
 
-// splitKey cuts "a/b/c" into "a/b" and "c", "x" into "" and "x".
+// splitKey splits a key at its last slash: "a/b/c" into "a/b" and "c", and "x" into ""
+// and "x".
 func splitKey(key string) (dir, base string) {
 	if i := strings.LastIndexByte(key, '/'); i >= 0 {
 		return key[:i], key[i+1:]
@@ -276,7 +277,7 @@ func (l *loader) fetch(ctx context.Context, wants []want) ([]fetched, error) {
 			failed, failedAt = err, i
 		}
 	})
-	if l.bytes.Load() > l.ds.opts.Limits.MaxDocuments { // so alloc has failed
+	if l.bytes.Load() > l.ds.opts.Limits.MaxDocuments { // alloc has failed
 		return nil, l.tooMuch()
 	}
 	if err == nil {

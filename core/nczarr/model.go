@@ -361,7 +361,8 @@ func (g *Group) lookupDim(name string) *Dim {
 	return nil
 }
 
-// splitPath cuts "a/b/c" into "a/b" and "c", "/x" into "/" and "x".
+// splitPath splits a path after its last slash: "a/b/c" into "a/b/" and "c", "/x" into
+// "/" and "x", and "x" into "" and "x".
 func splitPath(path string) (dir, name string) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {

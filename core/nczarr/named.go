@@ -21,7 +21,7 @@ func (n *named[T]) add(x T) {
 	}
 }
 
-// grow makes room for more that will be added.
+// grow makes room for more elements.
 func (n *named[T]) grow(more int) {
 	n.list = slices.Grow(n.list, more)
 	if size := len(n.list) + more; n.index == nil && size >= indexFrom {

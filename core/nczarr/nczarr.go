@@ -69,7 +69,7 @@ type Options struct {
 	Wrap func(driver.Map) driver.Map
 	// Remote configures access to high-latency stores: retries, concurrency and the
 	// disk cache. The zero value means the defaults of layer.RemoteOptions.
-	// Cache.Identity identifies the reader, as far as the URL, URLEnv.Profiles and
+	// Cache.Identity identifies the reader if the URL, URLEnv.Profiles and
 	// DriverOptions do not.
 	Remote layer.RemoteOptions
 	// MergeGap is the largest gap, in bytes, between parts of a chunk without codecs

@@ -19,9 +19,11 @@ import (
 // of other software or the chunks of a writer that died. Therefore, before anything of
 // a new node is written, the first of its documents is put on the condition that it is
 // absent, and the location must contain nothing else. Readers do not see the node until
-// a Flush writes the documents that announce it. If the only document announces the
-// node, as in Zarr v3, zarr.NewNodeMark is put instead. It is deleted after the
-// document has been put, also on the condition that it is absent.
+// a Flush writes the documents that announce it.
+//
+// If the only document announces the node, as in Zarr v3, zarr.NewNodeMark is put
+// instead. The document follows later, also on the condition that it is absent. The
+// mark is then deleted.
 
 // newNode is the state of a group or variable that this process has defined.
 type newNode struct {
@@ -238,7 +240,8 @@ func (d *Dataset) dropNew(ctx context.Context) error {
 	return again.m.Flush(ctx)
 }
 
-// deleteLast deletes objects, and then the one with the key last.
+// deleteLast deletes the objects with the given keys, and then the one with the key
+// last.
 func (d *Dataset) deleteLast(ctx context.Context, keys []string, last string) error {
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == last })
 	if err := each(ctx, keys, movers, func(key string) error { return d.m.Delete(ctx, key) }); err != nil {

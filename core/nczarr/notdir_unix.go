@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// notDirectory reports whether a path leads through something that is not a
-// directory.
+// notDirectory reports whether an error means that a path leads through something that
+// is not a directory.
 func notDirectory(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

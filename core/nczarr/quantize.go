@@ -7,9 +7,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Quantization returns how values are rounded when they are written. The spec of the
-// variable or one of the attributes _QuantizeBitGroom... and so on determines it. The
-// zero Quantization means no rounding.
+// Quantization returns how values are rounded when they are written. The attribute that
+// [dtype.QuantizeMode.Attr] names determines it; DefineVar adds the attribute if the
+// spec has a quantization. The zero Quantization means no rounding.
 //
 // Source: netcdf-c libnczarr/zvar.c, NCZ_ensure_quantizer.
 func (v *Var) Quantization() dtype.Quantization {

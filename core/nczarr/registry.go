@@ -14,7 +14,7 @@ import (
 // NewRegistry and safe for concurrent use.
 type Static struct {
 	drivers map[string]driver.Opener
-	filters map[string]codecdriver.Provider // by each of their codec names
+	filters map[string]codecdriver.Provider // indexed by each codec name
 	codecs  codec.Catalog
 }
 

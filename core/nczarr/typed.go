@@ -19,8 +19,8 @@ type Element interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64 | string
 }
 
-// maxMemory is a size in bytes that exceeds the memory of any machine. It is Go's own
-// limit, beyond which make panics.
+// maxMemory is a size in bytes that exceeds the memory of any machine. Go's make panics
+// for larger sizes.
 const maxMemory = 1 << 47
 
 // Get reads a slab into a new slice. See [Var.Read].

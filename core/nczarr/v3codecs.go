@@ -46,13 +46,13 @@ func (v *Var) orderCodecs(codecs codec.Catalog) error {
 				}
 			case text != "" || p.Default == "" || strings.HasPrefix(d.V3, "numcodecs.") || p.Type == codecdriver.BoolParam || p.Input != codecdriver.NoFact:
 			case p.Type == codecdriver.TextParam:
-				quoted, _ := json.Marshal(p.Default) // text
+				quoted, _ := json.Marshal(p.Default) // strings always marshal
 				params[p.Name] = quoted
 			default:
 				params[p.Name] = json.RawMessage(p.Default)
 			}
 		}
-		id, _ := json.Marshal(c.ID) // text
+		id, _ := json.Marshal(c.ID) // strings always marshal
 		params["id"] = id
 		text, err := json.Marshal(params)
 		if err != nil {
