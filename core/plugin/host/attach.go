@@ -19,7 +19,7 @@ import (
 // attached gives the plugins that their authors run themselves, as the
 // environment names them. They are not pinned, and whoever runs them decides
 // what they may do: a required sandbox refuses them.
-func attached(text string, mode Sandbox) ([]*plug, error) {
+func attached(text string, mode Sandbox) ([]*program, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -30,7 +30,7 @@ func attached(text string, mode Sandbox) ([]*plug, error) {
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "%w", err)
 	}
-	var out []*plug
+	var out []*program
 	for _, a := range list {
 		if a.Network == "tcp" && !local(a.Address) {
 			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "plugin %q is at %q, which is not on this machine", a.Name, a.Address)
@@ -38,7 +38,7 @@ func attached(text string, mode Sandbox) ([]*plug, error) {
 		if a.Network != "unix" && a.Network != "tcp" || a.Address == "" || a.PID <= 0 {
 			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "no network, address and pid of plugin %q", a.Name)
 		}
-		out = append(out, &plug{name: a.Name, attachment: &a})
+		out = append(out, &program{name: a.Name, attachment: &a})
 	}
 	return out, nil
 }
@@ -51,8 +51,8 @@ func local(address string) bool {
 
 // attach connects to a plugin that its author runs. The process is not ours:
 // it is never ended.
-func (h *Host) attach(s *slot) (*proc, error) {
-	a := s.plug.attachment
+func (h *Host) attach(s *supervisor) (*proc, error) {
+	a := s.program.attachment
 	h.opts.alert.Log(h.ctx, LevelAlert, "the plugin is run by somebody else, as "+handshake.EnvReattach+" says: it is neither pinned nor confined", "plugin", a.Name, "pid", a.PID, "address", a.Address)
 	target := "passthrough:///" + a.Address
 	if a.Network == "unix" {
@@ -61,7 +61,7 @@ func (h *Host) attach(s *slot) (*proc, error) {
 	options := append(h.dialOptions(s.log), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	conn, err := grpc.NewClient(target, options...)
 	if err != nil {
-		return nil, bad("cannot be attached to: %w", err)
+		return nil, pluginErrorf("cannot be attached to: %w", err)
 	}
 	c := &attachedChild{process: a.PID, conn: conn, log: s.log, done: make(chan struct{})}
 	c.wg.Go(c.watch)
@@ -104,7 +104,7 @@ func (c *attachedChild) kill()                  { c.once.Do(func() { close(c.don
 // shutdown asks for nothing: the process goes on when this host is done with it.
 func (c *attachedChild) shutdown(context.Context, *grpc.ClientConn) { c.kill() }
 
-func (c *attachedChild) overfull() string { return "" } // it has none of ours
+func (c *attachedChild) dirProblem() string { return "" } // it has none of ours
 
 func (c *attachedChild) release() {
 	c.wg.Wait()

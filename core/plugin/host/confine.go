@@ -68,18 +68,18 @@ const LevelAlert = slog.LevelError + 4
 var kernel = sync.OnceValue(sandbox.Probe)
 
 // cell is the sandbox of one process.
-type cell struct {
+type confinement struct {
 	policy *sandbox.Policy // nil when nothing is confined
 	info   SandboxInfo
 }
 
 // cell makes the sandbox of a process, or refuses when it is required and has
 // holes. dir is its private directory.
-func (h *Host) cell(s *slot, img image, dir string) (cell, error) {
+func (h *Host) confine(s *supervisor, img image, dir string) (confinement, error) {
 	c := h.plan(s)
 	if len(c.info.Missing) > 0 {
 		if h.opts.Sandbox == SandboxRequire {
-			return c, holes(c.info.Missing)
+			return c, missingError(c.info.Missing)
 		}
 		if h.opts.Sandbox != SandboxOff {
 			h.warnOnce(strings.Join(c.info.Missing, "; "), s.free(c))
@@ -89,8 +89,8 @@ func (h *Host) cell(s *slot, img image, dir string) (cell, error) {
 		return c, nil
 	}
 	p := *c.policy
-	p.Private, p.MayExec = dir, !s.plug.builtin
-	if !s.plug.builtin {
+	p.Private, p.MayExec = dir, !s.program.builtin
+	if !s.program.builtin {
 		if p.NoFiles && img.interpreted() {
 			p.NoFiles = false // an interpreter may want to keep something there
 		}
@@ -101,37 +101,37 @@ func (h *Host) cell(s *slot, img image, dir string) (cell, error) {
 }
 
 // holes makes the error of a sandbox that is required and lacks something.
-func holes(missing []string) error {
-	return bad("the sandbox is required, and has holes here: %s", strings.Join(missing, "; "))
+func missingError(missing []string) error {
+	return pluginErrorf("the sandbox is required, and has holes here: %s", strings.Join(missing, "; "))
 }
 
 // plan gives what can be confined of a process.
-func (h *Host) plan(s *slot) cell {
+func (h *Host) plan(s *supervisor) confinement {
 	switch {
-	case s.plug.attachment != nil:
-		return cell{info: SandboxInfo{Missing: []string{"it is run by its author, and attached to"}}}
+	case s.program.attachment != nil:
+		return confinement{info: SandboxInfo{Missing: []string{"it is run by its author, and attached to"}}}
 	case h.opts.Sandbox == SandboxOff:
-		return cell{info: SandboxInfo{Missing: []string{"the sandbox is off"}}}
+		return confinement{info: SandboxInfo{Missing: []string{"the sandbox is off"}}}
 	case runtime.GOOS != "linux":
-		return cell{info: SandboxInfo{Missing: []string{"there is no sandbox on " + runtime.GOOS}}}
-	case !s.plug.builtin && !h.opts.Self.Valid():
-		return cell{info: SandboxInfo{Missing: []string{"plugins are not confined by a program that did not call plugin.Main"}}}
+		return confinement{info: SandboxInfo{Missing: []string{"there is no sandbox on " + runtime.GOOS}}}
+	case !s.program.builtin && !h.opts.Self.Valid():
+		return confinement{info: SandboxInfo{Missing: []string{"plugins are not confined by a program that did not call plugin.Main"}}}
 	}
 	p := s.set.policy
 	p.Kernel, p.Memory = h.opts.kernel(), max(0, h.opts.MaxMemory)
-	p.Kernel.Notify = p.Kernel.Notify && !h.unjudged.Load()
-	p.Kernel.Look = p.Kernel.Look && !h.unseen.Load()
-	p.AllowList = p.Kernel.Seccomp && s.set.serves == kindFilter+"s" && (s.plug.isStatic() || h.opts.allowList)
-	return cell{policy: &p, info: SandboxInfo{
-		Landlock: p.Kernel.Landlock, Seccomp: p.Kernel.Seccomp, AllowList: p.AllowList, Memory: p.Memory, Missing: p.Kernel.Missing(&p, s.plug.builtin),
-		Open: p.Kernel.Open(&p, s.plug.builtin),
+	p.Kernel.Notify = p.Kernel.Notify && !h.noNotify.Load()
+	p.Kernel.Look = p.Kernel.Look && !h.noInspect.Load()
+	p.AllowList = p.Kernel.Seccomp && s.set.serves == kindFilter+"s" && (s.program.isStatic() || h.opts.allowList)
+	return confinement{policy: &p, info: SandboxInfo{
+		Landlock: p.Kernel.Landlock, Seccomp: p.Kernel.Seccomp, AllowList: p.AllowList, Memory: p.Memory, Missing: p.Kernel.Missing(&p, s.program.builtin),
+		Open: p.Kernel.Open(&p, s.program.builtin),
 	}}
 }
 
 // free reports whether a plugin of others runs without Landlock or without a
 // filter of system calls.
-func (s *slot) free(c cell) bool {
-	return !s.plug.builtin && (c.policy == nil || !c.policy.Kernel.Seccomp || !c.policy.Confines())
+func (s *supervisor) free(c confinement) bool {
+	return !s.program.builtin && (c.policy == nil || !c.policy.Kernel.Seccomp || !c.policy.Confines())
 }
 
 // warnOnce warns of each lack once. That others' programs run free is logged
@@ -155,7 +155,7 @@ func (h *Host) warnOnce(what string, free bool) {
 
 // enter gives the image to start, and the environment that tells it about its
 // sandbox, for a process with that many descriptors from 3 on.
-func (c *cell) enter(img image, files int) (image, []string) {
+func (c *confinement) enter(img image, files int) (image, []string) {
 	if c.policy == nil {
 		return img, nil
 	}
@@ -198,7 +198,7 @@ func (img *image) interpreted() bool { return bytes.HasPrefix(img.head, []byte("
 
 // isStatic reports whether the plugin is known to be a program that needs no
 // other file, as a built-in one no longer does when it is confined.
-func (p *plug) isStatic() bool {
+func (p *program) isStatic() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.builtin || p.img != nil && p.img.static

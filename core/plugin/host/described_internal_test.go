@@ -33,7 +33,7 @@ func TestHostileDescription(t *testing.T) {
 		"a place":         {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Params: []*pb.ParamDescription{{Name: "a", Type: "int", Hdf5: 1 << 31}}}}}, "place"},
 		"a transform":     {&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "x", Transform: "bytes to gold"}}}, "unknown transform"},
 	} {
-		_, err := (&plug{all: true}).learn(c.reply)
+		_, err := (&program{all: true}).learn(c.reply)
 		if c.want == "" && err != nil || c.want != "" && (ncerr.KindOf(err) != ncerr.ErrPlugin || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: want %q, got %v", name, c.want, err)
 		}
@@ -46,7 +46,7 @@ func TestClaims(t *testing.T) {
 	t.Parallel()
 	h := &Host{
 		opts: Options{Builtin: plugin.Builtin{Providers: []codecdriver.Provider{described{{ID: "zlib", V3: "numcodecs.zlib", HDF5: 1}}}}},
-		plugs: []*plug{
+		programs: []*program{
 			{known: true, codecs: []codecdriver.Description{{ID: "a", V3: "numcodecs.zlib", Aliases: []string{"zlib", "aa"}, HDF5: 1}, {ID: "zlib", HDF5: 5}}},
 			{known: true, codecs: []codecdriver.Description{{ID: "b", V3: "aa", HDF5: 7}, {ID: "c", HDF5: 7}}},
 		},
@@ -63,7 +63,7 @@ func TestClaims(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("want %q, got %q", want, got)
 	}
-	p := &plug{kind: kindFilter, promised: "mine"}
+	p := &program{kind: kindFilter, promised: "mine"}
 	if _, err := p.learn(&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "mine", Aliases: []string{"zstd"}}}}); err != nil || len(p.codecs) != 1 || p.codecs[0].Has("zstd") {
 		t.Errorf("an alias that is not given: got %+v, %v", p.codecs, err)
 	}

@@ -24,7 +24,7 @@ func SetCallTimeout(h *Host, d time.Duration) { h.opts.CallTimeout = d }
 func BreakAll(h *Host) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range h.slots {
+	for _, s := range h.supervisors {
 		if p := s.current(); p != nil {
 			p.markBroken("a test says so")
 		}

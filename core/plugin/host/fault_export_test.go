@@ -10,7 +10,7 @@ import "golang.org/x/sys/unix"
 func FaultRequests(h *Host) (n int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range h.slots {
+	for _, s := range h.supervisors {
 		if p := s.current(); p != nil && p.level > 0 && err == nil {
 			n++
 			err = unix.Mprotect(p.plane.request.mem, unix.PROT_NONE)
@@ -23,7 +23,7 @@ func FaultRequests(h *Host) (n int, err error) {
 func LimitLending(h *Host, n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range h.slots {
+	for _, s := range h.supervisors {
 		if p := s.current(); p != nil && p.plane != nil {
 			p.plane.lendMax = n
 		}

@@ -31,7 +31,7 @@ func (g *grantSet) key() string { return g.serves + "\x00" + strings.Join(g.plac
 
 // filterSet gives what the filters of a plugin are granted: nothing but what
 // the configuration says of the names that it owns.
-func (h *Host) filterSet(p *plug) (*grantSet, error) {
+func (h *Host) filterSet(p *program) (*grantSet, error) {
 	g := &grantSet{serves: kindFilter + "s", role: kindFilter + "s"}
 	var texts []string
 	if !p.builtin && p.attachment == nil {
@@ -49,7 +49,7 @@ func (h *Host) filterSet(p *plug) (*grantSet, error) {
 }
 
 // driverSet gives what the process for a store is granted.
-func (h *Host) driverSet(p *plug, d driver.Description, spec driver.OpenSpec, remove bool) (*grantSet, error) {
+func (h *Host) driverSet(p *program, d driver.Description, spec driver.OpenSpec, remove bool) (*grantSet, error) {
 	g := &grantSet{serves: kindDriver + ":" + d.Name, role: kindDriver + ":" + d.Name, others: !p.builtin && h.opts.Sandbox != SandboxOff}
 	texts := d.Grants
 	if o, err := h.opts.Builtin.Driver(d.Name); p.builtin && err == nil {
@@ -171,7 +171,7 @@ func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remo
 		return nil // nothing is there: the driver will say so
 	}
 	if write && g.others && h.holdsHome(path) {
-		return bad("a plugin of others would be granted to write in %s, which holds all that belongs to you: put the store into a directory of its own", path)
+		return pluginErrorf("a plugin of others would be granted to write in %s, which holds all that belongs to you: put the store into a directory of its own", path)
 	}
 	g.addRoot(h, path, write)
 	return nil

@@ -27,23 +27,23 @@ import (
 // Host is a registry of drivers and filters that run in plugin processes. It
 // is safe for concurrent use. Close ends all processes.
 type Host struct {
-	opts    Options
-	ctx     context.Context //nolint:containedctx // ends with the host
-	cancel  context.CancelFunc
-	spawner spawner
-	self    *plug
-	plugs   []*plug // third-party, in the order of their names
-	dirs    []string
+	opts     Options
+	ctx      context.Context //nolint:containedctx // ends with the host
+	cancel   context.CancelFunc
+	spawner  spawner
+	self     *program
+	programs []*program // third-party, in the order of their names
+	dirs     []string
 
-	mu        sync.Mutex
-	private   *place.Temp // the private directory, made at the first use
-	launches  int
-	slots     map[string]*slot
-	providers map[*plug]*provider
-	warned    []string    // what was warned of
-	alerted   bool        // that others' programs run free was among it
-	unjudged  atomic.Bool // no process hands over the judgement of its calls,
-	unseen    atomic.Bool // or the host cannot look at what they are about
+	mu          sync.Mutex
+	private     *place.Temp // the private directory, made at the first use
+	launches    int
+	supervisors map[string]*supervisor
+	providers   map[*program]*provider
+	warned      []string    // what was warned of
+	alerted     bool        // that others' programs run free was among it
+	noNotify    atomic.Bool // no process hands over the judgement of its calls,
+	noInspect   atomic.Bool // or the host cannot look at what they are about
 
 	closing sync.Mutex // the last to be taken: a slot that is locked starts a process
 	closed  bool
@@ -59,8 +59,8 @@ func New(opts *Options) (*Host, error) {
 	o := opts.withDefaults()
 	h := &Host{
 		opts: o, dirs: searchDirs(&o),
-		self:  &plug{name: "nczarr", builtin: true},
-		slots: map[string]*slot{}, providers: map[*plug]*provider{},
+		self:        &program{name: "nczarr", builtin: true},
+		supervisors: map[string]*supervisor{}, providers: map[*program]*provider{},
 	}
 	switch o.Isolation {
 	case Auto, Process, InProcess, Loopback:
@@ -77,19 +77,19 @@ func New(opts *Options) (*Host, error) {
 	switch {
 	case !o.thirdPartyAllowed():
 	case o.Only != "":
-		only := newPlug(o.Only, o.Lock)
+		only := newProgram(o.Only, o.Lock)
 		only.all = true
-		h.plugs = []*plug{only}
+		h.programs = []*program{only}
 	default:
 		paths, err := findExecutables(h.dirs)
 		if err != nil {
 			o.Logger.Warn("cannot look for plugins", "err", err)
 		}
-		if h.plugs, err = attached(o.Getenv(handshake.EnvReattach), o.Sandbox); err != nil {
+		if h.programs, err = attached(o.Getenv(handshake.EnvReattach), o.Sandbox); err != nil {
 			return nil, err
 		}
 		for _, path := range paths {
-			h.plugs = append(h.plugs, newPlug(path, o.Lock))
+			h.programs = append(h.programs, newProgram(path, o.Lock))
 		}
 	}
 	return h, nil
@@ -111,7 +111,7 @@ func (h *Host) dir() (string, error) {
 		place.Sweep(parent, dirPrefix, func(f place.Found) { _, _ = place.Clean(f) }) // what cannot be removed stays for the next
 		var err error
 		if h.private, err = place.NewTemp(parent, dirPrefix, ""); err != nil {
-			return "", bad("no private directory: %w", err)
+			return "", pluginErrorf("no private directory: %w", err)
 		}
 	}
 	return h.private.Dir, nil
@@ -128,7 +128,7 @@ func (h *Host) processDir() (string, error) {
 	dir := filepath.Join(parent, strconv.Itoa(h.launches))
 	h.mu.Unlock()
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", bad("no private directory: %w", err)
+		return "", pluginErrorf("no private directory: %w", err)
 	}
 	return dir, nil
 }
@@ -152,31 +152,31 @@ func (h *Host) goOwned(f func()) error {
 }
 
 // slot gives the place of a process, made at the first use.
-func (h *Host) slot(p *plug, set *grantSet) *slot {
+func (h *Host) supervisor(p *program, set *grantSet) *supervisor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.slotLocked(p, set)
+	return h.supervisorLocked(p, set)
 }
 
 // hold gives the place of a process for a store, and keeps the process until
 // the slot's leave.
-func (h *Host) hold(p *plug, set *grantSet) *slot {
+func (h *Host) hold(p *program, set *grantSet) *supervisor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := h.slotLocked(p, set)
+	s := h.supervisorLocked(p, set)
 	s.enter()
 	return s
 }
 
-func (h *Host) slotLocked(p *plug, set *grantSet) *slot {
+func (h *Host) supervisorLocked(p *program, set *grantSet) *supervisor {
 	key := p.name + "\x00" + set.key()
-	s := h.slots[key]
+	s := h.supervisors[key]
 	if s == nil {
-		s = &slot{
-			host: h, plug: p, set: set,
+		s = &supervisor{
+			host: h, program: p, set: set,
 			log: h.opts.Logger.With(slog.String(logPlugin, p.name), slog.String(logServes, set.serves)),
 		}
-		h.slots[key] = s
+		h.supervisors[key] = s
 	}
 	return s
 }
@@ -192,13 +192,13 @@ func (h *Host) Driver(name string) (driver.Opener, error) {
 			}
 			return o, nil
 		}
-		return &opener{h: h, plug: h.self, desc: o.Describe()}, nil
+		return &opener{h: h, program: h.self, desc: o.Describe()}, nil
 	}
 	p, err := h.find(kindDriver, name)
 	if err != nil {
 		return nil, err
 	}
-	return &opener{h: h, plug: p, desc: p.driver(name)}, nil
+	return &opener{h: h, program: p, desc: p.driver(name)}, nil
 }
 
 // Filter gives the provider of the codec with that name. The same
@@ -218,11 +218,11 @@ func (h *Host) Filter(id string) (codecdriver.Provider, error) {
 	return h.provider(p), nil
 }
 
-func (h *Host) provider(p *plug) *provider {
+func (h *Host) provider(p *program) *provider {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.providers[p] == nil {
-		h.providers[p] = &provider{h: h, plug: p}
+		h.providers[p] = &provider{h: h, program: p}
 	}
 	return h.providers[p]
 }
@@ -230,9 +230,9 @@ func (h *Host) provider(p *plug) *provider {
 // ownerOf returns the plugin that serves something, as far as is known: first the
 // one whose file name says so, then one that the lock file gives the name. Only
 // the owner of a name gets what the user grants to it.
-func (h *Host) ownerOf(kind, name string) *plug {
-	var owner *plug
-	for _, p := range h.plugs {
+func (h *Host) ownerOf(kind, name string) *program {
+	var owner *program
+	for _, p := range h.programs {
 		if yes, _ := p.serves(kind, name); yes && (owner == nil || p.promises(kind, name) && !owner.promises(kind, name)) {
 			owner = p
 		}
@@ -242,7 +242,7 @@ func (h *Host) ownerOf(kind, name string) *plug {
 
 // granted returns what the user grants to a plugin under a name: nothing when
 // the name is another's, or only the plugin itself says that it has it.
-func (h *Host) granted(p *plug, kind, name string) []string {
+func (h *Host) granted(p *program, kind, name string) []string {
 	if !p.builtin {
 		p.mu.Lock()
 		own := slices.Contains(p.names(kind), name)
@@ -259,12 +259,12 @@ func (h *Host) granted(p *plug, kind, name string) []string {
 
 // find looks for the plugin that serves something. Those that are attached to,
 // and the only plugin of a host for one, are started and asked.
-func (h *Host) find(kind, name string) (*plug, error) {
+func (h *Host) find(kind, name string) (*program, error) {
 	if p := h.ownerOf(kind, name); p != nil {
 		return p, nil
 	}
 	var failed []error
-	for _, p := range h.plugs {
+	for _, p := range h.programs {
 		if _, sure := p.serves(kind, name); sure {
 			continue
 		}
@@ -280,12 +280,12 @@ func (h *Host) find(kind, name string) (*plug, error) {
 // ask starts the plugin so that it says what it serves. It is granted what the
 // configuration grants, without which an interpreter may not even start: the
 // process may go on to serve what the plugin describes.
-func (h *Host) ask(ctx context.Context, p *plug) error {
+func (h *Host) ask(ctx context.Context, p *program) error {
 	set, err := h.askSet(p)
 	if err != nil {
 		return err
 	}
-	running, err := h.slot(p, set).acquire(ctx)
+	running, err := h.supervisor(p, set).acquire(ctx)
 	if err == nil && p.kind == kindDriver && pathGrants(p.driver(p.promised)) {
 		running.stop(false) // its stores go to processes with a grant set each
 	}
@@ -293,7 +293,7 @@ func (h *Host) ask(ctx context.Context, p *plug) error {
 }
 
 // askSet returns what a plugin is granted before it has said what it serves.
-func (h *Host) askSet(p *plug) (*grantSet, error) {
+func (h *Host) askSet(p *program) (*grantSet, error) {
 	if p.kind == kindDriver {
 		return h.driverSet(p, driver.Description{Name: p.promised}, driver.OpenSpec{}, false)
 	}
@@ -335,7 +335,7 @@ func (h *Host) Drivers() []driver.Description {
 	for _, d := range out {
 		seen[d.Name] = true
 	}
-	for _, p := range h.plugs {
+	for _, p := range h.programs {
 		ds, _ := p.describe()
 		for _, d := range ds {
 			if !seen[d.Name] {
@@ -352,7 +352,7 @@ func (h *Host) Drivers() []driver.Description {
 // built-in codec has, or that of an earlier plugin, is not another's.
 func (h *Host) Filters() []codecdriver.Description {
 	out := h.opts.Builtin.Filters()
-	if len(h.plugs) > 0 { // the question is asked for each variable
+	if len(h.programs) > 0 { // the question is asked for each variable
 		out = h.withPlugins(out)
 	}
 	slices.SortFunc(out, func(a, b codecdriver.Description) int { return strings.Compare(a.ID, b.ID) })
@@ -371,7 +371,7 @@ func (h *Host) withPlugins(out []codecdriver.Description) []codecdriver.Descript
 	for i := range out {
 		take(&out[i])
 	}
-	for _, p := range h.plugs {
+	for _, p := range h.programs {
 		_, cs := p.describe()
 		for _, d := range cs {
 			if seen[d.ID] {
@@ -394,9 +394,9 @@ func (h *Host) withPlugins(out []codecdriver.Description) []codecdriver.Descript
 // Discover starts every plugin that may run and has not said yet what it
 // serves, several at once. The error joins those of plugins that failed.
 func (h *Host) Discover(ctx context.Context) error {
-	errs := make([]error, len(h.plugs))
+	errs := make([]error, len(h.programs))
 	var wg sync.WaitGroup
-	for i, p := range h.plugs {
+	for i, p := range h.programs {
 		wg.Go(func() { errs[i] = h.ask(ctx, p) })
 	}
 	wg.Wait()
@@ -411,13 +411,13 @@ func (h *Host) Close(ctx context.Context) error {
 	h.closed = true
 	h.closing.Unlock()
 	h.mu.Lock()
-	slots := make([]*slot, 0, len(h.slots))
-	for _, s := range h.slots {
-		slots = append(slots, s)
+	supervisors := make([]*supervisor, 0, len(h.supervisors))
+	for _, s := range h.supervisors {
+		supervisors = append(supervisors, s)
 	}
 	h.mu.Unlock()
 	h.cancel()
-	for _, s := range slots {
+	for _, s := range supervisors {
 		if p := s.current(); p != nil {
 			p.stop(false)
 		}
@@ -430,7 +430,7 @@ func (h *Host) Close(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		for _, s := range slots { // no more time: no more patience
+		for _, s := range supervisors { // no more time: no more patience
 			if p := s.current(); p != nil {
 				p.stop(true)
 			}
@@ -447,7 +447,7 @@ func (h *Host) Close(ctx context.Context) error {
 // cleanup gives back what outlives the processes.
 func (h *Host) cleanup() error {
 	h.spawner.close()
-	for _, p := range h.plugs {
+	for _, p := range h.programs {
 		p.close()
 	}
 	h.mu.Lock()

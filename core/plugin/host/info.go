@@ -59,26 +59,26 @@ type Limits struct {
 // that have never had one. Built-ins that run in process are one entry.
 func (h *Host) Plugins() []PluginInfo {
 	h.mu.Lock()
-	slots := make([]*slot, 0, len(h.slots))
-	for _, s := range h.slots {
-		slots = append(slots, s)
+	supervisors := make([]*supervisor, 0, len(h.supervisors))
+	for _, s := range h.supervisors {
+		supervisors = append(supervisors, s)
 	}
 	h.mu.Unlock()
 	var out []PluginInfo
-	started, failed := map[*plug]bool{}, map[*plug]string{}
-	for _, s := range slots {
+	started, failed := map[*program]bool{}, map[*program]string{}
+	for _, s := range supervisors {
 		i := s.info()
 		if i.PID != 0 || i.Calls > 0 {
-			started[s.plug] = true
+			started[s.program] = true
 			out = append(out, i)
 		} else if i.Failed != "" {
-			failed[s.plug] = i.Failed
+			failed[s.program] = i.Failed
 		}
 	}
-	for _, p := range h.plugs {
+	for _, p := range h.programs {
 		if !started[p] {
 			i := p.info()
-			i.Sandbox, i.Limits, i.Failed, i.Grants = h.plan(&slot{plug: p, set: &grantSet{}}).info, h.limits(), failed[p], h.configured(p)
+			i.Sandbox, i.Limits, i.Failed, i.Grants = h.plan(&supervisor{program: p, set: &grantSet{}}).info, h.limits(), failed[p], h.configured(p)
 			out = append(out, i)
 		}
 	}
@@ -99,7 +99,7 @@ func (h *Host) limits() Limits {
 	return Limits{o.MaxObject, o.CallTimeout, o.StartTimeout, o.StopTimeout, o.MaxRestarts}
 }
 
-func (p *plug) info() PluginInfo {
+func (p *program) info() PluginInfo {
 	ds, cs := p.describe()
 	p.mu.Lock()
 	i := PluginInfo{Name: p.name, Path: p.path, SHA256: p.sum, Version: p.version, Asked: p.known || p.builtin, Level: p.level, Pinned: p.builtin || len(p.pins) > 0, Isolation: Process}
@@ -110,8 +110,8 @@ func (p *plug) info() PluginInfo {
 	return i
 }
 
-func (s *slot) info() PluginInfo {
-	i := s.plug.info()
+func (s *supervisor) info() PluginInfo {
+	i := s.program.info()
 	i.Serves, i.Grants, i.Sandbox = s.set.serves, s.set.texts, s.host.plan(s).info
 	i.Limits = s.host.limits()
 	i.Calls, i.Jobs, i.Bytes = s.calls.Load(), s.jobs.Load(), s.bytes.Load()
@@ -127,7 +127,7 @@ func (s *slot) info() PluginInfo {
 	if s.cur != nil && s.cur.alive() {
 		i.PID, i.Uptime = s.cur.child.pid(), time.Since(s.cur.started)
 		i.Level = s.cur.level
-		if s.plug.builtin {
+		if s.program.builtin {
 			i.Version = s.cur.desc.GetVersion()
 		}
 	}
@@ -136,7 +136,7 @@ func (s *slot) info() PluginInfo {
 
 // configured returns what a process of the plugin is granted wherever the
 // store is, and the grants for places that its drivers list, as they list them.
-func (h *Host) configured(p *plug) []string {
+func (h *Host) configured(p *program) []string {
 	var texts []string
 	if set, err := h.askSet(p); err == nil { // what cannot be looked up is told by the start
 		texts = set.texts

@@ -30,25 +30,25 @@ import (
 )
 
 // bad makes an ErrPlugin without an operation; the slot adds it.
-func bad(format string, args ...any) error {
+func pluginErrorf(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrPlugin, "", "", format, args...)
 }
 
 // launch starts the process of s and configures it.
-func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
+func (h *Host) launch(ctx context.Context, s *supervisor) (*proc, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.opts.StartTimeout)
 	defer cancel()
 	if h.opts.Isolation == Loopback {
 		return h.introduce(ctx, h.loopback(s))
 	}
-	if s.plug.attachment != nil {
+	if s.program.attachment != nil {
 		p, err := h.attach(s)
 		if err != nil {
 			return nil, err
 		}
 		return h.introduce(ctx, p)
 	}
-	img, err := s.plug.open(h)
+	img, err := s.program.open(h)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
 		return nil, err
 	}
 	l := &launch{h: h, s: s, dir: dir, stderr: newLogSink(s.log)}
-	if l.cell, err = h.cell(s, img, dir); err != nil {
+	if l.confinement, err = h.confine(s, img, dir); err != nil {
 		return nil, errors.Join(err, place.Remove(dir))
 	}
 	if h.opts.InlineOnly {
@@ -76,15 +76,15 @@ func (h *Host) launch(ctx context.Context, s *slot) (*proc, error) {
 
 // launch is one start of a process through go-plugin.
 type launch struct {
-	h      *Host
-	s      *slot
-	dir    string
-	stderr *logSink
-	client *goplugin.Client
-	plane  *plane // nil where there is no shared memory
-	cell   cell
-	watch  sync.WaitGroup // of what the process does until it listens
-	theirs *os.File       // its end of what it hands listening over through
+	h           *Host
+	s           *supervisor
+	dir         string
+	stderr      *logSink
+	client      *goplugin.Client
+	plane       *plane // nil where there is no shared memory
+	confinement confinement
+	watch       sync.WaitGroup // of what the process does until it listens
+	theirs      *os.File       // its end of what it hands listening over through
 
 	mu    sync.Mutex
 	over  bool     // its time is up: start nothing any more
@@ -126,19 +126,19 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 		StartTimeout:     l.h.opts.StartTimeout,
 		Logger:           hclog.NewNullLogger(),
 		Stderr:           l.stderr,
-		AutoMTLS:         !l.s.plug.builtin,
+		AutoMTLS:         !l.s.program.builtin,
 		SkipHostEnv:      true,
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.dir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
-			env := append(l.h.environment(l.dir, l.s.set, l.s.plug.env(l.s)...), cmd.Env...)
+			env := append(l.h.environment(l.dir, l.s.set, l.s.program.env(l.s)...), cmd.Env...)
 			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // the last counts: go-plugin's own is longer
 			files, planeEnv := l.plane.planeFiles()
 			if l.theirs != nil {
-				l.cell.policy.Listening = 3 + len(files)
+				l.confinement.policy.Listening = 3 + len(files)
 				files = slices.Concat(files, []*os.File{l.theirs})
 			}
-			img, cellEnv := l.cell.enter(img, len(files))
-			child := newProcess(&l.h.spawner, img, append(append(env, planeEnv...), cellEnv...), files, l.dir)
+			img, sandboxEnv := l.confinement.enter(img, len(files))
+			child := newProcess(&l.h.spawner, img, append(append(env, planeEnv...), sandboxEnv...), files, l.dir)
 			return child, l.adopt(child)
 		},
 		GRPCDialOptions: l.h.dialOptions(l.s.log),
@@ -210,30 +210,30 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	}
 	rpc, ok := r.rpc.(*goplugin.GRPCClient)
 	if !ok {
-		return nil, bad("does not serve gRPC")
+		return nil, pluginErrorf("does not serve gRPC")
 	}
 	p := newProc(l.s, &processChild{l}, rpc.Conn, l.stderr)
-	p.plane, p.cell = l.plane, l.cell
+	p.plane, p.confinement = l.plane, l.confinement
 	return p, nil
 }
 
 // judgeListening prepares that the process can listen only once.
 func (l *launch) judgeListening(ctx context.Context) error {
-	if l.cell.policy == nil || !l.cell.policy.MayExec || !l.cell.policy.Kernel.Notify {
+	if l.confinement.policy == nil || !l.confinement.policy.MayExec || !l.confinement.policy.Kernel.Notify {
 		return nil
 	}
 	ours, theirs, err := sandbox.ListeningPair()
 	if err != nil {
-		return bad("no sandbox: %w", err)
+		return pluginErrorf("no sandbox: %w", err)
 	}
 	l.theirs = theirs
 	l.watch.Go(func() { // ends when the process listens or is dead
 		defer func() { _ = ours.Close() }()
-		switch err := sandbox.Judge(ours, l.cell.policy.Kernel.Look); {
+		switch err := sandbox.Judge(ours, l.confinement.policy.Kernel.Look); {
 		case errors.Is(err, sandbox.ErrNotHandedOver):
-			l.h.unjudged.Store(true)
+			l.h.noNotify.Store(true)
 		case errors.Is(err, sandbox.ErrUnseen):
-			l.h.unseen.Store(true)
+			l.h.noInspect.Store(true)
 		default:
 			return
 		}
@@ -256,7 +256,7 @@ func (l *launch) handedOver() {
 // why says in our own words why the process did not get to serve.
 func (l *launch) why(ctx context.Context, err error) error {
 	if l.child == nil {
-		return bad("%w", err)
+		return pluginErrorf("%w", err)
 	}
 	_ = l.child.Kill(ctx)
 	select {
@@ -268,21 +268,21 @@ func (l *launch) why(ctx context.Context, err error) error {
 	missing := l.h.plan(l.s).info.Missing
 	switch {
 	case l.h.opts.Sandbox == SandboxRequire && len(missing) > 0:
-		return holes(missing)
+		return missingError(missing)
 	case l.child.pid() == 0:
-		return bad("cannot be executed: %w", err)
+		return pluginErrorf("cannot be executed: %w", err)
 	case l.child.code == handshake.ExitSandbox:
-		return bad("could not be put into its sandbox%s", l.stderr.words())
+		return pluginErrorf("could not be put into its sandbox%s", l.stderr.words())
 	case line != "":
 		return handshakeError(line, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "timeout"):
-		return bad("gave no sign of life within %v%s; a plugin must serve at once and do slow work when it is called", l.h.opts.StartTimeout, l.stderr.words())
+		return pluginErrorf("gave no sign of life within %v%s; a plugin must serve at once and do slow work when it is called", l.h.opts.StartTimeout, l.stderr.words())
 	case ctx.Err() != nil:
 		return errClosed
 	case l.child.code == handshake.ExitNoCookie || strings.Contains(l.stderr.tail(), "not meant to be executed directly"):
-		return bad("does not know this program's handshake cookie: it is a plugin for something else, or for another major version")
+		return pluginErrorf("does not know this program's handshake cookie: it is a plugin for something else, or for another major version")
 	}
-	return bad("ended before it served (%s)%s", l.child.state, l.stderr.words())
+	return pluginErrorf("ended before it served (%s)%s", l.child.state, l.stderr.words())
 }
 
 // handshakeError explains the first line of standard output.
@@ -290,18 +290,18 @@ func handshakeError(line string, err error) error {
 	parts := strings.Split(line, "|")
 	core, e := strconv.Atoi(parts[0])
 	if e != nil || len(parts) < 4 {
-		return bad("printed %q where the handshake should be: a plugin must print nothing to standard output, its log goes to standard error", cut(line, 120))
+		return pluginErrorf("printed %q where the handshake should be: a plugin must print nothing to standard output, its log goes to standard error", cut(line, 120))
 	}
 	version, e := strconv.Atoi(parts[1])
 	switch {
 	case core != goplugin.CoreProtocolVersion:
-		return bad("speaks version %d of the handshake, this program %d: rebuild the plugin with a current go-plugin", core, goplugin.CoreProtocolVersion)
+		return pluginErrorf("speaks version %d of the handshake, this program %d: rebuild the plugin with a current go-plugin", core, goplugin.CoreProtocolVersion)
 	case e != nil || version != handshake.Major:
-		return bad("speaks version %s of the plugin protocol, this program version %d: install the plugin that was made for it", cut(parts[1], 20), handshake.Major)
+		return pluginErrorf("speaks version %s of the plugin protocol, this program version %d: install the plugin that was made for it", cut(parts[1], 20), handshake.Major)
 	case len(parts) < 5 || parts[4] != string(goplugin.ProtocolGRPC):
-		return bad("does not serve gRPC")
+		return pluginErrorf("does not serve gRPC")
 	}
-	return bad("the handshake failed: %w", err)
+	return pluginErrorf("the handshake failed: %w", err)
 }
 
 func cut(s string, n int) string {
@@ -370,7 +370,7 @@ func (c *processChild) words() {
 	}
 }
 
-func (c *processChild) overfull() string { return overfull(c.l.dir, max(0, c.l.h.opts.MaxMemory)) }
+func (c *processChild) dirProblem() string { return dirProblem(c.l.dir, max(0, c.l.h.opts.MaxMemory)) }
 
 func (c *processChild) release() {
 	if err := c.l.finish(); err != nil {
@@ -403,7 +403,7 @@ func (h *Host) introduce(ctx context.Context, p *proc) (*proc, error) {
 		err = introError(ctx, p, "Configure", err)
 	}
 	if err == nil {
-		p.slot.plug.reached(p.level)
+		p.supervisor.program.reached(p.level)
 		return p, nil
 	}
 	p.stop(true)
@@ -415,7 +415,7 @@ func (h *Host) introduce(ctx context.Context, p *proc) (*proc, error) {
 // configuration tells the plugin what the host decided: level 1 where both
 // sides have it.
 func (p *proc) configuration() *pb.ConfigureRequest {
-	r := &pb.ConfigureRequest{MaxObject: p.slot.host.opts.MaxObject}
+	r := &pb.ConfigureRequest{MaxObject: p.supervisor.host.opts.MaxObject}
 	if p.plane != nil && slices.Contains(p.desc.GetLevels(), 1) {
 		p.level = 1
 		r.Level, r.Segments = 1, p.plane.segments()
@@ -431,7 +431,7 @@ func introError(ctx context.Context, p *proc, call string, err error) error {
 	err = wire.FromStatus(ctx, err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return bad("gave no answer to %s within %v", call, p.slot.host.opts.StartTimeout)
+		return pluginErrorf("gave no answer to %s within %v", call, p.supervisor.host.opts.StartTimeout)
 	case ncerr.IsContext(err):
 		return errClosed
 	}
@@ -439,11 +439,11 @@ func introError(ctx context.Context, p *proc, call string, err error) error {
 		select {
 		case <-p.child.ended():
 			p.child.words()
-			return bad("died (%s) in %s%s", p.child.how(), call, p.stderr.words())
+			return pluginErrorf("died (%s) in %s%s", p.child.how(), call, p.stderr.words())
 		case <-time.After(time.Second):
 		}
 	}
-	return bad("%s failed: %w", call, err)
+	return pluginErrorf("%s failed: %w", call, err)
 }
 
 // describe asks the plugin what it is and checks the answer.
@@ -456,13 +456,13 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 	p.desc = r
 	switch {
 	case r.GetMajor() != handshake.Major:
-		return bad("says that it speaks version %d of the plugin protocol, this program version %d", r.GetMajor(), handshake.Major)
+		return pluginErrorf("says that it speaks version %d of the plugin protocol, this program version %d", r.GetMajor(), handshake.Major)
 	case !slices.Contains(r.GetLevels(), 0):
-		return bad("does not have level 0 of the data plane, which every plugin must have")
-	case p.slot.plug.builtin && h.opts.Isolation != Loopback && r.GetBuildId() != h.opts.Self.BuildID():
-		return bad("is not this program any more: the executable was replaced while it ran; start it again")
+		return pluginErrorf("does not have level 0 of the data plane, which every plugin must have")
+	case p.supervisor.program.builtin && h.opts.Isolation != Loopback && r.GetBuildId() != h.opts.Self.BuildID():
+		return pluginErrorf("is not this program any more: the executable was replaced while it ran; start it again")
 	}
-	ignored, err := p.slot.plug.learn(r)
+	ignored, err := p.supervisor.program.learn(r)
 	if len(ignored) > 0 {
 		p.log.Warn("a plugin says it serves names that neither its file name nor the lock file gives it: they do not count", "names", ignored)
 	}
@@ -472,9 +472,9 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 // sumError says that a plugin may not run.
 func sumError(path, sum string, pins []Pin) error {
 	if len(pins) == 0 {
-		return bad("%s is not in the lock file, so it may not run: pin it (sha256 %s) or allow unpinned plugins", path, sum)
+		return pluginErrorf("%s is not in the lock file, so it may not run: pin it (sha256 %s) or allow unpinned plugins", path, sum)
 	}
-	return bad("%s has the checksum %s, which is none of those in the lock file: it was changed or replaced; pin it anew if that was you", path, sum)
+	return pluginErrorf("%s has the checksum %s, which is none of those in the lock file: it was changed or replaced; pin it anew if that was you", path, sum)
 }
 
 var errClosed = fmt.Errorf("the plugin host is closed")

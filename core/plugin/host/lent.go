@@ -69,7 +69,7 @@ func (p *plane) takeLent(tag uint64) (*os.File, error) {
 }
 
 // dropLent closes the file of an answer that is not wanted any more.
-func (p *plane) dropLent(m *pb.StoreResult, t *ticket) {
+func (p *plane) dropLent(m *pb.StoreResult, t *pendingJob) {
 	if m.GetLent() == nil || t.lend == 0 {
 		return
 	}
@@ -80,7 +80,7 @@ func (p *plane) dropLent(m *pb.StoreResult, t *ticket) {
 
 // readLent reads what a read asked for from the file that was lent. It is a
 // plain read and never a mapping, as others may shorten the file.
-func (p *plane) readLent(ctx context.Context, l *landing, m *pb.StoreResult, t *ticket) error {
+func (p *plane) readLent(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if t.lend == 0 || m.GetOutput() != nil || m.GetError() != nil {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a file was lent that was not asked for")
 	}
@@ -102,7 +102,7 @@ func (p *plane) readLent(ctx context.Context, l *landing, m *pb.StoreResult, t *
 // fill reads all of the object from a file, from the given offset on. Others
 // can make a file seem larger than what is in it, so that memory for a large
 // one is taken as for one that is sent.
-func (l *landing) fill(ctx context.Context, f io.ReaderAt, off int64) error {
+func (l *objectRead) fill(ctx context.Context, f io.ReaderAt, off int64) error {
 	for !l.asked {
 		step := min(l.want/provenShare-l.n, maxRead) // no more than what has to come
 		l.early = slices.Grow(l.early, int(step))

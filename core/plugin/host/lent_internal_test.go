@@ -59,8 +59,8 @@ func TestLentFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l := &landing{dst: make([]byte, n), asked: true}
-		err := p.readLent(context.Background(), l, &pb.StoreResult{Lent: &pb.Lent{Offset: offset}}, &ticket{lend: asked})
+		l := &objectRead{dst: make([]byte, n), asked: true}
+		err := p.readLent(context.Background(), l, &pb.StoreResult{Lent: &pb.Lent{Offset: offset}}, &pendingJob{lend: asked})
 		return string(l.data()), err
 	}
 	if got, err := read(file, 0, 3, 4); err != nil || got != "3456" {
@@ -80,7 +80,7 @@ func TestLentFiles(t *testing.T) {
 			t.Errorf("%s: want ErrPlugin, got %q, %v", what, got, err)
 		}
 	}
-	huge := &landing{want: 1 << 30, trust: trusted, alloc: func(n int64) ([]byte, error) {
+	huge := &objectRead{want: 1 << 30, trust: trusted, alloc: func(n int64) ([]byte, error) {
 		t.Errorf("memory for %d bytes is taken before they are read", n)
 		return nil, errors.New("no memory")
 	}}
@@ -157,7 +157,7 @@ func TestFillShare(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20
 	r := &reads{}
-	l := &landing{want: size, trust: size - 1, alloc: func(n int64) ([]byte, error) {
+	l := &objectRead{want: size, trust: size - 1, alloc: func(n int64) ([]byte, error) {
 		if r.far != size/provenShare {
 			t.Errorf("%d bytes are read before memory is asked for", r.far)
 		}

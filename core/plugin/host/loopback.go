@@ -28,7 +28,7 @@ type memoryChild struct {
 }
 
 // loopback serves the built-ins of s's role.
-func (h *Host) loopback(s *slot) *proc {
+func (h *Host) loopback(s *supervisor) *proc {
 	cfg := server.Config{Name: s.title(), Version: "loopback", Filters: h.opts.Builtin.Providers}
 	if s.set.role != "filters" {
 		cfg.Drivers, cfg.Filters = h.opts.Builtin.Openers, nil
@@ -68,7 +68,7 @@ func (c *memoryChild) kill() {
 	})
 }
 
-func (c *memoryChild) overfull() string { return "" } // it has none
+func (c *memoryChild) dirProblem() string { return "" } // it has none
 
 func (c *memoryChild) release() {
 	c.wg.Wait()

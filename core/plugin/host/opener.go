@@ -12,9 +12,9 @@ import (
 
 // opener opens stores of one driver in plugin processes.
 type opener struct {
-	h    *Host
-	plug *plug
-	desc driver.Description
+	h       *Host
+	program *program
+	desc    driver.Description
 }
 
 var _ driver.Opener = (*opener)(nil)
@@ -30,17 +30,17 @@ func (o *opener) Describe() driver.Description {
 // describe asks the plugin unless that was done before. Without its answer the
 // description has the name only.
 func (o *opener) describe(ctx context.Context) (driver.Description, error) {
-	if o.plug.builtin {
+	if o.program.builtin {
 		return o.desc, nil
 	}
 	var err error
-	if !o.plug.isKnown() {
-		err = o.h.ask(ctx, o.plug)
+	if !o.program.isKnown() {
+		err = o.h.ask(ctx, o.program)
 	}
-	return o.plug.driver(o.desc.Name), err
+	return o.program.driver(o.desc.Name), err
 }
 
-func (p *plug) isKnown() bool {
+func (p *program) isKnown() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known
@@ -48,7 +48,7 @@ func (p *plug) isKnown() bool {
 
 // slot gives the process for a store, held: one that is granted exactly what
 // this store needs.
-func (o *opener) slot(ctx context.Context, spec driver.OpenSpec, remove bool) (*slot, error) {
+func (o *opener) supervisor(ctx context.Context, spec driver.OpenSpec, remove bool) (*supervisor, error) {
 	desc, err := o.describe(ctx)
 	if err == nil {
 		err = ctx.Err()
@@ -56,11 +56,11 @@ func (o *opener) slot(ctx context.Context, spec driver.OpenSpec, remove bool) (*
 	if err != nil { // without a description nobody knows what the store needs
 		return nil, err
 	}
-	set, err := o.h.driverSet(o.plug, desc, spec, remove)
+	set, err := o.h.driverSet(o.program, desc, spec, remove)
 	if err != nil {
 		return nil, ncerr.Wrap("open", spec.Path, err)
 	}
-	return o.h.hold(o.plug, set), nil
+	return o.h.hold(o.program, set), nil
 }
 
 // prepare checks what cannot cross and merges the configured defaults.
@@ -98,11 +98,11 @@ func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	if err != nil {
 		return nil, err
 	}
-	s, err := o.slot(ctx, spec, false)
+	s, err := o.supervisor(ctx, spec, false)
 	if err != nil {
 		return nil, err
 	}
-	m := &remoteMap{slot: s, driver: o.desc.Name, spec: spec, opening: newGate()}
+	m := &remoteMap{supervisor: s, driver: o.desc.Name, spec: spec, opening: newGate()}
 	for attempt := 0; ; attempt++ {
 		_, err = m.open(ctx, spec.Mode)
 		if err == nil {
@@ -127,7 +127,7 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.slot(ctx, spec, true)
+	s, err := o.supervisor(ctx, spec, true)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 // open makes a session in the running process, which may be dead by the time
 // that it is used.
 func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error) {
-	p, err := m.slot.acquire(ctx)
+	p, err := m.supervisor.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 // mayLend reports whether the plugin is asked for files. Only built-in drivers
 // are: reading a file that somebody else chose may take for ever.
 func (m *remoteMap) mayLend(p *proc) bool {
-	return p.level > 0 && p.slot.plug.builtin && !m.slot.host.opts.KeepFiles
+	return p.level > 0 && p.supervisor.program.builtin && !m.supervisor.host.opts.KeepFiles
 }
 
 func boolCount(b bool) int64 {

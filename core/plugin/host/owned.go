@@ -56,7 +56,7 @@ func (p *proc) discarded() *pb.ClosePipelineRequest {
 // opened it all the same.
 func (p *proc) closeToken(token uint64) {
 	p.own(func() {
-		ctx, cancel := context.WithTimeout(p.ctx, p.slot.host.opts.StartTimeout)
+		ctx, cancel := context.WithTimeout(p.ctx, p.supervisor.host.opts.StartTimeout)
 		defer cancel()
 		if _, err := p.driver.Close(ctx, &pb.CloseRequest{Token: token}); err != nil {
 			p.log.Debug("closing a store whose opening was cancelled", "err", err)

@@ -16,7 +16,7 @@ const (
 
 // overfull says what is wrong with a private directory: that it holds too much,
 // or what nobody can look at. Empty is nothing. maxBytes of 0 is any number.
-func overfull(dir string, maxBytes int64) (why string) {
+func dirProblem(dir string, maxBytes int64) (why string) {
 	var size int64
 	entries := 0
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

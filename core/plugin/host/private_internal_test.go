@@ -28,12 +28,12 @@ func TestOverfull(t *testing.T) {
 		if err := fill(dir); err != nil {
 			t.Fatal(err)
 		}
-		got := overfull(dir, 2<<20)
+		got := dirProblem(dir, 2<<20)
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("want %q, got %q", want, got)
 		}
 	}
-	if got := overfull(filepath.Join(t.TempDir(), "gone"), 1); got != "" {
+	if got := dirProblem(filepath.Join(t.TempDir(), "gone"), 1); got != "" {
 		t.Errorf("what does not exist: got %q", got)
 	}
 }

@@ -34,29 +34,29 @@ type child interface {
 	shutdown(context.Context, *grpc.ClientConn) // asks it to end, until the context does
 	terminate()
 	kill()
-	overfull() string // what is wrong with its private directory; empty for nothing
-	release()         // after the end: gives back what is left
+	dirProblem() string // what is wrong with its private directory; empty for nothing
+	release()           // after the end: gives back what is left
 }
 
 // proc is one running, configured plugin.
 type proc struct {
-	slot    *slot
-	child   child
-	conn    *grpc.ClientConn
-	log     *slog.Logger
-	stderr  *logSink
-	desc    *pb.DescribeReply
-	started time.Time
-	level   int    // of the data plane
-	plane   *plane // shared memory; nil where there is none
-	cell    cell
+	supervisor  *supervisor
+	child       child
+	conn        *grpc.ClientConn
+	log         *slog.Logger
+	stderr      *logSink
+	desc        *pb.DescribeReply
+	started     time.Time
+	level       int    // of the data plane
+	plane       *plane // shared memory; nil where there is none
+	confinement confinement
 
-	ctx        context.Context //nolint:containedctx // ends with the process
-	cancel     context.CancelFunc
-	wg         sync.WaitGroup // goroutines of the process
-	ended      bool           // takes no more goroutines; guarded by mu
-	codecLanes *lanes[pb.Batch, pb.BatchReply]
-	storeLanes *lanes[pb.StoreBatch, pb.StoreBatchReply]
+	ctx          context.Context //nolint:containedctx // ends with the process
+	cancel       context.CancelFunc
+	wg           sync.WaitGroup // goroutines of the process
+	ended        bool           // takes no more goroutines; guarded by mu
+	codecStreams *streamPool[pb.Batch, pb.BatchReply]
+	storeStreams *streamPool[pb.StoreBatch, pb.StoreBatchReply]
 
 	driver pb.DriverClient
 	codec  pb.CodecClient
@@ -78,22 +78,22 @@ type proc struct {
 	unused *pb.ClosePipelineRequest // pipelines that nobody uses any more
 }
 
-func newProc(s *slot, c child, conn *grpc.ClientConn, stderr *logSink) *proc {
+func newProc(s *supervisor, c child, conn *grpc.ClientConn, stderr *logSink) *proc {
 	p := &proc{
-		slot: s, child: c, conn: conn, stderr: stderr, log: s.log, started: time.Now(),
+		supervisor: s, child: c, conn: conn, stderr: stderr, log: s.log, started: time.Now(),
 		driver: pb.NewDriverClient(conn), codec: pb.NewCodecClient(conn),
 		turns: make(chan struct{}, requestsInFlight()),
 		hard:  make(chan struct{}), soft: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.codecLanes = &lanes[pb.Batch, pb.BatchReply]{
-		p: p, settle: p.settleCodec, cancel: func(ids []uint64) *pb.Batch { return &pb.Batch{Cancel: ids} },
+	p.codecStreams = &streamPool[pb.Batch, pb.BatchReply]{
+		p: p, acceptLate: p.acceptLateResults, cancel: func(ids []uint64) *pb.Batch { return &pb.Batch{Cancel: ids} },
 		open: func(ctx context.Context) (grpc.BidiStreamingClient[pb.Batch, pb.BatchReply], error) {
 			return p.codec.Exec(ctx)
 		},
 	}
-	p.storeLanes = &lanes[pb.StoreBatch, pb.StoreBatchReply]{
-		p: p, settle: p.settleStore, cancel: func(ids []uint64) *pb.StoreBatch { return &pb.StoreBatch{Cancel: ids} },
+	p.storeStreams = &streamPool[pb.StoreBatch, pb.StoreBatchReply]{
+		p: p, acceptLate: p.acceptLateReplies, cancel: func(ids []uint64) *pb.StoreBatch { return &pb.StoreBatch{Cancel: ids} },
 		open: func(ctx context.Context) (grpc.BidiStreamingClient[pb.StoreBatch, pb.StoreBatchReply], error) {
 			return p.driver.Transfer(ctx)
 		},
@@ -140,7 +140,7 @@ func (p *proc) supervise() {
 	} else {
 		p.log.Warn("plugin process ended", "how", p.child.how(), "pid", p.child.pid(), "stderr", p.stderr.tail())
 	}
-	p.slot.died(p)
+	p.supervisor.died(p)
 	p.over()
 }
 
@@ -148,7 +148,7 @@ func (p *proc) supervise() {
 // for. Meanwhile it looks now and then at what the process keeps in its private
 // directory.
 func (p *proc) awaitEnd() {
-	tick := time.NewTicker(p.slot.host.opts.checkEvery)
+	tick := time.NewTicker(p.supervisor.host.opts.checkEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -158,7 +158,7 @@ func (p *proc) awaitEnd() {
 			p.ladder()
 			return
 		case <-tick.C:
-			if why := p.child.overfull(); why != "" {
+			if why := p.child.dirProblem(); why != "" {
 				p.markBroken(why)
 			}
 		}
@@ -175,9 +175,9 @@ func (p *proc) ladder() {
 	case <-p.hard:
 	default:
 		var wg sync.WaitGroup
-		ctx, cancel := context.WithTimeout(context.Background(), p.slot.host.opts.StopTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), p.supervisor.host.opts.StopTimeout)
 		wg.Go(func() { p.child.shutdown(ctx, p.conn) })
-		ended := p.waitEnd(p.slot.host.opts.StopTimeout)
+		ended := p.waitEnd(p.supervisor.host.opts.StopTimeout)
 		cancel()
 		wg.Wait()
 		if ended {
@@ -276,7 +276,7 @@ func (w *watch) expired() {
 
 // answers reports whether the process answers a call that has nothing to do.
 func (p *proc) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, p.slot.host.opts.StartTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.supervisor.host.opts.StartTimeout)
 	defer cancel()
 	_, err := pb.NewPluginClient(p.conn).Describe(ctx, &pb.DescribeRequest{Host: "nczarr", Minor: handshake.Minor})
 	return err == nil
@@ -284,9 +284,9 @@ func (p *proc) answers(ctx context.Context) bool {
 
 // watch starts the watchdog of a call made with ctx.
 func (p *proc) watch(ctx context.Context) *watch {
-	w := &watch{p: p, idle: p.slot.host.opts.CallTimeout}
+	w := &watch{p: p, idle: p.supervisor.host.opts.CallTimeout}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	p.slot.calls.Add(1)
+	p.supervisor.calls.Add(1)
 	if w.idle > 0 {
 		w.timer = time.AfterFunc(w.idle, w.expired)
 	}
@@ -373,7 +373,7 @@ func (p *proc) named(err error) error {
 	if errors.As(err, &e) && e.Op == "" && e.Key == "" && e.Err != nil {
 		err = e.Err
 	}
-	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.slot.title(), err)
+	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.supervisor.title(), err)
 }
 
 // broke reports that the plugin broke the protocol; it is not trusted with
@@ -406,5 +406,5 @@ func (p *proc) gone(ctx context.Context, err error) error {
 // lost makes the error of a dead or hung process.
 func (p *proc) lost(what string, hung bool) error {
 	text := fmt.Sprintf("process %d %s%s", p.child.pid(), what, p.stderr.words())
-	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.slot.title(), &lostError{text, hung})
+	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.supervisor.title(), &lostError{text, hung})
 }

@@ -15,8 +15,8 @@ import (
 
 // provider opens codecs of one plugin, all of them in one process.
 type provider struct {
-	h    *Host
-	plug *plug
+	h       *Host
+	program *program
 }
 
 var (
@@ -24,25 +24,25 @@ var (
 	_ codecdriver.PipelineOpener = (*provider)(nil)
 )
 
-func (p *provider) slot() (*slot, error) {
-	set, err := p.h.filterSet(p.plug)
+func (p *provider) supervisor() (*supervisor, error) {
+	set, err := p.h.filterSet(p.program)
 	if err != nil {
 		return nil, err
 	}
-	return p.h.slot(p.plug, set), nil
+	return p.h.supervisor(p.program, set), nil
 }
 
 // Describe implements driver.Provider. A plugin that was not started yet is
 // started to be asked; when that fails only names are given, and Open says
 // what went wrong.
 func (p *provider) Describe() []codecdriver.Description {
-	if p.plug.builtin {
+	if p.program.builtin {
 		return p.h.opts.Builtin.Filters()
 	}
-	if !p.plug.isKnown() {
-		_ = p.h.ask(p.h.ctx, p.plug) // Open reports it
+	if !p.program.isKnown() {
+		_ = p.h.ask(p.h.ctx, p.program) // Open reports it
 	}
-	_, cs := p.plug.describe()
+	_, cs := p.program.describe()
 	return cs
 }
 
@@ -67,11 +67,11 @@ func (p *provider) OpenPipeline(ctx context.Context, steps []codecdriver.Step, i
 }
 
 func (p *provider) open(ctx context.Context, steps []codecdriver.Step, in codecdriver.Spec) (*remotePipeline, []codecdriver.Spec, error) {
-	s, err := p.slot()
+	s, err := p.supervisor()
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &remotePipeline{slot: s, steps: steps, in: in, opening: newGate()}
+	r := &remotePipeline{supervisor: s, steps: steps, in: in, opening: newGate()}
 	for attempt := 0; ; attempt++ {
 		_, err := r.session(ctx)
 		if err == nil {
@@ -86,9 +86,9 @@ func (p *provider) open(ctx context.Context, steps []codecdriver.Step, in codecd
 // remotePipeline is a pipeline in a plugin process. It has no state there
 // that a fresh process could not be given again.
 type remotePipeline struct {
-	slot  *slot
-	steps []codecdriver.Step
-	in    codecdriver.Spec
+	supervisor *supervisor
+	steps      []codecdriver.Step
+	in         codecdriver.Spec
 
 	opening gate               // held while opening
 	specs   []codecdriver.Spec // set by the first opening
@@ -133,7 +133,7 @@ func (r *remotePipeline) current() *session {
 
 // open opens the pipeline in the running process.
 func (r *remotePipeline) open(ctx context.Context) (*session, error) {
-	p, err := r.slot.acquire(ctx)
+	p, err := r.supervisor.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	specs, err := wire.SpecsFromReply(reply.GetOutputs(), len(r.steps))
-	if err == nil && !p.slot.plug.builtin {
+	if err == nil && !p.supervisor.program.builtin {
 		err = r.bounded(specs)
 	}
 	if err == nil && r.specs != nil && !reflect.DeepEqual(specs, r.specs) {
@@ -213,8 +213,8 @@ func (r *remotePipeline) EncodeMany(ctx context.Context, jobs []codecdriver.Job,
 func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.Job, sink codecdriver.Sink) error {
 	x := &execution{r: r, op: op, jobs: jobs, sink: sink, out: make([]output, len(jobs))}
 	for i := range jobs {
-		if n := int64(len(jobs[i].Src)); n > r.slot.host.opts.MaxObject {
-			x.finish(i, nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of %d bytes; the limit is %d", n, r.slot.host.opts.MaxObject))
+		if n := int64(len(jobs[i].Src)); n > r.supervisor.host.opts.MaxObject {
+			x.finish(i, nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of %d bytes; the limit is %d", n, r.supervisor.host.opts.MaxObject))
 		}
 	}
 	open := x.undone(nil)
@@ -288,8 +288,8 @@ type output struct {
 func (x *execution) finish(i int, out []byte, err error) {
 	x.out[i] = output{done: true}
 	if err == nil {
-		x.r.slot.jobs.Add(1)
-		x.r.slot.bytes.Add(int64(len(x.jobs[i].Src) + len(out)))
+		x.r.supervisor.jobs.Add(1)
+		x.r.supervisor.bytes.Add(int64(len(x.jobs[i].Src) + len(out)))
 	}
 	x.sink(i, out, err)
 }

@@ -16,7 +16,7 @@ import (
 
 // landing is one object that is being read: it outlives the process that
 // delivers it, so that the caller's alloc is called once.
-type landing struct {
+type objectRead struct {
 	key   string
 	opts  driver.GetOptions
 	alloc driver.Alloc // nil: parts may be lent, or memory of our own is taken
@@ -35,11 +35,11 @@ type landing struct {
 }
 
 // restart forgets what an attempt brought.
-func (l *landing) restart() { l.n, l.head, l.lent, l.early = 0, false, nil, nil }
+func (l *objectRead) restart() { l.n, l.head, l.lent, l.early = 0, false, nil, nil }
 
 // data gives what has landed. What came before the caller's alloc was asked did
 // not: whoever counts it takes it for bytes of that memory.
-func (l *landing) data() []byte {
+func (l *objectRead) data() []byte {
 	switch {
 	case l.lent != nil:
 		return l.lent
@@ -67,7 +67,7 @@ func (e errCaller) Unwrap() error { return e.error }
 
 // take checks a part and puts it where it belongs. Errors are lies of the
 // plugin, except an errCaller and one of kind ErrConflict.
-func (l *landing) take(head *pb.GetHead, payload *pb.Payload, last bool) error {
+func (l *objectRead) take(head *pb.GetHead, payload *pb.Payload, last bool) error {
 	part, err := wire.Inline(payload, handshake.MaxPart)
 	if err != nil {
 		return err
@@ -97,12 +97,12 @@ func (l *landing) take(head *pb.GetHead, payload *pb.Payload, last bool) error {
 
 // lendable reports whether a part of n bytes is all of the object, and may be
 // given to the caller as it is.
-func (l *landing) lendable(n int64, last bool) bool {
+func (l *objectRead) lendable(n int64, last bool) bool {
 	return l.alloc == nil && !l.asked && l.n == 0 && last && n == l.want
 }
 
 // store copies a part behind those that came before.
-func (l *landing) store(part []byte) error {
+func (l *objectRead) store(part []byte) error {
 	if err := l.reserve(int64(len(part))); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (l *landing) store(part []byte) error {
 }
 
 // reserve asks for the memory when it may be taken, with n more bytes at hand.
-func (l *landing) reserve(n int64) error {
+func (l *objectRead) reserve(n int64) error {
 	if l.asked || l.want > l.trust && l.n+n < l.want/provenShare {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (l *landing) reserve(n int64) error {
 
 // begin takes the head that comes with n bytes, and memory unless they are all
 // and may be lent.
-func (l *landing) begin(head *pb.GetHead, n int64, last bool) error {
+func (l *objectRead) begin(head *pb.GetHead, n int64, last bool) error {
 	info, want, err := wire.HeadFromWire(head, l.opts)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (l *landing) begin(head *pb.GetHead, n int64, last bool) error {
 }
 
 // finish checks that everything came.
-func (l *landing) finish() error {
+func (l *objectRead) finish() error {
 	if !l.head || l.n != l.want {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of the announced %d bytes came", l.n, l.want)
 	}
@@ -182,7 +182,7 @@ func (m *remoteMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 	if alloc == nil {
 		alloc = driver.Heap
 	}
-	all := []landing{{key: key, opts: m.bounded(*opts), alloc: alloc, trust: trusted}}
+	all := []objectRead{{key: key, opts: m.bounded(*opts), alloc: alloc, trust: trusted}}
 	l := &all[0]
 	err := m.again(ctx, func(s *session) error {
 		l.restart()
@@ -195,22 +195,22 @@ func (m *remoteMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 		return get(ctx, s, l)
 	})
 	if err == nil {
-		m.slot.jobs.Add(1)
+		m.supervisor.jobs.Add(1)
 	}
-	m.slot.bytes.Add(l.n)
+	m.supervisor.bytes.Add(l.n)
 	return l.data(), l.info, err
 }
 
 // bounded gives opts with the host's ceiling as limit.
 func (m *remoteMap) bounded(opts driver.GetOptions) driver.GetOptions {
-	if ceiling := m.slot.host.opts.MaxObject; opts.Limit <= 0 || opts.Limit > ceiling {
+	if ceiling := m.supervisor.host.opts.MaxObject; opts.Limit <= 0 || opts.Limit > ceiling {
 		opts.Limit = ceiling
 	}
 	return opts
 }
 
 // get makes one attempt.
-func get(ctx context.Context, s *session, l *landing) error {
+func get(ctx context.Context, s *session, l *objectRead) error {
 	w := s.p.watch(ctx)
 	defer w.end()
 	stream, err := s.p.driver.Get(w.ctx, &pb.GetRequest{Handle: s.handle, Spec: wire.GetToWire(l.key, l.opts)})
@@ -240,9 +240,9 @@ func get(ctx context.Context, s *session, l *landing) error {
 // GetMany implements driver.GetManyer. Reads that a dying process did not
 // finish are made again, once, on a fresh one.
 func (m *remoteMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
-	all := make([]landing, len(reqs))
+	all := make([]objectRead, len(reqs))
 	for i, r := range reqs {
-		all[i] = landing{key: r.Key, opts: m.bounded(r.Opts), alloc: r.Alloc, trust: trusted / int64(len(reqs))}
+		all[i] = objectRead{key: r.Key, opts: m.bounded(r.Opts), alloc: r.Alloc, trust: trusted / int64(len(reqs))}
 	}
 	for start := 0; start < len(all); {
 		end := batchEnd(all, start)
@@ -257,7 +257,7 @@ func (m *remoteMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink 
 
 // batchEnd gives the end of the batch that starts at start: as many reads as
 // fit in one message.
-func batchEnd(all []landing, start int) int {
+func batchEnd(all []objectRead, start int) int {
 	size := 0
 	for i := start; i < len(all); i++ {
 		size += len(all[i].key) + len(all[i].opts.IfMatch) + 64
@@ -270,11 +270,11 @@ func batchEnd(all []landing, start int) int {
 
 // getBatch makes one attempt at the reads of a batch that are not done: at
 // level 1 those that fit, the rest at level 0.
-func (m *remoteMap) getBatch(ctx context.Context, s *session, all []landing, start, end int, sink driver.GetSink) error {
+func (m *remoteMap) getBatch(ctx context.Context, s *session, all []objectRead, start, end int, sink driver.GetSink) error {
 	open := notDone(all, start, end)
 	if s.p.level > 0 {
 		err := m.sharedGet(ctx, s, all, open, func(i int, err error) {
-			m.over(&all[i], err, func(data []byte, err error) { sink(i, data, all[i].info, err) })
+			m.deliver(&all[i], err, func(data []byte, err error) { sink(i, data, all[i].info, err) })
 		})
 		if err != nil {
 			return err
@@ -288,7 +288,7 @@ func (m *remoteMap) getBatch(ctx context.Context, s *session, all []landing, sta
 }
 
 // notDone gives the reads that are not done, ready for an attempt.
-func notDone(all []landing, start, end int) []int {
+func notDone(all []objectRead, start, end int) []int {
 	var open []int
 	for i := start; i < end; i++ {
 		if !all[i].done {
@@ -300,7 +300,7 @@ func notDone(all []landing, start, end int) []int {
 }
 
 // inlineBatch makes one attempt at the reads open at level 0.
-func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []landing, open []int, sink driver.GetSink) error {
+func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRead, open []int, sink driver.GetSink) error {
 	req := &pb.GetManyRequest{Handle: s.handle}
 	for _, i := range open {
 		req.Specs = append(req.Specs, wire.GetToWire(all[i].key, all[i].opts))
@@ -352,7 +352,7 @@ func contentful(i *pb.GetItem) bool {
 
 // item takes one part of a read and calls sink when the read is over. Its own
 // error ends the whole call.
-func (m *remoteMap) item(p *proc, l *landing, item *pb.GetItem, sink func([]byte, error)) error {
+func (m *remoteMap) item(p *proc, l *objectRead, item *pb.GetItem, sink func([]byte, error)) error {
 	if err := l.take(item.GetHead(), item.GetPayload(), item.GetLast()); err != nil {
 		if err = fault(p, err); ncerr.KindOf(err) == ncerr.ErrPlugin {
 			return err
@@ -370,15 +370,15 @@ func (m *remoteMap) item(p *proc, l *landing, item *pb.GetItem, sink func([]byte
 	} else if e := l.finish(); e != nil {
 		return p.broke(e)
 	}
-	m.over(l, err, sink)
+	m.deliver(l, err, sink)
 	return nil
 }
 
 // over hands the end of a read over.
-func (m *remoteMap) over(l *landing, err error, sink func([]byte, error)) {
+func (m *remoteMap) deliver(l *objectRead, err error, sink func([]byte, error)) {
 	if err == nil {
-		m.slot.jobs.Add(1)
+		m.supervisor.jobs.Add(1)
 	}
-	m.slot.bytes.Add(l.n)
+	m.supervisor.bytes.Add(l.n)
 	sink(l.data(), err)
 }

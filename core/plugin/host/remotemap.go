@@ -18,9 +18,9 @@ import (
 // remoteMap is a store that is open in a plugin process. When the process
 // dies it is opened again in a fresh one, unless that would lose writes.
 type remoteMap struct {
-	slot   *slot
-	driver string
-	spec   driver.OpenSpec
+	supervisor *supervisor
+	driver     string
+	spec       driver.OpenSpec
 
 	guess atomic.Int64 // size of the largest object read so far; see expect
 
@@ -107,7 +107,7 @@ func (m *remoteMap) again(ctx context.Context, f func(*session) error) error {
 		if _, again := isLost(err); !again || attempt > 0 {
 			return err
 		}
-		m.slot.log.Info("repeating a call on a fresh process", "err", err)
+		m.supervisor.log.Info("repeating a call on a fresh process", "err", err)
 	}
 }
 
@@ -202,7 +202,7 @@ func (m *remoteMap) Flush(ctx context.Context) error {
 // Close implements driver.Map. A process that is gone has nothing to close.
 // The store is closed even when ctx has ended, or its handle would stay open.
 func (m *remoteMap) Close(ctx context.Context) error {
-	defer m.slot.leave()
+	defer m.supervisor.leave()
 	if ctx.Err() != nil {
 		rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 		defer cancel()

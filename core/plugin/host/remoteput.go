@@ -46,7 +46,7 @@ func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink 
 		if !again {
 			return err
 		}
-		m.slot.log.Info("repeating puts on a fresh process", "err", err)
+		m.supervisor.log.Info("repeating puts on a fresh process", "err", err)
 	}
 }
 
@@ -85,8 +85,8 @@ func (x *writing) finish(i int, s *session, info driver.Info, err error) {
 	w := &x.all[i]
 	w.done = true
 	if err == nil {
-		x.m.slot.jobs.Add(1)
-		x.m.slot.bytes.Add(w.Body.Size())
+		x.m.supervisor.jobs.Add(1)
+		x.m.supervisor.bytes.Add(w.Body.Size())
 	}
 	x.sink(i, info, x.m.wrote("put", w.Key, s, err))
 }

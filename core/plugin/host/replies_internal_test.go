@@ -26,7 +26,7 @@ func (quiet[B, R]) Recv() (*R, error) { return nil, io.EOF }
 type still struct{ end chan struct{} }
 
 func (s still) pid() int                                 { return 1 }
-func (still) overfull() string                           { return "" }
+func (still) dirProblem() string                         { return "" }
 func (s still) ended() <-chan struct{}                   { return s.end }
 func (still) how() string                                { return "" }
 func (still) words()                                     {}
@@ -39,7 +39,7 @@ func (still) release()                                   {}
 func stillProc(t *testing.T) *proc {
 	t.Helper()
 	h := &Host{opts: (&Options{}).withDefaults()}
-	s := &slot{host: h, plug: &plug{name: "still"}, set: &grantSet{}, log: slog.New(slog.DiscardHandler)}
+	s := &supervisor{host: h, program: &program{name: "still"}, set: &grantSet{}, log: slog.New(slog.DiscardHandler)}
 	p := newProc(s, still{make(chan struct{})}, nil, newLogSink(s.log))
 	p.level = 1
 	var err error
@@ -94,15 +94,15 @@ func FuzzStoreReplies(f *testing.F) {
 		ctx := t.Context()
 		w := p.watch(ctx)
 		defer w.end()
-		lane := &storeLane{of: p.storeLanes, stream: quiet[pb.StoreBatch, pb.StoreBatchReply]{}}
+		stream := &storeStream{of: p.storeStreams, stream: quiet[pb.StoreBatch, pb.StoreBatchReply]{}}
 		rooms := make([][]byte, 3)
-		all := make([]landing, len(rooms))
+		all := make([]objectRead, len(rooms))
 		ended := make([]int, len(rooms))
 		for i := range all {
 			rooms[i] = []byte("--------" + canary)
-			all[i] = landing{key: "k", opts: driver.GetOptions{Limit: 1 << 20}, trust: trusted, alloc: driver.Into(rooms[i][:8:8])}
+			all[i] = objectRead{key: "k", opts: driver.GetOptions{Limit: 1 << 20}, trust: trusted, alloc: driver.Into(rooms[i][:8:8])}
 		}
-		r := &sharedReads{flight: flight{p: p, tickets: map[uint64]*ticket{}}, m: &remoteMap{slot: p.slot}, s: &session{p: p}, l: lane, all: all, open: []int{0, 1, 2}}
+		r := &sharedReads{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, m: &remoteMap{supervisor: p.supervisor}, s: &session{p: p}, l: stream, all: all, open: []int{0, 1, 2}}
 		r.done = func(i int, err error) {
 			if ended[i]++; err == nil && (all[i].n != all[i].want || !bytes.Equal(all[i].data(), bytes.Repeat([]byte("x"), 8))) {
 				t.Errorf("read %d: %q of %d bytes", i, all[i].data(), all[i].want)
@@ -122,7 +122,7 @@ func FuzzStoreReplies(f *testing.F) {
 				t.Errorf("read %d: ended %d times, %q", i, n, rooms[i])
 			}
 		}
-		for _, left := range r.tickets {
+		for _, left := range r.pending {
 			left.free(p.plane)
 		}
 	})
@@ -132,7 +132,7 @@ func FuzzStoreReplies(f *testing.F) {
 func (r *sharedReads) answer(b []byte) *pb.StoreResult {
 	m := &pb.StoreResult{Id: uint64(b[0]) + 1}
 	out := &pb.Region{}
-	if t := r.tickets[m.GetId()]; t != nil && len(t.out) > 0 {
+	if t := r.pending[m.GetId()]; t != nil && len(t.out) > 0 {
 		out = t.out[len(t.out)-1].message(8)
 		copy(r.p.plane.response.of(t.out[len(t.out)-1], 8), "xxxxxxxx")
 	}
@@ -168,7 +168,7 @@ func FuzzCodecReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := stillProc(t)
 		rooms := make([][]byte, 3)
-		x := &execution{r: &remotePipeline{slot: p.slot}, jobs: make([]codecdriver.Job, len(rooms)), out: make([]output, len(rooms))}
+		x := &execution{r: &remotePipeline{supervisor: p.supervisor}, jobs: make([]codecdriver.Job, len(rooms)), out: make([]output, len(rooms))}
 		ended := make([]int, len(rooms))
 		for i := range rooms {
 			rooms[i] = []byte("--------" + canary)
@@ -179,8 +179,8 @@ func FuzzCodecReplies(f *testing.F) {
 				t.Errorf("job %d: %q, %v", i, out, err)
 			}
 		}
-		r := &sharedRun{flight: flight{p: p, tickets: map[uint64]*ticket{}}, x: x, s: &session{p: p}, open: []int{0, 1, 2}}
-		r.l = &codecLane{of: p.codecLanes, stream: quiet[pb.Batch, pb.BatchReply]{}}
+		r := &sharedRun{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, x: x, s: &session{p: p}, open: []int{0, 1, 2}}
+		r.l = &codecStream{of: p.codecStreams, stream: quiet[pb.Batch, pb.BatchReply]{}}
 		if sent, err := r.send(); !sent || err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func FuzzCodecReplies(f *testing.F) {
 				t.Errorf("job %d: ended %d times, %q", i, n, rooms[i])
 			}
 		}
-		for _, left := range r.tickets {
+		for _, left := range r.pending {
 			left.free(p.plane)
 		}
 	})
@@ -205,7 +205,7 @@ func FuzzCodecReplies(f *testing.F) {
 func (r *sharedRun) answer(b []byte) *pb.Result {
 	m := &pb.Result{Id: uint64(b[0]) + 1, Size: 8, Last: b[3]&0x01 == 0}
 	out := &pb.Region{}
-	if t := r.tickets[m.GetId()]; t != nil && len(t.out) > 0 {
+	if t := r.pending[m.GetId()]; t != nil && len(t.out) > 0 {
 		out = t.out[0].message(8)
 		copy(r.p.plane.response.of(t.out[0], 8), "xxxxxxxx")
 	}

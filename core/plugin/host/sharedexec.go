@@ -32,30 +32,30 @@ func requestsInFlight() int { return 2 * runtime.GOMAXPROCS(0) }
 const turnWait = 100 * time.Millisecond
 
 // maxFlying is the largest number of unanswered jobs of one call.
-const maxFlying = 1024
+const maxPending = 1024
 
 type (
-	codecLane = lane[pb.Batch, pb.BatchReply]
-	storeLane = lane[pb.StoreBatch, pb.StoreBatchReply]
+	codecStream = jobStream[pb.Batch, pb.BatchReply]
+	storeStream = jobStream[pb.StoreBatch, pb.StoreBatchReply]
 )
 
 // flight is the state of one call that has jobs under way in a lane.
-type flight struct {
+type callState struct {
 	p        *proc
-	tickets  map[uint64]*ticket // not answered
-	requests int                // messages with jobs that are not answered
-	turns    chan struct{}      // of all calls: one for each such message
-	turned   int                // turns that this call has: none for reads
+	pending  map[uint64]*pendingJob // not answered
+	requests int                    // messages with jobs that are not answered
+	turns    chan struct{}          // of all calls: one for each such message
+	turned   int                    // turns that this call has: none for reads
 }
 
 // room reports whether another message may be sent.
-func (f *flight) room() bool {
-	return f.requests < requestsInFlight() && len(f.tickets) <= maxFlying-requestJobs
+func (f *callState) room() bool {
+	return f.requests < requestsInFlight() && len(f.pending) <= maxPending-requestJobs
 }
 
 // answered ends a job; its regions are the caller's to free.
-func (f *flight) answered(id uint64, t *ticket) {
-	delete(f.tickets, id)
+func (f *callState) answered(id uint64, t *pendingJob) {
+	delete(f.pending, id)
 	if *t.request--; *t.request == 0 {
 		f.requests--
 		f.yield()
@@ -63,7 +63,7 @@ func (f *flight) answered(id uint64, t *ticket) {
 }
 
 // yield gives up turns for which no message is under way.
-func (f *flight) yield() {
+func (f *callState) yield() {
 	for f.turned > f.requests {
 		f.turned--
 		<-f.turns
@@ -101,10 +101,10 @@ func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 
 // sharedRun is an execution at level 1.
 type sharedRun struct {
-	flight
+	callState
 	x    *execution
 	s    *session
-	l    *codecLane
+	l    *codecStream
 	open []int // jobs that were not sent
 }
 
@@ -117,13 +117,13 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	defer p.plane.leave()
 	w := p.watch(ctx)
 	defer w.end()
-	l, err := p.codecLanes.take()
+	l, err := p.codecStreams.take()
 	if err != nil {
 		return w.fail(ctx, err)
 	}
-	r := &sharedRun{flight: flight{p: p, tickets: map[uint64]*ticket{}, turns: p.turns}, x: x, s: s, l: l, open: open}
+	r := &sharedRun{callState: callState{p: p, pending: map[uint64]*pendingJob{}, turns: p.turns}, x: x, s: s, l: l, open: open}
 	defer r.end()
-	return drive(ctx, w, &r.flight, l, func() error { return r.fill(ctx, w) }, func(reply *pb.BatchReply) error {
+	return drive(ctx, w, &r.callState, l, func() error { return r.fill(ctx, w) }, func(reply *pb.BatchReply) error {
 		for _, result := range reply.GetResults() {
 			if err := r.take(result); err != nil {
 				return p.broke(err)
@@ -135,13 +135,13 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 
 // drive sends jobs with fill and hands each answer to take, until none is under
 // way: the rest, if any, does not fit.
-func drive[B, R any](ctx context.Context, w *watch, f *flight, l *lane[B, R], fill func() error, take func(*R) error) error {
+func drive[B, R any](ctx context.Context, w *watch, f *callState, l *jobStream[B, R], fill func() error, take func(*R) error) error {
 	for {
 		w.progress() // it may be the plugin that keeps a message from being sent
 		if err := fill(); err != nil {
 			return err
 		}
-		if len(f.tickets) == 0 {
+		if len(f.pending) == 0 {
 			return nil
 		}
 		reply, err := l.next(w)
@@ -175,7 +175,7 @@ func (r *sharedRun) fill(ctx context.Context, w *watch) error {
 func (r *sharedRun) end() {
 	r.requests = 0
 	r.yield()
-	r.l.leave(r.tickets)
+	r.l.leave(r.pending)
 }
 
 // send sends one message; false means that there is no room for its first job
@@ -191,9 +191,9 @@ func (r *sharedRun) send() (bool, error) {
 	for len(r.open) > 0 && bytes < enough && len(batch.GetJobs()) < requestJobs {
 		i := r.open[0]
 		job := &r.x.jobs[i]
-		t := r.ticket(job)
+		t := r.reserve(job)
 		if t == nil {
-			if len(r.tickets) > 0 {
+			if len(r.pending) > 0 {
 				break // wait for room
 			}
 			r.open = r.open[1:] // larger than the segments: level 0
@@ -203,7 +203,7 @@ func (r *sharedRun) send() (bool, error) {
 		t.index, t.request = i, count
 		*count++
 		r.l.last++
-		r.tickets[r.l.last] = t
+		r.pending[r.l.last] = t
 		batch.Jobs = append(batch.Jobs, r.message(r.l.last, job, t))
 		bytes += max(job.Limit, int64(len(job.Src)))
 	}
@@ -215,7 +215,7 @@ func (r *sharedRun) send() (bool, error) {
 }
 
 // ticket gives regions for a job, nil when there are none.
-func (r *sharedRun) ticket(job *codecdriver.Job) *ticket {
+func (r *sharedRun) reserve(job *codecdriver.Job) *pendingJob {
 	plane, room := r.p.plane, max(0, job.Limit)
 	if room > maxRegion || len(job.Src) > maxRegion {
 		return nil
@@ -224,7 +224,7 @@ func (r *sharedRun) ticket(job *codecdriver.Job) *ticket {
 	if !ok {
 		return nil
 	}
-	t := &ticket{out: []region{out}, room: room}
+	t := &pendingJob{out: []region{out}, room: room}
 	if t.held = plane.holdInput(job.Src); t.held != nil {
 		return t
 	}
@@ -243,7 +243,7 @@ func (r *sharedRun) ticket(job *codecdriver.Job) *ticket {
 }
 
 // message gives the job for the wire.
-func (r *sharedRun) message(id uint64, job *codecdriver.Job, t *ticket) *pb.Job {
+func (r *sharedRun) message(id uint64, job *codecdriver.Job, t *pendingJob) *pb.Job {
 	in := t.in
 	if t.held != nil {
 		in = &t.held.region
@@ -273,7 +273,7 @@ func (s *segment) offset(b []byte) (int64, bool) {
 
 // take checks a result against what is known of its job, and hands it over.
 func (r *sharedRun) take(m *pb.Result) error {
-	t := r.tickets[m.GetId()]
+	t := r.pending[m.GetId()]
 	if t == nil {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", m.GetId())
 	}
@@ -297,7 +297,7 @@ func (r *sharedRun) take(m *pb.Result) error {
 
 // written checks the region of an answer, which must be that of its job, and
 // gives the number of bytes in it.
-func (t *ticket) written(m *pb.Region, room int64) (int64, error) {
+func (t *pendingJob) written(m *pb.Region, room int64) (int64, error) {
 	if len(t.out) == 0 {
 		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "a region where none was given")
 	}
@@ -314,7 +314,7 @@ func (t *ticket) written(m *pb.Region, room int64) (int64, error) {
 // deliver hands the output of a job over: in the caller's memory, lent where
 // the caller only copies it, else in a private copy, because the plugin can
 // change what is in the segment.
-func (r *sharedRun) deliver(t *ticket, n int64) error {
+func (r *sharedRun) deliver(t *pendingJob, n int64) error {
 	job := &r.x.jobs[t.index]
 	shared := r.p.plane.response.of(t.out[0], n)
 	return guardFault(shared, func() {
@@ -350,7 +350,7 @@ func guardFault(mem []byte, f func()) (err error) {
 }
 
 // settleCodec takes late results.
-func (p *proc) settleCodec(r *pb.BatchReply, late map[uint64]*ticket) error {
+func (p *proc) acceptLateResults(r *pb.BatchReply, late map[uint64]*pendingJob) error {
 	for _, m := range r.GetResults() {
 		t := late[m.GetId()]
 		if t == nil {

@@ -22,11 +22,11 @@ const lendAbove = 256 << 10
 
 // sharedReads is a number of reads at level 1, under way in a lane.
 type sharedReads struct {
-	flight
+	callState
 	m    *remoteMap
 	s    *session
-	l    *storeLane
-	all  []landing
+	l    *storeStream
+	all  []objectRead
 	open []int                // reads that were not sent
 	done func(i int, e error) // takes the end of a read
 }
@@ -34,7 +34,7 @@ type sharedReads struct {
 // sharedGet makes one attempt at the reads open of all, and calls done for
 // each that is over; its landing has the rest. Reads that do not fit in the
 // segments are not done.
-func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []landing, open []int, done func(int, error)) error {
+func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead, open []int, done func(int, error)) error {
 	p := s.p
 	if !p.plane.enter() {
 		return p.lost("is gone", false)
@@ -42,13 +42,13 @@ func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []landing, op
 	defer p.plane.leave()
 	w := p.watch(ctx)
 	defer w.end()
-	l, err := p.storeLanes.take()
+	l, err := p.storeStreams.take()
 	if err != nil {
 		return w.fail(ctx, err)
 	}
-	r := &sharedReads{flight: flight{p: p, tickets: map[uint64]*ticket{}}, m: m, s: s, l: l, all: all, open: open, done: done}
-	defer func() { l.leave(r.tickets) }()
-	return drive(ctx, w, &r.flight, l, func() error { return r.fill(ctx, w) }, func(reply *pb.StoreBatchReply) error {
+	r := &sharedReads{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, m: m, s: s, l: l, all: all, open: open, done: done}
+	defer func() { l.leave(r.pending) }()
+	return drive(ctx, w, &r.callState, l, func() error { return r.fill(ctx, w) }, func(reply *pb.StoreBatchReply) error {
 		for _, result := range reply.GetResults() {
 			if err := r.take(ctx, w, result); err != nil {
 				return err
@@ -77,9 +77,9 @@ func (r *sharedReads) send() (bool, error) {
 	for len(r.open) > 0 && bytes < requestBytes && len(batch.GetJobs()) < requestJobs {
 		i := r.open[0]
 		n := r.m.expect(&r.all[i].opts)
-		t := r.ticket(n)
+		t := r.reserve(n)
 		if t == nil {
-			if len(r.tickets) > 0 {
+			if len(r.pending) > 0 {
 				break // wait for room
 			}
 			r.open = r.open[1:]
@@ -89,7 +89,7 @@ func (r *sharedReads) send() (bool, error) {
 		t.index, t.request = i, count
 		*count++
 		r.l.last++
-		r.tickets[r.l.last] = t
+		r.pending[r.l.last] = t
 		spec := wire.GetToWire(r.all[i].key, r.all[i].opts)
 		if len(t.out) > 0 {
 			spec.Output = t.out[0].message(t.room)
@@ -108,15 +108,15 @@ func (r *sharedReads) send() (bool, error) {
 
 // ticket gives a read of about n bytes its region, or the tag of the file that
 // is to be lent instead.
-func (r *sharedReads) ticket(n int64) *ticket {
+func (r *sharedReads) reserve(n int64) *pendingJob {
 	if r.s.lends && n >= lendAbove && r.p.plane.mayLend() {
-		return &ticket{lend: r.p.plane.tag.Add(1)}
+		return &pendingJob{lend: r.p.plane.tag.Add(1)}
 	}
 	out, ok := r.p.plane.answerRoom(n)
 	if !ok {
 		return nil
 	}
-	return &ticket{out: []region{out}, room: out.size}
+	return &pendingJob{out: []region{out}, room: out.size}
 }
 
 // expect gives the number of bytes that a read may bring: what was asked for,
@@ -141,7 +141,7 @@ func (m *remoteMap) learn(n int64) {
 // take takes the answer to a read, or its wish for room. Its error ends the
 // call.
 func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) error {
-	t := r.tickets[m.GetId()]
+	t := r.pending[m.GetId()]
 	if t == nil {
 		return r.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for read %d, which is done or was not asked for", m.GetId()))
 	}
@@ -180,7 +180,7 @@ func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) err
 
 // grant gives a read more room, or cancels it when there is none: then it is
 // done at level 0.
-func (r *sharedReads) grant(id uint64, t *ticket, need int64) error {
+func (r *sharedReads) grant(id uint64, t *pendingJob, need int64) error {
 	limit := r.all[t.index].opts.Limit
 	if t.asked || need < 0 || need <= t.room || limit > 0 && need > limit {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "read %d asks for room for %d bytes, with a limit of %d", id, need, limit)
@@ -205,7 +205,7 @@ func (r *sharedReads) send1(b *pb.StoreBatch) error {
 // land checks an answer against what is known of its read, and puts the bytes
 // where they belong. Errors are lies of the plugin, but for an errCaller and
 // those of reading a lent file.
-func (r *sharedReads) land(ctx context.Context, l *landing, m *pb.StoreResult, t *ticket) error {
+func (r *sharedReads) land(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if m.GetHead() == nil {
 		if m.GetError() == nil || m.GetLent() != nil {
 			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a read without a head")
@@ -236,7 +236,7 @@ func (r *sharedReads) land(ctx context.Context, l *landing, m *pb.StoreResult, t
 }
 
 // settleStore takes late results.
-func (p *proc) settleStore(r *pb.StoreBatchReply, late map[uint64]*ticket) error {
+func (p *proc) acceptLateReplies(r *pb.StoreBatchReply, late map[uint64]*pendingJob) error {
 	for _, m := range r.GetResults() {
 		t := late[m.GetId()]
 		switch {

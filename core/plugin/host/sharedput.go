@@ -15,10 +15,10 @@ import (
 
 // sharedWrites is a number of puts at level 1, under way in a lane.
 type sharedWrites struct {
-	flight
+	callState
 	x         *writing
 	s         *session
-	l         *storeLane
+	l         *storeStream
 	left      []int // puts that were not sent
 	cancelled bool
 }
@@ -35,12 +35,12 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	sent := context.WithoutCancel(ctx)
 	w := p.watch(sent)
 	defer w.end()
-	l, err := p.storeLanes.take()
+	l, err := p.storeStreams.take()
 	if err != nil {
 		return w.fail(ctx, err)
 	}
-	r := &sharedWrites{flight: flight{p: p, tickets: map[uint64]*ticket{}}, x: x, s: s, l: l, left: open}
-	defer func() { l.leave(r.tickets) }()
+	r := &sharedWrites{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, x: x, s: s, l: l, left: open}
+	defer func() { l.leave(r.pending) }()
 	for {
 		if !r.cancelled { // else it has one time for all that is under way
 			w.progress() // it may be the plugin that keeps a message from being sent
@@ -48,7 +48,7 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 		if err := r.fill(ctx, w); err != nil {
 			return w.fail(sent, err)
 		}
-		if len(r.tickets) == 0 {
+		if len(r.pending) == 0 {
 			return nil
 		}
 		reply, err := r.next(ctx, w)
@@ -77,7 +77,7 @@ func (r *sharedWrites) next(ctx context.Context, w *watch) (*pb.StoreBatchReply,
 	return r.l.untilAnswered(ctx, w, func() []uint64 {
 		r.cancelled = true
 		w.progress()
-		return slices.Collect(maps.Keys(r.tickets))
+		return slices.Collect(maps.Keys(r.pending))
 	})
 }
 
@@ -101,7 +101,7 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 		i := r.left[0]
 		put := &r.x.all[i]
 		in, ok := r.p.plane.request.alloc(put.Body.Size())
-		if !ok && len(r.tickets) > 0 {
+		if !ok && len(r.pending) > 0 {
 			break // wait for room
 		}
 		r.left = r.left[1:]
@@ -110,7 +110,7 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 		}
 		*count++
 		r.l.last++
-		r.tickets[r.l.last] = &ticket{index: i, request: count, in: &in}
+		r.pending[r.l.last] = &pendingJob{index: i, request: count, in: &in}
 		batch.Jobs = append(batch.Jobs, &pb.StoreJob{
 			Id: r.l.last, Handle: r.s.handle, Operation: &pb.StoreJob_Put{Put: put.head(r.s)},
 			Body: &pb.Region{Segment: requestSegment, Offset: uint64(in.off), Length: uint64(put.Body.Size()), Generation: in.generation},
@@ -122,7 +122,7 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 		return false, nil //nolint:nilerr // what was sent before is waited for
 	}
 	for _, job := range batch.GetJobs() {
-		r.x.all[r.tickets[job.GetId()].index].sent = true
+		r.x.all[r.pending[job.GetId()].index].sent = true
 	}
 	r.requests++
 	w.carries(bytes)
@@ -151,15 +151,15 @@ func (r *sharedWrites) body(w *watch, i int, in *region) bool {
 // drop gives the regions of a message back that is not sent.
 func (r *sharedWrites) drop(batch *pb.StoreBatch) {
 	for _, job := range batch.GetJobs() {
-		r.tickets[job.GetId()].free(r.p.plane)
-		delete(r.tickets, job.GetId())
+		r.pending[job.GetId()].free(r.p.plane)
+		delete(r.pending, job.GetId())
 	}
 }
 
 // take checks an answer against what is known of its put, and hands it over. Its error
 // is a lie of the plugin. A put that failed when ctx had ended is left as it is.
 func (r *sharedWrites) take(ctx context.Context, m *pb.StoreResult) error {
-	t := r.tickets[m.GetId()]
+	t := r.pending[m.GetId()]
 	if t == nil || m.GetNeed() != 0 {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "no answer to a put that was asked for")
 	}

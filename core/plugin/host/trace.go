@@ -54,7 +54,7 @@ func (t tracer) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Clie
 		return nil, err
 	}
 	if desc.ServerStreams && desc.ClientStreams {
-		return &tracedLane{ClientStream: s, t: t, method: method}, nil
+		return &tracedJobs{ClientStream: s, t: t, method: method}, nil
 	}
 	return &tracedStream{ClientStream: s, single: !desc.ServerStreams, done: func(err error) { t.done(method, began, err) }}, nil
 }
@@ -78,7 +78,7 @@ func (s *tracedStream) RecvMsg(m any) error {
 
 // tracedLane logs each message of answers of a long-lived stream, with the
 // time since the last message of jobs.
-type tracedLane struct {
+type tracedJobs struct {
 	grpc.ClientStream
 	t      tracer
 	method string
@@ -89,7 +89,7 @@ type tracedLane struct {
 }
 
 // SendMsg implements grpc.ClientStream.
-func (l *tracedLane) SendMsg(m any) error {
+func (l *tracedJobs) SendMsg(m any) error {
 	l.mu.Lock()
 	l.what, l.sent = jobs(m), time.Now()
 	l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *tracedLane) SendMsg(m any) error {
 }
 
 // RecvMsg implements grpc.ClientStream.
-func (l *tracedLane) RecvMsg(m any) error {
+func (l *tracedJobs) RecvMsg(m any) error {
 	err := l.ClientStream.RecvMsg(m)
 	l.mu.Lock()
 	what, sent := l.what, l.sent

@@ -27,7 +27,7 @@ func (h *Host) Wake(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		_, err = h.slot(h.self, set).acquire(ctx)
+		_, err = h.supervisor(h.self, set).acquire(ctx)
 		return err
 	}
 	if _, err := h.opts.Builtin.Filter(name); err == nil {
@@ -35,7 +35,7 @@ func (h *Host) Wake(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		_, err = h.slot(h.self, set).acquire(ctx)
+		_, err = h.supervisor(h.self, set).acquire(ctx)
 		return err
 	}
 	return nil
@@ -54,7 +54,7 @@ func (h *Host) isBuiltin(name string) bool {
 func (h *Host) Kill(ctx context.Context) error {
 	h.mu.Lock()
 	var running []*proc
-	for _, s := range h.slots {
+	for _, s := range h.supervisors {
 		if p := s.current(); p != nil {
 			running = append(running, p)
 		}
@@ -93,6 +93,6 @@ func (h *Host) Warm() {
 	if err != nil {
 		return
 	}
-	s := h.slot(h.self, set)
+	s := h.supervisor(h.self, set)
 	_ = h.goOwned(func() { _, _ = s.acquire(h.ctx) })
 }

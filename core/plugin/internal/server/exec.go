@@ -30,9 +30,9 @@ type executor struct {
 	ctx    context.Context //nolint:containedctx // the stream's own, as long as the executor
 	stream pb.Codec_ExecServer
 
-	open  map[uint64]*job // jobs whose input is not complete
-	slots chan struct{}   // one for each job at work
-	wg    sync.WaitGroup
+	open map[uint64]*job // jobs whose input is not complete
+	sem  chan struct{}   // one for each job at work
+	wg   sync.WaitGroup
 
 	groupMu sync.Mutex
 	groups  map[*group]struct{} // at work
@@ -48,7 +48,7 @@ func (c *codecService) Exec(stream pb.Codec_ExecServer) error {
 		c: c, ctx: ctx, stream: stream, fail: cancel,
 		open:   map[uint64]*job{},
 		groups: map[*group]struct{}{},
-		slots:  make(chan struct{}, runtime.GOMAXPROCS(0)),
+		sem:    make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	err := e.receive()
 	if err != nil {
@@ -150,12 +150,12 @@ func (e *executor) part(m *pb.Job) error {
 // start runs j in a goroutine of its own once a worker is free.
 func (e *executor) start(j *job) {
 	select {
-	case e.slots <- struct{}{}:
+	case e.sem <- struct{}{}:
 	case <-e.ctx.Done():
 		return
 	}
 	e.wg.Go(func() {
-		defer func() { <-e.slots }()
+		defer func() { <-e.sem }()
 		buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
 		defer e.c.pool.Put(buf)
 		out, err := e.run(j, buf)

@@ -22,7 +22,7 @@ type group struct {
 func (e *executor) startGroup(jobs []*pb.Job) {
 	g := &group{jobs: jobs}
 	select {
-	case e.slots <- struct{}{}:
+	case e.sem <- struct{}{}:
 	case <-e.ctx.Done():
 		return
 	}
@@ -30,7 +30,7 @@ func (e *executor) startGroup(jobs []*pb.Job) {
 	e.groups[g] = struct{}{}
 	e.groupMu.Unlock()
 	e.wg.Go(func() {
-		defer func() { <-e.slots }()
+		defer func() { <-e.sem }()
 		buf := e.c.pool.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
 		defer e.c.pool.Put(buf)
 		reply := &pb.BatchReply{Results: make([]*pb.Result, len(jobs))}

@@ -188,14 +188,14 @@ func (d *driverService) getManyEach(ctx context.Context, m *openMap, specs []*pb
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, m.atOnce())
+	sem := make(chan struct{}, m.atOnce())
 	for i, spec := range specs {
-		slots <- struct{}{}
+		sem <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
 		wg.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-sem }()
 			data, head, err := d.s.read(ctx, m, spec)
 			if err := out.add(i, data, head, err); err != nil {
 				cancel(err)

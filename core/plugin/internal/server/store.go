@@ -21,7 +21,7 @@ type storeExec struct {
 	ctx    context.Context //nolint:containedctx // the stream's own, as long as the storeExec
 	stream pb.Driver_TransferServer
 	wg     sync.WaitGroup
-	slots  chan struct{} // one for each read of a remote store under way
+	sem    chan struct{} // one for each read of a remote store under way
 
 	mu   sync.Mutex
 	jobs map[uint64]*storeJob // not answered
@@ -45,7 +45,7 @@ func (d *driverService) Transfer(stream pb.Driver_TransferServer) error {
 	defer cancel(nil)
 	x := &storeExec{
 		d: d, sh: d.s.shared.Load(), ctx: ctx, stream: stream, fail: cancel,
-		jobs: map[uint64]*storeJob{}, slots: make(chan struct{}, remoteAtOnce),
+		jobs: map[uint64]*storeJob{}, sem: make(chan struct{}, remoteAtOnce),
 	}
 	if x.sh == nil {
 		return wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "transfer", "", "the host chose level 0"))
@@ -144,8 +144,8 @@ func (x *storeExec) start(ms []*pb.StoreJob) error {
 	case remote:
 		for _, j := range jobs {
 			x.wg.Go(func() {
-				x.slots <- struct{}{}
-				defer func() { <-x.slots }()
+				x.sem <- struct{}{}
+				defer func() { <-x.sem }()
 				x.send(x.do(j))
 			})
 		}

@@ -25,11 +25,11 @@ const (
 
 // slot is the place of one process: a (plugin, grant set). The process in it
 // is started when needed and replaced when it dies.
-type slot struct {
-	host *Host
-	plug *plug
-	set  *grantSet
-	log  *slog.Logger
+type supervisor struct {
+	host    *Host
+	program *program
+	set     *grantSet
+	log     *slog.Logger
 
 	calls, jobs, bytes atomic.Int64
 
@@ -52,8 +52,8 @@ type attempt struct {
 }
 
 // title names the plugin in errors: its name and what this process serves.
-func (s *slot) title() string {
-	return s.plug.name + " (" + s.set.serves + ")"
+func (s *supervisor) title() string {
+	return s.program.name + " (" + s.set.serves + ")"
 }
 
 // linger is how long a process that serves one place only stays when its last
@@ -61,7 +61,7 @@ func (s *slot) title() string {
 const linger = 10 * time.Second
 
 // enter keeps the process until leave: a store is open, or being opened.
-func (s *slot) enter() {
+func (s *supervisor) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.users++
@@ -71,7 +71,7 @@ func (s *slot) enter() {
 }
 
 // leave ends enter.
-func (s *slot) leave() {
+func (s *supervisor) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.users--
@@ -85,7 +85,7 @@ func (s *slot) leave() {
 }
 
 // retire ends the process and gives up its place when nobody uses it.
-func (s *slot) retire() {
+func (s *supervisor) retire() {
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
 	s.mu.Lock()
@@ -99,12 +99,12 @@ func (s *slot) retire() {
 	case s.cur != nil:
 		s.cur.stop(false)
 	}
-	maps.DeleteFunc(s.host.slots, func(_ string, other *slot) bool { return other == s })
+	maps.DeleteFunc(s.host.supervisors, func(_ string, other *supervisor) bool { return other == s })
 }
 
 // acquire gives the running process, starting one if there is none. A start
 // goes on when ctx ends, as others may be waiting for it too.
-func (s *slot) acquire(ctx context.Context) (*proc, error) {
+func (s *supervisor) acquire(ctx context.Context) (*proc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (s *slot) acquire(ctx context.Context) (*proc, error) {
 
 // mayStart gives the wait before the next start, or refuses it. The caller
 // holds mu.
-func (s *slot) mayStart(now time.Time) (time.Duration, error) {
+func (s *supervisor) mayStart(now time.Time) (time.Duration, error) {
 	for len(s.deaths) > 0 && now.Sub(s.deaths[0]) > deathWindow {
 		s.deaths = s.deaths[1:]
 	}
@@ -163,7 +163,7 @@ func (s *slot) mayStart(now time.Time) (time.Duration, error) {
 }
 
 // start makes one attempt; it is owned by the host.
-func (s *slot) start(a *attempt, delay time.Duration) {
+func (s *supervisor) start(a *attempt, delay time.Duration) {
 	ctx := s.host.ctx
 	var err error
 	var p *proc
@@ -211,7 +211,7 @@ func unwrapPlugin(err error) error {
 }
 
 // died notes the end of p.
-func (s *slot) died(p *proc) {
+func (s *supervisor) died(p *proc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cur == p {
@@ -222,7 +222,7 @@ func (s *slot) died(p *proc) {
 
 // count adds the death of p, once, unless the host wanted it. The caller
 // holds mu.
-func (s *slot) count(p *proc) {
+func (s *supervisor) count(p *proc) {
 	if p.counted || p.stopping.Load() && !p.broken.Load() {
 		return
 	}
@@ -240,7 +240,7 @@ func (s *slot) count(p *proc) {
 }
 
 // current gives the running process or nil.
-func (s *slot) current() *proc {
+func (s *supervisor) current() *proc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cur

@@ -16,30 +16,30 @@ import (
 
 // maxQueue is the number of messages that may wait in a lane: one for each of
 // the jobs of a call, and as many that ask for room.
-const maxQueue = 2 * maxFlying
+const maxQueue = 2 * maxPending
 
 // maxQueued is the size in bytes of the messages that may wait in a lane: they
 // have names of regions and errors in them, never data.
 const maxQueued = 2 * handshake.MaxMessage
 
 // lanes are the long-lived streams of one service to one process.
-type lanes[B, R any] struct {
+type streamPool[B, R any] struct {
 	p    *proc
 	open func(ctx context.Context) (grpc.BidiStreamingClient[B, R], error)
 	// cancel makes the message that cancels jobs.
 	cancel func(ids []uint64) *B
 	// settle takes a late answer: it frees the regions of the jobs that are
 	// answered, and deletes them. Its error says that the plugin lied.
-	settle func(r *R, late map[uint64]*ticket) error
+	acceptLate func(r *R, late map[uint64]*pendingJob) error
 
 	mu   sync.Mutex
-	idle []*lane[B, R]
+	idle []*jobStream[B, R]
 }
 
 // lane is one stream. One call uses it at a time; jobs that a call leaves
 // behind keep their regions, and the lane, until the plugin has answered them.
-type lane[B, R any] struct {
-	of     *lanes[B, R]
+type jobStream[B, R any] struct {
+	of     *streamPool[B, R]
 	stream grpc.BidiStreamingClient[B, R]
 	last   uint64 // id of the last job; of the user's
 
@@ -47,15 +47,15 @@ type lane[B, R any] struct {
 	queue   []*R
 	queued  int // bytes in it
 	wake    chan struct{}
-	err     error              // the stream has ended
-	late    map[uint64]*ticket // left behind; nil while the lane has a user or is idle
-	cancels bool               // their cancellation is being sent
-	timer   *time.Timer        // ends the plugin when they are not answered
+	err     error                  // the stream has ended
+	late    map[uint64]*pendingJob // left behind; nil while the lane has a user or is idle
+	cancels bool                   // their cancellation is being sent
+	timer   *time.Timer            // ends the plugin when they are not answered
 }
 
 // ticket is what the host knows about a job that was sent. Nothing of it comes
 // from the plugin.
-type ticket struct {
+type pendingJob struct {
 	index   int        // of the job in its call
 	request *int       // jobs of the same message that are not answered
 	in      *region    // of the request segment
@@ -68,7 +68,7 @@ type ticket struct {
 }
 
 // free gives the regions of a job back.
-func (t *ticket) free(p *plane) {
+func (t *pendingJob) free(p *plane) {
 	if t.in != nil {
 		p.request.free(*t.in)
 	}
@@ -85,7 +85,7 @@ func (t *ticket) free(p *plane) {
 }
 
 // take gives an idle lane, or opens one.
-func (s *lanes[B, R]) take() (*lane[B, R], error) {
+func (s *streamPool[B, R]) take() (*jobStream[B, R], error) {
 	s.mu.Lock()
 	if n := len(s.idle); n > 0 {
 		l := s.idle[n-1]
@@ -98,7 +98,7 @@ func (s *lanes[B, R]) take() (*lane[B, R], error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lane[B, R]{of: s, stream: stream, wake: make(chan struct{}, 1)}
+	l := &jobStream[B, R]{of: s, stream: stream, wake: make(chan struct{}, 1)}
 	if !s.p.own(l.receive) {
 		return nil, context.Canceled
 	}
@@ -106,7 +106,7 @@ func (s *lanes[B, R]) take() (*lane[B, R], error) {
 }
 
 // put makes the lane idle. Nothing of it is unanswered.
-func (s *lanes[B, R]) put(l *lane[B, R]) {
+func (s *streamPool[B, R]) put(l *jobStream[B, R]) {
 	l.mu.Lock()
 	extra := len(l.queue)
 	l.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *lanes[B, R]) put(l *lane[B, R]) {
 }
 
 // receive takes all messages of the stream. The process owns its goroutine.
-func (l *lane[B, R]) receive() {
+func (l *jobStream[B, R]) receive() {
 	for {
 		r, err := l.stream.Recv()
 		l.mu.Lock()
@@ -129,7 +129,7 @@ func (l *lane[B, R]) receive() {
 			l.err = err
 			l.stopTimer()
 		case l.late != nil:
-			err = l.settle(r)
+			err = l.acceptLate(r)
 		case len(l.queue) >= maxQueue:
 			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d answers that nobody waits for", maxQueue)
 		case l.queued+sizeOf(r) > maxQueued:
@@ -167,11 +167,11 @@ func sizeOf(m any) int {
 }
 
 // settle takes a late answer; mu is held.
-func (l *lane[B, R]) settle(r *R) error { return l.of.settle(r, l.late) }
+func (l *jobStream[B, R]) acceptLate(r *R) error { return l.of.acceptLate(r, l.late) }
 
 // drained reports whether everything that was left behind is answered, and
 // ends that state; mu is held.
-func (l *lane[B, R]) drained() bool {
+func (l *jobStream[B, R]) drained() bool {
 	if l.late == nil || len(l.late) > 0 || l.cancels || l.err != nil {
 		return false
 	}
@@ -180,7 +180,7 @@ func (l *lane[B, R]) drained() bool {
 	return true
 }
 
-func (l *lane[B, R]) stopTimer() {
+func (l *jobStream[B, R]) stopTimer() {
 	if l.timer != nil {
 		l.timer.Stop()
 		l.timer = nil
@@ -189,7 +189,7 @@ func (l *lane[B, R]) stopTimer() {
 
 // next waits for the next message. Its error is that of the stream, or of the
 // watch's context.
-func (l *lane[B, R]) next(w *watch) (*R, error) {
+func (l *jobStream[B, R]) next(w *watch) (*R, error) {
 	for {
 		l.mu.Lock()
 		if len(l.queue) > 0 {
@@ -217,7 +217,7 @@ func (l *lane[B, R]) next(w *watch) (*R, error) {
 
 // untilAnswered waits for the next message, and cancels the jobs that ids gives,
 // those under way, when ctx ends before. The watch's context is another one.
-func (l *lane[B, R]) untilAnswered(ctx context.Context, w *watch, ids func() []uint64) (*R, error) {
+func (l *jobStream[B, R]) untilAnswered(ctx context.Context, w *watch, ids func() []uint64) (*R, error) {
 	cancelled := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cancelled)
@@ -233,7 +233,7 @@ func (l *lane[B, R]) untilAnswered(ctx context.Context, w *watch, ids func() []u
 // leave ends the use of the lane. Jobs that are not answered stay behind with
 // their regions, which are used again only when the plugin has answered; a
 // plugin that does not do so in time is ended.
-func (l *lane[B, R]) leave(unanswered map[uint64]*ticket) {
+func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	if len(unanswered) == 0 {
 		l.mu.Lock()
 		ended := l.err != nil
@@ -252,12 +252,12 @@ func (l *lane[B, R]) leave(unanswered map[uint64]*ticket) {
 		return
 	}
 	l.late, l.cancels = unanswered, true
-	if idle := p.slot.host.opts.CallTimeout; idle > 0 {
+	if idle := p.supervisor.host.opts.CallTimeout; idle > 0 {
 		l.timer = time.AfterFunc(idle, func() { p.markBroken("it does not let go of cancelled jobs") })
 	}
 	var lie error
 	for _, r := range l.queue {
-		if err := l.settle(r); err != nil {
+		if err := l.acceptLate(r); err != nil {
 			lie = err
 		}
 	}
@@ -286,7 +286,7 @@ func (p *proc) abandoned() {
 }
 
 // sendCancel cancels jobs that were left behind.
-func (l *lane[B, R]) sendCancel(ids []uint64) {
+func (l *jobStream[B, R]) sendCancel(ids []uint64) {
 	_ = l.stream.Send(l.of.cancel(ids)) // the receiving side says what is wrong
 	l.mu.Lock()
 	l.cancels = false

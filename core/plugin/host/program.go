@@ -14,7 +14,7 @@ import (
 )
 
 // plug is one plugin: an executable, or the running program itself.
-type plug struct {
+type program struct {
 	name     string
 	path     string // empty for built-ins
 	builtin  bool
@@ -37,17 +37,17 @@ type plug struct {
 }
 
 // newPlug makes the plug of an executable.
-func newPlug(path string, lock *Lock) *plug {
+func newProgram(path string, lock *Lock) *program {
 	base := filepath.Base(path)
 	kind, name, _ := parseFileName(base)
-	return &plug{name: base, path: path, kind: kind, promised: name, pins: lock.pins(base)}
+	return &program{name: base, path: path, kind: kind, promised: name, pins: lock.pins(base)}
 }
 
 // open gives what to execute, after the checks.
-func (p *plug) open(h *Host) (image, error) {
+func (p *program) open(h *Host) (image, error) {
 	if p.builtin {
 		if !h.opts.Self.Valid() {
-			return image{}, bad("this program cannot execute itself: it did not call plugin.Main first, or it is itself a plugin process; use isolation inproc")
+			return image{}, pluginErrorf("this program cannot execute itself: it did not call plugin.Main first, or it is itself a plugin process; use isolation inproc")
 		}
 		path, err := handshake.Image()
 		return image{path: path, argv0: "nczarr-plugin"}, err
@@ -75,7 +75,7 @@ func (p *plug) open(h *Host) (image, error) {
 }
 
 // close gives back the copy of the executable.
-func (p *plug) close() {
+func (p *program) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.img != nil && p.img.file != nil {
@@ -85,7 +85,7 @@ func (p *plug) close() {
 }
 
 // env gives what self-execution needs; no plugin starts plugins.
-func (p *plug) env(s *slot) []string {
+func (p *program) env(s *supervisor) []string {
 	env := []string{handshake.EnvDepth + "=1"}
 	if p.builtin {
 		env = append(env, handshake.EnvRole+"="+s.set.role)
@@ -96,12 +96,12 @@ func (p *plug) env(s *slot) []string {
 // learn takes over what a plugin says of itself, and compares it with its
 // file name and its pin. It returns the names that the plugin says it serves
 // and that neither gives it: they do not count.
-func (p *plug) learn(r *pb.DescribeReply) (ignored []string, err error) {
+func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	if p.builtin {
 		return nil, nil
 	}
 	if n := len(r.GetDrivers()) + len(r.GetCodecs()); n > handshake.MaxBatch {
-		return nil, bad("serves %d drivers and filters, more than %d", n, handshake.MaxBatch)
+		return nil, pluginErrorf("serves %d drivers and filters, more than %d", n, handshake.MaxBatch)
 	}
 	var ds []driver.Description
 	for _, d := range r.GetDrivers() {
@@ -111,7 +111,7 @@ func (p *plug) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	for _, c := range r.GetCodecs() {
 		d := wire.CodecFromWire(c)
 		if err := d.Check(); err != nil {
-			return nil, bad("%w", err)
+			return nil, pluginErrorf("%w", err)
 		}
 		cs = append(cs, d)
 	}
@@ -119,22 +119,22 @@ func (p *plug) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	defer p.mu.Unlock()
 	switch {
 	case p.pin.Name != "" && p.pin.Name != r.GetName():
-		return nil, bad("calls itself %q, the lock file says %q", r.GetName(), p.pin.Name)
+		return nil, pluginErrorf("calls itself %q, the lock file says %q", r.GetName(), p.pin.Name)
 	case p.pin.Version != "" && p.pin.Version != r.GetVersion():
-		return nil, bad("says it has version %q, the lock file says %q", r.GetVersion(), p.pin.Version)
+		return nil, pluginErrorf("says it has version %q, the lock file says %q", r.GetVersion(), p.pin.Version)
 	case p.kind == kindDriver && !hasDriver(ds, p.promised):
-		return nil, bad("serves no driver named %q, as its file name promises", p.promised)
+		return nil, pluginErrorf("serves no driver named %q, as its file name promises", p.promised)
 	case p.kind == kindFilter && !hasCodec(cs, p.promised):
-		return nil, bad("serves no filter named %q, as its file name promises", p.promised)
+		return nil, pluginErrorf("serves no filter named %q, as its file name promises", p.promised)
 	}
 	for _, n := range p.pin.Drivers {
 		if !hasDriver(ds, n) {
-			return nil, bad("serves no driver named %q, which the lock file promises", n)
+			return nil, pluginErrorf("serves no driver named %q, which the lock file promises", n)
 		}
 	}
 	for _, n := range p.pin.Filters {
 		if !hasCodec(cs, n) {
-			return nil, bad("serves no filter named %q, which the lock file promises", n)
+			return nil, pluginErrorf("serves no filter named %q, which the lock file promises", n)
 		}
 	}
 	if !p.all && p.attachment == nil {
@@ -146,7 +146,7 @@ func (p *plug) learn(r *pb.DescribeReply) (ignored []string, err error) {
 
 // own returns what a plugin says it serves under the names that its file name
 // and its pin give it, and the other names. The caller holds mu.
-func (p *plug) own(ds []driver.Description, cs []codecdriver.Description) (drivers []driver.Description, codecs []codecdriver.Description, ignored []string) {
+func (p *program) own(ds []driver.Description, cs []codecdriver.Description) (drivers []driver.Description, codecs []codecdriver.Description, ignored []string) {
 	names := p.names(kindDriver)
 	for _, d := range ds {
 		if slices.Contains(names, d.Name) {
@@ -176,7 +176,7 @@ func (p *plug) own(ds []driver.Description, cs []codecdriver.Description) (drive
 
 // names returns what the plugin serves by its file name and its pin: that of the
 // file, once it was read. The caller holds mu.
-func (p *plug) names(kind string) []string {
+func (p *program) names(kind string) []string {
 	var out []string
 	if p.kind == kind {
 		out = append(out, p.promised)
@@ -196,7 +196,7 @@ func (p *plug) names(kind string) []string {
 }
 
 // reached notes the level of the data plane that a process has.
-func (p *plug) reached(level int) {
+func (p *program) reached(level int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.level = level
@@ -212,7 +212,7 @@ func hasCodec(cs []codecdriver.Description, id string) bool {
 
 // serves reports whether the plugin has that driver or filter, as far as is
 // known without starting it; sure is false when starting it might tell more.
-func (p *plug) serves(kind, name string) (yes, sure bool) {
+func (p *program) serves(kind, name string) (yes, sure bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -227,10 +227,10 @@ func (p *plug) serves(kind, name string) (yes, sure bool) {
 
 // promises reports whether the plugin's file name says that it has that driver
 // or filter.
-func (p *plug) promises(kind, name string) bool { return p.kind == kind && p.promised == name }
+func (p *program) promises(kind, name string) bool { return p.kind == kind && p.promised == name }
 
 // describe gives what is known about what the plugin serves.
-func (p *plug) describe() ([]driver.Description, []codecdriver.Description) {
+func (p *program) describe() ([]driver.Description, []codecdriver.Description) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known {
@@ -259,7 +259,7 @@ func pathGrants(d driver.Description) bool {
 
 // driver gives the description of one of its drivers; of a plugin that was
 // not asked yet, only the name.
-func (p *plug) driver(name string) driver.Description {
+func (p *program) driver(name string) driver.Description {
 	ds, _ := p.describe()
 	for _, d := range ds {
 		if d.Name == name {
