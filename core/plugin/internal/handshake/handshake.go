@@ -1,6 +1,6 @@
-// Package handshake holds what host and SDK must agree on before the first
-// call: versions, environment names and ceilings. Above it are core/plugin and
-// core/plugin/host; below it is nothing.
+// Package handshake holds what host and SDK must agree on before the first call:
+// versions, environment variables and limits. Packages core/plugin and core/plugin/host
+// use it.
 package handshake
 
 import (
@@ -12,51 +12,50 @@ import (
 	"strconv"
 )
 
-// The protocol version; the header of the .proto files says the same.
+// The protocol version. It must match the header of the .proto files.
 const (
 	Major = 1
 	Minor = 3
 )
 
-// The environment of a plugin process. The cookie tells a plugin that it was
-// started by a host; it is no secret and never changes.
+// Environment variables of a plugin process. The cookie tells a plugin that a host
+// started it. It is not secret and never changes.
 const (
 	CookieKey   = "NCZARR_PLUGIN"
 	CookieValue = "5c1e64a0b7d94c0f9c9a2f0d3c7a8e51"
-	// EnvRole chooses self-execution: "filters" or "driver:NAME".
+	// EnvRole selects what a self-executed process serves: "filters" or "driver:NAME".
 	EnvRole = "NCZARR_PLUGIN_ROLE"
-	// EnvDepth counts self-executions; a process that has it starts none.
+	// EnvDepth is set in a self-executed process, which must not start further ones.
 	EnvDepth = "NCZARR_PLUGIN_DEPTH"
-	// EnvLifeline says where the lifeline is: "stdin". Its end of file means
-	// that the host is gone.
+	// EnvLifeline names the lifeline: "stdin". Its end of file means that the host is
+	// gone.
 	EnvLifeline = "NCZARR_PLUGIN_LIFELINE"
-	// EnvChannel is the number of the descriptor that is the channel of level
-	// 1, where there is one. Its end of file means that the host is gone.
+	// EnvChannel is the descriptor number of the level 1 channel, if there is a
+	// channel. Its end of file means that the host is gone.
 	EnvChannel = "NCZARR_PLUGIN_CHANNEL"
-	// EnvSandbox is the policy that a process puts in force before anything
-	// else, as JSON.
+	// EnvSandbox is the sandbox policy, as JSON. The process applies it before anything
+	// else.
 	EnvSandbox = "NCZARR_PLUGIN_SANDBOX"
-	// EnvExec is the path that a process executes once its sandbox is in
-	// force: the running program then is the launcher of another's plugin.
+	// EnvExec is the path of the plugin that the process executes after applying the
+	// sandbox. The running program then serves as a launcher for a third-party plugin.
 	EnvExec = "NCZARR_PLUGIN_EXEC"
-	// EnvDebug makes a plugin that nobody started serve until it is
-	// interrupted, and EnvReattach tells a host of it: a JSON list of
-	// [Attachment].
+	// EnvDebug makes a plugin that no host started serve until it is interrupted.
+	// EnvReattach tells a host about such plugins: it is a JSON list of [Attachment].
 	EnvDebug    = "NCZARR_PLUGIN_DEBUG"
 	EnvReattach = "NCZARR_PLUGIN_REATTACH"
 	// EnvPath lists directories with third-party plugins.
 	EnvPath = "NCZARR_PLUGIN_PATH"
 )
 
-// The descriptors of level 1 in a plugin process. Others need not know them:
-// EnvChannel and Configure say them.
+// Descriptors of level 1 in a plugin process. Plugins in other languages learn them
+// from EnvChannel and Configure.
 const (
 	FDRequest  = 3 // segment that the plugin can only read
 	FDChannel  = 4
-	FDResponse = 5 // segment that the plugin writes its answers to
+	FDResponse = 5 // segment for the plugin's answers
 )
 
-// Attachment is where a plugin serves that its author runs.
+// Attachment is the address of a plugin that its author runs.
 type Attachment struct {
 	Name    string `json:"name"`
 	PID     int    `json:"pid"`
@@ -67,38 +66,38 @@ type Attachment struct {
 // PluginSetName is the name under which go-plugin dispenses the services.
 const PluginSetName = "nczarr"
 
-// Exit statuses of an SDK process that refuses to serve.
+// Exit statuses of an SDK process that does not serve.
 const (
-	ExitNoCookie = 64 // not started by a host, or by one with another cookie
-	ExitBadRole  = 65 // self-execution for something this program has not
+	ExitNoCookie = 64 // not started by a host, or by a host with another cookie
+	ExitBadRole  = 65 // EnvRole names something that this program does not have
 	ExitServe    = 66 // the server could not start
-	ExitSandbox  = 67 // the sandbox could not be put in force
+	ExitSandbox  = 67 // the sandbox could not be applied
 )
 
-// The ceilings of the data plane.
+// Limits of the data plane.
 const (
-	// MaxPart is the largest inline payload of one message. Above it the
-	// copies of gRPC leave the caches, and the first byte comes later.
+	// MaxPart is the largest inline payload of one message. Larger messages would not
+	// fit in the CPU caches while gRPC copies them, and would delay the first byte.
 	MaxPart = 1 << 20
-	// MaxMessage is the largest message either side accepts: the limit that
-	// every gRPC implementation has unless told otherwise, so that a plugin
-	// in another language need not know about it. A part and its frame fit in
-	// easily, and a lying peer cannot make us allocate more than this.
+	// MaxMessage is the largest message that either side accepts. It is the default of
+	// every gRPC implementation, so plugins in other languages need no setting. It
+	// exceeds a part with its framing, and limits what a malicious peer can make the
+	// other side allocate.
 	MaxMessage = 4 << 20
 	// MaxBatch is the largest number of items in one message.
 	MaxBatch = 1024
-	// MaxPuts is the largest number of writes in one message: each may have the
-	// text of an error in the answer.
+	// MaxPuts is the largest number of writes in one message. It is lower than MaxBatch
+	// because each answer may contain the text of an error.
 	MaxPuts = 64
-	// MaxObject is the largest object or decoded chunk that is carried,
-	// unless Configure says less: 16 GiB.
+	// MaxObject is the largest object or decoded chunk, unless Configure sets a lower
+	// limit: 16 GiB.
 	MaxObject = 16 << 30
-	// MaxStreams is the number of calls that one plugin takes at once.
+	// MaxStreams is the largest number of concurrent calls of one plugin.
 	MaxStreams = 4096
 )
 
-// BuildID identifies the running image: its build information, size and
-// modification time. Two processes of one image have the same.
+// BuildID identifies the running executable by its build information, size and
+// modification time. Two processes of the same executable have the same id.
 func BuildID() string {
 	h := sha256.New()
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -113,9 +112,9 @@ func BuildID() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Image gives a path that executes the running image. On Linux that is the
-// image itself even when its file was replaced or removed meanwhile; elsewhere
-// it is the file, and the build ids tell whether it is still the same.
+// Image returns a path that executes the running program. On Linux the path refers to
+// the program even if its file was replaced or removed. Elsewhere it is the path of the
+// file, and build ids show whether the file has changed.
 func Image() (string, error) {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe", nil

@@ -1,8 +1,8 @@
 //go:build ignore
 
-// Protogen compiles the published .proto files into the Go package pb. Run it
-// with "go generate ./core/plugin/...": the compiler and the two generators
-// are pinned in tools.mod, and no protoc is needed.
+// Protogen compiles the published .proto files into the Go package pb. Run it with "go
+// generate ./core/plugin/...". The compiler and the two generators are pinned in
+// tools.mod, and protoc is not needed.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 		log.Fatal(err)
 	}
 	dir := out
-	if len(os.Args) > 1 { // another directory: the drift test
+	if len(os.Args) > 1 { // another directory, for the test of generated files
 		dir = os.Args[1]
 	}
 	req, err := compile()
@@ -47,7 +47,8 @@ func main() {
 	}
 }
 
-// root walks up to the directory of tools.mod.
+// root returns the directory of tools.mod, searching upwards from the current
+// directory.
 func root() string {
 	dir, err := os.Getwd()
 	for err == nil {
@@ -87,7 +88,7 @@ func compile() (*pluginpb.CodeGeneratorRequest, error) {
 	}
 	var add func(name string)
 	done := map[string]bool{}
-	add = func(name string) { // dependencies come first
+	add = func(name string) { // add dependencies first
 		if f := byName[name]; f != nil && !done[name] {
 			done[name] = true
 			for _, d := range f.GetDependency() {

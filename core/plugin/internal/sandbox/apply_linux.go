@@ -17,15 +17,15 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
-// Probe asks the kernel what it offers.
+// Probe returns what the kernel supports.
 func Probe() Support {
 	s := Support{Landlock: min(landlockCall(1<<0), abiNewest), Scoped: landlockCall(1<<1)&erratumScope != 0, Seccomp: haveAction(unix.SECCOMP_RET_ERRNO)}
-	s.Notify = s.Seccomp && s.Landlock > 0 && haveAction(unix.SECCOMP_RET_USER_NOTIF) // what has Landlock can continue calls
+	s.Notify = s.Seccomp && s.Landlock > 0 && haveAction(unix.SECCOMP_RET_USER_NOTIF) // kernels with Landlock also support continuing a notified call
 	s.Look = s.Notify && mayLook()
 	return s
 }
 
-// mayLook asks whether descriptors of other processes can be taken at all.
+// mayLook reports whether this process may duplicate descriptors of other processes.
 func mayLook() bool {
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
@@ -36,15 +36,16 @@ func mayLook() bool {
 	if err != nil {
 		return false
 	}
-	_ = unix.Close(copied) // as above
+	_ = unix.Close(copied) // nothing was written
 	return true
 }
 
-// erratumScope is set where threads of one process may always signal each
-// other.
+// erratumScope is the bit of the fix that always lets threads of one process signal
+// each other.
 const erratumScope = 1 << 1
 
-// landlockCall asks for the version or the errata of Landlock; 0 is none.
+// landlockCall returns the version or the errata of Landlock, or 0 if it is not
+// supported.
 func landlockCall(flag uintptr) int {
 	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, flag)
 	if errno != 0 {
@@ -53,10 +54,9 @@ func landlockCall(flag uintptr) int {
 	return int(n)
 }
 
-// Apply puts the policy that text holds in force for all threads, for good.
-// Who executes a program afterwards does so from the thread that called it,
-// and stays on that thread in between.
-// An error leaves the process partly restricted: it must end.
+// Apply permanently applies the encoded policy to all threads. A caller that then
+// executes a program must do so from the thread that called Apply, and must stay locked
+// to that thread. After an error the process is partly restricted and must exit.
 func Apply(text string) (*Policy, error) {
 	var p Policy
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -83,8 +83,8 @@ func Apply(text string) (*Policy, error) {
 	return &p, nil
 }
 
-// closeOthers closes what the process inherited without being meant to. What
-// Go opened by itself closes on exec; what was inherited does not.
+// closeOthers closes inherited descriptors that are not in p.Keep. Descriptors opened
+// by Go are close-on-exec; inherited ones are not.
 func closeOthers(p *Policy) error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -97,29 +97,28 @@ func closeOthers(p *Policy) error {
 		}
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 		if err == nil && flags&unix.FD_CLOEXEC == 0 {
-			_ = unix.Close(fd) // it may have been the directory itself
+			_ = unix.Close(fd) // it may be the descriptor of the directory itself
 		}
 	}
 	return nil
 }
 
-// The limits that do not depend on the policy.
+// Limits that do not depend on the policy.
 const (
 	maxFiles   = 4096
 	maxStack   = 64 << 20
-	maxThreads = 4096 // more than the machine has at the start
-	// maxReserved is how many addresses a process may have besides its memory. A
-	// runtime reserves more than it uses, but tables of pages, which no limit
+	maxThreads = 4096 // in addition to the tasks of the machine at the start
+	// maxReserved is the address space that a process may use in addition to its
+	// memory. A runtime reserves more than it uses, but page tables, which no limit
 	// counts, can take one byte in 512.
 	maxReserved = 128 << 30
 )
 
-// taskLimit gives how many processes and threads the user may have before this
-// process can make no more. The kernel counts all of the user's, so that
-// those which run already, whoever's they are, are added; it does not count
-// those of the superuser.
+// taskLimit returns the value of RLIMIT_NPROC. The kernel counts all processes and
+// threads of the user, so taskLimit adds the number of all tasks that run now, whoever
+// owns them. The kernel does not limit the superuser.
 func taskLimit() uint64 {
-	text, _ := os.ReadFile("/proc/loadavg") // without it nobody's are added
+	text, _ := os.ReadFile("/proc/loadavg") // if it fails, nothing is added
 	fields := strings.Fields(string(text))
 	if len(fields) < 4 {
 		return maxThreads
@@ -132,7 +131,7 @@ func taskLimit() uint64 {
 	return n + maxThreads
 }
 
-// setLimits sets resource limits, which only ever go down.
+// setLimits sets resource limits. It only ever lowers them.
 func setLimits(p *Policy) error {
 	type limit struct {
 		what int
@@ -144,7 +143,7 @@ func setLimits(p *Policy) error {
 	if p.Memory > 0 {
 		limits = append(limits, limit{unix.RLIMIT_DATA, uint64(p.Memory)})
 	}
-	if p.Memory > 0 && !p.MayExec { // runtimes of others may reserve any number
+	if p.Memory > 0 && !p.MayExec { // third-party runtimes may reserve any amount
 		limits = append(limits, limit{unix.RLIMIT_AS, uint64(p.Memory) + maxReserved})
 	}
 	if p.NoFiles {
@@ -159,23 +158,23 @@ func setLimits(p *Policy) error {
 		if l.what == unix.RLIMIT_NOFILE {
 			r.Cur = r.Max
 		}
-		if err := syscall.Setrlimit(l.what, &r); err != nil { // not x/sys's: exec would undo it
+		if err := syscall.Setrlimit(l.what, &r); err != nil { // exec would undo the limit set by x/sys
 			return fmt.Errorf("limit %d: %w", l.what, err)
 		}
 	}
 	return nil
 }
 
-// What the superuser keeps: to read the files of other users where a driver is
-// granted a path, and to change them where it may write, as a driver in the
-// program itself would.
+// Capabilities that the superuser keeps: to read files of other users if a driver is
+// granted a path, and to change them if it may write there. A driver in process could
+// do the same.
 const (
 	readingCapabilities = 1 << unix.CAP_DAC_READ_SEARCH
 	writingCapabilities = readingCapabilities | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER
 )
 
-// dropCapabilities takes the superuser's powers away. With no_new_privs an
-// execution cannot bring them back.
+// dropCapabilities drops the superuser's capabilities. With no_new_privs, executing a
+// program cannot restore them.
 func dropCapabilities(p *Policy) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -191,7 +190,7 @@ func dropCapabilities(p *Policy) error {
 	}
 	data[0] = unix.CapUserData{Effective: data[0].Effective & keep, Permitted: data[0].Permitted & keep}
 	data[1] = unix.CapUserData{}
-	var pin runtime.Pinner // all threads look at them
+	var pin runtime.Pinner // all threads access them
 	defer pin.Unpin()
 	pin.Pin(&header)
 	pin.Pin(&data)
@@ -199,8 +198,9 @@ func dropCapabilities(p *Policy) error {
 	return failure(errno)
 }
 
-// dieWithParent has each thread ended with the host: the signal is a thread's,
-// the first one has it from its start, and any may execute the program.
+// dieWithParent sets the parent-death signal on all threads. The signal is set per
+// thread: only the first thread has it from the start, and any thread may execute the
+// program.
 func dieWithParent(p *Policy) error {
 	if !p.MayExec {
 		return nil

@@ -6,10 +6,10 @@ const (
 	arch        = unix.AUDIT_ARCH_AARCH64
 	lastNumber  = unix.SYS_RSEQ_SLICE_YIELD
 	legacyOpen  = 0
-	legacyCreat = 0 // there is openat only
+	legacyCreat = 0 // only openat exists
 )
 
-// legacy is empty: this architecture began without the old calls.
+// legacy is empty, because this architecture never had the legacy calls.
 var legacy [0]uint32
 
 // legacyNeeded is empty for the same reason.

@@ -1,11 +1,11 @@
-// Package sandbox restricts the running process to what a plugin was granted:
-// files and ports through Landlock, system calls through a seccomp filter,
-// memory, files and descriptors through limits, no new privileges and no
-// capabilities. What cannot be restricted on this kernel is named by
-// [Support.Missing], never passed over in silence.
+// Package sandbox restricts the running process to what a plugin was granted. Landlock
+// restricts files and ports, a seccomp filter restricts system calls, and resource
+// limits restrict memory, files and descriptors. The process gets no new privileges and
+// loses its capabilities. [Support.Missing] lists everything that this kernel cannot
+// enforce.
 //
-// core/plugin calls [Apply] in a process that core/plugin/host started for
-// this; host makes the [Policy]. Below it are go-landlock and the kernel.
+// core/plugin/host creates the [Policy], and core/plugin calls [Apply] in each process
+// that the host starts. The package uses go-landlock.
 //
 // Source: landlock(7), seccomp(2), Documentation/userspace-api/landlock.rst.
 package sandbox

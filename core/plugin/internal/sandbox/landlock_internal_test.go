@@ -23,7 +23,7 @@ func TestPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f, err := resolvedPlace(store)
+	f, err := openResolved(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,11 +42,11 @@ func TestPlaces(t *testing.T) {
 	if err != nil || !os.SameFile(want, got) {
 		t.Errorf("what was opened has changed: %v", err)
 	}
-	if g, err := resolvedPlace(store); err == nil {
+	if g, err := openResolved(store); err == nil {
 		_ = g.Close()
 		t.Error("a link that was put into the path is followed")
 	}
-	g, err := place(store)
+	g, err := openPath(store)
 	if err != nil {
 		t.Fatalf("the link leads nowhere, so that nothing was tried: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rights of a file, and those that only a directory can give.
+// Access rights of a file, and rights that apply to directories only.
 const (
 	readFile  = ll.AccessFSReadFile
 	writeFile = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate
@@ -23,7 +23,7 @@ const (
 	ownDir    = writeDir | ll.AccessFSMakeSock
 )
 
-// confineFiles puts the Landlock rules of p in force.
+// confineFiles applies the Landlock rules of p.
 func confineFiles(p *Policy) error {
 	if !p.Kernel.usable(p) {
 		return nil
@@ -44,7 +44,7 @@ func confineFiles(p *Policy) error {
 		for _, path := range paths {
 			f, err := open(path)
 			if err != nil {
-				continue // what is not there is not granted
+				continue // a path that does not exist is not granted
 			}
 			places = append(places, f)
 			rights := file
@@ -55,11 +55,11 @@ func confineFiles(p *Policy) error {
 		}
 	}
 	if p.Private != "" {
-		add([]string{p.Private}, 0, ownDir, place)
+		add([]string{p.Private}, 0, ownDir, openPath)
 	}
-	add(p.Read, readFile, readDir, resolvedPlace)
-	add(p.Write, writeFile, writeDir, resolvedPlace)
-	add(p.Exec, execFile, execDir, place)
+	add(p.Read, readFile, readDir, openResolved)
+	add(p.Write, writeFile, writeDir, openResolved)
+	add(p.Exec, execFile, execDir, openPath)
 	if net&ll.AccessNetConnectTCP != 0 {
 		for _, port := range p.Ports {
 			rules = append(rules, landlock.ConnectTCP(port))
@@ -68,19 +68,19 @@ func confineFiles(p *Policy) error {
 	return config.Restrict(rules...)
 }
 
-// place opens what a rule is about, once: its kind is looked at, and the rule
-// made, through the descriptor.
-func place(path string) (*os.File, error) {
+// openPath opens the object of a rule. The type check and the rule use the same
+// descriptor.
+func openPath(path string) (*os.File, error) {
 	return os.OpenFile(path, unix.O_PATH, 0)
 }
 
-// resolvedPlace is place for a path in which the host has resolved all links.
-// One that is there now was put there since, by somebody who may write in a
-// place of the path: it is not followed.
-func resolvedPlace(path string) (*os.File, error) {
+// openResolved opens a path whose symbolic links the host has resolved. A link in it
+// was created later by somebody who may write to a part of the path, and is not
+// followed.
+func openResolved(path string) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // a filter around us that does not know the call
-		return place(path)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // an enclosing filter does not know the call
+		return openPath(path)
 	}
 	if err != nil {
 		return nil, err
@@ -88,11 +88,11 @@ func resolvedPlace(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// handled gives what this kernel can forbid, as far as p does not allow all
-// of it.
+// handled returns the rights that this kernel can restrict, except those that p grants
+// in full.
 func handled(p *Policy) (landlock.AccessFSSet, landlock.AccessNetSet, landlock.ScopedSet) {
 	abi := p.Kernel.Landlock
-	fs := landlock.AccessFSSet(1<<13 - 1) // all of the first version
+	fs := landlock.AccessFSSet(1<<13 - 1) // all rights of version 1
 	for _, right := range []struct {
 		since int
 		right landlock.AccessFSSet
@@ -114,7 +114,7 @@ func handled(p *Policy) (landlock.AccessFSSet, landlock.AccessNetSet, landlock.S
 	var scoped landlock.ScopedSet
 	if abi >= abiScope {
 		scoped = ll.ScopeAbstractUnixSocket
-		if p.Kernel.Scoped || p.MayExec { // with one thread left there is nobody to lose
+		if p.Kernel.Scoped || p.MayExec { // after execve one thread is left, which has no others to signal
 			scoped |= ll.ScopeSignal
 		}
 	}

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handOverCalls has the host judge this thread's calls to listen and execve, and
-// those of the program that it executes: a filter cannot count them, and sees
-// neither what a descriptor is nor which thread calls. The host receives the
-// right to through p.Listening, and need not have done so when this returns.
-// Where another supervisor around us has the only such right that the kernel
-// gives, the host is told that there is none.
+// handOverCalls lets the host decide about the listen and execve calls of this thread
+// and of the program that it executes. A filter cannot count calls, and sees neither
+// what a descriptor is nor which thread calls. The notification descriptor is sent
+// through p.Listening; the host may receive it later. The kernel permits only one such
+// descriptor. If another supervisor already has it, handOverCalls sends a message
+// without a descriptor.
 func handOverCalls(p *Policy) error {
 	if p.Listening == 0 {
 		return nil
@@ -43,8 +43,8 @@ func handOverCalls(p *Policy) error {
 	return errors.Join(err, unix.Close(p.Listening))
 }
 
-// ListeningPair makes the descriptors through which a new process hands over
-// supervision of its calls.
+// ListeningPair returns a pair of connected sockets. A new process hands over
+// supervision of its calls through theirs.
 func ListeningPair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -53,31 +53,30 @@ func ListeningPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "listening"), os.NewFile(uintptr(fds[1]), "listening"), nil
 }
 
-// The errors of Judge that are about the system.
+// Errors of Judge that concern the system.
 var (
-	// ErrNotHandedOver reports that a process did not hand over supervision of
-	// its calls.
+	// ErrNotHandedOver is returned if a process did not hand over supervision of its
+	// calls.
 	ErrNotHandedOver = errors.New("the process did not hand over its calls")
-	// ErrUnseen reports that a process listens on a socket that could not be
-	// looked at.
-	ErrUnseen = errors.New("the sockets of the process cannot be looked at")
+	// ErrUnseen is returned if a process listens on a socket that could not be
+	// inspected.
+	ErrUnseen = errors.New("the sockets of the process cannot be inspected")
 )
 
-// Judge decides about the calls that a process hands over. Until it listens it
-// may execute programs, but not from a thread that it made: that has no
-// parent-death signal, and would take the place of the one that has. It may
-// listen once, on a Unix socket with a path, which Landlock has in its own
-// directory; without look the socket may be any. All later calls fail. Judge
-// returns when the process listens or has ended.
+// Judge decides about the calls that a process hands over. Until it listens, the
+// process may execute programs from its first thread only, because other threads have
+// no parent-death signal. The process may listen once, on a Unix socket with a path,
+// which Landlock restricts to its private directory. Without look any socket is
+// accepted. All later calls fail. Judge returns when the process listens or has exited.
 func Judge(ours *os.File, look bool) error {
 	pid, notices, err := takeOver(ours)
 	if err != nil {
 		return err
 	}
 	j := judge{notices: notices, pid: pid, process: -1, look: look}
-	defer j.close() // all later calls fail by it
+	defer j.close() // makes all later calls fail
 	for !j.over {
-		if err := j.next(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINTR) { // a signal interrupted the call, which comes again
+		if err := j.next(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINTR) { // a signal interrupted the call, which is repeated
 			return err
 		}
 	}
@@ -87,8 +86,7 @@ func Judge(ours *os.File, look bool) error {
 	return nil
 }
 
-// takeOver receives the number of a process, and the descriptor through which
-// its calls are judged.
+// takeOver receives the id of a process and the notification descriptor for its calls.
 func takeOver(ours *os.File) (pid, notices int, err error) {
 	buf, oob := make([]byte, 4), make([]byte, unix.CmsgSpace(4))
 	var n, oobn int
@@ -97,7 +95,7 @@ func takeOver(ours *os.File) (pid, notices int, err error) {
 			break
 		}
 	}
-	if err != nil || n < len(buf) { // it ended
+	if err != nil || n < len(buf) { // the process exited
 		return 0, 0, cmp.Or(os.NewSyscallError("recvmsg", err), io.EOF)
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
@@ -111,7 +109,8 @@ func takeOver(ours *os.File) (pid, notices int, err error) {
 	return int(binary.NativeEndian.Uint32(buf)), fds[0], nil
 }
 
-// notification and response are struct seccomp_notif and seccomp_notif_resp.
+// notification and response are the kernel's struct seccomp_notif and struct
+// seccomp_notif_resp.
 type notification struct {
 	id         uint64
 	pid, flags uint32
@@ -130,12 +129,12 @@ type response struct {
 
 // judge decides about the calls of one process.
 type judge struct {
-	notices int  // where they are told
-	pid     int  // number of the process, and of its first thread
-	process int  // descriptor of it; -1 for none
-	look    bool // at what is listened on
+	notices int  // notification descriptor
+	pid     int  // id of the process and of its first thread
+	process int  // pidfd, or -1
+	look    bool // inspect the sockets
 	began   bool // the launcher has executed the plugin
-	over    bool // it listens
+	over    bool // the process listens
 }
 
 func (j *judge) close() {
@@ -160,8 +159,8 @@ func (j *judge) next() error {
 	}
 	answer := response{id: call.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	switch {
-	case !j.began: // the launcher, which is ours
-		j.attend()
+	case !j.began: // the launcher, which is trusted
+		j.openProcess()
 	case call.number == unix.SYS_EXECVE && int(call.pid) != j.pid:
 		answer = response{id: call.id, errno: -int32(unix.EPERM)}
 	case call.number == unix.SYS_LISTEN && j.look:
@@ -174,9 +173,9 @@ func (j *judge) next() error {
 	return nil
 }
 
-// attend prepares to look at sockets of the process. Whether this process may
-// is found out while the other is still ours.
-func (j *judge) attend() {
+// openProcess opens a pidfd for inspecting the sockets of the process. It tests the
+// permission while the process still runs the trusted launcher.
+func (j *judge) openProcess() {
 	if !j.look || j.process >= 0 {
 		return
 	}
@@ -190,8 +189,8 @@ func (j *judge) attend() {
 	j.look = err == nil
 }
 
-// listen listens in the place of the process: what its descriptor is could
-// change after it was looked at.
+// listen performs the listen call on behalf of the process, which could otherwise
+// replace the socket after its inspection.
 func (j *judge) listen(fd, backlog int) unix.Errno {
 	socket, err := unix.PidfdGetfd(j.process, fd, 0)
 	if err == nil {

@@ -7,25 +7,25 @@ import (
 	"os"
 )
 
-// Probe finds nothing: there is no sandbox on this platform.
+// Probe returns the zero Support, because this platform has no sandbox.
 func Probe() Support { return Support{} }
 
-// Apply fails: no host asks for it here.
-func Apply(string) (*Policy, error) { return nil, errors.New("there is no sandbox on this platform") }
+// Apply fails. No host calls for a sandbox on this platform.
+func Apply(string) (*Policy, error) { return nil, errors.New("this platform has no sandbox") }
 
-// ErrNotHandedOver and ErrUnseen are never returned here.
+// ErrNotHandedOver and ErrUnseen are never returned on this platform.
 var (
 	ErrNotHandedOver = errors.New("the process did not hand over its calls")
-	ErrUnseen        = errors.New("the sockets of the process cannot be looked at")
+	ErrUnseen        = errors.New("the sockets of the process cannot be inspected")
 )
 
-// ListeningPair fails: no host asks for it here.
+// ListeningPair fails. No host uses it on this platform.
 func ListeningPair() (ours, theirs *os.File, err error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
-// Judge fails: no host asks for it here.
+// Judge fails. No host uses it on this platform.
 func Judge(*os.File, bool) error { return errors.ErrUnsupported }
 
-// Seal does nothing here.
+// Seal does nothing on this platform.
 func (*Policy) Seal() error { return nil }

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The places in struct seccomp_data.
+// Offsets in struct seccomp_data.
 const (
 	dataNumber = 0
 	dataArch   = 4
 	dataArgs   = 16
 )
 
-// haveAction asks whether a filter can end with an action.
+// haveAction reports whether the kernel supports a filter action.
 func haveAction(action uint32) bool {
 	if arch == 0 {
 		return false
@@ -27,7 +27,7 @@ func haveAction(action uint32) bool {
 	return errno == 0
 }
 
-// filterCalls puts the filter of p in force for all threads.
+// filterCalls installs the filter of p for all threads.
 func filterCalls(p *Policy) error {
 	if !p.Kernel.Seccomp {
 		return nil
@@ -35,9 +35,9 @@ func filterCalls(p *Policy) error {
 	return install(program(p, os.Getpid()))
 }
 
-// Seal takes away what a process of ours no longer needs once it listens:
-// listening, and making Unix sockets, with which one that may connect could
-// reach the user's.
+// Seal removes the rights that a built-in plugin no longer needs once it listens: to
+// listen, and to create Unix sockets. Otherwise a process with network access could
+// connect to Unix sockets of the user.
 func (p *Policy) Seal() error {
 	if !p.Kernel.Seccomp {
 		return nil
@@ -63,7 +63,7 @@ func install(f filter) error {
 	return nil
 }
 
-// filter is a program of the classic packet filter.
+// filter is a classic BPF program.
 type filter []unix.SockFilter
 
 func (f *filter) op(code uint16, k uint32, jt, jf uint8) {
@@ -73,23 +73,22 @@ func (f *filter) op(code uint16, k uint32, jt, jf uint8) {
 func (f *filter) load(at uint32) { f.op(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, at, 0, 0) }
 func (f *filter) ret(k uint32)   { f.op(unix.BPF_RET|unix.BPF_K, k, 0, 0) }
 
-// refusal is the verdict that makes a call fail with errno.
+// refusal returns the filter result that makes a call fail with errno.
 func refusal(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
 
-// prologue ends a process that calls for another architecture, and leaves the
-// number of the call to be looked at. Numbers that nobody knew when this was
-// written do not exist.
+// prologue kills a process that uses another architecture, and loads the number of the
+// call. Numbers unknown to this package fail with ENOSYS.
 func (f *filter) prologue() {
 	f.load(dataArch)
 	f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, arch, 1, 0)
 	f.ret(unix.SECCOMP_RET_KILL_PROCESS)
 	f.load(dataNumber)
-	f.op(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, lastNumber, 0, 1) // also the x32 twins
+	f.op(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, lastNumber, 0, 1) // also the calls of x32
 	f.ret(refusal(unix.ENOSYS))
 }
 
-// only takes calls for absent that are not among the numbers, of which there are
-// at most 255. Those that are go on to the rules that follow.
+// only refuses with ENOSYS the calls that are not in numbers, which has at most 255
+// elements. The rules that follow apply to the others.
 func (f *filter) only(numbers []uint32) {
 	for i, nr := range numbers {
 		f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, uint8(len(numbers)-i), 0)
@@ -97,7 +96,7 @@ func (f *filter) only(numbers []uint32) {
 	f.ret(refusal(unix.ENOSYS))
 }
 
-// refuse makes calls fail.
+// refuse makes calls fail with errno.
 func (f *filter) refuse(errno unix.Errno, numbers ...uint32) {
 	for _, nr := range numbers {
 		f.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, nr, 0, 1)
@@ -105,7 +104,7 @@ func (f *filter) refuse(errno unix.Errno, numbers ...uint32) {
 	}
 }
 
-// when judges one call by its arguments; what no rule of the block refuses is
+// when checks one call by its arguments. A call that no rule of the block refuses is
 // allowed.
 func (f *filter) when(nr uint32, judge func(*block)) {
 	var b block
@@ -115,10 +114,10 @@ func (f *filter) when(nr uint32, judge func(*block)) {
 	*f = append(*f, b.filter...)
 }
 
-// block is the part of a filter that judges one call.
+// block is the part of a filter that checks one call.
 type block struct{ filter }
 
-// arg loads the low half of an argument, masked.
+// arg loads the lower half of argument n and masks it.
 func (b *block) arg(n int, mask uint32) {
 	b.load(dataArgs + 8*uint32(n))
 	if mask != ^uint32(0) {
@@ -126,21 +125,21 @@ func (b *block) arg(n int, mask uint32) {
 	}
 }
 
-// refuseIf refuses the call when the masked argument has the value.
+// refuseIf refuses the call if the masked argument equals value.
 func (b *block) refuseIf(n int, mask, value uint32, errno unix.Errno) {
 	b.arg(n, mask)
 	b.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, value, 0, 1)
 	b.ret(refusal(errno))
 }
 
-// refuseAny refuses the call when the argument has any of the bits.
+// refuseAny refuses the call if the argument has any of the bits.
 func (b *block) refuseAny(n int, bits uint32, errno unix.Errno) {
 	b.arg(n, ^uint32(0))
 	b.op(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, bits, 0, 1)
 	b.ret(refusal(errno))
 }
 
-// allow allows the call when the argument has any of the values.
+// allow permits the call if the argument equals any of the values.
 func (b *block) allow(n int, values ...uint32) {
 	b.arg(n, ^uint32(0))
 	for _, v := range values {
@@ -149,7 +148,7 @@ func (b *block) allow(n int, values ...uint32) {
 	}
 }
 
-// given judges the call by further rules when an argument has the value.
+// given applies further rules if an argument equals value.
 func (b *block) given(n int, value uint32, judge func(*block)) {
 	var inner block
 	judge(&inner)
@@ -158,8 +157,7 @@ func (b *block) given(n int, value uint32, judge func(*block)) {
 	b.filter = append(b.filter, inner.filter...)
 }
 
-// refuseUnless refuses the call when the masked argument has none of the
-// values.
+// refuseUnless refuses the call unless the masked argument equals one of the values.
 func (b *block) refuseUnless(n int, mask uint32, errno unix.Errno, values ...uint32) {
 	b.arg(n, mask)
 	for i, v := range values {
@@ -168,7 +166,7 @@ func (b *block) refuseUnless(n int, mask uint32, errno unix.Errno, values ...uin
 	b.ret(refusal(errno))
 }
 
-// refusePointer refuses the call when the argument is not zero.
+// refusePointer refuses the call unless the argument is zero.
 func (b *block) refusePointer(n int, errno unix.Errno) {
 	b.refuseUnless(n, ^uint32(0), errno, 0)
 	b.load(dataArgs + 8*uint32(n) + 4)

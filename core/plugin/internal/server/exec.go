@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// firstAlloc is the most memory that is taken on the word of a job's first
-// part; beyond it memory grows with what really comes.
+// firstAlloc limits the memory allocated for the announced size of a job's input.
+// Beyond it, memory grows with the data received.
 const firstAlloc = 64 << 20
 
 // job is one chunk whose input is being received.
@@ -30,12 +30,12 @@ type executor struct {
 	ctx    context.Context //nolint:containedctx // the stream's own, as long as the executor
 	stream pb.Codec_ExecServer
 
-	open map[uint64]*job // jobs whose input is not complete
-	sem  chan struct{}   // one for each job at work
+	open map[uint64]*job // jobs with incomplete input
+	sem  chan struct{}   // limits the jobs that run
 	wg   sync.WaitGroup
 
 	groupMu sync.Mutex
-	groups  map[*group]struct{} // at work
+	groups  map[*group]struct{} // active groups
 
 	sendMu sync.Mutex
 	fail   context.CancelCauseFunc
@@ -61,15 +61,14 @@ func (c *codecService) Exec(stream pb.Codec_ExecServer) error {
 	return wire.Status(stream.Context(), err)
 }
 
-// receive reads batches until the host has no more, and starts each job when
-// its input is complete. It waits when all workers are busy, which holds up
-// the host.
+// receive reads batches until the host ends the stream, and starts each job when its
+// input is complete. It blocks, and so delays the host, while all workers are busy.
 func (e *executor) receive() error {
 	for {
 		b, err := e.stream.Recv()
 		if errors.Is(err, io.EOF) {
 			if len(e.open) > 0 {
-				return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "%d jobs without the end of their input", len(e.open))
+				return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "the stream ended with %d incomplete jobs", len(e.open))
 			}
 			return nil
 		}
@@ -88,7 +87,8 @@ func (e *executor) receive() error {
 	}
 }
 
-// batch takes one message: parts of jobs, and a group of jobs with regions.
+// batch handles one message, which contains parts of jobs and jobs with regions. The
+// latter form a group.
 func (e *executor) batch(b *pb.Batch) error {
 	e.drop(b.GetCancel())
 	var together []*pb.Job
@@ -105,7 +105,7 @@ func (e *executor) batch(b *pb.Batch) error {
 	return nil
 }
 
-// part adds a part to its job and starts the job after the last one.
+// part adds a part to its job and starts the job after the last part.
 func (e *executor) part(m *pb.Job) error {
 	payload, err := wire.Inline(m.GetPayload(), handshake.MaxPart)
 	if err != nil {
@@ -116,7 +116,7 @@ func (e *executor) part(m *pb.Job) error {
 		limit := e.c.s.maxObject.Load()
 		switch {
 		case len(e.open) >= handshake.MaxBatch:
-			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "more than %d jobs begun", handshake.MaxBatch)
+			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "more than %d incomplete jobs", handshake.MaxBatch)
 		case m.GetSize() < 0 || m.GetSize() > limit || m.GetLimit() < 0:
 			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "a job of %d bytes; the limit is %d", m.GetSize(), limit)
 		case m.GetOp() != pb.Op_OP_ENCODE && m.GetOp() != pb.Op_OP_DECODE:
@@ -132,7 +132,7 @@ func (e *executor) part(m *pb.Job) error {
 		return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has more than the announced %d bytes", j.id, j.head.GetSize())
 	}
 	if j.src == nil {
-		j.src = payload // the message's memory is ours
+		j.src = payload // the message is not used otherwise
 	} else {
 		j.src = append(j.src, payload...)
 	}
@@ -147,7 +147,7 @@ func (e *executor) part(m *pb.Job) error {
 	return nil
 }
 
-// start runs j in a goroutine of its own once a worker is free.
+// start runs j in its own goroutine once a worker is free.
 func (e *executor) start(j *job) {
 	select {
 	case e.sem <- struct{}{}:
@@ -173,7 +173,7 @@ func (e *executor) run(j *job, buf *scratch) ([]byte, error) {
 	return p.run(e.ctx, j.head.GetOp(), j.head.GetSkip(), j.src, nil, j.head.GetLimit(), buf)
 }
 
-// send gives one job's result back in parts.
+// send sends one job's result in parts.
 func (e *executor) send(id uint64, out []byte, err error) error {
 	r := &pb.Result{Id: id, Last: true}
 	if err != nil {

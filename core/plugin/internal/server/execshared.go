@@ -8,17 +8,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// group is a number of jobs with regions that came in one message. One worker
-// does them in turn and answers them in one message: a wake-up of the host
-// costs as much as a small chunk.
+// group is a set of jobs with regions from one message. One worker runs them in
+// sequence and answers them in one message, because waking the host costs as much as a
+// small chunk.
 type group struct {
 	jobs    []*pb.Job
-	dropped map[uint64]bool // cancelled; guarded by executor.groupMu, like the rest
+	dropped map[uint64]bool // cancelled jobs; this and the fields below are guarded by executor.groupMu
 	current uint64
-	cancel  context.CancelFunc // of the current job
+	cancel  context.CancelFunc // cancels the current job
 }
 
-// startGroup does the jobs in a goroutine of their own once a worker is free.
+// startGroup runs the jobs in one goroutine once a worker is free.
 func (e *executor) startGroup(jobs []*pb.Job) {
 	g := &group{jobs: jobs}
 	select {
@@ -49,7 +49,7 @@ func (e *executor) startGroup(jobs []*pb.Job) {
 	})
 }
 
-// drop cancels jobs, those that wait and those at work.
+// drop cancels waiting and running jobs.
 func (e *executor) drop(ids []uint64) {
 	if len(ids) == 0 {
 		return
@@ -69,7 +69,7 @@ func (e *executor) drop(ids []uint64) {
 	}
 }
 
-// begin makes m the current job of g, with a context of its own.
+// begin makes m the current job of g and returns a context for it.
 func (e *executor) begin(g *group, m *pb.Job) (context.Context, context.CancelFunc, error) {
 	e.groupMu.Lock()
 	defer e.groupMu.Unlock()
@@ -81,7 +81,7 @@ func (e *executor) begin(g *group, m *pb.Job) (context.Context, context.CancelFu
 	return ctx, cancel, nil
 }
 
-// answer does one job and gives its result.
+// answer runs one job and returns its result.
 func (e *executor) answer(g *group, m *pb.Job, buf *scratch) *pb.Result {
 	out, err := e.doShared(g, m, buf)
 	r := &pb.Result{Id: m.GetId(), Last: true}

@@ -15,12 +15,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// remoteAtOnce is the number of calls under way at once in a store that takes
-// tens of milliseconds to answer.
+// remoteAtOnce limits the concurrent calls to a store that takes tens of milliseconds
+// to answer.
 const remoteAtOnce = 32
 
-// atOnce is the number of reads of a GetMany, or writes of a PutMany, that are
-// under way at once when the driver has no fast path of its own.
+// atOnce returns the number of concurrent reads of a GetMany, or writes of a PutMany,
+// if the driver does not implement the batch operation.
 func (m *openMap) atOnce() int {
 	if m.caps.Latency == driver.Remote {
 		return remoteAtOnce
@@ -28,16 +28,16 @@ func (m *openMap) atOnce() int {
 	return max(4, runtime.GOMAXPROCS(0))
 }
 
-// alloc gives memory up to the ceiling of Configure.
+// alloc allocates memory up to the maximum object size.
 func (s *Server) alloc(n int64) ([]byte, error) {
 	if limit := s.maxObject.Load(); n < 0 || n > limit {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "an object of %d bytes, more than the limit of %d", n, limit)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "an object of %d bytes; the limit is %d", n, limit)
 	}
 	return make([]byte, n), nil
 }
 
-// read performs one Get. landed says whether alloc was called, so that there
-// is a head to send even when err is not nil.
+// read performs one Get. The head is not nil if data or a successful result must be
+// sent, even when err is not nil.
 func (s *Server) read(ctx context.Context, m driver.Map, spec *pb.GetSpec) (data []byte, head *pb.GetHead, err error) {
 	key, opts, err := wire.GetFromWire(spec)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Server) read(ctx context.Context, m driver.Map, spec *pb.GetSpec) (data
 	})
 	if asked < 0 || err != nil && len(data) == 0 {
 		if err == nil {
-			err = ncerr.Errorf(ncerr.ErrInternal, "get", key, "the driver delivered without asking for memory")
+			err = ncerr.Errorf(ncerr.ErrInternal, "get", key, "the driver returned data without calling alloc")
 		}
 		return nil, nil, err
 	}
@@ -90,10 +90,10 @@ type manySender struct {
 	size   int
 }
 
-// itemCost is about what an item adds to a message besides its data.
+// itemCost is the approximate size that an item adds to a message besides its data.
 const itemCost = 256
 
-// add sends one read's result.
+// add adds the result of one read, and sends full messages.
 func (s *manySender) add(i int, data []byte, head *pb.GetHead, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *manySender) add(i int, data []byte, head *pb.GetHead, err error) error 
 	return nil
 }
 
-// flush sends what was collected; the caller holds mu or is alone.
+// flush sends the collected items. The caller holds mu or has exclusive access.
 func (s *manySender) flush() error {
 	if len(s.page.Items) == 0 {
 		return nil
@@ -132,7 +132,7 @@ func (s *manySender) flush() error {
 func (d *driverService) GetMany(r *pb.GetManyRequest, stream pb.Driver_GetManyServer) error {
 	ctx := stream.Context()
 	if n := len(r.GetSpecs()); n > handshake.MaxBatch {
-		return wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "get", "", "%d reads in one call, more than %d", n, handshake.MaxBatch))
+		return wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "get", "", "%d reads in one call; the limit is %d", n, handshake.MaxBatch))
 	}
 	m, release, err := d.use(r.GetHandle())
 	if err != nil {
@@ -151,9 +151,8 @@ func (d *driverService) GetMany(r *pb.GetManyRequest, stream pb.Driver_GetManySe
 	return wire.Status(ctx, err)
 }
 
-// getManyFast uses the driver's own GetMany. Its data is lent, and sending
-// copies it before the sink returns only when the message goes out, so each
-// result is sent at once.
+// getManyFast uses the driver's own GetMany. Its data is valid only until the sink
+// returns, so each result is sent at once.
 func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, specs []*pb.GetSpec, out *manySender) error {
 	reqs := make([]driver.GetRequest, len(specs))
 	asked := make([]int64, len(specs))
@@ -183,7 +182,7 @@ func (d *driverService) getManyFast(ctx context.Context, m driver.GetManyer, spe
 	return errors.Join(sendErr, err)
 }
 
-// getManyEach makes the reads one by one, a few at once.
+// getManyEach performs the reads individually, several at once.
 func (d *driverService) getManyEach(ctx context.Context, m *openMap, specs []*pb.GetSpec, out *manySender) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

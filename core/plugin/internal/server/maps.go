@@ -13,14 +13,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// closeWait is how long Close waits for calls that were cancelled and have
-// not returned.
+// closeWait is how long Close waits for cancelled calls to return.
 const closeWait = 5 * time.Second
 
-// maxMaps is the number of stores that one plugin has open at once.
+// maxMaps limits the number of stores that one plugin has open.
 const maxMaps = 1 << 16
 
-// driverService answers the driver calls.
+// driverService implements the driver service.
 type driverService struct {
 	pb.UnimplementedDriverServer
 	s       *Server
@@ -33,17 +32,17 @@ type driverService struct {
 	closed bool
 }
 
-// openMap is one open store and the calls that are in it: Close waits for
-// them, as the driver contract promises no call during or after Close.
+// openMap is one open store with its active calls. Close waits for the calls, because
+// the driver contract promises no call during or after Close.
 type openMap struct {
 	driver.Map
-	lender  driver.FileLender // nil when it lends no files
-	many    driver.GetManyer  // nil when it has none
-	puts    driver.PutManyer  // nil when it has none
+	lender  driver.FileLender // nil if the store cannot lend files
+	many    driver.GetManyer  // nil if not implemented
+	puts    driver.PutManyer  // nil if not implemented
 	caps    driver.Capabilities
-	putting chan struct{} // one for each put of a batch at work, of all batches together
+	putting chan struct{} // limits the concurrent puts of all batches
 	calls   sync.WaitGroup
-	closing bool // takes no new calls; protected by driverService.mu
+	closing bool // accepts no new calls; protected by driverService.mu
 }
 
 func newOpenMap(m driver.Map) *openMap {
@@ -93,8 +92,8 @@ func (d *driverService) opener(r *pb.OpenRequest) (driver.Opener, driver.OpenSpe
 	return o, spec, nil
 }
 
-// add registers a store. When ctx has ended nobody will learn the handle; when
-// it ends later, the host closes the store by its token.
+// add registers a store. It fails if ctx has ended, because the host would not learn
+// the handle. If ctx ends later, the host closes the store by its token.
 func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +101,7 @@ func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint
 		return 0, err
 	}
 	if d.closed || len(d.maps) >= maxMaps {
-		return 0, ncerr.Errorf(ncerr.ErrLimit, "open", "", "%d stores are open", len(d.maps))
+		return 0, ncerr.Errorf(ncerr.ErrLimit, "open", "", "too many open stores (%d)", len(d.maps))
 	}
 	d.last++
 	d.maps[d.last] = m
@@ -110,13 +109,14 @@ func (d *driverService) add(ctx context.Context, m *openMap, token uint64) (uint
 	return d.last, nil
 }
 
-// use gives the Map of a handle for one call, which ends with release.
+// use returns the Map of a handle for one call. The caller calls release after the
+// call.
 func (d *driverService) use(handle uint64) (m *openMap, release func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m = d.maps[handle]
 	if m == nil || m.closing {
-		return nil, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "no open store has the handle %d", handle)
+		return nil, nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "unknown store handle %d", handle)
 	}
 	m.calls.Add(1)
 	return m, m.calls.Done, nil
@@ -160,7 +160,7 @@ func (d *driverService) Close(ctx context.Context, r *pb.CloseRequest) (*pb.Clos
 		var ok bool
 		if handle, ok = d.tokens.take(r.GetToken()); !ok {
 			d.mu.Unlock()
-			return &pb.CloseReply{}, nil // never opened
+			return &pb.CloseReply{}, nil // the store was never opened
 		}
 	}
 	d.tokens.forget(handle)
@@ -171,18 +171,18 @@ func (d *driverService) Close(ctx context.Context, r *pb.CloseRequest) (*pb.Clos
 	delete(d.maps, handle)
 	d.mu.Unlock()
 	if m == nil {
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "close", "", "no open store has the handle %d", handle))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "close", "", "unknown store handle %d", handle))
 	}
 	wait, cancel := context.WithTimeout(ctx, closeWait)
 	defer cancel()
 	err := m.idle(wait)
-	if err != nil { // left for another Close, or the end of the process
+	if err != nil { // left to another Close or the end of the process
 		d.mu.Lock()
 		d.maps[handle] = m
 		d.mu.Unlock()
 	}
 	if err != nil && ctx.Err() == nil {
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInternal, "close", "", "a call that was cancelled has not returned"))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInternal, "close", "", "a cancelled call did not return"))
 	} else if err != nil {
 		return nil, wire.Status(ctx, err)
 	}
@@ -205,7 +205,7 @@ func (d *driverService) closeAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// idle waits until no call is in the Map, or ctx ends.
+// idle waits until the store has no active calls, or ctx ends.
 func (m *openMap) idle(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { // ends with the last call
@@ -220,8 +220,7 @@ func (m *openMap) idle(ctx context.Context) error {
 	}
 }
 
-// listPage is the number of entries, and listBytes about the number of bytes,
-// after which a page of a listing is sent.
+// A page of a listing is sent after listPage entries or about listBytes bytes.
 const (
 	listPage  = handshake.MaxBatch
 	listBytes = handshake.MaxPart / 2

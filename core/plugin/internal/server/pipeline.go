@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// maxPipelines is the number of pipelines that one plugin has open.
+	// maxPipelines limits the number of pipelines that one plugin has open.
 	maxPipelines = 1 << 16
-	// maxSteps is the number of steps of one pipeline: the bits of Job.skip.
+	// maxSteps limits the number of steps of one pipeline. It is the number of bits of
+	// Job.skip.
 	maxSteps = 32
 )
 
-// codecService answers the codec calls.
+// codecService implements the codec service.
 type codecService struct {
 	pb.UnimplementedCodecServer
 	s         *Server
@@ -36,11 +37,11 @@ type codecService struct {
 	tokens    tokens
 }
 
-// pipeline is a run of opened steps.
+// pipeline is a sequence of opened steps.
 type pipeline struct {
 	ids    []string
 	codecs []codecdriver.Codec
-	specs  []codecdriver.Spec // before the first step, then after each
+	specs  []codecdriver.Spec // before the first step, and after each step
 }
 
 func (c *codecService) OpenPipeline(ctx context.Context, r *pb.OpenPipelineRequest) (*pb.OpenPipelineReply, error) {
@@ -51,9 +52,9 @@ func (c *codecService) OpenPipeline(ctx context.Context, r *pb.OpenPipelineReque
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.pipelines) >= maxPipelines {
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "open pipeline", "", "%d pipelines are open", len(c.pipelines)))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "open pipeline", "", "too many open pipelines (%d)", len(c.pipelines)))
 	}
-	if ctx.Err() != nil { // nobody will learn the handle
+	if ctx.Err() != nil { // the host would not learn the handle
 		return nil, wire.Status(ctx, ctx.Err())
 	}
 	c.last++
@@ -69,7 +70,7 @@ func (c *codecService) OpenPipeline(ctx context.Context, r *pb.OpenPipelineReque
 func (c *codecService) open(r *pb.OpenPipelineRequest) (*pipeline, error) {
 	steps := wire.StepsFromWire(r.GetSteps())
 	if len(steps) == 0 || len(steps) > maxSteps {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open pipeline", "", "%d steps", len(steps))
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open pipeline", "", "invalid number of steps %d", len(steps))
 	}
 	spec, err := wire.SpecFromWire(r.GetInput())
 	if err != nil {
@@ -79,7 +80,7 @@ func (c *codecService) open(r *pb.OpenPipelineRequest) (*pipeline, error) {
 	for _, step := range steps {
 		provider := c.providers[step.ID]
 		if provider == nil {
-			return nil, ncerr.Errorf(ncerr.ErrNoFilter, "open codec", step.ID, "this plugin does not have it")
+			return nil, ncerr.Errorf(ncerr.ErrNoFilter, "open codec", step.ID, "the plugin has no such codec")
 		}
 		codec, out, err := provider.Open(step.ID, step.Params, spec)
 		if err != nil {
@@ -115,13 +116,13 @@ func (c *codecService) get(handle uint64) (*pipeline, error) {
 	if p := c.pipelines[handle]; p != nil {
 		return p, nil
 	}
-	return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "no open pipeline has the handle %d", handle)
+	return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "unknown pipeline handle %d", handle)
 }
 
-// scratch is the memory of one job between steps.
+// scratch holds the outputs of alternate steps of one job.
 type scratch [2][]byte
 
-// of gives the i-th buffer with n bytes.
+// of returns the i-th buffer with n bytes.
 func (s *scratch) of(i int, n int64) []byte {
 	if int64(cap(s[i])) < n {
 		s[i] = make([]byte, n)
@@ -133,14 +134,14 @@ func (s *scratch) of(i int, n int64) []byte {
 type call struct {
 	step int
 	run  func(ctx context.Context, dst, src []byte) (int, error)
-	max  int64 // size of the largest output
-	// exact says that max is the size of every output.
+	max  int64 // largest output size
+	// exact reports whether max is the size of every output.
 	exact bool
 }
 
 func exact(s codecdriver.Spec) bool { return s.Kind == codecdriver.Array && s.DType.Fixed() }
 
-// plan lists the steps that were applied, in the order they are to run.
+// plan returns the steps that are not skipped in the order in which they run.
 func (p *pipeline) plan(op pb.Op, skip uint32) []call {
 	var calls []call
 	for i, c := range p.codecs {
@@ -156,8 +157,8 @@ func (p *pipeline) plan(op pb.Op, skip uint32) []call {
 	return calls
 }
 
-// run takes src through the steps. The result is in final when that is not
-// nil; else it is src itself when every step is skipped, or memory of buf.
+// run runs the steps on src. The result is in final if final is not nil. Otherwise it
+// is src itself if every step is skipped, or memory of buf.
 func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []byte, limit int64, buf *scratch) ([]byte, error) {
 	calls := p.plan(op, skip)
 	if final != nil {
@@ -185,7 +186,7 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []
 			dst, n, err = into(ctx, &c, src, size, i%2, buf)
 		}
 		if err == nil && (n < 0 || n > len(dst)) {
-			err = ncerr.Errorf(ncerr.ErrInternal, "", "", "codec claims to have written %d of %d bytes", n, len(dst))
+			err = ncerr.Errorf(ncerr.ErrInternal, "", "", "the codec claims to have written %d bytes to a buffer of %d bytes", n, len(dst))
 		}
 		if err != nil {
 			return nil, filterError(op, p.ids[c.step], err)
@@ -198,12 +199,11 @@ func (p *pipeline) run(ctx context.Context, op pb.Op, skip uint32, src, final []
 	return src, nil
 }
 
-// eager is the size in bytes up to which memory for an output is taken at once.
-// Above it, where sizes are ceilings rather than sizes, it grows with what the
-// input really holds.
+// eager is the output size in bytes up to which memory is allocated at once. If the
+// size is only an upper bound, memory above eager grows as needed.
 const eager = 16 << 20
 
-// into runs a step into the i-th buffer, with at most size bytes of it.
+// into runs a step with buffer i as its output, which may have at most size bytes.
 func into(ctx context.Context, c *call, src []byte, size int64, i int, buf *scratch) (dst []byte, n int, err error) {
 	room := size
 	if !c.exact {
@@ -219,8 +219,8 @@ func into(ctx context.Context, c *call, src []byte, size int64, i int, buf *scra
 	}
 }
 
-// guarded turns a panic of a codec into an error; the stack goes to the log.
-// So is a fault: the input of level 1 cannot be written to.
+// guarded calls run and turns a panic into an error. The stack goes to the log. A
+// memory fault also becomes an error, because the input at level 1 is read-only.
 func guarded(ctx context.Context, run func(context.Context, []byte, []byte) (int, error), dst, src []byte) (n int, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -228,20 +228,21 @@ func guarded(ctx context.Context, run func(context.Context, []byte, []byte) (int
 			fmt.Fprintf(os.Stderr, "panic in a codec: %v\n%s", r, debug.Stack())
 			err = ncerr.Errorf(ncerr.ErrFilter, "", "", "panic: %v", r)
 			if fault, ok := r.(interface{ Addr() uintptr }); ok && within(fault.Addr(), src) {
-				err = ncerr.Errorf(ncerr.ErrFilter, "", "", "memory fault in the input: the codec wrote to it, but may only read it")
+				err = ncerr.Errorf(ncerr.ErrFilter, "", "", "memory fault in the input: the codec wrote to it, but the input is read-only")
 			}
 		}
 	}()
 	return run(ctx, dst, src)
 }
 
-// within reports whether an address lies in b.
+// within reports whether the address at lies in b.
 func within(at uintptr, b []byte) bool {
 	base := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	return at >= base && at-base < uintptr(len(b))
 }
 
-// filterError names the step in err; a raw error becomes ncerr.ErrFilter.
+// filterError adds the operation and the step's id to err. An error without a kind
+// becomes ncerr.ErrFilter.
 func filterError(op pb.Op, id string, err error) error {
 	verb := "decode"
 	if op == pb.Op_OP_ENCODE {

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// spoolMemory is how much of one Put is kept in memory; the rest goes to a
-// temporary file, which on Unix has no name from the moment it exists and
-// elsewhere lies in the private directory that the host removes.
+// spoolMemory is how much of one Put is kept in memory. The rest goes to a temporary
+// file. On Unix the file is unlinked at once; elsewhere it is in the private directory,
+// which the host removes.
 const spoolMemory = 64 << 20
 
 func (d *driverService) Put(stream pb.Driver_PutServer) error {
@@ -40,7 +40,7 @@ func (d *driverService) Put(stream pb.Driver_PutServer) error {
 	return stream.SendAndClose(&pb.PutReply{Info: wire.InfoToWire(info)})
 }
 
-// putRequest gives the put that head asks for.
+// putRequest returns the put described by head.
 func putRequest(head *pb.PutHead, body driver.Body) driver.PutRequest {
 	return driver.PutRequest{
 		Key: string(head.GetKey()), Body: body,
@@ -51,13 +51,13 @@ func putRequest(head *pb.PutHead, body driver.Body) driver.PutRequest {
 // PutMany implements pb.DriverServer.
 func (d *driverService) PutMany(ctx context.Context, r *pb.PutManyRequest) (*pb.PutManyReply, error) {
 	if n := len(r.GetItems()); n > handshake.MaxPuts {
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "put", "", "%d puts in one call, more than %d", n, handshake.MaxPuts))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrLimit, "put", "", "%d puts in one call; the limit is %d", n, handshake.MaxPuts))
 	}
 	reqs := make([]driver.PutRequest, len(r.GetItems()))
 	for i, item := range r.GetItems() {
 		body, err := wire.Inline(item.GetPayload(), handshake.MaxPart)
 		if n := item.GetHead().GetSize(); err == nil && int64(len(body)) != n {
-			err = ncerr.Errorf(ncerr.ErrInvalid, "put", string(item.GetHead().GetKey()), "%d of the announced %d bytes came", len(body), n)
+			err = ncerr.Errorf(ncerr.ErrInvalid, "put", string(item.GetHead().GetKey()), "received %d of the announced %d bytes", len(body), n)
 		}
 		if err != nil {
 			return nil, wire.Status(ctx, err)
@@ -80,7 +80,8 @@ func (d *driverService) PutMany(ctx context.Context, r *pb.PutManyRequest) (*pb.
 }
 
 // putMany performs all puts and calls answer once for each, from one goroutine at a
-// time: through the driver's own many-form, else several at once.
+// time. It uses the driver's PutMany if implemented, and otherwise performs several
+// puts concurrently.
 func (m *openMap) putMany(ctx context.Context, reqs []driver.PutRequest, answer driver.PutSink) {
 	var mu sync.Mutex
 	done := make([]bool, len(reqs))
@@ -99,15 +100,15 @@ func (m *openMap) putMany(ctx context.Context, reqs []driver.PutRequest, answer 
 		m.putEach(ctx, reqs, sink)
 	}
 	if err == nil {
-		err = ncerr.Errorf(ncerr.ErrInternal, "put", "", "a request of a batch was never answered")
+		err = ncerr.Errorf(ncerr.ErrInternal, "put", "", "the driver did not answer a request of a batch")
 	}
 	for i := range reqs {
 		sink(i, driver.Info{}, err)
 	}
 }
 
-// putEach makes the puts one by one. Those of all batches together are at work a few
-// at once, as each may have a file open.
+// putEach performs the puts individually. The number of concurrent puts is limited over
+// all batches, because each put may have an open file.
 func (m *openMap) putEach(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) {
 	var wg sync.WaitGroup
 	for i := range reqs {
@@ -121,7 +122,7 @@ func (m *openMap) putEach(ctx context.Context, reqs []driver.PutRequest, sink dr
 	wg.Wait()
 }
 
-// receive reads the whole body, and fails unless it has the announced size.
+// receive reads the whole body. It fails unless the body has the announced size.
 func (d *driverService) receive(stream pb.Driver_PutServer, body *spool) (*pb.PutHead, error) {
 	var head *pb.PutHead
 	for {
@@ -146,24 +147,24 @@ func (d *driverService) receive(stream pb.Driver_PutServer, body *spool) (*pb.Pu
 			return nil, err
 		}
 		if int64(len(part)) > head.GetSize()-body.size {
-			return nil, ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "more than the announced %d bytes came", head.GetSize())
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "received more than the announced %d bytes", head.GetSize())
 		}
 		if err := body.write(part); err != nil {
 			return nil, err
 		}
 	}
 	if body.size != head.GetSize() {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "%d of the announced %d bytes came", body.size, head.GetSize())
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "received %d of the announced %d bytes", body.size, head.GetSize())
 	}
 	return head, nil
 }
 
-// spool keeps the body of a Put: full parts in memory, then a file.
+// spool holds the body of a Put: first in memory, then in a file.
 type spool struct {
 	size  int64
-	parts [][]byte // all but the last are MaxPart long
+	parts [][]byte // all but the last have MaxPart bytes
 	file  *os.File
-	held  int64 // bytes in parts
+	held  int64 // total size of parts
 }
 
 func (s *spool) write(p []byte) error {
@@ -178,7 +179,7 @@ func (s *spool) write(p []byte) error {
 			s.parts[last] = append(s.parts[last], p[:n]...)
 			s.count(n)
 			p = p[n:]
-		default: // a message's payload is ours: keep it
+		default: // keep the payload, which is not used otherwise
 			s.parts = append(s.parts, p[:len(p):len(p)])
 			s.count(len(p))
 			p = nil
@@ -195,7 +196,7 @@ func (s *spool) spill(p []byte) error {
 		if err != nil {
 			return err
 		}
-		_ = os.Remove(f.Name()) // where an open file may go nameless; else close does it
+		_ = os.Remove(f.Name()) // possible on Unix; elsewhere close removes the file
 		s.file = f
 	}
 	n, err := s.file.Write(p)
@@ -210,7 +211,7 @@ func (s *spool) close() {
 	}
 }
 
-// body gives what was received; a single part passes without a copy.
+// body returns what was received. A single part is returned without a copy.
 func (s *spool) body() driver.Body {
 	switch {
 	case len(s.parts) == 0:

@@ -1,10 +1,10 @@
-// Package server is the plugin's side of the protocol: it answers the calls
-// of a host with drivers and filters that implement the project's own
-// interfaces. core/plugin serves it from a process, core/plugin/host over an
-// in-memory connection for tests; core/plugin/internal/wire is below.
+// Package server implements the plugin's side of the protocol. It serves drivers and
+// filters that implement the interfaces of this module. core/plugin runs it in a
+// process, and core/plugin/host over an in-memory connection for tests. It uses
+// core/plugin/internal/wire.
 //
-// A panic in a codec fails its job only. A panic in a driver ends the
-// process: a store whose state is in doubt must not go on.
+// A panic in a codec fails only its job. A panic in a driver ends the process, because
+// the state of its store is unknown.
 package server
 
 import (
@@ -24,19 +24,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Config is what a plugin serves.
+// Config describes what a plugin serves.
 type Config struct {
 	Name    string
 	Version string
 	BuildID string
 	Drivers []driver.Opener
 	Filters []codecdriver.Provider
-	// Started, when not nil, is called at the first Describe.
+	// Started, if not nil, is called at the first Describe.
 	Started func()
-	// Again lets hosts configure the process one after the other.
+	// Again permits several hosts to configure the process, one after the other.
 	Again bool
-	// Channel is the inherited channel of level 1; nil where there is none,
-	// and then level 0 is all that is offered.
+	// Channel is the inherited channel of level 1. If it is nil, the server offers only
+	// level 0.
 	Channel *os.File
 }
 
@@ -50,7 +50,7 @@ type Server struct {
 	plugin    pluginService
 }
 
-// New makes a server for cfg.
+// New returns a new Server for cfg.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg}
 	s.maxObject.Store(handshake.MaxObject)
@@ -80,10 +80,10 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterCodecServer(r, &s.codecs)
 }
 
-// Close closes the Maps that are still open; what was not flushed is lost.
+// Close closes the Maps that are still open. Unflushed writes are lost.
 func (s *Server) Close(ctx context.Context) error { return s.drivers.closeAll(ctx) }
 
-// Options are the ceilings of a gRPC server that serves the protocol.
+// Options returns the options of a gRPC server for the protocol.
 func Options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(handshake.MaxMessage),
@@ -130,9 +130,9 @@ func (p *pluginService) Configure(ctx context.Context, r *pb.ConfigureRequest) (
 	defer p.mu.Unlock()
 	switch {
 	case p.done && !p.s.cfg.Again:
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "configured already"))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "already configured"))
 	case r.GetLevel() > 1 || r.GetLevel() == 1 && p.s.cfg.Channel == nil || r.GetLevel() == 0 && len(r.GetSegments()) > 0:
-		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "configure", "", "no data plane of level %d", r.GetLevel()))
+		return nil, wire.Status(ctx, ncerr.Errorf(ncerr.ErrUnsupported, "configure", "", "level %d of the data plane is not supported", r.GetLevel()))
 	case r.GetLevel() == 1:
 		sh, err := openShared(r.GetSegments(), p.s.cfg.Channel)
 		if err != nil {

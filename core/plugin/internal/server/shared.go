@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// shared is the memory of level 1. It stays as long as the process.
+// shared is the shared memory of level 1. It exists as long as the process.
 type shared struct {
 	segments map[uint32]segment
 	channel  *os.File
@@ -19,12 +19,12 @@ type segment struct {
 	writable bool
 }
 
-// openShared maps what the host gave.
+// openShared maps the segments passed by the host.
 func openShared(list []*pb.Segment, channel *os.File) (*shared, error) {
 	s := &shared{segments: map[uint32]segment{}, channel: channel}
 	for _, m := range list {
 		if _, twice := s.segments[m.GetId()]; twice || m.GetSize() > 1<<40 || m.GetFd() < 3 || m.GetFd() > 1<<20 {
-			return nil, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "segment %d: descriptor %d, %d bytes", m.GetId(), m.GetFd(), m.GetSize())
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "configure", "", "invalid segment %d with descriptor %d and %d bytes", m.GetId(), m.GetFd(), m.GetSize())
 		}
 		mem, err := shm.Map(int(m.GetFd()), int64(m.GetSize()), m.GetWritable())
 		if err != nil {
@@ -35,7 +35,8 @@ func openShared(list []*pb.Segment, channel *os.File) (*shared, error) {
 	return s, nil
 }
 
-// region gives the memory of r; nil is none. With write it must be writable.
+// region returns the memory of r, or nil if r is nil. With write, the memory must be
+// writable.
 func (s *shared) region(r *pb.Region, write bool) ([]byte, error) {
 	if r == nil {
 		return nil, nil
@@ -46,13 +47,13 @@ func (s *shared) region(r *pb.Region, write bool) ([]byte, error) {
 	seg, ok := s.segments[r.GetSegment()]
 	size := uint64(len(seg.mem))
 	if !ok || write && !seg.writable || r.GetOffset() > size || r.GetLength() > size-r.GetOffset() {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a region of %d bytes at %d of segment %d, which is not there", r.GetLength(), r.GetOffset(), r.GetSegment())
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a region of %d bytes at offset %d of segment %d does not exist", r.GetLength(), r.GetOffset(), r.GetSegment())
 	}
 	end := r.GetOffset() + r.GetLength()
 	return seg.mem[r.GetOffset():end:end], nil
 }
 
-// wrote gives the region r shortened to the n bytes that were written.
+// wrote sets the length of r to the n bytes written and returns r.
 func wrote(r *pb.Region, n int) *pb.Region {
 	if r != nil {
 		r.Length = uint64(n)

@@ -21,7 +21,7 @@ type storeExec struct {
 	ctx    context.Context //nolint:containedctx // the stream's own, as long as the storeExec
 	stream pb.Driver_TransferServer
 	wg     sync.WaitGroup
-	sem    chan struct{} // one for each read of a remote store under way
+	sem    chan struct{} // limits concurrent reads of a remote store
 
 	mu   sync.Mutex
 	jobs map[uint64]*storeJob // not answered
@@ -35,8 +35,8 @@ type storeJob struct {
 	m      *pb.StoreJob
 	ctx    context.Context //nolint:containedctx // the job's own, as long as the storeJob
 	cancel context.CancelFunc
-	asked  bool           // for room; guarded by storeExec.mu
-	grant  chan *pb.Grant // room that was given
+	asked  bool           // a larger region was requested; guarded by storeExec.mu
+	grant  chan *pb.Grant // the larger region
 }
 
 // Transfer implements pb.DriverServer.
@@ -92,17 +92,17 @@ func (x *storeExec) receive() error {
 	}
 }
 
-// give hands room to the jobs that asked for it.
+// give passes larger regions to the jobs that requested them.
 func (x *storeExec) give(grants []*pb.Grant) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, g := range grants {
 		j := x.jobs[g.GetId()]
 		if j == nil {
-			continue // cancelled meanwhile
+			continue // cancelled in the meantime
 		}
 		if !j.asked {
-			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "room for job %d, which did not ask for it", g.GetId())
+			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "a region for job %d, which did not request one", g.GetId())
 		}
 		j.asked = false
 		j.grant <- g
@@ -110,10 +110,10 @@ func (x *storeExec) give(grants []*pb.Grant) error {
 	return nil
 }
 
-// start registers the jobs of one message and has them done. Reads of a local
-// store are done one after the other with one answer, since a wake-up of the host
-// costs more than a read, and those of a remote one all at once. Writes are done
-// several at once, as some wait for a disk, and have one answer.
+// start registers the jobs of one message and starts them. Reads of a local store run
+// one after the other and share an answer, because waking the host costs more than a
+// read. Reads of a remote store run concurrently. Writes also run concurrently, because
+// some wait for a disk, and share an answer.
 func (x *storeExec) start(ms []*pb.StoreJob) error {
 	if len(ms) == 0 {
 		return nil
@@ -123,7 +123,7 @@ func (x *storeExec) start(ms []*pb.StoreJob) error {
 	defer x.mu.Unlock()
 	for i, m := range ms {
 		if x.jobs[m.GetId()] != nil || len(x.jobs) >= handshake.MaxBatch {
-			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d is begun already, or %d are at work", m.GetId(), len(x.jobs))
+			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d already exists, or too many jobs (%d) are active", m.GetId(), len(x.jobs))
 		}
 		j := &storeJob{m: m, grant: make(chan *pb.Grant, 1)}
 		j.ctx, j.cancel = context.WithCancel(x.ctx)
@@ -161,17 +161,17 @@ func (x *storeExec) start(ms []*pb.StoreJob) error {
 	return nil
 }
 
-// all reports whether all jobs are of one store and of one kind.
+// all reports whether all jobs are of one kind and use the same store.
 func all(ms []*pb.StoreJob, kind func(*pb.StoreJob) bool) bool {
 	return !slices.ContainsFunc(ms, func(m *pb.StoreJob) bool { return m.GetHandle() != ms[0].GetHandle() || !kind(m) })
 }
 
-// intoMemory reports whether a job reads, and not into a file that is lent.
+// intoMemory reports whether a job is a read that does not request a lent file.
 func intoMemory(m *pb.StoreJob) bool { return m.GetGet() != nil && m.GetLend() == 0 }
 
 func isPut(m *pb.StoreJob) bool { return m.GetPut() != nil }
 
-// send sends answers; the jobs are over with it.
+// send sends answers and ends their jobs.
 func (x *storeExec) send(results ...*pb.StoreResult) {
 	x.mu.Lock()
 	for _, r := range results {
@@ -188,7 +188,7 @@ func (x *storeExec) send(results ...*pb.StoreResult) {
 	}
 }
 
-// do does one job and gives its answer.
+// do performs one job and returns its answer.
 func (x *storeExec) do(j *storeJob) *pb.StoreResult {
 	r := &pb.StoreResult{Id: j.m.GetId()}
 	m, release, err := x.d.use(j.m.GetHandle())
@@ -209,7 +209,7 @@ func (x *storeExec) do(j *storeJob) *pb.StoreResult {
 	return r
 }
 
-// read performs one read: the file is lent, or its bytes go to the region.
+// read performs one read. It lends the file, or reads into the region.
 func (x *storeExec) read(j *storeJob, m *openMap, r *pb.StoreResult) error {
 	if j.m.GetLend() != 0 && m.lender != nil {
 		err := x.lend(j, m, r)
@@ -221,60 +221,60 @@ func (x *storeExec) read(j *storeJob, m *openMap, r *pb.StoreResult) error {
 	if err != nil {
 		return err
 	}
-	room := &roomFor{x: x, j: j}
-	data, info, err := m.Get(j.ctx, key, &opts, room.alloc)
-	return room.result(r, key, data, info, err)
+	dst := &destination{x: x, j: j}
+	data, info, err := m.Get(j.ctx, key, &opts, dst.alloc)
+	return dst.result(r, key, data, info, err)
 }
 
-// roomFor is the destination of one read.
-type roomFor struct {
+// destination is the memory for the result of one read.
+type destination struct {
 	x      *storeExec
 	j      *storeJob
-	asked  int64 // what the driver asked for, plus 1
+	asked  int64 // size requested by the driver, plus 1; 0 before the request
 	output *pb.Region
 }
 
-// result fills in the answer to a read, and gives its error.
-func (room *roomFor) result(r *pb.StoreResult, key string, data []byte, info driver.Info, err error) error {
-	if room.asked == 0 {
+// result fills in the answer to a read and returns its error.
+func (dst *destination) result(r *pb.StoreResult, key string, data []byte, info driver.Info, err error) error {
+	if dst.asked == 0 {
 		if err == nil {
-			err = ncerr.Errorf(ncerr.ErrInternal, "get", key, "the driver delivered without asking for memory")
+			err = ncerr.Errorf(ncerr.ErrInternal, "get", key, "the driver returned data without calling alloc")
 		}
 		return err
 	}
-	r.Head = &pb.GetHead{Info: wire.InfoToWire(info), Length: room.asked - 1}
-	r.Output = wrote(room.output, len(data))
+	r.Head = &pb.GetHead{Info: wire.InfoToWire(info), Length: dst.asked - 1}
+	r.Output = wrote(dst.output, len(data))
 	return err
 }
 
-// alloc gives the region of the job; when that is too small it asks the host
-// for a larger one, and waits.
-func (room *roomFor) alloc(n int64) ([]byte, error) {
-	x, j := room.x, room.j
+// alloc returns the region of the job. If it is too small, alloc requests a larger one
+// from the host and waits for it.
+func (dst *destination) alloc(n int64) ([]byte, error) {
+	x, j := dst.x, dst.j
 	if limit := x.d.s.maxObject.Load(); n < 0 || n > limit {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "an object of %d bytes, more than the limit of %d", n, limit)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "an object of %d bytes; the limit is %d", n, limit)
 	}
-	room.output = j.m.GetGet().GetOutput()
-	if n > int64(room.output.GetLength()) {
+	dst.output = j.m.GetGet().GetOutput()
+	if n > int64(dst.output.GetLength()) {
 		x.mu.Lock()
 		j.asked = true
 		x.mu.Unlock()
 		x.send(&pb.StoreResult{Id: j.m.GetId(), Need: n})
 		select {
 		case g := <-j.grant:
-			room.output = g.GetOutput()
+			dst.output = g.GetOutput()
 		case <-j.ctx.Done():
 			return nil, j.ctx.Err()
 		}
 	}
-	mem, err := x.sh.region(room.output, true)
+	mem, err := x.sh.region(dst.output, true)
 	if err != nil {
 		return nil, err
 	}
 	if n > int64(len(mem)) {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "room for %d bytes where %d were asked for", len(mem), n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a region of %d bytes; %d were requested", len(mem), n)
 	}
-	room.asked = n + 1
+	dst.asked = n + 1
 	return mem[:n:n], nil
 }
 
@@ -291,12 +291,12 @@ func (x *storeExec) write(j *storeJob, m *openMap, r *pb.StoreResult) error {
 	return err
 }
 
-// put gives the put of a job, straight from the region.
+// put returns the put of a job. Its body aliases the region.
 func (x *storeExec) put(j *storeJob) (driver.PutRequest, error) {
 	head := j.m.GetPut()
 	body, err := x.sh.region(j.m.GetBody(), false)
 	if err == nil && int64(len(body)) != head.GetSize() {
-		err = ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "%d of the announced %d bytes came", len(body), head.GetSize())
+		err = ncerr.Errorf(ncerr.ErrInvalid, "put", string(head.GetKey()), "received %d of the announced %d bytes", len(body), head.GetSize())
 	}
 	return putRequest(head, driver.Bytes(body)), err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// getMany performs reads through the driver's own many-form.
+// getMany performs reads with the driver's GetMany.
 func (x *storeExec) getMany(jobs []*storeJob) {
 	m, release, err := x.d.use(jobs[0].m.GetHandle())
 	if err != nil {
@@ -18,8 +18,8 @@ func (x *storeExec) getMany(jobs []*storeJob) {
 		return
 	}
 	defer release()
-	reqs, rooms := x.requests(jobs)
-	ctx, stop := together(x.ctx, jobs)
+	reqs, dsts := x.requests(jobs)
+	ctx, stop := joinContexts(x.ctx, jobs)
 	defer stop()
 	done := make([]bool, len(jobs))
 	err = m.many.GetMany(ctx, reqs, func(i int, data []byte, info driver.Info, err error) {
@@ -28,13 +28,13 @@ func (x *storeExec) getMany(jobs []*storeJob) {
 		}
 		done[i] = true
 		r := &pb.StoreResult{Id: jobs[i].m.GetId()}
-		if err := rooms[i].result(r, reqs[i].Key, data, info, err); err != nil {
+		if err := dsts[i].result(r, reqs[i].Key, data, info, err); err != nil {
 			r.Error = wire.ToDetail(err)
 		}
 		x.send(r)
 	})
 	if err == nil {
-		err = ncerr.Errorf(ncerr.ErrInternal, "get", "", "a request of a batch was never answered")
+		err = ncerr.Errorf(ncerr.ErrInternal, "get", "", "the driver did not answer a request of a batch")
 	}
 	var left []*storeJob
 	for i, j := range jobs {
@@ -66,7 +66,7 @@ func (x *storeExec) putMany(jobs []*storeJob) {
 	if len(able) == 0 {
 		return
 	}
-	ctx, stop := together(x.ctx, able)
+	ctx, stop := joinContexts(x.ctx, able)
 	defer stop()
 	results := make([]*pb.StoreResult, len(able))
 	m.putMany(ctx, reqs, func(i int, info driver.Info, err error) {
@@ -78,24 +78,25 @@ func (x *storeExec) putMany(jobs []*storeJob) {
 	x.send(results...)
 }
 
-// requests makes the driver's requests; a range that cannot be fails its own.
-func (x *storeExec) requests(jobs []*storeJob) ([]driver.GetRequest, []*roomFor) {
+// requests returns the requests for the driver. A request with an invalid range fails
+// in its Alloc.
+func (x *storeExec) requests(jobs []*storeJob) ([]driver.GetRequest, []*destination) {
 	reqs := make([]driver.GetRequest, len(jobs))
-	rooms := make([]*roomFor, len(jobs))
+	dsts := make([]*destination, len(jobs))
 	for i, j := range jobs {
-		rooms[i] = &roomFor{x: x, j: j}
-		reqs[i].Alloc = rooms[i].alloc
+		dsts[i] = &destination{x: x, j: j}
+		reqs[i].Alloc = dsts[i].alloc
 		var err error
 		if reqs[i].Key, reqs[i].Opts, err = wire.GetFromWire(j.m.GetGet()); err != nil {
 			reqs[i].Alloc = func(int64) ([]byte, error) { return nil, err }
 		}
 	}
-	return reqs, rooms
+	return reqs, dsts
 }
 
-// together gives one context for several jobs: it ends with the stream, or when those
-// of all jobs have ended.
-func together(ctx context.Context, jobs []*storeJob) (context.Context, context.CancelFunc) {
+// joinContexts returns a context for several jobs. It ends with the stream, or when the
+// contexts of all jobs have ended.
+func joinContexts(ctx context.Context, jobs []*storeJob) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	var left atomic.Int64
 	left.Store(int64(len(jobs)))

@@ -1,9 +1,9 @@
 package server
 
-// tokens finds what was opened by a call whose answer got lost, by the token
-// that the host chose. Its owner guards it.
+// tokens maps tokens chosen by the host to handles, so that the host can close what a
+// call opened whose answer was lost. The owner must synchronize access.
 type tokens struct {
-	byToken  map[uint64]uint64 // to the handle
+	byToken  map[uint64]uint64 // token to handle
 	byHandle map[uint64]uint64
 }
 
@@ -17,7 +17,7 @@ func (t *tokens) add(token, handle uint64) {
 	}
 }
 
-// forget is called when a handle is closed.
+// forget removes a closed handle.
 func (t *tokens) forget(handle uint64) {
 	if token, ok := t.byHandle[handle]; ok {
 		delete(t.byHandle, handle)
@@ -25,7 +25,7 @@ func (t *tokens) forget(handle uint64) {
 	}
 }
 
-// take gives the handle of a token and forgets it.
+// take returns the handle of a token and removes it.
 func (t *tokens) take(token uint64) (handle uint64, ok bool) {
 	handle, ok = t.byToken[token]
 	t.forget(handle)

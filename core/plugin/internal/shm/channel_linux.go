@@ -10,21 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tagSize is the length of the message that carries a descriptor: its tag.
+// tagSize is the length of the message that carries a descriptor. The message is its
+// tag.
 const tagSize = 8
 
-// Pair makes the two ends of a channel. Ours does not wait when it is read.
+// Pair returns the two ends of a new channel.
 func Pair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	// Blocking mode is what os.NewFile leaves to its user; Take asks not to wait.
+	// Blocking mode is left to the user of the files; Take never blocks.
 	return os.NewFile(uintptr(fds[0]), "channel"), os.NewFile(uintptr(fds[1]), "channel"), nil
 }
 
-// Adopt gives the inherited end of a channel, or any other descriptor that
-// can be waited for, and keeps children of this process from inheriting it.
+// Adopt returns a file for the inherited end of a channel, or for any other pollable
+// descriptor. It keeps children of this process from inheriting the descriptor.
 func Adopt(fd int) (*os.File, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {
@@ -33,7 +34,7 @@ func Adopt(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "channel"), nil
 }
 
-// Dup gives another descriptor of f, which the caller owns.
+// Dup duplicates the descriptor of f. The caller owns the duplicate.
 func Dup(f *os.File) (int, error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -45,8 +46,7 @@ func Dup(f *os.File) (int, error) {
 	return fd, errors.Join(err, os.NewSyscallError("fcntl", got))
 }
 
-// Lend sends a copy of f's descriptor under a tag. It waits while the channel
-// is full.
+// Lend sends a copy of f's descriptor with a tag. It blocks while the channel is full.
 func Lend(channel *os.File, tag uint64, f *os.File) error {
 	conn, err := channel.SyscallConn()
 	if err != nil {
@@ -65,11 +65,11 @@ func Lend(channel *os.File, tag uint64, f *os.File) error {
 	return errors.Join(err, os.NewSyscallError("sendmsg", sent))
 }
 
-// Take receives the next lent descriptor with its tag. It does not wait:
-// without one it fails with os.ErrDeadlineExceeded, and with io.EOF when the
-// other end is closed. Where this process may have no more descriptors it
-// fails with ErrNoDescriptor and gives the tag. A message that is not what
-// [Lend] sends is os.ErrInvalid; descriptors in it are closed.
+// Take receives the next lent descriptor and its tag. It does not block: it fails with
+// os.ErrDeadlineExceeded if the channel is empty, and with io.EOF if the other end is
+// closed. If this process has no free descriptor, it returns the tag and
+// ErrNoDescriptor. A message not sent by [Lend] is os.ErrInvalid, and its descriptors
+// are closed.
 func Take(channel *os.File) (tag uint64, f *os.File, err error) {
 	conn, err := channel.SyscallConn()
 	if err != nil {
@@ -105,12 +105,12 @@ func Take(channel *os.File) (tag uint64, f *os.File, err error) {
 		return 0, nil, io.EOF
 	}
 	for _, fd := range fds {
-		_ = unix.Close(fd) // nobody wants it
+		_ = unix.Close(fd) // of an invalid message
 	}
 	return 0, nil, os.ErrInvalid
 }
 
-// MaxFiles gives how many descriptors this process may have.
+// MaxFiles returns the limit on the number of descriptors of this process.
 func MaxFiles() int64 {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
@@ -119,7 +119,7 @@ func MaxFiles() int64 {
 	return int64(min(r.Cur, math.MaxInt64))
 }
 
-// received gives the descriptors in the control part of a message.
+// received returns the descriptors in the control part of a message.
 func received(oob []byte) []int {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

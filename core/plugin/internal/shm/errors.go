@@ -2,6 +2,6 @@ package shm
 
 import "errors"
 
-// ErrNoDescriptor says that this process may have no more descriptors, so
-// that one that was lent is lost.
-var ErrNoDescriptor = errors.New("no more descriptors")
+// ErrNoDescriptor is returned if this process has no free descriptor, and a lent
+// descriptor is therefore lost.
+var ErrNoDescriptor = errors.New("no free descriptor")

@@ -7,16 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Available reports whether this system has level 1.
+// Available reports whether this system supports level 1.
 const Available = true
 
-// Create makes a segment of size bytes, sparse, and maps it for reading and
-// writing. Nobody can change its size any more; with readOnly nobody can write
-// to it except through the mapping that is returned. The descriptor is for the
-// plugin, and may be closed as soon as the plugin has it.
+// Create creates a sparse segment of size bytes and maps it for reading and writing.
+// The size is sealed. With readOnly, the returned mapping is the only way to write to
+// the segment. The file is for the plugin and may be closed once the plugin has it.
 func Create(name string, size int64, readOnly bool) (mem []byte, f *os.File, err error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // a kernel that does not know MFD_NOEXEC_SEAL
+	if errors.Is(err, unix.EINVAL) { // kernels older than MFD_NOEXEC_SEAL
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {
@@ -24,7 +23,7 @@ func Create(name string, size int64, readOnly bool) (mem []byte, f *os.File, err
 	}
 	f = os.NewFile(uintptr(fd), name)
 	if mem, err = create(fd, size, readOnly); err != nil {
-		_ = f.Close() // the first error says more
+		_ = f.Close() // the first error is more precise
 		return nil, nil, err
 	}
 	return mem, f, nil
@@ -39,18 +38,18 @@ func create(fd int, size int64, readOnly bool) ([]byte, error) {
 		return nil, os.NewSyscallError("mmap", err)
 	}
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-	if readOnly { // after the mapping, which goes on writing
+	if readOnly { // after the mapping, which stays writable
 		seals |= unix.F_SEAL_FUTURE_WRITE
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-		_ = unix.Munmap(mem) // the first error says more
+		_ = unix.Munmap(mem) // the first error is more precise
 		return nil, os.NewSyscallError("add seals", err)
 	}
 	return mem, nil
 }
 
-// Map maps the segment in descriptor fd, which must have exactly size bytes,
-// and closes fd. Without writable the memory faults when it is written to.
+// Map maps the segment in descriptor fd, which must have exactly size bytes, and closes
+// fd. Without writable, a write to the memory faults.
 func Map(fd int, size int64, writable bool) ([]byte, error) {
 	f := os.NewFile(uintptr(fd), "segment")
 	if f == nil {
@@ -72,12 +71,11 @@ func Map(fd int, size int64, writable bool) ([]byte, error) {
 	return mem, os.NewSyscallError("mmap", err)
 }
 
-// Unmap ends a mapping; nobody may use its memory any more.
+// Unmap removes a mapping. Its memory must no longer be used.
 func Unmap(mem []byte) error { return os.NewSyscallError("munmap", unix.Munmap(mem)) }
 
-// Release gives the pages of mem, which must begin at a page, back to the
-// system: its content becomes zeros. A segment that was made readOnly cannot
-// do that.
+// Release returns the pages of mem, which must start at a page boundary, to the system.
+// The memory then reads as zeros. Release fails for a segment created with readOnly.
 func Release(mem []byte) error {
 	return os.NewSyscallError("madvise", unix.Madvise(mem, unix.MADV_REMOVE))
 }

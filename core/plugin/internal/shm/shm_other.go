@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// Available reports whether this system has level 1.
+// Available reports whether this system supports level 1.
 const Available = false
 
-// Create fails: there is no memory that can be sealed.
+// Create fails, because this system lacks sealable memory.
 func Create(string, int64, bool) ([]byte, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 
 // Map fails.
@@ -37,5 +37,5 @@ func Adopt(int) (*os.File, error) { return nil, errors.ErrUnsupported }
 // Dup fails.
 func Dup(*os.File) (int, error) { return 0, errors.ErrUnsupported }
 
-// MaxFiles gives none.
+// MaxFiles returns 0.
 func MaxFiles() int64 { return 0 }

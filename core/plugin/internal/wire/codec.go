@@ -10,11 +10,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// maxRank is the largest rank of a chunk that is carried; it is far above
-// what netCDF (1024) and Zarr allow.
+// maxRank is the largest rank of a chunk in the protocol. It far exceeds the limits of
+// netCDF (1024) and Zarr.
 const maxRank = 4096
 
-// CodecToWire gives the message for d.
+// CodecToWire returns the message for d.
 func CodecToWire(d codecdriver.Description) *pb.CodecDescription {
 	m := &pb.CodecDescription{
 		Id: Text(d.ID), V3: Text(d.V3), Hdf5: int32(min(max(0, d.HDF5), math.MaxInt32)), Summary: Text(d.Summary),
@@ -31,8 +31,8 @@ func CodecToWire(d codecdriver.Description) *pb.CodecDescription {
 	return m
 }
 
-// CodecFromWire is the reverse of CodecToWire. Of lists beyond the ceilings it
-// takes one more than there may be, which Description.Check refuses.
+// CodecFromWire is the inverse of CodecToWire. It truncates a list that is too long to
+// one element more than permitted, so that Description.Check refuses it.
 func CodecFromWire(m *pb.CodecDescription) codecdriver.Description {
 	d := codecdriver.Description{
 		ID: Text(m.GetId()), V3: Text(m.GetV3()), HDF5: int(max(0, m.GetHdf5())), Summary: Text(m.GetSummary()),
@@ -60,7 +60,7 @@ func texts(list []string) []string {
 	return out
 }
 
-// StepsToWire gives the messages for steps.
+// StepsToWire returns the messages for steps.
 func StepsToWire(steps []codecdriver.Step) []*pb.Step {
 	out := make([]*pb.Step, len(steps))
 	for i, s := range steps {
@@ -69,7 +69,7 @@ func StepsToWire(steps []codecdriver.Step) []*pb.Step {
 	return out
 }
 
-// StepsFromWire is the reverse of StepsToWire.
+// StepsFromWire is the inverse of StepsToWire.
 func StepsFromWire(ms []*pb.Step) []codecdriver.Step {
 	out := make([]codecdriver.Step, len(ms))
 	for i, m := range ms {
@@ -81,7 +81,7 @@ func StepsFromWire(ms []*pb.Step) []codecdriver.Step {
 	return out
 }
 
-// SpecToWire gives the message for s.
+// SpecToWire returns the message for s.
 func SpecToWire(s codecdriver.Spec) *pb.Spec {
 	m := &pb.Spec{
 		Kind: pb.SpecKind(s.Kind), Order: pb.MemoryOrder(s.Order), MaxBytes: s.MaxBytes, Fill: s.Fill, HasFill: s.Fill != nil,
@@ -96,8 +96,8 @@ func SpecToWire(s codecdriver.Spec) *pb.Spec {
 	return m
 }
 
-// SpecFromWire is the reverse of SpecToWire. Every number is checked; a bad
-// one is ncerr.ErrInvalid (the host reports it as a broken protocol).
+// SpecFromWire is the inverse of SpecToWire. It checks every number and fails with
+// ncerr.ErrInvalid. The host reports that as a protocol violation.
 func SpecFromWire(m *pb.Spec) (codecdriver.Spec, error) {
 	var s codecdriver.Spec
 	bad := func(format string, args ...any) (codecdriver.Spec, error) {
@@ -106,19 +106,19 @@ func SpecFromWire(m *pb.Spec) (codecdriver.Spec, error) {
 	t := m.GetDtype()
 	switch {
 	case m == nil:
-		return bad("no spec")
+		return bad("the spec is missing")
 	case m.GetKind() < 0 || m.GetKind() > pb.SpecKind(codecdriver.Blob):
 		return bad("unknown kind %d", m.GetKind())
 	case m.GetOrder() < 0 || m.GetOrder() > pb.MemoryOrder(codecdriver.F):
 		return bad("unknown order %d", m.GetOrder())
 	case m.GetMaxBytes() < 0:
-		return bad("size %d", m.GetMaxBytes())
+		return bad("invalid size %d", m.GetMaxBytes())
 	case len(m.GetShape()) > maxRank:
-		return bad("rank %d", len(m.GetShape()))
+		return bad("invalid rank %d", len(m.GetShape()))
 	case t.GetKind() < 0 || t.GetKind() > pb.ElementKind(dtype.VlenBytes) || t.GetOrder() < 0 || t.GetOrder() > pb.ByteOrder(dtype.Big):
-		return bad("unknown element type %d, order %d", t.GetKind(), t.GetOrder())
+		return bad("unknown element type %d or order %d", t.GetKind(), t.GetOrder())
 	case t.GetSize() > dtype.MaxSize || len(m.GetFill()) > dtype.MaxSize:
-		return bad("element of %d bytes, fill value of %d", t.GetSize(), len(m.GetFill()))
+		return bad("an element of %d bytes or a fill value of %d bytes is too large", t.GetSize(), len(m.GetFill()))
 	}
 	s = codecdriver.Spec{
 		Kind: codecdriver.Kind(m.GetKind()), Order: codecdriver.Order(m.GetOrder()), MaxBytes: m.GetMaxBytes(),
@@ -129,23 +129,23 @@ func SpecFromWire(m *pb.Spec) (codecdriver.Spec, error) {
 	}
 	for _, n := range m.GetShape() {
 		if n > math.MaxInt {
-			return bad("dimension of length %d", n)
+			return bad("invalid dimension length %d", n)
 		}
 		s.Shape = append(s.Shape, int(n))
 	}
 	return s, nil
 }
 
-// SpecsFromReply gives the specs after each of n steps, or ncerr.ErrPlugin.
+// SpecsFromReply returns the specs after each of n steps, or ncerr.ErrPlugin.
 func SpecsFromReply(ms []*pb.Spec, n int) ([]codecdriver.Spec, error) {
 	if len(ms) != n {
-		return nil, lie("%d specs for %d steps", len(ms), n)
+		return nil, protocolErrorf("%d specs for %d steps", len(ms), n)
 	}
 	out := make([]codecdriver.Spec, n)
 	for i, m := range ms {
 		s, err := SpecFromWire(m)
 		if err != nil {
-			return nil, lie("spec after step %d: %v", i, err)
+			return nil, protocolErrorf("spec after step %d: %v", i, err)
 		}
 		out[i] = s
 	}

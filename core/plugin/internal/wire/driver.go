@@ -8,12 +8,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// lie is the error for an answer that breaks the protocol.
-func lie(format string, args ...any) error {
+// protocolErrorf returns the error for an answer that breaks the protocol.
+func protocolErrorf(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin broke the protocol: "+format, args...)
 }
 
-// DriverToWire gives the message for d.
+// DriverToWire returns the message for d.
 func DriverToWire(d driver.Description) *pb.DriverDescription {
 	m := &pb.DriverDescription{Name: Text(d.Name), Summary: Text(d.Summary), Siblings: d.Siblings}
 	for _, o := range d.Options {
@@ -27,7 +27,7 @@ func DriverToWire(d driver.Description) *pb.DriverDescription {
 	return m
 }
 
-// DriverFromWire is the reverse of DriverToWire.
+// DriverFromWire is the inverse of DriverToWire.
 func DriverFromWire(m *pb.DriverDescription) driver.Description {
 	d := driver.Description{Name: Text(m.GetName()), Summary: Text(m.GetSummary()), Siblings: m.GetSiblings()}
 	for _, o := range m.GetOptions() {
@@ -41,8 +41,8 @@ func DriverFromWire(m *pb.DriverDescription) driver.Description {
 	return d
 }
 
-// OpenToWire gives the request that opens or removes the store of spec with
-// the driver of that name. spec.Env stays behind.
+// OpenToWire returns the request to open or remove the store of spec with the named
+// driver. spec.Env is not sent.
 func OpenToWire(name string, spec driver.OpenSpec) *pb.OpenRequest {
 	m := &pb.OpenRequest{
 		Driver: Text(name), Path: []byte(spec.Path), Endpoint: Text(spec.Endpoint),
@@ -54,8 +54,7 @@ func OpenToWire(name string, spec driver.OpenSpec) *pb.OpenRequest {
 	return m
 }
 
-// OpenFromWire is the reverse of OpenToWire. An unknown mode is
-// ncerr.ErrUnsupported.
+// OpenFromWire is the inverse of OpenToWire. An unknown mode is ncerr.ErrUnsupported.
 func OpenFromWire(m *pb.OpenRequest) (name string, spec driver.OpenSpec, err error) {
 	if m.GetMode() < 0 || m.GetMode() > pb.Mode(driver.CreateExclusive) {
 		return "", spec, ncerr.Errorf(ncerr.ErrUnsupported, "open", string(m.GetPath()), "unknown mode %d", m.GetMode())
@@ -69,7 +68,7 @@ func OpenFromWire(m *pb.OpenRequest) (name string, spec driver.OpenSpec, err err
 	return m.GetDriver(), spec, nil
 }
 
-// CapabilitiesToWire gives the message for c.
+// CapabilitiesToWire returns the message for c.
 func CapabilitiesToWire(c driver.Capabilities) *pb.Capabilities {
 	return &pb.Capabilities{
 		Ranges: c.Ranges, List: c.List, Write: c.Write, Delete: c.Delete, IfAbsent: c.IfAbsent, IfMatch: c.IfMatch,
@@ -78,8 +77,8 @@ func CapabilitiesToWire(c driver.Capabilities) *pb.Capabilities {
 	}
 }
 
-// CapabilitiesFromWire is the reverse of CapabilitiesToWire. A durability or
-// latency that this version does not know is the more careful one.
+// CapabilitiesFromWire is the inverse of CapabilitiesToWire. An unknown durability
+// becomes OnFlush, and an unknown latency becomes Remote.
 func CapabilitiesFromWire(m *pb.Capabilities) driver.Capabilities {
 	c := driver.Capabilities{
 		Ranges: m.GetRanges(), List: m.GetList(), Write: m.GetWrite(), Delete: m.GetDelete(),
@@ -97,7 +96,7 @@ func CapabilitiesFromWire(m *pb.Capabilities) driver.Capabilities {
 	return c
 }
 
-// InfoToWire gives the message for i.
+// InfoToWire returns the message for i.
 func InfoToWire(i driver.Info) *pb.Info {
 	m := &pb.Info{Size: i.Size, Version: []byte(i.Version), NoRanges: i.NoRanges}
 	if !i.ModTime.IsZero() {
@@ -106,15 +105,15 @@ func InfoToWire(i driver.Info) *pb.Info {
 	return m
 }
 
-// InfoFromWire is the reverse of InfoToWire. The size must be known, except
-// where unknownSize allows -1.
+// InfoFromWire is the inverse of InfoToWire. The size must be known unless unknownSize
+// is set, which also permits -1.
 func InfoFromWire(m *pb.Info, unknownSize bool) (driver.Info, error) {
 	if m == nil {
-		return driver.Info{}, lie("facts about an object are missing")
+		return driver.Info{}, protocolErrorf("the info of an object is missing")
 	}
 	i := driver.Info{Size: m.GetSize(), Version: string(m.GetVersion()), NoRanges: m.GetNoRanges()}
 	if i.Size < 0 && !(unknownSize && i.Size == -1) {
-		return driver.Info{}, lie("an object of %d bytes", i.Size)
+		return driver.Info{}, protocolErrorf("an object has the size %d", i.Size)
 	}
 	if m.GetHasModTime() {
 		i.ModTime = time.Unix(0, m.GetModTimeNanos()).UTC()
@@ -122,7 +121,7 @@ func InfoFromWire(m *pb.Info, unknownSize bool) (driver.Info, error) {
 	return i, nil
 }
 
-// GetToWire gives the message for one read.
+// GetToWire returns the message for one read.
 func GetToWire(key string, o driver.GetOptions) *pb.GetSpec {
 	m := &pb.GetSpec{Key: []byte(key), IfMatch: []byte(o.IfMatch), Limit: max(0, o.Limit)}
 	if o.Range != nil {
@@ -131,26 +130,25 @@ func GetToWire(key string, o driver.GetOptions) *pb.GetSpec {
 	return m
 }
 
-// GetFromWire is the reverse of GetToWire. A range that cannot be is
-// ncerr.ErrRange.
+// GetFromWire is the inverse of GetToWire. An invalid range is ncerr.ErrRange.
 func GetFromWire(m *pb.GetSpec) (key string, o driver.GetOptions, err error) {
 	key = string(m.GetKey())
 	o = driver.GetOptions{IfMatch: string(m.GetIfMatch()), Limit: max(0, m.GetLimit())}
 	if r := m.GetRange(); r != nil {
 		if r.GetLength() < -1 || r.GetOffset() < 0 && r.GetLength() != -1 {
-			return key, o, ncerr.Errorf(ncerr.ErrRange, "get", key, "range %d+%d", r.GetOffset(), r.GetLength())
+			return key, o, ncerr.Errorf(ncerr.ErrRange, "get", key, "invalid range %d+%d", r.GetOffset(), r.GetLength())
 		}
 		o.Range = &driver.Range{Offset: r.GetOffset(), Length: r.GetLength()}
 	}
 	return key, o, nil
 }
 
-// HeadFromWire gives the facts and the length of what a read delivers, after
-// comparing them with what was asked for: the length must be that of the
-// range in an object of that size, and not above the limit.
+// HeadFromWire returns the info of an object and the length of a read. It checks them
+// against the request: the length must be that of the range in an object of that size,
+// and must not exceed the limit.
 func HeadFromWire(m *pb.GetHead, o driver.GetOptions) (driver.Info, int64, error) {
 	if m == nil {
-		return driver.Info{}, 0, lie("data without a head")
+		return driver.Info{}, 0, protocolErrorf("data without a head")
 	}
 	info, err := InfoFromWire(m.GetInfo(), false)
 	if err != nil {
@@ -159,28 +157,28 @@ func HeadFromWire(m *pb.GetHead, o driver.GetOptions) (driver.Info, int64, error
 	want := info.Size
 	if o.Range != nil {
 		if _, want, err = o.Range.Resolve(info.Size); err != nil {
-			return info, 0, lie("data for a range outside the object of %d bytes", info.Size)
+			return info, 0, protocolErrorf("data for a range outside the object of %d bytes", info.Size)
 		}
 	}
 	if m.GetLength() != want {
-		return info, 0, lie("%d bytes announced where %d were asked for", m.GetLength(), want)
+		return info, 0, protocolErrorf("%d bytes announced; %d were requested", m.GetLength(), want)
 	}
 	if o.Limit > 0 && want > o.Limit {
-		return info, 0, lie("%d bytes announced, more than the limit of %d", want, o.Limit)
+		return info, 0, protocolErrorf("%d bytes announced; the limit is %d", want, o.Limit)
 	}
 	return info, want, nil
 }
 
-// EntryToWire gives the message for e.
+// EntryToWire returns the message for e.
 func EntryToWire(e driver.Entry) *pb.Entry {
 	return &pb.Entry{Key: []byte(e.Key), Prefix: e.Prefix, Info: InfoToWire(e.Info)}
 }
 
-// EntryFromWire is the reverse of EntryToWire.
+// EntryFromWire is the inverse of EntryToWire.
 func EntryFromWire(m *pb.Entry) (driver.Entry, error) {
 	e := driver.Entry{Key: string(m.GetKey()), Prefix: m.GetPrefix(), Info: driver.Info{Size: -1}}
 	if e.Key == "" {
-		return e, lie("an entry without a key in a listing")
+		return e, protocolErrorf("a listing has an entry without a key")
 	}
 	if m.GetInfo() == nil {
 		return e, nil
@@ -190,22 +188,22 @@ func EntryFromWire(m *pb.Entry) (driver.Entry, error) {
 	return e, err
 }
 
-// Inline gives the bytes of a level 0 payload; nil is no bytes. A region, or
-// more than limit bytes, breaks the protocol.
+// Inline returns the bytes of a level 0 payload, or nil for a nil payload. A region or
+// more than limit bytes is a protocol violation.
 func Inline(p *pb.Payload, limit int) ([]byte, error) {
 	if p == nil {
 		return nil, nil
 	}
 	if p.GetRegion() != nil {
-		return nil, lie("a region where level 0 was agreed")
+		return nil, protocolErrorf("a region at level 0")
 	}
 	if n := len(p.GetInline()); n > limit {
-		return nil, lie("a part of %d bytes, more than %d", n, limit)
+		return nil, protocolErrorf("a part of %d bytes; the limit is %d", n, limit)
 	}
 	return p.GetInline(), nil
 }
 
-// Bytes gives a level 0 payload that shares b.
+// Bytes returns a level 0 payload that shares b.
 func Bytes(b []byte) *pb.Payload {
 	return &pb.Payload{Content: &pb.Payload_Inline{Inline: b}}
 }

@@ -1,9 +1,9 @@
-// Package wire turns the project's own types into the messages of the plugin
-// protocol and back. Both sides use it: core/plugin/internal/server and
-// core/plugin/host are above it, the generated package pb is below.
+// Package wire converts between the types of this module and the messages of the plugin
+// protocol in package pb. Both sides of the protocol use it:
+// core/plugin/internal/server and core/plugin/host.
 //
-// Everything that arrives is untrusted: the From functions check what they
-// convert, and fail with ncerr.ErrPlugin.
+// Received messages are untrusted. The From functions check what they convert, and fail
+// with ncerr.ErrPlugin.
 package wire
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// deadlineSlack is how much earlier than the host's clock a plugin may see
-// the deadline of a call: the deadline crosses as a duration.
+// deadlineSlack is how much earlier than the host's clock a plugin may see the deadline
+// of a call, because gRPC sends the deadline as a duration.
 const deadlineSlack = 250 * time.Millisecond
 
-// maxText is the longest message of an error that is carried, in bytes.
+// maxText is the longest text in a message, in bytes.
 const maxText = 8 << 10
 
-// ErrTransport marks errors that say the connection or the process is gone.
-// It is found with errors.Is inside an ncerr.ErrPlugin.
+// ErrTransport marks errors that mean that the connection or the process is gone.
+// errors.Is finds it in an ncerr.ErrPlugin.
 var ErrTransport = errors.New("connection to the plugin lost")
 
-// ToDetail gives the detail that carries err, which is not nil. A context
-// error becomes ncerr.ErrIO: see [Status] for those of the caller.
+// ToDetail returns the detail for err, which must not be nil. A context error becomes
+// ncerr.ErrIO; see [Status] for context errors of the caller.
 func ToDetail(err error) *pb.ErrorDetail {
 	d := &pb.ErrorDetail{Kind: uint32(ncerr.KindOf(err))}
 	retryable, after := ncerr.Retry(err)
@@ -53,11 +53,11 @@ func ToDetail(err error) *pb.ErrorDetail {
 	return d
 }
 
-// FromDetail gives the error that d carries. A kind that this version does
-// not know is ncerr.ErrOther; a nil detail is ncerr.ErrPlugin.
+// FromDetail returns the error for d. An unknown kind becomes ncerr.ErrOther. A nil
+// detail is ncerr.ErrPlugin.
 func FromDetail(d *pb.ErrorDetail) error {
 	if d == nil {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin failed without saying why")
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin reported an error without details")
 	}
 	e := &ncerr.Error{
 		Kind:       ncerr.ErrOther,
@@ -75,10 +75,9 @@ func FromDetail(d *pb.ErrorDetail) error {
 	return e
 }
 
-// Status gives the gRPC error that carries err out of a handler with the
-// context ctx. The caller's own cancellation and deadline go without a
-// detail; a context error while ctx is alive is a time-out of the driver's
-// own and goes as ncerr.ErrIO.
+// Status returns the gRPC error for err in a handler with the context ctx. The caller's
+// own cancellation and deadline have no detail. A context error while ctx is alive is a
+// timeout within the driver and becomes ncerr.ErrIO.
 func Status(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -94,10 +93,9 @@ func Status(ctx context.Context, err error) error {
 	return st.Err()
 }
 
-// FromStatus gives the project's error for one that a gRPC call made with
-// ctx returned. When ctx has ended it is ctx's error, whatever was received.
-// A status without a detail is ncerr.ErrPlugin, one that says that the
-// connection is gone matches [ErrTransport] too.
+// FromStatus converts the error of a gRPC call made with ctx. If ctx has ended, it
+// returns ctx's error. A status without a detail is ncerr.ErrPlugin. If the connection
+// is gone, the error also matches [ErrTransport].
 func FromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -117,7 +115,7 @@ func FromStatus(ctx context.Context, err error) error {
 	return bareStatus(ctx, st)
 }
 
-// bareStatus classifies a status that has no detail.
+// bareStatus converts a status without a detail.
 func bareStatus(ctx context.Context, st *status.Status) error {
 	message := Text(st.Message())
 	switch st.Code() {
@@ -125,7 +123,7 @@ func bareStatus(ctx context.Context, st *status.Status) error {
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < deadlineSlack {
 			return context.DeadlineExceeded
 		}
-		return ncerr.Errorf(ncerr.ErrIO, "", "", "time-out in the plugin: %s", message)
+		return ncerr.Errorf(ncerr.ErrIO, "", "", "timeout in the plugin: %s", message)
 	case codes.Unavailable, codes.Canceled:
 		return ncerr.New(ncerr.ErrPlugin, "", "", &transportError{message})
 	case codes.Unimplemented:
@@ -133,17 +131,17 @@ func bareStatus(ctx context.Context, st *status.Status) error {
 	case codes.ResourceExhausted:
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a message is longer than the protocol allows: %s", message)
 	}
-	return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin answered %s without a reason: %s", st.Code(), message)
+	return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin returned %s without details: %s", st.Code(), message)
 }
 
-// transportError is ErrTransport with what gRPC said.
+// transportError is ErrTransport with gRPC's message.
 type transportError struct{ message string }
 
 func (e *transportError) Error() string        { return ErrTransport.Error() + ": " + e.message }
 func (e *transportError) Is(target error) bool { return target == ErrTransport }
 
-// Text gives s as UTF-8 of a bounded length, as protobuf strings and logs
-// need it, without control characters: what a plugin says ends on terminals.
+// Text returns s as valid UTF-8 of limited length without control characters, as
+// protobuf strings, logs and terminals require.
 func Text(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText] + " ..."

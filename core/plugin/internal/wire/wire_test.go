@@ -68,7 +68,7 @@ func TestErrors(t *testing.T) {
 		"own cancellation":          {cross(ended, ended.Err()), 0, context.Canceled, ""},
 		"time-out of the driver":    {cross(far, context.DeadlineExceeded), ncerr.ErrIO, nil, "deadline"},
 		"deadline, a little early":  {wire.FromStatus(near, status.Error(codes.DeadlineExceeded, "x")), 0, context.DeadlineExceeded, ""},
-		"deadline of another":       {wire.FromStatus(far, status.Error(codes.DeadlineExceeded, "x")), ncerr.ErrIO, nil, "time-out in the plugin"},
+		"deadline of another":       {wire.FromStatus(far, status.Error(codes.DeadlineExceeded, "x")), ncerr.ErrIO, nil, "timeout in the plugin"},
 		"connection gone":           {wire.FromStatus(far, status.Error(codes.Unavailable, "EOF")), ncerr.ErrPlugin, wire.ErrTransport, "EOF"},
 		"connection closed by us":   {wire.FromStatus(far, status.Error(codes.Canceled, "closing")), ncerr.ErrPlugin, wire.ErrTransport, ""},
 		"no such method":            {wire.FromStatus(far, status.Error(codes.Unimplemented, "x")), ncerr.ErrPlugin, nil, "lacks a method"},
