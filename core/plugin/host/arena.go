@@ -5,32 +5,32 @@ import (
 	"sync"
 )
 
-// The smallest and the largest region, in bytes.
+// Smallest and largest region, in bytes.
 const (
 	minRegion = 64 << 10
 	maxRegion = 64 << 20
 )
 
-// arena gives out regions of one segment. What it knows is in memory of the
-// host's own. Regions are powers of two aligned to their size, and the lowest
-// address goes first, so that the pages in use stay few and warm.
+// arena allocates regions of one segment. Its state is in the host's private memory.
+// Region sizes are powers of two and regions are aligned to their size. The lowest free
+// address is allocated first, which keeps the set of used pages small.
 type arena struct {
 	mu   sync.Mutex
-	tree []uint8 // 1 + order of the largest free block below each node; heap order
+	tree []uint8 // 1 + order of the largest free block below each node, as a binary heap; 0 if none is free
 	top  int     // order of the root
-	used int     // regions given out
-	high int64   // end of the highest region given out since trim
+	used int     // number of allocated regions
+	high int64   // end of the highest region allocated since the last trim
 	last uint32  // generation of the last region
 }
 
-// region is a part of a segment that belongs to one job.
+// region is the part of a segment that belongs to one job.
 type region struct {
 	off, size  int64
 	generation uint32
 	node       int
 }
 
-// newArena makes the arena of a segment; its size is a power of two.
+// newArena returns the arena of a segment. size must be a power of two.
 func newArena(size int64) *arena {
 	top := bits.Len64(uint64(size/minRegion)) - 1
 	a := &arena{top: top, tree: make([]uint8, 2<<top)} // node 1 is the root
@@ -40,7 +40,7 @@ func newArena(size int64) *arena {
 	return a
 }
 
-// orderOf gives the order of the smallest region that holds n bytes.
+// orderOf returns the order of the smallest region that holds n bytes.
 func orderOf(n int64) int {
 	if n <= minRegion {
 		return 0
@@ -48,7 +48,7 @@ func orderOf(n int64) int {
 	return bits.Len64(uint64((n - 1) / minRegion))
 }
 
-// alloc gives a region of at least n bytes, if there is one.
+// alloc returns a region of at least n bytes. It returns false if none is free.
 func (a *arena) alloc(n int64) (region, bool) {
 	want := orderOf(n)
 	a.mu.Lock()
@@ -76,7 +76,7 @@ func (a *arena) alloc(n int64) (region, bool) {
 	return r, true
 }
 
-// free takes a region back. It reports whether none is left in use.
+// free releases a region. It reports whether the arena is now unused.
 func (a *arena) free(r region) (idle bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +85,7 @@ func (a *arena) free(r region) (idle bool) {
 	for i := r.node / 2; i > 0; i /= 2 {
 		l, right := a.tree[2*i], a.tree[2*i+1]
 		if l == order && right == order {
-			a.tree[i] = order + 1 // both halves are whole
+			a.tree[i] = order + 1 // both halves are free
 		} else {
 			a.tree[i] = max(l, right)
 		}
@@ -95,9 +95,9 @@ func (a *arena) free(r region) (idle bool) {
 	return a.used == 0
 }
 
-// trim gives how many bytes from the start have been in use since the last
-// trim, when none are now; f is called with that number and no region is given
-// out meanwhile.
+// trim calls f with the number of bytes at the start of the segment that were in use
+// since the last trim. It does nothing if a region is in use. No region is allocated
+// during the call.
 func (a *arena) trim(f func(n int64)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,8 +107,8 @@ func (a *arena) trim(f func(n int64)) {
 	}
 }
 
-// peak gives how many bytes from the start have been in use since the last
-// trim.
+// peak returns the number of bytes at the start of the segment that were in use since
+// the last trim.
 func (a *arena) peak() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,15 +16,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 )
 
-// attached gives the plugins that their authors run themselves, as the
-// environment names them. They are not pinned, and whoever runs them decides
-// what they may do: a required sandbox refuses them.
+// attached returns the plugins that their authors run themselves, which text lists.
+// They are neither pinned nor confined, so attached fails if a sandbox is required.
 func attached(text string, mode Sandbox) ([]*program, error) {
 	if text == "" {
 		return nil, nil
 	}
 	if mode == SandboxRequire {
-		return nil, ncerr.Errorf(ncerr.ErrPlugin, "read variable", handshake.EnvReattach, "the sandbox is required, and plugins that somebody else runs are not in it: unset the variable")
+		return nil, ncerr.Errorf(ncerr.ErrPlugin, "read variable", handshake.EnvReattach, "the sandbox is required, but attached plugins run outside it: unset the variable")
 	}
 	var list []handshake.Attachment
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
@@ -33,27 +32,26 @@ func attached(text string, mode Sandbox) ([]*program, error) {
 	var out []*program
 	for _, a := range list {
 		if a.Network == "tcp" && !local(a.Address) {
-			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "plugin %q is at %q, which is not on this machine", a.Name, a.Address)
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "plugin %q has the address %q, which is not a loopback address", a.Name, a.Address)
 		}
 		if a.Network != "unix" && a.Network != "tcp" || a.Address == "" || a.PID <= 0 {
-			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "no network, address and pid of plugin %q", a.Name)
+			return nil, ncerr.Errorf(ncerr.ErrInvalid, "read variable", handshake.EnvReattach, "plugin %q has no valid network, address or pid", a.Name)
 		}
 		out = append(out, &program{name: a.Name, attachment: &a})
 	}
 	return out, nil
 }
 
-// local reports whether an address is one of this machine's own.
+// local reports whether address is a loopback address.
 func local(address string) bool {
 	at, err := netip.ParseAddrPort(address)
 	return err == nil && at.Addr().IsLoopback()
 }
 
-// attach connects to a plugin that its author runs. The process is not ours:
-// it is never ended.
+// attach connects to a plugin that its author runs. The host never kills that process.
 func (h *Host) attach(s *supervisor) (*proc, error) {
 	a := s.program.attachment
-	h.opts.alert.Log(h.ctx, LevelAlert, "the plugin is run by somebody else, as "+handshake.EnvReattach+" says: it is neither pinned nor confined", "plugin", a.Name, "pid", a.PID, "address", a.Address)
+	h.opts.alert.Log(h.ctx, LevelAlert, "attaching to a running plugin because of "+handshake.EnvReattach+": it is neither pinned nor confined", "plugin", a.Name, "pid", a.PID, "address", a.Address)
 	target := "passthrough:///" + a.Address
 	if a.Network == "unix" {
 		target = "unix:" + a.Address
@@ -68,7 +66,7 @@ func (h *Host) attach(s *supervisor) (*proc, error) {
 	return newProc(s, c, conn, newLogSink(s.log)), nil
 }
 
-// attachedChild is a process that somebody else runs.
+// attachedChild is a process that the host did not start.
 type attachedChild struct {
 	process int
 	conn    *grpc.ClientConn
@@ -78,7 +76,7 @@ type attachedChild struct {
 	wg      sync.WaitGroup
 }
 
-// watch lets go when the process is gone.
+// watch closes done once the process no longer exists.
 func (c *attachedChild) watch() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -96,22 +94,22 @@ func (c *attachedChild) watch() {
 
 func (c *attachedChild) pid() int               { return c.process }
 func (c *attachedChild) ended() <-chan struct{} { return c.done }
-func (c *attachedChild) how() string            { return "attached to, and let go" }
+func (c *attachedChild) how() string            { return "detached" }
 func (c *attachedChild) words()                 {}
 func (c *attachedChild) terminate()             { c.kill() }
 func (c *attachedChild) kill()                  { c.once.Do(func() { close(c.done) }) }
 
-// shutdown asks for nothing: the process goes on when this host is done with it.
+// shutdown only detaches from the process, which keeps running.
 func (c *attachedChild) shutdown(context.Context, *grpc.ClientConn) { c.kill() }
 
-func (c *attachedChild) dirProblem() string { return "" } // it has none of ours
+func (c *attachedChild) dirProblem() string { return "" } // the host made no directory for it
 
 func (c *attachedChild) release() {
 	c.wg.Wait()
 	_ = c.conn.Close()
 }
 
-// processExists reports whether there is a process with that number.
+// processExists reports whether a process with that id exists.
 func processExists(pid int) bool {
 	p, err := os.FindProcess(pid)
 	return err == nil && alive(p)

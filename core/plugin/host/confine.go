@@ -17,22 +17,21 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
 )
 
-// Sandbox says what happens when a process cannot be confined to its grants.
+// Sandbox selects what happens when a process cannot be confined to its grants.
 type Sandbox string
 
-// The sandboxes.
+// Values of Sandbox.
 const (
-	// SandboxAuto confines as far as the system can, and warns once of what
-	// it cannot.
+	// SandboxAuto confines processes as far as the system can, and logs a warning once
+	// about what it cannot enforce.
 	SandboxAuto Sandbox = "auto"
-	// SandboxRequire refuses to start a process that could do more than it
-	// is granted.
+	// SandboxRequire refuses to start a process that cannot be confined to its grants.
 	SandboxRequire Sandbox = "require"
-	// SandboxOff confines nothing.
+	// SandboxOff disables the sandbox.
 	SandboxOff Sandbox = "off"
 )
 
-// ParseSandbox reads "auto", "require" or "off"; empty is SandboxAuto.
+// ParseSandbox parses "auto", "require" or "off". The empty string is SandboxAuto.
 func ParseSandbox(s string) (Sandbox, error) {
 	switch m := Sandbox(s); m {
 	case "":
@@ -43,38 +42,39 @@ func ParseSandbox(s string) (Sandbox, error) {
 	return "", ncerr.Errorf(ncerr.ErrInvalid, "read sandbox", s, "want auto, require or off")
 }
 
-// SandboxInfo is what confines a process.
+// SandboxInfo describes the sandbox of a process.
 type SandboxInfo struct {
-	// Landlock is the version of the kernel's Landlock, 0 for none.
+	// Landlock is the version of the kernel's Landlock, or 0 without Landlock.
 	Landlock int `json:"landlock"`
-	// Seccomp says that system calls are filtered.
+	// Seccomp reports whether system calls are filtered.
 	Seccomp bool `json:"seccomp"`
-	// AllowList reports that only the system calls that a filter needs are
-	// allowed. Otherwise the calls that a plugin must not make are refused.
+	// AllowList reports whether only the system calls that a filter needs are allowed.
+	// Otherwise only the calls that a plugin must not make are refused.
 	AllowList bool `json:"allow_list"`
-	// Memory is the ceiling on the process's memory in bytes, 0 for none.
+	// Memory is the limit on the process's memory in bytes, or 0 without a limit.
 	Memory int64 `json:"memory,omitempty"`
-	// Missing says in words what is not enforced; empty when all is.
+	// Missing lists what is not enforced, in words. It is empty if the sandbox is
+	// complete.
 	Missing []string `json:"missing,omitempty"`
-	// Open describes what the sandbox leaves open on every system.
+	// Open lists what the sandbox permits on every system.
 	Open []string `json:"open,omitempty"`
 }
 
-// LevelAlert is the level at which a host logs that plugins of others run
-// without a sandbox. A program that is asked to be quiet shows it all the same.
+// LevelAlert is the level at which a host logs that third-party plugins run without a
+// sandbox. Programs show such records even in quiet mode.
 const LevelAlert = slog.LevelError + 4
 
-// kernel is what the running kernel offers, asked for once.
+// kernel returns what the running kernel supports. It is probed once.
 var kernel = sync.OnceValue(sandbox.Probe)
 
-// cell is the sandbox of one process.
+// confinement is the sandbox of one process.
 type confinement struct {
-	policy *sandbox.Policy // nil when nothing is confined
+	policy *sandbox.Policy // nil if the process is not confined
 	info   SandboxInfo
 }
 
-// cell makes the sandbox of a process, or refuses when it is required and has
-// holes. dir is its private directory.
+// confine returns the sandbox of a process. It fails if a sandbox is required and the
+// system cannot enforce all of it. dir is the private directory of the process.
 func (h *Host) confine(s *supervisor, img image, dir string) (confinement, error) {
 	c := h.plan(s)
 	if len(c.info.Missing) > 0 {
@@ -92,7 +92,7 @@ func (h *Host) confine(s *supervisor, img image, dir string) (confinement, error
 	p.Private, p.MayExec = dir, !s.program.builtin
 	if !s.program.builtin {
 		if p.NoFiles && img.interpreted() {
-			p.NoFiles = false // an interpreter may want to keep something there
+			p.NoFiles = false // an interpreter may need to write files there
 		}
 		p.Exec = append(p.Exec, img.libraries()...)
 	}
@@ -100,22 +100,22 @@ func (h *Host) confine(s *supervisor, img image, dir string) (confinement, error
 	return c, nil
 }
 
-// holes makes the error of a sandbox that is required and lacks something.
+// missingError returns the error for a required sandbox that is incomplete.
 func missingError(missing []string) error {
-	return pluginErrorf("the sandbox is required, and has holes here: %s", strings.Join(missing, "; "))
+	return pluginErrorf("the sandbox is required but incomplete: %s", strings.Join(missing, "; "))
 }
 
-// plan gives what can be confined of a process.
+// plan returns the confinement that the system can enforce for a process.
 func (h *Host) plan(s *supervisor) confinement {
 	switch {
 	case s.program.attachment != nil:
-		return confinement{info: SandboxInfo{Missing: []string{"it is run by its author, and attached to"}}}
+		return confinement{info: SandboxInfo{Missing: []string{"the host did not start the plugin but attached to it"}}}
 	case h.opts.Sandbox == SandboxOff:
 		return confinement{info: SandboxInfo{Missing: []string{"the sandbox is off"}}}
 	case runtime.GOOS != "linux":
 		return confinement{info: SandboxInfo{Missing: []string{"there is no sandbox on " + runtime.GOOS}}}
 	case !s.program.builtin && !h.opts.Self.Valid():
-		return confinement{info: SandboxInfo{Missing: []string{"plugins are not confined by a program that did not call plugin.Main"}}}
+		return confinement{info: SandboxInfo{Missing: []string{"the program did not call plugin.Main, which confines plugins"}}}
 	}
 	p := s.set.policy
 	p.Kernel, p.Memory = h.opts.kernel(), max(0, h.opts.MaxMemory)
@@ -128,14 +128,15 @@ func (h *Host) plan(s *supervisor) confinement {
 	}}
 }
 
-// free reports whether a plugin of others runs without Landlock or without a
-// filter of system calls.
+// free reports whether a third-party plugin runs without Landlock or without a filter
+// of system calls.
 func (s *supervisor) free(c confinement) bool {
 	return !s.program.builtin && (c.policy == nil || !c.policy.Kernel.Seccomp || !c.policy.Confines())
 }
 
-// warnOnce warns of each lack once. That others' programs run free is logged
-// at LevelAlert, and to slog's default logger where the host has none.
+// warnOnce logs a warning once for each text. If free is set, meaning that third-party
+// plugins run unconfined, it logs at LevelAlert, and to slog's default logger if the
+// host has no logger.
 func (h *Host) warnOnce(what string, free bool) {
 	h.mu.Lock()
 	known := slices.Contains(h.warned, what) && (!free || h.alerted)
@@ -147,14 +148,14 @@ func (h *Host) warnOnce(what string, free bool) {
 	switch {
 	case known:
 	case free:
-		h.opts.alert.Log(h.ctx, LevelAlert, "plugins of others are not wholly confined", "missing", what)
+		h.opts.alert.Log(h.ctx, LevelAlert, "third-party plugins are not fully confined", "missing", what)
 	default:
-		h.opts.Logger.Warn("plugins are not wholly confined", "missing", what)
+		h.opts.Logger.Warn("plugins are not fully confined", "missing", what)
 	}
 }
 
-// enter gives the image to start, and the environment that tells it about its
-// sandbox, for a process with that many descriptors from 3 on.
+// enter returns the image to start and the environment variables that describe the
+// sandbox, for a process that inherits files descriptors starting at 3.
 func (c *confinement) enter(img image, files int) (image, []string) {
 	if c.policy == nil {
 		return img, nil
@@ -171,21 +172,23 @@ func (c *confinement) enter(img image, files int) (image, []string) {
 	return img, []string{handshake.EnvSandbox + "=" + p.Encode(), handshake.EnvExec + "=" + imagePath}
 }
 
-// systemFiles are what programs that are not static need: libraries,
-// interpreters, their data, and devices without a memory.
+// systemFiles lists what dynamically linked programs need: libraries, interpreters and
+// their data, and stateless devices.
 var systemFiles = [...]string{
 	"/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
 	"/etc/localtime", "/dev/null", "/dev/urandom",
 }
 
-// libraries gives what the program needs to run: nothing when it is static.
+// libraries returns the files that the program needs to run. A static program needs
+// none.
 func (img *image) libraries() []string {
 	if img.static {
 		return nil
 	}
 	out := slices.Clone(systemFiles[:])
 	if line, ok := bytes.CutPrefix(img.head, []byte("#!")); ok {
-		// The kernel's blanks: with others it would take another path than we do.
+		// The kernel splits at blanks and tabs only. Splitting at other characters
+		// would yield another path than the kernel's.
 		if fields := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' }); len(fields) > 0 && filepath.IsAbs(fields[0]) {
 			out = append(out, fields[0])
 		}
@@ -196,16 +199,15 @@ func (img *image) libraries() []string {
 // interpreted reports whether the program is a script.
 func (img *image) interpreted() bool { return bytes.HasPrefix(img.head, []byte("#!")) }
 
-// isStatic reports whether the plugin is known to be a program that needs no
-// other file, as a built-in one no longer does when it is confined.
+// isStatic reports whether the plugin is known to need no other file. A built-in plugin
+// needs none by the time that it is confined.
 func (p *program) isStatic() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.builtin || p.img != nil && p.img.static
 }
 
-// examine gives the first line of an executable, and whether it is one that
-// needs no other file.
+// examine returns the first line of an executable, and whether it is a static program.
 func examine(img image) (head []byte, static bool) {
 	var r io.ReaderAt = img.file
 	if img.file == nil {

@@ -1,5 +1,5 @@
-// Package host finds, starts and supervises plugin processes, and gives their
-// drivers and filters as if they were in process.
+// Package host finds, starts and supervises plugin processes. It returns their drivers
+// and filters in the form of the in-process interfaces.
 //
 //	self := plugin.Main(builtin)           // first in main
 //	h, err := host.New(&host.Options{Self: self})
@@ -7,33 +7,32 @@
 //	defer h.Close(ctx)
 //	opener, err := h.Driver("file")
 //
-// One process serves one (plugin, grant set): all filters of a plugin share a
-// process; a driver has one for each grant set that its stores need, which at
-// level 0 is its name and, for drivers of local paths, whether the store is
-// opened for reading or for writing. Processes start when they are first
-// needed, several at once, and live until Close or their death.
+// Each process serves one plugin with one set of grants. All filters of a plugin share
+// a process. A driver has one process for each grant set that its stores need.
+// Processes start when they are first needed, several at once, and run until Close or
+// until they die.
 //
-// # What can go wrong, and what happens
+// # Failures
 //
-// A process that dies, hangs or breaks the protocol gives ncerr.ErrPlugin with
-// the plugin's name, its exit status and its last lines of standard error.
-// Calls that may be repeated are repeated once on a fresh process; a write
-// whose outcome is unknown is ncerr.ErrAmbiguous; a store with writes that
-// were not flushed has failed for good. Restarts wait longer and longer, and
-// after five deaths within a minute the plugin is refused for the rest of it.
-// A call without any answer for Options.CallTimeout kills the process and is
-// not repeated: it would only wait as long again.
+// A process that dies, hangs or breaks the protocol yields ncerr.ErrPlugin with the
+// plugin's name, its exit status and the last lines of its standard error. Calls that
+// are safe to repeat are repeated once on a fresh process. A write whose outcome is
+// unknown fails with ncerr.ErrAmbiguous. A store that loses unflushed writes fails
+// permanently. The delay before a restart grows with each death, and after five deaths
+// within a minute the plugin is refused for the rest of that minute. If a call receives
+// no answer for Options.CallTimeout, the process is killed and the call is not
+// repeated.
 //
-// A Put or Delete that was sent is waited for, although its context has ended:
-// it returns when the plugin has answered or is dead, so that it cannot undo
-// what a later call does. The plugin is told to cancel a Put at level 1; at
-// level 0 that is not possible. The error is then the context's, or
-// ncerr.ErrAmbiguous when the process did not answer.
+// A Put or Delete that was sent is waited for even if its context ends. It returns when
+// the plugin has answered or is dead, so it cannot overwrite the result of a later
+// call. At level 1 the host asks the plugin to cancel a Put; level 0 has no such
+// request. The error is then the context's, or ncerr.ErrAmbiguous if the process did
+// not answer.
 //
-// Everything that a plugin sends is checked against what was asked. Bytes go
-// into the caller's memory only as far as the caller allows.
+// The host checks everything that a plugin sends against the request. A plugin cannot
+// write to the caller's memory beyond what the caller allows.
 //
-// Above is whatever needs a registry (core/nczarr takes one); below are
-// core/plugin, core/zmap/driver and core/codec/driver. Only this package and
-// its neighbours know go-plugin and gRPC.
+// Package core/nczarr takes a Host as its registry. This package builds on core/plugin,
+// core/zmap/driver and core/codec/driver. Only core/plugin and the packages below it
+// use go-plugin and gRPC.
 package host

@@ -8,21 +8,21 @@ import (
 
 const envPath = handshake.EnvPath
 
-// The kinds of things that plugins serve.
+// Kinds of what plugins serve.
 const (
 	kindDriver = "driver"
 	kindFilter = "filter"
 )
 
-// passedEnv names what every plugin process gets from the host's environment:
-// time zone and language, the Go runtime's limits, where certificates are, and
-// what Windows needs to open a socket. No secret is in them.
+// passedEnv lists the variables that every plugin process receives from the host's
+// environment: time zone and language, limits of the Go runtime, locations of
+// certificates, and what Windows needs to open a socket. None of them holds a secret.
 var passedEnv = [...]string{
 	"TZ", "LANG", "LC_ALL", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "SSL_CERT_FILE", "SSL_CERT_DIR", "SYSTEMROOT",
 }
 
-// environment gives the environment of a plugin process, without what
-// go-plugin adds: the allowed variables and a private temporary directory.
+// environment returns the environment of a plugin process except for what go-plugin
+// adds: the allowed variables and a private temporary directory.
 func (h *Host) environment(dir string, set *grantSet, extra ...string) []string {
 	names := append(passedEnv[:len(passedEnv):len(passedEnv)], h.opts.PassEnv...)
 	names = append(names, set.env...)
@@ -32,7 +32,7 @@ func (h *Host) environment(dir string, set *grantSet, extra ...string) []string 
 			env = append(env, n+"="+v)
 		}
 	}
-	if h.opts.MaxMemory > 0 && h.opts.Getenv("GOMEMLIMIT") == "" { // collect garbage before the ceiling is hit
+	if h.opts.MaxMemory > 0 && h.opts.Getenv("GOMEMLIMIT") == "" { // collect garbage before the memory limit is reached
 		env = append(env, "GOMEMLIMIT="+strconv.FormatInt(h.opts.MaxMemory/10*9, 10))
 	}
 	return append(env, extra...)

@@ -571,7 +571,7 @@ func TestBeforeServing(t *testing.T) {
 		for mode, want := range map[host.Sandbox]string{host.SandboxAuto: tc.confined, host.SandboxOff: tc.free} {
 			opts := zooOptions(t, "early:"+tc.attack, "nczarr-driver-good")
 			opts.Sandbox, opts.MaxRestarts, opts.DriverGrants = mode, -1, map[string][]string{"good": {"network"}}
-			if err := newHost(t, opts).Discover(t.Context()); err == nil || !strings.Contains(err.Error(), "its last words: "+want) {
+			if err := newHost(t, opts).Discover(t.Context()); err == nil || !strings.Contains(err.Error(), "its last output: "+want) {
 				t.Errorf("%s: %s: want %q, got %v", mode, tc.attack, want, err)
 			}
 		}
@@ -670,7 +670,7 @@ func TestHoles(t *testing.T) {
 		for range 2 {
 			open(t, h, "networked", driver.OpenSpec{Path: t.TempDir(), Endpoint: "http://localhost:1"})
 		}
-		if n := strings.Count(log.String(), "not wholly confined"); n != 1 {
+		if n := strings.Count(log.String(), "not fully confined"); n != 1 {
 			t.Errorf("%+v: want one warning, got %d: %s", kernel, n, log.String())
 		}
 		if got := h.Plugins()[0].Sandbox; got.Landlock != kernel.Landlock || got.Seccomp != kernel.Seccomp || len(got.Missing) == 0 {
@@ -707,7 +707,7 @@ func TestAlert(t *testing.T) {
 		for range 2 {
 			open(t, h, driverName, driver.OpenSpec{Path: t.TempDir()})
 		}
-		if n := strings.Count(log.String(), "plugins of others are not wholly confined"); n != tc.alerts {
+		if n := strings.Count(log.String(), "third-party plugins are not fully confined"); n != tc.alerts {
 			t.Errorf("%s: want %d alerts, got %q", name, tc.alerts, log)
 		}
 	}
@@ -722,7 +722,7 @@ func TestSupervised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[string]string{"auto": "", "require": "any sockets can be listened on"} {
+	for mode, want := range map[string]string{"auto": "", "require": "listen on any sockets"} {
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), zooEnv+"=supervised", "ZOO_DIR="+plugins(t, "nczarr-driver-good"), "ZOO_TMP="+t.TempDir(), "ZOO_SANDBOX="+mode)
 		out, err := cmd.StdoutPipe()

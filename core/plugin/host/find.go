@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// The prefixes of plugin executables.
+// File name prefixes of plugin executables.
 const (
 	driverPrefix = "nczarr-driver-"
 	filterPrefix = "nczarr-filter-"
 )
 
-// parseFileName gives what the base name of a plugin promises.
+// parseFileName returns the kind and the name in the base name of a plugin executable.
 func parseFileName(base string) (kind, name string, ok bool) {
 	if runtime.GOOS == "windows" {
 		base = strings.TrimSuffix(strings.ToLower(base), ".exe")
@@ -30,8 +30,8 @@ func parseFileName(base string) (kind, name string, ok bool) {
 	return "", "", false
 }
 
-// searchDirs gives the directories with plugins, first come first served.
-// $PATH is never among them, nor is a relative directory of the environment.
+// searchDirs returns the directories with plugins in order of precedence. $PATH is
+// never searched, and relative directories in the environment are ignored.
 func searchDirs(o *Options) []string {
 	dirs := append([]string(nil), o.Dirs...)
 	for _, d := range filepath.SplitList(o.Getenv(envPath)) {
@@ -49,9 +49,8 @@ func searchDirs(o *Options) []string {
 	return dirs
 }
 
-// findExecutables gives the paths of the plugins in dirs, one for each base
-// name: that of the first directory which has it. A directory that is not
-// there is no error.
+// findExecutables returns the paths of the plugins in dirs. If several directories have
+// the same base name, the first one wins. Missing directories are ignored.
 func findExecutables(dirs []string) ([]string, error) {
 	var paths []string
 	var errs []error

@@ -2,13 +2,13 @@ package host
 
 import "context"
 
-// gate is a lock for which nobody waits longer than a context lasts: who holds
-// it may be waiting for a plugin.
+// gate is a lock whose acquisition a context can end, because its holder may be waiting
+// for a plugin.
 type gate chan struct{}
 
 func newGate() gate { return make(gate, 1) }
 
-// enter takes the lock; its error is that of ctx.
+// enter acquires the lock, or returns the error of ctx.
 func (g gate) enter(ctx context.Context) error {
 	select {
 	case g <- struct{}{}:
@@ -18,5 +18,5 @@ func (g gate) enter(ctx context.Context) error {
 	}
 }
 
-// leave gives the lock back.
+// leave releases the lock.
 func (g gate) leave() { <-g }

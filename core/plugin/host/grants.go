@@ -14,28 +14,28 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// grantSet is what one process is granted: variables and paths are looked up.
-// Sets with the same key share a process; nothing is ever added to one.
+// grantSet is what one process is granted, with variables and paths resolved. Sets with
+// the same key share a process. A set never changes.
 type grantSet struct {
 	serves string   // "filters", "driver:NAME", "driver:NAME/read" or "driver:NAME/write"
-	role   string   // of a built-in: see handshake.EnvRole
+	role   string   // role of a built-in; see handshake.EnvRole
 	texts  []string // sorted: "read:/data/x", "tcp:443", "env:HOME"
-	places []string // the same with the identity of what is at the paths
-	env    []string // names of variables
+	places []string // texts with the identities of the files at the paths
+	env    []string // names of environment variables
 	policy sandbox.Policy
-	local  bool // it was made for one place: not worth keeping when idle
-	others bool // it is for a plugin of others, which is to be confined
+	local  bool // granted for a single location: not worth keeping when idle
+	others bool // for a third-party plugin, which must be confined
 }
 
 func (g *grantSet) key() string { return g.serves + "\x00" + strings.Join(g.places, "\x00") }
 
-// filterSet gives what the filters of a plugin are granted: nothing but what
-// the configuration says of the names that it owns.
+// filterSet returns the grants of a plugin's filters: what the configuration grants to
+// the names that the plugin owns.
 func (h *Host) filterSet(p *program) (*grantSet, error) {
 	g := &grantSet{serves: kindFilter + "s", role: kindFilter + "s"}
 	var texts []string
 	if !p.builtin && p.attachment == nil {
-		_, _ = p.open(h) // which pin it has; the start reports the error
+		_, _ = p.open(h) // selects the pin; the start reports the error
 		p.mu.Lock()
 		names := p.names(kindFilter)
 		p.mu.Unlock()
@@ -48,7 +48,7 @@ func (h *Host) filterSet(p *program) (*grantSet, error) {
 	return g, err
 }
 
-// driverSet gives what the process for a store is granted.
+// driverSet returns the grants of the process for a store. remove is set for Remove.
 func (h *Host) driverSet(p *program, d driver.Description, spec driver.OpenSpec, remove bool) (*grantSet, error) {
 	g := &grantSet{serves: kindDriver + ":" + d.Name, role: kindDriver + ":" + d.Name, others: !p.builtin && h.opts.Sandbox != SandboxOff}
 	texts := d.Grants
@@ -57,8 +57,8 @@ func (h *Host) driverSet(p *program, d driver.Description, spec driver.OpenSpec,
 			texts = granter.Grants(spec)
 		}
 	} else {
-		// What others' plugins say they need is no grant, but for the places
-		// that the user names.
+		// A third-party plugin cannot grant itself anything except the locations that
+		// the user names.
 		texts = slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return !placeGrant(t) })
 	}
 	if slices.ContainsFunc(texts, placeGrant) {
@@ -70,16 +70,16 @@ func (h *Host) driverSet(p *program, d driver.Description, spec driver.OpenSpec,
 		}
 	}
 	err := h.resolve(g, append(slices.Clone(texts), h.granted(p, kindDriver, d.Name)...), spec, remove)
-	g.policy.NoFiles = p.builtin && len(g.policy.Write) == 0 // one of others may want to keep something
+	g.policy.NoFiles = p.builtin && len(g.policy.Write) == 0 // a third-party plugin may need to write files
 	return g, err
 }
 
-// placeGrant reports whether a grant depends on where the store is.
+// placeGrant reports whether a grant depends on the location of the store.
 func placeGrant(text string) bool {
 	return strings.HasPrefix(text, string(driver.GrantPath)+":") || strings.HasPrefix(text, string(driver.GrantDir)+":")
 }
 
-// resolve looks up what texts mean for a store.
+// resolve resolves texts for a store and adds them to g.
 func (h *Host) resolve(g *grantSet, texts []string, spec driver.OpenSpec, remove bool) error {
 	for _, text := range texts {
 		grant, err := driver.ParseGrant(text)
@@ -114,7 +114,7 @@ func (h *Host) resolve(g *grantSet, texts []string, spec driver.OpenSpec, remove
 	return nil
 }
 
-// add notes a grant once; id tells apart what has the same text.
+// add records a grant once. id distinguishes different files with the same text.
 func (g *grantSet) add(text, id string) {
 	if !slices.Contains(g.texts, text) {
 		g.texts = append(g.texts, text)
@@ -122,10 +122,10 @@ func (g *grantSet) add(text, id string) {
 	}
 }
 
-// addPath grants a path: what is there now, under whatever name. A file that
-// takes its place later is another one.
+// addPath grants the file or directory that is now at path. A later file at the same
+// path is not granted.
 func (g *grantSet) addPath(path string, write bool) {
-	if _, err := os.Stat(path); err != nil { // the driver will say so
+	if _, err := os.Stat(path); err != nil { // the driver will report it
 		return
 	}
 	kind, list := driver.GrantRead, &g.policy.Read
@@ -138,7 +138,7 @@ func (g *grantSet) addPath(path string, write bool) {
 	}
 }
 
-// place grants the store's own place or the directory that it is in.
+// place grants the location of the store, or the directory that contains it.
 func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remove bool) error {
 	write := spec.Mode.Writable() || remove
 	if spec.Path == "" || write != (grant.Arg == "write") {
@@ -150,7 +150,7 @@ func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remo
 	}
 	real, err := filepath.EvalSymlinks(path)
 	switch {
-	case err == nil && remove: // the entry in the directory goes too, and so does a link
+	case err == nil && remove: // the directory entry is removed too, even if it is a link
 		if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 			g.addRoot(h, dir, true)
 		}
@@ -161,24 +161,24 @@ func (h *Host) place(g *grantSet, grant driver.Grant, spec driver.OpenSpec, remo
 		path = real
 	case spec.Mode == driver.Create || spec.Mode == driver.CreateExclusive:
 		path = filepath.Dir(path)
-		if err := os.MkdirAll(path, 0o777); err != nil { // as the driver would
+		if err := os.MkdirAll(path, 0o777); err != nil { // as the driver would do
 			return ncerr.New(ncerr.ErrIO, "make directory", path, err)
 		}
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			path = real
 		}
 	default:
-		return nil // nothing is there: the driver will say so
+		return nil // nothing exists there; the driver will report it
 	}
 	if write && g.others && h.holdsHome(path) {
-		return pluginErrorf("a plugin of others would be granted to write in %s, which holds all that belongs to you: put the store into a directory of its own", path)
+		return pluginErrorf("a third-party plugin would be allowed to write to %s, which contains your home directory: put the store into a directory of its own", path)
 	}
 	g.addRoot(h, path, write)
 	return nil
 }
 
-// holdsHome reports whether a directory is the user's home or has it in it. Who
-// may write there decides what the user's programs do, this one among them.
+// holdsHome reports whether path is the user's home directory or contains it. A plugin
+// that can write there controls the user's programs, including this one.
 func (h *Host) holdsHome(path string) bool {
 	home, err := filepath.EvalSymlinks(h.opts.Getenv("HOME"))
 	if err != nil {
@@ -188,7 +188,7 @@ func (h *Host) holdsHome(path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// addRoot grants a path, or the configured root that it is in.
+// addRoot grants path, or the configured root that contains it.
 func (g *grantSet) addRoot(h *Host, path string, write bool) {
 	for _, root := range h.opts.Roots {
 		if real, err := filepath.EvalSymlinks(root); err == nil {
@@ -201,7 +201,7 @@ func (g *grantSet) addRoot(h *Host, path string, write bool) {
 	g.addPath(path, write)
 }
 
-// lookUp gives the path that a grant names, or nothing.
+// lookUp returns the path that a grant names, or "" if it does not exist.
 func (h *Host) lookUp(text string) string {
 	if rest, ok := strings.CutPrefix(text, "~/"); ok {
 		home := h.opts.Getenv("HOME")
@@ -219,7 +219,7 @@ func (h *Host) lookUp(text string) string {
 		text = filepath.Join(value, rest)
 	}
 	if !filepath.IsAbs(text) {
-		abs, err := filepath.Abs(text) // of a variable that a program would take so
+		abs, err := filepath.Abs(text) // relative value of a variable, resolved as a program would
 		if err != nil {
 			return ""
 		}
@@ -231,7 +231,7 @@ func (h *Host) lookUp(text string) string {
 	return ""
 }
 
-// port grants a port.
+// port grants a TCP port.
 func (h *Host) port(g *grantSet, arg string, spec driver.OpenSpec) error {
 	g.policy.Network = true
 	text := arg
@@ -239,7 +239,7 @@ func (h *Host) port(g *grantSet, arg string, spec driver.OpenSpec) error {
 		if text = h.opts.Getenv(name); text == "" {
 			return nil
 		}
-		if !strings.Contains(text, "://") { // a proxy may be named without a scheme
+		if !strings.Contains(text, "://") { // a proxy may be given without a scheme
 			text = "http://" + text
 		}
 	} else if arg == "endpoint" {
@@ -259,11 +259,11 @@ func (h *Host) port(g *grantSet, arg string, spec driver.OpenSpec) error {
 	return nil
 }
 
-// portOf gives the port of a URL.
+// portOf returns the port of a URL.
 func portOf(text string) (uint64, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return 0, fmt.Errorf("no URL with a port") // the text may have a password in it
+		return 0, fmt.Errorf("not a URL with a port") // the text may contain a password
 	}
 	switch port := u.Port(); {
 	case port != "":
@@ -276,7 +276,8 @@ func portOf(text string) (uint64, error) {
 	return 443, nil
 }
 
-// variables grants what matches a name or the beginning of names.
+// variables grants the environment variables that match pattern, which is a name or a
+// prefix followed by "*".
 func (g *grantSet) variables(pattern string, environ []string) {
 	prefix, many := strings.CutSuffix(pattern, "*")
 	for _, line := range environ {

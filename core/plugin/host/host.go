@@ -24,37 +24,37 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Host is a registry of drivers and filters that run in plugin processes. It
-// is safe for concurrent use. Close ends all processes.
+// Host is a registry of drivers and filters that run in plugin processes. It is safe
+// for concurrent use. Close ends all processes.
 type Host struct {
 	opts     Options
 	ctx      context.Context //nolint:containedctx // ends with the host
 	cancel   context.CancelFunc
 	spawner  spawner
 	self     *program
-	programs []*program // third-party, in the order of their names
+	programs []*program // third-party, sorted by name
 	dirs     []string
 
 	mu          sync.Mutex
-	private     *place.Temp // the private directory, made at the first use
+	private     *place.Temp // created on first use
 	launches    int
 	supervisors map[string]*supervisor
 	providers   map[*program]*provider
-	warned      []string    // what was warned of
-	alerted     bool        // that others' programs run free was among it
-	noNotify    atomic.Bool // no process hands over the judgement of its calls,
-	noInspect   atomic.Bool // or the host cannot look at what they are about
+	warned      []string    // texts of warnings already logged
+	alerted     bool        // unconfined third-party plugins were logged
+	noNotify    atomic.Bool // processes cannot hand over seccomp notifications
+	noInspect   atomic.Bool // the host cannot inspect the notified calls
 
-	closing sync.Mutex // the last to be taken: a slot that is locked starts a process
+	closing sync.Mutex // acquired last: it is locked to start a process while a supervisor is locked
 	closed  bool
-	wg      sync.WaitGroup // starts and running processes
+	wg      sync.WaitGroup // starts in progress and running processes
 
 	deathMu sync.Mutex
 	deaths  []error
 }
 
-// New makes a host. It looks for plugins but starts nothing; a directory that
-// cannot be read is logged. A nil opts is the zero value.
+// New returns a new Host. It searches for plugins but starts no process. It logs a
+// warning for a directory that it cannot read. A nil opts is the zero value.
 func New(opts *Options) (*Host, error) {
 	o := opts.withDefaults()
 	h := &Host{
@@ -65,7 +65,7 @@ func New(opts *Options) (*Host, error) {
 	switch o.Isolation {
 	case Auto, Process, InProcess, Loopback:
 	default:
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "make plugin host", string(o.Isolation), "no such isolation")
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "make plugin host", string(o.Isolation), "unknown isolation")
 	}
 	if _, err := ParseSandbox(string(o.Sandbox)); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func New(opts *Options) (*Host, error) {
 	default:
 		paths, err := findExecutables(h.dirs)
 		if err != nil {
-			o.Logger.Warn("cannot look for plugins", "err", err)
+			o.Logger.Warn("cannot search for plugins", "err", err)
 		}
 		if h.programs, err = attached(o.Getenv(handshake.EnvReattach), o.Sandbox); err != nil {
 			return nil, err
@@ -95,8 +95,8 @@ func New(opts *Options) (*Host, error) {
 	return h, nil
 }
 
-// dir gives the private directory, made at the first use: only the user may
-// look into it.
+// dir returns the private directory, which only the user can access. It is created on
+// first use.
 func (h *Host) dir() (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,16 +108,16 @@ func (h *Host) dir() (string, error) {
 		if runtime.GOOS != "windows" && len(parent) > maxParent {
 			parent = "/tmp"
 		}
-		place.Sweep(parent, dirPrefix, func(f place.Found) { _, _ = place.Clean(f) }) // what cannot be removed stays for the next
+		place.Sweep(parent, dirPrefix, func(f place.Found) { _, _ = place.Clean(f) }) // what cannot be removed is left to the next host
 		var err error
 		if h.private, err = place.NewTemp(parent, dirPrefix, ""); err != nil {
-			return "", pluginErrorf("no private directory: %w", err)
+			return "", pluginErrorf("cannot create a private directory: %w", err)
 		}
 	}
 	return h.private.Dir, nil
 }
 
-// processDir makes the directory of one process in the private one.
+// processDir creates the directory of one process inside the private directory.
 func (h *Host) processDir() (string, error) {
 	parent, err := h.dir()
 	if err != nil {
@@ -128,16 +128,16 @@ func (h *Host) processDir() (string, error) {
 	dir := filepath.Join(parent, strconv.Itoa(h.launches))
 	h.mu.Unlock()
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", pluginErrorf("no private directory: %w", err)
+		return "", pluginErrorf("cannot create a private directory: %w", err)
 	}
 	return dir, nil
 }
 
-// maxParent is the longest path that the private directory may lie in: the
-// address of a Unix socket has 104 bytes or little more, and 43 come after it.
+// maxParent is the longest path of the parent of the private directory. The path of a
+// Unix socket is limited to 104 bytes on some systems, of which up to 43 follow the parent.
 const maxParent = 60
 
-// dirPrefix begins the names of private directories.
+// dirPrefix is the prefix of the names of private directories.
 const dirPrefix = "nczarr-run-"
 
 // goOwned runs f in a goroutine that Close waits for.
@@ -151,15 +151,15 @@ func (h *Host) goOwned(f func()) error {
 	return nil
 }
 
-// slot gives the place of a process, made at the first use.
+// supervisor returns the supervisor of a process, and creates it on first use.
 func (h *Host) supervisor(p *program, set *grantSet) *supervisor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.supervisorLocked(p, set)
 }
 
-// hold gives the place of a process for a store, and keeps the process until
-// the slot's leave.
+// hold returns the supervisor of a process for a store, and keeps the process running
+// until its leave.
 func (h *Host) hold(p *program, set *grantSet) *supervisor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,9 +181,9 @@ func (h *Host) supervisorLocked(p *program, set *grantSet) *supervisor {
 	return s
 }
 
-// Driver gives the storage driver of that name: a built-in one, else that of
-// a plugin. It starts no process unless the plugin has to be asked what it
-// serves. A name that nobody has is ncerr.ErrUnsupported.
+// Driver returns the storage driver of that name, built in or from a plugin. It starts
+// a process only if it must ask a plugin what it serves. An unknown name is
+// ncerr.ErrUnsupported.
 func (h *Host) Driver(name string) (driver.Opener, error) {
 	if o, err := h.opts.Builtin.Driver(name); err == nil {
 		if h.opts.builtinsInProcess() {
@@ -201,9 +201,9 @@ func (h *Host) Driver(name string) (driver.Opener, error) {
 	return &opener{h: h, program: p, desc: p.driver(name)}, nil
 }
 
-// Filter gives the provider of the codec with that name. The same
-// provider is given for all codecs of one plugin. An id that nobody has is
-// ncerr.ErrNoFilter, which says what would supply it.
+// Filter returns the provider of the codec with that name. All codecs of one plugin
+// have the same provider. An unknown id is ncerr.ErrNoFilter, with a message that names
+// the plugin that would supply it.
 func (h *Host) Filter(id string) (codecdriver.Provider, error) {
 	if p, err := h.opts.Builtin.Filter(id); err == nil {
 		if h.opts.builtinsInProcess() {
@@ -227,9 +227,9 @@ func (h *Host) provider(p *program) *provider {
 	return h.providers[p]
 }
 
-// ownerOf returns the plugin that serves something, as far as is known: first the
-// one whose file name says so, then one that the lock file gives the name. Only
-// the owner of a name gets what the user grants to it.
+// ownerOf returns the plugin that serves a name, as far as is known. A plugin with the
+// name in its file name takes precedence over a plugin with the name in the lock file.
+// Only the owner of a name receives the user's grants for it.
 func (h *Host) ownerOf(kind, name string) *program {
 	var owner *program
 	for _, p := range h.programs {
@@ -240,8 +240,8 @@ func (h *Host) ownerOf(kind, name string) *program {
 	return owner
 }
 
-// granted returns what the user grants to a plugin under a name: nothing when
-// the name is another's, or only the plugin itself says that it has it.
+// granted returns what the user grants to a plugin under a name. It returns nothing if
+// another plugin owns the name, or if only the plugin itself claims it.
 func (h *Host) granted(p *program, kind, name string) []string {
 	if !p.builtin {
 		p.mu.Lock()
@@ -257,8 +257,8 @@ func (h *Host) granted(p *program, kind, name string) []string {
 	return h.opts.FilterGrants[name]
 }
 
-// find looks for the plugin that serves something. Those that are attached to,
-// and the only plugin of a host for one, are started and asked.
+// find returns the plugin that serves a name. It starts and asks attached plugins, and
+// the only plugin of a host with Options.Only.
 func (h *Host) find(kind, name string) (*program, error) {
 	if p := h.ownerOf(kind, name); p != nil {
 		return p, nil
@@ -277,9 +277,9 @@ func (h *Host) find(kind, name string) (*program, error) {
 	return nil, h.notFound(kind, name, errors.Join(failed...))
 }
 
-// ask starts the plugin so that it says what it serves. It is granted what the
-// configuration grants, without which an interpreter may not even start: the
-// process may go on to serve what the plugin describes.
+// ask starts the plugin so that it describes itself. The process has the configured
+// grants, without which an interpreter may fail to start, because it may go on to serve
+// what the plugin describes.
 func (h *Host) ask(ctx context.Context, p *program) error {
 	set, err := h.askSet(p)
 	if err != nil {
@@ -287,12 +287,12 @@ func (h *Host) ask(ctx context.Context, p *program) error {
 	}
 	running, err := h.supervisor(p, set).acquire(ctx)
 	if err == nil && p.kind == kindDriver && pathGrants(p.driver(p.promised)) {
-		running.stop(false) // its stores go to processes with a grant set each
+		running.stop(false) // each store will have a process with its own grant set
 	}
 	return err
 }
 
-// askSet returns what a plugin is granted before it has said what it serves.
+// askSet returns the grants of a plugin that has not described itself yet.
 func (h *Host) askSet(p *program) (*grantSet, error) {
 	if p.kind == kindDriver {
 		return h.driverSet(p, driver.Description{Name: p.promised}, driver.OpenSpec{}, false)
@@ -322,13 +322,14 @@ func (h *Host) notFound(kind, name string, failed error) error {
 		text += ncerr.DidYouMean(name, ids)
 	}
 	if failed != nil {
-		return ncerr.Errorf(k, "find "+kind, name, "%s; a plugin could not be asked: %w", text, failed)
+		return ncerr.Errorf(k, "find "+kind, name, "%s; a plugin failed to describe itself: %w", text, failed)
 	}
 	return ncerr.Errorf(k, "find "+kind, name, "%s", text)
 }
 
-// Drivers describes the drivers that Driver gives, by name. Of a plugin that
-// has not been started only the name is known; Discover asks them all.
+// Drivers describes all drivers that Driver returns, sorted by name. The description of
+// a plugin that has not been started contains only the name. Discover starts all
+// plugins.
 func (h *Host) Drivers() []driver.Description {
 	out := h.opts.Builtin.Drivers()
 	seen := map[string]bool{}
@@ -348,18 +349,19 @@ func (h *Host) Drivers() []driver.Description {
 	return out
 }
 
-// Filters is Drivers for codecs, by id. A name or an HDF5 number that a
-// built-in codec has, or that of an earlier plugin, is not another's.
+// Filters describes all codecs, sorted by id, in the manner of Drivers. Built-in codecs
+// and earlier plugins take precedence: a later plugin loses names and HDF5 numbers that
+// are already in use.
 func (h *Host) Filters() []codecdriver.Description {
 	out := h.opts.Builtin.Filters()
-	if len(h.programs) > 0 { // the question is asked for each variable
+	if len(h.programs) > 0 { // called for each variable
 		out = h.withPlugins(out)
 	}
 	slices.SortFunc(out, func(a, b codecdriver.Description) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 
-// withPlugins appends to the built-in codecs those of plugins.
+// withPlugins appends the codecs of plugins to the built-in ones.
 func (h *Host) withPlugins(out []codecdriver.Description) []codecdriver.Description {
 	seen, numbers := map[string]bool{}, map[int]bool{}
 	take := func(d *codecdriver.Description) {
@@ -391,8 +393,8 @@ func (h *Host) withPlugins(out []codecdriver.Description) []codecdriver.Descript
 	return out
 }
 
-// Discover starts every plugin that may run and has not said yet what it
-// serves, several at once. The error joins those of plugins that failed.
+// Discover starts every permitted plugin that has not described itself yet, several at
+// once. The error joins the errors of the plugins that failed.
 func (h *Host) Discover(ctx context.Context) error {
 	errs := make([]error, len(h.programs))
 	var wg sync.WaitGroup
@@ -403,9 +405,9 @@ func (h *Host) Discover(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close ends all processes, gently first, and removes what they left. It
-// waits until that is done or ctx ends, at most some ten seconds. Calls that
-// are under way fail. It may be called again, and then waits again.
+// Close stops all processes, gently at first, and removes their files. It returns when
+// that is done, or at most ten seconds after ctx ends. Calls in progress fail. Close may
+// be called again, and then waits again.
 func (h *Host) Close(ctx context.Context) error {
 	h.closing.Lock()
 	h.closed = true
@@ -423,14 +425,14 @@ func (h *Host) Close(ctx context.Context) error {
 		}
 	}
 	done := make(chan struct{})
-	go func() { // bounded: every process is killed in the end
+	go func() { // ends because every process is killed eventually
 		defer close(done)
 		h.wg.Wait()
 	}()
 	select {
 	case <-done:
 	case <-ctx.Done():
-		for _, s := range supervisors { // no more time: no more patience
+		for _, s := range supervisors { // out of time: kill the processes
 			if p := s.current(); p != nil {
 				p.stop(true)
 			}
@@ -444,7 +446,7 @@ func (h *Host) Close(ctx context.Context) error {
 	return h.cleanup()
 }
 
-// cleanup gives back what outlives the processes.
+// cleanup releases what outlives the processes.
 func (h *Host) cleanup() error {
 	h.spawner.close()
 	for _, p := range h.programs {

@@ -216,7 +216,7 @@ func TestCrash(t *testing.T) {
 	if got := h.Plugins()[0].Restarts; got != 2 {
 		t.Errorf("want 2 restarts, got %d", got)
 	}
-	if deaths := fmt.Sprint(h.Deaths()); !strings.Contains(deaths, "it said: panic: out of cheese") {
+	if deaths := fmt.Sprint(h.Deaths()); !strings.Contains(deaths, "it reported: panic: out of cheese") {
 		t.Errorf("want the panic in the deaths, got %s", deaths)
 	}
 	_, err = get(t.Context(), m, "die")
@@ -241,7 +241,7 @@ func TestRest(t *testing.T) {
 	for range 3 { // twice each
 		_, err = get(t.Context(), m, "die")
 	}
-	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "rests") {
+	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "is refused for the rest") {
 		t.Fatalf("want a refusal, got %v", err)
 	}
 	before := h.Plugins()[0].Restarts

@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity tells what is at a path from what takes its place later, also when
-// it gets the same number: a rule of the sandbox is about the first only.
+// identity returns a string that distinguishes the file at path from a later file at
+// the same path, even if it has the same inode number. A sandbox rule applies to the
+// first file only.
 func identity(path string) string {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {

@@ -2,6 +2,5 @@
 
 package host
 
-// identity is nothing: there is no sandbox here whose rules could be about
-// what is gone.
+// identity returns an empty string, because this platform has no sandbox.
 func identity(string) string { return "" }

@@ -8,13 +8,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// imageMax is the largest executable that is started: 512 MiB.
+// imageMax is the largest executable that may be started, 512 MiB.
 const imageMax = 512 << 20
 
-// openExecutable opens the file at path, which must be one that may be
-// executed and that not everybody may change.
+// openExecutable opens the file at path. The file must be executable and must not be
+// writable by everybody.
 func openExecutable(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // or a named pipe would keep us waiting
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK: opening a named pipe must not block
 	if err != nil {
 		return nil, ncerr.New(ncerr.ErrPlugin, "open plugin", path, err)
 	}
@@ -27,7 +27,7 @@ func openExecutable(path string) (*os.File, error) {
 	case st.Mode()&0o111 == 0:
 		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "not executable")
 	case st.Mode()&0o002 != 0:
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "writable by everybody; take that right away (chmod o-w)")
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "writable by everybody; remove that permission (chmod o-w)")
 	}
 	if err != nil {
 		_ = f.Close()

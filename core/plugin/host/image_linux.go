@@ -13,19 +13,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// imageFD is the descriptor under which a child finds the copy that it is
-// executed from; the ones below are kept for the data plane.
+// imageFD is the descriptor of the executable copy in the child. Lower descriptors are
+// reserved for the data plane.
 const imageFD = 10
 
-// imagePath is the path of that copy in the child.
+// imagePath is the path of the executable copy in the child.
 const imagePath = "/proc/self/fd/10"
 
 // selfImage is the path of the running program.
 const selfImage = "/proc/self/exe"
 
-// readImage copies the executable at path into sealed memory while it takes
-// the checksum, so that what was checked is what is executed, whatever happens
-// to the file meanwhile.
+// readImage copies the executable at path into sealed memory and computes its checksum.
+// The sealed copy is what is executed, so later changes to the file have no effect.
 func readImage(path string) (img image, sum string, err error) {
 	src, err := openExecutable(path)
 	if err != nil {
@@ -33,7 +32,7 @@ func readImage(path string) (img image, sum string, err error) {
 	}
 	defer func() { _ = src.Close() }()
 	fd, err := unix.MemfdCreate("nczarr-plugin", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // a kernel that does not know MFD_EXEC
+	if errors.Is(err, unix.EINVAL) { // kernels older than MFD_EXEC
 		fd, err = unix.MemfdCreate("nczarr-plugin", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {
@@ -43,7 +42,7 @@ func readImage(path string) (img image, sum string, err error) {
 	hash := sha256.New()
 	n, err := io.Copy(io.MultiWriter(file, hash), io.LimitReader(src, imageMax+1))
 	if err == nil && n > imageMax {
-		err = ncerr.Errorf(ncerr.ErrLimit, "", "", "executable of more than %d bytes", int64(imageMax))
+		err = ncerr.Errorf(ncerr.ErrLimit, "", "", "the executable is larger than %d bytes", int64(imageMax))
 	}
 	if err == nil {
 		_, err = unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -55,8 +54,8 @@ func readImage(path string) (img image, sum string, err error) {
 	return image{path: path, argv0: path, file: file}, hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// useImageFile makes cmd execute f. The descriptor stays open in the child, as
-// an interpreter needs it to read a script.
+// useImageFile makes cmd execute f. The descriptor stays open in the child, because an
+// interpreter needs it to read a script.
 func useImageFile(cmd *exec.Cmd, f *os.File) {
 	files := make([]*os.File, imageFD-3+1)
 	copy(files, cmd.ExtraFiles)

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// readImage takes the checksum of the executable at path. Here it is executed
-// by its path afterwards: who may replace the file in between defeats the
-// check, so plugin directories must belong to the user.
+// readImage computes the checksum of the executable at path. On this platform the file
+// is later executed by path, so anyone who can replace it meanwhile defeats the check.
+// Plugin directories must belong to the user.
 func readImage(path string) (img image, sum string, err error) {
 	src, err := openExecutable(path)
 	if err != nil {
@@ -28,11 +28,11 @@ func readImage(path string) (img image, sum string, err error) {
 	return image{path: path, argv0: path}, hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// There is no sandbox here, and so no launcher.
+// This platform has no sandbox and so no launcher.
 const (
 	imageFD              = 0
 	imagePath, selfImage = "", ""
 )
 
-// useImageFile is for platforms that execute a copy.
+// useImageFile does nothing, because this platform does not execute a copy.
 func useImageFile(*exec.Cmd, *os.File) {}

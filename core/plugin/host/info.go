@@ -9,54 +9,55 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// PluginInfo is what is known about one plugin process, or about a plugin
-// that has none yet.
+// PluginInfo describes one plugin process, or a plugin that has no process yet.
 type PluginInfo struct {
 	Name string `json:"name"`
-	// Serves is the grant set: "filters", or "driver:NAME" with "/read" or
-	// "/write" for drivers of local paths. Empty when never started.
+	// Serves is "filters", or "driver:NAME", followed by "/read" or "/write" for
+	// drivers of local paths. It is empty if no process was started.
 	Serves string `json:"serves,omitempty"`
-	// Grants is what the process may reach, as driver.Grant says, looked up.
+	// Grants lists what the process may access, in the syntax of driver.Grant, with
+	// paths and variables resolved.
 	Grants  []string `json:"grants,omitempty"`
-	Path    string   `json:"path,omitempty"` // empty: the running program
+	Path    string   `json:"path,omitempty"` // empty for the running program
 	SHA256  string   `json:"sha256,omitempty"`
 	Version string   `json:"version,omitempty"`
 	Pinned  bool     `json:"pinned"`
-	// PID is 0 when no process runs.
+	// PID is 0 if no process runs.
 	PID int `json:"pid,omitempty"`
 	// Isolation is "process", "inproc" or "loopback".
 	Isolation Isolation `json:"isolation"`
-	// Asked reports that the plugin itself said what it is and serves. Until
-	// then everything but its file is derived from its name.
+	// Asked reports whether the plugin has described itself. Otherwise all fields but
+	// those of its file are derived from its name.
 	Asked bool `json:"asked"`
-	// Level is the level of the data plane of the last process.
+	// Level is the data plane level of the last process.
 	Level    int           `json:"level"`
 	Uptime   time.Duration `json:"uptime,omitempty"`
 	Calls    int64         `json:"calls"`
 	Jobs     int64         `json:"jobs"`  // chunks encoded or decoded, objects read or written
 	Bytes    int64         `json:"bytes"` // payload in both directions
 	Restarts int           `json:"restarts"`
-	// Failed is why there is no process: its death, or the start that failed.
+	// Failed is the reason why no process runs: how it died, or why it could not start.
 	Failed string `json:"failed,omitempty"`
-	// Limits are what it may take; zero in process.
+	// Limits of the process. They are zero in process.
 	Limits Limits `json:"limits"`
-	// Sandbox is what confines the process.
+	// Sandbox describes the sandbox of the process.
 	Sandbox SandboxInfo `json:"sandbox"`
 	Drivers []string    `json:"drivers,omitempty"`
 	Filters []string    `json:"filters,omitempty"`
 }
 
-// Limits are what a process may take before it is ended or refused.
+// Limits are the limits of a process. A process that exceeds one is stopped, or its
+// request is refused.
 type Limits struct {
 	MaxObject    int64         `json:"max_object"`   // bytes
-	CallTimeout  time.Duration `json:"call_timeout"` // negative: none
+	CallTimeout  time.Duration `json:"call_timeout"` // negative: no limit
 	StartTimeout time.Duration `json:"start_timeout"`
 	StopTimeout  time.Duration `json:"stop_timeout"`
-	MaxRestarts  int           `json:"max_restarts"` // 0: any number; negative: none
+	MaxRestarts  int           `json:"max_restarts"` // 0: any number; negative: never
 }
 
-// Plugins tells about all processes, running or not, and about the plugins
-// that have never had one. Built-ins that run in process are one entry.
+// Plugins returns information about all processes, running or not, and about the
+// plugins that have never been started. Built-ins that run in process are one entry.
 func (h *Host) Plugins() []PluginInfo {
 	h.mu.Lock()
 	supervisors := make([]*supervisor, 0, len(h.supervisors))
@@ -83,7 +84,7 @@ func (h *Host) Plugins() []PluginInfo {
 		}
 	}
 	if h.opts.builtinsInProcess() {
-		i := PluginInfo{Name: "nczarr", Isolation: InProcess, Pinned: true, Sandbox: SandboxInfo{Missing: []string{"it runs in the program itself"}}}
+		i := PluginInfo{Name: "nczarr", Isolation: InProcess, Pinned: true, Sandbox: SandboxInfo{Missing: []string{"it runs in process"}}}
 		i.list(h.opts.Builtin.Drivers(), h.opts.Builtin.Filters())
 		out = append(out, i)
 	}
@@ -93,7 +94,7 @@ func (h *Host) Plugins() []PluginInfo {
 	return out
 }
 
-// limits gives what any process may take.
+// limits returns the limits of every process.
 func (h *Host) limits() Limits {
 	o := &h.opts
 	return Limits{o.MaxObject, o.CallTimeout, o.StartTimeout, o.StopTimeout, o.MaxRestarts}
@@ -134,11 +135,11 @@ func (s *supervisor) info() PluginInfo {
 	return i
 }
 
-// configured returns what a process of the plugin is granted wherever the
-// store is, and the grants for places that its drivers list, as they list them.
+// configured returns the grants of a plugin's process that do not depend on a store,
+// followed by the location grants that its drivers declare, unresolved.
 func (h *Host) configured(p *program) []string {
 	var texts []string
-	if set, err := h.askSet(p); err == nil { // what cannot be looked up is told by the start
+	if set, err := h.askSet(p); err == nil { // the start reports an error
 		texts = set.texts
 	}
 	ds, _ := p.describe()
@@ -148,7 +149,7 @@ func (h *Host) configured(p *program) []string {
 	return uniq(texts)
 }
 
-// list fills in the names of what is served.
+// list sets the names of the drivers and filters.
 func (i *PluginInfo) list(ds []driver.Description, cs []codecdriver.Description) {
 	for _, d := range ds {
 		i.Drivers = append(i.Drivers, d.Name)

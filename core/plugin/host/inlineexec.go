@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// inline sends jobs over a stream of their own and takes
-// their results, in whatever order.
+// inline sends jobs over a stream of their own and receives their results, which may
+// arrive in any order.
 func (x *execution) inline(ctx context.Context, s *session, open []int) error {
 	w := s.p.watch(ctx)
 	stream, err := s.p.codec.Exec(w.ctx)
@@ -28,14 +28,14 @@ func (x *execution) inline(ctx context.Context, s *session, open []int) error {
 	var sender sync.WaitGroup
 	sender.Go(func() { x.send(stream, s.handle, open) })
 	defer sender.Wait()
-	defer w.end() // runs first: it unblocks the sender
+	defer w.end() // runs before Wait and unblocks the sender
 	for err == nil {
 		w.progress()
 		var r *pb.BatchReply
 		if r, err = stream.Recv(); err != nil {
 			break
 		}
-		w.pause() // the sink takes its time
+		w.pause() // the sink may be slow
 		content := func(r *pb.Result) bool { return r.GetLast() || len(r.GetPayload().GetInline()) > 0 }
 		if err := w.got(slices.ContainsFunc(r.GetResults(), content)); err != nil {
 			return s.p.broke(err)
@@ -55,11 +55,11 @@ func (x *execution) inline(ctx context.Context, s *session, open []int) error {
 	return nil
 }
 
-// jobCost is about what a job adds to a message besides its payload.
+// jobCost is the approximate size that a job adds to a message besides its payload.
 const jobCost = 64
 
-// send sends jobs in batches of at most MaxPart. An error ends the stream,
-// and the receiving side says why.
+// send sends jobs in batches of at most MaxPart. It ignores errors: a failure ends the
+// stream, and the receiver reports the cause.
 func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, open []int) {
 	var batch pb.Batch
 	size := 0
@@ -87,15 +87,14 @@ func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, open []int) 
 		}
 	}
 	if len(batch.Jobs) == 0 || flush() {
-		_ = stream.CloseSend() // the receiving side reports
+		_ = stream.CloseSend() // the receiver reports the error
 	}
 }
 
-// take checks a part of a result against its job and puts it where it
-// belongs.
+// take checks a part of a result against its job and stores it.
 func (x *execution) take(r *pb.Result) error {
 	if r.GetId() == 0 || r.GetId() > uint64(len(x.jobs)) || x.out[r.GetId()-1].done || !x.out[r.GetId()-1].sent {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", r.GetId())
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not requested", r.GetId())
 	}
 	i := int(r.GetId() - 1)
 	job, out := &x.jobs[i], &x.out[i]
@@ -110,10 +109,10 @@ func (x *execution) take(r *pb.Result) error {
 	if !out.begun {
 		size := r.GetSize()
 		if size < 0 || size > job.Limit {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes where at most %d were asked for", size, job.Limit)
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes; the limit is %d", size, job.Limit)
 		}
 		if r.GetLast() && int64(len(part)) == size && size > int64(len(job.Dst)) {
-			x.finish(i, part, nil) // lent: the message is ours
+			x.finish(i, part, nil) // the memory of the message is passed on without a copy
 			return nil
 		}
 		out.begun, out.size = true, size
@@ -135,8 +134,8 @@ func (x *execution) take(r *pb.Result) error {
 	return nil
 }
 
-// add takes a part. Memory for the whole output is taken at once only up to
-// trust bytes; for a larger one when one part in provenShare has come.
+// add appends a part of the output. It allocates the whole output at once if that is at
+// most trust bytes, and otherwise only after one part in provenShare has arrived.
 func (o *output) add(part []byte, trust int64) {
 	have := int64(o.n + len(part))
 	if int64(len(o.buf)) < o.size && (o.size <= trust || have >= o.size/provenShare) {

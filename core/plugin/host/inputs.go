@@ -6,14 +6,14 @@ import (
 	codecdriver "github.com/seed-695719ce/nczarr/core/codec/driver"
 )
 
-// maxLentInput is how much of the request segment callers may hold: the rest
-// is for the jobs of those who hold nothing.
+// maxLentInput limits how much of the request segment callers may hold. The rest is
+// reserved for the jobs of callers that hold no memory.
 const maxLentInput = segmentSize / 2
 
 var _ codecdriver.InputLender = (*remotePipeline)(nil)
 
-// LendInput implements driver.InputLender: a region of the request segment,
-// while the process runs and there is room.
+// LendInput implements driver.InputLender. It lends a region of the request segment, or
+// returns nil if the process is not running at level 1 or the segment has no room.
 func (r *remotePipeline) LendInput(n int64) (mem []byte, release func()) {
 	s := r.current()
 	if s == nil || s.p.level == 0 || !s.p.plane.enter() {
@@ -31,15 +31,15 @@ func (r *remotePipeline) LendInput(n int64) (mem []byte, release func()) {
 	})
 }
 
-// lentInput is a region of the request segment that a caller fills. It is
-// given out again when neither the caller nor a job holds it: a job that was
-// left behind may be read by the plugin for a while.
+// lentInput is a region of the request segment that a caller fills. The region is
+// reused when neither the caller nor a job holds it. An abandoned job keeps it until
+// the plugin has answered.
 type lentInput struct {
 	region
 	holders int
 }
 
-// lendInput takes a region of n bytes for a caller, or gives nil.
+// lendInput allocates a region of n bytes for a caller, or returns nil.
 func (p *plane) lendInput(n int64) *lentInput {
 	p.inputMu.Lock()
 	defer p.inputMu.Unlock()
@@ -60,12 +60,12 @@ func (p *plane) lendInput(n int64) *lentInput {
 	return in
 }
 
-// smallestPage is no larger than a page of any system.
+// smallestPage is no larger than the page size of any system.
 const smallestPage = 4 << 10
 
-// populate gives a region its pages, which then stay, so that writing to it
-// cannot fault; false means that the system has no memory left. inputMu is
-// held.
+// populate allocates the pages of a region, so that writing to it cannot fault. The
+// pages stay allocated. It returns false if the system is out of memory. The caller
+// holds inputMu.
 func (p *plane) populate(r region) bool {
 	return guardFault(p.request.of(r, r.size), func() {
 		for i := r.off / minRegion; i < (r.off+r.size)/minRegion; i++ {
@@ -77,7 +77,7 @@ func (p *plane) populate(r region) bool {
 	}) == nil
 }
 
-// dropInput ends one hold.
+// dropInput releases one hold on a region.
 func (p *plane) dropInput(in *lentInput) {
 	p.inputMu.Lock()
 	defer p.inputMu.Unlock()
@@ -89,8 +89,8 @@ func (p *plane) dropInput(in *lentInput) {
 	p.request.free(in.region)
 }
 
-// holdInput gives the lent region that src is the start of, held until
-// dropInput; nil when src is other memory.
+// holdInput returns the lent region that src starts at, or nil if src is not in lent
+// memory. The region is held until dropInput.
 func (p *plane) holdInput(src []byte) *lentInput {
 	off, inside := p.request.offset(src)
 	if !inside {

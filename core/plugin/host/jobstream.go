@@ -14,60 +14,60 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/handshake"
 )
 
-// maxQueue is the number of messages that may wait in a lane: one for each of
-// the jobs of a call, and as many that ask for room.
+// maxQueue is the number of messages that may wait in a stream: one answer and one
+// request for a larger region for each job of a call.
 const maxQueue = 2 * maxPending
 
-// maxQueued is the size in bytes of the messages that may wait in a lane: they
-// have names of regions and errors in them, never data.
+// maxQueued is the size in bytes of the messages that may wait in a stream. They
+// contain regions and errors, never data.
 const maxQueued = 2 * handshake.MaxMessage
 
-// lanes are the long-lived streams of one service to one process.
+// streamPool holds the long-lived streams of one service to one process.
 type streamPool[B, R any] struct {
 	p    *proc
 	open func(ctx context.Context) (grpc.BidiStreamingClient[B, R], error)
-	// cancel makes the message that cancels jobs.
+	// cancel returns the message that cancels jobs.
 	cancel func(ids []uint64) *B
-	// settle takes a late answer: it frees the regions of the jobs that are
-	// answered, and deletes them. Its error says that the plugin lied.
+	// acceptLate handles a late answer: it frees the regions of the answered jobs and
+	// deletes the jobs from late. An error means that the plugin broke the protocol.
 	acceptLate func(r *R, late map[uint64]*pendingJob) error
 
 	mu   sync.Mutex
 	idle []*jobStream[B, R]
 }
 
-// lane is one stream. One call uses it at a time; jobs that a call leaves
-// behind keep their regions, and the lane, until the plugin has answered them.
+// jobStream is one stream. One call uses it at a time. Abandoned jobs keep their
+// regions, and the stream, until the plugin has answered them.
 type jobStream[B, R any] struct {
 	of     *streamPool[B, R]
 	stream grpc.BidiStreamingClient[B, R]
-	last   uint64 // id of the last job; of the user's
+	last   uint64 // id of the last job; owned by the current user
 
 	mu      sync.Mutex
 	queue   []*R
-	queued  int // bytes in it
+	queued  int // bytes in queue
 	wake    chan struct{}
-	err     error                  // the stream has ended
-	late    map[uint64]*pendingJob // left behind; nil while the lane has a user or is idle
-	cancels bool                   // their cancellation is being sent
-	timer   *time.Timer            // ends the plugin when they are not answered
+	err     error                  // set when the stream has ended
+	late    map[uint64]*pendingJob // abandoned jobs; nil while the stream is in use or idle
+	cancels bool                   // a cancel message is being sent
+	timer   *time.Timer            // ends the plugin if the abandoned jobs are not answered
 }
 
-// ticket is what the host knows about a job that was sent. Nothing of it comes
-// from the plugin.
+// pendingJob is what the host knows about a job that was sent. None of it comes from
+// the plugin.
 type pendingJob struct {
 	index   int        // of the job in its call
-	request *int       // jobs of the same message that are not answered
-	in      *region    // of the request segment
+	request *int       // unanswered jobs of the same message
+	in      *region    // in the request segment
 	held    *lentInput // or the caller's own region there
-	out     []region   // of the response segment; the last one counts
-	room    int64      // bytes that the output may have
+	out     []region   // in the response segment; the last one counts
+	room    int64      // largest output in bytes
 	lend    uint64     // tag of the file that may be lent
-	inline  bool       // to be done again at level 0
-	asked   bool       // it has asked for room
+	inline  bool       // to be repeated at level 0
+	asked   bool       // the job has requested a larger region
 }
 
-// free gives the regions of a job back.
+// free releases the regions of a job.
 func (t *pendingJob) free(p *plane) {
 	if t.in != nil {
 		p.request.free(*t.in)
@@ -84,7 +84,7 @@ func (t *pendingJob) free(p *plane) {
 	t.in, t.held, t.out, t.lend = nil, nil, nil, 0
 }
 
-// take gives an idle lane, or opens one.
+// take returns an idle stream, or opens one.
 func (s *streamPool[B, R]) take() (*jobStream[B, R], error) {
 	s.mu.Lock()
 	if n := len(s.idle); n > 0 {
@@ -105,13 +105,13 @@ func (s *streamPool[B, R]) take() (*jobStream[B, R], error) {
 	return l, nil
 }
 
-// put makes the lane idle. Nothing of it is unanswered.
+// put makes the stream idle. All of its jobs must be answered.
 func (s *streamPool[B, R]) put(l *jobStream[B, R]) {
 	l.mu.Lock()
 	extra := len(l.queue)
 	l.mu.Unlock()
 	if extra > 0 {
-		s.p.markBroken("it answered more than it was asked")
+		s.p.markBroken("it sent more answers than requested")
 		return
 	}
 	s.mu.Lock()
@@ -119,7 +119,7 @@ func (s *streamPool[B, R]) put(l *jobStream[B, R]) {
 	s.idle = append(s.idle, l)
 }
 
-// receive takes all messages of the stream. The process owns its goroutine.
+// receive receives all messages of the stream. The process owns its goroutine.
 func (l *jobStream[B, R]) receive() {
 	for {
 		r, err := l.stream.Recv()
@@ -131,9 +131,9 @@ func (l *jobStream[B, R]) receive() {
 		case l.late != nil:
 			err = l.acceptLate(r)
 		case len(l.queue) >= maxQueue:
-			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d answers that nobody waits for", maxQueue)
+			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d unexpected answers", maxQueue)
 		case l.queued+sizeOf(r) > maxQueued:
-			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "more than %d bytes of answers that nobody waits for", maxQueued)
+			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "more than %d bytes of unexpected answers", maxQueued)
 		default:
 			l.queue = append(l.queue, r)
 			l.queued += sizeOf(r)
@@ -158,7 +158,7 @@ func (l *jobStream[B, R]) receive() {
 	}
 }
 
-// sizeOf gives the size of a message on the wire.
+// sizeOf returns the wire size of a message.
 func sizeOf(m any) int {
 	if m, ok := m.(proto.Message); ok {
 		return proto.Size(m)
@@ -166,11 +166,11 @@ func sizeOf(m any) int {
 	return 0
 }
 
-// settle takes a late answer; mu is held.
+// acceptLate handles a late answer. The caller holds mu.
 func (l *jobStream[B, R]) acceptLate(r *R) error { return l.of.acceptLate(r, l.late) }
 
-// drained reports whether everything that was left behind is answered, and
-// ends that state; mu is held.
+// drained reports whether all abandoned jobs are answered, and if so forgets them. The
+// caller holds mu.
 func (l *jobStream[B, R]) drained() bool {
 	if l.late == nil || len(l.late) > 0 || l.cancels || l.err != nil {
 		return false
@@ -187,8 +187,8 @@ func (l *jobStream[B, R]) stopTimer() {
 	}
 }
 
-// next waits for the next message. Its error is that of the stream, or of the
-// watch's context.
+// next waits for the next message. It returns the error of the stream or of the watch's
+// context.
 func (l *jobStream[B, R]) next(w *watch) (*R, error) {
 	for {
 		l.mu.Lock()
@@ -215,24 +215,24 @@ func (l *jobStream[B, R]) next(w *watch) (*R, error) {
 	}
 }
 
-// untilAnswered waits for the next message, and cancels the jobs that ids gives,
-// those under way, when ctx ends before. The watch's context is another one.
+// untilAnswered waits for the next message. If ctx ends first, it cancels the jobs that
+// ids returns and continues to wait. The watch must use a different context.
 func (l *jobStream[B, R]) untilAnswered(ctx context.Context, w *watch, ids func() []uint64) (*R, error) {
 	cancelled := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cancelled)
-		_ = l.stream.Send(l.of.cancel(ids())) // the receiving side says what is wrong
+		_ = l.stream.Send(l.of.cancel(ids())) // the receiver reports the error
 	})
 	r, err := l.next(w)
 	if !stop() {
-		<-cancelled // one sends at a time; a plugin that does not read is ended by the watch
+		<-cancelled // only one goroutine may send; the watch ends a plugin that does not read
 	}
 	return r, err
 }
 
-// leave ends the use of the lane. Jobs that are not answered stay behind with
-// their regions, which are used again only when the plugin has answered; a
-// plugin that does not do so in time is ended.
+// leave ends the use of the stream. Unanswered jobs are abandoned: they are cancelled,
+// and their regions are reused only after the plugin has answered. A plugin that does
+// not answer in time is killed.
 func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	if len(unanswered) == 0 {
 		l.mu.Lock()
@@ -244,7 +244,7 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 		return
 	}
 	p := l.of.p
-	ids := slices.Collect(maps.Keys(unanswered)) // before they are the receiver's
+	ids := slices.Collect(maps.Keys(unanswered)) // copied before the receiver owns unanswered
 	l.mu.Lock()
 	if l.err != nil {
 		l.mu.Unlock()
@@ -253,26 +253,25 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 	}
 	l.late, l.cancels = unanswered, true
 	if idle := p.supervisor.host.opts.CallTimeout; idle > 0 {
-		l.timer = time.AfterFunc(idle, func() { p.markBroken("it does not let go of cancelled jobs") })
+		l.timer = time.AfterFunc(idle, func() { p.markBroken("it does not answer cancelled jobs") })
 	}
-	var lie error
+	var violation error
 	for _, r := range l.queue {
 		if err := l.acceptLate(r); err != nil {
-			lie = err
+			violation = err
 		}
 	}
 	l.queue, l.queued = nil, 0
 	l.mu.Unlock()
-	if lie != nil {
-		p.markBroken(lie.Error())
+	if violation != nil {
+		p.markBroken(violation.Error())
 		return
 	}
 	p.own(func() { l.sendCancel(ids) })
 }
 
-// abandoned ends a process that has ended a stream with jobs unanswered, whose
-// regions can be given to nobody as long as it runs. Mostly it is its death that
-// ended the stream.
+// abandoned kills a process that ended a stream with unanswered jobs, whose regions
+// cannot be reused while it runs. Usually the stream ended because the process died.
 func (p *proc) abandoned() {
 	p.own(func() {
 		timer := time.NewTimer(time.Second)
@@ -280,14 +279,14 @@ func (p *proc) abandoned() {
 		select {
 		case <-p.child.ended():
 		case <-timer.C:
-			p.markBroken("it ended a stream with jobs that it has not answered")
+			p.markBroken("it ended a stream with unanswered jobs")
 		}
 	})
 }
 
-// sendCancel cancels jobs that were left behind.
+// sendCancel cancels abandoned jobs.
 func (l *jobStream[B, R]) sendCancel(ids []uint64) {
-	_ = l.stream.Send(l.of.cancel(ids)) // the receiving side says what is wrong
+	_ = l.stream.Send(l.of.cancel(ids)) // the receiver reports the error
 	l.mu.Lock()
 	l.cancels = false
 	free := l.drained()

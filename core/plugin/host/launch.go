@@ -29,12 +29,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// bad makes an ErrPlugin without an operation; the slot adds it.
+// pluginErrorf returns an ErrPlugin without an operation. The supervisor adds the
+// operation and the plugin's name.
 func pluginErrorf(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrPlugin, "", "", format, args...)
 }
 
-// launch starts the process of s and configures it.
+// launch starts and configures the process of s.
 func (h *Host) launch(ctx context.Context, s *supervisor) (*proc, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.opts.StartTimeout)
 	defer cancel()
@@ -81,18 +82,18 @@ type launch struct {
 	dir         string
 	stderr      *logSink
 	client      *goplugin.Client
-	plane       *plane // nil where there is no shared memory
+	plane       *plane // nil without shared memory
 	confinement confinement
-	watch       sync.WaitGroup // of what the process does until it listens
-	theirs      *os.File       // its end of what it hands listening over through
+	watch       sync.WaitGroup // used until the process listens
+	theirs      *os.File       // the child's end of sandbox.ListeningPair
 
 	mu    sync.Mutex
-	over  bool     // its time is up: start nothing any more
-	child *process // set by go-plugin's goroutine; others read it after run's
+	over  bool     // its time is up: do not start the process
+	child *process // set by go-plugin's goroutine; others read it after run returns
 }
 
-// adopt takes the process that go-plugin is about to start, unless it is too
-// late for that.
+// adopt records the process that go-plugin is about to start. It fails if the time for
+// the start is up.
 func (l *launch) adopt(p *process) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +104,7 @@ func (l *launch) adopt(p *process) error {
 	return nil
 }
 
-// giveUp kills the process, now or as soon as it would be started.
+// giveUp kills the process, and prevents its start if it has not started yet.
 func (l *launch) giveUp(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,9 +114,8 @@ func (l *launch) giveUp(ctx context.Context) {
 	}
 }
 
-// config gives what go-plugin is told. It starts nothing by itself: the
-// process is ours, so are the log lines, and nothing of the environment is
-// inherited.
+// config returns the configuration for go-plugin. The host starts the process and
+// collects its log itself, and the process inherits no environment.
 func (l *launch) config(img image) *goplugin.ClientConfig {
 	return &goplugin.ClientConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
@@ -131,7 +131,7 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.dir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 			env := append(l.h.environment(l.dir, l.s.set, l.s.program.env(l.s)...), cmd.Env...)
-			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // the last counts: go-plugin's own is longer
+			env = append(env, goplugin.EnvUnixSocketDir+"="+l.dir) // the last entry counts; go-plugin's own path is longer
 			files, planeEnv := l.plane.planeFiles()
 			if l.theirs != nil {
 				l.confinement.policy.Listening = 3 + len(files)
@@ -145,11 +145,11 @@ func (l *launch) config(img image) *goplugin.ClientConfig {
 	}
 }
 
-// maxHeaders is the size of headers and trailers that a process may answer a
-// call with: an error, its key included, fits in many times.
+// maxHeaders limits the headers and trailers of an answer. It is many times the size of
+// an error with its key.
 const maxHeaders = 1 << 20
 
-// dialOptions are those of every connection to a process.
+// dialOptions returns the options of every connection to a process.
 func (h *Host) dialOptions(log *slog.Logger) []grpc.DialOption {
 	return append([]grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessage), grpc.MaxCallSendMsgSize(handshake.MaxMessage)),
@@ -162,9 +162,9 @@ func (h *Host) dialOptions(log *slog.Logger) []grpc.DialOption {
 	}, tracing(log)...)
 }
 
-// ownStreams keeps go-plugin from opening its streams for the broker and for
-// standard output: we need neither, and what the broker is told it keeps for
-// ever.
+// ownStreams prevents go-plugin from opening its streams for the broker and for
+// standard output. The host uses neither, and the broker keeps everything that it
+// receives.
 func ownStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if strings.HasPrefix(method, "/plugin.") {
 		return nil, status.Error(codes.Unimplemented, "not connected")
@@ -172,8 +172,8 @@ func ownStreams(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 	return open(ctx, desc, cc, method, opts...)
 }
 
-// run starts the process and connects. Both steps of go-plugin block on their
-// own clocks, so ours kills the process when its time is up.
+// run starts the process and connects to it. Both steps of go-plugin block with time
+// limits of their own, so run kills the process when ctx ends.
 func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	config := l.config(img)
 	l.client = goplugin.NewClient(config)
@@ -186,11 +186,11 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 		err error
 	}
 	ready := make(chan result, 1)
-	go func() { // ends soon after the process does, which is waited for below
+	go func() { // ends soon after the process, which is waited for below
 		_, err := l.client.Start()
 		l.handedOver()
 		if err == nil && !l.child.out.certified() {
-			config.TLSConfig = nil // go-plugin made it before it knew
+			config.TLSConfig = nil // go-plugin set it before the handshake
 		}
 		var rpc goplugin.ClientProtocol
 		if err == nil {
@@ -217,14 +217,14 @@ func (l *launch) run(ctx context.Context, img image) (*proc, error) {
 	return p, nil
 }
 
-// judgeListening prepares that the process can listen only once.
+// judgeListening starts a supervisor that lets the process listen only once.
 func (l *launch) judgeListening(ctx context.Context) error {
 	if l.confinement.policy == nil || !l.confinement.policy.MayExec || !l.confinement.policy.Kernel.Notify {
 		return nil
 	}
 	ours, theirs, err := sandbox.ListeningPair()
 	if err != nil {
-		return pluginErrorf("no sandbox: %w", err)
+		return pluginErrorf("cannot apply the sandbox: %w", err)
 	}
 	l.theirs = theirs
 	l.watch.Go(func() { // ends when the process listens or is dead
@@ -246,14 +246,14 @@ func (l *launch) judgeListening(ctx context.Context) error {
 	return nil
 }
 
-// handedOver closes what the child has inherited.
+// handedOver closes the descriptor that the child has inherited.
 func (l *launch) handedOver() {
 	if l.theirs != nil {
 		_ = l.theirs.Close()
 	}
 }
 
-// why says in our own words why the process did not get to serve.
+// why explains why the process did not get as far as serving.
 func (l *launch) why(ctx context.Context, err error) error {
 	if l.child == nil {
 		return pluginErrorf("%w", err)
@@ -272,32 +272,32 @@ func (l *launch) why(ctx context.Context, err error) error {
 	case l.child.pid() == 0:
 		return pluginErrorf("cannot be executed: %w", err)
 	case l.child.code == handshake.ExitSandbox:
-		return pluginErrorf("could not be put into its sandbox%s", l.stderr.words())
+		return pluginErrorf("could not be started in its sandbox%s", l.stderr.words())
 	case line != "":
 		return handshakeError(line, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "timeout"):
-		return pluginErrorf("gave no sign of life within %v%s; a plugin must serve at once and do slow work when it is called", l.h.opts.StartTimeout, l.stderr.words())
+		return pluginErrorf("did not serve within %v%s; a plugin must serve at once and do slow work when it is called", l.h.opts.StartTimeout, l.stderr.words())
 	case ctx.Err() != nil:
 		return errClosed
 	case l.child.code == handshake.ExitNoCookie || strings.Contains(l.stderr.tail(), "not meant to be executed directly"):
-		return pluginErrorf("does not know this program's handshake cookie: it is a plugin for something else, or for another major version")
+		return pluginErrorf("does not know this program's handshake cookie: it is a plugin for another program or another major version")
 	}
 	return pluginErrorf("ended before it served (%s)%s", l.child.state, l.stderr.words())
 }
 
-// handshakeError explains the first line of standard output.
+// handshakeError explains what is wrong with the first line of standard output.
 func handshakeError(line string, err error) error {
 	parts := strings.Split(line, "|")
 	core, e := strconv.Atoi(parts[0])
 	if e != nil || len(parts) < 4 {
-		return pluginErrorf("printed %q where the handshake should be: a plugin must print nothing to standard output, its log goes to standard error", cut(line, 120))
+		return pluginErrorf("printed %q instead of the handshake: a plugin must not print to standard output; its log goes to standard error", cut(line, 120))
 	}
 	version, e := strconv.Atoi(parts[1])
 	switch {
 	case core != goplugin.CoreProtocolVersion:
-		return pluginErrorf("speaks version %d of the handshake, this program %d: rebuild the plugin with a current go-plugin", core, goplugin.CoreProtocolVersion)
+		return pluginErrorf("speaks version %d of the handshake, this program version %d: rebuild the plugin with a current go-plugin", core, goplugin.CoreProtocolVersion)
 	case e != nil || version != handshake.Major:
-		return pluginErrorf("speaks version %s of the plugin protocol, this program version %d: install the plugin that was made for it", cut(parts[1], 20), handshake.Major)
+		return pluginErrorf("speaks version %s of the plugin protocol, this program version %d: install a version of the plugin for this program", cut(parts[1], 20), handshake.Major)
 	case len(parts) < 5 || parts[4] != string(goplugin.ProtocolGRPC):
 		return pluginErrorf("does not serve gRPC")
 	}
@@ -311,7 +311,7 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
-// cleanup gives back what a failed start had.
+// cleanup releases the resources of a failed start.
 func (l *launch) cleanup() error {
 	if l.child != nil {
 		_ = l.child.Kill(context.Background())
@@ -319,19 +319,19 @@ func (l *launch) cleanup() error {
 	return l.finish()
 }
 
-// finish ends go-plugin's goroutines and removes the private directory. The
-// process is dead, so that go-plugin's Kill has nothing to wait for; if it
-// waits all the same, we do not wait for it.
+// finish ends go-plugin's goroutines and removes the private directory. The process is
+// dead, so go-plugin's Kill should return at once; finish stops waiting for it after
+// killGrace.
 func (l *launch) finish() error {
 	killed := make(chan struct{})
-	go func() { // bounded by the death of the process
+	go func() { // ends when the process is dead
 		defer close(killed)
 		l.client.Kill()
 	}()
 	select {
 	case <-killed:
 	case <-time.After(killGrace):
-		l.s.log.Error("go-plugin does not let go of a dead process")
+		l.s.log.Error("go-plugin does not stop after the process died")
 	}
 	if l.child == nil || l.child.exited() {
 		l.watch.Wait()
@@ -343,7 +343,7 @@ func (l *launch) finish() error {
 	return place.Remove(l.dir)
 }
 
-// processChild is the child of a real process.
+// processChild implements child for a real process.
 type processChild struct{ l *launch }
 
 func (c *processChild) pid() int               { return c.l.child.pid() }
@@ -360,7 +360,8 @@ func (c *processChild) how() string {
 
 func (c *processChild) shutdown(ctx context.Context, conn *grpc.ClientConn) {
 	c.l.child.endLifeline()
-	// go-plugin's own method, for those that do not watch their lifeline; the answer may get lost.
+	// This is go-plugin's own method, for plugins that do not watch their lifeline. The
+	// answer may be lost.
 	_ = conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 }
 
@@ -374,18 +375,19 @@ func (c *processChild) dirProblem() string { return dirProblem(c.l.dir, max(0, c
 
 func (c *processChild) release() {
 	if err := c.l.finish(); err != nil {
-		c.l.s.log.Warn("private directory of a plugin remains", "err", err)
+		c.l.s.log.Warn("cannot remove the private directory of a plugin", "err", err)
 	}
 }
 
-// clientPlugin makes go-plugin give us the bare connection.
+// clientPlugin makes go-plugin return the bare connection.
 type clientPlugin struct {
 	goplugin.NetRPCUnsupportedPlugin
 }
 
 var _ goplugin.GRPCPlugin = clientPlugin{}
 
-// GRPCServer implements goplugin.GRPCPlugin; a host serves nothing.
+// GRPCServer implements goplugin.GRPCPlugin. It always fails, because a host serves
+// nothing.
 func (clientPlugin) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {
 	return errors.New("a host serves nothing")
 }
@@ -395,7 +397,8 @@ func (clientPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *
 	return conn, nil
 }
 
-// introduce makes the first two calls; a plugin that fails them is ended.
+// introduce describes and configures the plugin. It stops a plugin that fails either
+// call.
 func (h *Host) introduce(ctx context.Context, p *proc) (*proc, error) {
 	err := h.describe(ctx, p)
 	if err == nil {
@@ -412,8 +415,8 @@ func (h *Host) introduce(ctx context.Context, p *proc) (*proc, error) {
 	return nil, err
 }
 
-// configuration tells the plugin what the host decided: level 1 where both
-// sides have it.
+// configuration returns the settings for the plugin. It chooses level 1 if both sides
+// support it.
 func (p *proc) configuration() *pb.ConfigureRequest {
 	r := &pb.ConfigureRequest{MaxObject: p.supervisor.host.opts.MaxObject}
 	if p.plane != nil && slices.Contains(p.desc.GetLevels(), 1) {
@@ -423,7 +426,7 @@ func (p *proc) configuration() *pb.ConfigureRequest {
 	return r
 }
 
-// introError explains a failed first call.
+// introError explains a failed Describe or Configure call.
 func introError(ctx context.Context, p *proc, call string, err error) error {
 	if err == nil {
 		return nil
@@ -431,7 +434,7 @@ func introError(ctx context.Context, p *proc, call string, err error) error {
 	err = wire.FromStatus(ctx, err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return pluginErrorf("gave no answer to %s within %v", call, p.supervisor.host.opts.StartTimeout)
+		return pluginErrorf("sent no answer to %s within %v", call, p.supervisor.host.opts.StartTimeout)
 	case ncerr.IsContext(err):
 		return errClosed
 	}
@@ -446,7 +449,7 @@ func introError(ctx context.Context, p *proc, call string, err error) error {
 	return pluginErrorf("%s failed: %w", call, err)
 }
 
-// describe asks the plugin what it is and checks the answer.
+// describe requests the plugin's description and checks it.
 func (h *Host) describe(ctx context.Context, p *proc) error {
 	r, err := pb.NewPluginClient(p.conn).Describe(ctx, &pb.DescribeRequest{Host: "nczarr", Minor: handshake.Minor})
 	if err := introError(ctx, p, "Describe", err); err != nil {
@@ -456,25 +459,25 @@ func (h *Host) describe(ctx context.Context, p *proc) error {
 	p.desc = r
 	switch {
 	case r.GetMajor() != handshake.Major:
-		return pluginErrorf("says that it speaks version %d of the plugin protocol, this program version %d", r.GetMajor(), handshake.Major)
+		return pluginErrorf("speaks version %d of the plugin protocol, this program version %d", r.GetMajor(), handshake.Major)
 	case !slices.Contains(r.GetLevels(), 0):
-		return pluginErrorf("does not have level 0 of the data plane, which every plugin must have")
+		return pluginErrorf("does not support level 0 of the data plane, which is mandatory")
 	case p.supervisor.program.builtin && h.opts.Isolation != Loopback && r.GetBuildId() != h.opts.Self.BuildID():
-		return pluginErrorf("is not this program any more: the executable was replaced while it ran; start it again")
+		return pluginErrorf("is not the running program: its executable was replaced; restart the program")
 	}
 	ignored, err := p.supervisor.program.learn(r)
 	if len(ignored) > 0 {
-		p.log.Warn("a plugin says it serves names that neither its file name nor the lock file gives it: they do not count", "names", ignored)
+		p.log.Warn("ignoring names that neither the plugin's file name nor the lock file contains", "names", ignored)
 	}
 	return err
 }
 
-// sumError says that a plugin may not run.
+// sumError returns the error for a plugin whose checksum is not in the lock file.
 func sumError(path, sum string, pins []Pin) error {
 	if len(pins) == 0 {
 		return pluginErrorf("%s is not in the lock file, so it may not run: pin it (sha256 %s) or allow unpinned plugins", path, sum)
 	}
-	return pluginErrorf("%s has the checksum %s, which is none of those in the lock file: it was changed or replaced; pin it anew if that was you", path, sum)
+	return pluginErrorf("%s has the checksum %s, which is not in the lock file: it was changed or replaced; pin it again if you changed it", path, sum)
 }
 
 var errClosed = fmt.Errorf("the plugin host is closed")

@@ -12,19 +12,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// maxLent is the largest number of lent files that may be on their way; it is
-// less where the process may have few descriptors. So many fit in the channel:
-// a plugin that has to wait for room in it may wait for ever, as files are
-// taken out when an answer announces one, and the answers may have to wait for
-// files that are still to be lent.
+// maxLent limits the number of lent files in transit. It is lower if the process may
+// have few descriptors. All of them fit in the channel. A plugin that had to wait for
+// room in the channel could deadlock: the host takes files out only when an answer
+// announces one, and the plugin may not send answers before it has lent further files.
 const maxLent = 128
 
-// lentLimit gives how many files may be on their way: one in four of the
-// descriptors that the process may have.
+// lentLimit returns the number of files that may be in transit: maxLent, but at most a
+// quarter of the descriptor limit.
 func lentLimit() int64 { return min(maxLent, shm.MaxFiles()/4) }
 
-// mayLend counts one more file that may be lent, unless there are too many:
-// then the bytes come through the segment. Freeing its ticket ends it.
+// mayLend reserves the right to one more lent file in transit. It returns false if
+// there are too many, and the data then goes through the segment. Freeing the
+// pendingJob ends the reservation.
 func (p *plane) mayLend() bool {
 	if p.lending.Add(1) <= p.lendMax {
 		return true
@@ -33,16 +33,15 @@ func (p *plane) mayLend() bool {
 	return false
 }
 
-// errNoDescriptor says that the system had no descriptor for a lent file. It
-// is not the plugin's fault: the bytes are asked for again, at level 0.
+// errNoDescriptor is the error when the system had no descriptor for a lent file. The
+// plugin is not at fault, and the read is repeated at level 0.
 var errNoDescriptor = errors.New("no descriptor for a lent file")
 
-// maxRead is the most that one system call is asked for, so that a context
-// that has ended is noticed.
+// maxRead limits the size of one system call, so that the end of a context is noticed.
 const maxRead = 16 << 20
 
-// takeLent gives the file that was sent under a tag. It was sent before the
-// answer that announced it, so that it never has to be waited for.
+// takeLent returns the file that was sent with a tag. The file was sent before the
+// answer that announced it, so takeLent does not block.
 func (p *plane) takeLent(tag uint64) (*os.File, error) {
 	p.lentMu.Lock()
 	defer p.lentMu.Unlock()
@@ -56,19 +55,19 @@ func (p *plane) takeLent(tag uint64) (*os.File, error) {
 		}
 		t, f, err := shm.Take(p.channel)
 		if err != nil && !errors.Is(err, shm.ErrNoDescriptor) {
-			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an announced file did not come through the channel: %v", err)
+			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an announced file was not sent over the channel: %v", err)
 		}
 		if _, twice := p.lent[t]; t == 0 || t > p.tag.Load() || twice || int64(len(p.lent)) >= p.lendMax {
 			if f != nil {
 				_ = f.Close()
 			}
-			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "a file came through the channel that was not asked for")
+			return nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the channel contains a file that was not requested")
 		}
 		p.lent[t] = f
 	}
 }
 
-// dropLent closes the file of an answer that is not wanted any more.
+// dropLent closes the lent file of an answer that is no longer needed.
 func (p *plane) dropLent(m *pb.StoreResult, t *pendingJob) {
 	if m.GetLent() == nil || t.lend == 0 {
 		return
@@ -78,11 +77,11 @@ func (p *plane) dropLent(m *pb.StoreResult, t *pendingJob) {
 	}
 }
 
-// readLent reads what a read asked for from the file that was lent. It is a
-// plain read and never a mapping, as others may shorten the file.
+// readLent reads the requested bytes from a lent file. It reads rather than maps the
+// file, because others may truncate it.
 func (p *plane) readLent(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if t.lend == 0 || m.GetOutput() != nil || m.GetError() != nil {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a file was lent that was not asked for")
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a file was lent that was not requested")
 	}
 	f, err := p.takeLent(t.lend)
 	if err != nil {
@@ -92,19 +91,18 @@ func (p *plane) readLent(ctx context.Context, l *objectRead, m *pb.StoreResult, 
 	st, err := f.Stat()
 	switch off := m.GetLent().GetOffset(); {
 	case err != nil || !st.Mode().IsRegular():
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "what was lent is not a regular file")
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the lent file is not a regular file")
 	case off < 0 || off > st.Size():
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "bytes at %d of a lent file of %d", off, st.Size())
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "offset %d is beyond the end of a lent file of %d bytes", off, st.Size())
 	}
 	return l.fill(ctx, f, m.GetLent().GetOffset())
 }
 
-// fill reads all of the object from a file, from the given offset on. Others
-// can make a file seem larger than what is in it, so that memory for a large
-// one is taken as for one that is sent.
+// fill reads all of the object from a file, starting at off. A file can appear larger
+// than its data, so memory for a large object is allocated as for one that is sent.
 func (l *objectRead) fill(ctx context.Context, f io.ReaderAt, off int64) error {
 	for !l.asked {
-		step := min(l.want/provenShare-l.n, maxRead) // no more than what has to come
+		step := min(l.want/provenShare-l.n, maxRead) // read no more than must arrive
 		l.early = slices.Grow(l.early, int(step))
 		n, err := readFull(ctx, f, l.early[l.n:l.n+step], off+l.n)
 		l.n += int64(n)
@@ -124,7 +122,7 @@ func (l *objectRead) fill(ctx context.Context, f io.ReaderAt, off int64) error {
 	return nil
 }
 
-// readFull fills dst from the given offset.
+// readFull fills dst with data starting at off.
 func readFull(ctx context.Context, f io.ReaderAt, dst []byte, off int64) (int, error) {
 	got := 0
 	for got < len(dst) {
@@ -134,7 +132,7 @@ func readFull(ctx context.Context, f io.ReaderAt, dst []byte, off int64) (int, e
 		case got == len(dst):
 			return got, nil
 		case errors.Is(err, io.EOF):
-			return got, ncerr.Errorf(ncerr.ErrIO, "", "", "the file became shorter while it was read")
+			return got, ncerr.Errorf(ncerr.ErrIO, "", "", "the file was truncated while it was read")
 		case err != nil:
 			return got, ncerr.New(ncerr.ErrIO, "", "", err)
 		}

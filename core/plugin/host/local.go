@@ -8,8 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// localOpener is a driver in this process that gets the configured defaults,
-// as one in a plugin process does.
+// localOpener is a driver in this process with configured default options.
 type localOpener struct {
 	driver.Opener
 	defaults json.RawMessage

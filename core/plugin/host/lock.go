@@ -12,31 +12,30 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Lock is the content of a lock file: the plugins that may run. It is TOML, a
-// list of tables named plugin.
+// Lock is the content of a lock file, which lists the plugins that may run. The file is
+// TOML with an array of tables named plugin.
 type Lock struct {
 	Plugins []Pin `toml:"plugin"`
 }
 
-// Pin is one plugin that may run.
+// Pin is an entry of a lock file. It allows one executable to run.
 type Pin struct {
 	// File is the base name of the executable.
 	File string `toml:"file"`
-	// Name and Version are what the plugin must say of itself.
+	// Name and Version must match what the plugin reports.
 	Name    string `toml:"name"`
 	Version string `toml:"version"`
-	// SHA256 is the checksum of the executable in hexadecimal. A plugin for
-	// several platforms has a Pin for each.
+	// SHA256 is the checksum of the executable in hexadecimal. A plugin for several
+	// platforms has one Pin for each.
 	SHA256 string `toml:"sha256"`
-	// Drivers and Filters are the names that it serves, so that it is found
-	// without being started.
+	// Drivers and Filters are the names that the plugin serves, so that the host finds
+	// it without starting it.
 	Drivers []string `toml:"drivers,omitempty"`
 	Filters []string `toml:"filters,omitempty"`
 }
 
-// ParseLock reads a lock file. name is used in errors, which have the line.
-// An unknown key, a name that is no plugin's or a bad checksum is
-// ncerr.ErrInvalid.
+// ParseLock parses a lock file. Errors contain name and the line. An unknown key, an
+// invalid file name or an invalid checksum is ncerr.ErrInvalid.
 func ParseLock(name string, data []byte) (*Lock, error) {
 	var l Lock
 	meta, err := toml.NewDecoder(bytes.NewReader(data)).Decode(&l)
@@ -64,7 +63,7 @@ func (p Pin) check() error {
 	return nil
 }
 
-// Encode gives the lock file, sorted by file and checksum.
+// Encode returns the lock file, sorted by file and checksum.
 func (l *Lock) Encode() ([]byte, error) {
 	c := Lock{Plugins: append([]Pin(nil), l.Plugins...)}
 	sort.Slice(c.Plugins, func(i, j int) bool {
@@ -78,7 +77,7 @@ func (l *Lock) Encode() ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// pins gives the pins of an executable by its base name.
+// pins returns the pins of the executable with the base name file.
 func (l *Lock) pins(file string) []Pin {
 	var out []Pin
 	if l != nil {
@@ -91,7 +90,7 @@ func (l *Lock) pins(file string) []Pin {
 	return out
 }
 
-// matching gives the pin with that checksum.
+// matching returns the pin with the given checksum.
 func matching(pins []Pin, sum string) (Pin, bool) {
 	for _, p := range pins {
 		if strings.EqualFold(p.SHA256, sum) {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/server"
 )
 
-// memoryChild is a plugin that runs in this process, behind the whole
-// protocol, on a connection in memory.
+// memoryChild is a plugin server that runs in this process. Calls use the whole
+// protocol over a connection in memory.
 type memoryChild struct {
 	grpc *grpc.Server
 	srv  *server.Server
@@ -27,7 +27,7 @@ type memoryChild struct {
 	wg   sync.WaitGroup
 }
 
-// loopback serves the built-ins of s's role.
+// loopback starts an in-process server for the built-ins of s's role.
 func (h *Host) loopback(s *supervisor) *proc {
 	cfg := server.Config{Name: s.title(), Version: "loopback", Filters: h.opts.Builtin.Providers}
 	if s.set.role != "filters" {
@@ -47,7 +47,7 @@ func (h *Host) loopback(s *supervisor) *proc {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxMessage), grpc.MaxCallSendMsgSize(handshake.MaxMessage)),
 	)
 	if err != nil {
-		panic(err) // only for a malformed target, which this is not
+		panic(err) // only a malformed target fails, and this one is constant
 	}
 	c.conn = conn
 	return newProc(s, c, conn, newLogSink(s.log))
@@ -68,7 +68,7 @@ func (c *memoryChild) kill() {
 	})
 }
 
-func (c *memoryChild) dirProblem() string { return "" } // it has none
+func (c *memoryChild) dirProblem() string { return "" } // no directory
 
 func (c *memoryChild) release() {
 	c.wg.Wait()

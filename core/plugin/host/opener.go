@@ -19,16 +19,15 @@ type opener struct {
 
 var _ driver.Opener = (*opener)(nil)
 
-// Describe implements driver.Opener. A plugin that was not started yet is
-// started to be asked; when that fails only the name is given, and Open says
-// what went wrong.
+// Describe implements driver.Opener. It starts the plugin if it has not been described
+// yet. If that fails, only the name is set, and Open reports the error.
 func (o *opener) Describe() driver.Description {
 	desc, _ := o.describe(o.h.ctx) // Open reports the error
 	return desc
 }
 
-// describe asks the plugin unless that was done before. Without its answer the
-// description has the name only.
+// describe returns the driver's description, and starts the plugin if necessary. On
+// error the description has only the name.
 func (o *opener) describe(ctx context.Context) (driver.Description, error) {
 	if o.program.builtin {
 		return o.desc, nil
@@ -46,14 +45,14 @@ func (p *program) isKnown() bool {
 	return p.known
 }
 
-// slot gives the process for a store, held: one that is granted exactly what
-// this store needs.
+// supervisor returns the supervisor of the process for a store, which has exactly the
+// grants that the store needs. The caller must call leave on it.
 func (o *opener) supervisor(ctx context.Context, spec driver.OpenSpec, remove bool) (*supervisor, error) {
 	desc, err := o.describe(ctx)
 	if err == nil {
 		err = ctx.Err()
 	}
-	if err != nil { // without a description nobody knows what the store needs
+	if err != nil { // without a description the required grants are unknown
 		return nil, err
 	}
 	set, err := o.h.driverSet(o.program, desc, spec, remove)
@@ -63,10 +62,11 @@ func (o *opener) supervisor(ctx context.Context, spec driver.OpenSpec, remove bo
 	return o.h.hold(o.program, set), nil
 }
 
-// prepare checks what cannot cross and merges the configured defaults.
+// prepare rejects options that cannot be sent to a process, and merges the configured
+// defaults.
 func (o *opener) prepare(op string, spec driver.OpenSpec) (driver.OpenSpec, error) {
 	if spec.Env.Inner != nil {
-		return spec, ncerr.Errorf(ncerr.ErrUnsupported, op, spec.Path, "the driver %s cannot use a store of this process from its own; use isolation inproc", o.desc.Name)
+		return spec, ncerr.Errorf(ncerr.ErrUnsupported, op, spec.Path, "the driver %s runs in a process of its own and cannot use a store of this process; use isolation inproc", o.desc.Name)
 	}
 	var err error
 	if spec.Options, err = mergeOptions(o.h.opts.Defaults[o.desc.Name], spec.Options); err != nil {
@@ -75,7 +75,7 @@ func (o *opener) prepare(op string, spec driver.OpenSpec) (driver.OpenSpec, erro
 	return spec, nil
 }
 
-// mergeOptions gives the JSON object of both, over wins.
+// mergeOptions merges two JSON objects. Members of over take precedence.
 func mergeOptions(under, over []byte) ([]byte, error) {
 	switch {
 	case len(bytes.TrimSpace(under)) == 0:
@@ -120,8 +120,8 @@ func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	}
 }
 
-// Remove implements driver.Opener. It is not repeated: when the process dies
-// in it, how much was removed is unknown.
+// Remove implements driver.Opener. It is not repeated, because it is unknown how much
+// was removed when the process died.
 func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	spec, err := o.prepare("remove", spec)
 	if err != nil {
@@ -146,8 +146,8 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return err
 }
 
-// open makes a session in the running process, which may be dead by the time
-// that it is used.
+// open opens the store in the running process. The process may be dead by the time the
+// session is used.
 func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error) {
 	p, err := m.supervisor.acquire(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 	w := p.watch(ctx)
 	defer w.end()
 	if mode == driver.Create {
-		w.patient() // it may have much to delete
+		w.patient() // it may have many objects to delete
 	}
 	req := wire.OpenToWire(m.driver, spec)
 	req.Token = p.tokens.Add(1)
@@ -173,19 +173,19 @@ func (m *remoteMap) open(ctx context.Context, mode driver.Mode) (*session, error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.opened && caps != m.caps {
-		return nil, p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the store has other capabilities when it is opened again"))
+		return nil, p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "the capabilities of the store changed when it was reopened"))
 	}
 	if !m.opened {
 		m.opened, m.caps = true, caps
-		// What Create replaced is replaced for good only by a Flush.
+		// The effects of Create are not durable until a Flush.
 		m.written = boolCount(caps.Durable == driver.OnFlush && (mode == driver.Create || mode == driver.CreateExclusive))
 	}
 	m.sess = &session{p: p, handle: r.GetHandle(), lends: r.GetLends() && m.mayLend(p), putsMany: r.GetPutsMany()}
 	return m.sess, m.failed
 }
 
-// mayLend reports whether the plugin is asked for files. Only built-in drivers
-// are: reading a file that somebody else chose may take for ever.
+// mayLend reports whether the plugin may send open files. Only built-in drivers may,
+// because reading a file chosen by a third-party plugin may block forever.
 func (m *remoteMap) mayLend(p *proc) bool {
 	return p.level > 0 && p.supervisor.program.builtin && !m.supervisor.host.opts.KeepFiles
 }

@@ -13,25 +13,24 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
 )
 
-// Isolation says where drivers and filters run.
+// Isolation selects where drivers and filters run.
 type Isolation string
 
-// The isolations.
+// Values of Isolation.
 const (
-	// Auto runs everything out of process, except that built-ins run in
-	// process where the platform has no shared memory for the data plane,
-	// which is everywhere but on Linux.
+	// Auto runs everything in separate processes. On systems other than Linux, which
+	// lack shared memory for the data plane, it runs built-ins in process.
 	Auto Isolation = "auto"
-	// Process runs everything out of process.
+	// Process runs everything in separate processes.
 	Process Isolation = "process"
 	// InProcess runs built-ins in process and refuses all other plugins.
 	InProcess Isolation = "inproc"
-	// Loopback runs built-ins in process, but behind the whole protocol on an
+	// Loopback runs built-ins in process but behind the whole protocol, over an
 	// in-memory connection. It is for tests.
 	Loopback Isolation = "loopback"
 )
 
-// ParseIsolation reads "auto", "process" or "inproc"; empty is Auto.
+// ParseIsolation parses "auto", "process" or "inproc". The empty string is Auto.
 func ParseIsolation(s string) (Isolation, error) {
 	switch i := Isolation(s); i {
 	case "":
@@ -42,96 +41,95 @@ func ParseIsolation(s string) (Isolation, error) {
 	return "", ncerr.Errorf(ncerr.ErrInvalid, "read isolation", s, "want auto, process or inproc")
 }
 
-// Options configure a Host. The zero value is usable: no built-ins, plugins
-// from the standard directories, none of them allowed because none is pinned.
+// Options configure a Host. The zero value has no built-ins and finds plugins in the
+// standard directories, but runs none of them because no plugin is pinned.
 type Options struct {
-	// Self is the right to execute the running program, from plugin.Main. It
-	// names the built-ins.
+	// Self is the right to execute the running program, from plugin.Main. It also holds
+	// the built-ins.
 	Self plugin.Self
-	// Builtin replaces the built-ins of Self, for programs that run them in
-	// process only and never called plugin.Main.
+	// Builtin replaces the built-ins of Self. It is for programs that run them in
+	// process only and do not call plugin.Main.
 	Builtin plugin.Builtin
 	// Isolation defaults to Auto.
 	Isolation Isolation
-	// Dirs are searched for plugins, in order, before the directories of
+	// Dirs are searched for plugins in order, before the directories of
 	// $NCZARR_PLUGIN_PATH and $XDG_DATA_HOME/nczarr/plugins.
 	Dirs []string
-	// Only, when not empty, is the path of the only plugin that the host runs,
-	// pinned or not. The host then has no built-ins, looks for no other plugins,
-	// and accepts every name that the plugin says it serves.
+	// Only, if not empty, is the path of the only plugin that the host runs, pinned or
+	// not. The host then has no built-ins, searches for no other plugins, and accepts
+	// every name that the plugin claims to serve.
 	Only string
-	// Lock pins plugins; nil pins none.
+	// Lock pins plugins. A nil Lock pins none.
 	Lock *Lock
-	// AllowUnpinned lets plugins run that Lock does not pin.
+	// AllowUnpinned permits plugins that Lock does not pin.
 	AllowUnpinned bool
 	// Sandbox defaults to SandboxAuto.
 	Sandbox Sandbox
-	// DriverGrants and FilterGrants are what the user grants to the process
-	// of a driver or a filter, by its name, beyond what a built-in declares;
-	// each is written as driver.Grant says.
+	// DriverGrants and FilterGrants list, by driver or filter name, what the user
+	// grants to the process in addition to what a built-in declares. driver.Grant
+	// describes the syntax.
 	DriverGrants, FilterGrants map[string][]string
-	// Roots are directories that drivers may see as a whole: the stores in
-	// one of them share a process. Others have one for each store.
+	// Roots are directories that drivers may access as a whole. All stores in one root
+	// share a process. Stores elsewhere have a process each.
 	Roots []string
-	// MaxMemory is the ceiling on the private memory of one plugin process in
-	// bytes; default 4 GiB, negative is none. It needs the sandbox.
+	// MaxMemory limits the private memory of one plugin process, in bytes. The default
+	// is 4 GiB; negative means no limit. The limit requires the sandbox.
 	MaxMemory int64
-	// MaxRestarts is how often one process is started again after it died,
-	// in the life of the host; 0 is any number, negative is never. Restarts
-	// wait longer and longer whatever this is.
+	// MaxRestarts limits how often one process is restarted after it died, over the
+	// life of the host. 0 means any number, negative means never. The delay before a
+	// restart grows in any case.
 	MaxRestarts int
-	// StopTimeout is how long a process may take to end when it is asked to,
-	// before it is killed; default 2 s.
+	// StopTimeout is how long a process may take to exit on request before it is
+	// killed. The default is 2 s.
 	StopTimeout time.Duration
-	// PassEnv names environment variables that every plugin process gets
-	// besides TZ, LANG, LC_ALL, GOMAXPROCS, GOMEMLIMIT, GOTRACEBACK,
-	// SSL_CERT_FILE and SSL_CERT_DIR.
+	// PassEnv names environment variables that every plugin process receives in
+	// addition to TZ, LANG, LC_ALL, GOMAXPROCS, GOMEMLIMIT, GOTRACEBACK, SSL_CERT_FILE
+	// and SSL_CERT_DIR.
 	PassEnv []string
-	// Defaults are options (JSON objects) by driver name, which the options
-	// of an OpenSpec override key by key.
+	// Defaults holds options (JSON objects) by driver name. The options of an OpenSpec
+	// override them key by key.
 	Defaults map[string]json.RawMessage
-	// Logger gets the host's own records and the plugins' logs. If it is nil,
-	// only records of LevelAlert are logged, by slog's default logger.
+	// Logger receives the host's own records and the plugins' logs. If it is nil, only
+	// records of LevelAlert are logged, to slog's default logger.
 	Logger *slog.Logger
-	// CallTimeout is how long a call may go without any answer before the
-	// process counts as hung; default 2 minutes, negative is for ever. Flush,
-	// Remove and Open in mode Create may take as long as a store is large:
-	// they go on for as long as the process still answers other calls.
+	// CallTimeout is how long a call may receive no answer before the process counts as
+	// hung. The default is 2 minutes; negative means no limit. Flush, Remove and Open
+	// in mode Create may take time in proportion to the size of a store, so they
+	// continue for as long as the process still answers other calls.
 	CallTimeout time.Duration
-	// StartTimeout is how long a process may take until it serves; default
-	// 10 s.
+	// StartTimeout is how long a process may take until it serves. The default is 10 s.
 	StartTimeout time.Duration
-	// MaxObject is the largest object or decoded chunk in bytes; default and
-	// maximum 16 GiB.
+	// MaxObject is the largest object or decoded chunk in bytes. The default and the
+	// maximum are 16 GiB.
 	MaxObject int64
-	// InlineOnly keeps all plugins at level 0 of the data plane: no memory is
-	// shared with them. It is for tests and for finding faults.
+	// InlineOnly keeps all plugins at level 0 of the data plane, without shared memory.
+	// It is for tests and for debugging.
 	InlineOnly bool
-	// KeepFiles has drivers read their files themselves instead of lending
-	// them to the host. It is for tests and for measurements.
+	// KeepFiles makes drivers read their files themselves instead of lending them to
+	// the host. It is for tests and measurements.
 	KeepFiles bool
-	// Poison overwrites the memory for a plugin's answers before each use, with
-	// another byte each time, so that no earlier answer passes for part of a later
-	// one and none depends on what was there. It is for checks of plugins.
+	// Poison overwrites the memory for a plugin's answers before each use, each time
+	// with another byte. An answer that relies on old memory contents then fails. It is
+	// for tests of plugins.
 	Poison bool
-	// TempDir is where the private directory is made; default os.TempDir.
+	// TempDir is the parent of the host's private directory. The default is os.TempDir.
 	TempDir string
-	// Getenv reads the environment; default os.Getenv.
+	// Getenv reads the environment. The default is os.Getenv.
 	Getenv func(string) string
-	// Environ lists the environment as os.Environ does, for grants of all
-	// variables that begin alike; default os.Environ.
+	// Environ lists the environment in the format of os.Environ, for grants of all
+	// variables with a common prefix. The default is os.Environ.
 	Environ func() []string
 
-	kernel     func() sandbox.Support // what the kernel offers; tests say less
-	checkEvery time.Duration          // between looks at a private directory
+	kernel     func() sandbox.Support // what the kernel supports; tests restrict it
+	checkEvery time.Duration          // interval of the checks of private directories
 	alert      *slog.Logger           // for LevelAlert
-	allowList  bool                   // for filters in programs that are not static, too: for tests
+	allowList  bool                   // also for filters in dynamically linked programs; for tests
 }
 
-// defaultMemory is the ceiling on the memory of a process: 4 GiB.
+// defaultMemory is the default memory limit of a process, 4 GiB.
 const defaultMemory = 4 << 30
 
-// withDefaults gives a copy of o with the defaults filled in.
+// withDefaults returns a copy of o with the defaults filled in.
 func (o *Options) withDefaults() Options {
 	var c Options
 	if o != nil {
@@ -181,7 +179,7 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// builtinsInProcess reports whether built-ins run without the protocol.
+// builtinsInProcess reports whether built-ins run in process, without the protocol.
 func (o *Options) builtinsInProcess() bool {
 	return o.Isolation == InProcess || o.Isolation == Auto && runtime.GOOS != "linux"
 }

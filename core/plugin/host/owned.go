@@ -6,8 +6,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// own runs f in a goroutine that the end of the process waits for. After that
-// it reports false.
+// own runs f in a goroutine that the end of the process waits for. It returns false
+// after the process has ended.
 func (p *proc) own(f func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -18,7 +18,7 @@ func (p *proc) own(f func()) bool {
 	return true
 }
 
-// over gives back what the host had for the process, which is dead.
+// over releases the host's resources for the process, which is dead.
 func (p *proc) over() {
 	p.mu.Lock()
 	p.ended = true
@@ -28,8 +28,8 @@ func (p *proc) over() {
 	p.child.release()
 }
 
-// discard notes a pipeline that nobody uses any more, by its handle, or by the
-// token of the call that may have opened it.
+// discard records a pipeline that is no longer used, by its handle or by the token of
+// the call that may have opened it.
 func (p *proc) discard(handle, token uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +43,8 @@ func (p *proc) discard(handle, token uint64) {
 	}
 }
 
-// discarded takes the noted pipelines; nil when there are none.
+// discarded removes and returns the recorded pipelines. It returns nil if no pipeline
+// was recorded.
 func (p *proc) discarded() *pb.ClosePipelineRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,8 +53,8 @@ func (p *proc) discarded() *pb.ClosePipelineRequest {
 	return out
 }
 
-// closeToken has a store closed whose Open was cancelled: the plugin may have
-// opened it all the same.
+// closeToken closes the store of a cancelled Open, because the plugin may have opened
+// it anyway.
 func (p *proc) closeToken(token uint64) {
 	p.own(func() {
 		ctx, cancel := context.WithTimeout(p.ctx, p.supervisor.host.opts.StartTimeout)

@@ -12,61 +12,61 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// segmentSize is the size of each of the two segments. They are sparse: only
-// what is used takes memory.
+// segmentSize is the size of each of the two segments. The segments are sparse and take
+// memory only where they are used.
 const segmentSize = 256 << 20
 
-// trimAfter is how long the response segment is unused before its pages go
-// back to the system, if there are more than trimAbove bytes of them.
+// If the response segment is unused for trimAfter and has more than trimAbove bytes of
+// pages, the pages are returned to the system.
 const (
 	trimAfter = 10 * time.Second
 	trimAbove = 16 << 20
 )
 
-// plane is the shared memory of one process: two segments and the channel. The
-// plugin can read the request segment and write to the response segment; what
-// is given out where is known to the host alone.
+// plane is the shared memory of one process: two segments and the channel. The plugin
+// can read the request segment and write to the response segment. Only the host tracks
+// which regions are allocated.
 type plane struct {
 	request, response segment
 	poison            bool          // see Options.Poison
-	poisons           atomic.Uint32 // regions that were overwritten
+	poisons           atomic.Uint32 // number of regions overwritten
 	channel           *os.File      // the host's end
-	files             []*os.File    // for the child, from descriptor 3 on
+	files             []*os.File    // for the child, starting at descriptor 3
 
 	mu     sync.Mutex
-	users  int // calls that may look into the memory
+	users  int // calls that may access the memory
 	closed bool
-	timer  *time.Timer // trims
+	timer  *time.Timer // calls trim
 
 	inputMu    sync.Mutex
-	inputs     map[int64]*lentInput // by their offset in the request segment
-	inputBytes int64                // of their regions
-	resident   []bool               // which parts of minRegion bytes of the request segment have pages
+	inputs     map[int64]*lentInput // by offset in the request segment
+	inputBytes int64                // total size of inputs
+	resident   []bool               // blocks of minRegion bytes of the request segment that have pages
 
 	lentMu sync.Mutex
-	lent   map[uint64]*os.File // received, not yet taken; nil where there was no descriptor
+	lent   map[uint64]*os.File // received but not yet taken; nil if no descriptor was free
 
 	tag     atomic.Uint64 // of the last file that may be lent
-	lending atomic.Int64  // files that may be on their way
+	lending atomic.Int64  // files that may be in transit
 	lendMax int64
 }
 
-// segment is a mapped segment and what is given out of it.
+// segment is a mapped segment with its allocator.
 type segment struct {
 	*arena
 	mem []byte
 }
 
-// of gives the first n bytes of a region.
+// of returns the first n bytes of a region.
 func (s *segment) of(r region, n int64) []byte { return s.mem[r.off : r.off+n : r.off+r.size] }
 
-// answerRoom gives out a region of the response segment.
+// answerRoom allocates a region of the response segment.
 func (p *plane) answerRoom(n int64) (region, bool) {
 	r, ok := p.response.alloc(n)
 	if ok && p.poison {
 		mem := p.response.of(r, r.size)
-		fill := byte(p.poisons.Add(1) * 0x35) // odd, so that it takes 256 calls until the same comes again
-		_ = guardFault(mem, func() {          // a page that cannot be reached is told when it is needed
+		fill := byte(p.poisons.Add(1) * 0x35) // odd, so that a value repeats only after 256 calls
+		_ = guardFault(mem, func() {          // a fault is reported when the memory is used
 			mem[0] = fill
 			for n := 1; n < len(mem); n *= 2 { // faster than a loop over bytes
 				copy(mem[n:], mem[:n])
@@ -76,11 +76,11 @@ func (p *plane) answerRoom(n int64) (region, bool) {
 	return r, ok
 }
 
-// newPlane makes the shared memory for a process that is about to be started.
-// Where the system has none it gives nil.
+// newPlane creates the shared memory for a process that is about to be started. It
+// returns nil on systems without sealed shared memory.
 func newPlane() (*plane, error) {
 	if !shm.Available {
-		return nil, nil // level 0 is all there is
+		return nil, nil // only level 0 is available
 	}
 	p := &plane{
 		lent: map[uint64]*os.File{}, lendMax: lentLimit(),
@@ -116,9 +116,9 @@ func (p *plane) create() error {
 	return nil
 }
 
-// planeFiles gives what the child inherits, to be its descriptors 3, 4 and 5,
-// and the environment that names the channel. A nil plane has none. After the
-// start, or its failure, sent closes them here.
+// planeFiles returns the files that the child inherits as descriptors 3, 4 and 5, and
+// the environment variable for the channel. It returns nothing for a nil plane. The
+// caller calls sent after the start, whether it succeeded or not.
 func (p *plane) planeFiles() (files []*os.File, env []string) {
 	if p == nil {
 		return nil, nil
@@ -126,7 +126,7 @@ func (p *plane) planeFiles() (files []*os.File, env []string) {
 	return p.files, []string{handshake.EnvChannel + "=" + strconv.Itoa(handshake.FDChannel)}
 }
 
-// sent closes the files that the child has inherited.
+// sent closes the host's copies of the files that the child inherits.
 func (p *plane) sent() {
 	if p != nil {
 		closeAll(p.files)
@@ -134,7 +134,7 @@ func (p *plane) sent() {
 	}
 }
 
-// segments tells the plugin what it has inherited.
+// segments describes the inherited segments to the plugin.
 func (p *plane) segments() []*pb.Segment {
 	return []*pb.Segment{
 		{Id: requestSegment, Fd: handshake.FDRequest, Size: segmentSize},
@@ -142,13 +142,13 @@ func (p *plane) segments() []*pb.Segment {
 	}
 }
 
-// The ids of the segments.
+// Segment ids in the protocol.
 const (
 	requestSegment  = 1
 	responseSegment = 2
 )
 
-// enter keeps the memory mapped until leave; it fails when the process is gone.
+// enter keeps the memory mapped until leave. It returns false if the process is gone.
 func (p *plane) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +159,7 @@ func (p *plane) enter() bool {
 	return true
 }
 
-// leave ends enter.
+// leave undoes one enter.
 func (p *plane) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +169,8 @@ func (p *plane) leave() {
 	}
 }
 
-// close gives everything back as soon as no call looks into the memory any
-// more. The process is gone, or was never started.
+// close unmaps the memory once no call accesses it. The process is dead or was never
+// started.
 func (p *plane) close() {
 	if p == nil {
 		return
@@ -189,11 +189,12 @@ func (p *plane) close() {
 	}
 }
 
-// unmap is called with mu held, once.
+// unmap releases the segments, the channel and lent files. It is called once, with mu
+// held.
 func (p *plane) unmap() {
 	for _, s := range []*segment{&p.request, &p.response} {
 		if s.mem != nil {
-			_ = shm.Unmap(s.mem) // of our own mapping: cannot fail
+			_ = shm.Unmap(s.mem) // unmapping our own mapping cannot fail
 			s.mem = nil
 		}
 	}
@@ -210,8 +211,8 @@ func (p *plane) unmap() {
 	}
 }
 
-// freeResponse takes a response region back, and sees to it that unused pages
-// go back to the system after a while.
+// freeResponse frees a response region and schedules trim if the segment is unused and
+// large.
 func (p *plane) freeResponse(r region) {
 	if !p.response.free(r) || p.response.peak() < trimAbove {
 		return
@@ -227,13 +228,14 @@ func (p *plane) freeResponse(r region) {
 	}
 }
 
-// trim gives the pages of the response segment back if it is unused.
+// trim returns the pages of the response segment to the system if the segment is
+// unused.
 func (p *plane) trim() {
 	if !p.enter() {
 		return
 	}
 	defer p.leave()
 	p.response.trim(func(n int64) {
-		_ = shm.Release(p.response.mem[:n]) // the pages stay: no harm
+		_ = shm.Release(p.response.mem[:n]) // on failure the pages stay, which is harmless
 	})
 }

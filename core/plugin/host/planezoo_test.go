@@ -532,7 +532,7 @@ func TestFloodedLane(t *testing.T) {
 	}
 	_ = pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("a"), Limit: 100}}, func(int, []byte, error) {
 		for range 6000 { // takes its time, while the plugin goes on
-			if strings.Contains(log.String(), "bytes of answers") {
+			if strings.Contains(log.String(), "bytes of unexpected answers") {
 				return
 			}
 			time.Sleep(10 * time.Millisecond)

@@ -7,22 +7,23 @@ import (
 	"strings"
 )
 
-// The ceilings on what a process keeps in its private directory, besides its
-// size, which is bounded like its memory.
+// Limits of the private directory of a process. Its size is limited separately, like
+// the memory.
 const (
 	privateEntries = 1_000
 	privateDepth   = 32
 )
 
-// overfull says what is wrong with a private directory: that it holds too much,
-// or what nobody can look at. Empty is nothing. maxBytes of 0 is any number.
+// dirProblem returns what is wrong with a private directory: it holds too much or
+// cannot be read. It returns "" if nothing is wrong. A maxBytes of 0 means no size
+// limit.
 func dirProblem(dir string, maxBytes int64) (why string) {
 	var size int64
 	entries := 0
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // it was removed meanwhile
+			return nil // it was removed in the meantime
 		case err != nil:
 			why = "its private directory cannot be looked at"
 			return fs.SkipAll

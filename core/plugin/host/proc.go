@@ -18,24 +18,24 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// The steps of the ladder that ends a process.
+// Time limits of the steps that end a process. StopTimeout defaults to shutdownGrace.
 const (
 	shutdownGrace  = 2 * time.Second
 	terminateGrace = time.Second
 	killGrace      = 5 * time.Second
 )
 
-// child is what a running plugin runs in: a process, or a server in memory.
+// child is what runs a plugin: a process, or a server in memory.
 type child interface {
 	pid() int
 	ended() <-chan struct{}
 	how() string                                // how it ended
-	words()                                     // after the end: waits a moment for the last words
-	shutdown(context.Context, *grpc.ClientConn) // asks it to end, until the context does
+	words()                                     // after the end: waits briefly for the last output
+	shutdown(context.Context, *grpc.ClientConn) // requests the end, and returns when ctx ends
 	terminate()
 	kill()
-	dirProblem() string // what is wrong with its private directory; empty for nothing
-	release()           // after the end: gives back what is left
+	dirProblem() string // what is wrong with its private directory, or ""
+	release()           // after the end: releases all resources
 }
 
 // proc is one running, configured plugin.
@@ -47,35 +47,35 @@ type proc struct {
 	stderr      *logSink
 	desc        *pb.DescribeReply
 	started     time.Time
-	level       int    // of the data plane
-	plane       *plane // shared memory; nil where there is none
+	level       int    // data plane level
+	plane       *plane // nil without shared memory
 	confinement confinement
 
 	ctx          context.Context //nolint:containedctx // ends with the process
 	cancel       context.CancelFunc
 	wg           sync.WaitGroup // goroutines of the process
-	ended        bool           // takes no more goroutines; guarded by mu
+	ended        bool           // accepts no more goroutines; guarded by mu
 	codecStreams *streamPool[pb.Batch, pb.BatchReply]
 	storeStreams *streamPool[pb.StoreBatch, pb.StoreBatchReply]
 
 	driver pb.DriverClient
 	codec  pb.CodecClient
 
-	broken   atomic.Bool            // hung or out of order: no new calls
-	why      atomic.Pointer[string] // it is
-	stopping atomic.Bool            // the host ended it
-	hard     chan struct{}          // asks for an immediate end
-	soft     chan struct{}          // asks for a gentle end
+	broken   atomic.Bool            // hung or misbehaving: no new calls
+	why      atomic.Pointer[string] // why it is broken
+	stopping atomic.Bool            // the host stopped it
+	hard     chan struct{}          // closed to stop it immediately
+	soft     chan struct{}          // closed to stop it gently
 	once     [2]sync.Once
-	counted  bool          // its death is; guarded by the slot
-	done     chan struct{} // closed when it is gone and its things are given back
+	counted  bool          // its death was counted; guarded by supervisor.mu
+	done     chan struct{} // closed when it is dead and its resources are released
 
-	tokens           atomic.Uint64 // last one given to an Open or OpenPipeline
-	turns            chan struct{} // one for each message with jobs for filters under way
-	execs, execsEver atomic.Int64  // calls at work in filters, and those ever begun
+	tokens           atomic.Uint64 // token of the last Open or OpenPipeline
+	turns            chan struct{} // one element for each message in flight with jobs for filters
+	execs, execsEver atomic.Int64  // active calls of filters, and all calls ever started
 
 	mu     sync.Mutex
-	unused *pb.ClosePipelineRequest // pipelines that nobody uses any more
+	unused *pb.ClosePipelineRequest // pipelines that are no longer used
 }
 
 func newProc(s *supervisor, c child, conn *grpc.ClientConn, stderr *logSink) *proc {
@@ -110,8 +110,8 @@ func (p *proc) alive() bool {
 	}
 }
 
-// stop asks for the end of the process: at once when hard is set, else with
-// the time it needs to close its stores. It does not wait.
+// stop starts to stop the process: at once if hard is set, otherwise with time to close
+// its stores. It does not wait.
 func (p *proc) stop(hard bool) {
 	p.stopping.Store(true)
 	if hard {
@@ -120,7 +120,7 @@ func (p *proc) stop(hard bool) {
 	p.once[0].Do(func() { close(p.soft) })
 }
 
-// markBroken refuses new calls and kills the process, because of why.
+// markBroken refuses new calls and kills the process. why is the reason.
 func (p *proc) markBroken(why string) {
 	p.why.CompareAndSwap(nil, &why)
 	if p.broken.CompareAndSwap(false, true) {
@@ -129,8 +129,8 @@ func (p *proc) markBroken(why string) {
 	p.stop(true)
 }
 
-// supervise waits for the end of the process, brings it about when asked, and
-// gives back what it had. It is the goroutine that owns the process.
+// supervise waits for the end of the process, stops it on request, and releases its
+// resources. Its goroutine owns the process.
 func (p *proc) supervise() {
 	defer close(p.done)
 	p.awaitEnd()
@@ -144,9 +144,8 @@ func (p *proc) supervise() {
 	p.over()
 }
 
-// awaitEnd waits for the end of the process, or brings it about when it is asked
-// for. Meanwhile it looks now and then at what the process keeps in its private
-// directory.
+// awaitEnd waits for the end of the process, or stops it on request. Meanwhile it
+// periodically checks the private directory of the process.
 func (p *proc) awaitEnd() {
 	tick := time.NewTicker(p.supervisor.host.opts.checkEvery)
 	defer tick.Stop()
@@ -165,8 +164,8 @@ func (p *proc) awaitEnd() {
 	}
 }
 
-// ladder ends the process: shutdown call and lifeline, SIGTERM, SIGKILL, each
-// with its time.
+// ladder stops the process with increasing force: shutdown call and lifeline, SIGTERM,
+// SIGKILL, each with a time limit.
 func (p *proc) ladder() {
 	if p.waitEnd(0) {
 		return
@@ -187,7 +186,7 @@ func (p *proc) ladder() {
 		if p.waitEnd(terminateGrace) {
 			return
 		}
-		p.log.Warn("plugin does not end, killing it", "pid", p.child.pid())
+		p.log.Warn("plugin does not exit, killing it", "pid", p.child.pid())
 	}
 	p.child.kill()
 	if !p.waitEnd(killGrace) {
@@ -195,13 +194,13 @@ func (p *proc) ladder() {
 	}
 }
 
-// waitEnd reports whether the process ended within d, or before a hard stop.
+// waitEnd reports whether the process ended within d. A hard stop ends the wait early.
 func (p *proc) waitEnd(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	hard := p.hard
 	select {
-	case <-p.hard: // it was asked for already: only the time counts
+	case <-p.hard: // already requested: only the time counts
 		hard = nil
 	default:
 	}
@@ -222,31 +221,31 @@ func (p *proc) waitEnd(d time.Duration) bool {
 // errHung is the cause of a context that the watchdog ended.
 var errHung = errors.New("no answer")
 
-// watch guards one call: its context ends when the plugin stays silent for
-// too long while the host waits for it.
+// watch guards one call. Its context ends if the plugin sends nothing for too long
+// while the host waits for it.
 type watch struct {
 	ctx    context.Context //nolint:containedctx // that of the call, as long as the watch
 	cancel context.CancelCauseFunc
 	p      *proc
 	timer  *time.Timer
 	idle   time.Duration
-	hollow int         // messages without content since the last one with some
-	slow   atomic.Bool // silence is no fault while the process answers others
+	hollow int         // consecutive messages without content
+	slow   atomic.Bool // wait as long as the process answers other calls
 }
 
-// maxHollow is the number of messages in a row that may have no content: more
-// keep a call alive without an end.
+// maxHollow limits the number of consecutive messages without content, which would
+// otherwise keep a call alive forever.
 const maxHollow = 1000
 
-// patient lets the call be silent for as long as the process still answers
-// other calls: it may take as long as a store is large.
+// patient lets the call take as long as the process still answers other calls. It is
+// for calls whose time depends on the size of a store.
 func (w *watch) patient() *watch {
 	w.slow.Store(true)
 	return w
 }
 
-// got counts a message of a stream, and fails when the plugin goes on and on
-// without saying anything.
+// got counts a received message. It fails after too many consecutive messages without
+// content.
 func (w *watch) got(content bool) error {
 	w.hollow++
 	if content {
@@ -258,7 +257,7 @@ func (w *watch) got(content bool) error {
 	return nil
 }
 
-// expired is called when the plugin has been silent for too long.
+// expired is called when the plugin has sent nothing for too long.
 func (w *watch) expired() {
 	for w.slow.Load() && w.p.answers(w.ctx) {
 		select {
@@ -268,13 +267,13 @@ func (w *watch) expired() {
 		}
 	}
 	if w.slow.Load() && w.ctx.Err() != nil {
-		return // the call ended while we asked
+		return // the call ended during the check
 	}
 	w.cancel(errHung)
 	w.p.markBroken(fmt.Sprintf("no answer for %v", w.idle))
 }
 
-// answers reports whether the process answers a call that has nothing to do.
+// answers reports whether the process answers a trivial call.
 func (p *proc) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, p.supervisor.host.opts.StartTimeout)
 	defer cancel()
@@ -293,8 +292,8 @@ func (p *proc) watch(ctx context.Context) *watch {
 	return w
 }
 
-// carries gives the call time for n bytes that the plugin stores, besides: the
-// host does not see them move.
+// carries extends the time limit of the call for n bytes that the plugin stores,
+// because the host cannot see their progress.
 func (w *watch) carries(n int64) {
 	if w.timer != nil && w.timer.Stop() {
 		w.idle += driver.TransferTime(n)
@@ -302,14 +301,14 @@ func (w *watch) carries(n int64) {
 	}
 }
 
-// progress starts the time anew.
+// progress restarts the time limit.
 func (w *watch) progress() {
 	if w.timer != nil {
 		w.timer.Reset(w.idle)
 	}
 }
 
-// pause stops the time, while the caller's code runs.
+// pause stops the timer while the caller's code runs.
 func (w *watch) pause() {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -322,10 +321,10 @@ func (w *watch) end() {
 	w.cancel(nil)
 }
 
-// errLost is found in the chain of errors that say the process is gone.
+// errLost is in the chain of errors that mean that the process is gone.
 var errLost = errors.New("plugin process lost")
 
-// lostError is an ErrPlugin's cause when the process died or hung.
+// lostError is the cause of an ErrPlugin if the process died or hung.
 type lostError struct {
 	text string
 	hung bool
@@ -334,8 +333,8 @@ type lostError struct {
 func (e *lostError) Error() string        { return e.text }
 func (e *lostError) Is(target error) bool { return target == errLost }
 
-// isLost reports whether err says that the process is gone; again whether the
-// call may be repeated on a fresh one.
+// isLost reports whether err means that the process is gone. again reports whether the
+// call may be repeated on a fresh process.
 func isLost(err error) (lost, again bool) {
 	var e *lostError
 	if !errors.As(err, &e) {
@@ -344,8 +343,7 @@ func isLost(err error) (lost, again bool) {
 	return true, !e.hung
 }
 
-// fail gives the project's error for one that a call returned; ctx is the
-// caller's, w the call's watch.
+// fail converts an error of a gRPC call. ctx is the caller's context.
 func (w *watch) fail(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -355,7 +353,7 @@ func (w *watch) fail(ctx context.Context, err error) error {
 	}
 	p := w.p
 	if context.Cause(w.ctx) == errHung { //nolint:errorlint // a cause is compared by identity
-		return p.lost(fmt.Sprintf("gave no answer for %v and was killed", w.idle), true)
+		return p.lost(fmt.Sprintf("sent no answer for %v and was killed", w.idle), true)
 	}
 	err = wire.FromStatus(ctx, err)
 	switch {
@@ -367,7 +365,7 @@ func (w *watch) fail(ctx context.Context, err error) error {
 	return err
 }
 
-// named gives an ErrPlugin with the plugin's name.
+// named returns err as an ErrPlugin with the plugin's name.
 func (p *proc) named(err error) error {
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Op == "" && e.Key == "" && e.Err != nil {
@@ -376,15 +374,14 @@ func (p *proc) named(err error) error {
 	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.supervisor.title(), err)
 }
 
-// broke reports that the plugin broke the protocol; it is not trusted with
-// another call.
+// broke kills a plugin that broke the protocol and returns err with the plugin's name.
 func (p *proc) broke(err error) error {
 	p.markBroken(err.Error())
 	return p.named(err)
 }
 
-// gone gives the error for a lost connection, with the process's end when it
-// comes soon. A process that lives on without a connection is killed.
+// gone returns the error for a lost connection. It contains the exit status if the
+// process exits soon. A process that keeps running without a connection is killed.
 func (p *proc) gone(ctx context.Context, err error) error {
 	if p.stopping.Load() && !p.broken.Load() {
 		return p.lost("was stopped by its host", true)
@@ -398,12 +395,12 @@ func (p *proc) gone(ctx context.Context, err error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		p.markBroken("its connection is lost")
+		p.markBroken("its connection was lost")
 		return p.lost(err.Error(), false)
 	}
 }
 
-// lost makes the error of a dead or hung process.
+// lost returns the error for a dead or hung process.
 func (p *proc) lost(what string, hung bool) error {
 	text := fmt.Sprintf("process %d %s%s", p.child.pid(), what, p.stderr.words())
 	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.supervisor.title(), &lostError{text, hung})

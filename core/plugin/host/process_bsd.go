@@ -4,10 +4,10 @@ package host
 
 import "syscall"
 
-// processAttributes puts a child into a group of its own. There is no
-// parent-death signal here; the lifeline does its work.
+// processAttributes starts a child in a process group of its own. This platform has no
+// parent-death signal; the lifeline serves instead.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// awaitExit cannot wait without reaping here: what is left of the group is
-// killed just after.
+// awaitExit returns false, because this platform cannot wait without reaping. The rest
+// of the group is killed right after the wait.
 func awaitExit(int) bool { return false }

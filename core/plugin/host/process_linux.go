@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processAttributes puts a child into a group of its own, and has the kernel
-// kill it when the thread of the spawner, and so the host, dies.
+// processAttributes starts a child in a process group of its own. The kernel kills the
+// child when the spawner's thread dies, and so when the host dies.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitExit waits until the process has ended, without reaping it: until then
-// neither its number nor that of its group can belong to another.
+// awaitExit waits for the process to exit without reaping it, so that its id and its
+// group id are not reused yet. It reports whether that succeeded.
 func awaitExit(pid int) bool {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

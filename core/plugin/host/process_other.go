@@ -11,12 +11,12 @@ func processAttributes() *syscall.SysProcAttr { return nil }
 
 func awaitExit(int) bool { return false }
 
-// killGroup does nothing: there are no groups, and the process itself is
-// killed by its handle.
+// killGroup does nothing, because this platform has no process groups. The process
+// itself is killed through its handle.
 func killGroup(int) {}
 
-// terminate kills: there is no gentle signal.
+// terminate kills the process, because this platform has no termination signal.
 func terminate(p *os.Process) { _ = p.Kill() }
 
-// alive is true: FindProcess fails for a process that is not there.
+// alive returns true: os.FindProcess already fails for a process that does not exist.
 func alive(*os.Process) bool { return true }

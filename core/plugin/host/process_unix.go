@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// killGroup kills the group that the process leads. The process is not reaped.
+// killGroup kills the process group led by pid, which must not be reaped yet.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
-// terminate asks a process to end.
+// terminate asks a process to exit.
 func terminate(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }
 
-// alive asks whether a process is there; it may be another user's.
+// alive reports whether a process exists, even if it belongs to another user.
 func alive(p *os.Process) bool {
 	err := p.Signal(syscall.Signal(0))
 	return err == nil || errors.Is(err, syscall.EPERM)

@@ -13,37 +13,38 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// plug is one plugin: an executable, or the running program itself.
+// program is what plugin processes run: a plugin executable, the running program
+// itself, or a plugin that its author runs.
 type program struct {
 	name     string
 	path     string // empty for built-ins
 	builtin  bool
-	kind     string // what the file name promises: kindDriver or kindFilter,
-	promised string // and which
+	kind     string // from the file name: kindDriver or kindFilter,
+	promised string // and the driver or filter name
 	pins     []Pin
-	all      bool // all names that it says it serves count: it is the only plugin
+	all      bool // accept all names that the plugin claims, because it is the only plugin
 
-	attachment *handshake.Attachment // it is run by its author, not by us
+	attachment *handshake.Attachment // set if the author runs the plugin
 
 	mu      sync.Mutex
-	img     *image // read once; the copy that was checked is executed ever after
+	img     *image // read once; this checked copy is executed from then on
 	sum     string
 	pin     Pin
-	known   bool // what follows came from the plugin itself
+	known   bool // the fields below come from the plugin itself
 	version string
-	level   int // of the data plane of its last process
+	level   int // data plane level of its last process
 	drivers []driver.Description
 	codecs  []codecdriver.Description
 }
 
-// newPlug makes the plug of an executable.
+// newProgram returns the program of an executable.
 func newProgram(path string, lock *Lock) *program {
 	base := filepath.Base(path)
 	kind, name, _ := parseFileName(base)
 	return &program{name: base, path: path, kind: kind, promised: name, pins: lock.pins(base)}
 }
 
-// open gives what to execute, after the checks.
+// open checks the program and returns the image to execute.
 func (p *program) open(h *Host) (image, error) {
 	if p.builtin {
 		if !h.opts.Self.Valid() {
@@ -74,7 +75,7 @@ func (p *program) open(h *Host) (image, error) {
 	return img, nil
 }
 
-// close gives back the copy of the executable.
+// close closes the copy of the executable.
 func (p *program) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +85,8 @@ func (p *program) close() {
 	p.img = nil
 }
 
-// env gives what self-execution needs; no plugin starts plugins.
+// env returns the environment variables that control self-execution. Plugins must not
+// start plugins.
 func (p *program) env(s *supervisor) []string {
 	env := []string{handshake.EnvDepth + "=1"}
 	if p.builtin {
@@ -93,15 +95,15 @@ func (p *program) env(s *supervisor) []string {
 	return env
 }
 
-// learn takes over what a plugin says of itself, and compares it with its
-// file name and its pin. It returns the names that the plugin says it serves
-// and that neither gives it: they do not count.
+// learn stores the plugin's description of itself after checking it against the file
+// name and the pin. It returns the names that the plugin claims but that neither the
+// file name nor the pin contains; those names are ignored.
 func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	if p.builtin {
 		return nil, nil
 	}
 	if n := len(r.GetDrivers()) + len(r.GetCodecs()); n > handshake.MaxBatch {
-		return nil, pluginErrorf("serves %d drivers and filters, more than %d", n, handshake.MaxBatch)
+		return nil, pluginErrorf("serves %d drivers and filters; the limit is %d", n, handshake.MaxBatch)
 	}
 	var ds []driver.Description
 	for _, d := range r.GetDrivers() {
@@ -119,22 +121,22 @@ func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	defer p.mu.Unlock()
 	switch {
 	case p.pin.Name != "" && p.pin.Name != r.GetName():
-		return nil, pluginErrorf("calls itself %q, the lock file says %q", r.GetName(), p.pin.Name)
+		return nil, pluginErrorf("is named %q; the lock file requires %q", r.GetName(), p.pin.Name)
 	case p.pin.Version != "" && p.pin.Version != r.GetVersion():
-		return nil, pluginErrorf("says it has version %q, the lock file says %q", r.GetVersion(), p.pin.Version)
+		return nil, pluginErrorf("has version %q; the lock file requires %q", r.GetVersion(), p.pin.Version)
 	case p.kind == kindDriver && !hasDriver(ds, p.promised):
-		return nil, pluginErrorf("serves no driver named %q, as its file name promises", p.promised)
+		return nil, pluginErrorf("serves no driver named %q, contrary to its file name", p.promised)
 	case p.kind == kindFilter && !hasCodec(cs, p.promised):
-		return nil, pluginErrorf("serves no filter named %q, as its file name promises", p.promised)
+		return nil, pluginErrorf("serves no filter named %q, contrary to its file name", p.promised)
 	}
 	for _, n := range p.pin.Drivers {
 		if !hasDriver(ds, n) {
-			return nil, pluginErrorf("serves no driver named %q, which the lock file promises", n)
+			return nil, pluginErrorf("serves no driver named %q, contrary to the lock file", n)
 		}
 	}
 	for _, n := range p.pin.Filters {
 		if !hasCodec(cs, n) {
-			return nil, pluginErrorf("serves no filter named %q, which the lock file promises", n)
+			return nil, pluginErrorf("serves no filter named %q, contrary to the lock file", n)
 		}
 	}
 	if !p.all && p.attachment == nil {
@@ -144,8 +146,8 @@ func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
 	return ignored, nil
 }
 
-// own returns what a plugin says it serves under the names that its file name
-// and its pin give it, and the other names. The caller holds mu.
+// own splits a plugin's description: it returns the drivers and codecs whose names its
+// file name or its pin contains, and the other names. The caller holds mu.
 func (p *program) own(ds []driver.Description, cs []codecdriver.Description) (drivers []driver.Description, codecs []codecdriver.Description, ignored []string) {
 	names := p.names(kindDriver)
 	for _, d := range ds {
@@ -174,8 +176,8 @@ func (p *program) own(ds []driver.Description, cs []codecdriver.Description) (dr
 	return drivers, codecs, ignored
 }
 
-// names returns what the plugin serves by its file name and its pin: that of the
-// file, once it was read. The caller holds mu.
+// names returns what the plugin serves according to its file name and its pins. Once
+// the executable has been read, only the matching pin counts. The caller holds mu.
 func (p *program) names(kind string) []string {
 	var out []string
 	if p.kind == kind {
@@ -195,7 +197,7 @@ func (p *program) names(kind string) []string {
 	return uniq(out)
 }
 
-// reached notes the level of the data plane that a process has.
+// reached records the data plane level of a process.
 func (p *program) reached(level int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,8 +212,8 @@ func hasCodec(cs []codecdriver.Description, id string) bool {
 	return slices.ContainsFunc(cs, func(d codecdriver.Description) bool { return d.Has(id) })
 }
 
-// serves reports whether the plugin has that driver or filter, as far as is
-// known without starting it; sure is false when starting it might tell more.
+// serves reports whether the plugin has that driver or filter, as far as is known
+// without starting it. sure is false if starting the plugin might change the answer.
 func (p *program) serves(kind, name string) (yes, sure bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,11 +227,10 @@ func (p *program) serves(kind, name string) (yes, sure bool) {
 	return yes, yes || !p.all && p.attachment == nil
 }
 
-// promises reports whether the plugin's file name says that it has that driver
-// or filter.
+// promises reports whether the plugin's file name contains that driver or filter.
 func (p *program) promises(kind, name string) bool { return p.kind == kind && p.promised == name }
 
-// describe gives what is known about what the plugin serves.
+// describe returns what the plugin serves, as far as is known.
 func (p *program) describe() ([]driver.Description, []codecdriver.Description) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -257,8 +258,8 @@ func pathGrants(d driver.Description) bool {
 	return slices.ContainsFunc(d.Grants, func(g string) bool { return strings.HasPrefix(g, "path:") })
 }
 
-// driver gives the description of one of its drivers; of a plugin that was
-// not asked yet, only the name.
+// driver returns the description of one of the plugin's drivers. It contains only the
+// name until the plugin has been started.
 func (p *program) driver(name string) driver.Description {
 	ds, _ := p.describe()
 	for _, d := range ds {

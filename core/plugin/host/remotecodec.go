@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// provider opens codecs of one plugin, all of them in one process.
+// provider opens the codecs of one plugin, all in one process.
 type provider struct {
 	h       *Host
 	program *program
@@ -32,28 +32,27 @@ func (p *provider) supervisor() (*supervisor, error) {
 	return p.h.supervisor(p.program, set), nil
 }
 
-// Describe implements driver.Provider. A plugin that was not started yet is
-// started to be asked; when that fails only names are given, and Open says
-// what went wrong.
+// Describe implements driver.Provider. It starts the plugin if it has not been
+// described yet. If that fails, only names are set, and Open reports the error.
 func (p *provider) Describe() []codecdriver.Description {
 	if p.program.builtin {
 		return p.h.opts.Builtin.Filters()
 	}
 	if !p.program.isKnown() {
-		_ = p.h.ask(p.h.ctx, p.program) // Open reports it
+		_ = p.h.ask(p.h.ctx, p.program) // Open reports the error
 	}
 	_, cs := p.program.describe()
 	return cs
 }
 
-// Open implements driver.Provider: a pipeline of one step.
+// Open implements driver.Provider. It opens a pipeline of one step.
 func (p *provider) Open(id string, params json.RawMessage, in codecdriver.Spec) (codecdriver.Codec, codecdriver.Spec, error) {
 	r, specs, err := p.open(p.h.ctx, []codecdriver.Step{{ID: id, Params: params}}, in)
 	if err != nil {
 		return nil, codecdriver.Spec{}, err
 	}
 	c := &remoteCodec{r}
-	runtime.AddCleanup(c, func(r *remotePipeline) { r.forget() }, r) // a Codec has no Close
+	runtime.AddCleanup(c, func(r *remotePipeline) { r.forget() }, r) // a Codec has no Close method
 	return c, specs[0], nil
 }
 
@@ -83,15 +82,15 @@ func (p *provider) open(ctx context.Context, steps []codecdriver.Step, in codecd
 	}
 }
 
-// remotePipeline is a pipeline in a plugin process. It has no state there
-// that a fresh process could not be given again.
+// remotePipeline is a pipeline in a plugin process. It can be reopened in a fresh
+// process at any time.
 type remotePipeline struct {
 	supervisor *supervisor
 	steps      []codecdriver.Step
 	in         codecdriver.Spec
 
-	opening gate               // held while opening
-	specs   []codecdriver.Spec // set by the first opening
+	opening gate               // held while the pipeline is opened
+	specs   []codecdriver.Spec // set when the pipeline is first opened
 
 	mu   sync.Mutex
 	sess *session
@@ -99,7 +98,7 @@ type remotePipeline struct {
 
 var _ codecdriver.Pipeline = (*remotePipeline)(nil)
 
-// session gives the handle in a running process.
+// session returns the handle in a running process.
 func (r *remotePipeline) session(ctx context.Context) (*session, error) {
 	if s := r.current(); s != nil {
 		return s, nil
@@ -121,7 +120,7 @@ func (r *remotePipeline) session(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// current gives the handle when its process is alive, or nil.
+// current returns the handle if its process is alive, or nil.
 func (r *remotePipeline) current() *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +147,7 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 	reply, err := p.codec.OpenPipeline(w.ctx, &pb.OpenPipelineRequest{Steps: wire.StepsToWire(r.steps), Input: wire.SpecToWire(r.in), Token: token})
 	if err := w.fail(ctx, err); err != nil {
 		if ncerr.IsContext(err) {
-			p.discard(0, token) // it may be open all the same
+			p.discard(0, token) // the plugin may have opened it anyway
 		}
 		return nil, err
 	}
@@ -157,7 +156,7 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 		err = r.bounded(specs)
 	}
 	if err == nil && r.specs != nil && !reflect.DeepEqual(specs, r.specs) {
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a pipeline has other specs when it is opened again")
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "the specs of a pipeline changed when it was reopened")
 	}
 	if err != nil {
 		return nil, p.broke(err)
@@ -166,22 +165,22 @@ func (r *remotePipeline) open(ctx context.Context) (*session, error) {
 	return &session{p: p, handle: reply.GetHandle()}, nil
 }
 
-// A plugin of others may say that a chunk becomes up to freeOutput bytes, as far
-// as core/codec allows. A larger one may only double.
+// freeOutput is the largest chunk size that a third-party plugin may declare for a step
+// regardless of the input. A larger size may be at most twice the size of the input.
 const freeOutput = 1 << 30
 
-// bounded checks how large a plugin says that a chunk becomes: memory is taken
-// on that word.
+// bounded checks the sizes of a plugin's outputs, because the host allocates memory for
+// them.
 func (r *remotePipeline) bounded(specs []codecdriver.Spec) error {
 	for i, s := range specs {
 		if s.MaxBytes > max(2*r.in.MaxBytes, freeOutput) {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "it says that step %d makes up to %d bytes of a chunk of %d", i+1, s.MaxBytes, r.in.MaxBytes)
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "step %d declares outputs of up to %d bytes for chunks of %d bytes", i+1, s.MaxBytes, r.in.MaxBytes)
 		}
 	}
 	return nil
 }
 
-// forget has the plugin told, at the next occasion, that the handle is free.
+// forget frees the handle. The plugin is told with the next OpenPipeline.
 func (r *remotePipeline) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,9 +206,8 @@ func (r *remotePipeline) EncodeMany(ctx context.Context, jobs []codecdriver.Job,
 	return r.exec(ctx, pb.Op_OP_ENCODE, jobs, sink)
 }
 
-// exec does the jobs. Those that a dying process did not finish are done again
-// on a fresh one, each by itself, so that one that ends the process fails
-// alone.
+// exec runs the jobs. Jobs that a dying process did not finish are repeated one by one
+// on a fresh process, so that only a job that kills the process fails.
 func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.Job, sink codecdriver.Sink) error {
 	x := &execution{r: r, op: op, jobs: jobs, sink: sink, out: make([]output, len(jobs))}
 	for i := range jobs {
@@ -233,12 +231,12 @@ func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.
 	return nil
 }
 
-// soloTries is how often a job is tried by itself while other calls are at
-// work in the process, which may be to blame.
+// soloTries limits how often a job is tried by itself while other calls, which may be
+// to blame for a crash, use the process.
 const soloTries = 3
 
-// singly does one job by itself. When the process dies of it, the job fails,
-// and its error goes to the sink.
+// singly runs one job by itself. If the job kills the process, it fails and the sink
+// receives the error.
 func (x *execution) singly(ctx context.Context, i int) error {
 	for try := 1; ; try++ {
 		alone, err := x.try(ctx, []int{i})
@@ -246,14 +244,14 @@ func (x *execution) singly(ctx context.Context, i int) error {
 			return err
 		}
 		if alone || try == soloTries {
-			x.finish(i, nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "this chunk ends the plugin each time: %w", err))
+			x.finish(i, nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin dies each time it processes this chunk: %w", err))
 			return nil
 		}
 	}
 }
 
-// try makes one attempt at the jobs open. alone says that no other call was at
-// work in the process meanwhile.
+// try makes one attempt at the jobs with the indexes in open. alone reports whether no
+// other call used the process in the meantime.
 func (x *execution) try(ctx context.Context, open []int) (alone bool, err error) {
 	s, err := x.r.session(ctx)
 	if err != nil {
@@ -274,17 +272,17 @@ type execution struct {
 	out  []output
 }
 
-// output is what has come for one job.
+// output is what has been received for one job.
 type output struct {
 	done  bool
 	sent  bool // at level 0, in this attempt
 	begun bool
-	size  int64  // announced
-	buf   []byte // of that size, or of what has come as long as that proves too little
-	n     int    // bytes that have come
+	size  int64  // announced size
+	buf   []byte // of that size, or what was received while size is not yet trusted
+	n     int    // bytes received
 }
 
-// finish hands a result over.
+// finish records that a job is done and passes its result to the sink.
 func (x *execution) finish(i int, out []byte, err error) {
 	x.out[i] = output{done: true}
 	if err == nil {
@@ -294,7 +292,7 @@ func (x *execution) finish(i int, out []byte, err error) {
 	x.sink(i, out, err)
 }
 
-// attempt does the jobs that are not done: at level 1 those that fit, the rest
+// attempt runs the jobs with the indexes in open: at level 1 those that fit, the others
 // at level 0.
 func (x *execution) attempt(ctx context.Context, s *session, open []int) error {
 	if s.p.level > 0 {
@@ -308,7 +306,8 @@ func (x *execution) attempt(ctx context.Context, s *session, open []int) error {
 	return x.inline(ctx, s, open)
 }
 
-// undone gives those of the jobs open, nil for all, that have no result.
+// undone returns the indexes in open whose jobs have no result. A nil open means all
+// jobs.
 func (x *execution) undone(open []int) []int {
 	var left []int
 	take := func(i int) {
@@ -328,7 +327,7 @@ func (x *execution) undone(open []int) []int {
 	return left
 }
 
-// remoteCodec is a pipeline of one step, called with one chunk.
+// remoteCodec is a pipeline of one step that processes one chunk per call.
 type remoteCodec struct{ r *remotePipeline }
 
 var _ codecdriver.Codec = (*remoteCodec)(nil)
@@ -346,7 +345,7 @@ func (c *remoteCodec) Decode(ctx context.Context, dst, src []byte) (int, error) 
 func (c *remoteCodec) one(ctx context.Context, op pb.Op, dst, src []byte) (n int, err error) {
 	jobs := []codecdriver.Job{{Src: src, Dst: dst, Limit: int64(len(dst))}}
 	call := c.r.exec(ctx, op, jobs, func(_ int, out []byte, e error) {
-		n, err = copy(dst, out), e // a copy onto itself when out is dst
+		n, err = copy(dst, out), e // a no-op if out is dst
 	})
 	runtime.KeepAlive(c)
 	if call != nil {

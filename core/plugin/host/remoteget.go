@@ -14,31 +14,31 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// landing is one object that is being read: it outlives the process that
-// delivers it, so that the caller's alloc is called once.
+// objectRead is one object being read. It outlives the process that delivers the
+// object, so that the caller's alloc is called once.
 type objectRead struct {
 	key   string
 	opts  driver.GetOptions
-	alloc driver.Alloc // nil: parts may be lent, or memory of our own is taken
-	trust int64        // bytes of memory that are taken on the plugin's word
+	alloc driver.Alloc // nil: parts may be lent, or the host allocates
+	trust int64        // bytes that may be allocated on the plugin's word
 
 	asked bool
-	dst   []byte // what alloc gave
-	early []byte // what came before alloc was asked
-	lent  []byte // the only part, when alloc is nil
-	n     int64  // bytes that landed
-	head  bool   // the head of this attempt came
+	dst   []byte // result of alloc
+	early []byte // data received before alloc was called
+	lent  []byte // the only part, if alloc is nil
+	n     int64  // bytes received
+	head  bool   // the head of this attempt was received
 	want  int64
 	info  driver.Info
 	done  bool
-	skip  bool // done early: parts that still come are not wanted
+	skip  bool // done early: ignore further parts
 }
 
-// restart forgets what an attempt brought.
+// restart discards what an attempt received.
 func (l *objectRead) restart() { l.n, l.head, l.lent, l.early = 0, false, nil, nil }
 
-// data gives what has landed. What came before the caller's alloc was asked did
-// not: whoever counts it takes it for bytes of that memory.
+// data returns the received data. Data received before the caller's alloc was called is
+// excluded, because callers index the result into alloc's memory.
 func (l *objectRead) data() []byte {
 	switch {
 	case l.lent != nil:
@@ -51,22 +51,22 @@ func (l *objectRead) data() []byte {
 	return nil
 }
 
-// A call takes memory for at most trusted bytes on the word of a plugin. For a
-// larger object it is taken when one part in provenShare has come, so that no
-// plugin makes its host take much more memory than it has filled.
+// A call allocates at most trusted bytes on the word of a plugin. Memory for a larger
+// object is allocated once one part in provenShare has arrived. A plugin thus cannot
+// make its host allocate much more memory than it fills.
 const (
 	trusted     = 64 << 20
 	provenShare = 4
 )
 
-// errCaller marks an error of the caller's alloc, which is returned as it is.
+// errCaller marks an error of the caller's alloc, which is returned unchanged.
 type errCaller struct{ error }
 
-// Unwrap gives alloc's error.
+// Unwrap returns alloc's error.
 func (e errCaller) Unwrap() error { return e.error }
 
-// take checks a part and puts it where it belongs. Errors are lies of the
-// plugin, except an errCaller and one of kind ErrConflict.
+// take checks a part and stores it. Its errors are protocol violations, except an
+// errCaller or an ErrConflict.
 func (l *objectRead) take(head *pb.GetHead, payload *pb.Payload, last bool) error {
 	part, err := wire.Inline(payload, handshake.MaxPart)
 	if err != nil {
@@ -95,13 +95,13 @@ func (l *objectRead) take(head *pb.GetHead, payload *pb.Payload, last bool) erro
 	return l.store(part)
 }
 
-// lendable reports whether a part of n bytes is all of the object, and may be
-// given to the caller as it is.
+// lendable reports whether a part of n bytes is the whole object and may be passed to
+// the caller without a copy.
 func (l *objectRead) lendable(n int64, last bool) bool {
 	return l.alloc == nil && !l.asked && l.n == 0 && last && n == l.want
 }
 
-// store copies a part behind those that came before.
+// store appends a part to the received data.
 func (l *objectRead) store(part []byte) error {
 	if err := l.reserve(int64(len(part))); err != nil {
 		return err
@@ -115,7 +115,8 @@ func (l *objectRead) store(part []byte) error {
 	return nil
 }
 
-// reserve asks for the memory when it may be taken, with n more bytes at hand.
+// reserve calls alloc unless the announced size is not trusted yet. n is the number of
+// bytes that are about to be added.
 func (l *objectRead) reserve(n int64) error {
 	if l.asked || l.want > l.trust && l.n+n < l.want/provenShare {
 		return nil
@@ -129,15 +130,15 @@ func (l *objectRead) reserve(n int64) error {
 		return errCaller{err}
 	}
 	if int64(len(dst)) != l.want {
-		return errCaller{ncerr.Errorf(ncerr.ErrInternal, "get", l.key, "memory of %d bytes instead of %d", len(dst), l.want)}
+		return errCaller{ncerr.Errorf(ncerr.ErrInternal, "get", l.key, "alloc returned %d bytes instead of %d", len(dst), l.want)}
 	}
 	copy(dst, l.early)
 	l.asked, l.dst, l.early = true, dst, nil
 	return nil
 }
 
-// begin takes the head that comes with n bytes, and memory unless they are all
-// and may be lent.
+// begin handles the head that arrives with n bytes. It allocates memory unless those
+// bytes are the whole object and may be lent.
 func (l *objectRead) begin(head *pb.GetHead, n int64, last bool) error {
 	info, want, err := wire.HeadFromWire(head, l.opts)
 	if err != nil {
@@ -150,22 +151,23 @@ func (l *objectRead) begin(head *pb.GetHead, n int64, last bool) error {
 		}
 		return l.reserve(n)
 	}
-	if int64(len(l.dst)) != want { // of an attempt before
+	if int64(len(l.dst)) != want { // size of an earlier attempt
 		return ncerr.Errorf(ncerr.ErrConflict, "get", l.key, "the object changed from %d to %d bytes while it was read", len(l.dst), want)
 	}
 	return nil
 }
 
-// finish checks that everything came.
+// finish checks that the object is complete.
 func (l *objectRead) finish() error {
 	if !l.head || l.n != l.want {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of the announced %d bytes came", l.n, l.want)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d of the announced %d bytes", l.n, l.want)
 	}
 	l.done = true
 	return nil
 }
 
-// fault sorts an error of take: the caller's own, or a lie.
+// fault classifies an error of take: it returns errors of the caller and conflicts, and
+// treats all others as protocol violations.
 func fault(p *proc, err error) error {
 	var own errCaller
 	switch {
@@ -201,7 +203,7 @@ func (m *remoteMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 	return l.data(), l.info, err
 }
 
-// bounded gives opts with the host's ceiling as limit.
+// bounded returns opts with a limit of at most the host's MaxObject.
 func (m *remoteMap) bounded(opts driver.GetOptions) driver.GetOptions {
 	if ceiling := m.supervisor.host.opts.MaxObject; opts.Limit <= 0 || opts.Limit > ceiling {
 		opts.Limit = ceiling
@@ -237,8 +239,8 @@ func get(ctx context.Context, s *session, l *objectRead) error {
 	return w.fail(ctx, err)
 }
 
-// GetMany implements driver.GetManyer. Reads that a dying process did not
-// finish are made again, once, on a fresh one.
+// GetMany implements driver.GetManyer. Reads that a dying process did not finish are
+// repeated once on a fresh process.
 func (m *remoteMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 	all := make([]objectRead, len(reqs))
 	for i, r := range reqs {
@@ -255,8 +257,8 @@ func (m *remoteMap) GetMany(ctx context.Context, reqs []driver.GetRequest, sink 
 	return nil
 }
 
-// batchEnd gives the end of the batch that starts at start: as many reads as
-// fit in one message.
+// batchEnd returns the end of the batch that starts at start. A batch holds as many
+// reads as fit in one message.
 func batchEnd(all []objectRead, start int) int {
 	size := 0
 	for i := start; i < len(all); i++ {
@@ -268,8 +270,8 @@ func batchEnd(all []objectRead, start int) int {
 	return len(all)
 }
 
-// getBatch makes one attempt at the reads of a batch that are not done: at
-// level 1 those that fit, the rest at level 0.
+// getBatch makes one attempt at the reads of a batch that are not done: at level 1
+// those that fit, the others at level 0.
 func (m *remoteMap) getBatch(ctx context.Context, s *session, all []objectRead, start, end int, sink driver.GetSink) error {
 	open := notDone(all, start, end)
 	if s.p.level > 0 {
@@ -287,7 +289,7 @@ func (m *remoteMap) getBatch(ctx context.Context, s *session, all []objectRead, 
 	return m.inlineBatch(ctx, s, all, open, sink)
 }
 
-// notDone gives the reads that are not done, ready for an attempt.
+// notDone resets the reads that are not done and returns their indexes.
 func notDone(all []objectRead, start, end int) []int {
 	var open []int
 	for i := start; i < end; i++ {
@@ -299,7 +301,7 @@ func notDone(all []objectRead, start, end int) []int {
 	return open
 }
 
-// inlineBatch makes one attempt at the reads open at level 0.
+// inlineBatch makes one attempt at the reads with the indexes in open at level 0.
 func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRead, open []int, sink driver.GetSink) error {
 	req := &pb.GetManyRequest{Handle: s.handle}
 	for _, i := range open {
@@ -315,7 +317,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 		if r, err = stream.Recv(); err != nil {
 			break
 		}
-		w.pause() // the sink takes its time
+		w.pause() // the sink may be slow
 		if err := w.got(slices.ContainsFunc(r.GetItems(), contentful)); err != nil {
 			return s.p.broke(err)
 		}
@@ -325,7 +327,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 				continue
 			}
 			if int64(item.GetIndex()) >= int64(len(open)) || all[open[item.GetIndex()]].done {
-				return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer for read %d of %d, which is done or was not asked for", item.GetIndex(), len(open)))
+				return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer for read %d of %d, which is done or was not requested", item.GetIndex(), len(open)))
 			}
 			i := open[item.GetIndex()]
 			if err := m.item(s.p, &all[i], item, func(data []byte, err error) { sink(i, data, all[i].info, err) }); err != nil {
@@ -345,19 +347,19 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 	return w.fail(ctx, err)
 }
 
-// contentful reports whether an item brings a read further.
+// contentful reports whether an item advances a read.
 func contentful(i *pb.GetItem) bool {
 	return i.GetLast() || i.GetHead() != nil || len(i.GetPayload().GetInline()) > 0
 }
 
-// item takes one part of a read and calls sink when the read is over. Its own
-// error ends the whole call.
+// item handles one part of a read and calls sink when the read ends. An error ends the
+// whole call.
 func (m *remoteMap) item(p *proc, l *objectRead, item *pb.GetItem, sink func([]byte, error)) error {
 	if err := l.take(item.GetHead(), item.GetPayload(), item.GetLast()); err != nil {
 		if err = fault(p, err); ncerr.KindOf(err) == ncerr.ErrPlugin {
 			return err
 		}
-		l.done, l.skip = true, !item.GetLast() // the caller has no room for it
+		l.done, l.skip = true, !item.GetLast() // the caller has no memory for it
 		sink(l.data(), err)
 		return nil
 	}
@@ -374,7 +376,7 @@ func (m *remoteMap) item(p *proc, l *objectRead, item *pb.GetItem, sink func([]b
 	return nil
 }
 
-// over hands the end of a read over.
+// deliver passes the end of a read to sink.
 func (m *remoteMap) deliver(l *objectRead, err error, sink func([]byte, error)) {
 	if err == nil {
 		m.supervisor.jobs.Add(1)

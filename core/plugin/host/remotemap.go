@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// remoteMap is a store that is open in a plugin process. When the process
-// dies it is opened again in a fresh one, unless that would lose writes.
+// remoteMap is a store that is open in a plugin process. If the process dies, the store
+// is reopened in a fresh process unless writes were lost.
 type remoteMap struct {
 	supervisor *supervisor
 	driver     string
@@ -24,22 +24,23 @@ type remoteMap struct {
 
 	guess atomic.Int64 // size of the largest object read so far; see expect
 
-	opening gate // held while opening again
+	opening gate // held while the store is reopened
 
 	mu      sync.Mutex
 	opened  bool
 	caps    driver.Capabilities
 	sess    *session
-	written int64 // writes that only a Flush makes durable,
-	flushed int64 // and how many of them one has
-	failed  error // set when the store has failed for good
+	written int64 // writes that become durable only with a Flush
+	flushed int64 // how many of them were flushed
+	failed  error // set when the store has failed permanently
 }
 
-// session is a store's handle in one process.
+// session is the handle of a store or pipeline in one process.
 type session struct {
 	p      *proc
 	handle uint64
-	// Of a store: the plugin may send files, and takes several puts in one message.
+	// For a store: the plugin may send open files, and accepts several puts in one
+	// message.
 	lends, putsMany bool
 }
 
@@ -52,8 +53,8 @@ var (
 // Capabilities implements driver.Map.
 func (m *remoteMap) Capabilities() driver.Capabilities { return m.caps }
 
-// session gives the handle in a running process, opening the store again
-// when its process is gone.
+// session returns the handle in a running process. It reopens the store if its process
+// is gone.
 func (m *remoteMap) session(ctx context.Context) (*session, error) {
 	if s, err := m.current(); s != nil || err != nil {
 		return s, err
@@ -67,13 +68,13 @@ func (m *remoteMap) session(ctx context.Context) (*session, error) {
 	}
 	mode := m.spec.Mode
 	if mode.Writable() {
-		mode = driver.Update // it was created: do not empty it again
+		mode = driver.Update // it was created already: do not empty it again
 	}
 	return m.open(ctx, mode)
 }
 
-// current gives the session when its process is alive, and the error of a
-// store that has failed for good.
+// current returns the session if its process is alive, nil if it is not, or the error
+// of a store that has failed permanently.
 func (m *remoteMap) current() (*session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,18 +87,18 @@ func (m *remoteMap) current() (*session, error) {
 		m.failed = m.lostWrites(m.sess.p)
 		return nil, m.failed
 	}
-	return nil, nil // there is none
+	return nil, nil // no session
 }
 
-// lostWrites is the error of a store whose process took writes with it.
+// lostWrites returns the error of a store whose process died with unflushed writes.
 func (m *remoteMap) lostWrites(p *proc) error {
 	cause := p.lost("is gone", true)
 	return ncerr.New(ncerr.ErrPlugin, "use store", m.spec.Path,
-		&lostError{"writes that were not flushed are lost, and the store cannot be used any more: open it again and write them anew (" + cause.Error() + ")", true})
+		&lostError{"writes that were not flushed are lost and the store can no longer be used: reopen it and repeat the writes (" + cause.Error() + ")", true})
 }
 
-// again calls f with a session, and once more with a fresh one when the
-// process died under it. what is done must be harmless to repeat.
+// again calls f with a session, and once more with a fresh one if the process died
+// during the call. f must be safe to repeat.
 func (m *remoteMap) again(ctx context.Context, f func(*session) error) error {
 	for attempt := 0; ; attempt++ {
 		s, err := m.session(ctx)
@@ -128,7 +129,7 @@ func (m *remoteMap) Stat(ctx context.Context, key string) (info driver.Info, err
 	return info, err
 }
 
-// Delete implements driver.Map. One that was sent is waited for, as a put is.
+// Delete implements driver.Map. Like a put, it waits for the answer once it was sent.
 func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
 	var used *session
 	err := m.again(ctx, func(s *session) error {
@@ -145,15 +146,15 @@ func (m *remoteMap) Delete(ctx context.Context, key string, _ *driver.DeleteOpti
 	return m.wrote("delete", key, used, err)
 }
 
-// wrote counts a write that was done in the session used, and gives the error
-// of one that failed: when the process is gone, the outcome is unknown.
+// wrote counts a write in the session used, and returns its error. If the process is
+// gone, the outcome is unknown.
 func (m *remoteMap) wrote(op, key string, used *session, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil {
 		if m.caps.Durable == driver.OnFlush {
 			m.written++
-			if m.sess != used && m.failed == nil { // another call has opened the store again meanwhile
+			if m.sess != used && m.failed == nil { // another call has reopened the store
 				m.failed = m.lostWrites(used.p)
 			}
 		}
@@ -199,8 +200,8 @@ func (m *remoteMap) Flush(ctx context.Context) error {
 	return err
 }
 
-// Close implements driver.Map. A process that is gone has nothing to close.
-// The store is closed even when ctx has ended, or its handle would stay open.
+// Close implements driver.Map. It does nothing if the process is gone. It closes the
+// store even if ctx has ended, because the handle would stay open otherwise.
 func (m *remoteMap) Close(ctx context.Context) error {
 	defer m.supervisor.leave()
 	if ctx.Err() != nil {
@@ -224,8 +225,8 @@ func (m *remoteMap) Close(ctx context.Context) error {
 	return err
 }
 
-// List implements driver.Map. When the process dies it goes on after the last
-// entry if the listing is ordered, or from the start if nothing came yet.
+// List implements driver.Map. If the process dies, List continues after the last entry
+// if the listing is ordered, or starts again if no entry was received.
 func (m *remoteMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		l := &lister{m: m, prefix: prefix, opts: *opts, yield: yield}
@@ -256,7 +257,7 @@ type lister struct {
 	count  int
 }
 
-// run reads pages until the end or until the caller has enough.
+// run reads pages until the listing ends or the caller stops.
 func (l *lister) run(ctx context.Context, s *session) error {
 	w := s.p.watch(ctx)
 	defer w.end()
@@ -269,7 +270,7 @@ func (l *lister) run(ctx context.Context, s *session) error {
 		if page, err = stream.Recv(); err != nil {
 			break
 		}
-		w.pause() // the caller takes its time
+		w.pause() // the caller may be slow
 		if err := w.got(len(page.GetEntries()) > 0); err != nil {
 			return s.p.broke(err)
 		}
@@ -293,7 +294,7 @@ func (l *lister) run(ctx context.Context, s *session) error {
 	return w.fail(ctx, err)
 }
 
-// check compares an entry with what was asked for.
+// check checks an entry against the request.
 func (l *lister) check(msg *pb.Entry) (driver.Entry, error) {
 	e, err := wire.EntryFromWire(msg)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Put implements driver.Map: a PutMany of one.
+// Put implements driver.Map with a PutMany of one put.
 func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (info driver.Info, err error) {
 	var own error
 	err = m.PutMany(ctx, []driver.PutRequest{{Key: key, Body: body, Opts: *opts}}, func(_ int, i driver.Info, e error) { info, own = i, e })
@@ -22,8 +22,9 @@ func (m *remoteMap) Put(ctx context.Context, key string, body driver.Body, opts 
 	return info, err
 }
 
-// PutMany implements driver.PutManyer. A plain put is repeated once when the process
-// dies; a conditional one is not, as the first may have been done.
+// PutMany implements driver.PutManyer. If the process dies, a plain put is repeated
+// once. A conditional put is not repeated, because the first attempt may have
+// succeeded.
 func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 	x := &writing{m: m, sink: sink, all: make([]write, len(reqs))}
 	for i := range reqs {
@@ -50,26 +51,26 @@ func (m *remoteMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink 
 	}
 }
 
-// writing is one PutMany.
+// writing is one call of PutMany.
 type writing struct {
 	m    *remoteMap
 	sink driver.PutSink
 	all  []write
 }
 
-// write is one put of several.
+// write is one put of a PutMany.
 type write struct {
 	*driver.PutRequest
-	sent bool // the plugin may have done it
+	sent bool // the plugin may have performed it
 	done bool // the sink was called
 }
 
-// head names the put on the wire.
+// head returns the wire form of the put without its body.
 func (w *write) head(s *session) *pb.PutHead {
 	return &pb.PutHead{Handle: s.handle, Key: []byte(w.Key), Size: w.Body.Size(), IfAbsent: w.Opts.IfAbsent, IfMatch: []byte(w.Opts.IfMatch)}
 }
 
-// open gives the puts that are not done.
+// open returns the indexes of the puts that are not done.
 func (x *writing) open() []int {
 	var open []int
 	for i := range x.all {
@@ -80,7 +81,7 @@ func (x *writing) open() []int {
 	return open
 }
 
-// finish hands the result of a put over, which s had.
+// finish passes the result of a put that was sent in s to the sink.
 func (x *writing) finish(i int, s *session, info driver.Info, err error) {
 	w := &x.all[i]
 	w.done = true
@@ -91,7 +92,8 @@ func (x *writing) finish(i int, s *session, info driver.Info, err error) {
 	x.sink(i, info, x.m.wrote("put", w.Key, s, err))
 }
 
-// answered takes what the plugin says of a put. Its error is a lie of the plugin.
+// answered handles the plugin's answer to a put. An error means that the plugin broke
+// the protocol.
 func (x *writing) answered(i int, s *session, m *pb.Info, failed *pb.ErrorDetail) error {
 	if failed != nil {
 		x.finish(i, s, driver.Info{}, wire.FromDetail(failed))
@@ -99,7 +101,7 @@ func (x *writing) answered(i int, s *session, m *pb.Info, failed *pb.ErrorDetail
 	}
 	info, err := wire.InfoFromWire(m, false)
 	if want := x.all[i].Body.Size(); err == nil && info.Size != want {
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a put of %d bytes gave an object of %d", want, info.Size)
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a put of %d bytes created an object of %d bytes", want, info.Size)
 	}
 	if err == nil {
 		x.finish(i, s, info, nil)
@@ -107,8 +109,8 @@ func (x *writing) answered(i int, s *session, m *pb.Info, failed *pb.ErrorDetail
 	return err
 }
 
-// lose ends the puts that were sent and have no answer, after an attempt that failed
-// with err. With again, those that may be done twice are left for another attempt.
+// lose fails the puts that were sent but not answered in an attempt that failed with
+// err. If again is set, it leaves the puts that are safe to repeat for another attempt.
 func (x *writing) lose(s *session, err error, again bool) {
 	for _, i := range x.open() {
 		w := &x.all[i]
@@ -118,10 +120,9 @@ func (x *writing) lose(s *session, err error, again bool) {
 	}
 }
 
-// attempt makes the puts that are not done: at level 1 those that fit, the rest at
-// level 0. A put that was sent is out of our hands: the call ends when the plugin has
-// answered, or is dead, also when ctx has ended before, so that nothing is stored in
-// place of what a later call stores.
+// attempt performs the puts that are not done: at level 1 those that fit, the others at
+// level 0. Once a put is sent, the call waits until the plugin has answered or is dead,
+// even if ctx ends. Otherwise a late put could overwrite the result of a later call.
 func (x *writing) attempt(ctx context.Context, s *session) error {
 	if s.p.level > 0 {
 		if err := x.shared(ctx, s, x.open()); err != nil {
@@ -145,7 +146,7 @@ func (x *writing) attempt(ctx context.Context, s *session) error {
 	return nil
 }
 
-// fitting gives the number of puts, from the first on, that fit in one message.
+// fitting returns the number of leading puts in open that fit in one message.
 func (x *writing) fitting(open []int) int {
 	size := int64(0)
 	for n, i := range open {
@@ -187,7 +188,7 @@ func (x *writing) inlineMany(ctx context.Context, s *session, open []int) error 
 	if err != nil {
 		return w.fail(sent, err)
 	}
-	w.pause() // the sink takes its time
+	w.pause() // the sink may be slow
 	if len(reply.GetResults()) != len(items) {
 		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d answers to %d puts", len(reply.GetResults()), len(items)))
 	}
@@ -199,7 +200,7 @@ func (x *writing) inlineMany(ctx context.Context, s *session, open []int) error 
 	return nil
 }
 
-// contentOf gives the whole body.
+// contentOf returns the whole body.
 func contentOf(body driver.Body) ([]byte, error) {
 	if mem, ok := body.(driver.Bytes); ok {
 		return mem, nil
@@ -220,8 +221,8 @@ func fillBody(dst []byte, body driver.Body) error {
 	return nil
 }
 
-// inlineOne makes one attempt at a put whose body is sent in parts. Its error ends the
-// call: the process is gone, or the context has ended.
+// inlineOne makes one attempt at a put whose body is sent in parts. It returns an error
+// only if the process is gone or the context has ended.
 func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
 	x.all[i].sent = true
 	m, err := inlinePut(ctx, s, x.all[i].head(s), x.all[i].Body)
@@ -238,7 +239,7 @@ func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
 	return nil
 }
 
-// inlinePut sends one put, and gives the answer.
+// inlinePut sends one put and returns the answer.
 func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (*pb.Info, error) {
 	sent, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -250,7 +251,7 @@ func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 		return nil, w.fail(ctx, err)
 	}
 	err = sendBody(w, stream, head, body)
-	if !keep() { // a body without an end is not stored
+	if !keep() { // an incomplete body is not stored
 		return nil, ctx.Err()
 	}
 	if err != nil {
@@ -261,8 +262,8 @@ func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 	return r.GetInfo(), w.fail(sent, err)
 }
 
-// sendBody sends all parts. Its error is that of reading the body; what the
-// plugin says comes with the answer.
+// sendBody sends all parts. It returns only errors of reading the body; the plugin's
+// error comes with the answer.
 func sendBody(w *watch, stream pb.Driver_PutClient, head *pb.PutHead, body driver.Body) error {
 	inMemory, _ := body.(driver.Bytes)
 	var buf []byte
@@ -270,7 +271,7 @@ func sendBody(w *watch, stream pb.Driver_PutClient, head *pb.PutHead, body drive
 		buf = make([]byte, min(body.Size(), handshake.MaxPart))
 	}
 	for off := int64(0); head != nil || off < body.Size(); {
-		w.pause() // the body takes its time
+		w.pause() // reading the body may be slow
 		n := min(body.Size()-off, handshake.MaxPart)
 		part := buf[:min(n, int64(len(buf)))]
 		if inMemory != nil {

@@ -18,48 +18,48 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 )
 
-// pipeGrace is how long the output pipes may stay open after the process has
-// died: its own children may hold them.
+// pipeGrace is how long the output pipes may stay open after the process has died. The
+// process's own children may still hold them.
 const pipeGrace = 300 * time.Millisecond
 
-// image is what is executed.
+// image is an executable to start.
 type image struct {
-	path  string // path to execute, or to the file when sealed is set
-	argv0 string // what people see
-	// launcher, when not empty, is executed first, and executes this image
-	// once the sandbox is in force.
+	path  string // path to execute, or the path of the original if file is set
+	argv0 string // shown in process listings
+	// launcher, if not empty, is executed first and executes this image once the
+	// sandbox is in force.
 	launcher string
-	head     []byte   // its first line, or the beginning of that
-	static   bool     // it needs no other file
+	head     []byte   // first line of the file, possibly truncated
+	static   bool     // the program needs no other file
 	file     *os.File // sealed copy that is executed instead of path, or nil
 }
 
-// process is one child process. It implements go-plugin's Runner, so that
-// starting, signals, groups, pipes and reaping are ours.
+// process is one child process. It implements go-plugin's Runner, so the host itself
+// handles starting, signals, process groups, pipes and reaping.
 type process struct {
 	spawner *spawner
 	cmd     *exec.Cmd
 	out     *firstLine
 	errPipe *os.File
-	drained chan struct{} // closed when all of standard error was read
-	life    *os.File      // write end of standard input
-	dir     string        // its own: where it may listen
+	drained chan struct{} // closed when all of standard error has been read
+	life    *os.File      // write end of standard input, the lifeline
+	dir     string        // private directory, where it may listen
 	lifeMu  sync.Once
 
-	mu     sync.Mutex // held while it is started
-	killed bool       // before it was started
-	reaped bool       // the numbers of process and group are no longer ours
+	mu     sync.Mutex // held during the start
+	killed bool       // killed before it was started
+	reaped bool       // the process and group ids may belong to others
 
 	done  chan struct{} // closed when the process is reaped
-	state string        // how it ended; valid after done
+	state string        // exit status in words; valid after done
 	code  int
 	wg    sync.WaitGroup
 }
 
 var _ runner.Runner = (*process)(nil)
 
-// newProcess prepares img with the environment env; files are its descriptors
-// from 3 on, dir is its own directory.
+// newProcess prepares a process that runs img with the environment env. files become
+// its descriptors starting at 3; dir is its private directory.
 func newProcess(s *spawner, img image, env []string, files []*os.File, dir string) *process {
 	cmd := &exec.Cmd{Path: img.path, Args: []string{img.argv0}, Env: env, ExtraFiles: files, SysProcAttr: processAttributes()}
 	if img.file != nil {
@@ -101,7 +101,7 @@ func (p *process) Start(context.Context) error {
 	return nil
 }
 
-// spawn starts the process, unless it was killed before.
+// spawn starts the process unless it was killed before.
 func (p *process) spawn() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,12 +113,12 @@ func (p *process) spawn() error {
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		_ = f.Close() // pipes: nothing can be lost
+		_ = f.Close() // nothing can be lost when closing a pipe
 	}
 }
 
-// reap waits for the end, kills what is left of the group while its number
-// cannot be reused, and closes the pipes soon after.
+// reap waits for the process to exit and kills the rest of its group before the group
+// id can be reused. It gives the pipe readers a short deadline.
 func (p *process) reap() {
 	pid := p.cmd.Process.Pid
 	var err error
@@ -146,10 +146,10 @@ func exitText(st *os.ProcessState, err error) string {
 	if st == nil {
 		return fmt.Sprint(err)
 	}
-	return st.String() // "exit status 2", "signal: killed"
+	return st.String() // such as "exit status 2" or "signal: killed"
 }
 
-// endLifeline tells the plugin that the host is done with it.
+// endLifeline tells the plugin that the host no longer needs it.
 func (p *process) endLifeline() {
 	p.lifeMu.Do(func() {
 		if p.life != nil {
@@ -158,8 +158,8 @@ func (p *process) endLifeline() {
 	})
 }
 
-// awaitDrained waits a moment until what the dead process wrote to standard
-// error has been read.
+// awaitDrained waits briefly until all output on standard error of the dead process has
+// been read.
 func (p *process) awaitDrained() {
 	if p.errPipe == nil {
 		return
@@ -170,7 +170,7 @@ func (p *process) awaitDrained() {
 	}
 }
 
-// closePipes is called when nobody reads any more.
+// closePipes closes the output pipes. It must be called after the last read.
 func (p *process) closePipes() {
 	p.wg.Wait()
 	if p.out.r != nil {
@@ -194,8 +194,8 @@ func (p *process) Wait(context.Context) error {
 	return nil
 }
 
-// Kill implements runner.Runner: it kills the whole group at once. A process
-// that was not started yet never is.
+// Kill implements runner.Runner. It kills the whole process group at once. A process
+// not yet started will not be started.
 func (p *process) Kill(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +226,7 @@ func (p *process) Stdout() io.ReadCloser { return io.NopCloser(p.out) }
 // Stderr implements runner.Runner.
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(&toEnd{r: p.errPipe, end: p.drained}) }
 
-// toEnd tells when its reader has come to the end.
+// toEnd closes end when its reader returns an error.
 type toEnd struct {
 	r    io.Reader
 	once sync.Once
@@ -255,20 +255,21 @@ func (p *process) pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Diagnose implements runner.Runner; our own errors say more.
+// Diagnose implements runner.Runner. It returns nothing, because the host's own errors
+// are more precise.
 func (p *process) Diagnose(context.Context) string { return "" }
 
-// PluginToHost implements runner.Runner: addresses are the same on both sides.
-// Only what listens in the process's own directory is connected to, or a plugin
-// that may reach nobody could name one who is then given all data.
+// PluginToHost implements runner.Runner. Addresses are the same on both sides. It
+// accepts only sockets in the process's own directory. Otherwise a plugin without
+// network access could name another server, which would then receive all data.
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	if own := network == "unix" && inDir(p.dir, addr); own || network == "tcp" && runtime.GOOS == "windows" && local(addr) {
 		return network, addr, nil
 	}
-	return "", "", fmt.Errorf("it serves at %q (%s), which is no socket in the directory that it was given", cut(addr, 120), cut(network, 20))
+	return "", "", fmt.Errorf("it serves at %q (%s), which is not a socket in its private directory", cut(addr, 120), cut(network, 20))
 }
 
-// inDir reports whether there is a socket at path, directly in dir.
+// inDir reports whether path is a socket directly in dir.
 func inDir(dir, path string) bool {
 	st, err := os.Lstat(path)
 	if err != nil || st.Mode()&os.ModeSocket == 0 {
@@ -284,11 +285,11 @@ func (p *process) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
 
-// handshakeMax is the longest handshake line, a certificate included.
+// handshakeMax is the longest handshake line, including a certificate.
 const handshakeMax = 8 << 10
 
-// firstLine passes the first line of standard output to go-plugin, keeps a
-// copy of its head for our errors, and swallows everything after it.
+// firstLine passes the first line of standard output to go-plugin, keeps a copy of its
+// start for errors, and discards all further output.
 type firstLine struct {
 	r    *os.File
 	mu   sync.Mutex
@@ -313,7 +314,7 @@ func (f *firstLine) Read(p []byte) (int, error) {
 	}
 }
 
-// take gives how many bytes of p belong to the first line.
+// take returns how many bytes of p belong to the first line.
 func (f *firstLine) take(p []byte) int {
 	if f.done {
 		return 0
@@ -330,7 +331,7 @@ func (f *firstLine) take(p []byte) int {
 	return keep
 }
 
-// text gives the head of the first line.
+// text returns the start of the first line.
 func (f *firstLine) text() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -338,8 +339,8 @@ func (f *firstLine) text() string {
 	return string(bytes.TrimSpace(line))
 }
 
-// certified reports whether the first line has a certificate: a plugin without
-// one serves without TLS, as those do whose language has no such certificates.
+// certified reports whether the first line contains a certificate. A plugin without one
+// serves without TLS; plugins in languages that lack such certificates do so.
 func (f *firstLine) certified() bool {
 	parts := strings.Split(f.text(), "|")
 	return len(parts) > 5 && parts[5] != ""

@@ -13,12 +13,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/wire"
 )
 
-// A message of level 1 has jobs for at least requestBytes of output, and at
-// most requestJobs of them: the hand-off costs, not the copy. When more calls
-// than there are cores are at work, so that all cores have work anyway, it is
-// busyBytes. All calls together have so many messages under way that each core
-// of the plugin has one at work and one that waits: more would only make the
-// memory cold that host and plugin share.
+// A message of level 1 carries jobs for at least requestBytes of output, and at most
+// requestJobs of them, because sending a message costs more than copying the data. If
+// more calls than cores are active, the minimum is busyBytes. The number of messages in
+// flight over all calls lets each core of the plugin work on one while another waits.
+// More would only evict shared memory from the caches.
 const (
 	requestBytes = 1 << 20
 	busyBytes    = 4 << 20
@@ -27,11 +26,11 @@ const (
 
 func requestsInFlight() int { return 2 * runtime.GOMAXPROCS(0) }
 
-// turnWait is how long a call without a message under way waits for its turn at
-// most. Those who have the turns may be in sinks that wait for this very call.
+// turnWait limits how long a call without a message in flight waits for a turn. Calls
+// that hold all turns may be blocked in sinks that wait for this very call.
 const turnWait = 100 * time.Millisecond
 
-// maxFlying is the largest number of unanswered jobs of one call.
+// maxPending is the largest number of unanswered jobs of one call.
 const maxPending = 1024
 
 type (
@@ -39,13 +38,13 @@ type (
 	storeStream = jobStream[pb.StoreBatch, pb.StoreBatchReply]
 )
 
-// flight is the state of one call that has jobs under way in a lane.
+// callState is the state of one call that has jobs in flight on a stream.
 type callState struct {
 	p        *proc
-	pending  map[uint64]*pendingJob // not answered
-	requests int                    // messages with jobs that are not answered
-	turns    chan struct{}          // of all calls: one for each such message
-	turned   int                    // turns that this call has: none for reads
+	pending  map[uint64]*pendingJob // unanswered jobs
+	requests int                    // messages with unanswered jobs
+	turns    chan struct{}          // shared by all calls: one element for each such message
+	turned   int                    // turns that this call holds; always 0 for reads
 }
 
 // room reports whether another message may be sent.
@@ -53,7 +52,7 @@ func (f *callState) room() bool {
 	return f.requests < requestsInFlight() && len(f.pending) <= maxPending-requestJobs
 }
 
-// answered ends a job; its regions are the caller's to free.
+// answered removes an answered job. The caller frees its regions.
 func (f *callState) answered(id uint64, t *pendingJob) {
 	delete(f.pending, id)
 	if *t.request--; *t.request == 0 {
@@ -62,7 +61,7 @@ func (f *callState) answered(id uint64, t *pendingJob) {
 	}
 }
 
-// yield gives up turns for which no message is under way.
+// yield releases the turns that no message uses.
 func (f *callState) yield() {
 	for f.turned > f.requests {
 		f.turned--
@@ -70,8 +69,9 @@ func (f *callState) yield() {
 	}
 }
 
-// turn takes a turn to send a message: at once, or not at all while messages of
-// this call are under way. The only one is sent without, when that takes too long.
+// turn acquires a turn to send a message. It returns false if no turn is free while
+// messages of this call are in flight. A call without messages in flight waits, and
+// proceeds without a turn after turnWait.
 func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	select {
 	case r.turns <- struct{}{}:
@@ -82,7 +82,7 @@ func (r *sharedRun) turn(ctx context.Context, w *watch) (bool, error) {
 	if r.requests > 0 {
 		return false, nil
 	}
-	w.pause() // those who have a turn watch the plugin
+	w.pause() // the calls that hold turns watch the plugin
 	defer w.progress()
 	timer := time.NewTimer(turnWait)
 	defer timer.Stop()
@@ -105,10 +105,10 @@ type sharedRun struct {
 	x    *execution
 	s    *session
 	l    *codecStream
-	open []int // jobs that were not sent
+	open []int // jobs not yet sent
 }
 
-// shared does the jobs that fit in the segments; the others stay undone.
+// shared runs the jobs that fit in the segments. The others are left undone.
 func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	p := s.p
 	if !p.plane.enter() {
@@ -133,11 +133,11 @@ func (x *execution) shared(ctx context.Context, s *session, open []int) error {
 	})
 }
 
-// drive sends jobs with fill and hands each answer to take, until none is under
-// way: the rest, if any, does not fit.
+// drive sends jobs with fill and passes each answer to take until no job is in flight.
+// Jobs that remain do not fit in the segments.
 func drive[B, R any](ctx context.Context, w *watch, f *callState, l *jobStream[B, R], fill func() error, take func(*R) error) error {
 	for {
-		w.progress() // it may be the plugin that keeps a message from being sent
+		w.progress() // it may be the plugin that blocks sending
 		if err := fill(); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func drive[B, R any](ctx context.Context, w *watch, f *callState, l *jobStream[B
 		if err != nil {
 			return w.fail(ctx, err)
 		}
-		w.pause() // the caller's alloc and sink take their time
+		w.pause() // the caller's alloc and sink may be slow
 		if err := take(reply); err != nil {
 			return err
 		}
@@ -171,15 +171,15 @@ func (r *sharedRun) fill(ctx context.Context, w *watch) error {
 	return nil
 }
 
-// end leaves the lane, and gives up the turns of what is not answered.
+// end releases the stream and the turns of unanswered messages.
 func (r *sharedRun) end() {
 	r.requests = 0
 	r.yield()
 	r.l.leave(r.pending)
 }
 
-// send sends one message; false means that there is no room for its first job
-// while others are under way, or that no job is left that fits.
+// send sends one message. It returns false if there is no room for the first job while
+// others are in flight, or if no remaining job fits.
 func (r *sharedRun) send() (bool, error) {
 	batch := &pb.Batch{}
 	count := new(int)
@@ -194,9 +194,9 @@ func (r *sharedRun) send() (bool, error) {
 		t := r.reserve(job)
 		if t == nil {
 			if len(r.pending) > 0 {
-				break // wait for room
+				break // wait for free memory
 			}
-			r.open = r.open[1:] // larger than the segments: level 0
+			r.open = r.open[1:] // larger than the segments: left to level 0
 			continue
 		}
 		r.open = r.open[1:]
@@ -214,7 +214,7 @@ func (r *sharedRun) send() (bool, error) {
 	return true, r.l.stream.Send(batch)
 }
 
-// ticket gives regions for a job, nil when there are none.
+// reserve allocates the regions of a job, or returns nil if memory is short.
 func (r *sharedRun) reserve(job *codecdriver.Job) *pendingJob {
 	plane, room := r.p.plane, max(0, job.Limit)
 	if room > maxRegion || len(job.Src) > maxRegion {
@@ -242,7 +242,7 @@ func (r *sharedRun) reserve(job *codecdriver.Job) *pendingJob {
 	return t
 }
 
-// message gives the job for the wire.
+// message returns the wire form of a job.
 func (r *sharedRun) message(id uint64, job *codecdriver.Job, t *pendingJob) *pb.Job {
 	in := t.in
 	if t.held != nil {
@@ -256,12 +256,12 @@ func (r *sharedRun) message(id uint64, job *codecdriver.Job, t *pendingJob) *pb.
 	}
 }
 
-// message names the first n bytes of a response region.
+// message returns the wire form of the first n bytes of a response region.
 func (r region) message(n int64) *pb.Region {
 	return &pb.Region{Segment: responseSegment, Offset: uint64(r.off), Length: uint64(n), Generation: r.generation}
 }
 
-// offset gives the place of b in the segment, if it lies there.
+// offset returns the offset of b in the segment, and whether b lies in it.
 func (s *segment) offset(b []byte) (int64, bool) {
 	if len(b) == 0 || len(s.mem) == 0 {
 		return 0, false
@@ -271,11 +271,11 @@ func (s *segment) offset(b []byte) (int64, bool) {
 	return int64(at - base), at >= base && at-base < uintptr(len(s.mem))
 }
 
-// take checks a result against what is known of its job, and hands it over.
+// take checks a result against its job and delivers it.
 func (r *sharedRun) take(m *pb.Result) error {
 	t := r.pending[m.GetId()]
 	if t == nil {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", m.GetId())
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not requested", m.GetId())
 	}
 	if m.GetError() != nil {
 		r.answered(m.GetId(), t)
@@ -288,32 +288,32 @@ func (r *sharedRun) take(m *pb.Result) error {
 		return err
 	}
 	if n != m.GetSize() || !m.GetLast() {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes with %d of them", m.GetSize(), n)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes with a region of %d bytes", m.GetSize(), n)
 	}
 	r.answered(m.GetId(), t) // before the sink, which may call the plugin too
 	defer t.free(r.p.plane)
 	return r.deliver(t, n)
 }
 
-// written checks the region of an answer, which must be that of its job, and
-// gives the number of bytes in it.
+// written checks that an answer names the region of its job and returns the number of
+// bytes in it.
 func (t *pendingJob) written(m *pb.Region, room int64) (int64, error) {
 	if len(t.out) == 0 {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "a region where none was given")
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "a region for a job without one")
 	}
 	out := t.out[len(t.out)-1]
 	if m.GetSegment() != responseSegment || m.GetOffset() != uint64(out.off) || m.GetGeneration() != out.generation {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer in another region than that of the job")
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer in a region other than that of the job")
 	}
 	if m.GetLength() > uint64(room) {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes where at most %d were asked for", m.GetLength(), room)
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes; the limit is %d", m.GetLength(), room)
 	}
 	return int64(m.GetLength()), nil
 }
 
-// deliver hands the output of a job over: in the caller's memory, lent where
-// the caller only copies it, else in a private copy, because the plugin can
-// change what is in the segment.
+// deliver passes the output of a job to the sink. The output is in the caller's Dst if
+// it fits, else in shared memory if the job allows that, else in a private copy,
+// because the plugin can change the segment.
 func (r *sharedRun) deliver(t *pendingJob, n int64) error {
 	job := &r.x.jobs[t.index]
 	shared := r.p.plane.response.of(t.out[0], n)
@@ -329,8 +329,8 @@ func (r *sharedRun) deliver(t *pendingJob, n int64) error {
 	})
 }
 
-// guardFault calls f, and turns a fault in mem into an error: the system may
-// refuse a page of a segment when memory is out. Other panics pass.
+// guardFault calls f and turns a memory fault in mem into an error. The system may fail
+// to provide a page of a segment when it is out of memory. Other panics pass.
 func guardFault(mem []byte, f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -343,18 +343,18 @@ func guardFault(mem []byte, f func()) (err error) {
 		if !ok || at.Addr() < base || at.Addr() >= base+uintptr(len(mem)) {
 			panic(r)
 		}
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "its shared memory cannot be reached")
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "its shared memory is not accessible")
 	}()
 	f()
 	return nil
 }
 
-// settleCodec takes late results.
+// acceptLateResults handles results of abandoned jobs.
 func (p *proc) acceptLateResults(r *pb.BatchReply, late map[uint64]*pendingJob) error {
 	for _, m := range r.GetResults() {
 		t := late[m.GetId()]
 		if t == nil {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", m.GetId())
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not requested", m.GetId())
 		}
 		delete(late, m.GetId())
 		t.free(p.plane)

@@ -16,24 +16,24 @@ import (
 // known.
 const maxGuess = 16 << 20
 
-// lendAbove is the size in bytes from which a file is lent: opening it for the
-// host, sending and closing it costs as much as copying that many.
+// lendAbove is the size in bytes from which files are lent. Opening, sending and
+// closing a file costs about as much as copying that many bytes.
 const lendAbove = 256 << 10
 
-// sharedReads is a number of reads at level 1, under way in a lane.
+// sharedReads is a set of reads at level 1 over one stream.
 type sharedReads struct {
 	callState
 	m    *remoteMap
 	s    *session
 	l    *storeStream
 	all  []objectRead
-	open []int                // reads that were not sent
-	done func(i int, e error) // takes the end of a read
+	open []int                // reads not yet sent
+	done func(i int, e error) // called at the end of each read
 }
 
-// sharedGet makes one attempt at the reads open of all, and calls done for
-// each that is over; its landing has the rest. Reads that do not fit in the
-// segments are not done.
+// sharedGet makes one attempt at the reads of all with the indexes in open. It calls
+// done for each read that ended; the results are in all. Reads that do not fit in the
+// segments are left undone.
 func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead, open []int, done func(int, error)) error {
 	p := s.p
 	if !p.plane.enter() {
@@ -58,8 +58,8 @@ func (m *remoteMap) sharedGet(ctx context.Context, s *session, all []objectRead,
 	})
 }
 
-// fill sends messages while there is room. Reads take no turns: a store that
-// takes its time is to have many of them.
+// fill sends messages while there is room. Reads take no turns, because a slow store
+// needs many of them at once.
 func (r *sharedReads) fill(ctx context.Context, w *watch) error {
 	for r.room() && len(r.open) > 0 {
 		if sent, err := r.send(); err != nil || !sent {
@@ -69,7 +69,7 @@ func (r *sharedReads) fill(ctx context.Context, w *watch) error {
 	return nil
 }
 
-// send sends one message of reads; see sharedRun.send.
+// send sends one message of reads. See sharedRun.send.
 func (r *sharedReads) send() (bool, error) {
 	batch := &pb.StoreBatch{}
 	count := new(int)
@@ -106,8 +106,8 @@ func (r *sharedReads) send() (bool, error) {
 	return true, r.l.stream.Send(batch)
 }
 
-// ticket gives a read of about n bytes its region, or the tag of the file that
-// is to be lent instead.
+// reserve allocates the region for a read of about n bytes, or a tag if the file is to
+// be lent instead.
 func (r *sharedReads) reserve(n int64) *pendingJob {
 	if r.s.lends && n >= lendAbove && r.p.plane.mayLend() {
 		return &pendingJob{lend: r.p.plane.tag.Add(1)}
@@ -119,8 +119,8 @@ func (r *sharedReads) reserve(n int64) *pendingJob {
 	return &pendingJob{out: []region{out}, room: out.size}
 }
 
-// expect gives the number of bytes that a read may bring: what was asked for,
-// else as many as the largest object so far.
+// expect returns the expected size of a read: the requested length, or the size of the
+// largest object so far if the read has none.
 func (m *remoteMap) expect(o *driver.GetOptions) int64 {
 	if o.Range != nil && o.Range.Length >= 0 {
 		return o.Range.Length
@@ -128,7 +128,7 @@ func (m *remoteMap) expect(o *driver.GetOptions) int64 {
 	return max(minRegion, m.guess.Load())
 }
 
-// learn remembers the size of an object that was read.
+// learn records the size of an object that was read.
 func (m *remoteMap) learn(n int64) {
 	for n = min(n, maxGuess); ; {
 		old := m.guess.Load()
@@ -138,12 +138,12 @@ func (m *remoteMap) learn(n int64) {
 	}
 }
 
-// take takes the answer to a read, or its wish for room. Its error ends the
-// call.
+// take handles the answer to a read or its request for a larger region. An error ends
+// the call.
 func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil {
-		return r.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for read %d, which is done or was not asked for", m.GetId()))
+		return r.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for read %d, which is done or was not requested", m.GetId()))
 	}
 	if m.GetNeed() != 0 {
 		w.progress()
@@ -158,12 +158,12 @@ func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) err
 	defer r.answered(m.GetId(), t)
 	if t.inline {
 		r.p.plane.dropLent(m, t)
-		return nil // it is done again at level 0
+		return nil // repeated at level 0
 	}
 	err := r.land(ctx, l, m, t)
 	if errors.Is(err, errNoDescriptor) {
 		l.restart()
-		return nil // the same
+		return nil // repeated at level 0
 	}
 	if err != nil {
 		if err = fault(r.p, err); ncerr.KindOf(err) == ncerr.ErrPlugin {
@@ -178,12 +178,12 @@ func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) err
 	return nil
 }
 
-// grant gives a read more room, or cancels it when there is none: then it is
-// done at level 0.
+// grant allocates a larger region for a read. If no memory is free it cancels the read,
+// which is then repeated at level 0.
 func (r *sharedReads) grant(id uint64, t *pendingJob, need int64) error {
 	limit := r.all[t.index].opts.Limit
 	if t.asked || need < 0 || need <= t.room || limit > 0 && need > limit {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "read %d asks for room for %d bytes, with a limit of %d", id, need, limit)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "read %d requests a region of %d bytes with a limit of %d", id, need, limit)
 	}
 	t.asked = true
 	out, ok := r.p.plane.answerRoom(need)
@@ -195,16 +195,15 @@ func (r *sharedReads) grant(id uint64, t *pendingJob, need int64) error {
 	return r.send1(&pb.StoreBatch{Grants: []*pb.Grant{{Id: id, Output: out.message(need)}}})
 }
 
-// send1 sends a message without jobs; when that fails the stream has ended,
-// and the receiving side says why.
+// send1 sends a message without jobs. It ignores errors: a failure means that the
+// stream has ended, and the receiver reports the cause.
 func (r *sharedReads) send1(b *pb.StoreBatch) error {
 	_ = r.l.stream.Send(b)
 	return nil
 }
 
-// land checks an answer against what is known of its read, and puts the bytes
-// where they belong. Errors are lies of the plugin, but for an errCaller and
-// those of reading a lent file.
+// land checks an answer against its read and stores the data. Its errors are protocol
+// violations, except an errCaller and errors of reading a lent file.
 func (r *sharedReads) land(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if m.GetHead() == nil {
 		if m.GetError() == nil || m.GetLent() != nil {
@@ -227,7 +226,7 @@ func (r *sharedReads) land(ctx context.Context, l *objectRead, m *pb.StoreResult
 		return err
 	}
 	if n > l.want || m.GetError() == nil && n != l.want {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d of the announced %d bytes came", n, l.want)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d of the announced %d bytes", n, l.want)
 	}
 	out := r.p.plane.response.of(t.out[len(t.out)-1], n)
 	var own error
@@ -235,17 +234,17 @@ func (r *sharedReads) land(ctx context.Context, l *objectRead, m *pb.StoreResult
 	return cmp.Or(err, own)
 }
 
-// settleStore takes late results.
+// acceptLateReplies handles answers to abandoned jobs of a store.
 func (p *proc) acceptLateReplies(r *pb.StoreBatchReply, late map[uint64]*pendingJob) error {
 	for _, m := range r.GetResults() {
 		t := late[m.GetId()]
 		switch {
 		case t == nil:
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not asked for", m.GetId())
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not requested", m.GetId())
 		case m.GetNeed() != 0 && t.asked:
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "job %d asks for room twice", m.GetId())
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "job %d requests a larger region twice", m.GetId())
 		case m.GetNeed() != 0:
-			t.asked = true // it is cancelled, and answers soon
+			t.asked = true // it is cancelled and will answer soon
 		default:
 			p.plane.dropLent(m, t)
 			delete(late, m.GetId())

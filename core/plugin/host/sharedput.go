@@ -13,19 +13,20 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// sharedWrites is a number of puts at level 1, under way in a lane.
+// sharedWrites is a set of puts at level 1 over one stream.
 type sharedWrites struct {
 	callState
 	x         *writing
 	s         *session
 	l         *storeStream
-	left      []int // puts that were not sent
+	left      []int // puts not yet sent
 	cancelled bool
 }
 
-// shared makes one attempt at the puts open, whose bodies go into the request segment.
-// Puts for which there is no room there are not done. When ctx ends no more are sent,
-// and those that were are cancelled, and waited for all the same.
+// shared makes one attempt at the puts with the indexes in open, whose bodies go into
+// the request segment. Puts that do not fit there are left undone. When ctx ends,
+// shared sends no more puts, cancels those that were sent, and still waits for their
+// answers.
 func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	p := s.p
 	if !p.plane.enter() {
@@ -42,8 +43,8 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	r := &sharedWrites{callState: callState{p: p, pending: map[uint64]*pendingJob{}}, x: x, s: s, l: l, left: open}
 	defer func() { l.leave(r.pending) }()
 	for {
-		if !r.cancelled { // else it has one time for all that is under way
-			w.progress() // it may be the plugin that keeps a message from being sent
+		if !r.cancelled { // after cancelling, one time limit covers all answers
+			w.progress() // it may be the plugin that blocks sending
 		}
 		if err := r.fill(ctx, w); err != nil {
 			return w.fail(sent, err)
@@ -56,10 +57,10 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 			return w.fail(sent, err)
 		}
 		if !r.cancelled {
-			w.pause() // the sink takes its time
+			w.pause() // the sink may be slow
 		}
 		if len(reply.GetResults()) == 0 {
-			return p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer to no put"))
+			return p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer without results"))
 		}
 		for _, m := range reply.GetResults() {
 			if err := r.take(ctx, m); err != nil {
@@ -69,7 +70,7 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 	}
 }
 
-// next waits for the next answers, and cancels what is under way when ctx ends.
+// next waits for the next answers. When ctx ends it cancels the puts in flight.
 func (r *sharedWrites) next(ctx context.Context, w *watch) (*pb.StoreBatchReply, error) {
 	if r.cancelled {
 		return r.l.next(w)
@@ -91,8 +92,8 @@ func (r *sharedWrites) fill(ctx context.Context, w *watch) error {
 	return nil
 }
 
-// send sends one message of puts; see sharedRun.send. A put that was not sent when ctx
-// ends is not done.
+// send sends one message of puts. See sharedRun.send. Puts not yet sent when ctx ends
+// are left undone.
 func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 	batch := &pb.StoreBatch{}
 	count := new(int)
@@ -102,11 +103,11 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 		put := &r.x.all[i]
 		in, ok := r.p.plane.request.alloc(put.Body.Size())
 		if !ok && len(r.pending) > 0 {
-			break // wait for room
+			break // wait for free memory
 		}
 		r.left = r.left[1:]
 		if !ok || !r.body(w, i, &in) {
-			continue // level 0, or it has failed
+			continue // left to level 0, or failed
 		}
 		*count++
 		r.l.last++
@@ -129,12 +130,12 @@ func (r *sharedWrites) send(ctx context.Context, w *watch) (bool, error) {
 	return true, r.l.stream.Send(batch)
 }
 
-// body fills the region of a put, or gives it back: then the put has failed, or the
-// system has no page for it.
+// body copies the body of a put into its region. If that fails it frees the region and
+// returns false: either the put has failed, or the system has no memory for the region.
 func (r *sharedWrites) body(w *watch, i int, in *region) bool {
 	put := &r.x.all[i]
 	mem := r.p.plane.request.of(*in, put.Body.Size())
-	w.pause() // the body takes its time, and the sink
+	w.pause() // reading the body and the sink may be slow
 	defer w.progress()
 	var own error
 	fault := guardFault(mem, func() { own = fillBody(mem, put.Body) })
@@ -148,7 +149,7 @@ func (r *sharedWrites) body(w *watch, i int, in *region) bool {
 	return false
 }
 
-// drop gives the regions of a message back that is not sent.
+// drop frees the regions of a message that is not sent.
 func (r *sharedWrites) drop(batch *pb.StoreBatch) {
 	for _, job := range batch.GetJobs() {
 		r.pending[job.GetId()].free(r.p.plane)
@@ -156,12 +157,12 @@ func (r *sharedWrites) drop(batch *pb.StoreBatch) {
 	}
 }
 
-// take checks an answer against what is known of its put, and hands it over. Its error
-// is a lie of the plugin. A put that failed when ctx had ended is left as it is.
+// take checks an answer against its put and delivers it. An error means that the plugin
+// broke the protocol. A put that failed after ctx ended is left undone.
 func (r *sharedWrites) take(ctx context.Context, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil || m.GetNeed() != 0 {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "no answer to a put that was asked for")
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer to an unknown put")
 	}
 	r.answered(m.GetId(), t)
 	t.free(r.p.plane)

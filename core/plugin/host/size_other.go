@@ -4,5 +4,5 @@ package host
 
 import "io/fs"
 
-// allocated returns how much room a file takes.
+// allocated returns the disk space of a file in bytes.
 func allocated(info fs.FileInfo) int64 { return info.Size() }

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// spawner starts all child processes from one operating system thread which
-// lives as long as the host: the parent-death signal of a child belongs to the
-// thread that started it, and Go ends threads when it likes.
+// spawner starts all child processes from one operating system thread that lives as
+// long as the host. The parent-death signal of a child is tied to the thread that
+// started it, and the Go runtime may end other threads at any time.
 type spawner struct {
 	once sync.Once
 	end  sync.Once
@@ -21,7 +21,7 @@ type spawnRequest struct {
 	done chan error
 }
 
-// start runs cmd.Start on the thread, which it makes at the first call.
+// start runs cmd.Start on the thread. The first call creates the thread.
 func (s *spawner) start(cmd *exec.Cmd) error {
 	s.once.Do(func() {
 		s.reqs = make(chan spawnRequest)
@@ -40,7 +40,7 @@ func (s *spawner) loop() {
 	}
 }
 
-// close ends the thread. No start is under way, and all children are dead.
+// close ends the thread. No start may be in progress, and all children must be dead.
 func (s *spawner) close() {
 	s.once.Do(func() {})
 	s.end.Do(func() {

@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	ringSize  = 64 << 10 // of standard error kept for diagnosis: a panic's text
-	lineMax   = 8 << 10  // longer lines are cut
-	tailLines = 6        // of them shown in an error
+	ringSize  = 64 << 10 // size of the standard error kept for diagnosis; holds the text of a panic
+	lineMax   = 8 << 10  // longer lines are truncated
+	tailLines = 6        // lines shown in an error
 	tailBytes = 2 << 10
-	logBurst  = 1000 // lines that are logged at once,
+	logBurst  = 1000 // lines logged in a burst,
 	logRate   = 200  // and per second after that
 )
 
-// The names of the values that say where a record comes from.
+// Names of the log attributes that identify the source of a record.
 const (
 	logPlugin = "plugin"
 	logServes = "serves"
 )
 
-// logSink takes a process's standard error: it keeps the end of it, and
-// passes the lines to the host's log.
+// logSink receives a process's standard error. It keeps the end of it and passes the
+// lines to the host's log.
 type logSink struct {
 	log  *slog.Logger
 	mu   sync.Mutex
 	line []byte
 	ring []byte
-	said string // the first line of the last Go panic or fatal error
+	said string // first line of the last Go panic or fatal error
 
 	tokens  float64
 	last    time.Time
@@ -47,7 +47,7 @@ func newLogSink(log *slog.Logger) *logSink {
 	return &logSink{log: log, tokens: logBurst, last: time.Now()}
 }
 
-// Write implements io.Writer; it never fails.
+// Write implements io.Writer. It never fails.
 func (s *logSink) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *logSink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// emit ends the line.
+// emit processes the completed line.
 func (s *logSink) emit() {
 	line := strings.ToValidUTF8(string(s.line), "\uFFFD")
 	s.line = s.line[:0]
@@ -95,9 +95,9 @@ func (s *logSink) emit() {
 	s.record(line)
 }
 
-// record passes a line to the log, with the level and the values of an hclog
-// JSON record if it is one. Its message and the names of its values are no more
-// than one line, and no value passes for one of the host's own.
+// record logs a line. If the line is an hclog JSON record, its level and attributes are
+// used. The message and the attribute names are sanitized to one line, and an attribute
+// cannot replace one of the host's own.
 func (s *logSink) record(line string) {
 	var fields map[string]any
 	if line[0] != '{' || json.Unmarshal([]byte(line), &fields) != nil {
@@ -135,7 +135,7 @@ func slogLevel(name string) slog.Level {
 	}
 }
 
-// tail gives the last lines on one line, or nothing.
+// tail returns the last lines joined into one line, or "".
 func (s *logSink) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,18 +151,18 @@ func (s *logSink) tail() string {
 	return out
 }
 
-// words gives what a message says of standard error: the first line of a Go panic
-// or fatal error, as its end then is only stacks, which may be longer than the
-// ring; else the last lines; or nothing.
+// words returns the part of an error message that quotes standard error: the first line
+// of a Go panic or fatal error, whose stack traces may exceed the ring, or else the
+// last lines. It returns "" if there was no output.
 func (s *logSink) words() string {
 	s.mu.Lock()
 	said := s.said
 	s.mu.Unlock()
 	if said != "" {
-		return "; it said: " + said
+		return "; it reported: " + said
 	}
 	if tail := s.tail(); tail != "" {
-		return "; its last words: " + tail
+		return "; its last output: " + tail
 	}
 	return ""
 }

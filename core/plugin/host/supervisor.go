@@ -14,8 +14,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Restarts after deaths within deathWindow wait backoffMin, doubled with each
-// death up to backoffMax; after deathLimit deaths the plugin is refused.
+// A restart after a death within deathWindow waits backoffMin, doubled with each
+// further death up to backoffMax. After deathLimit deaths within the window the plugin
+// is refused.
 const (
 	deathWindow = time.Minute
 	deathLimit  = 5
@@ -23,8 +24,8 @@ const (
 	backoffMax  = 30 * time.Second
 )
 
-// slot is the place of one process: a (plugin, grant set). The process in it
-// is started when needed and replaced when it dies.
+// supervisor manages the process of one program and grant set. It starts the process on
+// demand and replaces it when it dies.
 type supervisor struct {
 	host    *Host
 	program *program
@@ -38,29 +39,29 @@ type supervisor struct {
 	attempt *attempt
 	starts  int
 	deaths  []time.Time
-	crashes int   // deaths in the life of the host
-	last    error // the last failed start
-	users   int   // stores that are open, or being opened
+	crashes int   // deaths since the host was created
+	last    error // cause of the last failed start or death
+	users   int   // stores that are open or being opened
 	idle    *time.Timer
 }
 
-// attempt is a start that is under way.
+// attempt is a start in progress.
 type attempt struct {
 	done chan struct{}
 	p    *proc
 	err  error
 }
 
-// title names the plugin in errors: its name and what this process serves.
+// title returns the name of the plugin and what this process serves, for errors.
 func (s *supervisor) title() string {
 	return s.program.name + " (" + s.set.serves + ")"
 }
 
-// linger is how long a process that serves one place only stays when its last
+// linger is how long the process for a single location keeps running after its last
 // store is closed.
 const linger = 10 * time.Second
 
-// enter keeps the process until leave: a store is open, or being opened.
+// enter keeps the process running until leave. It is called when a store is opened.
 func (s *supervisor) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +71,8 @@ func (s *supervisor) enter() {
 	}
 }
 
-// leave ends enter.
+// leave undoes one enter. The process for a single location is stopped if it stays
+// unused for linger.
 func (s *supervisor) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +86,7 @@ func (s *supervisor) leave() {
 	}
 }
 
-// retire ends the process and gives up its place when nobody uses it.
+// retire stops the process and removes s from the host if no store uses it.
 func (s *supervisor) retire() {
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
@@ -93,7 +95,7 @@ func (s *supervisor) retire() {
 	switch {
 	case s.users > 0:
 		return
-	case s.attempt != nil: // what it starts has to be ended, too
+	case s.attempt != nil: // the process being started must be stopped, too
 		s.idle.Reset(linger)
 		return
 	case s.cur != nil:
@@ -102,8 +104,8 @@ func (s *supervisor) retire() {
 	maps.DeleteFunc(s.host.supervisors, func(_ string, other *supervisor) bool { return other == s })
 }
 
-// acquire gives the running process, starting one if there is none. A start
-// goes on when ctx ends, as others may be waiting for it too.
+// acquire returns the running process, and starts one if necessary. A start continues
+// when ctx ends, because other callers may be waiting for it.
 func (s *supervisor) acquire(ctx context.Context) (*proc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -114,7 +116,7 @@ func (s *supervisor) acquire(ctx context.Context) (*proc, error) {
 		return s.cur, nil
 	}
 	if s.cur != nil {
-		s.count(s.cur) // its supervisor may come later than we do
+		s.count(s.cur) // p.supervise may run later
 		s.cur = nil
 	}
 	a := s.attempt
@@ -139,18 +141,18 @@ func (s *supervisor) acquire(ctx context.Context) (*proc, error) {
 	}
 }
 
-// mayStart gives the wait before the next start, or refuses it. The caller
-// holds mu.
+// mayStart returns the delay before the next start, or an error if the plugin must not
+// be started now. The caller holds mu.
 func (s *supervisor) mayStart(now time.Time) (time.Duration, error) {
 	for len(s.deaths) > 0 && now.Sub(s.deaths[0]) > deathWindow {
 		s.deaths = s.deaths[1:]
 	}
 	if limit := s.host.opts.MaxRestarts; limit != 0 && s.crashes > max(0, limit) {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "failed %d times, and is to be started again at most %d times (plugins.max_restarts): %w", s.crashes, max(0, limit), s.last)
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "failed %d times; the limit is %d restarts (plugins.max_restarts): %w", s.crashes, max(0, limit), s.last)
 	}
 	n := len(s.deaths)
 	if n >= deathLimit {
-		e := ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "failed %d times within %v and rests now: %w", n, deathWindow, s.last)
+		e := ncerr.Errorf(ncerr.ErrPlugin, "start plugin", s.title(), "failed %d times within %v and is refused for the rest of that time: %w", n, deathWindow, s.last)
 		e.Retryable, e.RetryAfter = true, deathWindow-now.Sub(s.deaths[0])
 		return 0, e
 	}
@@ -162,7 +164,7 @@ func (s *supervisor) mayStart(now time.Time) (time.Duration, error) {
 	return max(0, delay-now.Sub(s.deaths[n-1])), nil
 }
 
-// start makes one attempt; it is owned by the host.
+// start makes one attempt. The host owns its goroutine.
 func (s *supervisor) start(a *attempt, delay time.Duration) {
 	ctx := s.host.ctx
 	var err error
@@ -200,8 +202,8 @@ func (s *supervisor) start(a *attempt, delay time.Duration) {
 	p.supervise()
 }
 
-// unwrapPlugin takes the cause out of a bare ErrPlugin, so that it is not
-// named twice.
+// unwrapPlugin returns the cause of an ErrPlugin without an operation, so that the kind
+// is not named twice.
 func unwrapPlugin(err error) error {
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Kind == ncerr.ErrPlugin && e.Op == "" && e.Err != nil {
@@ -210,7 +212,7 @@ func unwrapPlugin(err error) error {
 	return err
 }
 
-// died notes the end of p.
+// died records the end of p.
 func (s *supervisor) died(p *proc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,8 +222,7 @@ func (s *supervisor) died(p *proc) {
 	s.count(p)
 }
 
-// count adds the death of p, once, unless the host wanted it. The caller
-// holds mu.
+// count records the death of p once, unless the host requested it. The caller holds mu.
 func (s *supervisor) count(p *proc) {
 	if p.counted || p.stopping.Load() && !p.broken.Load() {
 		return
@@ -239,7 +240,7 @@ func (s *supervisor) count(p *proc) {
 	s.host.deaths = append(s.host.deaths, fmt.Errorf("%s: %w", s.title(), s.last))
 }
 
-// current gives the running process or nil.
+// current returns the running process, or nil.
 func (s *supervisor) current() *proc {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// tracing gives the options of a connection whose calls are logged with their
-// time, at level debug; none when nobody would see that.
+// tracing returns the dial options that log each call with its duration at level debug.
+// It returns nil if that level is disabled.
 func tracing(log *slog.Logger) []grpc.DialOption {
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
 		return nil
@@ -59,10 +59,10 @@ func (t tracer) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Clie
 	return &tracedStream{ClientStream: s, single: !desc.ServerStreams, done: func(err error) { t.done(method, began, err) }}, nil
 }
 
-// tracedStream logs its end.
+// tracedStream logs the call when the stream ends.
 type tracedStream struct {
 	grpc.ClientStream
-	single bool // one answer ends it
+	single bool // one answer ends the stream
 	once   sync.Once
 	done   func(error)
 }
@@ -76,8 +76,8 @@ func (s *tracedStream) RecvMsg(m any) error {
 	return err
 }
 
-// tracedLane logs each message of answers of a long-lived stream, with the
-// time since the last message of jobs.
+// tracedJobs logs each message of answers on a long-lived stream, with the time since
+// the last message of jobs.
 type tracedJobs struct {
 	grpc.ClientStream
 	t      tracer
@@ -108,7 +108,7 @@ func (l *tracedJobs) RecvMsg(m any) error {
 	return err
 }
 
-// jobs says what a message asks for.
+// jobs returns the operation of a message, for the log.
 func jobs(m any) string {
 	b, ok := m.(*pb.StoreBatch)
 	if !ok || len(b.GetJobs()) == 0 {

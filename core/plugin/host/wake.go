@@ -7,9 +7,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Wake starts the process that serves a driver or filter, if it has one, so
-// that Plugins can tell about it. That of a driver is granted no place of a
-// store. A name that nobody has is no error.
+// Wake starts the process that serves the named driver or filter, so that Plugins has
+// details of it. It does nothing if the name is unknown or served in process. The
+// process of a driver is granted no store location.
 func (h *Host) Wake(ctx context.Context, name string) error {
 	if !h.isBuiltin(name) {
 		for _, kind := range []string{kindDriver, kindFilter} {
@@ -48,9 +48,9 @@ func (h *Host) isBuiltin(name string) bool {
 	return noDriver == nil || noFilter == nil
 }
 
-// Kill kills all processes without notice, as a crash would, and returns when
-// they are gone or ctx has ended. The next call starts them again. Deaths does
-// not report them. It is for checks of drivers.
+// Kill kills all processes, as in a crash, and returns when they are gone or ctx has
+// ended. The next call starts them again. Deaths does not report them. Tests of drivers
+// use it.
 func (h *Host) Kill(ctx context.Context) error {
 	h.mu.Lock()
 	var running []*proc
@@ -73,18 +73,17 @@ func (h *Host) Kill(ctx context.Context) error {
 	return nil
 }
 
-// Deaths returns an error for every process that died, or had to be killed,
-// without the host having asked it to end.
+// Deaths returns an error for each process that died or had to be killed although the
+// host had not stopped it.
 func (h *Host) Deaths() []error {
 	h.deathMu.Lock()
 	defer h.deathMu.Unlock()
 	return slices.Clone(h.deaths)
 }
 
-// Warm begins to start the process that serves the built-in filters, if it has
-// one, and does not wait for it. Who is about to open a dataset saves the time
-// in which the process of the driver starts and the other would only follow.
-// What goes wrong is told by the call that needs the process.
+// Warm starts the process of the built-in filters in the background, if they run in
+// one. Calling it before opening a dataset lets that process start at the same time as
+// the driver's. Errors are reported by the first call that needs the process.
 func (h *Host) Warm() {
 	if h.opts.builtinsInProcess() {
 		return

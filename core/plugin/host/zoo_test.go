@@ -425,7 +425,7 @@ func TestZooStart(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string][]string{
 		"exits":           {"ended before it served", "exit status 3", "no licence found"},
-		"sleeps":          {"no sign of life within 2s"},
+		"sleeps":          {"did not serve within 2s"},
 		"garbage":         {`printed "Welcome to the plugin!"`, "log goes to standard error"},
 		"endless":         {"printed", "spam"},
 		"cookie":          {"handshake cookie"},
@@ -504,7 +504,7 @@ func TestOwnAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = o.Open(t.Context(), driver.OpenSpec{Path: "x"}); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no socket in the directory") {
+		if _, err = o.Open(t.Context(), driver.OpenSpec{Path: "x"}); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "not a socket in its private directory") {
 			t.Errorf("%s: want ErrPlugin, got %v", at[0], err)
 		}
 		select {
