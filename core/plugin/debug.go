@@ -14,15 +14,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/server"
 )
 
-// serveDebug serves without a host, until it is interrupted, and prints what a
-// host needs to find this process: for authors who run their plugin under a
-// debugger. There is no sandbox then, no shared memory and no encryption.
+// serveDebug serves without a host until the process is interrupted, and prints the
+// setting with which a host attaches to it. It lets authors run their plugin under a
+// debugger. It uses no sandbox, no shared memory and no encryption.
 func serveDebug(cfg server.Config) {
 	cfg.Again = true
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	ready, closed := make(chan *goplugin.ReattachConfig, 1), make(chan struct{})
 	srv := server.New(cfg)
-	go func() { // ends with the process
+	go func() { // runs until the process exits
 		goplugin.Serve(&goplugin.ServeConfig{
 			HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: handshake.Major, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue},
 			Plugins:         goplugin.PluginSet{handshake.PluginSetName: &services{srv: srv}},
@@ -35,7 +35,7 @@ func serveDebug(cfg server.Config) {
 	select {
 	case at := <-ready:
 		line, err := json.Marshal([]handshake.Attachment{{Name: cfg.Name, PID: at.Pid, Network: at.Addr.Network(), Address: at.Addr.String()}})
-		if err != nil { // strings and a number
+		if err != nil { // unreachable: the values are strings and a number
 			panic(err)
 		}
 		fmt.Fprintf(os.Stdout, "serving for debuggers until interrupted; use it with\n\n  %s='%s' nczctl ...\n\n", handshake.EnvReattach, line)

@@ -9,22 +9,23 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/server"
 )
 
-// Self is the right to execute the running program as a plugin. Only [Main]
-// gives one; the zero Self is refused everywhere.
+// Self is the right to execute the running program as a plugin. Only [Main] returns a
+// usable value; the zero Self is refused everywhere.
 type Self struct {
 	builtin Builtin
 	buildID string
 }
 
-// Main must be the first call of main or TestMain in a program that serves
-// its built-in drivers and filters from processes of its own.
+// Main lets a program serve its built-in drivers and filters from processes of its own.
+// It must be the first call of main or TestMain.
 //
-// In a process that a host started for that purpose, as the environment tells
-// (never the arguments), Main serves the part of b that is wanted and exits.
-// When the host starts a plugin of others, it starts this program too: Main
-// then puts the sandbox in force and executes the plugin in its place. In any
-// other process it returns at once what core/plugin/host needs to start such
-// processes. Whatever main does before Main happens in both.
+// A host starts such a process by executing the running program with environment
+// variables that select what to serve; command-line arguments are not used. In that
+// process Main serves the selected part of b and exits. A host also starts the running
+// program as a launcher for third-party plugins: Main then applies the sandbox and
+// executes the plugin in place of the process. In any other process Main returns at
+// once, with the value that core/plugin/host needs to start processes. Code that runs
+// before Main runs in all of these processes.
 func Main(b Builtin) Self {
 	if !startedByHost() {
 		return Self{builtin: b, buildID: handshake.BuildID()}
@@ -47,7 +48,7 @@ func Main(b Builtin) Self {
 	return Self{builtin: b, buildID: handshake.BuildID()}
 }
 
-// roleConfig is what a process of that role serves.
+// roleConfig returns the server configuration for a role.
 func roleConfig(b Builtin, role string) (server.Config, error) {
 	name, isDriver := strings.CutPrefix(role, "driver:")
 	switch {
@@ -67,12 +68,12 @@ func roleConfig(b Builtin, role string) (server.Config, error) {
 	return server.Config{}, fmt.Errorf("unknown role %q", role)
 }
 
-// Valid reports whether s comes from [Main] and this process may execute
-// itself: a process that was itself started in that way may not.
+// Valid reports whether s comes from [Main] and this process may execute itself. A
+// process that was itself started by a host may not.
 func (s Self) Valid() bool { return s.buildID != "" && os.Getenv(handshake.EnvDepth) == "" }
 
-// Builtin gives what was passed to [Main].
+// Builtin returns the argument of [Main].
 func (s Self) Builtin() Builtin { return s.builtin }
 
-// BuildID identifies the running image; a process of another one has another.
+// BuildID identifies the running executable. Every build has a different id.
 func (s Self) BuildID() string { return s.buildID }

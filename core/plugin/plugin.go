@@ -10,44 +10,45 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// The protocol version that this package speaks. A major is a new contract; a
-// minor adds to it.
+// The protocol version that this package implements. A new major version breaks
+// compatibility; a new minor version only adds to the protocol.
 const (
 	ProtocolMajor = handshake.Major
 	ProtocolMinor = handshake.Minor
 )
 
-// The ceilings of the protocol, in bytes.
+// Size limits of the protocol, in bytes.
 const (
 	// MaxPart is the largest payload of one message, 1 MiB.
 	MaxPart = handshake.MaxPart
-	// MaxMessage is the largest message that either side accepts, 4 MiB: what
-	// gRPC accepts in every language unless told otherwise.
+	// MaxMessage is the largest message that either side accepts, 4 MiB. It is the
+	// default limit of gRPC in every language.
 	MaxMessage = handshake.MaxMessage
 )
 
 // Option configures [Serve].
 type Option func(*server.Config)
 
-// Driver serves a storage driver. A plugin may serve several.
+// Driver returns an Option that serves a storage driver. It may be used several times.
 func Driver(o driver.Opener) Option {
 	return func(c *server.Config) { c.Drivers = append(c.Drivers, o) }
 }
 
-// Filter serves the codecs of a provider. A plugin may serve several.
+// Filter returns an Option that serves the codecs of a provider. It may be used several
+// times.
 func Filter(p codecdriver.Provider) Option {
 	return func(c *server.Config) { c.Filters = append(c.Filters, p) }
 }
 
-// Name sets the plugin's name. The default is the name of its first driver,
-// else the id of its first codec.
+// Name returns an Option that sets the plugin's name. The default is the name of its
+// first driver, or the id of its first codec if it has no driver.
 func Name(name string) Option { return func(c *server.Config) { c.Name = name } }
 
-// Version sets the plugin's version. The default is the version of the main
-// module as the Go tool recorded it.
+// Version returns an Option that sets the plugin's version. The default is the version
+// of the main module in the build information.
 func Version(version string) Option { return func(c *server.Config) { c.Version = version } }
 
-// config applies opts and the defaults.
+// config applies opts and fills in the defaults.
 func config(opts []Option) server.Config {
 	c := server.Config{BuildID: handshake.BuildID()}
 	for _, o := range opts {
@@ -70,14 +71,14 @@ func config(opts []Option) server.Config {
 	return c
 }
 
-// Builtin is what a program has in itself. It is a registry: its methods give
-// the drivers and filters in process.
+// Builtin holds the drivers and filters compiled into the program. It is a registry
+// whose methods return them for use in process.
 type Builtin struct {
 	Openers   []driver.Opener
 	Providers []codecdriver.Provider
 }
 
-// Driver gives the driver of that name, or ncerr.ErrUnsupported.
+// Driver returns the driver of that name, or ncerr.ErrUnsupported if none is built in.
 func (b Builtin) Driver(name string) (driver.Opener, error) {
 	for _, o := range b.Openers {
 		if o.Describe().Name == name {
@@ -87,7 +88,7 @@ func (b Builtin) Driver(name string) (driver.Opener, error) {
 	return nil, ncerr.Errorf(ncerr.ErrUnsupported, "find driver", name, "no such driver is built in")
 }
 
-// Filter gives the provider of a codec by one of its names, or
+// Filter returns the provider of the codec that has id among its names, or
 // ncerr.ErrNoFilter.
 func (b Builtin) Filter(id string) (codecdriver.Provider, error) {
 	for _, p := range b.Providers {
@@ -100,7 +101,7 @@ func (b Builtin) Filter(id string) (codecdriver.Provider, error) {
 	return nil, ncerr.Errorf(ncerr.ErrNoFilter, "find filter", id, "no such filter is built in")
 }
 
-// Drivers describes the drivers.
+// Drivers returns the descriptions of the drivers.
 func (b Builtin) Drivers() []driver.Description {
 	var out []driver.Description
 	for _, o := range b.Openers {
@@ -109,7 +110,7 @@ func (b Builtin) Drivers() []driver.Description {
 	return out
 }
 
-// Filters describes the codecs.
+// Filters returns the descriptions of all codecs.
 func (b Builtin) Filters() []codecdriver.Description {
 	var out []codecdriver.Description
 	for _, p := range b.Providers {

@@ -19,27 +19,27 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// closeTime is how long open stores may take to close when the host went.
+// closeTime limits how long closing open stores may take after the host is gone.
 const closeTime = 2 * time.Second
 
-// Serve serves what opts name to the host that started this process, and
-// exits when the host is done or gone. It does not return. In a process that
-// no host has started it says so and exits with status 64, unless
-// $NCZARR_PLUGIN_DEBUG is set: then it serves until it is interrupted, and
-// prints the setting with which a host attaches to it.
+// Serve serves the drivers and filters in opts to the host that started this process,
+// and exits when the host is done or gone. It does not return. If no host started the
+// process, Serve prints a message and exits with status 64. If $NCZARR_PLUGIN_DEBUG is
+// set in such a process, Serve instead runs until it is interrupted, and prints the
+// setting with which a host attaches to it.
 func Serve(opts ...Option) {
 	if !startedByHost() && os.Getenv(handshake.EnvDebug) != "" {
 		serveDebug(config(opts))
 	}
 	if !startedByHost() {
-		fmt.Fprintln(os.Stderr, "this is a plugin for nczarr: put it into a plugin directory, nczctl starts it")
+		fmt.Fprintln(os.Stderr, "this is a plugin for nczarr: install it in a plugin directory, where nczctl finds and starts it")
 		os.Exit(handshake.ExitNoCookie)
 	}
 	serve(config(opts))
 }
 
-// Logger gives a logger that writes JSON lines to standard error, where the
-// host merges them into its own log.
+// Logger returns a logger that writes JSON lines to standard error. The host merges
+// them into its own log.
 func Logger(name string) hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Name: name, Output: os.Stderr, JSONFormat: true, Level: hclog.Debug})
 }
@@ -51,7 +51,7 @@ func startedByHost() bool {
 // serve runs the server and exits the process.
 func serve(cfg server.Config) {
 	if err := protectStdout(); err != nil {
-		fmt.Fprintln(os.Stderr, "cannot set standard output aside:", err)
+		fmt.Fprintln(os.Stderr, "cannot redirect standard output:", err)
 		os.Exit(handshake.ExitServe)
 	}
 	stderr := os.Stderr
@@ -60,9 +60,9 @@ func serve(cfg server.Config) {
 		if started != nil {
 			started()
 		}
-		// go-plugin has put pipes here by now, which it sends through the
-		// connection: what a dying process says would be lost in them.
-		os.Stderr, os.Stdout = stderr, stderr // undone, not done
+		// go-plugin has replaced these files with pipes that it forwards through the
+		// connection. Restore standard error, or the output of a crash would be lost.
+		os.Stderr, os.Stdout = stderr, stderr // restore rather than close
 	}
 	channel, err := openChannel()
 	if err != nil {
@@ -91,11 +91,11 @@ func serve(cfg server.Config) {
 	end.exit()
 }
 
-// openChannel gives the channel of level 1, nil when the host gave none.
+// openChannel returns the channel of level 1, or nil if the host passed none.
 func openChannel() (*os.File, error) {
 	number := os.Getenv(handshake.EnvChannel)
 	if number == "" {
-		return nil, nil // level 0
+		return nil, nil // the host uses level 0
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil {
@@ -104,13 +104,14 @@ func openChannel() (*os.File, error) {
 	return shm.Adopt(fd)
 }
 
-// ending closes what is open, once, and exits.
+// ending closes the open stores once and exits the process.
 type ending struct {
 	srv  *server.Server
 	once sync.Once
 }
 
-// after waits for the end of a lifeline. It runs as long as the process.
+// after waits for the end of file of lifeline and then exits. It runs as long as the
+// process.
 func (e *ending) after(lifeline *os.File) {
 	_, _ = io.Copy(io.Discard, lifeline)
 	e.exit()
@@ -123,7 +124,7 @@ func (e *ending) exit() {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = e.srv.Close(ctx) // nobody is left who could be told
+			_ = e.srv.Close(ctx) // the host is gone, so the error cannot be reported
 		}()
 		select {
 		case <-done:
@@ -147,7 +148,8 @@ func (s *services) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
 	return nil
 }
 
-// GRPCClient implements goplugin.GRPCPlugin; a plugin is never a client.
+// GRPCClient implements goplugin.GRPCPlugin. It always fails, because a plugin is never
+// a client.
 func (s *services) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.New("the client of this protocol is core/plugin/host")
+	return nil, errors.New("a plugin cannot be a client; core/plugin/host is the client")
 }

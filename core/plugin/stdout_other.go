@@ -2,6 +2,6 @@
 
 package plugin
 
-// protectStdout does nothing where descriptors cannot be copied this way: a
-// plugin must not print there before the handshake.
+// protectStdout does nothing, because descriptors cannot be duplicated here. A plugin
+// must not print to standard output before the handshake.
 func protectStdout() error { return nil }

@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// protectStdout keeps the handshake line alone on the pipe that the host
-// reads: os.Stdout becomes a private copy of descriptor 1, which go-plugin
-// prints its line to, and descriptor 1 itself becomes standard error for
-// everything else that writes to it.
+// protectStdout reserves the pipe that the host reads for the handshake line. It makes
+// os.Stdout a private copy of descriptor 1, where go-plugin prints that line, and
+// redirects descriptor 1 itself to standard error for all other writers.
 func protectStdout() error {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 10)
 	if err != nil {
