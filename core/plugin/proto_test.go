@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin"
 )
 
-// TestVersion compares the published contract with the constants.
+// TestVersion compares the published protocol with the constants.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("proto", "nczplugin", "v1", "plugin.proto"))
@@ -33,12 +33,12 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestGenerated compiles the contract again and compares the result with what
-// is checked in.
+// TestGenerated compiles the protocol again and compares the result with the checked-in
+// files.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("compiles the generators")
+		t.Skip("compiling the generators takes too long for -short")
 	}
 	dir := t.TempDir()
 	tools, err := filepath.Abs(filepath.Join("..", "..", "tools.mod"))

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed/rapidseed"
 )
 
-// TestArena gives out and takes back regions at random and compares with a
-// model: none overlaps another or leaves the segment, each has room and a
-// generation of its own, and in the end the whole segment is free again.
+// TestArena allocates and frees random regions and compares them with a model: regions
+// do not overlap and stay inside the segment, each is large enough and has a new
+// generation, and at the end the whole segment is free again.
 func TestArena(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 20
@@ -51,17 +51,17 @@ func TestArena(t *testing.T) {
 			a.free(r)
 		}
 		if r, ok := a.alloc(size); !ok || r.off != 0 || r.size != size {
-			t.Fatalf("not whole in the end: %+v, %t", r, ok)
+			t.Fatalf("the arena is not free at the end: %+v, %t", r, ok)
 		}
 	})
 }
 
-// TestArenaLimits: no region is larger than the ceiling.
+// TestArenaLimits checks that no region is larger than the limit.
 func TestArenaLimits(t *testing.T) {
 	t.Parallel()
 	a := newArena(segmentSize)
 	if _, ok := a.alloc(maxRegion + 1); ok {
-		t.Error("a region above the ceiling")
+		t.Error("a region above the limit was allocated")
 	}
 	r, ok := a.alloc(maxRegion)
 	if !ok || r.size != maxRegion {

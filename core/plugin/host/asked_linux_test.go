@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestAskedWithGrants: a driver that cannot even start without what the
-// configuration grants it is granted that when it is asked what it serves.
+// TestAskedWithGrants checks that a driver has its configured grants, without which it
+// cannot start, when it is started to describe itself.
 func TestAskedWithGrants(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -35,7 +35,7 @@ func TestAskedWithGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := o.Describe(); !strings.Contains(d.Summary, "misbehaves") {
-		t.Errorf("it was not asked: %+v", d)
+		t.Errorf("the plugin did not describe itself: %+v", d)
 	}
 	if err := h.Wake(t.Context(), "good"); err != nil {
 		t.Error(err)
@@ -45,27 +45,27 @@ func TestAskedWithGrants(t *testing.T) {
 	}
 }
 
-// TestUnasked: what went wrong when a driver was asked what it serves is the
-// error of opening a store.
+// TestUnasked checks that opening a store fails with the error that occurred when the
+// driver was started to describe itself.
 func TestUnasked(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "exits", "nczarr-driver-good")
-	opts.MaxRestarts = -1 // the first start says it
+	opts.MaxRestarts = -1 // the first start reports the error
 	h := newHost(t, opts)
 	o, err := h.Driver("good")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := o.Open(t.Context(), driver.OpenSpec{Path: "x"}); err == nil || !strings.Contains(err.Error(), "no licence found") || h.Plugins()[0].Asked {
-		t.Errorf("want its last words, got %v", err)
+		t.Errorf("want its last output, got %v", err)
 	}
 	if err := h.Wake(t.Context(), "good"); err == nil {
-		t.Error("a plugin that cannot be started is woken")
+		t.Error("Wake succeeded for a plugin that cannot start")
 	}
 }
 
-// TestEscapeAsked: a plugin that was started only to be asked what it serves is
-// confined as one that was started to serve it, and serves it thereafter.
+// TestEscapeAsked checks that a plugin started only to describe itself is confined like
+// any other, and that the same process then serves.
 func TestEscapeAsked(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -87,6 +87,6 @@ func TestEscapeAsked(t *testing.T) {
 		t.Errorf("write its own file: want %q, got %q, %v", "refused", got, err)
 	}
 	if list := h.Plugins(); len(list) != 1 || list[0].Restarts != 0 {
-		t.Errorf("want one process for the question and the work, got %+v", list)
+		t.Errorf("want one process for describing and serving, got %+v", list)
 	}
 }

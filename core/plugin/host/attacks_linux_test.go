@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attacks are what a malicious plugin might try. Each gets an argument of the
-// test's and returns nil when it got through.
-var attacks = map[string]func(arg string) error{ // a table
+// attacks are what a malicious plugin might try. Each takes an argument and returns nil
+// if it succeeded.
+var attacks = map[string]func(arg string) error{
 	"read a file":        func(path string) error { _, err := os.ReadFile(path); return err },
 	"make a file":        func(path string) error { return os.WriteFile(path+".made", nil, 0o600) },
 	"list a directory":   func(path string) error { _, err := os.ReadDir(filepath.Dir(path)); return err },
@@ -186,7 +186,7 @@ var attacks = map[string]func(arg string) error{ // a table
 		if err := call(unix.SYS_LISTMOUNT, 0, 0, 0, 0); !errors.Is(err, unix.EFAULT) && !errors.Is(err, unix.EINVAL) {
 			return err
 		}
-		return nil // it was made, with nonsense
+		return nil // created with an invalid program
 	},
 	"listen under an abstract name": func(string) error {
 		l, err := net.Listen("unix", "@nczarr-attack-"+strconv.Itoa(os.Getpid()))
@@ -221,9 +221,9 @@ var attacks = map[string]func(arg string) error{ // a table
 	},
 }
 
-// openHoles are what the sandbox does not prevent, as
-// docs/explanation/security.md says.
-var openHoles = map[string]func(arg string) error{ // a table
+// openHoles are attacks that the sandbox does not prevent; see
+// docs/explanation/security.md.
+var openHoles = map[string]func(arg string) error{
 	"look at a file": func(path string) error { _, err := os.Stat(path); return err },
 	"read a link":    func(path string) error { _, err := os.Readlink(path + ".elsewhere"); return err },
 	"read an attribute": func(path string) error {
@@ -231,7 +231,7 @@ var openHoles = map[string]func(arg string) error{ // a table
 		return missing(err)
 	},
 	"keep a removed file": func(string) error {
-		f, err := os.CreateTemp("", "x") // in its own directory
+		f, err := os.CreateTemp("", "x") // in its private directory
 		if err != nil {
 			return err
 		}
@@ -248,8 +248,8 @@ var openHoles = map[string]func(arg string) error{ // a table
 	},
 }
 
-// missing takes the answer that an attribute does not exist for success: the
-// call was made.
+// missing treats the answer that an attribute does not exist as success, because the
+// call was permitted.
 func missing(err error) error {
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil
@@ -257,7 +257,7 @@ func missing(err error) error {
 	return err
 }
 
-// hasPower looks for any of some powers of the superuser.
+// hasPower reports whether the process has any of the given capabilities.
 func hasPower(powers uint32) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -267,8 +267,8 @@ func hasPower(powers uint32) error {
 	return unless((data[0].Permitted|data[0].Effective)&powers != 0)
 }
 
-// withoutRight calls f with a descriptor of path that was opened for neither
-// reading nor writing.
+// withoutRight calls f with a descriptor of path opened for neither reading nor
+// writing.
 func withoutRight(path string, f func(fd int) error) error {
 	fd, err := unix.Open(path, unix.O_ACCMODE|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -277,7 +277,7 @@ func withoutRight(path string, f func(fd int) error) error {
 	return errors.Join(f(fd), closeFD(fd))
 }
 
-// changeOpened calls f with a descriptor of path that was opened for reading.
+// changeOpened calls f with a descriptor of path opened for reading.
 func changeOpened(path string, f func(fd int) error) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -286,19 +286,19 @@ func changeOpened(path string, f func(fd int) error) error {
 	return errors.Join(f(fd), closeFD(fd))
 }
 
-// setFlags sets the flags of a file to what they are.
+// setFlags sets the flags of a file to their current value.
 func setFlags(fd int) error {
 	flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
 	if err == nil || errors.Is(err, unix.ENOTTY) {
 		err = unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(flags))
 	}
-	if errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) { // this file system has none; the call was made
+	if errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) { // not supported by this file system, but the call was permitted
 		return nil
 	}
 	return err
 }
 
-// command makes a call to fcntl.
+// command makes an fcntl call.
 func command(fd, cmd, arg int) error {
 	_, err := unix.FcntlInt(uintptr(fd), cmd, arg)
 	return err
@@ -312,7 +312,7 @@ func withSocket(domain, kind int, f func(fd int) error) error {
 	return errors.Join(f(fd), closeFD(fd))
 }
 
-// fastOpen calls f with a TCP socket that is not connected.
+// fastOpen calls f with an unconnected TCP socket.
 func fastOpen(addr string, f func(fd int, to unix.Sockaddr) error) error {
 	at, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -323,21 +323,21 @@ func fastOpen(addr string, f func(fd int, to unix.Sockaddr) error) error {
 	})
 }
 
-// decideCalls installs a filter of system calls of which this process is to
-// judge: with it a process can allow itself what an older filter leaves to
-// another's judgement.
+// decideCalls installs a filter of system calls supervised by this process. With it, a
+// process could permit itself the calls for which an older filter asks another
+// supervisor.
 func decideCalls() error {
 	fd, err := superviseCalls()
 	return errors.Join(err, closeFD(fd))
 }
 
-// supervised becomes a host of which somebody else judges system calls, of which
-// the kernel allows one.
+// supervised becomes a host whose system calls another process supervises. The kernel
+// permits one supervisor.
 func supervised() {
 	runtime.LockOSThread()
 	fd, err := superviseCalls()
 	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0) // he lives on
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0) // the supervisor stays alive
 	}
 	if err == nil {
 		err = errors.Join(os.Setenv(zooEnv, "host"), unix.Exec("/proc/self/exe", os.Args, os.Environ()))
@@ -359,17 +359,16 @@ func superviseCalls() (int, error) {
 	return int(fd), nil
 }
 
-// child leaves a process behind and gives its number.
+// child starts a process, leaves it running and returns its id.
 func child() string {
-	cmd := exec.Command("/bin/sleep", "600") // longer than TestChildren waits for its end
+	cmd := exec.Command("/bin/sleep", "600") // longer than TestChildren waits for it to end
 	if err := cmd.Start(); err != nil {
 		return err.Error()
 	}
 	return strconv.Itoa(cmd.Process.Pid)
 }
 
-// attempt tells how an attack ended: "through", "refused" or an error that
-// is neither.
+// attempt returns the result of an attack: "through", "refused" or another error.
 func attempt(name, arg string) string {
 	attack, ok := attacks[name]
 	if !ok {
@@ -396,7 +395,8 @@ func dial(network, addr string) error {
 	return errors.Join(err, closed(c))
 }
 
-// closed closes what is there; the attack's own error counts.
+// closed closes the file if there was no error. The attack's own error takes
+// precedence.
 func closed(c any) error {
 	switch c := c.(type) {
 	case net.Listener:
@@ -447,7 +447,7 @@ func call(nr uintptr, args ...uintptr) error {
 	return nil
 }
 
-// fork makes a process which ends at once.
+// fork creates a process that exits at once.
 func fork(flags uintptr) error {
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
@@ -468,7 +468,7 @@ func readMemory(pid string) error {
 	buf := make([]byte, 1)
 	local := []unix.Iovec{{Base: &buf[0], Len: 1}}
 	_, err := unix.ProcessVMReadv(int(number(pid)), local, []unix.RemoteIovec{{Base: 1, Len: 1}}, 0)
-	if errors.Is(err, unix.EFAULT) { // there is nothing, but it was looked at
+	if errors.Is(err, unix.EFAULT) { // nothing is there, but the call was permitted
 		return nil
 	}
 	return err
@@ -482,7 +482,7 @@ func signalByDescriptor(pid string) error {
 	return errors.Join(unix.PidfdSendSignal(fd, 0, nil, 0), closeFD(fd))
 }
 
-// onThread calls f on a thread that is used for nothing else afterwards.
+// onThread calls f on a thread that is not reused.
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -492,18 +492,18 @@ func onThread(f func() error) error {
 	return <-done
 }
 
-// besideMain calls f on a thread that is not the first of the process.
+// besideMain calls f on a thread other than the first of the process.
 func besideMain(f func() error) error {
 	return onThread(func() error {
-		if unix.Gettid() == os.Getpid() { // it is kept busy meanwhile
+		if unix.Gettid() == os.Getpid() { // keep this thread busy meanwhile
 			return besideMain(f)
 		}
 		return f()
 	})
 }
 
-// sought takes the answer that a program does not exist for success: it was
-// looked for.
+// sought treats the answer that a program does not exist as success, because the search
+// was permitted.
 func sought(err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -520,7 +520,7 @@ func enterNamespace(pid string) error {
 }
 
 func ring(string) error {
-	var params [120]byte // struct io_uring_params
+	var params [120]byte // size of struct io_uring_params
 	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])), 0)
 	if errno != 0 {
 		return errno
@@ -536,7 +536,7 @@ func mapMemory(flags int) error {
 	return unix.Munmap(mem)
 }
 
-// hideMemory makes memory that was written to read-only: no limit counts it.
+// hideMemory makes written memory read-only, so that no limit counts it.
 func hideMemory() error {
 	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -555,7 +555,7 @@ func sysvMemory() error {
 	return err
 }
 
-// allocate takes and touches n MiB.
+// allocate allocates and touches n MiB.
 func allocate(n int) string {
 	var all [][]byte
 	for range n {

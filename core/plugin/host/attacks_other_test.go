@@ -2,7 +2,7 @@
 
 package host_test
 
-// attempt is for Linux: there is no sandbox elsewhere.
+// attempt is for Linux. Other systems have no sandbox.
 func attempt(string, string) string { return "no attacks here" }
 
 func supervised() {}

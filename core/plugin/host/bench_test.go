@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestSpill puts an object that does not fit in the memory kept for one.
+// TestSpill puts an object larger than the memory reserved for a Put.
 func TestSpill(t *testing.T) {
 	t.Parallel()
 	const size = 66<<20 + 5
@@ -84,7 +84,7 @@ func BenchmarkDecode(b *testing.B) {
 		}
 		plain := make([]byte, 1<<20)
 		seed := uint32(1)
-		for i := range plain { // five random bits in eight
+		for i := range plain { // five of eight bits are random
 			seed = seed*1664525 + 1013904223
 			plain[i] = byte(seed >> 27)
 		}

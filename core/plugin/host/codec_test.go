@@ -47,7 +47,7 @@ func encodeOne(ctx context.Context, t *testing.T, pl codecdriver.Pipeline, src [
 	return got
 }
 
-// TestPipeline takes chunks of many sizes through two steps and back.
+// TestPipeline encodes and decodes chunks of many sizes with two steps.
 func TestPipeline(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, host.Loopback, inlineProcess} {
@@ -96,7 +96,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestCodecErrors checks what comes back for single chunks.
+// TestCodecErrors checks the errors of single chunks.
 func TestCodecErrors(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -151,13 +151,13 @@ func TestCodecErrors(t *testing.T) {
 	}
 }
 
-// TestPoison has chunks that kill the plugin: once, so that all jobs are done
-// in the end, or always, so that they fail and the others do not.
+// TestPoison has chunks that kill the plugin: once, so that all jobs succeed in the
+// end, or always, so that only they fail.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for n := range 4 {
 		always := n%2 == 1
-		h := newHost(t, host.Options{Sandbox: host.SandboxOff, InlineOnly: n < 2}) // it leaves a mark in a file
+		h := newHost(t, host.Options{Sandbox: host.SandboxOff, InlineOnly: n < 2}) // the plugin writes a marker file
 		params := `{"mode":"die"}`
 		if !always {
 			params = fmt.Sprintf(`{"mode":"die","marker":%q}`, filepath.Join(t.TempDir(), "m"))
@@ -185,7 +185,7 @@ func TestPoison(t *testing.T) {
 		}
 		for i, n := range done {
 			if n != 1 {
-				t.Errorf("job %d was handed over %d times", i, n)
+				t.Errorf("job %d was delivered %d times", i, n)
 			}
 		}
 	}

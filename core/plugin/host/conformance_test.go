@@ -19,8 +19,8 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// TestConformance runs the suite of storage drivers through the protocol: in
-// memory, and with real processes.
+// TestConformance runs the suite of storage drivers through the protocol: in memory,
+// and with real processes.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -52,7 +52,7 @@ func TestConformance(t *testing.T) {
 			target := &mapsuite.Target{Opener: o, NewSpec: func() (driver.OpenSpec, func(), error) {
 				return driver.OpenSpec{Path: filepath.Join(dir, fmt.Sprint("s", n.Add(1)))}, nil, nil
 			}}
-			effort := conformance.Brief // the drivers are checked in full without a boundary
+			effort := conformance.Brief // the drivers are tested in full without the protocol
 			if tc.isolation == host.Process {
 				target.Crash = func() error { return h.Kill(t.Context()) }
 				effort = conformance.Normal
@@ -75,7 +75,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// needed are the parameters of the codecs that work with none.
+// needed holds parameters for the codecs that require some.
 var needed = map[string]any{
 	"bitround":         map[string]any{"keepbits": 9},
 	"categorize":       map[string]any{"labels": codecsuite.Words()},
@@ -85,7 +85,7 @@ var needed = map[string]any{
 	"vlen-array":       map[string]any{"dtype": "|u1"},
 }
 
-// typeOf is a type that a codec takes.
+// typeOf returns a type that a codec accepts.
 func typeOf(id string) dtype.Type {
 	switch id {
 	case "packbits":
@@ -98,10 +98,10 @@ func typeOf(id string) dtype.Type {
 	return dtype.Type{Kind: dtype.Float, Size: 4, Order: dtype.Big}
 }
 
-// TestCodecConformance runs the suite of filters through the protocol, for
-// every built-in codec: the common ones with all types, others with one. It is
-// brief: the codecs are checked in full without a boundary. With -short, as
-// under the race detector, only the common ones are there.
+// TestCodecConformance runs the filter suite through the protocol for every built-in
+// codec: the common ones with all types, others with one type. It is brief, because the
+// codecs are tested in full without the protocol. With -short, as under the race
+// detector, it tests only the common ones.
 func TestCodecConformance(t *testing.T) {
 	t.Parallel()
 	common := []string{"zlib", "zstd", "blosc", "shuffle"}

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// What a plugin describes is refused if it is beyond the ceilings or
-// contradicts itself; a plugin that states nothing is as good as ever.
+// A plugin's description is refused if it exceeds the limits or contradicts itself. A
+// plugin that describes nothing is accepted.
 func TestHostileDescription(t *testing.T) {
 	t.Parallel()
 	many := make([]*pb.ParamDescription, 1000)
@@ -40,8 +40,8 @@ func TestHostileDescription(t *testing.T) {
 	}
 }
 
-// A plugin cannot take names and HDF5 numbers that others have, nor names that
-// neither its file name nor its pin gives it.
+// A plugin cannot take names and HDF5 numbers of others, nor names that neither its
+// file name nor its pin contains.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	h := &Host{
@@ -65,7 +65,7 @@ func TestClaims(t *testing.T) {
 	}
 	p := &program{kind: kindFilter, promised: "mine"}
 	if _, err := p.learn(&pb.DescribeReply{Codecs: []*pb.CodecDescription{{Id: "mine", Aliases: []string{"zstd"}}}}); err != nil || len(p.codecs) != 1 || p.codecs[0].Has("zstd") {
-		t.Errorf("an alias that is not given: got %+v, %v", p.codecs, err)
+		t.Errorf("an alias that the plugin does not own: got %+v, %v", p.codecs, err)
 	}
 }
 

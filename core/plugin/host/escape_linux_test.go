@@ -26,7 +26,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// needSandbox skips where the kernel has not what the tests are about.
+// needSandbox skips the test if the kernel lacks the features under test.
 func needSandbox(t *testing.T) {
 	t.Helper()
 	if k := sandbox.Probe(); !k.Seccomp || k.Landlock < 6 {
@@ -34,7 +34,7 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-// surroundings are what attacks are aimed at: a file, servers, a process.
+// surroundings creates the targets of attacks: a file, servers, a process.
 func surroundings(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -56,12 +56,12 @@ func surroundings(t *testing.T) map[string]string {
 		t.Cleanup(func() { _ = l.Close() })
 		aim[name] = strings.TrimPrefix(l.Addr().String(), "@")
 	}
-	fd, err := unix.Open(secret, unix.O_RDONLY, 0) // without O_CLOEXEC: as a careless library would
+	fd, err := unix.Open(secret, unix.O_RDONLY, 0) // without O_CLOEXEC, as a careless library would do
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	// A number that nobody else in the child uses.
+	// A number that nothing else in the child uses.
 	const inherited = 77
 	if err := unix.Dup2(fd, inherited); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func surroundings(t *testing.T) map[string]string {
 	return aim
 }
 
-// target says what an attack is aimed at.
+// target returns the target of an attack.
 func target(attack string) string {
 	for part, aim := range map[string]string{
 		"TCP": "tcp", "datagram": "tcp", "Unix": "unix", "abstract": "abstract", "inherited": "fd", "environment": "variable",
@@ -98,13 +98,14 @@ func target(attack string) string {
 	return "secret"
 }
 
-// prisoner gives a host whose plugins are attackers, and how they attack.
+// prisoner returns a host whose plugins are attackers, and a function that makes them
+// attack.
 func prisoner(t *testing.T, of origin, mode host.Sandbox) func(attack, arg string) string {
 	t.Helper()
 	return prisonerOn(t, of, mode, sandbox.Probe())
 }
 
-// origin says where an attacker comes from.
+// origin says how an attacker runs.
 type origin string
 
 const (
@@ -113,7 +114,7 @@ const (
 	interpreted origin = "of others, interpreted"
 )
 
-// interpret replaces a plugin by a script of which it is the interpreter.
+// interpret replaces a plugin with a script that the plugin interprets.
 func interpret(t *testing.T, path string) {
 	t.Helper()
 	exe, err := filepath.EvalSymlinks(path)
@@ -125,7 +126,7 @@ func interpret(t *testing.T, path string) {
 	}
 }
 
-// prisonerOn is prisoner on a kernel that offers less.
+// prisonerOn is prisoner on a kernel with fewer features.
 func prisonerOn(t *testing.T, of origin, mode host.Sandbox, kernel sandbox.Support) func(attack, arg string) string {
 	t.Helper()
 	opts := host.Options{}
@@ -171,25 +172,25 @@ func prisonerOn(t *testing.T, of origin, mode host.Sandbox, kernel sandbox.Suppo
 	}
 }
 
-// TestEscape has filters try all attacks: confined, they are refused; not
-// confined, they get through, or the attack would prove nothing.
-func TestEscape(t *testing.T) { // it has a descriptor that all children inherit
+// TestEscape makes filters try all attacks. Confined, all attacks must fail.
+// Unconfined, they must succeed, or the test would prove nothing.
+func TestEscape(t *testing.T) { // the test has a descriptor that all children inherit
 	needSandbox(t)
 	t.Setenv("ESCAPE_SECRET", "open")
 	names := slices.Collect(maps.Keys(openHoles))
 	for name := range attacks {
-		if name != "follow a link out" && name != "crowd its directory" && // of drivers
-			(name != "take tables of pages" || !raceEnabled) { // the race detector needs many addresses
+		if name != "follow a link out" && name != "crowd its directory" && // for drivers only
+			(name != "take tables of pages" || !raceEnabled) { // the race detector needs much address space
 			names = append(names, name)
 		}
 	}
-	// What the sandbox leaves open, as docs/explanation/security.md says.
+	// The sandbox permits these; see docs/explanation/security.md.
 	left := map[string][]origin{
 		"look at a file":        {builtIn, static, interpreted},
 		"read a link":           {builtIn, static, interpreted},
 		"read an attribute":     {interpreted},
 		"take an abstract name": {static, interpreted},
-		"hide memory":           {static, interpreted}, // loaders do that
+		"hide memory":           {static, interpreted}, // loaders need this
 		"take tables of pages":  {static, interpreted},
 		"write its own file":    {interpreted},
 		"keep a removed file":   {interpreted},
@@ -222,8 +223,8 @@ func TestEscape(t *testing.T) { // it has a descriptor that all children inherit
 	}
 }
 
-// TestSignalsWithoutLandlock checks that the filter of system calls confines
-// signals where Landlock does not.
+// TestSignalsWithoutLandlock checks that the filter of system calls confines signals
+// without Landlock.
 func TestSignalsWithoutLandlock(t *testing.T) { //nolint:paralleltest // surroundings
 	needSandbox(t)
 	aim := surroundings(t)
@@ -233,8 +234,8 @@ func TestSignalsWithoutLandlock(t *testing.T) { //nolint:paralleltest // surroun
 	}
 }
 
-// TestWithoutSeccomp checks what else there is where no system call is
-// filtered: Landlock, limits, and no powers of the superuser.
+// TestWithoutSeccomp checks what protects a system without a system call filter:
+// Landlock, limits, and no capabilities.
 func TestWithoutSeccomp(t *testing.T) { //nolint:paralleltest // surroundings
 	needSandbox(t)
 	aim := surroundings(t)
@@ -250,8 +251,8 @@ func TestWithoutSeccomp(t *testing.T) { //nolint:paralleltest // surroundings
 	}
 }
 
-// TestDriverGrants checks what drivers of paths reach: what they are opened
-// for, and nothing beside it.
+// TestDriverGrants checks that drivers of paths can access what they are opened for,
+// and nothing else.
 func TestDriverGrants(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -284,7 +285,7 @@ func TestDriverGrants(t *testing.T) {
 		{driver.Update, host.SandboxAuto, "open the rights", outside, "refused"},
 		{driver.Update, host.SandboxAuto, "make a link", inside, "refused"},
 		{driver.Read, host.SandboxAuto, "open without a right", outside, "refused"},
-		{driver.Read, host.SandboxAuto, "open without a right by openat2", outside, "through"}, // it can change nothing so
+		{driver.Read, host.SandboxAuto, "open without a right by openat2", outside, "through"}, // harmless: it cannot change anything
 		{driver.Read, host.SandboxAuto, "change what it opened", inside, "refused"},
 		{driver.Read, host.SandboxAuto, "set times of what it opened", inside, "refused"},
 		{driver.Update, host.SandboxAuto, "give away what it opened", inside, "refused"},
@@ -303,13 +304,13 @@ func TestDriverGrants(t *testing.T) {
 		{driver.Update, host.SandboxAuto, "set times", outside, "refused"},
 		{driver.Update, host.SandboxAuto, "set times of what it opened", inside, "through"},
 		{driver.Update, host.SandboxAuto, "set times of what it opened", outside, "refused"},
-		{driver.Update, host.SandboxAuto, "change what it opened", readable, "through"}, // a hole
+		{driver.Update, host.SandboxAuto, "change what it opened", readable, "through"}, // not prevented
 		{driver.Update, host.SandboxAuto, "watch a directory", inside, "refused"},
-		{driver.Update, host.SandboxAuto, "keep a removed file", "", "through"}, // a hole
+		{driver.Update, host.SandboxAuto, "keep a removed file", "", "through"}, // not prevented
 		{driver.Update, host.SandboxAuto, "watch an open directory", inside, "refused"},
 		{driver.Update, host.SandboxAuto, "keep others out of a file", inside, "refused"},
 		{driver.Read, host.SandboxAuto, "keep others out without a right", outside, "refused"},
-		{driver.Read, host.SandboxAuto, "read an attribute", outside, "through"}, // a hole
+		{driver.Read, host.SandboxAuto, "read an attribute", outside, "through"}, // not prevented
 		{driver.Update, host.SandboxOff, "make a link", inside, "through"},
 		{driver.Update, host.SandboxAuto, "fork", "", "refused"},
 		{driver.Update, host.SandboxAuto, "fork into namespaces", "", "refused"},
@@ -325,8 +326,8 @@ func TestDriverGrants(t *testing.T) {
 	}
 }
 
-// TestPlacesOfOthers: a driver of others that makes a store may write beside it,
-// but not where the user's own files are.
+// TestPlacesOfOthers checks that a third-party driver that creates a store may write
+// beside it, but not where the user's own files are.
 func TestPlacesOfOthers(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -340,9 +341,9 @@ func TestPlacesOfOthers(t *testing.T) {
 		mode       driver.Mode
 		want       string
 	}{
-		{"good", filepath.Join(apart, "new"), driver.Create, "through"}, // a hole
+		{"good", filepath.Join(apart, "new"), driver.Create, "through"}, // not prevented
 		{"good", filepath.Join(apart, "there"), driver.Update, "refused"},
-		{"roomy", filepath.Join(apart, "there"), driver.Update, "through"}, // a hole
+		{"roomy", filepath.Join(apart, "there"), driver.Update, "through"}, // not prevented
 		{"roomy", filepath.Join(apart, "there"), driver.Read, "refused"},
 		{"good", filepath.Join(home, "new"), driver.Create, "directory of its own"},
 		{"roomy", apart, driver.Update, "directory of its own"},
@@ -372,13 +373,13 @@ func TestPlacesOfOthers(t *testing.T) {
 	}
 }
 
-// TestSuperuser checks that of the superuser's powers a driver keeps only those
-// that its grants are about.
+// TestSuperuser checks that a driver keeps only the capabilities that its grants
+// require.
 func TestSuperuser(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	if os.Getuid() != 0 {
-		t.Skip("this user has no powers")
+		t.Skip("this user has no capabilities")
 	}
 	for _, tc := range []struct {
 		mode    driver.Mode
@@ -393,8 +394,8 @@ func TestSuperuser(t *testing.T) {
 	}
 }
 
-// TestCrowdedDirectory has a driver fill its private directory: it is ended, and
-// nothing is left of it, as newHost checks.
+// TestCrowdedDirectory has a driver fill its private directory. The driver is killed
+// and nothing is left behind, as newHost checks.
 func TestCrowdedDirectory(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -406,17 +407,17 @@ func TestCrowdedDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = get(t.Context(), m, "attack:crowd its directory=") // it may be ended before it has made all
+	_, _ = get(t.Context(), m, "attack:crowd its directory=") // it may be killed before it has created all files
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if pid, err := get(t.Context(), m, "pid"); err != nil || pid != first {
 			return
 		}
 	}
-	t.Error("its process goes on")
+	t.Error("its process still runs")
 }
 
-// TestRemoveByLinks removes a store by a path with links in it: the last of
-// them goes with the store.
+// TestRemoveByLinks removes a store by a path with links. The last link is removed with
+// the store.
 func TestRemoveByLinks(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -444,8 +445,8 @@ func TestRemoveByLinks(t *testing.T) {
 	}
 }
 
-// TestTaskLimit checks that a driver, with a network or without, cannot make
-// processes, and not any number of threads.
+// TestTaskLimit checks that a driver, with or without network access, cannot create
+// processes, and that its number of threads is limited.
 func TestTaskLimit(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -474,9 +475,9 @@ func TestTaskLimit(t *testing.T) {
 	}
 }
 
-// TestNetworkGrants checks that a driver reaches its port and no other, and
-// no socket of the user.
-func TestNetworkGrants(t *testing.T) { // surroundings
+// TestNetworkGrants checks that a driver can connect to its port only, and to no socket
+// of the user.
+func TestNetworkGrants(t *testing.T) { // uses surroundings
 	needSandbox(t)
 	t.Setenv("ESCAPE_KEY", "mine")
 	t.Setenv("OTHER_KEY", "not mine")
@@ -494,8 +495,8 @@ func TestNetworkGrants(t *testing.T) { // surroundings
 		{"listen on TCP", "", "refused"},
 		{"connect to a Unix socket", aim["unix"], "refused"},
 		{"connect to an abstract socket", aim["abstract"], "refused"},
-		{"send a datagram", aim["tcp"], "through"}, // names are resolved so
-		{"receive datagrams", "", "through"},       // and answered
+		{"send a datagram", aim["tcp"], "through"}, // for resolving names
+		{"receive datagrams", "", "through"},       // for the answers
 		{"see network interfaces", "", "through"},
 		{"connect by TCP with a datagram's call", other.Addr().String(), "refused"},
 		{"connect by TCP with a message", other.Addr().String(), "refused"},
@@ -511,8 +512,8 @@ func TestNetworkGrants(t *testing.T) { // surroundings
 	}
 }
 
-// TestNetworkOfOthers is TestNetworkGrants for a driver of others, as far as
-// other rules hold for it.
+// TestNetworkOfOthers is TestNetworkGrants for a third-party driver, with the
+// differences in the rules.
 func TestNetworkOfOthers(t *testing.T) { //nolint:paralleltest // surroundings
 	needSandbox(t)
 	aim := surroundings(t)
@@ -543,8 +544,8 @@ func TestNetworkOfOthers(t *testing.T) { //nolint:paralleltest // surroundings
 			{"open without a right by openat2", aim["secret"], want},
 			{"set flags by descriptor", aim["secret"], want},
 			{"watch a directory", aim["secret"], want},
-			{"send a datagram", aim["tcp"], "through"}, // a hole
-			{"take an abstract name", "", "through"},   // a hole
+			{"send a datagram", aim["tcp"], "through"}, // not prevented
+			{"take an abstract name", "", "through"},   // not prevented
 		} {
 			if got, err := get(t.Context(), m, "attack:"+tc[0]+"="+tc[1]); err != nil || got != tc[2] {
 				t.Errorf("%s: %s %s: want %q, got %q, %v", mode, tc[0], tc[1], tc[2], got, err)
@@ -553,9 +554,9 @@ func TestNetworkOfOthers(t *testing.T) { //nolint:paralleltest // surroundings
 	}
 }
 
-// TestBeforeServing: what a plugin may do once while it starts, so that it can
-// serve, it cannot do in another way. A thread that it made has no parent-death
-// signal; with a socket under an abstract name anybody could reach it.
+// TestBeforeServing checks that a plugin cannot misuse what it may do once while it
+// starts. A thread that it creates has no parent-death signal, and anybody could
+// connect to a socket with an abstract name.
 func TestBeforeServing(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -565,7 +566,7 @@ func TestBeforeServing(t *testing.T) {
 	for _, tc := range []struct{ attack, confined, free string }{
 		{"listen under an abstract name", "refused", "through"},
 		{"listen on TCP without a port", "refused", "through"},
-		{"listen on another Unix socket", "through", "through"}, // the first is no other
+		{"listen on another Unix socket", "through", "through"}, // the first one counts
 		{"replace itself from a thread", "refused", "through"},
 	} {
 		for mode, want := range map[host.Sandbox]string{host.SandboxAuto: tc.confined, host.SandboxOff: tc.free} {
@@ -588,8 +589,8 @@ func TestBeforeServing(t *testing.T) {
 	}
 }
 
-// TestOtherGrants checks that a process never gets more than it began with: a
-// store elsewhere has another process, one at the same place shares it.
+// TestOtherGrants checks that the grants of a process never grow: a store elsewhere
+// uses another process, and a store at the same location shares the process.
 func TestOtherGrants(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -609,21 +610,22 @@ func TestOtherGrants(t *testing.T) {
 	if a != again || a == b {
 		t.Errorf("want one process for a and another for b, got %s, %s, %s", a, b, again)
 	}
-	// What comes to the same name is another place, even with the same number.
+	// A new directory with the same name is another location, even with the same inode
+	// number.
 	if err := os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "gone")); err != nil {
 		t.Fatal(err)
 	}
 	if pid("a") == a {
-		t.Error("what took the place of a store is served by its process")
+		t.Error("the replacement of a store is served by the store's process")
 	}
 }
 
-// TestMemoryCeiling has a filter take more memory than it may.
+// TestMemoryCeiling has a filter allocate more memory than the limit.
 func TestMemoryCeiling(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	if raceEnabled {
-		t.Skip("the race detector takes more memory than the ceiling")
+		t.Skip("the race detector needs more memory than the limit")
 	}
 	for _, ceiling := range []int64{512 << 20, -1} {
 		h := newHost(t, host.Options{MaxMemory: ceiling})
@@ -634,14 +636,14 @@ func TestMemoryCeiling(t *testing.T) {
 		err = errors.Join(err, own)
 		switch {
 		case ceiling < 0 && (err != nil || got != "700"):
-			t.Errorf("without a ceiling: got %q, %v", got, err)
+			t.Errorf("without a limit: got %q, %v", got, err)
 		case ceiling > 0 && (!errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "memory")):
 			t.Errorf("want ErrPlugin about memory, got %q, %v", got, err)
 		}
 	}
 }
 
-// TestHoles checks what is said where the kernel cannot confine.
+// TestHoles checks the reports about what the kernel cannot enforce.
 func TestHoles(t *testing.T) {
 	t.Parallel()
 	bare := host.Options{Self: self, Isolation: host.Process, TempDir: t.TempDir(), Sandbox: host.SandboxRequire}
@@ -679,8 +681,8 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// TestAlert: that plugins of others run without Landlock or without a filter of
-// system calls is logged at a level of its own, which quiet programs show.
+// TestAlert checks that an unconfined third-party plugin, without Landlock or without a
+// system call filter, is logged at a level that quiet programs show.
 func TestAlert(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -713,8 +715,9 @@ func TestAlert(t *testing.T) {
 	}
 }
 
-// TestSupervised runs a host whose calls somebody else judges, as some containers
-// do: then the host cannot judge those of plugins. It says so, or refuses.
+// TestSupervised runs a host under a supervisor of system calls, as some containers do.
+// Such a host cannot supervise the calls of plugins. It must report that or refuse to
+// start them.
 func TestSupervised(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

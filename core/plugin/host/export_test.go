@@ -6,21 +6,21 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/sandbox"
 )
 
-// SetKernel makes a host believe that the kernel offers k.
+// SetKernel makes a host believe that the kernel supports k.
 func SetKernel(o *Options, k sandbox.Support) { o.kernel = func() sandbox.Support { return k } }
 
-// SetAllowList has all filters run under the allow list, whatever program they
-// are in.
+// SetAllowList makes all filters run under the allow list, even in dynamically linked
+// programs.
 func SetAllowList(o *Options) { o.allowList = true }
 
-// SetCheckEvery changes how often a host looks at private directories.
+// SetCheckEvery sets the interval of a host's checks of private directories.
 func SetCheckEvery(o *Options, d time.Duration) { o.checkEvery = d }
 
-// SetCallTimeout changes how long calls that begin from now on may be silent.
-// No call is under way.
+// SetCallTimeout sets the time that later calls may go without an answer. No call may
+// be in progress.
 func SetCallTimeout(h *Host, d time.Duration) { h.opts.CallTimeout = d }
 
-// BreakAll has a host give up all its processes, as it does those that lie.
+// BreakAll makes a host kill all its processes as if they had broken the protocol.
 func BreakAll(h *Host) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

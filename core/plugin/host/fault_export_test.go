@@ -4,9 +4,8 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// FaultRequests makes each write to the request segments of a host's
-// processes fault, as it does when the system has no page, and gives how many
-// segments there are.
+// FaultRequests makes each write to the request segments of a host's processes fault,
+// as if the system were out of memory. It returns the number of segments.
 func FaultRequests(h *Host) (n int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -19,7 +18,8 @@ func FaultRequests(h *Host) (n int, err error) {
 	return n, err
 }
 
-// LimitLending lets so many files be on their way from the processes of a host.
+// LimitLending limits the number of lent files in transit from the processes of a host
+// to n.
 func LimitLending(h *Host, n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

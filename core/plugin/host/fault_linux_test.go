@@ -18,8 +18,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestRequestFault: a page of the request segment that the system refuses
-// costs the speed of level 1, and nothing else.
+// TestRequestFault checks that a page of the request segment that the system cannot
+// provide only disables level 1 for the job.
 func TestRequestFault(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -29,7 +29,7 @@ func TestRequestFault(t *testing.T) {
 		t.Fatalf("%d segments, %v", n, err)
 	}
 	if mem, _ := pl.(codecdriver.InputLender).LendInput(100); mem != nil {
-		t.Error("memory is lent that cannot be written to")
+		t.Error("memory was lent that cannot be written to")
 	}
 	path := filepath.Join(t.TempDir(), "body")
 	if err := os.WriteFile(path, []byte("from a file"), 0o600); err != nil {
@@ -59,7 +59,7 @@ func TestRequestFault(t *testing.T) {
 	}
 }
 
-// fileBody is a body that is read by the system.
+// fileBody is a body that the system reads.
 type fileBody struct {
 	*os.File
 	size int64
@@ -67,8 +67,7 @@ type fileBody struct {
 
 func (b fileBody) Size() int64 { return b.size }
 
-// TestFewDescriptors reads large files in a process that has no descriptor
-// left.
+// TestFewDescriptors reads large files in a process without free descriptors.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -83,10 +82,10 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// aloneVar tells a test that it has a process of its own.
+// aloneVar is set in a test that runs in its own process.
 const aloneVar = "NCZARR_TEST_ALONE"
 
-// largeFiles makes a store with files that are lent, and reads them all.
+// largeFiles creates a store with files that are lent, and reads them all.
 func largeFiles(t *testing.T, h *host.Host) func() error {
 	t.Helper()
 	dir := t.TempDir()
@@ -99,14 +98,14 @@ func largeFiles(t *testing.T, h *host.Host) func() error {
 		}
 	}
 	m := open(t, h, "file", driver.OpenSpec{Path: dir})
-	if _, err := get(t.Context(), m, "k"); err != nil { // the next are guessed to be as large
+	if _, err := get(t.Context(), m, "k"); err != nil { // the next objects are expected to be as large
 		t.Fatal(err)
 	}
 	return func() error {
 		var own error
 		err := m.(driver.GetManyer).GetMany(t.Context(), reqs, func(_ int, got []byte, _ driver.Info, err error) {
 			if err == nil && !bytes.Equal(got, data) {
-				err = errors.New("other bytes")
+				err = errors.New("wrong data")
 			}
 			own = errors.Join(own, err)
 		})
@@ -114,7 +113,7 @@ func largeFiles(t *testing.T, h *host.Host) func() error {
 	}
 }
 
-// TestLendingLimit has fewer files lent than are read.
+// TestLendingLimit reads more files than may be lent at once.
 func TestLendingLimit(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -127,8 +126,8 @@ func TestLendingLimit(t *testing.T) {
 	}
 }
 
-// TestManyLenders has many calls at once for which files are lent: they do not
-// fill the channel with files that none of them can take yet.
+// TestManyLenders makes many concurrent calls with lent files. They must not fill the
+// channel with files that none of them can take yet.
 func TestManyLenders(t *testing.T) {
 	t.Parallel()
 	read := largeFiles(t, newHost(t, host.Options{CallTimeout: 2 * time.Minute}))
@@ -143,9 +142,9 @@ func TestManyLenders(t *testing.T) {
 	}
 }
 
-// TestNoDescriptor takes all descriptors away while files are lent: they are
-// read at level 0, and the plugin is not to blame. TestFewDescriptors runs it
-// in a process of its own.
+// TestNoDescriptor uses up all descriptors while files are lent. The files are read at
+// level 0, and the plugin is not blamed. TestFewDescriptors runs it in a process of its
+// own.
 func TestNoDescriptor(t *testing.T) { //nolint:paralleltest // it takes what the whole process has
 	if os.Getenv(aloneVar) == "" {
 		return
@@ -169,6 +168,6 @@ func TestNoDescriptor(t *testing.T) { //nolint:paralleltest // it takes what the
 		t.Errorf("%v, %v", err, e)
 	}
 	if i := h.Plugins()[0]; i.Restarts != 0 {
-		t.Errorf("the plugin was ended: %+v", i)
+		t.Errorf("the plugin was killed: %+v", i)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestElsewhere proves that the work is done in other processes.
+// TestElsewhere checks that the work is done in other processes.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -54,14 +54,14 @@ func TestElsewhere(t *testing.T) {
 	for _, i := range h.Plugins() {
 		served[i.PID] += i.Jobs
 		if i.Isolation != host.Process || i.Level != sharedLevel() || i.Uptime <= 0 || i.Calls == 0 {
-			t.Errorf("odd facts: %+v", i)
+			t.Errorf("unexpected info: %+v", i)
 		}
 	}
 	if served[driverPID] == 0 || served[filterPID] == 0 {
 		t.Errorf("want jobs served in both processes, got %v", served)
 	}
 	if _, ok := p.(filters); ok {
-		t.Error("the provider is the one of this process")
+		t.Error("the provider runs in this process")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestGrantSets(t *testing.T) {
 	for _, i := range h.Plugins() {
 		got = append(got, i.Serves+" "+strings.Join(i.Grants, " "))
 	}
-	// Both are made in one directory, and read each from its own.
+	// Both stores are in one directory; each is read by its own process.
 	want := []string{"driver:file/read read:" + dir + "/a", "driver:file/read read:" + dir + "/b", "driver:file/write write:" + dir}
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("want processes %q, got %q", want, got)
@@ -95,7 +95,7 @@ func TestIsolation(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		isolation host.Isolation
-		same      bool // the opener is the built-in one
+		same      bool // want the built-in opener
 	}{{host.Process, false}, {host.Loopback, false}, {host.InProcess, true}} {
 		h := newHost(t, host.Options{Isolation: tc.isolation})
 		o, err := h.Driver("trouble")
@@ -117,8 +117,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// TestNoMain checks that a program which did not call plugin.Main is never
-// executed.
+// TestNoMain checks that a program that did not call plugin.Main is never executed.
 func TestNoMain(t *testing.T) {
 	t.Parallel()
 	h, err := host.New(&host.Options{Builtin: builtins(), Isolation: host.Process, TempDir: t.TempDir()})
@@ -162,7 +161,7 @@ func TestErrorsCross(t *testing.T) {
 		}
 		data, info, err := m.Get(t.Context(), "half", &driver.GetOptions{}, driver.Heap)
 		if string(data) != "01234" || info.Size != 10 || !errors.Is(err, ncerr.ErrCorrupt) {
-			t.Errorf("%s: want what landed, got %q, %v, %v", isolation, data, info, err)
+			t.Errorf("%s: want the received data, got %q, %v, %v", isolation, data, info, err)
 		}
 		_, _, err = m.Get(t.Context(), "pid", &driver.GetOptions{}, driver.Into(nil))
 		if !errors.Is(err, ncerr.ErrShortBuffer) {
@@ -173,7 +172,7 @@ func TestErrorsCross(t *testing.T) {
 			t.Errorf("%s: want the caller's deadline, got %v", isolation, err)
 		}
 		cancel()
-		if isolation == host.Loopback { // a goroutine that hangs here could not be ended
+		if isolation == host.Loopback { // a goroutine that hangs here could not be stopped
 			continue
 		}
 		o, _ := h.Driver("trouble")
@@ -195,7 +194,7 @@ func TestErrorsCross(t *testing.T) {
 	}
 }
 
-// TestCrash checks what is said, what is repeated and what is not.
+// TestCrash checks the errors after a crash, and which calls are repeated.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -230,7 +229,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestRest checks that a plugin which dies again and again is refused.
+// TestRest checks that a plugin that keeps dying is refused.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -238,7 +237,7 @@ func TestRest(t *testing.T) {
 	dir := t.TempDir()
 	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(dir, "s"), Mode: driver.Create})
 	var err error
-	for range 3 { // twice each
+	for range 3 { // two deaths each
 		_, err = get(t.Context(), m, "die")
 	}
 	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "is refused for the rest") {
@@ -251,7 +250,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestWriteOutcome checks what is said of writes whose process died.
+// TestWriteOutcome checks the errors of writes whose process died.
 func TestWriteOutcome(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -270,7 +269,7 @@ func TestWriteOutcome(t *testing.T) {
 	}
 }
 
-// TestUnflushed checks that a store with unflushed writes fails for good.
+// TestUnflushed checks that a store with unflushed writes fails permanently.
 func TestUnflushed(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -293,11 +292,11 @@ func TestUnflushed(t *testing.T) {
 	for _, key := range []string{"panic-once", "a", "a"} {
 		_, err := get(ctx, m, key)
 		if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "not flushed") {
-			t.Errorf("get %s: want the loss to be told, got %v", key, err)
+			t.Errorf("get %s: want an error about lost writes, got %v", key, err)
 		}
 	}
 	if err := put("c"); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "not flushed") {
-		t.Errorf("put: want the loss to be told, got %v", err)
+		t.Errorf("put: want an error about lost writes, got %v", err)
 	}
 	if err := m.Flush(ctx); !errors.Is(err, ncerr.ErrPlugin) {
 		t.Errorf("flush: want ErrPlugin, got %v", err)
@@ -315,15 +314,15 @@ func TestUnflushed(t *testing.T) {
 	}
 }
 
-// TestHang checks the watchdog: a silent plugin is killed, said so, and
-// replaced; a call that goes on is not.
+// TestHang checks the watchdog: a plugin that does not answer is killed, reported and
+// replaced. A call that makes progress is not killed.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
 	m := open(t, h, "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // without a watchdog nothing ends it
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // without a watchdog nothing would end it
 	defer cancel()
-	const short, long = 300 * time.Millisecond, 2 * time.Minute // long for what is to succeed on a busy machine
+	const short, long = 300 * time.Millisecond, 2 * time.Minute // long is for calls that must succeed on a busy machine
 	host.SetCallTimeout(h, short)
 	_, err := get(ctx, m, "hang")
 	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 300ms") {
@@ -338,7 +337,7 @@ func TestHang(t *testing.T) {
 		t.Errorf("put: want ErrAmbiguous, got %v", err)
 	}
 	host.SetCallTimeout(h, long)
-	for i := range 20 { // a slow reader of a listing is no reason to kill
+	for i := range 20 { // a slow reader of a listing must not be killed
 		if _, err := m.Put(t.Context(), fmt.Sprint("k", i), driver.Bytes("x"), &driver.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +358,8 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestSlowPut shows that a put is given the time of its content, at both levels.
+// TestSlowPut checks that a put may take time in proportion to its size, at both
+// levels.
 func TestSlowPut(t *testing.T) {
 	t.Parallel()
 	for _, inline := range []bool{true, false} {
@@ -373,7 +373,7 @@ func TestSlowPut(t *testing.T) {
 	}
 }
 
-// TestFlood checks that a noisy plugin neither blocks nor fills the memory.
+// TestFlood checks that a plugin with much output neither blocks nor exhausts memory.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -383,7 +383,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestBig moves objects across the sizes of parts, and many at once.
+// TestBig transfers objects around the sizes of parts, and many at once.
 func TestBig(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -403,7 +403,7 @@ func TestBig(t *testing.T) {
 			t.Fatalf("put %d bytes: %v, %v", n, info, err)
 		}
 		if got, err := get(t.Context(), m, key); err != nil || got != string(want[i]) {
-			t.Errorf("get %d bytes: %d came, %v", n, len(got), err)
+			t.Errorf("get %d bytes: received %d, %v", n, len(got), err)
 		}
 		reqs = append(reqs, driver.GetRequest{Key: key}, driver.GetRequest{Key: key, Alloc: driver.Heap}, driver.GetRequest{Key: "no" + key})
 		if n > 0 {
@@ -432,7 +432,7 @@ func TestBig(t *testing.T) {
 	}
 }
 
-// TestManyReads needs several messages for the requests alone.
+// TestManyReads reads so many objects that the requests need several messages.
 func TestManyReads(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -455,7 +455,7 @@ func TestManyReads(t *testing.T) {
 	}
 }
 
-// TestOneStart checks that callers who come at once share one start.
+// TestOneStart checks that concurrent callers share one start.
 func TestOneStart(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -493,7 +493,7 @@ func TestClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-failed; !errors.Is(err, ncerr.ErrPlugin) {
-		t.Errorf("call under way: want ErrPlugin, got %v", err)
+		t.Errorf("call in progress: want ErrPlugin, got %v", err)
 	}
 	if _, err := get(t.Context(), m, "a"); !errors.Is(err, ncerr.ErrPlugin) {
 		t.Errorf("call after: want ErrPlugin, got %v", err)

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// hostile is a plugin with more kinds of tricks than liar.
+// hostile is a plugin with further tricks besides those of liar.
 type hostile struct{ *liar }
 
 func (l hostile) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
@@ -65,13 +65,14 @@ func (l hostile) List(_ *pb.ListRequest, s pb.Driver_ListServer) error {
 	return err
 }
 
-// Flush takes a second, or for ever with the whole process.
+// Flush takes a second, or hangs forever with the whole process.
 func (l hostile) Flush(context.Context, *pb.FlushRequest) (*pb.FlushReply, error) {
 	time.Sleep(time.Second)
 	return &pb.FlushReply{}, nil
 }
 
-// TestHollowMessages: a plugin that goes on sending nothing hangs nobody.
+// TestHollowMessages checks that a plugin that keeps sending empty messages does not
+// hang the host.
 func TestHollowMessages(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "hostile-drip", "nczarr-driver-zoo"))
@@ -90,7 +91,7 @@ func TestHollowMessages(t *testing.T) {
 			return nil
 		},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // rather than for ever
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // rather than forever
 		m := open(t, h, "zoo", driver.OpenSpec{Path: "x"})
 		if err := call(ctx, m); !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "without content") {
 			t.Errorf("%s: want ErrPlugin, got %v", what, err)
@@ -99,7 +100,8 @@ func TestHollowMessages(t *testing.T) {
 	}
 }
 
-// TestNoSelfGrantedEnvironment: declaring a grant does not give it.
+// TestNoSelfGrantedEnvironment checks that a plugin cannot grant itself environment
+// variables.
 func TestNoSelfGrantedEnvironment(t *testing.T) {
 	t.Parallel()
 	o := zooOptions(t, "hostile-secret", "nczarr-driver-zoo")
@@ -117,8 +119,8 @@ func TestNoSelfGrantedEnvironment(t *testing.T) {
 	}
 }
 
-// TestSlowFlush: a flush may take longer than the time that any other call
-// may be silent, as long as the process lives.
+// TestSlowFlush checks that a flush may take longer than CallTimeout while the process
+// is alive.
 func TestSlowFlush(t *testing.T) {
 	t.Parallel()
 	o := zooOptions(t, "hostile-slow", "nczarr-driver-zoo")
@@ -131,7 +133,8 @@ func TestSlowFlush(t *testing.T) {
 	host.SetCallTimeout(h, 2*time.Minute)
 }
 
-// TestCloseAfterTheEnd: a cancelled context does not leave the store open.
+// TestCloseAfterTheEnd checks that Close closes the store even if its context has
+// ended.
 func TestCloseAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "hostile", "nczarr-driver-zoo"))

@@ -12,8 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// TestPipeForPlugin puts a named pipe in the place of a plugin: nobody waits for
-// it.
+// TestPipeForPlugin uses a named pipe as a plugin. Opening it must not block.
 func TestPipeForPlugin(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "nczarr-filter-x")
@@ -25,8 +24,8 @@ func TestPipeForPlugin(t *testing.T) {
 	}
 }
 
-// TestInterpreterOfScript: what a script may read besides the system's files is
-// the interpreter that the kernel takes, not what seems to be one.
+// TestInterpreterOfScript checks that a script may read, besides system files, only the
+// interpreter that the kernel would execute.
 func TestInterpreterOfScript(t *testing.T) {
 	t.Parallel()
 	for head, want := range map[string]string{

@@ -94,7 +94,7 @@ func (x *execution) send(stream pb.Codec_ExecClient, handle uint64, open []int) 
 // take checks a part of a result against its job and stores it.
 func (x *execution) take(r *pb.Result) error {
 	if r.GetId() == 0 || r.GetId() > uint64(len(x.jobs)) || x.out[r.GetId()-1].done || !x.out[r.GetId()-1].sent {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not requested", r.GetId())
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: it is done or was not requested", r.GetId())
 	}
 	i := int(r.GetId() - 1)
 	job, out := &x.jobs[i], &x.out[i]
@@ -109,7 +109,7 @@ func (x *execution) take(r *pb.Result) error {
 	if !out.begun {
 		size := r.GetSize()
 		if size < 0 || size > job.Limit {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes; the limit is %d", size, job.Limit)
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes; the limit is %d", size, job.Limit)
 		}
 		if r.GetLast() && int64(len(part)) == size && size > int64(len(job.Dst)) {
 			x.finish(i, part, nil) // the memory of the message is passed on without a copy
@@ -121,7 +121,7 @@ func (x *execution) take(r *pb.Result) error {
 		}
 	}
 	if int64(len(part)) > out.size-int64(out.n) {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of more than the announced %d bytes", out.size)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output exceeds the announced %d bytes", out.size)
 	}
 	out.add(part, trusted/int64(len(x.jobs)))
 	if !r.GetLast() {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
-// lend gives memory of the pipeline with src in it.
+// lend returns memory of the pipeline that contains src.
 func lend(t *testing.T, pl codecdriver.Pipeline, src []byte) (mem []byte, release func()) {
 	t.Helper()
 	mem, release = pl.(codecdriver.InputLender).LendInput(int64(len(src)))
@@ -24,9 +24,9 @@ func lend(t *testing.T, pl codecdriver.Pipeline, src []byte) (mem []byte, releas
 	return mem, release
 }
 
-// TestPlaneInput: chunks in memory of the pipeline are encoded as others are,
-// whole or in part, again and again, and by a fresh process when that which lent
-// it is gone. What is given back is lent again.
+// TestPlaneInput encodes chunks in memory of the pipeline, whole or in part,
+// repeatedly, and with a fresh process after the lending process is gone. Released
+// memory is lent again.
 func TestPlaneInput(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, levelOptions(host.Process))
@@ -41,25 +41,25 @@ func TestPlaneInput(t *testing.T) {
 	}
 	other, releaseOther := lend(t, pl, src)
 	if &other[0] == &mem[0] {
-		t.Error("one memory was lent twice")
+		t.Error("the same memory was lent twice")
 	}
 	releaseOther()
 	if p, err := os.FindProcess(h.Plugins()[0].PID); err != nil || p.Kill() != nil {
 		t.Fatal("the process cannot be killed")
 	}
 	if got := encodeOne(t.Context(), t, pl, mem); !bytes.Equal(got, want) {
-		t.Error("a fresh process encodes something else")
+		t.Error("a fresh process returns other data")
 	}
 	release()
-	release() // does no harm
+	release() // harmless
 	again, release := lend(t, pl, src)
 	defer release()
 	if got := encodeOne(t.Context(), t, pl, again); !bytes.Equal(got, want) {
-		t.Error("memory of the fresh process is encoded to something else")
+		t.Error("encoding memory of the fresh process returns other data")
 	}
 }
 
-// TestPlaneInputCeiling: callers that hold memory leave room for jobs without.
+// TestPlaneInputCeiling checks that callers that hold memory leave room for other jobs.
 func TestPlaneInputCeiling(t *testing.T) {
 	t.Parallel()
 	pl, _ := pipeline(t, newHost(t, levelOptions(host.Process)), 1<<20, codecdriver.Step{ID: "xor"})
@@ -71,22 +71,22 @@ func TestPlaneInputCeiling(t *testing.T) {
 		}
 		defer release()
 		if held += 8 << 20; held > 1<<30 {
-			t.Fatal("there is no ceiling")
+			t.Fatal("the lent memory is unlimited")
 		}
 	}
 	if held == 0 {
 		t.Fatal("nothing was lent")
 	}
 	if mem, _ := pl.(codecdriver.InputLender).LendInput(1 << 40); mem != nil {
-		t.Error("more was lent than there is")
+		t.Error("more memory was lent than exists")
 	}
 	if got := encodeOne(t.Context(), t, pl, []byte("abc")); len(got) != 3 {
 		t.Errorf("a job without lent memory: %q", got)
 	}
 }
 
-// TestPlaneInputQuarantine: memory that a job which was left behind may still be
-// read from is lent to nobody, though its caller has given it back.
+// TestPlaneInputQuarantine checks that memory that an abandoned job may still read is
+// not lent again, although its caller has released it.
 func TestPlaneInputQuarantine(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-held")
@@ -94,14 +94,14 @@ func TestPlaneInputQuarantine(t *testing.T) {
 	h := newHost(t, o)
 	pl, _ := pipeline(t, h, 100, codecdriver.Step{ID: "zoo"})
 	mem, release := lend(t, pl, []byte("wait"))
-	err := pl.DecodeMany(ctx, []codecdriver.Job{{Src: mem, Limit: 4}}, func(int, []byte, error) { t.Error("it was answered") })
+	err := pl.DecodeMany(ctx, []codecdriver.Job{{Src: mem, Limit: 4}}, func(int, []byte, error) { t.Error("the job was answered") })
 	if err != context.Canceled { //nolint:errorlint // unchanged is the promise
 		t.Fatalf("want the caller's cancellation, got %v", err)
 	}
 	release()
 	other, releaseOther := lend(t, pl, []byte("four"))
 	if &other[0] == &mem[0] {
-		t.Error("it was lent while the plugin may read it")
+		t.Error("the memory was lent while the plugin may read it")
 	}
 	releaseOther()
 	encodeOne(t.Context(), t, pl, []byte("over"))
@@ -113,5 +113,5 @@ func TestPlaneInputQuarantine(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Error("it was never lent again")
+	t.Error("the memory was never lent again")
 }

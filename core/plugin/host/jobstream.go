@@ -131,9 +131,9 @@ func (l *jobStream[B, R]) receive() {
 		case l.late != nil:
 			err = l.acceptLate(r)
 		case len(l.queue) >= maxQueue:
-			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d unexpected answers", maxQueue)
+			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d unexpected answers", maxQueue)
 		case l.queued+sizeOf(r) > maxQueued:
-			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "more than %d bytes of unexpected answers", maxQueued)
+			err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "received more than %d bytes of unexpected answers", maxQueued)
 		default:
 			l.queue = append(l.queue, r)
 			l.queued += sizeOf(r)

@@ -12,9 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestLatePut has drivers that store what they were sent long after the call
-// was cancelled: the call ends when they have, so that they cannot undo what a
-// later one does.
+// TestLatePut has drivers that store data long after the call was cancelled. The call
+// must end only then, so that it cannot undo a later call.
 func TestLatePut(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(*testing.T, string) host.Options{
@@ -42,47 +41,47 @@ func TestLatePut(t *testing.T) {
 			if _, err := m.Put(t.Context(), "k", driver.Bytes("fast"), &driver.PutOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(400 * time.Millisecond) // longer than anything is late
+			time.Sleep(400 * time.Millisecond) // longer than any delay
 			if got, err := get(t.Context(), m, "k"); err != nil || got != "fast" {
-				t.Errorf("a put that was done is undone: got %q, %v", got, err)
+				t.Errorf("a completed put was undone: got %q, %v", got, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := m.Put(ctx, "k", driver.Bytes("none"), &driver.PutOptions{}); err != context.Canceled { //nolint:errorlint // unchanged is the promise
-				t.Errorf("a call that was cancelled before: %v", err)
+				t.Errorf("a call with a cancelled context: %v", err)
 			}
 			if got, err := get(t.Context(), m, "k"); err != nil || got != "fast" {
-				t.Errorf("a put that was not sent is done: got %q, %v", got, err)
+				t.Errorf("a put that was not sent was performed: got %q, %v", got, err)
 			}
 		})
 	}
 }
 
-// TestNeverStored has a driver that does not answer a put which was
-// cancelled: it is ended, and the outcome is unknown.
+// TestNeverStored has a driver that does not answer a cancelled put. The driver is
+// killed and the outcome is unknown.
 func TestNeverStored(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-never")
 	ctx := onCue(t, &o, "asked and does not answer")
 	h := newHost(t, o)
 	m := open(t, h, "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
-	host.SetCallTimeout(h, 10*time.Second) // much longer than the plugin takes to say that it was asked
+	host.SetCallTimeout(h, 10*time.Second) // much longer than the plugin takes to announce the call
 	if _, err := m.Put(ctx, "k", driver.Bytes("1234"), &driver.PutOptions{IfAbsent: true}); !errors.Is(err, ncerr.ErrAmbiguous) {
 		t.Errorf("want ErrAmbiguous, got %v", err)
 	}
 }
 
-// TestEmptyAnswers has a driver that answers a put again and again without a result.
+// TestEmptyAnswers has a driver that keeps answering a put without a result.
 func TestEmptyAnswers(t *testing.T) {
 	t.Parallel()
 	m := open(t, newHost(t, planeOptions(t, "store-put-empty")), "zoo", driver.OpenSpec{Path: "x", Mode: driver.Update})
 	if _, err := m.Put(t.Context(), "k", driver.Bytes("1234"), &driver.PutOptions{}); err == nil || !strings.Contains(err.Error(), "an answer without results") {
-		t.Errorf("want the breach of protocol, got %v", err)
+		t.Errorf("want a protocol violation, got %v", err)
 	}
 }
 
-// TestDrippingAnswers has a driver that takes its time for each of the puts that were
-// cancelled: all together have the time that one has.
+// TestDrippingAnswers has a driver that answers cancelled puts slowly, one by one. All
+// of them together have the time of one.
 func TestDrippingAnswers(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "store-put-drip")
@@ -97,6 +96,6 @@ func TestDrippingAnswers(t *testing.T) {
 		}
 	})
 	if unknown == 0 {
-		t.Error("the driver kept the call for as long as it liked")
+		t.Error("the driver delayed the end of the call")
 	}
 }

@@ -64,7 +64,7 @@ func (h *Host) launch(ctx context.Context, s *supervisor) (*proc, error) {
 	if h.opts.InlineOnly {
 		l.plane = nil
 	} else if l.plane, err = newPlane(); err != nil {
-		s.log.Warn("no shared memory for the plugin, the slow data plane is used", "err", err)
+		s.log.Warn("cannot create shared memory, using level 0 of the data plane", "err", err)
 	} else if l.plane != nil {
 		l.plane.poison = h.opts.Poison
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKilledBeforeStart: a start whose time is up while go-plugin still
-// prepares it must not bring a process to life that nobody waits for.
+// TestKilledBeforeStart checks that a start that times out while go-plugin still
+// prepares it does not leave a process behind.
 func TestKilledBeforeStart(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -24,9 +24,9 @@ func TestKilledBeforeStart(t *testing.T) {
 	}
 	l.giveUp(context.Background())
 	if err := p.Start(context.Background()); !errors.Is(err, os.ErrProcessDone) || p.pid() != 0 {
-		t.Errorf("started all the same: pid %d, %v", p.pid(), err)
+		t.Errorf("the process was started: pid %d, %v", p.pid(), err)
 	}
 	if err := l.adopt(newProcess(&s, image{path: self}, nil, nil, "")); err == nil {
-		t.Error("a second process was accepted after the end")
+		t.Error("a second process was accepted after the timeout")
 	}
 }

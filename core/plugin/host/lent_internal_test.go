@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/shm"
 )
 
-// somePlane gives the shared memory of a process that is never started.
+// somePlane returns the shared memory of a process that is never started.
 func somePlane(t *testing.T) *plane {
 	t.Helper()
 	p, err := newPlane()
@@ -29,8 +29,8 @@ func somePlane(t *testing.T) *plane {
 	return p
 }
 
-// TestLentFiles reads from files that come through the channel, and refuses
-// what is no regular file, what was not asked for and what is not there.
+// TestLentFiles reads from files sent over the channel. It checks that files that are
+// not regular, were not requested or do not arrive are refused.
 func TestLentFiles(t *testing.T) {
 	t.Parallel()
 	p := somePlane(t)
@@ -81,17 +81,17 @@ func TestLentFiles(t *testing.T) {
 		}
 	}
 	huge := &objectRead{want: 1 << 30, trust: trusted, alloc: func(n int64) ([]byte, error) {
-		t.Errorf("memory for %d bytes is taken before they are read", n)
+		t.Errorf("memory for %d bytes is allocated before they are read", n)
 		return nil, errors.New("no memory")
 	}}
 	if err := huge.fill(context.Background(), file, 0); ncerr.KindOf(err) != ncerr.ErrIO || huge.n != 10 || huge.data() != nil {
-		t.Errorf("a short file said to be large: got %d bytes, %q, %v", huge.n, huge.data(), err)
+		t.Errorf("a short file announced as large: got %d bytes, %q, %v", huge.n, huge.data(), err)
 	}
 	first, second := p.tag.Add(1), p.tag.Add(1)
 	if err := errors.Join(shm.Lend(p.files[1], second, file), shm.Lend(p.files[1], first, file)); err != nil {
 		t.Fatal(err)
 	}
-	for _, tag := range []uint64{first, second} { // in whatever order they come
+	for _, tag := range []uint64{first, second} { // in any order
 		f, err := p.takeLent(tag)
 		if err != nil {
 			t.Fatal(err)
@@ -99,12 +99,12 @@ func TestLentFiles(t *testing.T) {
 		_ = f.Close()
 	}
 	if len(p.lent) != 0 {
-		t.Errorf("%d files are kept", len(p.lent))
+		t.Errorf("%d files are still open", len(p.lent))
 	}
 }
 
-// TestChannelRoom shows that the channel takes all files that may be on their
-// way, though nobody takes them out: who lends never waits for it.
+// TestChannelRoom checks that the channel holds all files that may be in transit, so
+// that lending never blocks.
 func TestChannelRoom(t *testing.T) {
 	t.Parallel()
 	p := somePlane(t)
@@ -127,8 +127,8 @@ func TestChannelRoom(t *testing.T) {
 	}
 }
 
-// TestLentUnasked: files that come and are never announced do not take all
-// descriptors.
+// TestLentUnasked checks that files that are sent but never announced do not exhaust
+// the descriptors.
 func TestLentUnasked(t *testing.T) {
 	t.Parallel()
 	p := somePlane(t)
@@ -139,31 +139,31 @@ func TestLentUnasked(t *testing.T) {
 		}
 	}
 	if _, err := p.takeLent(4); ncerr.KindOf(err) != ncerr.ErrPlugin || len(p.lent) > 2 {
-		t.Errorf("%d files are kept, where 2 may be on their way: %v", len(p.lent), err)
+		t.Errorf("%d files are open; 2 may be in transit: %v", len(p.lent), err)
 	}
 }
 
-// reads notes how far a file is read.
-type reads struct{ far int64 }
+// reads records how much of a file was read.
+type reads struct{ end int64 }
 
 func (r *reads) ReadAt(p []byte, off int64) (int, error) {
-	r.far = max(r.far, off+int64(len(p)))
+	r.end = max(r.end, off+int64(len(p)))
 	return len(p), nil
 }
 
-// TestFillShare shows that of a large file no more than the share that proves
-// it is read to memory that is given up again.
+// TestFillShare checks that of a large file only the share that proves its size is read
+// into temporary memory.
 func TestFillShare(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20
 	r := &reads{}
 	l := &objectRead{want: size, trust: size - 1, alloc: func(n int64) ([]byte, error) {
-		if r.far != size/provenShare {
-			t.Errorf("%d bytes are read before memory is asked for", r.far)
+		if r.end != size/provenShare {
+			t.Errorf("%d bytes are read before memory is allocated", r.end)
 		}
 		return make([]byte, n), nil
 	}}
-	if err := l.fill(t.Context(), r, 0); err != nil || l.n != size || r.far != size {
-		t.Errorf("%d bytes of %d, %v", l.n, r.far, err)
+	if err := l.fill(t.Context(), r, 0); err != nil || l.n != size || r.end != size {
+		t.Errorf("%d bytes of %d, %v", l.n, r.end, err)
 	}
 }

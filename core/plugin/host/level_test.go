@@ -19,7 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// levels are hosts that must give the same bytes.
+// levels are hosts that must return the same bytes.
 func levels(t *testing.T, root string) []*host.Host {
 	t.Helper()
 	return []*host.Host{
@@ -30,7 +30,7 @@ func levels(t *testing.T, root string) []*host.Host {
 	}
 }
 
-// outcome is what a job gave.
+// outcome is the result of a job.
 type outcome struct {
 	data string
 	kind ncerr.Kind
@@ -38,7 +38,7 @@ type outcome struct {
 
 func (o outcome) String() string { return fmt.Sprintf("%d bytes, %v", len(o.data), o.kind) }
 
-// codecParams are parameters for codecs that have no use without.
+// codecParams are parameters for codecs that require some.
 func codecParams(id string) json.RawMessage {
 	switch id {
 	case "delta":
@@ -49,9 +49,9 @@ func codecParams(id string) json.RawMessage {
 	return nil
 }
 
-// TestSameCodecs: every codec gives the same bytes and the same kinds of error
-// in process, at level 0 and at level 1, whatever the input; nothing beside a
-// destination is written to.
+// TestSameCodecs checks that every codec returns the same bytes and kinds of error in
+// process, at level 0 and at level 1, for any input, and that nothing outside the
+// destination is written.
 func TestSameCodecs(t *testing.T) {
 	t.Parallel()
 	hosts := levels(t, t.TempDir())[:3]
@@ -65,7 +65,7 @@ func TestSameCodecs(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, _, err := p.Open(d.ID, codecParams(d.ID), in)
-			if err != nil { // a codec of another kind of data
+			if err != nil { // a codec for another kind of data
 				break
 			}
 			opened[d.ID] = append(opened[d.ID], c)
@@ -88,8 +88,8 @@ func TestSameCodecs(t *testing.T) {
 	}
 }
 
-// same encodes plain with codecs that are the same one on several levels, and
-// decodes what came out, whole or broken.
+// same encodes plain with the same codec on several levels, and decodes the results,
+// intact or damaged.
 func same(t *testing.T, id string, codecs []codecdriver.Codec, plain []byte, room int, broken bool) {
 	t.Helper()
 	var coded, decoded []outcome
@@ -104,7 +104,7 @@ func same(t *testing.T, id string, codecs []codecdriver.Codec, plain []byte, roo
 	}
 	for k := range codecs {
 		if coded[k] != coded[0] || decoded[k] != decoded[0] {
-			t.Fatalf("%s of %x: level %d gave %v and %v, in process %v and %v", id, plain[:40], k, coded[k], decoded[k], coded[0], decoded[0])
+			t.Fatalf("%s of %x: level %d returns %v and %v, in process %v and %v", id, plain[:40], k, coded[k], decoded[k], coded[0], decoded[0])
 		}
 	}
 }
@@ -116,7 +116,7 @@ func try(t rapid.TB, call func(context.Context, []byte, []byte) (int, error), ro
 	n, err := call(context.Background(), mem[canary:canary+room:canary+room], src)
 	for i := range canary {
 		if mem[i] != 0xC5 || mem[len(mem)-1-i] != 0xC5 {
-			t.Fatal("written beside the destination")
+			t.Fatal("data was written outside the destination")
 		}
 	}
 	if err != nil {
@@ -125,8 +125,8 @@ func try(t rapid.TB, call func(context.Context, []byte, []byte) (int, error), ro
 	return outcome{data: string(mem[canary : canary+n])}
 }
 
-// TestSameStores: every operation on a store gives the same in process, at
-// level 0, at level 1 with lent files and at level 1 without.
+// TestSameStores checks that every operation on a store has the same result in process,
+// at level 0, and at level 1 with and without lent files.
 func TestSameStores(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -161,7 +161,7 @@ func TestSameStores(t *testing.T) {
 				if i == 0 {
 					want = got
 				} else if got != want {
-					rt.Fatalf("get %s %+v: plane %d gave %v, in process %v", key, opts, i, got, want)
+					rt.Fatalf("get %s %+v: plane %d returns %v, in process %v", key, opts, i, got, want)
 				}
 				if many, ok := m.(driver.GetManyer); ok {
 					sameMany(rt, many, key, opts, want)
@@ -171,11 +171,11 @@ func TestSameStores(t *testing.T) {
 	}
 }
 
-// sameMany reads an object several times in one call, into memory of the
-// caller's and of the Map's own.
+// sameMany reads an object several times in one call, into memory of the caller and of
+// the Map.
 func sameMany(t *rapid.T, m driver.GetManyer, key string, opts driver.GetOptions, want outcome) {
 	if want.kind == ncerr.ErrShortBuffer {
-		return // the room of that call
+		return // that call has other limits
 	}
 	reqs := make([]driver.GetRequest, 5)
 	for i := range reqs {

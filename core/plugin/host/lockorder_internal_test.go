@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestStartWhileHostIsLocked shows that a slot, which is locked, starts a process
-// while others lock the host, and wait for the slot.
+// TestStartWhileHostIsLocked checks that a locked supervisor can start a process while
+// others hold the host's lock and wait for the supervisor.
 func TestStartWhileHostIsLocked(t *testing.T) {
 	t.Parallel()
 	h := &Host{}

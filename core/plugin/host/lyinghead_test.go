@@ -15,13 +15,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestLyingHead has drivers that announce an object of 1 GiB and send a few
-// bytes: the host takes no memory for what does not come.
+// TestLyingHead has drivers that announce an object of 1 GiB and send a few bytes. The
+// host must not allocate memory for the missing data.
 func TestLyingHead(t *testing.T) { //nolint:paralleltest // it counts what the whole process allocates
 	one := func(ctx context.Context, m driver.Map) error {
 		data, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap)
 		if len(data) > 0 {
-			t.Errorf("%d bytes in memory that nobody gave", len(data))
+			t.Errorf("%d bytes in memory that was not allocated", len(data))
 		}
 		return err
 	}
@@ -55,8 +55,8 @@ func TestLyingHead(t *testing.T) { //nolint:paralleltest // it counts what the w
 	}
 }
 
-// TestLargeObjects reads objects for which memory is taken when a part of them
-// has come.
+// TestLargeObjects reads objects whose memory is allocated only after a part has
+// arrived.
 func TestLargeObjects(t *testing.T) { //nolint:paralleltest // others count the memory that the process takes
 	dir := t.TempDir()
 	want := bytes.Repeat([]byte("0123456789abcde\n"), 70<<16)
@@ -76,7 +76,7 @@ func TestLargeObjects(t *testing.T) { //nolint:paralleltest // others count the 
 				return make([]byte, n), nil
 			})
 			if err != nil || asked != 1 || !bytes.Equal(got, want) {
-				t.Errorf("%d bytes, memory asked for %d times, %v", len(got), asked, err)
+				t.Errorf("%d bytes, %d calls of alloc, %v", len(got), asked, err)
 			}
 			reqs := []driver.GetRequest{{Key: "a"}, {Key: "b", Alloc: driver.Into(make([]byte, len(want)))}}
 			err = m.(driver.GetManyer).GetMany(t.Context(), reqs, func(i int, data []byte, _ driver.Info, err error) {

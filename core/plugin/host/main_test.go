@@ -28,7 +28,7 @@ import (
 // self is the right to execute this test binary as a plugin.
 var self plugin.Self
 
-// zooEnv chooses a member of the zoo; see zoo_test.go.
+// zooEnv selects a test plugin; see zoo_test.go.
 const zooEnv = "NCZARR_TEST_ZOO"
 
 func builtins() plugin.Builtin {
@@ -39,15 +39,15 @@ func builtins() plugin.Builtin {
 }
 
 func TestMain(m *testing.M) {
-	if kind := os.Getenv(zooEnv); kind != "" && os.Getenv(handshake.EnvExec) == "" && os.Getenv(handshake.EnvRole) == "" { // not while it is the launcher
+	if kind := os.Getenv(zooEnv); kind != "" && os.Getenv(handshake.EnvExec) == "" && os.Getenv(handshake.EnvRole) == "" { // except as the launcher
 		zoo(kind)
 	}
 	self = plugin.Main(builtins())
 	os.Exit(m.Run())
 }
 
-// newHost makes a host that is closed at the end of the test, and checks then
-// that no process and no file is left.
+// newHost returns a host that is closed at the end of the test. It then checks that no
+// process and no file is left.
 func newHost(t *testing.T, opts host.Options) *host.Host {
 	t.Helper()
 	if !opts.Self.Valid() {
@@ -61,7 +61,7 @@ func newHost(t *testing.T, opts host.Options) *host.Host {
 	}
 	opts.TempDir = t.TempDir()
 	if raceEnabled && opts.MaxMemory == 0 {
-		opts.MaxMemory = -1 // the race detector has its shadow memory
+		opts.MaxMemory = -1 // the race detector needs shadow memory
 	}
 	h, err := host.New(&opts)
 	if err != nil {
@@ -94,7 +94,7 @@ func newHost(t *testing.T, opts host.Options) *host.Host {
 // inlineProcess is the isolation of tests in processes at level 0.
 const inlineProcess host.Isolation = "process level 0"
 
-// levelOptions gives the options of an isolation.
+// levelOptions returns the options of an isolation.
 func levelOptions(i host.Isolation) host.Options {
 	if i == inlineProcess {
 		return host.Options{Isolation: host.Process, InlineOnly: true}
@@ -102,7 +102,7 @@ func levelOptions(i host.Isolation) host.Options {
 	return host.Options{Isolation: i}
 }
 
-// levelOf is the level of the data plane that an isolation has.
+// levelOf returns the data plane level of an isolation.
 func levelOf(i host.Isolation) int {
 	if i == host.Process {
 		return sharedLevel()
@@ -110,7 +110,7 @@ func levelOf(i host.Isolation) int {
 	return 0
 }
 
-// sharedLevel is the highest level of the data plane on this system.
+// sharedLevel returns the highest data plane level of this system.
 func sharedLevel() int {
 	if runtime.GOOS == "linux" {
 		return 1
@@ -118,7 +118,7 @@ func sharedLevel() int {
 	return 0
 }
 
-// running reports whether a process exists and is no zombie.
+// running reports whether a process exists and has not exited.
 func running(pid int) bool {
 	if runtime.GOOS == "windows" {
 		return false
@@ -152,7 +152,7 @@ func get(ctx context.Context, m driver.Map, key string) (string, error) {
 	return string(data), err
 }
 
-// roomy is the trouble driver with files beside its store.
+// roomy is the trouble driver for stores with files beside them.
 type roomy struct{ trouble }
 
 func (r roomy) Describe() driver.Description {
@@ -161,7 +161,7 @@ func (r roomy) Describe() driver.Description {
 	return d
 }
 
-// networked is the trouble driver with a port of its own to reach.
+// networked is the trouble driver with a granted port.
 type networked struct{ trouble }
 
 func (n networked) Describe() driver.Description {
@@ -175,10 +175,10 @@ func (networked) Grants(driver.OpenSpec) []string {
 	return []string{"path:read", "path:write", "tcp:endpoint", "env:ESCAPE_*"}
 }
 
-// textLog gives a log that writes to w.
+// textLog returns a log that writes to w.
 func textLog(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// locked is a log's memory.
+// locked is a concurrency-safe log buffer.
 type locked struct {
 	mu  sync.Mutex
 	buf strings.Builder
@@ -196,15 +196,15 @@ func (l *locked) String() string {
 	return l.buf.String()
 }
 
-// stderr is what go-plugin replaces when it serves.
-var stderr = os.Stderr // as os.Stderr is
+// stderr is the original standard error. go-plugin replaces os.Stderr when it serves.
+var stderr = os.Stderr // the same as os.Stderr at the start
 
-// say has a plugin tell the test something, by its log.
+// say lets a plugin send the test a message through its log.
 func say(text string) {
 	fmt.Fprintf(stderr, `{"@level":"info","@message":%q}`+"\n", text)
 }
 
-// cue calls do when a plugin says text, which is logged to it.
+// cue calls do when a plugin logs text.
 type cue struct {
 	text string
 	do   func()
@@ -217,8 +217,8 @@ func (c cue) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// onCue gives a context that is cancelled when a plugin of the host that is made
-// with opts says text.
+// onCue returns a context that is cancelled when a plugin of the host created with opts
+// logs text.
 func onCue(t *testing.T, opts *host.Options, text string) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

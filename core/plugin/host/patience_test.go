@@ -15,12 +15,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// slowOpen has a driver and a filter whose second opening takes until go is closed.
+// slowOpen has a driver and a filter whose second Open blocks until go is closed.
 type slowOpen struct {
 	driver.Opener
 	filters
-	opened chan struct{} // one for the first opening
-	begun  chan struct{} // closed by the second
+	opened chan struct{} // one element for the first Open
+	begun  chan struct{} // closed by the second Open
 	goOn   chan struct{}
 }
 
@@ -56,8 +56,8 @@ func (o slowFilter) Open(id string, params json.RawMessage, in codecdriver.Spec)
 	return o.filters.Open(id, params, in)
 }
 
-// TestOthersOpening: a call whose context has ended does not wait for another
-// call, which opens again what both use.
+// TestOthersOpening checks that a call whose context has ended does not wait for
+// another call that reopens what both use.
 func TestOthersOpening(t *testing.T) {
 	t.Parallel()
 	for name, use := range map[string]func(*testing.T, *host.Host) func(context.Context) error{
@@ -100,8 +100,8 @@ func TestOthersOpening(t *testing.T) {
 					t.Errorf("want the caller's context, got %v", err)
 				}
 				close(slow.goOn)
-			case <-time.After(2 * time.Minute): // rather than for ever
-				t.Error("a cancelled call waits for the call of another")
+			case <-time.After(2 * time.Minute): // rather than forever
+				t.Error("a cancelled call waits for another call")
 				close(slow.goOn)
 				<-second
 			}
@@ -112,8 +112,8 @@ func TestOthersOpening(t *testing.T) {
 	}
 }
 
-// TestOpenCancelled: a call whose context has ended does not wait for a plugin
-// that is started only to say what it serves.
+// TestOpenCancelled checks that a call whose context has ended does not wait for a
+// plugin that is started only to describe itself.
 func TestOpenCancelled(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "sleeps", "nczarr-driver-zoo")
@@ -135,12 +135,12 @@ func TestOpenCancelled(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("want the caller's context, got %v", err)
 		}
-	case <-time.After(2 * time.Minute): // rather than the hour
+	case <-time.After(2 * time.Minute): // rather than an hour
 		t.Error("a cancelled Open waits for the start of the plugin")
 	}
 }
 
-// slowBody takes longer to be read than a plugin may be silent.
+// slowBody takes longer to read than CallTimeout.
 type slowBody struct{ driver.Bytes }
 
 func (b slowBody) ReadAt(p []byte, off int64) (int, error) {
@@ -148,7 +148,8 @@ func (b slowBody) ReadAt(p []byte, off int64) (int, error) {
 	return b.Bytes.ReadAt(p, off)
 }
 
-// TestSlowBody: the time that a caller's body takes is not the plugin's.
+// TestSlowBody checks that reading the caller's body does not count as the plugin's
+// time.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	for _, level := range []host.Isolation{inlineProcess, host.Process} {

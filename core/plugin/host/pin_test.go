@@ -19,7 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// testSum returns the checksum of this program, which plugins of tests are.
+// testSum returns the checksum of this program, which also serves as the test plugins.
 func testSum(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -34,7 +34,7 @@ func testSum(t *testing.T) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// haveSecret puts $ESCAPE_SECRET into the environment of a host.
+// haveSecret sets $ESCAPE_SECRET in the environment of a host.
 func haveSecret(opts *host.Options) {
 	opts.Environ = func() []string { return []string{"ESCAPE_SECRET=open"} }
 	getenv := opts.Getenv
@@ -46,13 +46,13 @@ func haveSecret(opts *host.Options) {
 	}
 }
 
-// TestClaims: what a plugin says it serves beyond its file name and its pin does
-// not count, and gives it nothing of what the user grants to that name.
+// TestClaims checks that names that a plugin claims beyond its file name and its pin
+// are ignored and give it no grants.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		grant   string
-		filters []string // of the pin; nil for none
+		filters []string // in the pin; nil without a pin
 		want    string
 	}{
 		"its own":         {"trouble", nil, "through"},
@@ -70,10 +70,10 @@ func TestClaims(t *testing.T) {
 			if tc.filters != nil {
 				opts.Lock = &host.Lock{Plugins: []host.Pin{{File: "nczarr-filter-trouble", SHA256: testSum(t), Filters: tc.filters}}}
 				other := host.Pin{File: "nczarr-filter-trouble", SHA256: strings.Repeat("0", 64), Filters: []string{"twice", "test.xor"}}
-				opts.Lock.Plugins = append(opts.Lock.Plugins, other) // a later version may have more
+				opts.Lock.Plugins = append(opts.Lock.Plugins, other) // a later version may serve more
 			}
 			h := newHost(t, opts)
-			for range 2 { // the second time it is known what it says
+			for range 2 { // the second time, the description is known
 				got := "nothing"
 				pl, _ := pipeline(t, h, 4096, codecdriver.Step{ID: "trouble", Params: []byte(`{"mode":"attack:see the environment"}`)})
 				err := pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("ESCAPE_SECRET"), Limit: 4096}}, func(_ int, out []byte, _ error) { got = string(out) })
@@ -91,8 +91,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestOwners: a driver is served by the plugin whose file name says so, not by
-// one that claims it, nor by one that is pinned to it, too.
+// TestOwners checks that a driver is served by the plugin with its file name, not by a
+// plugin that claims it or is pinned to it.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	for name, pinned := range map[string][]string{"claimed": nil, "pinned": {"evil", "tape"}} {
@@ -116,8 +116,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestOnly: a host for one plugin runs no other, takes all names that it says it
-// serves, and has no built-ins that would come first.
+// TestOnly checks that a host for one plugin runs no other, accepts all names that it
+// claims, and has no built-ins, which would take precedence.
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "greedy", "nczarr-driver-evil", "nczarr-driver-tape", "nczarr-filter-zstd")
@@ -135,17 +135,17 @@ func TestOnly(t *testing.T) {
 	}
 	for _, p := range h.Plugins() {
 		if filepath.Base(p.Path) != "nczarr-driver-evil" {
-			t.Errorf("there is %+v", p)
+			t.Errorf("unexpected plugin %+v", p)
 		}
 	}
 }
 
-// TestThirdParty runs one plugin that serves drivers and filters, over mutual
-// TLS; all but one of the names are those of its pin.
+// TestThirdParty runs one plugin that serves drivers and filters over mutual TLS. All
+// but one of the names are in its pin.
 func TestThirdParty(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "good", "nczarr-driver-good")
-	opts.Builtin.Openers = []driver.Opener{file.New()} // no filters: they would come first
+	opts.Builtin.Openers = []driver.Opener{file.New()} // no filters, which would take precedence
 	opts.Lock = &host.Lock{Plugins: []host.Pin{{File: "nczarr-driver-good", SHA256: testSum(t), Filters: []string{"xor", "twice", "trouble"}}}}
 	h := newHost(t, opts)
 	m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
@@ -177,7 +177,7 @@ func TestThirdParty(t *testing.T) {
 	open(t, newHost(t, bare), "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
 }
 
-// TestPins checks who may run.
+// TestPins checks which plugins may run.
 func TestPins(t *testing.T) {
 	t.Parallel()
 	good := host.Pin{File: "nczarr-driver-good", Name: "good", Version: "1.2.3", SHA256: testSum(t), Drivers: []string{"good"}, Filters: []string{"xor"}}
@@ -197,7 +197,7 @@ func TestPins(t *testing.T) {
 		"another checksum":  {change(func(p *host.Pin) { p.SHA256 = strings.Repeat("0", 64) }), true, "changed or replaced"},
 		"another version":   {change(func(p *host.Pin) { p.Version = "1.2.4" }), false, `version "1.2.3"`},
 		"another filter":    {change(func(p *host.Pin) { p.Filters = []string{"xor", "yor"} }), false, `no filter named "yor"`},
-		"another name":      {change(func(p *host.Pin) { p.Name = "better" }), false, `itself "good"`},
+		"another name":      {change(func(p *host.Pin) { p.Name = "better" }), false, `is named "good"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -220,7 +220,7 @@ func TestPins(t *testing.T) {
 			} else if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("want ErrPlugin with %q, got %v", tc.want, err)
 			}
-			if tc.lock != nil { // found without being started
+			if tc.lock != nil { // found without starting the plugin
 				if _, err := h.Filter("xor"); err != nil {
 					t.Errorf("a filter that only the lock file names: %v", err)
 				}
@@ -232,7 +232,7 @@ func TestPins(t *testing.T) {
 func TestUnfitFiles(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("needs modes of files")
+		t.Skip("needs file modes")
 	}
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"nczarr-driver-open": 0o777, "nczarr-driver-text": 0o755, "nczarr-driver-plain": 0o644, "nczarr-driver-": 0o755, "other": 0o755} {
@@ -324,7 +324,7 @@ func FuzzLock(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := host.ParseLock("x", text); err != nil {
-			t.Errorf("own text is refused: %v\n%s", err, text)
+			t.Errorf("encoded lock file is refused: %v\n%s", err, text)
 		}
 	})
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// planeLiar is a plugin of level 1 that lies in the way of its kind.
+// planeLiar is a level 1 plugin that breaks the protocol in the way of its kind.
 type planeLiar struct {
 	*liar
 	request, response []byte
-	over              chan struct{} // closed when what is held is to be answered
+	over              chan struct{} // closed when held jobs must be answered
 }
 
 func (l *planeLiar) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
@@ -57,14 +57,14 @@ func (l *planeLiar) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb.Co
 	return &pb.ConfigureReply{}, nil
 }
 
-// Open says that files are lent, whoever asks.
+// Open always announces that it lends files.
 func (l *planeLiar) Open(ctx context.Context, r *pb.OpenRequest) (*pb.OpenReply, error) {
 	o, err := l.liar.Open(ctx, r)
 	o.Lends = true
 	return o, err
 }
 
-// Exec answers each job with its input, or with a lie.
+// Exec answers each job with its input, or with a false answer.
 func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 	for {
 		b, err := s.Recv()
@@ -79,7 +79,7 @@ func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 			continue
 		}
 		if len(b.GetCancel()) > 0 && l.kind == "plane-held" {
-			<-l.over // another stream is told
+			<-l.over // another stream reports it
 			letGo(s, b.GetCancel())
 			continue
 		}
@@ -103,7 +103,7 @@ func (l *planeLiar) Exec(s pb.Codec_ExecServer) error {
 	}
 }
 
-// late answers cancelled jobs after it has scribbled over all regions.
+// late answers cancelled jobs after overwriting all regions.
 func (l *planeLiar) late(s pb.Codec_ExecServer, ids []uint64) {
 	for range 20 {
 		fill(l.response[:1<<20], 0x66)
@@ -125,7 +125,7 @@ func fill(mem []byte, b byte) {
 	}
 }
 
-// flip goes on changing what was answered.
+// flip keeps changing the answered data.
 func flip(mem []byte) {
 	for b := byte(0); ; b++ {
 		fill(mem[:4096], b)
@@ -139,7 +139,7 @@ func (l *planeLiar) job(j *pb.Job) []*pb.Result {
 		src = []byte(attack(l.request))
 	}
 	if l.kind == "plane-input" {
-		src[0]++ // its own process ends
+		src[0]++ // kills its own process
 	}
 	n := copy(l.response[out.GetOffset():out.GetOffset()+out.GetLength()], src)
 	out.Length = uint64(n)
@@ -184,7 +184,7 @@ func (l *planeLiar) job(j *pb.Job) []*pb.Result {
 	return []*pb.Result{r}
 }
 
-// Transfer lies about reads and writes.
+// Transfer answers reads and writes falsely.
 func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
 	var sent []*pb.StoreJob
 	for {
@@ -224,7 +224,7 @@ func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
 				continue
 			}
 			if l.kind == "store-deaf" && len(j.GetGet().GetKey()) > 100 {
-				<-s.Context().Done() // reads no more
+				<-s.Context().Done() // stop reading
 			}
 			results := l.store(j)
 			if len(results) == 0 {
@@ -237,7 +237,7 @@ func (l *planeLiar) Transfer(s pb.Driver_TransferServer) error {
 	}
 }
 
-// stored1 answers a read with what was put last.
+// stored1 answers a read with the data of the last put.
 func (l *planeLiar) stored1(j *pb.StoreJob) *pb.StoreResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,7 +263,7 @@ func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
 		r.Head = zooHead(8, 9)
 	case "store-huge", "store-huge-many":
 		r.Head = zooHead(1<<30, 1<<30)
-	case "store-huge-error": // it could not go on
+	case "store-huge-error": // it could not continue
 		r.Head, r.Error = zooHead(1<<30, 1<<30), &pb.ErrorDetail{Kind: uint32(ncerr.ErrIO), Message: "gone"}
 	case "store-headless":
 		r.Head = nil
@@ -298,8 +298,8 @@ func (l *planeLiar) store(j *pb.StoreJob) []*pb.StoreResult {
 	return []*pb.StoreResult{r}
 }
 
-// planeOptions gives a host with a liar of level 1. Its lies are about memory,
-// which no sandbox is asked to stop.
+// planeOptions returns the options of a host with a planeLiar. Its attacks concern
+// memory, which the sandbox does not restrict.
 func planeOptions(t *testing.T, kind string) host.Options {
 	t.Helper()
 	if sharedLevel() == 0 {
@@ -310,7 +310,7 @@ func planeOptions(t *testing.T, kind string) host.Options {
 	return o
 }
 
-// zooCodec opens the liar's codec.
+// zooCodec opens the codec of the planeLiar.
 func zooCodec(t *testing.T, o host.Options) (*host.Host, codecdriver.Codec) {
 	t.Helper()
 	h := newHost(t, o)
@@ -325,8 +325,8 @@ func zooCodec(t *testing.T, o host.Options) (*host.Host, codecdriver.Codec) {
 	return h, c
 }
 
-// TestPlaneLies: a lie about the shared memory is an error that names the
-// plugin, and nothing beside the destination is written to.
+// TestPlaneLies checks that false answers about shared memory yield an error that names
+// the plugin, and that nothing outside the destination is written.
 func TestPlaneLies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
@@ -338,7 +338,7 @@ func TestPlaneLies(t *testing.T) {
 			_, c := zooCodec(t, planeOptions(t, kind))
 			room := []byte("--------________")
 			n, err := c.Decode(t.Context(), room[:8:8], []byte("12345678"))
-			if kind == "plane-twice" && err == nil { // what comes too much is noticed by the next call
+			if kind == "plane-twice" && err == nil { // the next call notices surplus answers
 				_, err = c.Decode(t.Context(), room[:8:8], []byte("12345678"))
 			}
 			if string(room[8:]) != "________" {
@@ -351,7 +351,7 @@ func TestPlaneLies(t *testing.T) {
 	}
 }
 
-// TestPlaneStoreLies is the same for drivers.
+// TestPlaneStoreLies is TestPlaneLies for drivers.
 func TestPlaneStoreLies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
@@ -385,8 +385,8 @@ func TestPlaneStoreLies(t *testing.T) {
 	}
 }
 
-// TestPlaneAttacks: the plugin cannot truncate, grow, seal, or write to what
-// it only reads; a hole that it punches reads as zeros.
+// TestPlaneAttacks checks that the plugin cannot truncate, grow or seal the segments,
+// nor write to the read-only one. A punched hole reads as zeros.
 func TestPlaneAttacks(t *testing.T) {
 	t.Parallel()
 	_, c := zooCodec(t, planeOptions(t, "plane-attack"))
@@ -400,7 +400,7 @@ func TestPlaneAttacks(t *testing.T) {
 	}
 }
 
-// TestPlaneFlip: what the sink gets does not change any more, whatever the
+// TestPlaneFlip checks that the output passed to the sink does not change, whatever the
 // plugin does to the segment.
 func TestPlaneFlip(t *testing.T) {
 	t.Parallel()
@@ -419,7 +419,7 @@ func TestPlaneFlip(t *testing.T) {
 			for range 20 {
 				time.Sleep(time.Millisecond)
 				if err != nil || string(out) != before {
-					t.Error("the output changed while the sink looked at it", err)
+					t.Error("the output changed while the sink read it", err)
 					return
 				}
 			}
@@ -430,8 +430,8 @@ func TestPlaneFlip(t *testing.T) {
 	}
 }
 
-// TestQuarantine: a cancelled call returns at once, its region is given to
-// nobody while the plugin still writes to it, and the plugin lives on.
+// TestQuarantine checks that a cancelled call returns at once, its region is not reused
+// while the plugin still writes to it, and the plugin keeps running.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-late")
@@ -453,21 +453,22 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// TestNeverAnswered: a plugin that does not let go of a cancelled job is ended.
+// TestNeverAnswered checks that a plugin that does not answer a cancelled job is
+// killed.
 func TestNeverAnswered(t *testing.T) {
 	t.Parallel()
 	o := planeOptions(t, "plane-never")
 	ctx := onCue(t, &o, "asked and does not answer")
 	h, c := zooCodec(t, o)
-	host.SetCallTimeout(h, 10*time.Second)                                                 // much longer than the plugin takes to say that it was asked
+	host.SetCallTimeout(h, 10*time.Second)                                                 // much longer than the plugin takes to announce the call
 	if _, err := c.Decode(ctx, make([]byte, 4), []byte("wait")); err != context.Canceled { //nolint:errorlint // unchanged is the promise
 		t.Fatalf("want the caller's cancellation, got %v", err)
 	}
 	awaitEnd(t, h)
 }
 
-// TestHangup: a plugin that ends a stream with jobs unanswered is ended, since
-// it may still write to their regions.
+// TestHangup checks that a plugin that ends a stream with unanswered jobs is killed,
+// because it may still write to their regions.
 func TestHangup(t *testing.T) {
 	t.Parallel()
 	h, c := zooCodec(t, planeOptions(t, "plane-hangup"))
@@ -490,11 +491,11 @@ func awaitEnd(t *testing.T, h *host.Host) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Error("the process was not ended")
+	t.Error("the process was not killed")
 }
 
-// TestDeaf: a plugin that answers and reads no further is ended although the
-// host is about to send.
+// TestDeaf checks that a plugin that stops reading is killed although it still sends
+// answers, while the host tries to send.
 func TestDeaf(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, planeOptions(t, "store-deaf"))
@@ -502,12 +503,12 @@ func TestDeaf(t *testing.T) {
 	reqs := make([]driver.GetRequest, 176)
 	for i := range reqs {
 		reqs[i].Key = strings.Repeat("k", 10)
-		if i >= 128 { // larger than what may wait in a connection
+		if i >= 128 { // larger than the buffers of a connection
 			reqs[i].Key = strings.Repeat("k", 16<<10)
 		}
 	}
 	host.SetCallTimeout(h, time.Second)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // without a watchdog nothing ends it
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // without a watchdog nothing would end it
 	defer cancel()
 	err := m.(driver.GetManyer).GetMany(ctx, reqs, func(int, []byte, driver.Info, error) {})
 	if !errors.Is(err, ncerr.ErrPlugin) || !strings.Contains(err.Error(), "no answer for 1s") {
@@ -515,7 +516,7 @@ func TestDeaf(t *testing.T) {
 	}
 }
 
-// TestFloodedLane: answers that nobody takes do not fill the host's memory.
+// TestFloodedLane checks that unexpected answers do not exhaust the host's memory.
 func TestFloodedLane(t *testing.T) {
 	t.Parallel()
 	log := &locked{}
@@ -531,17 +532,17 @@ func TestFloodedLane(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = pl.DecodeMany(t.Context(), []codecdriver.Job{{Src: []byte("a"), Limit: 100}}, func(int, []byte, error) {
-		for range 6000 { // takes its time, while the plugin goes on
+		for range 6000 { // block while the plugin continues
 			if strings.Contains(log.String(), "bytes of unexpected answers") {
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		t.Errorf("nobody stops it: %s", log.String())
+		t.Errorf("the plugin was not stopped: %s", log.String())
 	})
 }
 
-// TestFallback: a plugin without level 1 works at level 0, and says so.
+// TestFallback checks that a plugin without level 1 works at level 0 and reports that.
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "stat-zero", "nczarr-driver-zoo"))
@@ -554,8 +555,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestNoSegmentLeft: after cancelled calls, a crash and Close nothing of the
-// shared memory, no descriptor and no goroutine is left.
+// TestNoSegmentLeft checks that cancelled calls, a crash and Close leave no shared
+// memory, descriptor or goroutine behind.
 func TestNoSegmentLeft(t *testing.T) { //nolint:paralleltest // it counts what the whole process has
 	maps := func() int {
 		text, err := os.ReadFile("/proc/self/maps")
@@ -579,7 +580,7 @@ func TestNoSegmentLeft(t *testing.T) { //nolint:paralleltest // it counts what t
 			t.Fatal(err)
 		}
 		if maps() == 0 && sharedLevel() > 0 {
-			t.Fatal("no segment is mapped, so that none can be found")
+			t.Fatal("no segment is mapped, so the test could not find one")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		_, _ = get(ctx, m, "kind")

@@ -16,20 +16,21 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestUnpinnedNeverRuns looks for a trace of an executable that may not run.
+// TestUnpinnedNeverRuns checks that an executable that may not run leaves no trace of
+// running.
 func TestUnpinnedNeverRuns(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {
 		dir := t.TempDir()
 		mark := filepath.Join(dir, "mark")
 		for _, name := range []string{"nczarr-driver-evil", "nczarr-filter-evil"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil { // it is to be executable
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700); err != nil { // it must be executable
 				t.Fatal(err)
 			}
 		}
 		h := newHost(t, host.Options{Dirs: []string{dir}, AllowUnpinned: allowed, Sandbox: host.SandboxOff, StartTimeout: 2 * time.Minute})
 		if err := h.Discover(t.Context()); err == nil {
-			t.Error("want an error of discovery")
+			t.Error("want an error from Discover")
 		}
 		if o, err := h.Driver("evil"); err == nil {
 			o.Describe()
@@ -49,7 +50,7 @@ func TestUnpinnedNeverRuns(t *testing.T) {
 	}
 }
 
-// TestChildren has a plugin, not confined, that leaves a child behind.
+// TestChildren has an unconfined plugin that leaves a child process behind.
 func TestChildren(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{Sandbox: host.SandboxOff})
@@ -73,16 +74,16 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// inState reports whether a process is in one of the states of proc(5); one
-// that nobody reaps is a zombie of its new parent.
+// inState reports whether a process is in one of the given states of proc(5). An
+// unreaped process is a zombie of its new parent.
 func inState(pid int, states string) bool {
 	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return rest != "" && strings.Contains(states, rest[:1])
 }
 
-// TestOrphanOfAStubbornPlugin has a plugin that does not care for its
-// lifeline: the kernel ends it.
+// TestOrphanOfAStubbornPlugin has a plugin that ignores its lifeline. The kernel must
+// kill it.
 func TestOrphanOfAStubbornPlugin(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} { //nolint:paralleltest // one after the other
@@ -90,7 +91,8 @@ func TestOrphanOfAStubbornPlugin(t *testing.T) {
 	}
 }
 
-// TestReplaced changes the file after it was checked: the copy is executed.
+// TestReplaced changes the file after it was checked. The checked copy must be
+// executed.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	opts := zooOptions(t, "good", "nczarr-driver-good")

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestMaxRestarts counts how often a process is started again.
+// TestMaxRestarts counts the restarts of a process.
 func TestMaxRestarts(t *testing.T) {
 	t.Parallel()
 	for limit, starts := range map[int]int{-1: 1, 2: 3} {
@@ -35,8 +35,8 @@ func TestMaxRestarts(t *testing.T) {
 	}
 }
 
-// TestDeaths: a process that dies is counted, with why; one that was killed to
-// see what comes next is not, and the next call is served by another.
+// TestDeaths checks that the death of a process is counted with its reason, that a
+// process killed by Kill is not counted, and that another process serves the next call.
 func TestDeaths(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, host.Options{})
@@ -73,22 +73,22 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
-// TestStubborn has a plugin that does not end when it is asked to; newHost
-// looks for it after Close.
+// TestStubborn has a plugin that does not exit on request. newHost checks after Close
+// that it is gone.
 func TestStubborn(t *testing.T) {
 	t.Parallel()
 	log := &locked{}
 	opts := zooOptions(t, "stubborn", "nczarr-driver-zoo")
 	opts.StopTimeout, opts.Logger = 100*time.Millisecond, textLog(log)
-	t.Cleanup(func() { // after newHost's
+	t.Cleanup(func() { // runs after newHost's cleanup
 		if strings.Contains(log.String(), "cannot be killed") {
-			t.Error("it ended only when its connection was given up")
+			t.Error("the plugin ended only when its connection was closed")
 		}
 	})
 	h := newHost(t, opts)
 	open(t, h, "zoo", driver.OpenSpec{Path: "x"})
 	if h.Plugins()[0].PID == 0 {
-		t.Error("it does not run")
+		t.Error("the plugin does not run")
 	}
 }
 
@@ -121,7 +121,7 @@ func TestAttach(t *testing.T) {
 		}
 		return ""
 	}
-	for range 30 { // hosts one after the other
+	for range 30 { // one host after the other
 		log := &locked{}
 		h := newHost(t, host.Options{Getenv: getenv, Logger: textLog(log)})
 		m := open(t, h, "good", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
@@ -142,7 +142,7 @@ func TestAttach(t *testing.T) {
 		t.Errorf("with a required sandbox: want a refusal, got %v", err)
 	}
 	if !running(cmd.Process.Pid) {
-		t.Error("a host ended what is not its own")
+		t.Error("a host killed a process that it did not start")
 	}
 	for _, text := range []string{"{", `[{"name":"x","network":"tcp","address":"192.0.2.1:7","pid":1}]`, `[{"name":"x","network":"tcp","address":"elsewhere:7","pid":1}]`} {
 		if _, err := host.New(&host.Options{Getenv: func(string) string { return text }}); !errors.Is(err, ncerr.ErrInvalid) {
@@ -151,7 +151,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestTrace looks for each call in the log.
+// TestTrace checks that each call is logged.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	log := &locked{}
@@ -167,8 +167,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestNoForkBomb has a program that was itself started as a plugin, and wants
-// to start itself again.
+// TestNoForkBomb has a program that was itself started as a plugin and tries to start
+// itself again.
 func TestNoForkBomb(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()

@@ -25,7 +25,7 @@ func dirProblem(dir string, maxBytes int64) (why string) {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // it was removed in the meantime
 		case err != nil:
-			why = "its private directory cannot be looked at"
+			why = "its private directory cannot be read"
 			return fs.SkipAll
 		}
 		entries++
@@ -36,16 +36,16 @@ func dirProblem(dir string, maxBytes int64) (why string) {
 		case entries > privateEntries:
 			why = "its private directory has too many entries"
 		case maxBytes > 0 && size > maxBytes:
-			why = "its private directory has become larger than plugins.max_memory"
+			why = "its private directory is larger than plugins.max_memory"
 		case strings.Count(path[len(dir):], string(filepath.Separator)) > privateDepth:
-			why = "its private directory is too deep"
+			why = "its private directory tree is too deep"
 		default:
 			return nil
 		}
 		return fs.SkipAll
 	})
 	if err != nil && why == "" {
-		why = "its private directory cannot be looked at"
+		why = "its private directory cannot be read"
 	}
 	return why
 }

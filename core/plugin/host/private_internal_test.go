@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestOverfull holds directories against the ceilings.
+// TestOverfull checks directories against the limits.
 func TestOverfull(t *testing.T) {
 	t.Parallel()
 	for want, fill := range map[string]func(dir string) error{
@@ -34,6 +34,6 @@ func TestOverfull(t *testing.T) {
 		}
 	}
 	if got := dirProblem(filepath.Join(t.TempDir(), "gone"), 1); got != "" {
-		t.Errorf("what does not exist: got %q", got)
+		t.Errorf("a directory that does not exist: got %q", got)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// putBatch makes puts in one call, and compares the error of each with want; nil is
-// success.
+// putBatch performs puts in one call and compares the error of each with want. nil
+// means success.
 func putBatch(t *testing.T, m driver.Map, reqs []driver.PutRequest, want ...error) {
 	t.Helper()
 	seen := make([]int, len(reqs))
@@ -48,9 +48,9 @@ func numbered(n, size int) []driver.PutRequest {
 	return reqs
 }
 
-// TestPutManyCalls: a batch costs one call where bodies are shared, and one for each
-// MiB where they go inside messages, whether the driver has the ability or not. Its
-// bodies are stored as single puts store them, however large they are.
+// TestPutManyCalls checks the number of calls: one per batch with shared memory, and
+// one per MiB inline, whether or not the driver implements PutMany. All bodies must be
+// stored like single puts, whatever their size.
 func TestPutManyCalls(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -97,8 +97,8 @@ func TestPutManyCalls(t *testing.T) {
 	}
 }
 
-// TestPutManyOfADyingPlugin: what the plugin had when it died is put again on a fresh
-// one, but for what had a condition, of which nobody knows.
+// TestPutManyOfADyingPlugin checks that the puts of a dead process are repeated on a
+// fresh one, except conditional puts, whose outcome is unknown.
 func TestPutManyOfADyingPlugin(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
@@ -152,12 +152,12 @@ func putManyCancelled(t *testing.T) {
 	}
 	for _, key := range stored {
 		if _, err := m.Stat(t.Context(), key); err != nil {
-			t.Errorf("%q is said to be stored: %v", key, err)
+			t.Errorf("%q was reported as stored: %v", key, err)
 		}
 	}
 	before := list(t, m)
 	putBatch(t, m, numbered(3, 10), nil, nil, nil)
-	time.Sleep(100 * time.Millisecond) // longer than a put that is late
+	time.Sleep(100 * time.Millisecond) // longer than the delay of a late put
 	if after := list(t, m); after < before || after > before+3 {
 		t.Errorf("%d objects after the call, %d later", before, after)
 	}
@@ -174,8 +174,8 @@ func list(t *testing.T, m driver.Map) (n int) {
 	return n
 }
 
-// TestPutManyOfAnOldPlugin: a plugin that does not say that it takes several puts gets
-// them one by one.
+// TestPutManyOfAnOldPlugin checks that a plugin that does not announce PutMany receives
+// the puts one by one.
 func TestPutManyOfAnOldPlugin(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "put-old", "nczarr-driver-zoo"))

@@ -180,7 +180,7 @@ func (r *remotePipeline) bounded(specs []codecdriver.Spec) error {
 	return nil
 }
 
-// forget frees the handle. The plugin is told with the next OpenPipeline.
+// forget discards the handle. The next OpenPipeline closes it in the plugin.
 func (r *remotePipeline) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +212,7 @@ func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.
 	x := &execution{r: r, op: op, jobs: jobs, sink: sink, out: make([]output, len(jobs))}
 	for i := range jobs {
 		if n := int64(len(jobs[i].Src)); n > r.supervisor.host.opts.MaxObject {
-			x.finish(i, nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "a chunk of %d bytes; the limit is %d", n, r.supervisor.host.opts.MaxObject))
+			x.finish(i, nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the chunk has %d bytes; the limit is %d", n, r.supervisor.host.opts.MaxObject))
 		}
 	}
 	open := x.undone(nil)

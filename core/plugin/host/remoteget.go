@@ -74,19 +74,19 @@ func (l *objectRead) take(head *pb.GetHead, payload *pb.Payload, last bool) erro
 	}
 	if head != nil {
 		if l.head {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "two heads for one object")
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an object has two heads")
 		}
 		if err := l.begin(head, int64(len(part)), last); err != nil {
 			return err
 		}
 	} else if !l.head {
 		if len(part) > 0 {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "data without a head")
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received data without a head")
 		}
 		return nil
 	}
 	if int64(len(part)) > l.want-l.n {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "more than the announced %d bytes", l.want)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received more than the announced %d bytes", l.want)
 	}
 	if l.lendable(int64(len(part)), last) {
 		l.lent, l.n = part, l.want
@@ -327,7 +327,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 				continue
 			}
 			if int64(item.GetIndex()) >= int64(len(open)) || all[open[item.GetIndex()]].done {
-				return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer for read %d of %d, which is done or was not requested", item.GetIndex(), len(open)))
+				return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected answer for read %d of %d: it is done or was not requested", item.GetIndex(), len(open)))
 			}
 			i := open[item.GetIndex()]
 			if err := m.item(s.p, &all[i], item, func(data []byte, err error) { sink(i, data, all[i].info, err) }); err != nil {

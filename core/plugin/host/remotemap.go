@@ -302,9 +302,9 @@ func (l *lister) check(msg *pb.Entry) (driver.Entry, error) {
 	case !strings.HasPrefix(e.Key, l.prefix) || e.Key == l.prefix:
 		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing of %q has the entry %q", l.prefix, e.Key)
 	case l.opts.StartAfter != "" && e.Key <= l.opts.StartAfter:
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing has %q after %q", e.Key, l.opts.StartAfter)
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing has the entry %q after %q", e.Key, l.opts.StartAfter)
 	case e.Prefix != strings.HasSuffix(e.Key, "/"):
-		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing has the entry %q, prefix %t", e.Key, e.Prefix)
+		err = ncerr.Errorf(ncerr.ErrPlugin, "", "", "a listing has the entry %q with prefix %t", e.Key, e.Prefix)
 	}
 	return e, err
 }

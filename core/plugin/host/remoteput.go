@@ -190,7 +190,7 @@ func (x *writing) inlineMany(ctx context.Context, s *session, open []int) error 
 	}
 	w.pause() // the sink may be slow
 	if len(reply.GetResults()) != len(items) {
-		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "%d answers to %d puts", len(reply.GetResults()), len(items)))
+		return s.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "received %d answers to %d puts", len(reply.GetResults()), len(items)))
 	}
 	for k, r := range reply.GetResults() {
 		if err := x.answered(items[k], s, r.GetInfo(), r.GetError()); err != nil {

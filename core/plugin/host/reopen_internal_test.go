@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// TestDiedAtOnce has processes that end as soon as a store is open again in
-// them: calls fail or are repeated, and do not take a session that is not there.
+// TestDiedAtOnce has processes that exit as soon as a store is reopened in them. Calls
+// fail or are repeated, and must not use a missing session.
 func TestDiedAtOnce(t *testing.T) {
 	t.Parallel()
 	h, err := New(&Options{Isolation: Loopback, Builtin: plugin.Builtin{Openers: []driver.Opener{memmap.NewOpener()}}})
@@ -51,7 +51,7 @@ func TestDiedAtOnce(t *testing.T) {
 				}
 			}
 		})
-		_, _ = m.Stat(t.Context(), "k") // any error is good
+		_, _ = m.Stat(t.Context(), "k") // any error is acceptable
 		close(ended)
 		ending.Wait()
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// quiet is a stream on which nothing comes.
+// quiet is a stream without answers.
 type quiet[B, R any] struct{ grpc.ClientStream }
 
 func (quiet[B, R]) Send(*B) error     { return nil }
@@ -35,7 +35,7 @@ func (still) shutdown(context.Context, *grpc.ClientConn) {}
 func (still) kill()                                      {}
 func (still) release()                                   {}
 
-// stillProc is a process at level 1 of which only the replies count.
+// stillProc returns a process at level 1 for tests of replies.
 func stillProc(t *testing.T) *proc {
 	t.Helper()
 	h := &Host{opts: (&Options{}).withDefaults()}
@@ -48,7 +48,7 @@ func stillProc(t *testing.T) *proc {
 	}
 	t.Cleanup(func() {
 		if p.plane.response.used != 0 || p.plane.request.used != 0 {
-			t.Errorf("%d and %d regions are not given back", p.plane.response.used, p.plane.request.used)
+			t.Errorf("%d and %d regions were not freed", p.plane.response.used, p.plane.request.used)
 		}
 		p.cancel()
 		p.plane.sent()
@@ -57,7 +57,7 @@ func stillProc(t *testing.T) *proc {
 	return p
 }
 
-// lie changes what a plugin could change of the region of an answer.
+// lie changes one field of the region of an answer.
 func lie(out *pb.Region, how, by byte) *pb.Region {
 	m := &pb.Region{Segment: out.GetSegment(), Offset: out.GetOffset(), Length: out.GetLength(), Generation: out.GetGeneration()}
 	switch how % 8 {
@@ -81,9 +81,8 @@ func lie(out *pb.Region, how, by byte) *pb.Region {
 
 const canary = "________"
 
-// FuzzStoreReplies has a plugin answer reads at level 1 with other ids,
-// regions, lengths, heads and wishes than it was asked for, and more than
-// once. Four bytes are one answer.
+// FuzzStoreReplies answers reads at level 1 with wrong ids, regions, lengths, heads and
+// requests for larger regions, and more than once. Four bytes encode one answer.
 func FuzzStoreReplies(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 0, 1, 7, 0, 0, 2, 7, 0, 0})
 	f.Add([]byte{0, 2, 8, 0x10, 0, 2, 8, 0x10})
@@ -111,7 +110,7 @@ func FuzzStoreReplies(f *testing.F) {
 		if sent, err := r.send(); !sent || err != nil {
 			t.Fatal(err)
 		}
-		for range 64 { // no longer than what is of interest
+		for range 64 { // longer inputs test nothing new
 			if len(data) < 4 || r.take(ctx, w, r.answer(data[:4])) != nil {
 				break
 			}
@@ -128,7 +127,7 @@ func FuzzStoreReplies(f *testing.F) {
 	})
 }
 
-// answer makes an answer of four bytes.
+// answer decodes four bytes into an answer.
 func (r *sharedReads) answer(b []byte) *pb.StoreResult {
 	m := &pb.StoreResult{Id: uint64(b[0]) + 1}
 	out := &pb.Region{}
@@ -160,7 +159,7 @@ func (r *sharedReads) answer(b []byte) *pb.StoreResult {
 	return m
 }
 
-// FuzzCodecReplies is the same for codecs.
+// FuzzCodecReplies is FuzzStoreReplies for codecs.
 func FuzzCodecReplies(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 0, 1, 7, 0, 0, 2, 7, 0, 0})
 	f.Add([]byte{0, 2, 8, 0x08, 0, 7, 0, 0})
@@ -201,7 +200,7 @@ func FuzzCodecReplies(f *testing.F) {
 	})
 }
 
-// answer makes an answer of four bytes.
+// answer decodes four bytes into an answer.
 func (r *sharedRun) answer(b []byte) *pb.Result {
 	m := &pb.Result{Id: uint64(b[0]) + 1, Size: 8, Last: b[3]&0x01 == 0}
 	out := &pb.Region{}

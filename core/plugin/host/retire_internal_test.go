@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRetireStarting: a place that nobody uses any more is not given up while a
-// process is being started in it, which nobody would ever end.
+// TestRetireStarting checks that an unused supervisor is kept while it starts a
+// process, which nobody would stop otherwise.
 func TestRetireStarting(t *testing.T) {
 	t.Parallel()
 	h, err := New(&Options{Isolation: Loopback})
@@ -17,7 +17,7 @@ func TestRetireStarting(t *testing.T) {
 	}
 	s := h.hold(h.self, &grantSet{serves: "driver:x/read", role: "driver:x", local: true})
 	s.mu.Lock()
-	late := time.Now().Add(10 * time.Second) // the start still waits when it is to be given up
+	late := time.Now().Add(10 * time.Second) // the start is still delayed when retire is called
 	s.deaths = []time.Time{late, late, late}
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -27,14 +27,14 @@ func TestRetireStarting(t *testing.T) {
 	}
 	s.leave()
 	s.idle.Stop()
-	s.retire() // as the timer does, once, when a start takes long
+	s.retire() // as the timer does when a start takes long
 	if _, err := s.acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	end, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := h.Close(end); err != nil {
-		t.Errorf("a process is left that nobody ends: %v", err)
+		t.Errorf("a process was left running: %v", err)
 		s.cur.stop(true)
 		_ = h.Close(t.Context())
 	}

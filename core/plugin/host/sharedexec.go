@@ -275,7 +275,7 @@ func (s *segment) offset(b []byte) (int64, bool) {
 func (r *sharedRun) take(m *pb.Result) error {
 	t := r.pending[m.GetId()]
 	if t == nil {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not requested", m.GetId())
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: it is done or was not requested", m.GetId())
 	}
 	if m.GetError() != nil {
 		r.answered(m.GetId(), t)
@@ -288,7 +288,7 @@ func (r *sharedRun) take(m *pb.Result) error {
 		return err
 	}
 	if n != m.GetSize() || !m.GetLast() {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes with a region of %d bytes", m.GetSize(), n)
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes but its region has %d", m.GetSize(), n)
 	}
 	r.answered(m.GetId(), t) // before the sink, which may call the plugin too
 	defer t.free(r.p.plane)
@@ -299,14 +299,14 @@ func (r *sharedRun) take(m *pb.Result) error {
 // bytes in it.
 func (t *pendingJob) written(m *pb.Region, room int64) (int64, error) {
 	if len(t.out) == 0 {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "a region for a job without one")
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer to a job without a region has one")
 	}
 	out := t.out[len(t.out)-1]
 	if m.GetSegment() != responseSegment || m.GetOffset() != uint64(out.off) || m.GetGeneration() != out.generation {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer in a region other than that of the job")
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer is not in the region of its job")
 	}
 	if m.GetLength() > uint64(room) {
-		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "an output of %d bytes; the limit is %d", m.GetLength(), room)
+		return 0, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the output has %d bytes; the limit is %d", m.GetLength(), room)
 	}
 	return int64(m.GetLength()), nil
 }
@@ -354,7 +354,7 @@ func (p *proc) acceptLateResults(r *pb.BatchReply, late map[uint64]*pendingJob) 
 	for _, m := range r.GetResults() {
 		t := late[m.GetId()]
 		if t == nil {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not requested", m.GetId())
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: it is done or was not requested", m.GetId())
 		}
 		delete(late, m.GetId())
 		t.free(p.plane)

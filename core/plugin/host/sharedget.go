@@ -12,8 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// maxGuess is the largest region that a read is given before its size is
-// known.
+// maxGuess is the largest region allocated for a read before its size is known.
 const maxGuess = 16 << 20
 
 // lendAbove is the size in bytes from which files are lent. Opening, sending and
@@ -143,7 +142,7 @@ func (m *remoteMap) learn(n int64) {
 func (r *sharedReads) take(ctx context.Context, w *watch, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil {
-		return r.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for read %d, which is done or was not requested", m.GetId()))
+		return r.p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for read %d: it is done or was not requested", m.GetId()))
 	}
 	if m.GetNeed() != 0 {
 		w.progress()
@@ -207,7 +206,7 @@ func (r *sharedReads) send1(b *pb.StoreBatch) error {
 func (r *sharedReads) land(ctx context.Context, l *objectRead, m *pb.StoreResult, t *pendingJob) error {
 	if m.GetHead() == nil {
 		if m.GetError() == nil || m.GetLent() != nil {
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a read without a head")
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the answer to a read has no head")
 		}
 		return nil
 	}
@@ -240,7 +239,7 @@ func (p *proc) acceptLateReplies(r *pb.StoreBatchReply, late map[uint64]*pending
 		t := late[m.GetId()]
 		switch {
 		case t == nil:
-			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "a result for job %d, which is done or was not requested", m.GetId())
+			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "unexpected result for job %d: it is done or was not requested", m.GetId())
 		case m.GetNeed() != 0 && t.asked:
 			return ncerr.Errorf(ncerr.ErrPlugin, "", "", "job %d requests a larger region twice", m.GetId())
 		case m.GetNeed() != 0:

@@ -60,7 +60,7 @@ func (x *writing) shared(ctx context.Context, s *session, open []int) error {
 			w.pause() // the sink may be slow
 		}
 		if len(reply.GetResults()) == 0 {
-			return p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer without results"))
+			return p.broke(ncerr.Errorf(ncerr.ErrPlugin, "", "", "received an answer without results"))
 		}
 		for _, m := range reply.GetResults() {
 			if err := r.take(ctx, m); err != nil {
@@ -162,7 +162,7 @@ func (r *sharedWrites) drop(batch *pb.StoreBatch) {
 func (r *sharedWrites) take(ctx context.Context, m *pb.StoreResult) error {
 	t := r.pending[m.GetId()]
 	if t == nil || m.GetNeed() != 0 {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "an answer to an unknown put")
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "received an answer to an unknown put")
 	}
 	r.answered(m.GetId(), t)
 	t.free(r.p.plane)

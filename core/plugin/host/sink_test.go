@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
-// TestSinkCalls has a sink that calls the plugin, while its call has as many
-// messages under way as all calls together may have.
+// TestSinkCalls has a sink that calls the plugin while its own call has the maximum
+// number of messages in flight.
 func TestSinkCalls(t *testing.T) {
 	t.Parallel()
 	for _, level := range []host.Isolation{inlineProcess, host.Process} {
@@ -21,7 +21,7 @@ func TestSinkCalls(t *testing.T) {
 		for i := range jobs {
 			jobs[i] = codecdriver.Job{Src: src, Limit: 64 << 10} // 16 in a message
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // rather than for ever
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // rather than forever
 		defer cancel()
 		n := 0
 		err := pl.EncodeMany(ctx, jobs, func(i int, out []byte, err error) {
@@ -29,7 +29,7 @@ func TestSinkCalls(t *testing.T) {
 				t.Errorf("job %d: %v", i, err)
 			}
 			if n++; n%500 == 1 && !bytes.Equal(encodeOne(ctx, t, pl, src), out) {
-				t.Errorf("the sink of job %d encodes to something else", i)
+				t.Errorf("the sink of job %d gets other data from the plugin", i)
 			}
 		})
 		if err != nil || n != len(jobs) {

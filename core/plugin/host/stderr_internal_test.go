@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestForgedLog: what a plugin logs takes one line, and says who it is from,
-// whatever it pretends.
+// TestForgedLog checks that each record that a plugin logs takes one line and
+// identifies its plugin.
 func TestForgedLog(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -29,8 +29,8 @@ func TestForgedLog(t *testing.T) {
 	}
 }
 
-// TestWords: the first line of a panic is kept, however long the stacks are
-// that follow.
+// TestWords checks that the first line of a panic is kept, however long the stacks
+// after it are.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	sink := newLogSink(slog.New(slog.DiscardHandler))

@@ -9,12 +9,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/place"
 )
 
-// TestSweep: a host that starts removes what dead hosts have left, and neither
-// the private directories of living ones nor anything else with such a name.
+// TestSweep checks that a starting host removes the directories of dead hosts, but
+// neither those of living hosts nor anything else with such a name.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("nothing is swept here")
+		t.Skip("this system removes nothing")
 	}
 	parent := t.TempDir()
 	if len(parent) > maxParent {
@@ -45,7 +45,7 @@ func TestSweep(t *testing.T) {
 	start(2)
 	for dir, want := range map[string]bool{dirs[0]: true, dirs[1]: false, dirs[2]: true, results: true, filepath.Join(parent, dirPrefix+"ABCDEFGHIJ"): false} {
 		if _, err := os.Stat(dir); (err == nil) != want {
-			t.Errorf("%s: want it to be there: %t; got %v", filepath.Base(dir), want, err)
+			t.Errorf("%s: want it to exist: %t; got %v", filepath.Base(dir), want, err)
 		}
 	}
 	if found, err := place.Find(parent, dirPrefix); err != nil || len(found) != 2 || !found[0].InUse || !found[1].InUse {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// trouble is the file driver with keys that make it misbehave. "X-once" does
-// X only while the store has no object "X-done", which it makes first.
+// trouble is the file driver with keys that make it misbehave. The key "X-once" does X
+// only while the store has no object "X-done", which it creates first.
 type trouble struct{ name string }
 
 func (o trouble) Describe() driver.Description {
@@ -61,7 +61,7 @@ func (m *troubledMap) Capabilities() driver.Capabilities {
 	return c
 }
 
-// act misbehaves as key says; true means that the key was a request.
+// act misbehaves as key demands. It reports whether key was such a demand.
 func (m *troubledMap) act(ctx context.Context, key string) (bool, error) {
 	if what, once := strings.CutSuffix(key, "-once"); once {
 		if _, err := m.Map.Stat(ctx, what+"-done"); err == nil {
@@ -119,7 +119,7 @@ func (m *troubledMap) Get(ctx context.Context, key string, opts *driver.GetOptio
 		copy(p, text)
 		return p, driver.Info{Size: int64(len(text))}, err
 	}
-	if key == "half" { // the second half does not come
+	if key == "half" { // the second half is missing
 		p, err := alloc(10)
 		if err != nil {
 			return nil, driver.Info{}, err
@@ -157,7 +157,7 @@ func (m *troubledMap) Flush(ctx context.Context) error {
 	return m.Map.Flush(ctx)
 }
 
-// filters has codecs that behave and one that does not.
+// filters has well-behaved codecs and one that misbehaves.
 type filters struct{}
 
 func (filters) Describe() []codecdriver.Description {
@@ -223,8 +223,8 @@ func (twice) Decode(_ context.Context, dst, src []byte) (int, error) {
 	return copy(dst, src[:n]), nil
 }
 
-// troubledCodec misbehaves on chunks whose first byte is 'X'; others it
-// leaves as they are.
+// troubledCodec misbehaves on chunks whose first byte is 'X'. It returns other chunks
+// unchanged.
 type troubledCodec struct {
 	Mode   string `json:"mode"`
 	Marker string `json:"marker"`

@@ -6,9 +6,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/host"
 )
 
-// TestWarm begins the start of the filters' process and then asks for it: the
-// same one serves. In process there is none, and Close ends a start that is
-// under way.
+// TestWarm starts the filters' process and then requests it: the same process must
+// serve. In process none is started. Close ends a start in progress.
 func TestWarm(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -41,6 +40,6 @@ func TestWarm(t *testing.T) {
 		if err := h.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		h.Warm() // nothing happens
+		h.Warm() // no effect after Close
 	})
 }

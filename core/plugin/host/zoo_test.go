@@ -33,13 +33,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// zoo is the main function of a bad plugin, and never returns.
+// zoo is the main function of a misbehaving plugin. It never returns.
 func zoo(kind string) {
 	if where, ok := strings.CutPrefix(kind, "elsewhere:"); ok {
 		fmt.Printf("1|%d|%s|grpc\n", handshake.Major, where)
 		time.Sleep(time.Minute)
 	}
-	if path, ok := strings.CutPrefix(kind, "needs:"); ok { // as an interpreter needs its library
+	if path, ok := strings.CutPrefix(kind, "needs:"); ok { // like an interpreter that needs its library
 		if _, err := os.ReadFile(path); err != nil {
 			fmt.Fprintln(os.Stderr, "no library found")
 			os.Exit(1)
@@ -72,15 +72,15 @@ func zoo(kind string) {
 	case "supervised":
 		supervised()
 	case "good", "misnamed", "bare":
-		if kind == "bare" { // as a plugin that cannot make certificates
+		if kind == "bare" { // like a plugin that cannot make certificates
 			_ = os.Unsetenv("PLUGIN_CLIENT_CERT")
 		}
 		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(trouble{name: "good"}), plugin.Filter(filters{}))
-	case "roomy": // wants the directory around its store
+	case "roomy": // uses the directory around its store
 		plugin.Serve(plugin.Name("good"), plugin.Version("1.2.3"), plugin.Driver(roomy{trouble{name: "good"}}))
-	case "greedy": // claims another's name
+	case "greedy": // claims another plugin's name
 		plugin.Serve(plugin.Name("greedy"), plugin.Driver(trouble{name: "evil"}), plugin.Driver(trouble{name: "tape"}), plugin.Filter(filters{}))
-	case "stubborn": // does not end when it is asked to
+	case "stubborn": // does not exit on request
 		signal.Ignore(syscall.SIGTERM)
 		serveZoo(kind, goplugin.HandshakeConfig{ProtocolVersion: handshake.Major, MagicCookieKey: handshake.CookieKey, MagicCookieValue: handshake.CookieValue})
 		select {}
@@ -90,7 +90,7 @@ func zoo(kind string) {
 	os.Exit(0)
 }
 
-// zooHost is a host that waits to be killed, and says which processes it has.
+// zooHost is a host that waits to be killed and prints its processes.
 func zooHost() {
 	h, err := host.New(&host.Options{Self: plugin.Main(builtins()), Sandbox: host.Sandbox(os.Getenv("ZOO_SANDBOX")), Dirs: []string{os.Getenv("ZOO_DIR")}, AllowUnpinned: true, Isolation: host.Process, StartTimeout: 2 * time.Minute, TempDir: os.Getenv("ZOO_TMP"), PassEnv: []string{zooEnv}, Getenv: func(name string) string {
 		if name == zooEnv {
@@ -121,7 +121,7 @@ func zooHost() {
 	time.Sleep(time.Minute)
 }
 
-// serveZoo serves the liar of that kind.
+// serveZoo serves the liar of the given kind.
 func serveZoo(kind string, config goplugin.HandshakeConfig) {
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: config,
@@ -132,8 +132,8 @@ func serveZoo(kind string, config goplugin.HandshakeConfig) {
 	})
 }
 
-// opened are the names of the streams that the host has opened to this plugin.
-var opened = struct { // of a process
+// opened lists the streams that the host has opened to this plugin.
+var opened = struct { // one per process
 	mu    sync.Mutex
 	names []string
 }{}
@@ -164,11 +164,11 @@ type liar struct {
 	kind string
 
 	mu     sync.Mutex
-	stored []byte // what was put last, by those who keep it
+	stored []byte // last put, for kinds that store it
 }
 
-// storeLate stores a body that begins with "slow" long after it came, whatever
-// was cancelled meanwhile.
+// storeLate stores a body that starts with "slow" after a long delay, even if the call
+// is cancelled.
 func (l *liar) storeLate(body []byte) error {
 	if bytes.HasPrefix(body, []byte("slow")) {
 		say("the put has come")
@@ -241,7 +241,7 @@ func zooHead(size, length int64) *pb.GetHead {
 func (l *liar) Get(_ *pb.GetRequest, s pb.Driver_GetServer) error {
 	eight := inline([]byte("12345678"))
 	switch l.kind {
-	case "get-long": // more than announced
+	case "get-long": // longer than announced
 		return errors.Join(s.Send(&pb.GetReply{Head: zooHead(8, 8), Payload: eight}), s.Send(&pb.GetReply{Payload: eight}))
 	case "get-short":
 		return s.Send(&pb.GetReply{Head: zooHead(9, 9), Payload: eight})
@@ -257,9 +257,9 @@ func (l *liar) Get(_ *pb.GetRequest, s pb.Driver_GetServer) error {
 		return nil
 	case "get-region":
 		return s.Send(&pb.GetReply{Head: zooHead(8, 8), Payload: &pb.Payload{Content: &pb.Payload_Region{Region: &pb.Region{Length: 8}}}})
-	case "get-part": // a part above the ceiling, in a message below it
+	case "get-part": // a part above the limit in a message below the limit
 		return s.Send(&pb.GetReply{Head: zooHead(2<<20, 2<<20), Payload: inline(make([]byte, 2<<20))})
-	case "get-message": // a message above the ceiling
+	case "get-message": // a message above the limit
 		return s.Send(&pb.GetReply{Head: zooHead(8<<20, 8<<20), Payload: inline(make([]byte, 8<<20))})
 	case "streams":
 		opened.mu.Lock()
@@ -297,7 +297,7 @@ func (l *liar) GetMany(r *pb.GetManyRequest, s pb.Driver_GetManyServer) error {
 		}
 		return nil
 	}
-	return s.Send(item(0, true)) // many-missing: the others never come
+	return s.Send(item(0, true)) // many-missing: the others are never sent
 }
 
 func (l *liar) Put(s pb.Driver_PutServer) error {
@@ -389,7 +389,7 @@ func (l *liar) Exec(s pb.Codec_ExecServer) error {
 	return nil // job-missing
 }
 
-// plugins makes a directory with this test binary under the given names.
+// plugins creates a directory with this test binary under the given names.
 func plugins(t *testing.T, names ...string) string {
 	t.Helper()
 	exe, err := os.Executable()
@@ -405,7 +405,8 @@ func plugins(t *testing.T, names ...string) string {
 	return dir
 }
 
-// zooOptions gives a host with a zoo member under the given names, allowed.
+// zooOptions returns the options of a host with test plugins of one kind under the
+// given names, all allowed to run.
 func zooOptions(t *testing.T, kind string, names ...string) host.Options {
 	t.Helper()
 	return host.Options{
@@ -420,7 +421,7 @@ func zooOptions(t *testing.T, kind string, names ...string) host.Options {
 	}
 }
 
-// TestZooStart has plugins that never get to serve.
+// TestZooStart has plugins that fail to serve.
 func TestZooStart(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string][]string{
@@ -439,11 +440,11 @@ func TestZooStart(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			opts := zooOptions(t, kind, "nczarr-driver-zoo")
-			switch kind { // those that take all of it
+			switch kind { // kinds that use all of the timeout
 			case "sleeps":
 				opts.StartTimeout = 2 * time.Second
 			case "describe-hangs":
-				opts.StartTimeout = 30 * time.Second // much longer than it takes to come to Describe
+				opts.StartTimeout = 30 * time.Second // much longer than it takes to reach Describe
 			}
 			err := openZoo(t, opts)
 			if !errors.Is(err, ncerr.ErrPlugin) {
@@ -458,7 +459,7 @@ func TestZooStart(t *testing.T) {
 	}
 }
 
-// TestDescribedLines: what a plugin says that it is takes one line.
+// TestDescribedLines checks that a plugin's description of itself takes one line.
 func TestDescribedLines(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "describe-lines", "nczarr-driver-zoo"))
@@ -470,7 +471,7 @@ func TestDescribedLines(t *testing.T) {
 	}
 }
 
-// openZoo opens a store of a zoo member that cannot.
+// openZoo opens a store of a test plugin that must fail.
 func openZoo(t *testing.T, opts host.Options) error {
 	t.Helper()
 	o, err := newHost(t, opts).Driver("zoo")
@@ -483,8 +484,8 @@ func openZoo(t *testing.T, opts host.Options) error {
 	return err
 }
 
-// TestOwnAddress has a plugin that says it serves where another listens, whom it
-// may not reach itself: the host does not go there either.
+// TestOwnAddress has a plugin that names an address where another process listens. The
+// plugin may not connect to it, and the host must not either.
 func TestOwnAddress(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
@@ -509,14 +510,14 @@ func TestOwnAddress(t *testing.T) {
 		}
 		select {
 		case <-called:
-			t.Errorf("%s: the host went there", at[0])
+			t.Errorf("%s: the host connected to it", at[0])
 		default:
 		}
 		_ = l.Close()
 	}
 }
 
-// TestZooStore has drivers that lie.
+// TestZooStore has drivers that break the protocol.
 func TestZooStore(t *testing.T) {
 	t.Parallel()
 	read := func(ctx context.Context, m driver.Map) error {
@@ -568,7 +569,7 @@ func TestZooStore(t *testing.T) {
 		"stat-nothing": stat, "stat-negative": stat, "put-size": put,
 		"puts-few": puts, "puts-more": puts, "puts-size": puts, "puts-nothing": puts,
 	} {
-		if call == nil { // longer than the canary's room
+		if call == nil { // longer than the space before the canaries
 			call = func(ctx context.Context, m driver.Map) error {
 				_, err := get(ctx, m, "k")
 				return err
@@ -585,7 +586,7 @@ func TestZooStore(t *testing.T) {
 	}
 }
 
-// TestZooCodec has filters that lie.
+// TestZooCodec has filters that break the protocol.
 func TestZooCodec(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"job-id", "job-twice", "job-limit", "job-negative", "job-long", "job-short", "job-missing", "specs-count", "specs-negative", "specs-endless", "specs-large"} {
@@ -599,7 +600,7 @@ func TestZooCodec(t *testing.T) {
 			c, _, err := p.Open("zoo", nil, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 10})
 			if err == nil {
 				if strings.HasPrefix(kind, "specs") {
-					t.Error("its specs are taken")
+					t.Error("invalid specs were accepted")
 				}
 				room := []byte("--------________")
 				_, err = c.Decode(t.Context(), room[:8:8], []byte("src"))
@@ -614,8 +615,8 @@ func TestZooCodec(t *testing.T) {
 	}
 }
 
-// TestStreams: the host opens no stream but those of the protocol. What a plugin
-// says through go-plugin's broker the host would keep for ever.
+// TestStreams checks that the host opens only the streams of the protocol. The host
+// would keep everything received from go-plugin's broker.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, zooOptions(t, "streams", "nczarr-driver-zoo"))
@@ -627,7 +628,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestClaimedOutput: memory for an output is not taken on a plugin's word alone.
+// TestClaimedOutput checks that memory for an output is not allocated on a plugin's
+// word alone.
 func TestClaimedOutput(t *testing.T) { //nolint:paralleltest // it counts the memory of the process
 	h := newHost(t, zooOptions(t, "job-large", "nczarr-filter-zoo"))
 	p, err := h.Filter("zoo")
@@ -651,8 +653,8 @@ func TestClaimedOutput(t *testing.T) { //nolint:paralleltest // it counts the me
 	}
 }
 
-// TestNoOrphan kills a host and looks for its plugin, and for its files at
-// the next start.
+// TestNoOrphan kills a host and checks that its plugin ends, and that the next start
+// removes its files.
 func TestNoOrphan(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []host.Sandbox{host.SandboxAuto, host.SandboxOff} { //nolint:paralleltest // one after the other
@@ -709,7 +711,7 @@ func testNoOrphan(t *testing.T, mode host.Sandbox, kind string) {
 	}
 }
 
-// TestNoLeak checks that hosts leave no goroutine and no descriptor.
+// TestNoLeak checks that hosts leave no goroutine and no descriptor behind.
 func TestNoLeak(t *testing.T) { //nolint:paralleltest // it counts what the whole process has
 	count := func() (goroutines, files int) {
 		fds, _ := os.ReadDir("/proc/self/fd")

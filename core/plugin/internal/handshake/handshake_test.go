@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// buildID gives what the program at path says.
+// buildID returns the build id that the program at path prints.
 func buildID(t *testing.T, path string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path)
@@ -32,8 +32,8 @@ func buildID(t *testing.T, path string) string {
 	return string(out)
 }
 
-// TestBuildID: processes of one image agree; those of a file that was changed
-// say something else.
+// TestBuildID checks that processes of one executable have the same id, and processes
+// of a changed file another one.
 func TestBuildID(t *testing.T) {
 	t.Parallel()
 	own := handshake.BuildID()
@@ -44,13 +44,13 @@ func TestBuildID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.HasPrefix(image, "/proc/") { // through a name that the child sees too
+	if strings.HasPrefix(image, "/proc/") { // a name that the child sees too
 		if image, err = os.Executable(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := buildID(t, image); got != own {
-		t.Errorf("the same image says %q, not %q", got, own)
+		t.Errorf("the same executable has the id %q, want %q", got, own)
 	}
 	text, err := os.ReadFile(image)
 	if err != nil {
@@ -61,15 +61,15 @@ func TestBuildID(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := buildID(t, other); got == own {
-		t.Error("another image says the same")
+		t.Error("another executable has the same id")
 	}
 }
 
-// TestCeilings: a part, its frame and a batch fit in a message that every
-// implementation of gRPC takes.
+// TestCeilings checks that a part with its framing, and a batch, fit in a message that
+// every gRPC implementation accepts.
 func TestCeilings(t *testing.T) {
 	t.Parallel()
 	if handshake.MaxMessage > 4<<20 || handshake.MaxPart*2 > handshake.MaxMessage || handshake.MaxBatch*256 > handshake.MaxPart {
-		t.Error("ceilings do not fit into each other")
+		t.Error("the limits are inconsistent")
 	}
 }

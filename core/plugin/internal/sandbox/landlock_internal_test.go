@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPlaces: what a grant names is opened once, and not through a link that
-// came after the host had looked.
+// TestPlaces checks that a granted path is opened once, and that a link created after
+// the host resolved the path is not followed.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -40,15 +40,15 @@ func TestPlaces(t *testing.T) {
 	}
 	got, err := os.Stat("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
 	if err != nil || !os.SameFile(want, got) {
-		t.Errorf("what was opened has changed: %v", err)
+		t.Errorf("the opened file has changed: %v", err)
 	}
 	if g, err := openResolved(store); err == nil {
 		_ = g.Close()
-		t.Error("a link that was put into the path is followed")
+		t.Error("a new link in the path was followed")
 	}
 	g, err := openPath(store)
 	if err != nil {
-		t.Fatalf("the link leads nowhere, so that nothing was tried: %v", err)
+		t.Fatalf("the link is dangling, so the test proves nothing: %v", err)
 	}
 	_ = g.Close()
 }

@@ -57,7 +57,7 @@ func ListeningPair() (ours, theirs *os.File, err error) {
 var (
 	// ErrNotHandedOver is returned if a process did not hand over supervision of its
 	// calls.
-	ErrNotHandedOver = errors.New("the process did not hand over its calls")
+	ErrNotHandedOver = errors.New("the process did not hand over supervision of its calls")
 	// ErrUnseen is returned if a process listens on a socket that could not be
 	// inspected.
 	ErrUnseen = errors.New("the sockets of the process cannot be inspected")

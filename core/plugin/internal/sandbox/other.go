@@ -15,7 +15,7 @@ func Apply(string) (*Policy, error) { return nil, errors.New("this platform has 
 
 // ErrNotHandedOver and ErrUnseen are never returned on this platform.
 var (
-	ErrNotHandedOver = errors.New("the process did not hand over its calls")
+	ErrNotHandedOver = errors.New("the process did not hand over supervision of its calls")
 	ErrUnseen        = errors.New("the sockets of the process cannot be inspected")
 )
 

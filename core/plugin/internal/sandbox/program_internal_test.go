@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestProgram checks the form of the filters: jumps stay inside, and what the
-// allow list has is neither there twice nor refused anyway.
+// TestProgram checks the form of the filters: jumps stay inside the filter, and calls
+// on the allow list are neither duplicated nor refused by other rules.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Policy{
@@ -28,7 +28,7 @@ func TestProgram(t *testing.T) {
 		}
 		for i, op := range f {
 			if last := len(f) - 1; op.Code&0x07 == unix.BPF_JMP && (i+1+int(op.Jt) > last || i+1+int(op.Jf) > last) {
-				t.Errorf("%+v: instruction %d jumps out", p, i)
+				t.Errorf("%+v: instruction %d jumps outside the filter", p, i)
 			}
 		}
 		list := needed(&p)

@@ -118,7 +118,7 @@ func (e *executor) part(m *pb.Job) error {
 		case len(e.open) >= handshake.MaxBatch:
 			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "more than %d incomplete jobs", handshake.MaxBatch)
 		case m.GetSize() < 0 || m.GetSize() > limit || m.GetLimit() < 0:
-			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "a job of %d bytes; the limit is %d", m.GetSize(), limit)
+			return ncerr.Errorf(ncerr.ErrLimit, "exec", "", "the job has %d bytes; the limit is %d", m.GetSize(), limit)
 		case m.GetOp() != pb.Op_OP_ENCODE && m.GetOp() != pb.Op_OP_DECODE:
 			return ncerr.Errorf(ncerr.ErrUnsupported, "exec", "", "unknown operation %d", m.GetOp())
 		}

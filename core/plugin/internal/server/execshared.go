@@ -116,7 +116,7 @@ func (e *executor) doShared(g *group, m *pb.Job, buf *scratch) ([]byte, error) {
 	case !m.GetLast() || int64(len(src)) != m.GetSize():
 		return nil, ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d has %d of the announced %d bytes", m.GetId(), len(src), m.GetSize())
 	case m.GetSize() > limit || m.GetLimit() < 0:
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "exec", "", "a job of %d bytes; the limit is %d", m.GetSize(), limit)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "exec", "", "the job has %d bytes; the limit is %d", m.GetSize(), limit)
 	case m.GetOp() != pb.Op_OP_ENCODE && m.GetOp() != pb.Op_OP_DECODE:
 		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "exec", "", "unknown operation %d", m.GetOp())
 	}

@@ -31,7 +31,7 @@ func (m *openMap) atOnce() int {
 // alloc allocates memory up to the maximum object size.
 func (s *Server) alloc(n int64) ([]byte, error) {
 	if limit := s.maxObject.Load(); n < 0 || n > limit {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "an object of %d bytes; the limit is %d", n, limit)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the object has %d bytes; the limit is %d", n, limit)
 	}
 	return make([]byte, n), nil
 }

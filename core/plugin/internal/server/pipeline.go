@@ -29,7 +29,7 @@ type codecService struct {
 	s         *Server
 	providers map[string]codecdriver.Provider
 
-	pool sync.Pool // of *scratch
+	pool sync.Pool // holds *scratch
 
 	mu        sync.Mutex
 	last      uint64
@@ -87,7 +87,7 @@ func (c *codecService) open(r *pb.OpenPipelineRequest) (*pipeline, error) {
 			return nil, ncerr.Wrap("open codec", step.ID, err)
 		}
 		if limit := c.s.maxObject.Load(); out.MaxBytes < 0 || out.MaxBytes > limit || spec.MaxBytes > limit {
-			return nil, ncerr.Errorf(ncerr.ErrLimit, "open codec", step.ID, "chunks of %d bytes, %d encoded; the limit is %d", spec.MaxBytes, out.MaxBytes, limit)
+			return nil, ncerr.Errorf(ncerr.ErrLimit, "open codec", step.ID, "chunks have up to %d bytes, and up to %d bytes encoded; the limit is %d", spec.MaxBytes, out.MaxBytes, limit)
 		}
 		p.ids, p.codecs, p.specs = append(p.ids, step.ID), append(p.codecs, codec), append(p.specs, out)
 		spec = out

@@ -139,7 +139,7 @@ func (d *driverService) receive(stream pb.Driver_PutServer, body *spool) (*pb.Pu
 		if head == nil {
 			head = r.GetHead()
 			if limit := d.s.maxObject.Load(); head == nil || head.GetSize() < 0 || head.GetSize() > limit {
-				return nil, ncerr.Errorf(ncerr.ErrLimit, "put", string(head.GetKey()), "an object of %d bytes; the limit is %d", head.GetSize(), limit)
+				return nil, ncerr.Errorf(ncerr.ErrLimit, "put", string(head.GetKey()), "the object has %d bytes; the limit is %d", head.GetSize(), limit)
 			}
 		}
 		part, err := wire.Inline(r.GetPayload(), handshake.MaxPart)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// slowMap holds all puts up.
+// slowMap blocks all puts until gate is closed.
 type slowMap struct {
 	driver.Map
 	atWork atomic.Int64
@@ -25,7 +25,8 @@ func (m *slowMap) Put(context.Context, string, driver.Body, *driver.PutOptions) 
 	return driver.Info{}, nil
 }
 
-// TestPutsAtWork: the puts of all messages together are at work a few at once.
+// TestPutsAtWork checks that the number of concurrent puts is limited over all
+// messages.
 func TestPutsAtWork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +41,7 @@ func TestPutsAtWork(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := slow.atWork.Load(); n != int64(m.atOnce()) {
-			t.Errorf("%d puts are at work, want %d", n, m.atOnce())
+			t.Errorf("%d puts are active, want %d", n, m.atOnce())
 		}
 		close(slow.gate)
 		wg.Wait()

@@ -11,8 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// give notes a region that a request gives away, if it lies in the segment as
-// a whole.
+// give records a region that a request passes to the plugin, if it lies in the segment.
 func (f *fuzzed) give(r *pb.Region) {
 	off, n := r.GetOffset(), r.GetLength()
 	if r.GetSegment() == 2 && off <= segmentBytes && n <= segmentBytes-off {
@@ -20,7 +19,7 @@ func (f *fuzzed) give(r *pb.Region) {
 	}
 }
 
-// strange gives a region of two bytes: mostly one that is in order.
+// strange returns a region of two bytes that is mostly valid.
 func strange(segment uint32, how, by byte) *pb.Region {
 	m := region(segment, uint64(by)<<12, 16)
 	switch how % 12 {
@@ -45,12 +44,12 @@ func strange(segment uint32, how, by byte) *pb.Region {
 // untouched fills the response segment.
 const untouched = 0xC5
 
-// fuzzed is a plugin that is sent requests at level 1.
+// fuzzed is a plugin that receives level 1 requests.
 type fuzzed struct {
 	t                 *testing.T
 	request, response []byte
-	given             [][]byte       // what may be written to
-	sent              map[uint64]int // how often an id was sent
+	given             [][]byte       // memory that may be written
+	sent              map[uint64]int // how often each id was sent
 	answered          map[uint64]int
 }
 
@@ -64,11 +63,11 @@ func fuzzing(t *testing.T) (*fuzzed, peer, context.Context) {
 	return &fuzzed{t: t, request: request, response: response, sent: map[uint64]int{}, answered: map[uint64]int{}}, p, ctx
 }
 
-// check looks for what may not have happened. The plugin's end has come.
+// check checks the invariants after the plugin's stream has ended.
 func (f *fuzzed) check(ctx context.Context) {
 	f.t.Helper()
 	if ctx.Err() != nil {
-		f.t.Error("the plugin does not come to an end")
+		f.t.Error("the plugin does not end the stream")
 	}
 	for id, n := range f.answered {
 		if n > f.sent[id] {
@@ -79,15 +78,15 @@ func (f *fuzzed) check(ctx context.Context) {
 		copy(mem, bytes.Repeat([]byte{untouched}, len(mem)))
 	}
 	if n := bytes.Count(f.response, []byte{untouched}); n != segmentBytes {
-		f.t.Errorf("%d bytes, which no request gave away, were written to", segmentBytes-n)
+		f.t.Errorf("%d bytes outside all requested regions were written", segmentBytes-n)
 	}
 	if !bytes.Equal(f.request[:16], []byte("0123456789abcdef")) {
-		f.t.Error("the request segment was written to")
+		f.t.Error("the request segment was written")
 	}
 }
 
-// FuzzStoreRequests sends a plugin reads, writes, grants and cancellations
-// with strange ids, handles, regions and sizes. Six bytes are one request.
+// FuzzStoreRequests sends a plugin reads, writes, grants and cancellations with unusual
+// ids, handles, regions and sizes. Six bytes encode one request.
 func FuzzStoreRequests(f *testing.F) {
 	f.Add([]byte("\x01\x00\x07\x00\x10\x00\x02\x01\x07\x01\x10\x00"))
 	f.Add([]byte("\x01\x00\x07\x00\x10\x00\x02\x01\x04\x01\x02\x00\x02\x02\x07\x02\x10\x00\x02\x03\x00\x00\x00\x00"))
@@ -104,14 +103,14 @@ func FuzzStoreRequests(f *testing.F) {
 		}
 		for ; len(data) >= 6 && len(x.sent) < 32; data = data[6:] {
 			if stream.Send(x.store(data[:6], open.GetHandle())) != nil {
-				break // refused, and the end is near
+				break // refused; the stream is about to end
 			}
 		}
 		last := &pb.StoreBatch{}
 		for id := range x.sent {
 			last.Cancel = append(last.Cancel, id)
 		}
-		_ = stream.Send(last) // what still waits for room ends
+		_ = stream.Send(last) // ends the jobs that still wait for a region
 		_ = stream.CloseSend()
 		for {
 			r, err := stream.Recv()
@@ -128,7 +127,7 @@ func FuzzStoreRequests(f *testing.F) {
 	})
 }
 
-// store makes a message of six bytes: id, kind, two for the region, size,
+// store decodes six bytes into a message: id, kind, two bytes for the region, size,
 // handle.
 func (f *fuzzed) store(b []byte, handle uint64) *pb.StoreBatch {
 	id := uint64(b[0])
@@ -155,7 +154,7 @@ func (f *fuzzed) store(b []byte, handle uint64) *pb.StoreBatch {
 	return &pb.StoreBatch{Jobs: []*pb.StoreJob{job}}
 }
 
-// FuzzCodecRequests is the same for filters.
+// FuzzCodecRequests is FuzzStoreRequests for filters.
 func FuzzCodecRequests(f *testing.F) {
 	f.Add([]byte("\x01\x07\x00\x07\x00\x10\x02\x07\x01\x07\x01\x10"))
 	f.Add([]byte("\x01\x00\x00\x07\x00\x10\x01\x07\x01\x01\x01\x10\x03\x04\x03\x05\x09\x90"))

@@ -26,18 +26,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// store is a driver over memory whose calls can be held up.
+// store is an in-memory driver whose calls can be blocked.
 type store struct {
 	driver.Opener
-	opening chan struct{} // when not nil, Open waits for it
-	getting chan struct{} // when not nil, Get tells it that it began, and waits
+	opening chan struct{} // if not nil, Open waits for it
+	getting chan struct{} // if not nil, Get sends to it when it begins, and then waits
 	closed  atomic.Int64
 }
 
 func (s *store) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	if s.opening != nil {
 		s.opening <- struct{}{}
-		<-ctx.Done() // and goes on all the same
+		<-ctx.Done() // and continues anyway
 	}
 	m, err := s.Opener.Open(context.WithoutCancel(ctx), spec)
 	return &held{m, s}, err
@@ -61,7 +61,7 @@ func (m *held) Close(ctx context.Context) error {
 	return m.Map.Close(ctx)
 }
 
-// filter is a codec that copies, and panics at an input that says so.
+// filter is a codec that copies, and panics on an input that demands it.
 type filter struct{}
 
 func (filter) Describe() []codecdriver.Description {
@@ -143,7 +143,7 @@ func (p peer) put(t *testing.T, msgs ...*pb.PutRequest) error {
 	}
 	for _, m := range msgs {
 		if stream.Send(m) != nil {
-			break // the answer says why
+			break // the answer contains the error
 		}
 	}
 	_, err = stream.CloseAndRecv()
@@ -186,7 +186,7 @@ func TestConfigure(t *testing.T) {
 	wantKind(t, "a chunk above the ceiling", wire.FromStatus(t.Context(), err), ncerr.ErrLimit)
 }
 
-// TestBrokenPut: a body that is not what was announced changes nothing.
+// TestBrokenPut checks that a body that differs from its announcement changes nothing.
 func TestBrokenPut(t *testing.T) {
 	t.Parallel()
 	p := dial(t, &store{})
@@ -210,7 +210,7 @@ func TestBrokenPut(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := p.driver.Put(ctx)
 	if err == nil {
-		err = stream.Send(&pb.PutRequest{Head: head(3), Payload: three}) // whole, but not closed
+		err = stream.Send(&pb.PutRequest{Head: head(3), Payload: three}) // complete, but not closed
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -223,8 +223,8 @@ func TestBrokenPut(t *testing.T) {
 	wantKind(t, "after broken puts", wire.FromStatus(t.Context(), err), ncerr.ErrNotFound)
 }
 
-// TestOpenNobodyWaitsFor: a store whose opener has gone away is closed, as
-// nobody knows its handle.
+// TestOpenNobodyWaitsFor checks that a store is closed if its opener has gone away,
+// because nobody knows its handle.
 func TestOpenNobodyWaitsFor(t *testing.T) {
 	t.Parallel()
 	s := &store{opening: make(chan struct{})}
@@ -244,7 +244,7 @@ func TestOpenNobodyWaitsFor(t *testing.T) {
 	}
 }
 
-// TestCloseWaits: no call is in a store while it is closed, and none after.
+// TestCloseWaits checks that a store has no calls while it is closed or afterwards.
 func TestCloseWaits(t *testing.T) {
 	t.Parallel()
 	s := &store{}
@@ -264,18 +264,18 @@ func TestCloseWaits(t *testing.T) {
 	}()
 	<-s.getting
 
-	// A Close whose time is up leaves the store to the next one.
-	short, cancel := context.WithTimeout(t.Context(), 10*time.Second) // much longer than it takes to come to the plugin
+	// A Close that times out leaves the store to the next Close.
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Second) // much longer than it takes to reach the plugin
 	defer cancel()
 	if _, err := p.driver.Close(short, &pb.CloseRequest{Handle: h}); err == nil || s.closed.Load() != 0 {
-		t.Errorf("closed while it is read: %v", err)
+		t.Errorf("closed during a read: %v", err)
 	}
 	_, err := p.driver.Stat(t.Context(), &pb.StatRequest{Handle: h, Key: []byte("k")})
 	wantKind(t, "a call after Close", wire.FromStatus(t.Context(), err), ncerr.ErrInvalid)
 
 	closed := make(chan error, 1)
 	go func() {
-		for { // the first Close gives the store back a moment after its time-out
+		for { // the first Close returns the store shortly after its timeout
 			_, err := p.driver.Close(t.Context(), &pb.CloseRequest{Handle: h})
 			if err == nil || t.Context().Err() != nil {
 				closed <- err
@@ -352,11 +352,11 @@ func TestGetMany(t *testing.T) {
 	wantKind(t, "a batch that is too large", wire.FromStatus(t.Context(), err), ncerr.ErrLimit)
 }
 
-// TestExec: each job has its own outcome, whatever happens to others.
+// TestExec checks that each job has its own result, whatever happens to others.
 func TestExec(t *testing.T) {
 	t.Parallel()
 	p := dial(t, &store{})
-	r, err := p.codec.OpenPipeline(t.Context(), &pb.OpenPipelineRequest{ // by each of its names
+	r, err := p.codec.OpenPipeline(t.Context(), &pb.OpenPipelineRequest{ // once under each of its names
 		Steps: wire.StepsToWire([]codecdriver.Step{{ID: "test.copy"}, {ID: "copied"}, {ID: "copy"}}), Input: wire.SpecToWire(codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: 100}),
 	})
 	if err != nil {
@@ -398,7 +398,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// TestBrokenExec: a stream that breaks the protocol ends with an error.
+// TestBrokenExec checks that a stream that breaks the protocol ends with an error.
 func TestBrokenExec(t *testing.T) {
 	t.Parallel()
 	p := dial(t, &store{})

@@ -42,7 +42,7 @@ func (s *shared) region(r *pb.Region, write bool) ([]byte, error) {
 		return nil, nil
 	}
 	if s == nil {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a region at level 0")
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "regions are not allowed at level 0")
 	}
 	seg, ok := s.segments[r.GetSegment()]
 	size := uint64(len(seg.mem))

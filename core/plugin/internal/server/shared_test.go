@@ -19,7 +19,7 @@ import (
 
 const segmentBytes = 1 << 20
 
-// dup gives a descriptor for the server, which closes it.
+// dup returns a duplicate descriptor for the server, which closes it.
 func dup(t *testing.T, f *os.File) uint32 {
 	t.Helper()
 	fd, err := shm.Dup(f)
@@ -29,7 +29,7 @@ func dup(t *testing.T, f *os.File) uint32 {
 	return uint32(fd)
 }
 
-// sharedPeer is a client at level 1, with the two segments.
+// sharedPeer is a client at level 1 with the two segments.
 func sharedPeer(t *testing.T, s *store) (p peer, request, response []byte) {
 	t.Helper()
 	ours, theirs, err := shm.Pair()
@@ -63,7 +63,7 @@ func region(segment uint32, off, n uint64) *pb.Region {
 	return &pb.Region{Segment: segment, Offset: off, Length: n, Generation: 7}
 }
 
-// TestCanaries: a job writes to its output region, and nowhere beside it.
+// TestCanaries checks that a job writes only to its output region.
 func TestCanaries(t *testing.T) {
 	t.Parallel()
 	p, request, response := sharedPeer(t, &store{})
@@ -87,13 +87,13 @@ func TestCanaries(t *testing.T) {
 	}
 	jobs := []*pb.Job{
 		job(1, region(1, 100, 13), region(2, 4096, 13), 13),
-		job(2, region(1, 100, 13), region(2, 8192, 12), 12),                // too little room
-		job(3, region(1, 100, 13), region(2, segmentBytes-5, 13), 13),      // past the end
-		job(4, region(1, 1<<63, 1<<63), region(2, 0, 13), 13),              // wraps
+		job(2, region(1, 100, 13), region(2, 8192, 12), 12),                // region too small
+		job(3, region(1, 100, 13), region(2, segmentBytes-5, 13), 13),      // beyond the end
+		job(4, region(1, 1<<63, 1<<63), region(2, 0, 13), 13),              // wraps around
 		job(5, region(1, 100, 13), region(1, 0, 13), 13),                   // not writable
 		job(6, region(3, 100, 13), region(2, 0, 13), 13),                   // no such segment
-		job(7, region(1, 100, 13), region(2, 16384, 13), -1),               // no limit
-		job(8, region(2, 4096, 13), region(2, segmentBytes-13, 13), 1<<40), // up to the very end
+		job(7, region(1, 100, 13), region(2, 16384, 13), -1),               // invalid limit
+		job(8, region(2, 4096, 13), region(2, segmentBytes-13, 13), 1<<40), // up to the end
 	}
 	if err := stream.Send(&pb.Batch{Jobs: jobs, Cancel: []uint64{99}}); err != nil {
 		t.Fatal(err)
@@ -113,12 +113,12 @@ func TestCanaries(t *testing.T) {
 	}
 	for i, b := range response {
 		if b != 0xC5 && (i < 4096 || i >= 4109) && i < segmentBytes-13 {
-			t.Fatalf("byte %d beside the regions was written to", i)
+			t.Fatalf("byte %d outside the regions was written", i)
 		}
 	}
 }
 
-// TestTransfer puts, reads, asks for room, and cancels.
+// TestTransfer puts, reads, requests larger regions, and cancels.
 func TestTransfer(t *testing.T) {
 	t.Parallel()
 	s := &store{}
@@ -155,14 +155,14 @@ func TestTransfer(t *testing.T) {
 		t.Errorf("get: %v", r)
 	}
 	if r := ask(get(3, 100)); r.GetNeed() != 200 {
-		t.Errorf("get with little room: %v", r)
+		t.Errorf("get with a small region: %v", r)
 	}
 	r := ask(&pb.StoreBatch{Grants: []*pb.Grant{{Id: 3, Output: region(2, 65536, 200)}}})
 	if r.GetOutput().GetOffset() != 65536 || !bytes.Equal(response[65536:65736], body) {
 		t.Errorf("get with a grant: %v", r)
 	}
 	if r := ask(get(4, 100)); r.GetNeed() != 200 {
-		t.Errorf("get with little room: %v", r)
+		t.Errorf("get with a small region: %v", r)
 	}
 	if r := ask(&pb.StoreBatch{Cancel: []uint64{4, 77}}); r.GetId() != 4 || r.GetError() == nil {
 		t.Errorf("cancelled: %v", r)
@@ -172,8 +172,8 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// TestTokens: a store that was opened for a host that has stopped waiting is
-// closed by its token, and so is a pipeline.
+// TestTokens checks that a token closes a store, or a pipeline, opened for a host that
+// has stopped waiting.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := &store{}
@@ -181,7 +181,7 @@ func TestTokens(t *testing.T) {
 	if _, err := p.driver.Open(t.Context(), &pb.OpenRequest{Driver: "mem", Path: []byte("x"), Mode: pb.Mode_MODE_CREATE, Token: 5}); err != nil {
 		t.Fatal(err)
 	}
-	for _, token := range []uint64{5, 5, 6} { // again, and an unknown one: no harm
+	for _, token := range []uint64{5, 5, 6} { // repeated and unknown tokens are harmless
 		if _, err := p.driver.Close(t.Context(), &pb.CloseRequest{Token: token}); err != nil {
 			t.Error(err)
 		}

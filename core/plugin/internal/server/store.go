@@ -24,7 +24,7 @@ type storeExec struct {
 	sem    chan struct{} // limits concurrent reads of a remote store
 
 	mu   sync.Mutex
-	jobs map[uint64]*storeJob // not answered
+	jobs map[uint64]*storeJob // unanswered jobs
 
 	sendMu sync.Mutex
 	fail   context.CancelCauseFunc
@@ -102,7 +102,7 @@ func (x *storeExec) give(grants []*pb.Grant) error {
 			continue // cancelled in the meantime
 		}
 		if !j.asked {
-			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "a region for job %d, which did not request one", g.GetId())
+			return ncerr.Errorf(ncerr.ErrInvalid, "exec", "", "job %d did not request a larger region", g.GetId())
 		}
 		j.asked = false
 		j.grant <- g
@@ -252,7 +252,7 @@ func (dst *destination) result(r *pb.StoreResult, key string, data []byte, info 
 func (dst *destination) alloc(n int64) ([]byte, error) {
 	x, j := dst.x, dst.j
 	if limit := x.d.s.maxObject.Load(); n < 0 || n > limit {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "an object of %d bytes; the limit is %d", n, limit)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "", "", "the object has %d bytes; the limit is %d", n, limit)
 	}
 	dst.output = j.m.GetGet().GetOutput()
 	if n > int64(dst.output.GetLength()) {
@@ -272,7 +272,7 @@ func (dst *destination) alloc(n int64) ([]byte, error) {
 		return nil, err
 	}
 	if n > int64(len(mem)) {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a region of %d bytes; %d were requested", len(mem), n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "the region has %d bytes; %d were requested", len(mem), n)
 	}
 	dst.asked = n + 1
 	return mem[:n:n], nil

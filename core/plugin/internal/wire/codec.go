@@ -139,7 +139,7 @@ func SpecFromWire(m *pb.Spec) (codecdriver.Spec, error) {
 // SpecsFromReply returns the specs after each of n steps, or ncerr.ErrPlugin.
 func SpecsFromReply(ms []*pb.Spec, n int) ([]codecdriver.Spec, error) {
 	if len(ms) != n {
-		return nil, protocolErrorf("%d specs for %d steps", len(ms), n)
+		return nil, protocolErrorf("received %d specs for %d steps", len(ms), n)
 	}
 	out := make([]codecdriver.Spec, n)
 	for i, m := range ms {

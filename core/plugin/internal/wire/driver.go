@@ -148,7 +148,7 @@ func GetFromWire(m *pb.GetSpec) (key string, o driver.GetOptions, err error) {
 // and must not exceed the limit.
 func HeadFromWire(m *pb.GetHead, o driver.GetOptions) (driver.Info, int64, error) {
 	if m == nil {
-		return driver.Info{}, 0, protocolErrorf("data without a head")
+		return driver.Info{}, 0, protocolErrorf("received data without a head")
 	}
 	info, err := InfoFromWire(m.GetInfo(), false)
 	if err != nil {
@@ -157,7 +157,7 @@ func HeadFromWire(m *pb.GetHead, o driver.GetOptions) (driver.Info, int64, error
 	want := info.Size
 	if o.Range != nil {
 		if _, want, err = o.Range.Resolve(info.Size); err != nil {
-			return info, 0, protocolErrorf("data for a range outside the object of %d bytes", info.Size)
+			return info, 0, protocolErrorf("received data for a range outside the object of %d bytes", info.Size)
 		}
 	}
 	if m.GetLength() != want {
@@ -195,10 +195,10 @@ func Inline(p *pb.Payload, limit int) ([]byte, error) {
 		return nil, nil
 	}
 	if p.GetRegion() != nil {
-		return nil, protocolErrorf("a region at level 0")
+		return nil, protocolErrorf("regions are not allowed at level 0")
 	}
 	if n := len(p.GetInline()); n > limit {
-		return nil, protocolErrorf("a part of %d bytes; the limit is %d", n, limit)
+		return nil, protocolErrorf("a part has %d bytes; the limit is %d", n, limit)
 	}
 	return p.GetInline(), nil
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// cross takes an error through the wire as a call with ctx does.
+// cross sends an error over the wire like a call with ctx does.
 func cross(ctx context.Context, err error) error { return wire.FromStatus(ctx, wire.Status(ctx, err)) }
 
 func TestKinds(t *testing.T) {
@@ -35,7 +35,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: want %q, got %q", row.Name, in, got)
 		}
 		if retry, after := ncerr.Retry(got); !retry || after != time.Second {
-			t.Errorf("%s: want the retry facts, got %t, %v", row.Name, retry, after)
+			t.Errorf("%s: want the retry fields, got %t, %v", row.Name, retry, after)
 		}
 		if got := cross(t.Context(), row.Kind); ncerr.KindOf(got) != row.Kind || got.Error() != row.Kind.Error() {
 			t.Errorf("%s bare: want %q, got %q", row.Name, row.Kind, got)
@@ -50,9 +50,9 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	near, cancel2 := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	expiring, cancel2 := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel2()
-	far, cancel3 := context.WithTimeout(context.Background(), time.Hour)
+	active, cancel3 := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel3()
 	for name, tc := range map[string]struct {
 		got  error
@@ -60,25 +60,25 @@ func TestErrors(t *testing.T) {
 		is   error
 		text string
 	}{
-		"none":                      {got: cross(far, nil)},
-		"raw":                       {cross(far, errors.New("boom")), ncerr.ErrIO, ncerr.ErrIO, "i/o failure: boom"},
-		"raw, absent":               {cross(far, fs.ErrNotExist), ncerr.ErrIO, nil, "file does not exist"},
-		"wrapped kind":              {cross(far, fmt.Errorf("x: %w", ncerr.ErrNotFound)), ncerr.ErrNotFound, fs.ErrNotExist, "x: "},
-		"io over absent":            {cross(far, ncerr.New(ncerr.ErrIO, "get", "k", ncerr.ErrNotFound)), ncerr.ErrIO, nil, "no object"},
+		"none":                      {got: cross(active, nil)},
+		"raw":                       {cross(active, errors.New("boom")), ncerr.ErrIO, ncerr.ErrIO, "i/o failure: boom"},
+		"raw, absent":               {cross(active, fs.ErrNotExist), ncerr.ErrIO, nil, "file does not exist"},
+		"wrapped kind":              {cross(active, fmt.Errorf("x: %w", ncerr.ErrNotFound)), ncerr.ErrNotFound, fs.ErrNotExist, "x: "},
+		"io over absent":            {cross(active, ncerr.New(ncerr.ErrIO, "get", "k", ncerr.ErrNotFound)), ncerr.ErrIO, nil, "no object"},
 		"own cancellation":          {cross(ended, ended.Err()), 0, context.Canceled, ""},
-		"time-out of the driver":    {cross(far, context.DeadlineExceeded), ncerr.ErrIO, nil, "deadline"},
-		"deadline, a little early":  {wire.FromStatus(near, status.Error(codes.DeadlineExceeded, "x")), 0, context.DeadlineExceeded, ""},
-		"deadline of another":       {wire.FromStatus(far, status.Error(codes.DeadlineExceeded, "x")), ncerr.ErrIO, nil, "timeout in the plugin"},
-		"connection gone":           {wire.FromStatus(far, status.Error(codes.Unavailable, "EOF")), ncerr.ErrPlugin, wire.ErrTransport, "EOF"},
-		"connection closed by us":   {wire.FromStatus(far, status.Error(codes.Canceled, "closing")), ncerr.ErrPlugin, wire.ErrTransport, ""},
-		"no such method":            {wire.FromStatus(far, status.Error(codes.Unimplemented, "x")), ncerr.ErrPlugin, nil, "lacks a method"},
-		"message too long":          {wire.FromStatus(far, status.Error(codes.ResourceExhausted, "x")), ncerr.ErrPlugin, nil, "longer"},
-		"no detail":                 {wire.FromStatus(far, status.Error(codes.NotFound, "x")), ncerr.ErrPlugin, nil, "NotFound"},
-		"no status":                 {wire.FromStatus(far, errors.New("strange")), ncerr.ErrPlugin, nil, "strange"},
+		"time-out of the driver":    {cross(active, context.DeadlineExceeded), ncerr.ErrIO, nil, "deadline"},
+		"deadline, a little early":  {wire.FromStatus(expiring, status.Error(codes.DeadlineExceeded, "x")), 0, context.DeadlineExceeded, ""},
+		"deadline of another":       {wire.FromStatus(active, status.Error(codes.DeadlineExceeded, "x")), ncerr.ErrIO, nil, "timeout in the plugin"},
+		"connection gone":           {wire.FromStatus(active, status.Error(codes.Unavailable, "EOF")), ncerr.ErrPlugin, wire.ErrTransport, "EOF"},
+		"connection closed by us":   {wire.FromStatus(active, status.Error(codes.Canceled, "closing")), ncerr.ErrPlugin, wire.ErrTransport, ""},
+		"no such method":            {wire.FromStatus(active, status.Error(codes.Unimplemented, "x")), ncerr.ErrPlugin, nil, "lacks a method"},
+		"message too long":          {wire.FromStatus(active, status.Error(codes.ResourceExhausted, "x")), ncerr.ErrPlugin, nil, "longer"},
+		"no detail":                 {wire.FromStatus(active, status.Error(codes.NotFound, "x")), ncerr.ErrPlugin, nil, "NotFound"},
+		"no status":                 {wire.FromStatus(active, errors.New("strange")), ncerr.ErrPlugin, nil, "strange"},
 		"no detail in a batch":      {wire.FromDetail(nil), ncerr.ErrPlugin, nil, ""},
 		"unknown kind":              {wire.FromDetail(&pb.ErrorDetail{Kind: 60000, Op: "o", Key: []byte("k"), Message: "m"}), ncerr.ErrOther, nil, `o "k": failure: m`},
 		"unknown kind, large":       {wire.FromDetail(&pb.ErrorDetail{Kind: 1<<16 + 1}), ncerr.ErrOther, nil, "failure"},
-		"answer after the deadline": {wire.FromStatus(ended, wire.Status(far, ncerr.ErrAuth)), 0, context.Canceled, ""},
+		"answer after the deadline": {wire.FromStatus(ended, wire.Status(active, ncerr.ErrAuth)), 0, context.Canceled, ""},
 	} {
 		if name == "none" {
 			if tc.got != nil {
@@ -90,7 +90,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: got %v (kind %v)", name, tc.got, ncerr.KindOf(tc.got))
 		}
 		if tc.is == nil && (errors.Is(tc.got, fs.ErrNotExist) || ncerr.IsContext(tc.got)) {
-			t.Errorf("%s: %v claims too much", name, tc.got)
+			t.Errorf("%s: %v also matches fs.ErrNotExist or a context error", name, tc.got)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func FuzzWireError(f *testing.F) {
 		if ncerr.KindOf(again) != e.Kind || string(key) != e.Key {
 			t.Errorf("want %v, got %v", got, again)
 		}
-		// Raw texts, as a driver in Go may make them, must be carried too.
+		// Raw texts, such as those of a driver in Go, must be accepted too.
 		in := &ncerr.Error{Kind: ncerr.ErrIO, Op: op, Key: string(key), Err: errors.New(message)}
 		if out := cross(context.Background(), in); ncerr.KindOf(out) != ncerr.ErrIO {
 			t.Errorf("want ErrIO, got %v", out)
@@ -149,7 +149,7 @@ func TestDescriptions(t *testing.T) {
 		}
 	}
 	if c := wire.CapabilitiesFromWire(&pb.Capabilities{Durable: 9, Latency: 9}); c.Durable != driver.OnFlush || c.Latency != driver.Remote {
-		t.Errorf("unknown classes: got %+v", c)
+		t.Errorf("unknown enum values: got %+v", c)
 	}
 }
 
