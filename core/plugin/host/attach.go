@@ -94,8 +94,8 @@ func (c *attachedChild) watch() {
 
 func (c *attachedChild) pid() int               { return c.process }
 func (c *attachedChild) ended() <-chan struct{} { return c.done }
-func (c *attachedChild) how() string            { return "detached" }
-func (c *attachedChild) words()                 {}
+func (c *attachedChild) exitStatus() string     { return "detached" }
+func (c *attachedChild) awaitOutput()           {}
 func (c *attachedChild) terminate()             { c.kill() }
 func (c *attachedChild) kill()                  { c.once.Do(func() { close(c.done) }) }
 

@@ -7,10 +7,11 @@
 //	defer h.Close(ctx)
 //	opener, err := h.Driver("file")
 //
-// Each process serves one plugin with one set of grants. All filters of a plugin share
-// a process. A driver has one process for each grant set that its stores need.
-// Processes start when they are first needed, several at once, and run until Close or
-// until they die.
+// Each process serves one plugin with one set of grants. All filters of a plugin share a
+// process. A driver has one process for each grant set that its stores need. For drivers
+// of local paths, the grant set depends on the location of the store and on whether it is
+// opened for reading or for writing. Processes start when they are first needed, several
+// at once, and run until Close or until they die.
 //
 // # Failures
 //

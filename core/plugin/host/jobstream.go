@@ -99,7 +99,7 @@ func (s *streamPool[B, R]) take() (*jobStream[B, R], error) {
 		return nil, err
 	}
 	l := &jobStream[B, R]{of: s, stream: stream, wake: make(chan struct{}, 1)}
-	if !s.p.own(l.receive) {
+	if !s.p.goOwned(l.receive) {
 		return nil, context.Canceled
 	}
 	return l, nil
@@ -267,13 +267,13 @@ func (l *jobStream[B, R]) leave(unanswered map[uint64]*pendingJob) {
 		p.markBroken(violation.Error())
 		return
 	}
-	p.own(func() { l.sendCancel(ids) })
+	p.goOwned(func() { l.sendCancel(ids) })
 }
 
 // abandoned kills a process that ended a stream with unanswered jobs, whose regions
 // cannot be reused while it runs. Usually the stream ended because the process died.
 func (p *proc) abandoned() {
-	p.own(func() {
+	p.goOwned(func() {
 		timer := time.NewTimer(time.Second)
 		defer timer.Stop()
 		select {

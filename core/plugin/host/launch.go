@@ -40,14 +40,14 @@ func (h *Host) launch(ctx context.Context, s *supervisor) (*proc, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.opts.StartTimeout)
 	defer cancel()
 	if h.opts.Isolation == Loopback {
-		return h.introduce(ctx, h.loopback(s))
+		return h.initialize(ctx, h.loopback(s))
 	}
 	if s.program.attachment != nil {
 		p, err := h.attach(s)
 		if err != nil {
 			return nil, err
 		}
-		return h.introduce(ctx, p)
+		return h.initialize(ctx, p)
 	}
 	img, err := s.program.open(h)
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *Host) launch(ctx context.Context, s *supervisor) (*proc, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.cleanup())
 	}
-	return h.introduce(ctx, p)
+	return h.initialize(ctx, p)
 }
 
 // launch is one start of a process through go-plugin.
@@ -87,9 +87,9 @@ type launch struct {
 	watch       sync.WaitGroup // used until the process listens
 	theirs      *os.File       // the child's end of sandbox.ListeningPair
 
-	mu    sync.Mutex
-	over  bool     // its time is up: do not start the process
-	child *process // set by go-plugin's goroutine; others read it after run returns
+	mu      sync.Mutex
+	expired bool     // its time is up: do not start the process
+	child   *process // set by go-plugin's goroutine; others read it after run returns
 }
 
 // adopt records the process that go-plugin is about to start. It fails if the time for
@@ -97,7 +97,7 @@ type launch struct {
 func (l *launch) adopt(p *process) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over {
+	if l.expired {
 		return context.DeadlineExceeded
 	}
 	l.child = p
@@ -108,7 +108,7 @@ func (l *launch) adopt(p *process) error {
 func (l *launch) giveUp(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.over = true
+	l.expired = true
 	if l.child != nil {
 		_ = l.child.Kill(ctx)
 	}
@@ -272,17 +272,17 @@ func (l *launch) why(ctx context.Context, err error) error {
 	case l.child.pid() == 0:
 		return pluginErrorf("cannot be executed: %w", err)
 	case l.child.code == handshake.ExitSandbox:
-		return pluginErrorf("could not be started in its sandbox%s", l.stderr.words())
+		return pluginErrorf("could not be started in its sandbox%s", l.stderr.lastOutput())
 	case line != "":
 		return handshakeError(line, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) || strings.HasPrefix(err.Error(), "timeout"):
-		return pluginErrorf("did not serve within %v%s; a plugin must serve at once and do slow work when it is called", l.h.opts.StartTimeout, l.stderr.words())
+		return pluginErrorf("did not serve within %v%s; a plugin must serve at once and do slow work when it is called", l.h.opts.StartTimeout, l.stderr.lastOutput())
 	case ctx.Err() != nil:
 		return errClosed
 	case l.child.code == handshake.ExitNoCookie || strings.Contains(l.stderr.tail(), "not meant to be executed directly"):
 		return pluginErrorf("does not know this program's handshake cookie: it is a plugin for another program or another major version")
 	}
-	return pluginErrorf("ended before it served (%s)%s", l.child.state, l.stderr.words())
+	return pluginErrorf("ended before it served (%s)%s", l.child.state, l.stderr.lastOutput())
 }
 
 // handshakeError explains what is wrong with the first line of standard output.
@@ -351,7 +351,7 @@ func (c *processChild) ended() <-chan struct{} { return c.l.child.done }
 func (c *processChild) terminate()             { c.l.child.terminate() }
 func (c *processChild) kill()                  { _ = c.l.child.Kill(context.Background()) }
 
-func (c *processChild) how() string {
+func (c *processChild) exitStatus() string {
 	if !c.l.child.exited() {
 		return "still running"
 	}
@@ -365,7 +365,7 @@ func (c *processChild) shutdown(ctx context.Context, conn *grpc.ClientConn) {
 	_ = conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 }
 
-func (c *processChild) words() {
+func (c *processChild) awaitOutput() {
 	if c.l.child.exited() {
 		c.l.child.awaitDrained()
 	}
@@ -397,21 +397,21 @@ func (clientPlugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *
 	return conn, nil
 }
 
-// introduce describes and configures the plugin. It stops a plugin that fails either
+// initialize describes and configures the plugin. It stops a plugin that fails either
 // call.
-func (h *Host) introduce(ctx context.Context, p *proc) (*proc, error) {
+func (h *Host) initialize(ctx context.Context, p *proc) (*proc, error) {
 	err := h.describe(ctx, p)
 	if err == nil {
 		_, err = pb.NewPluginClient(p.conn).Configure(ctx, p.configuration())
-		err = introError(ctx, p, "Configure", err)
+		err = initError(ctx, p, "Configure", err)
 	}
 	if err == nil {
 		p.supervisor.program.reached(p.level)
 		return p, nil
 	}
 	p.stop(true)
-	p.ladder()
-	p.over()
+	p.escalate()
+	p.finish()
 	return nil, err
 }
 
@@ -426,8 +426,8 @@ func (p *proc) configuration() *pb.ConfigureRequest {
 	return r
 }
 
-// introError explains a failed Describe or Configure call.
-func introError(ctx context.Context, p *proc, call string, err error) error {
+// initError explains a failed Describe or Configure call.
+func initError(ctx context.Context, p *proc, call string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -441,8 +441,8 @@ func introError(ctx context.Context, p *proc, call string, err error) error {
 	if errors.Is(err, wire.ErrTransport) {
 		select {
 		case <-p.child.ended():
-			p.child.words()
-			return pluginErrorf("died (%s) in %s%s", p.child.how(), call, p.stderr.words())
+			p.child.awaitOutput()
+			return pluginErrorf("died (%s) in %s%s", p.child.exitStatus(), call, p.stderr.lastOutput())
 		case <-time.After(time.Second):
 		}
 	}
@@ -452,7 +452,7 @@ func introError(ctx context.Context, p *proc, call string, err error) error {
 // describe requests the plugin's description and checks it.
 func (h *Host) describe(ctx context.Context, p *proc) error {
 	r, err := pb.NewPluginClient(p.conn).Describe(ctx, &pb.DescribeRequest{Host: "nczarr", Minor: handshake.Minor})
-	if err := introError(ctx, p, "Describe", err); err != nil {
+	if err := initError(ctx, p, "Describe", err); err != nil {
 		return err
 	}
 	r.Name, r.Version = wire.Text(r.GetName()), wire.Text(r.GetVersion())

@@ -55,8 +55,8 @@ func (h *Host) loopback(s *supervisor) *proc {
 
 func (c *memoryChild) pid() int               { return os.Getpid() }
 func (c *memoryChild) ended() <-chan struct{} { return c.done }
-func (c *memoryChild) how() string            { return "loopback server stopped" }
-func (c *memoryChild) words()                 {}
+func (c *memoryChild) exitStatus() string     { return "loopback server stopped" }
+func (c *memoryChild) awaitOutput()           {}
 func (c *memoryChild) terminate()             { c.kill() }
 
 func (c *memoryChild) shutdown(context.Context, *grpc.ClientConn) { c.kill() }

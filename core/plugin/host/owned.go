@@ -6,9 +6,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/plugin/internal/pb"
 )
 
-// own runs f in a goroutine that the end of the process waits for. It returns false
+// goOwned runs f in a goroutine that the end of the process waits for. It returns false
 // after the process has ended.
-func (p *proc) own(f func()) bool {
+func (p *proc) goOwned(f func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
@@ -18,8 +18,8 @@ func (p *proc) own(f func()) bool {
 	return true
 }
 
-// over releases the host's resources for the process, which is dead.
-func (p *proc) over() {
+// finish releases the host's resources for the process, which is dead.
+func (p *proc) finish() {
 	p.mu.Lock()
 	p.ended = true
 	p.mu.Unlock()
@@ -56,7 +56,7 @@ func (p *proc) discarded() *pb.ClosePipelineRequest {
 // closeToken closes the store of a cancelled Open, because the plugin may have opened
 // it anyway.
 func (p *proc) closeToken(token uint64) {
-	p.own(func() {
+	p.goOwned(func() {
 		ctx, cancel := context.WithTimeout(p.ctx, p.supervisor.host.opts.StartTimeout)
 		defer cancel()
 		if _, err := p.driver.Close(ctx, &pb.CloseRequest{Token: token}); err != nil {

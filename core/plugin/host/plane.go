@@ -60,8 +60,8 @@ type segment struct {
 // of returns the first n bytes of a region.
 func (s *segment) of(r region, n int64) []byte { return s.mem[r.off : r.off+n : r.off+r.size] }
 
-// answerRoom allocates a region of the response segment.
-func (p *plane) answerRoom(n int64) (region, bool) {
+// allocResponse allocates a region of the response segment.
+func (p *plane) allocResponse(n int64) (region, bool) {
 	r, ok := p.response.alloc(n)
 	if ok && p.poison {
 		mem := p.response.of(r, r.size)

@@ -29,8 +29,8 @@ const (
 type child interface {
 	pid() int
 	ended() <-chan struct{}
-	how() string                                // how it ended
-	words()                                     // after the end: waits briefly for the last output
+	exitStatus() string                         // how it ended
+	awaitOutput()                               // after the end: waits briefly for the last output
 	shutdown(context.Context, *grpc.ClientConn) // requests the end, and returns when ctx ends
 	terminate()
 	kill()
@@ -134,14 +134,14 @@ func (p *proc) markBroken(why string) {
 func (p *proc) supervise() {
 	defer close(p.done)
 	p.awaitEnd()
-	p.child.words()
+	p.child.awaitOutput()
 	if p.stopping.Load() && !p.broken.Load() {
-		p.log.Debug("plugin stopped", "how", p.child.how())
+		p.log.Debug("plugin stopped", "how", p.child.exitStatus())
 	} else {
-		p.log.Warn("plugin process ended", "how", p.child.how(), "pid", p.child.pid(), "stderr", p.stderr.tail())
+		p.log.Warn("plugin process ended", "how", p.child.exitStatus(), "pid", p.child.pid(), "stderr", p.stderr.tail())
 	}
 	p.supervisor.died(p)
-	p.over()
+	p.finish()
 }
 
 // awaitEnd waits for the end of the process, or stops it on request. Meanwhile it
@@ -154,7 +154,7 @@ func (p *proc) awaitEnd() {
 		case <-p.child.ended():
 			return
 		case <-p.soft:
-			p.ladder()
+			p.escalate()
 			return
 		case <-tick.C:
 			if why := p.child.dirProblem(); why != "" {
@@ -164,9 +164,9 @@ func (p *proc) awaitEnd() {
 	}
 }
 
-// ladder stops the process with increasing force: shutdown call and lifeline, SIGTERM,
+// escalate stops the process with increasing force: shutdown call and lifeline, SIGTERM,
 // SIGKILL, each with a time limit.
-func (p *proc) ladder() {
+func (p *proc) escalate() {
 	if p.waitEnd(0) {
 		return
 	}
@@ -229,13 +229,13 @@ type watch struct {
 	p      *proc
 	timer  *time.Timer
 	idle   time.Duration
-	hollow int         // consecutive messages without content
+	empty  int         // consecutive messages without content
 	slow   atomic.Bool // wait as long as the process answers other calls
 }
 
-// maxHollow limits the number of consecutive messages without content, which would
+// maxEmpty limits the number of consecutive messages without content, which would
 // otherwise keep a call alive forever.
-const maxHollow = 1000
+const maxEmpty = 1000
 
 // patient lets the call take as long as the process still answers other calls. It is
 // for calls whose time depends on the size of a store.
@@ -247,12 +247,12 @@ func (w *watch) patient() *watch {
 // got counts a received message. It fails after too many consecutive messages without
 // content.
 func (w *watch) got(content bool) error {
-	w.hollow++
+	w.empty++
 	if content {
-		w.hollow = 0
+		w.empty = 0
 	}
-	if w.hollow > maxHollow {
-		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin broke the protocol: %d messages without content", w.hollow)
+	if w.empty > maxEmpty {
+		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin broke the protocol: %d messages without content", w.empty)
 	}
 	return nil
 }
@@ -390,8 +390,8 @@ func (p *proc) gone(ctx context.Context, err error) error {
 	defer timer.Stop()
 	select {
 	case <-p.child.ended():
-		p.child.words()
-		return p.lost("died ("+p.child.how()+")", false)
+		p.child.awaitOutput()
+		return p.lost("died ("+p.child.exitStatus()+")", false)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
@@ -402,6 +402,6 @@ func (p *proc) gone(ctx context.Context, err error) error {
 
 // lost returns the error for a dead or hung process.
 func (p *proc) lost(what string, hung bool) error {
-	text := fmt.Sprintf("process %d %s%s", p.child.pid(), what, p.stderr.words())
+	text := fmt.Sprintf("process %d %s%s", p.child.pid(), what, p.stderr.lastOutput())
 	return ncerr.New(ncerr.ErrPlugin, "call plugin", p.supervisor.title(), &lostError{text, hung})
 }

@@ -140,15 +140,15 @@ func (p *program) learn(r *pb.DescribeReply) (ignored []string, err error) {
 		}
 	}
 	if !p.all && p.attachment == nil {
-		ds, cs, ignored = p.own(ds, cs)
+		ds, cs, ignored = p.ownedNames(ds, cs)
 	}
 	p.known, p.version, p.drivers, p.codecs = true, r.GetVersion(), ds, cs
 	return ignored, nil
 }
 
-// own splits a plugin's description: it returns the drivers and codecs whose names its
+// ownedNames splits a plugin's description: it returns the drivers and codecs whose names its
 // file name or its pin contains, and the other names. The caller holds mu.
-func (p *program) own(ds []driver.Description, cs []codecdriver.Description) (drivers []driver.Description, codecs []codecdriver.Description, ignored []string) {
+func (p *program) ownedNames(ds []driver.Description, cs []codecdriver.Description) (drivers []driver.Description, codecs []codecdriver.Description, ignored []string) {
 	names := p.names(kindDriver)
 	for _, d := range ds {
 		if slices.Contains(names, d.Name) {
@@ -159,7 +159,7 @@ func (p *program) own(ds []driver.Description, cs []codecdriver.Description) (dr
 	}
 	names = p.names(kindFilter)
 	for _, c := range cs {
-		said := c.ID
+		panicLine := c.ID
 		c.Aliases = slices.DeleteFunc(c.Aliases, func(name string) bool { return !slices.Contains(names, name) })
 		if !slices.Contains(names, c.V3) {
 			c.V3 = ""
@@ -170,7 +170,7 @@ func (p *program) own(ds []driver.Description, cs []codecdriver.Description) (dr
 		if c.ID != "" {
 			codecs = append(codecs, c)
 		} else {
-			ignored = append(ignored, said)
+			ignored = append(ignored, panicLine)
 		}
 	}
 	return drivers, codecs, ignored

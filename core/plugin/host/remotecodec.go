@@ -224,26 +224,26 @@ func (r *remotePipeline) exec(ctx context.Context, op pb.Op, jobs []codecdriver.
 		return err
 	}
 	for _, i := range x.undone(open) {
-		if err := x.singly(ctx, i); err != nil {
+		if err := x.runAlone(ctx, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// soloTries limits how often a job is tried by itself while other calls, which may be
+// maxSoloTries limits how often a job is tried by itself while other calls, which may be
 // to blame for a crash, use the process.
-const soloTries = 3
+const maxSoloTries = 3
 
-// singly runs one job by itself. If the job kills the process, it fails and the sink
+// runAlone runs one job by itself. If the job kills the process, it fails and the sink
 // receives the error.
-func (x *execution) singly(ctx context.Context, i int) error {
+func (x *execution) runAlone(ctx context.Context, i int) error {
 	for try := 1; ; try++ {
 		alone, err := x.try(ctx, []int{i})
 		if _, again := isLost(err); !again {
 			return err
 		}
-		if alone || try == soloTries {
+		if alone || try == maxSoloTries {
 			x.finish(i, nil, ncerr.Errorf(ncerr.ErrPlugin, "", "", "the plugin dies each time it processes this chunk: %w", err))
 			return nil
 		}

@@ -318,7 +318,7 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 			break
 		}
 		w.pause() // the sink may be slow
-		if err := w.got(slices.ContainsFunc(r.GetItems(), contentful)); err != nil {
+		if err := w.got(slices.ContainsFunc(r.GetItems(), hasContent)); err != nil {
 			return s.p.broke(err)
 		}
 		for _, item := range r.GetItems() {
@@ -347,8 +347,8 @@ func (m *remoteMap) inlineBatch(ctx context.Context, s *session, all []objectRea
 	return w.fail(ctx, err)
 }
 
-// contentful reports whether an item advances a read.
-func contentful(i *pb.GetItem) bool {
+// hasContent reports whether an item advances a read.
+func hasContent(i *pb.GetItem) bool {
 	return i.GetLast() || i.GetHead() != nil || len(i.GetPayload().GetInline()) > 0
 }
 

@@ -28,8 +28,8 @@ type still struct{ end chan struct{} }
 func (s still) pid() int                                 { return 1 }
 func (still) dirProblem() string                         { return "" }
 func (s still) ended() <-chan struct{}                   { return s.end }
-func (still) how() string                                { return "" }
-func (still) words()                                     {}
+func (still) exitStatus() string                         { return "" }
+func (still) awaitOutput()                               {}
 func (still) terminate()                                 {}
 func (still) shutdown(context.Context, *grpc.ClientConn) {}
 func (still) kill()                                      {}

@@ -220,7 +220,7 @@ func (r *sharedRun) reserve(job *codecdriver.Job) *pendingJob {
 	if room > maxRegion || len(job.Src) > maxRegion {
 		return nil
 	}
-	out, ok := plane.answerRoom(room)
+	out, ok := plane.allocResponse(room)
 	if !ok {
 		return nil
 	}

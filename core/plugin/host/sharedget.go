@@ -111,7 +111,7 @@ func (r *sharedReads) reserve(n int64) *pendingJob {
 	if r.s.lends && n >= lendAbove && r.p.plane.mayLend() {
 		return &pendingJob{lend: r.p.plane.tag.Add(1)}
 	}
-	out, ok := r.p.plane.answerRoom(n)
+	out, ok := r.p.plane.allocResponse(n)
 	if !ok {
 		return nil
 	}
@@ -185,18 +185,18 @@ func (r *sharedReads) grant(id uint64, t *pendingJob, need int64) error {
 		return ncerr.Errorf(ncerr.ErrPlugin, "", "", "read %d requests a region of %d bytes with a limit of %d", id, need, limit)
 	}
 	t.asked = true
-	out, ok := r.p.plane.answerRoom(need)
+	out, ok := r.p.plane.allocResponse(need)
 	if !ok {
 		t.inline = true
-		return r.send1(&pb.StoreBatch{Cancel: []uint64{id}})
+		return r.sendControl(&pb.StoreBatch{Cancel: []uint64{id}})
 	}
 	t.out, t.room = append(t.out, out), need
-	return r.send1(&pb.StoreBatch{Grants: []*pb.Grant{{Id: id, Output: out.message(need)}}})
+	return r.sendControl(&pb.StoreBatch{Grants: []*pb.Grant{{Id: id, Output: out.message(need)}}})
 }
 
-// send1 sends a message without jobs. It ignores errors: a failure means that the
+// sendControl sends a message without jobs. It ignores errors: a failure means that the
 // stream has ended, and the receiver reports the cause.
-func (r *sharedReads) send1(b *pb.StoreBatch) error {
+func (r *sharedReads) sendControl(b *pb.StoreBatch) error {
 	_ = r.l.stream.Send(b)
 	return nil
 }

@@ -32,11 +32,11 @@ const (
 // logSink receives a process's standard error. It keeps the end of it and passes the
 // lines to the host's log.
 type logSink struct {
-	log  *slog.Logger
-	mu   sync.Mutex
-	line []byte
-	ring []byte
-	said string // first line of the last Go panic or fatal error
+	log       *slog.Logger
+	mu        sync.Mutex
+	line      []byte
+	ring      []byte
+	panicLine string // first line of the last Go panic or fatal error
 
 	tokens  float64
 	last    time.Time
@@ -78,7 +78,7 @@ func (s *logSink) emit() {
 		s.ring = append([]byte(nil), s.ring[len(s.ring)-ringSize:]...)
 	}
 	if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
-		s.said = line
+		s.panicLine = line
 	}
 	now := time.Now()
 	s.tokens = min(logBurst, s.tokens+now.Sub(s.last).Seconds()*logRate)
@@ -102,7 +102,7 @@ func (s *logSink) record(line string) {
 	var fields map[string]any
 	if line[0] != '{' || json.Unmarshal([]byte(line), &fields) != nil {
 		level := slog.LevelDebug
-		if line == s.said {
+		if line == s.panicLine {
 			level = slog.LevelError
 		}
 		s.log.Log(context.Background(), level, line)
@@ -151,15 +151,15 @@ func (s *logSink) tail() string {
 	return out
 }
 
-// words returns the part of an error message that quotes standard error: the first line
+// lastOutput returns the part of an error message that quotes standard error: the first line
 // of a Go panic or fatal error, whose stack traces may exceed the ring, or else the
 // last lines. It returns "" if there was no output.
-func (s *logSink) words() string {
+func (s *logSink) lastOutput() string {
 	s.mu.Lock()
-	said := s.said
+	panicLine := s.panicLine
 	s.mu.Unlock()
-	if said != "" {
-		return "; it reported: " + said
+	if panicLine != "" {
+		return "; it reported: " + panicLine
 	}
 	if tail := s.tail(); tail != "" {
 		return "; its last output: " + tail

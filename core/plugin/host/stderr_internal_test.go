@@ -35,7 +35,7 @@ func TestWords(t *testing.T) {
 	t.Parallel()
 	sink := newLogSink(slog.New(slog.DiscardHandler))
 	_, _ = sink.Write([]byte("hello\nfatal error: runtime: out of memory\n" + strings.Repeat("created by main.main\n", 20_000)))
-	if got := sink.words(); got != "; it reported: fatal error: runtime: out of memory" {
+	if got := sink.lastOutput(); got != "; it reported: fatal error: runtime: out of memory" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -230,11 +230,11 @@ func (s *supervisor) count(p *proc) {
 	p.counted = true
 	s.crashes++
 	s.deaths = append(s.deaths, time.Now())
-	s.last = fmt.Errorf("process %d died (%s)", p.child.pid(), p.child.how())
+	s.last = fmt.Errorf("process %d died (%s)", p.child.pid(), p.child.exitStatus())
 	if why := p.why.Load(); why != nil {
 		s.last = fmt.Errorf("process %d was killed: %s", p.child.pid(), *why)
 	}
-	s.last = fmt.Errorf("%w%s", s.last, p.stderr.words())
+	s.last = fmt.Errorf("%w%s", s.last, p.stderr.lastOutput())
 	s.host.deathMu.Lock()
 	defer s.host.deathMu.Unlock()
 	s.host.deaths = append(s.host.deaths, fmt.Errorf("%s: %w", s.title(), s.last))

@@ -29,7 +29,7 @@ func (x *storeExec) lend(j *storeJob, m *openMap, r *pb.StoreResult) error {
 	case opts.IfMatch != "" && opts.IfMatch != info.Version:
 		return ncerr.Errorf(ncerr.ErrConflict, "", "", "version %q, expected %q", info.Version, opts.IfMatch)
 	case opts.Limit > 0 && n > opts.Limit:
-		return ncerr.Errorf(ncerr.ErrLimit, "", "", "the object has %d bytes; the limit is %d", n, opts.Limit)
+		return ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, opts.Limit)
 	}
 	if err := shm.Lend(x.sh.channel, j.m.GetLend(), f); err != nil {
 		return err
