@@ -421,8 +421,8 @@ func TestCrowdedDirectory(t *testing.T) {
 func TestRemoveByLinks(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	dir, far := t.TempDir(), t.TempDir()
-	store, link := filepath.Join(far, "store"), filepath.Join(dir, "real", "link")
+	dir, storeDir := t.TempDir(), t.TempDir()
+	store, link := filepath.Join(storeDir, "store"), filepath.Join(dir, "real", "link")
 	for _, err := range []error{
 		os.Mkdir(store, 0o700), os.Mkdir(filepath.Join(dir, "real"), 0o700),
 		os.Symlink(store, link), os.Symlink("real", filepath.Join(dir, "alias")),
