@@ -79,7 +79,7 @@ func (r *sharedReads) send() (bool, error) {
 		t := r.reserve(n)
 		if t == nil {
 			if len(r.pending) > 0 {
-				break // wait for room
+				break // wait for free memory
 			}
 			r.open = r.open[1:]
 			continue

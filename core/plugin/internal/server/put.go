@@ -211,7 +211,7 @@ func (s *spool) close() {
 	}
 }
 
-// body returns what was received. A single part is returned without a copy.
+// body returns the received data. A single part is returned without a copy.
 func (s *spool) body() driver.Body {
 	switch {
 	case len(s.parts) == 0:
