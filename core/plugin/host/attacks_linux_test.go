@@ -395,8 +395,8 @@ func dial(network, addr string) error {
 	return errors.Join(err, closed(c))
 }
 
-// closed closes the file if there was no error. The attack's own error takes
-// precedence.
+// closed closes c unless it is nil. It returns nil, so that only the attack's own error
+// counts.
 func closed(c any) error {
 	switch c := c.(type) {
 	case net.Listener:
