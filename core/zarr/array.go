@@ -12,45 +12,47 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// ParseHint tells ParseArray what is known about the dataset.
+// ParseHint describes the dataset that an array belongs to.
 type ParseHint struct {
-	// Layout is the layout of the dataset (see [DetectLayout]): it decides
-	// where the array itself has no NCZarr metadata.
+	// Layout is the layout of the dataset; see [DetectLayout]. It applies if the array
+	// has no NCZarr metadata of its own.
 	Layout Layout
-	// Pure reads the array as pure Zarr: NCZarr's blocks are ignored.
+	// Pure makes the parser ignore NCZarr's blocks.
 	Pure bool
-	// NoXarray ignores _ARRAY_DIMENSIONS.
+	// NoXarray makes the parser ignore _ARRAY_DIMENSIONS.
 	NoXarray bool
-	// NCProperties is the root's provenance text; with it the defects of
-	// known releases are recognised.
+	// NCProperties is the provenance attribute of the root. The parser uses it to
+	// recognize the defects of known releases.
 	NCProperties string
 }
 
-// arrayDoc holds the members of .zarray.
+// arrayDoc holds the members of a .zarray document.
 type arrayDoc struct {
 	shape, chunks, dtype, fill, order, compressor, filters, separator jsontext.Value
 }
 
-// Parser reads the documents of many arrays, one after the other, with memory
-// that it uses again. The zero Parser is ready for use, by one goroutine at a
-// time.
+// Parser parses the documents of many arrays, one after the other, and reuses its memory.
+// The zero Parser is ready for use. It is not safe for concurrent use.
 type Parser struct{ n node }
 
-// ParseArray is [Parser.Array] for one array.
+// ParseArray parses the documents of one array. See [Parser.Array].
 func ParseArray(path string, docs Docs, hint ParseHint) (*Array, error) {
 	return new(Parser).Array(path, docs, hint)
 }
 
-// Array reads the documents of the array at path. Any layout is read; see
-// [ParseHint] for what the array alone does not tell. The documents must not
-// change any more: texts are parts of them.
+// Array parses the documents of the array at path, in any layout. hint supplies what the
+// documents of the array do not say. The result shares memory with docs, which must not
+// be modified afterwards.
 //
-// Errors, always with the key of the document and the member: ErrNoObject when
-// .zarray or zarr.json is not there, ErrNotZarr for text that is no JSON object,
-// ErrMetadata for a member that is missing or makes no sense, ErrBadChunk for
-// a chunk shape that does, ErrBadType for an unknown element type,
-// ErrUnsupported for extensions of Zarr v3 that are not known, ErrLimit for a rank above
-// chunk.MaxRank or a size beyond 64 bits.
+// Every error carries the key of the document and names the member. Array fails with
+//
+//   - ErrNoObject if neither .zarray nor zarr.json exists,
+//   - ErrNotZarr for text that is not a JSON object,
+//   - ErrMetadata for a missing or malformed member,
+//   - ErrBadChunk for an invalid chunk shape,
+//   - ErrBadType for an unknown element type,
+//   - ErrUnsupported for an unknown Zarr v3 extension,
+//   - ErrLimit for a rank above chunk.MaxRank or a size beyond 64 bits.
 //
 // Source: Zarr v2, "Arrays"; netcdf-c libnczarr/zsync.c.
 func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
@@ -103,7 +105,7 @@ func (p *Parser) Array(path string, docs Docs, hint ParseHint) (*Array, error) {
 	return a, nil
 }
 
-// effective gives the layout of an array: where its own blocks are, else the
+// effective returns the layout of an array: the one of its own blocks, or else the
 // dataset's.
 func effective(own Layout, attrs place, hasBlock bool, hint ParseHint) Layout {
 	switch {
@@ -124,7 +126,7 @@ func readArrayDoc(doc *document) arrayDoc {
 	}
 }
 
-// shape reads shape, chunks, order and dimension_separator.
+// shape parses shape, chunks, order and dimension_separator.
 func (n *node) shape(a *Array, d arrayDoc) (err error) {
 	if a.Shape, err = n.lengths("shape", d.shape); err != nil {
 		return err
@@ -133,7 +135,7 @@ func (n *node) shape(a *Array, d arrayDoc) (err error) {
 		return err
 	}
 	if len(a.Chunks) != len(a.Shape) {
-		return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(ArrayDoc), "chunks: %d dimensions where shape has %d", len(a.Chunks), len(a.Shape))
+		return ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(ArrayDoc), "chunks: %d dimensions, but shape has %d", len(a.Chunks), len(a.Shape))
 	}
 	for i, c := range a.Chunks {
 		if c == 0 && a.Shape[i] != 0 {
@@ -161,7 +163,7 @@ func (n *node) shape(a *Array, d arrayDoc) (err error) {
 	return nil
 }
 
-// reversed gives rank-1 .. 0.
+// reversed returns the permutation rank-1, ..., 0.
 func reversed(rank int) []int {
 	t := make([]int, rank)
 	for i := range t {
@@ -170,12 +172,12 @@ func reversed(rank int) []int {
 	return t
 }
 
-// usualRank is room for the dimensions of most arrays.
+// usualRank is the initial capacity for lists of dimensions.
 const usualRank = 4
 
 var errRank = errors.New("too many dimensions")
 
-// lengths reads an array of lengths.
+// lengths parses an array of lengths.
 func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
 	if v == "" {
 		return nil, n.bad(ArrayDoc, member, "is missing")
@@ -201,7 +203,7 @@ func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
 	return list, err
 }
 
-// elements reads dtype and fill_value, and checks that sizes stay in 64 bits.
+// elements parses dtype and fill_value, and checks that all sizes fit in 64 bits.
 func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 	switch d.dtype.Kind() {
 	case jsontext.Invalid:
@@ -223,7 +225,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 		return err
 	}
 	if a.DType.Order == dtype.Big && LittleOnly(hint.NCProperties) {
-		n.warn("%s: dtype: netcdf-c 4.9.0 wrote %s but stored little-endian bytes, read as such", n.key(ArrayDoc), d.dtype.Text())
+		n.warn("%s: dtype: netcdf-c 4.9.0 wrote %s but stored little-endian bytes, reading them as little-endian", n.key(ArrayDoc), d.dtype.Text())
 		a.DType.Order = dtype.Little
 	}
 	for _, s := range []struct {
@@ -237,7 +239,7 @@ func (n *node) elements(a *Array, d arrayDoc, hint ParseHint) (err error) {
 	return n.fill(a, d.fill)
 }
 
-// simple reads a dtype that is one word.
+// simple parses a dtype that is a single string.
 func (n *node) simple(a *Array, text string, layout Layout) (err error) {
 	if a.DType, err = dtype.Parse(text); err != nil {
 		return ncerr.Errorf(ncerr.KindOf(err), "parse", n.key(ArrayDoc), "dtype: %w", cause(err))
@@ -251,7 +253,8 @@ func (n *node) simple(a *Array, text string, layout Layout) (err error) {
 	return nil
 }
 
-// cause gives what is inside an *ncerr.Error, so that it is not told twice.
+// cause returns the error inside an *ncerr.Error, so that a wrapping error does not
+// repeat its kind.
 func cause(err error) error {
 	var e *ncerr.Error
 	if errors.As(err, &e) && e.Err != nil {
@@ -260,14 +263,13 @@ func cause(err error) error {
 	return err
 }
 
-// isChar is the rule that tells netCDF chars from one-byte strings, of the
-// dtype as parsed and as spelled:
+// isChar reports whether a dtype is a netCDF char. t is the parsed dtype and text its
+// spelling in the document.
 //
 //   - In NCZarr ">S1" is char, and any other S1 is a string of one byte.
-//   - In the layouts of 4.8.0 to 4.9.0, and in pure Zarr that those releases
-//     wrote, one-character U types are char too, stored as one byte (not four)
-//     an element.
-//   - In pure Zarr any S1 is char, and U1 is what NumPy says: four bytes.
+//   - In the layouts of 4.8.0 to 4.9.0, and in pure Zarr written by those releases,
+//     one-character U types are char too, stored as one byte per element (not four).
+//   - In pure Zarr any S1 is char, and U1 is four bytes, as in NumPy.
 func isChar(t dtype.Type, text string, layout Layout) bool {
 	old := layout == LayoutUpper || layout == LayoutV1
 	switch {
@@ -279,14 +281,14 @@ func isChar(t dtype.Type, text string, layout Layout) bool {
 	return false
 }
 
-// LittleOnly reports whether the release that wrote the dataset, told by the
-// root's provenance text, stored little-endian bytes whatever it declared:
-// netcdf-c 4.9.0, which reads its big-endian types so too. In such a dataset
-// nothing else can be told apart from that, so nothing else is to be written.
+// LittleOnly reports whether ncproperties, the provenance attribute of the root, names
+// netcdf-c 4.9.0. That release stores and reads little-endian bytes even for types that
+// it declares big-endian. Big-endian data cannot be recognized in such a dataset, so
+// writers must not add any.
 func LittleOnly(ncproperties string) bool { return strings.Contains(ncproperties, "netcdf=4.9.0,") }
 
-// oldChars reports whether a release that stored chars as "<U1" wrote the
-// dataset.
+// oldChars reports whether the dataset was written by a release that stored chars as
+// "<U1".
 func oldChars(ncproperties string) bool {
 	for _, v := range []string{"netcdf=4.8.", "netcdf=4.9.0"} {
 		if strings.Contains(ncproperties, v) {
@@ -296,8 +298,8 @@ func oldChars(ncproperties string) bool {
 	return false
 }
 
-// product multiplies lengths and size; ok is false beyond 63 bits. Zero
-// lengths count as 1, so that no other length can overflow behind them.
+// product returns the product of lengths and size; ok is false if it exceeds 63 bits.
+// Zero lengths count as 1, so that they do not mask an overflow of the others.
 func product(lengths []int64, size int64) (p int64, ok bool) {
 	p = size
 	for _, n := range lengths {
@@ -310,7 +312,7 @@ func product(lengths []int64, size int64) (p int64, ok bool) {
 	return p, true
 }
 
-// maxStrLenOf gives the value of the attribute _nczarr_maxstrlen, 0 without.
+// maxStrLenOf returns the value of the attribute _nczarr_maxstrlen, or 0.
 func maxStrLenOf(attrs []Attr) int {
 	for _, at := range attrs {
 		if at.Name != maxStrLen {

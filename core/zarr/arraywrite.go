@@ -8,17 +8,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Docs writes the array's documents: zarr.json, or .zarray and, as the layout has
-// it, .zattrs and NCZarr's own. A scalar gets shape [] in pure Zarr and [1] in
-// NCZarr, whatever the model has. Without DimNames the last segments of
-// DimRefs are written as _ARRAY_DIMENSIONS; without both there are none.
+// Docs returns the array's documents: zarr.json, or .zarray and, depending on the layout,
+// .zattrs and NCZarr's own. A scalar is written with shape [] in pure Zarr and [1] in
+// NCZarr, regardless of Shape. _ARRAY_DIMENSIONS holds DimNames, or else the last
+// segments of DimRefs. It is omitted if both are nil.
 //
-// In v2 the codec chain becomes filters and compressor: the last codec is the
-// compressor unless NoCompressor is set.
+// In v2 the codec chain becomes filters and compressor: the last codec is the compressor
+// unless NoCompressor is set.
 //
-// Errors: ErrInvalid for a model that contradicts itself, ErrUnsupported for
-// what the version cannot say (in v2 a transpose that is no reversal, a char in a
-// layout of wide chars; in v3 some chains of codecs, and shards), ErrBadName and ErrBadType as Group.Docs.
+// Docs fails with ErrInvalid for an inconsistent Array. It fails with ErrUnsupported for
+// anything the Zarr version cannot express: in v2 a transpose that is not a reversal, and
+// a one-character string in a layout where that means char; in v3 some codec chains, and
+// shards. It fails with ErrBadName, ErrNameInUse and ErrBadType as [Group.Docs] does.
 func (a *Array) Docs(opts WriteOptions) (Docs, error) {
 	o, err := newOutput(opts)
 	if err != nil {
@@ -59,11 +60,11 @@ func (a *Array) check(s *spelling) error {
 	case len(a.Chunks) != rank:
 		return invalid("chunk shape %v for shape %v", a.Chunks, a.Shape)
 	case a.Scalar && !a.isOne():
-		return invalid("scalar of shape %v", a.Shape)
+		return invalid("scalar with shape %v", a.Shape)
 	case a.DimNames != nil && len(a.DimNames) != a.rank(), a.DimRefs != nil && len(a.DimRefs) != a.rank():
 		return invalid("dimension names %q, references %q for %d dimensions", a.DimNames, a.DimRefs, a.rank())
 	case a.Transpose != nil && !s.v3 && !slices.Equal(a.Transpose, reversed(rank)):
-		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "storage order %v: v2 knows C and F only", a.Transpose)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "storage order %v: v2 supports C and F only", a.Transpose)
 	case a.Keys.Prefix && !s.v3 || a.Keys.Separator != 0 && a.Keys.Separator != '.' && a.Keys.Separator != '/':
 		return invalid("chunk keys %+v", a.Keys)
 	case !a.DType.Fixed() && a.DType.Kind != dtype.String && a.DType.Kind != dtype.VlenBytes:
@@ -75,7 +76,7 @@ func (a *Array) check(s *spelling) error {
 		}
 	}
 	if !allRefs(a.DimRefs) {
-		return ncerr.Errorf(ncerr.ErrBadName, "write metadata", strings.Join(a.DimRefs, " "), "no dimension names")
+		return ncerr.Errorf(ncerr.ErrBadName, "write metadata", strings.Join(a.DimRefs, " "), "invalid dimension name")
 	}
 	if s.v3 {
 		if err := a.checkChainV3(); err != nil {
@@ -125,7 +126,7 @@ func (o *output) array(a *Array) error {
 	return nil
 }
 
-// dtypeText spells the element type so that reading gives the same one.
+// dtypeText returns the dtype that parses as t.
 func (o *output) dtypeText(t dtype.Type) (string, error) {
 	switch {
 	case t.Kind == dtype.Char:
@@ -138,7 +139,7 @@ func (o *output) dtypeText(t dtype.Type) (string, error) {
 	return t.String(), nil
 }
 
-// xarrayNames gives what _ARRAY_DIMENSIONS holds.
+// xarrayNames returns the value of _ARRAY_DIMENSIONS; ok is false if there is no value.
 func (a *Array) xarrayNames(s *spelling) (names []string, ok bool) {
 	switch {
 	case a.Scalar && s.scalarDim:

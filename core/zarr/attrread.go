@@ -8,31 +8,31 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// attrReader turns JSON into typed attributes.
+// attrReader converts JSON to typed attributes.
 //
-// A type comes from the attribute types of NCZarr; _FillValue without one has
-// the type of its variable; all others are inferred:
+// NCZarr's attribute types determine the type of an attribute. Without one, _FillValue
+// has the type of its variable. All other types are inferred:
 //
 //	integers            the first of int, uint, int64, uint64, double that holds all
 //	other numbers       double
 //	true and false      ubyte 1 and 0
 //	a string            char
 //	several strings     string
-//	["NaN"] and so on   double, when there is nothing but NaN and infinities
+//	["NaN"] and so on   double, if all strings are NaN or infinities
 //	[]                  int, without values
-//	null, objects, and arrays of anything else: char holding the JSON as it stands
+//	null, objects, and arrays of anything else: char that holds the JSON text
 //
-// A value that its type cannot hold is inferred too, with a warning, except
-// that char holds anything: the JSON as it stands.
+// If a value does not fit its type, the type is inferred too, with a warning. Char holds
+// any value, as JSON text.
 type attrReader struct {
 	n     *node
 	doc   string
-	attrs *document // nil without
+	attrs *document // nil if there are none
 	types typeList
-	place place    // of the types; zero without
+	place place    // where the types were found; zero if there are none
 	fill  dtype.NC // type of _FillValue, or NCNone
-	bytes bool     // elements are bytes, of which Zarr v3 has _FillValue in base64
-	text  bool     // _FillValue has the name textFillAttr
+	bytes bool     // elements are bytes; Zarr v3 stores _FillValue in base64
+	text  bool     // _FillValue is stored under the name textFillAttr
 }
 
 // load finds the attributes of the node and their types.
@@ -60,12 +60,12 @@ func (r *attrReader) load() error {
 	return nil
 }
 
-// typeList finds the types of attributes by name. They mostly stand in the order
-// of the attributes, so the search goes on where it last ended.
+// typeList looks up attribute types by name. Types are usually in the order of the
+// attributes, so a search starts where the last one ended.
 type typeList struct {
 	list  []jsontext.Member
 	next  int
-	index map[string]int // of a long list only
+	index map[string]int // nil for a short list
 }
 
 func newTypeList(list []jsontext.Member) typeList {
@@ -99,14 +99,15 @@ func (l *typeList) find(name string) (text string, ok bool) {
 	return "", false
 }
 
-// newest tells a node of LayoutNewest from one of LayoutLower, which keep the
-// attribute types in the same place: the former has another block beside it.
+// newest reports whether the node has LayoutNewest rather than LayoutLower. Both store
+// the attribute types in the same place, but only LayoutNewest stores another block
+// beside them.
 func (n *node) newest() bool {
 	attrs, _ := n.attrsDoc()
 	return attrs.get("_nczarr_group") != "" || attrs.get("_nczarr_array") != "" || attrs.get("_nczarr_superblock") != ""
 }
 
-// all reads all attributes but the reserved ones.
+// all returns all attributes except the reserved ones.
 func (r *attrReader) all() []Attr {
 	if r.attrs == nil {
 		return nil
@@ -117,7 +118,7 @@ func (r *attrReader) all() []Attr {
 			continue
 		}
 		if m.Key == "" {
-			r.n.warn("%s: attribute without a name left out", r.n.key(r.doc))
+			r.n.warn("%s: ignored attribute without a name", r.n.key(r.doc))
 			continue
 		}
 		name := m.Key
@@ -140,7 +141,7 @@ func (r *attrReader) attr(name string, v jsontext.Value) Attr {
 	if given {
 		var ok bool
 		if nc, asJSON, ok = attrType(text); !ok {
-			r.n.warn("%s: attribute %q: unknown type %q, type taken from the value", r.n.key(r.doc), name, text)
+			r.n.warn("%s: attribute %q: unknown type %q, inferring it from the value", r.n.key(r.doc), name, text)
 		}
 	} else if name == fillAttr {
 		nc = r.fill
@@ -162,13 +163,13 @@ func (r *attrReader) attr(name string, v jsontext.Value) Attr {
 		}
 		return Attr{Name: name, Type: nc, Value: value}
 	}
-	r.n.warn("%s: attribute %q: %s does not fit in type %s, type taken from the value", r.n.key(r.doc), name, clip(v), nc)
+	r.n.warn("%s: attribute %q: %s does not fit type %s, inferring the type from the value", r.n.key(r.doc), name, clip(v), nc)
 	return infer(name, v)
 }
 
-// attrType reads a type of the attribute types: a dtype text, "|J0" for JSON,
-// or the number of a netCDF type. ">S1" and one-character "U" types are char;
-// "|S" is a string of any length, longer ones than an element can have too.
+// attrType parses an attribute type: a dtype, "|J0" for JSON, or the number of a netCDF
+// type. ">S1" and one-character "U" types are char. "|S" followed by any number is
+// string, even if the number exceeds the maximum element size.
 func attrType(text string) (nc dtype.NC, asJSON, ok bool) {
 	switch text {
 	case "|J0", ">J0", "<J0", "J0":
@@ -193,7 +194,7 @@ func attrType(text string) (nc dtype.NC, asJSON, ok bool) {
 	return nc, false, nc != dtype.NCNone
 }
 
-// typed reads v as values of type nc; ok is false when it does not fit.
+// typed parses v as values of type nc; ok is false if it does not fit.
 func typed(nc dtype.NC, v jsontext.Value) (value any, ok bool) {
 	switch nc {
 	case dtype.NCChar:
@@ -224,7 +225,7 @@ func typed(nc dtype.NC, v jsontext.Value) (value any, ok bool) {
 	return nil, false
 }
 
-// room is a guess of how many values v has; exact for one.
+// room estimates how many values v has. It is exact for a single value.
 func room(v jsontext.Value) int {
 	if v.Kind() != jsontext.Array {
 		return 1
@@ -232,8 +233,8 @@ func room(v jsontext.Value) int {
 	return 1 + min(strings.Count(string(v), ","), 1024)
 }
 
-// each calls f for v itself, or for each element when it is an array, until f
-// gives false.
+// each calls f for v, or for each element if v is an array, until f returns false. It
+// reports whether every call returned true.
 func each(v jsontext.Value, f func(jsontext.Value) bool) bool {
 	if v.Kind() != jsontext.Array {
 		return f(v)
@@ -282,8 +283,8 @@ func floats[T float32 | float64](v jsontext.Value, bits int) (any, bool) {
 	return list, ok
 }
 
-// intOf reads an integer from a number without a fraction, a flag, or a
-// string of such a number.
+// intOf parses an integer: a number without a fraction, a boolean, or a string that
+// contains such a number.
 func intOf(v jsontext.Value) (int64, bool) {
 	v = unquote(v)
 	if v == "true" || v == "false" {
@@ -299,7 +300,7 @@ func intOf(v jsontext.Value) (int64, bool) {
 	return int64(f), true
 }
 
-// uintOf is intOf for unsigned integers.
+// uintOf is like intOf, for unsigned integers.
 func uintOf(v jsontext.Value) (uint64, bool) {
 	v = unquote(v)
 	if n, ok := v.Uint64(); ok {
@@ -309,8 +310,8 @@ func uintOf(v jsontext.Value) (uint64, bool) {
 	return uint64(n), ok && n >= 0
 }
 
-// floatOf reads a number, a flag, a word or string such as NaN, or a string of
-// a number.
+// floatOf parses a number, a boolean, a word or string such as NaN, or a string that
+// contains a number.
 func floatOf(v jsontext.Value, bits int) (float64, bool) {
 	v = unquote(v)
 	if v == "true" || v == "false" {
@@ -319,7 +320,8 @@ func floatOf(v jsontext.Value, bits int) (float64, bool) {
 	return v.Float(bits)
 }
 
-// unquote gives the content of a string that holds a single number or word.
+// unquote returns the content of a string that contains a single number or word. It
+// returns any other value unchanged.
 func unquote(v jsontext.Value) jsontext.Value {
 	if v == "" || v[0] != '"' {
 		return v
@@ -332,7 +334,7 @@ func unquote(v jsontext.Value) jsontext.Value {
 	return v
 }
 
-// infer gives an attribute whose type nothing tells.
+// infer returns an attribute with the type inferred from its value.
 func infer(name string, v jsontext.Value) Attr {
 	nc, value := inferred(v)
 	return Attr{Name: name, Type: nc, Value: value}
@@ -360,11 +362,11 @@ func inferred(v jsontext.Value) (dtype.NC, any) {
 	return nc, value
 }
 
-// elemType gives the type that holds v, or all elements of an array, NCNone
-// when there is none.
+// elemType returns the type that can hold v, or all elements of v if it is an array, or
+// NCNone.
 func elemType(v jsontext.Value) dtype.NC {
 	var total, bools, strs, words, numbers, fractions int
-	var neg, big bool // below 0; above the largest int64
+	var neg, big bool // a value below 0; a value above the largest int64
 	low, high := int64(0), int64(0)
 	each(v, func(e jsontext.Value) bool {
 		total++
@@ -379,7 +381,7 @@ func elemType(v jsontext.Value) dtype.NC {
 		case jsontext.Number, jsontext.Word:
 			numbers++
 			if !e.IsInt() {
-				fractions++ // whether it is a number at all is seen when it is read
+				fractions++ // validated when it is parsed
 			} else if n, ok := e.Int64(); ok {
 				low, high, neg = min(low, n), max(high, n), neg || n < 0
 			} else if _, ok := e.Uint64(); ok {

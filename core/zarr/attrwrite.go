@@ -11,38 +11,38 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// stringAttr is the type that the reference gives string attributes, whatever
-// their length; longer ones get their own.
+// stringAttr is the length that netcdf-c records in the type of string attributes. Longer
+// strings get their own length.
 const stringAttr = 128
 
 func invalid(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrInvalid, "write metadata", "", format, args...)
 }
 
-// checkAttr reports whether an attribute can be written: a name, and a value
-// of the Go type of its type.
+// checkAttr fails if an attribute cannot be written: its name must be legal, and its
+// value must have the Go type of its type.
 func checkAttr(a Attr, s *spelling) error {
 	if a.Name == "" || s.reserved(a.Name) {
-		return ncerr.Errorf(ncerr.ErrBadName, "write attribute", a.Name, "the name is reserved or empty")
+		return ncerr.Errorf(ncerr.ErrBadName, "write attribute", a.Name, "the name is empty or reserved")
 	}
 	nc, ok := dtype.TypeOf(a.Value)
 	if !ok || nc != a.Type || a.Type == dtype.NCNone {
-		return ncerr.Errorf(ncerr.ErrBadType, "write attribute", a.Name, "a %T is no value of type %s", a.Value, a.Type)
+		return ncerr.Errorf(ncerr.ErrBadType, "write attribute", a.Name, "a %T is not a value of type %s", a.Value, a.Type)
 	}
 	if list, ok := a.Value.([]string); ok && s.pure && len(list) > 1 && allWords(list) {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "write attribute", a.Name, "in pure Zarr the strings %q could not be told from numbers", list)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "write attribute", a.Name, "pure Zarr readers would take the strings %q for numbers", list)
 	}
 	return nil
 }
 
-// writeAttr writes the value of an attribute: the JSON it was read from if
-// that still holds, else one value as it is, several or none as an array. In
-// pure Zarr, where nothing else tells them from char, one string, and one NaN
-// or infinity, is an array too.
+// writeAttr writes the value of an attribute. It writes the JSON the value was read from,
+// if that is still valid. Otherwise it writes a single value as is, and any other number
+// of values as an array. In pure Zarr a single string, NaN or infinity is an array too,
+// because readers would otherwise take it for char.
 func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 	switch v := a.asRead(s); v.Kind() {
 	case jsontext.Invalid:
-	case jsontext.String: // without escapes: netcdf-c does not decode \u
+	case jsontext.String: // avoids \u escapes, which netcdf-c does not decode
 		w.String(v.Text())
 		return
 	default:
@@ -62,11 +62,11 @@ func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 	w.Close()
 }
 
-// asRead gives the JSON that a was read from if a reader of the layout takes it
-// for a, "" otherwise. Where types are written beside the values it gives only
-// text, so that text that looks like an object stays text.
+// asRead returns the JSON that a was read from, if readers of the layout still parse it
+// as a, and "" otherwise. In a layout with attribute types it returns only strings, so
+// that text that looks like an object stays text.
 func (a Attr) asRead(s *spelling) jsontext.Value {
-	if a.JSON == "" || a.Type == dtype.NCString { // strings have one form only
+	if a.JSON == "" || a.Type == dtype.NCString { // strings have only one form
 		return ""
 	}
 	v, err := jsontext.Check(a.JSON)
@@ -88,8 +88,7 @@ func (a Attr) asRead(s *spelling) jsontext.Value {
 	return v
 }
 
-// sameValue reports whether two values of attributes of one type are the same,
-// bit for bit.
+// sameValue reports whether two attribute values of the same type are equal bit for bit.
 func sameValue(a, b any) bool {
 	switch a := a.(type) {
 	case string:
@@ -103,9 +102,9 @@ func sameValue(a, b any) bool {
 	return xok && yok && bytes.Equal(x, y)
 }
 
-// quotedAlone reports whether the one value of a slice is written in quotes,
-// and would be read as char where no type is told. A string that reads as a
-// number in an array stays alone: it becomes char of the same text.
+// quotedAlone reports whether the single value in a slice is written in quotes, so that a
+// reader without types would take it for char. It is false for a string that an array
+// would turn into a number: on its own the string becomes char with the same text.
 func quotedAlone(v any) bool {
 	switch s := v.(type) {
 	case []string:
@@ -120,8 +119,8 @@ func quotedAlone(v any) bool {
 
 func finite(f float64) bool { return f-f == 0 }
 
-// allWords reports whether all texts are words such as NaN, which a reader
-// without types takes for numbers.
+// allWords reports whether every string is a word such as NaN, which a reader without
+// types takes for a number.
 func allWords(list []string) bool {
 	for _, text := range list {
 		v := jsontext.Value(jsontext.AppendString(nil, text))
@@ -132,8 +131,8 @@ func allWords(list []string) bool {
 	return len(list) > 0
 }
 
-// writeChars writes char text: as a JSON value when it is one and reads back
-// as the very same text, else as a string.
+// writeChars writes char text. Text that is a JSON object or array, and reads back
+// unchanged, is written as that value; any other text is written as a string.
 func writeChars(w *jsontext.Writer, name, text string, s *spelling) {
 	if name == fillAttr && text == "\x00" {
 		text = ""
@@ -153,9 +152,9 @@ func writeChars(w *jsontext.Writer, name, text string, s *spelling) {
 	w.String(text)
 }
 
-// appendValues writes the values of a typed slice, one after the other. With
-// point, whole floating values get ".0", so that readers without types see
-// that they are no integers.
+// appendValues writes the values of a typed slice, one after the other. If point is set,
+// whole floating-point values get ".0", so that readers without types recognize them as
+// such.
 func appendValues(w *jsontext.Writer, values any, point bool) {
 	switch s := values.(type) {
 	case []int8:
@@ -215,7 +214,7 @@ func appendFloat(dst []byte, f float64, bits int, point bool) []byte {
 	return append(dst, ".0"...)
 }
 
-// typeText gives the spelling of an attribute's type.
+// typeText returns the spelling of an attribute's type.
 func (s *spelling) typeText(a Attr) string {
 	if s.numericTypes {
 		return strconv.Itoa(int(a.Type))
@@ -225,7 +224,7 @@ func (s *spelling) typeText(a Attr) string {
 		return s.char
 	case dtype.NCString:
 		n := stringAttr
-		for _, text := range a.Value.([]string) { //nolint:forcetypeassert // of strings
+		for _, text := range a.Value.([]string) { //nolint:forcetypeassert // the type is NCString
 			n = max(n, len(text))
 		}
 		return "|S" + strconv.Itoa(n)

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// codecs reads filters, then compressor.
+// codecs parses filters and compressor.
 func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 	var list []CodecSpec
 	add := func(member string, v jsontext.Value) error {
@@ -44,16 +44,18 @@ func (n *node) codecs(d arrayDoc) ([]CodecSpec, error) {
 	return list, nil
 }
 
-// compresses reports whether there is a compressor.
+// compresses reports whether the array has a compressor.
 func (d *arrayDoc) compresses() bool {
 	return d.compressor != "" && d.compressor.Kind() != jsontext.Null
 }
 
-// maxCodecs is the ceiling on the length of a codec chain: HDF5's.
+// maxCodecs is the maximum length of a codec chain, the same as in HDF5.
+//
 // Source: HDF5, H5Z_MAX_NFILTERS.
 const maxCodecs = 32
 
-// strictJSON copies v, as it stands if it is strict JSON, else made so.
+// strictJSON returns v unchanged if strict is set, and converted to strict JSON
+// otherwise.
 func strictJSON(v jsontext.Value, strict bool) json.RawMessage {
 	if strict {
 		return json.RawMessage(v)

@@ -21,7 +21,7 @@ func writeFilters(w *jsontext.Writer, filters []CodecSpec) error {
 	return nil
 }
 
-// splitCodecs cuts the chain into v2's filters and compressor.
+// splitCodecs splits the chain into v2's filters and compressor.
 func (a *Array) splitCodecs() (filters []CodecSpec, compressor *CodecSpec) {
 	n := len(a.Codecs)
 	if n == 0 || a.NoCompressor {
@@ -30,7 +30,7 @@ func (a *Array) splitCodecs() (filters []CodecSpec, compressor *CodecSpec) {
 	return a.Codecs[:n-1], &a.Codecs[n-1]
 }
 
-// writeCodec writes a codec with its id, first when the parameters lack it.
+// writeCodec writes a codec with its id. The id comes first if the parameters lack it.
 func writeCodec(w *jsontext.Writer, c CodecSpec) error {
 	params := json.RawMessage("{}")
 	if len(c.Params) > 0 {
@@ -38,7 +38,7 @@ func writeCodec(w *jsontext.Writer, c CodecSpec) error {
 	}
 	v, err := jsontext.Check(string(params))
 	if err != nil || v.Kind() != jsontext.Object {
-		return invalid("parameters of codec %q are no JSON object: %s", c.ID, clip(c.Params))
+		return invalid("parameters of codec %q are not a JSON object: %s", c.ID, clip(c.Params))
 	}
 	w.Open('{')
 	if v.Get("id") == "" {

@@ -12,14 +12,14 @@ import (
 
 const consolidatedKey = "/" + ConsolidatedDoc
 
-// ParseConsolidated reads consolidated metadata: the documents of every node,
-// by the node's path without slashes at its ends ("" is the root). The
-// documents are parts of b, which must not change while they are used; their
-// inside is checked when they are parsed. Members that are no metadata
-// documents are left out.
+// ParseConsolidated parses consolidated metadata. It returns the documents of every node
+// by the node's path, without leading or trailing slashes; "" is the root. The documents
+// are slices of b, which must not be modified while they are in use. Their content is not
+// checked. Members that are not metadata documents are ignored.
 //
-// Errors: ErrNotZarr for text that is no JSON object, ErrConsolidated when
-// zarr_consolidated_format is not 1 or metadata is missing, empty or no object.
+// It fails with ErrNotZarr for text that is not a JSON object, and with ErrConsolidated
+// if zarr_consolidated_format is not 1, or if metadata is missing, empty or not an
+// object.
 //
 // Source: zarr-python, consolidate_metadata; netcdf-c libnczarr/zmetadata.c.
 func ParseConsolidated(b []byte) (map[string]Docs, error) {
@@ -49,23 +49,23 @@ func ParseConsolidated(b []byte) (map[string]Docs, error) {
 		return nil, wrong("metadata: want an object, found %s", orMissing(metadata))
 	}
 	if len(nodes) == 0 {
-		return nil, wrong("metadata: holds no documents")
+		return nil, wrong("metadata: contains no documents")
 	}
 	return nodes, nil
 }
 
-// wholeDocs collects the documents of all nodes out of a consolidated one.
+// wholeDocs collects the documents of all nodes from consolidated metadata.
 type wholeDocs struct {
 	b     []byte
 	nodes map[string]Docs
-	path  string // of the node before
-	docs  Docs   // its documents
+	path  string // path of the previous node
+	docs  Docs   // documents of the previous node
 }
 
-// usualNode is how many bytes a node has in consolidated metadata, about.
+// usualNode is the approximate size of a node in consolidated metadata, in bytes.
 const usualNode = 1 << 10
 
-// add takes the document that stands from from to to under a key.
+// add records b[from:to] as the document at key.
 func (w *wholeDocs) add(key string, from, to int) error {
 	key = strings.Trim(key, "/")
 	path, name := "", key
@@ -88,7 +88,8 @@ func (w *wholeDocs) add(key string, from, to int) error {
 	return nil
 }
 
-// notJSON says where b is no JSON; the quick walk that met err knows less.
+// notJSON returns the error for a document that is not JSON. It parses b again, because
+// the quick scan that returned err does not find the exact position.
 func notJSON(b []byte, err error) error {
 	var syntax *jsontext.SyntaxError
 	if _, exact := jsontext.Check(string(b)); errors.As(exact, &syntax) {
@@ -107,12 +108,13 @@ func orMissing(v jsontext.Value) string {
 // docOrder is the order of a node's documents in consolidated metadata.
 var docOrder = []string{GroupDoc, ArrayDoc, AttrsDoc}
 
-// WriteConsolidated is the reverse of [ParseConsolidated]. Nodes come in the
-// order of their paths, each node's documents as .zgroup, .zarray, .zattrs and
-// then the others. Documents stay as they are when they are strict JSON, and
-// are made so otherwise, except for NaN and infinities in attributes. It fails
-// with ErrNotZarr for a document that is not JSON at all, and with ErrInvalid
-// when nodes is empty.
+// WriteConsolidated returns consolidated metadata, the reverse of [ParseConsolidated].
+// Nodes are sorted by path. The documents of a node are .zgroup, .zarray, .zattrs, then
+// all others. A document that is not strict JSON is converted to it, except that
+// attributes keep NaN and infinities.
+//
+// It fails with ErrNotZarr for a document that is not JSON, and with ErrInvalid if nodes
+// is empty.
 func WriteConsolidated(nodes map[string]Docs) ([]byte, error) {
 	w := &jsontext.Writer{Style: jsontext.Spaced}
 	w.Open('{')

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// arrayBlock reads dimension references, scalar and storage.
+// arrayBlock parses dimension references, scalar and storage.
 func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	if hint.Pure {
 		return "", nil
@@ -20,7 +20,7 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 		a.Storage = s.Text()
 	}
 	if a.Scalar = a.Storage == "scalar" || truth(v.Get("scalar")); a.Scalar && !a.isOne() {
-		n.warn("%s: %s: a scalar of shape %v in chunks of %v, read as an array", n.key(p.doc), p.member, a.Shape, a.Chunks)
+		n.warn("%s: %s: scalar with shape %v and chunks %v, reading it as an array", n.key(p.doc), p.member, a.Shape, a.Chunks)
 		a.Scalar = false
 	}
 	refs, name := either(v, "dimension_references", "dimrefs")
@@ -38,14 +38,14 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	case len(list) != a.rank():
 		n.warn("%s: %s: %d names for %d dimensions, ignored", n.key(p.doc), name, len(list), a.rank())
 	case !allRefs(list):
-		n.warn("%s: %s: %s holds what is no name of a dimension, ignored", n.key(p.doc), name, clip(refs))
+		n.warn("%s: %s: %s contains an invalid dimension name, ignored", n.key(p.doc), name, clip(refs))
 	default:
 		a.DimRefs = list
 	}
 	return v, nil
 }
 
-// rank is the number of netCDF dimensions.
+// rank returns the number of netCDF dimensions.
 func (a *Array) rank() int {
 	if a.Scalar {
 		return 0
@@ -53,13 +53,13 @@ func (a *Array) rank() int {
 	return len(a.Shape)
 }
 
-// isOne reports whether the array can be a stored scalar.
+// isOne reports whether the array has the stored form of a scalar.
 func (a *Array) isOne() bool {
 	return len(a.Shape) == 0 || len(a.Shape) == 1 && a.Shape[0] == 1 && a.Chunks[0] == 1
 }
 
-// allRefs reports whether all texts can be dimension references: absolute
-// names, or ones relative to the group of the array, which libnetcdf reads too.
+// allRefs reports whether all strings are valid dimension references. A reference is an
+// absolute name, or one relative to the group of the array, which libnetcdf accepts too.
 func allRefs(list []string) bool {
 	for _, ref := range list {
 		for seg := range strings.SplitSeq(strings.TrimPrefix(ref, "/"), "/") {
@@ -71,8 +71,8 @@ func allRefs(list []string) bool {
 	return true
 }
 
-// dimNames reads _ARRAY_DIMENSIONS, and finds the scalars of pure Zarr: shape
-// [], or one element with ["_scalar_"] or [] for its dimensions.
+// dimNames parses _ARRAY_DIMENSIONS and detects the scalars of pure Zarr: shape [], or
+// one element with the dimensions ["_scalar_"] or [].
 func (n *node) dimNames(a *Array, hint ParseHint) error {
 	if len(a.Shape) == 0 {
 		a.Scalar = true

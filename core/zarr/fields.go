@@ -11,23 +11,22 @@ import (
 
 // Field is one member of the elements of a structured or complex array.
 type Field struct {
-	// Name is the field's own; "real" and "imag" for complex numbers.
+	// Name is the name of the field; "real" and "imag" for complex numbers.
 	Name string
-	// Type is its element type, invalid with Err.
+	// Type is the element type of the field. It is invalid if Err is set.
 	Type dtype.Type
-	// Offset is where it begins in an element, in bytes.
+	// Offset is the position of the field in an element, in bytes.
 	Offset int
-	// Err says why the field cannot be read, nil when it can: ncerr.ErrUnsupported
-	// for fields that are structured or arrays themselves, ErrBadType.
+	// Err is the reason why the field cannot be read, or nil. It is ncerr.ErrUnsupported
+	// for a nested structure, an array or a type that netCDF does not have.
 	Err error
 }
 
-// maxFields is the ceiling on the number of fields.
+// maxFields is the maximum number of fields.
 const maxFields = 4096
 
-// structured reads a dtype that is a list of fields: [name, type], or with a
-// shape for a field that is an array. Fields lie one after the other, without
-// gaps.
+// structured parses a dtype that is a list of fields. Each field is [name, type], or
+// [name, type, shape] if it is an array. Fields follow each other without gaps.
 //
 // Source: Zarr v2, "Data type encoding".
 func (n *node) structured(a *Array, v jsontext.Value, layout Layout) error {
@@ -42,7 +41,7 @@ func (n *node) structured(a *Array, v jsontext.Value, layout Layout) error {
 			return n.bad(ArrayDoc, "dtype", "field %d: %v", i, err)
 		}
 		if seen[f.Name] {
-			return n.bad(ArrayDoc, "dtype", "field %q stands there twice", f.Name)
+			return n.bad(ArrayDoc, "dtype", "duplicate field %q", f.Name)
 		}
 		seen[f.Name] = true
 		f.Offset = size
@@ -56,14 +55,14 @@ func (n *node) structured(a *Array, v jsontext.Value, layout Layout) error {
 		return err
 	}
 	if size == 0 {
-		return n.bad(ArrayDoc, "dtype", "a structure without fields")
+		return n.bad(ArrayDoc, "dtype", "want at least one field")
 	}
 	a.DType = dtype.Type{Kind: dtype.Raw, Size: size}
 	return nil
 }
 
-// fieldOf reads one field and its size; a field that can be skipped, but not
-// read, has its reason in Err.
+// fieldOf parses one field and returns its size in bytes. If the field can be skipped but
+// not read, it sets f.Err.
 func fieldOf(e jsontext.Value, layout Layout) (f Field, size int, err error) {
 	name, typ, shape, ok := fieldParts(e)
 	if !ok || !goodName(name.Text()) {
@@ -72,7 +71,7 @@ func fieldOf(e jsontext.Value, layout Layout) (f Field, size int, err error) {
 	f.Name = name.Text()
 	if typ.Kind() == jsontext.Array {
 		size, err = sizeOf(typ, 0)
-		f.Err = ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the field is structured itself")
+		f.Err = ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the field is a nested structure")
 	} else if f.Type, err = dtype.Parse(typ.Text()); err == nil {
 		size = f.Type.Size
 		switch {
@@ -89,7 +88,7 @@ func fieldOf(e jsontext.Value, layout Layout) (f Field, size int, err error) {
 	}
 	count, ok := lengthOf(shape)
 	if !ok || count > dtype.MaxSize || size*count > dtype.MaxSize {
-		return f, 0, fmt.Errorf("field %q: shape %s", f.Name, clip(shape))
+		return f, 0, fmt.Errorf("field %q: invalid shape %s", f.Name, clip(shape))
 	}
 	f.Err = ncerr.Errorf(ncerr.ErrUnsupported, "", "", "each value of the field is an array of shape %s", clip(shape))
 	return f, size * count, nil
@@ -111,7 +110,7 @@ func fieldParts(e jsontext.Value) (name, typ, shape jsontext.Value, ok bool) {
 	return name, typ, shape, ok
 }
 
-// lengthOf multiplies the lengths of a shape, which may be one number.
+// lengthOf returns the product of the lengths in shape, which may be a single number.
 func lengthOf(shape jsontext.Value) (int, bool) {
 	n := int64(1)
 	ok := each(shape, func(e jsontext.Value) bool {
@@ -122,13 +121,13 @@ func lengthOf(shape jsontext.Value) (int, bool) {
 	return int(n), ok
 }
 
-// maxNesting is the ceiling on structures in structures.
+// maxNesting is the maximum depth of nested structures.
 const maxNesting = 16
 
-// sizeOf gives the size in bytes of a nested structure.
+// sizeOf returns the size in bytes of a nested structure.
 func sizeOf(v jsontext.Value, depth int) (size int, err error) {
 	if depth > maxNesting {
-		return 0, fmt.Errorf("structures are nested more than %d deep", maxNesting)
+		return 0, fmt.Errorf("structures nested deeper than %d levels", maxNesting)
 	}
 	err = v.Elems(func(_ int, e jsontext.Value) error {
 		name, typ, shape, ok := fieldParts(e)
@@ -139,13 +138,13 @@ func sizeOf(v jsontext.Value, depth int) (size int, err error) {
 		if typ.Kind() == jsontext.Array {
 			width, err = sizeOf(typ, depth+1)
 		} else if t, bad := dtype.Parse(typ.Text()); bad != nil || !t.Fixed() {
-			err = fmt.Errorf("field %q: data type %s", name.Text(), clip(typ))
+			err = fmt.Errorf("field %q: invalid data type %s", name.Text(), clip(typ))
 		} else {
 			width = t.Size
 		}
 		if shape != "" {
 			if count, ok = lengthOf(shape); !ok {
-				err = fmt.Errorf("field %q: shape %s", name.Text(), clip(shape))
+				err = fmt.Errorf("field %q: invalid shape %s", name.Text(), clip(shape))
 			}
 		}
 		if size += width * count; err == nil && size > dtype.MaxSize {
@@ -156,7 +155,7 @@ func sizeOf(v jsontext.Value, depth int) (size int, err error) {
 	return size, err
 }
 
-// complexFields are the two parts of a complex number.
+// complexFields returns the two parts of a complex number.
 func complexFields(t dtype.Type) []Field {
 	half := dtype.Type{Kind: dtype.Float, Size: t.Size / 2, Order: t.Order}
 	return []Field{{Name: "real", Type: half}, {Name: "imag", Type: half, Offset: half.Size}}

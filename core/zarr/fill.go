@@ -14,11 +14,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// fill reads fill_value: null or missing is none. An array of one value stands
-// for the value. Text of single bytes is base64 in pure Zarr, as its
-// specification says, and plain in NCZarr and where _FillValue beside it is the
-// same text, as netCDF-C writes both; each is tried as the other when it does
-// not fit.
+// fill parses fill_value. A missing value or null means no fill value, and an array of
+// one value means that value. Text of single bytes is base64 in pure Zarr, as the
+// specification says. It is plain in NCZarr, and if the attribute _FillValue is the same
+// text, because netCDF-C writes both. If the text is too long in one form, the other is
+// tried.
 //
 // Source: Zarr v2, "Fill value encoding"; netcdf-c libnczarr/zsync.c.
 func (n *node) fill(a *Array, v jsontext.Value) error {
@@ -36,19 +36,19 @@ func (n *node) fill(a *Array, v jsontext.Value) error {
 	}
 	value, ok := n.fillOf(a, v)
 	if !ok {
-		return n.bad(ArrayDoc, "fill_value", "%s is no value of type %s", clip(v), a.DType)
+		return n.bad(ArrayDoc, "fill_value", "%s is not a value of type %s", clip(v), a.DType)
 	}
 	a.Fill, a.HasFill = value, true
 	return nil
 }
 
-// nullIsText reports whether null stands for the empty text: it does in pure
-// Zarr, where zeros are just that, and where it is the one spelling of the
-// empty text that all readers of text of single bytes take.
+// nullIsText reports whether null means the empty text in pure Zarr. It does for text of
+// single bytes: such text ends at the first zero, and null is the only form of the empty
+// text that all readers accept.
 func nullIsText(t dtype.Type) bool { return t.Kind == dtype.Char || t.Kind == dtype.Bytes }
 
-// nullFill gives what null stands for in pure Zarr, if it is not none: the empty
-// text, and not-a-time, which zarr-python reads.
+// nullFill returns the fill value that null means in pure Zarr: the empty text, or
+// not-a-time, as zarr-python reads it. ok is false for types without such a value.
 func nullFill(t dtype.Type) (b []byte, ok bool) {
 	switch {
 	case nullIsText(t):
@@ -59,7 +59,7 @@ func nullFill(t dtype.Type) (b []byte, ok bool) {
 	return nil, false
 }
 
-// fillOf gives the bytes of one element; ok is false when v is none.
+// fillOf returns the bytes of one element; ok is false if v is not a valid value.
 func (n *node) fillOf(a *Array, v jsontext.Value) (b []byte, ok bool) {
 	switch t := a.DType; t.Kind {
 	case dtype.Bool:
@@ -98,9 +98,9 @@ func (n *node) fillOf(a *Array, v jsontext.Value) (b []byte, ok bool) {
 	return nil, false
 }
 
-// fillBits reads numbers that are told by their bits, as newer writers do where
-// JSON has no words: floats in hexadecimal ("0x7fc00000"), any number in base64
-// of its stored bytes.
+// fillBits parses a number given by its bits, as newer writers do for values that JSON
+// cannot express: floats in hexadecimal ("0x7fc00000"), or any number as the base64 of
+// its stored bytes.
 //
 // Source: Zarr v3, "Fill value representation"; xarray, encoding of _FillValue.
 func fillBits(t dtype.Type, v jsontext.Value) ([]byte, bool) {
@@ -123,7 +123,7 @@ func fillBits(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	return b, true
 }
 
-// encoded makes the bytes of the one value in slice.
+// encoded returns the bytes of the single value in slice. It fails if ok is false.
 func encoded(t dtype.Type, slice any, ok bool) ([]byte, bool) {
 	if !ok {
 		return nil, false
@@ -132,8 +132,8 @@ func encoded(t dtype.Type, slice any, ok bool) ([]byte, bool) {
 	return b, err == nil
 }
 
-// fillInt reads an integer exactly; a fraction is cut off with a warning, as
-// the reference and NumPy do; "NaT" is the smallest number.
+// fillInt parses an integer exactly. It truncates a fraction with a warning, as netcdf-c
+// and NumPy do. For times, "NaT" is the smallest integer.
 func (n *node) fillInt(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	if t.Kind != dtype.Int && t.Kind != dtype.Uint && v.Text() == "NaT" {
 		return encoded(t, []int64{math.MinInt64}, true)
@@ -147,12 +147,12 @@ func (n *node) fillInt(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	f, ok := floatOf(v, 64)
 	b, ok := encoded(t, []float64{f}, ok)
 	if ok {
-		n.warn("%s: fill_value: %s cut to a whole number", n.key(ArrayDoc), clip(v))
+		n.warn("%s: fill_value: %s truncated to an integer", n.key(ArrayDoc), clip(v))
 	}
 	return b, ok
 }
 
-// fillComplex reads [re, im], or a number without imaginary part.
+// fillComplex parses [re, im], or a number without an imaginary part.
 func fillComplex(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	half := dtype.Type{Kind: dtype.Float, Size: t.Size / 2, Order: t.Order}
 	b := make([]byte, 0, t.Size)
@@ -171,7 +171,7 @@ func fillComplex(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	return b, ok && len(b) == t.Size
 }
 
-// fillString reads text; 0 stands for the empty text, as NumPy writes it.
+// fillString parses text. The number 0 is the empty text, as NumPy writes it.
 func fillString(v jsontext.Value) (string, bool) {
 	if k, ok := v.Int64(); ok && k == 0 {
 		return "", true
@@ -189,9 +189,9 @@ func (n *node) plainFill(v jsontext.Value) bool {
 	return at.Kind() == jsontext.String && at.Text() == v.Text()
 }
 
-// compareFill warns where the attribute _FillValue is another number than
-// fill_value: chunks that are not there have the latter, and readers that look
-// for the former would take it for data.
+// compareFill warns if the attribute _FillValue and fill_value are different numbers.
+// Absent chunks read as fill_value, so readers that rely on _FillValue would take them
+// for data.
 func (n *node) compareFill(a *Array) {
 	i := slices.IndexFunc(a.Attrs, func(at Attr) bool { return at.Name == fillAttr })
 	if i < 0 || !a.HasFill || a.Attrs[i].Type != a.DType.NC() {
@@ -207,17 +207,17 @@ func (n *node) compareFill(a *Array) {
 		return
 	}
 	_, doc := n.attrsDoc()
-	n.warn("%s: %s is not the fill_value of %s: chunks that are not there read as fill_value", n.key(doc), fillAttr, n.key(ArrayDoc))
+	n.warn("%s: %s differs from fill_value in %s: missing chunks read as fill_value", n.key(doc), fillAttr, n.key(ArrayDoc))
 }
 
-// isNaN reports whether the bytes of one element are not a number.
+// isNaN reports whether the bytes of one element are a NaN.
 func isNaN(t dtype.Type, b []byte) bool {
 	out := []float64{0}
 	return t.Kind == dtype.Float && dtype.Decode(out, b, t) == nil && math.IsNaN(out[0])
 }
 
-// fillText reads fixed-length text of single bytes; coded says that it is base64
-// rather than plain.
+// fillText parses fixed-length text of single bytes. coded means that it is base64 rather
+// than plain.
 func fillText(t dtype.Type, v jsontext.Value, coded bool) ([]byte, bool) {
 	text, ok := fillString(v)
 	if !ok {
@@ -236,7 +236,7 @@ func fillText(t dtype.Type, v jsontext.Value, coded bool) ([]byte, bool) {
 	return b, true
 }
 
-// fillRaw reads base64; 0 and "" stand for zeros.
+// fillRaw parses base64; 0 and "" mean zeros.
 func fillRaw(t dtype.Type, v jsontext.Value) ([]byte, bool) {
 	text, ok := fillString(v)
 	b, err := base64.StdEncoding.DecodeString(text)
@@ -291,7 +291,7 @@ func writeFill(w *jsontext.Writer, a *Array, pure bool) error {
 	return nil
 }
 
-// writeNumbers writes stored numbers, one after the other.
+// writeNumbers writes the stored numbers in b, one after the other.
 func writeNumbers(w *jsontext.Writer, t dtype.Type, b []byte) error {
 	values := dtype.MakeSlice(t.NC(), len(b)/t.Size)
 	if err := dtype.Decode(values, b, t); err != nil {

@@ -7,17 +7,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// ParseGroup reads the documents of the group at path ("/" is the root) of a dataset
-// in the layout of. Any layout is read; in pure Zarr what only NCZarr has, dimensions
-// and lists, is left out. Documents that are not there are taken as empty. The documents must not change any more: texts are parts of them.
+// ParseGroup parses the documents of the group at path ("/" is the root) in a dataset of
+// layout of. It reads the NCZarr metadata of every layout. For a pure layout it omits
+// dimensions and lists, which only NCZarr has. Missing documents count as empty. The
+// result shares memory with docs, which must not be modified afterwards.
 //
-// Names in the lists of the group block that can be no path segment go to
-// Group.NoNames, as do dimensions without a length; names that come twice, and dimensions of such names, are left
-// out with a warning.
+// Names in the lists of the group block that are not valid path segments, and dimensions
+// without a valid length, are reported in Group.NoNames. Duplicate names and dimensions
+// with an invalid name are ignored with a warning.
 //
-// Errors, always with the key of the document: ErrNotZarr for text that is
-// no JSON object, ErrMetadata for members that make no sense, ErrUnsupported
-// for unknown versions and extensions.
+// Every error carries the key of the document. ParseGroup fails with ErrNotZarr for text
+// that is not a JSON object, with ErrMetadata for malformed members, and with
+// ErrUnsupported for unknown versions and extensions.
 func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
 	n, err := loadNode(path, docs, of == LayoutV3)
 	if err != nil {
@@ -51,7 +52,7 @@ func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
 		return nil, err
 	}
 	if _, ok := docs[GroupDoc]; !ok {
-		n.warnings = append(n.warnings, "no .zgroup: readers of plain Zarr do not see this group; whoever wrote it may not have finished")
+		n.warnings = append(n.warnings, "no .zgroup: readers of plain Zarr do not see this group; the write may be incomplete")
 	}
 	if !of.NCZarr() {
 		g.Listed, g.Dims = false, nil
@@ -60,10 +61,10 @@ func ParseGroup(path string, docs Docs, of Layout) (*Group, error) {
 	return g, nil
 }
 
-// groupV3 reads a group of Zarr v3.
+// groupV3 parses a group of Zarr v3.
 func (n *node) groupV3(g *Group) (*Group, error) {
 	if n.doc(V3Doc).get("node_type").Text() != "group" {
-		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "it is an array, not a group")
+		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "want a group, found an array")
 	}
 	r := attrReader{n: n}
 	r.attrs, r.doc = n.attrsDoc()
@@ -71,8 +72,8 @@ func (n *node) groupV3(g *Group) (*Group, error) {
 	return g, nil
 }
 
-// groupBlock reads dimensions, arrays and groups, under either name. A block
-// without both lists of children does not say what there is.
+// groupBlock parses dimensions, arrays and groups, under their newer or older names. It
+// sets g.Listed only if both lists of children exist.
 func (n *node) groupBlock(g *Group, v jsontext.Value, doc string) (err error) {
 	if g.Dims, err = n.dims(g, v, doc); err != nil {
 		return err
@@ -86,18 +87,18 @@ func (n *node) groupBlock(g *Group, v jsontext.Value, doc string) (err error) {
 		return err
 	}
 	if g.Listed = listed(list) && listed(subs); !g.Listed {
-		n.warn("%s: the list of arrays or of groups is missing, the keys of the store tell what there is", n.key(doc))
+		n.warn("%s: the list of arrays or groups is missing, listing the store instead", n.key(doc))
 	}
 	return nil
 }
 
-// listed reports whether a list is there.
+// listed reports whether v is a list rather than missing or null.
 func listed(v jsontext.Value) bool {
 	return v != "" && v.Kind() != jsontext.Null
 }
 
-// dims reads {"x": 3, "t": {"size": 2, "unlimited": 1}}. A dimension without a
-// length is left out, and told in g.
+// dims parses {"x": 3, "t": {"size": 2, "unlimited": 1}}. A dimension without a valid
+// length is omitted and reported in g.NoNames.
 func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 	obj, name := either(v, "dimensions", "dims")
 	if obj == "" || obj.Kind() == jsontext.Null {
@@ -121,7 +122,7 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 			continue
 		}
 		if !goodName(d.Name) {
-			n.warn("%s: %s: dimension left out, %q is no name", n.key(doc), name, d.Name)
+			n.warn("%s: %s: ignored dimension with invalid name %q", n.key(doc), name, d.Name)
 			continue
 		}
 		dims = append(dims, d)
@@ -129,7 +130,8 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 	return dims, nil
 }
 
-// truth reads a flag: true, or a number other than 0, or a string of either.
+// truth reports whether a flag is set: true, a number other than 0, or a string of
+// either.
 func truth(v jsontext.Value) bool {
 	switch v.Text() {
 	case "", "0", "false", "null":
@@ -138,7 +140,7 @@ func truth(v jsontext.Value) bool {
 	return v.Kind() != jsontext.Object && v.Kind() != jsontext.Array
 }
 
-// names reads a list of names of children.
+// names parses a list of names of children.
 func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, error) {
 	if v == "" || v.Kind() == jsontext.Null {
 		return nil, nil
@@ -151,11 +153,11 @@ func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, 
 	var out []string
 	for _, name := range list {
 		if !goodName(name) {
-			g.NoNames = append(g.NoNames, n.bad(doc, member, "%q is no name", clip(name)))
+			g.NoNames = append(g.NoNames, n.bad(doc, member, "invalid name %q", clip(name)))
 			continue
 		}
 		if seen[name] {
-			n.warn("%s: %s: %q comes twice", n.key(doc), member, name)
+			n.warn("%s: %s: duplicate name %q", n.key(doc), member, name)
 			continue
 		}
 		seen[name] = true
@@ -164,7 +166,7 @@ func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, 
 	return out, nil
 }
 
-// groupAttrs reads the attributes; _NCProperties goes to its own field.
+// groupAttrs parses the attributes. It moves _NCProperties to g.NCProperties.
 func (n *node) groupAttrs(g *Group) ([]Attr, error) {
 	r := attrReader{n: n}
 	if err := r.load(); err != nil {
@@ -176,7 +178,7 @@ func (n *node) groupAttrs(g *Group) ([]Attr, error) {
 	attrs := r.all()
 	for i, a := range attrs {
 		text, ok := a.Value.(string)
-		if list, is := a.Value.([]string); is && len(list) == 1 { // of the type string
+		if list, is := a.Value.([]string); is && len(list) == 1 { // type string
 			text, ok = list[0], true
 		}
 		if ok && a.Name == ncProperties {

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// ownMembers are the members of a block, under any name that any release gave
-// them. What else stands in a block is somebody else's, and kept.
+// ownMembers are the members of each block, under every name any release has used. All
+// other members of a block are foreign and are kept.
 var ownMembers = [numBlocks][]string{
 	superBlock: {"version", "nczarr_version", "zarr_format"},
 	groupBlock: {"dimensions", "dims", "arrays", "vars", "groups"},
@@ -16,18 +16,16 @@ var ownMembers = [numBlocks][]string{
 	attrBlock:  {"types"},
 }
 
-// docMembers are the members of the documents of Zarr v2.
+// docMembers are the members that Zarr v2 defines for each document.
 var docMembers = map[string][]string{
 	GroupDoc: {"zarr_format"},
 	ArrayDoc: {"zarr_format", "shape", "chunks", "dtype", "fill_value", "order", "compressor", "filters", "dimension_separator"},
 }
 
-// keep carries over, from the documents that are being replaced, what this
-// package did not read and therefore cannot write: unknown members of .zgroup
-// and .zarray, and _ARRAY_DIMENSIONS where none is written. Unknown members of
-// the blocks are carried over where the blocks are written. Documents of
-// attributes that would otherwise stay, with attributes that are gone, become
-// empty.
+// keep copies unknown members from the replaced documents: those of .zgroup and .zarray,
+// and _ARRAY_DIMENSIONS if names is set. The unknown members of the blocks are copied
+// where the blocks are written; see keepIn. An old attributes document that has no
+// attributes any more becomes an empty object, so that its old content does not survive.
 func (o *output) keep(names bool) {
 	old := o.old
 	if old == nil {
@@ -55,7 +53,7 @@ func (o *output) keep(names bool) {
 	}
 }
 
-// keepIn carries over the unknown members of a block that is being written.
+// keepIn copies the unknown members of a block that is being written.
 func (o *output) keepIn(w *jsontext.Writer, b block) {
 	if o.old == nil {
 		return
@@ -71,7 +69,8 @@ func (o *output) keepIn(w *jsontext.Writer, b block) {
 	}
 }
 
-// member writes a member as it stands if it is strict JSON, else made so.
+// member writes a member unchanged if it is strict JSON, and converts it to strict JSON
+// otherwise.
 func (o *output) member(w *jsontext.Writer, m jsontext.Member) {
 	if w.Key(m.Key); json.Valid([]byte(m.Val)) {
 		w.Raw(m.Val)

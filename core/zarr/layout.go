@@ -11,49 +11,50 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Other packages do not compare layouts, nor know which documents one has: they ask
-// the functions of this file.
+// The functions of this file answer every question about a layout. Other packages use
+// them instead of comparing layouts or naming documents.
 
-// NCZarr reports whether groups declare dimensions and list what is in them, and
-// attributes have types of netCDF. The other layout is pure Zarr.
+// NCZarr reports whether groups declare dimensions and list their children, and
+// attributes have netCDF types. It is false for pure Zarr.
 func (l Layout) NCZarr() bool { return !l.row().pure }
 
-// KeepsUnlimited reports whether the layout can tell unlimited dimensions.
+// KeepsUnlimited reports whether the layout can record that a dimension is unlimited.
 func (l Layout) KeepsUnlimited() bool { return l.row().sizeDims }
 
-// CheckName fails with ncerr.ErrBadName if a dimension, group or variable cannot have
-// that name because of the layout. Pure Zarr may have names that begin with a dot,
-// which netCDF has not.
+// CheckName fails with ncerr.ErrBadName if the layout does not allow name for a
+// dimension, group or variable. Unlike netCDF, pure Zarr allows names that begin with a
+// dot.
 func (l Layout) CheckName(name string) error {
 	switch {
 	case IsOwn(name):
-		return ncerr.Errorf(ncerr.ErrBadName, "define", name, "the name is that of a metadata document or of a mark")
+		return ncerr.Errorf(ncerr.ErrBadName, "define", name, "the name is reserved for metadata documents and marks")
 	case l.NCZarr() && strings.HasPrefix(name, "."):
-		return ncerr.Errorf(ncerr.ErrBadName, "define", name, "a name of netCDF may not begin with a dot; pure Zarr (mode=zarr) has such names")
+		return ncerr.Errorf(ncerr.ErrBadName, "define", name, "a netCDF name may not begin with a dot; pure Zarr (mode=zarr) allows it")
 	}
 	return nil
 }
 
-// CheckType fails with ncerr.ErrUnsupported if arrays cannot have elements of type t.
-// NCZarr, whose reader refuses a dataset for one foreign type, has netCDF's own only.
+// CheckType fails with ncerr.ErrUnsupported if the layout does not allow elements of type
+// t. NCZarr allows only netCDF's own types, because netcdf-c refuses a dataset with any
+// other.
 func (l Layout) CheckType(t dtype.Type) error {
 	if l.NCZarr() && !t.Plain() {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of %s are for pure Zarr only: in NCZarr netcdf-c would refuse the dataset", t)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "elements of type %s need pure Zarr: netcdf-c refuses an NCZarr dataset with them", t)
 	}
 	return nil
 }
 
-// AnyType reports whether arrays can have elements of all types that are read.
+// AnyType reports whether the layout allows elements of every readable type.
 func (l Layout) AnyType() bool { return !l.NCZarr() }
 
-// FixedStrings reports whether strings have a fixed length unless something else is
-// asked for: in NCZarr, where netcdf-c refuses a dataset with others.
+// FixedStrings reports whether strings have a fixed length by default. They do in NCZarr,
+// because netcdf-c refuses a dataset with strings of variable length.
 func (l Layout) FixedStrings() bool { return l.NCZarr() }
 
-// ByteIsChar reports whether a string of one byte is read as a char.
+// ByteIsChar reports whether a one-byte string is read as a char.
 func (l Layout) ByteIsChar() bool { return !l.NCZarr() }
 
-// ScalarShape returns the shape that an array of rank 0 has in the store.
+// ScalarShape returns the stored shape of an array of rank 0.
 func (l Layout) ScalarShape() []int64 {
 	if l.NCZarr() {
 		return []int64{1}
@@ -61,8 +62,8 @@ func (l Layout) ScalarShape() []int64 {
 	return []int64{}
 }
 
-// MisreadWhenAbsent reports whether netCDF-C, for which NCZarr is written, reads
-// absent chunks of elements of type t as the fill value with its bytes swapped.
+// MisreadWhenAbsent reports whether netCDF-C, the main reader of NCZarr, reads absent
+// chunks of type t as the fill value with its bytes swapped.
 //
 // Source: libnetcdf 4.10.1 (libnczarr) on a big-endian variable.
 func (l Layout) MisreadWhenAbsent(t dtype.Type) bool {
@@ -76,13 +77,13 @@ func (l Layout) row() *spelling {
 	return &spellings[LayoutPure]
 }
 
-// IsArray reports whether the documents are those of an array.
+// IsArray reports whether d holds the documents of an array.
 func (d Docs) IsArray() bool {
 	_, ok := d[ArrayDoc]
 	return ok || nodeType(d[V3Doc]) == "array"
 }
 
-// IsGroup reports whether the documents are those of a group.
+// IsGroup reports whether d holds the documents of a group.
 func (d Docs) IsGroup() bool {
 	for name := range d {
 		if kindOf(name) == groupNode {
@@ -92,7 +93,7 @@ func (d Docs) IsGroup() bool {
 	return nodeType(d[V3Doc]) == "group"
 }
 
-// IsDataset reports whether the documents of a root make it a dataset.
+// IsDataset reports whether d, the documents of a root, make it a dataset.
 func (d Docs) IsDataset() bool {
 	for name := range d {
 		if name != OldGroupDoc {
@@ -102,7 +103,7 @@ func (d Docs) IsDataset() bool {
 	return false
 }
 
-// NamesNCZarr reports whether a document has members of NCZarr.
+// NamesNCZarr reports whether a document has NCZarr members.
 func (d Docs) NamesNCZarr() bool {
 	for _, doc := range d {
 		if bytes.Contains(doc, []byte(`"_nczarr_`)) || bytes.Contains(doc, []byte(`"_NCZARR_`)) {
@@ -112,7 +113,7 @@ func (d Docs) NamesNCZarr() bool {
 	return false
 }
 
-// BothVersions reports whether there are documents of Zarr v2 and of v3.
+// BothVersions reports whether d holds documents of both Zarr v2 and Zarr v3.
 func (d Docs) BothVersions() bool {
 	_, v3 := d[V3Doc]
 	_, group := d[GroupDoc]
@@ -120,24 +121,24 @@ func (d Docs) BothVersions() bool {
 	return v3 && (group || array)
 }
 
-// OnlyV2 removes the documents of Zarr v3, and reports whether there were any.
+// OnlyV2 removes the documents of Zarr v3 and reports whether there were any.
 func (d Docs) OnlyV2() bool {
 	_, there := d[V3Doc]
 	delete(d, V3Doc)
 	return there
 }
 
-// RootDocs returns the documents to fetch from the root of a dataset to tell what it
-// is: enough for [DetectLayout], and, with those of [Layout.MoreRootDocs], for
-// [ParseGroup].
+// RootDocs returns the names of the documents that identify a dataset by its root. They
+// suffice for [DetectLayout]. [ParseGroup] also needs those of [Layout.MoreRootDocs].
 func RootDocs() []string { return append(DatasetDocs(), OldGroupDoc) }
 
-// DatasetDocs returns the documents of which one in the root makes a dataset.
+// DatasetDocs returns the names of the documents that make a directory the root of a
+// dataset. One of them is enough.
 func DatasetDocs() []string {
 	return []string{GroupDoc, AttrsDoc, ArrayDoc, ".nczarr", ".NCZarr", V3Doc}
 }
 
-// IsDatasetDoc reports whether a document of that name in the root makes a dataset.
+// IsDatasetDoc reports whether a root document of that name makes a dataset.
 func IsDatasetDoc(name string) bool { return slices.Contains(DatasetDocs(), name) }
 
 // MoreRootDocs returns the documents of a root that [RootDocs] lacks, and removes
@@ -150,19 +151,19 @@ func (l Layout) MoreRootDocs(root Docs) []string {
 	return nil
 }
 
-// OtherVersion fails with ncerr.ErrUnsupported if one of the objects in the group at
-// path makes it a node of another version of Zarr.
+// OtherVersion fails with ncerr.ErrUnsupported if objects, the names in the group at
+// path, make it a node of another Zarr version.
 func (l Layout) OtherVersion(path string, objects []string) error {
 	switch {
 	case l == LayoutV3 && (slices.Contains(objects, GroupDoc) || slices.Contains(objects, ArrayDoc)):
-		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "a node of Zarr v2 in a dataset of Zarr v3")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "Zarr v2 node in a Zarr v3 dataset")
 	case l != LayoutV3 && slices.Contains(objects, V3Doc):
-		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "a node of Zarr v3 in a dataset of Zarr v2")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "open", path, "Zarr v3 node in a Zarr v2 dataset")
 	}
 	return nil
 }
 
-// NodeDocs returns the documents of a group or array. They need not all be there.
+// NodeDocs returns the names of all documents that a group or array may have.
 func (l Layout) NodeDocs() []string {
 	if l == LayoutV3 {
 		return []string{V3Doc}
@@ -181,10 +182,10 @@ func (l Layout) NodeDocs() []string {
 	return append(names, attrsDocs[1:]...)
 }
 
-// Wanted returns the documents to fetch of a node that is, or may be, an array, and of
-// one that is a group. They lack those that such a node cannot have, and those that
-// only a node that is no array has: if one turns out to be none, it needs those of
-// [Layout.GroupDocs].
+// Wanted returns the names of the documents to fetch for a node. If array is true, the
+// node may be an array, and the documents that only groups have are omitted; a node that
+// proves to be a group also needs those of [Layout.GroupDocs]. If array is false, the
+// node is a group, and the documents that only arrays have are omitted.
 func (l Layout) Wanted(array bool) []string {
 	other := ArrayDoc
 	if array {
@@ -193,8 +194,8 @@ func (l Layout) Wanted(array bool) []string {
 	return slices.DeleteFunc(l.NodeDocs(), func(name string) bool { return name == other })
 }
 
-// GroupDocs returns the documents that only groups have, and which [Layout.Wanted]
-// therefore lacks for what may be an array.
+// GroupDocs returns the names of the documents that only groups have. [Layout.Wanted]
+// omits them for a node that may be an array.
 func (l Layout) GroupDocs() []string {
 	if l == LayoutV3 {
 		return nil
@@ -202,7 +203,7 @@ func (l Layout) GroupDocs() []string {
 	return []string{GroupDoc}
 }
 
-// LengthDocs returns the documents of a group that tell the lengths of its dimensions.
+// LengthDocs returns the names of the group documents that record dimension lengths.
 func (l Layout) LengthDocs() []string {
 	if l == LayoutV3 {
 		return []string{V3Doc}
@@ -210,7 +211,7 @@ func (l Layout) LengthDocs() []string {
 	return []string{GroupDoc, AttrsDoc, OldGroupDoc}
 }
 
-// GroupDoc returns the document that describes a group.
+// GroupDoc returns the name of the document that describes a group.
 func (l Layout) GroupDoc() string {
 	if l == LayoutV3 {
 		return V3Doc
@@ -218,7 +219,8 @@ func (l Layout) GroupDoc() string {
 	return GroupDoc
 }
 
-// ConsolidatedDoc returns the document of a root that repeats those of all nodes.
+// ConsolidatedDoc returns the name of the root document that repeats the documents of all
+// nodes.
 func (l Layout) ConsolidatedDoc() string {
 	if l == LayoutV3 {
 		return V3Doc
@@ -226,7 +228,7 @@ func (l Layout) ConsolidatedDoc() string {
 	return ConsolidatedDoc
 }
 
-// ArrayDoc returns the document that describes an array.
+// ArrayDoc returns the name of the document that describes an array.
 func (l Layout) ArrayDoc() string {
 	if l == LayoutV3 {
 		return V3Doc
@@ -234,7 +236,7 @@ func (l Layout) ArrayDoc() string {
 	return ArrayDoc
 }
 
-// LongestDoc returns the longest name of a document of an array.
+// LongestDoc returns the longest document name of an array.
 func (l Layout) LongestDoc() string {
 	if l == LayoutV1 {
 		return OldArrayDoc
@@ -242,12 +244,12 @@ func (l Layout) LongestDoc() string {
 	return l.ArrayDoc()
 }
 
-// AnnouncingDocs are the documents that make a directory a node, in any version of
-// Zarr, those of groups first.
+// AnnouncingDocs returns the names of the documents that make a directory a node in any
+// Zarr version, group documents first.
 func AnnouncingDocs() []string { return []string{GroupDoc, ArrayDoc, V3Doc} }
 
-// AnchorDocs returns the documents of a root that stand for the dataset: a replacement
-// writes them anew, and an update hardly ever does.
+// AnchorDocs returns the names of the root documents that identify the dataset. A
+// replacement rewrites them; an update rarely does.
 func (l Layout) AnchorDocs() []string {
 	if l == LayoutV3 {
 		return []string{V3Doc}
@@ -255,7 +257,7 @@ func (l Layout) AnchorDocs() []string {
 	return []string{GroupDoc, ArrayDoc, OldGroupDoc, ConsolidatedDoc}
 }
 
-// Pure returns the layout in which a dataset of layout l is opened as pure Zarr.
+// Pure returns the layout to use if a dataset of layout l is opened as pure Zarr.
 func (l Layout) Pure() Layout {
 	if l == LayoutV3 {
 		return l
@@ -263,7 +265,7 @@ func (l Layout) Pure() Layout {
 	return LayoutPure
 }
 
-// Format returns the version of Zarr: 2 or 3.
+// Format returns the Zarr version, 2 or 3.
 func (l Layout) Format() int {
 	if l == LayoutV3 {
 		return 3
@@ -271,7 +273,8 @@ func (l Layout) Format() int {
 	return 2
 }
 
-// FormatLayout returns the layout of pure Zarr of a version: v3 for 3, else v2.
+// FormatLayout returns the pure Zarr layout of a version: LayoutV3 for 3, otherwise
+// LayoutPure.
 func FormatLayout(version int) Layout {
 	if version == 3 {
 		return LayoutV3
@@ -279,8 +282,8 @@ func FormatLayout(version int) Layout {
 	return LayoutPure
 }
 
-// Keys returns how the chunks of a new array are named, with a separator, or the usual
-// one if that is 0.
+// Keys returns the chunk key format of a new array. If separator is 0, it uses the
+// default separator of the layout.
 func (l Layout) Keys(separator byte) chunk.Keys {
 	k := chunk.Keys{Separator: separator, Prefix: l == LayoutV3}
 	switch {
@@ -293,28 +296,28 @@ func (l Layout) Keys(separator byte) chunk.Keys {
 	return k
 }
 
-// NamesSome reports whether an array can name some of its dimensions only.
+// NamesSome reports whether an array can name only some of its dimensions.
 func (l Layout) NamesSome() bool { return l == LayoutV3 }
 
-// NeedsFill reports whether each array has a fill value.
+// NeedsFill reports whether every array must have a fill value.
 func (l Layout) NeedsFill() bool { return l == LayoutV3 }
 
-// OrderInChain reports whether the byte order of elements is that of a codec, which
-// comes after those that make arrays of arrays; they have no byte order then.
+// OrderInChain reports whether a codec determines the byte order of the elements. That
+// codec follows the array-to-array codecs, whose elements have no byte order.
 func (l Layout) OrderInChain() bool { return l == LayoutV3 }
 
-// Inline reports whether consolidated metadata is a member of the document of a group,
-// rather than a document of its own.
+// Inline reports whether consolidated metadata is a member of the group document rather
+// than a separate document.
 func (l Layout) Inline() bool { return l == LayoutV3 }
 
-// SameText reports whether a document need not be put, since the one that is there is
-// the same. In v2 the text must be; in v3 a group is not written anew for the sake of
-// blanks, since its document stands for all that it is.
+// SameText reports whether a document with text a need not be rewritten as b. In v2 the
+// texts must be equal. In v3 equal JSON is enough, because zarr.json is the whole group
+// and is not rewritten for white space alone.
 func (l Layout) SameText(a, b []byte) bool {
 	return bytes.Equal(a, b) || l == LayoutV3 && SameJSON(a, b)
 }
 
-// DescribesArray reports whether a document of that name may be that of an array.
+// DescribesArray reports whether a document of that name may describe an array.
 func DescribesArray(name string) bool { return name == ArrayDoc || name == V3Doc }
 
 // Announces reports whether a document of that name makes its directory a node.

@@ -257,7 +257,7 @@ func TestWarnings(t *testing.T) {
 		`{"_ARRAY_DIMENSIONS": 5}`:                               "want an array of names",
 		`{"_ARRAY_DIMENSIONS": ["a/b"]}`:                         "want an array of names",
 		`{"_nczarr_array": {"dimension_references": []}}`:        "0 names for 1 dimensions",
-		`{"_nczarr_array": {"dimension_references": ["/../x"]}}`: "no name of a dimension",
+		`{"_nczarr_array": {"dimension_references": ["/../x"]}}`: "invalid dimension name",
 	} {
 		a, err := zarr.ParseArray("v", zarr.Docs{".zarray": zarray(""), ".zattrs": []byte(members)}, zarr.ParseHint{})
 		if err != nil || a.DimNames != nil || a.DimRefs != nil || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], want) {

@@ -12,35 +12,35 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// GrowthMark is the object, or the directory of objects, that marks an array
-// that is being made longer.
+// GrowthMark is the name of the object, or directory of objects, that marks an array
+// whose shape is being extended.
 const GrowthMark = ".nczgrowing"
 
-// ReplacingMark is the object that marks a dataset that is being replaced, or
-// made where none was.
+// ReplacingMark is the name of the object that marks a dataset that is being created or
+// replaced.
 const ReplacingMark = ".nczreplacing"
 
-// StageMark is the object that says that a store is a stage: a new dataset that is
-// to replace another one.
+// StageMark is the name of the object that marks a store as a staging area: it holds a
+// new dataset that will replace another one.
 const StageMark = ".nczstage"
 
-// probePrefix begins the name of an object that is in a store for a moment.
+// probePrefix is the prefix of the names of probe objects; see [NewProbe].
 const probePrefix = ".nczprobe-"
 
-// NewProbe returns a name for an object that is put into a store for a moment, to
-// find out whether it shows in another one.
+// NewProbe returns a name for a temporary object. A caller writes it to one store to find
+// out whether it appears in another.
 func NewProbe() string { return probePrefix + rand.Text() }
 
-// IsProbe reports whether an object has a name that [NewProbe] returns. A process
-// that was killed may have left it: it belongs to the dataset that it is in.
+// IsProbe reports whether base is a name that [NewProbe] returns. A killed process may
+// leave such an object behind. It counts as part of the dataset that contains it.
 func IsProbe(base string) bool {
 	text, ok := strings.CutPrefix(base, probePrefix)
 	return ok && len(text) == 26 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// IsOwn reports whether a name in a group is that of a metadata document, or of
-// a mark or temporary object of this program. Readers take no node from it,
-// whatever lies below it.
+// IsOwn reports whether a name in a group is that of a metadata document, or of a mark or
+// temporary object of this program. Readers ignore a node of that name and everything
+// below it.
 func IsOwn(name string) bool {
 	switch name {
 	case GrowthMark, ReplacingMark, StageMark, NewNodeMark:
@@ -49,26 +49,28 @@ func IsOwn(name string) bool {
 	return IsZarrDoc(name) || IsProbe(name) || strings.HasPrefix(name, ".nczarr-") || strings.HasPrefix(name, ".nczarr.tmp.")
 }
 
-// NewNodeMark is the object that keeps the place of a node that is being made, in a
-// layout of which every document would show the node to readers.
+// NewNodeMark is the name of the object that reserves a directory for a node that is
+// being created. It serves layouts in which any document makes the node visible to
+// readers.
 const NewNodeMark = ".ncznewnode"
 
-// ChunkKeys says how the chunks of an array are named.
+// ChunkKeys describes how the chunks of an array are named.
 type ChunkKeys struct {
 	Rank      int    `json:"rank"`
 	Separator string `json:"separator"`
 	Prefix    bool   `json:"prefix,omitempty"` // see chunk.Keys
 }
 
-// arrayKeys is what a .zarray says of the keys of chunks.
+// arrayKeys holds the members of .zarray that determine the chunk keys.
 type arrayKeys struct {
 	Shape     []int64 `json:"shape"`
 	Separator string  `json:"dimension_separator"`
 }
 
-// NodeDoc returns the name of the document that makes a directory an array with such
-// chunks, or a group if k is nil; what it says of the keys of chunks, nil if it says
-// nothing; and the names of the documents that would make the directory another node.
+// NodeDoc returns the name of the document that makes a directory an array with chunk
+// keys k, or a group if k is nil. It also returns the part of the document that describes
+// the chunk keys, or nil, and the names of the documents that would make the directory a
+// different node.
 func (l Layout) NodeDoc(k *ChunkKeys) (name string, doc []byte, other []string) {
 	v3 := l.Format() == 3
 	switch {
@@ -88,13 +90,13 @@ func (l Layout) NodeDoc(k *ChunkKeys) (name string, doc []byte, other []string) 
 		w.Close()
 		return V3Doc, w.Bytes(), []string{GroupDoc, ArrayDoc, OldGroupDoc, OldArrayDoc, ConsolidatedDoc}
 	}
-	doc, _ = json.Marshal(arrayKeys{shape, k.Separator}) // numbers and text
+	doc, _ = json.Marshal(arrayKeys{shape, k.Separator}) // cannot fail: numbers and text only
 	return ArrayDoc, doc, []string{GroupDoc, OldGroupDoc, V3Doc, ConsolidatedDoc}
 }
 
-// Describes reports whether a document of the name that [Layout.NodeDoc] returns is
-// that of an array whose chunks are named so, or of a group if k is nil. A scalar of v2
-// may have one dimension in the store.
+// Describes reports whether doc, a document with the name that [Layout.NodeDoc] returns,
+// is that of an array with chunk keys k, or of a group if k is nil. A v2 scalar may be
+// stored with one dimension.
 func (l Layout) Describes(k *ChunkKeys, doc []byte) bool {
 	switch {
 	case l.Format() != 3 && k == nil:
@@ -109,9 +111,10 @@ func (l Layout) Describes(k *ChunkKeys, doc []byte) bool {
 	return nodeType(doc) == "array" && slices.Equal(keyingsOfV3(doc), []keying{{k.Rank, k.Separator, k.Prefix}})
 }
 
-// WithGroups adds, to the keys of a dataset that is being removed, the documents of
-// groups above nodes, which may have been removed already. Those of Zarr v3 are added
-// if v3 is set: all its nodes in the store are then known to be of that dataset.
+// WithGroups returns keys, which belong to a dataset that is being removed, with the
+// documents of the groups above their nodes added. Some of those may have been removed
+// already. It adds zarr.json documents only if v3 is set, which means that all Zarr v3
+// nodes in the store belong to the dataset.
 func WithGroups(keys []string, v3 bool) []string {
 	out := append(slices.Clone(keys), GroupDoc)
 	seen := map[string]bool{"": true}
@@ -134,24 +137,25 @@ func WithGroups(keys []string, v3 bool) []string {
 	return out
 }
 
-// Foreign returns those of the names in a store that are not part of the Zarr
-// dataset at its root, in the order given, and reports whether there is a
-// dataset at the root. Names are keys, or what else the store holds; one with
-// a slash at its end is a directory without entries. docs are documents of the
-// store by key, see [MemberDocs].
+// Foreign returns the names in a store that do not belong to the Zarr dataset at its
+// root, in the order given, and reports whether the root holds a dataset. Names are keys
+// or other entries of the store; a name that ends in a slash is an empty directory. docs
+// holds documents of the store by key; see [MemberDocs].
 //
-// These belong to a dataset: the documents of a node (a directory with .zgroup,
-// .zarray or zarr.json) that is the root, or lies in a group that belongs to it;
-// the chunks of an array, by their rank and separator; and the marks of growing
-// arrays. A group with NCZarr's lists has the nodes that they name. Others have
-// all that lie directly in them, but for datasets of their own: those with a
-// superblock or consolidated metadata. Nodes that have only documents of a version
-// of Zarr that the root has no documents of do not belong to it either, nor does
-// what is below them.
+// A node is a directory with .zgroup, .zarray or zarr.json. The dataset consists of:
 //
-// Of a document that is not there, or makes no sense, Foreign takes what its name
-// says: a damaged document does not make its chunks foreign. Shapes do not count:
-// a chunk beyond them is one.
+//   - the documents of the root and of each node in a group of the dataset;
+//   - the chunks of its arrays, recognized by rank and separator;
+//   - the marks of growth, of replacement and of new nodes, and probe objects.
+//
+// A group with NCZarr's lists contains the nodes that they name. Any other group contains
+// all nodes directly below it, except those that are datasets of their own because they
+// have a superblock or consolidated metadata. A node is also foreign, with everything
+// below it, if it has only documents of a Zarr version for which the root has none.
+//
+// If a document is missing or malformed, Foreign relies on its name, so that a damaged
+// document does not make its chunks foreign. Shapes are ignored: a chunk outside the
+// shape is still a chunk.
 func Foreign(names []string, docs Docs) (foreign []string, dataset bool) {
 	m := membersOf(names, docs)
 	for _, name := range names {
@@ -162,8 +166,7 @@ func Foreign(names []string, docs Docs) (foreign []string, dataset bool) {
 	return foreign, m.node("") != nil
 }
 
-// MemberDocs returns those of the names in a store that are documents by which
-// [Foreign] decides.
+// MemberDocs returns the names that are documents which [Foreign] needs.
 func MemberDocs(names []string) []string {
 	kinds := make(map[string]nodeKind) // by directory
 	for _, name := range names {
@@ -181,21 +184,21 @@ func MemberDocs(names []string) []string {
 	return out
 }
 
-// groupDocs are the documents that may have lists of nodes, or a superblock.
+// groupDocs are the documents that may hold lists of nodes or a superblock.
 var groupDocs = [...]string{GroupDoc, AttrsDoc, OldGroupDoc} // constant
 
-// nodeKind says which documents of nodes a directory has.
+// nodeKind is a set of flags for the node documents in a directory.
 type nodeKind uint8
 
 const (
 	groupNode nodeKind = 1 << iota
 	arrayNode
 	v3Node  // an array or a group
-	v3Array // one whose document says that it is an array
-	rootOf  // a dataset of its own, unless it is the root
+	v3Array // the document describes an array
+	rootOf  // a separate dataset, unless it is the root
 )
 
-// kindOf returns what a document of this name makes of its directory.
+// kindOf returns the flag for a document name, or 0.
 func kindOf(base string) nodeKind {
 	switch base {
 	case GroupDoc, OldGroupDoc, ".ncgroup":
@@ -210,28 +213,28 @@ func kindOf(base string) nodeKind {
 	return 0
 }
 
-// member is a directory with documents of a node.
+// member is a directory that contains node documents.
 type member struct {
 	kind   nodeKind
-	listed []string // the nodes in a group; nil if all are
-	keys   []keying // of chunks
-	state  uint8    // whether it belongs to the dataset; 0 is undecided
+	listed []string // names of the nodes in a group; nil means all
+	keys   []keying // key formats of the chunks
+	state  uint8    // whether it belongs to the dataset; 0 means undecided
 }
 
-// The states of a member.
+// The values of member.state.
 const (
 	belongs = 1 + iota
 	strange
 )
 
-// keying describes the keys of the chunks of an array.
+// keying describes the format of the chunk keys of an array.
 type keying struct {
-	rank   int    // -1 if it is not known
-	seps   string // the possible separators
-	prefix bool   // the letter c and a separator come first
+	rank   int    // -1 if unknown
+	seps   string // possible separators
+	prefix bool   // the key begins with "c" and a separator
 }
 
-// members knows the nodes of a dataset by their directories.
+// members holds the nodes of a dataset by directory.
 type members map[string]*member
 
 func membersOf(names []string, docs Docs) members {
@@ -262,8 +265,8 @@ func membersOf(names []string, docs Docs) members {
 	return m
 }
 
-// readGroup takes the lists of a group, and whether it is the root of a dataset,
-// from its documents.
+// readGroup reads the lists of a group from its documents, and sets rootOf if they hold a
+// superblock.
 func (n *member) readGroup(dir string, docs Docs) {
 	own := make(Docs, len(groupDocs))
 	for _, name := range groupDocs {
@@ -284,8 +287,9 @@ func (n *member) readGroup(dir string, docs Docs) {
 	}
 }
 
-// keyingOf reads how the chunks of an array are named. Software that nests chunks
-// need not say so.
+// keyingOf returns the format of the chunk keys according to a .zarray. Without
+// dimension_separator both separators are possible, because some writers omit it for
+// nested chunks.
 func keyingOf(doc []byte) keying {
 	v, err := jsontext.Check(string(doc))
 	if shape := v.Get("shape"); err == nil && shape.Kind() == jsontext.Array {
@@ -298,7 +302,8 @@ func keyingOf(doc []byte) keying {
 	return keying{rank: -1, seps: "./"}
 }
 
-// keyingsOfV3 is keyingOf for zarr.json. A group has no chunks.
+// keyingsOfV3 returns the possible formats of the chunk keys according to a zarr.json. A
+// group has none.
 func keyingsOfV3(doc []byte) []keying {
 	v, err := jsontext.Check(string(doc))
 	shape, encoding := v.Get("shape"), v.Get("chunk_key_encoding")
@@ -318,8 +323,8 @@ func keyingsOfV3(doc []byte) []keying {
 	return []keying{{shape.Len(), "./", true}, {shape.Len(), "./", false}}
 }
 
-// node returns the node at dir, empty or with a slash at its end, or nil if there
-// is none that belongs to the dataset.
+// node returns the node at dir, or nil if dir holds no node of the dataset. dir is empty
+// or ends in a slash.
 func (m members) node(dir string) *member {
 	n := m[dir]
 	if n == nil || n.kind&^rootOf == 0 {
@@ -339,16 +344,16 @@ func (m members) node(dir string) *member {
 	return n
 }
 
-// sameVersion reports whether readers of the dataset at the root read n: those
-// of Zarr v2 do not read zarr.json, and those of v3 nothing else.
+// sameVersion reports whether n has documents of a Zarr version that the root has too.
+// Readers of Zarr v2 ignore zarr.json, and readers of v3 ignore everything else.
 func (m members) sameVersion(n *member) bool {
 	const v2 = groupNode | arrayNode
 	root := m[""].kind
 	return n.kind&v2 != 0 && root&v2 != 0 || n.kind&v3Node != 0 && root&v3Node != 0
 }
 
-// hasNode reports whether a group that belongs to the dataset has a node of that
-// name.
+// hasNode reports whether the group n contains a node of that name. n is nil if it does
+// not belong to the dataset.
 func (n *member) hasNode(name string) bool {
 	switch {
 	case n == nil, IsOwn(name), n.kind&v3Array != 0, n.kind&arrayNode != 0 && n.kind&groupNode == 0:
@@ -361,13 +366,13 @@ func (n *member) hasNode(name string) bool {
 	return found
 }
 
-// above returns the directory that holds dir; the root holds itself.
+// above returns the directory that contains dir; for the root it returns the root.
 func above(dir string) string {
 	up, _ := path.Split(strings.TrimSuffix(dir, "/"))
 	return up
 }
 
-// has reports whether a name is part of the dataset.
+// has reports whether name belongs to the dataset.
 func (m members) has(name string) bool {
 	dir, base := path.Split(name)
 	mark := name == GrowthMark || dir == GrowthMark+"/" && base != "" || IsProbe(base)
@@ -384,17 +389,17 @@ func (m members) has(name string) bool {
 	}
 }
 
-// IsChunkName reports whether the last segment of a key may be that of a chunk.
+// IsChunkName reports whether base can be the last segment of a chunk key.
 func IsChunkName(base string) bool { return keying{rank: -1, seps: "./"}.has(base) }
 
-// MayBeChunk reports whether a name in an array may be that of a chunk, whatever
-// the array is.
+// MayBeChunk reports whether name, relative to an array, can be a chunk key in any key
+// format.
 func MayBeChunk(name string) bool {
 	return slices.ContainsFunc(keyingsOfV3(nil), func(k keying) bool { return k.has(name) })
 }
 
-// has reports whether a name in an array is that of a chunk, or of a directory of
-// chunks, which has a slash at its end.
+// has reports whether name, relative to the array, is a chunk key, or a directory of
+// chunks if it ends in a slash.
 func (k keying) has(name string) bool {
 	name, isDir := strings.CutSuffix(name, "/")
 	rank := k.rank
@@ -423,8 +428,8 @@ func (k keying) has(name string) bool {
 	return ok
 }
 
-// numbers counts the numbers between separators; ok is false if there is something
-// else.
+// numbers returns how many numbers name consists of, separated by sep. ok is false if
+// anything else occurs.
 func numbers(name, sep string) (n int, ok bool) {
 	for seg := range strings.SplitSeq(name, sep) {
 		if seg == "" || strings.Trim(seg, "0123456789") != "" || len(seg) > 1 && seg[0] == '0' {

@@ -1,17 +1,17 @@
-// Package zarr parses and writes the metadata documents of Zarr v2 and v3 and of all
-// NCZarr layouts. It does no I/O: documents come in and go out as bytes.
+// Package zarr parses and writes the metadata documents of Zarr v2, Zarr v3 and all
+// NCZarr layouts. It performs no I/O: documents are byte slices.
 //
-// The model in memory is shaped as Zarr v3 is (codec chain, chunk key
-// encoding, dimension names); every layout is parsed into it and written from
-// it. All functions are safe for concurrent use. Models belong to the caller;
-// their texts are parts of the documents that they were read from, which must
-// not change any more.
+// The types follow the model of Zarr v3: codec chain, chunk key encoding, dimension
+// names. Every layout is parsed into these types and written from them. All functions are
+// safe for concurrent use. A parsed Group or Array belongs to the caller. Its strings
+// share memory with the documents they were parsed from, so those documents must not be
+// modified afterwards.
 //
 //	layout, err := zarr.DetectLayout(root, false)
 //	a, err := zarr.ParseArray("/temp", docs, zarr.ParseHint{Layout: layout})
 //	docs, err = a.Docs(zarr.WriteOptions{Layout: layout, IsRoot: true})
 //
-// Below it are core/dtype and core/chunk; above it is core/nczarr.
+// It builds on core/dtype and core/chunk. The package core/nczarr uses it.
 package zarr
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// Layout says where, and under which names, NCZarr keeps its own metadata.
+// Layout identifies where NCZarr stores its own metadata, and under which names.
 type Layout uint8
 
 // The layouts. LayoutNewest is the default for writing.
@@ -34,8 +34,8 @@ const (
 	LayoutV3                   // pure Zarr v3
 )
 
-// Docs are the metadata documents of one node (group or array), by base name
-// such as ".zarray". A name that is not in the map was absent in the store.
+// Docs holds the metadata documents of one node (group or array) by base name, such as
+// ".zarray". A document missing from the map is missing from the store.
 type Docs map[string][]byte
 
 // Dim is a dimension that an NCZarr group declares.
@@ -47,33 +47,34 @@ type Dim struct {
 
 // Group is the metadata of one group.
 type Group struct {
-	// Layout is where this group's NCZarr metadata was found, LayoutPure when
-	// there was none.
+	// Layout is the layout in which this group's NCZarr metadata was found. It is
+	// LayoutPure if the group has no NCZarr metadata.
 	Layout Layout
-	// Superblock is the NCZarr version of the dataset ("2.0.0"); only the
-	// root group has one.
+	// Superblock is the NCZarr version of the dataset, such as "2.0.0". It is set for the
+	// root group only.
 	Superblock string
-	// Listed says that the group block was there with both lists, so that
-	// Arrays and Groups are complete; otherwise children must be searched for.
+	// Listed reports whether the group block holds both lists. If so, Arrays and Groups
+	// are complete; otherwise the caller must list the store to find the children.
 	Listed bool
 	Dims   []Dim
 	Arrays []string // names of the arrays in this group, in definition order
 	Groups []string // names of the subgroups, in definition order
-	// NoNames has an error for each name in those lists that can be none, and
-	// for each dimension whose length is none.
+	// NoNames holds one error per malformed name in Arrays or Groups and per dimension
+	// without a valid length.
 	NoNames []error
-	// DimsLost says that there are such dimensions: Dims is not all.
+	// DimsLost reports whether such a dimension exists, so that Dims is incomplete.
 	DimsLost bool
-	// Attrs are the user's attributes in file order, without the reserved
-	// ones (_nczarr_*, _ARRAY_DIMENSIONS); _NCProperties is kept apart.
+	// Attrs holds the user's attributes in file order. The reserved attributes
+	// (_nczarr_*, _ARRAY_DIMENSIONS) are excluded, and _NCProperties has a field of its
+	// own.
 	Attrs        []Attr
 	NCProperties string
-	// Warnings tell, one sentence each, what was read in another way than it
-	// stands in the documents, or left out.
+	// Warnings describes, in one sentence each, what the parser ignored or read
+	// differently from what the documents say.
 	Warnings []string
 }
 
-// CodecSpec is one step of a codec chain as it stands in the metadata.
+// CodecSpec is one step of a codec chain, as found in the metadata.
 type CodecSpec struct {
 	// ID is the numcodecs id (v2) or the v3 name.
 	ID string
@@ -84,61 +85,62 @@ type CodecSpec struct {
 // Array is the metadata of one array.
 type Array struct {
 	Layout Layout
-	// Shape and Chunks have one entry a stored dimension. An NCZarr scalar
-	// has Shape [1] and Scalar set; a pure Zarr scalar has both empty.
+	// Shape and Chunks have one entry per stored dimension. An NCZarr scalar has Shape
+	// [1] and Scalar set; a pure Zarr scalar has both empty.
 	Shape, Chunks []int64
-	// Scalar says that the netCDF variable has rank 0 whatever Shape says.
+	// Scalar reports whether the netCDF variable has rank 0, regardless of Shape.
 	Scalar bool
-	// Transpose, when not nil, is the order in which the dimensions of a
-	// chunk are stored: stored dimension i is dimension Transpose[i]. v2
-	// order "F" is the reversed order. nil is C order.
+	// Transpose is the order in which the dimensions of a chunk are stored: stored
+	// dimension i is dimension Transpose[i]. The v2 order "F" is the reversed order. nil
+	// means C order.
 	Transpose []int
 	DType     dtype.Type
-	// Fields are the members of the elements of a structured array, whose DType
-	// is dtype.Raw of their size, and the two parts of complex numbers; nil for
-	// other types.
+	// Fields describes the members of a structured element, whose DType is dtype.Raw of
+	// the structure's size, or the two parts of a complex number. It is nil for other
+	// types.
 	Fields []Field
-	// Fill is one element of fill value in DType's size and byte order (for
-	// dtype.String the text); nil with HasFill unset means null: missing
-	// chunks have no defined value, and read as zeros.
+	// Fill is one element in DType's size and byte order, or the text for dtype.String.
+	// If HasFill is false, Fill is nil and the fill value is null: missing chunks have no
+	// defined value and read as zeros.
 	Fill    []byte
 	HasFill bool
-	// Codecs is the chain in encode order: v2 filters, then the compressor.
-	// For dtype.String the object codec stays the first step.
+	// Codecs is the chain in encode order: v2 filters, then the compressor. For
+	// dtype.String the first codec is the object codec.
 	Codecs []CodecSpec
-	// NoCompressor says that v2 has all of Codecs as filters: the last one only
-	// prepares data, checks it or takes elements.
+	// NoCompressor reports whether all of Codecs are v2 filters. It is set if the last
+	// codec is not a compressor, for example a checksum.
 	NoCompressor bool
-	// ArrayCodecs is the number of codecs at the start of Codecs that make arrays of
-	// arrays. Zarr v3 has the codec bytes after them; v2 does not tell.
+	// ArrayCodecs is the number of array-to-array codecs at the start of Codecs. Zarr v3
+	// puts the codec "bytes" after them; v2 does not record the number.
 	ArrayCodecs int
-	// Shards are the shards that chunks are in, the outermost first. They are the
-	// objects of the store; nil if each chunk is an object.
+	// Shards holds the levels of shards, outermost first. The outermost shards are the
+	// objects of the store. Shards is nil if each chunk is an object.
 	Shards []Shard
-	// Keys says how the keys of chunks are made. v2 has no prefix.
+	// Keys describes how chunk keys are formed. v2 has no prefix.
 	Keys chunk.Keys
-	// DimNames are xarray's _ARRAY_DIMENSIONS; nil when absent.
+	// DimNames is xarray's _ARRAY_DIMENSIONS; nil if absent.
 	DimNames []string
-	// DimRefs are NCZarr's dimension references: absolute names such as
-	// "/g/x", or, from foreign writers, names that are visible in the array's
-	// group; nil when the array block is absent, empty for a scalar.
+	// DimRefs holds NCZarr's dimension references: absolute names such as "/g/x", or,
+	// from other writers, names visible in the array's group. It is nil if the array
+	// block is absent, and empty for a scalar.
 	DimRefs []string
-	// Storage is NCZarr's storage word: "chunked", "contiguous", "compact",
-	// "scalar" or empty.
+	// Storage is NCZarr's storage keyword: "chunked", "contiguous", "compact", "scalar"
+	// or empty.
 	Storage string
 	Attrs   []Attr
-	// MaxStrLen is NCZarr's _nczarr_maxstrlen, 0 when absent. (It also stays
-	// in Attrs: the reference shows it as an ordinary attribute.)
+	// MaxStrLen is NCZarr's _nczarr_maxstrlen, or 0 if absent. The attribute also stays
+	// in Attrs, because netcdf-c shows it as an ordinary attribute.
 	MaxStrLen int
-	// Warnings tell, one sentence each, what was read in another way than it
-	// stands in the documents, or left out.
+	// Warnings describes, in one sentence each, what the parser ignored or read
+	// differently from what the documents say.
 	Warnings []string
 }
 
-// Shard is a level of shards: objects, or parts of one, of many chunks.
+// Shard is one level of sharding. A shard is an object, or part of one, that holds many
+// chunks.
 type Shard struct {
 	Shape []int64 // in elements
-	// How the index is stored: see manifest.ShardIndex.
+	// How the index is stored; see manifest.ShardIndex.
 	AtStart, Checksum, Big bool
 }
 
@@ -146,14 +148,13 @@ type Shard struct {
 type Attr struct {
 	Name string
 	Type dtype.NC
-	// Value is a slice of the Go type of Type: []int8, []uint8, []int16,
-	// []uint16, []int32, []uint32, []int64, []uint64, []float32, []float64,
-	// []string for NCString, and a plain string for NCChar (its bytes; may
-	// hold NULs). Slices may be empty, never nil for an existing attribute.
+	// Value is a slice of the Go type of Type: []int8, []uint8, []int16, []uint16,
+	// []int32, []uint32, []int64, []uint64, []float32, []float64, []string for NCString,
+	// and a plain string for NCChar (its bytes, possibly with NULs). A slice may be empty
+	// but is never nil for an existing attribute.
 	Value any
-	// JSON is the text of the value in the document that the attribute was read
-	// from, or "" for a new attribute. netCDF has no null, no booleans and no
-	// difference between 1 and [1]; pure Zarr has. Pure Zarr is therefore written
-	// with JSON if JSON still reads as Value.
+	// JSON is the text of the value in the document it was read from, or "" for a new
+	// attribute. Unlike netCDF, pure Zarr has null, booleans and a difference between 1
+	// and [1]. Writers of pure Zarr therefore write JSON if it still parses as Value.
 	JSON string
 }

@@ -9,49 +9,49 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// The documents of Zarr v2, the one of v3 that is recognised, and those of LayoutV1.
+// The document names of Zarr v2, of Zarr v3 and of LayoutV1.
 const (
 	GroupDoc        = ".zgroup"
 	ArrayDoc        = ".zarray"
 	AttrsDoc        = ".zattrs"
-	ConsolidatedDoc = ".zmetadata" // holds all others
+	ConsolidatedDoc = ".zmetadata" // holds all other documents
 	V3Doc           = "zarr.json"
 	OldGroupDoc     = ".nczgroup"
 	OldArrayDoc     = ".nczarray"
 )
 
-// The reserved attribute names that belong to no layout.
+// The reserved attribute names that are independent of the layout.
 const (
 	xarrayDims   = "_ARRAY_DIMENSIONS"
 	scalarDim    = "_scalar_"
 	ncProperties = "_NCProperties"
 	fillAttr     = "_FillValue"
-	textFillAttr = "_nczarr_fillvalue" // in Zarr v3: see fillNameV3
+	textFillAttr = "_nczarr_fillvalue" // in Zarr v3; see fillNameV3
 	maxStrLen    = "_nczarr_maxstrlen"
 )
 
-// block is one of the four pieces of metadata that NCZarr adds.
+// block is one of the four blocks of NCZarr metadata.
 type block uint8
 
 const (
-	superBlock block = iota // format version, at the root
-	groupBlock              // dimensions, arrays and groups of a group
+	superBlock block = iota // format version; root only
+	groupBlock              // dimensions, arrays and subgroups of a group
 	arrayBlock              // dimension references and storage of an array
 	attrBlock               // types of attributes
 	numBlocks
 )
 
-// place is where a block can be: as a member of a document, or as a document
-// of its own when member is empty.
+// place is a location where a block may be stored: a member of a document, or a whole
+// document if member is empty.
 type place struct {
 	layout      Layout
 	doc, member string
 }
 
-// places lists, for each block, every place that any release used, the newest
-// first. It is all that reading knows about layouts.
+// places lists, for each block, all locations that any release has used, newest first.
+// Readers need no other knowledge of the layouts.
 //
-// Source: NCZarr versions 4.8.0 to 4.10 (their stores), and the drafts before.
+// Source: stores written by NCZarr 4.8.0 to 4.10 and by earlier drafts.
 var places = [numBlocks][]place{
 	superBlock: {
 		{LayoutNewest, AttrsDoc, "_nczarr_superblock"},
@@ -89,7 +89,7 @@ var places = [numBlocks][]place{
 // attrsDocs are the names of the attributes document, the newest first.
 var attrsDocs = []string{AttrsDoc, ".zattr"}
 
-// reserved reports whether an attribute name is NCZarr's own.
+// reserved reports whether NCZarr reserves an attribute name.
 func reserved(name string) bool {
 	if name == xarrayDims {
 		return true
@@ -97,10 +97,11 @@ func reserved(name string) bool {
 	return (strings.HasPrefix(name, "_nczarr_") || strings.HasPrefix(name, "_NCZARR_")) && isPlace(name)
 }
 
-// reserved is reserved for a layout. Zarr v3 has no blocks of NCZarr.
+// reserved reports whether the layout reserves an attribute name. Zarr v3 has no NCZarr
+// blocks.
 func (s *spelling) reserved(name string) bool { return name == xarrayDims || !s.v3 && reserved(name) }
 
-// isPlace reports whether a block can be a member of that name.
+// isPlace reports whether name is a member name of a block in any layout.
 func isPlace(name string) bool {
 	for _, list := range places {
 		for _, p := range list {
@@ -112,18 +113,18 @@ func isPlace(name string) bool {
 	return false
 }
 
-// docNames are the base names of the metadata documents of all layouts, of
-// consolidated metadata, and of Zarr v3.
+// docNames are the base names of the metadata documents of all layouts, including
+// consolidated metadata and Zarr v3, sorted.
 var docNames = slices.Compact(slices.Sorted(slices.Values(slices.Concat(DatasetDocs(), LayoutV1.NodeDocs(), []string{ConsolidatedDoc}))))
 
-// DocNames returns the base names of the metadata documents of any layout, of
-// consolidated metadata, and of Zarr v3, in order.
+// DocNames returns the base names of the metadata documents of all layouts, including
+// consolidated metadata and Zarr v3, in sorted order.
 func DocNames() []string { return slices.Clone(docNames) }
 
-// IsZarrDoc reports whether name is among DocNames.
+// IsZarrDoc reports whether name is one of [DocNames].
 func IsZarrDoc(name string) bool { return slices.Contains(docNames, name) }
 
-// String gives the name of the layout for people.
+// String returns a description of the layout for people.
 func (l Layout) String() string {
 	switch l {
 	case LayoutPure:
@@ -142,12 +143,12 @@ func (l Layout) String() string {
 	return "unknown layout"
 }
 
-// DetectLayout tells the layout of a dataset from the documents of its root, see
-// [RootDocs]. A group of a larger dataset, which has no superblock, has the layout of
-// its lists of arrays and groups; one that is opened as pure Zarr has none.
+// DetectLayout returns the layout of a dataset. root holds the documents of its root; see
+// [RootDocs]. A group inside a larger dataset has no superblock: the layout is then the
+// one of its lists of arrays and groups, or LayoutPure if pure is set.
 //
-// Errors: ErrNotZarr when there is no document of Zarr or one is malformed,
-// ErrUnsupported for versions of NCZarr other than 1 and 2.
+// It fails with ErrNotZarr if root holds no Zarr document or a malformed one, and with
+// ErrUnsupported for NCZarr versions other than 1 and 2.
 //
 // Source: netcdf-c libnczarr/zinfer.c.
 func DetectLayout(root Docs, pure bool) (Layout, error) {
@@ -163,7 +164,7 @@ func DetectLayout(root Docs, pure bool) (Layout, error) {
 		return LayoutV3, nil
 	}
 	if len(n.docs) == 0 {
-		return LayoutPure, ncerr.Errorf(ncerr.ErrNotZarr, "open", "/", "none of %s is there", strings.Join(DatasetDocs(), ", "))
+		return LayoutPure, ncerr.Errorf(ncerr.ErrNotZarr, "open", "/", "none of %s exists", strings.Join(DatasetDocs(), ", "))
 	}
 	v, p, err := n.block(superBlock)
 	switch {
@@ -184,7 +185,7 @@ func DetectLayout(root Docs, pure bool) (Layout, error) {
 	return LayoutPure, err
 }
 
-// superVersion gives the version in a superblock.
+// superVersion returns the version recorded in a superblock.
 func superVersion(key string, v jsontext.Value) (string, error) {
 	text := v.Get("version")
 	if text == "" {

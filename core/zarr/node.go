@@ -13,9 +13,9 @@ import (
 // node holds the checked documents of one group or array.
 type node struct {
 	path     string
-	docs     []document // each of another name
+	docs     []document // with distinct names
 	warnings []string
-	types    []jsontext.Member // of attributes
+	types    []jsontext.Member // types of attributes
 	v3       bool              // the documents are parts of a zarr.json
 }
 
@@ -25,7 +25,7 @@ type document struct {
 	name string
 }
 
-// doc gives the document of that name, nil when there is none.
+// doc returns the document of that name, or nil.
 func (n *node) doc(name string) *document {
 	for i := range n.docs {
 		if n.docs[i].name == name {
@@ -35,7 +35,8 @@ func (n *node) doc(name string) *document {
 	return nil
 }
 
-// get gives the member of that name, empty when there is none, or no document.
+// get returns the member of that name. It returns "" if the member is missing or d is
+// nil.
 func (d *document) get(name string) jsontext.Value {
 	if d == nil {
 		return ""
@@ -43,23 +44,23 @@ func (d *document) get(name string) jsontext.Value {
 	return d.Get(name)
 }
 
-// maxShownPath is how much of the end of a path stands in warnings and errors, in
-// bytes.
+// maxShownPath is the maximum number of bytes of a path, counted from its end, that
+// warnings and errors show.
 const maxShownPath = 512
 
-// loadNode makes the node of some documents.
+// loadNode returns a node that holds docs.
 func loadNode(path string, docs Docs, v3 bool) (*node, error) {
 	n := &node{}
 	return n, n.load(path, docs, v3)
 }
 
-// load checks the syntax of all documents of a node, which are of Zarr v3 or of v2. It
-// uses the room that n has from the node before.
+// load parses all documents of a node, which are those of Zarr v3 if v3 is set. It reuses
+// the memory of the documents that n held before.
 func (n *node) load(path string, docs Docs, v3 bool) error {
 	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		path = "/" + strings.Trim(path, "/")
 	}
-	if k := len(path) - maxShownPath; k > 0 { // there may be many warnings
+	if k := len(path) - maxShownPath; k > 0 { // bounds the size of many warnings
 		path = "/..." + strings.ToValidUTF8(path[k:], "")
 	}
 	n.path, n.docs, n.warnings, n.v3 = path, n.docs[:0], nil, false
@@ -67,9 +68,9 @@ func (n *node) load(path string, docs Docs, v3 bool) error {
 	case there && v3:
 		return n.loadV3(text)
 	case there && docs[GroupDoc] == nil && docs[ArrayDoc] == nil:
-		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "a node of Zarr v3 in a dataset of Zarr v2")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "Zarr v3 node in a Zarr v2 dataset")
 	}
-	badDoc, bad := "", error(nil) // the first by name, for an error that is the same each time
+	badDoc, bad := "", error(nil) // the first by name, so that the error does not vary
 	for name, text := range docs {
 		if !IsZarrDoc(name) || name == ConsolidatedDoc || name == V3Doc {
 			continue
@@ -91,7 +92,7 @@ func (n *node) load(path string, docs Docs, v3 bool) error {
 	return nil
 }
 
-// room gives the next document of the node.
+// room adds a document to the node and returns it.
 func (n *node) room() *document {
 	if k := len(n.docs); k < cap(n.docs) {
 		n.docs = n.docs[:k+1]
@@ -101,7 +102,7 @@ func (n *node) room() *document {
 	return &n.docs[len(n.docs)-1]
 }
 
-// parse reads a document, which is to be an object.
+// parse parses a document, which must be a JSON object.
 func (d *document) parse(name string, text []byte) error {
 	d.name = name
 	if err := d.Parse(text); err != nil {
@@ -118,12 +119,12 @@ func checkFormat(key string, v jsontext.Value) error {
 		return nil
 	}
 	if v.Kind() == jsontext.Number {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", key, "zarr_format is %s, only 2 is read", clip(v))
+		return ncerr.Errorf(ncerr.ErrUnsupported, "parse", key, "zarr_format is %s, want 2", clip(v))
 	}
 	return ncerr.Errorf(ncerr.ErrMetadata, "parse", key, "zarr_format: want 2, found %s", clip(v))
 }
 
-// key gives the absolute key of a document of the node.
+// key returns the absolute key of a document of the node.
 func (n *node) key(doc string) string {
 	if n.v3 {
 		doc = V3Doc
@@ -138,13 +139,13 @@ func (n *node) warn(format string, args ...any) {
 	n.warnings = append(n.warnings, fmt.Sprintf(format, args...))
 }
 
-// bad is the error for a member of a document that makes no sense.
+// bad returns the error for a malformed member of a document.
 func (n *node) bad(doc, member, format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrMetadata, "parse", n.key(doc), "%s: %s", member, fmt.Sprintf(format, args...))
 }
 
-// block finds a block in the first of its places; empty when there is none. A
-// block may stand as an object, or as a string that holds one.
+// block returns the block from the first of its locations that exists, or "" if none
+// does. A block is a JSON object, or a string that contains one.
 func (n *node) block(b block) (jsontext.Value, place, error) {
 	for _, p := range places[b] {
 		doc := n.doc(p.doc)
@@ -172,7 +173,7 @@ func (n *node) block(b block) (jsontext.Value, place, error) {
 	return "", place{}, nil
 }
 
-// attrsDoc gives the attributes document, nil when there is none, and its name.
+// attrsDoc returns the attributes document, or nil, and its name.
 func (n *node) attrsDoc() (*document, string) {
 	for _, name := range attrsDocs {
 		if d := n.doc(name); d != nil {
@@ -182,7 +183,7 @@ func (n *node) attrsDoc() (*document, string) {
 	return nil, AttrsDoc
 }
 
-// either gives the member that goes by one of two names.
+// either returns the member named a, or else the member named b, with the name used.
 func either(v jsontext.Value, a, b string) (jsontext.Value, string) {
 	if m := v.Get(a); m != "" {
 		return m, a
@@ -190,7 +191,7 @@ func either(v jsontext.Value, a, b string) (jsontext.Value, string) {
 	return v.Get(b), b
 }
 
-// texts gives an array of strings; ok is false when v is anything else.
+// texts returns the elements of an array of strings; ok is false for any other value.
 func texts(v jsontext.Value) (list []string, ok bool) {
 	if v.Kind() != jsontext.Array {
 		return nil, false
@@ -204,7 +205,7 @@ func texts(v jsontext.Value) (list []string, ok bool) {
 	return list, ok
 }
 
-// clip gives the head of a value for messages, which have one line.
+// clip returns the beginning of a value as a single line for a message.
 func clip[T ~string | ~[]byte](v T) string {
 	const most = 60
 	if len(v) <= most {
@@ -217,8 +218,7 @@ func clip[T ~string | ~[]byte](v T) string {
 	return oneLine(string(v[:cut])) + "..."
 }
 
-// oneLine puts blanks in place of control characters: a document may have any
-// number of lines between two elements.
+// oneLine replaces control characters, such as line breaks between elements, with blanks.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -228,7 +228,7 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// goodName reports whether name can be the last segment of a path.
+// goodName reports whether name is a valid path segment.
 func goodName(name string) bool {
 	if name == "" || name == "." || name == ".." || !utf8.ValidString(name) {
 		return false

@@ -155,9 +155,9 @@ func TestReferenceArrays(t *testing.T) {
 		check   func(a *zarr.Array) bool
 		refused string
 	}{
-		"fill of another range":    {`"dtype": "|u1", "fill_value": 300`, nil, "fill_value: 300 is no value of type |u1"},
-		"text as fill of a float":  {`"dtype": "<f4", "fill_value": "abc"`, nil, `fill_value: "abc" is no value of type <f4`},
-		"text as fill of an int":   {`"fill_value": "abc"`, nil, `fill_value: "abc" is no value of type <i4`},
+		"fill of another range":    {`"dtype": "|u1", "fill_value": 300`, nil, "fill_value: 300 is not a value of type |u1"},
+		"text as fill of a float":  {`"dtype": "<f4", "fill_value": "abc"`, nil, `fill_value: "abc" is not a value of type <f4`},
+		"text as fill of an int":   {`"fill_value": "abc"`, nil, `fill_value: "abc" is not a value of type <i4`},
 		"fill 0 of a string":       {`"dtype": "|S3", "fill_value": 0`, func(a *zarr.Array) bool { return string(a.Fill) == "\x00\x00\x00" }, ""},
 		"base64 fill":              {`"dtype": "|S3", "fill_value": "YWJj"`, func(a *zarr.Array) bool { return string(a.Fill) == "abc" }, ""},
 		"null fill":                {`"fill_value": null`, func(a *zarr.Array) bool { return !a.HasFill }, ""},

@@ -7,9 +7,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// SameJSON reports whether two documents say the same: members in any order,
-// numbers by their value, a bare NaN as the text. What is no JSON is the same
-// as nothing.
+// SameJSON reports whether two documents have the same content. Members may be in any
+// order, numbers are compared by value, and a bare NaN equals the string "NaN". It
+// returns false if either is not JSON.
 func SameJSON(a, b []byte) bool {
 	x, err := jsontext.Check(string(a))
 	if err != nil {
@@ -19,9 +19,9 @@ func SameJSON(a, b []byte) bool {
 	return err == nil && same(x, y)
 }
 
-// SameDocument is SameJSON for two documents of one name. Of groups it leaves
-// out the member "consolidated_metadata", which zarr-python 3 adds to the
-// copies of nested groups.
+// SameDocument is like [SameJSON] for two documents with the same name. In group
+// documents it ignores the member "consolidated_metadata", which zarr-python 3 adds to
+// the copies of nested groups.
 //
 // Source: zarr-python 3.4.2, consolidate_metadata.
 func SameDocument(name string, a, b []byte) bool {
@@ -63,7 +63,7 @@ func same(a, b jsontext.Value) bool {
 	return false
 }
 
-// sameNumber compares integers exactly, other numbers as doubles.
+// sameNumber compares integers exactly and other numbers as float64.
 func sameNumber(a, b jsontext.Value) bool {
 	if a.IsInt() && b.IsInt() {
 		return jsontext.StrictNumber(a) == jsontext.StrictNumber(b)

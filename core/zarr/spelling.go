@@ -2,28 +2,31 @@ package zarr
 
 import "github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 
-// spelling is all that writing knows about a layout.
+// spelling describes how a layout is written.
 type spelling struct {
 	style                                         jsontext.Style
 	pure, v3                                      bool
-	superDoc, groupDoc, arrayDoc, attrDoc         string // document of each block
-	superName, groupName, arrayName, attrName     string // member, empty: the document itself
+	superDoc, groupDoc, arrayDoc, attrDoc         string // document that holds each block
+	superName, groupName, arrayName, attrName     string // member of that document; empty if the block is the document
 	dims, arrays, refs                            string // names inside the blocks
-	version                                       string // of the superblock
+	version                                       string // version in the superblock
 	char                                          string // dtype of char
 	scalarWord                                    string // storage of a scalar
-	scalarFlag, scalarDim                         bool   // "scalar": 1; ["_scalar_"]
-	ownTypes, numericTypes                        bool   // types of the blocks themselves; numbers for types
-	embedArrays                                   bool   // char text may become an array, else objects only
+	scalarFlag, scalarDim                         bool   // writes "scalar": 1; writes ["_scalar_"]
+	ownTypes, numericTypes                        bool   // types include those of the blocks; types are numbers
+	embedArrays                                   bool   // char text that is a JSON array is written as one, not only objects
 	alwaysAttrs, rootXarray, emptyAttrs, sizeDims bool   // see spellings
 }
 
-// spellings has one row a layout. alwaysAttrs: .zattrs is there even when it is
-// empty (libnetcdf 4.10 dies of a group without it); rootXarray: dimension names only for arrays in the root group;
-// emptyAttrs: an attribute block without types is {}; sizeDims: unlimited
-// dimensions are told.
+// spellings holds one row per layout.
 //
-// Source: the documents that netCDF-C 4.8.0 to 4.10 write.
+//   - alwaysAttrs: .zattrs is written even if empty (libnetcdf 4.10 crashes on a group
+//     without it).
+//   - rootXarray: dimension names are written only for arrays in the root group.
+//   - emptyAttrs: an attribute block without types is {}.
+//   - sizeDims: unlimited dimensions are marked as such.
+//
+// Source: documents written by netCDF-C 4.8.0 to 4.10.
 var spellings = [...]spelling{
 	LayoutPure: {
 		style: jsontext.Spaced, pure: true, char: "|S1", embedArrays: true, alwaysAttrs: true,

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// v3Members are the members of zarr.json that are read, by node_type.
+// v3Members are the known members of zarr.json by node_type.
 //
 // Source: Zarr v3, "Group metadata", "Array metadata"; zarr-python for
 // consolidated_metadata.
@@ -28,7 +28,8 @@ var v3Members = map[string][]string{
 	},
 }
 
-// nodeType returns "group" or "array" for a zarr.json that says so, else "".
+// nodeType returns the node_type of a zarr.json, "group" or "array". It returns "" for
+// anything else.
 func nodeType(text []byte) string {
 	v, err := jsontext.Check(string(text))
 	if t := v.Get("node_type").Text(); err == nil && v3Members[t] != nil {
@@ -37,8 +38,7 @@ func nodeType(text []byte) string {
 	return ""
 }
 
-// loadV3 takes a zarr.json apart. Its attributes become a document of their own, as
-// they are in v2.
+// loadV3 parses a zarr.json. It adds the attributes as a document of their own, as in v2.
 func (n *node) loadV3(text []byte) error {
 	n.v3 = true
 	if err := n.room().parse(V3Doc, text); err != nil {
@@ -54,7 +54,7 @@ func (n *node) loadV3(text []byte) error {
 	}
 	for _, m := range doc.Members {
 		if !slices.Contains(known, m.Key) && m.Val.Get("must_understand") != "false" {
-			return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "%q is an extension that has to be understood, and is not known", clip(m.Key))
+			return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "unknown extension %q, and its must_understand is not false", clip(m.Key))
 		}
 	}
 	attrs := doc.get("attributes")
@@ -67,11 +67,11 @@ func (n *node) loadV3(text []byte) error {
 	return n.bad(V3Doc, "attributes", "want an object, found %s", clip(attrs))
 }
 
-// arrayV3 reads an array of Zarr v3.
+// arrayV3 parses an array of Zarr v3.
 func (n *node) arrayV3(hint ParseHint) (*Array, error) {
 	doc := n.doc(V3Doc)
 	if doc.get("node_type").Text() != "array" {
-		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "it is a group, not an array")
+		return nil, ncerr.Errorf(ncerr.ErrNoObject, "parse", n.key(V3Doc), "want an array, found a group")
 	}
 	a := &Array{Layout: LayoutV3}
 	var err error
@@ -117,13 +117,13 @@ func (n *node) arrayV3(hint ParseHint) (*Array, error) {
 	return a, nil
 }
 
-// unknown is the error for an extension that is not read.
+// unknown returns the error for an unsupported extension.
 func (n *node) unknown(member, format string, args ...any) error {
-	return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "%s: %s is not read by this version", member, fmt.Sprintf(format, args...))
+	return ncerr.Errorf(ncerr.ErrUnsupported, "parse", n.key(V3Doc), "%s: %s is not supported", member, fmt.Sprintf(format, args...))
 }
 
-// extension reads the name and the configuration of an extension point: an object, or
-// the name alone. must says that must_understand is not allowed.
+// extension returns the name and the configuration of an extension point, which is an
+// object or only a name. must means that the member must_understand is not allowed.
 func (n *node) extension(member string, v jsontext.Value, must bool) (name string, conf jsontext.Value, err error) {
 	switch v.Kind() {
 	case jsontext.String:
@@ -138,7 +138,7 @@ func (n *node) extension(member string, v jsontext.Value, must bool) (name strin
 		return "", "", n.bad(V3Doc, member, "want an object with a name, found %s", orMissing(v))
 	}
 	if conf != "" && conf.Kind() != jsontext.Object {
-		return "", "", n.bad(V3Doc, member, "the configuration of %q: want an object, found %s", clip(name), clip(conf))
+		return "", "", n.bad(V3Doc, member, "configuration of %q: want an object, found %s", clip(name), clip(conf))
 	}
 	return name, conf, nil
 }
@@ -155,14 +155,14 @@ func (n *node) gridV3(a *Array, v jsontext.Value) error {
 	return err
 }
 
-// chunkShape reads the chunk_shape of a configuration.
+// chunkShape parses the member chunk_shape of a configuration.
 func (n *node) chunkShape(member string, conf jsontext.Value, rank int) ([]int64, error) {
 	shape, err := n.lengths(member+": chunk_shape", conf.Get("chunk_shape"))
 	if err != nil {
 		return nil, err
 	}
 	if len(shape) != rank {
-		return nil, ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "%s: chunk_shape has %d dimensions where shape has %d", member, len(shape), rank)
+		return nil, ncerr.Errorf(ncerr.ErrBadChunk, "parse", n.key(V3Doc), "%s: chunk_shape has %d dimensions, but shape has %d", member, len(shape), rank)
 	}
 	for d, k := range shape {
 		if k == 0 {
@@ -195,15 +195,16 @@ func (n *node) keysV3(a *Array, v jsontext.Value) error {
 	return nil
 }
 
-// typesV3 are the data types without a configuration, as v2 spells them; a star
-// stands for the byte order.
+// typesV3 maps data types without a configuration to their v2 spelling. A star is a
+// placeholder for the byte order.
 var typesV3 = map[string]string{
 	"bool": "|b1", "int8": "|i1", "int16": "*i2", "int32": "*i4", "int64": "*i8", "uint8": "|u1", "uint16": "*u2", "uint32": "*u4", "uint64": "*u8",
 	"float16": "*f2", "float32": "*f4", "float64": "*f8", "complex64": "*c8", "complex128": "*c16",
 	"string": "string", "bytes": "bytes", "variable_length_bytes": "bytes",
 }
 
-// typeV3 returns a data type as v2 spells it: see typesV3.
+// typeV3 returns the v2 spelling of a data type, with a star for the byte order; see
+// typesV3.
 //
 // Source: Zarr v3, "Data types", and the registered extensions; zarr-python for
 // null_terminated_bytes, raw_bytes and variable_length_bytes.
@@ -258,14 +259,14 @@ func (n *node) timeV3(name string, conf jsontext.Value) (string, error) {
 	return form + "[" + strconv.FormatInt(count, 10) + unit + "]", nil
 }
 
-// elementV3 sets the element type. order is that of the codec bytes, empty without.
+// elementV3 sets the element type. order is the byte order of the codec "bytes", or "".
 func (n *node) elementV3(a *Array, text, order string) (err error) {
 	first := ""
 	if len(a.Codecs) > 0 && strings.HasPrefix(a.Codecs[0].ID, "vlen-") {
 		first = a.Codecs[0].ID
 	}
 	if wants := map[string]string{"string": "vlen-utf8", "bytes": "vlen-bytes"}[text]; first != wants {
-		return n.bad(V3Doc, "codecs", "the codecs vlen-utf8 and vlen-bytes are for string and bytes, and those need them")
+		return n.bad(V3Doc, "codecs", "the data types string and bytes need the codecs vlen-utf8 and vlen-bytes, which no other type may use")
 	}
 	switch text {
 	case "string":
@@ -275,7 +276,7 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 	default:
 		text, ordered := strings.CutPrefix(text, "*")
 		if ordered && order == "" {
-			return n.bad(V3Doc, "codecs", "the codec bytes has no endian, which elements of more than one byte need")
+			return n.bad(V3Doc, "codecs", "the codec bytes needs endian for elements of more than one byte")
 		}
 		if ordered {
 			text = order + text
@@ -287,11 +288,11 @@ func (n *node) elementV3(a *Array, text, order string) (err error) {
 	return nil
 }
 
-// maxShards is the ceiling on shards within shards.
+// maxShards is the maximum number of levels of shards.
 const maxShards = 8
 
-// chainV3 reads a chain of codecs, of which sharding_indexed has another one inside.
-// The order of bytes is "<" or ">", empty where nothing says.
+// chainV3 parses a chain of codecs, including the inner chain of sharding_indexed. The
+// returned byte order is "<" or ">", or "" if the chain specifies none.
 func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 	if v.Kind() != jsontext.Array || v.Len() == 0 {
 		return "", n.bad(V3Doc, "codecs", "want an array of codecs, found %s", orMissing(v))
@@ -299,7 +300,7 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 	if v.Len() > maxCodecs {
 		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: more than %d", maxCodecs)
 	}
-	toBytes := false // there was a codec from an array to bytes
+	toBytes := false // the chain has an array-to-bytes codec
 	err = v.Elems(func(i int, e jsontext.Value) error {
 		name, conf, err := n.extension("codecs", e, false)
 		if err != nil {
@@ -309,9 +310,9 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 		makesBytes := name == "bytes" || name == "vlen-utf8" || name == "vlen-bytes" || name == "sharding_indexed"
 		switch {
 		case makesBytes && toBytes:
-			return n.bad(V3Doc, "codecs", "%q is the second codec from an array to bytes", clip(name))
+			return n.bad(V3Doc, "codecs", "%q is the second array-to-bytes codec", clip(name))
 		case toBytes && name == "transpose":
-			return n.bad(V3Doc, "codecs", "transpose is after the codec from an array to bytes")
+			return n.bad(V3Doc, "codecs", "transpose must come before the array-to-bytes codec")
 		}
 		toBytes = toBytes || makesBytes
 		switch name {
@@ -322,7 +323,7 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 			return n.transpose(a, conf.Get("order"))
 		case "bytes":
 			if order, err = n.endian(conf); order == ">" && len(a.Codecs) > 0 {
-				return n.unknown("codecs", "the codec bytes with big endian after another codec for arrays")
+				return n.unknown("codecs", "the codec bytes with big endian after an array-to-array codec")
 			}
 			return err
 		case "sharding_indexed":
@@ -339,12 +340,12 @@ func (n *node) chainV3(a *Array, v jsontext.Value) (order string, err error) {
 		return err
 	})
 	if err == nil && !toBytes {
-		err = n.bad(V3Doc, "codecs", "there is no codec from an array to bytes")
+		err = n.bad(V3Doc, "codecs", "missing array-to-bytes codec")
 	}
 	return order, err
 }
 
-// endian reads the byte order of the codec bytes: "<", ">", or empty if it has none.
+// endian returns the byte order of the codec "bytes": "<", ">", or "" if not specified.
 func (n *node) endian(conf jsontext.Value) (order string, err error) {
 	switch v := conf.Get("endian"); v {
 	case "", "null":
@@ -358,10 +359,10 @@ func (n *node) endian(conf jsontext.Value) (order string, err error) {
 	}
 }
 
-// shuffles are the words of blosc in Zarr v3, which are numbers in v2.
+// shuffles maps the shuffle names of blosc in Zarr v3 to the numbers used in v2.
 var shuffles = map[string]int64{"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
-// paramsOf makes the parameters of a codec as v2 has them: with the id.
+// paramsOf returns the parameters of a codec in their v2 form, which includes the id.
 func paramsOf(id string, conf jsontext.Value) (json.RawMessage, error) {
 	w := jsontext.Writer{Style: jsontext.Spaced}
 	w.Open('{')
@@ -371,10 +372,10 @@ func paramsOf(id string, conf jsontext.Value) (json.RawMessage, error) {
 			text, isType := typesV3[m.Val.Text()]
 			shuffle, isShuffle := shuffles[m.Val.Text()]
 			switch {
-			case m.Key == "id", id == "blosc" && m.Key == "typesize": // which v2 takes from the type
+			case m.Key == "id", id == "blosc" && m.Key == "typesize": // v2 takes it from the dtype
 			case id == "blosc" && m.Key == "shuffle" && isShuffle:
 				w.Key(m.Key).Int(shuffle)
-			case isType && strings.HasSuffix(m.Key, "type"): // which v2 spells as it spells dtype
+			case isType && strings.HasSuffix(m.Key, "type"): // v2 spells it like a dtype
 				w.Key(m.Key).String(strings.Replace(text, "*", "<", 1))
 			default:
 				w.Key(m.Key).Value(m.Val)
@@ -385,7 +386,7 @@ func paramsOf(id string, conf jsontext.Value) (json.RawMessage, error) {
 	return w.Bytes(), nil
 }
 
-// transpose adds a permutation of the dimensions to that of a.
+// transpose applies a permutation of the dimensions to a.Transpose.
 func (n *node) transpose(a *Array, v jsontext.Value) error {
 	order, err := n.lengths("codecs: order of transpose", v)
 	if err != nil {
@@ -394,11 +395,11 @@ func (n *node) transpose(a *Array, v jsontext.Value) error {
 	rank := len(a.Shape)
 	out, seen := make([]int, rank), make([]bool, rank)
 	if len(order) != rank {
-		return n.bad(V3Doc, "codecs", "order of transpose: %d dimensions where shape has %d", len(order), rank)
+		return n.bad(V3Doc, "codecs", "order of transpose: %d dimensions, but shape has %d", len(order), rank)
 	}
 	for i, d := range order {
 		if d >= int64(rank) || seen[d] {
-			return n.bad(V3Doc, "codecs", "order of transpose: %v is no permutation", order)
+			return n.bad(V3Doc, "codecs", "order of transpose: %v is not a permutation", order)
 		}
 		seen[d] = true
 		if out[i] = int(d); a.Transpose != nil {
@@ -411,11 +412,11 @@ func (n *node) transpose(a *Array, v jsontext.Value) error {
 	return nil
 }
 
-// shardV3 reads the configuration of sharding_indexed, and makes the inner chunks
-// those of a.
+// shardV3 parses the configuration of sharding_indexed, and sets a.Chunks to the shape of
+// the inner chunks.
 func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) {
 	if len(a.Shards) == maxShards {
-		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: more than %d shards within shards", maxShards)
+		return "", ncerr.Errorf(ncerr.ErrLimit, "parse", n.key(V3Doc), "codecs: more than %d levels of shards", maxShards)
 	}
 	inner, err := n.chunkShape("codecs: sharding_indexed", conf, len(a.Shape))
 	if err != nil {
@@ -454,7 +455,7 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 		return n.unknown("codecs", "the codec %q for the index of a shard", clip(name))
 	})
 	if err == nil && list.Len() == 0 {
-		err = n.bad(V3Doc, "codecs", "index_codecs: there is no codec from an array to bytes")
+		err = n.bad(V3Doc, "codecs", "index_codecs: missing array-to-bytes codec")
 	}
 	if err != nil {
 		return "", err
@@ -463,7 +464,7 @@ func (n *node) shardV3(a *Array, conf jsontext.Value) (order string, err error) 
 	return n.chainV3(a, conf.Get("codecs"))
 }
 
-// ShardShape returns the shape of the shards of level i in units of what they hold:
+// ShardShape returns the shape of the shards of level i, counted in what they contain:
 // shards of the next level, or chunks.
 func (a *Array) ShardShape(i int) []int64 {
 	inner := a.Chunks
@@ -477,7 +478,7 @@ func (a *Array) ShardShape(i int) []int64 {
 	return shape
 }
 
-// fillV3 reads fill_value, which has to be there. Bytes are base64, or a list of
+// fillV3 parses fill_value, which is required. Raw bytes may be base64 or a list of
 // numbers.
 //
 // Source: Zarr v3, "Fill value representation"; zarr-extensions, "bytes".
@@ -497,14 +498,14 @@ func (n *node) fillV3(a *Array, v jsontext.Value) error {
 		value, ok = n.fillOf(a, v)
 	}
 	if !ok {
-		return n.bad(V3Doc, "fill_value", "%s is no value of type %s", orMissing(v), a.DType)
+		return n.bad(V3Doc, "fill_value", "%s is not a value of type %s", orMissing(v), a.DType)
 	}
 	a.Fill, a.HasFill = value, true
 	return nil
 }
 
-// namesV3 reads dimension_names, where null is a dimension without a name, which
-// DimNames has as "".
+// namesV3 parses dimension_names. A null is a dimension without a name, which is "" in
+// DimNames.
 func (n *node) namesV3(a *Array, v jsontext.Value, hint ParseHint) error {
 	a.Scalar = len(a.Shape) == 0
 	if v == "" || v.Kind() == jsontext.Null {
@@ -522,7 +523,7 @@ func (n *node) namesV3(a *Array, v jsontext.Value, hint ParseHint) error {
 		name := ""
 		if e.Kind() == jsontext.String {
 			if name = e.Text(); name != "" && !goodName(name) {
-				n.warn("%s: dimension_names: %s is no name", n.key(V3Doc), clip(e))
+				n.warn("%s: dimension_names: ignored invalid name %s", n.key(V3Doc), clip(e))
 				name = ""
 			}
 		}
@@ -535,8 +536,8 @@ func (n *node) namesV3(a *Array, v jsontext.Value, hint ParseHint) error {
 	return err
 }
 
-// fillAttrV3 reads the attribute _FillValue as xarray writes it in Zarr v3: floats as
-// base64 of a little-endian float64, and bytes as base64.
+// fillAttrV3 parses the attribute _FillValue in the form that xarray writes to Zarr v3:
+// floats as the base64 of a little-endian float64, and bytes as base64.
 //
 // Source: xarray, FillValueCoder.
 func fillAttrV3(nc dtype.NC, v jsontext.Value, bytes bool) (any, bool) {
@@ -562,19 +563,20 @@ func fillAttrV3(nc dtype.NC, v jsontext.Value, bytes bool) (any, bool) {
 	return nil, false
 }
 
-// HasInlineMetadata reports whether a root has consolidated metadata: see
+// HasInlineMetadata reports whether a root has consolidated metadata; see
 // [InlineMetadata].
 func HasInlineMetadata(root Docs) bool { return inlineOf(root) != "" }
 
 // KnowsInline reports whether a group has consolidated metadata of the kind that
-// [WithInline] writes. Others may only be replaced, or removed, as a whole.
+// [WithInline] writes. Callers may only replace or remove metadata of any other kind as a
+// whole.
 func KnowsInline(group Docs) bool {
 	all := inlineOf(group)
 	return all.Get("kind").Text() == "inline" && all.Get("must_understand") != "true"
 }
 
-// inlineOf returns the consolidated metadata of a root, empty without. Whether the
-// document makes sense is seen where the group is parsed.
+// inlineOf returns the consolidated metadata of a root, or "". It reports no errors;
+// parsing the group does.
 func inlineOf(root Docs) jsontext.Value {
 	v, err := jsontext.Check(string(root[V3Doc]))
 	all := v.Get("consolidated_metadata")
@@ -584,11 +586,11 @@ func inlineOf(root Docs) jsontext.Value {
 	return all
 }
 
-// InlineMetadata returns the documents of all nodes that the zarr.json of a root
-// repeats, by path without slashes at the ends, with those of the root itself. It is
-// nil if there is no consolidated metadata.
+// InlineMetadata returns the documents of all nodes recorded in the zarr.json of a root,
+// including those of the root itself. Its keys are paths without leading or trailing
+// slashes. It returns nil if root has no consolidated metadata.
 //
-// Errors: ErrConsolidated for consolidated metadata that makes no sense.
+// It fails with ErrConsolidated for malformed consolidated metadata.
 //
 // Source: zarr-python, consolidate_metadata.
 func InlineMetadata(root Docs) (map[string]Docs, error) {
@@ -613,7 +615,7 @@ func InlineMetadata(root Docs) (map[string]Docs, error) {
 		}
 		path := strings.Trim(key, "/")
 		if nodes[path] != nil && path != "" {
-			return wrong("metadata: %q comes twice", clip(path))
+			return wrong("metadata: duplicate path %q", clip(path))
 		}
 		if path != "" {
 			nodes[path] = Docs{V3Doc: []byte(val)}

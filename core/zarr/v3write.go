@@ -17,16 +17,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// memberV3 is a member of a zarr.json. One that changes is written anew when the
-// document of an existing node is written again; the others stay as they are there.
+// memberV3 is a member of a zarr.json. If the document of an existing node is rewritten,
+// only members with changes set are written; the others keep their old value.
 type memberV3 struct {
 	key     string
 	changes bool
 	write   func(w *jsontext.Writer) error
 }
 
-// docV3 writes a zarr.json. A document that is replaced keeps all its members but
-// those that change, and their order.
+// docV3 writes a zarr.json. If it replaces a document, the members that do not change,
+// and the order of all members, stay the same.
 func (o *output) docV3(members []memberV3) (Docs, error) {
 	w := o.doc(V3Doc)
 	var old *document
@@ -59,7 +59,7 @@ func (o *output) docV3(members []memberV3) (Docs, error) {
 	return Docs{V3Doc: w.Bytes()}, nil
 }
 
-// nodeV3 are the members that groups and arrays begin with.
+// nodeV3 returns the first members of groups and arrays.
 func nodeV3(kind string) []memberV3 {
 	return []memberV3{
 		{"zarr_format", false, func(w *jsontext.Writer) error { w.Int(3); return nil }},
@@ -76,7 +76,7 @@ func (o *output) groupV3(g *Group) (Docs, error) {
 // Source: Zarr v3, "Array metadata"; zarr-python 3.4.2 for the spelling.
 func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 	if len(a.Shards) > 0 && (o.old == nil || o.old.doc(V3Doc) == nil) {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "arrays in shards are not written by this version")
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "writing sharded arrays is not supported")
 	}
 	shape, chunks := a.Shape, a.Chunks
 	if a.Scalar {
@@ -113,7 +113,7 @@ func (o *output) arrayV3(a *Array, noXarray bool) (Docs, error) {
 	return o.docV3(append(members, o.attrsV3(a.Attrs, a.attrReader(o.old))))
 }
 
-// attrReader returns the reader of the attributes of an array of Zarr v3.
+// attrReader returns the reader for the attributes of a Zarr v3 array.
 func (a *Array) attrReader(n *node) attrReader {
 	r := attrReader{n: n, fill: a.DType.NC()}
 	switch a.DType.Kind {
@@ -126,8 +126,9 @@ func (a *Array) attrReader(n *node) attrReader {
 	return r
 }
 
-// fillNameV3 returns the name under which an array has the attribute _FillValue: that
-// name for numbers only, since xarray refuses the whole dataset for others.
+// fillNameV3 returns the name under which the attribute _FillValue is stored. It is
+// _FillValue only for numbers, because xarray refuses a dataset with any other
+// _FillValue.
 //
 // Source: xarray 2026.9.0, FillValueCoder.decode.
 func (r *attrReader) fillNameV3() string {
@@ -137,9 +138,9 @@ func (r *attrReader) fillNameV3() string {
 	return fillAttr
 }
 
-// attrsV3 writes the attributes. One that a document had keeps its JSON if that
-// still reads as its value, as r reads it; _ARRAY_DIMENSIONS, which is not among the
-// attributes, and one without a name stay.
+// attrsV3 returns the member that holds the attributes. An attribute keeps the JSON of
+// the old document if r still parses it as the attribute's value. _ARRAY_DIMENSIONS,
+// which is not in list, and an attribute without a name are copied from the old document.
 func (o *output) attrsV3(list []Attr, r attrReader) memberV3 {
 	var old *document
 	if o.old != nil {
@@ -183,15 +184,16 @@ func (o *output) attrsV3(list []Attr, r attrReader) memberV3 {
 	}}
 }
 
-// reads reports whether v reads as the attribute a.
+// reads reports whether v parses as the attribute a.
 func (r *attrReader) reads(v jsontext.Value, a Attr) bool {
 	got := r.attr(a.Name, v)
 	return got.Type == a.Type && sameValue(got.Value, a.Value)
 }
 
-// writeFloatAttrV3 writes floats with bare words for those that are not finite, as
-// zarr-python does: in quotes they would be strings to it. One is a list only if it was
-// one; that of pure Zarr v2 around a word in quotes does not count.
+// writeFloatAttrV3 writes floats. It writes NaN and infinities as bare words, as
+// zarr-python does, because readers take quoted words for strings. A single value is a
+// list only if it was read as one. A list around a quoted word, as in pure Zarr v2, does
+// not count.
 func writeFloatAttrV3(w *jsontext.Writer, a Attr) {
 	list := &jsontext.Writer{}
 	list.Open('[')
@@ -204,8 +206,9 @@ func writeFloatAttrV3(w *jsontext.Writer, a Attr) {
 	w.Raw(jsontext.Value(text))
 }
 
-// writeFillAttrV3 writes the attribute _FillValue as xarray wants it: floats as the
-// base64 of a little-endian float64, text of single bytes as base64. See fillAttrV3.
+// writeFillAttrV3 writes the attribute _FillValue in the form that xarray expects: floats
+// as the base64 of a little-endian float64, and text of single bytes as base64. It is the
+// reverse of fillAttrV3.
 func writeFillAttrV3(w *jsontext.Writer, a Attr, isBytes bool, s *spelling) {
 	var b []byte
 	switch v := a.Value.(type) {
@@ -234,8 +237,8 @@ func writeFillAttrV3(w *jsontext.Writer, a Attr, isBytes bool, s *spelling) {
 	w.String(base64.StdEncoding.EncodeToString(b))
 }
 
-// extensionV3 writes an extension point: its name, and its configuration unless conf
-// is nil.
+// extensionV3 writes an extension point: its name, and its configuration if conf is not
+// nil.
 func extensionV3(w *jsontext.Writer, name string, conf func()) {
 	w.Open('{')
 	w.Key("name").String(name)
@@ -253,7 +256,7 @@ func writeKeysV3(w *jsontext.Writer, prefix bool, separator string) {
 	extensionV3(w, name, func() { w.Key("separator").String(separator) })
 }
 
-// writeTypeV3 writes a data type: the reverse of typeV3.
+// writeTypeV3 writes a data type; it is the reverse of typeV3.
 func writeTypeV3(w *jsontext.Writer, a *Array) error {
 	t := a.DType
 	bits := strconv.Itoa(8 * t.Size)
@@ -279,7 +282,7 @@ func writeTypeV3(w *jsontext.Writer, a *Array) error {
 		sized("fixed_length_utf32")
 	case dtype.Raw:
 		if a.Fields != nil {
-			return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "structured elements are not written in Zarr v3")
+			return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", "writing structured elements in Zarr v3 is not supported")
 		}
 		sized("raw_bytes")
 	case dtype.Datetime, dtype.Timedelta:
@@ -302,8 +305,8 @@ func writeTypeV3(w *jsontext.Writer, a *Array) error {
 	return nil
 }
 
-// writeFillV3 writes fill_value, which has to be there: zero, or the empty text, where
-// the array has none.
+// writeFillV3 writes fill_value. The member is required, so an array without a fill value
+// gets zero or the empty text.
 //
 // Source: Zarr v3, "Fill value representation".
 func writeFillV3(w *jsontext.Writer, a *Array) error {
@@ -331,8 +334,8 @@ func writeFillV3(w *jsontext.Writer, a *Array) error {
 	return writeFill(w, &of, true)
 }
 
-// writeFloatsV3 writes floats so that they read back bit for bit: a NaN other than the
-// one that "NaN" stands for in hexadecimal.
+// writeFloatsV3 writes floats so that they parse to the same bits. It writes a NaN in
+// hexadecimal unless its bits are those of "NaN".
 func writeFloatsV3(w *jsontext.Writer, t dtype.Type, b []byte) error {
 	for ; len(b) > 0; b = b[t.Size:] {
 		one := []float64{0}
@@ -361,7 +364,7 @@ func bitsOf(b []byte, order dtype.Order) (bits uint64) {
 	return bits
 }
 
-// writeChainV3 writes the codecs: the reverse of chainV3.
+// writeChainV3 writes the codecs; it is the reverse of chainV3.
 func writeChainV3(w *jsontext.Writer, a *Array) error {
 	w.Open('[')
 	defer w.Close()
@@ -386,21 +389,22 @@ func writeChainV3(w *jsontext.Writer, a *Array) error {
 	return nil
 }
 
-// writeBytesV3 writes the codec bytes, which arrays of variable length have not.
+// writeBytesV3 writes the codec "bytes". Arrays with elements of variable length have
+// none.
 func writeBytesV3(w *jsontext.Writer, a *Array) {
 	t := a.DType
 	switch {
 	case !t.Fixed():
 	case t.Order == dtype.Big:
 		extensionV3(w, "bytes", func() { w.Key("endian").String("big") })
-	case t.Order == dtype.Little || a.ArrayCodecs > 0: // which may make elements of more than one byte
+	case t.Order == dtype.Little || a.ArrayCodecs > 0: // array codecs may produce multi-byte elements
 		extensionV3(w, "bytes", func() { w.Key("endian").String("little") })
 	default:
 		extensionV3(w, "bytes", nil)
 	}
 }
 
-// checkChainV3 fails if the codecs of an array cannot be those of Zarr v3.
+// checkChainV3 fails if the codec chain of the array is not valid in Zarr v3.
 func (a *Array) checkChainV3() error {
 	no := func(format string, args ...any) error {
 		return ncerr.Errorf(ncerr.ErrUnsupported, "write metadata", "", format, args...)
@@ -415,9 +419,9 @@ func (a *Array) checkChainV3() error {
 	}
 	switch {
 	case a.ArrayCodecs < 0 || a.ArrayCodecs > len(a.Codecs):
-		return invalid("%d codecs for arrays among %d", a.ArrayCodecs, len(a.Codecs))
+		return invalid("%d array-to-array codecs, but only %d codecs", a.ArrayCodecs, len(a.Codecs))
 	case a.ArrayCodecs > 0 && (wants != "" || a.DType.Order == dtype.Big):
-		return no("in Zarr v3 the codec %q cannot be before elements of type %s become bytes", a.Codecs[0].ID, a.DType)
+		return no("in Zarr v3 the codec %q cannot be an array-to-array codec for elements of type %s", a.Codecs[0].ID, a.DType)
 	case wants != "" && (len(a.Codecs) == 0 || a.Codecs[0].ID != wants):
 		return no("in Zarr v3 elements of type %s need the codec %q", a.DType, wants)
 	case wants == "" && len(a.Codecs) > 0 && strings.HasPrefix(a.Codecs[0].ID, "vlen-"):
@@ -426,13 +430,14 @@ func (a *Array) checkChainV3() error {
 	return nil
 }
 
-// coreV3 are the codecs that Zarr v3 has under the name they have in v2. Others are
+// coreV3 lists the codecs that have the same name in Zarr v2 and v3. All others are
 // extensions of numcodecs.
 //
 // Source: zarr-extensions, "codecs"; zarr-python 3.4.2.
 var coreV3 = []string{"gzip", "zstd", "blosc", "crc32c", "vlen-utf8", "vlen-bytes"}
 
-// writeCodecV3 writes a codec with the parameters of v2: the reverse of paramsOf.
+// writeCodecV3 writes a codec whose parameters are in their v2 form; it is the reverse of
+// paramsOf.
 func writeCodecV3(w *jsontext.Writer, c CodecSpec, t dtype.Type) error {
 	params := c.Params
 	if len(params) == 0 {
@@ -440,7 +445,7 @@ func writeCodecV3(w *jsontext.Writer, c CodecSpec, t dtype.Type) error {
 	}
 	v, err := jsontext.Check(string(params))
 	if err != nil || v.Kind() != jsontext.Object {
-		return invalid("parameters of codec %q are no JSON object: %s", c.ID, clip(c.Params))
+		return invalid("parameters of codec %q are not a JSON object: %s", c.ID, clip(c.Params))
 	}
 	name := c.ID
 	switch {
@@ -469,8 +474,8 @@ func writeCodecV3(w *jsontext.Writer, c CodecSpec, t dtype.Type) error {
 	return nil
 }
 
-// shuffleV3 returns the word for the shuffle of blosc, which may be a number, or one
-// of GDAL's words, in v2.
+// shuffleV3 returns the v3 name of a blosc shuffle. In v2 the shuffle may be a number or
+// one of GDAL's words.
 //
 // Source: numcodecs, blosc.pyx, for automatic shuffle.
 func shuffleV3(v jsontext.Value, t dtype.Type) string {
@@ -491,20 +496,23 @@ func shuffleV3(v jsontext.Value, t dtype.Type) string {
 	}
 }
 
-// WithInline returns the documents of a root, or of another group, with the documents
-// of the nodes below it repeated in its zarr.json, by path without slashes at the ends;
-// without consolidated metadata if nodes is nil. Nodes without zarr.json, or with one
-// that is not JSON, are left out. What the consolidated metadata said before stays of
-// those at and below the paths in unknown that have no such document in nodes, and so do
-// members that are not known. It fails with ErrNotZarr if the zarr.json of the group is
-// not JSON, and with ErrLimit if the new one is nested deeper than it may be to be read.
+// WithInline returns a copy of group, the documents of a root or another group, whose
+// zarr.json has consolidated metadata for nodes. nodes holds the documents of the nodes
+// below the group, by path without leading or trailing slashes. If nodes is nil, the
+// consolidated metadata is removed. Nodes without a valid zarr.json are omitted.
+//
+// Nodes at or below the paths in unknown keep their previous consolidated metadata if
+// nodes has no document for them. Unknown members of the previous metadata are kept too.
+//
+// WithInline fails with ErrNotZarr if the zarr.json of the group is not JSON, and with
+// ErrLimit if the new document is nested too deeply to be parsed.
 //
 // Source: zarr-python 3.4.2, consolidate_metadata.
 func WithInline(group Docs, nodes map[string]Docs, unknown []string) (Docs, error) {
 	const member = "consolidated_metadata"
 	var d jsontext.Document
 	w := &jsontext.Writer{Style: jsontext.Spaced}
-	// all writes the members of d but the consolidated metadata
+	// all writes the members of d, except the consolidated metadata.
 	all := func() {
 		for _, m := range d.Members {
 			if m.Key != member {
@@ -512,7 +520,7 @@ func WithInline(group Docs, nodes map[string]Docs, unknown []string) (Docs, erro
 			}
 		}
 	}
-	// open begins the consolidated metadata
+	// open starts the consolidated metadata.
 	open := func() {
 		w.Key(member).Open('{')
 		w.Key("kind").String("inline")
@@ -539,7 +547,7 @@ func WithInline(group Docs, nodes map[string]Docs, unknown []string) (Docs, erro
 			delete(kept, path)
 			w.Key(path).Open('{')
 			all()
-			if d.Get("node_type").Text() == "group" { // which zarr-python expects
+			if d.Get("node_type").Text() == "group" { // zarr-python expects it
 				open()
 				end()
 			}
@@ -560,13 +568,12 @@ func WithInline(group Docs, nodes map[string]Docs, unknown []string) (Docs, erro
 	docs := maps.Clone(group)
 	docs[V3Doc] = w.Bytes()
 	if err := d.Parse(docs[V3Doc]); err != nil {
-		return nil, ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "with consolidated metadata it cannot be read: %w", err)
+		return nil, ncerr.Errorf(ncerr.ErrLimit, "write metadata", "", "the document with consolidated metadata cannot be parsed: %w", err)
 	}
 	return docs, nil
 }
 
-// keptInline returns the members of the metadata that a group repeats which are at or
-// below paths, by their paths.
+// keptInline returns the members of consolidated metadata at or below paths, by path.
 func keptInline(metadata jsontext.Value, paths []string) map[string]jsontext.Value {
 	is := make(map[string]bool, len(paths))
 	for _, path := range paths {

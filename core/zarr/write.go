@@ -8,36 +8,36 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr/internal/jsontext"
 )
 
-// WriteOptions say how documents are written.
+// WriteOptions controls how documents are written.
 type WriteOptions struct {
-	// Layout is the layout of the dataset, whatever the model's own says.
+	// Layout is the layout to write. The Layout field of the Group or Array is ignored.
 	Layout Layout
-	// NoXarray leaves out _ARRAY_DIMENSIONS.
+	// NoXarray omits _ARRAY_DIMENSIONS.
 	NoXarray bool
-	// IsRoot says that the node is the root group, or an array in it.
+	// IsRoot means that the node is the root group or an array in it.
 	IsRoot bool
-	// Old are the documents that are being replaced, nil for a new node. What
-	// stands in them and is neither Zarr's nor NCZarr's is kept: unknown
-	// members of .zgroup, .zarray and of NCZarr's blocks, and, where none is
-	// written, _ARRAY_DIMENSIONS. A zarr.json keeps all but its attributes and the
-	// shape of its array, which are all that can change.
+	// Old holds the documents that are being replaced; nil for a new node. Writers keep
+	// the members of Old that neither Zarr nor NCZarr defines: unknown members of
+	// .zgroup, .zarray and NCZarr's blocks. They also keep _ARRAY_DIMENSIONS if they do
+	// not write it. A zarr.json keeps everything except its attributes and the shape of
+	// its array; nothing else can change.
 	Old Docs
 }
 
-// NCProperties gives the provenance text for the root group of a dataset that
-// this program writes, version being its own.
+// NCProperties returns the provenance attribute for the root group of a dataset that this
+// program writes. version is the version of the program.
 func NCProperties(version string) string { return "version=2,nczarr=2.0.0,go-nczarr=" + version }
 
 // output collects the documents of one node.
 type output struct {
 	s    *spelling
 	docs map[string]*jsontext.Writer
-	old  *node // what is being replaced, nil for a new node
+	old  *node // the replaced node; nil for a new node
 }
 
 func newOutput(opts WriteOptions) (*output, error) {
 	if int(opts.Layout) >= len(spellings) {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "write metadata", "", "layout %d", opts.Layout)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "write metadata", "", "unknown layout %d", opts.Layout)
 	}
 	o := &output{s: &spellings[opts.Layout], docs: map[string]*jsontext.Writer{}}
 	if opts.Old == nil {
@@ -48,7 +48,7 @@ func newOutput(opts WriteOptions) (*output, error) {
 	return o, err
 }
 
-// doc gives the writer of a document, opened on first use.
+// doc returns the writer of a document, and opens it on first use.
 func (o *output) doc(name string) *jsontext.Writer {
 	w, ok := o.docs[name]
 	if !ok {
@@ -59,7 +59,8 @@ func (o *output) doc(name string) *jsontext.Writer {
 	return w
 }
 
-// open starts a block: a member of a document, or a document of its own.
+// open starts a block, which is a member of a document, or the whole document if member
+// is empty.
 func (o *output) open(doc, member string) *jsontext.Writer {
 	w := o.doc(doc)
 	if member != "" {
@@ -68,14 +69,15 @@ func (o *output) open(doc, member string) *jsontext.Writer {
 	return w
 }
 
-// done ends a block that open started.
+// done ends a block started by open.
 func done(w *jsontext.Writer, member string) {
 	if member != "" {
 		w.Close()
 	}
 }
 
-// finish ends the documents; names says that the old _ARRAY_DIMENSIONS stay.
+// finish ends the documents and returns them. It keeps the old _ARRAY_DIMENSIONS if names
+// is set.
 func (o *output) finish(names bool) Docs {
 	o.keep(names)
 	docs := make(Docs, len(o.docs))
@@ -86,13 +88,13 @@ func (o *output) finish(names bool) Docs {
 	return docs
 }
 
-// Docs writes the group's documents: zarr.json, or .zgroup and, as the layout has
-// it, .zattrs and NCZarr's own. NCProperties is written for the root only, when it
-// is set. Unlimited dimensions are told apart in LayoutNewest only.
+// Docs returns the group's documents: zarr.json, or .zgroup and, depending on the layout,
+// .zattrs and NCZarr's own. NCProperties is written only for the root, if not empty. Only
+// LayoutNewest records which dimensions are unlimited.
 //
-// Errors: ErrBadName for names and attributes that cannot be written,
-// ErrBadType for an attribute whose value is not of its type, ErrInvalid for a
-// negative length.
+// Docs fails with ErrBadName for names and attributes that cannot be written, with
+// ErrNameInUse for duplicate attributes, with ErrBadType for an attribute whose value
+// does not have its type, and with ErrInvalid for a negative length.
 func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 	o, err := newOutput(opts)
 	if err != nil {
@@ -136,7 +138,7 @@ func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 func (g *Group) check(s *spelling) error {
 	for _, d := range g.Dims {
 		if !goodName(d.Name) {
-			return ncerr.Errorf(ncerr.ErrBadName, "write dimension", d.Name, "no legal name")
+			return ncerr.Errorf(ncerr.ErrBadName, "write dimension", d.Name, "invalid name")
 		}
 		if d.Len < 0 {
 			return invalid("dimension %q has length %d", d.Name, d.Len)
@@ -144,7 +146,7 @@ func (g *Group) check(s *spelling) error {
 	}
 	for _, name := range slices.Concat(g.Arrays, g.Groups) {
 		if !goodName(name) {
-			return ncerr.Errorf(ncerr.ErrBadName, "write group", name, "no legal name")
+			return ncerr.Errorf(ncerr.ErrBadName, "write group", name, "invalid name")
 		}
 	}
 	return checkAttrs(g.Attrs, s)
@@ -164,7 +166,7 @@ func checkAttrs(attrs []Attr, s *spelling) error {
 	return nil
 }
 
-// super writes the superblock, which only the root has.
+// super writes the superblock if the node is the root.
 func (o *output) super(root bool) {
 	if !root {
 		return
@@ -202,7 +204,7 @@ func (o *output) group(g *Group) {
 	done(w, o.s.groupName)
 }
 
-// attrs writes the user's attributes and gives their types.
+// attrs writes the user's attributes and returns their names and types.
 func (o *output) attrs(list []Attr) (types [][2]string) {
 	for _, a := range list {
 		w := o.doc(AttrsDoc)
@@ -213,7 +215,7 @@ func (o *output) attrs(list []Attr) (types [][2]string) {
 	return types
 }
 
-// types writes the attribute types, and those of NCZarr's own blocks.
+// types writes the attribute types, including those of the blocks in own.
 func (o *output) types(types [][2]string, own []string) {
 	s := o.s
 	if s.ownTypes {

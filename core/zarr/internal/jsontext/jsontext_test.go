@@ -28,8 +28,8 @@ func TestCheckErrors(t *testing.T) {
 		"{\n\"a\": \"\xff\"}":    "line 2, column 7: byte 0xff is not valid UTF-8",
 		`"\x"`:                   "bad escape",
 		`"\u12"`:                 "bad escape",
-		`"abc`:                   "string without end",
-		`"abc\`:                  "string without end",
+		`"abc`:                   "unterminated string",
+		`"abc\`:                  "unterminated string",
 		strings.Repeat("[", 100): "nested deeper than 64",
 		strings.Repeat(`{"":`, 70) + "1" + strings.Repeat("}", 70): "nested deeper than 64",
 	} {

@@ -8,17 +8,17 @@ type Member struct {
 	Val Value
 }
 
-// Document is a document that was checked. The zero Document is ready for Parse.
+// Document is a validated document. The zero Document is ready for Parse.
 type Document struct {
 	Text Value
-	// Members are those of the object that the document is: of equal names the
-	// last value, at the place of the first.
+	// Members are the members of the top-level object. If a name occurs more than once,
+	// the member has the first position and the last value.
 	Members []Member
-	// Strict says that the document is strict JSON, and so all of its values.
+	// Strict reports whether the document, and so each of its values, is strict JSON.
 	Strict bool
 }
 
-// Get gives the value of a member, empty when there is none.
+// Get returns the value of a member, or "".
 func (d *Document) Get(name string) Value {
 	for i := range d.Members {
 		if d.Members[i].Key == name {
@@ -28,16 +28,16 @@ func (d *Document) Get(name string) Value {
 	return ""
 }
 
-// Of takes text for a value, without a copy and unchecked: text must not change
-// any more.
+// Of returns text as a Value without copying or validating it. The caller must not modify
+// text afterwards.
 func Of(text []byte) Value { return Value(unsafe.String(unsafe.SliceData(text), len(text))) }
 
-// usualMembers is room for the members of most objects.
+// usualMembers is the initial capacity for the members of an object.
 const usualMembers = 12
 
-// Parse validates a document, as Check does, and finds its members in the same
-// pass. It uses the room of the Members that are there. text is not copied: it
-// must not change any more.
+// Parse validates a document, as [Check] does, and finds its members in the same pass. It
+// reuses the memory of d.Members. It does not copy text, which must not be modified
+// afterwards.
 func (d *Document) Parse(text []byte) error {
 	found := memberList{list: d.Members[:0]}
 	if cap(found.list) == 0 {
@@ -49,24 +49,24 @@ func (d *Document) Parse(text []byte) error {
 	return err
 }
 
-// Members lists an object that was checked, as in [Document], in the room of a
-// list that is not needed any more.
+// Members returns the members of a validated object, with duplicates treated as in
+// [Document]. It reuses the memory of room, which may be nil.
 func Members(room []Member, v Value) []Member {
 	found := memberList{list: room[:0]}
 	_ = v.Each(func(key string, val Value) error { found.add(key, val); return nil })
 	return found.list
 }
 
-// memberList collects members; a long list has an index.
+// memberList collects members. A long list has an index.
 type memberList struct {
 	list  []Member
 	index map[string]int
 }
 
-// indexFrom is the length from which a list has an index.
+// indexFrom is the length at which a list gets an index.
 const indexFrom = 24
 
-// add appends a member, or gives the one of that name its value.
+// add appends a member, or replaces the value of the member with that name.
 func (l *memberList) add(key string, val Value) {
 	if at, ok := l.find(key); ok {
 		l.list[at].Val = val

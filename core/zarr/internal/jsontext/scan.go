@@ -1,20 +1,18 @@
-// Package jsontext reads JSON as spans of the document's own bytes, more
-// tolerantly than the standard asks, and writes it strictly in the style of
-// netCDF-C.
+// Package jsontext parses JSON more tolerantly than the standard requires, and writes
+// strict JSON in the style of netCDF-C.
 //
-// A [Value] is the text of one value, a part of the document's own text. Nothing
-// is built in memory: the members of a document are found in the one pass that
-// checks it ([Document.Parse]), deeper ones by scanning when they are asked for. So a
-// document costs little more memory than its bytes, and any value can be kept or
-// written back exactly as it stands. Texts taken out of a document are parts of
-// it: they keep all of it in memory.
+// A [Value] is the text of one JSON value, as a substring of its document. The package
+// builds no tree in memory. [Document.Parse] finds the members of a document while it
+// validates the document; nested members are found by scanning on demand. A document
+// therefore takes little more memory than its bytes, and any value can be kept or written
+// back unchanged. A string taken from a document keeps the whole document in memory.
 //
-// Beyond the standard it accepts what real Zarr and NCZarr writers leave
-// behind: bare words such as NaN, Infinity or 0x10, numbers such as "0." and
-// ".5", control characters inside strings, and a byte order mark. It refuses
-// invalid UTF-8, trailing commas and nesting deeper than [MaxDepth].
+// Beyond the standard the package accepts what existing Zarr and NCZarr writers produce:
+// bare words such as NaN, Infinity or 0x10, numbers such as "0." and ".5", control
+// characters inside strings, and a byte order mark. It refuses invalid UTF-8, trailing
+// commas and nesting deeper than [MaxDepth].
 //
-// Only core/zarr imports this package. It imports the standard library only.
+// Only core/zarr imports this package. It imports only the standard library.
 package jsontext
 
 import (
@@ -23,10 +21,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is the deepest nesting of arrays and objects that is accepted.
+// MaxDepth is the maximum nesting depth of arrays and objects.
 const MaxDepth = 64
 
-// Kind is the class of a value.
+// Kind is the kind of a value.
 type Kind uint8
 
 // The kinds of values.
@@ -41,27 +39,27 @@ const (
 	Word // a bare word that JSON does not have: NaN, Infinity, TRUE, 0x10
 )
 
-// Value is the text of one JSON value, without space around it.
+// Value is the text of one JSON value, without surrounding white space.
 type Value string
 
-// SyntaxError says what is wrong with a document, and where.
+// SyntaxError describes a syntax error and its position in the document.
 type SyntaxError struct {
-	Offset       int // bytes from the start of the document
-	Line, Column int // from 1; Column counts bytes
+	Offset       int // byte offset in the document
+	Line, Column int // both start at 1; Column counts bytes
 	Msg          string
 }
 
-// Error gives the message and the place.
+// Error returns the position and the message.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Msg)
 }
 
-// scanner walks over a document. The first error stays.
+// scanner scans a document. It keeps the first error.
 type scanner struct {
 	b     string
 	i     int
-	loose bool        // something was not strict JSON
-	found *memberList // of the outermost object; nil when nobody asks
+	loose bool        // something is not strict JSON
+	found *memberList // members of the outermost object; nil if not wanted
 	err   *SyntaxError
 }
 
@@ -78,8 +76,8 @@ func (s *scanner) fail(at int, format string, args ...any) bool {
 	return false
 }
 
-// The classes of bytes outside of strings; up to comma they are passed over in
-// search of the end of a value.
+// The classes of bytes outside of strings. When a scanner looks for the end of a value,
+// it skips the classes up to comma.
 const (
 	blank = iota
 	wordy
@@ -90,7 +88,7 @@ const (
 	other
 )
 
-// classes has the class of each byte.
+// classes holds the class of each byte.
 var classes = func() (t [256]uint8) {
 	for c := range t {
 		t[c] = other
@@ -106,7 +104,7 @@ var classes = func() (t [256]uint8) {
 	return t
 }()
 
-// isWord reports whether c may stand in a bare word or number.
+// isWord reports whether c may occur in a bare word or number.
 func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '+' || c == '-' || c == '.' || c == '_' || c == '$'
 }
@@ -119,7 +117,7 @@ func (s *scanner) space() {
 	s.i = i
 }
 
-// peek skips space and gives the next byte, 0 at the end.
+// peek skips white space and returns the next byte, or 0 at the end.
 func (s *scanner) peek() byte {
 	if s.i < len(s.b) && s.b[s.i] > ' ' {
 		return s.b[s.i]
@@ -131,13 +129,13 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// Check validates a whole document and gives its one value.
+// Check validates a whole document and returns its value.
 func Check(doc string) (Value, error) {
 	s := scanner{b: doc}
 	return s.whole()
 }
 
-// byteOrderMark may stand at the start of a document.
+// byteOrderMark is allowed at the start of a document.
 const byteOrderMark = "\ufeff"
 
 func (s *scanner) whole() (Value, error) {
@@ -161,7 +159,7 @@ func (s *scanner) whole() (Value, error) {
 	return Value(s.b[start:end]), nil
 }
 
-// value checks one value at depth.
+// value validates one value at the given depth.
 func (s *scanner) value(depth int) bool {
 	switch c := s.peek(); c {
 	case '{':
@@ -177,7 +175,7 @@ func (s *scanner) value(depth int) bool {
 
 func (s *scanner) object(depth int) bool {
 	if depth == MaxDepth {
-		return s.fail(s.i, "nested deeper than %d", MaxDepth)
+		return s.fail(s.i, "nested deeper than %d levels", MaxDepth)
 	}
 	s.i++
 	if s.peek() == '}' {
@@ -213,7 +211,7 @@ func (s *scanner) object(depth int) bool {
 
 func (s *scanner) array(depth int) bool {
 	if depth == MaxDepth {
-		return s.fail(s.i, "nested deeper than %d", MaxDepth)
+		return s.fail(s.i, "nested deeper than %d levels", MaxDepth)
 	}
 	s.i++
 	if s.peek() == ']' {
@@ -230,7 +228,7 @@ func (s *scanner) array(depth int) bool {
 	}
 }
 
-// next passes over a comma (more) or the closing bracket.
+// next skips a comma or the closing bracket. more reports whether it was a comma.
 func (s *scanner) next(closing byte) (more, ok bool) {
 	switch c := s.peek(); {
 	case c == ',':
@@ -243,10 +241,10 @@ func (s *scanner) next(closing byte) (more, ok bool) {
 	return false, s.fail(s.i, "want ',' or '%c', found %s", closing, show(s.b[s.i:]))
 }
 
-// str checks a string that begins at s.i.
+// str validates a string that starts at s.i.
 func (s *scanner) str() bool {
 	start, b := s.i, s.b
-	i, all := s.i+1, byte(0) // all: every byte that is looked at alone, joined
+	i, all := s.i+1, byte(0) // all: bitwise or of the bytes examined one by one
 	for i+8 <= len(b) && plain(b[i:i+8]) {
 		i += 8
 	}
@@ -264,7 +262,7 @@ func (s *scanner) str() bool {
 		i++
 	}
 	if i >= len(b) {
-		return s.fail(start, "string without end")
+		return s.fail(start, "unterminated string")
 	}
 	if all >= utf8.RuneSelf && !utf8.ValidString(b[start:i]) {
 		for k := start; k < i; {
@@ -279,8 +277,8 @@ func (s *scanner) str() bool {
 	return true
 }
 
-// plain reports whether eight bytes are ASCII and neither quotes, backslashes
-// nor control characters.
+// plain reports whether eight bytes are all ASCII, without quotes, backslashes or control
+// characters.
 //
 // Source: "Bit Twiddling Hacks", determine if a word has a byte less than n.
 func plain(b string) bool {
@@ -291,10 +289,10 @@ func plain(b string) bool {
 	return (w|(w-ones*' ')|(quotes-ones)|(slashes-ones))&tops == 0
 }
 
-// escape checks the escape sequence that begins with the backslash at i.
+// escape validates the escape sequence that starts with the backslash at i.
 func (s *scanner) escape(i int) bool {
 	if i+1 >= len(s.b) {
-		return s.fail(i, "string without end")
+		return s.fail(i, "unterminated string")
 	}
 	switch s.b[i+1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
@@ -320,8 +318,7 @@ func (s *scanner) word() bool {
 	return true
 }
 
-// strictWord reports whether JSON's grammar has a word: a number, or one of
-// true, false and null.
+// strictWord reports whether w is valid in JSON: a number, true, false or null.
 func strictWord(w string) bool {
 	switch w {
 	case "null", "true", "false":
@@ -353,7 +350,7 @@ func strictWord(w string) bool {
 	return i == len(w)
 }
 
-// digits gives the end of the digits that begin at i.
+// digits returns the end of the digits that start at i.
 func digits(w string, i int) int {
 	for i < len(w) && w[i] >= '0' && w[i] <= '9' {
 		i++
@@ -361,7 +358,7 @@ func digits(w string, i int) int {
 	return i
 }
 
-// show quotes the head of b for a message.
+// show quotes the beginning of b for a message.
 func show(b string) string {
 	if len(b) == 0 {
 		return "the end"
@@ -372,8 +369,8 @@ func show(b string) string {
 	return fmt.Sprintf("%q", b)
 }
 
-// skip passes over one value quickly, checking only that strings end and
-// brackets balance in number.
+// skip skips one value. To be fast, it only checks that strings end and that opening and
+// closing brackets are equal in number.
 func (s *scanner) skip() bool {
 	switch s.peek() {
 	case '"':
@@ -407,11 +404,11 @@ func (s *scanner) skip() bool {
 			}
 		default:
 			s.i = i
-			return s.word() // says what is wrong
+			return s.word() // reports the error
 		}
 	}
 	s.i = i
-	return s.word() // says that there should be more
+	return s.word() // reports the missing end
 }
 
 func (s *scanner) skipString() bool {
@@ -420,7 +417,7 @@ func (s *scanner) skipString() bool {
 	for {
 		k := strings.IndexByte(s.b[min(i, len(s.b)):], '"')
 		if k < 0 {
-			return s.fail(start, "string without end")
+			return s.fail(start, "unterminated string")
 		}
 		q := i + k
 		n := 0

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind gives the class of v; Invalid for an empty value.
+// Kind returns the kind of v. It is Invalid for an empty value.
 func (v Value) Kind() Kind {
 	if len(v) == 0 {
 		return Invalid
@@ -36,11 +36,10 @@ func (v Value) Kind() Kind {
 	return Word
 }
 
-// isNumber reports whether v is a decimal number, with or without digits
-// before or after the point. Values that differ from JSON's grammar only
-// there, or in a leading plus sign or zero, are numbers.
+// isNumber reports whether v is a decimal number. Unlike JSON, it allows missing digits
+// before or after the point, a leading plus sign and leading zeros.
 func isNumber(v Value) bool {
-	i, seen := 0, 0 // seen: how many digits
+	i, seen := 0, 0 // seen counts the digits
 	if i < len(v) && (v[i] == '-' || v[i] == '+') {
 		i++
 	}
@@ -68,7 +67,7 @@ func isNumber(v Value) bool {
 	return i == len(v)
 }
 
-// IsInt reports whether v is a number written without point and exponent.
+// IsInt reports whether v is a number without a point or an exponent.
 func (v Value) IsInt() bool {
 	from := 0
 	if v != "" && (v[0] == '-' || v[0] == '+') {
@@ -78,7 +77,7 @@ func (v Value) IsInt() bool {
 	return end == len(v) && end > from
 }
 
-// Int64 gives the value of an integer; ok is false when v is none, or too big.
+// Int64 returns the value of an integer. ok is false if v is not an integer or overflows.
 func (v Value) Int64() (n int64, ok bool) {
 	if !v.IsInt() {
 		return 0, false
@@ -87,7 +86,7 @@ func (v Value) Int64() (n int64, ok bool) {
 	return n, err == nil
 }
 
-// Uint64 is Int64 for unsigned integers.
+// Uint64 is like [Value.Int64], for unsigned integers.
 func (v Value) Uint64() (n uint64, ok bool) {
 	if !v.IsInt() {
 		return 0, false
@@ -99,19 +98,19 @@ func (v Value) Uint64() (n uint64, ok bool) {
 	return n, err == nil
 }
 
-// quietNaN is the NaN without a payload, which C and NumPy mean by that word;
-// math.NaN has another one, and fill values are compared by their bytes.
+// quietNaN is the NaN without a payload, the one that C and NumPy use. It differs from
+// math.NaN, and fill values are compared bytewise.
 const quietNaN = 0x7FF8000000000000
 
-// Float gives the value of a number, of the words and of the strings NaN,
-// Infinity and -Infinity, rounded to the nearest value of bits (32 or 64).
-// ok is false for anything else and for numbers that overflow.
+// Float returns the value of a number, or of NaN, Infinity or -Infinity as a bare word or
+// a string. It rounds to the nearest value of size bits (32 or 64). ok is false for
+// anything else and for numbers that overflow.
 func (v Value) Float(bits int) (f float64, ok bool) {
 	text := string(v)
 	switch v.Kind() {
 	case Number:
-		// Whole numbers as most writers spell them; with the zero they miss
-		// the quick way of ParseFloat.
+		// Most writers spell whole numbers with ".0", which would miss the fast path of
+		// ParseFloat.
 		if n := len(text) - 2; n > 0 && text[n:] == ".0" && text[n-1] >= '0' && text[n-1] <= '9' {
 			text = text[:n]
 		}
@@ -134,28 +133,29 @@ func (v Value) Float(bits int) (f float64, ok bool) {
 	return 0, false
 }
 
-// errStop ends Each early, without an error.
+// errStop ends an iteration early, without an error.
 var errStop = errors.New("stop")
 
-// Each calls f for each member of an object, in order; the key is unescaped.
-// The same key may come more than once: the last counts. It does not rely on
-// v having been checked: bad syntax between the members is an error, the
-// values themselves are checked only as far as is needed to find their ends.
-// An error of f ends the walk and is returned.
+// Each calls f for each member of an object, in order, with the unescaped key. A key may
+// occur more than once; the last occurrence counts. If f returns an error, Each stops and
+// returns it.
+//
+// v need not have been validated. A syntax error between members is an error. Values are
+// only checked as far as needed to find their ends.
 func (v Value) Each(f func(key string, val Value) error) error {
 	return v.EachIn(func(key string, from, to int) error { return f(key, v[from:to]) }, "", nil)
 }
 
-// EachIn is Each with the places of the values in v. A byte order mark and
-// space may stand before the object. Where the member of the name within is an
-// object itself, its members are given to inner in the same pass, before f has
-// it.
+// EachIn is like [Value.Each], but passes the positions of the values in v. A byte order
+// mark and white space may precede the object. If the member named within is an object,
+// EachIn calls inner for each of its members in the same pass, before it calls f for the
+// member.
 func (v Value) EachIn(f func(key string, from, to int) error, within string, inner func(key string, from, to int) error) error {
 	s := scanner{b: string(v), i: len(v) - len(strings.TrimPrefix(string(v), byteOrderMark))}
 	return s.each(f, within, inner)
 }
 
-// each is EachIn for the object that begins at s.i; inner may be nil.
+// each implements EachIn for the object that starts at s.i; inner may be nil.
 func (s *scanner) each(f func(key string, from, to int) error, within string, inner func(key string, from, to int) error) error {
 	if s.peek() != '{' {
 		s.fail(s.i, "want an object, found %s", show(s.b))
@@ -190,7 +190,7 @@ func (s *scanner) each(f func(key string, from, to int) error, within string, in
 	}
 }
 
-// name passes over the name of a member and gives it, and where its value begins.
+// name scans the name of a member. It returns the name and the position of the value.
 func (s *scanner) name() (key string, from int, ok bool) {
 	if s.peek() != '"' {
 		return "", 0, s.fail(s.i, "want a member name, found %s", show(s.b[s.i:]))
@@ -208,7 +208,8 @@ func (s *scanner) name() (key string, from int, ok bool) {
 	return key, s.i, true
 }
 
-// Elems calls f for each element of an array, in order, as Each does.
+// Elems calls f for each element of an array, in order. Like [Value.Each] it stops at the
+// first error.
 func (v Value) Elems(f func(i int, val Value) error) error {
 	s := scanner{b: string(v)}
 	if s.peek() != '[' {
@@ -237,22 +238,21 @@ func (v Value) Elems(f func(i int, val Value) error) error {
 	}
 }
 
-// Len is the number of elements of an array that was checked.
+// Len returns the number of elements of a validated array.
 func (v Value) Len() int {
 	n := 0
 	_ = v.Elems(func(int, Value) error { n++; return nil })
 	return n
 }
 
-// First gives the first element of an array that was checked, empty when there
-// is none.
+// First returns the first element of a validated array, or "".
 func (v Value) First() (first Value) {
 	_ = v.Elems(func(_ int, e Value) error { first = e; return errStop })
 	return first
 }
 
-// Get gives the last member of that name of an object that was checked, empty
-// when there is none or v is no object.
+// Get returns the last member of that name of a validated object. It returns "" if the
+// member is missing or v is not an object.
 func (v Value) Get(key string) (val Value) {
 	if v.Kind() != Object {
 		return ""
@@ -266,10 +266,9 @@ func (v Value) Get(key string) (val Value) {
 	return val
 }
 
-// Text gives the text of a string, and the text as it stands of any other
-// value. Escapes are decoded; an escaped lone low surrogate U+DC80 to U+DCFF
-// is the byte 0x80 to 0xFF (see [AppendString]); other lone surrogates become
-// U+FFFD.
+// Text returns the content of a string, and the text of any other value unchanged. In a
+// string it decodes escapes. An escaped lone low surrogate U+DC80 to U+DCFF decodes to
+// the byte 0x80 to 0xFF (see [AppendString]); other lone surrogates decode to U+FFFD.
 func (v Value) Text() string {
 	if len(v) < 2 || v[0] != '"' {
 		return string(v)
@@ -281,7 +280,7 @@ func (v Value) Text() string {
 	return b
 }
 
-// unescape decodes b, in which the first backslash is at i.
+// unescape decodes b, whose first backslash is at i.
 func unescape(b string, i int) string {
 	out := append(make([]byte, 0, len(b)), b[:i]...)
 	for i < len(b) {
@@ -314,8 +313,8 @@ func unescape(b string, i int) string {
 	return string(out)
 }
 
-// appendEscaped decodes what follows \u, and a second half of a surrogate
-// pair, and gives the bytes used.
+// appendEscaped decodes the digits after \u, including the second half of a surrogate
+// pair. It returns the extended slice and the number of bytes read from b.
 func appendEscaped(out []byte, b string) ([]byte, int) {
 	r, ok := hex4(b)
 	if !ok {
@@ -337,7 +336,7 @@ func appendEscaped(out []byte, b string) ([]byte, int) {
 	return utf8.AppendRune(out, utf8.RuneError), 4
 }
 
-// hex4 reads four hexadecimal digits.
+// hex4 parses four hexadecimal digits.
 func hex4(b string) (r rune, ok bool) {
 	if len(b) < 4 {
 		return 0, false

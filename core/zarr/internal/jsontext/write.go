@@ -8,10 +8,10 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s to dst as a JSON string. UTF-8 stays as it is; only
-// quotes, backslashes and control characters are escaped. A byte that is not
-// part of valid UTF-8 is written as the escaped lone surrogate U+DC00 plus the
-// byte, as Python's "surrogateescape" does, so that it survives.
+// AppendString appends s to dst as a JSON string. It escapes only quotes, backslashes and
+// control characters. A byte that is not part of valid UTF-8 is written as the escaped
+// lone surrogate U+DC00 plus the byte, like Python's "surrogateescape", so that it
+// survives a round trip.
 //
 // Source: PEP 383, "Non-decodable Bytes in System Character Interfaces".
 func AppendString(dst []byte, s string) []byte {
@@ -60,29 +60,29 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// Style says how members of objects are separated.
+// Style determines how the members of objects are separated.
 type Style struct{ Comma string }
 
-// The styles of the reference's releases.
+// The styles of netcdf-c releases.
 var (
 	Spaced = Style{", "} // netcdf-c since 4.8.1
 	Tight  = Style{","}  // netcdf-c 4.8.0
 )
 
-// Writer builds one document. Members of objects come in the order of the
-// calls. The zero Writer writes in style Tight.
+// Writer builds one document. The members of an object are in the order of the calls. The
+// zero Writer uses the style Tight.
 type Writer struct {
 	Style Style
 	buf   []byte
-	// fresh says that the innermost container has no entry yet.
+	// fresh records, for each open container, that it has no entry yet.
 	fresh []bool
 	array []bool
 }
 
-// Bytes gives the document.
+// Bytes returns the document.
 func (w *Writer) Bytes() []byte { return w.buf }
 
-// sep writes what goes before an element of an array.
+// sep writes the separator before an entry, except before the first.
 func (w *Writer) sep(comma string) {
 	if n := len(w.fresh); n > 0 {
 		if !w.fresh[n-1] {
@@ -92,14 +92,14 @@ func (w *Writer) sep(comma string) {
 	}
 }
 
-// before is called ahead of each value.
+// before prepares for a value; it must precede every value.
 func (w *Writer) before() {
 	if n := len(w.array); n > 0 && w.array[n-1] {
 		w.sep(",")
 	}
 }
 
-// Key starts a member of an object; its value must follow.
+// Key starts a member of an object. The caller must write its value next.
 func (w *Writer) Key(name string) *Writer {
 	comma := w.Style.Comma
 	if comma == "" {
@@ -130,7 +130,7 @@ func (w *Writer) Close() {
 	w.fresh, w.array = w.fresh[:n], w.array[:n]
 }
 
-// Raw writes a value that is JSON already.
+// Raw writes a value that is already JSON.
 func (w *Writer) Raw(v Value) {
 	w.before()
 	w.buf = append(w.buf, v...)
@@ -148,7 +148,7 @@ func (w *Writer) Int(n int64) {
 	w.buf = strconv.AppendInt(w.buf, n, 10)
 }
 
-// Append writes a value by a function that appends it.
+// Append writes the value that f appends to dst.
 func (w *Writer) Append(f func(dst []byte) []byte) {
 	w.before()
 	w.buf = f(w.buf)
@@ -172,13 +172,13 @@ func (w *Writer) Ints(list []int64) {
 	w.Close()
 }
 
-// Value writes v, which was checked, as strict JSON: values that are strict
-// already keep their text; bare words become strings, numbers get the digits
-// that JSON wants, control characters in strings are escaped.
+// Value writes v, which must be valid, as strict JSON. Values that are already strict are
+// unchanged. Bare words become strings, numbers get the digits that JSON requires, and
+// control characters in strings are escaped.
 func (w *Writer) Value(v Value) { w.value(v, false) }
 
-// Keep is like Value, but writes NaN, Infinity and -Infinity as bare words. It is
-// for documents that Python reads, where a string would be another value.
+// Keep is like [Writer.Value], but writes NaN, Infinity and -Infinity as bare words. It
+// serves documents for Python readers, to which a string is a different value.
 func (w *Writer) Keep(v Value) { w.value(v, true) }
 
 func (w *Writer) value(v Value, words bool) {
@@ -212,7 +212,7 @@ func (w *Writer) value(v Value, words bool) {
 	}
 }
 
-// StrictNumber gives a number with the digits that JSON's grammar wants.
+// StrictNumber returns a number with the digits that JSON requires.
 func StrictNumber(v Value) Value {
 	out := make([]byte, 0, len(v)+2)
 	if v[0] == '-' || v[0] == '+' {
