@@ -224,7 +224,7 @@ func (s *spelling) typeText(a Attr) string {
 		return s.char
 	case dtype.NCString:
 		n := stringAttr
-		for _, text := range a.Value.([]string) { //nolint:forcetypeassert // the type is NCString
+		for _, text := range a.Value.([]string) { //nolint:forcetypeassert // of strings
 			n = max(n, len(text))
 		}
 		return "|S" + strconv.Itoa(n)

@@ -71,7 +71,7 @@ func fieldOf(e jsontext.Value, layout Layout) (f Field, size int, err error) {
 	f.Name = name.Text()
 	if typ.Kind() == jsontext.Array {
 		size, err = sizeOf(typ, 0)
-		f.Err = ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the field is a nested structure")
+		f.Err = ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the field is itself structured")
 	} else if f.Type, err = dtype.Parse(typ.Text()); err == nil {
 		size = f.Type.Size
 		switch {

@@ -1,8 +1,8 @@
-// Package zmap is the portable Map: the key-to-object abstraction of NCZarr
-// in front of any storage driver. Logic that every store needs stands here
-// once: keys and prefixes are validated, writes to a read-only Map are refused
-// before anything is sent, undeclared capabilities are refused or emulated,
-// answers of the driver are checked, and errors get their operation and key.
+// Package zmap provides the portable Map, NCZarr's mapping of keys to objects, on top of
+// any storage driver. It implements what every store needs. It validates keys and
+// prefixes, refuses writes to a read-only Map before anything is sent, emulates or
+// refuses missing capabilities, checks the driver's results, and adds the operation and
+// key to errors.
 //
 //	m := zmap.New(drv, &zmap.Options{Name: "file", ReadOnly: true})
 //	defer m.Close(ctx)
@@ -10,23 +10,22 @@
 //
 // # Keys
 //
-// A key is UTF-8 without a leading or trailing slash, without empty, "." or
-// ".." segments and without control characters ("temp/0.0"). People see the
-// zmap form with a leading slash, which [Path] and [Key] convert. A prefix is
-// empty (the root) or a key followed by a slash. One key contains another by
-// whole segments: "a" contains "a/b", never "ab".
+// A key is UTF-8 without a leading or trailing slash, without empty, "." or ".." segments
+// and without control characters ("temp/0.0"). People see the zmap form with a leading
+// slash, which [Path] and [Key] convert. A prefix is empty (the root) or a key followed
+// by a slash. Containment goes by whole segments: "a" contains "a/b", but not "ab".
 //
-// # What exists
+// # Existence
 //
-// Only content-bearing keys exist, and content of length 0 is content. A key
-// without content, absent or only a prefix of others, is ncerr.ErrNotFound,
-// and that kind is given for nothing else: a failed request, a vanished mount
-// or an error whose cause deeper down is a missing file is ncerr.ErrIO.
+// A key exists only if it has content; content of length 0 counts. For any other key,
+// even one that is a prefix of others, methods return ncerr.ErrNotFound. They return that
+// kind in no other case. A failed request, a vanished mount, or an error caused by some
+// other missing file is ncerr.ErrIO.
 //
-// Below stands core/zmap/driver, the interface that drivers implement;
-// core/zmap/layer has decorators for such drivers and core/zmap/memmap keeps a
-// store in memory. Above stand core/manifest and core/nczarr.
+// Drivers implement the interface in core/zmap/driver. The package core/zmap/layer
+// provides decorators for drivers, and core/zmap/memmap a store in memory. core/manifest
+// and core/nczarr use this package.
 //
-// Source: netcdf-c libnczarr/zmap.h; where its drivers differ from each other,
-// the rules of core/zmap/driver hold.
+// Source: netcdf-c libnczarr/zmap.h. Where its drivers differ from each other, the rules
+// of core/zmap/driver apply.
 package zmap

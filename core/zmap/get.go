@@ -8,27 +8,28 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// maxWhole is the largest object in bytes that is read whole in order to give
-// a part of it, from a store that cannot read ranges.
+// maxWhole is the size in bytes up to which an object is read whole to return a part of
+// it, from a store that does not support ranges.
 const maxWhole = 1 << 30
 
-// maxVersion is the longest version of an object, in bytes. Those of many
-// objects are kept while a dataset is open.
+// maxVersion is the maximum length of an object's version in bytes. An open dataset keeps
+// the versions of many objects.
 const maxVersion = 4 << 10
 
-// Get reads an object, or the part that opts.Range names, into memory that
-// alloc gives; nil opts reads the whole object and nil alloc makes a new
-// slice. alloc is called at most once, with the exact length of the result.
-// On an error the bytes that did land may be returned beside it.
+// Get reads an object, or the part that opts.Range selects, into memory returned by
+// alloc. If opts is nil it reads the whole object. If alloc is nil it allocates a new
+// slice. Get calls alloc at most once, with the exact length of the result. It may return
+// the bytes read so far beside an error.
 //
-// A key without content is ncerr.ErrNotFound; a range not wholly inside the
-// object ncerr.ErrRange; another version than opts.IfMatch ncerr.ErrConflict;
-// a result longer than opts.Limit ncerr.ErrLimit. An error of alloc without a
-// kind comes back unchanged. Other failures are ncerr.ErrIO or the driver's
-// own kind, and a driver that breaks its contract is ncerr.ErrInternal.
+// Get fails with ncerr.ErrNotFound for a key without content, with ncerr.ErrRange for a
+// range that is not entirely inside the object, with ncerr.ErrConflict if the object does
+// not have the version opts.IfMatch, and with ncerr.ErrLimit for a result longer than
+// opts.Limit. It returns an error of alloc unchanged if that error has no kind. Other
+// failures are ncerr.ErrIO or have the driver's kind. If the driver violates its contract
+// the error is ncerr.ErrInternal.
 //
-// Source: netcdf-c libnczarr/zmap.h, nczmap_read, with an error instead of a
-// short read past the end.
+// Source: netcdf-c libnczarr/zmap.h, nczmap_read, with an error instead of a short read
+// past the end.
 func (z *Map) Get(ctx context.Context, key string, opts *GetOptions, alloc Alloc) ([]byte, Info, error) {
 	if err := z.enter(ctx, "get", key); err != nil {
 		return nil, Info{}, err
@@ -37,14 +38,15 @@ func (z *Map) Get(ctx context.Context, key string, opts *GetOptions, alloc Alloc
 	return z.get(ctx, key, opts, alloc)
 }
 
-// ReadAll reads a whole object into a new slice. One longer than limit bytes
-// is ncerr.ErrLimit; limit 0 sets none. Errors are those of Get.
+// ReadAll reads a whole object into a new slice. It fails with ncerr.ErrLimit for an
+// object longer than limit bytes; limit 0 means no limit. Other errors are those of
+// [Map.Get].
 func (z *Map) ReadAll(ctx context.Context, key string, limit int64) ([]byte, Info, error) {
 	return z.Get(ctx, key, &GetOptions{Limit: limit}, nil)
 }
 
-// Stat gives facts about an object without its content. A key without content
-// is ncerr.ErrNotFound.
+// Stat returns information about an object without its content. It fails with
+// ncerr.ErrNotFound for a key without content.
 func (z *Map) Stat(ctx context.Context, key string) (Info, error) {
 	if err := z.enter(ctx, "stat", key); err != nil {
 		return Info{}, err
@@ -59,15 +61,14 @@ func (z *Map) Stat(ctx context.Context, key string) (Info, error) {
 	}
 	switch {
 	case info.Size < 0:
-		return Info{}, z.internal("stat", key, "size %d", info.Size)
+		return Info{}, z.internal("stat", key, "negative size %d", info.Size)
 	case len(info.Version) > maxVersion:
-		return Info{}, z.internal("stat", key, "a version of %d bytes", len(info.Version))
+		return Info{}, z.internal("stat", key, "version of %d bytes is too long", len(info.Version))
 	}
 	return info, nil
 }
 
-// Exists reports whether key has content. An error means that this is not
-// known.
+// Exists reports whether key has content. After an error it is unknown.
 func (z *Map) Exists(ctx context.Context, key string) (bool, error) {
 	_, err := z.Stat(ctx, key)
 	if ncerr.KindOf(err) == ncerr.ErrNotFound {
@@ -86,12 +87,12 @@ func (z *Map) get(ctx context.Context, key string, opts *GetOptions, alloc Alloc
 	data, info, err = g.finish(ctx, z, key, data, info, err)
 	if err == nil {
 		g.clear()
-		z.guards.Put(g) // after an error a driver may still hold it: leave it to the collector
+		z.guards.Put(g) // after an error the driver may still use it
 	}
 	return data, info, err
 }
 
-// checkGet validates what a caller asks for.
+// checkGet validates the arguments of a Get.
 func (z *Map) checkGet(key string, opts *GetOptions) error {
 	if err := z.checkKey("get", key); err != nil {
 		return err
@@ -105,23 +106,23 @@ func (z *Map) checkGet(key string, opts *GetOptions) error {
 	return nil
 }
 
-// guard stands between a driver and a caller's alloc during one Get: it
-// enforces the contract and the limit, and emulates what the driver lacks. It
-// is pooled so that a Get takes no memory of its own.
+// guard connects a driver to the caller's alloc during one Get. It enforces the contract
+// and the limit, and emulates missing capabilities. Guards are pooled, so that a Get
+// allocates no memory of its own.
 type guard struct {
-	fn    Alloc      // g.take, made once
-	opts  GetOptions // what the driver is asked for
-	rng   Range      // what opts.Range points to
-	ask   Range      // what the caller asked for
+	fn    Alloc      // g.take, created once
+	opts  GetOptions // options passed to the driver
+	rng   Range      // target of opts.Range
+	ask   Range      // range requested by the caller
 	part  bool       // ask is set
-	cut   bool       // the driver reads the whole object and the guard cuts
-	match string     // the version to compare here
-	limit int64      // the caller's limit, 0 for none
+	cut   bool       // the driver reads the whole object, and the guard extracts the range
+	match string     // version to compare here
+	limit int64      // the caller's limit; 0 means none
 
 	alloc Alloc  // the caller's
-	calls int    // of take
-	mem   []byte // what alloc gave
-	err   error  // what alloc, or the guard, refused with
+	calls int    // calls of take
+	mem   []byte // memory returned by alloc
+	err   error  // error of alloc or of the guard
 	own   bool   // err comes from the caller's alloc
 }
 
@@ -160,14 +161,14 @@ func (g *guard) set(z *Map, opts *GetOptions, alloc Alloc) {
 	}
 }
 
-// take is the alloc that the driver gets.
+// take is the Alloc passed to the driver.
 func (g *guard) take(n int64) ([]byte, error) {
 	g.calls++
 	switch {
 	case g.calls > 1:
-		g.err = ncerr.Errorf(ncerr.ErrInternal, "", "", "asked for memory twice")
+		g.err = ncerr.Errorf(ncerr.ErrInternal, "", "", "called alloc twice")
 	case n < 0:
-		g.err = ncerr.Errorf(ncerr.ErrInternal, "", "", "asked for %d bytes of memory", n)
+		g.err = ncerr.Errorf(ncerr.ErrInternal, "", "", "called alloc with %d bytes", n)
 	case g.opts.Limit > 0 && n > g.opts.Limit:
 		g.err = ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, g.opts.Limit)
 	case g.cut:
@@ -185,12 +186,12 @@ func (g *guard) callAlloc(n int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(p)) != n {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "alloc gave %d bytes, asked for %d", len(p), n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "alloc returned %d bytes, want %d", len(p), n)
 	}
 	return p, nil
 }
 
-// finish judges what the driver gave and makes of it what the caller gets.
+// finish checks the driver's result and converts it to the caller's.
 func (g *guard) finish(ctx context.Context, z *Map, key string, data []byte, info Info, err error) ([]byte, Info, error) {
 	if g.err != nil {
 		return nil, Info{}, g.refusal(ctx, z, key)
@@ -213,7 +214,7 @@ func (g *guard) finish(ctx context.Context, z *Map, key string, data []byte, inf
 	return g.cutOut(ctx, z, key, data, info)
 }
 
-// judge reports a successful answer that breaks the contract.
+// judge returns an error if a successful result violates the contract.
 func (g *guard) judge(z *Map, key string, data []byte, info Info) error {
 	want := info.Size
 	if g.part && !g.cut {
@@ -225,23 +226,23 @@ func (g *guard) judge(z *Map, key string, data []byte, info Info) error {
 	}
 	switch {
 	case len(info.Version) > maxVersion:
-		return z.internal("get", key, "a version of %d bytes", len(info.Version))
+		return z.internal("get", key, "version of %d bytes is too long", len(info.Version))
 	case int64(len(data)) != want:
-		return z.internal("get", key, "gave %d bytes instead of %d", len(data), want)
+		return z.internal("get", key, "returned %d bytes instead of %d", len(data), want)
 	case len(data) > 0 && !(g.owns(data) && len(data) == len(g.mem)):
-		return z.internal("get", key, "gave other memory than it was given")
+		return z.internal("get", key, "returned memory that is not from alloc")
 	case g.calls == 1 && len(g.mem) != len(data):
-		return z.internal("get", key, "asked for %d bytes of memory and gave %d", len(g.mem), len(data))
+		return z.internal("get", key, "called alloc with %d bytes and returned %d", len(g.mem), len(data))
 	}
 	return nil
 }
 
-// owns reports whether data is the start of what alloc gave.
+// owns reports whether data starts where the memory returned by alloc starts.
 func (g *guard) owns(data []byte) bool {
 	return len(data) <= len(g.mem) && unsafe.SliceData(data) == unsafe.SliceData(g.mem)
 }
 
-// refusal gives the error with which take ended the Get.
+// refusal returns the error for a Get that take ended.
 func (g *guard) refusal(ctx context.Context, z *Map, key string) error {
 	kind := ncerr.KindOf(g.err)
 	switch {
@@ -260,7 +261,7 @@ func unwrapped(err error) error {
 	return err
 }
 
-// cutOut gives the part of a whole object that the caller asked for.
+// cutOut returns the range of a whole object that the caller requested.
 func (g *guard) cutOut(ctx context.Context, z *Map, key string, whole []byte, info Info) ([]byte, Info, error) {
 	start, n, err := g.ask.Resolve(info.Size)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// ValidKey reports whether key may name an object: not empty, valid UTF-8, no
-// control characters, and segments between single slashes that are neither
-// empty nor "." nor "..". Otherwise the error is ncerr.ErrBadName.
+// ValidKey fails with ncerr.ErrBadName if key cannot name an object. A valid key is not
+// empty, is valid UTF-8 without control characters, and consists of segments separated by
+// single slashes. No segment is empty, "." or "..".
 func ValidKey(key string) error {
 	if why := keyFlaw(key); why != "" {
 		return ncerr.Errorf(ncerr.ErrBadName, "check key", key, "%s", why)
@@ -18,15 +18,15 @@ func ValidKey(key string) error {
 	return nil
 }
 
-// ValidPrefix reports whether prefix is empty or a valid key followed by one
-// slash. Otherwise the error is ncerr.ErrBadName.
+// ValidPrefix fails with ncerr.ErrBadName unless prefix is empty or a valid key followed
+// by one slash.
 func ValidPrefix(prefix string) error {
 	if prefix == "" {
 		return nil
 	}
 	body, ok := strings.CutSuffix(prefix, "/")
 	if !ok {
-		return ncerr.Errorf(ncerr.ErrBadName, "check prefix", prefix, "no slash at the end")
+		return ncerr.Errorf(ncerr.ErrBadName, "check prefix", prefix, "no trailing slash")
 	}
 	if why := keyFlaw(body); why != "" {
 		return ncerr.Errorf(ncerr.ErrBadName, "check prefix", prefix, "%s", why)
@@ -34,17 +34,17 @@ func ValidPrefix(prefix string) error {
 	return nil
 }
 
-// Path gives the form of key or prefix that people see, with a leading slash.
-// The root is "/".
+// Path returns the form of a key or prefix that people see, with a leading slash. The
+// root is "/".
 func Path(key string) string { return "/" + key }
 
-// Key gives the key that a path such as "/a/b" stands for; "/" stands for the
-// root, the empty prefix. A path without the leading slash, or one whose rest
-// is not a valid key, is ncerr.ErrBadName.
+// Key returns the key for a path such as "/a/b". For "/" it returns "", the prefix of the
+// root. It fails with ncerr.ErrBadName if path has no leading slash or the rest is not a
+// valid key.
 func Key(path string) (string, error) {
 	key, ok := strings.CutPrefix(path, "/")
 	if !ok {
-		return "", ncerr.Errorf(ncerr.ErrBadName, "check path", path, "no slash at the start")
+		return "", ncerr.Errorf(ncerr.ErrBadName, "check path", path, "no leading slash")
 	}
 	if key == "" {
 		return "", nil
@@ -55,12 +55,12 @@ func Key(path string) (string, error) {
 	return key, nil
 }
 
-// keyFlaw gives the reason why key is not valid, or nothing.
+// keyFlaw returns the reason why key is invalid, or "".
 func keyFlaw(key string) string {
 	if key == "" {
 		return "empty key"
 	}
-	start := 0 // of the current segment
+	start := 0 // start of the current segment
 	for i := 0; i < len(key); {
 		c := key[i]
 		switch {
@@ -91,14 +91,14 @@ func keyFlaw(key string) string {
 func segmentFlaw(s string) string {
 	switch s {
 	case "":
-		return "empty segment, or a slash at an end"
+		return "empty segment, or a leading or trailing slash"
 	case ".", "..":
-		return "segment of dots"
+		return `"." or ".." segment`
 	}
 	return ""
 }
 
-// normPrefix gives prefix with its trailing slash, which callers may leave out.
+// normPrefix returns prefix with a trailing slash, which callers may omit.
 func normPrefix(op, prefix string) (string, error) {
 	if prefix == "" {
 		return "", nil

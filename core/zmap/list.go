@@ -9,20 +9,20 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// MaxDepth is the largest number of segments below a prefix that a walk
-// descends into. Callers who walk by themselves are to keep to it, too: what they
-// hold grows with its square.
+// MaxDepth is the maximum number of segments below a prefix that a recursive listing
+// descends. Callers that walk a store themselves must observe it too, because their
+// memory use grows with its square.
 const MaxDepth = 4096
 
-// List gives the objects and prefixes below prefix, in byte order of their
-// keys; nil opts gives the next segments. The prefix may be written with or
-// without its trailing slash; "" is the root. One with nothing below it gives
-// an empty sequence. Where the driver does not list in order, all entries are
-// collected first, at most Options.MaxList with Options.MaxListBytes (else
-// ncerr.ErrLimit); where it does not list recursively, a recursive listing walks.
+// List returns the objects and prefixes below prefix, in byte order of their keys. If
+// opts is nil it returns the next segments. The trailing slash of prefix is optional, and
+// "" is the root. The sequence is empty if nothing is below prefix. If the driver does
+// not list in order, List collects all entries first and fails with ncerr.ErrLimit beyond
+// Options.MaxList or Options.MaxListBytes. If the driver does not list recursively, List
+// walks the store.
 //
-// The sequence ends after the first error, which comes with a zero Entry.
-// Info.Size is -1 where the listing does not know it.
+// The sequence ends after the first error, which comes with a zero Entry. Info.Size is -1
+// if the listing does not report it.
 func (z *Map) List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error] {
 	var o ListOptions
 	if opts != nil {
@@ -47,9 +47,9 @@ func (z *Map) List(ctx context.Context, prefix string, opts *ListOptions) iter.S
 	}
 }
 
-// ListAll is List for callers who hold all of it: more entries than
-// Options.MaxList, or more bytes in their keys than Options.MaxListBytes, is
-// ncerr.ErrLimit.
+// ListAll is like [Map.List], for callers that keep all entries. It fails with
+// ncerr.ErrLimit if there are more than Options.MaxList entries or Options.MaxListBytes
+// bytes of keys.
 func (z *Map) ListAll(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		held := tally{z: z}
@@ -68,11 +68,11 @@ func (z *Map) ListAll(ctx context.Context, prefix string, opts *ListOptions) ite
 	}
 }
 
-// Search gives the next whole segments below prefix that lead to objects:
-// names only, sorted, each once. The prefix may be written with or without
-// its trailing slash; "" is the root. A prefix that is not there, or that is
-// an object with nothing below it, gives an empty list. More names than
-// Options.MaxList, or more bytes than Options.MaxListBytes, is ncerr.ErrLimit.
+// Search returns the next whole segments below prefix that lead to objects, as names
+// without duplicates in byte order. The trailing slash of prefix is optional, and "" is
+// the root. The result is empty if nothing is below prefix. Search fails with
+// ncerr.ErrLimit if there are more than Options.MaxList names or Options.MaxListBytes
+// bytes of keys.
 //
 // Source: netcdf-c libnczarr/zmap.h, nczmap_search.
 func (z *Map) Search(ctx context.Context, prefix string) ([]string, error) {
@@ -99,15 +99,14 @@ func (z *Map) Search(ctx context.Context, prefix string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// tally counts what a listing holds in memory.
+// tally counts the entries and bytes that a listing holds in memory.
 type tally struct {
 	z     *Map
 	n     int
 	bytes int64
 }
 
-// add counts a key, and fails when there are too many of them or too many
-// bytes in them.
+// add counts a key. It fails if there are too many keys or bytes.
 func (t *tally) add(op, prefix, key string) error {
 	t.n++
 	t.bytes += int64(len(key))
@@ -120,11 +119,11 @@ func (t *tally) add(op, prefix, key string) error {
 	return nil
 }
 
-// maxListedKey is the longest key in bytes that a listing may give where the
-// driver names no limit: the longest name in a zip archive.
+// maxListedKey is the maximum length in bytes of a listed key if the driver declares no
+// limit. It is the maximum length of a name in a zip archive.
 const maxListedKey = 1<<16 - 1
 
-// list is List for a valid prefix, inside a call.
+// list implements List for a valid prefix, within a call.
 func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		switch {
@@ -142,8 +141,8 @@ func (z *Map) list(ctx context.Context, op, prefix string, o ListOptions) iter.S
 	}
 }
 
-// level is one listing of the driver, checked and in order. What it holds is
-// added to held while it lasts.
+// level returns one listing of the driver, checked and in order. While it lasts, held
+// includes its entries.
 func (z *Map) level(ctx context.Context, op, prefix string, o ListOptions, held *tally) iter.Seq2[Entry, error] {
 	if z.caps.OrderedList {
 		return z.ordered(ctx, op, prefix, o)
@@ -164,7 +163,7 @@ func (z *Map) level(ctx context.Context, op, prefix string, o ListOptions, held 
 		slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
 		for i, e := range all {
 			if i > 0 && e.Key == all[i-1].Key {
-				continue // a directory that changes may name an entry twice
+				continue // a directory that changes may list an entry twice
 			}
 			if !yield(e, nil) {
 				return
@@ -173,7 +172,7 @@ func (z *Map) level(ctx context.Context, op, prefix string, o ListOptions, held 
 	}
 }
 
-// ordered checks the order that the driver promises.
+// ordered returns a listing of the driver and checks its order.
 func (z *Map) ordered(ctx context.Context, op, prefix string, o ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		last := ""
@@ -189,7 +188,7 @@ func (z *Map) ordered(ctx context.Context, op, prefix string, o ListOptions) ite
 	}
 }
 
-// checked is the driver's listing with errors wrapped and every entry checked.
+// checked returns a listing of the driver with every entry checked and errors wrapped.
 func (z *Map) checked(ctx context.Context, op, prefix string, o ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range z.m.List(ctx, prefix, &o) {
@@ -210,7 +209,7 @@ func (z *Map) checked(ctx context.Context, op, prefix string, o ListOptions) ite
 	}
 }
 
-// checkEntry reports an entry that the driver must not give.
+// checkEntry returns an error if the driver must not list e.
 func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 	name, below := strings.CutPrefix(e.Key, prefix)
 	body := name
@@ -223,9 +222,9 @@ func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 	}
 	switch {
 	case len(prefix)+len(body) > most:
-		return z.internal(op, prefix, "listed a key of %d bytes, the longest has %d", len(prefix)+len(body), most)
+		return z.internal(op, prefix, "listed a key of %d bytes, the limit is %d", len(prefix)+len(body), most)
 	case !below || keyFlaw(body) != "" || e.Prefix == (len(body) == len(name)):
-		return z.internal(op, prefix, "listed the bad key %q", e.Key)
+		return z.internal(op, prefix, "listed the invalid key %q", e.Key)
 	case o.Recursive && e.Prefix:
 		return z.internal(op, prefix, "listed the prefix %q recursively", e.Key)
 	case !o.Recursive && strings.Contains(body, "/"):
@@ -236,9 +235,9 @@ func (z *Map) checkEntry(op, prefix string, o ListOptions, e Entry) error {
 	return nil
 }
 
-// walk lists recursively by listing level after level. Since a prefix sorts
-// with its slash, visiting entries in order gives keys in byte order. It
-// reports whether to go on.
+// walk lists recursively, level by level. Prefixes sort with their trailing slash, so
+// visiting the entries in order yields keys in byte order. walk reports whether to
+// continue.
 func (z *Map) walk(ctx context.Context, op, prefix, after string, depth int, held *tally, yield func(Entry, error) bool) bool {
 	if depth > MaxDepth {
 		yield(Entry{}, ncerr.Errorf(ncerr.ErrLimit, op, prefix, "more than %d levels", MaxDepth))
@@ -248,10 +247,10 @@ func (z *Map) walk(ctx context.Context, op, prefix, after string, depth int, hel
 	if rest, ok := strings.CutPrefix(after, prefix); ok {
 		seg, _, _ := strings.Cut(rest, "/")
 		if seg != "" {
-			o.StartAfter = prefix + seg // below this segment there may be keys after the start
+			o.StartAfter = prefix + seg // keys below this segment may follow after
 		}
 	} else if after > prefix {
-		return true // all of the prefix comes before the start
+		return true // the whole prefix precedes after
 	}
 	for e, err := range z.level(ctx, op, prefix, o, held) {
 		if err != nil {

@@ -11,12 +11,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// GetMany performs all requests, in any order and several at once, and calls
-// sink once for each, from one goroutine at a time. A request without Alloc
-// is read into memory of the Map's own; in any case data is lent until sink
-// returns. The errors that sink gets are those of Get. The error of GetMany
-// is for the call as a whole: after it, requests whose sink was not called
-// have not been done.
+// GetMany performs all requests, in any order and concurrently. It calls sink once per
+// request, never from two goroutines at once. A request without Alloc is read into memory
+// of the Map. In any case data is only valid until sink returns. The errors passed to
+// sink are those of [Map.Get]. The returned error concerns the call as a whole: requests
+// for which sink was not called were not performed.
 func (z *Map) GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) error {
 	if err := z.enter(ctx, "get", ""); err != nil {
 		return err
@@ -27,7 +26,7 @@ func (z *Map) GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) erro
 	}
 	var mu sync.Mutex
 	return z.eachWorker(ctx, len(reqs), func() func(int) error {
-		var own []byte // lent to one sink after the other
+		var own []byte // reused for each request of this worker
 		grow := func(n int64) ([]byte, error) {
 			if int64(cap(own)) < n {
 				own = make([]byte, n)
@@ -48,26 +47,26 @@ func (z *Map) GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) erro
 	})
 }
 
-// direct reports whether the driver can do all requests as they are. Versions
-// that it cannot compare are compared here, in a batch as in a Get.
+// direct reports whether the driver can perform all requests unchanged. Versions that the
+// driver cannot compare are compared here, in a batch as in a Get.
 func (z *Map) direct(reqs []GetRequest) bool {
 	return z.caps.Ranges || !slices.ContainsFunc(reqs, func(r GetRequest) bool { return r.Opts.Range != nil })
 }
 
-// batch is one GetMany on its way through the driver. It is pooled like a guard.
+// batch is the state of one GetMany of the driver. It is pooled like a guard.
 type batch struct {
 	z     *Map
 	ctx   context.Context //nolint:containedctx // lives as long as the call
 	sink  GetSink
-	fn    GetSink      // b.take, made once
-	reqs  []GetRequest // for the driver
-	guard []*guard     // one per reqs; nil once answered
-	index []int        // of reqs in what the caller gave
+	fn    GetSink      // b.take, created once
+	reqs  []GetRequest // requests passed to the driver
+	guard []*guard     // one per element of reqs; nil once answered
+	index []int        // indices of reqs in the caller's requests
 
 	mu   sync.Mutex
-	over bool  // the driver has returned: it may not call any more
-	fail bool  // something went wrong: the batch is not used again
-	err  error // the first breach of contract
+	over bool  // the driver has returned and must not call the sink
+	fail bool  // a request failed, so the batch is not reused
+	err  error // the first contract violation
 }
 
 func newBatch() *batch {
@@ -76,15 +75,15 @@ func newBatch() *batch {
 	return b
 }
 
-// recycle gives a batch that went well back to the pool.
+// recycle returns a batch without failures to the pool.
 func (b *batch) recycle() {
 	z := b.z
 	clear(b.reqs)
-	*b = batch{fn: b.fn, reqs: b.reqs[:0], guard: b.guard[:0], index: b.index[:0]} // nobody holds the lock
+	*b = batch{fn: b.fn, reqs: b.reqs[:0], guard: b.guard[:0], index: b.index[:0]} // the lock is not held
 	z.batches.Put(b)
 }
 
-// getManyDriver uses the driver's own many-form.
+// getManyDriver performs the requests with the driver's GetMany.
 func (z *Map) getManyDriver(ctx context.Context, reqs []GetRequest, sink GetSink) error {
 	b := z.batches.Get().(*batch) //nolint:forcetypeassert // the pool holds nothing else
 	b.z, b.ctx, b.sink = z, ctx, sink
@@ -109,7 +108,7 @@ func (z *Map) getManyDriver(ctx context.Context, reqs []GetRequest, sink GetSink
 	return b.end(err)
 }
 
-// end judges the driver's GetMany, which returned err.
+// end checks the result err of the driver's GetMany.
 func (b *batch) end(err error) error {
 	b.mu.Lock()
 	b.over = true
@@ -130,7 +129,7 @@ func (b *batch) end(err error) error {
 	return nil
 }
 
-// take is the sink that the driver gets.
+// take is the sink passed to the driver.
 func (b *batch) take(i int, data []byte, info Info, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,7 +145,7 @@ func (b *batch) take(i int, data []byte, info Info, err error) {
 	}
 	g := b.guard[i]
 	b.guard[i] = nil
-	if b.reqs[i].Alloc == nil { // the driver's own memory: only the length can be judged
+	if b.reqs[i].Alloc == nil { // the driver's own memory: only the length can be checked
 		g.mem, g.calls = data, 1
 		if g.limit > 0 && int64(len(data)) > g.limit {
 			g.err = ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", len(data), g.limit)
@@ -168,14 +167,14 @@ func (b *batch) breach(key, format string, args ...any) {
 	}
 }
 
-// each calls f for 0 to n-1, several at once as the store's latency suggests,
-// and gives the first error, after which it begins no more calls.
+// each calls f for 0 to n-1, concurrently as the store's latency suggests. It returns the
+// first error, after which it starts no more calls.
 func (z *Map) each(ctx context.Context, n int, f func(i int) error) error {
 	return z.eachWorker(ctx, n, func() func(int) error { return f })
 }
 
-// eachWorker is each with a function of its own for every worker. It ends
-// early when ctx ends, with its error.
+// eachWorker is like each, but creates a function for every worker. It ends early with
+// the context's error if ctx ends.
 func (z *Map) eachWorker(ctx context.Context, n int, worker func() func(i int) error) error {
 	workers := runtime.GOMAXPROCS(0)
 	if z.caps.Latency == driver.Remote {

@@ -9,31 +9,31 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Names of the driver contract that users of a Map need.
+// Aliases of the names in the driver contract that users of a Map need.
 type (
-	// Info is what is known about an object.
+	// Info describes an object.
 	Info = driver.Info
 	// Entry is one result of List.
 	Entry = driver.Entry
 	// Range is a part of an object, in bytes.
 	Range = driver.Range
-	// GetOptions are the options of Get.
+	// GetOptions holds the options of Get.
 	GetOptions = driver.GetOptions
-	// PutOptions are the options of Put.
+	// PutOptions holds the options of Put.
 	PutOptions = driver.PutOptions
-	// ListOptions are the options of List.
+	// ListOptions holds the options of List.
 	ListOptions = driver.ListOptions
-	// GetRequest is one read of a GetMany.
+	// GetRequest is one request of a GetMany.
 	GetRequest = driver.GetRequest
-	// GetSink takes the result of one request of a GetMany.
+	// GetSink receives the result of one request of a GetMany.
 	GetSink = driver.GetSink
-	// PutRequest is one write of a PutMany.
+	// PutRequest is one request of a PutMany.
 	PutRequest = driver.PutRequest
-	// PutSink takes the result of one request of a PutMany.
+	// PutSink receives the result of one request of a PutMany.
 	PutSink = driver.PutSink
-	// Capabilities are constant facts about a store.
+	// Capabilities describes what a store supports.
 	Capabilities = driver.Capabilities
-	// Alloc gives the memory to read into.
+	// Alloc returns the memory to read into.
 	Alloc = driver.Alloc
 	// Body is the content of a Put.
 	Body = driver.Body
@@ -47,39 +47,37 @@ const (
 	DefaultMaxListBytes = 256 << 20
 )
 
-// Options are the options of [New]; nil means the defaults.
+// Options holds the options of [New].
 type Options struct {
-	// Name is the driver's name for error texts; empty is "store".
+	// Name is the driver's name for error messages; empty means "store".
 	Name string
-	// Place, when not empty, is where the store is, as people write it and
-	// without secrets: the errors of its driver say it, but for the answer that
-	// an object is not there.
+	// Place is a printable, secret-free location of the store. It is added to errors of
+	// the driver other than ncerr.ErrNotFound. Empty means that nothing is added.
 	Place string
-	// ReadOnly makes every write fail with ncerr.ErrReadOnly before the driver
-	// hears of it.
+	// ReadOnly makes every write fail with ncerr.ErrReadOnly without calling the driver.
 	ReadOnly bool
-	// MaxList is the largest number of entries that List holds in memory where
-	// it must sort them, and that Search and DeletePrefix collect; more is
-	// ncerr.ErrLimit. 0 is [DefaultMaxList].
+	// MaxList is the maximum number of entries that List holds in memory to sort them,
+	// and that Search and DeletePrefix collect. Beyond it they fail with ncerr.ErrLimit.
+	// 0 means [DefaultMaxList].
 	MaxList int
-	// MaxListBytes limits the total length of those entries' keys, in bytes. 0
-	// means [DefaultMaxListBytes].
+	// MaxListBytes is the maximum total length of those entries' keys, in bytes. 0 means
+	// [DefaultMaxListBytes].
 	MaxListBytes int64
-	// InFlight is the number of calls at once that GetMany, PutMany and DeletePrefix make
-	// to a Remote store that has no fast path; 0 is 64.
+	// InFlight is the number of concurrent calls that GetMany, PutMany and DeletePrefix
+	// make to a Remote store whose driver has no such method. 0 means 64.
 	InFlight int
 }
 
-// Map is one open store. It is made by [New]; the zero value is not usable.
-// All methods may be called from several goroutines at once.
+// Map is an open store. Use [New] to create one; the zero value is not usable. All
+// methods are safe for concurrent use.
 //
-// Every method fails with ncerr.ErrInvalid after Close, and with the
-// context's error when it has ended before the call. Keys that are not valid,
-// or longer than the store takes, are ncerr.ErrBadName.
+// Every method fails with ncerr.ErrInvalid after Close, and with the context's error if
+// the context has ended before the call. Methods fail with ncerr.ErrBadName for a key
+// that is invalid or longer than the store allows.
 type Map struct {
 	m        driver.Map
-	many     driver.GetManyer // nil when the driver has none
-	puts     driver.PutManyer // nil when the driver has none
+	many     driver.GetManyer // nil if the driver has no GetMany
+	puts     driver.PutManyer // nil if the driver has no PutMany
 	caps     Capabilities
 	name     string
 	place    string
@@ -91,16 +89,17 @@ type Map struct {
 	guards  sync.Pool // of *guard
 	batches sync.Pool // of *batch
 	state   atomic.Int64
-	idle    chan struct{} // closed when the last call in flight has ended after Close
-	shut    chan struct{} // holds one token; taken while Close runs
+	idle    chan struct{} // closed after Close when no calls are in flight
+	shut    chan struct{} // holds one token while Close runs
 	gone    bool          // the driver has been closed; guarded by shut
 }
 
-// closedBit marks a state that takes no new calls; the rest of the state
-// counts the calls in flight.
+// closedBit is set in a state that accepts no new calls. The other bits count the calls
+// in flight.
 const closedBit = 1 << 62
 
-// New puts a portable Map in front of m, which it owns from then on.
+// New returns a portable Map on top of m, and takes ownership of m. If opts is nil it
+// uses the defaults.
 func New(m driver.Map, opts *Options) *Map {
 	var o Options
 	if opts != nil {
@@ -129,23 +128,22 @@ func New(m driver.Map, opts *Options) *Map {
 	return z
 }
 
-// Capabilities gives what the driver declares. Ranges and IfMatch of a Get,
-// RecursiveList and OrderedList work in any case: what the driver lacks is
-// emulated.
+// Capabilities returns what the driver declares. Some methods work even if the driver
+// lacks the capability, because the Map emulates Ranges, IfMatch of a Get, RecursiveList
+// and OrderedList.
 func (z *Map) Capabilities() Capabilities { return z.caps }
 
-// ReadOnly reports whether writes are refused.
+// ReadOnly reports whether the Map refuses writes.
 func (z *Map) ReadOnly() bool { return z.readOnly }
 
-// Name gives the driver's name.
+// Name returns the driver's name.
 func (z *Map) Name() string { return z.name }
 
-// Unwrap gives the driver's Map. Calls to it are not checked by anything.
+// Unwrap returns the driver's Map. Calls to it are not checked.
 func (z *Map) Unwrap() driver.Map { return z.m }
 
-// Flush makes everything written so far durable and visible to others. After
-// an error nothing written since the last Flush may be relied upon. On a
-// read-only Map it does nothing.
+// Flush makes all previous writes durable and visible to others. After an error, no write
+// since the last Flush can be relied upon. On a read-only Map it does nothing.
 func (z *Map) Flush(ctx context.Context) error {
 	if err := z.enter(ctx, "flush", ""); err != nil {
 		return err
@@ -157,14 +155,13 @@ func (z *Map) Flush(ctx context.Context) error {
 	return z.wrap(ctx, "flush", "", z.m.Flush(ctx))
 }
 
-// Close waits for calls in flight and releases the store without flushing.
-// Further calls of any method are refused from the moment it begins; closing
-// again does nothing. When ctx ends before the calls in flight have, Close
-// returns its error and the store is released by the next Close. A loop over
-// List is a call in flight until it ends.
+// Close waits for calls in flight and releases the store without flushing. Once it has
+// started, all further calls fail. Closing again does nothing. If ctx ends before the
+// calls in flight, Close returns its error, and the next Close releases the store. A loop
+// over List is a call in flight until it ends.
 func (z *Map) Close(ctx context.Context) error {
 	select {
-	case z.shut <- struct{}{}: // first of all: also when ctx has ended already
+	case z.shut <- struct{}{}: // tried first, even if ctx has already ended
 	default:
 		select {
 		case z.shut <- struct{}{}:
@@ -188,7 +185,7 @@ func (z *Map) Close(ctx context.Context) error {
 	return z.wrap(ctx, "close", "", z.m.Close(ctx))
 }
 
-// enter begins a call; unless it fails, leave must follow.
+// enter starts a call. Unless it fails, leave must follow.
 func (z *Map) enter(ctx context.Context, op, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -217,19 +214,19 @@ func (z *Map) checkKey(op, key string) error {
 		return ncerr.Errorf(ncerr.ErrBadName, op, key, "%s", why)
 	}
 	if z.caps.MaxKey > 0 && len(key) > z.caps.MaxKey {
-		return ncerr.Errorf(ncerr.ErrBadName, op, key, "key of %d bytes, the %s map takes %d", len(key), z.name, z.caps.MaxKey)
+		return ncerr.Errorf(ncerr.ErrBadName, op, key, "key of %d bytes, the %s map allows %d", len(key), z.name, z.caps.MaxKey)
 	}
 	return nil
 }
 
-// internal reports a driver that breaks its contract.
+// internal returns the error for a driver that violates its contract.
 func (z *Map) internal(op, key, format string, args ...any) error {
 	e := ncerr.Errorf(ncerr.ErrInternal, op, key, format, args...)
 	e.Err = &contractError{name: z.name, err: e.Err}
 	return e
 }
 
-// contractError names the driver that broke the contract.
+// contractError adds the name of the driver that violated the contract.
 type contractError struct {
 	name string
 	err  error

@@ -6,13 +6,12 @@ import (
 	"sync"
 )
 
-// PutMany performs all requests, several at once, and calls sink once for each,
-// from one goroutine at a time. Requests of one key are performed in their order;
-// the others in any. Bodies must not change until PutMany returns, and sink must
-// not call the Map. What sink gets is what Put returns: each request succeeds or
-// fails by itself. The error of PutMany is for the call as a whole: after it,
-// requests whose sink was not called have not been done, except that after the
-// error of the context they may have been.
+// PutMany performs all requests concurrently. It calls sink once per request, never from
+// two goroutines at once. Requests for the same key are performed in their order, all
+// others in any order. Bodies must not change until PutMany returns, and sink must not
+// call the Map. The result of each request is that of [Map.Put], independent of the
+// others. The returned error concerns the call as a whole: requests for which sink was
+// not called were not performed. After a context error they may have been performed.
 func (z *Map) PutMany(ctx context.Context, reqs []PutRequest, sink PutSink) error {
 	if err := z.enter(ctx, "put", ""); err != nil {
 		return err
@@ -29,9 +28,9 @@ func (z *Map) PutMany(ctx context.Context, reqs []PutRequest, sink PutSink) erro
 	return nil
 }
 
-// distinct returns how many of the requests, from the first on, have keys that differ.
+// distinct returns the length of the longest prefix of reqs in which all keys differ.
 func distinct(reqs []PutRequest) int {
-	seen := make(map[string]struct{}) // without a size: it would cost as much for each run of a key that comes again
+	seen := make(map[string]struct{}) // no size hint, which would be costly for many short runs
 	for i := range reqs {
 		if seen[reqs[i].Key] = struct{}{}; len(seen) <= i {
 			return i
@@ -40,7 +39,7 @@ func distinct(reqs []PutRequest) int {
 	return len(reqs)
 }
 
-// putRun performs requests whose keys differ.
+// putRun performs requests with distinct keys.
 func (z *Map) putRun(ctx context.Context, reqs []PutRequest, sink PutSink) error {
 	if z.puts != nil {
 		return z.putManyDriver(ctx, reqs, sink)
@@ -55,7 +54,7 @@ func (z *Map) putRun(ctx context.Context, reqs []PutRequest, sink PutSink) error
 	})
 }
 
-// putManyDriver uses the driver's own many-form.
+// putManyDriver performs the requests with the driver's PutMany.
 func (z *Map) putManyDriver(ctx context.Context, reqs []PutRequest, sink PutSink) error {
 	b := &putBatch{z: z, ctx: ctx, sink: sink}
 	for i := range reqs {
@@ -73,21 +72,21 @@ func (z *Map) putManyDriver(ctx context.Context, reqs []PutRequest, sink PutSink
 	return b.end(z.puts.PutMany(ctx, b.reqs, b.take))
 }
 
-// putBatch is one PutMany on its way through the driver.
+// putBatch is the state of one PutMany of the driver.
 type putBatch struct {
 	z     *Map
 	ctx   context.Context //nolint:containedctx // lives as long as the call
 	sink  PutSink
-	reqs  []PutRequest // for the driver
-	index []int        // of reqs in what the caller gave
+	reqs  []PutRequest // requests passed to the driver
+	index []int        // indices of reqs in the caller's requests
 
 	mu   sync.Mutex
-	done []bool // of reqs: answered
-	over bool   // the driver has returned: it may not call any more
-	err  error  // the first breach of contract
+	done []bool // which of reqs are answered
+	over bool   // the driver has returned and must not call the sink
+	err  error  // the first contract violation
 }
 
-// take is the sink that the driver gets.
+// take is the sink passed to the driver.
 func (b *putBatch) take(i int, info Info, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,7 +103,7 @@ func (b *putBatch) take(i int, info Info, err error) {
 	}
 }
 
-// end judges the driver's PutMany, which returned err.
+// end checks the result err of the driver's PutMany.
 func (b *putBatch) end(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

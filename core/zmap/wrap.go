@@ -7,10 +7,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// wrap gives a driver's error its operation and key, once. The caller's own
-// context error passes bare; a context error that is not the caller's, and any
-// other error without a kind, is ncerr.ErrIO. ncerr.ErrNotFound is believed
-// only as the outermost kind and about this very key.
+// wrap adds the operation and key to a driver's error. It returns an error of the
+// caller's own context unchanged. Any other context error, and any error without a kind,
+// becomes ncerr.ErrIO. ncerr.ErrNotFound is kept only if it is the outermost kind and
+// concerns this key.
 func (z *Map) wrap(ctx context.Context, op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -31,15 +31,15 @@ func (z *Map) wrap(ctx context.Context, op, key string, err error) error {
 		return z.placed(ncerr.New(k, op, key, nil))
 	}
 	if kind == ncerr.ErrNotFound && (e != nil || key == "") {
-		kind = ncerr.ErrIO // something else is missing, not this object
+		kind = ncerr.ErrIO // something other than this object is missing
 	}
 	w := ncerr.New(kind, op, key, err)
 	w.Retryable, w.RetryAfter = ncerr.Retry(err)
 	return z.placed(w)
 }
 
-// placed adds where the store is to an error that was made here. That an object
-// is not there is no failure, and not for people.
+// placed adds the location of the store to an error. ErrNotFound is left unchanged: it is
+// an answer, not a message for people.
 func (z *Map) placed(e *ncerr.Error) error {
 	if z.place != "" && e.Kind != ncerr.ErrNotFound {
 		e.Err = &placeError{place: z.place, err: e.Err}
@@ -47,7 +47,7 @@ func (z *Map) placed(e *ncerr.Error) error {
 	return e
 }
 
-// placeError says in which store something failed.
+// placeError adds the location of the store to an error.
 type placeError struct {
 	place string
 	err   error
@@ -62,8 +62,9 @@ func (e *placeError) Error() string {
 
 func (e *placeError) Unwrap() error { return e.err }
 
-// outerKind is ncerr.KindOf, except that of joined errors none says that an
-// object is absent.
+// outerKind is like ncerr.KindOf, except that it returns ErrNotFound only if the error
+// itself, or one in its chain of single causes, has that kind. It ignores ErrNotFound
+// inside joined errors.
 func outerKind(err error) ncerr.Kind {
 	kind := ncerr.KindOf(err)
 	if kind != ncerr.ErrNotFound {
@@ -77,7 +78,7 @@ func outerKind(err error) ncerr.Kind {
 	return ncerr.ErrIO
 }
 
-// directKind gives the kind of err itself, not of what it wraps.
+// directKind returns the kind of err itself, ignoring the errors it wraps.
 func directKind(err error) ncerr.Kind {
 	switch x := err.(type) { //nolint:errorlint // the caller walks the chain
 	case *ncerr.Error:

@@ -7,18 +7,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Put replaces the whole object atomically: readers see the old content or
-// the new, and after a failure the old. A Body of length 0 is content. body
-// must not change until Put returns; nil opts sets no condition.
+// Put replaces the whole object atomically. Readers see either the old or the new
+// content, and the old content after a failure. A Body of length 0 is content. body must
+// not change until Put returns. If opts is nil, Put has no condition.
 //
-// A read-only Map is ncerr.ErrReadOnly; a store that cannot write, or cannot
-// honour the condition, ncerr.ErrUnsupported; a condition that does not hold
-// ncerr.ErrObjectExists (IfAbsent) or ncerr.ErrConflict (IfMatch); a key that
-// would be a prefix of another, or below one that has content,
-// ncerr.ErrObjectExists where the store is PrefixExclusive; an outcome that
-// cannot be known ncerr.ErrAmbiguous. An error that is the context's leaves
-// open whether the object is the old one or the new; it is not changed any
-// more once Put has returned.
+// Put fails with ncerr.ErrReadOnly on a read-only Map, with ncerr.ErrUnsupported if the
+// store does not support writing or the condition, with ncerr.ErrObjectExists (IfAbsent)
+// or ncerr.ErrConflict (IfMatch) if the condition does not hold, and with
+// ncerr.ErrAmbiguous if the outcome cannot be known. If the store is PrefixExclusive, Put
+// fails with ncerr.ErrObjectExists for a key that is a prefix of another, or the reverse.
+// After a context error the object may be the old or the new one, but it does not change
+// any more once Put has returned.
 func (z *Map) Put(ctx context.Context, key string, body Body, opts *PutOptions) (Info, error) {
 	if err := z.enter(ctx, "put", key); err != nil {
 		return Info{}, err
@@ -31,7 +30,7 @@ func (z *Map) Put(ctx context.Context, key string, body Body, opts *PutOptions) 
 	return z.put(ctx, key, body, o)
 }
 
-// put is Put of an open Map.
+// put implements Put within a call.
 func (z *Map) put(ctx context.Context, key string, body Body, o PutOptions) (Info, error) {
 	if err := z.checkPut(key, body, &o); err != nil {
 		return Info{}, err
@@ -40,13 +39,13 @@ func (z *Map) put(ctx context.Context, key string, body Body, o PutOptions) (Inf
 	return z.stored(ctx, key, body, info, err)
 }
 
-// stored judges the driver's answer to a put.
+// stored checks the driver's result of a put.
 func (z *Map) stored(ctx context.Context, key string, body Body, info Info, err error) (Info, error) {
 	if err != nil {
 		return Info{}, z.wrap(ctx, "put", key, err)
 	}
 	if info.Size != body.Size() {
-		return Info{}, z.internal("put", key, "stored %d bytes of %d", info.Size, body.Size())
+		return Info{}, z.internal("put", key, "stored %d of %d bytes", info.Size, body.Size())
 	}
 	return info, nil
 }
@@ -62,16 +61,16 @@ func (z *Map) checkPut(key string, body Body, o *PutOptions) error {
 	case body == nil:
 		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "no body")
 	case body.Size() < 0:
-		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "body of %d bytes", body.Size())
+		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "body of negative size %d", body.Size())
 	case o.IfAbsent && o.IfMatch != "":
-		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "two conditions at once")
+		return ncerr.Errorf(ncerr.ErrInvalid, "put", key, "both IfAbsent and IfMatch are set")
 	case o.IfAbsent && !z.caps.IfAbsent, o.IfMatch != "" && !z.caps.IfMatch:
-		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "the %s map has no conditional put of this kind", z.name)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "the %s map does not support this condition of put", z.name)
 	}
 	return nil
 }
 
-// checkWrite refuses writes that cannot be, before anything is sent.
+// checkWrite fails if the Map is read-only or the driver lacks the capability.
 func (z *Map) checkWrite(op, key string, able bool) error {
 	switch {
 	case z.readOnly:
@@ -82,9 +81,9 @@ func (z *Map) checkWrite(op, key string, able bool) error {
 	return nil
 }
 
-// Delete removes an object. Deleting what is not there is no error. A
-// read-only Map is ncerr.ErrReadOnly, a store that cannot delete
-// ncerr.ErrUnsupported.
+// Delete removes an object. It succeeds if the object does not exist. It fails with
+// ncerr.ErrReadOnly on a read-only Map, and with ncerr.ErrUnsupported if the store does
+// not support deletion.
 func (z *Map) Delete(ctx context.Context, key string) error {
 	if err := z.enter(ctx, "delete", key); err != nil {
 		return err
@@ -99,12 +98,11 @@ func (z *Map) Delete(ctx context.Context, key string) error {
 	return z.wrap(ctx, "delete", key, z.m.Delete(ctx, key, &driver.DeleteOptions{}))
 }
 
-// DeletePrefix removes all objects below prefix, which may be written with or
-// without its trailing slash; "" is the whole store. An object whose key is
-// the prefix itself stays. It ends at the first failure, and what was removed
-// by then stays removed. More than Options.MaxList objects, or
-// Options.MaxListBytes in their keys, is ncerr.ErrLimit, and then nothing has
-// been removed.
+// DeletePrefix removes all objects below prefix. The trailing slash of prefix is
+// optional, and "" is the whole store. An object whose key is prefix itself is kept.
+// DeletePrefix stops at the first failure; objects removed by then stay removed. It fails
+// with ncerr.ErrLimit before removing anything if there are more than Options.MaxList
+// objects or Options.MaxListBytes bytes of keys.
 func (z *Map) DeletePrefix(ctx context.Context, prefix string) error {
 	if err := z.enter(ctx, "delete", prefix); err != nil {
 		return err

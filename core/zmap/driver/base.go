@@ -10,9 +10,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Base implements every method of Map by refusing with ncerr.ErrUnsupported
-// (Flush and Close do nothing). Embed it so that a driver keeps compiling
-// when Map grows, and to leave out what a store cannot do.
+// Base implements every method of Map by returning ncerr.ErrUnsupported; Flush and Close
+// do nothing. Drivers embed it to omit methods that they do not support, and to keep
+// compiling when Map gains methods.
 type Base struct{}
 
 var _ Map = Base{}
@@ -21,30 +21,30 @@ func unsupported(op, key string) error {
 	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "this store cannot %s", op)
 }
 
-// Capabilities claims nothing.
+// Capabilities returns the zero value, which declares nothing.
 func (Base) Capabilities() Capabilities { return Capabilities{} }
 
-// Get refuses.
+// Get returns ncerr.ErrUnsupported.
 func (Base) Get(_ context.Context, key string, _ *GetOptions, _ Alloc) ([]byte, Info, error) {
 	return nil, Info{}, unsupported("get", key)
 }
 
-// Stat refuses.
+// Stat returns ncerr.ErrUnsupported.
 func (Base) Stat(_ context.Context, key string) (Info, error) {
 	return Info{}, unsupported("stat", key)
 }
 
-// Put refuses.
+// Put returns ncerr.ErrUnsupported.
 func (Base) Put(_ context.Context, key string, _ Body, _ *PutOptions) (Info, error) {
 	return Info{}, unsupported("put", key)
 }
 
-// Delete refuses.
+// Delete returns ncerr.ErrUnsupported.
 func (Base) Delete(_ context.Context, key string, _ *DeleteOptions) error {
 	return unsupported("delete", key)
 }
 
-// List refuses.
+// List yields ncerr.ErrUnsupported.
 func (Base) List(_ context.Context, prefix string, _ *ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) { yield(Entry{}, unsupported("list", prefix)) }
 }
@@ -55,9 +55,9 @@ func (Base) Flush(context.Context) error { return nil }
 // Close does nothing.
 func (Base) Close(context.Context) error { return nil }
 
-// DecodeOptions decodes a driver's options strictly into cfg, a pointer to a
-// struct with json tags: an unknown key or a wrong type is ncerr.ErrInvalid.
-// Empty options leave cfg as it is.
+// DecodeOptions decodes a driver's options into cfg, a pointer to a struct with json
+// tags. It fails with ncerr.ErrInvalid for an unknown key or a wrong type. Empty options
+// leave cfg unchanged.
 func DecodeOptions(options []byte, cfg any) error {
 	if len(bytes.TrimSpace(options)) == 0 {
 		return nil
@@ -70,8 +70,8 @@ func DecodeOptions(options []byte, cfg any) error {
 	return nil
 }
 
-// ReadBody gives the whole content of body: the slice itself for Bytes, else
-// a copy.
+// ReadBody returns the whole content of body. For Bytes it returns the slice itself,
+// otherwise a copy.
 func ReadBody(body Body) ([]byte, error) {
 	if b, ok := body.(Bytes); ok {
 		return b, nil

@@ -1,42 +1,37 @@
-// Package driver is the interface that a storage driver implements: an
-// [Opener] that makes [Map]s. Authors compile against this package and
-// core/ncerr and nothing else.
+// Package driver defines the interface of a storage driver: an [Opener] that returns a
+// [Map] per store. Driver authors need only this package and core/ncerr.
 //
-// Users never call a Map of this package directly: core/zmap puts a portable
-// Map in front of it, which validates keys and ranges, copies nothing, wraps
-// errors once with operation and key, refuses calls after Close, and falls
-// back where a capability is absent. So a driver may rely on everything that
-// is said under "Callers guarantee" below, and must keep everything under
-// "Implementations must".
+// Users never call a Map of this package directly. They call the portable Map of
+// core/zmap, which validates keys and ranges, adds the operation and key to errors,
+// refuses calls after Close, and emulates missing capabilities. It copies no content. A
+// driver can rely on everything under "Callers guarantee" below, and must do everything
+// under "Implementations must".
 //
 // # Keys
 //
-// Keys are UTF-8 without a leading or trailing slash, without empty, "." or
-// ".." segments and without control characters. A prefix is empty (the root)
-// or a key followed by one slash. A driver that finds an object whose name
-// breaks these rules leaves it out of listings.
+// Keys are UTF-8 without a leading or trailing slash, without empty, "." or ".." segments
+// and without control characters. A prefix is empty (the root) or a key followed by one
+// slash. A driver omits objects from listings if their names break these rules.
 //
 // # Semantics
 //
-// Only content-bearing keys exist; content of length 0 is content. A key
-// without content, whether it is absent or only a prefix of others, is
-// ncerr.ErrNotFound. A content-bearing key is never a prefix of another key:
-// a driver that declares PrefixExclusive refuses such a Put with
-// ncerr.ErrObjectExists, others tolerate it.
+// A key exists only if it has content; content of length 0 counts. For any other key,
+// even one that is a prefix of others, the driver returns ncerr.ErrNotFound. A key with
+// content is never a prefix of another key. A driver that declares PrefixExclusive
+// refuses such a Put with ncerr.ErrObjectExists; other drivers tolerate it.
 //
 // # Errors
 //
-// Drivers return ncerr kinds for what they recognise and raw errors for the
-// rest (they become ncerr.ErrIO). ncerr.ErrNotFound as the outermost kind is
-// the one way to say "absent": it must never be returned because a request
-// failed, a mount vanished or a permission was missing. A context error is
-// returned only when the caller's context ended; a driver's own timeout is
-// ncerr.ErrIO.
+// Drivers return ncerr kinds for the errors that they recognize and raw errors for all
+// others, which become ncerr.ErrIO. The outermost kind ncerr.ErrNotFound means that the
+// object is absent. A driver must not return it because a request failed, a mount
+// vanished or a permission was missing. A driver returns a context error only if the
+// caller's context ended. A timeout of the driver itself is ncerr.ErrIO.
 //
 // # Concurrency
 //
-// All methods may be called from several goroutines at once, except that no
-// call is made during or after Close.
+// All methods are safe for concurrent use, but callers make no call during or after
+// Close.
 package driver
 
 import (
@@ -49,48 +44,50 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Opener makes Maps of one kind of store. It is safe for concurrent use.
+// Opener opens the stores of one driver. It is safe for concurrent use.
 type Opener interface {
-	// Describe gives the constant facts about the driver.
+	// Describe returns the constant properties of the driver.
 	Describe() Description
 	// Open opens or creates the store that spec names.
 	//
 	// Callers guarantee: spec.Path is not empty for drivers that need a path.
-	// Implementations must: return ncerr.ErrNoDataset in modes Read and Update
-	// when there is no store, unless to find that out costs a request of its
-	// own: then the first read may show it; ncerr.ErrExists in mode CreateExclusive when
-	// there is one; in mode Create start from an empty store (what was there
-	// before is gone at the latest after Flush, and is still whole when the
-	// process dies before it, where the medium can do that); in mode Read
-	// never change anything.
+	//
+	// Implementations must:
+	//   - return ncerr.ErrNoDataset in the modes Read and Update if the store does not
+	//     exist; if that costs an extra request, the first read may report it instead;
+	//   - return ncerr.ErrExists in mode CreateExclusive if the store exists;
+	//   - start from an empty store in mode Create; the old content is gone after Flush
+	//     at the latest, and if the medium permits, it is still intact if the process
+	//     dies before Flush;
+	//   - change nothing in mode Read.
 	Open(ctx context.Context, spec OpenSpec) (Map, error)
-	// Remove deletes the whole store. One that is not there is
-	// ncerr.ErrNoDataset.
+	// Remove deletes the whole store. It returns ncerr.ErrNoDataset if the store does not
+	// exist.
 	Remove(ctx context.Context, spec OpenSpec) error
 }
 
-// Description is what a driver says about itself.
+// Description describes a driver.
 type Description struct {
 	// Name is the driver's name in URLs and configuration: "file", "zip".
 	Name string `json:"name"`
-	// Summary is one line for people.
+	// Summary is a one-line description for people.
 	Summary string `json:"summary"`
-	// Options lists the keys that OpenSpec.Options may have.
+	// Options lists the keys allowed in OpenSpec.Options.
 	Options []Option `json:"options,omitempty"`
-	// Grants lists what the driver needs from its sandbox, each as [Grant]
-	// describes. A built-in driver is given what it lists, or, when it is a
-	// [Granter], what that gives for the store. A plugin of others is given
-	// the grants of the kinds path and dir that it lists, as their paths are
-	// what the user names, and beyond them only what the configuration says.
+	// Grants lists what the driver needs from its sandbox, each in the form described at
+	// [Grant]. A built-in driver receives the grants it lists, or, if it implements
+	// [Granter], those returned for the store. A third-party plugin receives only the
+	// grants of the kinds path and dir that it lists, because the user names those paths,
+	// and otherwise only what the configuration allows.
 	Grants []string `json:"grants,omitempty"`
-	// Siblings reports that appending letters to a Path with a slash in it names
-	// another, disjoint store. Only then can a dataset be kept until its
-	// replacement, made in such a store, is complete. Without Siblings, replacing
-	// is refused unless the user forces it.
+	// Siblings reports whether appending letters to a Path that contains a slash names
+	// another, disjoint store. Only then can a dataset be kept until its replacement is
+	// complete in such a store. Without Siblings, a dataset is replaced only if the user
+	// forces it.
 	Siblings bool `json:"siblings,omitempty"`
 }
 
-// Option documents one configuration key.
+// Option describes one configuration key.
 type Option struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"` // "string", "int", "bool", "size" (see [Size]), "duration" (a string such as "30s")
@@ -99,48 +96,47 @@ type Option struct {
 	Secret  bool   `json:"secret,omitempty"`
 }
 
-// Mode says what a store is opened for. Wire values: append only.
+// Mode is the purpose a store is opened for. The values are wire values: append only.
 type Mode uint8
 
 // The modes.
 const (
-	Read            Mode = iota // an existing store, never written
+	Read            Mode = iota // an existing store, read only
 	Update                      // an existing store, read and written
-	Create                      // an empty store; whatever was there is replaced
-	CreateExclusive             // an empty store; refused when one exists
+	Create                      // an empty store; replaces an existing one
+	CreateExclusive             // an empty store; fails if one exists
 )
 
 // Writable reports whether the mode allows writes.
 func (m Mode) Writable() bool { return m != Read }
 
-// OpenSpec names a store and how it is opened.
+// OpenSpec names a store and describes how to open it.
 type OpenSpec struct {
-	// Path is the store's place in the driver's own terms: a file path for
-	// file and zip, bucket/key for s3.
+	// Path is the location of the store in the driver's own form: a file path for file
+	// and zip, bucket/key for s3.
 	Path string
-	// Endpoint is the server for drivers that have one, as scheme://host[:port].
+	// Endpoint is the server as scheme://host[:port], for drivers that have one.
 	Endpoint string
 	// Options is a JSON object with the driver's options; nil means none.
 	// See [DecodeOptions].
 	Options []byte
-	// Mode says what the store is opened for.
+	// Mode is the purpose the store is opened for.
 	Mode Mode
-	// Documents are the last segments of the keys of metadata documents, if the
-	// caller knows what the store holds: objects that are read first, and by which
-	// the root of a dataset is recognised. It is a hint for drivers that store such
-	// objects, or judge answers for them, in another way than others.
+	// Documents lists the last key segments of metadata documents, if the caller knows
+	// what the store holds. Such objects are read first and identify the root of a
+	// dataset. Drivers may use the list as a hint if they store these objects, or
+	// interpret the server's responses for them, differently.
 	Documents []string
-	// Env holds what only a caller in the same process can supply.
+	// Env holds values that only a caller in the same process can supply.
 	Env Env
 }
 
-// Env is the in-process surroundings of a Map. It never crosses a process
-// boundary.
+// Env is the in-process environment of a Map. It never crosses a process boundary.
 type Env struct {
-	// Inner, when not nil, is a Map in which the store's bytes live as one
-	// object named InnerKey (a zip archive in an S3 bucket). A driver that
-	// cannot use it returns ncerr.ErrUnsupported. The caller keeps it open
-	// longer than the new Map and closes it.
+	// Inner, if not nil, is a Map that holds the store's bytes as one object named
+	// InnerKey, such as a zip archive in an S3 bucket. A driver that cannot use it
+	// returns ncerr.ErrUnsupported. The caller keeps Inner open longer than the new Map,
+	// and closes it.
 	Inner    Map
 	InnerKey string
 }
@@ -150,120 +146,124 @@ type Env struct {
 // Callers guarantee: keys and prefixes are valid; option pointers are never
 // nil; ranges have Offset and Length as [Range] allows.
 type Map interface {
-	// Capabilities gives constant facts; it is called once after Open.
+	// Capabilities returns constant properties. It is called once after Open.
 	Capabilities() Capabilities
 
-	// Get reads an object or a range of it into memory that alloc gives.
+	// Get reads an object, or a range of it, into memory returned by alloc.
 	//
-	// Implementations must: call alloc at most once, with the exact number of
-	// bytes that will be delivered, and fill and return what it gave, nothing
-	// else; call it only once that number is known; fail with
-	// ncerr.ErrNotFound when there is no object, ncerr.ErrConflict when
-	// opts.IfMatch differs from the object's version, ncerr.ErrRange when
-	// the range is not wholly inside the object (see Range), ncerr.ErrLimit
-	// when the result would be longer than opts.Limit; return an error of
-	// alloc unchanged. On any error after alloc, the bytes that did land are
-	// returned beside the error. Info.Size is always the size of the whole
-	// object.
+	// Implementations must:
+	//   - call alloc at most once, with the exact number of bytes to deliver, and only
+	//     once that number is known;
+	//   - fill and return the slice that alloc returned, and nothing else;
+	//   - fail with ncerr.ErrNotFound if the object does not exist, with
+	//     ncerr.ErrConflict if opts.IfMatch differs from the object's version, with
+	//     ncerr.ErrRange if the range is not entirely inside the object (see [Range]),
+	//     and with ncerr.ErrLimit if the result exceeds opts.Limit;
+	//   - return an error of alloc unchanged;
+	//   - return the bytes read so far beside any other error after alloc;
+	//   - set Info.Size to the size of the whole object.
 	Get(ctx context.Context, key string, opts *GetOptions, alloc Alloc) ([]byte, Info, error)
 
-	// Stat gives facts about an object without its content.
+	// Stat returns information about an object without its content.
 	Stat(ctx context.Context, key string) (Info, error)
 
-	// Put replaces the whole object atomically: a reader sees the old content
-	// or the new, never a mixture, and after a failure the old.
+	// Put replaces the whole object atomically. A reader sees either the old or the new
+	// content, never a mixture. After a failure it sees the old content.
 	//
-	// Implementations must: fail with ncerr.ErrObjectExists when
-	// opts.IfAbsent and the object exists, with ncerr.ErrConflict when
-	// opts.IfMatch does not match, with ncerr.ErrAmbiguous when the outcome
-	// cannot be known; never keep body after returning, and store nothing
-	// any more. An error that is the context's leaves open whether the object
-	// is the old one or the new; it stays what it is until the next write.
+	// Implementations must:
+	//   - fail with ncerr.ErrObjectExists if opts.IfAbsent is set and the object
+	//     exists, with ncerr.ErrConflict if opts.IfMatch does not match, and with
+	//     ncerr.ErrAmbiguous if the outcome cannot be known;
+	//   - not keep body, and store nothing, after Put has returned.
+	//
+	// After a context error the object may be the old or the new one, but it does not
+	// change until the next write.
 	Put(ctx context.Context, key string, body Body, opts *PutOptions) (Info, error)
 
-	// Delete removes an object. Deleting what is not there is no error. What
-	// Put says of the end of the context holds.
+	// Delete removes an object. It succeeds if the object does not exist. Context errors
+	// have the same meaning as for Put.
 	Delete(ctx context.Context, key string, opts *DeleteOptions) error
 
-	// List gives the objects and prefixes below prefix. The sequence stops
-	// after the first error, which it yields with a zero Entry. A prefix with
-	// nothing below it is an empty sequence, not an error.
+	// List returns the objects and prefixes below prefix. The sequence ends after the
+	// first error, which comes with a zero Entry. It is empty if nothing is below prefix.
 	//
-	// Implementations must: yield each entry once; with opts.Recursive yield
-	// objects only; otherwise yield the next whole segments: an object as its
-	// key, a deeper key as its prefix with a trailing slash (a name may be
-	// both); yield only entries with Key > opts.StartAfter in byte order;
-	// yield in byte order of Key when Capabilities.OrderedList is set; stop
-	// soon after the context ends; let other calls be made while the listing is
-	// under way, from its loop too.
+	// Implementations must:
+	//   - yield each entry once;
+	//   - yield only objects if opts.Recursive is set;
+	//   - otherwise yield the next whole segments: an object as its key, a deeper key
+	//     as its prefix with a trailing slash (a name may be both);
+	//   - yield only entries with Key > opts.StartAfter in byte order;
+	//   - yield in byte order of Key if Capabilities.OrderedList is set;
+	//   - stop soon after the context ends;
+	//   - allow other calls during the listing, including from its loop.
 	List(ctx context.Context, prefix string, opts *ListOptions) iter.Seq2[Entry, error]
 
-	// Flush makes everything written so far durable and visible to others,
-	// as far as Capabilities.Durable says. After an error nothing written
-	// since the last Flush may be relied upon. It changes no version.
+	// Flush makes all previous writes durable and visible to others, as described by
+	// Capabilities.Durable. After an error, no write since the last Flush can be relied
+	// upon. Flush changes no version.
 	Flush(ctx context.Context) error
 
-	// Close releases the Map without flushing: what was not flushed and is
-	// not Durable OnPut is discarded. It is called once.
+	// Close releases the Map without flushing. It discards writes that are neither
+	// flushed nor Durable OnPut. It is called once.
 	Close(ctx context.Context) error
 }
 
-// GetManyer is an optional fast path of a Map: many reads in one call.
+// GetManyer is an optional interface of a Map that reads many objects in one call.
 type GetManyer interface {
-	// GetMany performs all requests, in any order, several at once if it
-	// pays, and calls sink once for each from one goroutine at a time. data
-	// is lent until sink returns. The error is for the call as a whole: after
-	// it, requests whose sink was not called have not been done.
+	// GetMany performs all requests, in any order and possibly concurrently. It calls
+	// sink once per request, never from two goroutines at once. data is valid until sink
+	// returns. The returned error concerns the call as a whole: requests for which sink
+	// was not called were not performed.
 	GetMany(ctx context.Context, reqs []GetRequest, sink GetSink) error
 }
 
-// GetRequest is one read of a GetMany.
+// GetRequest is one request of a GetMany.
 type GetRequest struct {
 	Key  string
 	Opts GetOptions
-	// Alloc supplies the destination; nil lets the Map use memory of its own.
+	// Alloc returns the destination; nil means memory of the Map.
 	Alloc Alloc
 }
 
-// GetSink takes the result of request i.
+// GetSink receives the result of request i.
 type GetSink func(i int, data []byte, info Info, err error)
 
-// PutManyer is an optional fast path of a Map: many writes in one call.
+// PutManyer is an optional interface of a Map that writes many objects in one call.
 type PutManyer interface {
-	// PutMany performs all requests, in any order, several at once if it pays,
-	// and calls sink once for each from one goroutine at a time. Each request
-	// has the result that Put has, whatever becomes of the others: its
-	// condition, its error and the state of its object are its own. The error is
-	// for the call as a whole: after it, requests whose sink was not called have
-	// not been done, except that after the error of the context they may have
-	// been, as with Put.
+	// PutMany performs all requests, in any order and possibly concurrently. It calls
+	// sink once per request, never from two goroutines at once. Each request has the same
+	// result as a Put, independent of the others. The returned error concerns the call as
+	// a whole: requests for which sink was not called were not performed. After a context
+	// error they may have been performed, as with Put.
 	//
-	// Callers guarantee: the keys differ; bodies do not change until PutMany
-	// returns; sink does not call the Map. Implementations must: keep no body
-	// after returning, and store nothing any more.
+	// Callers guarantee: the keys differ; bodies do not change until PutMany returns;
+	// sink does not call the Map.
+	//
+	// Implementations must: not keep a body, and store nothing, after PutMany has
+	// returned.
 	PutMany(ctx context.Context, reqs []PutRequest, sink PutSink) error
 }
 
-// PutRequest is one write of a PutMany.
+// PutRequest is one request of a PutMany.
 type PutRequest struct {
 	Key  string
 	Body Body
 	Opts PutOptions
 }
 
-// PutSink takes the result of request i.
+// PutSink receives the result of request i.
 type PutSink func(i int, info Info, err error)
 
-// Alloc gives a slice of exactly n bytes to read into: heap, a pool, the
-// caller's own array or a shared region. It fails with ncerr.ErrLimit or
-// ncerr.ErrShortBuffer when n is more than the caller takes.
+// Alloc returns a slice of exactly n bytes to read into: heap memory, a pooled buffer,
+// the caller's own array or a shared region. It fails with ncerr.ErrLimit or
+// ncerr.ErrShortBuffer if n is too large for the caller.
 type Alloc func(n int64) ([]byte, error)
 
-// Heap is the Alloc that makes a new slice.
+// Heap is an Alloc that returns a new slice.
 func Heap(n int64) ([]byte, error) { return make([]byte, n), nil }
 
-// Into gives an Alloc that reads into dst; a result longer than dst is
-// ncerr.ErrShortBuffer.
+// Into returns an Alloc that reads into dst. The Alloc fails with ncerr.ErrShortBuffer if
+// the result is longer than dst.
 func Into(dst []byte) Alloc {
 	return func(n int64) ([]byte, error) {
 		if n < 0 || n > int64(len(dst)) {
@@ -273,16 +273,18 @@ func Into(dst []byte) Alloc {
 	}
 }
 
-// Range is a part of an object, in bytes.
+// Range is a byte range of an object. It has one of three forms:
 //
-// Offset >= 0 and Length >= 0: exactly these bytes; one that reaches past the
-// end is ncerr.ErrRange. Length == -1: from Offset to the end; Offset equal to
-// the size gives no bytes, beyond it is ncerr.ErrRange. Offset < 0: the last
-// -Offset bytes, all of them when the object is shorter (Length is -1).
+//   - Offset >= 0 and Length >= 0: exactly these bytes. A range that extends past the
+//     end is ncerr.ErrRange.
+//   - Offset >= 0 and Length == -1: all bytes from Offset to the end. The range is
+//     empty if Offset equals the size, and ncerr.ErrRange if Offset exceeds it.
+//   - Offset < 0 and Length == -1: the last -Offset bytes, or all bytes if the object
+//     is shorter.
 type Range struct{ Offset, Length int64 }
 
-// Resolve gives the absolute start and length of r in an object of the given
-// size, or ncerr.ErrRange.
+// Resolve returns the absolute start and length of r in an object of the given size. It
+// fails with ncerr.ErrRange.
 func (r Range) Resolve(size int64) (start, length int64, err error) {
 	switch {
 	case r.Offset < 0:
@@ -297,108 +299,107 @@ func (r Range) Resolve(size int64) (start, length int64, err error) {
 	case r.Length <= size-r.Offset:
 		return r.Offset, r.Length, nil
 	}
-	return 0, 0, ncerr.Errorf(ncerr.ErrRange, "", "", "range %d+%d of an object of %d bytes", r.Offset, r.Length, size)
+	return 0, 0, ncerr.Errorf(ncerr.ErrRange, "", "", "range %d+%d is outside the object of %d bytes", r.Offset, r.Length, size)
 }
 
-// GetOptions are the options of Get. The zero value reads the whole object.
+// GetOptions holds the options of Get. The zero value reads the whole object.
 type GetOptions struct {
-	// Range is the part to read; nil is the whole object.
+	// Range is the part to read; nil means the whole object.
 	Range *Range
-	// IfMatch, when not empty, makes the read fail with ncerr.ErrConflict
-	// unless the object's version is this. Only set when the Map declares
-	// Capabilities.IfMatch; otherwise the portable Map compares.
+	// IfMatch, if not empty, makes Get fail with ncerr.ErrConflict unless the object has
+	// this version. Callers set it only if the Map declares Capabilities.IfMatch;
+	// otherwise the portable Map compares versions.
 	IfMatch string
-	// Limit, when > 0, is the largest number of bytes to deliver.
+	// Limit, if positive, is the maximum number of bytes to deliver.
 	Limit int64
 }
 
-// PutOptions are the options of Put. At most one field is set, and only when
-// the Map declares the capability.
+// PutOptions holds the options of Put. Callers set at most one field, and only if the Map
+// declares the capability.
 type PutOptions struct {
-	IfAbsent bool   // only when there is no such object
-	IfMatch  string // only when the object has this version
+	IfAbsent bool   // only if the object does not exist
+	IfMatch  string // only if the object has this version
 }
 
-// DeleteOptions are the options of Delete.
+// DeleteOptions holds the options of Delete.
 type DeleteOptions struct{}
 
-// ListOptions are the options of List.
+// ListOptions holds the options of List.
 type ListOptions struct {
 	Recursive  bool   // all objects below the prefix rather than the next segments
-	StartAfter string // only entries after this key in byte order; empty: all
+	StartAfter string // only entries after this key in byte order; empty means all
 }
 
-// Info is what is known about an object.
+// Info describes an object.
 type Info struct {
 	Size    int64     // size of the whole object in bytes
-	Version string    // changes whenever the content does, and belongs to the content beside which it is told; empty when the store has none
-	ModTime time.Time // zero when unknown
-	// NoRanges says that a range of the object costs all of it, or all that
-	// comes before: it is packed, or its server ignores ranges. Who wants many
-	// ranges had better read the whole.
+	Version string    // version of the content returned with it; changes whenever the content changes; empty if the store has no versions
+	ModTime time.Time // zero if unknown
+	// NoRanges reports whether a range costs as much as the whole object or everything
+	// before the range. This is the case if the object is compressed or its server
+	// ignores ranges. Callers that need many ranges should read the whole object.
 	NoRanges bool
-	// CRC32C is that of the whole object, in base64 as S3 writes it. A Get of a
-	// whole object that broke may give it beside its error, for whoever reads
-	// on and puts the pieces together; it is empty otherwise, and always out of
-	// process.
+	// CRC32C is the checksum of the whole object, in base64 as S3 writes it. A Get of a
+	// whole object may return it beside an error, for a caller that resumes the read. It
+	// is empty in all other cases, and always empty out of process.
 	CRC32C string
 }
 
 // Entry is one result of List.
 type Entry struct {
 	Key    string // the object's key, or the prefix with its trailing slash
-	Prefix bool   // a prefix rather than an object
-	Info   Info   // Size -1 when the listing does not know it
+	Prefix bool   // Key is a prefix rather than an object
+	Info   Info   // Size is -1 if the listing does not report it
 }
 
-// Durability says when a Put is safe and visible.
+// Durability is the moment at which a Put is safe and visible.
 type Durability uint8
 
-// The durabilities. Wire values: append only.
+// The durabilities. They are wire values: append only.
 const (
 	OnPut   Durability = iota // when Put returns
 	OnFlush                   // when Flush returns
 )
 
-// Latency is the class of a store's answer time.
+// Latency is the latency class of a store.
 type Latency uint8
 
-// The latency classes. Wire values: append only.
+// The latency classes. They are wire values: append only.
 const (
 	Local  Latency = iota // below a millisecond: memory or a local disk
 	Remote                // tens of milliseconds: an object store
 )
 
-// Capabilities are facts about a Map, asked once. All are positive: the zero
-// value claims nothing.
+// Capabilities describes what a Map supports. It is read once. Each capability is
+// positive: the zero value declares none.
 type Capabilities struct {
-	Ranges          bool       // Get reads ranges without reading the rest
+	Ranges          bool       // Get reads a range without reading the rest
 	List            bool       // List works
 	Write           bool       // Put works in writable modes
 	Delete          bool       // Delete works in writable modes
-	IfAbsent        bool       // Put honours IfAbsent
-	IfMatch         bool       // Get and Put honour IfMatch
-	RecursiveList   bool       // List honours Recursive
+	IfAbsent        bool       // Put honors IfAbsent
+	IfMatch         bool       // Get and Put honor IfMatch
+	RecursiveList   bool       // List honors Recursive
 	OrderedList     bool       // List yields in byte order
-	PrefixExclusive bool       // a Put that would make a key a prefix of another is refused
+	PrefixExclusive bool       // a Put that would make a key a prefix of another fails
 	Durable         Durability // when writes are safe
-	MaxKey          int        // longest key in bytes; 0 is unlimited
-	Latency         Latency
-	MaxObject       int64 // largest object in bytes; 0 is unlimited, or not known
+	MaxKey          int        // maximum key length in bytes; 0 means unlimited
+	Latency         Latency    // latency class of the store
+	MaxObject       int64      // maximum object size in bytes; 0 means unlimited or unknown
 }
 
-// Body is the content of a Put. It can be read more than once and from
-// several goroutines; it must not change until Put returns.
+// Body is the content of a Put. It can be read more than once and from several
+// goroutines. It must not change until Put returns.
 type Body interface {
 	io.ReaderAt
 	Size() int64
 }
 
-// Bytes is a Body in memory; drivers may use the slice without copying it,
-// until Put returns.
+// Bytes is a Body in memory. A driver may use the slice without copying it until Put
+// returns.
 type Bytes []byte
 
-// Size gives the length.
+// Size returns the length of b.
 func (b Bytes) Size() int64 { return int64(len(b)) }
 
 // ReadAt implements io.ReaderAt.
@@ -413,13 +414,13 @@ func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// FileLender is an optional ability of a Map whose objects, or some of them,
-// lie unchanged in regular files of the local system: who reads may read the
-// file itself. It is a fast path; Get gives the same bytes.
+// FileLender is an optional interface of a Map that stores objects unchanged in regular
+// files of the local system. It lets a caller read the file directly. Get returns the
+// same bytes.
 type FileLender interface {
-	// LendFile opens the file that has the content of an object, for reading,
-	// and tells at which offset it begins. The caller closes the file. An
-	// object that does not lie in a file as it is, is ncerr.ErrUnsupported;
-	// other errors are those of Get.
+	// LendFile opens the file that holds the content of an object for reading, and
+	// returns the offset at which the content begins. The caller closes the file.
+	// LendFile fails with ncerr.ErrUnsupported if the object is not stored unchanged in a
+	// file. Other errors are those of Get.
 	LendFile(ctx context.Context, key string) (f *os.File, offset int64, info Info, err error)
 }

@@ -7,56 +7,56 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// GrantKind says what a grant opens.
+// GrantKind is the kind of a grant.
 type GrantKind string
 
-// The kinds of grants, as they are written before the colon.
+// The kinds of grants, as written before the colon.
 const (
-	// GrantPath is the store's own place, OpenSpec.Path: "path:read" in mode
-	// Read, "path:write", which includes reading, in the others. When nothing
-	// is there yet, "path:write" is the directory in which it is to be made.
+	// GrantPath is the location of the store, OpenSpec.Path: "path:read" in mode Read and
+	// "path:write", which includes reading, in other modes. If the store does not exist
+	// yet, "path:write" means the directory in which it is created.
 	GrantPath GrantKind = "path"
-	// GrantDir is the directory that holds the store's place, for reading and
-	// writing, in every mode but Read: "dir:write". Drivers which put a
-	// temporary file beside the store need it.
+	// GrantDir is the directory that contains the store, for reading and writing, in
+	// every mode except Read: "dir:write". Drivers need it if they create a temporary
+	// file beside the store.
 	GrantDir GrantKind = "dir"
-	// GrantRead is a file, or a directory with all below it, for reading.
+	// GrantRead is a file, or a directory with everything below it, for reading.
 	GrantRead GrantKind = "read"
-	// GrantWrite is the same for reading, writing, making and removing.
+	// GrantWrite is like GrantRead, for reading, writing, creating and removing.
 	GrantWrite GrantKind = "write"
-	// GrantTCP is connecting to one TCP port of any host.
+	// GrantTCP allows connections to one TCP port of any host.
 	GrantTCP GrantKind = "tcp"
-	// GrantNetwork is connecting to any TCP port; it is written alone.
+	// GrantNetwork allows connections to any TCP port. It has no argument.
 	GrantNetwork GrantKind = "network"
-	// GrantEnv is a variable of the host's environment, or with a final star
-	// all those whose names begin so.
+	// GrantEnv is a variable of the host's environment. With a trailing star it is all
+	// variables that start with the given text.
 	GrantEnv GrantKind = "env"
 )
 
-// Grant is one thing that a driver needs from its sandbox. As text:
+// Grant is one permission that a driver needs from its sandbox. Its text form is one of:
 //
 //	path:read        see GrantPath; only for drivers of local paths
 //	path:write
 //	dir:write        see GrantDir
-//	read:PATH        PATH is absolute, or begins with ~/ (the user's home) or
-//	write:PATH       with $NAME (a path in a variable); one that does not
+//	read:PATH        PATH is absolute, or starts with ~/ (the user's home) or
+//	write:PATH       with $NAME (a path in a variable); a path that does not
 //	                 exist, or a variable that is not set, grants nothing
 //	tcp:443          a port
-//	tcp:endpoint     the port of OpenSpec.Endpoint, or that of its scheme
+//	tcp:endpoint     the port of OpenSpec.Endpoint, or the default of its scheme
 //	tcp:$NAME        the port of the URL in a variable
 //	network          any port
 //	env:NAME         a variable
-//	env:AWS_*        all variables whose names begin so
+//	env:AWS_*        all variables that start with AWS_
 //
-// Any tcp grant, and network, come with what resolving names needs: datagram
-// sockets. The resolver's files are to be granted by name (read:/etc/hosts).
-// Nothing grants listening on a network.
+// Each tcp grant, and network, includes datagram sockets, which name resolution needs.
+// The resolver's files must be granted by name (read:/etc/hosts). No grant allows
+// listening on a network.
 type Grant struct {
 	Kind GrantKind
-	Arg  string // what comes after the colon; empty for GrantNetwork
+	Arg  string // the text after the colon; empty for GrantNetwork
 }
 
-// String gives the grant as text.
+// String returns the text form of the grant.
 func (g Grant) String() string {
 	if g.Kind == GrantNetwork {
 		return string(g.Kind)
@@ -64,8 +64,7 @@ func (g Grant) String() string {
 	return string(g.Kind) + ":" + g.Arg
 }
 
-// ParseGrant reads the text of a grant. One that has no meaning is
-// ncerr.ErrInvalid.
+// ParseGrant parses the text form of a grant. It fails with ncerr.ErrInvalid.
 func ParseGrant(text string) (Grant, error) {
 	kind, arg, _ := strings.Cut(text, ":")
 	g := Grant{Kind: GrantKind(kind), Arg: arg}
@@ -92,15 +91,14 @@ func ParseGrant(text string) (Grant, error) {
 	return g, nil
 }
 
-// Granter is implemented by an [Opener] whose stores need different things.
+// Granter is implemented by an [Opener] whose stores need different grants.
 type Granter interface {
-	// Grants gives what the store of spec needs, out of what
-	// Description.Grants lists for all of them: a store with an endpoint of
-	// its own needs no other port.
+	// Grants returns the grants that the store of spec needs, a subset of those in
+	// Description.Grants. For example, a store with its own endpoint needs no other port.
 	//
-	// Implementations must: look at spec only, without any I/O, as the host
-	// calls it in its own process, before it starts that of the driver; give
-	// the same for the same spec. Stores whose grants are the same, once
-	// variables and paths are looked up, share a process.
+	// Implementations must: depend on spec only and perform no I/O, because the host
+	// calls Grants in its own process before it starts the driver's; return the same
+	// grants for the same spec. Stores with the same grants, after variables and paths
+	// are resolved, share a process.
 	Grants(spec OpenSpec) []string
 }

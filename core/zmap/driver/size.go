@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// slowest is the rate, in bytes a second, of a link that is still of use.
+// slowest is the minimum useful transfer rate, in bytes per second.
 const slowest = 32 << 10
 
-// longest, in seconds, leaves room for what is added to it.
+// longest is the maximum result of TransferTime in seconds. It leaves room for additions.
 const longest = 1 << 32
 
-// TransferTime is how long n bytes may be on their way to or from a store,
-// beyond the time that a call without content may take. Who bounds a call from
-// outside, where the bytes are not seen to move, allows it; a connection on
-// which nothing moves is the driver's to end, much earlier.
+// TransferTime returns how long the transfer of n bytes to or from a store may take,
+// beyond the time allowed for a call without content. It serves callers that cannot
+// observe the progress of the transfer. A driver must close a stalled connection much
+// earlier.
 func TransferTime(n int64) time.Duration {
 	return min(time.Duration(max(n, 0)/slowest), longest) * time.Second
 }
 
-// Size is a number of bytes in a driver's options (type "size"): in JSON a
-// number, or a string such as "64MiB" or "5 GB". It is never negative.
+// Size is a number of bytes in a driver's options (type "size"). In JSON it is a number,
+// or a string such as "64MiB" or "5 GB". It is never negative.
 type Size int64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -32,20 +32,20 @@ func (s *Size) UnmarshalJSON(b []byte) error {
 	var n int64
 	if json.Unmarshal(b, &n) == nil {
 		if n < 0 {
-			return fmt.Errorf("%d bytes", n)
+			return fmt.Errorf("negative size %d", n)
 		}
 		*s = Size(n)
 		return nil
 	}
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
-		return fmt.Errorf("%s is no size in bytes", b)
+		return fmt.Errorf("%s is not a size in bytes", b)
 	}
 	digits := strings.TrimRight(text, "KMGTiB ")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	unit, ok := sizeUnit(strings.TrimSpace(text[len(digits):]))
 	if err != nil || !ok || n < 0 || n > math.MaxInt64/unit {
-		return fmt.Errorf("%q is no size in bytes", text)
+		return fmt.Errorf("%q is not a size in bytes", text)
 	}
 	*s = Size(n * unit)
 	return nil
