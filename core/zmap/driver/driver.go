@@ -333,7 +333,7 @@ type ListOptions struct {
 // Info describes an object.
 type Info struct {
 	Size    int64     // size of the whole object in bytes
-	Version string    // version of the content returned with it; changes whenever the content changes; empty if the store has no versions
+	Version string    // identifies the content it is returned with, and changes with it; empty if the store has no versions
 	ModTime time.Time // zero if unknown
 	// NoRanges reports whether a range costs as much as the whole object or everything
 	// before the range. This is the case if the object is compressed or its server

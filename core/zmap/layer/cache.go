@@ -11,33 +11,33 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// CacheOptions are the options of [Cache].
+// CacheOptions holds the options of [Cache].
 type CacheOptions struct {
-	// Dir is the directory, made when it is not there, with access for its
-	// owner only. Several processes of one user may share it, for any stores;
-	// one in which others could put content of theirs is refused.
+	// Dir is the cache directory. If it does not exist, it is created with access for its
+	// owner only. Several processes of one user may share it, for any stores. A directory
+	// that is writable by others is refused.
 	Dir string
-	// Size is the most, in bytes, that is kept; 0 is 1 GiB. It may be exceeded
-	// by a sixteenth for each process that writes at the moment.
+	// Size is the maximum size of the cache in bytes; 0 means 1 GiB. Each process that is
+	// writing may exceed it by a sixteenth.
 	Size int64
-	// Identity names the store among all stores, and who reads it: within
-	// MaxAge nobody else is given what was read. Only a hash of it is written.
+	// Identity identifies the store among all stores, and its reader. Within MaxAge,
+	// content is never shared between identities. Only a hash of Identity is stored.
 	Identity string
-	// MaxAge is how long content is used without asking the store whether it
-	// is still the same; 0, the default, always asks, with a Stat.
+	// MaxAge is how long content is used without checking that the object is unchanged.
+	// 0, the default, checks every time with a Stat.
 	MaxAge time.Duration
-	// Stats, when not nil, counts.
+	// Stats, if not nil, receives the counters.
 	Stats *CacheStats
 }
 
-// CacheStats counts what a cache did. It is safe for concurrent use.
+// CacheStats holds the counters of a cache. It is safe for concurrent use.
 type CacheStats struct {
 	Hits    atomic.Int64 // reads from the disk
-	Trusted atomic.Int64 // of them: younger than MaxAge, the store was not asked
+	Trusted atomic.Int64 // hits younger than MaxAge, without a request to the store
 	Misses  atomic.Int64 // reads from the store
-	Bytes   atomic.Int64 // read from the disk
-	Damaged atomic.Int64 // entries thrown away because their checksum was wrong
-	Unkept  atomic.Int64 // contents that could not be written
+	Bytes   atomic.Int64 // bytes read from the disk
+	Damaged atomic.Int64 // entries discarded because their checksum was wrong
+	Unkept  atomic.Int64 // content that could not be written
 }
 
 type cache struct {
@@ -47,22 +47,21 @@ type cache struct {
 	stats *CacheStats
 
 	mu    sync.Mutex
-	dirty map[string]time.Time // keys changed through this Map: nothing older is trusted
-	swept time.Time            // when the changes that are too old to matter were last forgotten
+	dirty map[string]time.Time // time of the last change of each key through this Map; older entries are not trusted
+	swept time.Time            // time when dirty was last cleaned
 }
 
-// Cache keeps what is read from m on the local disk, and reads it from there
-// the next time. What it gives is never older than MaxAge: before that, content
-// from the disk is used only when a Stat shows that the object still has the
-// version that the content is from, so that a read costs a round trip but no
+// Cache returns a Map that keeps content read from m on the local disk. Content younger
+// than MaxAge is returned without a request. Older content is used only if a Stat shows
+// that the object still has the same version, so that a read costs a round trip but no
 // transfer. Content of objects without versions is not kept.
 //
-// Entries are written beside and renamed, and carry a checksum over all they
-// are: a damaged one is read from the store again. When the disk is full or
-// fails, the cache steps aside. A fast path of m for many reads is hidden.
+// Entries are written to a temporary file and renamed, and each carries a checksum. A
+// damaged entry is read from the store again. If the disk is full or fails, reads go to
+// the store. The returned Map has no GetMany.
 //
-// Errors: those of m; making the directory may fail with ncerr.ErrIO, one of
-// another user is ncerr.ErrPermission.
+// Cache fails with ncerr.ErrIO if the directory cannot be created, and with
+// ncerr.ErrPermission if it belongs to another user. Other errors are those of m.
 func Cache(m driver.Map, o CacheOptions) (driver.Map, error) {
 	if o.Size <= 0 {
 		o.Size = 1 << 30
@@ -106,11 +105,11 @@ func (c *cache) Get(ctx context.Context, key string, opts *driver.GetOptions, al
 	return data, info, nil
 }
 
-// fromDisk reads an entry if it may be used. An error is about the caller's
-// memory, or says that the object is gone or cannot be asked for.
+// fromDisk reads an entry if it may be used. It fails if alloc fails, or if the Stat of
+// the object fails.
 func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOptions, e *entry, mem *landed) (data []byte, info driver.Info, ok bool, err error) {
 	if opts.Limit > 0 && e.length > opts.Limit {
-		return nil, driver.Info{}, false, nil // the store says how it is
+		return nil, driver.Info{}, false, nil // let the store report the error
 	}
 	trusted, info := c.trusts(key, e), e.info
 	switch {
@@ -124,7 +123,7 @@ func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOption
 		if now.Version != e.info.Version || now.Size != e.info.Size {
 			return nil, driver.Info{}, false, nil
 		}
-		info = now // the version may be that of the content, and the object another one
+		info = now // the object may have been replaced by one with the same version
 	}
 	dst, err := mem.take(e.length)
 	if err != nil {
@@ -133,8 +132,8 @@ func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOption
 	if !e.read(dst) {
 		c.stats.Damaged.Add(1)
 		c.disk.drop(e)
-		// The store may have other content by now, of another length: that
-		// goes through the same memory, and is a conflict if it does not fit.
+		// The store may now have content of another length. Its read uses the same
+		// memory, and fails with a conflict if the length differs.
 		return nil, driver.Info{}, false, nil
 	}
 	c.stats.Hits.Add(1)
@@ -146,7 +145,7 @@ func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOption
 	return dst, info, true, nil
 }
 
-// trusts reports whether an entry is young enough to be used unasked.
+// trusts reports whether an entry may be used without a Stat.
 func (c *cache) trusts(key string, e *entry) bool {
 	if age := time.Since(e.fetched); c.o.MaxAge <= 0 || age < 0 || age > c.o.MaxAge {
 		return false
@@ -157,7 +156,7 @@ func (c *cache) trusts(key string, e *entry) bool {
 	return !ok || e.fetched.After(changed)
 }
 
-// changed notes that a key is being, or has been, changed through this Map.
+// changed records that a key is being changed, or has been changed, through this Map.
 func (c *cache) changed(key string) {
 	if c.o.MaxAge <= 0 {
 		return
@@ -166,7 +165,7 @@ func (c *cache) changed(key string) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	c.dirty[key] = now
-	if now.Sub(c.swept) > c.o.MaxAge { // what is older than they are is not trusted any more
+	if now.Sub(c.swept) > c.o.MaxAge { // entries older than this are not trusted any more
 		maps.DeleteFunc(c.dirty, func(_ string, at time.Time) bool { return now.Sub(at) > c.o.MaxAge })
 		c.swept = now
 	}
@@ -174,7 +173,7 @@ func (c *cache) changed(key string) {
 
 // Put implements driver.Map.
 func (c *cache) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
-	defer c.changed(key) // whatever comes of it
+	defer c.changed(key) // regardless of the result
 	return c.Map.Put(ctx, key, body, opts)
 }
 

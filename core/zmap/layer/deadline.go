@@ -10,20 +10,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// deadline bounds the time of each call.
+// deadline limits the time of each call.
 type deadline struct {
 	driver.Map
 	d time.Duration
 }
 
-// Deadline gives up each Get, Stat, Put, Delete and Flush that takes longer
-// than d, and a listing that takes so long for one entry: a driver that never
-// answers hangs nobody. Content has time besides, by its length (see
-// driver.TransferTime): a Put from the beginning, a Get once it has asked for
-// memory, when d begins anew. The error is a Retryable ncerr.ErrIO, except that
-// of a Put with a condition, whose outcome is then unknown: ncerr.ErrAmbiguous.
-// The driver has to heed its context; one in a process of its own is given up in
-// any case.
+// Deadline returns a Map that abandons each Get, Stat, Put, Delete and Flush that takes
+// longer than d, and each listing that takes longer than d for one entry. No call hangs
+// if the driver never responds. Content extends the time by its length (see
+// driver.TransferTime): for a Put from the beginning, for a Get once it has called alloc,
+// when d starts again. The error is a Retryable ncerr.ErrIO, or ncerr.ErrAmbiguous for a
+// conditional Put, whose outcome is unknown. The driver must observe its context, unless
+// it runs in its own process.
 func Deadline(m driver.Map, d time.Duration) driver.Map {
 	l := &deadline{Map: m, d: d}
 	return with(l, m, func(many driver.GetManyer) getMany { return many.GetMany })
@@ -32,17 +31,17 @@ func Deadline(m driver.Map, d time.Duration) driver.Map {
 // errLate is the cause of a context that a deadline ended.
 var errLate = errors.New("no answer in time")
 
-// timed is the time of one call.
+// timed measures the time of one call.
 type timed struct {
 	ctx   context.Context //nolint:containedctx // lives as long as the call
 	outer context.Context //nolint:containedctx // the caller's
 	end   context.CancelCauseFunc
 	timer *time.Timer
 	d     time.Duration
-	kind  ncerr.Kind // of the error of one that was late
+	kind  ncerr.Kind // kind of the error after the deadline
 }
 
-// begin starts the time of a call that sends n bytes of content.
+// begin starts the timer of a call that sends n bytes of content.
 func (l *deadline) begin(ctx context.Context, n int64, kind ncerr.Kind) *timed {
 	c := &timed{outer: ctx, d: l.d + driver.TransferTime(n), kind: kind}
 	c.ctx, c.end = context.WithCancelCause(ctx)
@@ -50,7 +49,7 @@ func (l *deadline) begin(ctx context.Context, n int64, kind ncerr.Kind) *timed {
 	return c
 }
 
-// done ends the time, and gives the error of the call.
+// done stops the timer and returns the error of the call.
 func (c *timed) done(err error) error {
 	c.timer.Stop()
 	late := errors.Is(context.Cause(c.ctx), errLate)

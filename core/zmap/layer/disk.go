@@ -22,41 +22,41 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// disk is the directory of a cache: DIR/v1/ab/abcd..., one file for each
-// content, named by a hash of what it is the content of. A file is a head and
-// the content:
+// disk is the directory of a cache: DIR/v1/ab/abcd..., with one file per entry. The file
+// name is a hash of the store, the key and the range. A file consists of a header and the
+// content:
 //
-//	magic, CRC-32C of the name of the file and the rest of the head, CRC-32C
-//	of the content, length of the version, size of the object, time of
-//	modification, time of fetching, length of the content (each
-//	little-endian), the version, the content
+//	magic, CRC-32C of the file name and the rest of the header, CRC-32C of the
+//	content, length of the version, size of the object, modification time,
+//	time of the read, length of the content (each little-endian), the version,
+//	the content
 //
-// A file is never changed: it is written under another name and renamed. Time
-// of modification of a file is when it was last used; the least recently used
-// go first. Nothing is locked: who deletes a file that another process reads
-// takes only its name away.
+// Files are never modified: they are written under a temporary name and renamed. The
+// modification time of a file is the time of its last use, and the least recently used
+// files are removed first. No locks are needed: a process can keep reading a file that
+// another one deletes.
 type disk struct {
 	dir     string
 	size    int64
-	written atomic.Int64 // since the last sweep
-	held    atomic.Int64 // found by the last sweep
-	sweeper sync.Mutex   // held by the one sweep at a time
+	written atomic.Int64 // bytes written since the last sweep
+	held    atomic.Int64 // bytes found by the last sweep
+	sweeper sync.Mutex   // held by the running sweep
 }
 
 const (
 	diskMagic   = "nczcach2"
 	diskHead    = 8 + 4 + 4 + 4 + 8 + 8 + 8 + 8
 	maxVersion  = 1 << 12
-	sweepPart   = 16 // a sweep for each sixteenth of the size that was written
+	sweepPart   = 16 // a sweep runs after each sixteenth of the size is written
 	tempPrefix  = "tmp-"
-	tempAge     = time.Hour // a temporary file so old is a dead process's
+	tempAge     = time.Hour // age at which a temporary file is assumed to be left by a dead process
 	touchPeriod = time.Minute
 )
 
 func openDisk(dir string, size int64) (*disk, error) {
 	d := &disk{dir: filepath.Join(dir, "v1"), size: size}
 	if dir == "" {
-		return nil, errors.New("no directory")
+		return nil, errors.New("no directory given")
 	}
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return nil, err
@@ -64,11 +64,11 @@ func openDisk(dir string, size int64) (*disk, error) {
 	if err := private(d.dir); err != nil {
 		return nil, err
 	}
-	d.written.Store(size) // the first content that is kept begins with a sweep
+	d.written.Store(size) // the first write starts with a sweep
 	return d, nil
 }
 
-// entryName gives the file name of a content.
+// entryName returns the file name of an entry.
 func entryName(identity, key string, r *driver.Range) string {
 	text := "whole"
 	if r != nil {
@@ -80,17 +80,17 @@ func entryName(identity, key string, r *driver.Range) string {
 
 func (d *disk) path(name string) string { return filepath.Join(d.dir, name[:2], name) }
 
-// entry is an open file of the cache.
+// entry is an open cache file.
 type entry struct {
 	f       *os.File
 	info    driver.Info
 	fetched time.Time
 	length  int64
-	sum     uint32 // of the content
+	sum     uint32 // checksum of the content
 }
 
-// open gives an entry, or nil when there is none or its head is not the one
-// that was written under this name.
+// open returns the entry with the given name. It returns nil if the entry does not exist
+// or its header is damaged.
 func (d *disk) open(name string) (e *entry, damaged bool) {
 	f, err := os.Open(d.path(name))
 	if err != nil {
@@ -132,8 +132,8 @@ func (e *entry) readHead(name string) bool {
 	return checksum([]byte(name), head[12:], version) == binary.LittleEndian.Uint32(head[8:])
 }
 
-// read reads the content into dst, which has its length, and reports whether
-// it is what was written.
+// read reads the content into dst, which has the length of the content. It reports
+// whether the checksum is correct.
 func (e *entry) read(dst []byte) bool {
 	if _, err := io.ReadFull(e.f, dst); err != nil {
 		return false
@@ -148,10 +148,10 @@ func checksum(parts ...[]byte) (sum uint32) {
 	return sum
 }
 
-// keep writes a content that was asked for at the time began.
+// keep writes an entry for content whose read began at the given time.
 func (d *disk) keep(name string, began time.Time, info driver.Info, data []byte) error {
 	if len(info.Version) > maxVersion {
-		return errors.New("the version is too long")
+		return errors.New("version is too long")
 	}
 	head := make([]byte, diskHead, diskHead+len(info.Version))
 	copy(head, diskMagic)
@@ -194,7 +194,7 @@ func (d *disk) write(name string, head, data []byte) error {
 // drop removes a damaged entry.
 func (d *disk) drop(e *entry) { _ = os.Remove(e.f.Name()) }
 
-// touch notes that an entry was used.
+// touch records that an entry was used.
 func (d *disk) touch(e *entry) {
 	if stat, err := e.f.Stat(); err == nil && time.Since(stat.ModTime()) > touchPeriod {
 		now := time.Now()
@@ -202,15 +202,15 @@ func (d *disk) touch(e *entry) {
 	}
 }
 
-// kept is a file that a sweep found.
+// kept is a file found by a sweep.
 type kept struct {
 	path string
 	size int64
 	used time.Time
 }
 
-// sweep counts what is there, and removes what was used least recently until
-// nine tenths of the size are left, room for what is being written included.
+// sweep measures the size of the cache. If more than nine tenths of the size are used, it
+// removes the least recently used files until eight tenths are left.
 func (d *disk) sweep() {
 	if !d.sweeper.TryLock() {
 		return

@@ -10,38 +10,37 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// FaultMode says what goes wrong.
+// FaultMode is a kind of fault.
 type FaultMode uint8
 
 // The faults.
 const (
-	// Refuse fails without doing anything.
+	// Refuse fails without performing the call.
 	Refuse FaultMode = iota
-	// Lose does the call and then fails, as when an answer is lost; for a
-	// write the error is ncerr.ErrAmbiguous.
+	// Lose performs the call and then fails, like a lost response. For a write the error
+	// is ncerr.ErrAmbiguous.
 	Lose
-	// Tear does half of the call and then fails: a Get delivers the first half
-	// of its bytes, a Put stores the first half of its body, a listing stops
-	// after its first entry. Other calls are refused.
+	// Tear performs half of the call and then fails. A Get delivers the first half of its
+	// bytes, a Put stores the first half of its body, and a listing stops after its first
+	// entry. Other calls fail as with Refuse.
 	Tear
-	// Drop reports success for a write without doing it. Other calls are
-	// refused.
+	// Drop reports success for a write without performing it. Other calls fail as with
+	// Refuse.
 	Drop
 )
 
-// FaultOptions say when and how [Fault] strikes.
+// FaultOptions controls when and how [Fault] makes calls fail.
 type FaultOptions struct {
-	// At is the number of the first call that goes wrong, counted from 1; 0
-	// is never.
+	// At is the number of the first call that fails, counted from 1. 0 means never.
 	At int64
-	// For is how many calls in a row go wrong; 0 is one, negative all from At
-	// on.
+	// For is the number of consecutive calls that fail. 0 means one; a negative value
+	// means all calls from At on.
 	For int64
-	// Mode is what goes wrong.
+	// Mode is the kind of fault.
 	Mode FaultMode
-	// Err is the error to give; nil is a ncerr.ErrIO.
+	// Err is the error to return; nil means an ncerr.ErrIO.
 	Err error
-	// Delay is a wait before every call, which ends with the context.
+	// Delay is the wait before every call. It ends early if the context ends.
 	Delay time.Duration
 }
 
@@ -51,9 +50,9 @@ type fault struct {
 	next atomic.Int64
 }
 
-// Fault makes chosen calls go wrong, for tests of what stands above. All
-// calls but Capabilities and Close count; a GetMany counts as one and is never
-// torn. The returned function gives the number of calls so far.
+// Fault returns a Map in which selected calls fail, for tests of the code above it. All
+// calls except Capabilities and Close count. A GetMany counts as one call, and every
+// fault in it acts like Refuse. The returned function returns the number of calls so far.
 func Fault(m driver.Map, o FaultOptions) (driver.Map, func() int64) {
 	f := &fault{Map: m, o: o}
 	return with(f, m, func(many driver.GetManyer) getMany {
@@ -66,7 +65,7 @@ func Fault(m driver.Map, o FaultOptions) (driver.Map, func() int64) {
 	}), f.next.Load
 }
 
-// strike counts a call and says whether it goes wrong.
+// strike counts a call and reports whether it fails.
 func (f *fault) strike(ctx context.Context) (bool, error) {
 	n := f.next.Add(1)
 	if f.o.Delay > 0 {
@@ -78,7 +77,7 @@ func (f *fault) strike(ctx context.Context) (bool, error) {
 	return f.o.At > 0 && n >= f.o.At && (n <= last || f.o.For < 0), nil
 }
 
-// failure gives the error of a call: ctxErr, or that of the fault.
+// failure returns the error of a call: ctxErr, or the error of the fault.
 func (f *fault) failure(ctxErr error, ambiguous bool) error {
 	switch {
 	case ctxErr != nil:
@@ -86,7 +85,7 @@ func (f *fault) failure(ctxErr error, ambiguous bool) error {
 	case f.o.Err != nil:
 		return f.o.Err
 	case ambiguous:
-		return ncerr.Errorf(ncerr.ErrAmbiguous, "", "", "injected fault: the answer is lost")
+		return ncerr.Errorf(ncerr.ErrAmbiguous, "", "", "injected fault: response lost")
 	}
 	return ncerr.Errorf(ncerr.ErrIO, "", "", "injected fault")
 }
@@ -135,7 +134,7 @@ func (f *fault) Put(ctx context.Context, key string, body driver.Body, opts *dri
 	return driver.Info{}, f.failure(nil, true)
 }
 
-// halfBody is the first half of a body.
+// halfBody is the first half of a Body.
 type halfBody struct{ driver.Body }
 
 func (b halfBody) Size() int64 { return b.Body.Size() / 2 }

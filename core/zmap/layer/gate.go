@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// gate lets a number of calls through at once that may change. It is safe for
+// gate limits the number of concurrent calls. The limit may change. A gate is safe for
 // concurrent use.
 type gate struct {
 	mu      sync.Mutex
 	o       AdaptOptions
 	limit   float64
 	flying  int
-	queue   list.List // of chan struct{}, closed to let one in
+	queue   list.List // chan struct{} elements, closed to admit a call
 	floor   time.Duration
-	seen    int       // samples since the floor was set
-	slowed  time.Time // of the last decrease
-	started bool      // the limit has met resistance: it grows slowly from then on
+	seen    int       // samples since floor was set
+	slowed  time.Time // time of the last decrease
+	started bool      // the limit has been too high once; from then on it grows slowly
 }
 
 func newGate(o AdaptOptions) *gate { return &gate{o: o, limit: float64(o.Start)} }
 
-// enter waits for a place, or for the end of ctx.
+// enter waits until the call may start, or returns the context's error.
 func (g *gate) enter(ctx context.Context) error {
 	g.mu.Lock()
 	if float64(g.flying) < g.limit && g.queue.Len() == 0 {
@@ -42,7 +42,7 @@ func (g *gate) enter(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case <-turn: // let in at the same moment: pass the place on
+	case <-turn: // admitted at the same moment: admit the next call instead
 		g.flying--
 		g.admit()
 	default:
@@ -51,7 +51,7 @@ func (g *gate) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// admit lets in as many as there are places for.
+// admit starts as many waiting calls as the limit allows. The caller holds g.mu.
 func (g *gate) admit() {
 	for g.queue.Len() > 0 && float64(g.flying) < g.limit {
 		turn, _ := g.queue.Remove(g.queue.Front()).(chan struct{})
@@ -60,13 +60,13 @@ func (g *gate) admit() {
 	}
 }
 
-// sample is what a call has shown about the store.
+// sample is what a call reveals about the store.
 type sample struct {
-	latency   time.Duration // until the answer began; 0 is unknown
-	throttled bool          // the store is overloaded
+	latency   time.Duration // time until the response began; 0 if unknown
+	throttled bool          // the store reported overload
 }
 
-// leave gives a place back.
+// leave ends a call and records its sample.
 func (g *gate) leave(s sample) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,9 +75,9 @@ func (g *gate) leave(s sample) {
 	g.admit()
 }
 
-// learn changes the limit: down by a third when the store is overloaded, not
-// more than once for the calls that were under way then; up while all places
-// are taken and answers come nearly as fast as they ever did.
+// learn adjusts the limit. It reduces the limit by a third on overload, at most once for
+// all calls in flight at that time. It increases the limit while all calls are in use and
+// responses are almost as fast as the fastest.
 func (g *gate) learn(s sample) {
 	switch {
 	case g.o.Min == g.o.Max:
@@ -92,7 +92,7 @@ func (g *gate) learn(s sample) {
 	}
 }
 
-// window is the number of samples after which the least latency is forgotten.
+// window is the number of samples after which the minimum latency is forgotten.
 const window = 500
 
 func (g *gate) grow(latency time.Duration) {
@@ -100,15 +100,15 @@ func (g *gate) grow(latency time.Duration) {
 		g.floor, g.seen = latency, 0
 	}
 	if float64(g.flying) < g.limit-1 {
-		return // the limit holds nobody up
+		return // the limit delays no call
 	}
 	if latency > 2*g.floor+10*time.Millisecond {
 		g.started = true
 		return
 	}
-	step := 1 / g.limit // one more place for a round of answers
+	step := 1 / g.limit // one more call per round trip
 	if !g.started {
-		step = 1 // twice as many
+		step = 1 // doubles per round trip
 	}
 	g.limit = min(g.limit+step, float64(g.o.Max))
 }

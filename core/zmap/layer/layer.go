@@ -1,19 +1,19 @@
-// Package layer has decorators for storage drivers: each takes a driver.Map
-// and gives a driver.Map that does one thing more. They keep the contract of
-// core/zmap/driver, so that they can be stacked in any order, below the
-// portable Map of core/zmap:
+// Package layer provides decorators for storage drivers. Each wraps a driver.Map in
+// another driver.Map with one additional behavior. All keep the contract of
+// core/zmap/driver, so they can be stacked in any order below the portable Map of
+// core/zmap:
 //
 //	m = layer.Limit(m, 32)
 //	m = layer.Retry(m, nil)
 //	z := zmap.New(layer.Log(m, logger), nil)
 //
-// Retrying lives here and nowhere else. Every layer has the fast path
-// driver.GetManyer exactly when the Map below it has, declares what that Map
-// declares unless it says otherwise, and closes it.
+// No other package retries calls. Unless documented otherwise, a layer implements
+// driver.GetManyer if and only if the Map below it does, and declares the same
+// capabilities. Close closes the Map below.
 //
-// driver.PutManyer passes through Log, Count and Measure, which report each of
-// its writes as a put. The other layers do not have it: the portable Map makes
-// the puts one by one, so that each is repeated, limited, timed, refused or
+// Log, Count and Measure implement driver.PutManyer if the Map below does, and report
+// each of its writes as a put. The other layers do not implement it. The portable Map
+// then makes the puts one by one, so that each is retried, limited, timed, refused or
 // failed like any other.
 package layer
 
@@ -59,7 +59,7 @@ func (m bothMap) PutMany(ctx context.Context, reqs []driver.PutRequest, sink dri
 	return m.putMany(ctx, reqs, sink)
 }
 
-// withPuts gives the layer l the fast path for writes when the Map below it has one.
+// withPuts adds PutMany to the layer l if the Map below it has it.
 func withPuts(l, below driver.Map, make func(driver.PutManyer) putMany) driver.Map {
 	puts, ok := below.(driver.PutManyer)
 	if !ok {
@@ -71,7 +71,7 @@ func withPuts(l, below driver.Map, make func(driver.PutManyer) putMany) driver.M
 	return putsMap{Map: l, putMany: make(puts)}
 }
 
-// with gives the layer l the fast path when the Map below it has one.
+// with adds GetMany to the layer l if the Map below it has it.
 func with(l, below driver.Map, make func(driver.GetManyer) getMany) driver.Map {
 	if many, ok := below.(driver.GetManyer); ok {
 		return manyMap{Map: l, getMany: make(many)}

@@ -9,11 +9,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// AdaptOptions are the options of [Adapt]; zero members take the defaults.
+// AdaptOptions holds the options of [Adapt]. Zero fields have the default value.
 type AdaptOptions struct {
-	Min   int // never fewer calls at once; 0 is 4
-	Max   int // never more; 0 is 64
-	Start int // at first; 0 is 16
+	Min   int // minimum number of concurrent calls; default 4
+	Max   int // maximum number of concurrent calls; default 64
+	Start int // initial number of concurrent calls; default 16
 }
 
 func (o AdaptOptions) withDefaults() AdaptOptions {
@@ -31,25 +31,24 @@ func (o AdaptOptions) withDefaults() AdaptOptions {
 	return o
 }
 
-// limit sends each call through its gate.
+// limit passes each call through its gate.
 type limit struct {
 	driver.Map
 	gate *gate
 }
 
-// Limit lets at most n calls be in flight at once, n at least 1; others wait
-// until their turn or the end of their context, in the order in which they
-// came. A GetMany counts as one call, so its sink must not call the Map. A
-// listing counts while it looks for its next entry, not while that is used.
+// Limit returns a Map that allows at most n concurrent calls; n is at least 1. Other
+// calls wait in order of arrival, or until their context ends. A GetMany counts as one
+// call, so its sink must not call the Map. A listing counts only while it waits for its
+// next entry.
 func Limit(m driver.Map, n int) driver.Map {
 	n = max(n, 1)
 	return Adapt(m, AdaptOptions{Min: n, Max: n, Start: n})
 }
 
-// Adapt is [Limit] with a number of calls that follows the store, between Min
-// and Max: it grows as long as more calls at once do not make answers begin
-// later, and shrinks by a third when the store says that it is overloaded (an
-// error that is Retryable).
+// Adapt is like [Limit], with a number of concurrent calls between Min and Max that
+// adapts to the store. The number grows as long as more concurrency does not delay
+// responses. It shrinks by a third if the store reports overload with a Retryable error.
 func Adapt(m driver.Map, o AdaptOptions) driver.Map {
 	l := &limit{Map: m, gate: newGate(o.withDefaults())}
 	return with(l, m, func(many driver.GetManyer) getMany {
@@ -64,7 +63,7 @@ func Adapt(m driver.Map, o AdaptOptions) driver.Map {
 	})
 }
 
-// outcome is what a call that began its answer after latency shows.
+// outcome returns the sample for a call whose response began after latency.
 func outcome(latency time.Duration, err error) sample {
 	if err == nil {
 		return sample{latency: latency}

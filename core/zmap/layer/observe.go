@@ -10,18 +10,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// call is what is known about a call that has ended.
+// call describes a call that has ended.
 type call struct {
 	op    string
 	key   string
-	bytes int64 // delivered or stored
+	bytes int64 // bytes delivered or stored
 	items int   // requests of a GetMany or PutMany, entries of a listing
 	took  time.Duration
-	first time.Duration // until a Get's answer began; 0 when none did
+	first time.Duration // time until the response of a Get began; 0 if it did not
 	err   error
 }
 
-// observed reports every call, once it has ended.
+// observed reports every call when it ends.
 type observed struct {
 	driver.Map
 	report func(ctx context.Context, c call)
@@ -46,7 +46,7 @@ func observe(m driver.Map, report func(ctx context.Context, c call)) driver.Map 
 		return func(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error {
 			start := time.Now()
 			err := puts.PutMany(ctx, reqs, func(i int, info driver.Info, err error) {
-				if i >= 0 && i < len(reqs) { // else the layers above will say so
+				if i >= 0 && i < len(reqs) { // otherwise the layers above report the violation
 					report(ctx, putCall(reqs[i].Key, reqs[i].Body, start, err))
 				}
 				sink(i, info, err)
@@ -57,11 +57,11 @@ func observe(m driver.Map, report func(ctx context.Context, c call)) driver.Map 
 	})
 }
 
-// opPutMany is the operation of the report about a PutMany as a whole, after those
-// about its puts.
+// opPutMany is the operation of the report on a whole PutMany, which follows the reports
+// on its puts.
 const opPutMany = "put many"
 
-// putCall is a put that began at start.
+// putCall returns the report on a put that began at start.
 func putCall(key string, body driver.Body, start time.Time, err error) call {
 	c := call{op: "put", key: key, took: time.Since(start), err: err}
 	if err == nil {
@@ -133,9 +133,9 @@ func (o *observed) Close(ctx context.Context) error {
 	return err
 }
 
-// Log writes one record at level Debug for each call that has ended, with the
-// attributes op, key, bytes, items, took and error as far as they apply. A
-// listing is logged when it ends; took includes the use of its entries.
+// Log returns a Map that logs one record at level Debug for each call when it ends. The
+// attributes are op, key, bytes, items, took and error, as far as they apply. A listing
+// is logged when it ends, and took includes the time its consumer spends on entries.
 func Log(m driver.Map, logger *slog.Logger) driver.Map {
 	return observe(m, func(ctx context.Context, c call) {
 		if !logger.Enabled(ctx, slog.LevelDebug) {
@@ -159,21 +159,21 @@ func Log(m driver.Map, logger *slog.Logger) driver.Map {
 	})
 }
 
-// Counts is what went through a Map. It is safe for concurrent use.
+// Counts counts the calls to a Map. It is safe for concurrent use.
 type Counts struct {
-	Get, GetMany, Stat, Put, Delete, List, Flush atomic.Int64 // calls; Put counts the writes of a PutMany, too
+	Get, GetMany, Stat, Put, Delete, List, Flush atomic.Int64 // calls; Put also counts the writes of a PutMany
 	PutMany                                      atomic.Int64 // calls
-	Items                                        atomic.Int64 // requests in GetMany and entries of listings
-	Failed                                       atomic.Int64 // calls that ended with an error
+	Items                                        atomic.Int64 // requests of GetMany and entries of listings
+	Failed                                       atomic.Int64 // calls that failed
 	BytesRead, BytesWritten                      atomic.Int64 // content of successful calls
 }
 
-// Calls is the number of all calls. A PutMany is as many as it has writes.
+// Calls returns the number of all calls. Each write of a PutMany counts as a call.
 func (n *Counts) Calls() int64 {
 	return n.Get.Load() + n.GetMany.Load() + n.Stat.Load() + n.Put.Load() + n.Delete.Load() + n.List.Load() + n.Flush.Load()
 }
 
-// Count counts calls and bytes.
+// Count returns a Map that counts calls and bytes, and the counters.
 func Count(m driver.Map) (driver.Map, *Counts) {
 	n := &Counts{}
 	return observe(m, func(_ context.Context, c call) {

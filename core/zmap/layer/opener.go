@@ -6,17 +6,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// retryOpener repeats what makes and removes stores.
+// retryOpener retries Open and Remove.
 type retryOpener struct {
 	driver.Opener
 	o RetryOptions
 }
 
-// RetryOpener repeats an Open or a Remove that failed with an error marked
-// Retryable, as [Retry] does with the calls to a Map: what a store has in it is
-// looked for and deleted by requests too, and what was deleted already is not
-// deleted again. A Remove whose first try had done all of it, but for the
-// answer, finds no store when it is repeated: ncerr.ErrNoDataset.
+// RetryOpener returns an Opener that retries Open and Remove after a Retryable error, as
+// [Retry] does for the calls of a Map. Both are safe to repeat. If the first Remove
+// deleted everything but its response was lost, the retry returns ncerr.ErrNoDataset.
 func RetryOpener(o driver.Opener, opts *RetryOptions) driver.Opener {
 	r := &retryOpener{Opener: o}
 	if opts != nil {

@@ -2,5 +2,6 @@
 
 package layer
 
-// private does nothing: access is not told by the mode of a directory here.
+// private does nothing, because a directory's mode does not describe its access rights
+// here.
 func private(string) error { return nil }

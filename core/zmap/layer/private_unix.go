@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// private makes sure that a directory is one into which nobody else puts
-// files: checksums tell damage, but not what somebody has made up.
+// private fails unless only the current user can create files in dir. A checksum detects
+// damage, but not forged content.
 func private(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -18,7 +18,7 @@ func private(dir string) error {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(owner.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
-		return ncerr.Errorf(ncerr.ErrPermission, "", "", "%s belongs to another user, or others may write there", dir)
+		return ncerr.Errorf(ncerr.ErrPermission, "", "", "%s belongs to another user or is writable by others", dir)
 	}
 	return nil
 }

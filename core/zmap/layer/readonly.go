@@ -9,7 +9,8 @@ import (
 
 type readOnly struct{ driver.Map }
 
-// ReadOnly refuses Put and Delete with ncerr.ErrReadOnly. Flush does nothing.
+// ReadOnly returns a Map that refuses Put and Delete with ncerr.ErrReadOnly. Its Flush
+// only checks the context.
 func ReadOnly(m driver.Map) driver.Map {
 	return with(readOnly{m}, m, func(many driver.GetManyer) getMany { return many.GetMany })
 }

@@ -6,26 +6,25 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// RemoteOptions are the options of [Remote]; zero members take the defaults.
+// RemoteOptions holds the options of [Remote]. Zero fields have the default value.
 type RemoteOptions struct {
-	// Retry says how failed calls are repeated.
+	// Retry configures the retries of failed calls.
 	Retry RetryOptions
-	// InFlight bounds the number of calls at once, which begins with half of
-	// it and then follows the store; 0 is 64.
+	// InFlight is the maximum number of concurrent calls. The number starts at half of it
+	// and then adapts to the store. 0 means 64.
 	InFlight int
-	// CallTimeout is the longest time of one try of one call, content having
-	// the time of its length besides: see [Deadline]; 0 is 5 minutes. Drivers
-	// have shorter times for a connection on which nothing moves.
+	// CallTimeout is the maximum time of one attempt, excluding the time allowed for
+	// content; see [Deadline]. 0 means 5 minutes. Drivers close stalled connections
+	// earlier.
 	CallTimeout time.Duration
-	// Cache, when not nil, keeps what was read on the local disk.
+	// Cache, if not nil, configures a cache on the local disk.
 	Cache *CacheOptions
 }
 
-// Remote puts the layers around a Map whose store takes tens of milliseconds
-// to answer: from the inside a deadline for each try, a number of tries at
-// once that follows the store, repetition, and the cache. A fast path for many
-// reads is hidden, so that each read is counted, limited and repeated by
-// itself; the portable Map makes them at once.
+// Remote configures access to a high-latency store. From the inside out it adds a
+// deadline per attempt, an adaptive limit on concurrent calls, retries and the disk
+// cache. It removes the GetMany of m, so that each read is counted, limited and retried
+// on its own. The portable Map makes the reads concurrently.
 func Remote(m driver.Map, o RemoteOptions) (driver.Map, error) {
 	m = Deadline(single{m}, orElse(o.CallTimeout, 5*time.Minute))
 	n := o.InFlight
@@ -40,5 +39,5 @@ func Remote(m driver.Map, o RemoteOptions) (driver.Map, error) {
 	return Cache(m, *o.Cache)
 }
 
-// single hides the fast path for many reads.
+// single is a Map without GetMany and PutMany.
 type single struct{ driver.Map }

@@ -10,24 +10,24 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// enough is how many bytes a try must bring so as not to count.
+// enough is the number of bytes that an attempt must deliver so that it does not count.
 const enough = 64 << 10
 
-// landed is the memory of one object that is read in several tries.
+// landed is the memory of an object that is read in several attempts.
 type landed struct {
 	alloc driver.Alloc
 	asked bool
 	mem   []byte
-	n     int         // bytes of mem that are right
-	start int64       // of mem in the object
-	info  driver.Info // of the object that they are from
+	n     int         // number of valid bytes in mem
+	start int64       // position of mem in the object
+	info  driver.Info // the object that the valid bytes are from
 }
 
-// take gives each try the memory of the first.
+// take is an Alloc that returns the same memory to every attempt.
 func (l *landed) take(n int64) ([]byte, error) {
 	if l.asked {
 		if n != int64(len(l.mem)) {
-			return nil, ncerr.Errorf(ncerr.ErrConflict, "", "", "%d bytes at first, %d when read again", len(l.mem), n)
+			return nil, ncerr.Errorf(ncerr.ErrConflict, "", "", "size changed from %d to %d bytes between attempts", len(l.mem), n)
 		}
 		return l.mem, nil
 	}
@@ -38,8 +38,8 @@ func (l *landed) take(n int64) ([]byte, error) {
 	return p, err
 }
 
-// rest gives what is still to come: the options of the Get that goes on, and
-// whether that is possible.
+// rest returns the options of the Get that reads the remaining bytes. ok is false if the
+// read cannot be resumed.
 func (l *landed) rest(opts *driver.GetOptions) (driver.GetOptions, bool) {
 	if l.n == 0 || l.n >= len(l.mem) || l.info.Version == "" {
 		return driver.GetOptions{}, false
@@ -50,7 +50,7 @@ func (l *landed) rest(opts *driver.GetOptions) (driver.GetOptions, bool) {
 	}, true
 }
 
-// keep notes what a try from the beginning brought before it broke.
+// keep records which bytes a failed attempt from the beginning has delivered.
 func (l *landed) keep(opts *driver.GetOptions, data []byte, info driver.Info) {
 	l.n, l.start, l.info = 0, 0, info
 	if len(data) == 0 || len(data) > len(l.mem) || &data[0] != &l.mem[0] {
@@ -89,8 +89,8 @@ func (r *retry) get(ctx context.Context, p pause, key string, opts *driver.GetOp
 	}
 }
 
-// try reads an object from its beginning, or goes on where the try before
-// broke. It gives what this try brought.
+// try reads an object from its beginning, or resumes the previous attempt. It returns the
+// result of this attempt.
 func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l *landed) ([]byte, driver.Info, error) {
 	rest, ok := l.rest(opts)
 	if !ok || !r.resumes {
@@ -105,7 +105,7 @@ func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l 
 	case err == nil && info.Size == l.info.Size && len(data) == len(l.mem)-l.n:
 		return l.whole(opts, info)
 	case err == nil:
-		err = ncerr.Errorf(ncerr.ErrConflict, "", "", "%d bytes at first, %d when read on", l.info.Size, info.Size)
+		err = ncerr.Errorf(ncerr.ErrConflict, "", "", "size changed from %d to %d bytes between attempts", l.info.Size, info.Size)
 	case ncerr.KindOf(err) != ncerr.ErrConflict && info.Version == l.info.Version && len(data) > 0 && &data[0] == &l.mem[l.n]:
 		l.n += len(data)
 	}
@@ -115,8 +115,8 @@ func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l 
 	return data, info, err
 }
 
-// whole gives an object that came in several pieces, if it fits the checksum
-// that the first of them named. Otherwise the next try begins anew.
+// whole returns an object that was read in several parts, if it matches the checksum
+// received with the first part. Otherwise the next attempt starts again.
 func (l *landed) whole(opts *driver.GetOptions, info driver.Info) ([]byte, driver.Info, error) {
 	if l.info.CRC32C == "" || opts.Range != nil {
 		return l.mem, info, nil
@@ -126,12 +126,12 @@ func (l *landed) whole(opts *driver.GetOptions, info driver.Info) ([]byte, drive
 		return l.mem, info, nil
 	}
 	l.n, l.info = 0, driver.Info{}
-	e := ncerr.Errorf(ncerr.ErrCorrupt, "", "", "the content, which came in several pieces, does not fit its checksum")
+	e := ncerr.Errorf(ncerr.ErrCorrupt, "", "", "content read in several parts does not match its checksum")
 	e.Retryable = true
 	return nil, info, e
 }
 
-// afresh reads an object that has changed since its first bytes came.
+// afresh reads again an object that has changed since its first bytes were read.
 func (r *retry) afresh(ctx context.Context, key string, opts *driver.GetOptions, l *landed) ([]byte, driver.Info, error) {
 	l.n = 0
 	data, info, err := r.Map.Get(ctx, key, opts, l.take)
@@ -141,7 +141,7 @@ func (r *retry) afresh(ctx context.Context, key string, opts *driver.GetOptions,
 	return data, info, err
 }
 
-// getMany holds back what may be repeated and does it one by one afterwards.
+// getMany withholds retryable failures from sink, and retries those requests one by one.
 func (r *retry) getMany(many driver.GetManyer) getMany {
 	return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		mine := make([]driver.GetRequest, len(reqs))
@@ -172,8 +172,8 @@ func (r *retry) getMany(many driver.GetManyer) getMany {
 	}
 }
 
-// late repeats a request of a batch that failed with err, or was not done
-// because the whole batch failed. Its error is for the call as a whole.
+// late retries a request that failed with err, or that was not performed because the
+// whole batch failed. Its result is the error of the whole call.
 func (r *retry) late(ctx context.Context, i int, req driver.GetRequest, err, failed error, sink driver.GetSink) error {
 	cause := err
 	if cause == nil {
@@ -181,7 +181,7 @@ func (r *retry) late(ctx context.Context, i int, req driver.GetRequest, err, fai
 	}
 	p := pause{r: r, op: "get", key: req.Key}
 	switch {
-	case cause == nil: // never answered: the layers above will say so
+	case cause == nil: // no result: the layers above report the violation
 		return nil
 	case p.again(ctx, &cause):
 		if req.Alloc == nil {

@@ -11,31 +11,32 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// RetryOptions are the options of [Retry]; nil means the defaults.
+// RetryOptions holds the options of [Retry].
 type RetryOptions struct {
-	// Attempts is the largest number of tries of one call, the first included;
-	// 0 is 5.
+	// Attempts is the maximum number of attempts per call, including the first. 0 means
+	// 5.
 	Attempts int
-	// Base is the longest wait before the second try; it doubles for each
-	// further one. 0 is 100 ms.
+	// Base is the maximum wait before the second attempt. It doubles for each further
+	// attempt. 0 means 100 ms.
 	Base time.Duration
-	// Max is the longest wait before any try, unless the server asks for a
-	// longer one; 0 is 20 s.
+	// Max is the maximum wait before any attempt, unless the server asks for a longer
+	// one. 0 means 20 s.
 	Max time.Duration
-	// Budget is the longest time that one call may spend waiting; a wait that
-	// would exceed it is not begun. 0 is one minute.
+	// Budget is the maximum total wait of one call. If the next wait would exceed it, the
+	// call fails. 0 means one minute.
 	Budget time.Duration
-	// Reserve is the number of repetitions that all calls together may make
-	// beyond one for every five calls that went well: when a store fails as a
-	// whole, calls end with their first error instead of knocking on and on. 0
-	// is 100, negative is no limit.
+	// Reserve is the number of retries available to all calls together, in addition to
+	// one retry per five successful calls. If a store fails as a whole, the reserve runs
+	// out, and calls end with their first error. 0 means 100; a negative value means no
+	// limit.
 	Reserve int
-	// OnRetry, when not nil, is told of each repetition before its wait.
+	// OnRetry, if not nil, is called for each retry before its wait.
 	OnRetry func(op, key string, err error, wait time.Duration)
-	// Sleep waits, or gives the context's error; nil really waits. For tests.
+	// Sleep waits for d, or returns the context's error. nil means a real wait. For
+	// tests.
 	Sleep func(ctx context.Context, d time.Duration) error
-	// Random gives numbers from 0 up to but not including 1; nil is a good
-	// source. It must be safe for concurrent use. For tests.
+	// Random returns random numbers in [0, 1). It must be safe for concurrent use. nil
+	// means math/rand/v2. For tests.
 	Random func() float64
 }
 
@@ -43,32 +44,32 @@ type retry struct {
 	driver.Map
 	o       RetryOptions
 	ordered bool
-	resumes bool // a Get can go on where it broke
+	resumes bool // a Get can resume an interrupted read
 	tokens  atomic.Int64
 }
 
-// A repetition costs retryCost tokens; a call that goes well gives one back.
+// retryCost is the number of tokens that a retry costs. A successful call returns one
+// token.
 const retryCost = 5
 
-// Retry repeats calls that failed with an error marked Retryable, if a
-// repetition cannot do harm: Get, Stat, Delete, Put without a condition, and
-// a listing that has given nothing yet, or is in order and so can be resumed.
-// Conditional Puts, Flush and Close are never repeated. Before each repetition
-// it waits a random time between nothing and a limit that doubles (full
-// jitter), and at least as long as the server asked for. When attempts or
-// budget are used up, the last error is given as it was; a call whose context
-// ends during a wait gives the context's.
+// Retry returns a Map that retries calls that failed with a Retryable error, if a retry
+// is harmless. These are Get, Stat, Delete, Put without a condition, and a listing that
+// has yielded nothing yet or is ordered and can be resumed. Conditional Puts, Flush and
+// Close are never retried. Before each retry it waits for a random time below a limit
+// that doubles (full jitter), but at least as long as the server asked for. If the
+// attempts or the budget are used up, it returns the last error unchanged. If the context
+// ends during a wait, it returns the context's error. If opts is nil, it uses the
+// defaults.
 //
-// A Get that broke half way goes on from the byte where it broke, on condition
-// that the object still has the same version. Without versions, or when the
-// object has changed, it is read again from its beginning into the same memory;
-// when it has another length by then, that is ncerr.ErrConflict. A try that
-// brought at least 64 KiB does not count. After a GetMany, requests that failed
-// are repeated one by one.
+// A Get that was interrupted resumes at the byte where it stopped, if the object still
+// has the same version. If the object has no version or has changed, the Get starts again
+// with the same memory. It then fails with ncerr.ErrConflict if the object has a
+// different length. An attempt that delivered at least 64 KiB does not count. After a
+// GetMany, the failed requests are retried one by one.
 //
-// The waits are computed here and not by a library: the whole of it is one
-// shift and one random number, and what is worth having around it (the server's
-// own wait, the budget, the reserve, resuming) no library has in this form.
+// The package computes the waits itself. That takes one shift and one random number, and
+// no library offers the rest (the server's wait, the budget, the reserve, resuming) in
+// this form.
 func Retry(m driver.Map, opts *RetryOptions) driver.Map {
 	caps := m.Capabilities()
 	r := newRetry(opts)
@@ -116,7 +117,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pause is the state of one call that may be repeated.
+// pause is the state of one call that may be retried.
 type pause struct {
 	r       *retry
 	op, key string
@@ -124,15 +125,15 @@ type pause struct {
 	spent   time.Duration
 }
 
-// well gives back what a call that went well is worth.
+// well returns one token for a successful call.
 func (p *pause) well() {
 	if n := p.r.tokens.Load(); n < int64(p.r.o.Reserve)*retryCost {
 		p.r.tokens.Add(1)
 	}
 }
 
-// again reports whether the call that failed with err is to be repeated, and
-// has waited then. Where it would be but for the end of ctx, that is the error.
+// again reports whether to retry the call that failed with *err, and waits before it
+// returns true. If ctx has ended, it sets *err to the context's error.
 func (p *pause) again(ctx context.Context, err *error) bool {
 	can, after := ncerr.Retry(*err)
 	p.tries++

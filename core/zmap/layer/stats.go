@@ -12,33 +12,33 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Stats counts the requests to a store by kind, for people. It is made by
-// [NewStats] and safe for concurrent use.
+// Stats counts the requests to a store by kind, for display. Use [NewStats] to create
+// one. It is safe for concurrent use.
 type Stats struct {
 	mu    sync.Mutex
 	kinds map[string]*KindStats
 	order []string
 }
 
-// KindStats is what happened to the requests of one kind.
+// KindStats holds the counters for the requests of one kind.
 type KindStats struct {
 	Kind     string        `json:"kind"`     // get, stat, put, delete, list, flush
-	Requests int64         `json:"requests"` // all tries; a listing is one, and so is an upload in parts
-	Absent   int64         `json:"absent"`   // of them: there is no such object
-	Failed   int64         `json:"failed"`   // of them: any other error
-	Retries  int64         `json:"retries"`  // repetitions that were decided upon
-	Bytes    int64         `json:"bytes"`    // content that went over, of failed tries too
-	First    time.Duration `json:"first"`    // mean time until the answer began, or was complete where it has no content
-	Slowest  time.Duration `json:"slowest"`  // the longest such time
+	Requests int64         `json:"requests"` // all attempts; a listing counts as one, and so does a multipart upload
+	Absent   int64         `json:"absent"`   // requests for objects that do not exist
+	Failed   int64         `json:"failed"`   // requests that failed with any other error
+	Retries  int64         `json:"retries"`  // number of retries
+	Bytes    int64         `json:"bytes"`    // content transferred, including by failed attempts
+	First    time.Duration `json:"first"`    // mean time until the response began, or ended if it has no content
+	Slowest  time.Duration `json:"slowest"`  // longest such time
 
 	sum   time.Duration
 	timed int64
 }
 
-// NewStats makes an empty Stats.
+// NewStats returns an empty Stats.
 func NewStats() *Stats { return &Stats{kinds: make(map[string]*KindStats)} }
 
-// kind gives the counters of a kind; s.mu is held.
+// kind returns the counters of a kind. The caller holds s.mu.
 func (s *Stats) kind(name string) *KindStats {
 	k := s.kinds[name]
 	if k == nil {
@@ -48,8 +48,8 @@ func (s *Stats) kind(name string) *KindStats {
 	return k
 }
 
-// Measure counts every call to m for which something is sent: a Flush of what
-// is safe already is none.
+// Measure returns a Map that counts every call to m that sends a request. A Flush of a
+// store whose writes are durable on Put sends none.
 func Measure(m driver.Map, s *Stats) driver.Map {
 	flushed := m.Capabilities().Durable == driver.OnPut
 	return observe(m, func(_ context.Context, c call) {
@@ -78,14 +78,14 @@ func Measure(m driver.Map, s *Stats) driver.Map {
 	})
 }
 
-// Retried counts a repetition: it has the form of RetryOptions.OnRetry.
+// Retried counts a retry. It has the signature of RetryOptions.OnRetry.
 func (s *Stats) Retried(op, _ string, _ error, _ time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kind(op).Retries++
 }
 
-// Kinds gives what was counted so far, by kind in the order of their names.
+// Kinds returns the current counters, sorted by kind.
 func (s *Stats) Kinds() []KindStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *Stats) Kinds() []KindStats {
 	return out
 }
 
-// Print writes one line for each kind.
+// Print writes one line per kind.
 func (s *Stats) Print(w io.Writer) error {
 	for _, k := range s.Kinds() {
 		_, err := fmt.Fprintf(w, "  %-6s %6d requests, %d absent, %d failed, %d retries, %d bytes, first byte after %v (slowest %v)\n",

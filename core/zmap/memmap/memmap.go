@@ -1,10 +1,10 @@
-// Package memmap keeps stores in memory. It is the reference implementation
-// of core/zmap/driver, with every capability, and the double that tests use
-// in place of a real store.
+// Package memmap keeps stores in memory. It is the reference implementation of
+// core/zmap/driver, with every capability. Tests use it in place of a real store.
 //
 //	z := zmap.New(memmap.New(), nil)
 //
-// It stands on core/zmap/driver only; core/zmap goes in front of it.
+// It depends only on core/zmap/driver and core/ncerr. Use it below the portable Map of
+// core/zmap.
 package memmap
 
 import (
@@ -34,19 +34,19 @@ var (
 	_ driver.PutManyer = (*Map)(nil)
 )
 
-// version is that of the last Put into any store: a store that takes the place of
-// another one must not give the same again.
+// version is the version of the last Put into any store. It is shared by all stores, so
+// that a store never repeats a version of the store it replaces.
 var version atomic.Uint64
 
-// store is the content that handles share.
+// store is the content shared by handles.
 type store struct {
 	mu      sync.RWMutex
 	objects map[string]*object
-	below   map[string]int // prefix with its slash -> number of objects below
-	sorted  []string       // all keys in order, never changed in place; nil when stale
+	below   map[string]int // number of objects below each prefix, which includes its trailing slash
+	sorted  []string       // all keys in order, never modified in place; nil if outdated
 }
 
-// object is never changed; a Put makes a new one.
+// object is immutable; a Put creates a new one.
 type object struct {
 	data []byte
 	info driver.Info
@@ -56,10 +56,10 @@ func newStore() *store {
 	return &store{objects: map[string]*object{}, below: map[string]int{}}
 }
 
-// New makes an empty store and a writable handle on it.
+// New returns a writable handle on a new, empty store.
 func New() *Map { return &Map{s: newStore()} }
 
-// Capabilities declares everything.
+// Capabilities declares everything except a maximum key or object size.
 func (*Map) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Ranges: true, List: true, Write: true, Delete: true, IfAbsent: true, IfMatch: true,
@@ -68,7 +68,7 @@ func (*Map) Capabilities() driver.Capabilities {
 	}
 }
 
-// find gives the object of a key.
+// find returns the object stored at a key.
 func (m *Map) find(ctx context.Context, key string) (*object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, allo
 
 // GetMany implements driver.GetManyer.
 func (m *Map) GetMany(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
-	var own []byte // lent to one sink after the other
+	var own []byte // reused for each request
 	grow := func(n int64) ([]byte, error) {
 		own = slices.Grow(own[:0], int(n))
 		return own[:n], nil
@@ -189,11 +189,10 @@ func (s *store) put(key string, o *object, opts *driver.PutOptions) (driver.Info
 	return o.info, nil
 }
 
-// checkExclusive refuses a new key that is a prefix of others, or the other
-// way round.
+// checkExclusive fails if a new key is a prefix of another, or another is a prefix of it.
 func (s *store) checkExclusive(key string) error {
 	if s.below[key+"/"] > 0 {
-		return ncerr.Errorf(ncerr.ErrObjectExists, "", "", "there are objects below this key")
+		return ncerr.Errorf(ncerr.ErrObjectExists, "", "", "objects exist below this key")
 	}
 	for p := range parents(key) {
 		if s.objects[p[:len(p)-1]] != nil {
@@ -203,7 +202,7 @@ func (s *store) checkExclusive(key string) error {
 	return nil
 }
 
-// count notes that key appears (by 1) or disappears (by -1).
+// count updates the counters for a key that appears (by is 1) or disappears (by is -1).
 func (s *store) count(key string, by int) {
 	s.sorted = nil
 	for p := range parents(key) {
@@ -213,7 +212,7 @@ func (s *store) count(key string, by int) {
 	}
 }
 
-// parents gives the proper prefixes of key, each with its slash.
+// parents returns the proper prefixes of key, each with its trailing slash.
 func parents(key string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range len(key) {
@@ -241,7 +240,7 @@ func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) e
 	return nil
 }
 
-// keys gives all keys in order; the slice is shared and never changes.
+// keys returns all keys in order. The slice is shared and never modified.
 func (s *store) keys() []string {
 	s.mu.RLock()
 	sorted := s.sorted
@@ -261,7 +260,7 @@ func (s *store) keys() []string {
 	return s.sorted
 }
 
-// List implements driver.Map. It shows the keys as they were when it began.
+// List implements driver.Map. It lists the keys that exist when the iteration starts.
 func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	o := *opts
 	return func(yield func(driver.Entry, error) bool) {
@@ -278,7 +277,7 @@ func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions)
 				next, _ := slices.BinarySearch(keys[i:], e.Key[:len(e.Key)-1]+"0") // '0' follows '/'
 				i += next - 1
 			} else if e.Info = m.s.info(e.Key); e.Info.Size < 0 {
-				continue // deleted meanwhile
+				continue // deleted in the meantime
 			}
 			if e.Key > o.StartAfter && !yield(e, nil) {
 				return
@@ -287,7 +286,7 @@ func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions)
 	}
 }
 
-// info gives an object's facts, Size -1 when there is none.
+// info returns the properties of an object. Size is -1 if the object does not exist.
 func (s *store) info(key string) driver.Info {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -297,9 +296,9 @@ func (s *store) info(key string) driver.Info {
 	return driver.Info{Size: -1}
 }
 
-// Flush implements driver.Map; there is nothing to do.
+// Flush implements driver.Map. It only checks the context.
 func (m *Map) Flush(ctx context.Context) error { return ctx.Err() }
 
-// Close implements driver.Map; the store lives on while a handle or an Opener
-// knows it.
+// Close implements driver.Map. The store stays alive as long as a handle or an Opener
+// refers to it.
 func (*Map) Close(context.Context) error { return nil }

@@ -8,8 +8,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Opener holds stores in memory by name, the Path of an OpenSpec. They live as
-// long as the Opener. It is safe for concurrent use; [NewOpener] makes one.
+// Opener holds stores in memory by name, which is the Path of an OpenSpec. The stores
+// live as long as the Opener. Opener is safe for concurrent use. Use [NewOpener] to
+// create one.
 type Opener struct {
 	mu     sync.Mutex
 	stores map[string]*store
@@ -17,16 +18,16 @@ type Opener struct {
 
 var _ driver.Opener = (*Opener)(nil)
 
-// NewOpener makes an Opener without stores.
+// NewOpener returns an Opener without stores.
 func NewOpener() *Opener { return &Opener{stores: map[string]*store{}} }
 
 // Describe implements driver.Opener.
 func (*Opener) Describe() driver.Description {
-	return driver.Description{Name: "mem", Summary: "stores in the memory of this process, by name", Siblings: true}
+	return driver.Description{Name: "mem", Summary: "named stores in the memory of this process", Siblings: true}
 }
 
-// Open implements driver.Opener. Mode Create puts a new store in place of the
-// old one at once; handles on the old one keep it.
+// Open implements driver.Opener. Mode Create replaces an existing store immediately; open
+// handles keep using the old store.
 func (o *Opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	if err := o.check(ctx, "open", spec); err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func (o *Opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return &Map{s: s, readOnly: !spec.Mode.Writable()}, nil
 }
 
-// Remove implements driver.Opener. Handles on the store keep it.
+// Remove implements driver.Opener. Open handles keep using the store.
 func (o *Opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	if err := o.check(ctx, "remove", spec); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (*Opener) check(ctx context.Context, op string, spec driver.OpenSpec) error
 		return err
 	}
 	if spec.Env.Inner != nil {
-		return ncerr.Errorf(ncerr.ErrUnsupported, op, spec.Path, "a store in memory has no inner map")
+		return ncerr.Errorf(ncerr.ErrUnsupported, op, spec.Path, "a memory store cannot use an inner map")
 	}
 	return driver.DecodeOptions(spec.Options, &struct{}{})
 }
