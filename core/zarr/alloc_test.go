@@ -6,8 +6,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// TestParseAllocates pins what parsing costs: a document is scanned once, and
-// never copied: its names and texts are parts of it.
+// TestParseAllocates limits the number of allocations that parsing makes. A document is
+// scanned once and never copied.
 func TestParseAllocates(t *testing.T) { //nolint:paralleltest // it counts allocations
 	nodes := thousand()
 	doc, err := zarr.WriteConsolidated(nodes)
@@ -21,7 +21,7 @@ func TestParseAllocates(t *testing.T) { //nolint:paralleltest // it counts alloc
 		}
 	})
 	if array > 25 {
-		t.Errorf("an array with 8 attributes takes %v allocations, want at most 25", array)
+		t.Errorf("parsing an array with 8 attributes: %v allocations, want at most 25", array)
 	}
 	all := testing.AllocsPerRun(3, func() {
 		if _, err := zarr.ParseConsolidated(doc); err != nil {
@@ -29,6 +29,6 @@ func TestParseAllocates(t *testing.T) { //nolint:paralleltest // it counts alloc
 		}
 	})
 	if all > 2100 {
-		t.Errorf("consolidated metadata of 1,000 arrays takes %v allocations, want at most 2,100", all)
+		t.Errorf("parsing consolidated metadata of 1,000 arrays: %v allocations, want at most 2,100", all)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// thousand gives the documents of 1,000 variables as zarr-python writes them.
+// thousand returns the documents of 1,000 variables as zarr-python writes them.
 func thousand() map[string]zarr.Docs {
 	nodes := map[string]zarr.Docs{"": {".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"title": "T"}`)}}
 	za := "{\n    \"chunks\": [\n        30,\n        30\n    ],\n    \"compressor\": {\n        \"blocksize\": 0,\n        \"clevel\": 5,\n        \"cname\": \"lz4\",\n        \"id\": \"blosc\",\n        \"shuffle\": 1\n    },\n    \"dtype\": \"<f4\",\n    \"fill_value\": \"NaN\",\n    \"filters\": null,\n    \"order\": \"C\",\n    \"shape\": [\n        361,\n        576\n    ],\n    \"zarr_format\": 2\n}"

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// show prints a value so that NaNs are equal and types differ.
+// show formats a value with its type. Equal strings mean equal values, even for NaN.
 func show(v any) string { return fmt.Sprintf("%T %v", v, v) }
 
 func diffAttrs(t testing.TB, a, b []zarr.Attr) {
@@ -38,7 +38,7 @@ func isNaN(v any) bool {
 	return false
 }
 
-// diffArrays compares all that documents can hold.
+// diffArrays compares everything that documents can hold.
 func diffArrays(t testing.TB, a, b *zarr.Array) {
 	t.Helper()
 	diffAttrs(t, a.Attrs, b.Attrs)
@@ -51,7 +51,7 @@ func diffArrays(t testing.TB, a, b *zarr.Array) {
 	}
 	x.Attrs, y.Attrs, x.Warnings, y.Warnings = nil, nil, nil, nil
 	if x.Storage == "" && x.Layout != zarr.LayoutPure {
-		x.Storage = "chunked" // what is written when nothing is known
+		x.Storage = "chunked" // the default on writing
 	}
 	for _, m := range []*zarr.Array{&x, &y} {
 		for i := range m.Codecs {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// corpora gives a folder of stores that other programs wrote.
+// corpora returns the directory of a set of stores written by other programs.
 func corpora(t testing.TB, name string) string {
 	t.Helper()
 	root := os.Getenv("NCZARR_CORPORA")
@@ -36,7 +36,7 @@ func corpora(t testing.TB, name string) string {
 	return p
 }
 
-// nodesOf groups documents by node: "" is the root.
+// nodesOf groups documents by the path of their node; "" is the root.
 func nodesOf(docs map[string][]byte) map[string]zarr.Docs {
 	nodes := map[string]zarr.Docs{}
 	for key, b := range docs {
@@ -53,7 +53,7 @@ func nodesOf(docs map[string][]byte) map[string]zarr.Docs {
 	return nodes
 }
 
-// store reads every metadata document of a directory or a zip file.
+// store reads all metadata documents of a directory or a zip file.
 func store(t testing.TB, name string) map[string]zarr.Docs {
 	t.Helper()
 	docs := map[string][]byte{}
@@ -90,8 +90,8 @@ func store(t testing.TB, name string) map[string]zarr.Docs {
 	return nodesOf(docs)
 }
 
-// Every document of the corpora parses; what is written from it parses into
-// the same model again, in every layout that can say it.
+// TestCorpora parses every document of the corpora, writes it in every layout that can
+// express it, and checks that it parses to the same Array or Group.
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	stores := []string{corpora(t, "nczarr") + "/ref_data.zarr", corpora(t, "zarr-v2") + "/data.zarr"}
@@ -124,11 +124,11 @@ func TestCorpora(t *testing.T) {
 		}
 	}
 	if arrays < 100 {
-		t.Errorf("only %d arrays found", arrays)
+		t.Errorf("found only %d arrays", arrays)
 	}
 }
 
-// again writes a in the layout it has and compares.
+// again writes a in its own layout, parses the result and compares.
 func again(t testing.TB, a *zarr.Array) {
 	t.Helper()
 	docs, err := a.Docs(zarr.WriteOptions{Layout: a.Layout, IsRoot: true})
@@ -138,13 +138,14 @@ func again(t testing.TB, a *zarr.Array) {
 	}
 	b, err := zarr.ParseArray("v", docs, zarr.ParseHint{Layout: a.Layout})
 	if err != nil {
-		t.Errorf("read again: %v", err)
+		t.Errorf("parse: %v", err)
 		return
 	}
 	diffArrays(t, a, b)
 }
 
-// The two damaged stores of the reference: no shape where there are names.
+// TestNoShape parses the two damaged stores of netcdf-c. One has dimension names but an
+// empty shape, the other has no shape.
 func TestNoShape(t *testing.T) {
 	t.Parallel()
 	docs := store(t, corpora(t, "nczarr")+"/ref_noshape.file.zip")["ref_noshape.file/v"]
@@ -161,7 +162,7 @@ func TestNoShape(t *testing.T) {
 
 var listing = regexp.MustCompile(`^\[\d+\] (/\S*) : \(\d*\) \|(.*)\|$`)
 
-// zmapText reads the documents out of a listing.
+// zmapText extracts the documents from a listing.
 func zmapText(t *testing.T, name string) map[string]zarr.Docs {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(corpora(t, "nczarr"), name))
@@ -177,8 +178,8 @@ func zmapText(t *testing.T, name string) map[string]zarr.Docs {
 	return nodesOf(docs)
 }
 
-// Documents that the reference wrote come out again byte for byte, except
-// where it is wrong, which fix puts right.
+// TestGoldenListings checks that documents written by netcdf-c are rewritten byte for
+// byte, except for its errors, which fix corrects.
 func TestGoldenListings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -186,8 +187,8 @@ func TestGoldenListings(t *testing.T) {
 		fix    *strings.Replacer
 	}{
 		"ref_oldkeys.zmap": {zarr.LayoutLower, strings.NewReplacer()},
-		// [0.,0.,1.] is not JSON, so we write it as a string; the listing leaves
-		// out _NCProperties, but not its type.
+		// [0.,0.,1.] is not JSON, so we write it as a string. The listing lacks
+		// _NCProperties, but has its type.
 		"ref_jsonconvention.zmap": {zarr.LayoutNewest, strings.NewReplacer(`"varjson3": [0.,0.,1.]`, `"varjson3": "[0.,0.,1.]"`, `"_NCProperties": ">S1", `, "")},
 	} {
 		nodes := zmapText(t, name)
@@ -225,13 +226,13 @@ func sameDocs(t *testing.T, what string, fix *strings.Replacer, got, want zarr.D
 	}
 	for doc, b := range got {
 		if _, ok := want[doc]; !ok {
-			t.Errorf("%s/%s is not in the golden: %s", what, doc, b)
+			t.Errorf("%s/%s is not in the golden file: %s", what, doc, b)
 		}
 	}
 }
 
-// The listing of NCZarr 1 cuts off the end of .zarray; all else comes out again
-// byte for byte.
+// TestGoldenV1 checks that the documents of NCZarr 1 are rewritten byte for byte, except
+// for .zarray, whose end is missing in the listing.
 func TestGoldenV1(t *testing.T) {
 	t.Parallel()
 	nodes := zmapText(t, "ref_blosc_zmap.txt")

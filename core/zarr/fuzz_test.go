@@ -7,7 +7,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// seeds adds every golden document of that name.
+// seeds adds every golden document of the given name.
 func seeds(f *testing.F, doc string) {
 	for _, c := range golden {
 		if text, ok := c.docs[doc]; ok {
@@ -19,8 +19,8 @@ func seeds(f *testing.F, doc string) {
 	f.Add([]byte(`{"shape": [2,3], "chunks": [1,1], "dtype": "<c16", "order": "F", "fill_value": [1,"NaN"], "filters": [{"id":"a","b":0.}]}`), uint8(0))
 }
 
-// fuzz parses a document as the named one of a node, next to sound others,
-// and asks that what is read can be written and read again.
+// fuzz parses arbitrary text as one document of a node whose other documents are valid.
+// It checks that the result can be written and parsed again.
 func fuzz(f *testing.F, doc string) {
 	seeds(f, doc)
 	f.Fuzz(func(t *testing.T, b []byte, layout uint8) {
@@ -33,19 +33,19 @@ func fuzz(f *testing.F, doc string) {
 	})
 }
 
-// within asks that f takes no more memory than a document of n bytes may: a
-// fixed ceiling, far above what any needs.
+// within checks that f allocates no more memory than a document of n bytes justifies. The
+// limit is fixed and generous.
 func within(t *testing.T, n int, f func()) {
 	t.Helper()
 	const ceiling = 64 << 20
 	before := allocated()
 	f()
 	if took := allocated() - before; took > ceiling {
-		t.Errorf("a document of %d bytes took %d bytes of memory", n, took)
+		t.Errorf("parsing a document of %d bytes allocated %d bytes", n, took)
 	}
 }
 
-// allocated is the number of bytes allocated so far.
+// allocated returns the number of bytes allocated so far.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
@@ -71,7 +71,7 @@ func FuzzParseConsolidated(f *testing.F) {
 		}
 		out, err := zarr.WriteConsolidated(nodes)
 		if err != nil {
-			return // the inside of a document is checked when it is used
+			return // the content of a document is checked only when it is used
 		}
 		back, err := zarr.ParseConsolidated(out)
 		if err != nil || len(back) != len(nodes) {
@@ -80,8 +80,8 @@ func FuzzParseConsolidated(f *testing.F) {
 	})
 }
 
-// FuzzSameJSON asks that any document is the same as itself as strict JSON,
-// and that the order of two does not matter.
+// FuzzSameJSON checks that any document equals its strict form, and that the comparison
+// is symmetric.
 func FuzzSameJSON(f *testing.F) {
 	f.Add([]byte(`{"a": [1, NaN, "x"], "b": {"c": null}}`), []byte(`{"b": {"c": null}, "a": [1, "NaN", "x"]}`))
 	f.Add([]byte(`[1.0, 1e2, -0]`), []byte(`[1, 100, 0]`))
@@ -89,7 +89,7 @@ func FuzzSameJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		within(t, len(a)+len(b), func() {
 			if zarr.SameJSON(a, b) != zarr.SameJSON(b, a) {
-				t.Errorf("%q and %q are the same one way only", a, b)
+				t.Errorf("SameJSON(%q, %q) is not symmetric", a, b)
 			}
 		})
 		doc, err := zarr.WriteConsolidated(map[string]zarr.Docs{"": {".zattrs": a}})

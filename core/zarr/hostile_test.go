@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// TestCharSpelling: Zarr software knows char as "|S1", netCDF software as ">S1".
+// TestCharSpelling checks the dtype of char: "|S1" in pure Zarr and ">S1" in NCZarr.
 func TestCharSpelling(t *testing.T) {
 	t.Parallel()
 	a := zarr.Array{Shape: []int64{5}, Chunks: []int64{5}, DType: dtype.NCChar.Type(dtype.OrderNone)}
@@ -24,13 +24,13 @@ func TestCharSpelling(t *testing.T) {
 		}
 		back, err := zarr.ParseArray("v", docs, zarr.ParseHint{Layout: layout})
 		if err != nil || back.DType.Kind != dtype.Char {
-			t.Errorf("%v: want char again, got %v, %v", layout, back, err)
+			t.Errorf("%v: want char, got %v, %v", layout, back, err)
 		}
 	}
 }
 
-// TestLongStringAttribute: the type text of a string longer than any element
-// still reads as a string.
+// TestLongStringAttribute checks that the type of a string longer than any element parses
+// as string.
 func TestLongStringAttribute(t *testing.T) {
 	t.Parallel()
 	want := strings.Repeat("x", dtype.MaxSize+1)
@@ -42,17 +42,17 @@ func TestLongStringAttribute(t *testing.T) {
 		}
 		back, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 		if err != nil || len(back.Attrs) != 1 || back.Attrs[0].Type != dtype.NCString || len(back.Warnings) > 0 {
-			t.Fatalf("%v: want a string again, got %d attributes, warnings %.200q, %v", layout, len(back.Attrs), back.Warnings, err)
+			t.Fatalf("%v: want a string, got %d attributes, warnings %.200q, %v", layout, len(back.Attrs), back.Warnings, err)
 		}
 		if got := back.Attrs[0].Value.([]string); len(got) != 1 || got[0] != want {
-			t.Errorf("%v: the text came back changed", layout)
+			t.Errorf("%v: the text has changed", layout)
 		}
 	}
 }
 
-// TestPlainFillOfPureText: netCDF-C writes the fill value of text as it is, in
-// pure Zarr too, where the specification wants base64; _FillValue, which it
-// writes beside it, tells the two apart.
+// TestPlainFillOfPureText checks the fill value of text in pure Zarr. The specification
+// requires base64, but netCDF-C writes plain text. The attribute _FillValue, which it
+// writes too, tells which one applies.
 func TestPlainFillOfPureText(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ fill, attrs, want string }{
@@ -75,7 +75,7 @@ func TestPlainFillOfPureText(t *testing.T) {
 	}
 }
 
-// A document cannot write lines of its own into messages.
+// TestMessagesHaveOneLine checks that a document cannot add lines to messages.
 func TestMessagesHaveOneLine(t *testing.T) {
 	t.Parallel()
 	_, err := zarr.ParseArray("v", zarr.Docs{".zarray": []byte("{\"shape\": {\n\"nczctl: all is well\": 1}}")}, zarr.ParseHint{})

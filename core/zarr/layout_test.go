@@ -14,8 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// The documents that releases of netCDF-C write, one text a document. Each is
-// parsed, checked and written back, byte for byte.
+// The golden documents, as written by releases of netCDF-C. Each is parsed, checked and
+// rewritten byte for byte.
 var golden = []struct {
 	name   string
 	layout zarr.Layout
@@ -120,7 +120,8 @@ func TestGoldenDocuments(t *testing.T) {
 	}
 }
 
-// Every name of every member is read in every place that any release had it.
+// TestSpellings checks that every name of a member is accepted in every place that any
+// release has used.
 func TestSpellings(t *testing.T) {
 	t.Parallel()
 	zg, za := `{"zarr_format": 2}`, string(zarray(""))
@@ -132,7 +133,7 @@ func TestSpellings(t *testing.T) {
 	quoted := func(s string) string { return fmt.Sprintf("%q", s) }
 	for _, c := range []struct {
 		layout       zarr.Layout
-		group, array map[string]string // with %s for the block
+		group, array map[string]string // %s is the placeholder for the block
 	}{
 		{zarr.LayoutNewest, map[string]string{".zgroup": zg, ".zattrs": `{"_nczarr_group": %s}`}, map[string]string{".zarray": za, ".zattrs": `{"_nczarr_array": %s}`}},
 		{zarr.LayoutLower, map[string]string{".zgroup": with(zg, "_nczarr_group", "%s")}, map[string]string{".zarray": with(za, "_nczarr_array", "%s")}},
@@ -219,7 +220,8 @@ func TestDetectLayout(t *testing.T) {
 	}
 }
 
-// Full precision, and the odd values, survive in every layout.
+// TestFloatsSurvive checks that full precision and special values survive in every
+// layout.
 func TestFloatsSurvive(t *testing.T) {
 	t.Parallel()
 	attrs := []zarr.Attr{
@@ -245,7 +247,7 @@ func TestFloatsSurvive(t *testing.T) {
 	g := zarr.Group{Attrs: []zarr.Attr{{Name: "one", Type: dtype.NCDouble, Value: []float64{1}}}}
 	docs, err := g.Docs(zarr.WriteOptions{})
 	if err != nil || string(docs[".zattrs"]) != `{"one": 1.0}` {
-		t.Errorf("a whole double in pure Zarr: %s, %v", docs[".zattrs"], err)
+		t.Errorf("whole double in pure Zarr: %s, %v", docs[".zattrs"], err)
 	}
 }
 
@@ -312,8 +314,8 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// Every member of every document removed, and replaced by what it should not
-// be, gives an error or a model that can be written again.
+// TestMutations removes every member of every document and replaces it with unexpected
+// values. Each result must be an error, or a model that can be written and parsed again.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	bad := []string{
@@ -338,8 +340,8 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// values gives the spans of all values in a JSON text that this file holds,
-// and of all members with their names.
+// values returns the spans of all values, and of all members with their names, in a valid
+// JSON text.
 func values(text string) (spans [][2]int) {
 	var open []int
 	for i := 0; i < len(text); i++ {
@@ -362,27 +364,26 @@ func values(text string) (spans [][2]int) {
 	return spans
 }
 
-// parseAny parses documents as whatever they may be, and writes back what
-// came of it.
+// parseAny parses documents as an array or a group, and writes the result.
 func parseAny(t testing.TB, docs zarr.Docs, l zarr.Layout) {
 	t.Helper()
 	opts := zarr.WriteOptions{Layout: l, IsRoot: true}
 	if a, err := zarr.ParseArray("v", docs, zarr.ParseHint{Layout: l}); err == nil {
 		if back, err := a.Docs(opts); err != nil {
 			if k := ncerr.KindOf(err); k != ncerr.ErrUnsupported {
-				t.Errorf("%s: read but not written: %v", docs, err)
+				t.Errorf("%s: parsed, but cannot be written: %v", docs, err)
 			}
 		} else if _, err := zarr.ParseArray("v", back, zarr.ParseHint{Layout: l}); err != nil {
-			t.Errorf("%s: written as %s: %v", docs, back, err)
+			t.Errorf("%s: rewritten as %s: %v", docs, back, err)
 		}
 	} else if ncerr.KindOf(err) == ncerr.ErrIO {
-		t.Errorf("an error without a kind: %v", err)
+		t.Errorf("error without a kind: %v", err)
 	}
 	if g, err := zarr.ParseGroup("v", docs, zarr.LayoutNewest); err == nil {
 		if back, err := g.Docs(opts); err != nil {
-			t.Errorf("%s: read but not written: %v", docs, err)
+			t.Errorf("%s: parsed, but cannot be written: %v", docs, err)
 		} else if _, err := zarr.ParseGroup("v", back, zarr.LayoutNewest); err != nil {
-			t.Errorf("%s: written as %s: %v", docs, back, err)
+			t.Errorf("%s: rewritten as %s: %v", docs, back, err)
 		}
 	}
 	_, _ = zarr.DetectLayout(docs, false)

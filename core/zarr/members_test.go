@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// Foreign tells the objects of a dataset from everything else that lies beside
-// and in it.
+// TestForeign checks that Foreign separates the objects of a dataset from all other
+// objects of the store.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -52,12 +52,13 @@ func TestForeign(t *testing.T) {
 		slices.Sort(c.foreign)
 		foreign, dataset := zarr.Foreign(all, nil)
 		if !slices.Equal(foreign, c.foreign) || dataset != c.dataset {
-			t.Errorf("%s: want %q foreign, a dataset: %t; got %q, %t", name, c.foreign, c.dataset, foreign, dataset)
+			t.Errorf("%s: want foreign names %q, dataset %t; got %q, %t", name, c.foreign, c.dataset, foreign, dataset)
 		}
 	}
 }
 
-// What documents say of an array, or of a group, decides what belongs to it.
+// TestForeignByDocuments checks that the content of documents decides what belongs to an
+// array or a group.
 func TestForeignByDocuments(t *testing.T) {
 	t.Parallel()
 	const group, shape = `{"zarr_format": 2}`, `{"zarr_format": 2, "fill_value": NaN, "shape": `
@@ -115,18 +116,18 @@ func TestForeignByDocuments(t *testing.T) {
 		foreign, dataset := zarr.Foreign(all, docs)
 		slices.Sort(foreign)
 		if foreign = slices.Compact(foreign); !slices.Equal(foreign, want) || !dataset {
-			t.Errorf("%s: want %q foreign, got %q, a dataset: %t", name, want, foreign, dataset)
+			t.Errorf("%s: want foreign names %q, got %q, dataset %t", name, want, foreign, dataset)
 		}
 		read := zarr.MemberDocs(all)
 		for key := range docs {
 			if !slices.Contains(read, key) {
-				t.Errorf("%s: %q is not asked for", name, key)
+				t.Errorf("%s: MemberDocs lacks %q", name, key)
 			}
 		}
 	}
 }
 
-// arrayDoc gives the document of an array.
+// arrayDoc returns the document of an array.
 func arrayDoc(head, shape, sep string) []byte {
 	return []byte(head + shape + `, "dimension_separator": "` + sep + `"}`)
 }

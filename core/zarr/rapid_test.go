@@ -39,7 +39,7 @@ func drawAttrs(t *rapid.T) []zarr.Attr {
 	return attrs
 }
 
-// quietNaNs makes every NaN the one that text can say.
+// quietNaNs replaces every NaN with 0, because JSON text has only one NaN.
 func quietNaNs(v any) {
 	switch s := v.(type) {
 	case []float32:
@@ -100,7 +100,7 @@ func drawArray(t *rapid.T) *zarr.Array {
 	return a
 }
 
-// What is written in an NCZarr layout is read back as it was.
+// TestArrayRoundTrip checks that an array survives a round trip in the NCZarr layouts.
 func TestArrayRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -133,8 +133,8 @@ func TestArrayRoundTrip(t *testing.T) {
 	})
 }
 
-// So is what is written as pure Zarr, but for the types of attributes and
-// what only NCZarr has.
+// TestPureRoundTrip checks that an array survives a round trip in pure Zarr, except for
+// the types of attributes and the members that only NCZarr has.
 func TestPureRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -153,7 +153,7 @@ func TestPureRoundTrip(t *testing.T) {
 		}
 		want.DimRefs, want.Storage = nil, ""
 		if kind := want.DType.Kind; !want.HasFill && (kind == dtype.Bytes || kind == dtype.Char) {
-			want.Fill, want.HasFill = make([]byte, want.DType.Size), true // null stands for the empty text
+			want.Fill, want.HasFill = make([]byte, want.DType.Size), true // null means the empty text
 		}
 		for i, a := range want.Attrs {
 			if text, ok := a.Value.(string); ok && got.Attrs[i].Value != text {
@@ -167,7 +167,7 @@ func TestPureRoundTrip(t *testing.T) {
 	})
 }
 
-// dropJSON leaves out what attributes that were read have more than new ones.
+// dropJSON clears the JSON of attributes, which only parsed attributes have.
 func dropJSON(attrs []zarr.Attr) {
 	for i := range attrs {
 		attrs[i].JSON = ""

@@ -11,12 +11,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// The tests of this file are named after what libnetcdf 4.10.1, run beside us,
-// gets wrong; each name is a row of docs/explanation/correctness.md.
+// The names of the tests in this file are rows of docs/explanation/correctness.md. Each
+// covers an error of libnetcdf 4.10.1, observed on the same stores.
 
 var allLayouts = []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1}
 
-// backFrom writes an attribute in a layout and reads it again.
+// backFrom writes an attribute in a layout and returns it as parsed again.
 func backFrom(t *testing.T, l zarr.Layout, a zarr.Attr) zarr.Attr {
 	t.Helper()
 	docs, err := (&zarr.Group{Attrs: []zarr.Attr{a}}).Docs(zarr.WriteOptions{Layout: l, IsRoot: true})
@@ -30,7 +30,7 @@ func backFrom(t *testing.T, l zarr.Layout, a zarr.Attr) zarr.Attr {
 	return g.Attrs[0]
 }
 
-// TestReferenceText: text of an attribute is never taken for anything else.
+// TestReferenceText checks that the text of an attribute is always parsed as text.
 func TestReferenceText(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -50,13 +50,13 @@ func TestReferenceText(t *testing.T) {
 	}
 }
 
-// TestReferenceNumbers: numbers keep their type, all their digits, and their
-// number; in pure Zarr, which has no types, their value.
+// TestReferenceNumbers checks that numbers keep their type, all digits and their count.
+// Pure Zarr has no types, so there they keep their value.
 func TestReferenceNumbers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		a    zarr.Attr
-		pure string // what pure Zarr makes of it, where it is something else
+		pure string // result in pure Zarr, if it differs
 	}{
 		"pi":              {zarr.Attr{Type: dtype.NCDouble, Value: []float64{math.Pi}}, ""},
 		"float":           {zarr.Attr{Type: dtype.NCFloat, Value: []float32{0.1}}, "[]float64 [0.1]"},
@@ -103,8 +103,8 @@ func TestReferenceNumbers(t *testing.T) {
 	}
 }
 
-// TestReferenceAttributes: attributes of foreign writers that libnetcdf reads
-// as something else, or for which it refuses the dataset, or dies.
+// TestReferenceAttributes parses attributes of other writers that libnetcdf misreads, or
+// that make it refuse the dataset or crash.
 func TestReferenceAttributes(t *testing.T) {
 	t.Parallel()
 	const char = ">S1"
@@ -147,11 +147,12 @@ func TestReferenceAttributes(t *testing.T) {
 	}
 }
 
-// TestReferenceArrays: documents of arrays that libnetcdf misreads, or dies of.
+// TestReferenceArrays parses documents of arrays that libnetcdf misreads, or that crash
+// it.
 func TestReferenceArrays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		members string // set in .zarray of four ints
+		members string // members set in the .zarray of an array of four ints
 		check   func(a *zarr.Array) bool
 		refused string
 	}{
@@ -187,7 +188,7 @@ func TestReferenceArrays(t *testing.T) {
 	}
 }
 
-// TestReferenceScalars: every way in which a scalar is written.
+// TestReferenceScalars checks that every form of a scalar is recognized.
 func TestReferenceScalars(t *testing.T) {
 	t.Parallel()
 	shape := func(s string) []byte { return zarray(`, "shape": ` + s + `, "chunks": ` + s) }

@@ -169,7 +169,7 @@ func TestFillValues(t *testing.T) {
 		{"|i1", `128.0`, "error", 0},
 		{"<i8", `1e30`, "error", 0},
 		{"<m8[s]", `"NaT"`, "\x00\x00\x00\x00\x00\x00\x00\x80", 0},
-		{"<M8[s]", `null`, "\x00\x00\x00\x00\x00\x00\x00\x80", 0}, // as zarr-python reads it
+		{"<M8[s]", `null`, "\x00\x00\x00\x00\x00\x00\x00\x80", 0}, // as in zarr-python
 		{">m8[s]", `null`, "\x80\x00\x00\x00\x00\x00\x00\x00", 0},
 		{"<i4", `null`, "none", 0},
 		{"|S3", `null`, "\x00\x00\x00", 0},
@@ -216,7 +216,7 @@ func TestFillValues(t *testing.T) {
 			continue
 		case c.want == "none":
 			if a.HasFill || a.Fill != nil {
-				t.Errorf("%s %s: want none, got %q", c.dtype, c.json, a.Fill)
+				t.Errorf("%s %s: want no fill value, got %q", c.dtype, c.json, a.Fill)
 			}
 		case !a.HasFill || string(a.Fill) != c.want:
 			t.Errorf("%s %s: want %q, got %q", c.dtype, c.json, c.want, a.Fill)
@@ -343,7 +343,8 @@ func TestCodecSplit(t *testing.T) {
 	}
 }
 
-// Char text becomes a JSON value only where it reads back as it was.
+// TestCharText checks that char text is written as a JSON value only if it is parsed
+// unchanged.
 func TestCharText(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, newest, pure, upper string }{
@@ -372,21 +373,21 @@ func TestCharText(t *testing.T) {
 			}
 			back, err := zarr.ParseGroup("/", docs, zarr.LayoutNewest)
 			if err != nil || len(back.Attrs) != 1 || back.Attrs[0].Value != c.text {
-				t.Errorf("%q in %v: read back as %+v, %v", c.text, layout, back, err)
+				t.Errorf("%q in %v: parsed as %+v, %v", c.text, layout, back, err)
 			}
 		}
 	}
 }
 
-// onlyJSON has values that netCDF cannot hold, or would not tell from others.
+// onlyJSON lists values that netCDF cannot hold or cannot distinguish from others.
 var onlyJSON = []string{
 	"null", "true", "false", "NaN", "Infinity", "-Infinity", "1", "[1]", "[]", "[true, false]", "[NaN]", "[NaN,1.5]", `"NaN"`, `["NaN"]`, `["NaN", "Infinity"]`,
 	`{"a": 1}`, `"{\"a\": 1}"`, `{"a": NaN, "b": [Infinity]}`, "[1, 2]", `"[1, 2]"`, "[[1, 2], [3]]", `[null, 1]`, `[1, "a"]`, `"null"`, `"true"`, `"1"`,
 	"18446744073709551616", "1e400", "1.50", "[1, 2.5]", `["one"]`, `[""]`, `""`, "-0", "[{}]", "{}", `"a\u0000"`,
 }
 
-// TestAttributesKeepTheirJSON: in pure Zarr an attribute that was read is
-// written as it stood, unless its value was changed.
+// TestAttributesKeepTheirJSON checks that pure Zarr keeps the JSON of a parsed attribute
+// unless its value was changed.
 func TestAttributesKeepTheirJSON(t *testing.T) {
 	t.Parallel()
 	for _, want := range onlyJSON {
@@ -418,11 +419,12 @@ func TestAttributesKeepTheirJSON(t *testing.T) {
 	}
 	bad := zarr.Attr{Name: "a", Type: dtype.NCChar, Value: "x", JSON: `"x", "_other": 1`}
 	if docs, err := (&zarr.Group{Attrs: []zarr.Attr{bad}}).Docs(zarr.WriteOptions{Layout: zarr.LayoutPure}); err != nil || string(docs[".zattrs"]) != `{"a": "x"}` {
-		t.Errorf("JSON that is none: got %s, %v", docs[".zattrs"], err)
+		t.Errorf("invalid JSON: got %s, %v", docs[".zattrs"], err)
 	}
 }
 
-// TestNoEscapes: text is written in UTF-8, since netcdf-c does not decode \u.
+// TestNoEscapes checks that text is written in UTF-8 without \u escapes, which netcdf-c
+// does not decode.
 func TestNoEscapes(t *testing.T) {
 	t.Parallel()
 	g, err := zarr.ParseGroup("/", zarr.Docs{".zgroup": []byte(`{"zarr_format": 2}`), ".zattrs": []byte(`{"a": "gr\u00fcn", "b": ["\u00fc", "x"], "c": ["\u00fc"]}`)}, zarr.LayoutNewest)
@@ -437,8 +439,8 @@ func TestNoEscapes(t *testing.T) {
 	}
 }
 
-// TestTextThatLooksLikeAnObject: NCZarr's types do not tell text from JSON, and
-// text that was a string stays one.
+// TestTextThatLooksLikeAnObject checks that text that was a string is written as a
+// string. NCZarr's types do not distinguish text from JSON.
 func TestTextThatLooksLikeAnObject(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`"{\"a\": 1}"`, `{"a": 1}`} {
@@ -488,8 +490,8 @@ func TestConsolidated(t *testing.T) {
 	}
 }
 
-// The provenance text is kept apart whichever type of text it is said to have:
-// as an attribute of the user's it could not be written again.
+// TestNCPropertiesOfAnyType checks that _NCProperties is separated from the attributes
+// for every type of text. As an ordinary attribute it could not be written again.
 func TestNCPropertiesOfAnyType(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []string{">S1", "|S1", "<U1", "|J0"} {
@@ -500,7 +502,7 @@ func TestNCPropertiesOfAnyType(t *testing.T) {
 			t.Fatal(err)
 		}
 		if g.NCProperties != "version=2" || len(g.Attrs) > 0 {
-			t.Errorf("type %s: want it apart, got %q and %v", typ, g.NCProperties, g.Attrs)
+			t.Errorf("type %s: want NCProperties to be set, got %q and %v", typ, g.NCProperties, g.Attrs)
 		}
 	}
 }

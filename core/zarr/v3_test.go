@@ -12,7 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// v3 is a zarr.json of an array, with members in place of, or beside, the usual ones.
+// v3 returns the zarr.json of an array. members replace the defaults or are added to
+// them.
 func v3(members string) zarr.Docs {
 	text := "{" + members
 	for _, m := range []string{
@@ -204,11 +205,11 @@ func TestV3ArrayErrors(t *testing.T) {
 		}
 	}
 	if _, err := zarr.ParseGroup("/g", v3(""), zarr.LayoutV3); ncerr.KindOf(err) != ncerr.ErrNoObject {
-		t.Errorf("an array as a group: %v", err)
+		t.Errorf("array parsed as a group: %v", err)
 	}
 	group := zarr.Docs{"zarr.json": []byte(`{"zarr_format": 3, "node_type": "group"}`)}
 	if _, err := zarr.ParseArray("/g", group, zarr.ParseHint{Layout: zarr.LayoutV3}); ncerr.KindOf(err) != ncerr.ErrNoObject {
-		t.Errorf("a group as an array: %v", err)
+		t.Errorf("group parsed as an array: %v", err)
 	}
 }
 
@@ -234,8 +235,8 @@ func TestV3Consolidated(t *testing.T) {
 }
 
 // FuzzV3 parses any text as the zarr.json of an array, and of a group with consolidated
-// metadata. What is parsed keeps the promises that readers rely on, and is written so
-// that it reads the same.
+// metadata. It checks the invariants that readers rely on, and that the result survives a
+// round trip.
 func FuzzV3(f *testing.F) {
 	f.Add(string(v3("")["zarr.json"]))
 	f.Add(string(v3(`"data_type": "string", "fill_value": "", "codecs": ["vlen-utf8", {"name": "zstd"}], "dimension_names": ["x", null], "attributes": {"a": [1]}`)["zarr.json"]))
@@ -253,7 +254,7 @@ func FuzzV3(f *testing.F) {
 		if g, err := zarr.ParseGroup("/", docs, zarr.LayoutV3); err == nil {
 			opts := zarr.WriteOptions{Layout: zarr.LayoutV3, Old: docs}
 			if again, err := g.Docs(opts); err != nil || !zarr.SameJSON(docs["zarr.json"], again["zarr.json"]) {
-				t.Fatalf("a group written again as %s, %v", again, err)
+				t.Fatalf("group rewritten as %s, %v", again, err)
 			}
 		}
 		a, err := zarr.ParseArray("/", docs, zarr.ParseHint{Layout: zarr.LayoutV3})

@@ -17,25 +17,25 @@ import (
 
 var writeV3 = zarr.WriteOptions{Layout: zarr.LayoutV3}
 
-// rewriteV3 writes what was parsed of a zarr.json as that of a new array, and again in
-// place of the old one, and asks that both read the same.
+// rewriteV3 writes a parsed zarr.json as that of a new array, and again as a replacement
+// of the old document. It checks that both parse to the same array.
 func rewriteV3(t *testing.T, docs zarr.Docs, a *zarr.Array) {
 	t.Helper()
 	opts := writeV3
 	opts.Old = docs
 	again, err := a.Docs(opts)
-	if ncerr.KindOf(err) == ncerr.ErrUnsupported { // a type that is only read
+	if ncerr.KindOf(err) == ncerr.ErrUnsupported { // a type that can only be read
 		return
 	}
 	if err != nil || !zarr.SameJSON(docs["zarr.json"], again["zarr.json"]) {
-		t.Fatalf("%s written again as %s, %v", docs, again, err)
+		t.Fatalf("%s rewritten as %s, %v", docs, again, err)
 	}
 	fresh, err := a.Docs(writeV3)
 	if ncerr.KindOf(err) == ncerr.ErrUnsupported {
 		return
 	}
 	if err != nil {
-		t.Fatalf("%s is not written: %v", docs, err)
+		t.Fatalf("%s cannot be written: %v", docs, err)
 	}
 	back, err := zarr.ParseArray("/", fresh, zarr.ParseHint{Layout: zarr.LayoutV3})
 	if err != nil {
@@ -59,7 +59,7 @@ func rewriteV3(t *testing.T, docs zarr.Docs, a *zarr.Array) {
 	}
 }
 
-// TestV3AsZarrPython compares what is written of an array with what zarr-python has
+// TestV3AsZarrPython compares the documents of arrays with those that zarr-python has
 // written, for all types and codecs. See testdata/README.
 func TestV3AsZarrPython(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestV3AsZarrPython(t *testing.T) {
 	}
 }
 
-// arrayV3 is a model of an array of six elements of a type.
+// arrayV3 returns an array of six elements of a type.
 func arrayV3(text string) *zarr.Array {
 	typ, err := dtype.Parse(text)
 	if err != nil {
@@ -110,8 +110,8 @@ func memberOf(t *testing.T, a *zarr.Array, name string) string {
 	return strings.TrimSuffix(text, "}")
 }
 
-// TestV3Fill: fill values are written so that they read back bit for bit, and in
-// hexadecimal only where nothing else does.
+// TestV3Fill checks that fill values survive bit for bit, and that hexadecimal is used
+// only where necessary.
 func TestV3Fill(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ typ, fill, want string }{
@@ -151,7 +151,7 @@ func TestV3Fill(t *testing.T) {
 	}
 }
 
-// TestV3Chains: codecs of v2 become those that readers of v3 know.
+// TestV3Chains checks that v2 codecs are written as the v3 codecs that readers know.
 func TestV3Chains(t *testing.T) {
 	t.Parallel()
 	const little = `{"name": "bytes","configuration": {"endian": "little"}}`
@@ -203,8 +203,8 @@ func TestV3Chains(t *testing.T) {
 	}
 }
 
-// TestV3Attributes: _FillValue as xarray reads it, and names that only NCZarr keeps
-// for itself.
+// TestV3Attributes checks that _FillValue is written as xarray expects, and that names
+// reserved by NCZarr are ordinary names here.
 func TestV3Attributes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -248,7 +248,7 @@ func TestV3Attributes(t *testing.T) {
 	}
 }
 
-// TestV3Keeps: a zarr.json that is written again has what others wrote.
+// TestV3Keeps checks that a rewritten zarr.json keeps the members of other writers.
 func TestV3Keeps(t *testing.T) {
 	t.Parallel()
 	docs := v3(`"x": {"must_understand": false, "a": [NaN]}, "data_type": "r16", "codecs": ["bytes"], "fill_value": [1, 2], "storage_transformers": [],
@@ -269,8 +269,8 @@ func TestV3Keeps(t *testing.T) {
 	}
 }
 
-// TestV3WithInline: consolidated metadata is written, replaced and removed, and reads
-// back.
+// TestV3WithInline checks that consolidated metadata can be written, replaced, removed
+// and parsed.
 func TestV3WithInline(t *testing.T) {
 	t.Parallel()
 	root := zarr.Docs{"zarr.json": []byte(`{"zarr_format": 3, "consolidated_metadata": {"kind": "inline", "metadata": {"gone": {}}}, "node_type": "group"}`)}
@@ -292,9 +292,9 @@ func TestV3WithInline(t *testing.T) {
 	}
 }
 
-// Attributes of Zarr v3 that are not finite are bare words, as zarr-python writes and
-// reads them; in quotes they would be strings to it. One number is no list, unless it
-// was one.
+// TestNonFiniteAttrsV3 checks that NaN and infinities are written as bare words, as in
+// zarr-python, because Python reads quoted words as strings. A single number is a list
+// only if it was one.
 func TestNonFiniteAttrsV3(t *testing.T) {
 	t.Parallel()
 	nan := math.NaN()
@@ -319,7 +319,7 @@ func TestNonFiniteAttrsV3(t *testing.T) {
 		}
 		g, err := zarr.ParseGroup("", docs, zarr.LayoutV3)
 		if err != nil || len(g.Attrs) != 1 || g.Attrs[0].Type != dtype.NCDouble || dtype.Len(g.Attrs[0].Value) != dtype.Len(a.Value) {
-			t.Errorf("%s: read back: %v, %v", want, g, err)
+			t.Errorf("%s: parsed as %v, %v", want, g, err)
 		}
 	}
 }

@@ -118,7 +118,8 @@ func TestGetLastWins(t *testing.T) {
 	}
 }
 
-// Any bytes survive as a JSON string, and the string is strict JSON.
+// FuzzString checks that any bytes survive as a JSON string, and that the string is
+// strict JSON.
 func FuzzString(f *testing.F) {
 	for _, s := range []string{"", "é", "\x00\x1f\x7f", "\xb0C", "\xed\xa0\x80", `"\`, "\u2028"} {
 		f.Add(s)
@@ -135,7 +136,7 @@ func FuzzString(f *testing.F) {
 	})
 }
 
-// tree builds what encoding/json would.
+// tree returns the same value as encoding/json.
 func tree(v jsontext.Value) any {
 	switch v.Kind() {
 	case jsontext.Null:
@@ -158,9 +159,8 @@ func tree(v jsontext.Value) any {
 	return "word " + string(v)
 }
 
-// FuzzJSON compares with encoding/json on all that is valid JSON in valid
-// UTF-8, and asks of everything else that it does no harm and that strict
-// writing gives strict JSON.
+// FuzzJSON compares the package with encoding/json on valid JSON in valid UTF-8. For all
+// other text it checks that nothing panics and that the strict form is strict.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{`{"a": [1, 2.5e3, "x\n\u00e9", true, null], "a": {}}`, `[NaN]`, `{"a`, `[[[]]]`, "\ufeff{}", `[0.]`, "\"\\\"", `{"a":1 "b"}`} {
 		f.Add([]byte(s))
@@ -186,7 +186,7 @@ func FuzzJSON(f *testing.F) {
 			t.Fatalf("%q written as %q, which is not JSON", doc, w.Bytes())
 		}
 		if !valid || strings.Contains(strings.ToLower(string(doc)), `\ud`) {
-			return // lone surrogates differ on purpose
+			return // lone surrogates differ intentionally
 		}
 		dec := json.NewDecoder(strings.NewReader(string(doc)))
 		dec.UseNumber()
@@ -200,11 +200,10 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// Members are found in the pass that checks the document, and are those that
-// Each finds, in long documents too.
+// TestParse checks that Parse finds the same members as Each, in long documents too.
 func TestParse(t *testing.T) {
 	t.Parallel()
-	var d jsontext.Document // used again for each
+	var d jsontext.Document // reused for every document
 	for _, n := range []int{0, 3, 23, 24, 25, 500, 3, 0} {
 		var b strings.Builder
 		b.WriteString(`{"a": 1`)
@@ -220,7 +219,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%d: got %v, want %v", n, d.Members, list)
 		}
 		if d.Members[0] != (jsontext.Member{Key: "a", Val: "2"}) || d.Get("k401") != "" || n == 500 && d.Get("k99") != `{"a": [499, "}"]}` {
-			t.Errorf("%d: of equal names the last counts", n)
+			t.Errorf("%d: want the last of two members with the same name", n)
 		}
 	}
 }
