@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// The race detector makes sync.Pool forget at random, so this test is left
-// out under it.
+// This test is excluded from race builds, because the race detector makes sync.Pool drop
+// elements at random.
 
 func TestGetTakesNoMemory(t *testing.T) { //nolint:paralleltest // it counts allocations
 	z := zmap.New(filled(t, "abcdef"), nil)

@@ -64,7 +64,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// slowValid is the rule of ValidKey written for reading.
+// slowValid is a simple implementation of ValidKey's rule.
 func slowValid(key string) bool {
 	if !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
 		return false

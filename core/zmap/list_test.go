@@ -29,7 +29,7 @@ func listAll(t *testing.T, z *zmap.Map, prefix string, recursive bool, after str
 	return keys
 }
 
-// reversed lists backwards, each entry twice.
+// reversed lists in reverse order, each entry twice.
 func reversed(m driver.Map) func(string, driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(prefix string, o driver.ListOptions) iter.Seq2[driver.Entry, error] {
 		var all []driver.Entry
@@ -47,8 +47,8 @@ func reversed(m driver.Map) func(string, driver.ListOptions) iter.Seq2[driver.En
 	}
 }
 
-// TestListAgainstOracle compares native, unordered and walking listings with
-// a plain reading of the rules.
+// TestListAgainstOracle compares native, unordered and walking listings with a simple
+// implementation of the rules.
 func TestListAgainstOracle(t *testing.T) {
 	t.Parallel()
 	key := rapid.StringMatching(`[a-c+0](/?[a-c+0]){0,5}`)
@@ -157,10 +157,10 @@ func TestListLimitsAndLies(t *testing.T) {
 			var last error
 			for e, err := range z.List(t.Context(), "p", &tc.opts) {
 				if last != nil {
-					t.Fatal("went on after an error")
+					t.Fatal("the sequence continues after an error")
 				}
 				if last = err; err != nil && e != (zmap.Entry{}) {
-					t.Errorf("an entry beside an error: %+v", e)
+					t.Errorf("entry with an error: %+v", e)
 				}
 			}
 			wantKind(t, "list", last, tc.want)
@@ -168,14 +168,14 @@ func TestListLimitsAndLies(t *testing.T) {
 	}
 }
 
-// endless has a prefix in every prefix.
+// endless has a prefix below every prefix.
 func endless(prefix string, _ driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		yield(driver.Entry{Key: prefix + "a/", Prefix: true}, nil)
 	}
 }
 
-// failing lists one entry and fails.
+// failing yields one entry and then fails.
 func failing(prefix string, _ driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		if yield(driver.Entry{Key: prefix + "a"}, nil) {
@@ -201,15 +201,15 @@ func TestSearch(t *testing.T) {
 		}
 	}}, nil)
 	if got, err := both.Search(t.Context(), ""); err != nil || !slices.Equal(got, []string{"a", "a-b"}) {
-		t.Errorf("an object that is a prefix too: %q, %v", got, err)
+		t.Errorf("object that is also a prefix: %q, %v", got, err)
 	}
 	_, err := zmap.New(m.Map, &zmap.Options{MaxList: 2}).Search(t.Context(), "")
 	wantKind(t, "too many", err, ncerr.ErrLimit)
 }
 
-// TestListBytes shows that the keys that a listing holds are counted by their
-// bytes too, all levels of a walk together, and that a key longer than the
-// store takes is no key.
+// TestListBytes checks that a listing counts the bytes of the keys it holds, over all
+// levels of a walk, and that a key longer than the store allows is an error of the
+// driver.
 func TestListBytes(t *testing.T) {
 	t.Parallel()
 	m := filled(t, "aaaaaaaaaa/b", "aaaaaaaaaa/c", "d")
@@ -225,7 +225,7 @@ func TestListBytes(t *testing.T) {
 		"search, too much":        {nil, 11, search, false},
 		"unordered":               {unordered, 25, list, true},
 		"unordered, too much":     {unordered, 24, list, false},
-		"walk":                    {walking, 36, list, true}, // the prefix, d and both keys below the prefix
+		"walk":                    {walking, 36, list, true}, // the prefix, "d" and both keys below the prefix
 		"walk, too much":          {walking, 35, list, false},
 		"delete, too much":        {nil, 24, func(z *zmap.Map) error { return z.DeletePrefix(context.Background(), "") }, false},
 		"in order, nothing held":  {nil, 1, list, true},

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// double is a driver.Map whose methods a test replaces. It has no GetMany.
+// double is a driver.Map whose methods a test can replace. It has no GetMany.
 type double struct {
 	driver.Map
 	caps func(c *driver.Capabilities)
@@ -67,7 +67,8 @@ func (d *double) Close(ctx context.Context) error {
 	return d.Map.Close(ctx)
 }
 
-// filled makes a store in memory with the given keys, each holding its own name.
+// filled returns a store in memory with the given keys. The content of each object is its
+// key.
 func filled(t testing.TB, keys ...string) *memmap.Map {
 	t.Helper()
 	m := memmap.New()
@@ -130,11 +131,11 @@ func TestGetForms(t *testing.T) {
 	}
 }
 
-// wholeOnly is the Get of a driver without ranges and versions.
+// wholeOnly returns the Get of a driver without ranges and versions.
 func wholeOnly(m driver.Map) func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
 	return func(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 		if o.Range != nil || o.IfMatch != "" {
-			return nil, driver.Info{}, errors.New("asked for what it did not declare")
+			return nil, driver.Info{}, errors.New("called with an option that is not declared")
 		}
 		return m.Get(ctx, key, o, alloc)
 	}
@@ -149,12 +150,12 @@ func TestIfMatchIsCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := z.Get(t.Context(), "k", &zmap.GetOptions{IfMatch: info.Version}, nil); err != nil {
-		t.Errorf("the right version: %v", err)
+		t.Errorf("matching version: %v", err)
 	}
 	data, _, err := z.Get(t.Context(), "k", &zmap.GetOptions{IfMatch: info.Version + "x"}, nil)
 	wantKind(t, "another version", err, ncerr.ErrConflict)
 	if data != nil {
-		t.Errorf("content of another version was given: %q", data)
+		t.Errorf("content of another version was returned: %q", data)
 	}
 	_, err = z.Put(t.Context(), "k", zmap.Bytes("x"), &zmap.PutOptions{IfMatch: info.Version})
 	wantKind(t, "put cannot be emulated", err, ncerr.ErrUnsupported)
@@ -253,7 +254,7 @@ func TestErrorsAreWrappedOnce(t *testing.T) {
 			t.Errorf("%s: retryable is %v", name, r)
 		}
 		if again, err := z.Exists(t.Context(), "k"); err != nil || again {
-			t.Errorf("%s: the double's Stat is that of an empty store: %v, %v", name, again, err)
+			t.Errorf("%s: the Stat of the double does not fail as for an empty store: %v, %v", name, again, err)
 		}
 	}
 }
@@ -266,14 +267,14 @@ func TestContext(t *testing.T) {
 		return nil, driver.Info{}, ncerr.New(ncerr.ErrIO, "read", "", fmt.Errorf("pread: %w", ctx.Err()))
 	}}, nil)
 	if _, _, err := z.Get(ctx, "k", nil, nil); err != context.Canceled { //nolint:errorlint // must be bare
-		t.Errorf("ended during the call: %v", err)
+		t.Errorf("context ended during the call: %v", err)
 	}
 	for name, err := range map[string]error{
 		"get": second(z.Stat(ctx, "k")), "put": second(z.Put(ctx, "k", zmap.Bytes{}, nil)), "delete": z.Delete(ctx, "k"),
 		"flush": z.Flush(ctx), "many": z.GetMany(ctx, []zmap.GetRequest{{Key: "k"}}, nil),
 	} {
 		if err != context.Canceled { //nolint:errorlint // must be bare
-			t.Errorf("%s, ended before the call: %v", name, err)
+			t.Errorf("%s, context ended before the call: %v", name, err)
 		}
 	}
 }
@@ -329,21 +330,21 @@ func TestAllocContract(t *testing.T) {
 		_, _, err := z.Get(t.Context(), "k", nil, nil)
 		wantKind(t, name, err, ncerr.ErrInternal)
 		if !strings.Contains(err.Error(), `get "k"`) || !strings.Contains(err.Error(), "shoddy") {
-			t.Errorf("%s: the key or the driver is missing in %v", name, err)
+			t.Errorf("%s: the error lacks the key or the driver: %v", name, err)
 		}
 	}
 	empty := zmap.New(&double{Map: memmap.New(), get: func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
 		return nil, driver.Info{}, nil
 	}}, nil)
 	if data, _, err := empty.Get(t.Context(), "k", nil, nil); err != nil || len(data) != 0 {
-		t.Errorf("an empty object needs no memory: %q, %v", data, err)
+		t.Errorf("empty object without alloc: %q, %v", data, err)
 	}
 }
 
 func TestAllocOfTheCaller(t *testing.T) {
 	t.Parallel()
 	base := filled(t, "abcdef")
-	mine := errors.New("mine")
+	mine := errors.New("custom")
 	for name, m := range map[string]driver.Map{
 		"native":    base,
 		"no ranges": &double{Map: base, caps: func(c *driver.Capabilities) { c.Ranges = false }},
@@ -390,15 +391,15 @@ func TestGetMany(t *testing.T) {
 	}}
 	poor := &manyDouble{double: double{Map: base, caps: func(c *driver.Capabilities) { c.Ranges, c.IfMatch = false, false }, get: wholeOnly(base)}}
 	poor.many = func(context.Context, []driver.GetRequest, driver.GetSink) error {
-		return errors.New("asked for what it did not declare")
+		return errors.New("called with an option that is not declared")
 	}
 	versionless := &manyDouble{double: double{Map: base, caps: func(c *driver.Capabilities) { c.IfMatch = false }}}
 	versionless.get = func(context.Context, string, *driver.GetOptions, driver.Alloc) ([]byte, driver.Info, error) {
-		return nil, driver.Info{}, errors.New("asked one by one")
+		return nil, driver.Info{}, errors.New("called instead of GetMany")
 	}
 	versionless.many = func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
 		if slices.ContainsFunc(reqs, func(r driver.GetRequest) bool { return r.Opts.IfMatch != "" }) {
-			return errors.New("asked for what it did not declare")
+			return errors.New("called with an option that is not declared")
 		}
 		return base.GetMany(ctx, reqs, sink)
 	}
@@ -526,7 +527,7 @@ func TestClose(t *testing.T) {
 	_, _, err := z.Get(t.Context(), "a", nil, nil)
 	wantKind(t, "call after close", err, ncerr.ErrInvalid)
 	if z.Unwrap() == nil || z.Name() != "x" {
-		t.Error("Unwrap or Name gives nothing")
+		t.Error("Unwrap or Name is wrong")
 	}
 }
 
@@ -607,8 +608,8 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLongVersions shows that a version has a limit: those of a dataset's
-// documents are kept, and a server could send any number of long ones.
+// TestLongVersions checks that the length of a version is limited. A dataset keeps the
+// versions of its documents, and a server could send any number of long ones.
 func TestLongVersions(t *testing.T) {
 	t.Parallel()
 	base := filled(t, "k")

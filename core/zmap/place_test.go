@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// refusing answers every Stat with err.
+// refusing fails every Stat with err.
 type refusing struct {
 	driver.Map
 	err error
@@ -21,8 +21,8 @@ func (f refusing) Stat(context.Context, string) (driver.Info, error) {
 	return driver.Info{}, f.err
 }
 
-// An error says in which store it is, once, and keeps its kind and what it
-// says about another try.
+// TestPlace checks that an error names its store once, and keeps its kind and whether it
+// is retryable.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	inner, err := memmap.NewOpener().Open(t.Context(), driver.OpenSpec{Path: "x", Mode: driver.Create})
@@ -50,6 +50,6 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	if _, err := zmap.New(refusing{inner, again}, nil).Stat(t.Context(), "k"); err.Error() != `stat "k": i/o failure: busy` {
-		t.Errorf("without a place: %v", err)
+		t.Errorf("no place: %v", err)
 	}
 }

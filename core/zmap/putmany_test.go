@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// putsDouble adds a PutMany that a test replaces.
+// putsDouble adds a PutMany that a test can replace.
 type putsDouble struct {
 	double
 	puts func(ctx context.Context, reqs []driver.PutRequest, sink driver.PutSink) error
@@ -25,7 +25,7 @@ func (d *putsDouble) PutMany(ctx context.Context, reqs []driver.PutRequest, sink
 	return d.puts(ctx, reqs, sink)
 }
 
-// putMany puts reqs and returns each outcome: the content that is stored, or the error.
+// putMany puts reqs and returns the result of each: the stored content or the error.
 func putMany(t *testing.T, z *zmap.Map, reqs []zmap.PutRequest) map[int]string {
 	t.Helper()
 	got := map[int]string{}
@@ -48,7 +48,7 @@ func putMany(t *testing.T, z *zmap.Map, reqs []zmap.PutRequest) map[int]string {
 	return got
 }
 
-// TestPutMany has requests that succeed beside those that fail, for each reason.
+// TestPutMany mixes requests that succeed with requests that fail for each reason.
 func TestPutMany(t *testing.T) {
 	t.Parallel()
 	stores := map[string]func(*memmap.Map) driver.Map{
@@ -72,7 +72,7 @@ func TestPutMany(t *testing.T) {
 				{Key: "b/c", Body: zmap.Bytes("22"), Opts: zmap.PutOptions{IfAbsent: true}},
 				{Key: "old", Body: zmap.Bytes("333"), Opts: zmap.PutOptions{IfMatch: info.Version}},
 				{Key: "bad//key", Body: zmap.Bytes("x")},
-				{Key: "old", Body: zmap.Bytes("x"), Opts: zmap.PutOptions{IfMatch: info.Version}}, // just replaced
+				{Key: "old", Body: zmap.Bytes("x"), Opts: zmap.PutOptions{IfMatch: info.Version}}, // version of the replaced object
 				{Key: "dir", Body: zmap.Bytes("x")},
 				{Key: "none", Opts: zmap.PutOptions{}},
 				{Key: "a", Body: zmap.Bytes("4444")}, // the last one wins
@@ -95,20 +95,20 @@ func TestPutMany(t *testing.T) {
 	}
 }
 
-// TestPutManyRefusals does not let the driver hear of what cannot be.
+// TestPutManyRefusals checks that invalid requests never reach the driver.
 func TestPutManyRefusals(t *testing.T) {
 	t.Parallel()
 	d := &putsDouble{double: double{Map: memmap.New(), caps: func(c *driver.Capabilities) { c.IfMatch = false }}}
 	d.puts = func(_ context.Context, reqs []driver.PutRequest, _ driver.PutSink) error {
-		t.Errorf("the driver is asked for %v", reqs)
+		t.Errorf("the driver was called with %v", reqs)
 		return nil
 	}
 	one := []zmap.PutRequest{{Key: "k", Body: zmap.Bytes("x"), Opts: zmap.PutOptions{IfMatch: "1"}}}
 	if got := putMany(t, zmap.New(d, nil), one); got[0] != "ErrUnsupported" {
-		t.Errorf("a condition that the store does not have: %v", got)
+		t.Errorf("unsupported condition: %v", got)
 	}
 	if got := putMany(t, zmap.New(d, &zmap.Options{ReadOnly: true}), one); got[0] != "ErrReadOnly" {
-		t.Errorf("a read-only map: %v", got)
+		t.Errorf("read-only map: %v", got)
 	}
 	z := zmap.New(d, nil)
 	if err := z.Close(t.Context()); err != nil {
@@ -156,11 +156,11 @@ func TestPutManyContract(t *testing.T) {
 	}
 	ok(late, 0)
 	if want := []ncerr.Kind{ncerr.ErrInternal, 0}; !slices.Equal(kinds, want) {
-		t.Errorf("a put of another length: want %v, got %v", want, kinds)
+		t.Errorf("put of another length: want %v, got %v", want, kinds)
 	}
 }
 
-// TestPutManyEndsWithItsContext stores nothing more soon after the end.
+// TestPutManyEndsWithItsContext checks that no writes start soon after the context ends.
 func TestPutManyEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	reqs := make([]zmap.PutRequest, 1000)

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// The time of any length is not negative, grows with it, and leaves room to be
-// added to another.
+// TestTransferTime checks that the time is never negative, grows with the length, and can
+// be added to another duration without overflow.
 func TestTransferTime(t *testing.T) {
 	t.Parallel()
 	last := time.Duration(0)

@@ -26,7 +26,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// Environment of a process that reads through a cache, see readerMain.
+// Environment variables of a process that runs readerMain.
 const (
 	readerStore = "NCZARR_TEST_READER_STORE"
 	readerCache = "NCZARR_TEST_READER_CACHE"
@@ -45,15 +45,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stored are the objects of the shared store: key i has some KiB that say so.
+// stored is the number of objects in the shared store. Each repeats its own name over
+// some KiB.
 const stored = 40
 
 func storedContent(i int) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "object %d;", i), 400+i)
 }
 
-// readerMain reads objects in random order through the cache, prints a line
-// after each, and fails when one is not what it must be.
+// readerMain reads objects in random order through the cache, and prints a line after
+// each. It fails if the content of one is wrong.
 func readerMain(dir string) error {
 	limitFiles()
 	ctx := context.Background()
@@ -91,7 +92,7 @@ func readerMain(dir string) error {
 	return nil
 }
 
-// sharedStore makes the objects of the processes.
+// sharedStore creates the objects that the processes read.
 func sharedStore(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,15 +111,15 @@ func sharedStore(t *testing.T) string {
 	return dir
 }
 
-// reader gives a process, not yet started, that reads count objects chosen by
-// seed.
+// reader returns a process, not yet started, that reads count objects. seed determines
+// their order.
 func reader(store, cache string, count int, seed uint64) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), readerStore+"="+store, readerCache+"="+cache, readerCount+"="+fmt.Sprint(count), readerSeed+"="+fmt.Sprint(seed))
 	return cmd
 }
 
-// started starts a process and gives what it prints.
+// started starts a process and returns its output.
 func started(t *testing.T, cmd *exec.Cmd) *bytes.Buffer {
 	t.Helper()
 	out := new(bytes.Buffer)
@@ -129,7 +130,7 @@ func started(t *testing.T, cmd *exec.Cmd) *bytes.Buffer {
 	return out
 }
 
-// killed starts a process and kills it when it has printed so many lines.
+// killed starts a process and kills it after it has printed the given number of lines.
 func killed(t *testing.T, cmd *exec.Cmd, lines int) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -144,12 +145,12 @@ func killed(t *testing.T, cmd *exec.Cmd, lines int) {
 	if lines > 0 {
 		t.Error("the process ended before it was killed")
 	}
-	_ = cmd.Process.Kill() // it fails only if the process has ended
-	_ = cmd.Wait()         // it was killed
+	_ = cmd.Process.Kill() // fails only if the process has ended
+	_ = cmd.Wait()         // the error is that it was killed
 }
 
-// TestCacheOfProcesses shows that processes that share a cache, and are killed
-// at any moment, give right values, and that the cache keeps to its size.
+// TestCacheOfProcesses checks that processes that share a cache, and are killed at any
+// moment, return correct content, and that the cache observes its maximum size.
 func TestCacheOfProcesses(t *testing.T) {
 	t.Parallel()
 	store, dir, seed := sharedStore(t), t.TempDir(), testseed.New(t)
@@ -169,14 +170,14 @@ func TestCacheOfProcesses(t *testing.T) {
 		}
 	}
 	if size := dirSize(t, dir); size > 2*64<<10 || size == 0 {
-		t.Errorf("the cache has %d bytes, it may have %d", size, 64<<10)
+		t.Errorf("the cache has %d bytes, want at most %d", size, 64<<10)
 	}
 	if !strings.Contains(outs[0].String(), "hits ") || strings.Contains(outs[0].String(), "hits 0 ") {
-		t.Errorf("nothing came from the cache: %s", outs[0])
+		t.Errorf("no object came from the cache: %s", outs[0])
 	}
 }
 
-// TestCacheOnAFullDisk shows that a disk that takes nothing stops nobody.
+// TestCacheOnAFullDisk checks that reads succeed if the disk accepts no writes.
 func TestCacheOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -190,7 +191,7 @@ func TestCacheOnAFullDisk(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	if limited && dirSize(t, dir) > 0 {
-		t.Errorf("%d bytes were left behind", dirSize(t, dir))
+		t.Errorf("%d bytes are left", dirSize(t, dir))
 	}
 }
 
@@ -232,7 +233,7 @@ func TestCacheConformance(t *testing.T) {
 	}, &conformance.Options{Effort: conformance.Brief})
 }
 
-// cached gives a cache over a counted Map in memory.
+// cached returns a cache on top of a counted Map in memory.
 func cached(t *testing.T, o layer.CacheOptions) (driver.Map, *memmap.Map, *layer.Counts, *layer.CacheStats) {
 	t.Helper()
 	base := memmap.New()
@@ -266,8 +267,7 @@ func getOne(t *testing.T, m driver.Map, opts driver.GetOptions) string {
 	return string(got)
 }
 
-// TestCacheIsNeverStale shows what is asked of the store before content from
-// the disk is used.
+// TestCacheIsNeverStale checks which requests precede the use of content from the disk.
 func TestCacheIsNeverStale(t *testing.T) {
 	t.Parallel()
 	c, base, n, stats := cached(t, layer.CacheOptions{})
@@ -277,9 +277,9 @@ func TestCacheIsNeverStale(t *testing.T) {
 		t.Errorf("%q, %d gets, %d stats", got, n.Get.Load(), n.Stat.Load())
 	}
 	if got := getOne(t, c, driver.GetOptions{IfMatch: v1}); got != "one" || n.Get.Load() != 1 {
-		t.Errorf("a known version: %q, %d calls", got, n.Calls())
+		t.Errorf("known version: %q, %d calls", got, n.Calls())
 	}
-	putOne(t, base, "two") // by somebody else
+	putOne(t, base, "two") // by another client
 	if got := getOne(t, c, driver.GetOptions{}); got != "two" {
 		t.Errorf("stale: %q", got)
 	}
@@ -290,12 +290,12 @@ func TestCacheIsNeverStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := c.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); ncerr.KindOf(err) != ncerr.ErrNotFound {
-		t.Errorf("a deleted object: %v", err)
+		t.Errorf("deleted object: %v", err)
 	}
 }
 
-// TestCacheMaxAge shows that young content is used unasked, but never against
-// a write through the same Map.
+// TestCacheMaxAge checks that young content is used without a request, except after a
+// write through the same Map.
 func TestCacheMaxAge(t *testing.T) {
 	t.Parallel()
 	c, _, n, stats := cached(t, layer.CacheOptions{MaxAge: time.Hour})

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// etags is a store whose versions are of the content, as those of S3 are.
+// etags is a store whose versions depend only on the content, as in S3.
 type etags struct {
 	driver.Map
 	at time.Time
@@ -28,8 +28,9 @@ func (e *etags) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return info, err
 }
 
-// What comes from the disk has the time that the object has now: one with the same
-// content that was put in its place may have the same version.
+// TestCacheTellsTime checks that content from the disk is returned with the current
+// modification time of the object. A replacement with the same content may have the same
+// version.
 func TestCacheTellsTime(t *testing.T) {
 	t.Parallel()
 	e := &etags{Map: memmap.New(), at: time.Unix(1, 0)}

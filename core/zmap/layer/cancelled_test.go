@@ -10,7 +10,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// busyOpener is never ready.
+// busyOpener always fails with a retryable error.
 type busyOpener struct{}
 
 func (busyOpener) Describe() driver.Description { return driver.Description{Name: "busy"} }
@@ -19,8 +19,8 @@ func (busyOpener) Open(context.Context, driver.OpenSpec) (driver.Map, error) {
 }
 func (busyOpener) Remove(context.Context, driver.OpenSpec) error { return busy(0) }
 
-// TestRetryCancelled: a call that is cancelled while it waits for its next try
-// was cancelled: it is not the store that has failed.
+// TestRetryCancelled checks that a call that is cancelled while it waits for a retry
+// returns the context's error, not the store's.
 func TestRetryCancelled(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(ctx context.Context, m driver.Map, o driver.Opener) error{

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// TestCacheDamage shows that no damage to a file of the cache reaches a reader.
+// TestCacheDamage checks that damage to any byte of a cache file never reaches a reader.
 func TestCacheDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -57,9 +57,9 @@ func onlyFile(t *testing.T, dir string) string {
 	return names[0]
 }
 
-// TestCacheOfOtherNames shows that the content of one file of the cache is not
-// used for what another is of, although the versions are the same: two parts
-// of an object, or two objects of a server whose versions are times and sizes.
+// TestCacheOfOtherNames checks that a cache file is never used for another object or
+// range with the same version. Two ranges of an object have the same version, as do two
+// objects of a server whose versions are times and sizes.
 func TestCacheOfOtherNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -77,7 +77,7 @@ func TestCacheOfOtherNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names[1:] { // each gets the content of the next
+	for _, name := range names[1:] { // each file gets the content of another
 		content, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -99,8 +99,8 @@ func TestCacheOfOtherNames(t *testing.T) {
 	}
 }
 
-// TestCacheIsTakenAway shows that a cache which another process deletes as a
-// whole is begun anew.
+// TestCacheIsTakenAway checks that the cache starts again after another process has
+// deleted all of it.
 func TestCacheIsTakenAway(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
@@ -131,14 +131,14 @@ func allFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// writes takes all that is written and keeps nothing.
+// writes accepts all writes and keeps nothing.
 type writes struct{ driver.Base }
 
 func (writes) Put(context.Context, string, driver.Body, *driver.PutOptions) (driver.Info, error) {
 	return driver.Info{}, nil
 }
 
-// TestCacheForgetsWrites shows that what was written long ago takes no memory.
+// TestCacheForgetsWrites checks that old writes take no memory.
 func TestCacheForgetsWrites(t *testing.T) { //nolint:paralleltest // it measures memory
 	c, err := layer.Cache(writes{}, layer.CacheOptions{Dir: t.TempDir(), MaxAge: time.Microsecond})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// slowLink takes its time for the head of an answer and for content.
+// slowLink takes the time head to respond, and body to transfer content.
 type slowLink struct {
 	driver.Map
 	head, body time.Duration
@@ -41,12 +41,12 @@ func (s slowLink) Get(ctx context.Context, _ string, _ *driver.GetOptions, alloc
 	return mem, driver.Info{Size: 16 << 20}, wait(ctx, s.body)
 }
 
-// TestDeadlineOfContent shows that content that gets on, slowly, is not given
-// up after the time of a call without, and that a call that does not end is.
+// TestDeadlineOfContent checks that a slow transfer is not abandoned after the time of a
+// call without content, and that a call that never ends is.
 func TestDeadlineOfContent(t *testing.T) {
 	t.Parallel()
 	const d, ever = 10 * time.Second, 1000 * time.Hour
-	body := make(driver.Bytes, 16<<20) // 512 s at 32 KiB a second
+	body := make(driver.Bytes, 16<<20) // 512 s at 32 KiB per second
 	for name, tc := range map[string]struct {
 		link   slowLink
 		opts   driver.PutOptions
@@ -65,7 +65,7 @@ func TestDeadlineOfContent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m, start := layer.Deadline(tc.link, d), time.Now() // of the bubble's own clock
+				m, start := layer.Deadline(tc.link, d), time.Now() // the clock of the bubble
 				var err error
 				if tc.isGet {
 					_, _, err = m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
@@ -76,14 +76,15 @@ func TestDeadlineOfContent(t *testing.T) {
 					t.Errorf("want %v, got %v", tc.want, err)
 				}
 				if took := time.Since(start); tc.within > 0 && took > tc.within {
-					t.Errorf("given up after %v", took)
+					t.Errorf("abandoned after %v", took)
 				}
 			})
 		})
 	}
 }
 
-// TestDeadlineOfTheCaller shows that the caller's own end stays what it is.
+// TestDeadlineOfTheCaller checks that the caller's own context error is returned
+// unchanged.
 func TestDeadlineOfTheCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

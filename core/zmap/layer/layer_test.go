@@ -24,7 +24,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// layered puts a layer over every Map that an Opener gives.
+// layered adds a layer to every Map that an Opener returns.
 type layered struct {
 	driver.Opener
 	wrap func(driver.Map) driver.Map
@@ -38,7 +38,7 @@ func (l layered) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return l.wrap(m), nil
 }
 
-// noMany hides GetMany.
+// noMany is a Map without GetMany.
 type noMany struct{ driver.Map }
 
 func TestConformance(t *testing.T) {
@@ -78,16 +78,16 @@ func TestGetManyIsForwarded(t *testing.T) {
 		"fault": func(m driver.Map) driver.Map { m, _ = layer.Fault(m, layer.FaultOptions{}); return m },
 	} {
 		if _, ok := wrap(memmap.New()).(driver.GetManyer); !ok {
-			t.Errorf("%s hides GetMany", name)
+			t.Errorf("%s lacks GetMany", name)
 		}
 		if _, ok := wrap(noMany{memmap.New()}).(driver.GetManyer); ok {
-			t.Errorf("%s invents GetMany", name)
+			t.Errorf("%s has GetMany, the Map below does not", name)
 		}
 	}
 }
 
-// TestPutManyIsForwarded: layers that watch hand it on, layers that act on single
-// puts do not have it.
+// TestPutManyIsForwarded checks that layers that only observe forward PutMany, and that
+// layers that act on single puts lack it.
 func TestPutManyIsForwarded(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -106,12 +106,12 @@ func TestPutManyIsForwarded(t *testing.T) {
 			t.Errorf("%s: want PutMany %t, got %t", name, tc.hands, ok)
 		}
 		if _, ok := tc.wrap(noMany{memmap.New()}).(driver.PutManyer); ok {
-			t.Errorf("%s invents PutMany", name)
+			t.Errorf("%s has PutMany, the Map below does not", name)
 		}
 	}
 }
 
-// TestPutManyThroughLayers: each write of a batch is a put to every layer.
+// TestPutManyThroughLayers checks that each write of a batch is a put for every layer.
 func TestPutManyThroughLayers(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -152,20 +152,20 @@ func TestPutManyThroughLayers(t *testing.T) {
 	f := &flaky{Map: memmap.New(), errs: []error{busy(0), busy(0)}}
 	o := layer.RetryOptions{Sleep: func(context.Context, time.Duration) error { return nil }}
 	if got := put(layer.Retry(layer.Limit(f, 1), &o)); !slices.Equal(got[:2], want[:2]) || got[3] != "stored" {
-		t.Errorf("repeated: want %q, got %q", want, got)
+		t.Errorf("retried: want %q, got %q", want, got)
 	}
 	for at := range int64(4) {
 		m, calls := layer.Fault(memmap.New(), layer.FaultOptions{At: at + 1})
 		got := put(m)
 		failed := slices.DeleteFunc(slices.Clone(got), func(s string) bool { return s == "stored" || s == "ErrConflict" })
 		if calls() != 4 || !slices.Equal(failed, []string{"ErrIO"}) {
-			t.Errorf("the fault at put %d of %d: got %q", at+1, calls(), got)
+			t.Errorf("fault at put %d of %d: got %q", at+1, calls(), got)
 		}
 	}
 }
 
-// flaky fails each call with errs, one after the other, and then works. A Get
-// that fails has taken its memory.
+// flaky fails one call per element of errs, and then works. A Get calls alloc before it
+// fails.
 type flaky struct {
 	driver.Map
 	errs  []error
@@ -215,7 +215,7 @@ func (f *flaky) Flush(ctx context.Context) error {
 	return f.Map.Flush(ctx)
 }
 
-// List fails after one entry.
+// List yields one entry before it fails.
 func (f *flaky) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	err := f.fail()
 	return func(yield func(driver.Entry, error) bool) {
@@ -235,8 +235,8 @@ func busy(after time.Duration) error {
 	return &ncerr.Error{Kind: ncerr.ErrIO, Err: errors.New("busy"), Retryable: true, RetryAfter: after}
 }
 
-// rig makes a flaky store with the object "k" and a retry layer whose waits
-// are only noted.
+// rig returns a flaky store with the object "k", a retry layer on top of it, and the
+// waits that the layer requests. The layer does not really wait.
 func rig(t *testing.T, o layer.RetryOptions, errs ...error) (*flaky, driver.Map, *[]time.Duration) {
 	t.Helper()
 	base := memmap.New()
@@ -328,7 +328,7 @@ func TestRetryWhat(t *testing.T) {
 func TestRetryKeepsTheMemory(t *testing.T) {
 	t.Parallel()
 	_, m, _ := rig(t, layer.RetryOptions{}, busy(0), busy(0))
-	z := zmap.New(m, nil) // refuses a driver that asks twice
+	z := zmap.New(m, nil) // refuses a driver that calls alloc twice
 	if data, _, err := z.Get(t.Context(), "k", nil, nil); err != nil || string(data) != "abc" {
 		t.Errorf("got %q, %v", data, err)
 	}
@@ -338,7 +338,7 @@ func TestRetryKeepsTheMemory(t *testing.T) {
 	}
 	_, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 	if ncerr.KindOf(err) != ncerr.ErrConflict {
-		t.Errorf("another length when read again: %v", err)
+		t.Errorf("another length in the retry: %v", err)
 	}
 }
 
@@ -362,7 +362,7 @@ func TestRetryListResumes(t *testing.T) {
 	}
 }
 
-// flakyMany is a GetMany that fails for some requests, or as a whole.
+// flakyMany is a Map whose GetMany fails for some requests, or as a whole.
 type flakyMany struct {
 	*flaky
 	whole error
@@ -417,7 +417,7 @@ func TestRetryGetMany(t *testing.T) {
 	}
 }
 
-// gauge measures how many calls are in flight at most.
+// gauge measures the maximum number of concurrent calls.
 type gauge struct {
 	driver.Map
 	now, most atomic.Int64
@@ -438,7 +438,7 @@ func (g *gauge) Get(ctx context.Context, key string, o *driver.GetOptions, alloc
 
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	// In a bubble a call sleeps until all others have begun or wait for their turn.
+	// In a bubble a call sleeps until all others have started or wait for the limit.
 	synctest.Test(t, func(t *testing.T) {
 		g := &gauge{Map: memmap.New()}
 		m := layer.Limit(g, 3)
@@ -457,9 +457,9 @@ func TestLimitEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	m := layer.Limit(memmap.New(), 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-	defer cancel() // it may have ended before the calls below: only the Stat is to see that
+	defer cancel() // it may end before the calls below; only the Stat observes it
 	hold := func(int64) ([]byte, error) {
-		_, err := m.Stat(ctx, "k") // waits for the slot that this Get has
+		_, err := m.Stat(ctx, "k") // blocks, because this Get is the one allowed call
 		return nil, err
 	}
 	if _, err := m.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{}); err != nil {
@@ -506,7 +506,7 @@ func TestReadOnly(t *testing.T) {
 	m := layer.ReadOnly(base)
 	_, err := m.Put(t.Context(), "k", driver.Bytes("y"), &driver.PutOptions{})
 	if ncerr.KindOf(err) != ncerr.ErrReadOnly || ncerr.KindOf(m.Delete(t.Context(), "k", &driver.DeleteOptions{})) != ncerr.ErrReadOnly {
-		t.Errorf("a write went through: %v", err)
+		t.Errorf("a write succeeded: %v", err)
 	}
 	if data, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); err != nil || string(data) != "x" || m.Flush(t.Context()) != nil {
 		t.Errorf("got %q, %v", data, err)
@@ -515,13 +515,13 @@ func TestReadOnly(t *testing.T) {
 
 func TestFault(t *testing.T) {
 	t.Parallel()
-	mine := errors.New("mine")
+	mine := errors.New("custom")
 	for name, tc := range map[string]struct {
 		opts layer.FaultOptions
-		kind ncerr.Kind // of the second call, a put over "old"; 0 is success
+		kind ncerr.Kind // of the second call, a put over "old"; 0 means success
 		left string     // the content afterwards
 		get  ncerr.Kind // of a get as the second call
-		half string     // what it delivers
+		half string     // the bytes that it delivers
 	}{
 		"never":  {layer.FaultOptions{}, 0, "new!", 0, "old"},
 		"refuse": {layer.FaultOptions{At: 2}, ncerr.ErrIO, "old", ncerr.ErrIO, ""},
@@ -537,7 +537,7 @@ func TestFault(t *testing.T) {
 			}
 			m, calls := layer.Fault(base, tc.opts)
 			if _, err := m.Stat(t.Context(), "k"); err != nil {
-				t.Errorf("%s: the first call: %v", name, err)
+				t.Errorf("%s: first call: %v", name, err)
 			}
 			var err error
 			var data []byte
@@ -551,7 +551,7 @@ func TestFault(t *testing.T) {
 				}
 			}
 			if ncerr.KindOf(err) != want || tc.opts.Err != nil && !errors.Is(err, mine) {
-				t.Errorf("%s: %s gives %v", name, call, err)
+				t.Errorf("%s: %s returned %v", name, call, err)
 			}
 			left, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 			if err != nil || call == "put" && string(left) != tc.left || calls() != 3 {
@@ -573,6 +573,6 @@ func TestFaultForEver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := m.Stat(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a delay does not end with the context: %v", err)
+		t.Errorf("the delay does not end with the context: %v", err)
 	}
 }

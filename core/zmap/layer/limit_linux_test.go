@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// limitVar makes limitFiles act.
+// limitVar is the environment variable that enables limitFiles.
 const (
 	limitVar = "NCZARR_TEST_LIMIT"
 	limited  = true

@@ -2,7 +2,7 @@
 
 package layer_test
 
-// Elsewhere the disk is not made full: the values are still checked.
+// Other systems do not simulate a full disk, but the content is still checked.
 const (
 	limitVar = "NCZARR_TEST_LIMIT"
 	limited  = false

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// TestCacheOfOthers shows that no directory is used as a cache into which
-// others may put what they like.
+// TestCacheOfOthers checks that Cache refuses a directory in which other users can create
+// files.
 func TestCacheOfOthers(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(dir string) error{
@@ -35,7 +35,7 @@ func TestCacheOfOthers(t *testing.T) {
 				}
 			}
 			if err := spoil(filepath.Join(o.Dir, "v1")); os.IsPermission(err) {
-				t.Log("only root gives files away")
+				t.Log("only root can change the owner of a file")
 				return
 			} else if err != nil {
 				t.Fatal(err)

@@ -21,8 +21,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// breaking delivers a part of each object and breaks, until its cuts are used
-// up. between runs before each Get.
+// breaking delivers part of each object and then fails, once per element of cuts. It
+// calls between before each Get.
 type breaking struct {
 	driver.Map
 	cuts    []float64
@@ -55,8 +55,8 @@ func noWait() *layer.RetryOptions {
 	return &layer.RetryOptions{Sleep: func(context.Context, time.Duration) error { return nil }}
 }
 
-// TestResume shows, for any object, range and breaks, that the bytes are right
-// and that none of them is read twice.
+// TestResume checks, for arbitrary objects, ranges and failures, that the bytes are right
+// and that no byte is read twice.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	rapidseed.Check(t, func(t *rapid.T) {
@@ -67,7 +67,7 @@ func TestResume(t *testing.T) {
 			content[i] = byte(r.Uint32())
 		}
 		m := memmap.New()
-		if _, err := m.Put(context.Background(), "k", driver.Bytes(content), &driver.PutOptions{}); err != nil { // rapid's T has none
+		if _, err := m.Put(context.Background(), "k", driver.Bytes(content), &driver.PutOptions{}); err != nil { // rapid's T has no context
 			t.Fatal(err)
 		}
 		var opts driver.GetOptions
@@ -99,7 +99,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// astray is a driver whose second Get breaks and gives memory of its own.
+// astray is a driver whose second Get fails and returns memory that is not from alloc.
 type astray struct{ breaking }
 
 func (a *astray) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
@@ -109,7 +109,7 @@ func (a *astray) Get(ctx context.Context, key string, o *driver.GetOptions, allo
 	return a.breaking.Get(ctx, key, o, alloc)
 }
 
-// TestResumeElsewhere shows that only bytes in the memory that was given count.
+// TestResumeElsewhere checks that only bytes in memory from alloc count as read.
 func TestResumeElsewhere(t *testing.T) {
 	t.Parallel()
 	m := memmap.New()
@@ -123,7 +123,7 @@ func TestResumeElsewhere(t *testing.T) {
 	}
 }
 
-// TestResumeOfAChangedObject shows that two contents are never mixed.
+// TestResumeOfAChangedObject checks that the content of two versions is never mixed.
 func TestResumeOfAChangedObject(t *testing.T) {
 	t.Parallel()
 	put := func(m driver.Map, content string) {
@@ -148,8 +148,8 @@ func TestResumeOfAChangedObject(t *testing.T) {
 	}
 }
 
-// TestReserve shows that a store that fails as a whole is not knocked on for
-// ever, and that success fills the reserve again.
+// TestReserve checks that retries end if a store fails as a whole, and that successful
+// calls replenish the reserve.
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	o := noWait()
@@ -158,7 +158,7 @@ func TestReserve(t *testing.T) {
 	o.OnRetry = func(op, key string, err error, _ time.Duration) {
 		retries++
 		if op != "stat" || key != "k" || err == nil {
-			t.Errorf("told of %q %q %v", op, key, err)
+			t.Errorf("OnRetry was called with %q %q %v", op, key, err)
 		}
 	}
 	down := &ncerr.Error{Kind: ncerr.ErrIO, Retryable: true}
@@ -173,10 +173,10 @@ func TestReserve(t *testing.T) {
 		}
 	}
 	if retries != 6 {
-		t.Errorf("want 6 repetitions in all, got %d", retries)
+		t.Errorf("want 6 retries in total, got %d", retries)
 	}
 	f.errs = nil
-	for range 5 { // five successes pay for one repetition
+	for range 5 { // five successful calls pay for one retry
 		if err := m.Delete(t.Context(), "x", &driver.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -184,11 +184,11 @@ func TestReserve(t *testing.T) {
 	f.calls, f.errs = 0, []error{down, down, down}
 	_, _ = m.Stat(t.Context(), "k")
 	if retries != 7 {
-		t.Errorf("want 7 repetitions in all, got %d", retries)
+		t.Errorf("want 7 retries in total, got %d", retries)
 	}
 }
 
-// hanging waits for its context in every call.
+// hanging blocks every call until its context ends.
 type hanging struct{ driver.Map }
 
 func (hanging) Get(ctx context.Context, _ string, _ *driver.GetOptions, _ driver.Alloc) ([]byte, driver.Info, error) {
@@ -213,8 +213,8 @@ func (hanging) List(ctx context.Context, _ string, _ *driver.ListOptions) iter.S
 
 func (hanging) Close(context.Context) error { return nil }
 
-// TestDeadline shows that a driver that does not answer hangs nobody, and that
-// only the caller's own context ends a call with a context error.
+// TestDeadline checks that a call ends even if the driver does not respond, and that only
+// the caller's own context causes a context error.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestDeadline(t *testing.T) {
 		}
 		_, err = m.Put(t.Context(), "k", driver.Bytes("x"), &driver.PutOptions{IfAbsent: true})
 		if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrAmbiguous || again {
-			t.Errorf("put with a condition: %v", err)
+			t.Errorf("conditional put: %v", err)
 		}
 		n, last := 0, error(nil)
 		for _, err := range m.List(t.Context(), "", &driver.ListOptions{}) {
@@ -236,15 +236,15 @@ func TestDeadline(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		m = layer.Deadline(hanging{memmap.New()}, time.Hour) // which cannot pass before the caller's
+		m = layer.Deadline(hanging{memmap.New()}, time.Hour) // longer than the caller's deadline
 		if _, _, err := m.Get(ctx, "k", &driver.GetOptions{}, driver.Heap); !ncerr.IsContext(err) {
 			t.Errorf("the caller's own deadline: %v", err)
 		}
 	})
 }
 
-// slow answers after a time that depends on how many ask at once, and counts
-// them.
+// slow responds after two milliseconds, and measures the maximum number of concurrent
+// calls.
 type slow struct {
 	driver.Map
 	now, most chan int
@@ -264,8 +264,8 @@ func (s slow) Stat(context.Context, string) (driver.Info, error) {
 	return driver.Info{}, s.fail
 }
 
-// TestAdapt shows that the number of calls at once grows up to its bound, and
-// shrinks when the store is overloaded.
+// TestAdapt checks that the number of concurrent calls grows up to its maximum, and
+// shrinks if the store is overloaded.
 func TestAdapt(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -277,7 +277,7 @@ func TestAdapt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// In a bubble answers take the time they take, however busy the machine is.
+			// In a bubble the response times do not depend on the load of the machine.
 			synctest.Test(t, func(t *testing.T) {
 				s := slow{Map: memmap.New(), now: make(chan int, 1), most: make(chan int, 1), fail: tc.fail}
 				s.now <- 0
@@ -287,21 +287,21 @@ func TestAdapt(t *testing.T) {
 				for i := range 60 {
 					all.Go(func() {
 						for range 10 {
-							_, _ = m.Stat(t.Context(), fmt.Sprint(i)) // what fails is tc.fail
+							_, _ = m.Stat(t.Context(), fmt.Sprint(i)) // the error is tc.fail
 						}
 					})
 				}
 				all.Wait()
 				if most := <-s.most; most < tc.atLeast || most > tc.most {
-					t.Errorf("at most %d calls at once, want %d to %d", most, tc.atLeast, tc.most)
+					t.Errorf("up to %d concurrent calls, want %d to %d", most, tc.atLeast, tc.most)
 				}
 			})
 		})
 	}
 }
 
-// damaging breaks its first Get after bytes that are wrong, and names the
-// checksum of the whole.
+// damaging fails its first Get after delivering wrong bytes, and returns the checksum of
+// the whole object.
 type damaging struct {
 	driver.Map
 	sum  string
@@ -319,8 +319,8 @@ func (d *damaging) Get(ctx context.Context, key string, o *driver.GetOptions, al
 	return data[:5], info, &ncerr.Error{Kind: ncerr.ErrIO, Retryable: true}
 }
 
-// TestResumeChecksTheWhole shows that pieces which do not fit the checksum of
-// the whole are not taken for it: it is read anew.
+// TestResumeChecksTheWhole checks that an object read in several parts is read again if
+// it does not match its checksum.
 func TestResumeChecksTheWhole(t *testing.T) {
 	t.Parallel()
 	below := memmap.New()

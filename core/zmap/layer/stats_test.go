@@ -14,7 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// zipped says that what is put is safe when it has been flushed.
+// zipped declares that writes are durable after Flush.
 type zipped struct{ driver.Map }
 
 func (z zipped) Capabilities() driver.Capabilities {
@@ -23,7 +23,7 @@ func (z zipped) Capabilities() driver.Capabilities {
 	return c
 }
 
-// TestMeasure shows what is counted, and as what.
+// TestMeasure checks which requests are counted, and under which kind.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	for _, wrap := range []func(driver.Map) driver.Map{func(m driver.Map) driver.Map { return m }, func(m driver.Map) driver.Map { return zipped{m} }} {

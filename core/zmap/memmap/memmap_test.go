@@ -9,8 +9,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// The conformance suite runs on this package in conformance/mapsuite; here is
-// what it does not say.
+// The conformance suite runs on this package in conformance/mapsuite. The tests here
+// cover the rest.
 
 func TestHandlesShareAStore(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestHandlesShareAStore(t *testing.T) {
 		t.Errorf("another handle reads %q, %v", got, err)
 	}
 	if _, err := get(open(driver.Create)); ncerr.KindOf(err) != ncerr.ErrNotFound {
-		t.Errorf("created anew, it holds the old object: %v", err)
+		t.Errorf("a new store holds the old object: %v", err)
 	}
 	if got, err := get(old); err != nil || got != "x" {
 		t.Errorf("the old handle has lost its store: %q, %v", got, err)
@@ -84,6 +84,6 @@ func TestListingIsASnapshot(t *testing.T) {
 		}
 	}
 	if n != 9 {
-		t.Errorf("want the 9 objects that were there and stayed, got %d", n)
+		t.Errorf("want the 9 objects that existed and remained, got %d", n)
 	}
 }
