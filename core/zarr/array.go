@@ -172,8 +172,8 @@ func reversed(rank int) []int {
 	return t
 }
 
-// usualRank is the initial capacity for lists of dimensions.
-const usualRank = 4
+// typicalRank is the initial capacity for lists of dimensions.
+const typicalRank = 4
 
 var errRank = errors.New("too many dimensions")
 
@@ -185,7 +185,7 @@ func (n *node) lengths(member string, v jsontext.Value) ([]int64, error) {
 	if v.Kind() != jsontext.Array {
 		return nil, n.bad(ArrayDoc, member, "want an array of lengths, found %s", clip(v))
 	}
-	list := make([]int64, 0, usualRank)
+	list := make([]int64, 0, typicalRank)
 	err := v.Elems(func(i int, e jsontext.Value) error {
 		if i == chunk.MaxRank {
 			return errRank

@@ -59,7 +59,7 @@ func (a *Array) check(s *spelling) error {
 	switch {
 	case len(a.Chunks) != rank:
 		return invalid("chunk shape %v for shape %v", a.Chunks, a.Shape)
-	case a.Scalar && !a.isOne():
+	case a.Scalar && !a.isScalarShape():
 		return invalid("scalar with shape %v", a.Shape)
 	case a.DimNames != nil && len(a.DimNames) != a.rank(), a.DimRefs != nil && len(a.DimRefs) != a.rank():
 		return invalid("dimension names %q, references %q for %d dimensions", a.DimNames, a.DimRefs, a.rank())

@@ -225,8 +225,8 @@ func typed(nc dtype.NC, v jsontext.Value) (value any, ok bool) {
 	return nil, false
 }
 
-// room estimates how many values v has. It is exact for a single value.
-func room(v jsontext.Value) int {
+// sizeHint estimates how many values v has. It is exact for a single value.
+func sizeHint(v jsontext.Value) int {
 	if v.Kind() != jsontext.Array {
 		return 1
 	}
@@ -248,13 +248,13 @@ func each(v jsontext.Value, f func(jsontext.Value) bool) bool {
 }
 
 func typedStrings(v jsontext.Value) []string {
-	list := make([]string, 0, room(v))
+	list := make([]string, 0, sizeHint(v))
 	each(v, func(e jsontext.Value) bool { list = append(list, e.Text()); return true })
 	return list
 }
 
 func ints[T int8 | int16 | int32 | int64](v jsontext.Value, lo, hi int64) (any, bool) {
-	list := make([]T, 0, room(v))
+	list := make([]T, 0, sizeHint(v))
 	ok := each(v, func(e jsontext.Value) bool {
 		n, ok := intOf(e)
 		list = append(list, T(n))
@@ -264,7 +264,7 @@ func ints[T int8 | int16 | int32 | int64](v jsontext.Value, lo, hi int64) (any, 
 }
 
 func uints[T uint8 | uint16 | uint32 | uint64](v jsontext.Value, hi uint64) (any, bool) {
-	list := make([]T, 0, room(v))
+	list := make([]T, 0, sizeHint(v))
 	ok := each(v, func(e jsontext.Value) bool {
 		n, ok := uintOf(e)
 		list = append(list, T(n))
@@ -274,7 +274,7 @@ func uints[T uint8 | uint16 | uint32 | uint64](v jsontext.Value, hi uint64) (any
 }
 
 func floats[T float32 | float64](v jsontext.Value, bits int) (any, bool) {
-	list := make([]T, 0, room(v))
+	list := make([]T, 0, sizeHint(v))
 	ok := each(v, func(e jsontext.Value) bool {
 		f, ok := floatOf(e, bits)
 		list = append(list, T(f))

@@ -40,7 +40,7 @@ func checkAttr(a Attr, s *spelling) error {
 // of values as an array. In pure Zarr a single string, NaN or infinity is an array too,
 // because readers would otherwise take it for char.
 func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
-	switch v := a.asRead(s); v.Kind() {
+	switch v := a.originalJSON(s); v.Kind() {
 	case jsontext.Invalid:
 	case jsontext.String: // avoids \u escapes, which netcdf-c does not decode
 		w.String(v.Text())
@@ -53,7 +53,7 @@ func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 		writeChars(w, a.Name, text, s)
 		return
 	}
-	if dtype.Len(a.Value) == 1 && !(s.pure && a.Name != fillAttr && quotedAlone(a.Value)) {
+	if dtype.Len(a.Value) == 1 && !(s.pure && a.Name != fillAttr && quotedSingle(a.Value)) {
 		appendValues(w, a.Value, s.pure)
 		return
 	}
@@ -62,10 +62,10 @@ func writeAttr(w *jsontext.Writer, a Attr, s *spelling) {
 	w.Close()
 }
 
-// asRead returns the JSON that a was read from, if readers of the layout still parse it
+// originalJSON returns the JSON that a was read from, if readers of the layout still parse it
 // as a, and "" otherwise. In a layout with attribute types it returns only strings, so
 // that text that looks like an object stays text.
-func (a Attr) asRead(s *spelling) jsontext.Value {
+func (a Attr) originalJSON(s *spelling) jsontext.Value {
 	if a.JSON == "" || a.Type == dtype.NCString { // strings have only one form
 		return ""
 	}
@@ -102,10 +102,10 @@ func sameValue(a, b any) bool {
 	return xok && yok && bytes.Equal(x, y)
 }
 
-// quotedAlone reports whether the single value in a slice is written in quotes, so that a
+// quotedSingle reports whether the single value in a slice is written in quotes, so that a
 // reader without types would take it for char. It is false for a string that an array
 // would turn into a number: on its own the string becomes char with the same text.
-func quotedAlone(v any) bool {
+func quotedSingle(v any) bool {
 	switch s := v.(type) {
 	case []string:
 		return !allWords(s)

@@ -62,8 +62,8 @@ type wholeDocs struct {
 	docs  Docs   // documents of the previous node
 }
 
-// usualNode is the approximate size of a node in consolidated metadata, in bytes.
-const usualNode = 1 << 10
+// typicalNodeSize is the approximate size of a node in consolidated metadata, in bytes.
+const typicalNodeSize = 1 << 10
 
 // add records b[from:to] as the document at key.
 func (w *wholeDocs) add(key string, from, to int) error {
@@ -76,7 +76,7 @@ func (w *wholeDocs) add(key string, from, to int) error {
 		return nil
 	}
 	if w.nodes == nil {
-		w.nodes, w.docs = make(map[string]Docs, 1+len(w.b)/usualNode), nil
+		w.nodes, w.docs = make(map[string]Docs, 1+len(w.b)/typicalNodeSize), nil
 	}
 	if w.docs == nil || path != w.path {
 		if w.path, w.docs = path, w.nodes[path]; w.docs == nil {

@@ -19,7 +19,7 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	if s := v.Get("storage"); s.Kind() == jsontext.String {
 		a.Storage = s.Text()
 	}
-	if a.Scalar = a.Storage == "scalar" || truth(v.Get("scalar")); a.Scalar && !a.isOne() {
+	if a.Scalar = a.Storage == "scalar" || isTrue(v.Get("scalar")); a.Scalar && !a.isScalarShape() {
 		n.warn("%s: %s: scalar with shape %v and chunks %v, reading it as an array", n.key(p.doc), p.member, a.Shape, a.Chunks)
 		a.Scalar = false
 	}
@@ -31,7 +31,7 @@ func (n *node) arrayBlock(a *Array, hint ParseHint) (jsontext.Value, error) {
 	if !ok {
 		return "", n.bad(p.doc, name, "want an array of dimension names, found %s", clip(refs))
 	}
-	if len(list) == 0 && a.isOne() {
+	if len(list) == 0 && a.isScalarShape() {
 		a.Scalar = true
 	}
 	switch {
@@ -53,8 +53,8 @@ func (a *Array) rank() int {
 	return len(a.Shape)
 }
 
-// isOne reports whether the array has the stored form of a scalar.
-func (a *Array) isOne() bool {
+// isScalarShape reports whether the array has the stored form of a scalar.
+func (a *Array) isScalarShape() bool {
 	return len(a.Shape) == 0 || len(a.Shape) == 1 && a.Shape[0] == 1 && a.Chunks[0] == 1
 }
 
@@ -63,7 +63,7 @@ func (a *Array) isOne() bool {
 func allRefs(list []string) bool {
 	for _, ref := range list {
 		for seg := range strings.SplitSeq(strings.TrimPrefix(ref, "/"), "/") {
-			if !goodName(seg) {
+			if !validName(seg) {
 				return false
 			}
 		}
@@ -83,7 +83,7 @@ func (n *node) dimNames(a *Array, hint ParseHint) error {
 		return nil
 	}
 	names, ok := texts(v)
-	if ok && a.isOne() && (len(names) == 0 || len(names) == 1 && names[0] == scalarDim) {
+	if ok && a.isScalarShape() && (len(names) == 0 || len(names) == 1 && names[0] == scalarDim) {
 		a.Scalar = true
 	}
 	if hint.NoXarray {
@@ -93,7 +93,7 @@ func (n *node) dimNames(a *Array, hint ParseHint) error {
 		names = names[:0]
 	}
 	for _, name := range names {
-		ok = ok && goodName(name)
+		ok = ok && validName(name)
 	}
 	switch {
 	case !ok:

@@ -65,7 +65,7 @@ func (n *node) structured(a *Array, v jsontext.Value, layout Layout) error {
 // not read, it sets f.Err.
 func fieldOf(e jsontext.Value, layout Layout) (f Field, size int, err error) {
 	name, typ, shape, ok := fieldParts(e)
-	if !ok || !goodName(name.Text()) {
+	if !ok || !validName(name.Text()) {
 		return f, 0, fmt.Errorf("want [name, type], found %s", clip(e))
 	}
 	f.Name = name.Text()

@@ -113,7 +113,7 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 		size := m.Val
 		if size.Kind() == jsontext.Object {
 			size = m.Val.Get("size")
-			d.Unlimited = truth(m.Val.Get("unlimited"))
+			d.Unlimited = isTrue(m.Val.Get("unlimited"))
 		}
 		var ok bool
 		if d.Len, ok = size.Int64(); !ok || d.Len < 0 {
@@ -121,7 +121,7 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 			g.DimsLost = true
 			continue
 		}
-		if !goodName(d.Name) {
+		if !validName(d.Name) {
 			n.warn("%s: %s: ignored dimension with invalid name %q", n.key(doc), name, d.Name)
 			continue
 		}
@@ -130,9 +130,9 @@ func (n *node) dims(g *Group, v jsontext.Value, doc string) ([]Dim, error) {
 	return dims, nil
 }
 
-// truth reports whether a flag is set: true, a number other than 0, or a string of
+// isTrue reports whether a flag is set: true, a number other than 0, or a string of
 // either.
-func truth(v jsontext.Value) bool {
+func isTrue(v jsontext.Value) bool {
 	switch v.Text() {
 	case "", "0", "false", "null":
 		return false
@@ -152,7 +152,7 @@ func (n *node) names(g *Group, v jsontext.Value, doc, member string) ([]string, 
 	seen := make(map[string]bool, len(list))
 	var out []string
 	for _, name := range list {
-		if !goodName(name) {
+		if !validName(name) {
 			g.NoNames = append(g.NoNames, n.bad(doc, member, "invalid name %q", clip(name)))
 			continue
 		}

@@ -108,7 +108,7 @@ func (l Layout) Describes(k *ChunkKeys, doc []byte) bool {
 	case k == nil:
 		return nodeType(doc) == "group"
 	}
-	return nodeType(doc) == "array" && slices.Equal(keyingsOfV3(doc), []keying{{k.Rank, k.Separator, k.Prefix}})
+	return nodeType(doc) == "array" && slices.Equal(keyFormatsV3(doc), []keyFormat{{k.Rank, k.Separator, k.Prefix}})
 }
 
 // WithGroups returns keys, which belong to a dataset that is being removed, with the
@@ -127,7 +127,7 @@ func WithGroups(keys []string, v3 bool) []string {
 		if !Announces(base) {
 			continue
 		}
-		for dir = above(dir); !seen[dir]; dir = above(dir) {
+		for dir = parentDir(dir); !seen[dir]; dir = parentDir(dir) {
 			seen[dir] = true
 			if out = append(out, dir+GroupDoc); v3 {
 				out = append(out, dir+V3Doc)
@@ -216,19 +216,19 @@ func kindOf(base string) nodeKind {
 // member is a directory that contains node documents.
 type member struct {
 	kind   nodeKind
-	listed []string // names of the nodes in a group; nil means all
-	keys   []keying // key formats of the chunks
-	state  uint8    // whether it belongs to the dataset; 0 means undecided
+	listed []string    // names of the nodes in a group; nil means all
+	keys   []keyFormat // key formats of the chunks
+	state  uint8       // whether it belongs to the dataset; 0 means undecided
 }
 
 // The values of member.state.
 const (
-	belongs = 1 + iota
-	strange
+	inside = 1 + iota
+	outside
 )
 
-// keying describes the format of the chunk keys of an array.
-type keying struct {
+// keyFormat describes the format of the chunk keys of an array.
+type keyFormat struct {
 	rank   int    // -1 if unknown
 	seps   string // possible separators
 	prefix bool   // the key begins with "c" and a separator
@@ -250,10 +250,10 @@ func membersOf(names []string, docs Docs) members {
 	}
 	for dir, n := range m {
 		if n.kind&arrayNode != 0 {
-			n.keys = append(n.keys, keyingOf(docs[dir+ArrayDoc]))
+			n.keys = append(n.keys, keyFormatOf(docs[dir+ArrayDoc]))
 		}
 		if n.kind&v3Node != 0 {
-			n.keys = append(n.keys, keyingsOfV3(docs[dir+V3Doc])...)
+			n.keys = append(n.keys, keyFormatsV3(docs[dir+V3Doc])...)
 			if nodeType(docs[dir+V3Doc]) == "array" {
 				n.kind |= v3Array
 			}
@@ -287,40 +287,40 @@ func (n *member) readGroup(dir string, docs Docs) {
 	}
 }
 
-// keyingOf returns the format of the chunk keys according to a .zarray. Without
+// keyFormatOf returns the format of the chunk keys according to a .zarray. Without
 // dimension_separator both separators are possible, because some writers omit it for
 // nested chunks.
-func keyingOf(doc []byte) keying {
+func keyFormatOf(doc []byte) keyFormat {
 	v, err := jsontext.Check(string(doc))
 	if shape := v.Get("shape"); err == nil && shape.Kind() == jsontext.Array {
-		k := keying{rank: shape.Len(), seps: "./"}
+		k := keyFormat{rank: shape.Len(), seps: "./"}
 		if sep := v.Get("dimension_separator"); sep.Kind() == jsontext.String {
 			k.seps = sep.Text()
 		}
 		return k
 	}
-	return keying{rank: -1, seps: "./"}
+	return keyFormat{rank: -1, seps: "./"}
 }
 
-// keyingsOfV3 returns the possible formats of the chunk keys according to a zarr.json. A
+// keyFormatsV3 returns the possible formats of the chunk keys according to a zarr.json. A
 // group has none.
-func keyingsOfV3(doc []byte) []keying {
+func keyFormatsV3(doc []byte) []keyFormat {
 	v, err := jsontext.Check(string(doc))
 	shape, encoding := v.Get("shape"), v.Get("chunk_key_encoding")
 	switch {
 	case err == nil && v.Get("node_type").Text() == "group":
 		return nil
 	case err != nil || shape.Kind() != jsontext.Array:
-		return []keying{{rank: -1, seps: "./"}, {rank: -1, seps: "./", prefix: true}}
+		return []keyFormat{{rank: -1, seps: "./"}, {rank: -1, seps: "./", prefix: true}}
 	}
 	sep := encoding.Get("configuration").Get("separator").Text()
 	switch encoding.Get("name").Text() {
 	case "default":
-		return []keying{{shape.Len(), cmp.Or(sep, "/"), true}}
+		return []keyFormat{{shape.Len(), cmp.Or(sep, "/"), true}}
 	case "v2":
-		return []keying{{shape.Len(), cmp.Or(sep, "."), false}}
+		return []keyFormat{{shape.Len(), cmp.Or(sep, "."), false}}
 	}
-	return []keying{{shape.Len(), "./", true}, {shape.Len(), "./", false}}
+	return []keyFormat{{shape.Len(), "./", true}, {shape.Len(), "./", false}}
 }
 
 // node returns the node at dir, or nil if dir holds no node of the dataset. dir is empty
@@ -331,14 +331,14 @@ func (m members) node(dir string) *member {
 		return nil
 	}
 	if n.state == 0 {
-		n.state = strange
-		up := m.node(above(dir))
+		n.state = outside
+		up := m.node(parentDir(dir))
 		name := path.Base(dir)
 		if dir == "" || n.kind&rootOf == 0 && up.hasNode(name) && m.sameVersion(n) {
-			n.state = belongs
+			n.state = inside
 		}
 	}
-	if n.state == strange {
+	if n.state == outside {
 		return nil
 	}
 	return n
@@ -366,8 +366,8 @@ func (n *member) hasNode(name string) bool {
 	return found
 }
 
-// above returns the directory that contains dir; for the root it returns the root.
-func above(dir string) string {
+// parentDir returns the directory that contains dir; for the root it returns the root.
+func parentDir(dir string) string {
 	up, _ := path.Split(strings.TrimSuffix(dir, "/"))
 	return up
 }
@@ -379,9 +379,9 @@ func (m members) has(name string) bool {
 	if m.node(dir) != nil && (IsZarrDoc(base) || base == NewNodeMark) || mark && m.node("") != nil || name == ReplacingMark {
 		return true
 	}
-	for at := dir; ; at = above(at) {
+	for at := dir; ; at = parentDir(at) {
 		if n := m.node(at); n != nil && len(n.keys) > 0 {
-			return slices.ContainsFunc(n.keys, func(k keying) bool { return k.has(name[len(at):]) })
+			return slices.ContainsFunc(n.keys, func(k keyFormat) bool { return k.has(name[len(at):]) })
 		}
 		if at == "" {
 			return false
@@ -390,17 +390,17 @@ func (m members) has(name string) bool {
 }
 
 // IsChunkName reports whether base can be the last segment of a chunk key.
-func IsChunkName(base string) bool { return keying{rank: -1, seps: "./"}.has(base) }
+func IsChunkName(base string) bool { return keyFormat{rank: -1, seps: "./"}.has(base) }
 
 // MayBeChunk reports whether name, relative to an array, can be a chunk key in any key
 // format.
 func MayBeChunk(name string) bool {
-	return slices.ContainsFunc(keyingsOfV3(nil), func(k keying) bool { return k.has(name) })
+	return slices.ContainsFunc(keyFormatsV3(nil), func(k keyFormat) bool { return k.has(name) })
 }
 
 // has reports whether name, relative to the array, is a chunk key, or a directory of
 // chunks if it ends in a slash.
-func (k keying) has(name string) bool {
+func (k keyFormat) has(name string) bool {
 	name, isDir := strings.CutSuffix(name, "/")
 	rank := k.rank
 	if k.prefix {

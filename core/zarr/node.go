@@ -75,7 +75,7 @@ func (n *node) load(path string, docs Docs, v3 bool) error {
 		if !IsZarrDoc(name) || name == ConsolidatedDoc || name == V3Doc {
 			continue
 		}
-		if err := n.room().parse(name, text); err != nil && (bad == nil || name < badDoc) {
+		if err := n.addDocument().parse(name, text); err != nil && (bad == nil || name < badDoc) {
 			badDoc, bad = name, err
 		}
 	}
@@ -92,8 +92,8 @@ func (n *node) load(path string, docs Docs, v3 bool) error {
 	return nil
 }
 
-// room adds a document to the node and returns it.
-func (n *node) room() *document {
+// addDocument adds a document to the node and returns it.
+func (n *node) addDocument() *document {
 	if k := len(n.docs); k < cap(n.docs) {
 		n.docs = n.docs[:k+1]
 	} else {
@@ -196,7 +196,7 @@ func texts(v jsontext.Value) (list []string, ok bool) {
 	if v.Kind() != jsontext.Array {
 		return nil, false
 	}
-	list, ok = make([]string, 0, usualRank), true
+	list, ok = make([]string, 0, typicalRank), true
 	_ = v.Elems(func(_ int, e jsontext.Value) error {
 		ok = ok && e.Kind() == jsontext.String
 		list = append(list, e.Text())
@@ -228,8 +228,8 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// goodName reports whether name is a valid path segment.
-func goodName(name string) bool {
+// validName reports whether name is a valid path segment.
+func validName(name string) bool {
 	if name == "" || name == "." || name == ".." || !utf8.ValidString(name) {
 		return false
 	}

@@ -41,7 +41,7 @@ func nodeType(text []byte) string {
 // loadV3 parses a zarr.json. It adds the attributes as a document of their own, as in v2.
 func (n *node) loadV3(text []byte) error {
 	n.v3 = true
-	if err := n.room().parse(V3Doc, text); err != nil {
+	if err := n.addDocument().parse(V3Doc, text); err != nil {
 		return ncerr.New(ncerr.ErrNotZarr, "parse", n.key(V3Doc), err)
 	}
 	doc := n.doc(V3Doc)
@@ -62,7 +62,7 @@ func (n *node) loadV3(text []byte) error {
 	case jsontext.Invalid, jsontext.Null:
 		return nil
 	case jsontext.Object:
-		return n.room().parse(AttrsDoc, []byte(attrs))
+		return n.addDocument().parse(AttrsDoc, []byte(attrs))
 	}
 	return n.bad(V3Doc, "attributes", "want an object, found %s", clip(attrs))
 }
@@ -522,7 +522,7 @@ func (n *node) namesV3(a *Array, v jsontext.Value, hint ParseHint) error {
 		}
 		name := ""
 		if e.Kind() == jsontext.String {
-			if name = e.Text(); name != "" && !goodName(name) {
+			if name = e.Text(); name != "" && !validName(name) {
 				n.warn("%s: dimension_names: ignored invalid name %s", n.key(V3Doc), clip(e))
 				name = ""
 			}

@@ -585,7 +585,7 @@ func keptInline(metadata jsontext.Value, paths []string) map[string]jsontext.Val
 	}
 	_ = metadata.Each(func(key string, val jsontext.Value) error {
 		path := strings.Trim(key, "/")
-		for at := path; path != ""; at = strings.TrimSuffix(above(at), "/") {
+		for at := path; path != ""; at = strings.TrimSuffix(parentDir(at), "/") {
 			if is[at] {
 				kept[path] = val
 			}

@@ -137,7 +137,7 @@ func (g *Group) Docs(opts WriteOptions) (Docs, error) {
 
 func (g *Group) check(s *spelling) error {
 	for _, d := range g.Dims {
-		if !goodName(d.Name) {
+		if !validName(d.Name) {
 			return ncerr.Errorf(ncerr.ErrBadName, "write dimension", d.Name, "invalid name")
 		}
 		if d.Len < 0 {
@@ -145,7 +145,7 @@ func (g *Group) check(s *spelling) error {
 		}
 	}
 	for _, name := range slices.Concat(g.Arrays, g.Groups) {
-		if !goodName(name) {
+		if !validName(name) {
 			return ncerr.Errorf(ncerr.ErrBadName, "write group", name, "invalid name")
 		}
 	}

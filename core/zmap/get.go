@@ -110,14 +110,14 @@ func (z *Map) checkGet(key string, opts *GetOptions) error {
 // and the limit, and emulates missing capabilities. Guards are pooled, so that a Get
 // allocates no memory of its own.
 type guard struct {
-	fn    Alloc      // g.take, created once
-	opts  GetOptions // options passed to the driver
-	rng   Range      // target of opts.Range
-	ask   Range      // range requested by the caller
-	part  bool       // ask is set
-	cut   bool       // the driver reads the whole object, and the guard extracts the range
-	match string     // version to compare here
-	limit int64      // the caller's limit; 0 means none
+	fn        Alloc      // g.take, created once
+	opts      GetOptions // options passed to the driver
+	rng       Range      // target of opts.Range
+	requested Range      // range requested by the caller
+	part      bool       // requested is set
+	cut       bool       // the driver reads the whole object, and the guard extracts the range
+	match     string     // version to compare here
+	limit     int64      // the caller's limit; 0 means none
 
 	alloc Alloc  // the caller's
 	calls int    // calls of take
@@ -146,11 +146,11 @@ func (g *guard) set(z *Map, opts *GetOptions, alloc Alloc) {
 	g.limit = max(opts.Limit, 0)
 	g.opts.Limit = g.limit
 	if opts.Range != nil {
-		g.ask, g.part = *opts.Range, true
+		g.requested, g.part = *opts.Range, true
 		if g.cut = !z.caps.Ranges; g.cut {
 			g.opts.Limit = maxWhole
 		} else {
-			g.rng = g.ask
+			g.rng = g.requested
 			g.opts.Range = &g.rng
 		}
 	}
@@ -202,7 +202,7 @@ func (g *guard) finish(ctx context.Context, z *Map, key string, data []byte, inf
 		}
 		return data, info, z.wrap(ctx, "get", key, err)
 	}
-	if err := g.judge(z, key, data, info); err != nil {
+	if err := g.checkResult(z, key, data, info); err != nil {
 		return nil, Info{}, err
 	}
 	if g.match != "" && info.Version != g.match {
@@ -211,16 +211,16 @@ func (g *guard) finish(ctx context.Context, z *Map, key string, data []byte, inf
 	if !g.cut {
 		return data, info, nil
 	}
-	return g.cutOut(ctx, z, key, data, info)
+	return g.extract(ctx, z, key, data, info)
 }
 
-// judge returns an error if a successful result violates the contract.
-func (g *guard) judge(z *Map, key string, data []byte, info Info) error {
+// checkResult returns an error if a successful result violates the contract.
+func (g *guard) checkResult(z *Map, key string, data []byte, info Info) error {
 	want := info.Size
 	if g.part && !g.cut {
-		_, n, err := g.ask.Resolve(info.Size)
+		_, n, err := g.requested.Resolve(info.Size)
 		if err != nil {
-			return z.internal("get", key, "range %d+%d succeeded on an object of %d bytes", g.ask.Offset, g.ask.Length, info.Size)
+			return z.internal("get", key, "range %d+%d succeeded on an object of %d bytes", g.requested.Offset, g.requested.Length, info.Size)
 		}
 		want = n
 	}
@@ -261,9 +261,9 @@ func unwrapped(err error) error {
 	return err
 }
 
-// cutOut returns the range of a whole object that the caller requested.
-func (g *guard) cutOut(ctx context.Context, z *Map, key string, whole []byte, info Info) ([]byte, Info, error) {
-	start, n, err := g.ask.Resolve(info.Size)
+// extract returns the range of a whole object that the caller requested.
+func (g *guard) extract(ctx context.Context, z *Map, key string, whole []byte, info Info) ([]byte, Info, error) {
+	start, n, err := g.requested.Resolve(info.Size)
 	if err != nil {
 		return nil, info, z.wrap(ctx, "get", key, err)
 	}

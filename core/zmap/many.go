@@ -137,10 +137,10 @@ func (b *batch) take(i int, data []byte, info Info, err error) {
 	case b.over:
 		return
 	case i < 0 || i >= len(b.reqs):
-		b.breach("", "answered request %d of %d", i, len(b.reqs))
+		b.violation("", "answered request %d of %d", i, len(b.reqs))
 		return
 	case b.guard[i] == nil:
-		b.breach(b.reqs[i].Key, "answered a request of a batch twice")
+		b.violation(b.reqs[i].Key, "answered a request of a batch twice")
 		return
 	}
 	g := b.guard[i]
@@ -161,7 +161,7 @@ func (b *batch) take(i int, data []byte, info Info, err error) {
 	b.z.guards.Put(g)
 }
 
-func (b *batch) breach(key, format string, args ...any) {
+func (b *batch) violation(key, format string, args ...any) {
 	if b.err == nil {
 		b.err = b.z.internal("get", key, format, args...)
 	}

@@ -86,12 +86,12 @@ type Map struct {
 	maxBytes int64
 	inFlight int
 
-	guards  sync.Pool // of *guard
-	batches sync.Pool // of *batch
-	state   atomic.Int64
-	idle    chan struct{} // closed after Close when no calls are in flight
-	shut    chan struct{} // holds one token while Close runs
-	gone    bool          // the driver has been closed; guarded by shut
+	guards   sync.Pool // of *guard
+	batches  sync.Pool // of *batch
+	state    atomic.Int64
+	idle     chan struct{} // closed after Close when no calls are in flight
+	closing  chan struct{} // holds one token while Close runs
+	released bool          // the driver has been closed; guarded by shut
 }
 
 // closedBit is set in a state that accepts no new calls. The other bits count the calls
@@ -119,7 +119,7 @@ func New(m driver.Map, opts *Options) *Map {
 	}
 	z := &Map{
 		m: m, caps: m.Capabilities(), name: o.Name, place: o.Place, readOnly: o.ReadOnly, maxList: o.MaxList,
-		maxBytes: o.MaxListBytes, inFlight: o.InFlight, idle: make(chan struct{}), shut: make(chan struct{}, 1),
+		maxBytes: o.MaxListBytes, inFlight: o.InFlight, idle: make(chan struct{}), closing: make(chan struct{}, 1),
 	}
 	z.many, _ = m.(driver.GetManyer)
 	z.puts, _ = m.(driver.PutManyer)
@@ -161,16 +161,16 @@ func (z *Map) Flush(ctx context.Context) error {
 // over List is a call in flight until it ends.
 func (z *Map) Close(ctx context.Context) error {
 	select {
-	case z.shut <- struct{}{}: // tried first, even if ctx has already ended
+	case z.closing <- struct{}{}: // tried first, even if ctx has already ended
 	default:
 		select {
-		case z.shut <- struct{}{}:
+		case z.closing <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	defer func() { <-z.shut }()
-	if z.gone {
+	defer func() { <-z.closing }()
+	if z.released {
 		return nil
 	}
 	if old := z.state.Or(closedBit); old == 0 {
@@ -181,7 +181,7 @@ func (z *Map) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	z.gone = true
+	z.released = true
 	return z.wrap(ctx, "close", "", z.m.Close(ctx))
 }
 

@@ -93,9 +93,9 @@ func (b *putBatch) take(i int, info Info, err error) {
 	switch {
 	case b.over:
 	case i < 0 || i >= len(b.reqs):
-		b.breach("", "answered request %d of %d", i, len(b.reqs))
+		b.violation("", "answered request %d of %d", i, len(b.reqs))
 	case b.done[i]:
-		b.breach(b.reqs[i].Key, "answered a request of a batch twice")
+		b.violation(b.reqs[i].Key, "answered a request of a batch twice")
 	default:
 		b.done[i] = true
 		info, err = b.z.stored(b.ctx, b.reqs[i].Key, b.reqs[i].Body, info, err)
@@ -120,7 +120,7 @@ func (b *putBatch) end(err error) error {
 	return nil
 }
 
-func (b *putBatch) breach(key, format string, args ...any) {
+func (b *putBatch) violation(key, format string, args ...any) {
 	if b.err == nil {
 		b.err = b.z.internal("put", key, format, args...)
 	}

@@ -24,23 +24,23 @@ func (z *Map) wrap(ctx context.Context, op, key string, err error) error {
 		if direct.Key == "" || direct.Key == key {
 			c := *direct
 			c.Op, c.Key = op, key
-			return z.placed(&c)
+			return z.withPlace(&c)
 		}
 		e = direct
 	} else if k, ok := err.(ncerr.Kind); ok { //nolint:errorlint // a bare sentinel has no text of its own to keep
-		return z.placed(ncerr.New(k, op, key, nil))
+		return z.withPlace(ncerr.New(k, op, key, nil))
 	}
 	if kind == ncerr.ErrNotFound && (e != nil || key == "") {
 		kind = ncerr.ErrIO // something other than this object is missing
 	}
 	w := ncerr.New(kind, op, key, err)
 	w.Retryable, w.RetryAfter = ncerr.Retry(err)
-	return z.placed(w)
+	return z.withPlace(w)
 }
 
-// placed adds the location of the store to an error. ErrNotFound is left unchanged: it is
+// withPlace adds the location of the store to an error. ErrNotFound is left unchanged: it is
 // an answer, not a message for people.
-func (z *Map) placed(e *ncerr.Error) error {
+func (z *Map) withPlace(e *ncerr.Error) error {
 	if z.place != "" && e.Kind != ncerr.ErrNotFound {
 		e.Err = &placeError{place: z.place, err: e.Err}
 	}

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// slowest is the minimum useful transfer rate, in bytes per second.
-const slowest = 32 << 10
+// minRate is the minimum useful transfer rate, in bytes per second.
+const minRate = 32 << 10
 
-// longest is the maximum result of TransferTime in seconds. It leaves room for additions.
-const longest = 1 << 32
+// maxSeconds is the maximum result of TransferTime in seconds. It leaves room for additions.
+const maxSeconds = 1 << 32
 
 // TransferTime returns how long the transfer of n bytes to or from a store may take,
 // beyond the time allowed for a call without content. It serves callers that cannot
 // observe the progress of the transfer. A driver must close a stalled connection much
 // earlier.
 func TransferTime(n int64) time.Duration {
-	return min(time.Duration(max(n, 0)/slowest), longest) * time.Second
+	return min(time.Duration(max(n, 0)/minRate), maxSeconds) * time.Second
 }
 
 // Size is a number of bytes in a driver's options (type "size"). In JSON it is a number,

@@ -79,7 +79,7 @@ func Cache(m driver.Map, o CacheOptions) (driver.Map, error) {
 // Get implements driver.Map.
 func (c *cache) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	name := entryName(c.o.Identity, key, opts.Range)
-	mem := &landed{alloc: alloc}
+	mem := &partialRead{alloc: alloc}
 	e, damaged := c.disk.open(name)
 	if damaged {
 		c.stats.Damaged.Add(1)
@@ -107,7 +107,7 @@ func (c *cache) Get(ctx context.Context, key string, opts *driver.GetOptions, al
 
 // fromDisk reads an entry if it may be used. It fails if alloc fails, or if the Stat of
 // the object fails.
-func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOptions, e *entry, mem *landed) (data []byte, info driver.Info, ok bool, err error) {
+func (c *cache) fromDisk(ctx context.Context, key string, opts *driver.GetOptions, e *entry, mem *partialRead) (data []byte, info driver.Info, ok bool, err error) {
 	if opts.Limit > 0 && e.length > opts.Limit {
 		return nil, driver.Info{}, false, nil // let the store report the error
 	}

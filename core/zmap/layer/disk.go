@@ -61,7 +61,7 @@ func openDisk(dir string, size int64) (*disk, error) {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := private(d.dir); err != nil {
+	if err := checkPrivate(d.dir); err != nil {
 		return nil, err
 	}
 	d.written.Store(size) // the first write starts with a sweep

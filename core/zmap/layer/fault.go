@@ -57,7 +57,7 @@ func Fault(m driver.Map, o FaultOptions) (driver.Map, func() int64) {
 	f := &fault{Map: m, o: o}
 	return with(f, m, func(many driver.GetManyer) getMany {
 		return func(ctx context.Context, reqs []driver.GetRequest, sink driver.GetSink) error {
-			if strike, err := f.strike(ctx); err != nil || strike {
+			if faulty, err := f.count(ctx); err != nil || faulty {
 				return f.failure(err, false)
 			}
 			return many.GetMany(ctx, reqs, sink)
@@ -65,8 +65,8 @@ func Fault(m driver.Map, o FaultOptions) (driver.Map, func() int64) {
 	}), f.next.Load
 }
 
-// strike counts a call and reports whether it fails.
-func (f *fault) strike(ctx context.Context) (bool, error) {
+// count registers a call and reports whether it fails.
+func (f *fault) count(ctx context.Context) (bool, error) {
 	n := f.next.Add(1)
 	if f.o.Delay > 0 {
 		if err := sleep(ctx, f.o.Delay); err != nil {
@@ -91,12 +91,12 @@ func (f *fault) failure(ctxErr error, ambiguous bool) error {
 }
 
 func (f *fault) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	strike, err := f.strike(ctx)
-	if err != nil || strike && (f.o.Mode == Refuse || f.o.Mode == Drop) {
+	faulty, err := f.count(ctx)
+	if err != nil || faulty && (f.o.Mode == Refuse || f.o.Mode == Drop) {
 		return nil, driver.Info{}, f.failure(err, false)
 	}
 	data, info, err := f.Map.Get(ctx, key, opts, alloc)
-	if err != nil || !strike {
+	if err != nil || !faulty {
 		return data, info, err
 	}
 	half := data[:len(data)/2]
@@ -108,18 +108,18 @@ func (f *fault) Get(ctx context.Context, key string, opts *driver.GetOptions, al
 }
 
 func (f *fault) Stat(ctx context.Context, key string) (driver.Info, error) {
-	if strike, err := f.strike(ctx); err != nil || strike {
+	if faulty, err := f.count(ctx); err != nil || faulty {
 		return driver.Info{}, f.failure(err, false)
 	}
 	return f.Map.Stat(ctx, key)
 }
 
 func (f *fault) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
-	strike, err := f.strike(ctx)
+	faulty, err := f.count(ctx)
 	switch {
 	case err != nil:
 		return driver.Info{}, err
-	case !strike:
+	case !faulty:
 		return f.Map.Put(ctx, key, body, opts)
 	case f.o.Mode == Drop:
 		return driver.Info{Size: body.Size()}, nil
@@ -140,11 +140,11 @@ type halfBody struct{ driver.Body }
 func (b halfBody) Size() int64 { return b.Body.Size() / 2 }
 
 func (f *fault) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) error {
-	strike, err := f.strike(ctx)
+	faulty, err := f.count(ctx)
 	switch {
 	case err != nil:
 		return err
-	case !strike:
+	case !faulty:
 		return f.Map.Delete(ctx, key, opts)
 	case f.o.Mode == Drop:
 		return nil
@@ -159,8 +159,8 @@ func (f *fault) Delete(ctx context.Context, key string, opts *driver.DeleteOptio
 
 func (f *fault) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
-		strike, err := f.strike(ctx)
-		if err != nil || strike && f.o.Mode != Tear {
+		faulty, err := f.count(ctx)
+		if err != nil || faulty && f.o.Mode != Tear {
 			yield(driver.Entry{}, f.failure(err, false))
 			return
 		}
@@ -168,22 +168,22 @@ func (f *fault) List(ctx context.Context, prefix string, opts *driver.ListOption
 			if !yield(e, err) {
 				return
 			}
-			if strike && err == nil {
+			if faulty && err == nil {
 				break
 			}
 		}
-		if strike {
+		if faulty {
 			yield(driver.Entry{}, f.failure(nil, false))
 		}
 	}
 }
 
 func (f *fault) Flush(ctx context.Context) error {
-	strike, err := f.strike(ctx)
+	faulty, err := f.count(ctx)
 	switch {
 	case err != nil:
 		return err
-	case !strike:
+	case !faulty:
 		return f.Map.Flush(ctx)
 	case f.o.Mode == Drop:
 		return nil

@@ -10,15 +10,15 @@ import (
 // gate limits the number of concurrent calls. The limit may change. A gate is safe for
 // concurrent use.
 type gate struct {
-	mu      sync.Mutex
-	o       AdaptOptions
-	limit   float64
-	flying  int
-	queue   list.List // chan struct{} elements, closed to admit a call
-	floor   time.Duration
-	seen    int       // samples since floor was set
-	slowed  time.Time // time of the last decrease
-	started bool      // the limit has been too high once; from then on it grows slowly
+	mu         sync.Mutex
+	o          AdaptOptions
+	limit      float64
+	inFlight   int
+	queue      list.List // chan struct{} elements, closed to admit a call
+	minLatency time.Duration
+	seen       int       // samples since minLatency was set
+	decreased  time.Time // time of the last decrease
+	congested  bool      // the limit has been too high once; from then on it grows slowly
 }
 
 func newGate(o AdaptOptions) *gate { return &gate{o: o, limit: float64(o.Start)} }
@@ -26,8 +26,8 @@ func newGate(o AdaptOptions) *gate { return &gate{o: o, limit: float64(o.Start)}
 // enter waits until the call may start, or returns the context's error.
 func (g *gate) enter(ctx context.Context) error {
 	g.mu.Lock()
-	if float64(g.flying) < g.limit && g.queue.Len() == 0 {
-		g.flying++
+	if float64(g.inFlight) < g.limit && g.queue.Len() == 0 {
+		g.inFlight++
 		g.mu.Unlock()
 		return nil
 	}
@@ -43,7 +43,7 @@ func (g *gate) enter(ctx context.Context) error {
 	defer g.mu.Unlock()
 	select {
 	case <-turn: // admitted at the same moment: admit the next call instead
-		g.flying--
+		g.inFlight--
 		g.admit()
 	default:
 		g.queue.Remove(at)
@@ -53,9 +53,9 @@ func (g *gate) enter(ctx context.Context) error {
 
 // admit starts as many waiting calls as the limit allows. The caller holds g.mu.
 func (g *gate) admit() {
-	for g.queue.Len() > 0 && float64(g.flying) < g.limit {
+	for g.queue.Len() > 0 && float64(g.inFlight) < g.limit {
 		turn, _ := g.queue.Remove(g.queue.Front()).(chan struct{})
-		g.flying++
+		g.inFlight++
 		close(turn)
 	}
 }
@@ -71,7 +71,7 @@ func (g *gate) leave(s sample) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.learn(s)
-	g.flying--
+	g.inFlight--
 	g.admit()
 }
 
@@ -82,8 +82,8 @@ func (g *gate) learn(s sample) {
 	switch {
 	case g.o.Min == g.o.Max:
 	case s.throttled:
-		if now := time.Now(); now.Sub(g.slowed) > max(2*g.floor, 100*time.Millisecond) {
-			g.slowed, g.started = now, true
+		if now := time.Now(); now.Sub(g.decreased) > max(2*g.minLatency, 100*time.Millisecond) {
+			g.decreased, g.congested = now, true
 			g.limit = max(g.limit*2/3, float64(g.o.Min))
 		}
 	case s.latency <= 0:
@@ -96,18 +96,18 @@ func (g *gate) learn(s sample) {
 const window = 500
 
 func (g *gate) grow(latency time.Duration) {
-	if g.seen++; g.floor == 0 || latency < g.floor || g.seen > window {
-		g.floor, g.seen = latency, 0
+	if g.seen++; g.minLatency == 0 || latency < g.minLatency || g.seen > window {
+		g.minLatency, g.seen = latency, 0
 	}
-	if float64(g.flying) < g.limit-1 {
+	if float64(g.inFlight) < g.limit-1 {
 		return // the limit delays no call
 	}
-	if latency > 2*g.floor+10*time.Millisecond {
-		g.started = true
+	if latency > 2*g.minLatency+10*time.Millisecond {
+		g.congested = true
 		return
 	}
 	step := 1 / g.limit // one more call per round trip
-	if !g.started {
+	if !g.congested {
 		step = 1 // doubles per round trip
 	}
 	g.limit = min(g.limit+step, float64(g.o.Max))

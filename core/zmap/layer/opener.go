@@ -25,10 +25,10 @@ func RetryOpener(o driver.Opener, opts *RetryOptions) driver.Opener {
 
 // Open implements driver.Opener.
 func (r *retryOpener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
-	p := pause{r: newRetry(&r.o), op: "open", key: spec.Path}
+	p := callState{r: newRetry(&r.o), op: "open", key: spec.Path}
 	for {
 		m, err := r.Opener.Open(ctx, spec)
-		if err == nil || !p.again(ctx, &err) {
+		if err == nil || !p.waitRetry(ctx, &err) {
 			return m, err
 		}
 	}
@@ -36,10 +36,10 @@ func (r *retryOpener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Ma
 
 // Remove implements driver.Opener.
 func (r *retryOpener) Remove(ctx context.Context, spec driver.OpenSpec) error {
-	p := pause{r: newRetry(&r.o), op: "remove", key: spec.Path}
+	p := callState{r: newRetry(&r.o), op: "remove", key: spec.Path}
 	for {
 		err := r.Opener.Remove(ctx, spec)
-		if err == nil || !p.again(ctx, &err) {
+		if err == nil || !p.waitRetry(ctx, &err) {
 			return err
 		}
 	}

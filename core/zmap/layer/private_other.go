@@ -2,6 +2,6 @@
 
 package layer
 
-// private does nothing, because a directory's mode does not describe its access rights
+// checkPrivate does nothing, because a directory's mode does not describe its access rights
 // here.
-func private(string) error { return nil }
+func checkPrivate(string) error { return nil }

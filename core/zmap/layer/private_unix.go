@@ -9,9 +9,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// private fails unless only the current user can create files in dir. A checksum detects
+// checkPrivate fails unless only the current user can create files in dir. A checksum detects
 // damage, but not forged content.
-func private(dir string) error {
+func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err

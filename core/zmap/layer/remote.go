@@ -26,7 +26,7 @@ type RemoteOptions struct {
 // cache. It removes the GetMany of m, so that each read is counted, limited and retried
 // on its own. The portable Map makes the reads concurrently.
 func Remote(m driver.Map, o RemoteOptions) (driver.Map, error) {
-	m = Deadline(single{m}, orElse(o.CallTimeout, 5*time.Minute))
+	m = Deadline(withoutMany{m}, orDefault(o.CallTimeout, 5*time.Minute))
 	n := o.InFlight
 	if n <= 0 {
 		n = 64
@@ -39,5 +39,5 @@ func Remote(m driver.Map, o RemoteOptions) (driver.Map, error) {
 	return Cache(m, *o.Cache)
 }
 
-// single is a Map without GetMany and PutMany.
-type single struct{ driver.Map }
+// withoutMany is a Map without GetMany and PutMany.
+type withoutMany struct{ driver.Map }

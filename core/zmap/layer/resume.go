@@ -10,11 +10,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// enough is the number of bytes that an attempt must deliver so that it does not count.
-const enough = 64 << 10
+// minProgress is the number of bytes that an attempt must deliver so that it does not count.
+const minProgress = 64 << 10
 
-// landed is the memory of an object that is read in several attempts.
-type landed struct {
+// partialRead is the memory of an object that is read in several attempts.
+type partialRead struct {
 	alloc driver.Alloc
 	asked bool
 	mem   []byte
@@ -24,7 +24,7 @@ type landed struct {
 }
 
 // take is an Alloc that returns the same memory to every attempt.
-func (l *landed) take(n int64) ([]byte, error) {
+func (l *partialRead) take(n int64) ([]byte, error) {
 	if l.asked {
 		if n != int64(len(l.mem)) {
 			return nil, ncerr.Errorf(ncerr.ErrConflict, "", "", "size changed from %d to %d bytes between attempts", len(l.mem), n)
@@ -40,7 +40,7 @@ func (l *landed) take(n int64) ([]byte, error) {
 
 // rest returns the options of the Get that reads the remaining bytes. ok is false if the
 // read cannot be resumed.
-func (l *landed) rest(opts *driver.GetOptions) (driver.GetOptions, bool) {
+func (l *partialRead) rest(opts *driver.GetOptions) (driver.GetOptions, bool) {
 	if l.n == 0 || l.n >= len(l.mem) || l.info.Version == "" {
 		return driver.GetOptions{}, false
 	}
@@ -51,7 +51,7 @@ func (l *landed) rest(opts *driver.GetOptions) (driver.GetOptions, bool) {
 }
 
 // keep records which bytes a failed attempt from the beginning has delivered.
-func (l *landed) keep(opts *driver.GetOptions, data []byte, info driver.Info) {
+func (l *partialRead) keep(opts *driver.GetOptions, data []byte, info driver.Info) {
 	l.n, l.start, l.info = 0, 0, info
 	if len(data) == 0 || len(data) > len(l.mem) || &data[0] != &l.mem[0] {
 		return
@@ -69,21 +69,21 @@ func (l *landed) keep(opts *driver.GetOptions, data []byte, info driver.Info) {
 }
 
 func (r *retry) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	return r.get(ctx, pause{r: r, op: "get", key: key}, key, opts, &landed{alloc: alloc})
+	return r.get(ctx, callState{r: r, op: "get", key: key}, key, opts, &partialRead{alloc: alloc})
 }
 
-func (r *retry) get(ctx context.Context, p pause, key string, opts *driver.GetOptions, l *landed) ([]byte, driver.Info, error) {
+func (r *retry) get(ctx context.Context, p callState, key string, opts *driver.GetOptions, l *partialRead) ([]byte, driver.Info, error) {
 	for {
 		before := l.n
 		data, info, err := r.try(ctx, key, opts, l)
 		if err == nil {
-			p.well()
+			p.succeeded()
 			return data, info, nil
 		}
-		if r.resumes && l.info.Version != "" && l.n-before >= enough {
+		if r.resumes && l.info.Version != "" && l.n-before >= minProgress {
 			p.tries = 0
 		}
-		if !p.again(ctx, &err) {
+		if !p.waitRetry(ctx, &err) {
 			return l.mem[:l.n], info, err
 		}
 	}
@@ -91,7 +91,7 @@ func (r *retry) get(ctx context.Context, p pause, key string, opts *driver.GetOp
 
 // try reads an object from its beginning, or resumes the previous attempt. It returns the
 // result of this attempt.
-func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l *landed) ([]byte, driver.Info, error) {
+func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l *partialRead) ([]byte, driver.Info, error) {
 	rest, ok := l.rest(opts)
 	if !ok || !r.resumes {
 		data, info, err := r.Map.Get(ctx, key, opts, l.take)
@@ -110,14 +110,14 @@ func (r *retry) try(ctx context.Context, key string, opts *driver.GetOptions, l 
 		l.n += len(data)
 	}
 	if ncerr.KindOf(err) == ncerr.ErrConflict || ncerr.KindOf(err) == ncerr.ErrRange {
-		return r.afresh(ctx, key, opts, l)
+		return r.restart(ctx, key, opts, l)
 	}
 	return data, info, err
 }
 
 // whole returns an object that was read in several parts, if it matches the checksum
 // received with the first part. Otherwise the next attempt starts again.
-func (l *landed) whole(opts *driver.GetOptions, info driver.Info) ([]byte, driver.Info, error) {
+func (l *partialRead) whole(opts *driver.GetOptions, info driver.Info) ([]byte, driver.Info, error) {
 	if l.info.CRC32C == "" || opts.Range != nil {
 		return l.mem, info, nil
 	}
@@ -131,8 +131,8 @@ func (l *landed) whole(opts *driver.GetOptions, info driver.Info) ([]byte, drive
 	return nil, info, e
 }
 
-// afresh reads again an object that has changed since its first bytes were read.
-func (r *retry) afresh(ctx context.Context, key string, opts *driver.GetOptions, l *landed) ([]byte, driver.Info, error) {
+// restart reads again an object that has changed since its first bytes were read.
+func (r *retry) restart(ctx context.Context, key string, opts *driver.GetOptions, l *partialRead) ([]byte, driver.Info, error) {
 	l.n = 0
 	data, info, err := r.Map.Get(ctx, key, opts, l.take)
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *retry) getMany(many driver.GetManyer) getMany {
 		for i := range reqs {
 			mine[i] = reqs[i]
 			if reqs[i].Alloc != nil {
-				mine[i].Alloc = (&landed{alloc: reqs[i].Alloc}).take
+				mine[i].Alloc = (&partialRead{alloc: reqs[i].Alloc}).take
 			}
 		}
 		done, held := make([]bool, len(reqs)), make([]error, len(reqs))
@@ -164,7 +164,7 @@ func (r *retry) getMany(many driver.GetManyer) getMany {
 			if done[i] {
 				continue
 			}
-			if err := r.late(ctx, i, mine[i], held[i], failed, sink); err != nil {
+			if err := r.retryOne(ctx, i, mine[i], held[i], failed, sink); err != nil {
 				return err
 			}
 		}
@@ -172,22 +172,22 @@ func (r *retry) getMany(many driver.GetManyer) getMany {
 	}
 }
 
-// late retries a request that failed with err, or that was not performed because the
+// retryOne retries a request that failed with err, or that was not performed because the
 // whole batch failed. Its result is the error of the whole call.
-func (r *retry) late(ctx context.Context, i int, req driver.GetRequest, err, failed error, sink driver.GetSink) error {
+func (r *retry) retryOne(ctx context.Context, i int, req driver.GetRequest, err, failed error, sink driver.GetSink) error {
 	cause := err
 	if cause == nil {
 		cause = failed
 	}
-	p := pause{r: r, op: "get", key: req.Key}
+	p := callState{r: r, op: "get", key: req.Key}
 	switch {
 	case cause == nil: // no result: the layers above report the violation
 		return nil
-	case p.again(ctx, &cause):
+	case p.waitRetry(ctx, &cause):
 		if req.Alloc == nil {
 			req.Alloc = driver.Heap
 		}
-		data, info, err := r.get(ctx, p, req.Key, &req.Opts, &landed{alloc: req.Alloc})
+		data, info, err := r.get(ctx, p, req.Key, &req.Opts, &partialRead{alloc: req.Alloc})
 		sink(i, data, info, err)
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -82,10 +82,10 @@ func newRetry(opts *RetryOptions) *retry {
 	if opts != nil {
 		r.o = *opts
 	}
-	r.o.Attempts = orElse(r.o.Attempts, 5)
-	r.o.Base = orElse(r.o.Base, 100*time.Millisecond)
-	r.o.Max = orElse(r.o.Max, 20*time.Second)
-	r.o.Budget = orElse(r.o.Budget, time.Minute)
+	r.o.Attempts = orDefault(r.o.Attempts, 5)
+	r.o.Base = orDefault(r.o.Base, 100*time.Millisecond)
+	r.o.Max = orDefault(r.o.Max, 20*time.Second)
+	r.o.Budget = orDefault(r.o.Budget, time.Minute)
 	if r.o.Reserve == 0 {
 		r.o.Reserve = 100
 	}
@@ -99,7 +99,7 @@ func newRetry(opts *RetryOptions) *retry {
 	return r
 }
 
-func orElse[T int | time.Duration](v, def T) T {
+func orDefault[T int | time.Duration](v, def T) T {
 	if v <= 0 {
 		return def
 	}
@@ -117,24 +117,24 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pause is the state of one call that may be retried.
-type pause struct {
+// callState is the state of one call that may be retried.
+type callState struct {
 	r       *retry
 	op, key string
 	tries   int
 	spent   time.Duration
 }
 
-// well returns one token for a successful call.
-func (p *pause) well() {
+// succeeded returns one token for a successful call.
+func (p *callState) succeeded() {
 	if n := p.r.tokens.Load(); n < int64(p.r.o.Reserve)*retryCost {
 		p.r.tokens.Add(1)
 	}
 }
 
-// again reports whether to retry the call that failed with *err, and waits before it
+// waitRetry reports whether to retry the call that failed with *err, and waits before it
 // returns true. If ctx has ended, it sets *err to the context's error.
-func (p *pause) again(ctx context.Context, err *error) bool {
+func (p *callState) waitRetry(ctx context.Context, err *error) bool {
 	can, after := ncerr.Retry(*err)
 	p.tries++
 	if !can || p.tries >= p.r.o.Attempts {
@@ -168,39 +168,39 @@ func (p *pause) again(ctx context.Context, err *error) bool {
 }
 
 func (r *retry) Stat(ctx context.Context, key string) (driver.Info, error) {
-	p := pause{r: r, op: "stat", key: key}
+	p := callState{r: r, op: "stat", key: key}
 	for {
 		info, err := r.Map.Stat(ctx, key)
 		if err == nil {
-			p.well()
+			p.succeeded()
 		}
-		if err == nil || !p.again(ctx, &err) {
+		if err == nil || !p.waitRetry(ctx, &err) {
 			return info, err
 		}
 	}
 }
 
 func (r *retry) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
-	p := pause{r: r, op: "put", key: key}
+	p := callState{r: r, op: "put", key: key}
 	for {
 		info, err := r.Map.Put(ctx, key, body, opts)
 		if err == nil {
-			p.well()
+			p.succeeded()
 		}
-		if err == nil || opts.IfAbsent || opts.IfMatch != "" || !p.again(ctx, &err) {
+		if err == nil || opts.IfAbsent || opts.IfMatch != "" || !p.waitRetry(ctx, &err) {
 			return info, err
 		}
 	}
 }
 
 func (r *retry) Delete(ctx context.Context, key string, opts *driver.DeleteOptions) error {
-	p := pause{r: r, op: "delete", key: key}
+	p := callState{r: r, op: "delete", key: key}
 	for {
 		err := r.Map.Delete(ctx, key, opts)
 		if err == nil {
-			p.well()
+			p.succeeded()
 		}
-		if err == nil || !p.again(ctx, &err) {
+		if err == nil || !p.waitRetry(ctx, &err) {
 			return err
 		}
 	}
@@ -209,7 +209,7 @@ func (r *retry) Delete(ctx context.Context, key string, opts *driver.DeleteOptio
 func (r *retry) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	o := *opts
 	return func(yield func(driver.Entry, error) bool) {
-		p, given := pause{r: r, op: "list", key: prefix}, false
+		p, given := callState{r: r, op: "list", key: prefix}, false
 		for {
 			var failed error
 			for e, err := range r.Map.List(ctx, prefix, &o) {
@@ -225,10 +225,10 @@ func (r *retry) List(ctx context.Context, prefix string, opts *driver.ListOption
 				}
 			}
 			if failed == nil {
-				p.well()
+				p.succeeded()
 				return
 			}
-			if given && !r.ordered || !p.again(ctx, &failed) {
+			if given && !r.ordered || !p.waitRetry(ctx, &failed) {
 				yield(driver.Entry{}, failed)
 				return
 			}

@@ -32,8 +32,8 @@ func (d *Document) Get(name string) Value {
 // text afterwards.
 func Of(text []byte) Value { return Value(unsafe.String(unsafe.SliceData(text), len(text))) }
 
-// usualMembers is the initial capacity for the members of an object.
-const usualMembers = 12
+// typicalMembers is the initial capacity for the members of an object.
+const typicalMembers = 12
 
 // Parse validates a document, as [Check] does, and finds its members in the same pass. It
 // reuses the memory of d.Members. It does not copy text, which must not be modified
@@ -41,7 +41,7 @@ const usualMembers = 12
 func (d *Document) Parse(text []byte) error {
 	found := memberList{list: d.Members[:0]}
 	if cap(found.list) == 0 {
-		found.list = make([]Member, 0, usualMembers)
+		found.list = make([]Member, 0, typicalMembers)
 	}
 	s := scanner{b: string(Of(text)), found: &found}
 	v, err := s.whole()
