@@ -70,7 +70,7 @@ func TestPlainFillOfPureText(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.TrimRight(string(a.Fill), "\x00"); got != c.want {
-			t.Errorf("fill_value %s beside %s: want %q, got %q", c.fill, c.attrs, c.want, got)
+			t.Errorf("fill_value %s with attributes %s: want %q, got %q", c.fill, c.attrs, c.want, got)
 		}
 	}
 }

@@ -141,8 +141,8 @@ func DatasetDocs() []string {
 // IsDatasetDoc reports whether a root document of that name makes a dataset.
 func IsDatasetDoc(name string) bool { return slices.Contains(DatasetDocs(), name) }
 
-// MoreRootDocs returns the documents of a root that [RootDocs] lacks, and removes
-// from root those that are not of the layout.
+// MoreRootDocs returns the names of the root documents that [RootDocs] lacks. It removes
+// the documents of other layouts from root.
 func (l Layout) MoreRootDocs(root Docs) []string {
 	if l == LayoutV1 {
 		return l.NodeDocs()

@@ -50,7 +50,7 @@ func IsOwn(name string) bool {
 }
 
 // NewNodeMark is the name of the object that reserves a directory for a node that is
-// being created. It serves layouts in which any document makes the node visible to
+// being created. It is needed in layouts where any document makes the node visible to
 // readers.
 const NewNodeMark = ".ncznewnode"
 

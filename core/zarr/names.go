@@ -49,7 +49,7 @@ type place struct {
 }
 
 // places lists, for each block, all locations that any release has used, newest first.
-// Readers need no other knowledge of the layouts.
+// Reading needs no other knowledge of the layouts.
 //
 // Source: stores written by NCZarr 4.8.0 to 4.10 and by earlier drafts.
 var places = [numBlocks][]place{
@@ -124,7 +124,7 @@ func DocNames() []string { return slices.Clone(docNames) }
 // IsZarrDoc reports whether name is one of [DocNames].
 func IsZarrDoc(name string) bool { return slices.Contains(docNames, name) }
 
-// String returns a description of the layout for people.
+// String returns a human-readable description of the layout.
 func (l Layout) String() string {
 	switch l {
 	case LayoutPure:

@@ -19,7 +19,7 @@ const maxVersion = 4 << 10
 // Get reads an object, or the part that opts.Range selects, into memory returned by
 // alloc. If opts is nil it reads the whole object. If alloc is nil it allocates a new
 // slice. Get calls alloc at most once, with the exact length of the result. It may return
-// the bytes read so far beside an error.
+// the bytes read so far with an error.
 //
 // Get fails with ncerr.ErrNotFound for a key without content, with ncerr.ErrRange for a
 // range that is not entirely inside the object, with ncerr.ErrConflict if the object does

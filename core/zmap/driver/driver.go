@@ -160,7 +160,7 @@ type Map interface {
 	//     ncerr.ErrRange if the range is not entirely inside the object (see [Range]),
 	//     and with ncerr.ErrLimit if the result exceeds opts.Limit;
 	//   - return an error of alloc unchanged;
-	//   - return the bytes read so far beside any other error after alloc;
+	//   - return the bytes read so far together with any other error after alloc;
 	//   - set Info.Size to the size of the whole object.
 	Get(ctx context.Context, key string, opts *GetOptions, alloc Alloc) ([]byte, Info, error)
 
@@ -340,7 +340,7 @@ type Info struct {
 	// ignores ranges. Callers that need many ranges should read the whole object.
 	NoRanges bool
 	// CRC32C is the checksum of the whole object, in base64 as S3 writes it. A Get of a
-	// whole object may return it beside an error, for a caller that resumes the read. It
+	// whole object may return it with an error, for a caller that resumes the read. It
 	// is empty in all other cases, and always empty out of process.
 	CRC32C string
 }

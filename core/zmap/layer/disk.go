@@ -186,7 +186,7 @@ func (d *disk) write(name string, head, data []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the first error says more
+		_ = os.Remove(f.Name()) // the first error is more informative
 	}
 	return err
 }
