@@ -16,9 +16,9 @@ import (
 
 // fill parses fill_value. A missing value or null means no fill value, and an array of
 // one value means that value. Text of single bytes is base64 in pure Zarr, as the
-// specification says. It is plain in NCZarr, and if the attribute _FillValue is the same
-// text, because netCDF-C writes both. If the text is too long in one form, the other is
-// tried.
+// specification says. It is plain in NCZarr, and in pure Zarr if the attribute _FillValue
+// is the same text, as netCDF-C writes it. If the text does not fit in one form, the other
+// is tried.
 //
 // Source: Zarr v2, "Fill value encoding"; netcdf-c libnczarr/zsync.c.
 func (n *node) fill(a *Array, v jsontext.Value) error {

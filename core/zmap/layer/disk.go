@@ -89,8 +89,8 @@ type entry struct {
 	sum     uint32 // checksum of the content
 }
 
-// open returns the entry with the given name. It returns nil if the entry does not exist
-// or its header is damaged.
+// open returns the entry with the given name, or nil if the entry does not exist. If its
+// header is damaged, open removes the entry and returns nil and true.
 func (d *disk) open(name string) (e *entry, damaged bool) {
 	f, err := os.Open(d.path(name))
 	if err != nil {

@@ -76,8 +76,8 @@ func (g *gate) leave(s sample) {
 }
 
 // learn adjusts the limit. It reduces the limit by a third on overload, at most once for
-// all calls in flight at that time. It increases the limit while all calls are in use and
-// responses are almost as fast as the fastest.
+// all calls in flight at that time. It raises the limit while as many calls as allowed are
+// in flight and responses are almost as fast as the fastest.
 func (g *gate) learn(s sample) {
 	switch {
 	case g.o.Min == g.o.Max:

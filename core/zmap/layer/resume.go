@@ -10,7 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// minProgress is the number of bytes that an attempt must deliver so that it does not count.
+// minProgress is the number of bytes that an attempt must deliver so that it does not
+// count against RetryOptions.Attempts.
 const minProgress = 64 << 10
 
 // partialRead is the memory of an object that is read in several attempts.
