@@ -17,8 +17,8 @@
 //
 // A key exists only if it has content; content of length 0 counts. For any other key,
 // even one that is a prefix of others, the driver returns ncerr.ErrNotFound. A key with
-// content is never a prefix of another key. A driver that declares PrefixExclusive
-// refuses such a Put with ncerr.ErrObjectExists; other drivers tolerate it.
+// content should not be a prefix of another key. A driver that declares PrefixExclusive
+// refuses a Put that would cause this with ncerr.ErrObjectExists; other drivers allow it.
 //
 // # Errors
 //
