@@ -185,3 +185,56 @@ func TestPutManyOfAnOldPlugin(t *testing.T) {
 		t.Errorf("want 5 jobs, got %+v", i)
 	}
 }
+
+// unreadable is a body that cannot be read.
+type unreadable int64
+
+func (u unreadable) Size() int64 { return int64(u) }
+
+func (u unreadable) ReadAt([]byte, int64) (int, error) {
+	return 0, fmt.Errorf("source: %w", context.DeadlineExceeded)
+}
+
+// TestPutManyUnreadable: a body that cannot be read fails its own put only, even with
+// an error that looks like the end of the call.
+func TestPutManyUnreadable(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
+		t.Run(string(isolation), func(t *testing.T) {
+			t.Parallel()
+			m := open(t, newHost(t, levelOptions(isolation)), "file", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+			putBatch(t, m, []driver.PutRequest{
+				{Key: "large", Body: unreadable(2 << 20)}, {Key: "a", Body: driver.Bytes("a")},
+				{Key: "small", Body: unreadable(10)}, {Key: "b", Body: driver.Bytes("b")},
+			}, context.DeadlineExceeded, nil, context.DeadlineExceeded, nil)
+			if n := list(t, m); n != 2 {
+				t.Errorf("%d objects, want 2", n)
+			}
+		})
+	}
+}
+
+// TestPutManyWithoutRestart: a put that was sent to a plugin that died has an unknown
+// outcome, also when the plugin cannot be started again.
+func TestPutManyWithoutRestart(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []host.Isolation{host.Process, inlineProcess} {
+		t.Run(string(isolation), func(t *testing.T) {
+			t.Parallel()
+			opts := levelOptions(isolation)
+			opts.MaxRestarts = -1
+			m := open(t, newHost(t, opts), "trouble", driver.OpenSpec{Path: filepath.Join(t.TempDir(), "s"), Mode: driver.Create})
+			reqs := []driver.PutRequest{{Key: "a", Body: driver.Bytes("a")}, {Key: "die", Body: driver.Bytes("b")}}
+			seen := 0
+			err := m.(driver.PutManyer).PutMany(t.Context(), reqs, func(i int, _ driver.Info, err error) {
+				seen++
+				if !errors.Is(err, ncerr.ErrAmbiguous) {
+					t.Errorf("put %q: want ErrAmbiguous, got %v", reqs[i].Key, err)
+				}
+			})
+			if seen != 2 {
+				t.Errorf("%d results, want 2; %v", seen, err)
+			}
+		})
+	}
+}

@@ -114,9 +114,14 @@ func (x *writing) answered(i int, s *session, m *pb.Info, failed *pb.ErrorDetail
 func (x *writing) lose(s *session, err error, again bool) {
 	for _, i := range x.open() {
 		w := &x.all[i]
-		if w.sent && !(again && !w.Opts.IfAbsent && w.Opts.IfMatch == "") {
-			x.finish(i, s, driver.Info{}, err)
+		if !w.sent || again && !w.Opts.IfAbsent && w.Opts.IfMatch == "" {
+			continue
 		}
+		own := err
+		if lost, _ := isLost(err); !lost && (errors.Is(err, ncerr.ErrPlugin) || errors.Is(err, ncerr.ErrInternal)) {
+			own = ncerr.New(ncerr.ErrAmbiguous, "put", w.Key, err) // the plugin failed, not this put
+		}
+		x.finish(i, s, driver.Info{}, own)
 	}
 }
 
@@ -225,7 +230,11 @@ func fillBody(dst []byte, body driver.Body) error {
 // only if the process is gone or the context has ended.
 func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
 	x.all[i].sent = true
-	m, err := inlinePut(ctx, s, x.all[i].head(s), x.all[i].Body)
+	m, unread, err := inlinePut(ctx, s, x.all[i].head(s), x.all[i].Body)
+	if unread != nil {
+		x.finish(i, s, driver.Info{}, ncerr.Wrap("put", x.all[i].Key, unread))
+		return nil
+	}
 	if lost, _ := isLost(err); lost || ncerr.IsContext(err) {
 		return err
 	}
@@ -239,8 +248,9 @@ func (x *writing) inlineOne(ctx context.Context, s *session, i int) error {
 	return nil
 }
 
-// inlinePut sends one put and returns the answer.
-func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (*pb.Info, error) {
+// inlinePut sends one put and returns the answer. unread is the error of reading body,
+// after which nothing is stored.
+func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Body) (answer *pb.Info, unread, err error) {
 	sent, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	w := s.p.watch(sent)
@@ -248,18 +258,18 @@ func inlinePut(ctx context.Context, s *session, head *pb.PutHead, body driver.Bo
 	keep := context.AfterFunc(ctx, abandon)
 	stream, err := s.p.driver.Put(w.ctx)
 	if err != nil {
-		return nil, w.fail(ctx, err)
+		return nil, nil, w.fail(ctx, err)
 	}
-	err = sendBody(w, stream, head, body)
+	unread = sendBody(w, stream, head, body)
 	if !keep() { // an incomplete body is not stored
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
-	if err != nil {
-		return nil, ncerr.Wrap("put", string(head.GetKey()), err)
+	if unread != nil {
+		return nil, unread, nil
 	}
 	w.carries(body.Size())
 	r, err := stream.CloseAndRecv()
-	return r.GetInfo(), w.fail(sent, err)
+	return r.GetInfo(), nil, w.fail(sent, err)
 }
 
 // sendBody sends all parts. It returns only errors of reading the body; the plugin's
