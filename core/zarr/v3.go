@@ -478,10 +478,12 @@ func (a *Array) ShardShape(i int) []int64 {
 	return shape
 }
 
-// fillV3 parses fill_value, which is required. Raw bytes may be base64 or a list of
-// numbers.
+// fillV3 parses fill_value, which is required. Raw bytes may be base64 or a list of numbers.
+// GDAL writes null for an array of integers without a nodata value. It is read as zero,
+// or as in Zarr v2 for the types for which null has a meaning there.
 //
-// Source: Zarr v3, "Fill value representation"; zarr-extensions, "bytes".
+// Source: Zarr v3, "Fill value representation"; zarr-extensions, "bytes"; GDAL 3.12.2,
+// CreateMDArray with FORMAT=ZARR_V3.
 func (n *node) fillV3(a *Array, v jsontext.Value) error {
 	value, ok := []byte(nil), false
 	if a.DType.Kind == dtype.Raw || a.DType.Kind == dtype.VlenBytes {
@@ -494,7 +496,12 @@ func (n *node) fillV3(a *Array, v jsontext.Value) error {
 			ok = ok && (a.DType.Size == 0 || len(value) == a.DType.Size)
 		}
 	}
-	if !ok && v != "" && v.Kind() != jsontext.Null && (v.Kind() != jsontext.Array || a.DType.Kind == dtype.Complex) {
+	if v != "" && v.Kind() == jsontext.Null {
+		if value, ok = nullFill(a.DType); !ok {
+			value, ok = make([]byte, a.DType.Size), true
+		}
+		n.warn("%s: fill_value is null, which Zarr v3 does not allow; read as the default of the type", n.key(V3Doc))
+	} else if !ok && v != "" && (v.Kind() != jsontext.Array || a.DType.Kind == dtype.Complex) {
 		value, ok = n.fillOf(a, v)
 	}
 	if !ok {

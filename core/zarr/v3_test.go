@@ -74,6 +74,8 @@ func TestV3Arrays(t *testing.T) {
 			"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]}}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}`: {
 			func(a *zarr.Array) any { return fmt.Sprint(a.Chunks, a.Shards, a.ShardShape(0), a.ShardShape(1)) }, "[1 1] [{[4 6] false true false} {[2 3] false false false}] [2 2] [2 3]",
 		},
+		`"fill_value": null`: {func(a *zarr.Array) any { return fmt.Sprint(a.Fill, a.HasFill, len(a.Warnings)) }, "[0 0] true 1"},
+		`"data_type": "string", "fill_value": null, "codecs": ["vlen-utf8"]`:                                                  {func(a *zarr.Array) any { return fmt.Sprint(a.Fill, a.HasFill, len(a.Warnings)) }, "[] true 1"},
 		`"data_type": "float32", "fill_value": "NaN"`:                                                                         {func(a *zarr.Array) any { return a.Fill }, []byte{0, 0, 0xc0, 0x7f}},
 		`"data_type": "float32", "fill_value": "0x7fc00001"`:                                                                  {func(a *zarr.Array) any { return a.Fill }, []byte{1, 0, 0xc0, 0x7f}},
 		`"data_type": "float16", "fill_value": "-Infinity"`:                                                                   {func(a *zarr.Array) any { return a.Fill }, []byte{0, 0xfc}},
@@ -186,7 +188,6 @@ func TestV3ArrayErrors(t *testing.T) {
 		shard(`"codecs": [{"name": "gzip"}]`): {ncerr.ErrMetadata, "missing array-to-bytes codec"},
 		strings.Replace(shard(""), "[{", `[{"name": "transpose", "configuration": {"order": [1, 0]}}, {`, 1): {ncerr.ErrUnsupported, "sharding_indexed beside other codecs"},
 		`"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 1]}}, "codecs": ` + deep:     {ncerr.ErrLimit, "more than 8 levels of shards"},
-		`"fill_value": null`:  {ncerr.ErrMetadata, "fill_value: null is not a value"},
 		`"fill_value": "x"`:   {ncerr.ErrMetadata, "fill_value"},
 		`"fill_value": 40000`: {ncerr.ErrMetadata, "fill_value"},
 		`"fill_value": [7]`:   {ncerr.ErrMetadata, "fill_value"},
@@ -241,6 +242,7 @@ func FuzzV3(f *testing.F) {
 	f.Add(string(v3("")["zarr.json"]))
 	f.Add(string(v3(`"data_type": "string", "fill_value": "", "codecs": ["vlen-utf8", {"name": "zstd"}], "dimension_names": ["x", null], "attributes": {"a": [1]}`)["zarr.json"]))
 	f.Add(string(v3(`"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 1], "index_codecs": ["bytes"], "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}}]`)["zarr.json"]))
+	f.Add(string(v3(`"fill_value": null`)["zarr.json"]))
 	f.Add(`{"zarr_format": 3, "node_type": "group", "consolidated_metadata": {"kind": "inline", "metadata": {"a": {"node_type": "array"}}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		docs := zarr.Docs{"zarr.json": []byte(text)}
