@@ -34,12 +34,15 @@ var written = []struct{ peer, args, url string }{
 	{"zarr", "--case layout", ""},
 	{"zarr", "--case codecs", ""},
 	{"zarr", "--case foreign", ""},
+	{"zarr", "--case types --v3", ""},
 	{"xarray", "--consolidated", ""},
 	{"xarray", "--storage zip", ""},
 	{"netcdf4", "--format nczarr", ""},
 	{"netcdf4", "--format zarr", ""},
 	{"netcdf4", "--format noxarray", "#mode=noxarray"},
+	{"xarray", "--v3", ""},
 	{"gdal", "", ""},
+	{"gdal", "--v3", ""},
 }
 
 // copies are the stores that nczctl writes, as copies of samples, and who
@@ -57,6 +60,11 @@ var copies = []struct{ sample, layout, options, what, readers string }{
 	{"codecs", "newest", "", "codecs", "netcdf4"},
 	{"codecs", "pure", "", "codecs", "zarr xarray gdal zarrita tensorstore"},
 	{"foreign", "pure", "--skip-unreadable", "types codecs", "zarr xarray gdal zarrita tensorstore"},
+	{"types", "v3", "", "layout types", "zarr xarray gdal zarrita tensorstore"},
+	{"types", "v3", "--consolidated", "layout", "zarr xarray gdal zarrita tensorstore"},
+	{"layout", "v3", "", "chunks", "zarr gdal zarrita tensorstore"},
+	{"codecs", "v3", "", "codecs", "zarr xarray gdal zarrita tensorstore"},
+	{"foreign", "v3", "--skip-unreadable", "types codecs", "zarr xarray gdal zarrita tensorstore"},
 }
 
 // TestMatrix writes here and reads there, writes there and reads here, checks
@@ -123,6 +131,8 @@ func storeLabel(args string) string {
 		label = "NCZarr newest"
 	case strings.Contains(args, "noxarray"):
 		label = "pure Zarr, noxarray"
+	case strings.Contains(args, "--v3"):
+		label = "Zarr v3"
 	}
 	if strings.Contains(args, "--consolidated") {
 		label += ", consolidated"
@@ -148,14 +158,14 @@ func readThere(t *testing.T, m *matrix) {
 			if err != nil && !(c.sample == "foreign" && strings.Contains(string(out), `skipped "/type_V"`)) {
 				t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
 			}
-			format := map[string]string{"pure": "zarr", "noxarray": "noxarray"}[c.layout]
+			format := map[string]string{"pure": "zarr", "v3": "zarr", "noxarray": "noxarray"}[c.layout]
 			if format == "" {
 				format = "nczarr"
 			}
 			for reader := range strings.FieldsSeq(c.readers) {
 				t.Run(reader, func(t *testing.T) {
 					t.Parallel()
-					m.addStore(t, c.what, copyLabel(c.layout, c.options), reader, dst, readResults(t, want, reader, format, c.options, dst))
+					m.addStore(t, c.what, copyLabel(c.layout, c.options), reader, dst, readResults(t, want, reader, format, c.options+" "+c.layout, dst))
 				})
 			}
 		})
@@ -163,7 +173,7 @@ func readThere(t *testing.T, m *matrix) {
 }
 
 func copyLabel(layout, options string) string {
-	label := map[string]string{"pure": "pure Zarr", "noxarray": "pure Zarr, noxarray"}[layout]
+	label := map[string]string{"pure": "pure Zarr", "noxarray": "pure Zarr, noxarray", "v3": "Zarr v3"}[layout]
 	if label == "" {
 		label = "NCZarr " + layout
 	}
@@ -180,6 +190,9 @@ func readResults(t *testing.T, want []byte, reader, format, options, path string
 	args := []string{"--with", reader, "--format", format}
 	if strings.Contains(options, "--consolidated") {
 		args = append(args, "--consolidated")
+	}
+	if strings.HasSuffix(options, "v3") {
+		args = append(args, "--v3")
 	}
 	got, err := tool(t, "read.py", append(args, path)...)
 	if err == nil {

@@ -67,7 +67,7 @@ func (m *matrix) addStore(t *testing.T, what, layout, peer, path string, results
 	}
 	for _, r := range results {
 		section, row := rowOf(t, path, r.variable, !strings.Contains(what, "chunks"))
-		if !strings.Contains(what, section) || row == "raw bytes" && strings.Contains(r.why, "not shown") {
+		if !strings.Contains(what, strings.TrimSuffix(section, "V3")) || row == "raw bytes" && strings.Contains(r.why, "not shown") {
 			continue
 		}
 		if strings.HasPrefix(layout, "NCZarr") && section == "types" {
@@ -82,6 +82,9 @@ func (m *matrix) addStore(t *testing.T, what, layout, peer, path string, results
 // special about its chunks.
 func rowOf(t *testing.T, path, name string, types bool) (section, row string) {
 	t.Helper()
+	if data, err := os.ReadFile(filepath.Join(path, name, "zarr.json")); err == nil {
+		return rowOfV3(t, data, name, types)
+	}
 	data, err := os.ReadFile(filepath.Join(path, name, ".zarray"))
 	if err != nil { // a copy has an array for each field, and none for what netCDF cannot hold
 		return "types", map[bool]string{true: "raw bytes", false: "complex, structured: an array for each field"}[name == "/type_V"]
@@ -115,6 +118,66 @@ func rowOf(t *testing.T, path, name string, types bool) (section, row string) {
 		map[bool]string{true: "length 0"}[slices.Contains(doc.Shape, 0)],
 		map[bool]string{true: "fill 2^64-1"}[strings.Contains(name, "_max")],
 	}, func(s string) bool { return s == "" }), ", ")
+}
+
+// rowOfV3 is rowOf for an array of Zarr v3, whose document is data.
+func rowOfV3(t *testing.T, data []byte, name string, types bool) (section, row string) {
+	t.Helper()
+	var doc struct {
+		DataType any `json:"data_type"`
+		Shape    []int
+		Codecs   []struct {
+			Name          string
+			Configuration map[string]any
+		}
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var codecs []string
+	order := "order C"
+	for _, c := range doc.Codecs {
+		switch label := c.Name; label {
+		case "bytes", "vlen-utf8":
+		case "transpose":
+			order = "order F"
+		default:
+			if cname := c.Configuration["cname"]; cname != nil {
+				label += fmt.Sprintf(" %v", cname)
+			}
+			codecs = append(codecs, label)
+		}
+	}
+	switch {
+	case len(codecs) > 0:
+		return "codecsV3", strings.Join(codecs, " + ")
+	case types && strings.Contains(name, "/scalar_"):
+		return "typesV3", "scalars of any type"
+	case types:
+		return "typesV3", typeLabelV3(doc.DataType)
+	}
+	return "chunksV3", strings.Join(slices.DeleteFunc([]string{
+		order,
+		map[bool]string{true: "chunks missing"}[strings.Contains(name, "missing") || strings.Contains(name, "unwritten")],
+		map[bool]string{true: "length 0"}[slices.Contains(doc.Shape, 0)],
+		map[bool]string{true: "fill 2^64-1"}[strings.Contains(name, "_max")],
+	}, func(s string) bool { return s == "" }), ", ")
+}
+
+// typeLabelV3 names a data type of Zarr v3, with its unit and without its length.
+func typeLabelV3(dataType any) string {
+	named, ok := dataType.(map[string]any)
+	if !ok {
+		return fmt.Sprint(dataType)
+	}
+	config, _ := named["configuration"].(map[string]any)
+	if unit := config["unit"]; unit != nil {
+		return fmt.Sprintf("%v[%v]", named["name"], unit)
+	}
+	if named["name"] == "null_terminated_bytes" && config["length_bytes"] == 1.0 {
+		return "char: null_terminated_bytes of length 1"
+	}
+	return fmt.Sprint(named["name"])
 }
 
 func codecLabel(filters []map[string]any, compressor map[string]any) string {
@@ -175,7 +238,8 @@ func typeLabel(dtype any) string {
 // tables gives the page's tables and below each the reasons.
 func (m *matrix) tables() string {
 	var out strings.Builder
-	for _, s := range []struct{ name, title string }{{"layouts", "layout"}, {"typesNCZarr", "type, in NCZarr"}, {"types", "type, in pure Zarr"}, {"chunks", "chunks"}, {"codecs", "codecs, in order of encoding"}} {
+	for _, s := range []struct{ name, title string }{{"layouts", "layout"}, {"typesNCZarr", "type, in NCZarr"}, {"types", "type, in pure Zarr"}, {"chunks", "chunks"}, {"codecs", "codecs, in order of encoding"},
+		{"typesV3", "type, in Zarr v3"}, {"chunksV3", "chunks, in Zarr v3"}, {"codecsV3", "codecs, in Zarr v3"}} {
 		rows := map[string]bool{}
 		for c := range m.cells {
 			if c.section == s.name {

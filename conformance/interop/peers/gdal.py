@@ -153,11 +153,11 @@ def read(path, storage):
 
 
 class Writer:
-    """Makes one Zarr v2 dataset; every array and attribute is recorded as it was asked for."""
+    """Makes one Zarr dataset of version 2 or 3; every array and attribute is recorded as it was asked for."""
 
-    def __init__(self, lib, path, rec):
+    def __init__(self, lib, path, rec, version):
         self.lib, self.rec = lib, rec
-        self.ds = lib.call("GDALCreateMultiDimensional", lib.call("GDALGetDriverByName", b"Zarr"), path.encode(), None, options(FORMAT="ZARR_V2"))
+        self.ds = lib.call("GDALCreateMultiDimensional", lib.call("GDALGetDriverByName", b"Zarr"), path.encode(), None, options(FORMAT=f"ZARR_V{version}"))
         self.groups = {"/": lib.call("GDALDatasetGetRootGroup", self.ds)}
         self.dims = {}
 
@@ -211,11 +211,11 @@ def options(**pairs):
     return (TEXT * (len(items) + 1))(*items, None)
 
 
-def write(path):
+def write(path, version):
     """Every numeric type, scalars, groups, attributes, both orders and separators, and each compressor that GDAL writes."""
     lib = Library()
     rec = Record({"name": "gdal", "version": lib.version[1], "rasterio": lib.version[0]}, canon.json_attr)
-    w = Writer(lib, path, rec)
+    w = Writer(lib, path, rec, version)
     shape = lambda *dims: tuple(SIZES[d] for d in dims)
     w.group("/", {"title": "interop sample", "version": np.int32(3)})
     for t in (*NUMERIC, "c8", "c16", "f2"):
@@ -225,8 +225,8 @@ def write(path):
         for sep in "./":
             w.put(f"/order_{order}_{'dot' if sep == '.' else 'slash'}", values_of("i4", shape("t", "y", "x")), ("t", "y", "x"), (4, 2, 3),
                   CHUNK_MEMORY_LAYOUT=order, DIM_SEPARATOR=sep)
-    for name, how in {"zlib": {"COMPRESS": "ZLIB"}, "gzip": {"COMPRESS": "GZIP"}, "zstd": {"COMPRESS": "ZSTD"}, "lzma": {"COMPRESS": "LZMA"},
-                      "zlib_delta": {"COMPRESS": "ZLIB", "FILTER": "delta"}, **{f"blosc_{c}_{s.lower()}": {
+    only_v2 = {"zlib": {"COMPRESS": "ZLIB"}, "lzma": {"COMPRESS": "LZMA"}, "zlib_delta": {"COMPRESS": "ZLIB", "FILTER": "delta"}}
+    for name, how in {**(only_v2 if version == 2 else {}), "gzip": {"COMPRESS": "GZIP"}, "zstd": {"COMPRESS": "ZSTD"}, **{f"blosc_{c}_{s.lower()}": {
                           "COMPRESS": "BLOSC", "BLOSC_CNAME": c, "BLOSC_SHUFFLE": s} for c in ("lz4", "lz4hc", "blosclz", "zlib", "zstd")
                           for s in ("NONE", "BYTE", "BIT")}}.items():
         w.put(f"/codec_{name}", smooth("f4"), ("row", "col"), (20, 30), **how)

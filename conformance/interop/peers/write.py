@@ -1,9 +1,9 @@
 """Write a deterministic sample dataset (Zarr v2 or NCZarr v2) with one peer and print its canonical
-description (canon.py), computed from the originals and not by reading back.
+description (canon.py), computed from the originals and not by reading back. --v3 writes Zarr v3.
 
-    python write.py --with zarr    [--case types|layout|codecs|foreign|random] [--seed N] [--storage file|zip|s3] [--consolidated] OUT
-    python write.py --with xarray  [--storage file|zip] [--consolidated] OUT
-    python write.py --with gdal    OUT
+    python write.py --with zarr    [--case types|layout|codecs|foreign|random] [--seed N] [--storage file|zip|s3] [--consolidated] [--v3] OUT
+    python write.py --with xarray  [--storage file|zip] [--consolidated] [--v3] OUT
+    python write.py --with gdal    [--v3] OUT
     python write.py --with netcdf4 [--format nczarr|zarr|noxarray] [--storage file|zip] [--consolidated] OUT
 
 OUT must not exist. netcdf4 refuses zip when its library was built without (the wheel's is). Cases of zarr: types = every netCDF type in both byte orders, char, fixed strings,
@@ -34,18 +34,21 @@ def with_zarr(args):
     import zarr
     rec = Record({"name": "zarr", "version": zarr.__version__, "numcodecs": numcodecs.__version__}, canon.json_attr)
     target = store.zarr_store(args.out, args.storage, "w")
+    version = 3 if args.v3 else 2
 
     def group(path, attrs):
-        zarr.create_group(target, path=path.strip("/"), zarr_format=2, attributes=attrs)
+        zarr.create_group(target, path=path.strip("/"), zarr_format=version, attributes=attrs)
         rec.group(path, attrs)
 
     def put(path, data, dims, chunks=None, fill=0, attrs=None, part=None, sep=".", **kw):
         """part: index of the only region that is written; the rest is fill in data already."""
         chunks = data.shape if chunks is None else chunks
         attrs = attrs or {}
-        a = zarr.create_array(target, name=path.strip("/"), shape=data.shape, dtype=kw.pop("dtype", data.dtype), chunks=chunks, zarr_format=2,
-                              fill_value=fill, chunk_key_encoding={"name": "v2", "separator": sep},
-                              attributes={**attrs, "_ARRAY_DIMENSIONS": list(dims)},
+        how = {"chunk_key_encoding": {"name": "v2", "separator": sep}, "attributes": {**attrs, "_ARRAY_DIMENSIONS": list(dims)}}
+        if args.v3:
+            how = {"dimension_names": dims, "attributes": attrs}
+        a = zarr.create_array(target, name=path.strip("/"), shape=data.shape, dtype=kw.pop("dtype", data.dtype), chunks=chunks, zarr_format=version,
+                              fill_value=fill, **how,
                               **{"compressors": None, "filters": None, "config": {"write_empty_chunks": True}, **kw})
         if part is None:
             a[...] = data
@@ -121,7 +124,7 @@ def with_zarr(args):
         put("/codec_packbits", values("?", (64, 50)), ("row", "col"), (20, 30), fill=False, filters=[numcodecs.PackBits()])
         put("/codec_scale", smooth("<f8"), ("row", "col"), (20, 30), filters=[numcodecs.FixedScaleOffset(10, 2, "<f8", "<i4")])
     if args.consolidated:
-        zarr.consolidate_metadata(target, zarr_format=2)
+        zarr.consolidate_metadata(target, zarr_format=version)
     target.close()
     return rec.document()
 
@@ -130,7 +133,7 @@ def main():
     from write_netcdf import with_netcdf4
     from write_xarray import with_xarray
     import gdal
-    writers = {"gdal": lambda args: gdal.write(os.path.abspath(args.out)), "zarr": with_zarr, "xarray": with_xarray, "netcdf4": with_netcdf4}
+    writers = {"gdal": lambda args: gdal.write(os.path.abspath(args.out), 3 if args.v3 else 2), "zarr": with_zarr, "xarray": with_xarray, "netcdf4": with_netcdf4}
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--with", dest="peer", choices=writers, required=True)
     p.add_argument("--case", choices=("types", "layout", "codecs", "foreign", "random"), default="types")
@@ -138,6 +141,7 @@ def main():
     p.add_argument("--format", choices=("nczarr", "zarr", "noxarray"), default="nczarr")
     p.add_argument("--storage", choices=("file", "zip", "s3"), default="file")
     p.add_argument("--consolidated", action="store_true")
+    p.add_argument("--v3", action="store_true")
     p.add_argument("out")
     args = p.parse_args()
     try:

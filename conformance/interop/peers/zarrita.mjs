@@ -1,4 +1,4 @@
-// Read Zarr v2 datasets with zarrita.js and print the canonical description (canon.py) of each as one line of JSON.
+// Read Zarr v2 and v3 datasets with zarrita.js and print the canonical description (canon.py) of each as one line of JSON.
 //   (cd FOLDER && node --input-type=module - PATH... <zarrita.mjs)
 // FOLDER has node_modules with zarrita: a module from standard input finds its imports there. PATHs are absolute.
 import { createHash } from "node:crypto";
@@ -63,13 +63,13 @@ function inOrder({ data, shape, stride }) {
   return out;
 }
 
-async function variable(root, path) {
+async function variable(root, path, open) {
   const out = { type: null, shape: null, dims: null, chunks: null, fill: null, attrs: null };
   try {
-    const array = await zarr.open.v2(root.resolve(path), { kind: "array" });
+    const array = await open(root.resolve(path), { kind: "array" });
     const dtype = String(array.dtype).replace(/^v2:[<>|]/, "v2:");
     Object.assign(out, { type: NAMES[dtype] ?? (dtype === "v2:S1" ? "char" : "string"), shape: array.shape, chunks: array.chunks,
-      dims: array.attrs._ARRAY_DIMENSIONS ?? null, fill: scalar(array.fillValue), attrs: attributes(array.attrs) });
+      dims: array.dimensionNames ?? array.attrs._ARRAY_DIMENSIONS ?? null, fill: scalar(array.fillValue), attrs: attributes(array.attrs) });
     const all = array.shape.length ? await zarr.get(array) : await array.getChunk([]);
     out.sha256 = digest(dtype, inOrder(all));
   } catch (err) {
@@ -81,11 +81,13 @@ async function variable(root, path) {
 async function describe(path) {
   const root = zarr.root(new FileSystemStore(path));
   const groups = {}, variables = {};
-  for (const name of documents(path, ".zgroup")) {
-    const group = await zarr.open.v2(root.resolve(name), { kind: "group" });
+  const nodes = documents(path, "zarr.json"), open = nodes.length ? zarr.open.v3 : zarr.open.v2;
+  const isArray = (name) => JSON.parse(readFileSync(path + name + "/zarr.json")).node_type === "array";
+  for (const name of nodes.length ? nodes.filter((n) => !isArray(n)) : documents(path, ".zgroup")) {
+    const group = await open(root.resolve(name), { kind: "group" });
     groups[name] = { dims: null, attrs: attributes(group.attrs) };
   }
-  for (const name of documents(path, ".zarray")) variables[name] = await variable(root, name);
+  for (const name of nodes.length ? nodes.filter(isArray) : documents(path, ".zarray")) variables[name] = await variable(root, name, open);
   return { canonical: 1, peer: { name: "zarrita", version }, groups, variables };
 }
 
