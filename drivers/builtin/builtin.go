@@ -1,7 +1,7 @@
-// Package builtin lists the storage drivers that come with nczarr, for
-// programs that want them all. It is the only package that imports every
-// driver; below are drivers/file, drivers/http, drivers/s3 and drivers/zip, above are programs such as
-// cmd/nczctl and core/plugin/host's callers.
+// Package builtin lists the storage drivers that come with nczarr, for programs that
+// want all of them. It is the only package that imports every driver: drivers/file,
+// drivers/http, drivers/s3 and drivers/zip. Programs such as cmd/nczctl and the callers
+// of core/plugin/host import it.
 package builtin
 
 import (
@@ -13,12 +13,13 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// New gives one opener of each built-in driver, in the order of their names.
+// New returns one opener per built-in driver, sorted by name.
 func New() []driver.Opener {
 	return []driver.Opener{file.New(), http.New(), s3.New(), zip.New()}
 }
 
-// Driver gives the built-in driver of that name, or ncerr.ErrUnsupported.
+// Driver returns the built-in driver with the given name, or ncerr.ErrUnsupported if it
+// does not exist.
 func Driver(name string) (driver.Opener, error) {
 	for _, o := range New() {
 		if o.Describe().Name == name {

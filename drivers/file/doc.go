@@ -1,83 +1,81 @@
-// Package file is the storage driver for directory trees: one file for each
-// object, one directory for each prefix.
+// Package file is the storage driver for directory trees: one file for each object, one
+// directory for each prefix.
 //
 // # Writing
 //
-// Put writes a temporary file beside its target and renames it, so that
-// nobody, in this process or another, ever sees part of an object. Parent
-// directories are made on demand, and removed by Delete when they have become
-// empty. With the option durability=rename, the default, a Put survives the
-// death of the process; with durability=fsync the file and its directories
-// are also synced before Put returns, so that it survives a power failure.
+// Put writes a temporary file next to its target and renames it, so that no reader, in
+// this process or another, sees part of an object. Put creates parent directories on
+// demand, and Delete removes them once they are empty. With the option
+// durability=rename, the default, a finished Put survives the death of the process.
+// With durability=fsync the file and its directories are also synced before Put
+// returns, so that it survives a power failure.
 //
-// Temporary files have names that begin with ".nczarr.tmp." in any case. They
-// are never listed, and keys with such a segment are refused as bad names. The
-// rest of the name follows from the key, and the file is locked (flock) until it
-// has become the object. A Put that finds a file of that name removes it if it
-// can lock it, as its writer is dead then; beside a living one it uses a random
-// name. So a writer that was killed leaves nothing that the next Put of the same
-// keys does not remove. What is left under other keys, and where the file system
-// has no locks, is garbage that may be removed; mode Create removes it.
+// The names of temporary files begin with ".nczarr.tmp.", in any case. They are never
+// listed, and keys with such a segment are refused as bad names. The rest of the name
+// is derived from the key, and the file stays locked (flock) until it becomes the
+// object. A Put that finds a file of that name removes it if it can lock it, because
+// its writer is dead then; otherwise the Put uses a random name. The next Put of the
+// same key thus removes what a killed writer left. Files left under other keys, or on a
+// file system without locks, are garbage and may be removed; mode Create removes them.
 //
-// A version is made of size, time of modification and file number. Put sets
-// the time itself, so that two contents of one key differ in version even
-// within one tick of the file system's clock, and later than that of the object
-// that it replaces, whoever wrote that. Where times are kept to the second only,
-// an object that is removed and made again within a second may have its old version.
+// A version consists of the size, the modification time and the file number. Put sets
+// the time itself, so that two contents of one key differ in version even within one
+// tick of the file system's clock. The time is later than that of the object that Put
+// replaces, whichever program wrote that object. Where times have a resolution of one
+// second, an object that is removed and written again within a second may get its old
+// version back.
 //
 // # Conditions
 //
-// IfAbsent is decided by the file system, for all processes. For IfMatch the
-// object that is there is locked (flock) while its version is compared and it is
-// replaced. Puts without a condition and Delete lock what they replace or remove
-// too, as what they did could be undone otherwise by a Put that has compared
-// before; keys without an object need no lock. A lock ends with its process, and
-// waiting for one with the context.
+// The file system decides IfAbsent, for all processes. For IfMatch the existing object
+// is locked (flock) while its version is compared and the object is replaced. Delete
+// and Puts without a condition also lock the object that they remove or replace;
+// otherwise a Put that has already compared the version could undo them. Keys without
+// an object need no lock. A lock ends with its process, and waiting for a lock ends
+// with the context.
 //
-// Only this driver takes part: what another program writes between the comparison
-// and the replacement is lost. Neither does a process that may write a directory
-// but not read the files in it.
+// Only this driver takes part in the locking: a write by another program between the
+// comparison and the replacement is lost. A process that may write to a directory but
+// not read its files does not take part either.
 //
-// Whether the file system has locks is found out when a store is opened for
-// writing. Without them (Windows, NFS, SMB) IfMatch is not declared. File systems that
-// have locks for the processes of one machine only, as many in user space and over a
-// network have, cannot be told from others: state SingleWriter there, or have one
-// writer.
+// Opening a store for writing checks whether the file system has locks. Without them
+// (Windows, NFS, SMB) IfMatch is not declared. Some file systems, such as many in user
+// space and many network file systems, lock only among the processes of one machine.
+// The driver cannot detect them: state SingleWriter there, or use a single writer.
 //
-// Whoever may read an object can lock it, and a process that is stopped keeps its lock:
-// Put and Delete of that object wait until their context ends.
+// Every process that may read an object can lock it, and a stopped process keeps its
+// lock: Put and Delete of that object wait until their context ends.
 //
-// Mode Create empties an existing directory at once: first all that is there
-// is moved into one hidden directory, which is then deleted, so that the time
-// in which a killed process leaves half a store is short. It never deletes
-// outside the root, never follows a link while deleting, and refuses a path
-// that is not a directory. If there is anything that cannot be an object (a
-// name that is not UTF-8, a pipe, a mount point), Create and Remove delete
-// nothing and fail with ncerr.ErrUnsupported.
+// Mode Create empties an existing directory. It first moves everything into one hidden
+// directory and then deletes that directory, so that a killed process is unlikely to
+// leave half a store. It never deletes outside the root, never follows a link while
+// deleting, and refuses a path that is not a directory. If the directory contains
+// anything that cannot be an object (a name that is not UTF-8, a pipe, a mount point),
+// Create and Remove delete nothing and fail with ncerr.ErrUnsupported.
 //
 // # Reading
 //
-// The root may be a symbolic link and is held open. Links below the root are
-// followed as long as they stay below it; others are ncerr.ErrPermission. When
-// a file is not there, the driver makes sure that the root is still the
-// directory that it opened: a removed or replaced root, or a vanished mount,
-// is ncerr.ErrIO and never absence; so is a link that points to nothing.
-// What is neither a file nor a directory is refused without waiting.
+// The root may be a symbolic link and is held open. Links below the root are followed
+// as long as they stay below it; others fail with ncerr.ErrPermission. If a file does
+// not exist, the driver checks that the root is still the directory that it opened. A
+// removed or replaced root, or a vanished mount, is reported as ncerr.ErrIO and never
+// as a missing object; so is a dangling link. Anything that is neither a file nor a
+// directory is refused without waiting.
 //
-// Listings are in byte order and take no stat per key, so sizes in them are
-// -1. They leave out directories without objects, names that are not valid
-// segments of keys, and pipes, sockets and devices; links that cannot be
-// followed are listed, so that reading them says why.
+// Listings are in byte order and do not stat the files, so their sizes are -1. They
+// omit directories without objects, names that are not valid segments of keys, and
+// pipes, sockets and devices. They include links that cannot be followed, so that
+// reading them reports the cause.
 //
 // # Names
 //
-// File systems that ignore case or rewrite Unicode (macOS, Windows, mounted
-// media) are recognised when a store is opened for writing. There, a key whose
-// spelling collides with an existing one is refused as a bad name. Segments
-// are limited by the file system, usually to 255 bytes.
+// Opening a store for writing detects file systems that ignore case or rewrite Unicode
+// (macOS, Windows, removable media). There, a key whose spelling collides with an
+// existing one is refused as a bad name. The file system limits the length of segments,
+// usually to 255 bytes.
 //
 // The package implements core/zmap/driver; plugins serve the same package.
 //
-// Source: netcdf-c libnczarr/zmap_file.c for the layout; its overwriting in
-// place, which leaves the tail of longer content, is not imitated.
+// Source: netcdf-c libnczarr/zmap_file.c for the layout. Its overwriting in place,
+// which leaves the tail of longer content, is not imitated.
 package file

@@ -9,9 +9,9 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// classify gives an error of the operating system its kind. The path in its
-// text is left out, because the caller adds the key. A file that is not there
-// becomes ncerr.ErrIO: only absent, which looks closer, may say otherwise.
+// classify returns err with its ncerr kind, without the path: the caller adds the key.
+// A missing file becomes ncerr.ErrIO; only absent, which checks further, returns
+// ncerr.ErrNotFound.
 func classify(err error) error {
 	if err == nil || ncerr.IsContext(err) || ncerr.KindOf(err) != ncerr.ErrIO {
 		return err
@@ -25,20 +25,21 @@ func classify(err error) error {
 	case errors.As(err, &errno):
 		kind = errnoKind(errno)
 	case isEscape(err):
-		return ncerr.Errorf(ncerr.ErrPermission, "", "", "a link leaves the store")
+		return ncerr.Errorf(ncerr.ErrPermission, "", "", "a symbolic link leads out of the store")
 	}
 	return ncerr.New(kind, "", "", plain(err, ""))
 }
 
-// isEscape reports whether os.Root itself, and not the operating system, refused.
+// isEscape reports whether err comes from os.Root itself, and not from the operating
+// system.
 func isEscape(err error) bool {
 	var p *fs.PathError
 	var l *os.LinkError
 	return (errors.As(err, &p) || errors.As(err, &l)) && !errors.Is(err, fs.ErrClosed)
 }
 
-// plain takes the path out of an error of package os; without an error it
-// makes one from text.
+// plain strips the path from an error of package os. If err is nil, it returns a new
+// error with the given text.
 func plain(err error, text string) error {
 	if err == nil {
 		return errors.New(text)
@@ -57,8 +58,9 @@ func plain(err error, text string) error {
 	}
 }
 
-// occupied reports whether a write failed because a key would become a prefix
-// of another: a file where a directory is needed, or the other way round.
+// occupied reports whether a write failed because one key would become a prefix of
+// another: a file exists where a directory is needed, or a directory where a file is
+// needed.
 func occupied(err error) bool {
 	return errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) ||
 		errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist)

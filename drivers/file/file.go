@@ -16,7 +16,7 @@ type Opener struct{}
 
 var _ driver.Opener = Opener{}
 
-// New makes the driver.
+// New returns the driver.
 func New() driver.Opener { return Opener{} }
 
 // options are the keys of OpenSpec.Options.
@@ -31,13 +31,13 @@ func (Opener) Describe() driver.Description {
 		Summary: "a directory tree with one file for each object",
 		Options: []driver.Option{{
 			Name: "durability", Type: "string", Default: "rename",
-			Doc: "what a finished put survives: rename, the death of the process; fsync, a power failure too",
+			Doc: "what a finished put survives: rename for the death of the process, fsync also for a power failure",
 		}},
 		Grants: []string{"path:read", "path:write"},
 	}
 }
 
-// Open implements driver.Opener. Path is a path of the operating system.
+// Open implements driver.Opener. The Path of spec is a path of the operating system.
 func (o Opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	m, err := o.open(ctx, spec)
 	if err != nil {
@@ -74,29 +74,30 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	}
 	if spec.Mode == driver.CreateExclusive {
 		if err := m.stillMade(); err != nil {
-			_ = m.release() // the first error says more
+			_ = m.release() // the first error is more useful
 			return nil, err
 		}
 	}
 	m.readOnly = !spec.Mode.Writable()
 	m.sync = opts.Durability == "fsync"
 	if err := m.prepare(ctx, spec.Mode); err != nil {
-		_ = m.release() // the first error says more
+		_ = m.release() // the first error is more useful
 		return nil, err
 	}
 	return m, nil
 }
 
-// stillMade makes sure that the root is the directory that was made at the path,
-// and not one to which a link leads that somebody put there since.
+// stillMade checks that the root is the directory that open created, and not a link
+// that replaced it since.
 func (m *Map) stillMade() error {
 	if now, err := os.Lstat(m.path); err != nil || !os.SameFile(now, m.identity) {
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody has replaced the new directory")
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process replaced the new directory")
 	}
 	return nil
 }
 
-// prepare does what a mode asks for beyond an open root.
+// prepare empties the directory for mode Create and detects the properties of the file
+// system for all writable modes.
 func (m *Map) prepare(ctx context.Context, mode driver.Mode) error {
 	switch mode {
 	case driver.Create:
@@ -113,15 +114,15 @@ func (m *Map) prepare(ctx context.Context, mode driver.Mode) error {
 	return nil
 }
 
-// notDirectory says what stands in the way of a directory, else gives err.
+// notDirectory returns ncerr.ErrExists if path is not a directory, and err otherwise.
 func notDirectory(path string, err error) error {
 	if info, e := os.Stat(path); e == nil && !info.IsDir() {
-		return ncerr.Errorf(ncerr.ErrExists, "", "", "this is a file, not a directory")
+		return ncerr.Errorf(ncerr.ErrExists, "", "", "the path is a file, not a directory")
 	}
 	return err
 }
 
-// check validates a spec and gives its absolute path.
+// check validates spec and returns its absolute path and its options.
 func check(ctx context.Context, spec driver.OpenSpec) (string, options, error) {
 	opts := options{Durability: "rename"}
 	if err := ctx.Err(); err != nil {
@@ -131,20 +132,20 @@ func check(ctx context.Context, spec driver.OpenSpec) (string, options, error) {
 		return "", opts, ncerr.Errorf(ncerr.ErrInvalid, "", "", "no path")
 	}
 	if spec.Env.Inner != nil {
-		return "", opts, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a directory tree cannot live in another map")
+		return "", opts, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a directory tree cannot be stored inside another store")
 	}
 	if err := driver.DecodeOptions(spec.Options, &opts); err != nil {
 		return "", opts, err
 	}
 	if opts.Durability != "rename" && opts.Durability != "fsync" {
-		return "", opts, ncerr.Errorf(ncerr.ErrInvalid, "", "", "durability %q is neither rename nor fsync", opts.Durability)
+		return "", opts, ncerr.Errorf(ncerr.ErrInvalid, "", "", "invalid durability %q: must be rename or fsync", opts.Durability)
 	}
 	path, err := filepath.Abs(spec.Path)
 	return path, opts, err
 }
 
-// Remove implements driver.Opener. Of a root that is a link, the directory
-// and the link are removed.
+// Remove implements driver.Opener. If the root is a symbolic link, Remove deletes both
+// the directory and the link.
 func (Opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	path, _, err := check(ctx, spec)
 	if err == nil {
@@ -162,7 +163,7 @@ func remove(ctx context.Context, path string) error {
 		return err
 	}
 	err = m.wipe(ctx)
-	_ = m.release() // the first error says more
+	_ = m.release() // the first error is more useful
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func openRoot(path string) (*Map, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil && missing(err) || err == nil && !info.IsDir():
-		return nil, ncerr.New(ncerr.ErrNoDataset, "", "", plain(err, "this is not a directory"))
+		return nil, ncerr.New(ncerr.ErrNoDataset, "", "", plain(err, "the path is not a directory"))
 	case err != nil:
 		return nil, err
 	}
@@ -197,13 +198,13 @@ func openRoot(path string) (*Map, error) {
 		m.identity, err = m.dir.Stat()
 	}
 	if err != nil {
-		_ = m.release() // the first error says more
+		_ = m.release() // the first error is more useful
 		return nil, err
 	}
 	return m, nil
 }
 
-// openError gives an error about the store as a whole its kind.
+// openError returns err with its kind, the operation and the path of the store.
 func openError(op, path string, err error) error {
 	err = classify(err)
 	if ncerr.IsContext(err) {

@@ -11,13 +11,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// checkNew refuses keys that cannot be stored under exactly their name.
+// checkNew refuses a key that the file system cannot store under exactly that name.
 func (m *Map) checkNew(key string) error {
 	if err := checkName(key); err != nil {
 		return err
 	}
 	if m.rewrites && strings.ContainsFunc(key, func(r rune) bool { return r > unicode.MaxASCII }) {
-		return ncerr.Errorf(ncerr.ErrBadName, "", "", "this file system changes names that are not ASCII")
+		return ncerr.Errorf(ncerr.ErrBadName, "", "", "the file system changes names that are not ASCII")
 	}
 	if !m.folds {
 		return nil
@@ -25,24 +25,25 @@ func (m *Map) checkNew(key string) error {
 	return m.checkSpelling(key)
 }
 
-// checkSpelling refuses a key of which some prefix exists in another spelling.
+// checkSpelling refuses a key if one of its prefixes, or the key itself, exists in
+// another spelling.
 func (m *Map) checkSpelling(key string) error {
 	exists := func(path string) bool {
 		_, err := m.root.Lstat(path)
-		return err == nil // other failures show when the key is written
+		return err == nil // other failures appear when the key is written
 	}
 	path, err := otherSpelling(key, exists, m.dirNames)
 	switch {
 	case err != nil:
 		return classify(err)
 	case path != "":
-		return ncerr.Errorf(ncerr.ErrBadName, "", "", "%q exists here in another spelling, which this file system takes for the same", path)
+		return ncerr.Errorf(ncerr.ErrBadName, "", "", "%q already exists in another spelling, and the file system does not distinguish the two", path)
 	}
 	return nil
 }
 
-// otherSpelling gives the first prefix of key, or key itself, that exists
-// although its directory does not hold its name; empty when there is none.
+// otherSpelling returns the shortest prefix of key, or key itself, that exists although
+// its directory lists another name for it. It returns "" if no prefix is affected.
 func otherSpelling(key string, exists func(path string) bool, names func(dir string) ([]string, error)) (string, error) {
 	for end := range len(key) + 1 {
 		if end < len(key) && key[end] != '/' {
@@ -64,8 +65,8 @@ func otherSpelling(key string, exists func(path string) bool, names func(dir str
 	return "", nil
 }
 
-// probe finds out, with a temporary file, what the file system does to names, and
-// whether it has locks. It is for stores without objects only.
+// probe detects, with a temporary file, whether the file system folds or rewrites names
+// and whether it has locks. It is meant for stores without objects.
 func (m *Map) probe() error {
 	const composed, decomposed = "\u00e9", "e\u0301"
 	base := temporaryName() + "-aq"
@@ -89,12 +90,13 @@ func (m *Map) probe() error {
 	return err
 }
 
-// maxTried is how many files, which this process may not be allowed to read, are tried
-// for a lock.
+// maxTried is the number of files on which recognise tries a lock. This process may
+// lack the permission to read some of them.
 const maxTried = 16
 
-// recognise finds out, from what is there, whether the file system ignores case
-// and has locks. It changes nothing unless there is no file, so that it must probe.
+// recognise detects, from the existing names, whether the file system ignores case and
+// has locks. It calls probe, which creates a file, only if it can open none of the
+// files it tries.
 func (m *Map) recognise() error {
 	d, err := m.openDir(".")
 	if err != nil {
@@ -102,7 +104,7 @@ func (m *Map) recognise() error {
 	}
 	defer d.close()
 	var names []string
-	known := false // whether there are locks
+	known := false // whether m.locks is known
 	tried := 0
 	err = eachName(d, func(name string, t fs.FileMode) bool {
 		if names = append(names, name); t.IsRegular() && !isReserved(name) && !known && tried < maxTried {

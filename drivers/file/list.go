@@ -31,15 +31,15 @@ func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions)
 	}
 }
 
-// lister is one listing.
+// lister holds the state of one listing.
 type lister struct {
 	search
 	opts  driver.ListOptions
 	yield func(driver.Entry, error) bool
 }
 
-// list yields what is in a directory, and reports whether to go on. linked says
-// that a link led to it.
+// list yields the contents of a directory and reports whether to continue. linked is
+// true if a link led to the directory.
 func (l *lister) list(dir, prefix string, linked bool) bool {
 	entries, err := l.m.readDir(dir)
 	if err == nil {
@@ -54,7 +54,7 @@ func (l *lister) list(dir, prefix string, linked bool) bool {
 	}
 	for i := range entries {
 		if entries[i].dir {
-			entries[i].name += "/" // counts in the order
+			entries[i].name += "/" // part of the sort order
 		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
@@ -67,7 +67,7 @@ func (l *lister) list(dir, prefix string, linked bool) bool {
 	return true
 }
 
-// entry yields one entry, or what is below it.
+// entry yields one entry, or the entries below it, and reports whether to continue.
 func (l *lister) entry(key string, e entry) bool {
 	after := l.opts.StartAfter
 	out := driver.Entry{Key: key, Prefix: e.dir, Info: driver.Info{Size: -1}}
@@ -75,7 +75,7 @@ func (l *lister) entry(key string, e entry) bool {
 	switch {
 	case descend && after > key && !strings.HasPrefix(after, key), !descend && key <= after:
 		return true
-	case descend && !e.link: // a plain tree: nothing is met twice
+	case descend && !e.link: // a plain tree, which contains nothing twice
 		return l.list(key[:len(key)-1], key, false)
 	case e.dir:
 		full, err := l.holdsObject(key[:len(key)-1], e.link)
@@ -97,16 +97,15 @@ func (l *lister) entry(key string, e entry) bool {
 	return l.yield(out, nil)
 }
 
-// entry is a name in a directory.
+// entry describes a name in a directory.
 type entry struct {
 	name string
 	dir  bool
-	link bool   // to the directory
-	loop string // the directory above that a link which is left out leads to
+	link bool   // whether the name is a link to a directory
+	loop string // for an omitted link: the parent directory that it leads to
 }
 
-// readDir gives the names in a directory that count: objects, directories and
-// broken links, in no order.
+// readDir returns the objects, directories and broken links in a directory, unsorted.
 func (m *Map) readDir(dir string) ([]entry, error) {
 	d, err := m.openDir(dir)
 	if err != nil {
@@ -123,7 +122,7 @@ func (m *Map) readDir(dir string) ([]entry, error) {
 	return all, err
 }
 
-// entryOf decides what a name in a directory stands for.
+// entryOf returns the entry for a name in a directory, and whether listings include it.
 func (m *Map) entryOf(dir, name string, t fs.FileMode) (entry, bool) {
 	if !visible(name) || systemFlaw(name) != "" {
 		return entry{}, false
@@ -137,9 +136,9 @@ func (m *Map) entryOf(dir, name string, t fs.FileMode) (entry, bool) {
 	return entry{name: name}, t.IsRegular()
 }
 
-// linkOf decides what a link stands for. One to a directory that it is in
-// itself would never end and is left out; one that cannot be followed counts
-// as an object, so that reading it says why.
+// linkOf returns the entry for a symbolic link, and whether listings include it. A link
+// to one of its own parent directories would recurse forever and is omitted. A link
+// that cannot be followed counts as an object, so that reading it reports the cause.
 func (m *Map) linkOf(dir, name string) (entry, bool) {
 	path := name
 	if dir != "." {
@@ -163,19 +162,19 @@ func (m *Map) linkOf(dir, name string) (entry, bool) {
 	}
 }
 
-// errFound ends a search.
+// errFound ends a search at the first object.
 var errFound = errors.New("found")
 
-// search looks for objects below directories. It visits a directory once however
-// many links lead there: the paths to it may be more than can be counted.
+// search looks for objects below directories. It visits each directory once, however
+// many links lead there: the number of paths may be exponential.
 type search struct {
 	m    *Map
 	ctx  context.Context          //nolint:containedctx // lives as long as the listing
-	seen map[uint64][]fs.FileInfo // directories that links led to, with no object below them; by file number
+	seen map[uint64][]fs.FileInfo // directories reached through links that contain no object, by file number
 }
 
-// holdsObject reports whether there is an object somewhere below a directory.
-// linked says that a link led there.
+// holdsObject reports whether the tree below dir contains an object. linked is true if
+// a link led to dir.
 func (s *search) holdsObject(dir string, linked bool) (bool, error) {
 	start := finder{search: s, start: dir}
 	full, err := start.below(dir, linked)
@@ -189,8 +188,8 @@ func (s *search) holdsObject(dir string, linked bool) (bool, error) {
 type finder struct {
 	*search
 	start string
-	// looped says that a link to a directory above start was left out. Below
-	// another start it counts.
+	// looped is true if a link to a parent of start was omitted. A search from another
+	// start may have to follow that link.
 	looped bool
 }
 
@@ -219,11 +218,11 @@ func (f *finder) below(dir string, linked bool) (bool, error) {
 	return false, nil
 }
 
-// visited reports whether a directory was seen before, and notes that it was.
+// visited reports whether dir was visited before, and records the visit.
 func (s *search) visited(dir string) bool {
 	info, err := s.m.root.Stat(dir)
 	if err != nil {
-		return false // opening it will say why
+		return false // opening it reports the cause
 	}
 	n := fileNumber(info)
 	if slices.ContainsFunc(s.seen[n], func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
@@ -236,8 +235,8 @@ func (s *search) visited(dir string) bool {
 	return false
 }
 
-// scan reads a directory until it meets an object (errFound), and collects
-// the directories in it.
+// scan appends the subdirectories of dir to dirs. It stops and returns errFound at the
+// first object.
 func (f *finder) scan(dir string, dirs *[]entry) error {
 	d, err := f.m.openDir(dir)
 	if err != nil {
@@ -263,10 +262,11 @@ func (f *finder) scan(dir string, dirs *[]entry) error {
 	return err
 }
 
-// openDir opens a directory; anything else is as if it were not there.
+// openDir opens a directory. For anything else it returns the error for a missing
+// directory.
 func (m *Map) openDir(dir string) (handle, error) { return m.openAs(dir, nonblock|directory) }
 
-// dirNames gives all names in a directory, temporary ones too.
+// dirNames returns all names in a directory, including those of temporary files.
 func (m *Map) dirNames(dir string) ([]string, error) {
 	d, err := m.openDir(dir)
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 // errLocked is returned if the lock is held through another open file.
 var errLocked = errors.New("locked by another process")
 
-// unopened is why there is nothing to lock: no object, or none that this process
-// can open, or one on another file system, without locks.
+// unopened wraps the reason why hold cannot lock an object: it does not exist, this
+// process cannot open it, or its file system has no locks.
 type unopened struct{ error }
 
 func (u unopened) Unwrap() error { return u.error }
 
-// hold locks the object that a key has, and returns what is known about it. No
-// process replaces or removes it through this driver before it is closed. The
-// object is locked, and not its directory: that is locked while a dataset is made
-// in it.
+// hold locks the object at key and returns its handle and metadata. Until the handle is
+// closed, no process replaces or removes the object through this driver. hold locks the
+// object and not its directory, because the directory is locked while a dataset is
+// created in it.
 func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error) {
 	for {
 		if err = ctx.Err(); err != nil {
@@ -59,7 +59,7 @@ func (m *Map) hold(ctx context.Context, key string) (h handle, x meta, err error
 	}
 }
 
-// wait locks an open file, as soon as nobody else has it locked.
+// wait locks an open file, and waits while another process holds the lock.
 func wait(ctx context.Context, h handle) error {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		if err := flock(h.descriptor()); !errors.Is(err, errLocked) {
@@ -73,9 +73,9 @@ func wait(ctx context.Context, h handle) error {
 	}
 }
 
-// lockable reports whether the file system can lock a file for one that only reads
-// it. Those that cannot, as that of NFS, do not replace open files in one step
-// either. known is not set if the file cannot be opened.
+// lockable reports whether the file system can lock a file that is open for reading
+// only. File systems that cannot, such as NFS, do not replace open files atomically
+// either. known is false if the file cannot be opened.
 func (m *Map) lockable(name string) (locks, known bool) {
 	h, err := m.openAs(name, nonblock)
 	if err != nil {
@@ -86,14 +86,14 @@ func (m *Map) lockable(name string) (locks, known bool) {
 	return err == nil || errors.Is(err, errLocked), true
 }
 
-// scarce reports whether an error says nothing about a file: descriptors or memory have
-// run out, or the disk has failed.
+// scarce reports whether err is unrelated to the file itself: the process ran out of
+// descriptors or memory, or the disk failed.
 func scarce(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EIO)
 }
 
-// matches fails if an object has another version than the one that is wanted,
-// which is empty for any.
+// matches fails if the version of an object differs from want. An empty want matches
+// any version.
 func matches(info driver.Info, want string) error {
 	if want == "" || info.Version == want {
 		return nil

@@ -13,26 +13,27 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// maxKey is the longest key in bytes: what one system call takes as a path.
+// maxKey is the maximum length of a key in bytes: the longest path that a system call
+// accepts.
 const maxKey = 4095
 
 // Map is one open directory tree.
 type Map struct {
 	root     *os.Root
 	dir      *os.File // the root again, for calls that need a descriptor
-	path     string   // where the root was found, absolute
+	path     string   // absolute path of the root
 	identity fs.FileInfo
 	readOnly bool
 	sync     bool // durability=fsync
 
-	folds    bool // the file system takes different spellings for one name
+	folds    bool // the file system does not distinguish some spellings
 	rewrites bool // the file system changes names that are not ASCII
-	locks    bool // objects can be locked
+	locks    bool // the file system can lock objects
 
-	slow     atomic.Bool // the system has no quick way to open below a directory
+	slow     atomic.Bool // the system cannot open paths below a directory in one call
 	lockless atomic.Bool // the file system has no locks
 
-	clock atomic.Int64 // the last time of modification that a Put used
+	clock atomic.Int64 // the latest modification time that a Put used
 }
 
 var _ driver.Map = (*Map)(nil)
@@ -46,8 +47,8 @@ func (m *Map) Capabilities() driver.Capabilities {
 	}
 }
 
-// Flush implements driver.Map: every Put has done it already. It fails if the
-// root has been replaced since, as what was put is not where others look for it.
+// Flush implements driver.Map. Every Put has already written its object. Flush fails if
+// the root has been replaced, because others would not find the objects that were put.
 func (m *Map) Flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || m.readOnly {
 		return err
@@ -66,7 +67,7 @@ func (m *Map) release() error {
 	return errors.Join(err, m.root.Close())
 }
 
-// alive makes sure that the path still leads to the root that was opened.
+// alive checks that the path still leads to the root that was opened.
 func (m *Map) alive() error {
 	now, err := os.Stat(m.path)
 	switch {
@@ -78,8 +79,8 @@ func (m *Map) alive() error {
 	return nil
 }
 
-// absent judges why a file could not be opened, and says ncerr.ErrNotFound
-// only when it is certain that there is no object.
+// absent returns the error for a file that could not be opened. It returns
+// ncerr.ErrNotFound only if the object certainly does not exist.
 func (m *Map) absent(key string, err error) error {
 	if !missing(err) {
 		return classify(err)
@@ -88,19 +89,19 @@ func (m *Map) absent(key string, err error) error {
 		return err
 	}
 	if info, e := m.root.Lstat(key); e == nil && info.Mode().Type() == fs.ModeSymlink {
-		return ncerr.Errorf(ncerr.ErrIO, "", "", "the link points to nothing")
+		return ncerr.Errorf(ncerr.ErrIO, "", "", "the symbolic link has no target")
 	} else if e != nil && !missing(e) {
 		return classify(e)
 	}
 	return ncerr.ErrNotFound
 }
 
-// meta is what the driver wants to know about a file.
+// meta holds the metadata of a file that the driver uses.
 type meta struct {
 	mode  fs.FileMode
 	size  int64
 	mtime time.Time
-	file  uint64 // file number, 0 where there is none
+	file  uint64 // file number, 0 if unknown
 }
 
 func (x meta) info() driver.Info {
@@ -113,7 +114,8 @@ func (x meta) info() driver.Info {
 	return driver.Info{Size: x.size, Version: string(b), ModTime: x.mtime}
 }
 
-// object reports why a file is not an object.
+// object returns nil for a regular file, and otherwise the reason why the file is not
+// an object.
 func (x meta) object() error {
 	switch {
 	case x.mode.IsRegular():
@@ -121,10 +123,10 @@ func (x meta) object() error {
 	case x.mode.IsDir():
 		return ncerr.ErrNotFound
 	}
-	return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "this is not a regular file (%s)", x.mode.Type())
+	return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the object is not a regular file (%s)", x.mode.Type())
 }
 
-// metaOf reads what package os found out.
+// metaOf converts a FileInfo of package os.
 func metaOf(info fs.FileInfo) meta {
 	return meta{mode: info.Mode(), size: info.Size(), mtime: info.ModTime(), file: fileNumber(info)}
 }

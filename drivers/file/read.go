@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// maxRead is the most that one system call is asked for, so that a context
-// that has ended is noticed.
+// maxRead is the maximum size of one read or write call, so that the driver notices
+// when a context ends.
 const maxRead = 16 << 20
 
 // Get implements driver.Map.
@@ -49,7 +49,8 @@ func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, allo
 	return dst[:got], info, err
 }
 
-// readFull fills dst from the given offset.
+// readFull fills dst with the bytes from offset off and returns the number of bytes
+// read.
 func readFull(ctx context.Context, h handle, dst []byte, off int64) (int, error) {
 	got := 0
 	for got < len(dst) {
@@ -89,7 +90,7 @@ func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return x.info(), nil
 }
 
-// open opens a file for reading, whatever it is, without waiting for anything.
+// open opens a file of any type for reading, without blocking.
 func (m *Map) open(ctx context.Context, key string) (handle, error) {
 	if err := ctx.Err(); err != nil {
 		return handle{}, err
@@ -104,8 +105,8 @@ func (m *Map) open(ctx context.Context, key string) (handle, error) {
 	return h, nil
 }
 
-// openAs opens a path below the root for reading, the quick way where there is
-// one; flags are nonblock and directory.
+// openAs opens a path below the root for reading, with openFast if the system supports
+// it. flags may contain nonblock and directory.
 func (m *Map) openAs(path string, flags int) (handle, error) {
 	h, err := m.openFast(path, flags)
 	if errors.Is(err, errNoFastOpen) {
@@ -114,7 +115,7 @@ func (m *Map) openAs(path string, flags int) (handle, error) {
 	return h, err
 }
 
-// stat follows links below the root.
+// stat returns the metadata of the file at key. It follows links below the root.
 func (m *Map) stat(key string) (meta, error) {
 	x, err := m.statFast(key)
 	if !errors.Is(err, errNoFastOpen) {
@@ -127,5 +128,6 @@ func (m *Map) stat(key string) (meta, error) {
 	return metaOf(info), nil
 }
 
-// errNoFastOpen says that the way through package os must be taken.
+// errNoFastOpen is returned by openFast and statFast if the caller has to use package
+// os instead.
 var errNoFastOpen = errors.New("no fast open")

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle is an open file: a bare descriptor, or f where that is not nil.
+// handle is an open file: f, or the bare descriptor fd if f is nil.
 type handle struct {
 	fd int
 	f  *os.File
 }
 
-// openFast opens a path below the root for reading, in one system call that
-// refuses links out of it; flags are nonblock and directory.
+// openFast opens a path below the root for reading, with one system call that refuses
+// links out of the root. flags may contain nonblock and directory.
 func (m *Map) openFast(key string, flags int) (handle, error) {
-	fd, err := m.openat2(key, unix.O_RDONLY|unix.O_NOCTTY|uint64(flags)) // bits
+	fd, err := m.openat2(key, unix.O_RDONLY|unix.O_NOCTTY|uint64(flags)) // flags are bits
 	return handle{fd: fd}, err
 }
 
-// statFast is the same for Stat.
+// statFast returns the metadata of a file, with the same system call as openFast.
 func (m *Map) statFast(key string) (meta, error) {
 	fd, err := m.openat2(key, unix.O_PATH)
 	if err != nil {
@@ -44,13 +44,13 @@ func (m *Map) openat2(key string, flags uint64) (int, error) {
 	for range 100 {
 		fd, err := unix.Openat2(int(m.dir.Fd()), key, &how)
 		switch {
-		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN): // EAGAIN: something was renamed meanwhile
+		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN): // EAGAIN: a concurrent rename
 			continue
 		case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.E2BIG):
 			m.slow.Store(true) // an old kernel, or a sandbox without this call
 			return -1, errNoFastOpen
 		case errors.Is(err, unix.EXDEV):
-			return -1, errNoFastOpen // a link leaves the root: package os finds the words
+			return -1, errNoFastOpen // a link leaves the root: package os returns a better error
 		}
 		return fd, err
 	}
@@ -75,7 +75,7 @@ func (h handle) stat() (meta, error) {
 	}
 }
 
-// modeOf gives the type of a file in the terms of io/fs.
+// modeOf converts the file type of a stat mode to an fs.FileMode.
 func modeOf(mode uint32) fs.FileMode {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:
@@ -104,7 +104,7 @@ func (h handle) readAt(p []byte, off int64) (int, error) {
 	}
 }
 
-// file gives the handle as a file, which owns it from then on.
+// file returns the handle as an os.File, which takes ownership of the descriptor.
 func (h handle) file(name string) *os.File {
 	if h.f != nil {
 		return h.f
@@ -112,7 +112,7 @@ func (h handle) file(name string) *os.File {
 	return os.NewFile(uintptr(h.fd), name)
 }
 
-// descriptor returns the descriptor of the file, which stays the handle's.
+// descriptor returns the descriptor of the file. The handle keeps ownership.
 func (h handle) descriptor() int {
 	if h.f != nil {
 		return int(h.f.Fd())
@@ -128,8 +128,8 @@ func (h handle) close() {
 	_ = unix.Close(h.fd)
 }
 
-// setTime sets the time of modification through the descriptor: the sandbox
-// refuses to set that of a path, as nothing would confine which.
+// setTime sets the modification time through the descriptor. The sandbox refuses to set
+// the time by path, because it cannot restrict the path.
 func (t *temporary) setTime(mtime time.Time) error {
 	at, err := unix.TimeToTimespec(mtime)
 	if err != nil {
@@ -150,7 +150,8 @@ func (t *temporary) setTime(mtime time.Time) error {
 	return err
 }
 
-// renameNew gives the file the name of an object, unless that name is taken.
+// renameNew renames the temporary file to the name of an object. It fails if that name
+// exists.
 func (t *temporary) renameNew(m *Map, key string) error {
 	dir, name := split(key)
 	d, err := m.openAs(dir, directory)
@@ -161,20 +162,20 @@ func (t *temporary) renameNew(m *Map, key string) error {
 	fd := d.descriptor()
 	err = unix.Renameat2(fd, t.name, fd, name, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		return linkNew(t.dir, t.name, name) // the file system, or a sandbox, does not know this call
+		return linkNew(t.dir, t.name, name) // the file system or a sandbox does not support this call
 	}
 	return err
 }
 
-// manyNames is room for the names of a long directory, in bytes.
+// manyNames is the size of the buffer for a long directory, in bytes.
 const manyNames = 32 << 10
 
-// eachName calls f with the names in a directory and the types of their files
-// until it returns false. It reads them straight from the system: with
-// 100,000 names that takes a third of the time and memory of os.File.ReadDir.
+// eachName calls f with each name in a directory and the type of its file, until f
+// returns false. It calls getdents directly: with 100,000 names that takes a third of
+// the time and memory of os.File.ReadDir.
 func eachName(d handle, f func(name string, t fs.FileMode) bool) error {
 	fd := d.descriptor()
-	buf := make([]byte, 1<<10) // what is asked for most is whether there is anything
+	buf := make([]byte, 1<<10) // most calls only check whether the directory is empty
 	for {
 		n, err := unix.Getdents(fd, buf)
 		switch {
@@ -207,9 +208,9 @@ func eachName(d handle, f func(name string, t fs.FileMode) bool) error {
 	}
 }
 
-// parseDirent reads one record of getdents64: file number and position, 8
-// bytes each, length of the record, 2 bytes, type of the file, 1 byte, and the
-// name up to a zero byte. A size of 0 means that it is damaged.
+// parseDirent parses one record of getdents64: file number and position, 8 bytes each;
+// length of the record, 2 bytes; type of the file, 1 byte; the name up to a zero byte.
+// It returns a size of 0 for a damaged record.
 //
 // Source: the manual page getdents(2).
 func parseDirent(p []byte) (name string, t uint8, size int) {
@@ -225,20 +226,20 @@ func parseDirent(p []byte) (name string, t uint8, size int) {
 	return string(raw), p[18], size
 }
 
-// typeOf asks for the type of a file where the file system does not give it
-// with the name.
+// typeOf returns the type of a file, for file systems that do not return it with the
+// name.
 func typeOf(fd int, name string) uint8 {
 	var st unix.Stat_t
 	if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return unix.DT_REG // gone again, or reading it will say why not
+		return unix.DT_REG // the file is gone, or reading it reports the cause
 	}
 	return uint8(st.Mode & unix.S_IFMT >> 12) // the types of dirent are those of stat, shifted
 }
 
 func direntMode(t uint8) fs.FileMode { return modeOf(uint32(t) << 12) }
 
-// isMount reports whether something is mounted at a directory: another file
-// system, or a directory of the same one.
+// isMount reports whether dir is a mount point, of another file system or of a
+// directory of the same one.
 func (m *Map) isMount(dir string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(int(m.dir.Fd()), dir, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, &st)

@@ -27,25 +27,26 @@ func (h handle) stat() (meta, error) {
 
 func (h handle) readAt(p []byte, off int64) (int, error) { return h.f.ReadAt(p, off) }
 
-// file gives the handle as a file, which owns it from then on.
+// file returns the handle as an os.File, which takes ownership of the descriptor.
 func (h handle) file(string) *os.File { return h.f }
 
-// descriptor returns the descriptor of the file, which stays the handle's.
+// descriptor returns the descriptor of the file. The handle keeps ownership.
 func (h handle) descriptor() int { return int(h.f.Fd()) }
 
 func (h handle) close() { _ = h.f.Close() }
 
-// setTime sets the time of modification.
+// setTime sets the modification time.
 func (t *temporary) setTime(mtime time.Time) error { return t.dir.Chtimes(t.name, mtime, mtime) }
 
-// renameNew gives the file the name of an object, unless that name is taken.
+// renameNew renames the temporary file to the name of an object. It fails if that name
+// exists.
 func (t *temporary) renameNew(_ *Map, key string) error {
 	_, name := split(key)
 	return linkNew(t.dir, t.name, name)
 }
 
-// eachName calls f with the names in a directory and the types of their files
-// until it returns false.
+// eachName calls f with each name in a directory and the type of its file, until f
+// returns false.
 func eachName(h handle, f func(name string, t fs.FileMode) bool) error {
 	d := h.f
 	for {
@@ -67,5 +68,5 @@ func eachName(h handle, f func(name string, t fs.FileMode) bool) error {
 	}
 }
 
-// isMount reports whether another file system is mounted at a directory.
+// isMount reports whether another file system is mounted at dir.
 func (m *Map) isMount(dir string) bool { return m.otherDevice(dir) }

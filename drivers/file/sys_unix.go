@@ -16,10 +16,10 @@ import (
 // nonblock makes opening a pipe or a device return at once.
 const nonblock = syscall.O_NONBLOCK
 
-// directory makes opening anything but a directory fail.
+// directory makes opening fail unless the path is a directory.
 const directory = syscall.O_DIRECTORY
 
-// missing reports whether a path leads nowhere.
+// missing reports whether err says that a path does not exist.
 func missing(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR)
 }
@@ -43,25 +43,25 @@ func errnoKind(errno syscall.Errno) ncerr.Kind {
 	return ncerr.ErrIO
 }
 
-// systemFlaw says why the system cannot hold a name; any name of a key will do.
+// systemFlaw returns why the system cannot hold a name. On Unix every segment of a key
+// is a valid name.
 func systemFlaw(string) string { return "" }
 
-// otherDevice reports whether a directory is on another file system than the
-// root.
+// otherDevice reports whether dir is on another file system than the root.
 func (m *Map) otherDevice(dir string) bool {
 	info, err := m.root.Lstat(dir)
 	if err != nil {
-		return false // removing it will fail, too
+		return false // removing it also fails
 	}
 	a, okA := info.Sys().(*syscall.Stat_t)
 	b, okB := m.identity.Sys().(*syscall.Stat_t)
 	return okA && okB && a.Dev != b.Dev
 }
 
-// lock takes the lock of a file through another descriptor, which it returns:
-// the lock lasts until both are closed. So a file can be closed, which reports
-// failures on some network file systems, while the lock is still held. Its errors
-// are those of flock.
+// lock locks a file through a duplicate descriptor, which it returns. The lock lasts
+// until both descriptors are closed. The file can thus be closed, which reports
+// failures on some network file systems, while the lock is still held. lock returns the
+// errors of flock.
 func lock(f *os.File) (held int, err error) {
 	held, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -74,8 +74,8 @@ func lock(f *os.File) (held int, err error) {
 	return held, nil
 }
 
-// flock locks an open file. It fails with errLocked if another open file has the
-// lock.
+// flock locks an open file. It fails with errLocked if the lock is held through another
+// open file.
 func flock(fd int) error {
 	for {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)

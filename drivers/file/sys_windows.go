@@ -13,18 +13,18 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// nonblock is nothing here: opening never waits.
+// nonblock is 0: opening a file never blocks on Windows.
 const nonblock = 0
 
-// directory is nothing here: reading names from a file fails later.
+// directory is 0: reading names from a file fails later.
 const directory = 0
 
-// missing reports whether a path leads nowhere.
+// missing reports whether err says that a path does not exist.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// fileNumber gives nothing: package os does not show it here.
+// fileNumber returns 0: package os does not export file numbers on Windows.
 func fileNumber(fs.FileInfo) uint64 { return 0 }
 
 func errnoKind(errno syscall.Errno) ncerr.Kind {
@@ -39,29 +39,30 @@ func errnoKind(errno syscall.Errno) ncerr.Kind {
 	return ncerr.ErrIO
 }
 
-// systemFlaw says why the system cannot hold a name.
+// systemFlaw returns why the system cannot hold a name, or "".
 func systemFlaw(name string) string {
 	switch {
 	case strings.ContainsAny(name, `\:*?"<>|`):
-		return `holds one of \:*?"<>|`
+		return `contains one of \:*?"<>|`
 	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
-		return "ends in a dot or a blank"
+		return "ends in a dot or a space"
 	case !filepath.IsLocal(name):
-		return "is the name of a device"
+		return "is a device name"
 	}
 	return ""
 }
 
-// otherDevice reports false: a mounted volume is a link here, which nothing
-// follows.
+// otherDevice returns false: a mounted volume is a link on Windows, and the driver does
+// not follow it.
 func (*Map) otherDevice(string) bool { return false }
 
-// lock fails: nothing tells here whether the writer of a file is alive.
+// lock fails: the driver cannot detect on Windows whether the writer of a file is
+// alive.
 func lock(*os.File) (held int, err error) { return noLock, errors.ErrUnsupported }
 
 func flock(int) error { return errors.ErrUnsupported }
 
 func unlock(int) {}
 
-// nameless reports false: a file that is open keeps its name here.
+// nameless returns false: an open file keeps its name on Windows.
 func nameless(fs.FileInfo) bool { return false }

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	copyBuffer = 1 << 20 // for bodies that are not in memory
-	attempts   = 100     // at directories that others remove meanwhile
+	copyBuffer = 1 << 20 // size of the buffer for bodies that are not in memory
+	attempts   = 100     // tries if other processes remove directories or files meanwhile
 )
 
 // Put implements driver.Map.
@@ -27,7 +27,7 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 		return driver.Info{}, ncerr.ErrReadOnly
 	}
 	if opts.IfMatch != "" && !m.locks {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "this file system has no locks, without which nobody can replace one version only")
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the file system has no locks, which IfMatch needs")
 	}
 	if err := ctx.Err(); err != nil {
 		return driver.Info{}, err
@@ -35,7 +35,7 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 	if err := m.checkNew(key); err != nil {
 		return driver.Info{}, err
 	}
-	if opts.IfMatch != "" { // nothing is written, and no directory made, under a version that has gone already
+	if opts.IfMatch != "" { // checked before anything is written; replace compares again under the lock
 		info, err := m.Stat(ctx, key)
 		if err == nil || ncerr.KindOf(err) == ncerr.ErrNotFound {
 			err = matches(info, opts.IfMatch)
@@ -54,7 +54,7 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 	return x.info(), nil
 }
 
-// put makes one attempt.
+// put makes one attempt to write the object.
 func (m *Map) put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (meta, error) {
 	dirName, name := split(key)
 	t, err := m.temporary(dirName, name)
@@ -69,7 +69,7 @@ func (m *Map) put(ctx context.Context, key string, body driver.Body, opts *drive
 	return x, err
 }
 
-// putError gives the kind of a failed write.
+// putError returns the error of a failed write with its kind.
 func (m *Map) putError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -79,16 +79,16 @@ func (m *Map) putError(err error) error {
 	case ncerr.KindOf(err) != ncerr.ErrIO || ncerr.IsContext(err):
 		return err
 	case occupied(err):
-		return ncerr.Errorf(ncerr.ErrObjectExists, "", "", "the key, or one of its prefixes, is in use: %w", plain(err, ""))
+		return ncerr.Errorf(ncerr.ErrObjectExists, "", "", "the key conflicts with an existing object or prefix: %w", plain(err, ""))
 	}
 	return classify(err)
 }
 
-// tick gives the time of modification for a new file: now, but later than
-// that of any file before.
+// tick returns the modification time for a new file: the current time, but later than
+// that of every earlier Put.
 func (m *Map) tick() time.Time {
 	for {
-		last, now := m.clock.Load(), time.Now().UnixNano()/100*100 // 100 ns: what all better file systems keep
+		last, now := m.clock.Load(), time.Now().UnixNano()/100*100 // most file systems have a resolution of 100 ns or better
 		now = max(now, last+100)
 		if m.clock.CompareAndSwap(last, now) {
 			return time.Unix(0, now)
@@ -98,19 +98,19 @@ func (m *Map) tick() time.Time {
 
 // temporary is a file that becomes an object by being renamed.
 type temporary struct {
-	dir  *os.Root // where the object will be
+	dir  *os.Root // the directory of the object
 	name string
 	f    *os.File
 	held int // descriptor that holds the lock of the file, or noLock
 	sync bool
-	made bool // directories were made for it
+	made bool // directories were created for it
 }
 
 // noLock is the descriptor of a file that is not locked.
 const noLock = -1
 
-// errSwept says that another writer has removed a temporary file: it met the
-// file after it was made and before it was locked.
+// errSwept is returned if another writer removed a temporary file between its creation
+// and its locking.
 var errSwept = errors.New("another process removed the temporary file")
 
 func temporaryName() string {
@@ -119,15 +119,15 @@ func temporaryName() string {
 	return reserved + hex.EncodeToString(b[:])
 }
 
-// temporaryFor returns the name of the temporary file for an object. The next
-// writer of the object finds what a killed one left under it.
+// temporaryFor returns the name of the temporary file for an object. The name is fixed,
+// so that the next writer of the object finds the file of a killed one.
 func temporaryFor(object string) string {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, object) // never fails
 	return reserved + hex.EncodeToString(h.Sum(nil))
 }
 
-// temporary makes an empty file in a directory, which is made first if need be.
+// temporary creates an empty file in a directory, and creates the directory if needed.
 func (m *Map) temporary(dirName, object string) (*temporary, error) {
 	t := &temporary{held: noLock, sync: m.sync}
 	var err error
@@ -141,7 +141,7 @@ func (m *Map) temporary(dirName, object string) (*temporary, error) {
 		if !errors.Is(err, fs.ErrNotExist) || dirName == "." {
 			return nil, err
 		}
-		err := m.root.MkdirAll(dirName, 0o777) // fails with either when somebody removes a directory meanwhile
+		err := m.root.MkdirAll(dirName, 0o777) // fails with either error if another process removes a directory meanwhile
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
@@ -150,9 +150,9 @@ func (m *Map) temporary(dirName, object string) (*temporary, error) {
 	return nil, err
 }
 
-// create makes the file under the name for the object, and locks it. A second
-// living writer of the object gets a random name, which nobody looks for, and
-// so does every writer where the file system has no locks.
+// create creates the file under the name for the object, and locks it. A second living
+// writer of the object gets a random name, which no other writer looks for. So does
+// every writer on a file system without locks.
 func (t *temporary) create(m *Map, object string) error {
 	if m.lockless.Load() {
 		return t.open(temporaryName())
@@ -169,7 +169,7 @@ func (t *temporary) create(m *Map, object string) error {
 		return nil
 	}
 	_ = t.f.Close()
-	if !errors.Is(err, errLocked) { // else it is being removed
+	if !errors.Is(err, errLocked) { // otherwise another writer is removing the file
 		m.lockless.Store(true)
 		_ = t.dir.Remove(t.name)
 	}
@@ -182,7 +182,8 @@ func (t *temporary) open(name string) (err error) {
 	return err
 }
 
-// sweep removes a temporary file if it is not locked: its writer is dead.
+// sweep removes a temporary file unless it is locked. An unlocked file belongs to a
+// dead writer.
 func sweep(dir *os.Root, name string) {
 	if info, err := dir.Lstat(name); err != nil || !info.Mode().IsRegular() {
 		return
@@ -199,12 +200,12 @@ func sweep(dir *os.Root, name string) {
 	defer unlock(held)
 	is, err := f.Stat()
 	named, nameErr := dir.Lstat(name)
-	if err == nil && nameErr == nil && os.SameFile(is, named) { // else its writer has renamed it meanwhile
+	if err == nil && nameErr == nil && os.SameFile(is, named) { // otherwise its writer renamed it meanwhile
 		_ = dir.Remove(name)
 	}
 }
 
-// fill writes the body and sets the time of modification.
+// fill writes the body and sets the modification time.
 func (t *temporary) fill(ctx context.Context, body driver.Body, mtime time.Time) (meta, error) {
 	if err := t.write(ctx, body); err != nil {
 		return meta{}, err
@@ -243,7 +244,7 @@ func (t *temporary) write(ctx context.Context, body driver.Body) error {
 		} else {
 			part = buf[:min(int64(len(buf)), size-off)]
 			if _, err := io.ReadFull(io.NewSectionReader(body, off, int64(len(part))), part); err != nil {
-				return ncerr.Errorf(ncerr.ErrIO, "", "", "read the body: %w", err)
+				return ncerr.Errorf(ncerr.ErrIO, "", "", "read body: %w", err)
 			}
 		}
 		if _, err := t.f.Write(part); err != nil {
@@ -257,7 +258,8 @@ func (t *temporary) write(ctx context.Context, body driver.Body) error {
 	return nil
 }
 
-// commit makes the file the object. x is what is known about it.
+// commit renames the file to the object. x holds the metadata of the file and is
+// updated if its time changes.
 func (t *temporary) commit(ctx context.Context, m *Map, key, name string, opts *driver.PutOptions, x *meta) error {
 	err := t.move(ctx, m, key, name, opts, x)
 	if err != nil && occupied(err) && m.prune(key) {
@@ -270,15 +272,15 @@ func (t *temporary) commit(ctx context.Context, m *Map, key, name string, opts *
 	if !t.sync {
 		return nil
 	}
-	if err := m.syncDirs(key, t.made); err != nil { // the object is there, but perhaps not for long
+	if err := m.syncDirs(key, t.made); err != nil { // the object exists, but may not survive a power failure
 		return ncerr.New(ncerr.ErrAmbiguous, "", "", plain(err, ""))
 	}
 	return nil
 }
 
-// move gives the file the object's name. What it replaces is locked meanwhile,
-// by puts without a condition too: what they store could be lost otherwise to one
-// that has compared the version before.
+// move renames the file to the object's name. It locks the object that it replaces,
+// also without a condition; otherwise a Put that has already compared the version could
+// overwrite the new object.
 func (t *temporary) move(ctx context.Context, m *Map, key, name string, opts *driver.PutOptions, x *meta) error {
 	if opts.IfAbsent {
 		return t.renameNew(m, key)
@@ -293,21 +295,21 @@ func (t *temporary) move(ctx context.Context, m *Map, key, name string, opts *dr
 			return err
 		case !errors.As(err, new(unopened)):
 			return err
-		case !missing(err): // a directory, or what this process may not read
+		case !missing(err): // a directory, or a file that this process may not read
 			return t.dir.Rename(t.name, name)
 		}
 		if err = t.renameNew(m, key); err == nil || scarce(err) {
 			return err
 		}
 		if info, e := t.dir.Lstat(name); !errors.Is(err, fs.ErrExist) || e == nil && !info.Mode().IsRegular() {
-			break // a link to nothing, or a file system without such renaming
+			break // a dangling link, or a file system without exclusive rename
 		}
 	}
 	return t.dir.Rename(t.name, name)
 }
 
-// replace gives the file the name of an object that is there, and is of the version
-// that is wanted.
+// replace replaces an existing object with the file, if the object has the given
+// version.
 func (t *temporary) replace(ctx context.Context, m *Map, key, name, version string, x *meta) error {
 	old, was, err := m.hold(ctx, key)
 	if err != nil {
@@ -325,9 +327,10 @@ func (t *temporary) replace(ctx context.Context, m *Map, key, name, version stri
 	return t.dir.Rename(t.name, name)
 }
 
-// setLater makes the time of modification later than that of the file that is to
-// be replaced, so that no version comes back: another process, or another clock,
-// has set that one. File systems keep times more or less finely.
+// setLater sets a modification time later than that of the file to be replaced, so that
+// no version is used twice: another process or another clock may have set the old time.
+// It tries larger and larger steps, because file systems differ in their time
+// resolution.
 func (t *temporary) setLater(than time.Time) (x meta, err error) {
 	if t.f, err = t.dir.OpenFile(t.name, os.O_WRONLY, 0); err != nil {
 		return meta{}, err
@@ -341,7 +344,7 @@ func (t *temporary) setLater(than time.Time) (x meta, err error) {
 			return meta{}, err
 		}
 		if x = metaOf(info); step > time.Minute {
-			return meta{}, ncerr.Errorf(ncerr.ErrIO, "", "", "the file system keeps no time later than %v", than)
+			return meta{}, ncerr.Errorf(ncerr.ErrIO, "", "", "the file system cannot store a time later than %v", than)
 		}
 	}
 	if t.sync {
@@ -352,11 +355,11 @@ func (t *temporary) setLater(than time.Time) (x meta, err error) {
 	return x, errors.Join(err, f.Close())
 }
 
-// discard removes what has not become an object, and releases the lock.
+// discard removes the file unless it has become an object, and releases the lock.
 func (t *temporary) discard() {
 	if t.f != nil {
 		if info, err := t.f.Stat(); t.held != noLock && (err != nil || nameless(info)) {
-			t.name = "" // another writer may have a file of that name by now
+			t.name = "" // another writer may already use that name
 		}
 		_ = t.f.Close()
 	}
@@ -369,7 +372,7 @@ func (t *temporary) discard() {
 	_ = t.dir.Close()
 }
 
-// linkNew is renameNew by means of a second hard link.
+// linkNew implements renameNew with a second hard link.
 func linkNew(dir *os.Root, from, to string) error {
 	if err := dir.Link(from, to); err != nil {
 		return err
@@ -377,8 +380,8 @@ func linkNew(dir *os.Root, from, to string) error {
 	return dir.Remove(from)
 }
 
-// syncDirs makes the names that lead to key durable: that of the object, and
-// those of all directories when some were made.
+// syncDirs syncs the directory of key. If all is set, it also syncs every parent
+// directory up to the root.
 func (m *Map) syncDirs(key string, all bool) error {
 	for {
 		dir, _ := split(key)
@@ -395,7 +398,7 @@ func (m *Map) syncDirs(key string, all bool) error {
 	}
 }
 
-// syncDir syncs a directory where the system can do that.
+// syncDir syncs a directory if the system supports it.
 func syncDir(d *os.File) error {
 	err := d.Sync()
 	if errors.Is(err, fs.ErrInvalid) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
@@ -404,7 +407,7 @@ func syncDir(d *os.File) error {
 	return err
 }
 
-// Delete implements driver.Map. Directories that become empty go too.
+// Delete implements driver.Map. It also removes directories that become empty.
 func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) error {
 	if m.readOnly {
 		return ncerr.ErrReadOnly
@@ -418,7 +421,7 @@ func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) e
 	info, err := m.root.Lstat(key)
 	if err == nil {
 		if t := info.Mode().Type(); t != 0 && t != fs.ModeSymlink {
-			return nil // a prefix, or nothing that could be an object
+			return nil // a prefix, or a file that cannot be an object
 		}
 		err = m.remove(ctx, key, info)
 	}
@@ -441,7 +444,8 @@ func (m *Map) Delete(ctx context.Context, key string, _ *driver.DeleteOptions) e
 	return nil
 }
 
-// remove removes the file of an object, or a link, while it is locked.
+// remove removes the file of an object, or a link. It holds the lock of the object
+// while it does so.
 func (m *Map) remove(ctx context.Context, key string, was fs.FileInfo) error {
 	if m.locks {
 		h, _, err := m.hold(ctx, key)
@@ -455,14 +459,15 @@ func (m *Map) remove(ctx context.Context, key string, was fs.FileInfo) error {
 	return m.root.Remove(key)
 }
 
-// removeDir removes an empty directory, never a link to one.
+// removeDir removes an empty directory and reports whether it did. It never removes a
+// link.
 func (m *Map) removeDir(dir string) bool {
 	info, err := m.root.Lstat(dir)
 	return err == nil && info.IsDir() && m.root.Remove(dir) == nil
 }
 
-// prune removes a tree of directories in which there is no file, and reports
-// whether all of it is gone.
+// prune removes a tree of directories without files, and reports whether it removed all
+// of it.
 func (m *Map) prune(dir string) bool {
 	info, err := m.root.Lstat(dir)
 	if err != nil || !info.IsDir() {
@@ -480,16 +485,16 @@ func (m *Map) prune(dir string) bool {
 	return m.removeDir(dir)
 }
 
-// wipe removes everything below the root, following no link. All of it is
-// hidden before the first file is deleted. If something is there that cannot
-// be an object, nothing is removed.
+// wipe removes everything below the root, without following links. It moves everything
+// into a hidden directory before it deletes the first file. It removes nothing if the
+// store contains something that cannot be an object.
 func (m *Map) wipe(ctx context.Context) error {
 	entries, err := m.dirNames(".")
 	if err == nil {
 		err = m.onlyObjects(".")
 	}
 	if err == nil {
-		err = ctx.Err() // the last chance: what is half removed is of no use to anybody
+		err = ctx.Err() // the last check: a half-removed store is useless
 	}
 	if err != nil || len(entries) == 0 {
 		return err
@@ -506,8 +511,8 @@ func (m *Map) wipe(ctx context.Context) error {
 	return m.root.RemoveAll(trash)
 }
 
-// onlyObjects makes sure that a directory has nothing in it but objects, links,
-// temporary files and directories of them: everything else is somebody's.
+// onlyObjects checks that a directory contains only objects, links, temporary files and
+// directories of these. Anything else may belong to another program.
 func (m *Map) onlyObjects(dir string) error {
 	d, err := m.openDir(dir)
 	if err != nil {
@@ -529,12 +534,12 @@ func (m *Map) onlyObjects(dir string) error {
 		case t.IsDir():
 			dirs = append(dirs, path)
 		case !t.IsRegular() && t != fs.ModeSymlink:
-			strange = fmt.Sprintf("%q, which is not a file (%s)", path, t)
+			strange = fmt.Sprintf("%q, which is not a regular file (%s)", path, t)
 		}
 		return strange == ""
 	})
 	if strange != "" {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the store contains %s; what does not belong to it is not deleted", strange)
+		return ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the directory contains %s; nothing was deleted", strange)
 	}
 	for _, sub := range dirs {
 		if err == nil {
