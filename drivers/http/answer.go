@@ -12,16 +12,15 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// broken reports an answer that contradicts the protocol or itself. Another
-// try may meet a server, or a proxy, in a better state.
+// broken returns a Retryable error for a response that violates the protocol or
+// contradicts itself. A retry may reach a server or proxy in a better state.
 func broken(format string, args ...any) error {
 	e := ncerr.Errorf(ncerr.ErrIO, "", "", format, args...)
 	e.Retryable = true
 	return e
 }
 
-// check gives the error of an answer that has no content to read: everything
-// but 200 and 206.
+// check returns an error for every status except 200 and 206, and for an encoded body.
 func check(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusPartialContent:
@@ -32,18 +31,18 @@ func check(resp *http.Response) error {
 	return web.Status(resp, time.Now())
 }
 
-// checkEncoding refuses content that is packed for the transfer: its length,
-// its ranges and its bytes are not those of the object.
+// checkEncoding refuses a body with a content encoding, because its length, ranges and
+// bytes differ from those of the object.
 func checkEncoding(resp *http.Response) error {
 	enc := strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ","))
 	if enc == "" || strings.EqualFold(enc, "identity") {
 		return nil
 	}
 	return ncerr.Errorf(ncerr.ErrUnsupported, "", "",
-		"the server sent the content encoded as %q although identity was asked for; let it serve these files as they are", enc)
+		"the server sent Content-Encoding %q although the request accepts identity only; configure the server to send these files unencoded", enc)
 }
 
-// version gives the object's version, see the package comment.
+// version returns the version of an object; see the package comment.
 func version(h http.Header, size int64) string {
 	if tag := h.Get("ETag"); len(tag) >= 2 && tag[0] == '"' && tag[len(tag)-1] == '"' {
 		return tag
@@ -56,7 +55,7 @@ func version(h http.Header, size int64) string {
 	return "modified " + strconv.FormatInt(modified.Unix(), 10) + " size " + strconv.FormatInt(size, 10)
 }
 
-// info gives the facts about an object of a known size.
+// info returns the Info for an object of a known size.
 func info(h http.Header, size int64) driver.Info {
 	i := driver.Info{Size: size, Version: version(h, size)}
 	if t, err := http.ParseTime(h.Get("Last-Modified")); err == nil {
@@ -65,9 +64,9 @@ func info(h http.Header, size int64) driver.Info {
 	return i
 }
 
-// contentRange parses a Content-Range header: the first and last position and
-// the size of the whole. A size of -1 is "*"; without a range (after "bytes
-// */SIZE") first and last are -1.
+// contentRange parses a Content-Range header and returns the first and last position
+// and the total size. A size of "*" is returned as -1. For "bytes */SIZE", first and
+// last are -1.
 //
 // Source: RFC 9110, 14.4.
 func contentRange(text string) (first, last, size int64, ok bool) {
@@ -85,7 +84,7 @@ func contentRange(text string) (first, last, size int64, ok bool) {
 	if span == "*" {
 		return -1, -1, size, size >= 0
 	}
-	if span == "0--1" && size == 0 { // net/http's way to give the end of an empty file
+	if span == "0--1" && size == 0 { // how net/http describes the end of an empty file
 		return 0, -1, 0, true
 	}
 	a, b, found := strings.Cut(span, "-")
@@ -97,7 +96,7 @@ func contentRange(text string) (first, last, size int64, ok bool) {
 	return first, last, size, true
 }
 
-// number parses digits, at most 2^63-1.
+// number parses a decimal number without a sign, at most 2^63-1.
 func number(s string) (int64, bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -106,14 +105,14 @@ func number(s string) (int64, bool) {
 	return n, err == nil
 }
 
-// isHTML reports whether an answer says that it is an HTML page.
+// isHTML reports whether the Content-Type of a response is an HTML page.
 func isHTML(h http.Header) bool {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
 	return kind == "text/html" || kind == "application/xhtml+xml"
 }
 
-// htmlPage reports whether content begins as an HTML page does.
+// htmlPage reports whether content begins like an HTML page.
 func htmlPage(head []byte) bool {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	head = bytes.ToLower(head[:min(len(head), 16)])
@@ -125,8 +124,8 @@ func htmlPage(head []byte) bool {
 	return false
 }
 
-// errPage is the error of an HTML page where an object should be.
+// errPage returns the error for an HTML page in place of an object.
 func errPage() error {
 	return ncerr.Errorf(ncerr.ErrNotZarr, "", "",
-		"the server answers 200 with an HTML page instead of the object; if it does so for every path that it does not have, absence cannot be told: let it answer 404")
+		"the server answered 200 with an HTML page instead of the object; if it does so for every missing path, configure it to answer 404")
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Held gives how many bytes of answers without a length are held.
-func (m *Map) Held() int64 { return m.blind.Load() }
+func (m *Map) Held() int64 { return m.unsized.Load() }
 
 // PEM gives a certificate as text.
 func PEM(c *x509.Certificate) []byte {

@@ -13,10 +13,10 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// Stat implements driver.Map: a HEAD, or a GET of one byte where the server
-// refuses HEAD or leaves out the length. That HEAD is refused says nothing about
-// the object: addresses that are signed for GET answer it with 403, and servers
-// that know of no HEAD with 404.
+// Stat implements driver.Map. It sends a HEAD, or a GET of one byte if the server
+// refuses HEAD or omits the length. A refused HEAD says nothing about the object: URLs
+// that are signed for GET answer it with 403, and servers without support for HEAD
+// answer 404.
 func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	req, err := m.request(ctx, http.MethodHead, key)
 	if err != nil {
@@ -44,8 +44,8 @@ func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return info(resp.Header, resp.ContentLength), nil
 }
 
-// statByGet learns the size from the answer to a range of one byte. Where that
-// does not tell it, the whole object does.
+// statByGet gets the size from the response to a range of one byte. If that response
+// does not contain the size, statByGet reads the whole object.
 func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
 	req, err := m.request(ctx, http.MethodGet, key)
 	if err != nil {
@@ -66,13 +66,13 @@ func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
 	case m.isDocument(key) && isHTML(resp.Header) && !empty:
 		return driver.Info{}, errPage()
 	case resp.StatusCode == http.StatusPartialContent && (!ok || first != 0 || last != 0 || size < 0), empty && ok && size != 0:
-		return driver.Info{}, broken("the server answered %d with Content-Range %q when asked for the first byte", resp.StatusCode, text)
+		return driver.Info{}, broken("the server answered %d with Content-Range %q to a request for the first byte", resp.StatusCode, text)
 	case empty && ok && version(resp.Header, 0) != "", resp.StatusCode == http.StatusPartialContent:
 		return info(resp.Header, size), nil
 	case resp.StatusCode == http.StatusOK && resp.ContentLength >= 0:
 		return info(resp.Header, resp.ContentLength), nil
 	}
-	_ = resp.Body.Close() // the connection serves the next request
+	_ = resp.Body.Close() // frees the connection for the next request
 	_, i, err := m.Get(ctx, key, &driver.GetOptions{Limit: m.o.MaxBlind}, driver.Heap)
 	return i, err
 }
@@ -80,7 +80,7 @@ func (m *Map) statByGet(ctx context.Context, key string) (driver.Info, error) {
 // Get implements driver.Map.
 func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	if opts.Range != nil && opts.Range.Length == 0 && opts.Range.Offset >= 0 {
-		return m.getNothing(ctx, key, opts, alloc)
+		return m.getEmpty(ctx, key, opts, alloc)
 	}
 	req, err := m.request(ctx, http.MethodGet, key)
 	if err != nil {
@@ -109,27 +109,27 @@ func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, allo
 	return nil, driver.Info{}, check(resp)
 }
 
-// farthest is the largest position that is put into a header: servers may
-// count in numbers of floating point.
-const farthest = 1<<53 - 1
+// maxPosition is the largest position used in a header: servers may parse positions as
+// floating-point numbers.
+const maxPosition = 1<<53 - 1
 
-// rangeHeader gives the header of a range that is not empty.
+// rangeHeader returns the Range header for a range that is not empty.
 func rangeHeader(r driver.Range) string {
 	switch {
 	case r.Offset < 0:
-		return "bytes=" + strconv.FormatInt(max(r.Offset, -farthest), 10) // with its minus sign: a suffix
+		return "bytes=" + strconv.FormatInt(max(r.Offset, -maxPosition), 10) // the minus sign makes it a suffix range
 	case r.Length < 0:
 		return "bytes=" + strconv.FormatInt(r.Offset, 10) + "-"
 	}
-	last := int64(farthest)
-	if r.Length <= farthest-r.Offset {
+	last := int64(maxPosition)
+	if r.Length <= maxPosition-r.Offset {
 		last = r.Offset + r.Length - 1
 	}
 	return "bytes=" + strconv.FormatInt(r.Offset, 10) + "-" + strconv.FormatInt(max(last, r.Offset), 10)
 }
 
-// getNothing answers a range of no bytes, which HTTP cannot ask for.
-func (m *Map) getNothing(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+// getEmpty handles an empty range, which HTTP cannot express.
+func (m *Map) getEmpty(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	i, err := m.Stat(ctx, key)
 	if err != nil {
 		return nil, driver.Info{}, err
@@ -151,7 +151,7 @@ func sameVersion(i driver.Info, opts *driver.GetOptions) error {
 	return nil
 }
 
-// get is one answer that is being read.
+// get holds the state of one response that is being read.
 type get struct {
 	m     *Map
 	ctx   context.Context //nolint:containedctx // lives as long as the Get
@@ -161,8 +161,8 @@ type get struct {
 	resp  *http.Response
 }
 
-// unsatisfiable judges a 416: right for a range beyond the end, and the only
-// way for a server to give no bytes.
+// unsatisfiable handles status 416, which is correct for a range beyond the end and for
+// an empty object.
 func (g *get) unsatisfiable() ([]byte, driver.Info, error) {
 	_, _, size, ok := contentRange(g.resp.Header.Get("Content-Range"))
 	i := driver.Info{Size: size}
@@ -179,9 +179,9 @@ func (g *get) unsatisfiable() ([]byte, driver.Info, error) {
 		return nil, i, err
 	}
 	if n > 0 {
-		return nil, i, broken("the server says that a range inside of an object of %d bytes cannot be had", i.Size)
+		return nil, i, broken("the server refused a range inside an object of %d bytes", i.Size)
 	}
-	if i.Version == "" { // error answers need not name it
+	if i.Version == "" { // error responses may omit it
 		if i, err = g.m.Stat(g.ctx, g.key); err != nil {
 			return nil, driver.Info{}, err
 		}
@@ -193,18 +193,18 @@ func (g *get) unsatisfiable() ([]byte, driver.Info, error) {
 	return data, i, err
 }
 
-// partial judges and reads a 206.
+// partial checks and reads a 206 response.
 func (g *get) partial() ([]byte, driver.Info, error) {
 	if err := check(g.resp); err != nil {
 		return nil, driver.Info{}, err
 	}
 	if g.opts.Range == nil {
-		return nil, driver.Info{}, broken("the server answered with a part although the whole was asked for")
+		return nil, driver.Info{}, broken("the server sent a part of the object instead of the whole")
 	}
 	text := g.resp.Header.Get("Content-Range")
 	first, last, size, ok := contentRange(text)
 	if !ok || first < 0 || size < 0 {
-		return nil, driver.Info{}, broken("the server sent a part without saying which, or of how much: Content-Range %q", text)
+		return nil, driver.Info{}, broken("the server sent a part with an incomplete Content-Range %q", text)
 	}
 	i := info(g.resp.Header, size)
 	start, n, err := g.opts.Range.Resolve(size)
@@ -212,7 +212,7 @@ func (g *get) partial() ([]byte, driver.Info, error) {
 		return nil, i, err
 	}
 	if first != start || last-first+1 != n {
-		return nil, i, broken("the server sent bytes %d to %d of %d, asked for were %d from %d", first, last, size, n, start)
+		return nil, i, broken("the server sent bytes %d to %d of %d instead of %d bytes from position %d", first, last, size, n, start)
 	}
 	if cl := g.resp.ContentLength; cl >= 0 && cl != n {
 		return nil, i, broken("the server announced %d bytes for a range of %d", cl, n)
@@ -220,14 +220,15 @@ func (g *get) partial() ([]byte, driver.Info, error) {
 	return g.read(i, n)
 }
 
-// whole judges a 200: the object, or the answer of a server without ranges.
+// whole checks and reads a 200 response: the object itself, or the response of a server
+// that ignores ranges.
 func (g *get) whole() ([]byte, driver.Info, error) {
 	if err := check(g.resp); err != nil {
 		return nil, driver.Info{}, err
 	}
 	size := g.resp.ContentLength
 	if size < 0 {
-		return g.blind()
+		return g.unsized()
 	}
 	i := info(g.resp.Header, size)
 	if g.opts.Range == nil {
@@ -249,10 +250,10 @@ func (g *get) whole() ([]byte, driver.Info, error) {
 
 func (g *get) noRanges(start int64) error {
 	return ncerr.Errorf(ncerr.ErrUnsupported, "", "",
-		"the server does not give ranges: to read from byte %d everything before it would have to come, more than the %d bytes of max_skip", start, g.m.o.MaxSkip)
+		"the server does not support ranges: skipping to byte %d exceeds max_skip, which is %d bytes", start, g.m.o.MaxSkip)
 }
 
-// read reads n bytes from the body, which stands at the right place.
+// read reads n bytes from the body, which is already at the right position.
 func (g *get) read(i driver.Info, n int64) ([]byte, driver.Info, error) {
 	if err := sameVersion(i, g.opts); err != nil {
 		return nil, i, err
@@ -271,19 +272,19 @@ func (g *get) read(i driver.Info, n int64) ([]byte, driver.Info, error) {
 	if err != nil {
 		return dst[:got], i, g.cut(int64(got), n, err)
 	}
-	if err := g.noPage(dst, i.Size); err != nil {
+	if err := g.refusePage(dst, i.Size); err != nil {
 		return nil, i, err
 	}
-	return dst, i, g.noMore(n)
+	return dst, i, g.checkEnd(n)
 }
 
-// pageHead is how many bytes of an object show whether it is an HTML page.
+// pageHead is the number of bytes needed to recognize an HTML page.
 const pageHead = 64
 
-// noPage makes sure that content is not, and is not part of, an HTML page in
-// the place of an object. A server may call a chunk one that only begins like
-// HTML, so the beginning decides; it is asked for where it is not in content.
-func (g *get) noPage(content []byte, size int64) error {
+// refusePage fails if the object is an HTML page in place of the real object. The
+// server may label a chunk as HTML by mistake, so the first bytes decide. If content
+// does not include them, refusePage reads them from the server.
+func (g *get) refusePage(content []byte, size int64) error {
 	r, head := g.opts.Range, min(size, pageHead)
 	switch {
 	case g.m.isDocument(g.key) && r != nil, !g.m.isDocument(g.key) && !isHTML(g.resp.Header):
@@ -298,8 +299,8 @@ func (g *get) noPage(content []byte, size int64) error {
 	return nil
 }
 
-// noMore makes sure that a body of unannounced length ends.
-func (g *get) noMore(n int64) error {
+// checkEnd checks that a body without Content-Length ends after n bytes.
+func (g *get) checkEnd(n int64) error {
 	if g.resp.ContentLength >= 0 {
 		return nil
 	}
@@ -314,7 +315,7 @@ func (g *get) noMore(n int64) error {
 	return g.cut(n, n, err)
 }
 
-// cut is the error of a body that ended early.
+// cut returns the error for a body that ended early.
 func (g *get) cut(got, n int64, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		if own := g.ctx.Err(); own != nil {
@@ -325,10 +326,9 @@ func (g *get) cut(got, n int64, err error) error {
 	return web.Failed(g.ctx, err)
 }
 
-// blind reads a 200 whose length the server does not announce. To know the
-// size all of it must come; what lies outside of the range that was asked for is
-// not kept.
-func (g *get) blind() ([]byte, driver.Info, error) {
+// unsized reads a 200 response without Content-Length. It reads the whole body to learn
+// the size, but keeps only the requested range.
+func (g *get) unsized() ([]byte, driver.Info, error) {
 	limit, asked := g.m.o.MaxBlind, g.opts.Limit > 0 && g.opts.Range == nil && g.opts.Limit <= g.m.o.MaxBlind
 	if asked {
 		limit = g.opts.Limit
@@ -338,7 +338,7 @@ func (g *get) blind() ([]byte, driver.Info, error) {
 		part = *r
 	}
 	from := io.LimitReader(g.resp.Body, limit+1)
-	kept := &held{m: g.m}
+	kept := &unsizedBuffer{m: g.m}
 	defer kept.release()
 	before, err := io.CopyN(io.Discard, from, part.Offset)
 	if err == nil {
@@ -350,14 +350,14 @@ func (g *get) blind() ([]byte, driver.Info, error) {
 	}
 	size := before + int64(kept.Len()) + after
 	switch {
-	case errors.Is(err, errHeld):
-		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not announce lengths, and the answers under way exceed the %d bytes of max_blind in total", g.m.o.MaxBlind)
+	case errors.Is(err, errUnsizedFull):
+		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not send Content-Length, and the responses being read exceed max_blind, which is %d bytes in total", g.m.o.MaxBlind)
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, driver.Info{}, g.cut(size, -1, err)
 	case size > limit && asked:
-		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "more than %d bytes, of unannounced length", limit)
+		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "more than %d bytes, without a Content-Length", limit)
 	case size > limit:
-		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not announce the length, and the answer exceeds the %d bytes of max_blind", limit)
+		return nil, driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "the server does not send Content-Length, and the response exceeds max_blind, which is %d bytes", limit)
 	}
 	i := info(g.resp.Header, size)
 	start, n := int64(0), size
@@ -371,27 +371,27 @@ func (g *get) blind() ([]byte, driver.Info, error) {
 	return g.read(i, n)
 }
 
-// held is what has come of an answer whose length is not announced. All of a
-// Map together hold at most max_blind bytes.
-type held struct {
+// unsizedBuffer collects a response without Content-Length. All buffers of a Map
+// together hold at most max_blind bytes.
+type unsizedBuffer struct {
 	bytes.Buffer
 	m *Map
 }
 
-var errHeld = errors.New("too much is held")
+var errUnsizedFull = errors.New("max_blind exceeded")
 
 // Write implements io.Writer.
-func (h *held) Write(p []byte) (int, error) {
-	if n := int64(len(p)); h.m.blind.Add(n) > h.m.o.MaxBlind {
-		h.m.blind.Add(-n)
-		return 0, errHeld
+func (h *unsizedBuffer) Write(p []byte) (int, error) {
+	if n := int64(len(p)); h.m.unsized.Add(n) > h.m.o.MaxBlind {
+		h.m.unsized.Add(-n)
+		return 0, errUnsizedFull
 	}
 	return h.Buffer.Write(p)
 }
 
-// ReadFrom implements io.ReaderFrom, by way of Write.
-func (h *held) ReadFrom(r io.Reader) (int64, error) {
+// ReadFrom implements io.ReaderFrom. It calls Write.
+func (h *unsizedBuffer) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{h}, r)
 }
 
-func (h *held) release() { h.m.blind.Add(-int64(h.Len())) }
+func (h *unsizedBuffer) release() { h.m.unsized.Add(-int64(h.Len())) }

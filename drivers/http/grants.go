@@ -8,8 +8,8 @@ import (
 
 var _ driver.Granter = Opener{}
 
-// Grants implements driver.Granter: the files that the options name may be
-// read too. Redirects may lead to any port, so the network stays open.
+// Grants implements driver.Granter. It adds the files named by the options. The network
+// is not restricted, because redirects may lead to any port.
 func (Opener) Grants(spec driver.OpenSpec) []string {
 	opts := defaults()
 	if err := driver.DecodeOptions(spec.Options, &opts); err != nil {
@@ -24,9 +24,8 @@ func (Opener) Grants(spec driver.OpenSpec) []string {
 	return grants(files...)
 }
 
-// grants lists what the driver needs from its sandbox: ports, the variables
-// and files that name proxies, certificates and logins, and what resolving
-// names takes.
+// grants lists what the driver needs from its sandbox: the network, the variables and
+// files for proxies, certificates and logins, and the files used to resolve names.
 func grants(more ...string) []string {
 	return append([]string{
 		"network", "env:HOME", "env:NETRC",

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// Name is the driver's name.
+// Name is the name of the driver.
 const Name = "http"
 
 // Opener opens datasets on web servers. It has no state.
@@ -21,7 +21,7 @@ type Opener struct{}
 
 var _ driver.Opener = Opener{}
 
-// New makes the driver.
+// New returns the driver.
 func New() driver.Opener { return Opener{} }
 
 // options are the keys of OpenSpec.Options.
@@ -42,7 +42,7 @@ type options struct {
 	MaxBlind  int64    `json:"max_blind"`
 }
 
-// defaults are the options of a file that sets none.
+// defaults returns the default options.
 func defaults() options {
 	return options{
 		UserAgent: "nczarr", Connect: duration(10 * time.Second), FirstByte: duration(time.Minute),
@@ -50,7 +50,7 @@ func defaults() options {
 	}
 }
 
-// duration is a time.Duration written as text: "30s".
+// duration is a time.Duration that is written as text, such as "30s".
 type duration time.Duration
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -64,7 +64,7 @@ func (d *duration) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if v <= 0 {
-		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the duration %q is not positive", text)
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "duration %q is not positive", text)
 	}
 	*d = duration(v)
 	return nil
@@ -76,28 +76,28 @@ func (Opener) Describe() driver.Description {
 		Name:    Name,
 		Summary: "files below a URL of a web server, read only",
 		Options: []driver.Option{
-			{Name: "query", Type: "string", Secret: true, Doc: "the raw query that every request repeats, without the question mark; that of the dataset's URL"},
-			{Name: "origin", Type: "string", Doc: "the one server that user and password are sent to: https://HOST[:PORT], or http on this machine"},
+			{Name: "query", Type: "string", Secret: true, Doc: "the raw query sent with every request, without the question mark; by default the query of the dataset's URL"},
+			{Name: "origin", Type: "string", Doc: "the only server that receives user and password: https://HOST[:PORT], or http on this machine"},
 			{Name: "user", Type: "string", Doc: "user name for basic authentication with origin"},
 			{Name: "password", Type: "string", Secret: true, Doc: "password for basic authentication with origin"},
 			{Name: "netrc", Type: "string", Doc: "netrc file with user names and passwords of servers, readable by its owner only; empty: $NETRC, else .netrc in the home directory"},
 			{Name: "proxy", Type: "string", Secret: true, Doc: "URL of a proxy for all requests; empty: HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the environment"},
 			{Name: "ca_file", Type: "string", Doc: "certificates to trust instead of the system's"},
 			{Name: "user_agent", Type: "string", Default: "nczarr", Doc: "the User-Agent header"},
-			{Name: "connect_timeout", Type: "duration", Default: "10s", Doc: "how long making a connection may take"},
-			{Name: "first_byte_timeout", Type: "duration", Default: "1m0s", Doc: "how long the head of an answer may take"},
-			{Name: "stall_timeout", Type: "duration", Default: "30s", Doc: "how long a body may bring no byte"},
-			{Name: "max_redirects", Type: "int", Default: "10", Doc: "how many redirects of one request are followed"},
-			{Name: "max_skip", Type: "int", Default: "67108864", Doc: "how many bytes may be read and thrown away to reach a range on a server that ignores ranges"},
-			{Name: "max_blind", Type: "int", Default: "1073741824", Doc: "largest object, in bytes, whose length the server does not announce"},
+			{Name: "connect_timeout", Type: "duration", Default: "10s", Doc: "time limit for opening a connection"},
+			{Name: "first_byte_timeout", Type: "duration", Default: "1m0s", Doc: "time limit for the header of a response"},
+			{Name: "stall_timeout", Type: "duration", Default: "30s", Doc: "time limit between two bytes of a body"},
+			{Name: "max_redirects", Type: "int", Default: "10", Doc: "number of redirects followed per request"},
+			{Name: "max_skip", Type: "int", Default: "67108864", Doc: "number of bytes read and discarded to reach a range on a server that ignores ranges"},
+			{Name: "max_blind", Type: "int", Default: "1073741824", Doc: "maximum size in bytes of an object for which the server sends no Content-Length"},
 		},
 		Grants: grants(),
 	}
 }
 
-// Open implements driver.Opener. Endpoint is scheme://host[:port], Path the
-// percent-encoded path of the dataset. Nothing is sent: whether something is
-// there, the first read shows. Modes other than Read are ncerr.ErrReadOnly.
+// Open implements driver.Opener. Endpoint is scheme://host[:port], and Path is the
+// percent-encoded path of the dataset. Open sends no request, so a missing dataset
+// shows at the first read. It returns ncerr.ErrReadOnly for modes other than Read.
 func (o Opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	m, err := o.open(ctx, spec)
 	if err != nil {
@@ -116,11 +116,11 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	}
 	switch {
 	case spec.Env.Inner != nil:
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a web server cannot live in another map")
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a web server cannot be stored inside another store")
 	case spec.Mode.Writable():
 		return nil, ncerr.Errorf(ncerr.ErrReadOnly, "", "", "a dataset on a web server can only be read")
 	case opts.Redirects < 0 || opts.MaxSkip < 0 || opts.MaxBlind < 0:
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a limit is negative")
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "max_redirects, max_skip and max_blind must not be negative")
 	}
 	base, err := baseURL(spec, opts.Query)
 	if err != nil {
@@ -142,12 +142,12 @@ func (Opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	return m, nil
 }
 
-// baseURL gives the URL of the dataset, with a slash at its end.
+// baseURL returns the URL of the dataset, which ends in a slash.
 func baseURL(spec driver.OpenSpec, query string) (*url.URL, error) {
 	u, err := url.Parse(spec.Endpoint + "/" + strings.Trim(spec.Path, "/"))
 	switch {
-	case err != nil: // its text would show the URL
-		return nil, ncerr.Errorf(ncerr.ErrBadURL, "", "", "the endpoint and the path make no URL")
+	case err != nil: // the text of err would reveal the URL
+		return nil, ncerr.Errorf(ncerr.ErrBadURL, "", "", "the endpoint and path do not form a valid URL")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, ncerr.Errorf(ncerr.ErrBadURL, "", "", "the endpoint must be http://HOST or https://HOST, the path percent-encoded")
 	}
@@ -158,7 +158,7 @@ func baseURL(spec driver.OpenSpec, query string) (*url.URL, error) {
 	return u, nil
 }
 
-// Remove implements driver.Opener: it refuses.
+// Remove implements driver.Opener. It always fails.
 func (Opener) Remove(_ context.Context, spec driver.OpenSpec) error {
 	return ncerr.Errorf(ncerr.ErrReadOnly, "remove", spec.Path, "a dataset on a web server can only be read")
 }

@@ -24,7 +24,7 @@ type Map struct {
 	transport *web.Transport
 	keys      credentials
 	documents []string     // OpenSpec.Documents
-	blind     atomic.Int64 // bytes held of answers without a length
+	unsized   atomic.Int64 // buffered bytes of responses without a length
 }
 
 var _ driver.Map = (*Map)(nil)
@@ -34,12 +34,12 @@ func (m *Map) Capabilities() driver.Capabilities {
 	return driver.Capabilities{Ranges: true, IfMatch: true, Latency: driver.Remote}
 }
 
-// Put implements driver.Map: it refuses.
+// Put implements driver.Map. It always fails.
 func (m *Map) Put(context.Context, string, driver.Body, *driver.PutOptions) (driver.Info, error) {
 	return driver.Info{}, ncerr.ErrReadOnly
 }
 
-// Delete implements driver.Map: it refuses.
+// Delete implements driver.Map. It always fails.
 func (m *Map) Delete(context.Context, string, *driver.DeleteOptions) error { return ncerr.ErrReadOnly }
 
 // Close implements driver.Map.
@@ -48,7 +48,7 @@ func (m *Map) Close(context.Context) error {
 	return nil
 }
 
-// request makes a request for an object.
+// request returns a request for an object.
 func (m *Map) request(ctx context.Context, method, key string) (*http.Request, error) {
 	u := *m.base
 	u.Path += key
@@ -64,9 +64,8 @@ func (m *Map) request(ctx context.Context, method, key string) (*http.Request, e
 	return req, nil
 }
 
-// escapeKey percent-encodes a key as a part of a path. Everything that a
-// server might take for more than a name is encoded, "+" too, which S3 takes for
-// a blank.
+// escapeKey percent-encodes a key as part of a path. It encodes every character that a
+// server might treat specially, including "+", which S3 reads as a space.
 func escapeKey(key string) string {
 	var b strings.Builder
 	for i, segment := range strings.Split(key, "/") {
@@ -78,12 +77,11 @@ func escapeKey(key string) string {
 	return b.String()
 }
 
-// errDirectory marks a redirect that only adds a slash: the path is a
-// directory, and so no object.
+// errDirectory marks a redirect that only adds a slash: the path is a directory and not
+// an object.
 var errDirectory = errors.New("redirected to a directory")
 
-// redirect judges a redirect. Credentials go to the host that they are for and
-// to no other.
+// redirect checks a redirect. It replaces the credentials by those of the new host.
 func (m *Map) redirect(req *http.Request, via []*http.Request) error {
 	last := via[len(via)-1].URL
 	switch {
@@ -92,23 +90,23 @@ func (m *Map) redirect(req *http.Request, via []*http.Request) error {
 	case req.URL.Path == last.Path+"/" && strings.EqualFold(req.URL.Hostname(), last.Hostname()):
 		return errDirectory
 	case last.Scheme == "https" && req.URL.Scheme == "http":
-		return ncerr.Errorf(ncerr.ErrPermission, "", "", "the server redirects from https to http on %q, which is refused", req.URL.Host)
+		return ncerr.Errorf(ncerr.ErrPermission, "", "", "refused a redirect from https to http on %q", req.URL.Host)
 	case len(via) > m.o.Redirects:
 		return ncerr.Errorf(ncerr.ErrIO, "", "", "more than %d redirects", m.o.Redirects)
 	}
 	req.Header.Del("Authorization")
-	req.Header.Del("Referer") // it would show the query, which may hold a secret
+	req.Header.Del("Referer") // it would reveal the query, which may contain a secret
 	m.keys.authorize(req)
 	return nil
 }
 
-// send sends a request and gives its answer, whose body the caller closes.
+// send sends a request and returns the response. The caller closes the body.
 func (m *Map) send(req *http.Request) (*http.Response, error) {
 	resp, err := m.client.Do(req)
 	if err == nil {
 		return resp, nil
 	}
-	if resp != nil { // of a redirect that was refused; its body is closed
+	if resp != nil { // a refused redirect; its body is already closed
 		_ = resp.Body.Close()
 	}
 	if errors.Is(err, errDirectory) {
@@ -117,5 +115,5 @@ func (m *Map) send(req *http.Request) (*http.Response, error) {
 	return nil, web.Failed(req.Context(), err)
 }
 
-// isDocument reports whether a key is that of a metadata document.
+// isDocument reports whether key names a metadata document.
 func (m *Map) isDocument(key string) bool { return slices.Contains(m.documents, path.Base(key)) }

@@ -13,30 +13,30 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// maxNetrc is the largest netrc file that is read, in bytes.
+// maxNetrc is the maximum size of a netrc file in bytes.
 const maxNetrc = 1 << 20
 
 // login is a user name and a password.
 type login struct{ user, password string }
 
-// credentials are the logins of servers. Each belongs to one scheme, host and
+// credentials holds the logins of servers. Each login belongs to one scheme, host and
 // port.
 type credentials struct {
-	own    *login // of the options
+	own    *login // from the options
 	origin string // where own is sent
 	hosts  map[string]login
-	proxy  bool // all requests go through a proxy of the options, those over http in clear
+	proxy  bool // all requests go through a proxy of the options, http requests unencrypted
 }
 
-// readCredentials takes the login of the options, and those of the netrc file.
-// A file that was named must be there, another one may be missing. Others must
-// not be able to read a file that has a login for base.
+// readCredentials reads the login from the options and the logins from the netrc file.
+// A netrc file named by the options or by NETRC must exist; the default file may be
+// missing. A file with a login for base must not be readable by other users.
 func readCredentials(base *url.URL, o options) (credentials, error) {
 	c := credentials{proxy: o.Proxy != ""}
 	if o.User != "" || o.Password != "" {
 		at, err := url.Parse(o.Origin)
 		if err != nil || at.Host == "" || at.User != nil || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || !c.private(at) {
-			return c, ncerr.Errorf(ncerr.ErrInvalid, "", "", "user and password require origin, the server that they are sent to: https://HOST[:PORT], or http on this machine")
+			return c, ncerr.Errorf(ncerr.ErrInvalid, "", "", "user and password require origin, the server that receives them: https://HOST[:PORT], or http on this machine")
 		}
 		c.own, c.origin = &login{o.User, o.Password}, originOf(at)
 	}
@@ -54,7 +54,7 @@ func readCredentials(base *url.URL, o options) (credentials, error) {
 	}
 	text, open, err := readNetrc(name)
 	if err != nil {
-		if !asked { // out of reach for this process, or not there: there is none
+		if !asked { // the default file is missing or unreadable
 			return c, nil
 		}
 		return c, ncerr.New(ncerr.ErrInvalid, "read", name, err)
@@ -62,28 +62,28 @@ func readCredentials(base *url.URL, o options) (credentials, error) {
 	c.hosts = parseNetrc(text)
 	if open {
 		if c.find(base) != nil || asked {
-			return c, ncerr.Errorf(ncerr.ErrPermission, "read", name, "other users can read this password file; make it private (chmod 600)")
+			return c, ncerr.Errorf(ncerr.ErrPermission, "read", name, "other users can access this password file; make it private (chmod 600)")
 		}
 		c.hosts = nil
 	}
 	return c, nil
 }
 
-// readNetrc gives the text of a netrc file, and whether others may read or
-// write it.
+// readNetrc returns the text of a netrc file, and whether other users may read or write
+// it.
 func readNetrc(name string) (text string, open bool, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return "", false, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxNetrc {
-		return "", false, ncerr.Errorf(ncerr.ErrLimit, "", "", "it is not a regular file of at most %d bytes", maxNetrc)
+		return "", false, ncerr.Errorf(ncerr.ErrLimit, "", "", "not a regular file of at most %d bytes", maxNetrc)
 	}
 	data, err := os.ReadFile(name)
 	return string(data), runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0, err
 }
 
-// originOf gives the scheme, host and port of a URL.
+// originOf returns the scheme, host and port of a URL.
 func originOf(u *url.URL) string {
 	return strings.ToLower(u.Scheme) + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), portOf(u))
 }
@@ -98,8 +98,8 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// private reports whether what is sent to a server cannot be read on the way:
-// the server speaks TLS or is on this machine.
+// private reports whether the connection to a server is safe from eavesdropping: the
+// server speaks TLS or runs on this machine.
 func (c credentials) private(u *url.URL) bool {
 	switch strings.ToLower(u.Scheme) {
 	case "https":
@@ -112,8 +112,8 @@ func (c credentials) private(u *url.URL) bool {
 	return false
 }
 
-// find gives the login for a server, nil when there is none. A machine of a
-// netrc file without a port means port 443.
+// find returns the login for a server, or nil. A machine of a netrc file without a port
+// means port 443.
 func (c credentials) find(u *url.URL) *login {
 	if !c.private(u) {
 		return nil
@@ -134,16 +134,16 @@ func (c credentials) find(u *url.URL) *login {
 	return nil
 }
 
-// authorize adds the login for the request's server.
+// authorize adds the login for the server of the request.
 func (c credentials) authorize(req *http.Request) {
 	if l := c.find(req.URL); l != nil {
 		req.SetBasicAuth(l.user, l.password)
 	}
 }
 
-// parseNetrc parses a netrc file: the logins by lower-case host or host:port,
-// the first of each. What it does not know it skips, and the entry "default",
-// which would go to whatever server a URL names.
+// parseNetrc parses a netrc file and returns the logins by lower-case host or
+// host:port. The first login of a host wins. parseNetrc skips unknown words and the
+// entry "default", which would send a login to any server that a URL names.
 //
 // Source: the netrc format as ftp(1) and curl read it.
 func parseNetrc(text string) map[string]login {
@@ -187,12 +187,12 @@ func parseNetrc(text string) map[string]login {
 	return hosts
 }
 
-// netrcTokens cuts a netrc file into words.
+// netrcTokens splits a netrc file into words.
 type netrcTokens struct{ text string }
 
 const blank = " \t\r\n\f"
 
-// next gives the next keyword; one that begins with # starts a comment.
+// next returns the next keyword. It skips comments, which begin with #.
 func (t *netrcTokens) next() (string, bool) {
 	for {
 		t.text = strings.TrimLeft(t.text, blank)
@@ -207,8 +207,8 @@ func (t *netrcTokens) next() (string, bool) {
 	return t.value(), true
 }
 
-// value gives the next word: up to white space, or in double quotes with
-// backslash escapes.
+// value returns the next word, which ends at white space or is enclosed in double
+// quotes with backslash escapes.
 func (t *netrcTokens) value() string {
 	t.text = strings.TrimLeft(t.text, blank)
 	if strings.HasPrefix(t.text, `"`) {
@@ -241,7 +241,7 @@ func (t *netrcTokens) quoted() string {
 	return b.String()
 }
 
-// skipMacro skips a macro: all lines up to an empty one.
+// skipMacro skips a macro definition, which ends at an empty line.
 func (t *netrcTokens) skipMacro() {
 	for t.text != "" {
 		var line string

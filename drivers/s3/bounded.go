@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// maxDocument is the most, in bytes, that is read of an answer which is kept in
-// memory before it is understood: a page of a listing has at most 1000 keys of
-// 1024 bytes, each of which takes up to three letters.
+// maxDocument limits in bytes the responses that are read into memory before they are
+// parsed. A page of a listing has at most 1000 keys of 1024 bytes, and encoding a byte
+// takes up to three characters.
 const maxDocument = 16 << 20
 
-// bounded bounds the answers that are documents, and makes sure that they are
-// the ones that were asked for: the SDK takes an answer without XML for an
-// empty listing, and any for the good end of a deletion. The content of an
-// object has the length that its head announces, and a limit of its own.
+// bounded limits the size of responses that are documents, and checks that they are of
+// the expected kind: the SDK treats a response without XML as an empty listing, and any
+// response as a successful deletion. The content of an object has the length announced
+// in its header, and a limit of its own.
 type bounded struct{ inner http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -34,14 +34,14 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	case !content && req.Method != http.MethodHead:
 		resp.Body = &document{ReadCloser: resp.Body, left: maxDocument, root: rootOf(req)}
 	case foreign(resp.Header):
-		_ = resp.Body.Close() // nobody wants to know what it says
-		return nil, answerError("it answered without an ETag, as no S3 server does")
+		_ = resp.Body.Close() // its content does not matter
+		return nil, answerError("the response has no ETag")
 	}
 	return resp, nil
 }
 
-// foreign reports whether the head of an answer with an object is that of
-// another server, such as a proxy with a page of its own.
+// foreign reports whether the header of an object response comes from a server that
+// does not speak S3, such as a proxy with a page of its own.
 func foreign(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Amz-") || strings.HasPrefix(name, "X-Goog-") {
@@ -51,8 +51,8 @@ func foreign(h http.Header) bool {
 	return h.Get("ETag") == "" || strings.HasPrefix(h.Get("Content-Type"), "text/html")
 }
 
-// rootOf gives the name of the document that answers a request, "" when the
-// answer has no content.
+// rootOf returns the name of the root element of the response to a request, or "" if
+// the response has no content.
 //
 // Source: Amazon S3 API Reference, "Response Syntax" of each operation.
 func rootOf(req *http.Request) string {
@@ -72,13 +72,13 @@ func rootOf(req *http.Request) string {
 	return ""
 }
 
-// document is the body of such an answer.
+// document is the body of a response that bounded checks.
 type document struct {
 	io.ReadCloser
 	left int
-	any  bool         // any document will do, or what it is has been seen already
-	root string       // the document that it must be; "" when there must be none
-	head bytes.Buffer // what was read to see it
+	any  bool         // every document is accepted, or the check is done
+	root string       // the required root element; "" if the body must be empty
+	head bytes.Buffer // bytes read by the check
 }
 
 // Read implements io.Reader.
@@ -93,15 +93,14 @@ func (d *document) Read(p []byte) (int, error) {
 		return d.head.Read(p)
 	}
 	if d.left == 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", maxDocument)
+		return 0, fmt.Errorf("the response exceeds %d bytes", maxDocument)
 	}
 	n, err := d.ReadCloser.Read(p[:min(len(p), d.left)])
 	d.left -= n
 	return n, err
 }
 
-// look reads as far as the first element. An Error may come with status 200,
-// too.
+// look reads up to the first element. An Error document may come with status 200 too.
 func (d *document) look() error {
 	body := io.LimitReader(d.ReadCloser, int64(d.left))
 	for dec := xml.NewDecoder(io.TeeReader(body, &d.head)); ; {
@@ -114,9 +113,9 @@ func (d *document) look() error {
 		case errors.Is(err, io.EOF) && d.root == "" && len(bytes.TrimSpace(d.head.Bytes())) == 0:
 			return nil
 		case (ok || errors.Is(err, io.EOF) || errors.As(err, &wrong)) && d.root == "":
-			return errors.New("it has content, which the answer of an S3 server to this has not")
+			return errors.New("the response has unexpected content")
 		case ok, errors.Is(err, io.EOF), errors.As(err, &wrong):
-			return fmt.Errorf("it is no %s", d.root)
+			return fmt.Errorf("the response is not a %s document", d.root)
 		case err != nil:
 			return err
 		}

@@ -22,14 +22,14 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// clientKey is what a client depends on.
+// clientKey holds the settings that determine a client.
 type clientKey struct {
 	endpoint, region, profile string
 	unsigned, virtual         bool
 	connections               int
 }
 
-// client is the SDK's client of one server, shared by stores.
+// client is the SDK's client for one server. Stores share it.
 type client struct {
 	key       clientKey
 	api       *s3.Client
@@ -37,11 +37,11 @@ type client struct {
 	users     int // guarded by opener.mu
 }
 
-// idleClients is how many clients without users are kept for their
+// idleClients is the number of clients without users that are kept for their
 // credentials.
 const idleClients = 16
 
-// acquire gives the client for a place, which [opener.release] gives back.
+// acquire returns the client for a place. The caller returns it with [opener.release].
 func (o *opener) acquire(ctx context.Context, at place, cfg config) (*client, error) {
 	key := clientKey{
 		endpoint: at.endpoint, region: cfg.Region, profile: cfg.Profile, unsigned: cfg.Unsigned,
@@ -61,7 +61,7 @@ func (o *opener) acquire(ctx context.Context, at place, cfg config) (*client, er
 	return c, nil
 }
 
-// release gives a client back. Connections of one without users are closed.
+// release returns a client. It closes the connections of a client without users.
 func (o *opener) release(c *client) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,15 +74,15 @@ func (o *opener) release(c *client) {
 	}
 }
 
-// newClient reads the AWS configuration, which takes no request, and sets the
-// SDK up.
+// newClient reads the AWS configuration, without sending a request, and configures the
+// SDK.
 func newClient(ctx context.Context, key clientKey) (*client, error) {
 	cfg, err := awsconfig.LoadDefaultConfig(ctx, loadOptions(key)...)
 	if err != nil {
 		if own := ctx.Err(); own != nil {
 			return nil, own
 		}
-		return nil, ncerr.New(ncerr.ErrAuth, "", "", newPlain("read the AWS configuration", err))
+		return nil, ncerr.New(ncerr.ErrAuth, "", "", newPlain("load the AWS configuration", err))
 	}
 	region := key.region
 	if region == "" {
@@ -98,7 +98,7 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 	creds := aws.CredentialsProvider(aws.AnonymousCredentials{})
 	var renewing []func(*middleware.Stack) error
 	if !key.unsigned {
-		p := newProvider(key, cfg.Credentials) // which caches
+		p := newProvider(key, cfg.Credentials) // cfg.Credentials caches them
 		creds, renewing = p, append(renewing, p.addTo)
 	}
 	cfg.HTTPClient = &http.Client{
@@ -112,23 +112,23 @@ func newClient(ctx context.Context, key clientKey) (*client, error) {
 		so.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		so.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		so.DisableLogOutputChecksumValidationSkipped = true
-		so.DisableClockSkewCorrection = true // an answer of long ago would make the next signature one of long ago
+		so.DisableClockSkewCorrection = true // the time of an old response would make the next signature too old
 		so.ContinueHeaderThresholdBytes = -1 // "Expect: 100-continue" costs a round trip
 		so.Logger, so.ClientLogMode = logging.Nop{}, 0
-		so.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateDisabled // the endpoint is given whole
+		so.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateDisabled // the endpoint is complete
 		so.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateDisabled
 		so.APIOptions = append(append(so.APIOptions, unsignedEncoding), renewing...)
 		if strings.HasPrefix(key.endpoint, "https://") {
-			// TLS protects the body and the CRC32C header tells damage: no SHA-256 of every body besides.
+			// TLS protects the body, and the CRC32C header detects damage, so the
+			// SHA-256 of the body is omitted.
 			so.APIOptions = append(so.APIOptions, v4.SwapComputePayloadSHA256ForUnsignedPayloadMiddleware)
 		}
 	})
 	return c, nil
 }
 
-// unsignedEncoding leaves the header Accept-Encoding out of the signature:
-// servers in between change it, Google's own among them, and then no signature
-// over it is right.
+// unsignedEncoding excludes the Accept-Encoding header from the signature. Intermediate
+// servers, including Google's, change it, which invalidates a signature that covers it.
 func unsignedEncoding(stack *middleware.Stack) error {
 	const name = "Accept-Encoding"
 	step := func(id string, change func(h http.Header)) middleware.FinalizeMiddleware {
@@ -146,8 +146,8 @@ func unsignedEncoding(stack *middleware.Stack) error {
 	)
 }
 
-// loadOptions says what the SDK is to read. A profile that is named explicitly
-// is the only source of credentials; otherwise the SDK's order holds.
+// loadOptions returns the options for loading the AWS configuration. An explicitly
+// named profile is the only source of credentials; otherwise the SDK's order applies.
 func loadOptions(key clientKey) []func(*awsconfig.LoadOptions) error {
 	opts := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithLogger(logging.Nop{}),
@@ -168,8 +168,8 @@ func loadOptions(key clientKey) []func(*awsconfig.LoadOptions) error {
 	return opts
 }
 
-// rootCAs gives the certificates of AWS_CA_BUNDLE or ca_bundle, which the SDK
-// puts into its own HTTP client; nil means the system's.
+// rootCAs returns the certificates of AWS_CA_BUNDLE or ca_bundle, which the SDK sets in
+// its own HTTP client, or nil for the system's.
 func rootCAs(configured aws.HTTPClient) *x509.CertPool {
 	if b, ok := configured.(*awshttp.BuildableClient); ok {
 		if c := b.GetTransport().TLSClientConfig; c != nil {

@@ -37,8 +37,8 @@ func (m *bucketMap) deleteOne(ctx context.Context, name string) error {
 	return err
 }
 
-// clear deletes all objects below the store's place, names that are no keys
-// of ours too, and tells how many there were.
+// clear deletes all objects below the prefix of the store, including those whose names
+// are not valid keys, and returns their number.
 func (m *bucketMap) clear(ctx context.Context) (n int, err error) {
 	in := &s3.ListObjectsV2Input{Bucket: &m.at.bucket, Prefix: &m.at.prefix}
 	doubtful := false
@@ -54,17 +54,17 @@ func (m *bucketMap) clear(ctx context.Context) (n int, err error) {
 		}
 		n += len(page)
 	}
-	if !doubtful { // a letter that stands for those that a listing could not give
+	if !doubtful { // U+FFFD may replace characters that a listing cannot represent
 		return n, nil
 	}
 	left, err := m.any(ctx)
 	if err == nil && left {
-		err = ncerr.Errorf(ncerr.ErrS3, "", "", "there are objects whose names the server cannot list; delete them with its own tools")
+		err = ncerr.Errorf(ncerr.ErrS3, "", "", "the server cannot list the names of some objects; delete them with its own tools")
 	}
 	return n, err
 }
 
-// deletePage deletes objects in as few requests as can be.
+// deletePage deletes the listed objects, in batches if possible.
 func (m *bucketMap) deletePage(ctx context.Context, page []driver.Entry) error {
 	var batch, single []types.ObjectIdentifier
 	for _, e := range page {
@@ -82,8 +82,8 @@ func (m *bucketMap) deletePage(ctx context.Context, page []driver.Entry) error {
 	return m.deleteEach(ctx, single)
 }
 
-// inXML reports whether a document can hold a name: the SDK would put others
-// in the place of letters that XML does not have.
+// inXML reports whether XML can represent name. The SDK would replace the characters
+// that XML does not allow.
 //
 // Source: XML 1.0, 2.2.
 func inXML(name string) bool {
@@ -92,8 +92,8 @@ func inXML(name string) bool {
 	})
 }
 
-// deleteBatch deletes objects in one request, or one by one where the server
-// has no such request.
+// deleteBatch deletes objects with one request, or one by one if the server does not
+// support batches.
 func (m *bucketMap) deleteBatch(ctx context.Context, names []types.ObjectIdentifier) error {
 	quiet := true
 	out, err := m.api.DeleteObjects(ctx, &s3.DeleteObjectsInput{
@@ -124,7 +124,7 @@ func (m *bucketMap) deleteEach(ctx context.Context, names []types.ObjectIdentifi
 	return nil
 }
 
-// batchError is the failure of one object of a batched delete.
+// batchError returns the error for one object of a batched delete.
 func batchError(prefix string, e types.Error) error {
 	text := func(s *string) string {
 		if s == nil {

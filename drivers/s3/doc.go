@@ -7,16 +7,15 @@
 //		Options: []byte(`{"region": "eu-west-1"}`),
 //	})
 //
-// An object of the store is an object of the bucket, its key that of the
-// store's place, a slash and the key. Credentials come from where every
-// program on the AWS SDK looks for them.
+// An object of the store is an object of the bucket. Its key consists of the key of the
+// store, a slash and the key within the store. Credentials come from the sources that
+// all programs on the AWS SDK use.
 //
-// Each method is one request, where the protocol has it; none is repeated,
-// nothing is cached and no time limit is set: that is what core/zmap/layer is
-// for. A Put with a condition whose answer was lost asks what became of it: see
-// [New].
+// Each method sends one request where the protocol allows it. The driver does not
+// retry, cache or set time limits; core/zmap/layer does. If the response to a Put with
+// a condition is lost, the driver checks whether the write succeeded: see [New].
 //
-// An answer that does not fit the question (other bytes than asked for, a
-// range that was ignored, another version, a length that is not known) is an
-// error, never a value. Only the code NoSuchKey says that an object is absent.
+// A response that does not match the request (other bytes than requested, an ignored
+// range, another version, an unknown length) is an error, never a value. Only the code
+// NoSuchKey means that an object does not exist.
 package s3

@@ -15,10 +15,11 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-var errNoSource = errors.New("nothing gives credentials")
+var errNoSource = errors.New("no source of credentials is configured")
 
-// plain is an error of the SDK in our words; what it wraps stays hidden from
-// errors.Is, so that no context or file error of its inside is taken for ours.
+// plain is an error with the text of an SDK error. It does not unwrap, so that
+// errors.Is does not mistake a context or file error inside the SDK for one of the
+// caller.
 type plain struct{ text string }
 
 func (e *plain) Error() string { return e.text }
@@ -27,8 +28,8 @@ func newPlain(what string, err error) error {
 	return &plain{fmt.Sprintf("%s: %v", what, err)}
 }
 
-// codeKind gives what a code of S3 means, 0 for one that is not known.
-// Source: Amazon S3 API Reference, "Error responses".
+// codeKind returns the kind for an S3 error code, or 0 for an unknown code. Source:
+// Amazon S3 API Reference, "Error responses".
 func codeKind(code string) ncerr.Kind {
 	switch code {
 	case "NoSuchKey":
@@ -42,7 +43,7 @@ func codeKind(code string) ncerr.Kind {
 		return ncerr.ErrAuth
 	case "PreconditionFailed", "ConditionalRequestConflict", "OperationAborted":
 		return ncerr.ErrConflict
-	case "ObjectParentIsFile", "ExistingObjectIsDirectory", "XMinioParentIsObject": // file systems behind a gateway
+	case "ObjectParentIsFile", "ExistingObjectIsDirectory", "XMinioParentIsObject": // from gateways to file systems
 		return ncerr.ErrObjectExists
 	case "KeyTooLongError", "KeyTooLong", "InvalidURI":
 		return ncerr.ErrBadName
@@ -57,27 +58,27 @@ func codeKind(code string) ncerr.Kind {
 	case "InvalidRange":
 		return ncerr.ErrRange
 	case "SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "IncompleteBody", "ThrottlingException", "TooManyRequests",
-		"InvalidPart": // the name that the server gave to a part, or the part, was lost on its way
+		"InvalidPart": // the ETag of a part, or the part itself, was damaged in transit
 		return ncerr.ErrIO
 	}
 	return 0
 }
 
-// again lists the codes, besides every 5xx and 429, after which a repetition
-// may succeed.
+// again reports whether a retry may succeed after a code. In addition, a retry may
+// succeed after status 429 and every 5xx except 501.
 func again(code string) bool {
 	switch code {
 	case "SlowDown", "RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch",
 		"ConditionalRequestConflict", "OperationAborted", "ThrottlingException", "InvalidPart",
-		"ExistingObjectIsDirectory": // a gateway's directory that is about to go
+		"ExistingObjectIsDirectory": // a gateway's directory that is about to be removed
 		return true
 	}
 	return false
 }
 
-// fail makes a failure of a request one of ours: its kind, whether a
-// repetition may succeed and how long the server asks to wait. The caller's
-// own context error passes unchanged.
+// fail converts the error of a request: it sets the kind, whether a retry may succeed
+// and how long the server asks to wait. The context error of the caller passes
+// unchanged.
 func fail(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -92,35 +93,35 @@ func fail(ctx context.Context, err error) error {
 	var auth *authError
 	if errors.As(err, &auth) {
 		return ncerr.New(ncerr.ErrAuth, "", "", &plain{fmt.Sprintf(
-			"no AWS credentials: %v (public data needs none: aws.profile=none in the fragment)", auth.err)})
+			"no AWS credentials: %v (for public data, put aws.profile=none into the fragment)", auth.err)})
 	}
 	status, header := answer(err)
 	if status == 0 {
 		return web.Failed(ctx, err)
 	}
-	if status/100 == 2 { // a document that broke off
-		return answerError("its answer cannot be read: %s", web.Said(reason(err)))
+	if status/100 == 2 { // the response was truncated
+		return answerError("invalid response: %s", web.Said(reason(err)))
 	}
 	code, message := apiError(err)
 	e := ncerr.New(kindOf(code, status), "", "", &plain{describe(code, message, status, header)})
-	cut := status == http.StatusNotFound && codeKind(code) == 0 // what it says may have been cut off on its way
+	cut := status == http.StatusNotFound && codeKind(code) == 0 // the body with the code may have been lost in transit
 	paused := code == "RequestTimeTooSkewed" && clockAgrees(header, time.Now())
 	e.Retryable = status >= 500 && status != http.StatusNotImplemented || status == http.StatusTooManyRequests || cut || paused || again(code)
 	e.RetryAfter = web.RetryAfter(header, time.Now())
 	return e
 }
 
-// clockAgrees reports whether the server's clock is about ours: then a request
-// that was too old when it arrived had been held up, as by a machine that was
-// asleep, and another one is signed anew. Source: Amazon S3 API Reference,
-// "Error responses", RequestTimeTooSkewed: more than 15 minutes.
+// clockAgrees reports whether the server's clock is close to the local one. If so, a
+// request that was refused as too old was delayed, for example because the machine was
+// asleep, and a retry gets a new signature. Source: Amazon S3 API Reference, "Error
+// responses", RequestTimeTooSkewed: more than 15 minutes.
 func clockAgrees(header http.Header, now time.Time) bool {
 	date, err := http.ParseTime(header.Get("Date"))
 	return err == nil && now.Sub(date).Abs() < 5*time.Minute
 }
 
-// answer gives the status and header of the answer that made err; 0 when
-// there was none.
+// answer returns the status and header of the response that caused err, or 0 if no
+// response arrived.
 func answer(err error) (int, http.Header) {
 	var re *smithyhttp.ResponseError
 	if !errors.As(err, &re) || re.Response == nil || re.Response.Response == nil {
@@ -155,12 +156,12 @@ func kindOf(code string, status int) ncerr.Kind {
 	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
 		return ncerr.ErrIO
 	case status == http.StatusNotFound:
-		return ncerr.ErrIO // says nothing about the object
+		return ncerr.ErrIO // does not mean that the object is missing
 	}
 	return ncerr.ErrS3
 }
 
-// describe gives what the server said, and what to do about it.
+// describe returns the server's message and, for some errors, advice.
 func describe(code, message string, status int, header http.Header) string {
 	text := fmt.Sprintf("the server answered %d", status)
 	if code != "" && code != "UnknownError" {
@@ -175,23 +176,23 @@ func describe(code, message string, status int, header http.Header) string {
 	region := header.Get("x-amz-bucket-region")
 	switch {
 	case region != "" && (status/100 == 3 || status == http.StatusBadRequest):
-		text += "; the bucket is in region " + region + ": say so with aws.region=" + region
+		text += "; the bucket is in region " + region + ": set aws.region=" + region
 	case status/100 == 3 && codeKind(code) == 0 && header.Get("x-amz-request-id") == "":
-		text += "; is it an S3 server, or a proxy that wants a login?"
+		text += "; is it an S3 server, or a proxy that requires a login?"
 	case status/100 == 3 || code == "AuthorizationHeaderMalformed":
 		text += "; is it another region (aws.region) or endpoint?"
 	case status == http.StatusProxyAuthRequired:
-		text += ": the proxy wants a user name and password"
+		text += ": the proxy requires a user name and password"
 	case status == http.StatusNotFound && codeKind(code) == 0:
-		text += "; that does not say that the object is absent: is it an S3 server?"
+		text += "; the object may still exist: is it an S3 server?"
 	case code == "RequestTimeTooSkewed":
-		text += "; is the clock of this machine right?"
+		text += "; is the clock of this machine correct?"
 	}
 	return web.Said(text)
 }
 
-// reason gives the innermost words of a transport error: not the SDK's long
-// chain, but what happened.
+// reason returns the text of the innermost error, without the SDK's long chain of
+// prefixes.
 func reason(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -210,8 +211,8 @@ func reason(err error) string {
 	}
 }
 
-// unsent reports whether the failure of a request is one after which the
-// server has certainly not done it, and will not.
+// unsent reports whether err guarantees that the server did not carry out the request
+// and never will.
 func unsent(err error) bool {
 	var auth *authError
 	var op *net.OpError

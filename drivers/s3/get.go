@@ -19,12 +19,12 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Get implements driver.Map: one request, except for ranges without bytes,
-// which HTTP cannot ask for. The body goes straight into what alloc gives. The
-// CRC32C of a whole object is checked where the server gives one.
+// Get implements driver.Map. It sends one request, except for empty ranges, which HTTP
+// cannot express. It reads the body directly into the memory from alloc. It verifies
+// the CRC32C of a whole object if the server sends one.
 func (m *bucketMap) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	if r := opts.Range; r != nil && r.Offset >= 0 && r.Length == 0 {
-		return m.getNothing(ctx, key, opts, alloc)
+		return m.getEmpty(ctx, key, opts, alloc)
 	}
 	in := &s3.GetObjectInput{Bucket: &m.at.bucket, Key: m.name(key)}
 	if opts.IfMatch != "" {
@@ -38,12 +38,12 @@ func (m *bucketMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 	out, err := m.api.GetObject(ctx, in)
 	if err != nil {
 		if err = m.readError(ctx, err); ncerr.KindOf(err) == ncerr.ErrRange && in.Range != nil {
-			return m.getNothing(ctx, key, opts, alloc) // past the end, or at it
+			return m.getEmpty(ctx, key, opts, alloc) // the range is at or beyond the end
 		}
 		return nil, driver.Info{}, err
 	}
 	defer out.Body.Close() //nolint:errcheck // only read
-	info, n, err := judge(out, opts)
+	info, n, err := checkAnswer(out, opts)
 	if err != nil {
 		return nil, info, err
 	}
@@ -53,12 +53,12 @@ func (m *bucketMap) Get(ctx context.Context, key string, opts *driver.GetOptions
 	}
 	data, info, err := m.fill(ctx, mem, out.Body, info)
 	if sum := out.ChecksumCRC32C; err != nil && len(data) > 0 && in.Range == nil && sum != nil && !strings.Contains(*sum, "-") {
-		info.CRC32C = *sum // who reads on can check the whole; with a hyphen it is that of the parts' checksums
+		info.CRC32C = *sum // lets the caller check the whole object after reading the rest; a hyphen marks a checksum of part checksums
 	}
 	return data, info, err
 }
 
-// rangeHeader gives the Range header for r, and "" for the whole object.
+// rangeHeader returns the Range header for r, or "" for the whole object.
 func rangeHeader(r *driver.Range) string {
 	switch {
 	case r == nil || r.Offset == 0 && r.Length < 0:
@@ -75,8 +75,8 @@ func rangeHeader(r *driver.Range) string {
 	return fmt.Sprintf("bytes=%d-%d", r.Offset, r.Offset+r.Length-1)
 }
 
-// getNothing answers ranges that have no bytes, or may be outside the object.
-func (m *bucketMap) getNothing(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+// getEmpty handles ranges that are empty or may lie outside the object.
+func (m *bucketMap) getEmpty(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	info, _, err := m.stat(ctx, key)
 	if err != nil {
 		return nil, driver.Info{}, err
@@ -89,15 +89,15 @@ func (m *bucketMap) getNothing(ctx context.Context, key string, opts *driver.Get
 		return nil, info, err
 	}
 	if n != 0 {
-		return nil, info, answerError("it said that the range is outside the object, but that has %d bytes", info.Size)
+		return nil, info, answerError("it refused a range inside an object of %d bytes", info.Size)
 	}
 	mem, err := alloc(0)
 	return mem, info, err
 }
 
-// judge holds the head of an answer against the question, and gives the number
-// of bytes in the body.
-func judge(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info, int64, error) {
+// checkAnswer checks the header of a response against the request and returns the
+// number of bytes in the body.
+func checkAnswer(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info, int64, error) {
 	info := driver.Info{}
 	if out.ETag != nil {
 		info.Version = *out.ETag
@@ -106,7 +106,7 @@ func judge(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info, int64
 		info.ModTime = *out.LastModified
 	}
 	if out.ContentLength == nil || *out.ContentLength < 0 {
-		return info, 0, answerError("it did not say how long the content is")
+		return info, 0, answerError("it sent no Content-Length")
 	}
 	n := *out.ContentLength
 	start, err := extent(out, opts.Range, n, &info)
@@ -115,7 +115,7 @@ func judge(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info, int64
 	}
 	if opts.IfMatch != "" && info.Version != opts.IfMatch {
 		if info.Version == "" {
-			return info, 0, answerError("it gave no ETag")
+			return info, 0, answerError("it sent no ETag")
 		}
 		return info, 0, otherVersion(info.Version, opts.IfMatch)
 	}
@@ -125,11 +125,11 @@ func judge(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info, int64
 			return info, 0, err
 		}
 		if wantStart != start || want != n {
-			return info, 0, answerError("it gave bytes %d+%d of %d when asked for %d+%d", start, n, info.Size, wantStart, want)
+			return info, 0, answerError("it sent offset %d and length %d of %d bytes, want offset %d and length %d", start, n, info.Size, wantStart, want)
 		}
 	}
 	if opts.Range == nil && n != info.Size {
-		return info, 0, answerError("it gave bytes %d+%d of %d when asked for all", start, n, info.Size)
+		return info, 0, answerError("it sent offset %d and length %d of %d bytes instead of the whole object", start, n, info.Size)
 	}
 	if opts.Limit > 0 && n > opts.Limit {
 		return info, 0, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes, the limit is %d", n, opts.Limit)
@@ -137,21 +137,21 @@ func judge(out *s3.GetObjectOutput, opts *driver.GetOptions) (driver.Info, int64
 	return info, n, nil
 }
 
-// extent finds where the n bytes of an answer lie in the object and sets
-// info.Size. An answer without Content-Range is the whole object.
+// extent determines which part of the object the n bytes of a response are, and sets
+// info.Size. A response without Content-Range is the whole object.
 func extent(out *s3.GetObjectOutput, asked *driver.Range, n int64, info *driver.Info) (start int64, err error) {
 	status := statusOf(out)
 	if status != http.StatusOK && status != http.StatusPartialContent {
-		return 0, answerError("it answered %d to a read", status)
+		return 0, answerError("it answered %d to a GET", status)
 	}
 	if out.ContentRange == nil {
 		if status == http.StatusPartialContent {
-			return 0, answerError("it gave a part of the object and did not say which")
+			return 0, answerError("it sent a part of the object without Content-Range")
 		}
 		info.Size = n
 		if asked != nil {
 			if at, want, err := asked.Resolve(n); err == nil && (at != 0 || want != n) {
-				return 0, answerError("it gave the whole object when asked for a part: it ignores ranges")
+				return 0, answerError("it ignored the range and sent the whole object")
 			}
 		}
 		return 0, nil
@@ -161,13 +161,13 @@ func extent(out *s3.GetObjectOutput, asked *driver.Range, n int64, info *driver.
 	}
 	start, end, size, ok := parseContentRange(*out.ContentRange)
 	if !ok || end-start+1 != n {
-		return 0, answerError("it gave %d bytes with Content-Range %q", n, *out.ContentRange)
+		return 0, answerError("it sent %d bytes with Content-Range %q", n, *out.ContentRange)
 	}
 	info.Size = size
 	return start, nil
 }
 
-// parseContentRange reads "bytes START-END/SIZE".
+// parseContentRange parses "bytes START-END/SIZE".
 func parseContentRange(text string) (start, end, size int64, ok bool) {
 	rest, ok := strings.CutPrefix(text, "bytes ")
 	span, total, ok1 := strings.Cut(rest, "/")
@@ -190,20 +190,20 @@ func statusOf(out *s3.GetObjectOutput) int {
 	return 0
 }
 
-// fill reads the body into mem. What arrived before it broke off is given
-// beside the error; of content whose checksum is wrong nothing is given.
+// fill reads the body into mem. If the body ends early, fill returns the bytes received
+// so far with the error. If the checksum is wrong, it returns no bytes.
 func (m *bucketMap) fill(ctx context.Context, mem []byte, body io.Reader, info driver.Info) ([]byte, driver.Info, error) {
 	n, err := io.ReadFull(body, mem)
 	if err == nil {
-		// The end must be read, too: the checksum is compared there, and the
-		// connection is free again only then.
+		// Read to the end of the body: the SDK compares the checksum there, and only
+		// then is the connection free for the next request.
 		var one [1]byte
 		var extra int
 		if extra, err = body.Read(one[:]); errors.Is(err, io.EOF) {
 			err = nil
 		}
 		if extra > 0 {
-			return nil, info, answerError("it gave more than the %d bytes that it had promised", len(mem))
+			return nil, info, answerError("it sent more than the announced %d bytes", len(mem))
 		}
 		if err == nil {
 			return mem, info, nil
@@ -211,33 +211,33 @@ func (m *bucketMap) fill(ctx context.Context, mem []byte, body io.Reader, info d
 		if own := ctx.Err(); own != nil {
 			return mem[:0], info, own
 		}
-		e := ncerr.New(ncerr.ErrCorrupt, "", "", &plain{"the content does not fit its checksum: " + reason(err)})
+		e := ncerr.New(ncerr.ErrCorrupt, "", "", &plain{"the content does not match its checksum: " + reason(err)})
 		e.Retryable = true
 		return mem[:0], info, e
 	}
 	if own := ctx.Err(); own != nil {
 		return mem[:n], info, own
 	}
-	e := ncerr.New(ncerr.ErrIO, "", "", &plain{fmt.Sprintf("the answer broke off after %d of %d bytes: %s", n, len(mem), reason(err))})
+	e := ncerr.New(ncerr.ErrIO, "", "", &plain{fmt.Sprintf("the response ended after %d of %d bytes: %s", n, len(mem), reason(err))})
 	e.Retryable = true
 	return mem[:n], info, e
 }
 
-// Stat implements driver.Map: it reads the first byte, since the refusal of a
-// HEAD request has no body that would tell a missing object from a missing
-// bucket.
+// Stat implements driver.Map. It reads the first byte of the object, because the error
+// response to a HEAD request has no body and cannot distinguish a missing object from a
+// missing bucket.
 func (m *bucketMap) Stat(ctx context.Context, key string) (driver.Info, error) {
 	info, _, err := m.stat(ctx, key)
 	return info, err
 }
 
-// stat also gives the write id of the object.
+// stat also returns the write id of the object.
 func (m *bucketMap) stat(ctx context.Context, key string) (driver.Info, string, error) {
 	first := "bytes=0-0"
 	out, err := m.api.GetObject(ctx, &s3.GetObjectInput{Bucket: &m.at.bucket, Key: m.name(key), Range: &first})
 	if err != nil {
 		if err = m.readError(ctx, err); ncerr.KindOf(err) == ncerr.ErrRange {
-			return m.head(ctx, key) // it is empty
+			return m.head(ctx, key) // the object is empty
 		}
 		return driver.Info{}, "", err
 	}
@@ -249,21 +249,21 @@ func (m *bucketMap) stat(ctx context.Context, key string) (driver.Info, string, 
 	if out.ContentRange == nil {
 		ask.Range = nil // the server ignores ranges: this is the whole object
 	}
-	info, _, err := judge(out, &ask)
+	info, _, err := checkAnswer(out, &ask)
 	return info, out.Metadata[WriteID], err
 }
 
-// head asks for an object that is known to be there, and to be empty.
+// head sends a HEAD request for an object that exists and is empty.
 func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, error) {
 	out, err := m.api.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &m.at.bucket, Key: m.name(key)})
 	if err != nil {
 		if err = fail(ctx, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
-			err = answerError("the object has vanished")
+			err = answerError("the object was removed while it was read")
 		}
 		return driver.Info{}, "", err
 	}
 	if out.ContentLength == nil || *out.ContentLength != 0 {
-		return driver.Info{}, "", answerError("it said that the first byte is outside the object, and then that it is not empty")
+		return driver.Info{}, "", answerError("it refused the first byte of an object that is not empty")
 	}
 	info := driver.Info{}
 	if out.ETag != nil {
@@ -275,9 +275,9 @@ func (m *bucketMap) head(ctx context.Context, key string) (driver.Info, string, 
 	return info, out.Metadata[WriteID], nil
 }
 
-// readError is fail for requests about one object: with the option missing, a
-// S3's own AccessDenied means that there is none; the refusal of a proxy, or of
-// a whole account, does not.
+// readError is fail for requests about one object. With the option missing=403, the S3
+// code AccessDenied means that the object does not exist; a refusal by a proxy or for a
+// whole account does not.
 func (m *bucketMap) readError(ctx context.Context, err error) error {
 	e := fail(ctx, err)
 	if m.cfg.Missing == "403" && ncerr.KindOf(e) == ncerr.ErrPermission {
@@ -289,8 +289,7 @@ func (m *bucketMap) readError(ctx context.Context, err error) error {
 	return e
 }
 
-// answerError is an answer that does not fit the question. Another try may be
-// answered better.
+// answerError returns a Retryable error for a response that does not match the request.
 func answerError(format string, args ...any) error {
 	e := ncerr.Errorf(ncerr.ErrIO, "", "", "the server broke the protocol: "+format, args...)
 	e.Retryable = true

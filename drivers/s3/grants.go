@@ -2,12 +2,12 @@ package s3
 
 import "github.com/seed-695719ce/nczarr/core/zmap/driver"
 
-// grants lists what the driver needs from its sandbox: the variables and files
-// from which the SDK takes settings and credentials, those that name proxies
-// and certificates, what resolving names takes, and ports.
+// grants lists what the driver needs from its sandbox: the variables and files from
+// which the SDK reads settings and credentials, the variables and files for proxies and
+// certificates, the files used to resolve names, and ports.
 //
-// Source: AWS SDKs and Tools Reference Guide, "Environment variables" and
-// "Location of the shared files"; Go's net, net/http and crypto/x509.
+// Source: AWS SDKs and Tools Reference Guide, "Environment variables" and "Location of
+// the shared files"; Go's net, net/http and crypto/x509.
 func grants(ports ...string) []string {
 	list := []string{
 		"env:AWS_*", "env:NC_TEST_AWS_DIR", "env:HOME",
@@ -23,8 +23,8 @@ func grants(ports ...string) []string {
 	return append(list, ports...)
 }
 
-// Grants implements driver.Granter: a store with an endpoint of its own needs
-// its port, those of proxies, and the ports of the servers that give
+// Grants implements driver.Granter. A store with an endpoint of its own needs the port
+// of the endpoint, the ports of proxies, and the ports of the servers that provide
 // credentials (https, and http for the metadata service of an instance).
 func (*opener) Grants(spec driver.OpenSpec) []string {
 	cfg, err := readConfig(spec.Options)

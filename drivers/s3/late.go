@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// lateTime is how long a request that changes an object is waited for after
-// its caller has cancelled it. Tests change it before they begin.
+// lateTime limits how long a request that changes an object continues after its caller
+// has cancelled it. Tests change it before they start.
 var lateTime = 10 * time.Second // constant
 
-// outlasting returns a context for a request that changes an object. A server
-// that has been sent such a request carries it out even if the connection is
-// closed meanwhile, and that may be after the caller has gone on to write the
-// object again. So when ctx is cancelled the request gets lateTime to be
-// answered. A deadline ends it at once: a server that did not answer before
-// it need not answer soon. The caller calls stop when the request is over.
+// outlasting returns a context for a request that changes an object. A server that has
+// received such a request carries it out even if the connection closes, possibly after
+// the caller has started to write the object again. If ctx is cancelled, the request
+// therefore gets lateTime to complete. A deadline of ctx ends the request at once,
+// because a server that missed it may take long to answer. The caller calls stop when
+// the request is done.
 func outlasting(ctx context.Context) (late context.Context, stop func()) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, func() {
@@ -35,8 +35,8 @@ func outlasting(ctx context.Context) (late context.Context, stop func()) {
 	return late, func() { unhook(); cancel() }
 }
 
-// untilEnd is a body of which no byte can be read after ctx has ended: a
-// request that was not sent whole by then is not carried out.
+// untilEnd is a body that cannot be read after ctx has ended: the server does not carry
+// out a request that was not sent completely.
 type untilEnd struct {
 	io.ReadSeeker
 	ctx context.Context //nolint:containedctx // that of the request

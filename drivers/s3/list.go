@@ -14,14 +14,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// emptyPages is how many pages without a new entry may follow each other before
-// a listing is given up: deleted versions make some, a broken server no end.
+// emptyPages limits the number of consecutive pages without a new entry in a listing.
+// Deleted versions cause some, and a broken server may send them forever.
 const emptyPages = 1000
 
-// List implements driver.Map. What a server says twice is given once; a
-// listing that is not in order, does not advance or names foreign keys is a
-// Retryable ncerr.ErrIO. Names that are no keys of ours (such as the empty objects that
-// consoles make for directories) are left out.
+// List implements driver.Map. It yields repeated entries once. A listing that is not in
+// order, does not advance or contains keys outside the prefix is a Retryable
+// ncerr.ErrIO. Names that are not valid keys are omitted, such as the empty objects
+// that consoles create for directories.
 func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	o := *opts
 	return func(yield func(driver.Entry, error) bool) {
@@ -36,7 +36,7 @@ func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOp
 		last := ""
 		for page, err := range m.pages(ctx, in) {
 			if err == nil {
-				last, err = give(page, prefix, &o, last, yield)
+				last, err = yieldPage(page, prefix, &o, last, yield)
 			}
 			switch {
 			case err == errStop: //nolint:errorlint // made here, never wrapped
@@ -49,26 +49,26 @@ func (m *bucketMap) List(ctx context.Context, prefix string, opts *driver.ListOp
 	}
 }
 
-// errStop says that nobody wants more entries.
+// errStop is returned if the caller stops the iteration.
 const errStop = ncerr.ErrInternal
 
-// give yields the entries of a page that come after start and last, and gives
-// the new last.
-func give(page []driver.Entry, prefix string, o *driver.ListOptions, last string, yield func(driver.Entry, error) bool) (string, error) {
+// yieldPage yields the entries of a page that come after StartAfter and last. It
+// returns the key of the last entry.
+func yieldPage(page []driver.Entry, prefix string, o *driver.ListOptions, last string, yield func(driver.Entry, error) bool) (string, error) {
 	for _, e := range page {
 		if o.Recursive && e.Prefix {
-			return last, answerError("it listed %q instead of what is below it", e.Key)
+			return last, answerError("it listed the prefix %q in a recursive listing", e.Key)
 		}
 		if !o.Recursive && !e.Prefix {
 			e = segment(e, prefix)
 		}
 		switch {
 		case !strings.HasPrefix(e.Key, prefix):
-			return last, answerError("it listed %q below %q", e.Key, prefix)
+			return last, answerError("it listed %q for the prefix %q", e.Key, prefix)
 		case e.Key <= o.StartAfter || e.Key == last:
 			continue
 		case e.Key < last:
-			return last, answerError("its listing is not in order: %q comes after %q", e.Key, last)
+			return last, answerError("its listing is not sorted: %q follows %q", e.Key, last)
 		}
 		last = e.Key
 		if !validKey(strings.TrimSuffix(e.Key, "/")) || !e.Prefix && strings.HasSuffix(e.Key, "/") {
@@ -81,8 +81,8 @@ func give(page []driver.Entry, prefix string, o *driver.ListOptions, last string
 	return last, nil
 }
 
-// segment gives the prefix in whose place a server that knows no delimiters
-// lists an object.
+// segment returns the prefix for an object that a server without support for delimiters
+// lists.
 func segment(e driver.Entry, prefix string) driver.Entry {
 	rest, below := strings.CutPrefix(e.Key, prefix)
 	if i := strings.IndexByte(rest, '/'); below && i >= 0 && i < len(rest)-1 {
@@ -91,17 +91,17 @@ func segment(e driver.Entry, prefix string) driver.Entry {
 	return e
 }
 
-// pages gives the pages of a listing, each in byte order, with keys as they
-// are in the store. Keys outside the store are an error.
+// pages returns the pages of a listing, each in byte order, with keys relative to the
+// store. Keys outside the store are an error.
 func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.Seq2[[]driver.Entry, error] {
 	return func(yield func([]driver.Entry, error) bool) {
 		seen, last, empty := "", "", 0
-		in.EncodingType = types.EncodingTypeUrl // keys may have letters that XML has not
+		in.EncodingType = types.EncodingTypeUrl // keys may contain characters that XML does not allow
 		for {
 			out, err := m.api.ListObjectsV2(ctx, in)
 			if err != nil {
 				if err = fail(ctx, err); ncerr.KindOf(err) == ncerr.ErrNotFound {
-					err = answerError("it knows no such key")
+					err = answerError("it answered NoSuchKey to a listing")
 				}
 				yield(nil, err)
 				return
@@ -112,7 +112,7 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 			}
 			if n := len(page); err == nil && n > 0 {
 				if page[n-1].Key < last {
-					page, err = nil, answerError("its listing is not in order: %q comes after %q", page[n-1].Key, last)
+					page, err = nil, answerError("its listing is not sorted: %q follows %q", page[n-1].Key, last)
 				} else if page[n-1].Key > last {
 					last, empty = page[n-1].Key, 0
 				}
@@ -138,7 +138,7 @@ func (m *bucketMap) pages(ctx context.Context, in *s3.ListObjectsV2Input) iter.S
 	}
 }
 
-// entries gives the entries of one page in byte order.
+// entries returns the entries of one page in byte order.
 func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error) {
 	list := make([]driver.Entry, 0, len(out.Contents)+len(out.CommonPrefixes))
 	add := func(raw *string, e driver.Entry) error {
@@ -146,14 +146,14 @@ func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error)
 		if err != nil {
 			return err
 		}
-		if len(key) > maxKey+1 { // a prefix has a slash besides
-			return answerError("it listed a key of %d bytes; S3 has keys of at most %d", len(key), maxKey)
+		if len(key) > maxKey+1 { // a prefix ends in an extra slash
+			return answerError("it listed a key of %d bytes; the maximum in S3 is %d", len(key), maxKey)
 		}
 		var ok bool
 		if e.Key, ok = strings.CutPrefix(key, m.at.prefix); !ok {
-			return answerError("it listed %q below %q", key, m.at.prefix)
+			return answerError("it listed %q for the prefix %q", key, m.at.prefix)
 		}
-		if e.Key != "" { // the empty object that a console makes for the store
+		if e.Key != "" { // the empty object that a console creates for the store
 			list = append(list, e)
 		}
 		return nil
@@ -183,7 +183,7 @@ func (m *bucketMap) entries(out *s3.ListObjectsV2Output) ([]driver.Entry, error)
 	return list, nil
 }
 
-// listed gives a name in a listing as it is in the bucket.
+// listed decodes a name in a listing.
 func listed(out *s3.ListObjectsV2Output, raw *string) (string, error) {
 	switch {
 	case raw == nil:
@@ -193,26 +193,26 @@ func listed(out *s3.ListObjectsV2Output, raw *string) (string, error) {
 	}
 	name, err := url.QueryUnescape(*raw)
 	if err != nil {
-		return "", answerError("it listed the name %q, which is not encoded as it says", *raw)
+		return "", answerError("it listed the name %q, which is not URL-encoded", *raw)
 	}
 	return name, nil
 }
 
-// sameQuestion makes sure that a page without entries is the answer to the
-// question that was asked, and not one that a proxy has kept from another.
+// sameQuestion checks that a page without entries belongs to this request, and is not a
+// cached response to another one.
 func sameQuestion(out *s3.ListObjectsV2Output, prefix string) error {
 	if out.Prefix == nil || *out.Prefix == prefix {
 		return nil
 	}
 	if got, err := listed(out, out.Prefix); err != nil || got != prefix {
-		return answerError("it listed what is below %q when asked for what is below %q", *out.Prefix, prefix)
+		return answerError("it listed the prefix %q instead of %q", *out.Prefix, prefix)
 	}
 	return nil
 }
 
-// any reports whether there is an object below the store's place.
+// any reports whether the store contains an object.
 func (m *bucketMap) any(ctx context.Context) (bool, error) {
-	two := int32(2) // one may be a console's empty object
+	two := int32(2) // one may be the empty object of a console
 	in := &s3.ListObjectsV2Input{Bucket: &m.at.bucket, Prefix: &m.at.prefix, MaxKeys: &two}
 	for page, err := range m.pages(ctx, in) {
 		if err != nil || len(page) > 0 {

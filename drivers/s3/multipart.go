@@ -11,13 +11,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// abortTime is how long the abort of a failed upload may take, repetitions
-// included; it is tried even when the caller's context has ended, since parts
-// that stay are paid for.
+// abortTime limits the time to abort a failed upload, including retries. The abort is
+// sent even if the caller's context has ended, because the parts that remain cost
+// money.
 const abortTime = 15 * time.Second
 
-// partSize gives the size of the parts of an object of n bytes: want, or as
-// much as keeps their number below the limit.
+// partSize returns the size of the parts of an object of n bytes: want, or a larger
+// size that keeps the number of parts within the limit.
 func partSize(n, want int64) int64 {
 	least := (n + maxParts - 1) / maxParts
 	if least <= want {
@@ -26,8 +26,8 @@ func partSize(n, want int64) int64 {
 	return (least + partsRound - 1) / partsRound * partsRound
 }
 
-// sendParts sends the object in parts, several at a time. It becomes visible
-// with the last request; after a failure the upload is aborted.
+// sendParts uploads the object in parts, several at a time. The last request makes the
+// object visible; after a failure sendParts aborts the upload.
 func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 	in := &s3.CreateMultipartUploadInput{Bucket: &w.m.at.bucket, Key: w.name, Metadata: w.metadata()}
 	if w.m.cfg.Checksums {
@@ -35,10 +35,10 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 	}
 	up, err := w.m.api.CreateMultipartUpload(ctx, in)
 	if err != nil {
-		return driver.Info{}, &abortedError{err: err} // an upload that nobody knows of is never completed
+		return driver.Info{}, &abortedError{err: err} // an upload without a known id is never completed
 	}
-	if up.UploadId == nil || *up.UploadId == "" { // requests without it would be about the object
-		return driver.Info{}, &abortedError{err: answerError("it began an upload without a name")}
+	if up.UploadId == nil || *up.UploadId == "" { // requests without an id would affect the object itself
+		return driver.Info{}, &abortedError{err: answerError("it started an upload without an id")}
 	}
 	parts, err := w.uploadParts(ctx, up.UploadId)
 	if err != nil {
@@ -63,10 +63,9 @@ func (w *write) sendParts(ctx context.Context) (driver.Info, error) {
 	return written(w.body.Size(), out.ETag), nil
 }
 
-// discard removes an upload whose parts were not all sent. A part that the
-// server is still taking when the upload is aborted can stay behind, so the
-// abort is repeated until the server knows the upload no more; its errors are
-// dropped, as the failure of the part says more.
+// discard removes an upload with missing parts. A part that the server receives during
+// an abort can remain, so discard repeats the abort until the server no longer knows
+// the upload. It ignores errors, because the failure of the part is more useful.
 //
 // Source: Amazon S3 API, AbortMultipartUpload.
 func (w *write) discard(ctx context.Context, upload *string) {
@@ -85,8 +84,8 @@ func (w *write) abort(ctx context.Context, upload *string) error {
 	return err
 }
 
-// uploadParts sends the parts and gives their list in order. The first failure
-// ends the others.
+// uploadParts uploads the parts and returns their list in order. The first failure
+// cancels the others.
 func (w *write) uploadParts(ctx context.Context, upload *string) ([]types.CompletedPart, error) {
 	total := w.body.Size()
 	size := partSize(total, int64(w.m.cfg.PartSize))

@@ -18,11 +18,11 @@ const (
 	maxPart    = 5 << 30     // bytes of a part, and of a plain put
 	maxParts   = 10000       // parts of an object
 	maxBatch   = 1000        // keys of one batched delete
-	partsRound = 1 << 20     // part sizes are multiples of this
-	anyRegion  = "us-east-1" // for servers that have none
+	partsRound = 1 << 20     // part sizes above the configured one are multiples of this
+	anyRegion  = "us-east-1" // for servers without regions
 )
 
-// config is the options, decoded.
+// config holds the decoded options.
 type config struct {
 	Region      string      `json:"region"`
 	Profile     string      `json:"profile"`
@@ -39,22 +39,22 @@ type config struct {
 	PageSize    int32       `json:"page_size"`
 }
 
-// options documents the keys of config.
+// options describes the keys of config.
 func options() []driver.Option {
 	return []driver.Option{
-		{Name: "endpoint", Type: "string", Doc: "server for URLs that name none, such as http://localhost:9000; also the server of s3://bucket/key URLs"},
-		{Name: "region", Type: "string", Doc: "region of the signature where the URL and the AWS configuration give none; us-east-1 then"},
-		{Name: "profile", Type: "string", Doc: "AWS profile that credentials come from; empty: the SDK's own order, environment variables first"},
+		{Name: "endpoint", Type: "string", Doc: "server for URLs without one, such as http://localhost:9000; also the server of s3://bucket/key URLs"},
+		{Name: "region", Type: "string", Doc: "region used to sign requests; empty: the region of the URL or of the AWS configuration, else us-east-1"},
+		{Name: "profile", Type: "string", Doc: "AWS profile for credentials; empty: the SDK's own order, environment variables first"},
 		{Name: "unsigned", Type: "bool", Default: "false", Doc: "send requests without a signature, for public buckets"},
 		{Name: "addressing", Type: "string", Default: "path", Doc: "path: https://host/bucket/key; virtual: https://bucket.host/key"},
-		{Name: "missing", Type: "string", Doc: "403: a refused read means that the object is not there, as in buckets that may not be listed; empty: it is an error"},
+		{Name: "missing", Type: "string", Doc: "403: a refused read means that the object does not exist, as in buckets that may not be listed; empty: it is an error"},
 		{Name: "conditional_writes", Type: "bool", Default: "true, false on storage.googleapis.com", Doc: "the server honours If-None-Match and If-Match on writes; false for servers that ignore them"},
-		{Name: "checksums", Type: "bool", Default: "true", Doc: "send a CRC32C with what is written and check that of whole objects read"},
-		{Name: "multipart_threshold", Type: "size", Default: "64MiB", Doc: "objects of more bytes are sent in parts; at most 5GiB"},
-		{Name: "part_size", Type: "size", Default: "16MiB", Doc: "bytes of a part, from 5MiB; larger for objects that would have more than 10000 parts"},
-		{Name: "parts_at_once", Type: "int", Default: "4", Doc: "parts of one object that are sent at a time"},
-		{Name: "connections", Type: "int", Default: "128", Doc: "largest number of connections to the server"},
-		{Name: "page_size", Type: "int", Default: "1000", Doc: "entries that are asked for in one request of a listing"},
+		{Name: "checksums", Type: "bool", Default: "true", Doc: "send a CRC32C with each write and verify it when a whole object is read"},
+		{Name: "multipart_threshold", Type: "size", Default: "64MiB", Doc: "size above which objects are uploaded in parts; at most 5GiB"},
+		{Name: "part_size", Type: "size", Default: "16MiB", Doc: "size of a part, at least 5MiB; larger for objects that would have more than 10000 parts"},
+		{Name: "parts_at_once", Type: "int", Default: "4", Doc: "number of parts of one object that are uploaded at a time"},
+		{Name: "connections", Type: "int", Default: "128", Doc: "maximum number of connections to the server"},
+		{Name: "page_size", Type: "int", Default: "1000", Doc: "number of entries requested per page of a listing"},
 	}
 }
 
@@ -71,29 +71,29 @@ func readConfig(raw []byte) (config, error) {
 	}
 	switch {
 	case c.Addressing != "path" && c.Addressing != "virtual":
-		return invalid("addressing is %q; it is path or virtual", c.Addressing)
+		return invalid("invalid addressing %q: must be path or virtual", c.Addressing)
 	case c.Missing != "" && c.Missing != "403":
-		return invalid("missing is %q; it is 403 or empty", c.Missing)
+		return invalid("invalid missing %q: must be 403 or empty", c.Missing)
 	case c.Threshold > maxPart:
-		return invalid("multipart_threshold is %d bytes; one request sends at most 5 GiB", c.Threshold)
+		return invalid("multipart_threshold is %d bytes; the maximum is 5 GiB", c.Threshold)
 	case c.PartSize < minPart || c.PartSize > maxPart:
-		return invalid("part_size is %d bytes; a part has from 5 MiB to 5 GiB", c.PartSize)
+		return invalid("part_size is %d bytes; it must be from 5 MiB to 5 GiB", c.PartSize)
 	case c.PartsAtOnce < 1 || c.Connections < 1:
-		return invalid("parts_at_once and connections are at least 1")
+		return invalid("parts_at_once and connections must be at least 1")
 	case c.PageSize < 1 || c.PageSize > 1000:
-		return invalid("page_size is %d; it is from 1 to 1000", c.PageSize)
+		return invalid("page_size is %d; it must be from 1 to 1000", c.PageSize)
 	}
 	return c, nil
 }
 
-// place is where a store is.
+// place is the location of a store.
 type place struct {
 	endpoint string // scheme://host[:port]
 	bucket   string
-	prefix   string // of the keys of its objects: empty, or with a slash at its end
+	prefix   string // prefix of the keys of its objects: empty, or ends in a slash
 }
 
-// readPlace reads the place from a spec: Path is bucket[/key].
+// readPlace returns the location in a spec, whose Path is bucket[/key].
 func readPlace(spec driver.OpenSpec, cfg config) (place, error) {
 	bad := func(format string, args ...any) (place, error) {
 		return place{}, ncerr.Errorf(ncerr.ErrBadURL, "open", "", format, args...)
@@ -104,12 +104,12 @@ func readPlace(spec driver.OpenSpec, cfg config) (place, error) {
 	}
 	u, err := url.Parse(p.endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		return bad("an endpoint is http://HOST[:PORT] or https://HOST[:PORT] and nothing more")
+		return bad("the endpoint must be http://HOST[:PORT] or https://HOST[:PORT]")
 	}
 	p.endpoint = u.Scheme + "://" + u.Host
 	bucket, key, _ := strings.Cut(spec.Path, "/")
 	if p.bucket = bucket; bucket == "" {
-		return bad("no bucket is named")
+		return bad("the URL names no bucket")
 	}
 	if key != "" {
 		if !validKey(key) {
@@ -118,12 +118,12 @@ func readPlace(spec driver.OpenSpec, cfg config) (place, error) {
 		p.prefix = key + "/"
 	}
 	if len(p.prefix) >= maxKey {
-		return bad("the key of the store has %d bytes; S3 has keys of at most %d", len(key), maxKey)
+		return bad("the key of the store has %d bytes; the maximum in S3 is %d", len(key), maxKey)
 	}
 	return p, nil
 }
 
-// validKey reports whether a key is one that drivers are given.
+// validKey reports whether core/zmap accepts a key.
 func validKey(key string) bool {
 	if !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return false

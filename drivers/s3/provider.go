@@ -10,32 +10,33 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// provider gives the credentials of a client. It marks failures to find any,
-// which the SDK does not, and looks for others when a server takes them no
-// more: the SDK reads those of files and variables once, though another program
-// may put new ones there long before this one ends.
+// provider returns the credentials of a client. It marks failures to find credentials,
+// which the SDK does not, and searches for new ones when a server rejects the current
+// ones: the SDK reads the credentials in files and variables only once, although
+// another program may replace them while this one runs.
 type provider struct {
-	key     clientKey
-	looking chan struct{} // has an element while somebody looks for others
+	key       clientKey
+	searching chan struct{} // holds an element during a search for new credentials
 
-	mu    sync.Mutex // never held while anybody is asked
+	mu    sync.Mutex // never held during a call of inner
 	inner aws.CredentialsProvider
-	times int // how often others were found
-	begun int // how often somebody began to look,
-	ended int // and which time was the last that came to an end
+	times int // number of times that new credentials were found
+	begun int // number of searches started
+	ended int // number of the last search that completed
 }
 
 func newProvider(key clientKey, inner aws.CredentialsProvider) *provider {
-	return &provider{key: key, looking: make(chan struct{}, 1), inner: inner}
+	return &provider{key: key, searching: make(chan struct{}, 1), inner: inner}
 }
 
-// authError is a failure to find credentials: nothing has been sent to the store.
+// authError is a failure to find credentials. It occurs before a request is sent to the
+// store.
 type authError struct{ err error }
 
 func (e *authError) Error() string { return e.err.Error() }
 func (e *authError) Unwrap() error { return e.err }
 
-// current gives where credentials come from, and which source that is.
+// current returns the current source of credentials and its number.
 func (p *provider) current() (aws.CredentialsProvider, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,16 +56,16 @@ func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	return c, nil
 }
 
-// renewed reports whether there are others now than those of the source that
-// had the number before, and looks for them unless somebody has done so since
-// it was called. It waits for nobody longer than ctx lasts.
+// renewed reports whether the current source of credentials is newer than the one with
+// the number before. It searches for new credentials unless another search has
+// completed since the call began. It waits no longer than ctx allows.
 func (p *provider) renewed(ctx context.Context, before int) bool {
 	p.mu.Lock()
 	earlier := p.begun
 	p.mu.Unlock()
 	select {
-	case p.looking <- struct{}{}:
-		defer func() { <-p.looking }()
+	case p.searching <- struct{}{}:
+		defer func() { <-p.searching }()
 	case <-ctx.Done():
 		return false
 	}
@@ -77,22 +78,21 @@ func (p *provider) renewed(ctx context.Context, before int) bool {
 	if renewed || known {
 		return renewed
 	}
-	found := others(ctx, p.key, old)
+	found := newSource(ctx, p.key, old)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if found != nil {
 		p.inner = found
 		p.times++
 	}
-	if found != nil || ctx.Err() == nil { // a search that was broken off tells the others nothing
+	if found != nil || ctx.Err() == nil { // an interrupted search has no result
 		p.ended = p.begun
 	}
 	return found != nil
 }
 
-// others gives a source of other credentials than those of old, nil when there
-// is none.
-func others(ctx context.Context, key clientKey, old aws.CredentialsProvider) aws.CredentialsProvider {
+// newSource returns a source of credentials that differ from those of old, or nil.
+func newSource(ctx context.Context, key clientKey, old aws.CredentialsProvider) aws.CredentialsProvider {
 	cfg, err := awsconfig.LoadDefaultConfig(ctx, loadOptions(key)...)
 	if err != nil || cfg.Credentials == nil {
 		return nil
@@ -106,8 +106,8 @@ func others(ctx context.Context, key clientKey, old aws.CredentialsProvider) aws
 	return cfg.Credentials
 }
 
-// addTo has a request sent again, once, that was refused for its credentials
-// when there are others: the server has not done it.
+// addTo adds a step that sends a request a second time if the server rejected its
+// credentials and new ones exist. The server has not carried out a rejected request.
 func (p *provider) addTo(stack *middleware.Stack) error {
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("nczarrRenewCredentials",
 		func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
@@ -116,9 +116,9 @@ func (p *provider) addTo(stack *middleware.Stack) error {
 				return next.HandleFinalize(ctx, in)
 			}
 			_, source := p.current()
-			in.Request = req.Clone() // the steps below write into it
+			in.Request = req.Clone() // later steps modify the request
 			out, meta, err := next.HandleFinalize(ctx, in)
-			if code, _ := apiError(err); !outworn(code) || !p.renewed(ctx, source) || req.RewindStream() != nil {
+			if code, _ := apiError(err); !expired(code) || !p.renewed(ctx, source) || req.RewindStream() != nil {
 				return out, meta, err
 			}
 			in.Request = req.Clone()
@@ -126,11 +126,11 @@ func (p *provider) addTo(stack *middleware.Stack) error {
 		}), "ResolveAuthScheme", middleware.Before)
 }
 
-// outworn reports whether a code says that credentials are not, or no longer,
-// good, as opposed to wrong in themselves.
+// expired reports whether a code means that credentials are expired or unknown, as
+// opposed to malformed.
 //
 // Source: Amazon S3 API Reference, "Error responses".
-func outworn(code string) bool {
+func expired(code string) bool {
 	switch code {
 	case "ExpiredToken", "TokenRefreshRequired", "InvalidToken", "InvalidAccessKeyId":
 		return true

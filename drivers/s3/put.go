@@ -26,14 +26,14 @@ func (m *bucketMap) Put(ctx context.Context, key string, body driver.Body, opts 
 		return driver.Info{}, err
 	}
 	if (opts.IfAbsent || opts.IfMatch != "") && !m.conditional {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "conditional writes are switched off for this server")
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "conditional writes are disabled for this server")
 	}
 	name := m.name(key)
 	if len(*name) > maxKey {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "", "", "with that of the store the key has %d bytes; S3 has keys of at most %d", len(*name), maxKey)
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "", "", "the key, including that of the store, has %d bytes; the maximum in S3 is %d", len(*name), maxKey)
 	}
 	if n := body.Size(); n > maxObject {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes; S3 has objects of at most 5 TiB", n)
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrLimit, "", "", "%d bytes; the maximum size of an object in S3 is 5 TiB", n)
 	}
 	w := &write{m: m, key: key, name: name, body: body, opts: *opts}
 	if opts.IfAbsent || opts.IfMatch != "" {
@@ -46,38 +46,38 @@ func (m *bucketMap) Put(ctx context.Context, key string, body driver.Body, opts 
 	if w.id == "" || ctx.Err() != nil || w.refused(err) {
 		return driver.Info{}, w.fail(ctx, err)
 	}
-	return w.settle(ctx, err)
+	return w.resolve(ctx, err)
 }
 
-// write is one Put.
+// write holds the state of one Put.
 type write struct {
 	m    *bucketMap
 	key  string
 	name *string
 	body driver.Body
 	opts driver.PutOptions
-	id   string // of a write with a condition
+	id   string // set for a write with a condition
 }
 
-// bodyError is a failure to read what is to be written.
+// bodyError is a failure to read the content to be written.
 type bodyError struct{ err error }
 
-func (e *bodyError) Error() string { return "read the content: " + e.err.Error() }
+func (e *bodyError) Error() string { return "read body: " + e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
-// abortedError is the failure of a multipart upload that has been aborted: it
-// will not be completed any more.
+// abortedError is the failure of a multipart upload that was aborted and can no longer
+// complete.
 type abortedError struct {
 	err   error
-	asked bool // the server was asked to complete it before
+	asked bool // the server was asked to complete it earlier
 }
 
 func (e *abortedError) Error() string { return e.err.Error() }
 func (e *abortedError) Unwrap() error { return e.err }
 
-// refused reports whether the failed write has certainly not been done. Two
-// answers do not show that: a proxy that sends a request a second time gets
-// them for what the first one did.
+// refused reports whether the server certainly did not carry out the failed write.
+// PreconditionFailed and NoSuchUpload do not prove that: if a proxy repeats a request,
+// they may be caused by the success of the first one.
 func (w *write) refused(err error) bool {
 	var body *bodyError
 	var aborted *abortedError
@@ -91,13 +91,13 @@ func (w *write) refused(err error) bool {
 	return unsent(err)
 }
 
-// over reports whether the failed write is not on its way any more.
+// over reports whether the server can no longer carry out the failed write.
 func over(err error) bool {
 	var aborted *abortedError
 	return errors.As(err, &aborted) || unsent(err)
 }
 
-// fail gives the error of a failed write.
+// fail returns the error of a failed write.
 func (w *write) fail(ctx context.Context, err error) error {
 	var body *bodyError
 	if errors.As(err, &body) {
@@ -112,21 +112,21 @@ func (w *write) fail(ctx context.Context, err error) error {
 	case w.opts.IfAbsent && code == "PreconditionFailed":
 		return ncerr.New(ncerr.ErrObjectExists, "", "", nil)
 	case w.opts.IfMatch != "" && ncerr.KindOf(e) == ncerr.ErrNotFound:
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the object is not there any more")
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "the object no longer exists")
 	case ncerr.KindOf(e) == ncerr.ErrNotFound:
-		return ncerr.New(ncerr.ErrS3, "", "", &plain{e.Error()}) // a write finds nothing missing
+		return ncerr.New(ncerr.ErrS3, "", "", &plain{e.Error()}) // a missing key is not an answer to a write
 	}
 	return e
 }
 
-// settle finds out what became of a conditional write whose answer was lost, or
-// may be that to its repetition by a proxy. An object with its id is its own.
-// Anything else proves nothing when the answer was lost: the write may still be
-// on its way, or somebody may have replaced or deleted what it wrote; so it is
-// not sent again either, which could do twice what was asked for once.
-func (w *write) settle(ctx context.Context, lost error) (driver.Info, error) {
+// resolve determines the outcome of a conditional write whose response was lost, or may
+// be the response to a repetition by a proxy. If the object has the id of the write,
+// the write succeeded. Anything else proves nothing after a lost response: the write
+// may still be in progress, or another writer may have replaced or deleted its object.
+// For the same reason resolve does not retry, which could carry out the write twice.
+func (w *write) resolve(ctx context.Context, lost error) (driver.Info, error) {
 	info, id, err := w.m.stat(ctx, w.key)
-	found := "there is another object"
+	found := "another object exists"
 	switch {
 	case err == nil && id == w.id:
 		return info, nil
@@ -135,15 +135,15 @@ func (w *write) settle(ctx context.Context, lost error) (driver.Info, error) {
 	case over(lost):
 		return driver.Info{}, w.fail(ctx, lost)
 	case ncerr.KindOf(err) == ncerr.ErrNotFound:
-		found = "there is no object"
+		found = "the object does not exist"
 	case err != nil:
 		found = err.Error()
 	}
 	return driver.Info{}, ncerr.New(ncerr.ErrAmbiguous, "", "", &plain{fmt.Sprintf(
-		"the answer was lost (%v), and whether the write was done cannot be told: %s", fail(ctx, lost), found)})
+		"the response was lost (%v), and the outcome of the write is unknown: %s", fail(ctx, lost), found)})
 }
 
-// send sends the object once.
+// send uploads the object once.
 func (w *write) send(ctx context.Context) (driver.Info, error) {
 	if w.body.Size() > int64(w.m.cfg.Threshold) {
 		return w.sendParts(ctx)
@@ -169,9 +169,9 @@ func (w *write) send(ctx context.Context) (driver.Info, error) {
 	return written(n, out.ETag), nil
 }
 
-// errNoETag is about an answer to a write: every S3 server names what it has
-// stored; a proxy's page does not.
-func errNoETag() error { return answerError("it answered a write without an ETag") }
+// errNoETag returns the error for a response to a write without an ETag, such as the
+// page of a proxy. Every S3 server sends the ETag of the object that it stored.
+func errNoETag() error { return answerError("it sent no ETag in response to a write") }
 
 func written(n int64, etag *string) driver.Info {
 	info := driver.Info{Size: n}
@@ -203,7 +203,7 @@ func (w *write) metadata() map[string]string {
 	return map[string]string{WriteID: w.id}
 }
 
-// section gives a part of the body to a request, without a copy.
+// section returns a reader of a part of the body, without copying it.
 func (w *write) section(off, n int64) io.ReadSeeker {
 	if b, ok := w.body.(driver.Bytes); ok {
 		return bytes.NewReader(b[off : off+n])
@@ -211,8 +211,8 @@ func (w *write) section(off, n int64) io.ReadSeeker {
 	return io.NewSectionReader(w.body, off, n)
 }
 
-// sum gives the CRC32C of a part of the body, as S3 writes it. It shows, too,
-// that the body can be read before anything of it is sent.
+// sum returns the CRC32C of a part of the body in the form that S3 uses. It also
+// ensures that the body can be read before any of it is sent.
 func (w *write) sum(off, n int64) (*string, error) {
 	var crc uint32
 	if b, ok := w.body.(driver.Bytes); ok {

@@ -11,27 +11,27 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// New gives the opener of the driver "s3". It is safe for concurrent use. The
-// SDK is set up when a store is opened for the first time; stores of one
-// server and one set of options share connections and credentials.
+// New returns the opener of the driver "s3". It is safe for concurrent use. The SDK is
+// configured when the first store is opened; stores with the same server and options
+// share connections and credentials.
 //
-// The Path of a spec is bucket[/key], its Endpoint the server. A store is
-// there when there is an object below its key; Create and Remove delete all
-// objects below it. Create is not atomic: a process that dies in the middle
-// leaves a part of the old store, and two creators of one store at once are
-// not kept apart: core/nczarr puts a claim first.
+// The Path of a spec is bucket[/key], and its Endpoint is the server. A store exists if
+// its key has at least one object below it; Create and Remove delete all objects below
+// it. Create is not atomic: a process that dies halfway leaves a part of the old store.
+// Create does not exclude a second creator of the same store; core/nczarr does so with
+// a claim.
 //
-// A Put with a condition whose answer was lost (a broken connection, an error
-// of the server) is settled: it carries an id in the object's metadata (see
-// WriteID), by which its object is recognised: then it has succeeded. Any other
-// finding leaves the outcome open, and is ncerr.ErrAmbiguous.
+// If the response to a Put with a condition is lost (a broken connection, a server
+// error), the driver checks the outcome. Such a Put stores an id in the object's
+// metadata (see WriteID); an object with that id proves that the Put succeeded.
+// Otherwise the outcome is unknown, and Put returns ncerr.ErrAmbiguous.
 //
-// Objects of more than the option multipart_threshold are sent in parts, and
-// become visible when the last part has arrived.
+// Objects larger than the option multipart_threshold are uploaded in parts and become
+// visible when the last part has arrived.
 func New() driver.Opener { return &opener{clients: make(map[clientKey]*client)} }
 
-// WriteID is the name of the user metadata (x-amz-meta-nczarr-write) that
-// holds the id of a conditional write.
+// WriteID is the name of the user metadata (x-amz-meta-nczarr-write) that holds the id
+// of a conditional write.
 const WriteID = "nczarr-write"
 
 type opener struct {
@@ -53,9 +53,9 @@ func (*opener) Describe() driver.Description {
 	}
 }
 
-// Open implements driver.Opener. Modes Read and Update send nothing: the first
-// request shows whether there is anything. A bucket that is not there is
-// ncerr.ErrNoDataset from every method.
+// Open implements driver.Opener. Modes Read and Update send no request: the first
+// access shows whether the store exists. Every method returns ncerr.ErrNoDataset if the
+// bucket does not exist.
 func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	m, err := o.connect(ctx, spec)
 	if err != nil {
@@ -83,10 +83,10 @@ func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return ncerr.Wrap("remove", spec.Path, err)
 }
 
-// connect makes a Map without sending anything.
+// connect returns a Map without sending a request.
 func (o *opener) connect(ctx context.Context, spec driver.OpenSpec) (*bucketMap, error) {
 	if spec.Env.Inner != nil {
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a bucket cannot lie in another store")
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "", "", "a bucket cannot be stored inside another store")
 	}
 	cfg, err := readConfig(spec.Options)
 	if err != nil {
@@ -122,8 +122,8 @@ type bucketMap struct {
 
 var _ driver.Map = (*bucketMap)(nil)
 
-// begin does what the mode asks for. To look for a store that is to be read
-// would cost a request: reading it tells.
+// begin prepares the store for the mode. It does not check whether a store to be read
+// exists, because that would cost a request.
 func (m *bucketMap) begin(ctx context.Context, mode driver.Mode) error {
 	switch mode {
 	case driver.Create:
@@ -155,7 +155,7 @@ func (m *bucketMap) Close(context.Context) error {
 	return nil
 }
 
-// name gives the key in the bucket.
+// name returns the key of an object in the bucket.
 func (m *bucketMap) name(key string) *string {
 	full := m.at.prefix + key
 	return &full

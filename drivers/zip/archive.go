@@ -20,7 +20,7 @@ import (
 // archive is one zip archive, open for reading. What it says does not change,
 // and all methods are safe for concurrent use.
 //
-// The index is a hash table with open addressing. A slot holds 32 bits of the
+// The index is a hash table with open addressing. A entry holds 32 bits of the
 // hash of a key and, plus one, the position of the record in the directory,
 // so that indexing takes no memory per member beyond 14 to 28 bytes.
 type archive struct {
@@ -30,18 +30,18 @@ type archive struct {
 	found  string // what the names alone suggest as prefix
 	sure   bool   // whoever knows the documents finds the same
 	count  int    // objects
-	odd    bool   // there are members, directories aside, whose name is no key
+	hasSkipped    bool   // there are members, directories aside, whose name is no key
 
 	seed  maphash.Seed
 	mask  uint64
-	slots []uint64
-	heads []atomic.Uint32 // per slot, length of the verified local header
+	table []uint64
+	heads []atomic.Uint32 // per entry, length of the verified local header
 
 	inOrder  bool // records stand in the order of their members, none overlapping
 	offsets  func() []int64
 	sorted   func() []uint32
 	versions func() []atomic.Pointer[string]
-	shadows  func() map[string]int
+	intended  func() map[string]int
 	unread   func() []pendingKey
 
 	use sync.RWMutex // held shared by readers of a Map that may replace it
@@ -69,17 +69,17 @@ func newArchive(src source, d *directory, fixed *string, docs []string) (*archiv
 	a.index(recs)
 	a.offsets = sync.OnceValue(a.sortOffsets)
 	a.sorted = sync.OnceValue(a.sortKeys)
-	a.shadows = sync.OnceValue(a.findShadows)
-	a.unread = sync.OnceValue(a.sortShadows)
+	a.intended = sync.OnceValue(a.findIntended)
+	a.unread = sync.OnceValue(a.sortIntended)
 	a.versions = sync.OnceValue(func() []atomic.Pointer[string] {
-		return make([]atomic.Pointer[string], len(a.slots))
+		return make([]atomic.Pointer[string], len(a.table))
 	})
 	return a, nil
 }
 
 // emptyArchive is what a new store starts from.
 func emptyArchive(prefix string) *archive {
-	a, err := newArchive(nothing{}, &directory{}, &prefix, nil)
+	a, err := newArchive(emptySource{}, &directory{}, &prefix, nil)
 	if err != nil {
 		panic("zip: " + err.Error()) // an empty directory has no flaw
 	}
@@ -102,13 +102,13 @@ func (a *archive) scan(f *prefixFinder) ([]uint32, error) {
 		if a.inOrder {
 			end, a.inOrder = follows(d[pos:], a.dir.base, end)
 		}
-		switch judgeRecord(d[pos:]) {
-		case wanted:
+		switch classifyRecord(d[pos:]) {
+		case isObject:
 			recs = append(recs, uint32(pos))
 			f.add(recordName(d[pos:]))
 		case isDirectory:
 		default:
-			a.odd = true
+			a.hasSkipped = true
 		}
 		pos += n
 		count++
@@ -143,7 +143,7 @@ func (a *archive) index(recs []uint32) {
 	for size*7 < len(recs)*8 {
 		size *= 2
 	}
-	a.slots = make([]uint64, size)
+	a.table = make([]uint64, size)
 	a.heads = make([]atomic.Uint32, size)
 	a.mask = uint64(size - 1)
 	prefix := []byte(a.prefix)
@@ -155,14 +155,14 @@ func (a *archive) index(recs []uint32) {
 		}
 		h := maphash.Bytes(a.seed, key)
 		i := h & a.mask
-		for ; a.slots[i] != 0; i = (i + 1) & a.mask {
-			if a.slots[i]>>32 == h>>32 && bytes.Equal(a.keyAt(a.slots[i]), key) {
+		for ; a.table[i] != 0; i = (i + 1) & a.mask {
+			if a.table[i]>>32 == h>>32 && bytes.Equal(a.keyAt(a.table[i]), key) {
 				a.count--
 				break
 			}
 		}
 		a.count++
-		a.slots[i] = h&^max32 | uint64(pos+1)
+		a.table[i] = h&^max32 | uint64(pos+1)
 	}
 }
 
@@ -177,9 +177,9 @@ func (a *archive) skipped() iter.Seq[int] {
 			if n == 0 {
 				return
 			}
-			why := judgeRecord(d[pos:])
+			why := classifyRecord(d[pos:])
 			inside := bytes.HasPrefix(recordName(d[pos:]), []byte(a.prefix))
-			if why != isDirectory && (why != wanted || !inside) && !yield(pos) {
+			if why != isDirectory && (why != isObject || !inside) && !yield(pos) {
 				return
 			}
 			pos += n
@@ -187,18 +187,18 @@ func (a *archive) skipped() iter.Seq[int] {
 	}
 }
 
-// findShadows gives, by the keys that they can only have been meant for, the
+// findIntended gives, by the keys that they can only have been meant for, the
 // positions of the records of members that are no objects.
-func (a *archive) findShadows() map[string]int {
+func (a *archive) findIntended() map[string]int {
 	list := map[string]int{}
 	for pos := range a.skipped() {
 		d := a.dir.raw[pos:]
-		switch judgeRecord(d) {
+		switch classifyRecord(d) {
 		case isAbsolute, isDotted, isEmptySegment, isBackslash, isControl, isNotUTF8, isSymlink:
 		default:
 			continue
 		}
-		key, ok := strings.CutPrefix(meantName(recordName(d)), a.prefix)
+		key, ok := strings.CutPrefix(intendedKey(recordName(d)), a.prefix)
 		if ok && key != "" && len(key) <= max16-len(a.prefix) { // U+FFFD takes more bytes than what it stands for
 			list[key] = pos
 		}
@@ -206,14 +206,14 @@ func (a *archive) findShadows() map[string]int {
 	return list
 }
 
-// sortShadows gives the keys of findShadows that are not those of objects, in
+// sortIntended gives the keys of findIntended that are not those of objects, in
 // byte order.
-func (a *archive) sortShadows() []pendingKey {
-	if !a.odd {
+func (a *archive) sortIntended() []pendingKey {
+	if !a.hasSkipped {
 		return nil
 	}
 	var list []pendingKey
-	for key := range a.shadows() {
+	for key := range a.intended() {
 		if a.find(key) < 0 {
 			list = append(list, pendingKey{key: key})
 		}
@@ -225,10 +225,10 @@ func (a *archive) sortShadows() []pendingKey {
 // absent says why there is no object of this key: ncerr.ErrNotFound, unless
 // the archive has a member that can only have been meant for it.
 func (a *archive) absent(op, key string) error {
-	if !a.odd {
+	if !a.hasSkipped {
 		return ncerr.ErrNotFound
 	}
-	pos, ok := a.shadows()[key]
+	pos, ok := a.intended()[key]
 	if !ok {
 		return ncerr.ErrNotFound
 	}
@@ -238,13 +238,13 @@ func (a *archive) absent(op, key string) error {
 // whyNot names the member of a record that is no object, and the reason.
 func (a *archive) whyNot(pos int) string {
 	d := a.dir.raw[pos:]
-	return fmt.Sprintf("%.200q, which is not read: %s", recordName(d), reasonText[judgeRecord(d)])
+	return fmt.Sprintf("%.200q, which is not read: %s", recordName(d), reasonText[classifyRecord(d)])
 }
 
 // foreign refuses an archive that has members but not one object: as an empty
 // store it would only seem to be one.
 func (a *archive) foreign() error {
-	if a.count > 0 || !a.odd {
+	if a.count > 0 || !a.hasSkipped {
 		return nil
 	}
 	for pos := range a.skipped() {
@@ -253,25 +253,25 @@ func (a *archive) foreign() error {
 	return nil
 }
 
-// keyAt gives the key of the record that a slot names, without its prefix.
-func (a *archive) keyAt(slot uint64) []byte {
-	return recordName(a.dir.raw[uint32(slot)-1:])[len(a.prefix):]
+// keyAt gives the key of the record that a entry names, without its prefix.
+func (a *archive) keyAt(entry uint64) []byte {
+	return recordName(a.dir.raw[uint32(entry)-1:])[len(a.prefix):]
 }
 
-// find gives the slot of key, -1 when there is no such object.
+// find gives the entry of key, -1 when there is no such object.
 func (a *archive) find(key string) int {
 	h := maphash.String(a.seed, key)
-	for i := h & a.mask; a.slots[i] != 0; i = (i + 1) & a.mask {
-		if a.slots[i]>>32 == h>>32 && string(a.keyAt(a.slots[i])) == key {
+	for i := h & a.mask; a.table[i] != 0; i = (i + 1) & a.mask {
+		if a.table[i]>>32 == h>>32 && string(a.keyAt(a.table[i])) == key {
 			return int(i)
 		}
 	}
 	return -1
 }
 
-// record gives the record of a slot. ok is false when it is impossible.
-func (a *archive) record(slot int) (r record, ok bool) {
-	return a.recordAt(int(uint32(a.slots[slot]) - 1))
+// record gives the record of a entry. ok is false when it is impossible.
+func (a *archive) record(entry int) (r record, ok bool) {
+	return a.recordAt(int(uint32(a.table[entry]) - 1))
 }
 
 // recordAt gives the record at a position of the directory.
@@ -281,16 +281,16 @@ func (a *archive) recordAt(pos int) (r record, ok bool) {
 	return r, ok
 }
 
-// sortKeys gives the slots of all objects in the order of their keys.
+// sortKeys gives the table of all objects in the order of their keys.
 func (a *archive) sortKeys() []uint32 {
 	list := make([]uint32, 0, a.count)
-	for i, s := range a.slots {
+	for i, s := range a.table {
 		if s != 0 {
 			list = append(list, uint32(i))
 		}
 	}
 	slices.SortFunc(list, func(x, y uint32) int {
-		return bytes.Compare(a.keyAt(a.slots[x]), a.keyAt(a.slots[y]))
+		return bytes.Compare(a.keyAt(a.table[x]), a.keyAt(a.table[y]))
 	})
 	return list
 }
@@ -336,17 +336,17 @@ func (a *archive) limit(r record) (end int64, ok bool) {
 }
 
 // info gives what Stat says about an object.
-func (a *archive) info(slot int) (driver.Info, error) {
-	r, ok := a.record(slot)
+func (a *archive) info(entry int) (driver.Info, error) {
+	r, ok := a.record(entry)
 	if !ok {
-		return driver.Info{}, badRecord("stat", string(a.keyAt(a.slots[slot])))
+		return driver.Info{}, badRecord("stat", string(a.keyAt(a.table[entry])))
 	}
-	return a.infoOf(slot, r), nil
+	return a.infoOf(entry, r), nil
 }
 
 // infoOf gives the facts about the object of a record.
-func (a *archive) infoOf(slot int, r record) driver.Info {
-	return driver.Info{Size: r.size, Version: a.version(slot, r), NoRanges: r.method != methodStored}
+func (a *archive) infoOf(entry int, r record) driver.Info {
+	return driver.Info{Size: r.size, Version: a.version(entry, r), NoRanges: r.method != methodStored}
 }
 
 func badRecord(op, key string) error {
@@ -354,8 +354,8 @@ func badRecord(op, key string) error {
 }
 
 // version gives the version of an object; it is made once.
-func (a *archive) version(slot int, r record) string {
-	p := &a.versions()[slot]
+func (a *archive) version(entry int, r record) string {
+	p := &a.versions()[entry]
 	if v := p.Load(); v != nil {
 		return *v
 	}

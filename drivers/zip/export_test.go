@@ -11,7 +11,7 @@ import (
 func NewClosing() driver.Opener { return &opener{closeToRename: true} }
 
 // JudgeName gives the reason why name is no legal key, or "".
-func JudgeName(name string) string { return reasonText[judgeName([]byte(name))] }
+func JudgeName(name string) string { return reasonText[classifyName([]byte(name))] }
 
 // MakeTemp makes a temporary file of an archive, in use until it is closed.
 func MakeTemp(dir, base string) (*os.File, error) { return makeTemp(dir, base) }

@@ -40,7 +40,7 @@ func (m *Map) Flush(ctx context.Context) error {
 	return ncerr.Wrap("flush", m.name, left.retire())
 }
 
-// snapshot gives the changes so far. Deletions of what the archive does not
+// snapshot gives the changes so isRemote. Deletions of what the archive does not
 // have are forgotten.
 func (m *Map) snapshot() map[string]*change {
 	m.mu.Lock()
@@ -144,7 +144,7 @@ func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, sn
 	old := m.arch
 	defer m.mu.Unlock()
 	defer old.use.Unlock()
-	old.src = nothing{}
+	old.src = emptySource{}
 	if err == nil {
 		next.src = src
 		return m.adopt(next, snap), nil
@@ -161,10 +161,10 @@ func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, sn
 }
 
 // member is one member of the archive to be written: content that is new, or
-// the slot that has it now.
+// the entry that has it now.
 type member struct {
 	key  string
-	slot int
+	entry int
 	c    *change
 }
 
@@ -180,7 +180,7 @@ func (m *Map) write(ctx context.Context, tmp *os.File, snap map[string]*change) 
 		if it.c != nil {
 			err = w.addNew(ctx, a.prefix+it.key, it.c)
 		} else {
-			r, ok := a.record(it.slot)
+			r, ok := a.record(it.entry)
 			err = a.copyMember(ctx, m.pools, w, r, ok)
 		}
 		if err != nil {
@@ -192,7 +192,7 @@ func (m *Map) write(ctx context.Context, tmp *os.File, snap map[string]*change) 
 	}
 	var next *archive
 	_, err := w.finish(func(d *directory) (err error) {
-		if next, err = newArchive(nothing{}, d, &a.prefix, m.docs); err != nil {
+		if next, err = newArchive(emptySource{}, d, &a.prefix, m.docs); err != nil {
 			return ncerr.New(ncerr.ErrInternal, "", "", err)
 		}
 		d.comment = markPrefix(a.dir.comment, a.prefix, next.found, next.sure)
@@ -205,12 +205,12 @@ func (m *Map) write(ctx context.Context, tmp *os.File, snap map[string]*change) 
 func (m *Map) plan(snap map[string]*change) []member {
 	a := m.arch
 	list := make([]member, 0, a.count+len(snap))
-	for i, s := range a.slots {
+	for i, s := range a.table {
 		if s == 0 {
 			continue
 		}
 		if key := string(a.keyAt(s)); snap[key] == nil {
-			list = append(list, member{key: key, slot: i})
+			list = append(list, member{key: key, entry: i})
 		}
 	}
 	for key, c := range snap {

@@ -31,9 +31,9 @@ type home interface {
 	// replace puts the content of tmp in the archive's place, in one step, and
 	// gives it as the new source. It fails with ncerr.ErrConflict, before
 	// anything is touched, when the archive is not what it was when its state
-	// was last remembered. letGo is called before the archive that is open has
+	// was last remembered. closeOld is called before the archive that is open has
 	// to be closed, on systems where that is so; tmp belongs to replace.
-	replace(ctx context.Context, tmp *os.File, letGo func() error) (source, error)
+	replace(ctx context.Context, tmp *os.File, closeOld func() error) (source, error)
 	// remove deletes the archive.
 	remove(ctx context.Context) error
 }
@@ -142,8 +142,8 @@ func (h *fileHome) spill() (*os.File, error) {
 	return makeHidden(dir, base)
 }
 
-func (h *fileHome) replace(_ context.Context, tmp *os.File, letGo func() error) (source, error) {
-	src, err := h.swap(tmp, letGo)
+func (h *fileHome) replace(_ context.Context, tmp *os.File, closeOld func() error) (source, error) {
+	src, err := h.swap(tmp, closeOld)
 	if err != nil {
 		// After a failed swap tmp may be closed already; what counts is that
 		// its name goes.
@@ -154,7 +154,7 @@ func (h *fileHome) replace(_ context.Context, tmp *os.File, letGo func() error) 
 	return src, nil
 }
 
-func (h *fileHome) swap(tmp *os.File, letGo func() error) (source, error) {
+func (h *fileHome) swap(tmp *os.File, closeOld func() error) (source, error) {
 	if h.was != nil {
 		if err := tmp.Chmod(h.was.Mode().Perm()); err != nil && runtime.GOOS != "windows" {
 			return nil, err
@@ -168,8 +168,8 @@ func (h *fileHome) swap(tmp *os.File, letGo func() error) (source, error) {
 	if err := h.unchanged(); err != nil {
 		return nil, err
 	}
-	if letGo != nil {
-		return h.swapClosed(tmp, letGo)
+	if closeOld != nil {
+		return h.swapClosed(tmp, closeOld)
 	}
 	is, err := tmp.Stat()
 	if err != nil {
@@ -184,11 +184,11 @@ func (h *fileHome) swap(tmp *os.File, letGo func() error) (source, error) {
 }
 
 // swapClosed is swap where open files cannot be renamed.
-func (h *fileHome) swapClosed(tmp *os.File, letGo func() error) (source, error) {
+func (h *fileHome) swapClosed(tmp *os.File, closeOld func() error) (source, error) {
 	if err := tmp.Close(); err != nil {
 		return nil, err
 	}
-	if err := letGo(); err != nil {
+	if err := closeOld(); err != nil {
 		return nil, err
 	}
 	if err := h.rename(tmp.Name()); err != nil {
@@ -290,7 +290,7 @@ func (h *mapHome) open(context.Context) (source, error) {
 	return &mapSource{
 		m: h.m, key: h.key, info: h.was,
 		match: h.caps.IfMatch && h.was.Version != "",
-		far:   h.caps.Latency == driver.Remote,
+		isRemote:   h.caps.Latency == driver.Remote,
 	}, nil
 }
 

@@ -20,14 +20,14 @@ type pendingKey struct {
 // view is the keys of a Map at one moment, in byte order.
 type view struct {
 	a       *archive
-	slots   []uint32
+	entries   []uint32
 	pending []pendingKey
 }
 
 // view takes the keys as they are now; the first call on an archive sorts it.
 func (m *Map) view() view {
 	if m.mode == driver.Read {
-		return view{a: m.arch, slots: m.arch.sorted(), pending: m.arch.unread()}
+		return view{a: m.arch, entries: m.arch.sorted(), pending: m.arch.unread()}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,7 +38,7 @@ func (m *Map) view() view {
 		}
 		slices.SortFunc(m.sorted, func(x, y pendingKey) int { return strings.Compare(x.key, y.key) })
 	}
-	return view{a: m.arch, slots: m.arch.sorted(), pending: m.withUnread(m.sorted)}
+	return view{a: m.arch, entries: m.arch.sorted(), pending: m.withUnread(m.sorted)}
 }
 
 // withUnread adds to changes the keys of members that are not read. m.mu is held.
@@ -59,28 +59,28 @@ func (m *Map) withUnread(changes []pendingKey) []pendingKey {
 
 // seek drops the keys below key.
 func (v *view) seek(key string) {
-	v.slots = v.slots[sort.Search(len(v.slots), func(i int) bool { return string(v.base(i)) >= key }):]
+	v.entries = v.entries[sort.Search(len(v.entries), func(i int) bool { return string(v.base(i)) >= key }):]
 	v.pending = v.pending[sort.Search(len(v.pending), func(i int) bool { return v.pending[i].key >= key }):]
 }
 
 // base gives the i-th key of the archive.
-func (v *view) base(i int) []byte { return v.a.keyAt(v.a.slots[v.slots[i]]) }
+func (v *view) base(i int) []byte { return v.a.keyAt(v.a.table[v.entries[i]]) }
 
 // next takes the first key off. c is its change, nil when the archive has it.
-func (v *view) next() (key string, slot int, c *change, ok bool) {
-	for len(v.slots) > 0 || len(v.pending) > 0 {
-		slot = -1
-		if len(v.slots) > 0 {
-			key, slot = string(v.base(0)), int(v.slots[0])
+func (v *view) next() (key string, entry int, c *change, ok bool) {
+	for len(v.entries) > 0 || len(v.pending) > 0 {
+		entry = -1
+		if len(v.entries) > 0 {
+			key, entry = string(v.base(0)), int(v.entries[0])
 		}
-		if len(v.pending) == 0 || slot >= 0 && key < v.pending[0].key {
-			v.slots = v.slots[1:]
-			return key, slot, nil, true
+		if len(v.pending) == 0 || entry >= 0 && key < v.pending[0].key {
+			v.entries = v.entries[1:]
+			return key, entry, nil, true
 		}
 		p := v.pending[0]
 		v.pending = v.pending[1:]
-		if slot >= 0 && key == p.key {
-			v.slots = v.slots[1:]
+		if entry >= 0 && key == p.key {
+			v.entries = v.entries[1:]
 		}
 		if p.c == nil || !p.c.deleted {
 			return p.key, -1, p.c, true
@@ -102,7 +102,7 @@ func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions)
 		v := m.view()
 		v.seek(max(prefix, opts.StartAfter))
 		for {
-			key, slot, c, ok := v.next()
+			key, entry, c, ok := v.next()
 			if !ok || !strings.HasPrefix(key, prefix) {
 				return
 			}
@@ -115,7 +115,7 @@ func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions)
 				e = driver.Entry{Key: key[:len(prefix)+i+1], Prefix: true, Info: driver.Info{Size: -1}}
 				v.seek(key[:len(prefix)+i] + "0") // the byte after the slash
 			} else {
-				e.Info = v.info(slot, c)
+				e.Info = v.info(entry, c)
 			}
 			if e.Key > opts.StartAfter && !yield(e, nil) {
 				return
@@ -124,14 +124,14 @@ func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions)
 	}
 }
 
-func (v *view) info(slot int, c *change) driver.Info {
+func (v *view) info(entry int, c *change) driver.Info {
 	if c != nil {
 		return c.info()
 	}
-	if slot < 0 {
+	if entry < 0 {
 		return driver.Info{Size: -1}
 	}
-	r, ok := v.a.record(slot)
+	r, ok := v.a.record(entry)
 	if !ok {
 		return driver.Info{Size: -1}
 	}

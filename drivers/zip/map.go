@@ -71,8 +71,8 @@ func (m *Map) Skipped() []Skipped {
 	var list []Skipped
 	for pos := range m.arch.skipped() {
 		d := m.arch.dir.raw[pos:]
-		why := judgeRecord(d)
-		if why == wanted {
+		why := classifyRecord(d)
+		if why == isObject {
 			why = isOutside
 		}
 		list = append(list, Skipped{Name: string(recordName(d)), Reason: reasonText[why]})
@@ -84,7 +84,7 @@ func (m *Map) Skipped() []Skipped {
 type found struct {
 	c    *change
 	a    *archive
-	slot int
+	entry int
 }
 
 // release must be called when the content has been read.
@@ -101,8 +101,8 @@ func (f found) release(m *Map) {
 // find looks key up and keeps its content from going away until release.
 func (m *Map) find(key string) (found, bool) {
 	if m.mode == driver.Read {
-		slot := m.arch.find(key)
-		return found{a: m.arch, slot: slot}, slot >= 0
+		entry := m.arch.find(key)
+		return found{a: m.arch, entry: entry}, entry >= 0
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -115,12 +115,12 @@ func (m *Map) find(key string) (found, bool) {
 		}
 		return found{c: c}, true
 	}
-	slot := m.arch.find(key)
-	if slot < 0 {
+	entry := m.arch.find(key)
+	if entry < 0 {
 		return found{}, false
 	}
 	m.arch.use.RLock()
-	return found{a: m.arch, slot: slot}, true
+	return found{a: m.arch, entry: entry}, true
 }
 
 // absent says why find found nothing.
@@ -151,7 +151,7 @@ func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, allo
 	if f.c != nil {
 		return f.c.get(ctx, key, opts, alloc)
 	}
-	return f.a.get(ctx, m.pools, f.slot, key, opts, alloc)
+	return f.a.get(ctx, m.pools, f.entry, key, opts, alloc)
 }
 
 // Stat implements driver.Map. It reads nothing.
@@ -167,7 +167,7 @@ func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	if f.c != nil {
 		return f.c.info(), nil
 	}
-	return f.a.info(f.slot)
+	return f.a.info(f.entry)
 }
 
 // Close implements driver.Map: what was not flushed is discarded.

@@ -19,20 +19,20 @@ import (
 const joinMax = 4 << 20
 
 // get reads an object of the archive, as driver.Map.Get says.
-func (a *archive) get(ctx context.Context, p *pools, slot int, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
-	r, ok := a.record(slot)
+func (a *archive) get(ctx context.Context, p *pools, entry int, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+	r, ok := a.record(entry)
 	if !ok {
 		return nil, driver.Info{}, badRecord("get", key)
 	}
-	info := a.infoOf(slot, r)
-	off, n, err := want(key, opts, info)
+	info := a.infoOf(entry, r)
+	off, n, err := resolveRange(key, opts, info)
 	if err != nil {
 		return nil, info, err
 	}
 	if err := a.check(r, "get", key); err != nil {
 		return nil, info, err
 	}
-	from, start, err := a.locate(ctx, p, slot, r, key)
+	from, start, err := a.locate(ctx, p, entry, r, key)
 	if err != nil {
 		return nil, info, ncerr.Wrap("get", key, err)
 	}
@@ -53,7 +53,7 @@ func (a *archive) get(ctx context.Context, p *pools, slot int, key string, opts 
 
 // want gives the part of an object that opts ask for and holds it against the
 // version and the limit.
-func want(key string, opts *driver.GetOptions, info driver.Info) (off, n int64, err error) {
+func resolveRange(key string, opts *driver.GetOptions, info driver.Info) (off, n int64, err error) {
 	if opts.IfMatch != "" && opts.IfMatch != info.Version {
 		return 0, 0, ncerr.Errorf(ncerr.ErrConflict, "get", key, "version %q, expected %q", info.Version, opts.IfMatch)
 	}
@@ -114,11 +114,11 @@ func errMisplaced(op, key string) error {
 }
 
 // locate verifies the local header of a member that fits, and gives the start
-// of its data and what to read it from. A header is read once per slot; slot
+// of its data and what to read it from. A header is read once per entry; entry
 // -1 has no memory.
-func (a *archive) locate(ctx context.Context, p *pools, slot int, r record, key string) (reader, int64, error) {
-	if slot >= 0 {
-		if n := a.heads[slot].Load(); n > 0 {
+func (a *archive) locate(ctx context.Context, p *pools, entry int, r record, key string) (reader, int64, error) {
+	if entry >= 0 {
+		if n := a.heads[entry].Load(); n > 0 {
 			return a.src, r.offset + int64(n), nil
 		}
 	}
@@ -136,8 +136,8 @@ func (a *archive) locate(ctx context.Context, p *pools, slot int, r record, key 
 	if err != nil {
 		return nil, 0, err
 	}
-	if slot >= 0 {
-		a.heads[slot].Store(uint32(n))
+	if entry >= 0 {
+		a.heads[entry].Store(uint32(n))
 	}
 	if r.csize > 0 && n+r.csize <= ask {
 		return window{b: *buf, off: r.offset}, r.offset + n, nil

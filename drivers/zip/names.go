@@ -12,7 +12,7 @@ import (
 type reason uint8
 
 const (
-	wanted reason = iota
+	isObject reason = iota
 	isDirectory
 	isEmptyName
 	isAbsolute
@@ -26,7 +26,7 @@ const (
 )
 
 var reasonText = [...]string{
-	wanted:         "",
+	isObject:         "",
 	isDirectory:    "directory entry",
 	isEmptyName:    "empty name",
 	isAbsolute:     "absolute name",
@@ -39,18 +39,18 @@ var reasonText = [...]string{
 	isOutside:      "outside the prefix of the dataset",
 }
 
-// judgeRecord says whether the member whose directory record starts at d is
+// classifyRecord says whether the member whose directory record starts at d is
 // an object.
-func judgeRecord(d []byte) reason {
+func classifyRecord(d []byte) reason {
 	const unix, kind, link = 3, 0o170000, 0o120000
 	if d[5] == unix && le.Uint16(d[40:])&kind == link {
 		return isSymlink
 	}
-	return judgeName(recordName(d))
+	return classifyName(recordName(d))
 }
 
-// judgeName says whether a member's name is a legal key.
-func judgeName(name []byte) reason {
+// classifyName says whether a member's name is a legal key.
+func classifyName(name []byte) reason {
 	if len(name) == 0 {
 		return isEmptyName
 	}
@@ -58,9 +58,9 @@ func judgeName(name []byte) reason {
 		return isAbsolute
 	}
 	if isPlain(name) {
-		return wanted
+		return isObject
 	}
-	if why := judgeBytes(name); why != wanted {
+	if why := classifyBytes(name); why != isObject {
 		return why
 	}
 	for {
@@ -68,31 +68,31 @@ func judgeName(name []byte) reason {
 		if i < 0 {
 			break
 		}
-		if why := judgeSegment(name[:i]); why != wanted {
+		if why := classifySegment(name[:i]); why != isObject {
 			return why
 		}
 		if name = name[i+1:]; len(name) == 0 {
 			return isDirectory
 		}
 	}
-	return judgeSegment(name)
+	return classifySegment(name)
 }
 
-func judgeSegment(s []byte) reason {
+func classifySegment(s []byte) reason {
 	switch {
 	case len(s) == 0:
 		return isEmptySegment
 	case len(s) <= 2 && s[0] == '.' && s[len(s)-1] == '.':
 		return isDotted
 	}
-	return wanted
+	return isObject
 }
 
-// meantName gives the key that whoever wrote a member of this name can only
+// intendedKey gives the key that whoever wrote a member of this name can only
 // have meant, "" where that is not certain and for a directory: programs write
 // backslashes, a slash in front, and "." for the directory that they were
 // started in. U+FFFD stands for what no key can have.
-func meantName(name []byte) string {
+func intendedKey(name []byte) string {
 	var key []byte
 	for s := range bytes.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
 		switch string(s) {
@@ -126,16 +126,16 @@ func isPlain(name []byte) bool {
 	var bad, before uint64
 	for i := 0; i+8 <= n; i += 8 {
 		var b uint64
-		b, before = doubts(le.Uint64(name[i:]), before)
+		b, before = suspects(le.Uint64(name[i:]), before)
 		bad |= b
 	}
-	last, _ := doubts(le.Uint64(name[n-8:]), 0)
+	last, _ := suspects(le.Uint64(name[n-8:]), 0)
 	return (bad|last)&tops == 0
 }
 
-// doubts marks the bytes of w that need a closer look, in their top bits.
+// suspects marks the bytes of w that need a closer look, in their top bits.
 // before and next carry a slash at the end of one word to the following one.
-func doubts(w, before uint64) (bad, next uint64) {
+func suspects(w, before uint64) (bad, next uint64) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	back, del, slash, dot := w^(ones*'\\'), w^(ones*0x7f), w^(ones*'/'), w^(ones*'.')
 	slash = (slash - ones) &^ slash & tops
@@ -144,8 +144,8 @@ func doubts(w, before uint64) (bad, next uint64) {
 	return bad | (slash<<8|before)&(slash|dot), slash >> 56
 }
 
-// judgeBytes looks for bytes that no key may have.
-func judgeBytes(name []byte) reason {
+// classifyBytes looks for bytes that no key may have.
+func classifyBytes(name []byte) reason {
 	high := false
 	for _, c := range name {
 		switch {
@@ -157,26 +157,26 @@ func judgeBytes(name []byte) reason {
 		high = high || c >= utf8.RuneSelf
 	}
 	if high {
-		return judgeUnicode(name)
+		return classifyUnicode(name)
 	}
-	return wanted
+	return isObject
 }
 
-func judgeUnicode(name []byte) reason {
+func classifyUnicode(name []byte) reason {
 	if !utf8.Valid(name) {
 		return isNotUTF8
 	}
 	if bytes.IndexFunc(name, unicode.IsControl) >= 0 {
 		return isControl
 	}
-	return wanted
+	return isObject
 }
 
 // prefixFinder watches the names of all objects of an archive and decides on
 // the top-level directory that is the root of the dataset.
 type prefixFinder struct {
 	docs    []string // last segments of the keys of metadata documents; empty when they are not known
-	top     []byte   // the one top-level directory so far, without slash
+	top     []byte   // the one top-level directory so isRemote, without slash
 	none    bool     // it is certain that there is no prefix
 	hasRoot bool     // top has a metadata document directly inside
 }
@@ -222,7 +222,7 @@ const prefixMark = "nczarr prefix="
 // markedPrefix gives the prefix that the comment of an archive states.
 func markedPrefix(comment []byte) (prefix string, ok bool) {
 	rest, ok := bytes.CutPrefix(comment, []byte(prefixMark))
-	if !ok || len(rest) > 0 && judgeName(rest) != isDirectory {
+	if !ok || len(rest) > 0 && classifyName(rest) != isDirectory {
 		return "", false
 	}
 	return string(rest), true

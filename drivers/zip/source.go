@@ -68,11 +68,11 @@ type mapSource struct {
 	key   string
 	info  driver.Info // as it was when the archive was opened
 	match bool        // m honours IfMatch
-	far   bool
+	isRemote   bool
 }
 
 func (s *mapSource) size() int64  { return s.info.Size }
-func (s *mapSource) remote() bool { return s.far }
+func (s *mapSource) remote() bool { return s.isRemote }
 func (s *mapSource) close() error { return nil }
 
 func (s *mapSource) readAt(ctx context.Context, p []byte, off int64) (int, error) {
@@ -85,7 +85,7 @@ func (s *mapSource) readAt(ctx context.Context, p []byte, off int64) (int, error
 	}
 	got, info, err := s.m.Get(ctx, s.key, &opts, driver.Into(p))
 	switch {
-	case err != nil && lost(err):
+	case err != nil && replaced(err):
 		return 0, ncerr.New(ncerr.ErrConflict, "read archive", s.key, errText(err))
 	case err != nil:
 		return len(got), err
@@ -99,7 +99,7 @@ func (s *mapSource) readAt(ctx context.Context, p []byte, off int64) (int, error
 
 // lost reports whether err says that the archive is not any more what it was:
 // such an error must not look as if a member were absent.
-func lost(err error) bool {
+func replaced(err error) bool {
 	switch ncerr.KindOf(err) {
 	case ncerr.ErrNotFound, ncerr.ErrRange, ncerr.ErrConflict:
 		return true
@@ -111,12 +111,12 @@ func lost(err error) bool {
 func errText(err error) error { return errors.New(err.Error()) }
 
 // nothing is the source of an archive that is not written yet.
-type nothing struct{}
+type emptySource struct{}
 
-func (nothing) size() int64  { return 0 }
-func (nothing) remote() bool { return false }
-func (nothing) close() error { return nil }
-func (nothing) readAt(_ context.Context, p []byte, _ int64) (int, error) {
+func (emptySource) size() int64  { return 0 }
+func (emptySource) remote() bool { return false }
+func (emptySource) close() error { return nil }
+func (emptySource) readAt(_ context.Context, p []byte, _ int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}

@@ -45,7 +45,7 @@ func (c *change) readAt(ctx context.Context, p []byte, off int64) (int, error) {
 
 func (c *change) get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	info := c.info()
-	off, n, err := want(key, opts, info)
+	off, n, err := resolveRange(key, opts, info)
 	if err != nil {
 		return nil, info, err
 	}
@@ -66,7 +66,7 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 	if err := m.writable(ctx, "put", key); err != nil {
 		return driver.Info{}, err
 	}
-	if why := judgeName([]byte(key)); why != wanted {
+	if why := classifyName([]byte(key)); why != isObject {
 		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key, "%s", reasonText[why])
 	}
 	if n := len(m.prefix) + len(key); n > max16 {
@@ -163,7 +163,7 @@ func (m *Map) countDirs() {
 		return
 	}
 	m.pending, m.dirs = map[string]*change{}, map[string]int{}
-	for _, s := range m.arch.slots {
+	for _, s := range m.arch.table {
 		if s == 0 {
 			continue
 		}

@@ -75,7 +75,7 @@ func (w *writer) addRaw(ctx context.Context, h record, r reader, off int64) erro
 	return nil
 }
 
-// addNew writes a member with the content of c, deflated if that is wanted
+// addNew writes a member with the content of c, deflated if that is isObject
 // and makes it shorter.
 func (w *writer) addNew(ctx context.Context, name string, c *change) error {
 	h := record{

@@ -64,7 +64,7 @@ func readConfig(options []byte) (config, error) {
 	case c.Durability != "rename" && c.Durability != "fsync":
 		return invalid("durability is %q; it is rename or fsync", c.Durability)
 	}
-	if p := c.Prefix; p != "" && p != "auto" && p != "." && judgeName([]byte(p)) != wanted {
+	if p := c.Prefix; p != "" && p != "auto" && p != "." && classifyName([]byte(p)) != isObject {
 		return invalid("prefix is %q; it is the name of a directory, auto or a dot", p)
 	}
 	return c, nil
@@ -85,7 +85,7 @@ func (c config) fixedPrefix(name string, fresh bool) *string {
 		}
 		base := filepath.Base(filepath.FromSlash(name))
 		base = strings.TrimSuffix(base, filepath.Ext(base))
-		if judgeName([]byte(base)) == wanted {
+		if classifyName([]byte(base)) == isObject {
 			p = base + "/"
 		}
 	case ".":

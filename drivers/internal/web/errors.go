@@ -16,11 +16,10 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Failed gives the error of a request that brought no complete answer: the
-// caller's own context error, or an ncerr.ErrIO without the URL, which may
-// hold secrets. What another try may cure is Retryable: all but a name that
-// does not exist, a certificate that is not trusted and a request that could
-// not be made. An error that has a kind already keeps it.
+// Failed returns the error for a request without a complete response: the error of ctx,
+// or an ncerr.ErrIO without the URL, which may contain secrets. The error is Retryable
+// unless the host name does not exist, a certificate is not trusted, or the server does
+// not speak TLS. An *ncerr.Error in the chain of err is returned as it is.
 func Failed(ctx context.Context, err error) error {
 	if own := ctx.Err(); own != nil {
 		return own
@@ -48,24 +47,23 @@ func Failed(ctx context.Context, err error) error {
 	return e
 }
 
-// plain keeps an error's text and hides that it may be a context error, which
-// would be taken for the caller's own.
+// plain keeps the text of an error but does not unwrap, so that a context error inside
+// it is not mistaken for the caller's own.
 type plain struct{ err error }
 
 func (p plain) Error() string { return p.err.Error() }
 
-// Status gives the error of an answer whose status is not the expected one,
-// for all statuses that mean the same in every protocol on HTTP; 404 is none
-// of them. Statuses that pass with time are Retryable, after the time that the
-// Retry-After header names.
+// Status returns the error for a response with an unexpected status. It handles the
+// statuses that mean the same in every protocol on top of HTTP; 404 is not one of them.
+// Temporary failures are Retryable, after the time in the Retry-After header.
 func Status(resp *http.Response, now time.Time) *ncerr.Error {
 	text := Said("the server answered " + resp.Status)
 	kind, again := ncerr.ErrIO, false
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
-		kind, text = ncerr.ErrAuth, text+": it wants a user name and password, or takes others than those it got"
+		kind, text = ncerr.ErrAuth, text+": it requires a user name and password, or rejected the ones it received"
 	case http.StatusProxyAuthRequired:
-		kind, text = ncerr.ErrAuth, text+": the proxy wants a user name and password"
+		kind, text = ncerr.ErrAuth, text+": the proxy requires a user name and password"
 	case http.StatusForbidden:
 		kind = ncerr.ErrPermission
 	case http.StatusPreconditionFailed:
@@ -79,11 +77,11 @@ func Status(resp *http.Response, now time.Time) *ncerr.Error {
 	return e
 }
 
-// maxSaid is the most, in bytes, that is repeated of what a server says.
+// maxSaid is the maximum length in bytes of server text in an error message.
 const maxSaid = 1000
 
-// Said makes one line of a text with words of a server in it: characters that
-// could move about on a terminal become blanks, and a long text is cut.
+// Said makes a single line of text that contains words from a server. It replaces
+// unprintable characters by spaces and truncates long text.
 func Said(text string) string {
 	cut := len(text) > maxSaid
 	text = strings.Map(func(r rune) rune {
@@ -98,12 +96,11 @@ func Said(text string) string {
 	return text
 }
 
-// maxRetryAfter is the longest wait that a server's word is taken for; who
-// asks for more is not worth waiting for within one call.
+// maxRetryAfter is the longest wait that RetryAfter returns.
 const maxRetryAfter = 24 * time.Hour
 
-// RetryAfter gives the wait that a Retry-After header asks for: seconds or a
-// date; 0 when there is none or it cannot be read.
+// RetryAfter returns the wait requested by a Retry-After header, which holds seconds or
+// a date. It returns 0 if the header is missing or invalid.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := h.Get("Retry-After")
 	if v == "" {

@@ -1,9 +1,8 @@
-// Package web is the HTTP transport of the storage drivers that speak HTTP:
-// connections, proxies, certificates, and the time-outs of a request, of which
-// there is one implementation because only the process that holds the
-// connection sees bytes arrive.
+// Package web is the HTTP transport of the storage drivers that speak HTTP. It
+// implements connections, proxies, certificates and time-outs. The time-outs belong
+// here because only the process that holds the connection sees bytes arrive.
 //
-// Above are drivers/http and drivers/s3; below is net/http.
+// drivers/http and drivers/s3 use the package; it is built on net/http.
 package web
 
 import (
@@ -23,48 +22,48 @@ import (
 	"time"
 )
 
-// Options are the options of [New]; zero members take the defaults.
+// Options configures a [Transport]. Zero members mean the defaults.
 type Options struct {
-	// Connect is the longest time that a TCP connection, and then its TLS
-	// handshake, may take; 0 is 10 s.
+	// Connect limits the time for a TCP connection, and separately for its TLS
+	// handshake; 0 means 10 s.
 	Connect time.Duration
-	// FirstByte is the longest time from the end of the request, once it has a
-	// connection, to the head of the answer; 0 is 60 s. A proxy has as long to
-	// let it through.
+	// FirstByte limits the time from the end of the request, once it has a connection,
+	// to the header of the response; 0 means 60 s. A proxy gets the same time to open
+	// the connection.
 	FirstByte time.Duration
-	// Stall is the longest time in which no byte of a body moves, in either
-	// direction; 0 is 30 s.
+	// Stall limits the time without a byte of a body, in either direction; 0 means 30
+	// s.
 	Stall time.Duration
-	// Proxy is the URL of a proxy for all requests; empty takes HTTP_PROXY,
-	// HTTPS_PROXY and NO_PROXY of the environment.
+	// Proxy is the URL of a proxy for all requests; if empty, HTTP_PROXY, HTTPS_PROXY
+	// and NO_PROXY of the environment apply.
 	Proxy string
-	// CAFile is a file of certificates to trust instead of the system's; empty
-	// means the system's (SSL_CERT_FILE and SSL_CERT_DIR on Unix).
+	// CAFile is a file of certificates to trust instead of the system's; if empty, the
+	// system's apply (SSL_CERT_FILE and SSL_CERT_DIR on Unix).
 	CAFile string
-	// RootCAs, when not nil, are the certificates to trust; CAFile comes first.
+	// RootCAs, if not nil, holds the certificates to trust. CAFile takes precedence.
 	RootCAs *x509.CertPool
-	// Connections, when > 0, bounds the connections to one host, idle ones
-	// too, and keeps to HTTP/1.1, where each request has one of its own: for
-	// many large bodies at once that is faster than sharing one.
+	// Connections, if greater than 0, limits the connections to one host, including
+	// idle ones, and disables HTTP/2, so that each request has a connection of its own.
+	// For many large bodies at once that is faster than a shared connection.
 	Connections int
-	// Dial, when not nil, opens the connections: tests have servers that are
-	// not on a network.
+	// Dial, if not nil, opens the connections. Tests use it for servers without a
+	// network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// ErrTimeout is the cause of a request that was given up because of one of
-// the Options' times. It is no context error.
+// ErrTimeout is wrapped by the error of a request that exceeded one of the time limits
+// in Options. It is not a context error.
 var ErrTimeout = errors.New("timed out")
 
-// Transport is an http.RoundTripper with time-outs that restart whenever bytes
-// move. It is safe for concurrent use.
+// Transport is an http.RoundTripper with time-outs that restart whenever bytes move. It
+// is safe for concurrent use.
 type Transport struct {
 	o    Options
 	base *http.Transport
 }
 
-// New makes a Transport. The error is about Proxy or CAFile, and names no
-// password of a proxy.
+// New returns a Transport. It fails if Proxy or CAFile is invalid; the error does not
+// contain the password of a proxy.
 func New(o Options) (*Transport, error) {
 	o.Connect = orElse(o.Connect, 10*time.Second)
 	o.FirstByte = orElse(o.FirstByte, time.Minute)
@@ -73,7 +72,8 @@ func New(o Options) (*Transport, error) {
 	t := &Transport{o: o, base: &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
 		DialContext: dialer.DialContext,
-		// An answer is stored, compared and cut by its bytes: nobody may pack them.
+		// Compression would change the bytes of a response, which are stored and
+		// compared.
 		DisableCompression:     true,
 		TLSHandshakeTimeout:    o.Connect,
 		MaxIdleConns:           512,
@@ -100,7 +100,7 @@ func New(o Options) (*Transport, error) {
 	if o.Proxy != "" {
 		proxy, err := url.Parse(o.Proxy)
 		if err != nil || proxy.Host == "" {
-			return nil, errors.New("the proxy is not a URL")
+			return nil, errors.New("the proxy is not a valid URL")
 		}
 		t.base.Proxy = http.ProxyURL(proxy)
 	}
@@ -111,7 +111,7 @@ func New(o Options) (*Transport, error) {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", o.CAFile)
+			return nil, fmt.Errorf("%s contains no certificate", o.CAFile)
 		}
 		t.base.TLSClientConfig = &tls.Config{RootCAs: pool}
 	}
@@ -128,10 +128,10 @@ func orElse(d, def time.Duration) time.Duration {
 // CloseIdleConnections closes the connections that no request uses.
 func (t *Transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 
-// RoundTrip implements http.RoundTripper. A time-out is an error that wraps
-// [ErrTimeout], here and from the body's Read. A redirect to an address of this
-// machine or its network, from a server that has no such address, is an
-// ncerr.ErrPermission.
+// RoundTrip implements http.RoundTripper. RoundTrip and the Read method of the body
+// return an error that wraps [ErrTimeout] after a time-out. RoundTrip fails with
+// ncerr.ErrPermission if a redirect leads to a more local address than that of the
+// redirecting server.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sends := req.Body != nil && req.Body != http.NoBody
 	ctx, err := t.guard(req)
@@ -151,34 +151,35 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	w.arrived()
 	resp.Body = &received{resp.Body, w}
-	met := nearOfHost(req.URL.Hostname())
+	reached := scopeOfHost(req.URL.Hostname())
 	if a, ok := w.remote.(*net.TCPAddr); ok && ctx != req.Context() {
-		met = nearOf(a.AddrPort().Addr())
+		reached = scopeOf(a.AddrPort().Addr())
 	}
-	resp.Request = req.WithContext(context.WithValue(req.Context(), nearKey{}, met))
+	resp.Request = req.WithContext(context.WithValue(req.Context(), scopeKey{}, reached))
 	return resp, nil
 }
 
-// watch ends a request that does not get on.
+// watch cancels a request that makes no progress.
 type watch struct {
 	ctx    context.Context //nolint:containedctx // lives as long as the request
 	cancel context.CancelCauseFunc
 	o      Options
 	timer  *time.Timer
 	phase  atomic.Pointer[phase]
-	remote net.Addr // of the connection that the request got
+	remote net.Addr // address of the connection that the request uses
 }
 
-// phase is what is waited for, and how long.
+// phase names a phase of a request and its time limit.
 type phase struct {
 	what string
 	long time.Duration
 }
 
-// newWatch begins to watch when the request has a connection: until then it
-// waits for others to end, which are watched, or for a new connection, which
-// has a time of its own. That of a proxy has none: there the wait for what the
-// proxy says begins as soon as somebody has taken the connection.
+// newWatch starts to watch a request when it gets a connection. Before that, the
+// request waits for other requests, which are watched themselves, or for a new
+// connection, which has its own time limit. Waiting for the response of a proxy to
+// CONNECT has no limit of its own, so a timer starts as soon as the TCP connection is
+// open.
 func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	w := &watch{o: o}
 	ctx, w.cancel = context.WithCancelCause(ctx)
@@ -188,7 +189,7 @@ func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	}
 	w.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		ConnectDone: func(_, _ string, err error) {
-			// The request may have got the connection of another meanwhile.
+			// The request may have got another connection meanwhile.
 			if p := (&phase{"opening a connection", o.FirstByte + o.Connect}); err == nil && w.phase.CompareAndSwap(nil, p) {
 				w.timer.Reset(p.long)
 			}
@@ -205,7 +206,7 @@ func newWatch(ctx context.Context, o Options, sends bool) *watch {
 	return w
 }
 
-// enter begins another phase.
+// enter starts the next phase.
 func (w *watch) enter(p *phase) {
 	w.phase.Store(p)
 	w.timer.Reset(p.long)
@@ -215,10 +216,10 @@ func (w *watch) sending() { w.enter(&phase{"sending without progress", w.o.Stall
 func (w *watch) sentAll() { w.enter(&phase{"waiting for the answer", w.o.FirstByte}) }
 func (w *watch) arrived() { w.enter(&phase{"receiving nothing", w.o.Stall}) }
 
-// moved begins the phase again.
+// moved restarts the timer of the phase.
 func (w *watch) moved() { w.timer.Reset(w.phase.Load().long) }
 
-// cause gives the time-out in place of the error that it led to.
+// cause returns the time-out if one caused err, and err otherwise.
 func (w *watch) cause(err error) error {
 	if c := context.Cause(w.ctx); errors.Is(c, ErrTimeout) {
 		return c
@@ -231,7 +232,7 @@ func (w *watch) end() {
 	w.cancel(nil)
 }
 
-// sent is the body of a request.
+// sent is the body of a request. It reports progress to w.
 type sent struct {
 	io.ReadCloser
 	w *watch
@@ -247,7 +248,7 @@ func (s *sent) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// received is the body of an answer.
+// received is the body of a response. It reports progress to w.
 type received struct {
 	io.ReadCloser
 	w *watch

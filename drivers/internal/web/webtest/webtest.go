@@ -1,6 +1,6 @@
-// Package webtest serves HTTP over connections in memory. In a bubble of
-// testing/synctest, where nothing may wait for a network, time-outs of a client
-// are then exact however busy the machine is.
+// Package webtest serves HTTP over connections in memory. Inside a testing/synctest
+// bubble, which cannot wait for a network, the time-outs of a client are thus exact
+// even on a busy machine.
 package webtest
 
 import (
@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// URL is the address of a server of [Serve]. No proxy of the environment is
-// used for it.
+// URL is the address of a server started by [Serve]. Proxies of the environment do not
+// apply to it.
 const URL = "http://127.0.0.1:1"
 
-// Serve answers requests with h until the test ends. The dial function that it
-// returns connects to it, whatever the address.
+// Serve handles requests with h until the test ends. It returns a dial function that
+// connects to the server, whatever the address.
 func Serve(t testing.TB, h http.Handler) func(ctx context.Context, network, address string) (net.Conn, error) {
 	t.Helper()
 	l := &listener{dialed: make(chan net.Conn), closed: make(chan struct{})}
@@ -26,16 +26,16 @@ func Serve(t testing.TB, h http.Handler) func(ctx context.Context, network, addr
 		defer serving.Done()
 		h.ServeHTTP(w, r)
 	})}
-	serving.Go(func() { _ = s.Serve(l) }) // it ends with ErrServerClosed
+	serving.Go(func() { _ = s.Serve(l) }) // Serve returns ErrServerClosed
 	t.Cleanup(func() {
 		_ = s.Close()
 		serving.Wait()
 	})
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
-		near, far := net.Pipe()
+		client, server := net.Pipe()
 		select {
-		case l.dialed <- far:
-			return near, nil
+		case l.dialed <- server:
+			return client, nil
 		case <-l.closed:
 			return nil, net.ErrClosed
 		case <-ctx.Done():
@@ -44,7 +44,7 @@ func Serve(t testing.TB, h http.Handler) func(ctx context.Context, network, addr
 	}
 }
 
-// listener accepts what was dialed.
+// listener accepts the connections that the dial function opens.
 type listener struct {
 	dialed chan net.Conn
 	closed chan struct{}
