@@ -15,9 +15,10 @@
 // 404 and 410 mean that the object does not exist, and so does a redirect that only
 // adds a slash, which indicates a directory. Every other status is an error. An HTML
 // page in place of an object is also an error: some servers of web applications return
-// such a page with status 200 for every missing path. For metadata documents
-// (driver.OpenSpec.Documents) the Content-Type alone decides. For other objects the
-// first bytes decide too; Stat does not read these and accepts the object.
+// such a page with status 200 for every missing path. A metadata document
+// (driver.OpenSpec.Documents) whose Content-Type is HTML is always refused. Any other
+// object of that type is refused only if its first bytes are HTML; Stat does not read
+// these and accepts the object.
 //
 // The driver does not support listing. Datasets with consolidated metadata or NCZarr's
 // own lists do not need it.

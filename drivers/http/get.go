@@ -327,7 +327,7 @@ func (g *get) cut(got, n int64, err error) error {
 }
 
 // unsized reads a 200 response without Content-Length. It reads the whole body to learn
-// the size, but keeps only the requested range.
+// the size, but keeps only the requested range if its offset and length are known.
 func (g *get) unsized() ([]byte, driver.Info, error) {
 	limit, asked := g.m.o.MaxBlind, g.opts.Limit > 0 && g.opts.Range == nil && g.opts.Limit <= g.m.o.MaxBlind
 	if asked {

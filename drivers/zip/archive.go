@@ -17,39 +17,38 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// archive is one zip archive, open for reading. What it says does not change,
-// and all methods are safe for concurrent use.
+// archive is a zip archive that is open for reading. Its content does not change, and
+// all methods are safe for concurrent use.
 //
-// The index is a hash table with open addressing. A entry holds 32 bits of the
-// hash of a key and, plus one, the position of the record in the directory,
-// so that indexing takes no memory per member beyond 14 to 28 bytes.
+// The index is a hash table with open addressing. An entry holds 32 bits of the hash of
+// a key and the position of the record in the directory plus one, so that indexing
+// takes only 14 to 28 bytes of memory per member.
 type archive struct {
-	src    source
-	dir    *directory
-	prefix string // "" or with its slash
-	found  string // what the names alone suggest as prefix
-	sure   bool   // whoever knows the documents finds the same
-	count  int    // objects
-	hasSkipped    bool   // there are members, directories aside, whose name is no key
+	src        source
+	dir        *directory
+	prefix     string // "" or ending in a slash
+	found      string // prefix suggested by the names
+	sure       bool   // a reader that knows the documents finds the same prefix
+	count      int    // number of objects
+	hasSkipped bool   // there are members, other than directories, whose names are not keys
 
 	seed  maphash.Seed
 	mask  uint64
 	table []uint64
 	heads []atomic.Uint32 // per entry, length of the verified local header
 
-	inOrder  bool // records stand in the order of their members, none overlapping
+	inOrder  bool // records are in the order of their members, which do not overlap
 	offsets  func() []int64
 	sorted   func() []uint32
 	versions func() []atomic.Pointer[string]
-	intended  func() map[string]int
+	intended func() map[string]int
 	unread   func() []pendingKey
 
-	use sync.RWMutex // held shared by readers of a Map that may replace it
+	use sync.RWMutex // held shared by readers of a Map that may replace the archive
 }
 
-// newArchive checks and indexes a directory. fixed, when not nil, is the
-// prefix to use instead of the one that the names suggest. docs are those of
-// OpenSpec.Documents.
+// newArchive checks and indexes a directory. fixed, if not nil, is the prefix to use
+// instead of the one that the names suggest. docs is OpenSpec.Documents.
 func newArchive(src source, d *directory, fixed *string, docs []string) (*archive, error) {
 	a := &archive{src: src, dir: d, seed: maphash.MakeSeed()}
 	f := prefixFinder{docs: docs}
@@ -77,27 +76,27 @@ func newArchive(src source, d *directory, fixed *string, docs []string) (*archiv
 	return a, nil
 }
 
-// emptyArchive is what a new store starts from.
+// emptyArchive returns the archive of a new store.
 func emptyArchive(prefix string) *archive {
 	a, err := newArchive(emptySource{}, &directory{}, &prefix, nil)
 	if err != nil {
-		panic("zip: " + err.Error()) // an empty directory has no flaw
+		panic("zip: " + err.Error()) // an empty directory is always valid
 	}
 	return a
 }
 
-// scan checks the form of every record and gives the positions of those that
-// are objects, whose names it shows to f.
+// scan checks the format of every record. It returns the positions of the records that
+// are objects and passes their names to f.
 func (a *archive) scan(f *prefixFinder) ([]uint32, error) {
 	d, pos := a.dir.raw, 0
 	recs := make([]uint32, 0, len(d)/(lenCentral+8)+1)
 	var count uint64
 	a.inOrder = true
-	end := int64(0) // of the member before, at least
+	end := int64(0) // minimum end of the previous member
 	for len(d)-pos >= 4 && le.Uint32(d[pos:]) == sigCentral {
 		n := recordLen(d[pos:])
 		if n == 0 {
-			return nil, notZip("record %d of the directory is cut off", count)
+			return nil, notZip("record %d of the directory is truncated", count)
 		}
 		if a.inOrder {
 			end, a.inOrder = follows(d[pos:], a.dir.base, end)
@@ -114,16 +113,16 @@ func (a *archive) scan(f *prefixFinder) ([]uint32, error) {
 		count++
 	}
 	if rest := d[pos:]; len(rest) > 0 && (len(rest) < 4 || le.Uint32(rest) != sigSigned) {
-		return nil, notZip("no record at byte %d of the directory", pos)
+		return nil, notZip("the directory has no record at byte %d", pos)
 	}
 	if count != a.dir.count && (a.dir.wide || count&max16 != a.dir.count) {
-		return nil, notZip("the directory has %d records and should have %d", count, a.dir.count)
+		return nil, notZip("the directory has %d records instead of %d", count, a.dir.count)
 	}
 	return recs, nil
 }
 
-// follows reports whether the member of the record at the start of d begins
-// at end or behind it, and where it ends at the earliest.
+// follows reports whether the member of the record at the start of d begins at or after
+// end, and returns the minimum end of that member.
 func follows(d []byte, base, end int64) (int64, bool) {
 	csize, offset := le.Uint32(d[20:]), le.Uint32(d[42:])
 	c, o := int64(csize), base+int64(offset)
@@ -137,7 +136,7 @@ func follows(d []byte, base, end int64) (int64, bool) {
 	return o + lenLocal + int64(le.Uint16(d[28:])) + c, o >= end
 }
 
-// index fills the hash table. Of equal keys the last stays.
+// index fills the hash table. Among equal keys the last one wins.
 func (a *archive) index(recs []uint32) {
 	size := 8
 	for size*7 < len(recs)*8 {
@@ -166,9 +165,8 @@ func (a *archive) index(recs []uint32) {
 	}
 }
 
-// skipped gives the positions of the records of members that are no objects;
-// directory entries and members that a later one of the same name replaces
-// are left out.
+// skipped returns the positions of the records of members that are not objects. It
+// omits directory entries and members that a later one of the same name replaces.
 func (a *archive) skipped() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		d := a.dir.raw
@@ -187,8 +185,8 @@ func (a *archive) skipped() iter.Seq[int] {
 	}
 }
 
-// findIntended gives, by the keys that they can only have been meant for, the
-// positions of the records of members that are no objects.
+// findIntended returns the positions of the records of members that are not objects but
+// whose name suggests a key, by that key.
 func (a *archive) findIntended() map[string]int {
 	list := map[string]int{}
 	for pos := range a.skipped() {
@@ -199,15 +197,14 @@ func (a *archive) findIntended() map[string]int {
 			continue
 		}
 		key, ok := strings.CutPrefix(intendedKey(recordName(d)), a.prefix)
-		if ok && key != "" && len(key) <= max16-len(a.prefix) { // U+FFFD takes more bytes than what it stands for
+		if ok && key != "" && len(key) <= max16-len(a.prefix) { // U+FFFD takes more bytes than the character that it replaces
 			list[key] = pos
 		}
 	}
 	return list
 }
 
-// sortIntended gives the keys of findIntended that are not those of objects, in
-// byte order.
+// sortIntended returns the keys of findIntended that have no object, in byte order.
 func (a *archive) sortIntended() []pendingKey {
 	if !a.hasSkipped {
 		return nil
@@ -222,8 +219,8 @@ func (a *archive) sortIntended() []pendingKey {
 	return list
 }
 
-// absent says why there is no object of this key: ncerr.ErrNotFound, unless
-// the archive has a member that can only have been meant for it.
+// absent returns the error for a key without an object: ncerr.ErrNotFound, unless the
+// name of an unreadable member suggests this key.
 func (a *archive) absent(op, key string) error {
 	if !a.hasSkipped {
 		return ncerr.ErrNotFound
@@ -232,33 +229,33 @@ func (a *archive) absent(op, key string) error {
 	if !ok {
 		return ncerr.ErrNotFound
 	}
-	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the archive has it as %s", a.whyNot(pos))
+	return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the archive contains it as %s", a.whyNot(pos))
 }
 
-// whyNot names the member of a record that is no object, and the reason.
+// whyNot describes a member that is not an object: its name and the reason.
 func (a *archive) whyNot(pos int) string {
 	d := a.dir.raw[pos:]
-	return fmt.Sprintf("%.200q, which is not read: %s", recordName(d), reasonText[classifyRecord(d)])
+	return fmt.Sprintf("%.200q, which cannot be read: %s", recordName(d), reasonText[classifyRecord(d)])
 }
 
-// foreign refuses an archive that has members but not one object: as an empty
-// store it would only seem to be one.
+// foreign refuses an archive that has members but no objects, because it would appear
+// to be an empty store.
 func (a *archive) foreign() error {
 	if a.count > 0 || !a.hasSkipped {
 		return nil
 	}
 	for pos := range a.skipped() {
-		return ncerr.Errorf(ncerr.ErrNotZarr, "open", "", "no member of the archive can be read; the first is %s", a.whyNot(pos))
+		return ncerr.Errorf(ncerr.ErrNotZarr, "open", "", "the archive contains no readable member; the first is %s", a.whyNot(pos))
 	}
 	return nil
 }
 
-// keyAt gives the key of the record that a entry names, without its prefix.
+// keyAt returns the key of the record at an entry, without the prefix.
 func (a *archive) keyAt(entry uint64) []byte {
 	return recordName(a.dir.raw[uint32(entry)-1:])[len(a.prefix):]
 }
 
-// find gives the entry of key, -1 when there is no such object.
+// find returns the index of the entry for key, or -1 if the object does not exist.
 func (a *archive) find(key string) int {
 	h := maphash.String(a.seed, key)
 	for i := h & a.mask; a.table[i] != 0; i = (i + 1) & a.mask {
@@ -269,19 +266,20 @@ func (a *archive) find(key string) int {
 	return -1
 }
 
-// record gives the record of a entry. ok is false when it is impossible.
+// record returns the record of an entry. ok is false if its sizes or offset are
+// impossible.
 func (a *archive) record(entry int) (r record, ok bool) {
 	return a.recordAt(int(uint32(a.table[entry]) - 1))
 }
 
-// recordAt gives the record at a position of the directory.
+// recordAt returns the record at a position of the directory.
 func (a *archive) recordAt(pos int) (r record, ok bool) {
 	r, ok = parseRecord(a.dir.raw[pos:], a.dir.base)
 	r.pos = pos
 	return r, ok
 }
 
-// sortKeys gives the table of all objects in the order of their keys.
+// sortKeys returns the indexes of the entries of all objects, sorted by key.
 func (a *archive) sortKeys() []uint32 {
 	list := make([]uint32, 0, a.count)
 	for i, s := range a.table {
@@ -295,8 +293,8 @@ func (a *archive) sortKeys() []uint32 {
 	return list
 }
 
-// sortOffsets gives the offsets of all members in ascending order, repeated
-// ones repeated.
+// sortOffsets returns the offsets of all members in ascending order, including
+// duplicates.
 func (a *archive) sortOffsets() []int64 {
 	var list []int64
 	for pos := 0; ; {
@@ -313,9 +311,9 @@ func (a *archive) sortOffsets() []int64 {
 	return list
 }
 
-// limit gives the position before which the member of record r must end: the
-// start of the next member or of the directory. ok is false when another
-// member starts at the same place.
+// limit returns the position by which the member of record r must end: the start of the
+// next member or of the directory. ok is false if another member starts at the same
+// position.
 func (a *archive) limit(r record) (end int64, ok bool) {
 	if a.inOrder {
 		d := a.dir.raw[r.pos:]
@@ -335,7 +333,7 @@ func (a *archive) limit(r record) (end int64, ok bool) {
 	return min(list[i], a.dir.start), ok
 }
 
-// info gives what Stat says about an object.
+// info returns the Info for Stat.
 func (a *archive) info(entry int) (driver.Info, error) {
 	r, ok := a.record(entry)
 	if !ok {
@@ -344,7 +342,7 @@ func (a *archive) info(entry int) (driver.Info, error) {
 	return a.infoOf(entry, r), nil
 }
 
-// infoOf gives the facts about the object of a record.
+// infoOf returns the Info for the object of a record.
 func (a *archive) infoOf(entry int, r record) driver.Info {
 	return driver.Info{Size: r.size, Version: a.version(entry, r), NoRanges: r.method != methodStored}
 }
@@ -353,7 +351,7 @@ func badRecord(op, key string) error {
 	return corrupt(op, key, "impossible size or offset in the directory of the archive")
 }
 
-// version gives the version of an object; it is made once.
+// version returns the version of an object and caches it.
 func (a *archive) version(entry int, r record) string {
 	p := &a.versions()[entry]
 	if v := p.Load(); v != nil {
@@ -364,13 +362,13 @@ func (a *archive) version(entry int, r record) string {
 	return v
 }
 
-// versionOf makes a version from the checksum and the length of the content.
+// versionOf builds a version from the checksum and length of the content.
 func versionOf(crc uint32, size int64) string {
 	b := strconv.AppendUint(make([]byte, 0, 26), uint64(crc), 16)
 	return string(strconv.AppendInt(append(b, '-'), size, 16))
 }
 
-// openArchive reads and indexes what src holds.
+// openArchive reads and indexes the archive in src.
 func openArchive(ctx context.Context, src source, fixed *string, docs []string) (*archive, error) {
 	d, err := readDirectory(ctx, src)
 	if err != nil {
@@ -379,7 +377,7 @@ func openArchive(ctx context.Context, src source, fixed *string, docs []string) 
 	return newArchive(src, d, fixed, docs)
 }
 
-// retire closes the archive when the last reader has left it.
+// retire closes the archive after the last reader has finished.
 func (a *archive) retire() error {
 	a.use.Lock()
 	defer a.use.Unlock()

@@ -7,32 +7,32 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// maxDirectory is the longest central directory that is read, in bytes:
+// maxDirectory is the maximum size of the central directory in bytes, enough for
 // several million members.
 const maxDirectory = 1 << 30
 
-// tailSize is how much of the end of an archive is read at once. It holds the
-// longest archive comment and, for most archives, the whole directory.
+// tailSize is the number of bytes read at once from the end of an archive. They include
+// the longest possible archive comment and, for most archives, the whole directory.
 const tailSize = 128 << 10
 
-// directory is the central directory of an archive as it stands in the file.
+// directory is the central directory of an archive as stored in the file.
 type directory struct {
-	raw     []byte // its records, one behind the other
+	raw     []byte // its records, one after the other
 	start   int64  // position in the file
-	base    int64  // what to add to the offsets in it
-	count   uint64 // number of records it claims to have
-	wide    bool   // count is exact; else only its low 16 bits are known
+	base    int64  // added to the offsets in the records
+	count   uint64 // number of records according to the end record
+	wide    bool   // count is exact; otherwise only its low 16 bits are known
 	comment []byte // comment of the archive
 }
 
-// tail is the last bytes of an archive.
+// tail holds the last bytes of an archive.
 type tail struct {
 	b   []byte
 	off int64
 }
 
-// at gives n bytes of the tail from position pos of the file, nil when they
-// are not wholly in it.
+// at returns n bytes of the tail from position pos of the file, or nil if the tail does
+// not contain all of them.
 func (t tail) at(pos, n int64) []byte {
 	from := pos - t.off
 	if from < 0 || n < 0 || from+n > int64(len(t.b)) {
@@ -41,8 +41,8 @@ func (t tail) at(pos, n int64) []byte {
 	return t.b[from : from+n]
 }
 
-// readDirectory finds and reads the central directory of src with one read of
-// the end of the archive and, when it is longer, one read of the directory.
+// readDirectory finds and reads the central directory of src with one read of the end
+// of the archive and, if the directory is longer, one read of the directory.
 func readDirectory(ctx context.Context, src source) (*directory, error) {
 	t, err := readTail(ctx, src)
 	if err != nil {
@@ -50,7 +50,7 @@ func readDirectory(ctx context.Context, src source) (*directory, error) {
 	}
 	end := bytes.LastIndex(t.b, []byte{'P', 'K', 5, 6})
 	if end < 0 || len(t.b)-end < lenEnd {
-		return nil, notZip("no end of a central directory in the last %d of %d bytes; is the file truncated?", len(t.b), src.size())
+		return nil, notZip("no end record in the last %d of %d bytes; is the file truncated?", len(t.b), src.size())
 	}
 	d := &directory{}
 	size, offset, endPos, err := d.readEnd(ctx, src, t, end)
@@ -66,7 +66,7 @@ func readDirectory(ctx context.Context, src source) (*directory, error) {
 func readTail(ctx context.Context, src source) (tail, error) {
 	size := src.size()
 	if size < lenEnd {
-		return tail{}, notZip("%d bytes are too few", size)
+		return tail{}, notZip("a file of %d bytes is too short", size)
 	}
 	n := min(size, tailSize)
 	t := tail{b: make([]byte, n), off: size - n}
@@ -74,8 +74,8 @@ func readTail(ctx context.Context, src source) (tail, error) {
 	return t, err
 }
 
-// readEnd reads the end record at t.b[end:], and the zip64 one where there is
-// one. It gives size and offset of the directory and the position behind it.
+// readEnd parses the end record at t.b[end:], and the zip64 end record if one exists.
+// It returns the size and offset of the directory and the position after it.
 func (d *directory) readEnd(ctx context.Context, src source, t tail, end int) (size, offset uint64, endPos int64, err error) {
 	b := t.b[end:]
 	n := int(le.Uint16(b[20:]))
@@ -110,9 +110,9 @@ func errSplit() error {
 	return ncerr.Errorf(ncerr.ErrUnsupported, "open", "", "the archive is split over several files")
 }
 
-// findEnd64 gives the zip64 end record that the locator in front of the end
-// record names, and its position. When bytes stand in front of the archive it
-// is directly before the locator instead. Without a locator it gives nil.
+// findEnd64 returns the zip64 end record named by the locator before the end record,
+// and its position. If the archive has a preamble, the zip64 end record is directly
+// before the locator instead. Without a locator, findEnd64 returns nil.
 func findEnd64(ctx context.Context, src source, t tail, endPos int64) ([]byte, int64, error) {
 	locPos := endPos - lenLocator
 	loc, err := readPart(ctx, src, t, locPos, lenLocator)
@@ -135,8 +135,8 @@ func findEnd64(ctx context.Context, src source, t tail, endPos int64) ([]byte, i
 	return nil, 0, notZip("the zip64 end record is missing")
 }
 
-// readPart gives n bytes at pos, from the tail where it has them. A negative
-// position gives nil.
+// readPart returns n bytes at pos, from the tail if possible. It returns nil for a
+// negative position.
 func readPart(ctx context.Context, src source, t tail, pos, n int64) ([]byte, error) {
 	if pos < 0 {
 		return nil, nil
@@ -149,9 +149,9 @@ func readPart(ctx context.Context, src source, t tail, pos, n int64) ([]byte, er
 	return b, err
 }
 
-// place checks where the directory must be and reads it. It ends where the
-// end record starts; if that leaves bytes between where it says it starts and
-// where it does, these stand in front of the archive and shift every offset.
+// place checks the position of the directory and reads it. The directory ends where the
+// end record starts. If its start then differs from the stated one, the archive has a
+// preamble, which shifts every offset.
 func (d *directory) place(ctx context.Context, src source, t tail, size, offset uint64, endPos int64) error {
 	if size > uint64(endPos) || offset > uint64(endPos)-size {
 		return notZip("a directory of %d bytes at %d does not fit before position %d", size, offset, endPos)
@@ -181,7 +181,7 @@ func (d *directory) load(ctx context.Context, src source, t tail, n int64) error
 		return err
 	}
 	d.raw = raw
-	if cap(raw) > len(raw) { // part of the tail: let go of the rest
+	if cap(raw) > len(raw) { // part of the tail: release the rest
 		d.raw = bytes.Clone(raw)
 	}
 	return nil

@@ -1,57 +1,54 @@
-// Package zip is the storage driver for datasets kept in one zip archive.
+// Package zip is the storage driver for datasets stored in a single zip archive.
 //
-// A key is the name of a member. Members are read where they are, by position
-// and without a lock; reading a range of a stored member touches nothing but
-// that range. Writes are collected and become one new archive at Flush, which
-// replaces the old one by a rename: a reader, and a machine on which the
-// writer was killed, sees the old archive or the new one. Close without Flush
-// leaves the archive as it was. So a Flush costs a copy of the whole archive,
-// however little has changed: collect writes, flush once.
+// A key is the name of a member. Members are read in place, by position and without a
+// lock; reading a range of a stored member reads only that range. Writes are collected,
+// and Flush writes them into one new archive, which replaces the old one by a rename.
+// Readers thus see either the old archive or the new one, even if the writer was
+// killed. Close without Flush leaves the archive unchanged. Each Flush copies the whole
+// archive, however little has changed: collect writes and flush once.
 //
 //	m, err := zip.New().Open(ctx, driver.OpenSpec{Path: "ocean.zarr.zip"})
 //
 // # What is read
 //
-// Stored and deflated members and those of bzip2, zip64, data descriptors, archive comments and
-// bytes in front of the archive. Of several members with one name the last in
-// the directory counts. Directory entries are ignored. Members whose name is
-// no legal key (absolute, with an empty, "." or ".." segment, a backslash or a
-// control character, or not UTF-8) and symbolic links are left out, never
-// mapped to another key; [Map.Skipped] lists them, and a Flush carries them
-// over. A key that one of them can only have been meant for ("/x", "./x", or a
-// link x, for x) is not absent: it is listed, and reading it is
-// ncerr.ErrUnsupported. A name that is valid UTF-8 is taken as UTF-8 whether or
-// not the archive says so, because Info-ZIP does not say so; any other is not
-// guessed at: in the key that is listed U+FFFD stands for what is not UTF-8, and
-// for control characters.
-// Encrypted members and other methods of compression are listed, and reading
-// them is ncerr.ErrUnsupported.
+// The driver reads members that are stored or compressed with deflate or bzip2, and
+// supports zip64, data descriptors, archive comments and bytes before the archive. If
+// several members have the same name, the last one in the directory counts. Directory
+// entries are ignored. Members whose name is not a valid key (absolute, with an empty,
+// "." or ".." segment, a backslash or a control character, or not UTF-8) and symbolic
+// links are omitted, never mapped to another key. [Map.Skipped] lists them, and Flush
+// copies them. If the name of such a member suggests a key ("/x", "./x" or a link x
+// suggest x), the key is listed, and reading it fails with ncerr.ErrUnsupported instead
+// of ncerr.ErrNotFound. A name that is valid UTF-8 is read as UTF-8 even if the archive
+// does not declare it so, because Info-ZIP does not. In the listed key of any other
+// name, U+FFFD replaces invalid UTF-8 and control characters. Members that are
+// encrypted or use another compression method are listed, and reading them fails with
+// ncerr.ErrUnsupported.
 //
 // # Prefix
 //
-// Some writers put the whole dataset below one top-level directory. Unless the
-// option prefix says otherwise it is recognised when an archive is opened: an
-// archive with a metadata document at its top has no prefix; else, when all
-// members are below one top-level directory that has such a document directly
-// inside, that directory is the prefix. A new archive gets no prefix by
-// default, as zarr-python reads and writes it; netcdf-c wants one named after
-// the archive (prefix "auto").
+// Some writers put the whole dataset below one top-level directory. Unless the option
+// prefix specifies it, opening an archive detects this prefix. An archive with a
+// metadata document at its top has no prefix. Otherwise, if all members are below one
+// top-level directory that directly contains a metadata document, that directory is the
+// prefix. A new archive has no prefix by default, which is what zarr-python reads and
+// writes; netcdf-c requires one named after the archive (prefix "auto").
 //
-// Which names are documents the caller says (driver.OpenSpec.Documents). One that
-// does not finds no prefix, but that of the option and that which the comment of
-// an archive states. It writes such a comment where others might find another one.
+// The caller specifies the names of documents (driver.OpenSpec.Documents). Without
+// them, the prefix comes only from the option or from the comment of the archive. The
+// driver writes such a comment if readers might detect another prefix.
 //
 // # What is written
 //
-// Equal content gives equal bytes: the documents that the caller names first,
-// depth first, then the other members, without directory entries, all dated 1980-01-01. Members
-// that did not change are copied as they are, with their date. Values wait in
-// memory up to the size of the option spill; those above it, and those of 256
-// KiB or more, wait in a temporary file beside the archive. A writer that is
-// killed in a Flush leaves a file .NAME.<16 hexadecimal digits>.tmp there; the
-// next opening for writing deletes it when nobody has it locked and it was last
-// written more than ten minutes ago.
+// Equal content gives equal bytes. The archive contains first the documents that the
+// caller named, depth first, and then the other members, without directory entries, all
+// dated 1980-01-01. Unchanged members are copied as they are, including their date.
+// Unflushed values stay in memory up to the size given by the option spill. Further
+// values, and all values of 256 KiB or more, go to a temporary file next to the
+// archive. A writer that is killed during a Flush leaves a file .NAME.<16 hexadecimal
+// digits>.tmp there. The next opening for writing deletes it if it is not locked and
+// was last written more than ten minutes ago.
 //
-// The layer above is core/zmap; below are the file system or, when
-// driver.Env has an Inner Map, one object of that Map.
+// core/zmap uses the package; it is built on the file system or, if driver.Env has an
+// Inner Map, on one object of that Map.
 package zip

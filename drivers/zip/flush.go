@@ -11,15 +11,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Flush implements driver.Map: it writes a new archive beside the old one and
-// puts it in its place in one step. Without changes it does nothing. An
-// archive that somebody else has written since it was read is
-// ncerr.ErrConflict and left alone. After any error the archive is as it was
-// (with durability fsync it may be the new one already, when only waiting for
-// the disk failed), the Map still has all changes, and Flush may be tried
-// again. Reads and
-// writes go on meanwhile; a write that comes while Flush runs waits for the
-// next one.
+// Flush implements driver.Map. It writes a new archive next to the old one and replaces
+// the old one atomically. Without changes it does nothing. If another writer has
+// changed the archive since it was read, Flush returns ncerr.ErrConflict and leaves the
+// archive alone. After any error the archive is unchanged, the Map still holds all
+// changes, and the caller may retry. The exception is durability fsync: the new archive
+// may already be in place if only the sync of the directory failed. Reads and writes
+// continue during a Flush; a concurrent write becomes part of the next Flush.
 func (m *Map) Flush(ctx context.Context) error {
 	if !m.mode.Writable() {
 		return nil
@@ -40,8 +38,8 @@ func (m *Map) Flush(ctx context.Context) error {
 	return ncerr.Wrap("flush", m.name, left.retire())
 }
 
-// snapshot gives the changes so isRemote. Deletions of what the archive does not
-// have are forgotten.
+// snapshot returns the pending changes. It drops deletions of keys that the archive
+// does not contain.
 func (m *Map) snapshot() map[string]*change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +52,7 @@ func (m *Map) snapshot() map[string]*change {
 	return maps.Clone(m.pending)
 }
 
-// leftover is what a Flush has no more use for.
+// leftover holds what a Flush has replaced and must close.
 type leftover struct {
 	old   *archive
 	spill *spillFile
@@ -68,8 +66,7 @@ func (l leftover) retire() error {
 	return err
 }
 
-// adopt goes over to the archive next, which has the changes of snap. m.mu is
-// held.
+// adopt switches to the archive next, which contains the changes of snap. m.mu is held.
 func (m *Map) adopt(next *archive, snap map[string]*change) leftover {
 	old := m.arch
 	m.arch, m.fresh, m.sorted = next, false, nil
@@ -82,8 +79,8 @@ func (m *Map) adopt(next *archive, snap map[string]*change) leftover {
 	return leftover{old, m.detachSpill()}
 }
 
-// detachSpill gives the spill file when nothing needs it any more. m.mu is
-// held.
+// detachSpill removes the spill file from m and returns it if no change or Put uses it.
+// m.mu is held.
 func (m *Map) detachSpill() *spillFile {
 	s := m.spill
 	if s == nil || s.busy > 0 {
@@ -98,9 +95,8 @@ func (m *Map) detachSpill() *spillFile {
 	return s
 }
 
-// rewrite writes the archive with the changes of snap, puts it in its place
-// and goes over to it. Until it is in its place nothing but a temporary file
-// has changed.
+// rewrite writes the archive with the changes of snap, replaces the old one and
+// switches to the new one. Until the replacement only a temporary file changes.
 func (m *Map) rewrite(ctx context.Context, snap map[string]*change) (leftover, error) {
 	tmp, err := m.home.temp()
 	if err != nil {
@@ -121,9 +117,9 @@ func (m *Map) rewrite(ctx context.Context, snap map[string]*change) (leftover, e
 	return m.adopt(next, snap), nil
 }
 
-// replaceClosed replaces the archive where it has to be closed for that, and
-// goes over to next before anybody can read from the closed one. If it fails
-// the old archive is opened again.
+// replaceClosed replaces the archive on systems where it has to be closed first. It
+// switches to next before any reader can use the closed archive. If it fails, it
+// reopens the old archive.
 func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, snap map[string]*change) (leftover, error) {
 	closed := false
 	src, err := m.home.replace(ctx, tmp, func() error {
@@ -132,7 +128,7 @@ func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, sn
 		closed = true
 		return m.arch.src.close()
 	})
-	if !closed { // there was nothing to close
+	if !closed { // the archive did not have to be closed
 		if err != nil {
 			return leftover{}, err
 		}
@@ -160,15 +156,15 @@ func (m *Map) replaceClosed(ctx context.Context, tmp *os.File, next *archive, sn
 	return leftover{}, err
 }
 
-// member is one member of the archive to be written: content that is new, or
-// the entry that has it now.
+// member is one member of the archive to be written: new content, or the entry that
+// holds its current content.
 type member struct {
-	key  string
+	key   string
 	entry int
-	c    *change
+	c     *change
 }
 
-// write writes the whole archive to tmp and gives it, still without source.
+// write writes the whole archive to tmp and returns it without a source.
 func (m *Map) write(ctx context.Context, tmp *os.File, snap map[string]*change) (*archive, error) {
 	a := m.arch
 	w := newWriter(tmp, m.cfg.Deflate)
@@ -201,7 +197,7 @@ func (m *Map) write(ctx context.Context, tmp *os.File, snap map[string]*change) 
 	return next, err
 }
 
-// plan gives what the new archive holds, in its order: metadata documents first.
+// plan returns the members of the new archive in order, metadata documents first.
 func (m *Map) plan(snap map[string]*change) []member {
 	a := m.arch
 	list := make([]member, 0, a.count+len(snap))
@@ -231,14 +227,14 @@ func (m *Map) plan(snap map[string]*change) []member {
 	return list
 }
 
-// copyMember copies an unchanged member, or one that is no object.
+// copyMember copies an unchanged member, or one that is not an object.
 func (a *archive) copyMember(ctx context.Context, p *pools, w *writer, r record, ok bool) error {
 	name := string(r.name)
 	if !ok {
 		return badRecord("copy", name)
 	}
 	if r.flags&flagEncrypted != 0 {
-		return ncerr.Errorf(ncerr.ErrUnsupported, "copy", name, "the member is encrypted: the archive cannot be changed without losing it")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "copy", name, "the member is encrypted and cannot be copied, so the archive cannot be changed")
 	}
 	if err := a.fits(r, "copy", name); err != nil {
 		return err
@@ -250,7 +246,7 @@ func (a *archive) copyMember(ctx context.Context, p *pools, w *writer, r record,
 	return ncerr.Wrap("copy", name, w.addRaw(ctx, r, from, start))
 }
 
-// copySkipped copies the members that are no objects of the store.
+// copySkipped copies the members that are not objects of the store.
 func (a *archive) copySkipped(ctx context.Context, p *pools, w *writer) error {
 	for pos := range a.skipped() {
 		r, ok := a.recordAt(pos)
@@ -261,9 +257,8 @@ func (a *archive) copySkipped(ctx context.Context, p *pools, w *writer) error {
 	return nil
 }
 
-// copyPreamble keeps bytes that stand in front of the archive, such as the
-// program of one that extracts itself. What a deleted first member has left
-// behind is no such thing.
+// copyPreamble copies the bytes before the archive, such as the program of a
+// self-extracting archive. It skips the remains of a deleted first member.
 func (a *archive) copyPreamble(ctx context.Context, w *writer) error {
 	n := a.dir.start
 	if list := a.offsets(); len(list) > 0 {

@@ -38,31 +38,31 @@ const (
 	max32 = 0xffffffff
 )
 
-// maxInflate is the most bytes that one byte of deflated data can stand for:
-// a match of 258 bytes needs at least two bits.
+// maxInflate is the maximum expansion of deflated data, in bytes per byte: a match of
+// 258 bytes takes at least two bits.
 const maxInflate = 258 * 8 / 2
 
-// maxBunzip is maxInflate for bzip2: a block of 900,000 bytes, each five of
-// which stand for up to 259, takes 32 bytes at least.
+// maxBunzip is the maximum expansion of bzip2 data: a block of 900,000 bytes, of which
+// every five expand to up to 259, takes at least 32 bytes.
 const maxBunzip = 900_000 / 5 * 259 / 32
 
 var le = binary.LittleEndian
 
-// corrupt is ncerr.ErrCorrupt about the member key, or about the archive when
-// key is empty.
+// corrupt returns an ncerr.ErrCorrupt about the member key, or about the archive if key
+// is empty.
 func corrupt(op, key, format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrCorrupt, op, key, format, args...)
 }
 
-// notZip is the one error for what cannot be taken for a zip archive.
+// notZip returns the error for a file that is not a zip archive.
 func notZip(format string, args ...any) error {
 	return ncerr.Errorf(ncerr.ErrCorrupt, "open", "", "not a zip archive: "+format, args...)
 }
 
-// A record is one record of the central directory. Its offset is counted from
-// the start of the file, whatever stands in front of the archive.
+// A record is one record of the central directory. Its offset is relative to the start
+// of the file, including bytes before the archive.
 type record struct {
-	name    []byte // as stored, prefix included; aliases the directory
+	name    []byte // as stored, including the prefix; aliases the directory
 	comment []byte // aliases the directory
 	method  uint16
 	flags   uint16
@@ -76,8 +76,8 @@ type record struct {
 	pos     int   // of the record in the directory; set by archive.recordAt
 }
 
-// recordLen gives the length of the record at the start of d, or 0 when there
-// is no whole record.
+// recordLen returns the length of the record at the start of d, or 0 if d does not
+// start with a complete record.
 func recordLen(d []byte) int {
 	if len(d) < lenCentral || le.Uint32(d) != sigCentral {
 		return 0
@@ -89,14 +89,13 @@ func recordLen(d []byte) int {
 	return n
 }
 
-// recordName gives the name in the record at the start of d.
+// recordName returns the name in the record at the start of d.
 func recordName(d []byte) []byte {
 	return d[lenCentral : lenCentral+int(le.Uint16(d[28:]))]
 }
 
-// parseRecord reads the record at the start of d, which recordLen has
-// accepted. ok is false when its sizes or offset are impossible; the rest of
-// the record is valid even then.
+// parseRecord parses the record at the start of d, which recordLen has accepted. ok is
+// false if its sizes or offset are impossible; the other fields are valid even then.
 func parseRecord(d []byte, base int64) (r record, ok bool) {
 	n, e, c := int(le.Uint16(d[28:])), int(le.Uint16(d[30:])), int(le.Uint16(d[32:]))
 	extra := d[lenCentral+n : lenCentral+n+e]
@@ -124,9 +123,9 @@ func parseRecord(d []byte, base int64) (r record, ok bool) {
 	return r, true
 }
 
-// widen takes the 64-bit values that stand in the zip64 extra field for those
-// of the three that are all ones. An extra field that is absent or too short
-// is tolerated for a size of the content that really is 2^32-1.
+// widen replaces those of the three values that are all ones by the 64-bit values of
+// the zip64 extra field. A missing or short field is accepted for a content size of
+// exactly 2^32-1.
 func widen(extra []byte, csize, size, offset uint64) (c, s, o uint64, ok bool) {
 	wide := findExtra(extra, extraZip64)
 	take := func(v uint64) (uint64, bool) {
@@ -151,8 +150,7 @@ func widen(extra []byte, csize, size, offset uint64) (c, s, o uint64, ok bool) {
 	return c, s, o, ok
 }
 
-// findExtra gives the body of the first extra field with the given id, nil
-// when there is none.
+// findExtra returns the body of the first extra field with the given id, or nil.
 func findExtra(extra []byte, id uint16) []byte {
 	for len(extra) >= 4 {
 		n := int(le.Uint16(extra[2:]))

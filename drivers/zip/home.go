@@ -14,40 +14,40 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// home is the place where an archive lives. Its methods but temp and spill are
-// called by one goroutine at a time.
+// home is where an archive is stored. All methods except temp and spill are called by
+// one goroutine at a time.
 type home interface {
-	// look reports whether there is an archive, and remembers its state.
+	// look reports whether the archive exists, and remembers its state.
 	look(ctx context.Context) (bool, error)
-	// probe fails when it is known already that replace would.
+	// probe fails if replace is certain to fail.
 	probe(ctx context.Context) error
 	// open opens the archive and remembers its state.
 	open(ctx context.Context) (source, error)
-	// temp makes a new empty file, beside the archive where that is possible.
+	// temp creates an empty file, next to the archive if possible.
 	temp() (*os.File, error)
-	// spill makes a new empty file that goes with the process where the system
-	// can do that, beside the archive where that is possible.
+	// spill creates an empty file, next to the archive if possible. The file disappears
+	// with the process if the system supports that.
 	spill() (*os.File, error)
-	// replace puts the content of tmp in the archive's place, in one step, and
-	// gives it as the new source. It fails with ncerr.ErrConflict, before
-	// anything is touched, when the archive is not what it was when its state
-	// was last remembered. closeOld is called before the archive that is open has
-	// to be closed, on systems where that is so; tmp belongs to replace.
+	// replace atomically replaces the archive by the content of tmp and returns the new
+	// source. It fails with ncerr.ErrConflict, before it changes anything, if the
+	// archive has changed since its state was last remembered. On systems where the
+	// open archive must be closed first, replace calls closeOld before the replacement.
+	// replace takes ownership of tmp.
 	replace(ctx context.Context, tmp *os.File, closeOld func() error) (source, error)
 	// remove deletes the archive.
 	remove(ctx context.Context) error
 }
 
-// fileHome is a place in the file system.
+// fileHome is a home in the file system.
 type fileHome struct {
-	path string      // with symbolic links at its end resolved
-	sync bool        // wait for the disk
-	was  os.FileInfo // state of the archive; nil when there was none
+	path string      // final symbolic links resolved
+	sync bool        // whether to sync
+	was  os.FileInfo // state of the archive; nil if it did not exist
 }
 
 func newFileHome(path string, sync bool) (*fileHome, error) {
 	if path == "" {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open", "", "no path of an archive")
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open", "", "the path of the archive is empty")
 	}
 	for range 40 {
 		target, err := os.Readlink(path)
@@ -62,7 +62,7 @@ func newFileHome(path string, sync bool) (*fileHome, error) {
 	return nil, ncerr.Errorf(ncerr.ErrIO, "open", "", "too many symbolic links")
 }
 
-// fileError gives the failures of the file system that people meet their kind.
+// fileError sets the kind of the common file system errors.
 func fileError(err error) error {
 	switch {
 	case err == nil:
@@ -85,7 +85,7 @@ func (h *fileHome) look(context.Context) (bool, error) {
 		return false, fileError(err)
 	}
 	if !info.Mode().IsRegular() {
-		return true, notZip("it is no regular file but a %s", kindOf(info.Mode()))
+		return true, notZip("it is a %s", kindOf(info.Mode()))
 	}
 	h.was = info
 	return true, nil
@@ -98,8 +98,8 @@ func kindOf(m fs.FileMode) string {
 	return "device, pipe or socket"
 }
 
-// probe finds out early that the archive may not be written or its directory
-// not be changed. It deletes what killed writers have left there.
+// probe checks early whether the archive can be written and its directory changed. It
+// deletes what killed writers left there.
 func (h *fileHome) probe(context.Context) error {
 	if h.was != nil {
 		f, err := os.OpenFile(h.path, os.O_RDWR, 0)
@@ -145,8 +145,7 @@ func (h *fileHome) spill() (*os.File, error) {
 func (h *fileHome) replace(_ context.Context, tmp *os.File, closeOld func() error) (source, error) {
 	src, err := h.swap(tmp, closeOld)
 	if err != nil {
-		// After a failed swap tmp may be closed already; what counts is that
-		// its name goes.
+		// After a failed swap tmp may already be closed. Its name must be removed.
 		_ = tmp.Close()
 		_ = os.Remove(tmp.Name())
 		return nil, fileError(err)
@@ -179,11 +178,11 @@ func (h *fileHome) swap(tmp *os.File, closeOld func() error) (source, error) {
 		return nil, err
 	}
 	h.was = is
-	unlock(tmp) // it is the archive now
+	unlock(tmp) // the temporary file is the archive now
 	return &fileSource{f: tmp, n: is.Size()}, h.syncDir()
 }
 
-// swapClosed is swap where open files cannot be renamed.
+// swapClosed implements swap on systems that cannot rename open files.
 func (h *fileHome) swapClosed(tmp *os.File, closeOld func() error) (source, error) {
 	if err := tmp.Close(); err != nil {
 		return nil, err
@@ -197,38 +196,38 @@ func (h *fileHome) swapClosed(tmp *os.File, closeOld func() error) (source, erro
 	return h.open(context.Background())
 }
 
-// unchanged holds the archive against its remembered state.
+// unchanged fails if the archive has changed since its state was remembered.
 func (h *fileHome) unchanged() error {
 	now, err := os.Stat(h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if h.was != nil {
-			return ncerr.Errorf(ncerr.ErrConflict, "", "", "the archive was removed meanwhile")
+			return ncerr.Errorf(ncerr.ErrConflict, "", "", "the archive was removed since it was read")
 		}
 		return nil
 	case err != nil:
 		return err
 	case h.was == nil:
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody else has made an archive meanwhile")
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process created the archive")
 	case !os.SameFile(now, h.was) || now.Size() != h.was.Size() || !now.ModTime().Equal(h.was.ModTime()):
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody else has written the archive meanwhile")
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process changed the archive since it was read")
 	}
 	return nil
 }
 
-// rename moves the file tmp to the archive's path. Where there was no archive
-// a hard link comes first, which unlike a rename replaces nothing.
+// rename moves the file tmp to the archive's path. If no archive existed, it first
+// tries a hard link, which unlike a rename does not replace a file.
 func (h *fileHome) rename(tmp string) error {
 	if h.was == nil {
 		err := os.Link(tmp, h.path)
 		if err == nil {
-			_ = os.Remove(tmp) // the archive is in place; a second name does no harm
+			_ = os.Remove(tmp) // the archive is in place; a leftover second name does no harm
 			return nil
 		}
 		if errors.Is(err, fs.ErrExist) {
-			return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody else has made an archive meanwhile")
+			return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process created the archive")
 		}
-		// A file system without hard links: unchanged has looked just now.
+		// The file system has no hard links; unchanged checked the path just before.
 	}
 	return os.Rename(tmp, h.path)
 }
@@ -246,7 +245,7 @@ func (h *fileHome) syncDir() error {
 
 func (h *fileHome) remove(context.Context) error { return fileError(os.Remove(h.path)) }
 
-// mapHome is an object of another Map.
+// mapHome is a home in an object of another Map.
 type mapHome struct {
 	m      driver.Map
 	key    string
@@ -259,9 +258,9 @@ func newMapHome(m driver.Map, key string) (*mapHome, error) {
 	h := &mapHome{m: m, key: key, caps: m.Capabilities()}
 	switch {
 	case key == "":
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open", "", "no key of the archive in the store around it")
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "open", "", "the key of the archive in its store is empty")
 	case !h.caps.Ranges:
-		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", "", "the store around the archive cannot read ranges")
+		return nil, ncerr.Errorf(ncerr.ErrUnsupported, "open", "", "the store of the archive does not support ranges")
 	}
 	return h, nil
 }
@@ -281,7 +280,7 @@ func (h *mapHome) look(ctx context.Context) (bool, error) {
 
 func (h *mapHome) probe(context.Context) error {
 	if !h.caps.Write {
-		return ncerr.Errorf(ncerr.ErrReadOnly, "", "", "the store around the archive cannot be written")
+		return ncerr.Errorf(ncerr.ErrReadOnly, "", "", "the store of the archive is read-only")
 	}
 	return nil
 }
@@ -289,8 +288,8 @@ func (h *mapHome) probe(context.Context) error {
 func (h *mapHome) open(context.Context) (source, error) {
 	return &mapSource{
 		m: h.m, key: h.key, info: h.was,
-		match: h.caps.IfMatch && h.was.Version != "",
-		isRemote:   h.caps.Latency == driver.Remote,
+		match:    h.caps.IfMatch && h.was.Version != "",
+		isRemote: h.caps.Latency == driver.Remote,
 	}, nil
 }
 
@@ -305,8 +304,8 @@ func (h *mapHome) replace(ctx context.Context, tmp *os.File, _ func() error) (so
 	return h.open(ctx)
 }
 
-// put stores the content of tmp as the object, on the condition that it is
-// what it was: by the store itself where it can, else by looking first.
+// put stores the content of tmp as the object if the object has not changed. The store
+// itself checks that if it can; otherwise put only checks beforehand.
 func (h *mapHome) put(ctx context.Context, tmp *os.File) error {
 	info, err := tmp.Stat()
 	if err != nil {
@@ -320,7 +319,7 @@ func (h *mapHome) put(ctx context.Context, tmp *os.File) error {
 	case err != nil:
 		return err
 	case now != existed || is.Size != was.Size || is.Version != was.Version || !is.ModTime.Equal(was.ModTime):
-		return ncerr.Errorf(ncerr.ErrConflict, "", "", "somebody else has written the archive meanwhile")
+		return ncerr.Errorf(ncerr.ErrConflict, "", "", "another process changed the archive since it was read")
 	}
 	opts := driver.PutOptions{IfAbsent: !existed && h.caps.IfAbsent}
 	if existed && h.caps.IfMatch {
@@ -344,7 +343,7 @@ func (h *mapHome) remove(ctx context.Context) error {
 	return h.m.Flush(ctx)
 }
 
-// fileBody is a file as the body of a Put.
+// fileBody is a driver.Body with the content of a file.
 type fileBody struct {
 	*os.File
 	n int64

@@ -10,21 +10,21 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// pendingKey is one change in the order of the keys. Without a change it is the
-// key that a member can only have been meant for whose name is none.
+// pendingKey is a key with its pending change. c is nil for a key that only the name of
+// an unreadable member suggests.
 type pendingKey struct {
 	key string
 	c   *change
 }
 
-// view is the keys of a Map at one moment, in byte order.
+// view holds the keys of a Map at one moment, in byte order.
 type view struct {
 	a       *archive
-	entries   []uint32
+	entries []uint32
 	pending []pendingKey
 }
 
-// view takes the keys as they are now; the first call on an archive sorts it.
+// view returns the current keys. The first call for an archive sorts them.
 func (m *Map) view() view {
 	if m.mode == driver.Read {
 		return view{a: m.arch, entries: m.arch.sorted(), pending: m.arch.unread()}
@@ -41,7 +41,8 @@ func (m *Map) view() view {
 	return view{a: m.arch, entries: m.arch.sorted(), pending: m.withUnread(m.sorted)}
 }
 
-// withUnread adds to changes the keys of members that are not read. m.mu is held.
+// withUnread merges the keys suggested by unreadable members into changes. m.mu is
+// held.
 func (m *Map) withUnread(changes []pendingKey) []pendingKey {
 	unread := m.arch.unread()
 	if len(unread) == 0 {
@@ -57,16 +58,17 @@ func (m *Map) withUnread(changes []pendingKey) []pendingKey {
 	return all
 }
 
-// seek drops the keys below key.
+// seek skips the keys before key.
 func (v *view) seek(key string) {
 	v.entries = v.entries[sort.Search(len(v.entries), func(i int) bool { return string(v.base(i)) >= key }):]
 	v.pending = v.pending[sort.Search(len(v.pending), func(i int) bool { return v.pending[i].key >= key }):]
 }
 
-// base gives the i-th key of the archive.
+// base returns the i-th key of the archive.
 func (v *view) base(i int) []byte { return v.a.keyAt(v.a.table[v.entries[i]]) }
 
-// next takes the first key off. c is its change, nil when the archive has it.
+// next removes and returns the first key. c is its change, or nil if the archive holds
+// the key.
 func (v *view) next() (key string, entry int, c *change, ok bool) {
 	for len(v.entries) > 0 || len(v.pending) > 0 {
 		entry = -1
@@ -89,9 +91,9 @@ func (v *view) next() (key string, entry int, c *change, ok bool) {
 	return "", -1, nil, false
 }
 
-// List implements driver.Map. It shows the keys as they are when the sequence
-// starts, whatever is written while it runs. An object whose directory record
-// is impossible has the size -1, and so has one that is not read: see the package
+// List implements driver.Map. It yields the keys at the start of the iteration and
+// ignores later writes. The size is -1 for an object with an impossible directory
+// record and for a key that only an unreadable member suggests: see the package
 // comment.
 func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
@@ -113,7 +115,7 @@ func (m *Map) List(ctx context.Context, prefix string, opts *driver.ListOptions)
 			e := driver.Entry{Key: key}
 			if i := strings.IndexByte(key[len(prefix):], '/'); i >= 0 && !opts.Recursive {
 				e = driver.Entry{Key: key[:len(prefix)+i+1], Prefix: true, Info: driver.Info{Size: -1}}
-				v.seek(key[:len(prefix)+i] + "0") // the byte after the slash
+				v.seek(key[:len(prefix)+i] + "0") // '0' is the byte after the slash
 			} else {
 				e.Info = v.info(entry, c)
 			}

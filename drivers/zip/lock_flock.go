@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// tryLock takes the lock of an open file, which ends with the process that
-// holds it. It reports false when somebody else has it, and an error where
-// the file system has no locks.
+// tryLock locks an open file until it is unlocked or closed, or the process ends. It
+// returns false if another process holds the lock, and an error if the file system has
+// no locks.
 func tryLock(f *os.File) (bool, error) {
 	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == syscall.EWOULDBLOCK { //nolint:errorlint // a bare number
@@ -18,7 +18,7 @@ func tryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// unlock gives the lock back while the file stays open.
+// unlock releases the lock of an open file.
 func unlock(f *os.File) { _ = flock(f, syscall.LOCK_UN) }
 
 func flock(f *os.File, how int) error {

@@ -8,8 +8,8 @@ import (
 	"runtime"
 )
 
-// tryLock needs no lock on Windows, where a file that is open cannot be
-// deleted. Elsewhere nothing tells who has a file open.
+// tryLock does not lock on Windows, where an open file cannot be deleted. On other
+// systems it returns an error, because they do not reveal whether a file is open.
 func tryLock(*os.File) (bool, error) {
 	if runtime.GOOS == "windows" {
 		return true, nil

@@ -9,14 +9,14 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Map is one open archive. It is safe for concurrent use; in mode Read no
-// method takes a lock.
+// Map is an open archive. It is safe for concurrent use; in mode Read no method takes a
+// lock.
 type Map struct {
 	driver.Base
 	home          home
 	cfg           config
 	mode          driver.Mode
-	name          string   // in messages
+	name          string   // for messages
 	prefix        string   // of the dataset in the archive, with its slash
 	docs          []string // OpenSpec.Documents
 	pools         *pools
@@ -24,14 +24,14 @@ type Map struct {
 
 	flushing sync.Mutex // held by Flush
 
-	mu      sync.RWMutex // protects what follows in writable modes
+	mu      sync.RWMutex // protects the following fields in writable modes
 	arch    *archive     // the archive as it was last read or written
-	fresh   bool         // it is to replace whatever is at home
+	fresh   bool         // the archive is new and replaces any existing one
 	pending map[string]*change
-	sorted  []pendingKey   // of pending; nil when out of date
-	dirs    map[string]int // per directory, the objects below it; nil until the first write
+	sorted  []pendingKey   // pending, sorted; nil if out of date
+	dirs    map[string]int // number of objects below each directory; nil until the first write
 	inMem   int64          // bytes of pending content in memory
-	spill   *spillFile     // nil until it is needed
+	spill   *spillFile     // nil until needed
 }
 
 var _ driver.Map = (*Map)(nil)
@@ -53,18 +53,18 @@ func (m *Map) Capabilities() driver.Capabilities {
 	return c
 }
 
-// Prefix gives the top-level directory of the archive that holds the dataset,
-// with a slash, or "" when there is none.
+// Prefix returns the top-level directory of the dataset in the archive, with a slash,
+// or "".
 func (m *Map) Prefix() string { return m.prefix }
 
-// Skipped is a member of an archive that is no object of the store.
+// Skipped describes a member of an archive that is not an object of the store.
 type Skipped struct {
-	Name   string // as it stands in the archive, not necessarily UTF-8
+	Name   string // as stored in the archive, not necessarily UTF-8
 	Reason string
 }
 
-// Skipped lists the members that are left out of the store, in the order of
-// the archive; directory entries are not among them.
+// Skipped returns the members that are not objects of the store, in archive order. It
+// omits directory entries.
 func (m *Map) Skipped() []Skipped {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -80,14 +80,14 @@ func (m *Map) Skipped() []Skipped {
 	return list
 }
 
-// found is where the content of a key is: in a change or in an archive.
+// found is the location of the content of a key: a change or an archive.
 type found struct {
-	c    *change
-	a    *archive
+	c     *change
+	a     *archive
 	entry int
 }
 
-// release must be called when the content has been read.
+// release must be called after the content has been read.
 func (f found) release(m *Map) {
 	switch {
 	case m.mode == driver.Read:
@@ -98,7 +98,7 @@ func (f found) release(m *Map) {
 	}
 }
 
-// find looks key up and keeps its content from going away until release.
+// find looks up key and keeps its content available until release.
 func (m *Map) find(key string) (found, bool) {
 	if m.mode == driver.Read {
 		entry := m.arch.find(key)
@@ -123,7 +123,7 @@ func (m *Map) find(key string) (found, bool) {
 	return found{a: m.arch, entry: entry}, true
 }
 
-// absent says why find found nothing.
+// absent returns the error for a key that find did not find.
 func (m *Map) absent(op, key string) error {
 	if m.mode == driver.Read {
 		return m.arch.absent(op, key)
@@ -136,9 +136,9 @@ func (m *Map) absent(op, key string) error {
 	return m.arch.absent(op, key)
 }
 
-// Get implements driver.Map. The checksum is verified whenever the whole
-// object is read, and of a deflated one always: a range of it costs decoding
-// all of it. In the steady state it takes no memory but what alloc gives.
+// Get implements driver.Map. It verifies the checksum if it reads the whole object, and
+// always for a compressed object, because reading a range of it decodes all of it. In
+// the steady state it allocates no memory beyond alloc.
 func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, driver.Info{}, err
@@ -154,7 +154,7 @@ func (m *Map) Get(ctx context.Context, key string, opts *driver.GetOptions, allo
 	return f.a.get(ctx, m.pools, f.entry, key, opts, alloc)
 }
 
-// Stat implements driver.Map. It reads nothing.
+// Stat implements driver.Map. It uses only the directory.
 func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Info{}, err
@@ -170,7 +170,7 @@ func (m *Map) Stat(ctx context.Context, key string) (driver.Info, error) {
 	return f.a.info(f.entry)
 }
 
-// Close implements driver.Map: what was not flushed is discarded.
+// Close implements driver.Map. It discards changes that were not flushed.
 func (m *Map) Close(context.Context) error {
 	var err error
 	if m.spill != nil {

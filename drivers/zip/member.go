@@ -14,11 +14,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// joinMax is the longest member of a remote archive that is read in one
-// request together with its local header, in bytes.
+// joinMax is the maximum size in bytes of a remote member that is read in one request
+// together with its local header.
 const joinMax = 4 << 20
 
-// get reads an object of the archive, as driver.Map.Get says.
+// get implements driver.Map.Get for an object of the archive.
 func (a *archive) get(ctx context.Context, p *pools, entry int, key string, opts *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	r, ok := a.record(entry)
 	if !ok {
@@ -51,8 +51,8 @@ func (a *archive) get(ctx context.Context, p *pools, entry int, key string, opts
 	return dst[:got], info, ncerr.Wrap("get", key, err)
 }
 
-// want gives the part of an object that opts ask for and holds it against the
-// version and the limit.
+// resolveRange returns the part of an object that opts request, and checks its version
+// and the limit.
 func resolveRange(key string, opts *driver.GetOptions, info driver.Info) (off, n int64, err error) {
 	if opts.IfMatch != "" && opts.IfMatch != info.Version {
 		return 0, 0, ncerr.Errorf(ncerr.ErrConflict, "get", key, "version %q, expected %q", info.Version, opts.IfMatch)
@@ -71,36 +71,36 @@ func resolveRange(key string, opts *driver.GetOptions, info driver.Info) (off, n
 
 func checkSum(op, key string, got, want uint32) error {
 	if got != want {
-		return corrupt(op, key, "checksum %08x, the archive says %08x", got, want)
+		return corrupt(op, key, "checksum is %08x instead of %08x", got, want)
 	}
 	return nil
 }
 
-// check refuses members that cannot be read and those whose record cannot be
-// true, before any memory is taken for them.
+// check refuses members that cannot be read and those with an impossible record, before
+// memory is allocated for them.
 func (a *archive) check(r record, op, key string) error {
 	if r.flags&(flagEncrypted|flagStrong|flagMasked) != 0 {
 		return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the member is encrypted")
 	}
 	if r.flags&flagPatch != 0 || r.method != methodStored && r.method != methodDeflated && r.method != methodBzip2 {
-		return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "the member is compressed by method %d; only stored (0), deflated (8) and bzip2 (12) can be read", r.method)
+		return ncerr.Errorf(ncerr.ErrUnsupported, op, key, "unsupported compression method %d: only stored (0), deflated (8) and bzip2 (12) can be read", r.method)
 	}
 	if err := a.fits(r, op, key); err != nil {
 		return err
 	}
 	if r.method == methodStored && r.size != r.csize {
-		return corrupt(op, key, "stored with %d bytes, takes %d", r.size, r.csize)
+		return corrupt(op, key, "the member stores %d bytes in %d", r.size, r.csize)
 	}
 	if r.method == methodDeflated && r.size > (r.csize+1)*maxInflate {
-		return corrupt(op, key, "%d bytes cannot come out of %d", r.size, r.csize)
+		return corrupt(op, key, "%d bytes of content do not fit in %d compressed bytes", r.size, r.csize)
 	}
 	if r.method == methodBzip2 && r.size/maxBunzip > r.csize {
-		return corrupt(op, key, "%d bytes cannot come out of %d", r.size, r.csize)
+		return corrupt(op, key, "%d bytes of content do not fit in %d compressed bytes", r.size, r.csize)
 	}
 	return nil
 }
 
-// fits refuses a member that is not wholly in the archive or overlaps another.
+// fits refuses a member that extends beyond the archive or overlaps another.
 func (a *archive) fits(r record, op, key string) error {
 	end, ok := a.limit(r)
 	if room := end - lenLocal - int64(len(r.name)) - r.offset; !ok || room < 0 || r.csize > room {
@@ -113,9 +113,9 @@ func errMisplaced(op, key string) error {
 	return corrupt(op, key, "the member does not fit in the archive or overlaps another")
 }
 
-// locate verifies the local header of a member that fits, and gives the start
-// of its data and what to read it from. A header is read once per entry; entry
-// -1 has no memory.
+// locate verifies the local header of a member that fits. It returns the start of the
+// member's data and a reader for it. It reads the header once per entry; entry -1 is
+// not cached.
 func (a *archive) locate(ctx context.Context, p *pools, entry int, r record, key string) (reader, int64, error) {
 	if entry >= 0 {
 		if n := a.heads[entry].Load(); n > 0 {
@@ -126,7 +126,7 @@ func (a *archive) locate(ctx context.Context, p *pools, entry int, r record, key
 	head := int64(lenLocal + len(r.name))
 	ask := head
 	if a.src.remote() && head+r.csize <= joinMax {
-		ask = min(head+r.csize+256, end-r.offset) // the local extra field is rarely as long as this
+		ask = min(head+r.csize+256, end-r.offset) // the local extra field is rarely longer
 	}
 	buf := p.scratch(int(ask))
 	if _, err := a.src.readAt(ctx, *buf, r.offset); err != nil {
@@ -146,8 +146,8 @@ func (a *archive) locate(ctx context.Context, p *pools, entry int, r record, key
 	return a.src, r.offset + n, nil
 }
 
-// verify compares the local header at the start of b with the record and gives
-// its length.
+// verify compares the local header at the start of b with the record and returns the
+// length of the header.
 func (a *archive) verify(b []byte, r record, end int64, key string) (int64, error) {
 	if le.Uint32(b) != sigLocal {
 		return 0, corrupt("get", key, "no member at position %d of the archive", r.offset)
@@ -156,7 +156,7 @@ func (a *archive) verify(b []byte, r record, end int64, key string) (int64, erro
 		return 0, corrupt("get", key, "the member at position %d of the archive has another name", r.offset)
 	}
 	if le.Uint16(b[8:]) != r.method || (le.Uint16(b[6:])^r.flags)&flagEncrypted != 0 {
-		return 0, corrupt("get", key, "directory and member disagree on the method")
+		return 0, corrupt("get", key, "the compression method in the directory differs from that in the local header")
 	}
 	n := int64(lenLocal + len(r.name) + int(le.Uint16(b[28:])))
 	if r.csize > end-r.offset-n {
@@ -165,13 +165,13 @@ func (a *archive) verify(b []byte, r record, end int64, key string) (int64, erro
 	return n, nil
 }
 
-// pools keeps what reads take again and again. Made by newPools.
+// pools holds buffers and decoders for reuse.
 type pools struct {
 	heads     sync.Pool // *[]byte
 	inflaters sync.Pool // *inflater
 }
 
-// scratch gives a slice of n bytes; put it back into heads.
+// scratch returns a slice of n bytes. The caller returns it to heads.
 func (p *pools) scratch(n int) *[]byte {
 	buf, _ := p.heads.Get().(*[]byte)
 	if buf == nil || cap(*buf) < n {
@@ -182,18 +182,17 @@ func (p *pools) scratch(n int) *[]byte {
 	return buf
 }
 
-// inflater is a decoder of compressed data with its buffers.
+// inflater decodes compressed data. It owns its buffers.
 type inflater struct {
 	in    *bufio.Reader
 	flate io.ReadCloser
-	out   io.Reader // flate, or what decodes another method
+	out   io.Reader // flate, or the decoder of another method
 	skip  [32 << 10]byte
 }
 
-// inflate decodes the member of record r from s. The content from off on goes
-// into dst, the rest only into the checksum; content that is longer or shorter
-// than the record says is ncerr.ErrCorrupt, and so is a wrong checksum. It
-// gives the number of bytes that landed in dst.
+// inflate decodes the member of record r from s. It copies the content from off into
+// dst and uses the rest only for the checksum. It returns the number of bytes copied to
+// dst. Content whose length or checksum differs from the record is ncerr.ErrCorrupt.
 func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, remote bool) (int, error) {
 	z, _ := p.inflaters.Get().(*inflater)
 	if z == nil {
@@ -205,7 +204,7 @@ func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, 
 		z.flate = flate.NewReader(z.in)
 	}
 	defer func() {
-		z.in.Reset(nil) // let go of the context
+		z.in.Reset(nil) // release the context
 		z.out = nil
 		p.inflaters.Put(z)
 	}()
@@ -232,19 +231,19 @@ func (p *pools) inflate(s *stream, dst []byte, off int64, r record, key string, 
 	}
 	switch n, err := io.ReadFull(z.out, z.skip[:1]); {
 	case n > 0:
-		return got, corrupt("get", key, "compressed data of more than the %d bytes that the archive says", r.size)
+		return got, corrupt("get", key, "the content is longer than the %d bytes stated in the directory", r.size)
 	case !errors.Is(err, io.EOF):
 		return got, damaged(key, err)
 	}
 	return got, checkSum("get", key, sum, r.crc)
 }
 
-// run decodes n bytes into dst, or nowhere when dst is nil, and carries the
-// checksum on. It gives the number of bytes that landed.
+// run decodes n bytes into dst, or discards them if dst is nil, and updates the
+// checksum. It returns the number of decoded bytes.
 func (z *inflater) run(ctx context.Context, sum uint32, dst []byte, n int64) (uint32, int, error) {
 	got := 0
 	for n > 0 {
-		if err := ctx.Err(); err != nil { // the source, of which little may make much, looks too rarely
+		if err := ctx.Err(); err != nil { // a few bytes of source can decode to many, so the source checks the context too rarely
 			return sum, got, err
 		}
 		into := z.skip[:min(n, int64(len(z.skip)))]
@@ -262,16 +261,16 @@ func (z *inflater) run(ctx context.Context, sum uint32, dst []byte, n int64) (ui
 	return sum, got, nil
 }
 
-// damaged makes of a failure to decode what it means: what the source said
-// comes through, all else is broken data.
+// damaged converts a decoding error: errors of the source pass unchanged, and all
+// others become ncerr.ErrCorrupt.
 func damaged(key string, err error) error {
 	var broken flate.CorruptInputError
 	var wrong bzip2.StructuralError
 	switch {
 	case errors.As(err, &broken), errors.As(err, &wrong):
-		return corrupt("get", key, "broken compressed data: %w", err)
+		return corrupt("get", key, "invalid compressed data: %w", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return corrupt("get", key, "compressed data end too early")
+		return corrupt("get", key, "compressed data is truncated")
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// reason says why a member of the archive is no object of the store.
+// reason says why a member of the archive is not an object of the store.
 type reason uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 )
 
 var reasonText = [...]string{
-	isObject:         "",
+	isObject:       "",
 	isDirectory:    "directory entry",
 	isEmptyName:    "empty name",
 	isAbsolute:     "absolute name",
@@ -39,8 +39,8 @@ var reasonText = [...]string{
 	isOutside:      "outside the prefix of the dataset",
 }
 
-// classifyRecord says whether the member whose directory record starts at d is
-// an object.
+// classifyRecord returns isObject if the member of the directory record at d is an
+// object, and otherwise the reason why it is not.
 func classifyRecord(d []byte) reason {
 	const unix, kind, link = 3, 0o170000, 0o120000
 	if d[5] == unix && le.Uint16(d[40:])&kind == link {
@@ -49,7 +49,8 @@ func classifyRecord(d []byte) reason {
 	return classifyName(recordName(d))
 }
 
-// classifyName says whether a member's name is a legal key.
+// classifyName returns isObject if the name of a member is a valid key, and otherwise
+// the reason why it is not.
 func classifyName(name []byte) reason {
 	if len(name) == 0 {
 		return isEmptyName
@@ -88,10 +89,10 @@ func classifySegment(s []byte) reason {
 	return isObject
 }
 
-// intendedKey gives the key that whoever wrote a member of this name can only
-// have meant, "" where that is not certain and for a directory: programs write
-// backslashes, a slash in front, and "." for the directory that they were
-// started in. U+FFFD stands for what no key can have.
+// intendedKey returns the key that the name of an invalid member suggests, or "" if it
+// suggests a directory or no certain key. Some programs write backslashes, a leading
+// slash, or "." for their working directory. U+FFFD replaces characters that keys
+// cannot contain.
 func intendedKey(name []byte) string {
 	var key []byte
 	for s := range bytes.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
@@ -114,9 +115,9 @@ func intendedKey(name []byte) string {
 	}, strings.ToValidUTF8(string(key[1:]), string(unicode.ReplacementChar)))
 }
 
-// isPlain reports whether name is beyond doubt a legal key. It looks at eight
-// bytes at once for all from space to tilde but the backslash, and for slashes
-// without a slash or dot behind them.
+// isPlain reports whether name is certainly a valid key. It checks eight bytes at a
+// time that all are between space and tilde and not a backslash, and that no slash
+// precedes a slash or dot.
 func isPlain(name []byte) bool {
 	n := len(name)
 	if n < 8 || name[0] == '.' || name[0] == '/' || name[n-1] == '/' {
@@ -133,8 +134,8 @@ func isPlain(name []byte) bool {
 	return (bad|last)&tops == 0
 }
 
-// suspects marks the bytes of w that need a closer look, in their top bits.
-// before and next carry a slash at the end of one word to the following one.
+// suspects marks the bytes of w that need further checks, in their top bits. before and
+// next carry a slash at the end of one word to the next word.
 func suspects(w, before uint64) (bad, next uint64) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	back, del, slash, dot := w^(ones*'\\'), w^(ones*0x7f), w^(ones*'/'), w^(ones*'.')
@@ -144,7 +145,7 @@ func suspects(w, before uint64) (bad, next uint64) {
 	return bad | (slash<<8|before)&(slash|dot), slash >> 56
 }
 
-// classifyBytes looks for bytes that no key may have.
+// classifyBytes checks for bytes that keys cannot contain.
 func classifyBytes(name []byte) reason {
 	high := false
 	for _, c := range name {
@@ -172,13 +173,13 @@ func classifyUnicode(name []byte) reason {
 	return isObject
 }
 
-// prefixFinder watches the names of all objects of an archive and decides on
-// the top-level directory that is the root of the dataset.
+// prefixFinder examines the names of all objects of an archive and determines the
+// top-level directory of the dataset.
 type prefixFinder struct {
-	docs    []string // last segments of the keys of metadata documents; empty when they are not known
-	top     []byte   // the one top-level directory so isRemote, without slash
-	none    bool     // it is certain that there is no prefix
-	hasRoot bool     // top has a metadata document directly inside
+	docs    []string // last segments of the keys of metadata documents; empty if unknown
+	top     []byte   // the only top-level directory so far, without slash
+	none    bool     // there is certainly no prefix
+	hasRoot bool     // top directly contains a metadata document
 }
 
 func (f *prefixFinder) add(name []byte) {
@@ -206,8 +207,8 @@ func (f *prefixFinder) isDocument(name []byte) bool {
 	return slices.ContainsFunc(f.docs, func(doc string) bool { return doc == string(name) })
 }
 
-// prefix gives the prefix with its slash, or "". sure says that whoever knows the
-// documents finds the same.
+// prefix returns the prefix with its slash, or "". sure reports whether a reader that
+// knows the documents finds the same prefix.
 func (f *prefixFinder) prefix() (prefix string, sure bool) {
 	if f.none || !f.hasRoot {
 		return "", f.none || len(f.top) == 0 || len(f.docs) > 0
@@ -215,11 +216,11 @@ func (f *prefixFinder) prefix() (prefix string, sure bool) {
 	return string(f.top) + "/", true
 }
 
-// prefixMark begins the comment of an archive whose names alone would suggest
-// another prefix than it has. The prefix follows, with its slash if any.
+// prefixMark starts the comment of an archive whose names alone would suggest another
+// prefix. The prefix follows, with its slash if not empty.
 const prefixMark = "nczarr prefix="
 
-// markedPrefix gives the prefix that the comment of an archive states.
+// markedPrefix returns the prefix in the comment of an archive.
 func markedPrefix(comment []byte) (prefix string, ok bool) {
 	rest, ok := bytes.CutPrefix(comment, []byte(prefixMark))
 	if !ok || len(rest) > 0 && classifyName(rest) != isDirectory {
@@ -228,8 +229,8 @@ func markedPrefix(comment []byte) (prefix string, ok bool) {
 	return string(rest), true
 }
 
-// markPrefix gives the comment of an archive with the given prefix whose names
-// suggest the prefix found, for sure or not. The words of somebody else are kept.
+// markPrefix returns the comment for an archive with the given prefix. found and sure
+// are the results of prefixFinder.prefix. A comment from another program is kept.
 func markPrefix(comment []byte, prefix, found string, sure bool) []byte {
 	_, ours := markedPrefix(comment)
 	switch {
@@ -241,9 +242,9 @@ func markPrefix(comment []byte, prefix, found string, sure bool) []byte {
 	return []byte(prefixMark + prefix)
 }
 
-// compareWritten is the order of members in a new archive, behind the metadata
-// documents, and among these: depth first with a directory's own objects before
-// those below.
+// compareWritten defines the order of members in a new archive, separately for metadata
+// documents and other members: depth first, with a directory's own objects before those
+// of its subdirectories.
 func compareWritten(a, b string) int {
 	i := strings.LastIndexByte(a, '/') + 1
 	j := strings.LastIndexByte(b, '/') + 1
@@ -253,7 +254,7 @@ func compareWritten(a, b string) int {
 	return strings.Compare(a[i:], b[j:])
 }
 
-// compareDirs compares byte by byte with the slash below every other byte, so
+// compareDirs compares byte by byte and sorts the slash before every other byte, so
 // that a directory is followed by its own subdirectories.
 func compareDirs(a, b string) int {
 	for i := range min(len(a), len(b)) {

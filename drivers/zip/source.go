@@ -10,22 +10,24 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// reader reads at positions that lie inside what it reads.
+// reader reads at given positions, which must be inside its content.
 type reader interface {
-	// readAt fills p from off; fewer bytes come with an error, never io.EOF.
+	// readAt fills p from off. If it reads fewer bytes, it returns an error, never
+	// io.EOF.
 	readAt(ctx context.Context, p []byte, off int64) (int, error)
 }
 
-// source is the bytes of one archive, which do not change while it is open.
+// source provides the bytes of one archive, which do not change while it is open.
 type source interface {
 	reader
 	size() int64
-	// remote says that a read costs a request: join reads where possible.
+	// remote reports whether every read costs a request, so that reads should be
+	// combined.
 	remote() bool
 	close() error
 }
 
-// step is the most that is read between two looks at the context.
+// step is the maximum number of bytes read between two checks of the context.
 const step = 16 << 20
 
 // fileSource is an archive in the file system.
@@ -42,8 +44,8 @@ func (s *fileSource) readAt(ctx context.Context, p []byte, off int64) (int, erro
 	return readFile(ctx, s.f, p, off)
 }
 
-// readFile fills p from f at off. An end of file is ncerr.ErrCorrupt: callers
-// ask only for what was there when the file was opened.
+// readFile fills p from f at off. An end of file is ncerr.ErrCorrupt, because callers
+// only read bytes that existed when the file was opened.
 func readFile(ctx context.Context, f io.ReaderAt, p []byte, off int64) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -54,7 +56,7 @@ func readFile(ctx context.Context, f io.ReaderAt, p []byte, off int64) (int, err
 		done += n
 		if err != nil && done < len(p) {
 			if errors.Is(err, io.EOF) {
-				return done, corrupt("read", "", "the archive has become shorter")
+				return done, corrupt("read", "", "the archive became shorter while it was open")
 			}
 			return done, err
 		}
@@ -62,13 +64,13 @@ func readFile(ctx context.Context, f io.ReaderAt, p []byte, off int64) (int, err
 	return done, nil
 }
 
-// mapSource is an archive that is one object of another Map.
+// mapSource is an archive in an object of another Map.
 type mapSource struct {
-	m     driver.Map
-	key   string
-	info  driver.Info // as it was when the archive was opened
-	match bool        // m honours IfMatch
-	isRemote   bool
+	m        driver.Map
+	key      string
+	info     driver.Info // when the archive was opened
+	match    bool        // m supports IfMatch
+	isRemote bool
 }
 
 func (s *mapSource) size() int64  { return s.info.Size }
@@ -90,15 +92,15 @@ func (s *mapSource) readAt(ctx context.Context, p []byte, off int64) (int, error
 	case err != nil:
 		return len(got), err
 	case info.Size != s.info.Size || info.Version != s.info.Version:
-		return 0, ncerr.Errorf(ncerr.ErrConflict, "read archive", s.key, "it was replaced meanwhile")
+		return 0, ncerr.Errorf(ncerr.ErrConflict, "read archive", s.key, "the archive was replaced while it was open")
 	case len(got) != len(p):
-		return len(got), ncerr.Errorf(ncerr.ErrIO, "read archive", s.key, "%d bytes instead of %d", len(got), len(p))
+		return len(got), ncerr.Errorf(ncerr.ErrIO, "read archive", s.key, "read %d bytes instead of %d", len(got), len(p))
 	}
 	return len(p), nil
 }
 
-// lost reports whether err says that the archive is not any more what it was:
-// such an error must not look as if a member were absent.
+// replaced reports whether err means that the archive has changed. Such an error must
+// not look like a missing member.
 func replaced(err error) bool {
 	switch ncerr.KindOf(err) {
 	case ncerr.ErrNotFound, ncerr.ErrRange, ncerr.ErrConflict:
@@ -107,10 +109,10 @@ func replaced(err error) bool {
 	return false
 }
 
-// errText keeps the words of err and drops its kind.
+// errText returns an error with the text of err but without its kind.
 func errText(err error) error { return errors.New(err.Error()) }
 
-// nothing is the source of an archive that is not written yet.
+// emptySource is the source of an archive that has not been written yet.
 type emptySource struct{}
 
 func (emptySource) size() int64  { return 0 }
@@ -123,7 +125,7 @@ func (emptySource) readAt(_ context.Context, p []byte, _ int64) (int, error) {
 	return 0, corrupt("read", "", "the archive is empty")
 }
 
-// window is a part of an archive that has been read already.
+// window is a part of an archive that has already been read.
 type window struct {
 	b   []byte
 	off int64
@@ -132,16 +134,16 @@ type window struct {
 func (w window) readAt(_ context.Context, p []byte, off int64) (int, error) {
 	from := off - w.off
 	if from < 0 || from > int64(len(w.b)) {
-		return 0, corrupt("read", "", "position %d is outside what was read", off)
+		return 0, corrupt("read", "", "position %d is outside the buffer", off)
 	}
 	n := copy(p, w.b[from:])
 	if n < len(p) {
-		return n, corrupt("read", "", "%d bytes short", len(p)-n)
+		return n, corrupt("read", "", "the buffer is %d bytes too short", len(p)-n)
 	}
 	return n, nil
 }
 
-// stream reads a part of a reader from front to end.
+// stream reads a part of a reader sequentially.
 type stream struct {
 	ctx      context.Context //nolint:containedctx // lives as long as one call
 	r        reader

@@ -11,20 +11,19 @@ import (
 	"time"
 )
 
-// staleAge is how long ago a temporary file was last written before it may
-// count as left over. The lock alone would do where locks reach every machine
-// that sees the directory; not every network file system is like that.
+// staleAge is the age at which an unlocked temporary file counts as left over. The age
+// matters on network file systems whose locks do not reach every machine.
 const staleAge = 10 * time.Minute
 
-// tempStem gives what the names of an archive's temporary files begin with.
+// tempStem returns the prefix of the names of an archive's temporary files.
 func tempStem(base string) string { return "." + base[:min(len(base), 64)] + "." }
 
-// tempDigits is the length of what comes between stem and ".tmp".
+// tempDigits is the number of digits between the stem and ".tmp".
 const tempDigits = 16
 
-// makeTemp makes a file with the permissions of any new file, which
-// os.CreateTemp does not. It is locked until it is closed or unlocked, so that
-// others see that it is in use.
+// makeTemp creates a file with the default permissions of a new file, unlike
+// os.CreateTemp. The file is locked until it is closed or unlocked, which shows others
+// that it is in use.
 func makeTemp(dir, base string) (*os.File, error) {
 	for {
 		name := filepath.Join(dir, fmt.Sprintf("%s%0*x.tmp", tempStem(base), tempDigits, rand.Uint64()))
@@ -39,11 +38,11 @@ func makeTemp(dir, base string) (*os.File, error) {
 		if err != nil || free && sameName(f) {
 			return f, nil //nolint:nilerr // without locks nobody sweeps
 		}
-		_ = discard(f) // another process looked at it before it was locked
+		_ = discard(f) // another process swept it before it was locked
 	}
 }
 
-// sameName reports whether an open file is still the one with its name.
+// sameName reports whether the name of an open file still refers to it.
 func sameName(f *os.File) bool {
 	is, err := f.Stat()
 	if err != nil {
@@ -53,8 +52,8 @@ func sameName(f *os.File) bool {
 	return err == nil && os.SameFile(is, named)
 }
 
-// makeHidden makes a file and takes its name away at once, where a file that
-// is open can lose its name. Others must discard it.
+// makeHidden creates a file and removes its name at once, if the system allows that for
+// open files. The caller must discard the file.
 func makeHidden(dir, base string) (*os.File, error) {
 	f, err := makeTemp(dir, base)
 	if err == nil {
@@ -72,9 +71,9 @@ func discard(f *os.File) error {
 	return err
 }
 
-// sweep deletes the temporary files of an archive that writers which were
-// killed have left: those that nobody has locked and that were last written
-// before the time given. What cannot be deleted stays.
+// sweep deletes the temporary files that killed writers of an archive left: those that
+// are not locked and were last written before the given time. It ignores files that
+// cannot be deleted.
 func sweep(dir, base string, before time.Time) {
 	d, err := os.Open(filepath.Join(dir, "."))
 	if err != nil {
@@ -92,7 +91,7 @@ func sweep(dir, base string, before time.Time) {
 	}
 }
 
-// isTemp reports whether name is that of a temporary file of the archive base.
+// isTemp reports whether name belongs to a temporary file of the archive base.
 func isTemp(name, base string) bool {
 	digits, ok := strings.CutPrefix(name, tempStem(base))
 	digits, temp := strings.CutSuffix(digits, ".tmp")

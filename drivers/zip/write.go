@@ -13,21 +13,21 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// change is what a Put or Delete has left for the next Flush. It is immutable.
+// change is a Put or Delete that waits for the next Flush. It is immutable.
 type change struct {
 	deleted bool
-	mem     []byte     // the content, or
-	spill   *spillFile // the file that has it
-	off     int64      // and where
+	mem     []byte     // the content, unless spill is set
+	spill   *spillFile // the file with the content
+	off     int64      // position of the content in spill
 	size    int64
 	crc     uint32
 }
 
-// spillFile holds content that has no room in memory.
+// spillFile holds content that does not fit in memory.
 type spillFile struct {
 	f    *os.File
-	end  int64        // where the next content goes; protected by Map.mu
-	busy int          // Puts that write to it; protected by Map.mu
+	end  int64        // position for the next content; protected by Map.mu
+	busy int          // number of Puts that write to it; protected by Map.mu
 	use  sync.RWMutex // held shared by readers
 }
 
@@ -60,8 +60,8 @@ func (c *change) get(ctx context.Context, key string, opts *driver.GetOptions, a
 	return dst[:got], info, ncerr.Wrap("get", key, err)
 }
 
-// Put implements driver.Map. The content is copied, is seen by every later
-// read of the same Map and gets into the archive at Flush.
+// Put implements driver.Map. It copies the content. Later reads of the same Map see it,
+// and Flush writes it to the archive.
 func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (driver.Info, error) {
 	if err := m.writable(ctx, "put", key); err != nil {
 		return driver.Info{}, err
@@ -70,7 +70,7 @@ func (m *Map) Put(ctx context.Context, key string, body driver.Body, opts *drive
 		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key, "%s", reasonText[why])
 	}
 	if n := len(m.prefix) + len(key); n > max16 {
-		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key[:64]+"...", "a name of %d bytes, a zip archive takes %d", n, max16)
+		return driver.Info{}, ncerr.Errorf(ncerr.ErrBadName, "put", key[:64]+"...", "the name has %d bytes, the limit of a zip archive is %d", n, max16)
 	}
 	m.mu.Lock()
 	err := m.admit(key, opts)
@@ -124,29 +124,29 @@ func (m *Map) live(key string) bool {
 	return m.arch.find(key) >= 0
 }
 
-// admit says whether key may be written now. m.mu is held.
+// admit returns an error if key cannot be written now. m.mu is held.
 func (m *Map) admit(key string, opts *driver.PutOptions) error {
 	m.countDirs()
 	live := m.live(key)
 	switch {
 	case opts.IfAbsent && live:
-		return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "it exists")
+		return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "the object exists")
 	case opts.IfMatch != "":
-		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "the checksums of an archive are too short to be a condition of a write")
+		return ncerr.Errorf(ncerr.ErrUnsupported, "put", key, "a zip archive does not support IfMatch: its checksums are too short to identify content")
 	case live:
 		return nil
 	case m.dirs[key] > 0:
-		return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "there are objects below it")
+		return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "the key is a prefix of other objects")
 	}
 	for dir := range parents(key) {
 		if m.live(dir) {
-			return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "%q above it is an object", dir)
+			return ncerr.Errorf(ncerr.ErrObjectExists, "put", key, "its prefix %q is an object", dir)
 		}
 	}
 	return nil
 }
 
-// parents gives the directories of key, the innermost first, without slash.
+// parents returns the directories of key, innermost first, without trailing slashes.
 func parents(key string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for i := strings.LastIndexByte(key, '/'); i >= 0; i = strings.LastIndexByte(key[:i], '/') {
@@ -157,7 +157,7 @@ func parents(key string) func(yield func(string) bool) {
 	}
 }
 
-// countDirs prepares m.dirs at the first write. m.mu is held.
+// countDirs initializes m.dirs at the first write. m.mu is held.
 func (m *Map) countDirs() {
 	if m.dirs != nil {
 		return
@@ -173,7 +173,7 @@ func (m *Map) countDirs() {
 	}
 }
 
-// publish makes c the state of key. m.mu is held.
+// publish sets the pending change of key. m.mu is held.
 func (m *Map) publish(key string, c *change) {
 	was := m.live(key)
 	if old := m.pending[key]; old != nil {
@@ -195,17 +195,17 @@ func (m *Map) publish(key string, c *change) {
 	}
 }
 
-// spillFrom is the size from which content goes to the spill file at once. A
-// file takes it as fast as memory does, and such pieces of memory are garbage
-// after the next Flush.
+// spillFrom is the size from which content always goes to the spill file. Writing to a
+// file is as fast as copying in memory, and large buffers would be garbage after the
+// next Flush.
 const spillFrom = 256 << 10
 
-// keep copies body to memory or, when it is large or there is no room, to the
-// spill file.
+// keep copies body to memory, or to the spill file if the body is large or the memory
+// is full.
 func (m *Map) keep(ctx context.Context, body driver.Body) (*change, error) {
 	n := body.Size()
 	if n < 0 {
-		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "a body of %d bytes", n)
+		return nil, ncerr.Errorf(ncerr.ErrInvalid, "", "", "invalid body size %d", n)
 	}
 	m.mu.Lock()
 	if n < spillFrom && n <= int64(m.cfg.Spill)-m.inMem {
@@ -243,13 +243,13 @@ func keepInMemory(body driver.Body, n int64) (*change, error) {
 
 func shortBody(got int, n int64, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
-		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the body gave %d bytes and has %d", got, n)
+		return ncerr.Errorf(ncerr.ErrInvalid, "", "", "the body returned %d of %d bytes", got, n)
 	}
 	return err
 }
 
-// reserve gives the spill file, marked as busy, with room for n bytes. m.mu is
-// held.
+// reserve returns the spill file, marked as busy, and the position of n reserved bytes
+// in it. m.mu is held.
 func (m *Map) reserve(n int64) (*spillFile, int64, error) {
 	if m.spill == nil {
 		f, err := m.home.spill()
@@ -264,7 +264,7 @@ func (m *Map) reserve(n int64) (*spillFile, int64, error) {
 	return m.spill, off, nil
 }
 
-// keep writes body at off. What is in memory is written from where it is.
+// keep writes body at off, without a copy if the body is in memory.
 func (s *spillFile) keep(ctx context.Context, body driver.Body, off, n int64) (*change, error) {
 	c := &change{spill: s, off: off, size: n}
 	whole, inMemory := body.(driver.Bytes)
@@ -294,7 +294,7 @@ func (s *spillFile) keep(ctx context.Context, body driver.Body, off, n int64) (*
 	return c, nil
 }
 
-// retire deletes the file when the last reader has left it.
+// retire deletes the file after the last reader has finished.
 func (s *spillFile) retire() error {
 	s.use.Lock()
 	defer s.use.Unlock()

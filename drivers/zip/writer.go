@@ -10,27 +10,27 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// copySize is how much is copied at once.
+// copySize is the number of bytes copied at a time.
 const copySize = 1 << 20
 
-// Facts in the records of new members: made on Unix by version 4.5, a regular
-// file that its owner may write and everybody read, 1980-01-01 00:00.
+// Values in the records of new members: made on Unix by version 4.5, a regular file
+// that its owner may write and everyone may read, dated 1980-01-01 00:00.
 const (
 	newMadeBy = 3<<8 | 45
 	newAttrs  = 0o100644 << 16
 	newStamp  = (1<<5 | 1) << 16
 )
 
-// writer writes an archive from front to end into a file.
+// writer writes an archive sequentially to a file.
 type writer struct {
 	f     *os.File
 	w     *bufio.Writer
-	off   int64 // behind the last byte written
+	off   int64 // position after the last byte written
 	dir   []byte
 	count uint64
 	buf   []byte        // copySize bytes
-	def   *flate.Writer // nil until it is needed
-	level int           // of deflate, 0 to store
+	def   *flate.Writer // nil until needed
+	level int           // compression level of deflate, 0 to store
 }
 
 func newWriter(f *os.File, level int) *writer {
@@ -62,7 +62,7 @@ func (w *writer) copy(ctx context.Context, r reader, off, n int64) error {
 	return nil
 }
 
-// addRaw writes a member whose data stand in r at off, as they are.
+// addRaw writes a member whose data is in r at off, without changing the data.
 func (w *writer) addRaw(ctx context.Context, h record, r reader, off int64) error {
 	h.offset = w.off
 	if _, err := w.Write(appendLocal(nil, h, h.csize >= max32 || h.size >= max32)); err != nil {
@@ -75,8 +75,8 @@ func (w *writer) addRaw(ctx context.Context, h record, r reader, off int64) erro
 	return nil
 }
 
-// addNew writes a member with the content of c, deflated if that is isObject
-// and makes it shorter.
+// addNew writes a member with the content of c. It deflates the content if the level is
+// not 0 and the result is smaller.
 func (w *writer) addNew(ctx context.Context, name string, c *change) error {
 	h := record{
 		name: []byte(name), madeBy: newMadeBy, attrs: newAttrs, stamp: newStamp,
@@ -90,8 +90,8 @@ func (w *writer) addNew(ctx context.Context, name string, c *change) error {
 	return w.addRaw(ctx, h, c, 0)
 }
 
-// addDeflated writes the member deflated; done is false, and the archive as it
-// was, when that makes it no shorter.
+// addDeflated writes the member deflated. If that does not make it smaller, done is
+// false and the archive is unchanged.
 func (w *writer) addDeflated(ctx context.Context, h record, c *change) (done bool, err error) {
 	h.method = methodDeflated
 	wide := h.size >= max32
@@ -126,7 +126,7 @@ func (w *writer) addDeflated(ctx context.Context, h record, c *change) (done boo
 	return true, nil
 }
 
-// rewind drops what was written from off on.
+// rewind removes everything written from off on.
 func (w *writer) rewind(off int64) error {
 	w.off = off
 	if err := w.f.Truncate(off); err != nil {
@@ -142,9 +142,9 @@ func (w *writer) enter(h record) {
 	w.count++
 }
 
-// finish writes directory and end of the archive, and gives the directory as
-// readDirectory would read it. comment is called with it and may still set
-// the comment of the archive.
+// finish writes the directory and the end of the archive, and returns the directory as
+// readDirectory would read it. It calls comment with the directory first; comment may
+// set the comment of the archive.
 func (w *writer) finish(comment func(*directory) error) (*directory, error) {
 	d := &directory{raw: w.dir, start: w.off, count: w.count, wide: true}
 	if err := comment(d); err != nil {
@@ -159,8 +159,8 @@ func (w *writer) finish(comment func(*directory) error) (*directory, error) {
 	return d, w.w.Flush()
 }
 
-// flagsOf gives the flags of a rewritten member: without the one that says
-// that sizes follow the data, and UTF-8 announced where it matters.
+// flagsOf returns the flags of a rewritten member. It clears the flag for a data
+// descriptor and sets the UTF-8 flag if the name needs it.
 func flagsOf(h record) uint16 {
 	const followed = 1 << 3
 	flags := h.flags &^ (followed | flagUTF8)
@@ -172,7 +172,7 @@ func flagsOf(h record) uint16 {
 	return flags
 }
 
-// versionNeeded gives the version of the format that a member asks for.
+// versionNeeded returns the version of the format required to read a member.
 func versionNeeded(h record, wide bool) uint16 {
 	switch {
 	case wide:
@@ -183,8 +183,8 @@ func versionNeeded(h record, wide bool) uint16 {
 	return 20
 }
 
-// appendLocal appends the local header of h to b; wide writes the sizes into a
-// zip64 field.
+// appendLocal appends the local header of h to b. wide puts the sizes into a zip64
+// field.
 func appendLocal(b []byte, h record, wide bool) []byte {
 	csize, size, extra := uint32(h.csize), uint32(h.size), uint16(0)
 	if wide {
@@ -220,7 +220,7 @@ func appendCentral(b []byte, h record) []byte {
 		extra = le.AppendUint64(extra, uint64(v))
 		return max32
 	}
-	size := narrow(h.size) // the order of the zip64 field
+	size := narrow(h.size) // the zip64 field has this order
 	csize := narrow(h.csize)
 	offset := narrow(h.offset)
 	wide := len(extra) > 0
@@ -248,8 +248,8 @@ func appendCentral(b []byte, h record) []byte {
 	return append(b, h.comment...)
 }
 
-// appendEnd appends the end records of an archive whose directory d ends at
-// position end.
+// appendEnd appends the end records of an archive whose directory d ends at position
+// end.
 func appendEnd(b []byte, d *directory, end int64) []byte {
 	size := int64(len(d.raw))
 	count, size32, start := uint16(min(d.count, max16)), uint32(min(size, max32)), uint32(min(d.start, max32))

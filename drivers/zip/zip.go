@@ -12,16 +12,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// New gives the opener of the driver "zip". It is safe for concurrent use.
+// New returns the opener of the driver "zip". It is safe for concurrent use.
 //
-// The Path of a spec is the file of the archive; with Env.Inner set it is only
-// used in messages, and the archive is the object InnerKey of that Map, which
-// must be able to read ranges.
+// The Path of a spec is the file of the archive. With Env.Inner set, Path is only used
+// in messages, and the archive is the object InnerKey of that Map, which must support
+// ranges.
 func New() driver.Opener { return &opener{closeToRename: runtime.GOOS == "windows"} }
 
 type opener struct {
-	// closeToRename says that an open file can be neither renamed nor
-	// replaced.
+	// closeToRename is true if an open file can be neither renamed nor replaced.
 	closeToRename bool
 }
 
@@ -33,16 +32,16 @@ func (*opener) Describe() driver.Description {
 		Name:    "zip",
 		Summary: "a dataset in one zip archive, rewritten as a whole at each flush",
 		Options: []driver.Option{
-			{Name: "prefix", Type: "string", Doc: "top-level directory of the dataset in the archive. Empty: none in a new archive, recognised in an existing one; auto: named after a new archive without its extension, recognised in an existing one; a single dot: none; else its name"},
-			{Name: "spill", Type: "size", Default: "64MiB", Doc: "how much unflushed content is kept in memory; more, and every object of 256 KiB or more, goes to a temporary file beside the archive"},
-			{Name: "deflate", Type: "int", Default: "0", Doc: "level from 1 to 9 at which new members are deflated; 0 stores them as they are"},
-			{Name: "durability", Type: "string", Default: "rename", Doc: "what a flush waits for: rename leaves writing to the disk to the system, fsync waits until archive and directory are on it"},
+			{Name: "prefix", Type: "string", Doc: "top-level directory of the dataset in the archive; empty: detected in an existing archive, no directory in a new one; auto: detected in an existing archive, the name of a new archive without its extension; a single dot: no directory; otherwise: the name of the directory"},
+			{Name: "spill", Type: "size", Default: "64MiB", Doc: "maximum size of unflushed content in memory; further content, and every object of 256 KiB or more, goes to a temporary file next to the archive"},
+			{Name: "deflate", Type: "int", Default: "0", Doc: "compression level for new members, from 1 to 9; 0 stores them uncompressed"},
+			{Name: "durability", Type: "string", Default: "rename", Doc: "what a flush waits for: rename does not wait for the disk, fsync waits until the archive and its directory are on disk"},
 		},
 		Grants: []string{"path:read", "dir:write"},
 	}
 }
 
-// config is what OpenSpec.Options may say.
+// config holds the decoded options.
 type config struct {
 	Prefix     string      `json:"prefix"`
 	Spill      driver.Size `json:"spill"`
@@ -60,18 +59,18 @@ func readConfig(options []byte) (config, error) {
 	}
 	switch {
 	case c.Deflate < 0 || c.Deflate > flate.BestCompression:
-		return invalid("deflate is %d; it is a level from 1 to 9, or 0 for none", c.Deflate)
+		return invalid("deflate is %d; it must be from 0 to 9", c.Deflate)
 	case c.Durability != "rename" && c.Durability != "fsync":
-		return invalid("durability is %q; it is rename or fsync", c.Durability)
+		return invalid("invalid durability %q: must be rename or fsync", c.Durability)
 	}
 	if p := c.Prefix; p != "" && p != "auto" && p != "." && classifyName([]byte(p)) != isObject {
-		return invalid("prefix is %q; it is the name of a directory, auto or a dot", p)
+		return invalid("invalid prefix %q: must be a directory name, auto or a dot", p)
 	}
 	return c, nil
 }
 
-// fixedPrefix gives the prefix that the configuration demands, nil when the
-// names in the archive are to decide. fresh says that the archive is new.
+// fixedPrefix returns the configured prefix, or nil if it is to be detected from the
+// names in the archive. fresh is true for a new archive.
 func (c config) fixedPrefix(name string, fresh bool) *string {
 	p := ""
 	switch c.Prefix {
@@ -95,9 +94,9 @@ func (c config) fixedPrefix(name string, fresh bool) *string {
 	return &p
 }
 
-// Open implements driver.Opener. What cannot be taken for a zip archive is
-// ncerr.ErrCorrupt; an archive without members is an empty store, and one with
-// none that is an object is ncerr.ErrNotZarr for reading.
+// Open implements driver.Opener. It returns ncerr.ErrCorrupt for a file that is not a
+// zip archive. An archive without members is an empty store. In mode Read, an archive
+// whose members are all unreadable is ncerr.ErrNotZarr.
 func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error) {
 	m, err := o.open(ctx, spec)
 	if err != nil {
@@ -106,7 +105,7 @@ func (o *opener) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return m, nil
 }
 
-// place names the archive in messages.
+// place returns the name of the archive for messages.
 func place(spec driver.OpenSpec) string {
 	if spec.Path == "" && spec.Env.Inner != nil {
 		return spec.Env.InnerKey
@@ -133,9 +132,9 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	fresh := spec.Mode == driver.Create || spec.Mode == driver.CreateExclusive
 	switch {
 	case !fresh && !exists:
-		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "open", "", "there is no such archive")
+		return nil, ncerr.Errorf(ncerr.ErrNoDataset, "open", "", "the archive does not exist")
 	case spec.Mode == driver.CreateExclusive && exists:
-		return nil, ncerr.Errorf(ncerr.ErrExists, "create", "", "there is an archive already")
+		return nil, ncerr.Errorf(ncerr.ErrExists, "create", "", "the archive already exists")
 	}
 	m := &Map{home: h, cfg: c, mode: spec.Mode, name: place(spec), docs: spec.Documents, pools: &pools{}, closeToRename: o.closeToRename}
 	if spec.Mode.Writable() {
@@ -162,9 +161,9 @@ func (o *opener) open(ctx context.Context, spec driver.OpenSpec) (*Map, error) {
 	return m, nil
 }
 
-// Remove implements driver.Opener. So that a slip in a path costs nothing, a
-// file that neither is a zip archive nor begins like one nor is empty is
-// refused with ncerr.ErrCorrupt.
+// Remove implements driver.Opener. To protect against a wrong path, it refuses with
+// ncerr.ErrCorrupt a file that is not empty, does not start like a zip archive and does
+// not have a directory.
 func (o *opener) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return ncerr.Wrap("remove", place(spec), o.remove(ctx, spec))
 }
@@ -179,7 +178,7 @@ func (o *opener) remove(ctx context.Context, spec driver.OpenSpec) error {
 		return err
 	}
 	if !exists {
-		return ncerr.Errorf(ncerr.ErrNoDataset, "remove", "", "there is no such archive")
+		return ncerr.Errorf(ncerr.ErrNoDataset, "remove", "", "the archive does not exist")
 	}
 	src, err := h.open(ctx)
 	if err != nil {
@@ -192,7 +191,7 @@ func (o *opener) remove(ctx context.Context, spec driver.OpenSpec) error {
 	return h.remove(ctx)
 }
 
-// looksLikeZip accepts what may be removed as an archive.
+// looksLikeZip returns nil if src may be removed as an archive.
 func looksLikeZip(ctx context.Context, src source) error {
 	if src.size() == 0 {
 		return nil
