@@ -14,7 +14,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance"
 )
 
-// box is what the checks of this file work on.
+// box is the environment of the checks in this file.
 type box struct{ n int }
 
 type target struct {
@@ -78,7 +78,7 @@ func TestStatuses(t *testing.T) {
 			tc.check.ID, tc.check.Doc = "x.y", "a rule"
 			g := &target{caps: []string{"walk"}}
 			var r *conformance.Report
-			synctest.Test(t, func(t *testing.T) { // limits have a clock of their own
+			synctest.Test(t, func(t *testing.T) { // limits use the clock of the bubble
 				r = conformance.Run(t.Context(), suite(tc.check), g, &tc.opts)
 			})
 			got := r.Results[0]
@@ -108,12 +108,12 @@ func TestHangIsAbandoned(t *testing.T) {
 		t.Errorf("a check that hangs: %+v", r.Results[0])
 	}
 	if r.Results[1].Status != conformance.StatusPass {
-		t.Errorf("the check beside it: %+v", r.Results[1])
+		t.Errorf("the check after it: %+v", r.Results[1])
 	}
 }
 
-// A check that goes on showing signs of life may take longer than its limit;
-// one that stops is told with what it did last.
+// A check that keeps calling Doing may take longer than its limit. The report of one
+// that stops names the last call.
 func TestSignsOfLife(t *testing.T) {
 	t.Parallel()
 	const limit = time.Minute
@@ -139,7 +139,7 @@ func TestSignsOfLife(t *testing.T) {
 	}
 }
 
-// After three checks that hang the rest is not run.
+// After three checks have hung, the remaining checks do not run.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	var checks []check
@@ -155,7 +155,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// An interrupted run names the check that was running.
+// The report of an interrupted run names the check that was running.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -171,7 +171,7 @@ func TestInterrupted(t *testing.T) {
 		switch {
 		case x.Status != conformance.StatusError:
 			t.Errorf("want an error, got %+v", x)
-		case strings.HasPrefix(x.Message, "interrupted while it ran") && strings.HasSuffix(x.Message, "put k"):
+		case strings.HasPrefix(x.Message, "interrupted while running") && strings.HasSuffix(x.Message, "put k"):
 			running++
 		case strings.HasPrefix(x.Message, "not run"):
 			waiting++
@@ -182,8 +182,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Only a run that left nothing out conforms, and the level is that of which
-// nothing is missing.
+// Only a complete run conforms. The level is the highest one without missing checks.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	fails := func(t conformance.T, _ *box) { t.Errorf("bad") }
@@ -199,9 +198,9 @@ func TestVerdicts(t *testing.T) {
 		verdict  string
 	}{
 		"all":          {[]check{core, extended, costly}, conformance.Options{Effort: conformance.Thorough}, true, conformance.Extended, "\nconforms (level reached: extended): 3 checks"},
-		"less effort":  {[]check{core, extended, costly}, conformance.Options{}, false, "", "\npassed in part, which is no certificate: 2 checks, 2 passed, 0 failed, 0 unsupported, 0 disabled, 0 errors, 1 left out"},
+		"less effort":  {[]check{core, extended, costly}, conformance.Options{}, false, "", "\npassed in part; this is not a certificate: 2 checks, 2 passed, 0 failed, 0 unsupported, 0 disabled, 0 errors, 1 left out"},
 		"a subset":     {[]check{core, extended}, conformance.Options{Select: []string{"c.*"}}, false, "", "\npassed in part"},
-		"disabled":     {[]check{core, extended}, conformance.Options{Disable: map[string]string{"e.1": "x"}}, false, conformance.Core, "\npassed in part, which is no certificate (level reached: core)"},
+		"disabled":     {[]check{core, extended}, conformance.Options{Disable: map[string]string{"e.1": "x"}}, false, conformance.Core, "\npassed in part; this is not a certificate (level reached: core)"},
 		"core only":    {[]check{core, weak}, conformance.Options{}, false, conformance.Core, "\ndoes NOT conform (level reached: core)"},
 		"not the core": {[]check{broken, extended}, conformance.Options{}, false, "", "\ndoes NOT conform: "},
 	}
@@ -247,7 +246,7 @@ func TestEmptyRunIsNotOK(t *testing.T) {
 	t.Parallel()
 	r := conformance.Run(t.Context(), suite(check{ID: "p", Doc: "d", Run: pass}), &target{}, &conformance.Options{Select: []string{"q*"}})
 	if r.OK() || len(r.Results) != 0 {
-		t.Errorf("nothing was run, but: %+v", r)
+		t.Errorf("no check ran, but the report is %+v", r)
 	}
 }
 
@@ -275,7 +274,7 @@ func TestOrderAndSelection(t *testing.T) {
 		t.Errorf("with seed 7 the checks ran in the order of the suite: %q", ran)
 	}
 	if last := ran[len(ran)-1]; last != "a.3" {
-		t.Errorf("the check of more effort is not the last: %q", ran)
+		t.Errorf("the check with the highest effort is not the last: %q", ran)
 	}
 	if r.Seed != 7 {
 		t.Errorf("want seed 7, got %d", r.Seed)

@@ -1,27 +1,25 @@
-// Package conformance is the engine that shows whether a driver, a filter or
-// a whole format keeps its contract. A [Suite] is a list of [Check] values,
-// each with a stable id; a [Target] makes something fresh for every check to
-// work on; [Run] gives a [Report], and [Test] makes sub-tests of the same
-// checks.
+// Package conformance is the engine that verifies whether a driver, a filter or a whole
+// format keeps its contract. A [Suite] is a list of [Check] values, each with a stable
+// id. A [Target] creates a new environment for every check. [Run] runs the checks and
+// returns a [Report], and [Test] runs them as sub-tests.
 //
-// The suites themselves are in the packages below: conformance/mapsuite for
-// storage drivers, conformance/codecsuite for filters. A driver author writes
+// The suites are in subpackages: conformance/mapsuite for storage drivers and
+// conformance/codecsuite for filters. The author of a driver writes
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Test(t, mapsuite.Suite(), &mapsuite.Target{ ... })
 //	}
 //
-// and nczctl calls Run with the same suite and a target that may live in
-// another process.
+// nczctl calls Run with the same suite and a target that may run in another process.
 //
 // # Capabilities
 //
-// A check names the capabilities that it needs. What the target declares must
-// work: a check of a declared capability passes or fails, it is never
-// skipped. A check of an undeclared one has the status unsupported; where the
-// check has a Refuse function, that function first shows that the ability is
-// refused cleanly, and a target that does something else fails.
+// A check lists the capabilities that it needs. Everything that the target declares
+// must work: a check whose capabilities are all declared passes or fails and is never
+// skipped. Otherwise its status is unsupported. If the check has a Refuse function,
+// that function first verifies that the target cleanly refuses the operation; a target
+// that does not fails the check.
 //
-// The package imports the standard library only; it stands beside every layer
-// and above none.
+// The package imports only the standard library and conformance/testseed, and no other
+// layer of the project.
 package conformance

@@ -19,7 +19,7 @@ const (
 	StatusFail        Status = "fail"        // the rule is broken
 	StatusUnsupported Status = "unsupported" // a needed capability is not declared
 	StatusDisabled    Status = "disabled"    // excluded by the user, with a reason
-	StatusError       Status = "error"       // the check could not be performed, or something panicked
+	StatusError       Status = "error"       // the check could not be performed, or it panicked
 )
 
 // Result is the outcome of one check.
@@ -30,14 +30,14 @@ type Result struct {
 	Duration time.Duration `json:"duration_ns"`
 	Rule     string        `json:"rule"`
 	Message  string        `json:"message,omitempty"`
-	Hung     bool          `json:"hung,omitempty"` // it showed no sign of life for as long as it may
+	Hung     bool          `json:"hung,omitempty"` // the check exceeded its time limit
 }
 
-// Subject is exactly what was checked, as far as whoever runs the checks can
-// tell: a name alone certifies nothing.
+// Subject identifies exactly what was checked, as far as known. A name alone is not
+// sufficient for a certificate.
 type Subject struct {
 	Path    string `json:"path,omitempty"`    // of the executable
-	Version string `json:"version,omitempty"` // as it says itself
+	Version string `json:"version,omitempty"` // reported by the executable
 	SHA256  string `json:"sha256,omitempty"`  // of the executable
 }
 
@@ -51,9 +51,9 @@ type Totals struct {
 	Error       int `json:"error"`
 }
 
-// Report is the outcome of a run, complete enough to be passed on unmodified.
+// Report is the outcome of a run. It is complete enough to be published unmodified.
 type Report struct {
-	Schema       int      `json:"schema"` // version of this form, 2
+	Schema       int      `json:"schema"` // version of the report format, 2
 	Tool         string   `json:"tool,omitempty"`
 	Suite        string   `json:"suite"`
 	SuiteVersion string   `json:"suite_version"`
@@ -64,15 +64,14 @@ type Report struct {
 	OS           string   `json:"os"`
 	Arch         string   `json:"arch"`
 	Seed         uint64   `json:"seed,string"`
-	// Problem is why not all checks could be run; empty otherwise.
+	// Problem is the reason why not all checks could be run; otherwise empty.
 	Problem string `json:"problem,omitempty"`
-	// LeftOut is the number of checks of the suite that this run did not ask
-	// for, by selection, level or effort. A run that left out any certifies
-	// nothing.
+	// LeftOut is the number of checks of the suite that selection, level or effort
+	// excluded from the run. A run is a certificate only if it is 0.
 	LeftOut int `json:"left_out"`
-	// Level is the level that was reached: of every check of that level and
-	// below none failed, could not be run, was disabled or was left out. It is
-	// empty when none was reached.
+	// Level is the highest level reached, or empty. A level is reached if all checks of
+	// it and of the levels below it ran and none failed, was disabled or could not be
+	// performed.
 	Level    Level         `json:"level"`
 	Started  time.Time     `json:"started"`
 	Duration time.Duration `json:"duration_ns"`
@@ -109,7 +108,7 @@ func (r *Report) count() {
 	r.Level = r.reached()
 }
 
-// reached returns the highest level of which no check is missing.
+// reached returns the highest level with no missing check.
 func (r *Report) reached() Level {
 	if r.LeftOut > 0 || r.Totals.Pass == 0 {
 		return ""
@@ -129,8 +128,8 @@ func (r *Report) reached() Level {
 	return Extended
 }
 
-// OK reports whether the target kept every rule that the run asked for: no
-// check failed or could not be performed, and at least one passed.
+// OK reports whether all checks of the run were performed without a failure, and at
+// least one passed.
 func (r *Report) OK() bool {
 	return r.Totals.Fail == 0 && r.Totals.Error == 0 && r.Totals.Pass > 0
 }
@@ -138,7 +137,7 @@ func (r *Report) OK() bool {
 // Conforms reports whether the target passed the whole suite.
 func (r *Report) Conforms() bool { return r.OK() && r.LeftOut == 0 && r.Totals.Disabled == 0 }
 
-// Failed gives the ids with status fail or error, in the order of the suite.
+// Failed returns the ids of the checks with status fail or error, in suite order.
 func (r *Report) Failed() []string {
 	var ids []string
 	for _, x := range r.Results {
@@ -157,8 +156,8 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// WriteText writes the report for people: what [Report.WriteHead],
-// [Result.WriteText] for each result, and [Report.WriteVerdict] write.
+// WriteText writes the report as text: the output of [Report.WriteHead], of
+// [Result.WriteText] for each result, and of [Report.WriteVerdict].
 func (r *Report) WriteText(w io.Writer) error {
 	if err := r.WriteHead(w); err != nil {
 		return err
@@ -171,7 +170,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	return r.WriteVerdict(w)
 }
 
-// WriteHead writes what was checked, with what and how.
+// WriteHead writes the metadata of the run: the suite, the target, the subject, the
+// tool, the platform and the seed.
 func (r *Report) WriteHead(w io.Writer) error {
 	var b strings.Builder
 	for _, row := range [][2]string{
@@ -193,8 +193,8 @@ func (r *Report) WriteHead(w io.Writer) error {
 	return err
 }
 
-// WriteText writes one line, and for a check that did not pass the message and
-// the rule, indented below.
+// WriteText writes one line, followed by the indented message and, for a failure or
+// error, the rule.
 func (x Result) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-11s %-44s %v\n", x.Status, x.ID, x.Duration.Round(10*time.Microsecond))
@@ -215,11 +215,11 @@ func (r *Report) WriteVerdict(w io.Writer) error {
 	verdict, reached := "does NOT conform", ""
 	switch {
 	case r.Problem != "":
-		verdict = "was NOT checked to the end"
+		verdict = "was NOT checked completely"
 	case r.Conforms():
 		verdict = "conforms"
 	case r.OK():
-		verdict = "passed in part, which is no certificate"
+		verdict = "passed in part; this is not a certificate"
 	}
 	if r.Level != "" {
 		reached = " (level reached: " + string(r.Level) + ")"
@@ -234,8 +234,8 @@ func (r *Report) WriteVerdict(w io.Writer) error {
 	return err
 }
 
-// printable replaces what a terminal would not show as text: messages hold
-// what plugins say and what was read.
+// printable escapes characters that a terminal would not print as text: messages may
+// contain output of plugins and data.
 func printable(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// grace is how long a check may go on after its context has ended.
+// grace is how long a check may continue after its context has ended.
 const grace = 3 * time.Second
 
-// patience is how many checks may hang before a run is given up.
+// patience is the number of checks that may hang before the run is aborted.
 const patience = 3
 
-// Run runs the suite's checks one after the other, in an order shuffled by the
-// seed, except that checks of more effort run last. The report has them in the
-// order of the suite. When ctx ends, or when three checks have hung, the checks
-// not yet run get the status error. The report is never nil.
+// Run runs the checks of the suite one after the other. The order is shuffled by the
+// seed, except that checks with a higher effort run later; the report lists them in
+// suite order. If ctx ends or three checks have hung, the remaining checks get the
+// status error. The report is never nil.
 func Run[S any](ctx context.Context, suite Suite[S], target Target[S], opts *Options) *Report {
 	o := opts.withDefaults()
 	started := time.Now()
@@ -87,7 +87,7 @@ func runAll[S any](ctx context.Context, chosen []Check[S], target Target[S], cap
 	return results
 }
 
-// runOne decides what applies to the check, runs it and returns its result.
+// runOne decides whether the check applies, runs it and returns its result.
 func runOne[S any](ctx context.Context, c Check[S], target Target[S], caps []string, o *Options) Result {
 	res := Result{ID: c.ID, Level: c.Level, Status: StatusPass, Rule: c.Doc}
 	if res.Level == "" {
@@ -123,7 +123,7 @@ func runOne[S any](ctx context.Context, c Check[S], target Target[S], caps []str
 	return res
 }
 
-// runIn runs f in a goroutine of its own, under the time limit, and fills in res.
+// runIn runs f in its own goroutine, with the time limit, and fills in res.
 func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), target Target[S], o *Options) {
 	limit := c.Limit
 	if limit <= 0 {
@@ -139,7 +139,7 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 		t.guard(func() {
 			s, err := target.New(t)
 			if err != nil {
-				t.fault("the target gives nothing to work on: %v", err)
+				t.fault("the target cannot create an environment: %v", err)
 				return
 			}
 			f(t, s)
@@ -151,13 +151,13 @@ func runIn[S any](ctx context.Context, res *Result, c Check[S], f func(T, S), ta
 	res.Status, res.Message, res.Hung = t.result()
 	if interrupted && res.Status != StatusPass {
 		res.Status, res.Hung = StatusError, false
-		res.Message = fmt.Sprintf("interrupted while it ran, after %v", res.Duration.Round(time.Millisecond)) + t.lastly()
+		res.Message = fmt.Sprintf("interrupted while running, after %v", res.Duration.Round(time.Millisecond)) + t.lastly()
 	}
 }
 
-// await waits for the end of the check. It ends the context of a check that
-// shows no sign of life for limit, and abandons one that goes on all the same.
-// It reports whether ctx ended first.
+// await waits for the end of the check. It ends the context of a check that exceeds
+// limit without a call of Doing, and abandons the check if it still continues. It
+// reports whether ctx ended first.
 func (t *tester) await(ctx context.Context, limit time.Duration, done <-chan struct{}) (interrupted bool) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -173,7 +173,7 @@ func (t *tester) await(ctx context.Context, limit time.Duration, done <-chan str
 			idle := t.idle()
 			switch {
 			case last:
-				t.add(true, false, "it goes on after its context has ended, and is abandoned", nil)
+				t.add(true, false, "the check was abandoned because it ignored the end of its context", nil)
 				return interrupted
 			case idle < limit:
 				timer.Reset(limit - idle)
@@ -195,9 +195,9 @@ type tester struct {
 	effort Effort
 
 	mu       sync.Mutex
-	alive    time.Time // the last sign of life
-	doing    []string  // what it told
-	log      []string  // what Logf and Errorf said
+	alive    time.Time // time of the last call of Doing
+	doing    []string  // arguments of the last call of Doing
+	log      []string  // output of Logf and Errorf
 	failed   bool
 	faulty   bool
 	hung     bool
@@ -217,14 +217,15 @@ func (t *tester) Doing(what ...string) {
 	t.alive, t.doing = time.Now(), what
 }
 
-// idle returns how long ago the last sign of life was.
+// idle returns the time since the last call of Doing.
 func (t *tester) idle() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return time.Since(t.alive)
 }
 
-// lastly names what the check did last, for the end of a message.
+// lastly returns the end of a message, which names the last call that the check
+// started.
 func (t *tester) lastly() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -234,8 +235,8 @@ func (t *tester) lastly() string {
 	return "; the last call that began: " + strings.Join(t.doing, " ")
 }
 
-// hang records that the check has shown no sign of life for limit, and ends
-// its context. What it says from now on is a consequence.
+// hang records that the check exceeded limit without a call of Doing, and ends its
+// context. Later failures are consequences of that.
 func (t *tester) hang(limit time.Duration) {
 	text := fmt.Sprintf("it hangs: nothing happened for %v", limit) + t.lastly()
 	t.mu.Lock()
@@ -273,11 +274,11 @@ func (t *tester) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// fault records that the check itself could not be performed.
+// fault records that the check could not be performed.
 func (t *tester) fault(format string, args ...any) { t.add(true, true, format, args) }
 
-// guard calls f in such a way that a panic becomes a fault and Fatalf ends f
-// only. It waits for f.
+// guard calls f in another goroutine and waits for it, so that a panic becomes a fault
+// and Fatalf ends only f.
 func (t *tester) guard(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -292,7 +293,7 @@ func (t *tester) guard(f func()) {
 	<-done
 }
 
-// cleanup ends the context and calls the registered functions, last first.
+// cleanup ends the context and calls the registered functions in reverse order.
 func (t *tester) cleanup() {
 	t.cancel()
 	for {
@@ -321,7 +322,7 @@ func (t *tester) result() (status Status, message string, hung bool) {
 	return StatusPass, "", false
 }
 
-// head gives the first n lines of a stack.
+// head returns the first n lines of a stack.
 func head(stack []byte, n int) string {
 	lines := strings.SplitAfterN(string(stack), "\n", n+1)
 	return strings.TrimRight(strings.Join(lines[:min(n, len(lines))], ""), "\n")

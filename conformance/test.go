@@ -8,23 +8,22 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 )
 
-// testLimit is the time limit of a check in a test where none is given. A
-// machine that tests many packages at once may be slow; go test itself ends a
-// package after ten minutes, and a check that hangs is to be told before.
+// testLimit is the default time limit of a check in a test. A machine that tests many
+// packages at once may be slow. go test itself ends a package after ten minutes, and a
+// check that hangs must be reported before.
 const testLimit = 5 * time.Minute
 
-// Test runs every check of the suite as a sub-test named by its id. An
-// unsupported check is a skipped sub-test. The seed is 1 unless the environment
-// variable NCZARR_SEED gives another one; it is logged when something fails.
+// Test runs every check of the suite as a sub-test named by its id. A sub-test with
+// status unsupported is skipped. The seed is 1 unless the environment variable
+// NCZARR_SEED is set; it is logged after a failure.
 func Test[S any](t *testing.T, suite Suite[S], target Target[S]) {
 	t.Helper()
 	TestWith(t, suite, target, nil)
 }
 
-// TestWith is [Test] with options. Progress is called as by [Run]; the checks
-// run in the order of the suite. The default of Limit is five minutes, and a
-// check of its own limit has no less than Limit. The default of Seed is as for
-// Test.
+// TestWith is [Test] with options. It calls Progress like [Run], and runs the checks in
+// suite order. Limit defaults to five minutes; a check with a limit of its own gets at
+// least Limit. Seed defaults to the seed of Test.
 func TestWith[S any](t *testing.T, suite Suite[S], target Target[S], opts *Options) {
 	t.Helper()
 	if err := suite.Validate(); err != nil {

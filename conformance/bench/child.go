@@ -26,7 +26,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zarr"
 )
 
-// runChild performs one measurement: once to warm up, once measured.
+// runChild performs one measurement: once to warm up and once measured.
 func runChild(ctx context.Context, self plugin.Self, text string) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
@@ -67,10 +67,9 @@ func (j *job) path() string {
 	return path
 }
 
-// read reads the whole array twice, both times into new memory, as peers do.
-// Left to the garbage collector, the second read would get new memory or not. What
-// touching that much memory costs one goroutine that does nothing else is measured
-// beside it.
+// read reads the whole array twice, both times into new memory, as the peers do. Memory
+// from the garbage collector might be new or reused. For comparison, read also measures
+// the time in which a single goroutine touches that much memory.
 func (j *job) read(ctx context.Context, opts *nczarr.Options, r *result) error {
 	raw, free, err := newMemory(j.Rows * j.Cols * 4)
 	if err != nil {
@@ -111,13 +110,13 @@ func (j *job) read(ctx context.Context, opts *nczarr.Options, r *result) error {
 	return free()
 }
 
-// newMemory returns memory that the system has not given to the process before.
+// newMemory maps memory that the process has not used before.
 func newMemory(size int64) (raw []byte, free func() error, err error) {
 	raw, err = unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	return raw, func() error { return unix.Munmap(raw) }, err
 }
 
-// write writes the whole array, twice.
+// write writes the whole array twice.
 func (j *job) write(ctx context.Context, opts *nczarr.Options, r *result) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal([]byte(j.Codecs), &list); err != nil {
@@ -170,8 +169,8 @@ func (j *job) writeOnce(ctx context.Context, opts *nczarr.Options, chain []zarr.
 	return ds.Close(ctx)
 }
 
-// baseline reads all chunk files with as many goroutines as there are
-// processors, into buffers that are reused: what the disk cache can give.
+// baseline reads all chunk files with as many goroutines as processors, into reused
+// buffers. It measures the speed of the page cache.
 func (j *job) baseline(r *result) error {
 	files, err := filepath.Glob(filepath.Join(j.path(), "data", "[0-9]*"))
 	if err != nil {
@@ -212,14 +211,14 @@ func readInto(name string, buf []byte) error {
 		return err
 	}
 	if info.Size() > int64(len(buf)) {
-		return fmt.Errorf("%s is too large", name)
+		return fmt.Errorf("%s exceeds the buffer", name)
 	}
 	_, err = f.ReadAt(buf[:info.Size()], 0)
 	return err
 }
 
-// synthetic makes a smooth field with noise of one hundredth: what float32
-// fields of models look like to a codec.
+// synthetic returns a smooth field with noise of one hundredth, which compresses like
+// float32 fields of models.
 func synthetic(rows, cols int64) []float32 {
 	data := make([]float32, rows*cols)
 	wave := make([]float64, rows+cols)
@@ -238,8 +237,7 @@ func synthetic(rows, cols int64) []float32 {
 	return data
 }
 
-// peakMemory is the largest resident size of this process so far, in bytes,
-// or 0 where the system does not tell.
+// peakMemory returns the peak resident size of this process in bytes, or 0 if unknown.
 func peakMemory() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -254,7 +252,7 @@ func peakMemory() int64 {
 	return 0
 }
 
-// storeSize adds up the files of a store.
+// storeSize returns the total size of the files of a store.
 func storeSize(path string) (int64, error) {
 	var total int64
 	err := filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {

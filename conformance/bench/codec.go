@@ -24,11 +24,11 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// compared are the codecs whose levels can be compared with the peer's, with
-// their parameters: %d is the level, which goes from 1 to 9.
+// compared maps the codecs that can be compared with the peer's to their parameters. %d
+// is the level, from 1 to 9.
 var compared = map[string]struct {
 	params   string
-	shuffles bool // does so itself
+	shuffles bool // the codec shuffles the data itself
 }{
 	"zstd":       {`{"id": "zstd", "level": %d}`, false},
 	"blosc-zstd": {`{"id": "blosc", "cname": "zstd", "clevel": %d, "shuffle": 1, "blocksize": 0}`, true},
@@ -36,21 +36,21 @@ var compared = map[string]struct {
 
 const levels = 9
 
-// arrayBytes is the largest size of an array in bytes: that of a chunk of
-// float32.
+// arrayBytes returns the maximum size of an array in bytes, which is that of a float32
+// chunk.
 func (s *settings) arrayBytes() int { return int(s.chunk * s.chunk * 4) }
 
-// dataSet is the arrays of one line of the tables.
+// dataSet holds the arrays of one line of the tables.
 type dataSet struct {
-	name   string
-	arrays []sample.Array
-	cells  [levels]cell
+	name    string
+	arrays  []sample.Array
+	byLevel [levels]comparison
 }
 
-// cell adds up what encoding the arrays of a set with one level gave.
-type cell struct{ own, peer codecResult }
+// comparison sums the results of encoding the arrays of a set with one level.
+type comparison struct{ own, peer codecResult }
 
-// codecResult is bytes and seconds of processor time.
+// codecResult is a size in bytes and processor times in seconds.
 type codecResult struct {
 	Size   int64   `json:"size"`
 	Encode float64 `json:"encode"`
@@ -69,14 +69,14 @@ func (r *codecResult) least(o codecResult) {
 	r.Encode, r.Decode = min(r.Encode, o.Encode), min(r.Decode, o.Decode)
 }
 
-// codecs compares the levels of a codec with the same codec of numcodecs and
-// prints tables of sizes and speeds. Ours and the peer take turns with every
-// array and level.
+// codecs compares the levels of a codec with the same codec of numcodecs and prints
+// tables of sizes and speeds. It alternates between nczarr and the peer for every array
+// and level.
 func (s *settings) codecs(ctx context.Context, id string) error {
 	c, ok := compared[id]
 	switch {
 	case !ok:
-		return fmt.Errorf("no codec %q can be compared: there is zstd, and blosc-zstd", id)
+		return fmt.Errorf("codec %q cannot be compared: must be zstd or blosc-zstd", id)
 	case s.peers == "":
 		return fmt.Errorf("compare %s: the peers are not installed (-peers)", id)
 	}
@@ -105,19 +105,19 @@ func (s *settings) codecs(ctx context.Context, id string) error {
 				return err
 			}
 			for level := range levels {
-				if err := s.turns(ctx, p, &sets[i].cells[level], a, file, fmt.Sprintf(c.params, level+1)); err != nil {
+				if err := s.turns(ctx, p, &sets[i].byLevel[level], a, file, fmt.Sprintf(c.params, level+1)); err != nil {
 					return fmt.Errorf("%s of %s, level %d: %w", id, a.Name, level+1, err)
 				}
 			}
 		}
 	}
-	fmt.Fprintf(os.Stdout, "%s beside numcodecs %s (zstd %s, blosc %s), best of %d\n", id, v.Numcodecs, v.Zstd, v.Blosc, s.runs)
+	fmt.Fprintf(os.Stdout, "%s compared with numcodecs %s (zstd %s, blosc %s), best of %d\n", id, v.Numcodecs, v.Zstd, v.Blosc, s.runs)
 	printCodecs(os.Stdout, sets)
 	return nil
 }
 
-// dataSets makes what is compared. Codecs that do not shuffle get every array
-// of elements longer than a byte shuffled too.
+// dataSets returns the data to compare. For codecs that do not shuffle, it adds a
+// shuffled copy of every array with elements longer than a byte.
 func (s *settings) dataSets(ctx context.Context, p *peer, dir string, shuffles bool) ([]dataSet, error) {
 	arrays, err := s.unpacked(p, dir)
 	if err != nil {
@@ -155,11 +155,11 @@ func (s *settings) dataSets(ctx context.Context, p *peer, dir string, shuffles b
 	return sets, nil
 }
 
-// unpacked gives the numeric variables of the netCDF files in -data, none when
-// there is no such folder.
+// unpacked returns the numeric variables of the netCDF files in -data, or no arrays if
+// the folder does not exist.
 func (s *settings) unpacked(p *peer, dir string) ([]sample.Array, error) {
 	if _, err := os.Stat(s.data); err != nil {
-		fmt.Fprintf(os.Stderr, "bench: the data of ferret-datasets is left out: %v\n", err)
+		fmt.Fprintf(os.Stderr, "bench: skipping the data of ferret-datasets: %v\n", err)
 		return nil, nil
 	}
 	var got struct {
@@ -183,7 +183,7 @@ func (s *settings) unpacked(p *peer, dir string) ([]sample.Array, error) {
 	return arrays, nil
 }
 
-// documents is the documentation of this project as one text, cut to a size.
+// documents returns the documentation of this project as one text, truncated to size.
 func documents(size int) ([]byte, error) {
 	var all []byte
 	err := filepath.WalkDir("docs", func(path string, d os.DirEntry, err error) error {
@@ -197,7 +197,7 @@ func documents(size int) ([]byte, error) {
 	return all[:min(len(all), size)], err
 }
 
-// opened opens a codec for an array as one chunk.
+// opened opens a codec for an array that is a single chunk.
 func opened(ctx context.Context, a sample.Array, params string) (*codec.Pipeline, error) {
 	t, err := dtype.Parse(a.DType)
 	if err != nil {
@@ -214,15 +214,15 @@ func opened(ctx context.Context, a sample.Array, params string) (*codec.Pipeline
 		func(string) (driver.Provider, error) { return all, nil })
 }
 
-// turns lets ours and the peer encode and decode an array as often as wanted,
-// each beginning every other time.
-func (s *settings) turns(ctx context.Context, p *peer, to *cell, a sample.Array, file, params string) error {
+// turns encodes and decodes an array s.runs times with nczarr and with the peer,
+// alternating which one goes first.
+func (s *settings) turns(ctx context.Context, p *peer, to *comparison, a sample.Array, file, params string) error {
 	pipe, err := opened(ctx, a, params)
 	if err != nil {
 		return err
 	}
 	enc, dec := make([]byte, pipe.MaxEncoded()), make([]byte, len(a.Data))
-	var best cell
+	var best comparison
 	own := func() error {
 		r, err := once(ctx, pipe, enc, dec, a.Data)
 		best.own.least(r)
@@ -234,8 +234,8 @@ func (s *settings) turns(ctx context.Context, p *peer, to *cell, a sample.Array,
 		best.peer.least(r)
 		return err
 	}
-	runtime.GC() // not while the time is taken
-	// The first one of ours makes the tables of the encoder.
+	runtime.GC() // so that it does not run during a measurement
+	// The first run initializes the tables of the encoder.
 	order := []func() error{own, own, peers}
 	for range s.runs {
 		for _, f := range order {
@@ -263,14 +263,14 @@ func once(ctx context.Context, pipe *codec.Pipeline, enc, dec, data []byte) (cod
 	}
 	r := codecResult{int64(n), middle - began, cpuTime() - middle}
 	if !bytes.Equal(dec, data) {
-		return r, fmt.Errorf("what was encoded is decoded to something else")
+		return r, fmt.Errorf("decoding does not restore the encoded data")
 	}
 	return r, nil
 }
 
-// cpuTime is the processor time of this process in seconds: neither ours nor
-// the peer uses more than one thread, and a busy machine disturbs it less than
-// the time of the clock.
+// cpuTime returns the processor time of this process in seconds. Both nczarr and the
+// peer use a single thread, and other work on the machine affects processor time less
+// than elapsed time.
 func cpuTime() float64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
@@ -279,22 +279,21 @@ func cpuTime() float64 {
 	return float64(t.Nano()) / 1e9
 }
 
-// printCodecs writes tables in Markdown: how much larger ours are, and how
-// fast they are beside the peer.
+// printCodecs writes Markdown tables of sizes and speeds relative to the peer.
 func printCodecs(w io.Writer, sets []dataSet) {
-	mean := func(f func(c *cell) float64, level int) float64 {
+	mean := func(f func(c *comparison) float64, level int) float64 {
 		sum := 0.0
 		for i := range sets {
-			sum += math.Log(f(&sets[i].cells[level]))
+			sum += math.Log(f(&sets[i].byLevel[level]))
 		}
 		return math.Exp(sum / float64(len(sets)))
 	}
-	table := func(title, verb string, value func(c *cell) float64, show func(float64) float64) {
+	table := func(title, verb string, value func(c *comparison) float64, show func(float64) float64) {
 		fmt.Fprintf(w, "\n%s\n\n| data | MiB | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 |\n|---%s|\n", title, strings.Repeat("|---", levels+1))
 		for i := range sets {
 			fmt.Fprintf(w, "| %s | %s ", sets[i].name, mib(sets[i].bytes()))
 			for level := range levels {
-				fmt.Fprintf(w, "| "+verb+" ", show(value(&sets[i].cells[level])))
+				fmt.Fprintf(w, "| "+verb+" ", show(value(&sets[i].byLevel[level])))
 			}
 			fmt.Fprintln(w, "|")
 		}
@@ -305,14 +304,14 @@ func printCodecs(w io.Writer, sets []dataSet) {
 		fmt.Fprintln(w, "|")
 	}
 	same := func(v float64) float64 { return v }
-	table("Size, percent above the peer's", "%+.1f", func(c *cell) float64 { return float64(c.own.Size) / float64(c.peer.Size) }, func(v float64) float64 { return 100 * (v - 1) })
-	table("Speed of encoding, the peer's being 1", "%.2f", func(c *cell) float64 { return c.peer.Encode / c.own.Encode }, same)
-	table("Speed of decoding, the peer's being 1", "%.2f", func(c *cell) float64 { return c.peer.Decode / c.own.Decode }, same)
+	table("Size, percent above the peer's", "%+.1f", func(c *comparison) float64 { return float64(c.own.Size) / float64(c.peer.Size) }, func(v float64) float64 { return 100 * (v - 1) })
+	table("Speed of encoding, the peer's being 1", "%.2f", func(c *comparison) float64 { return c.peer.Encode / c.own.Encode }, same)
+	table("Speed of decoding, the peer's being 1", "%.2f", func(c *comparison) float64 { return c.peer.Decode / c.own.Decode }, same)
 	fmt.Fprintf(w, "\nOurs: size in percent of the data, MB/s of encoding and of decoding\n\n| data | MiB | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 |\n|---%s|\n", strings.Repeat("|---", levels+1))
 	for i := range sets {
 		n := float64(sets[i].bytes())
 		fmt.Fprintf(w, "| %s | %s ", sets[i].name, mib(sets[i].bytes()))
-		for _, c := range sets[i].cells {
+		for _, c := range sets[i].byLevel {
 			fmt.Fprintf(w, "| %.1f, %.0f, %.0f ", 100*float64(c.own.Size)/n, n/c.own.Encode/1e6, n/c.own.Decode/1e6)
 		}
 		fmt.Fprintln(w, "|")
@@ -326,7 +325,7 @@ func (d *dataSet) bytes() (n int64) {
 	return n
 }
 
-// peer is a running conformance/interop/peers/codecs.py.
+// peer is a running conformance/interop/peers/codecs.py process.
 type peer struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -345,28 +344,28 @@ func startPeer(ctx context.Context, peers string) (*peer, error) {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("the peers are not installed: %w", err)
+		return nil, fmt.Errorf("start the peer: %w", err)
 	}
 	return &peer{cmd, in, bufio.NewReader(out)}, nil
 }
 
-// ask sends a request and reads its answer.
+// ask sends a request and reads the response.
 func (p *peer) ask(request, answer any) error {
 	text, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
 	if _, err := p.in.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("ask the peer: %w", err)
+		return fmt.Errorf("send a request to the peer: %w", err)
 	}
 	line, err := p.out.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("read the answer of the peer: %w", err)
+		return fmt.Errorf("read the response of the peer: %w", err)
 	}
 	return json.Unmarshal(line, answer)
 }
 
-// stop ends the process, which stops when its input ends.
+// stop closes the input of the process, which ends it, and waits for it.
 func (p *peer) stop() {
 	_ = p.in.Close()
 	_ = p.cmd.Wait()

@@ -1,11 +1,10 @@
-// Command bench measures reading and writing of a float32 array, in process
-// and out of process, beside zarr-python and tensorstore in the same run, and
-// prints a table with ratios, sizes and peak memory. After that it compares
-// the levels of zstd with those of numcodecs.
+// Command bench measures reading and writing of a float32 array, in process and out of
+// process, and compares it with zarr-python and tensorstore. It prints a table with
+// ratios, sizes and peak memory. After that it compares the levels of zstd with those
+// of numcodecs.
 //
-// Each measurement is a process of its own, so that peak memory is that of
-// the measurement; the peers and ours take turns, so that a busy machine
-// disturbs both.
+// Each measurement runs in its own process, which makes its peak memory meaningful. The
+// measurements of nczarr and the peers alternate, so that a busy machine affects both.
 package main
 
 import (
@@ -26,7 +25,7 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// settings of a run.
+// settings holds the flags of a run.
 type settings struct {
 	rows, cols, chunk int64
 	runs              int
@@ -42,13 +41,13 @@ func main() {
 	flag.Int64Var(&s.rows, "rows", 8192, "rows of the array")
 	flag.Int64Var(&s.cols, "cols", 16384, "columns of the array")
 	flag.Int64Var(&s.chunk, "chunk", 1024, "rows and columns of a chunk")
-	flag.IntVar(&s.runs, "runs", 3, "times that each measurement is repeated")
-	flag.StringVar(&s.dir, "dir", "", "where the stores are made (default a temporary directory)")
-	flag.StringVar(&s.peers, "peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty leaves them out")
-	flag.StringVar(&s.only, "only", "", "only stores whose storage and codec (\"zip raw\") contain this")
-	flag.StringVar(&s.child, "child", "", "internal: perform one measurement, given as JSON")
-	flag.StringVar(&s.codec, "codec", "", "compare only the levels of a codec, zstd or blosc-zstd, with the peer's")
-	flag.StringVar(&s.data, "data", "/usr/share/ferret-vis/data", "netCDF files of ferret-datasets, for comparing levels")
+	flag.IntVar(&s.runs, "runs", 3, "number of repetitions of each measurement")
+	flag.StringVar(&s.dir, "dir", "", "directory for the stores (default a temporary directory)")
+	flag.StringVar(&s.peers, "peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty skips them")
+	flag.StringVar(&s.only, "only", "", "run only stores whose storage and codec (\"zip raw\") contain this text")
+	flag.StringVar(&s.child, "child", "", "internal: perform the measurement given as JSON")
+	flag.StringVar(&s.codec, "codec", "", "only compare the levels of a codec, zstd or blosc-zstd, with the peer's")
+	flag.StringVar(&s.data, "data", "/usr/share/ferret-vis/data", "directory of the netCDF files of ferret-datasets, for comparing levels")
 	flag.Parse()
 	var err error
 	switch {
@@ -65,7 +64,7 @@ func main() {
 	}
 }
 
-// job is one measurement, as it is handed to a child process.
+// job describes one measurement for a child process.
 type job struct {
 	Op        string // read, write or baseline
 	URL       string // of the dataset
@@ -76,16 +75,16 @@ type job struct {
 	Chunk     int64
 }
 
-// result is what one measurement gives.
+// result is the outcome of one measurement.
 type result struct {
-	Seconds float64 `json:"seconds"` // of reads: into memory not touched before
-	Touch   float64 `json:"touch"`   // of reads: to touch new memory of the size of the array, and nothing else
+	Seconds float64 `json:"seconds"` // of reads: into untouched memory
+	Touch   float64 `json:"touch"`   // of reads: time to touch as much new memory as the array takes
 	Peak    int64   `json:"peak"`    // bytes, of the measuring process
-	Size    int64   `json:"size"`    // bytes of the store
-	Sum     string  `json:"sum"`     // SHA-256 of the array, of reads
+	Size    int64   `json:"size"`    // size of the store in bytes
+	Sum     string  `json:"sum"`     // SHA-256 of the array that was read
 }
 
-// codecSet is one way to store the array.
+// codecSet is a chain of codecs for the array.
 type codecSet struct{ name, json string }
 
 func codecSets() []codecSet {
@@ -97,7 +96,7 @@ func codecSets() []codecSet {
 	}
 }
 
-// all makes all measurements.
+// all performs all measurements.
 func (s *settings) all(ctx context.Context) error {
 	if s.dir == "" {
 		dir, err := os.MkdirTemp("", "nczarr-bench-")
@@ -113,7 +112,7 @@ func (s *settings) all(ctx context.Context) error {
 	return s.codecs(ctx, "zstd")
 }
 
-// run compares stores and prints the table.
+// run compares the stores and prints the table.
 func (s *settings) run() error {
 	fmt.Printf("float32 %d x %d (%d MiB), chunks %d x %d (%d KiB), best of %d\n\n", s.rows, s.cols, s.rows*s.cols*4>>20,
 		s.chunk, s.chunk, s.chunk*s.chunk*4>>10, s.runs)
@@ -179,7 +178,7 @@ func (s *settings) measure(w *tabwriter.Writer, storage string, c codecSet, op s
 	return r.print(w, storage, c, op)
 }
 
-// spawn performs one of our own measurements in a process of its own.
+// spawn performs one measurement of nczarr in its own process.
 func (s *settings) spawn(j job) (result, error) {
 	text, err := json.Marshal(j)
 	if err != nil {
@@ -202,7 +201,7 @@ func collect(cmd *exec.Cmd) (result, error) {
 	return r, json.Unmarshal(out, &r)
 }
 
-// print writes the line, from the fastest repetition of each.
+// print writes the line with the fastest repetition of each measurement.
 func (r *row) print(w *tabwriter.Writer, storage string, c codecSet, op string) error {
 	in, out := best(r.in), best(r.out)
 	for _, other := range [][]result{r.out, r.zarr, r.ts} {
@@ -237,7 +236,7 @@ func seconds(rs []result) string {
 	return fmt.Sprintf("%.3f s", best(rs).Seconds)
 }
 
-// ratio is how many times as long the peer took.
+// ratio returns how many times longer the peer took.
 func ratio(peer []result, own result) string {
 	if len(peer) == 0 {
 		return "-"

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// peerResult is what conformance/interop/peers/bench.py prints.
+// peerResult is the output of conformance/interop/peers/bench.py.
 type peerResult struct {
 	Seconds []float64 `json:"seconds"`
 	Stored  int64     `json:"stored_bytes"`
@@ -17,8 +17,9 @@ type peerResult struct {
 	Sum     string    `json:"sha256"`
 }
 
-// peersOf measures the peers on the same store: reading it, or writing its
-// like. tensorstore has no filters in Zarr v2 and writes no archives.
+// peersOf measures the peers on the same store: reading it, or writing a similar one.
+// It skips tensorstore for filters, which it does not support in Zarr v2, and for zip
+// archives, which it cannot write.
 func (s *settings) peersOf(r *row, storage string, c codecSet, op string) error {
 	if s.peers == "" {
 		return nil

@@ -1,5 +1,4 @@
-// Package corpora holds the table of every file that other implementations
-// wrote for acceptance tests, with the nczctl command that reads it and what
-// must come of it. The files themselves are not part of the project: without
-// them the tests are skipped.
+// Package corpora has a table of all files that other implementations wrote for
+// acceptance tests, with the nczctl command that reads each file and the expected
+// result. The files are not part of the project; without them the tests are skipped.
 package corpora

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Victim says which processes get the signal.
+// Victim selects the processes that get the signal.
 type Victim string
 
 // Victims.
@@ -29,48 +29,48 @@ const (
 	Both   Victim = "both"
 )
 
-// Plan says what to do to a program.
+// Plan describes what to do to a program.
 type Plan struct {
-	// At numbers the call before which the signal is sent, from 1, over all
-	// processes of the tree. With 0 calls are only counted.
+	// At is the number of the call, from 1, before which the signal is sent. It counts
+	// the calls of all processes of the program. If At is 0, calls are only counted.
 	At int
-	// Victim is Root by default. Of a program without other processes, Root and
-	// Caller are the same.
+	// Victim defaults to Root. For a program without child processes, Root and Caller
+	// are the same.
 	Victim Victim
-	// Signal is SIGKILL by default.
+	// Signal defaults to SIGKILL.
 	Signal syscall.Signal
 }
 
-// Outcome describes what happened.
+// Outcome is the result of a run.
 type Outcome struct {
-	// Code is the exit code of the program, -1 when a signal ended it.
+	// Code is the exit code of the program, or -1 if a signal ended it.
 	Code int `json:"code"`
-	// Calls is the number of calls counted until every process had ended.
+	// Calls is the number of calls counted until all processes ended.
 	Calls int `json:"calls"`
-	// Point describes the call of Plan.At; empty when the program made fewer calls.
+	// Point describes the call of Plan.At; it is empty if the program made fewer calls.
 	Point string `json:"point,omitempty"`
 }
 
-// Patience is how long processes may outlive the program. Then [Run] fails,
-// their names are on the program's standard error, and the kernel kills them.
+// Patience is how long processes may outlive the program. After that [Run] fails, the
+// program's standard error lists the processes, and the kernel kills them.
 const Patience = 5 * time.Minute
 
-// planVar holds the task of a process that traces, launchVar is set in the
-// process that becomes the program.
+// planVar holds the task of the tracing process. launchVar is set in the process that
+// becomes the program.
 const (
 	planVar   = "NCZARR_KILLPOINT"
 	launchVar = "NCZARR_KILLPOINT_LAUNCH"
 )
 
-// task is what a process that traces is asked to do.
+// task describes the work of the tracing process.
 type task struct {
 	Plan   Plan     `json:"plan"`
 	Path   string   `json:"path"` // of the program
 	Args   []string `json:"args"`
-	Report string   `json:"report"` // file that gets the outcome
+	Report string   `json:"report"` // file for the outcome
 }
 
-// counted are the calls at which the kernel stops the program.
+// counted maps the numbers of the counted system calls to their names.
 var counted = map[uint32]string{
 	unix.SYS_OPENAT: "openat", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64", unix.SYS_WRITEV: "writev",
 	unix.SYS_PWRITEV: "pwritev", unix.SYS_COPY_FILE_RANGE: "copy_file_range", unix.SYS_FALLOCATE: "fallocate",
@@ -80,8 +80,8 @@ var counted = map[uint32]string{
 	unix.SYS_FCHMOD: "fchmod", unix.SYS_FCHOWN: "fchown", unix.SYS_FSETXATTR: "fsetxattr", unix.SYS_UTIMENSAT: "utimensat",
 }
 
-// Main must be the first call of TestMain of tests that use [Run]. In a process
-// that Run started it does not return.
+// Main must be the first call in the TestMain function of tests that use [Run]. It does
+// not return in a process that Run started.
 func Main() {
 	text, launched := os.Getenv(planVar), os.Getenv(launchVar) != ""
 	if text == "" {
@@ -106,7 +106,7 @@ func Main() {
 	fatal(err)
 }
 
-// fatal ends the process, with 125 for an error.
+// fatal ends the process with exit code 0, or with 125 after an error.
 func fatal(err error) {
 	if err == nil {
 		os.Exit(0)
@@ -115,10 +115,10 @@ func fatal(err error) {
 	os.Exit(125)
 }
 
-// Run runs a program and kills according to plan. The program is traced by
-// another process, the test binary again: tracing concerns all children of a
-// process. cmd is the program's command, not started. Run returns when all
-// processes of the program have ended.
+// Run runs a program and sends the signal according to plan. cmd is the command of the
+// program, which must not be started yet. A second process of the test binary traces
+// the program, because tracing affects all children of the tracing process. Run returns
+// after all processes of the program have ended.
 func Run(cmd *exec.Cmd, plan Plan) (Outcome, error) {
 	if cmd.Err != nil {
 		return Outcome{}, cmd.Err
@@ -153,8 +153,9 @@ func Run(cmd *exec.Cmd, plan Plan) (Outcome, error) {
 	return out, err
 }
 
-// launch installs the filter and becomes the program. The filter says at which
-// calls the kernel stops for the tracer, so that other calls cost nothing.
+// launch installs the seccomp filter and becomes the program. The filter selects the
+// calls at which the kernel stops for the tracer, so that other calls run at full
+// speed.
 func launch(do task) error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -169,7 +170,8 @@ func launch(do task) error {
 	return fmt.Errorf("execute %s: %w", do.Path, unix.Exec(do.Path, do.Args, env))
 }
 
-// filter traces the calls of counted and, of openat, only those that create or truncate.
+// filter returns a seccomp program that traces the calls in counted. It traces openat
+// only with O_CREAT or O_TRUNC.
 func filter() []unix.SockFilter {
 	const number, thirdArg = 0, 32 // offsets in struct seccomp_data
 	stmt := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
@@ -200,19 +202,19 @@ func sortedCalls() []uint32 {
 	return out
 }
 
-// tracer follows the processes of one program. All its methods run on the
-// thread that traces.
+// tracer follows the processes of one program. All its methods run on the tracing
+// thread.
 type tracer struct {
 	plan    Plan
 	out     Outcome
 	root    int
-	started bool         // the program itself runs, no longer launch
-	known   map[int]bool // threads whose first stop has been seen
+	started bool         // the program itself runs and no longer launch
+	known   map[int]bool // threads whose first stop has been handled
 }
 
-// trace follows a program to the end of all its processes.
+// trace follows a program until all its processes have ended.
 func trace(do task) (Outcome, error) {
-	runtime.LockOSThread() // the kernel lets only the thread that started the tracing go on
+	runtime.LockOSThread() // only the thread that started tracing may resume the program
 	self, err := os.Executable()
 	if err != nil {
 		return Outcome{}, err
@@ -262,11 +264,12 @@ func (t *tracer) follow() error {
 	}
 }
 
-// stopped lets a thread go on, after the signal when it is at its point.
+// stopped resumes a thread. If the thread is at the point of the plan, stopped sends
+// the signal first.
 func (t *tracer) stopped(tid int, status unix.WaitStatus) {
 	signal := status.StopSignal()
 	if signal != unix.SIGTRAP {
-		if signal == unix.SIGSTOP && !t.known[tid] { // every new thread begins with it
+		if signal == unix.SIGSTOP && !t.known[tid] { // every new thread starts with a SIGSTOP
 			t.known[tid] = true
 			signal = 0
 		}
@@ -286,15 +289,15 @@ func (t *tracer) stopped(tid int, status unix.WaitStatus) {
 			}
 		}
 	case unix.PTRACE_EVENT_CLONE, unix.PTRACE_EVENT_FORK, unix.PTRACE_EVENT_VFORK:
-	default: // the program's own SIGTRAP
+	default: // a SIGTRAP of the program itself
 		t.resume(tid, signal)
 		return
 	}
 	t.resume(tid, 0)
 }
 
-// strike sends the signal. A thread that is stopped in front of its call does
-// not make the call when its process is killed.
+// strike sends the signal. A thread that is stopped before its call does not make the
+// call if its process is killed.
 func (t *tracer) strike(tid int) {
 	var pids []int
 	if t.plan.Victim != Caller {
@@ -308,10 +311,10 @@ func (t *tracer) strike(tid int) {
 	}
 }
 
-// resume lets a thread go on. It may have been killed meanwhile.
+// resume resumes a thread, unless it was killed meanwhile.
 func (t *tracer) resume(tid int, signal syscall.Signal) { _ = unix.PtraceCont(tid, int(signal)) }
 
-// wait waits for any thread, or for one.
+// wait waits for the thread pid, or for any thread if pid is -1.
 func wait(pid int, status *unix.WaitStatus) (int, error) {
 	for {
 		tid, err := unix.Wait4(pid, status, unix.WALL, nil)
@@ -321,8 +324,8 @@ func wait(pid int, status *unix.WaitStatus) (int, error) {
 	}
 }
 
-// describe names the call in front of which a thread is stopped, "" for a
-// call that changes no file.
+// describe names the call before which a thread is stopped. It returns "" for a call
+// that does not change a file.
 func describe(tid int) string {
 	proc := "/proc/" + strconv.Itoa(tid)
 	text, err := os.ReadFile(proc + "/syscall")
@@ -346,11 +349,11 @@ func describe(tid int) string {
 		}
 		name += " " + filepath.Base(file)
 	}
-	comm, _ := os.ReadFile(proc + "/comm") // only for people
+	comm, _ := os.ReadFile(proc + "/comm") // only for the report
 	return name + " by " + strings.TrimSpace(string(comm))
 }
 
-// processOf is the process of a thread.
+// processOf returns the process of a thread.
 func processOf(tid int) int {
 	status, _ := os.ReadFile("/proc/" + strconv.Itoa(tid) + "/status")
 	_, rest, _ := bytes.Cut(status, []byte("\nTgid:"))
@@ -361,7 +364,7 @@ func processOf(tid int) int {
 	return tid
 }
 
-// children describes the traced processes that are still there.
+// children describes the traced processes that still exist.
 func children() []string {
 	self := strconv.Itoa(os.Getpid())
 	var out []string

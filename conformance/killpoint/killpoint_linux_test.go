@@ -13,8 +13,8 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 )
 
-// TestMain lets the test binary be "worker", a program that makes five files,
-// the last two in a child.
+// TestMain lets the test binary also run as "worker", a program that creates five
+// files, the last two in a child process.
 func TestMain(m *testing.M) {
 	killpoint.Main()
 	testscript.Main(m, map[string]func(){"worker": worker})
@@ -79,7 +79,7 @@ func TestRun(t *testing.T) {
 			for i := range list {
 				list[i] = filepath.Base(list[i])
 			}
-			if got := strings.Join(list, " "); got != tt.files && tt.plan.Signal == 0 { // other signals are not waited for
+			if got := strings.Join(list, " "); got != tt.files && tt.plan.Signal == 0 { // Run does not wait for the effect of other signals
 				t.Errorf("files: want %q, got %q", tt.files, got)
 			}
 			if reached := tt.plan.At > 0 && tt.plan.At < 6; reached != (out.Point != "") || reached && !strings.HasPrefix(out.Point, "openat by ") {

@@ -2,5 +2,5 @@
 
 package killpoint
 
-// Main does nothing on this system, which has no [Run].
+// Main does nothing on this system, which does not support [Run].
 func Main() {}

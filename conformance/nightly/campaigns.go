@@ -16,22 +16,22 @@ import (
 	"time"
 )
 
-// campaign is a list of commands and the time in which they are started.
+// campaign is a list of commands and the time during which they may start.
 type campaign struct {
 	name   string
 	budget time.Duration
-	atOnce int // steps that run beside each other; 0 for one
+	atOnce int // number of steps that run concurrently; 0 means 1
 	steps  []step
 }
 
-// step is one command, run in the root of the module.
+// step is one command, which runs in the root of the module.
 type step struct {
 	name string
 	env  []string
 	args []string
 }
 
-// command is the step as a line for the shell.
+// command returns the step as a line for the shell.
 func (s step) command() string {
 	var words []string
 	for _, w := range slices.Concat(s.env, s.args) {
@@ -43,18 +43,18 @@ func (s step) command() string {
 	return strings.Join(words, " ")
 }
 
-// shares say how much of the time a campaign has. Steps that run for a given
-// time get their part of it; the others are whole pieces of work.
+// shares maps each campaign to its share of the time. Steps with a time limit divide
+// the share; other steps run to completion.
 var shares = map[string]float64{
 	"defences": 0.11, "kills": 0.20, "replaced": 0.04, "random": 0.06, "soak": 0.10, "fuzz": 0.15, "race": 0.15, "matrices": 0.06, "bench": 0.13,
 }
 
-// pairs are the campaigns of which two steps run at once: one waits for processes or
-// for a time limit most of the time, or links. Fuzzing and soaks use all processors,
-// and benchmarks run alone.
+// pairs lists the campaigns that run two steps at a time, because a step mostly waits
+// for processes or a time limit, or links. Fuzzing and soaks use all processors, and
+// benchmarks run alone.
 var pairs = []string{"defences", "kills", "replaced", "random", "race"}
 
-// campaigns makes the campaigns for a number of minutes.
+// campaigns returns the campaigns for a number of minutes.
 func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, error) {
 	budget := func(name string) time.Duration { return time.Duration(shares[name] * minutes * float64(time.Minute)) }
 	defences, err := exec.CommandContext(ctx, ".ci/defences", "--list").Output()
@@ -73,13 +73,13 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 		return append([]string{"go", "test", "-count=1", "-timeout=3h"}, flags...)
 	}
 	seeded := func(i int, env ...string) []string {
-		return append(env, "NCZARR_SEED="+strconv.FormatUint(seed+uint64(i), 10)) // a count
+		return append(env, "NCZARR_SEED="+strconv.FormatUint(seed+uint64(i), 10)) // a counter
 	}
 	steps := map[string][]step{}
 	for name := range strings.FieldsSeq(string(defences)) {
 		steps["defences"] = append(steps["defences"], step{name: name, args: []string{".ci/defences", name}})
 	}
-	for i := range 20 { // 1,000 kills
+	for i := range 20 { // 1,000 kills in all
 		steps["kills"] = append(steps["kills"], step{
 			name: fmt.Sprintf("%d-%d", 50*i+1, 50*i+50), env: seeded(i, "NCZARR_KILLS=50"), args: test("-run=^TestKills$", "-v", "./cmd/nczctl"),
 		})
@@ -89,7 +89,7 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 			name: r.name, env: seeded(i, "NCZARR_REPLACED_EVERY="+r.every), args: test("-run="+r.run, "-v", "./conformance/interop"),
 		})
 	}
-	for i := range 10 { // further cases each time, as long as there is time
+	for i := range 10 { // new cases each time
 		for _, r := range randomTests {
 			steps["random"] = append(steps["random"], step{
 				name: fmt.Sprintf("%s-%d", r.name, i+1), env: seeded(1000*i, r.env...), args: test(r.args...),
@@ -134,8 +134,8 @@ func campaigns(ctx context.Context, seed uint64, minutes float64) ([]campaign, e
 	return all, nil
 }
 
-// replacements are the kills and power failures while a dataset is replaced: at
-// every how manieth call or request that changes something.
+// replacements lists the tests of kills and power failures while a dataset is replaced.
+// every is the interval between the tested calls or requests that change something.
 var replacements = []struct{ name, every, run string }{
 	{"s3", "1", "^TestReplaced$/^s3$/^alone$"},
 	{"s3-beside", "10", "^TestReplaced$/^s3$/^(reader|writer|holder|contained)$"},
@@ -145,7 +145,7 @@ var replacements = []struct{ name, every, run string }{
 	{"power", "10", "^TestPowerFailure$"},
 }
 
-// randomTests are tests of random cases, with more cases than in every run.
+// randomTests lists tests of random cases, with more cases than in a regular run.
 var randomTests = []struct {
 	name string
 	env  []string
@@ -161,10 +161,10 @@ var randomTests = []struct {
 	{"conformance", nil, []string{"-run=Conformance", "./drivers/...", "./core/zmap/...", "./core/plugin/host", "./filters/..."}},
 }
 
-// fuzzTarget is a function in a package.
+// fuzzTarget is a fuzz function in a package.
 type fuzzTarget struct{ dir, target string }
 
-// fuzzTargets finds the fuzz targets of a module.
+// fuzzTargets returns the fuzz targets of a module.
 func fuzzTargets(module fs.FS) ([]fuzzTarget, error) {
 	function := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 	var out []fuzzTarget
@@ -181,15 +181,15 @@ func fuzzTargets(module fs.FS) ([]fuzzTarget, error) {
 	return out, err
 }
 
-// sourcesID names the sources: the commit, and what is changed on top of it.
+// sourcesID identifies the sources: the commit, and a checksum of uncommitted changes.
 func sourcesID(ctx context.Context) (string, error) {
 	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {
-		return "", fmt.Errorf("ask git for the commit: %w", err)
+		return "", fmt.Errorf("get the commit from git: %w", err)
 	}
 	diff, err := exec.CommandContext(ctx, "git", "diff", "HEAD").Output()
 	if err != nil {
-		return "", fmt.Errorf("ask git for changes: %w", err)
+		return "", fmt.Errorf("get the changes from git: %w", err)
 	}
 	id := string(bytes.TrimSpace(commit))
 	if len(diff) > 0 {

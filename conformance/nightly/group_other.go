@@ -4,6 +4,6 @@ package main
 
 import "os/exec"
 
-// ownGroup lets an interrupt reach all processes of a command; this system
-// reaches the first one only.
+// ownGroup does nothing: on this system an interrupt reaches only the first process of
+// a command.
 func ownGroup(*exec.Cmd) {}

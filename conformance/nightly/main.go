@@ -1,19 +1,19 @@
-// Command nightly runs the campaigns that take too long for every change: all
-// planted defects, kills at random points and while datasets are replaced, soaks, fuzzing, races, the full
-// matrices and the benchmarks.
+// Command nightly runs the campaigns that take too long for every change: all planted
+// defects, kills at random points and while datasets are replaced, soaks, fuzzing,
+// races, the full matrices and the benchmarks.
 //
 //	go run ./conformance/nightly                      # two hours
 //	go run ./conformance/nightly -minutes 30 -only fuzz,kills -seed 7
 //
-// A campaign is a list of steps, each a command. It starts steps as long as
-// its share of the time lasts, two at once where a step leaves a processor idle;
-// what it does not start is counted. An interrupted
-// run is resumed by the same command on the same sources: finished steps are
-// not repeated, unless -fresh is given. The report is printed, and kept as
-// report.txt and report.json beside the output of the steps.
+// A campaign is a list of steps, each of which is a command. It starts steps until its
+// share of the time is used up, two at a time if a step leaves a processor idle, and
+// counts the steps that it did not start. The same command on the same sources resumes
+// an interrupted run: it does not repeat finished steps unless -fresh is set. The
+// report is printed and stored as report.txt and report.json next to the output of the
+// steps.
 //
-// The exit status is 0 when nothing failed, 1 when a step failed, 2 when the
-// campaigns could not be run, and 130 after an interrupt.
+// The exit status is 0 if no step failed, 1 if a step failed, 2 if the campaigns could
+// not be run, and 130 after an interrupt.
 package main
 
 import (
@@ -51,13 +51,13 @@ func main() {
 // run parses the arguments and runs the campaigns. It reports whether a step failed.
 func run(ctx context.Context, args []string) (failed bool, err error) {
 	flags := flag.NewFlagSet("nightly", flag.ExitOnError)
-	minutes := flags.Float64("minutes", 120, "time for all campaigns")
+	minutes := flags.Float64("minutes", 120, "time for all campaigns in minutes")
 	only := flags.String("only", "", "names of campaigns, separated by commas (default all)")
-	seed := flags.Uint64("seed", 0, "seed of what is random (default from the clock)")
-	dir := flags.String("dir", "", "where output and reports go (default a folder of the user's cache, named by the sources)")
-	fresh := flags.Bool("fresh", false, "forget what an interrupted run has finished")
+	seed := flags.Uint64("seed", 0, "seed of random choices (default from the clock)")
+	dir := flags.String("dir", "", "directory for output and reports (default a folder in the user's cache, named after the sources)")
+	fresh := flags.Bool("fresh", false, "discard the results of an interrupted run")
 	list := flags.Bool("list", false, "only list the campaigns and their steps")
-	_ = flags.Parse(args) // ends the program
+	_ = flags.Parse(args) // ends the program on an error
 	sources, err := sourcesID(ctx)
 	if err != nil {
 		return false, err
@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string) (failed bool, err error) {
 		names := strings.Split(*only, ",")
 		for _, name := range names {
 			if !slices.ContainsFunc(all, func(c campaign) bool { return c.name == name }) {
-				return false, fmt.Errorf("no campaign is named %q (there are %s)", name, strings.Join(campaignNames(all), ", "))
+				return false, fmt.Errorf("unknown campaign %q (must be one of %s)", name, strings.Join(campaignNames(all), ", "))
 			}
 		}
 		all = slices.DeleteFunc(all, func(c campaign) bool { return !slices.Contains(names, c.name) })
@@ -122,15 +122,15 @@ func (s *state) campaign(ctx context.Context, c campaign) error {
 		group.Go(func() error {
 			id := c.name + "/" + st.name
 			s.mu.Lock()
-			skip := ctx.Err() != nil || s.Results[id] != nil || s.spent(c) >= c.budget
+			skip := ctx.Err() != nil || s.Results[id] != nil || s.timeUsed(c) >= c.budget
 			s.mu.Unlock()
 			if skip {
 				return nil
 			}
-			fmt.Fprintf(os.Stdout, "%s %s begins\n", time.Now().Format(time.TimeOnly), id)
+			fmt.Fprintf(os.Stdout, "%s %s started\n", time.Now().Format(time.TimeOnly), id)
 			r, err := s.step(ctx, id, st, c)
 			if errors.Is(err, context.Canceled) {
-				fmt.Fprintf(os.Stdout, "%s %s is interrupted\n", time.Now().Format(time.TimeOnly), id)
+				fmt.Fprintf(os.Stdout, "%s %s interrupted\n", time.Now().Format(time.TimeOnly), id)
 				return nil
 			}
 			if err != nil {
@@ -146,9 +146,9 @@ func (s *state) campaign(ctx context.Context, c campaign) error {
 	return group.Wait()
 }
 
-// spent is the time that the finished steps of a campaign took. The caller has the
-// lock, or runs no campaign.
-func (s *state) spent(c campaign) time.Duration {
+// timeUsed returns the time that the finished steps of a campaign took. The caller
+// holds the lock unless no campaign is running.
+func (s *state) timeUsed(c campaign) time.Duration {
 	var sum float64
 	for _, st := range c.steps {
 		if r := s.Results[c.name+"/"+st.name]; r != nil {

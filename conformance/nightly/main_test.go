@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// fake is a campaign of shell commands. Each step notes in a file that it ran.
+// fake returns a campaign of shell commands. Each step appends its name to the file
+// log.
 func fake(log string, scripts ...string) campaign {
 	c := campaign{name: "fake", budget: time.Hour}
 	for i, script := range scripts {
@@ -81,7 +82,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestAtOnce has a step that ends only after the next has begun.
+// TestAtOnce runs a step that ends only after the next step has started.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -96,7 +97,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// TestBudget lets a campaign use up its time in its first step.
+// TestBudget runs a campaign whose first step uses up its time.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -111,7 +112,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestOtherSources checks that results belong to the sources and the seed.
+// TestOtherSources checks that results are only reused for the same sources and seed.
 func TestOtherSources(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -141,7 +142,7 @@ func TestOtherSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := openState(dir, "sources", 0, false); err == nil {
-		t.Error("a damaged report is taken for none")
+		t.Error("a damaged report is accepted")
 	}
 }
 

@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// state is what a run has done so far, and the report.
+// state holds the results of a run so far. It is stored as report.json.
 type state struct {
-	Sources string             `json:"sources"` // commit, and a checksum of changes
+	Sources string             `json:"sources"` // commit, and a checksum of uncommitted changes
 	Seed    uint64             `json:"seed"`
 	Started time.Time          `json:"started"`
 	Results map[string]*result `json:"results"` // by CAMPAIGN/STEP
 
-	mu  sync.Mutex // of the results
+	mu  sync.Mutex // guards Results
 	dir string
 }
 
@@ -32,8 +32,8 @@ type state struct {
 type result struct {
 	Outcome string  `json:"outcome"` // passed or failed
 	Seconds float64 `json:"seconds"`
-	Command string  `json:"command"` // repeats the step, in the root of the module
-	Output  string  `json:"output"`  // file
+	Command string  `json:"command"` // command to repeat the step in the root of the module
+	Output  string  `json:"output"`  // file name
 }
 
 const (
@@ -43,8 +43,8 @@ const (
 
 func checksum(data []byte) uint32 { return crc32.ChecksumIEEE(data) }
 
-// openState continues the run in a directory, or begins one. The seed of a run
-// that continues is the old one; asking for another begins anew.
+// openState continues the run in a directory, or starts a new one. A run that continues
+// keeps its seed; another seed starts a new run.
 func openState(dir, sources string, seed uint64, fresh bool) (*state, error) {
 	s := &state{}
 	data, err := os.ReadFile(filepath.Join(dir, "report.json"))
@@ -53,7 +53,7 @@ func openState(dir, sources string, seed uint64, fresh bool) (*state, error) {
 	}
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("continue the run in %s: %w (-fresh begins anew)", dir, err)
+		return nil, fmt.Errorf("continue the run in %s: %w (-fresh starts a new run)", dir, err)
 	case err != nil || fresh || s.Sources != sources || seed != 0 && s.Seed != seed:
 		if seed == 0 {
 			seed = uint64(time.Now().Unix()) // after 1970
@@ -64,7 +64,7 @@ func openState(dir, sources string, seed uint64, fresh bool) (*state, error) {
 	return s, os.MkdirAll(dir, 0o777)
 }
 
-// save writes report.json, whole or not at all.
+// save writes report.json atomically.
 func (s *state) save() error {
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -77,8 +77,8 @@ func (s *state) save() error {
 	return os.Rename(name+".new", name)
 }
 
-// step runs a command. One that takes much longer than the whole campaign may
-// is ended, and has failed.
+// step runs a command. It kills a command that takes longer than four times the budget
+// of the campaign plus an hour; the step has failed then.
 func (s *state) step(ctx context.Context, id string, st step, c campaign) (*result, error) {
 	limit, cancel := context.WithTimeout(ctx, 4*c.budget+time.Hour)
 	defer cancel()
@@ -100,7 +100,7 @@ func (s *state) step(ctx context.Context, id string, st step, c campaign) (*resu
 		return nil, ctx.Err()
 	}
 	if limit.Err() != nil {
-		err = fmt.Errorf("ended after %v: %w", 4*c.budget+time.Hour, err)
+		err = fmt.Errorf("killed after %v: %w", 4*c.budget+time.Hour, err)
 	}
 	if err != nil && c.name == "fuzz" && limit.Err() == nil {
 		if text, rerr := os.ReadFile(r.Output); rerr == nil && onlyOutOfTime(string(text)) {
@@ -114,9 +114,9 @@ func (s *state) step(ctx context.Context, id string, st step, c campaign) (*resu
 	return r, nil
 }
 
-// onlyOutOfTime reports whether a fuzz target failed for no other reason than that its
-// time was up: now and then go test takes the end of -fuzztime for the failure of
-// the input under way. A true failure writes its input to a file.
+// onlyOutOfTime reports whether a fuzz target failed only because its time was up: go
+// test sometimes reports the end of -fuzztime as a failure of the current input. A real
+// failure writes its input to a file.
 func onlyOutOfTime(output string) bool {
 	return strings.Contains(output, "\n    context deadline exceeded\nFAIL\n") && !strings.Contains(output, "Failing input") && !strings.Contains(output, "panic")
 }
@@ -131,7 +131,7 @@ func (s *state) failed() bool {
 	return false
 }
 
-// report prints a page, and keeps it as report.txt.
+// report prints the report and stores it as report.txt.
 func (s *state) report(w io.Writer, all []campaign) error {
 	file, err := os.Create(filepath.Join(s.dir, "report.txt"))
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *state) report(w io.Writer, all []campaign) error {
 				count["not run"]++
 			}
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%.1f\t%.1f\n", c.name, count[passed], count[failed], count["not run"], s.spent(c).Minutes(), c.budget.Minutes())
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%.1f\t%.1f\n", c.name, count[passed], count[failed], count["not run"], s.timeUsed(c).Minutes(), c.budget.Minutes())
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -1,8 +1,8 @@
-// Command openbench measures opening a dataset of many variables beside
-// zarr-python and netCDF4 in the same run, and prints a table with ratios.
+// Command openbench measures the time to open a dataset with many variables, compares
+// it with zarr-python and netCDF4, and prints a table with ratios.
 //
-// Everything happens in warm caches; the peers and ours take turns, so that a
-// busy machine disturbs both. What counts is the fastest of all times.
+// All caches are warm. The measurements of nczarr and the peers alternate, so that a
+// busy machine affects both. The result is the fastest time.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// settings of a run.
+// settings holds the flags of a run.
 type settings struct {
 	vars, rounds, each int
 	peers, dir         string
@@ -34,10 +34,10 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.IntVar(&s.vars, "vars", 1000, "variables of the dataset")
-	flag.IntVar(&s.rounds, "rounds", 5, "turns that each takes")
-	flag.IntVar(&s.each, "each", 20, "times that it is opened in a turn; a quarter of it by the peers")
-	flag.StringVar(&s.peers, "peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty leaves them out")
+	flag.IntVar(&s.vars, "vars", 1000, "number of variables")
+	flag.IntVar(&s.rounds, "rounds", 5, "number of rounds")
+	flag.IntVar(&s.each, "each", 20, "number of times to open the dataset in a round; the peers open it a quarter as often")
+	flag.StringVar(&s.peers, "peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty skips them")
 	flag.Parse()
 	if err := s.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "openbench:", err)
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// store is one way to keep the dataset.
+// store is one form of the dataset.
 type store struct {
 	storage, mode string // file or zip; nczarr or zarr
 	consolidated  bool
@@ -63,7 +63,7 @@ func (s *settings) run(ctx context.Context) error {
 	fmt.Fprintf(os.Stdout, "%d variables, GOMAXPROCS %d, best of %d\n\n", s.vars, runtime.GOMAXPROCS(0), s.rounds*s.each)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "store\tmetadata\tnczarr\tallocations\tKiB\tzarr-python\tratio\tnetCDF4\tratio\t")
-	for _, at := range [][2]string{{"file", "zarr"}, {"file", "nczarr"}, {"zip", "zarr"}} { // zarr-python finds nothing in zips of NCZarr
+	for _, at := range [][2]string{{"file", "zarr"}, {"file", "nczarr"}, {"zip", "zarr"}} { // zarr-python finds no variables in zip archives of NCZarr
 		if err := s.make(ctx, at[0], at[1]); err != nil {
 			return err
 		}
@@ -76,12 +76,12 @@ func (s *settings) run(ctx context.Context) error {
 	return w.Flush()
 }
 
-// path gives where a dataset is.
+// path returns the path of a dataset.
 func (s *settings) path(storage, mode string) string {
 	return filepath.Join(s.dir, mode+"."+strings.Replace(storage, "file", "zarr", 1))
 }
 
-// make writes a dataset with consolidated metadata beside the rest.
+// make writes a dataset, including consolidated metadata.
 func (s *settings) make(ctx context.Context, storage, mode string) error {
 	url := s.path(storage, mode) + "#mode=" + mode + "," + storage
 	ds, err := nczarr.Create(ctx, url, &nczarr.CreateOptions{Options: *s.opts, Consolidated: true})
@@ -112,7 +112,7 @@ func (s *settings) make(ctx context.Context, storage, mode string) error {
 	return ds.Close(ctx)
 }
 
-// times are the seconds that somebody took, the fastest of all.
+// times keeps the fastest time in seconds.
 type times struct{ best float64 }
 
 func (t *times) add(seconds float64) {
@@ -121,7 +121,7 @@ func (t *times) add(seconds float64) {
 	}
 }
 
-// measure prints the line of a store.
+// measure measures a store and prints its line.
 func (s *settings) measure(ctx context.Context, w *tabwriter.Writer, st store) error {
 	url := s.path(st.storage, st.mode) + "#mode=" + st.mode + "," + st.storage
 	var own, zarrPython, netcdf times
@@ -146,7 +146,7 @@ func (s *settings) measure(ctx context.Context, w *tabwriter.Writer, st store) e
 	}
 	n := uint64(s.each)
 	fmt.Fprintf(w, "%s\t%s\t%.1f ms\t%d\t%d\t%s\t%s\t\n", st.name(), map[bool]string{false: "single documents", true: "consolidated"}[st.consolidated],
-		own.best*1e3, (after.Mallocs-before.Mallocs)/n, (after.TotalAlloc-before.TotalAlloc)/n>>10, zarrPython.beside(own), netcdf.beside(own))
+		own.best*1e3, (after.Mallocs-before.Mallocs)/n, (after.TotalAlloc-before.TotalAlloc)/n>>10, zarrPython.columns(own), netcdf.columns(own))
 	return nil
 }
 
@@ -154,16 +154,17 @@ func (st store) name() string {
 	return map[string]string{"file": "directory", "zip": "zip"}[st.storage] + ", " + map[string]string{"zarr": "pure Zarr", "nczarr": "NCZarr"}[st.mode]
 }
 
-// beside gives two cells: the time of a peer, and how many times ours that is.
-func (t times) beside(own times) string {
+// columns returns two columns of the table: the time of a peer, and its ratio to the
+// time of nczarr.
+func (t times) columns(own times) string {
 	if t.best == 0 {
 		return "-\t-"
 	}
 	return fmt.Sprintf("%.1f ms\t%.1f", t.best*1e3, t.best/own.best)
 }
 
-// open opens the dataset once. Consolidated metadata is not looked at, or used
-// after the usual comparison of the documents of the root.
+// open opens the dataset once. It either ignores the consolidated metadata or uses it
+// after the usual comparison with the root documents.
 func (s *settings) open(ctx context.Context, url string, consolidated bool, own *times) error {
 	o := *s.opts
 	o.UseConsolidated = nczarr.ConsolidatedIgnore
@@ -186,7 +187,7 @@ func (s *settings) open(ctx context.Context, url string, consolidated bool, own 
 	return nil
 }
 
-// peer has a peer open the store some times.
+// peer lets a peer open the store 1 + s.each/4 times.
 func (s *settings) peer(name, target string, consolidated bool, t *times) error {
 	if s.peers == "" {
 		return nil
@@ -209,7 +210,7 @@ func (s *settings) peer(name, target string, consolidated bool, t *times) error 
 		return err
 	}
 	if got.Variables != s.vars {
-		return fmt.Errorf("%s finds %d variables in %s, not %d", name, got.Variables, target, s.vars)
+		return fmt.Errorf("%s finds %d variables in %s instead of %d", name, got.Variables, target, s.vars)
 	}
 	for _, seconds := range got.Seconds {
 		t.add(seconds)

@@ -1,8 +1,8 @@
-// Command planebench measures what the process boundary costs: decoding,
-// reading from the page cache and the whole read path of an array (whose chunks
-// lie side by side, or are one run of memory each), out of process beside in
-// process, in pairs of short samples so that a busy machine disturbs both.
-// It prints a Markdown table with the medians of the ratios.
+// Command planebench measures the cost of the process boundary for decoding, for
+// reading from the page cache, and for the whole read path of an array. The chunks of
+// the array are either side by side or contiguous in memory. It compares out of process
+// with in process in pairs of short samples, so that a busy machine affects both. It
+// prints a Markdown table with the medians of the ratios.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// settings of a run.
+// settings holds the flags of a run.
 type settings struct {
 	rounds int
 	sample time.Duration
@@ -34,10 +34,10 @@ type settings struct {
 func main() {
 	self := plugin.Main(plugin.Builtin{Openers: builtin.New(), Providers: []driver.Provider{filters.Provider()}})
 	var s settings
-	flag.IntVar(&s.rounds, "rounds", 7, "pairs of samples for each line")
+	flag.IntVar(&s.rounds, "rounds", 7, "number of pairs of samples per line")
 	flag.DurationVar(&s.sample, "sample", 200*time.Millisecond, "length of a sample")
-	flag.StringVar(&s.only, "only", "", "only lines that contain this, as \"whole 1024\"")
-	flag.StringVar(&s.planes, "plane", "", "only planes whose name contains this, as \"level 1\"")
+	flag.StringVar(&s.only, "only", "", "run only lines that contain this text, such as \"whole 1024\"")
+	flag.StringVar(&s.planes, "plane", "", "run only planes whose name contains this text, such as \"level 1\"")
 	flag.Parse()
 	if err := s.run(context.Background(), self); err != nil {
 		fmt.Fprintln(os.Stderr, "planebench:", err)
@@ -45,7 +45,8 @@ func main() {
 	}
 }
 
-// work is one thing that is measured: op does a number of chunks for a caller.
+// work is one measured operation. op processes a batch of chunks for a caller and
+// returns their number.
 type work struct {
 	name  string
 	op    func(ctx context.Context, caller int) (chunks int, err error)
@@ -54,9 +55,9 @@ type work struct {
 }
 
 // result is one sample.
-type result struct{ wall, cpu float64 } // seconds for a chunk
+type result struct{ wall, cpu float64 } // seconds per chunk
 
-// measure runs w with a number of callers for the length of a sample.
+// measure runs w with the given number of callers for the duration of a sample.
 func (s *settings) measure(ctx context.Context, w *work, callers int) (result, error) {
 	var chunks atomic.Int64
 	var once sync.Once
@@ -88,7 +89,7 @@ func (s *settings) run(ctx context.Context, self plugin.Self) error {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // temporary
 	s.dir = dir
-	fmt.Printf("%d pairs of %v samples for each line; load when it began: %s\n\n", s.rounds, s.sample, load())
+	fmt.Printf("%d pairs of %v samples per line; load average at the start: %s\n\n", s.rounds, s.sample, load())
 	fmt.Println("| work | chunk | callers | plane | in process, µs a chunk | ratio of speed | CPU, µs a chunk | ratio of CPU |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, kind := range []string{"decode", "get", "whole", "one run"} {
@@ -103,11 +104,11 @@ func (s *settings) run(ctx context.Context, self plugin.Self) error {
 			}
 		}
 	}
-	fmt.Printf("\nload when it ended: %s\n", load())
+	fmt.Printf("\nload average at the end: %s\n", load())
 	return nil
 }
 
-// load gives the load average of the machine.
+// load returns the load average of the machine.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -116,7 +117,7 @@ func load() string {
 	return strings.Join(strings.Fields(string(text))[:3], " ")
 }
 
-// lines measures one kind of work over every plane.
+// lines measures one kind of work on every plane.
 func (s *settings) lines(ctx context.Context, self plugin.Self, kind string, chunk, callers int) error {
 	all, err := s.works(ctx, self, kind, chunk, callers)
 	defer func() {
@@ -141,7 +142,7 @@ func (s *settings) lines(ctx context.Context, self plugin.Self, kind string, chu
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
 			if round == 0 {
-				continue // it warms up
+				continue // warm-up
 			}
 			bases = append(bases, b)
 			ratios[i+1] = append(ratios[i+1], result{b.wall / r.wall, r.cpu / b.cpu})

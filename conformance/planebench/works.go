@@ -21,7 +21,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// registry mixes two hosts: drivers of one, filters of the other.
+// registry combines two hosts: the drivers of one and the filters of the other.
 type registry struct{ drivers, filters *host.Host }
 
 func (r registry) Driver(name string) (driver.Opener, error)      { return r.drivers.Driver(name) }
@@ -32,10 +32,10 @@ func (r registry) Filters() []codecdriver.Description             { return r.fil
 type plane struct {
 	name             string
 	drivers, filters host.Isolation
-	inline, keep     bool // level 0; files are not lent
+	inline, keep     bool // use only level 0; do not lend files
 }
 
-// planesOf lists the ways for a kind of work; the first is in process.
+// planesOf returns the planes for a kind of work. The first one is in process.
 func planesOf(kind string) []plane {
 	in := plane{"in process", host.InProcess, host.InProcess, false, false}
 	switch kind {
@@ -53,7 +53,7 @@ func planesOf(kind string) []plane {
 	}
 }
 
-// works makes the work of a kind for every plane.
+// works returns the work of a kind for every plane.
 func (s *settings) works(ctx context.Context, self plugin.Self, kind string, chunkSize, callers int) ([]*work, error) {
 	var all []*work
 	for i, p := range planesOf(kind) {
@@ -101,8 +101,8 @@ func pids(h *host.Host) []int {
 	return out
 }
 
-// noisy gives data like byte-shuffled measurements of 16 bits: one half of it
-// noise of six bits, the other nearly constant. zstd makes 0.38 of it.
+// noisy returns data like byte-shuffled 16-bit measurements: one half is noise of six
+// bits, the other half is nearly constant. zstd compresses it to 0.38 of its size.
 func noisy(n int) []byte {
 	data := make([]byte, n)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -116,8 +116,8 @@ func noisy(n int) []byte {
 	return data
 }
 
-// batchOf is the number of chunks of one call, as the engine makes it: a MiB
-// of output, or four chunks where that shows what batches are worth.
+// batchOf returns the number of chunks per call, like the engine: 1 MiB of output, or a
+// few chunks if these are larger, to show the effect of batches.
 func batchOf(chunkSize int) int {
 	switch {
 	case chunkSize < 1<<20:
@@ -130,7 +130,7 @@ func batchOf(chunkSize int) int {
 	return 1
 }
 
-// touch reads every cache line, as a caller does who puts the output somewhere.
+// touch reads every cache line, like a caller that uses the output.
 func touch(b []byte) (sum byte) {
 	for i := 0; i < len(b); i += 64 {
 		sum += b[i]
@@ -138,8 +138,8 @@ func touch(b []byte) (sum byte) {
 	return sum
 }
 
-// decode decodes batches of zstd chunks that lie where the pipeline wants them,
-// and reads each output where it is lent.
+// decode decodes batches of zstd chunks that are stored where the pipeline expects
+// them, and reads each output in the memory lent by the pipeline.
 func (s *settings) decode(ctx context.Context, w *work, reg registry, chunkSize, callers int) error {
 	pipe, err := codec.Open(ctx, []codecdriver.Step{{ID: "zstd"}}, codecdriver.Spec{Kind: codecdriver.Blob, MaxBytes: int64(chunkSize)}, reg.Filter)
 	if err != nil {
@@ -163,14 +163,14 @@ func (s *settings) decode(ctx context.Context, w *work, reg registry, chunkSize,
 			release = append(release, done)
 		}
 	}
-	shut := w.close
+	closeAll := w.close
 	w.close = func() {
 		for _, done := range release {
 			done()
 		}
-		shut()
+		closeAll()
 	}
-	var sums [64]byte // keeps the reads
+	var sums [64]byte // keeps the compiler from removing the reads
 	w.op = func(ctx context.Context, c int) (int, error) {
 		var failed error
 		err := pipe.DecodeMany(ctx, jobs[c], func(_ int, out []byte, err error) {
@@ -182,7 +182,7 @@ func (s *settings) decode(ctx context.Context, w *work, reg registry, chunkSize,
 	return nil
 }
 
-// get reads batches of objects from the page cache into memory of the caller.
+// get reads batches of objects from the page cache into the caller's memory.
 func (s *settings) get(ctx context.Context, w *work, reg registry, chunkSize, callers int) error {
 	o, err := reg.Driver("file")
 	if err != nil {
@@ -218,10 +218,10 @@ func (s *settings) get(ctx context.Context, w *work, reg registry, chunkSize, ca
 	return nil
 }
 
-// chunkShape gives the shape of the chunks of the array for a kind of work, two
-// of which lie side by side in each row of chunks, or one where a chunk is to be
-// one run of the array's memory.
-func chunkShape(kind string, chunkSize int) (chunks []int64, beside int64) {
+// chunkShape returns the shape of the chunks for a kind of work, and the number of
+// chunks per row of chunks: two, or one if each chunk is to be contiguous in the
+// array's memory.
+func chunkShape(kind string, chunkSize int) (chunks []int64, perRow int64) {
 	if kind == "one run" {
 		return []int64{1, int64(chunkSize)}, 1
 	}
@@ -232,12 +232,12 @@ func chunkShape(kind string, chunkSize int) (chunks []int64, beside int64) {
 	return []int64{rows, int64(chunkSize) / rows}, 2
 }
 
-// whole reads an array of bytes in zstd chunks; each caller its own rows.
+// whole reads an array of bytes in zstd chunks. Each caller reads its own rows.
 func (s *settings) whole(ctx context.Context, w *work, reg registry, kind string, chunkSize, callers int) error {
 	path := filepath.Join(s.dir, fmt.Sprintf("array-%s-%d", strings.ReplaceAll(kind, " ", "-"), chunkSize))
-	chunks, beside := chunkShape(kind, chunkSize)
+	chunks, perRow := chunkShape(kind, chunkSize)
 	total := max(64<<20, 16*chunkSize) / chunkSize
-	shape := []int64{int64(total) / beside * chunks[0], beside * chunks[1]}
+	shape := []int64{int64(total) / perRow * chunks[0], perRow * chunks[1]}
 	opts := nczarr.Options{Registry: reg, SingleWriter: true}
 	if _, err := os.Stat(path); err != nil {
 		if err := makeArray(ctx, path, opts, shape, chunks); err != nil {
@@ -248,10 +248,10 @@ func (s *settings) whole(ctx context.Context, w *work, reg registry, kind string
 	if err != nil {
 		return err
 	}
-	shut := w.close
+	closeAll := w.close
 	w.close = func() {
 		_ = ds.Close(ctx)
-		shut()
+		closeAll()
 	}
 	v, err := ds.Root().Var("data")
 	if err != nil {

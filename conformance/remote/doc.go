@@ -1,5 +1,4 @@
-// Package remote has the tests of stores that are far away: how many requests
-// an operation takes and how many of them wait for each other, what happens
-// when answers fail in every way, and how fast data moves over a connection
-// with latency.
+// Package remote contains tests of remote stores: the number of requests per operation,
+// how many of them are sequential, the behaviour after failed responses of all kinds,
+// and the throughput of a connection with latency.
 package remote

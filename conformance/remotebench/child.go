@@ -30,7 +30,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/builtin"
 )
 
-// side is the length of a chunk's two sides: 4 MiB of float32.
+// side is the length of both sides of a chunk, which has 4 MiB of float32.
 const side = 1024
 
 // runChild performs one measurement and prints its result.
@@ -47,13 +47,13 @@ func runChild(ctx context.Context, spec string) error {
 			array[i] = float32(i%1000003) * 0.5
 		}
 	} else {
-		clear(array[:1]) // the pages are touched by whoever reads into them
+		clear(array[:1]) // the measured read touches the pages
 	}
 	work := map[string]func(context.Context, settings, []float32) error{
 		"write:nczarr": writeOurs, "read:nczarr": readOurs, "write:plain": writePlain, "read:plain": readPlain,
 	}[op+":"+who]
 	if work == nil {
-		return errors.New("no such measurement")
+		return errors.New("unknown measurement")
 	}
 	start, before := time.Now(), cpu()
 	if err := work(ctx, s, array); err != nil {
@@ -71,7 +71,7 @@ func runChild(ctx context.Context, spec string) error {
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-// cpu is the CPU time of the process so far.
+// cpu returns the CPU time of the process so far.
 func cpu() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -80,12 +80,12 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// raw gives the bytes of the array.
+// raw returns the bytes of the array.
 func raw(array []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(array))), len(array)*4)
 }
 
-// name is the dataset that this library writes and everybody reads.
+// name returns the name of the dataset that nczarr writes and every program reads.
 func (s settings) name() string { return fmt.Sprintf("ours%d.zarr", s.Turn) }
 
 func (s settings) url() string {
@@ -135,7 +135,8 @@ func readOurs(ctx context.Context, s settings, array []float32) error {
 	return ds.Close(ctx)
 }
 
-// plain is the AWS SDK as it comes, but for the connections that it may keep.
+// plain returns the client of the AWS SDK with its default settings, except for the
+// number of idle connections and the checksums.
 func plain(ctx context.Context, s settings) (*s3.Client, error) {
 	conf, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithRegion(s.Region),
 		awsconfig.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 2 * s.Flying })))
@@ -149,7 +150,7 @@ func plain(ctx context.Context, s settings) (*s3.Client, error) {
 	}), nil
 }
 
-// each does f for every chunk's bytes, s.Flying at once.
+// each calls f for every chunk's bytes, with s.Flying calls at a time.
 func (s settings) each(array []float32, f func(i int, chunk []byte) error) error {
 	all := raw(array)
 	n := int(s.MiB / 4)
@@ -167,8 +168,8 @@ func (s settings) each(array []float32, f func(i int, chunk []byte) error) error
 	return errors.Join(errs...)
 }
 
-// readPlain reads the objects that everybody else reads: the consolidated
-// metadata, and then the chunks.
+// readPlain reads the same objects as the other programs: the consolidated metadata,
+// and then the chunks.
 func readPlain(ctx context.Context, s settings, array []float32) error {
 	c, err := plain(ctx, s)
 	if err != nil {

@@ -1,15 +1,15 @@
 //go:build unix
 
-// Command remotebench measures reading and writing an array on a real S3 server
-// behind a proxy that delays every request: this library, plain parallel
-// requests for the same objects with the AWS SDK, zarr-python with obstore, and
-// tensorstore, in turns in one run, each turn begun by another; the first turn
-// does not count. It prints the times, the ratios to the plain requests, the CPU
-// time of the measured process, which other work on the machine disturbs less,
-// and its peak memory.
+// Command remotebench measures reading and writing an array on a real S3 server behind
+// a proxy that delays every request. It compares nczarr, plain parallel requests for
+// the same objects with the AWS SDK, zarr-python with obstore, and tensorstore. The
+// programs take turns, and each turn starts with a different one; the first turn does
+// not count. It prints the times, the ratios to the plain requests, and the CPU time
+// and peak memory of the measured process. Other work on the machine affects the CPU
+// time less than the elapsed time.
 //
-// The server keeps its objects in memory where the system has room for them. On a disk,
-// writing measures the disk as much as the programs.
+// The server keeps its objects in memory if the system has enough of it. With a disk,
+// writing would measure the disk as much as the programs.
 package main
 
 import (
@@ -35,35 +35,35 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 )
 
-// settings of a run, handed to the measuring processes too.
+// settings holds the flags of a run. The measuring processes receive them too.
 type settings struct {
 	MiB     int64         // of the array
 	Latency time.Duration // of each request
 	Runs    int
-	Flying  int // requests at once of the plain measurement
+	Flying  int // concurrent requests of the plain measurement
 
 	Endpoint, Bucket, Region string
-	Turn                     int // of a write: each makes an array of its own, reads are of the first
+	Turn                     int // number of the turn; every write creates a separate array, and all reads use the first one
 
-	root string // of the bucket's files
+	root string // directory of the bucket
 }
 
-// result is what a measuring process prints.
+// result is the output of a measuring process.
 type result struct {
 	Seconds float64 `json:"seconds"`
-	CPU     float64 `json:"cpu"`  // seconds of the process, user's and system's, from its start of the work on
+	CPU     float64 `json:"cpu"`  // user and system CPU time of the work in seconds
 	Peak    int64   `json:"peak"` // bytes
-	Sum     string  `json:"sum"`  // of what was read
+	Sum     string  `json:"sum"`  // SHA-256 of the values read
 }
 
 func main() {
 	var s settings
-	flag.Int64Var(&s.MiB, "mib", 512, "size of the array in MiB; its chunks have 4 MiB")
+	flag.Int64Var(&s.MiB, "mib", 512, "size of the array in MiB; a chunk has 4 MiB")
 	flag.DurationVar(&s.Latency, "latency", 50*time.Millisecond, "delay of every request")
-	flag.IntVar(&s.Runs, "runs", 3, "turns that count; there is one more before them")
-	flag.IntVar(&s.Flying, "flying", 32, "plain requests at once")
-	peers := flag.String("peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty leaves them out")
-	child := flag.String("child", "", "internal: one measurement, as OP:WHO:JSON")
+	flag.IntVar(&s.Runs, "runs", 3, "number of measured turns, after one to warm up")
+	flag.IntVar(&s.Flying, "flying", 32, "number of concurrent plain requests")
+	peers := flag.String("peers", os.Getenv("NCZARR_PEERS_DIR"), "directory of the peers; empty skips them")
+	child := flag.String("child", "", "internal: perform one measurement, given as OP:WHO:JSON")
 	flag.Parse()
 	err := error(nil)
 	if *child != "" {
@@ -77,7 +77,7 @@ func main() {
 	}
 }
 
-// run starts the server and the proxy, and lets everybody take turns.
+// run starts the server and the proxy and runs all measurements.
 func (s settings) run(ctx context.Context, peers string) (err error) {
 	binary, err := s3server.Binary(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s settings) run(ctx context.Context, peers string) (err error) {
 	return w.Flush()
 }
 
-// delayed starts a proxy that waits before it sends a request on.
+// delayed starts a proxy that delays every request.
 func delayed(target string, latency time.Duration) (*httptest.Server, error) {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -127,7 +127,7 @@ func delayed(target string, latency time.Duration) (*httptest.Server, error) {
 	rp := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = u.Scheme, u.Host
-			r.Out.Host = r.In.Host // which is signed
+			r.Out.Host = r.In.Host // the Host header is signed
 		},
 		Transport: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true},
 	}
@@ -137,7 +137,7 @@ func delayed(target string, latency time.Duration) (*httptest.Server, error) {
 	})), nil
 }
 
-// compare lets all of them do the same in turns, and prints their medians.
+// compare runs one operation with every program in turns, and prints the medians.
 func (s settings) compare(ctx context.Context, w *tabwriter.Writer, op string, who []string, peers string) error {
 	all, sum := map[string][]result{}, ""
 	for turn := range s.Runs + 1 {
@@ -151,7 +151,7 @@ func (s settings) compare(ctx context.Context, w *tabwriter.Writer, op string, w
 				return fmt.Errorf("%s %s: %w", name, op, err)
 			}
 			if op == "read" && sum != "" && r.Sum != sum {
-				return fmt.Errorf("%s reads other values than those before it", name)
+				return fmt.Errorf("%s reads different values than the programs before it", name)
 			}
 			fmt.Fprintf(os.Stderr, "turn %d: %s %s: %.2f s, CPU %.2f s\n", turn, op, name, r.Seconds, r.CPU)
 			if sum = r.Sum; turn > 0 {
@@ -172,7 +172,7 @@ func (s settings) compare(ctx context.Context, w *tabwriter.Writer, op string, w
 	return nil
 }
 
-// clean removes what a turn has written, but for the array that all read.
+// clean removes what a turn has written, except for the array that all programs read.
 func (s settings) clean(op string) error {
 	if op != "write" {
 		return nil
@@ -196,8 +196,8 @@ func median(of []result, value func(result) float64) float64 {
 	return v[len(v)/2]
 }
 
-// measure runs one measurement in a process of its own. Everybody writes an
-// array of its own and reads the one that nczarr wrote.
+// measure runs one measurement in its own process. Every program writes its own array,
+// and reads the one that nczarr wrote.
 func (s settings) measure(ctx context.Context, op, name, peers string) (result, error) {
 	conf, err := json.Marshal(s)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// Gate stands between programs and a server. It counts the requests that change
-// something, and acts before one of them is answered.
+// Gate is a proxy for a server. It counts the requests that change something, and calls
+// a function before it forwards one of them.
 type Gate struct {
-	// Endpoint takes the place of the server's.
+	// Endpoint replaces the endpoint of the server.
 	Endpoint string
 
 	work sync.RWMutex // held shared by requests
@@ -32,7 +32,7 @@ func (s *Server) NewGate(t testing.TB) *Gate {
 		t.Fatal(err)
 	}
 	proxy := &httputil.ReverseProxy{
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // the program is gone
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // the program has ended
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host
 		},
@@ -49,15 +49,15 @@ func (s *Server) NewGate(t testing.TB) *Gate {
 			}
 			g.mu.Unlock()
 		}
-		proxy.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context()))) // what has come is done, whatever becomes of the program
+		proxy.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context()))) // complete every received request, even if the program ends
 	}))
 	t.Cleanup(front.Close)
 	g.Endpoint = front.URL
 	return g
 }
 
-// Arm returns the count so far, counts from 0 again, and has act called at the
-// request with the number at; with 0 it is not called. The requests that come
+// Arm returns the count so far, resets it to 0, and arranges for act to be called at
+// the request with the number at. If at is 0, act is not called. Requests that arrive
 // meanwhile wait for act.
 func (g *Gate) Arm(at int, act func()) (seen int) {
 	g.mu.Lock()
@@ -67,8 +67,8 @@ func (g *Gate) Arm(at int, act func()) (seen int) {
 	return seen
 }
 
-// Settle waits until the server has answered all requests. The programs that
-// send them have ended.
+// Settle waits until the server has answered all requests. The programs that send
+// requests must have ended.
 func (g *Gate) Settle() {
 	g.work.Lock()
 	defer g.work.Unlock()

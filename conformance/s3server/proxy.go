@@ -6,14 +6,14 @@ import (
 	"net/url"
 )
 
-// Proxy starts an HTTP proxy that sends every request to the server, whatever
-// its host, and leaves the Host header as it is: with HTTP_PROXY set to its
-// URL, http://BUCKET.s3.test reaches the bucket in virtual-host style. The
-// caller closes it.
+// Proxy starts an HTTP proxy that forwards every request to the server, whatever its
+// host, and keeps the Host header. With HTTP_PROXY set to its URL,
+// http://BUCKET.s3.test reaches the bucket in virtual-host style. The caller closes the
+// proxy.
 func (s *Server) Proxy() *httptest.Server {
 	target, err := url.Parse(s.Endpoint)
 	if err != nil {
-		panic(err) // Endpoint is made here
+		panic(err) // Run builds a valid Endpoint
 	}
 	return httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host

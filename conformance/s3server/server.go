@@ -21,28 +21,29 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// VirtualDomain is the domain under which the server takes virtual-host
-// requests: BUCKET.s3.test. Nothing resolves it: see [Server.Proxy].
+// VirtualDomain is the domain for virtual-host requests to the server: BUCKET.s3.test.
+// The domain does not resolve: see [Server.Proxy].
 const VirtualDomain = "s3.test"
 
-// requireVar makes a server that cannot be built a failure instead of a skip.
+// requireVar is the environment variable that makes a server that cannot be built a
+// failure instead of a skip.
 const requireVar = "NCZARR_REQUIRE_PEERS"
 
-// binaryVar names a versitygw that is there already.
+// binaryVar is the environment variable that names an existing versitygw.
 const binaryVar = "NCZARR_VERSITYGW"
 
 // Server is a running server. Its fields are constant.
 type Server struct {
 	Endpoint  string // http://127.0.0.1:PORT
-	Region    string // the one region that it accepts
+	Region    string // the only region that it accepts
 	AccessKey string
 	SecretKey string
-	Bucket    string // made already, empty
-	Root      string // the directory that holds the buckets as directories
+	Bucket    string // exists and is empty at the start
+	Root      string // the directory that contains the buckets as directories
 	PID       int
 }
 
-// T is what Start needs of a *testing.T.
+// T is the part of *testing.T that Start needs.
 type T interface {
 	Helper()
 	TempDir() string
@@ -53,26 +54,27 @@ type T interface {
 	Logf(format string, args ...any)
 }
 
-// Start starts a server with one bucket, which stops when the test ends. Where
-// the server cannot be built the test is skipped, or fails when
-// NCZARR_REQUIRE_PEERS is 1; a T whose Skipf returns is given nil. Every test may start its own: it takes about 0.2 s.
+// Start starts a server with one bucket, which stops when the test ends. If the server
+// cannot be built, Start skips the test, or fails it if NCZARR_REQUIRE_PEERS is 1; it
+// returns nil if t.Skipf returns. Every test may start its own server, which takes
+// about 0.2 s.
 func Start(t T) *Server {
 	t.Helper()
 	binary, err := Binary(t.Context())
 	if err != nil {
 		if os.Getenv(requireVar) == "1" {
-			t.Fatalf("the S3 server of the tests: %v", err)
+			t.Fatalf("S3 server for tests: %v", err)
 		}
-		t.Skipf("the S3 server of the tests: %v", err)
+		t.Skipf("S3 server for tests: %v", err)
 		return nil
 	}
 	s, stop, err := Run(t.Context(), binary)
 	if err != nil {
-		t.Fatalf("the S3 server of the tests: %v", err)
+		t.Fatalf("S3 server for tests: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
-			t.Logf("the S3 server of the tests: %v", err)
+			t.Logf("S3 server for tests: %v", err)
 		}
 	})
 	return s
@@ -93,19 +95,19 @@ var binary = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 })
 
-// Binary gives the path of the server, which is built if need be: that takes
-// a minute or more. NCZARR_VERSITYGW names one that is there already.
+// Binary returns the path of the server. It builds the server if needed, which takes a
+// minute or more, unless NCZARR_VERSITYGW names an existing one.
 func Binary(context.Context) (string, error) { return binary() }
 
-// Run starts a server that keeps its data in a temporary directory, and makes
-// a bucket. stop ends it and removes the directory; it must be called. The
-// server does not outlive the process, where the system can do that.
+// Run starts a server that keeps its data in a temporary directory, and creates a
+// bucket. The caller must call stop, which ends the server and removes the directory.
+// If the system supports it, the server ends with this process.
 func Run(ctx context.Context, binary string) (s *Server, stop func() error, err error) {
 	dir, err := os.MkdirTemp(quickDir(), "nczarr-s3server-")
 	if err != nil {
 		return nil, nil, err
 	}
-	for range 3 { // another program may take the port first, even another such server
+	for range 3 { // another program, even another such server, may take the port first
 		srv, end, runErr := run(ctx, binary, dir)
 		if err = runErr; err == nil {
 			return srv, func() error { return errors.Join(end(), os.RemoveAll(dir)) }, nil
@@ -143,16 +145,16 @@ func run(ctx context.Context, binary, dir string) (*Server, func() error, error)
 		err = s.own(ctx)
 	}
 	if err != nil {
-		_ = cmd.Process.Kill() // it may be gone already
+		_ = cmd.Process.Kill() // it may have ended already
 		return nil, nil, fmt.Errorf("%w: %s", errors.Join(err, <-ended), out.Bytes())
 	}
 	return s, func() error { return end(cmd.Process, ended) }, nil
 }
 
-// start starts the server; ended says how it has ended, and is closed then. It
-// ends with the thread that started it, see withParent, so one thread does
-// nothing but wait for it: others end while tests run, such as those that a
-// goroutine was locked to when it ended.
+// start starts the server. The channel ended receives the error with which the server
+// ends, and is then closed. The server ends with the thread that started it, see
+// withParent, so start dedicates a thread to waiting for it. Other threads may end
+// while tests run, for example when a goroutine that is locked to its thread ends.
 func start(cmd *exec.Cmd) (ended chan error, err error) {
 	started := make(chan error)
 	ended = make(chan error, 1)
@@ -169,8 +171,8 @@ func start(cmd *exec.Cmd) (ended chan error, err error) {
 	return ended, <-started
 }
 
-// own makes the bucket, and checks that it is there: another server, that of a
-// test beside this one, may have taken the port and have answered.
+// own creates the bucket and checks that it exists in this server's directory: the
+// server of another test may have taken the port and answered.
 func (s *Server) own(ctx context.Context) error {
 	if err := s.MakeBucket(ctx, s.Bucket); err != nil {
 		return err
@@ -204,7 +206,7 @@ func (s *Server) ready(ctx context.Context, ended chan error) error {
 		}
 		select {
 		case err := <-ended:
-			return fmt.Errorf("it ended: %w", err)
+			return fmt.Errorf("the server ended: %w", err)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(20 * time.Millisecond):
@@ -212,20 +214,20 @@ func (s *Server) ready(ctx context.Context, ended chan error) error {
 	}
 }
 
-// end asks the server to stop, and makes it.
+// end asks the server to stop, and kills it if it does not.
 func end(p *os.Process, ended chan error) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
-		_ = p.Kill() // systems without that signal
+		_ = p.Kill() // for systems without this signal
 	}
 	select {
 	case err := <-ended:
 		return err
 	case <-time.After(5 * time.Minute):
-		return errors.Join(errors.New("it had to be killed"), p.Kill(), <-ended)
+		return errors.Join(errors.New("the server did not stop and was killed"), p.Kill(), <-ended)
 	}
 }
 
-// Client gives a plain client of the server, independent of our driver.
+// Client returns a plain client of the server, independent of the driver under test.
 func (s *Server) Client() *s3.Client {
 	return s3.New(s3.Options{
 		Region: s.Region, BaseEndpoint: aws.String(s.Endpoint), UsePathStyle: true,
@@ -233,14 +235,14 @@ func (s *Server) Client() *s3.Client {
 	})
 }
 
-// MakeBucket makes another bucket.
+// MakeBucket creates another bucket.
 func (s *Server) MakeBucket(ctx context.Context, name string) error {
 	_, err := s.Client().CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &name})
 	return err
 }
 
-// Env gives the environment with which any S3 program finds the server, and
-// no settings of the user's: NAME=VALUE.
+// Env returns environment variables (NAME=VALUE) that direct every S3 program to the
+// server and disable the user's settings.
 func (s *Server) Env() []string {
 	none := filepath.Join(s.Root, "..", "none")
 	return []string{
@@ -250,8 +252,8 @@ func (s *Server) Env() []string {
 	}
 }
 
-// URL gives the URL of a dataset in the server's bucket: key is its place
-// there, mode the value of the fragment key, such as "nczarr,s3".
+// URL returns the URL of a dataset in the server's bucket. key is its key there, and
+// mode is the value of the fragment key mode, such as "nczarr,s3".
 func (s *Server) URL(key, mode string) string {
 	return s.Endpoint + "/" + s.Bucket + "/" + key + "#mode=" + mode
 }

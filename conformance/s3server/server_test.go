@@ -17,8 +17,8 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 )
 
-// TestServer stores and reads an object in both styles, and shows that a wrong
-// key is refused.
+// TestServer stores and reads an object in both addressing styles, and checks that a
+// wrong secret key is refused.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	s := s3server.Start(t)

@@ -12,9 +12,9 @@ func withParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// quickDir returns the memory file system where it can hold the data of a
-// server: the server keeps an attribute with each object, and on a disk the
-// tests mostly wait for it. "" means the usual place.
+// quickDir returns the memory file system if it has room for the data of a server, and
+// otherwise "", the default directory. The server stores an attribute with each object,
+// and on a disk the tests would mostly wait for that.
 func quickDir() string {
 	const dir, room = "/dev/shm", 4 << 30
 	var fs unix.Statfs_t

@@ -4,8 +4,9 @@ package s3server
 
 import "syscall"
 
-// withParent would make the server end with this process; this system cannot.
+// withParent returns nil: on this system the server cannot be made to end with this
+// process.
 func withParent() *syscall.SysProcAttr { return nil }
 
-// quickDir returns "": the usual place for temporary directories.
+// quickDir returns "", the default directory for temporary files.
 func quickDir() string { return "" }

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 )
 
-// TestThreadEnds has the thread end on which a server was asked for: the server
-// ends with the process only.
+// TestThreadEnds starts a server on a thread that ends. The server must end only with
+// the process.
 func TestThreadEnds(t *testing.T) {
 	t.Parallel()
 	var srv *s3server.Server
@@ -26,9 +26,9 @@ func TestThreadEnds(t *testing.T) {
 	}()
 	tid, ok := <-thread
 	if !ok {
-		return // Start has said why
+		return // Start has reported the reason
 	}
-	for tid != os.Getpid() { // Go keeps the first one
+	for tid != os.Getpid() { // Go keeps the first thread
 		if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); err != nil {
 			break
 		}

@@ -1,8 +1,8 @@
-// Package sample makes data for comparisons of sizes: fields, noisy floats,
-// integers, text, and bytes that nothing makes smaller.
+// Package sample generates data for comparisons of sizes: fields, noisy floats,
+// integers, text, and incompressible bytes.
 //
-// The same bytes come out on every machine: all is done with integers and one
-// division, which is rounded alike everywhere.
+// The data is the same on every machine: it is computed with integers and one division,
+// which is rounded identically everywhere.
 package sample
 
 import (
@@ -26,7 +26,7 @@ type Array struct {
 	Data []byte
 }
 
-// Arrays makes arrays of every kind, each of at most size bytes.
+// Arrays returns arrays of every kind, each of at most size bytes.
 func Arrays(size int) []Array {
 	return []Array{
 		make4("fields", "ocean", size, ocean()),
@@ -48,8 +48,8 @@ const missing = 9.96921e+36
 
 func source(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 40)) }
 
-// noise gives values with a standard deviation of about 209 around 0: a sum of
-// eight bytes.
+// noise returns the sum of eight random bytes minus its mean, with a standard deviation
+// of about 209.
 func noise(r *rand.Rand) int {
 	sum := -4 * 255
 	for u := r.Uint64(); u != 0; u >>= 8 {
@@ -58,7 +58,7 @@ func noise(r *rand.Rand) int {
 	return sum
 }
 
-// wave goes up and down in parabolas between -1000 and 1000 with a period.
+// wave is a periodic function of i that consists of parabolas between -1000 and 1000.
 func wave(i, period int) int {
 	at := 2000*(i%period)/period - 1000 // -1000 to 999
 	if at < 0 {
@@ -67,7 +67,7 @@ func wave(i, period int) int {
 	return 4 * at * (1000 - at) / 1000
 }
 
-// surface is a smooth function of a cell, from about -1.9 to 1.9 million.
+// surface is a smooth function of the element i, from about -1.9 to 1.9 million.
 func surface(i int) int {
 	y, x := i/width, i%width
 	return 1000*wave(y, 180) + 600*wave(x+y/3, 131) + 300*wave(2*y+x, 53)
@@ -81,7 +81,7 @@ func make4(kind, name string, size int, next func(i int) float32) Array {
 	return Array{kind, name, "<f4", 4, data}
 }
 
-// ocean is a field of full precision, with land where there are no values.
+// ocean returns a field of full precision with missing values on land.
 func ocean() func(int) float32 {
 	r := source(1)
 	return func(i int) float32 {
@@ -93,7 +93,7 @@ func ocean() func(int) float32 {
 	}
 }
 
-// hundredths are measurements rounded to 0.01 with noise of a standard
+// hundredths returns measurements rounded to 0.01, with noise of the given standard
 // deviation.
 func hundredths(deviation float32) func(int) float32 {
 	r, factor := source(2), int(deviation*100*1024/209)
@@ -110,26 +110,26 @@ func integers(name, dtype string, width, size int, next func(i int) int) Array {
 	return Array{"integers", name, dtype, width, data}
 }
 
-// packed are measurements in steps of 0.001 with noise of 0.3.
+// packed returns measurements in steps of 0.001 with noise of 0.3.
 func packed() func(int) int {
 	r := source(3)
 	return func(i int) int { return surface(i)/120 + noise(r)*3/2 }
 }
 
-// counts are numbers of events around 40.
+// counts returns numbers of events around 40.
 func counts() func(int) int {
 	r := source(4)
 	return func(int) int { return max(0, 40+noise(r)/33) }
 }
 
-// times go up by 50 to 69 with each element.
+// times returns values that increase by 50 to 69 per element.
 func times() func(int) int {
 	r, now := source(5), 1_700_000_000
 	return func(int) int { now += 50 + r.IntN(20); return now }
 }
 
-// text is a log of stations with remarks, whose words are as unequally
-// frequent as those of a language.
+// text returns a log of stations with remarks. The frequencies of its words are as
+// unequal as in a natural language.
 func text(size int) []byte {
 	r := source(6)
 	syllables := []string{"ba", "cor", "da", "el", "fi", "gan", "ho", "in", "ju", "ker", "lo", "mi", "nor", "ost", "pa", "qui", "re", "sta", "tu", "ven"}

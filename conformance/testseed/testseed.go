@@ -1,6 +1,6 @@
-// Package testseed decides the seed of random choices in tests. It is 1, so
-// that the outcome of a test depends on the code alone; the environment
-// variable NCZARR_SEED gives another one.
+// Package testseed determines the seed of random choices in tests. It is 1 by default,
+// so that the outcome of a test depends only on the code. The environment variable
+// NCZARR_SEED overrides it.
 //
 //	r := rand.New(rand.NewPCG(testseed.New(t), 0))
 //
@@ -16,15 +16,14 @@ import (
 	"testing"
 )
 
-// Var is the environment variable that gives the seed, a positive decimal
-// number below 1<<64.
+// Var is the environment variable for the seed, a positive decimal number below 1<<64.
 const Var = "NCZARR_SEED"
 
-// fixed is the seed without Var.
+// fixed is the default seed.
 const fixed = 1
 
-// New returns the seed. A test that fails logs it. New ends the test if Var
-// holds no seed.
+// New returns the seed. If the test fails, New logs the seed. If Var is invalid, New
+// ends the test.
 func New(t testing.TB) uint64 {
 	t.Helper()
 	seed, err := parse(os.Getenv(Var))

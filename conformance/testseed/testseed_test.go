@@ -8,7 +8,7 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 )
 
-// fake is a testing.TB that records what is said to it.
+// fake is a testing.TB that records calls.
 type fake struct {
 	testing.TB
 	failed   bool
@@ -23,7 +23,7 @@ func (f *fake) Cleanup(do func())       { f.cleanups = append(f.cleanups, do) }
 func (f *fake) Fatal(args ...any)       { f.fatal = fmt.Sprint(args...) }
 func (f *fake) Logf(s string, a ...any) { fmt.Fprintf(&f.log, s, a...) }
 
-// seed returns what New returns and what it logs at the end of the test.
+// seed returns the result of New and the log at the end of the test.
 func seed(f *fake) (uint64, string) {
 	n := testseed.New(f)
 	for _, do := range f.cleanups {

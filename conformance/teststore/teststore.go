@@ -1,16 +1,15 @@
-// Package teststore gives tests of formats the stores that they write to:
-// memory as a rule, and a bucket of a real S3 server where NCZARR_TEST_STORE
-// is "s3". So every test of what datasets are like is a test of what they are
-// like on S3, too:
+// Package teststore provides the stores that tests of formats write to: memory by
+// default, or a bucket of a real S3 server if NCZARR_TEST_STORE is "s3". Every test of
+// a format can thus also run on S3:
 //
 //	func TestMain(m *testing.M) { os.Exit(teststore.Run(m)) }
 //
 //	reg := nczarr.NewRegistry([]driver.Opener{teststore.New()})
 //	ds, err := nczarr.Create(ctx, "mem:a", ...)
 //
-// A test of something that memory alone has (how many goroutines or bytes a
-// call takes, a fault of the store's own) uses core/zmap/memmap itself, and is
-// then the same test in both cases.
+// A test of properties of the memory store (the number of goroutines or bytes that a
+// call takes, an injected fault) uses core/zmap/memmap directly and is the same test in
+// both cases.
 //
 // Only tests import this package.
 package teststore
@@ -32,33 +31,34 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// storeVar says where the stores are: empty or "mem", or "s3".
+// storeVar is the environment variable that selects the stores: empty or "mem", or
+// "s3".
 const storeVar = "NCZARR_TEST_STORE"
 
-// bucketVar passes the place of the stores from Run to New, as server/bucket.
+// bucketVar is the environment variable that passes the location of the stores from Run
+// to New, as server/bucket.
 const bucketVar = "NCZARR_TEST_STORE_BUCKET"
 
-// checks is how many cases a property is tried with on a server.
+// checks is the number of cases of a rapid property with stores on a server.
 const checks = "5"
 
-// Tests is what Run needs of a *testing.M.
+// Tests is the part of *testing.M that Run needs.
 type Tests interface{ Run() int }
 
-// Run runs the tests of a package and gives their exit code. Where the stores
-// are on S3 it starts a server for them, without which it fails: who asks for
-// it means it.
+// Run runs the tests of a package and returns their exit code. For stores on S3 it
+// starts a server, and fails if it cannot.
 func Run(m Tests) int {
 	switch at := os.Getenv(storeVar); at {
 	case "", "mem":
 		return m.Run()
 	case "s3":
 	default:
-		fmt.Fprintf(os.Stderr, "%s is %q: mem and s3 are possible\n", storeVar, at)
+		fmt.Fprintf(os.Stderr, "%s is %q: must be mem or s3\n", storeVar, at)
 		return 2
 	}
 	code, err := runOnS3(m)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "the S3 server of the tests:", err)
+		fmt.Fprintln(os.Stderr, "S3 server for tests:", err)
 		code = 2
 	}
 	return code
@@ -89,15 +89,15 @@ func runOnS3(m Tests) (code int, err error) {
 	return m.Run(), nil
 }
 
-// shared is one opener for all, so that they share connections.
+// shared returns the common opener, so that all stores share connections.
 var shared = sync.OnceValue(s3.New)
 
-// OnServer reports whether the stores are on a server, where a test may try
-// fewer of the cases that differ in what is done after reading.
+// OnServer reports whether the stores are on a server. A test may then skip cases that
+// differ only in what happens after reading.
 func OnServer() bool { return os.Getenv(bucketVar) != "" }
 
-// New gives an opener without stores. Its name is "mem", wherever its stores
-// are; they are there as long as the tests of the package run.
+// New returns an opener without stores. Its name is "mem" for both kinds of stores. Its
+// stores exist until the tests of the package end.
 func New() driver.Opener {
 	place := os.Getenv(bucketVar)
 	if place == "" {
@@ -130,7 +130,7 @@ func (b *bucket) Remove(ctx context.Context, spec driver.OpenSpec) error {
 	return b.Opener.Remove(ctx, b.at(spec))
 }
 
-// at gives a spec its place; no store lies in another.
+// at returns spec with the location in the bucket.
 func (b *bucket) at(spec driver.OpenSpec) driver.OpenSpec {
 	spec.Endpoint, spec.Path = b.endpoint, b.prefix+url.QueryEscape(spec.Path)
 	return spec

@@ -15,7 +15,8 @@ type tests func() int
 
 func (f tests) Run() int { return f() }
 
-// stores puts an object into a store of one opener and looks for it in another.
+// stores puts an object into a store of one opener and checks that another opener does
+// not have it.
 func stores(t *testing.T, latency driver.Latency) int {
 	t.Helper()
 	mine, other := teststore.New(), teststore.New()
@@ -43,9 +44,9 @@ func stores(t *testing.T, latency driver.Latency) int {
 		if len(keys) != 1 {
 			t.Errorf("%s has %q", path, keys)
 		}
-		far, err := other.Open(t.Context(), driver.OpenSpec{Path: path, Mode: driver.Read})
+		o, err := other.Open(t.Context(), driver.OpenSpec{Path: path, Mode: driver.Read})
 		if err == nil {
-			_, err = far.Stat(t.Context(), "k")
+			_, err = o.Stat(t.Context(), "k")
 		}
 		if !errors.Is(err, ncerr.ErrNotFound) && !errors.Is(err, ncerr.ErrNoDataset) {
 			t.Errorf("two openers share a store: %v", err)
@@ -58,7 +59,7 @@ func stores(t *testing.T, latency driver.Latency) int {
 }
 
 func TestRun(t *testing.T) {
-	for _, pair := range append(s3server.Start(t).Env(), "NCZARR_TEST_STORE_BUCKET=") { // they are set, and back again
+	for _, pair := range append(s3server.Start(t).Env(), "NCZARR_TEST_STORE_BUCKET=") { // Setenv restores them after the test
 		name, value, _ := strings.Cut(pair, "=")
 		t.Setenv(name, value)
 	}

@@ -1,5 +1,4 @@
-// Package rapidseed checks properties with rapid from the seed of package
-// testseed.
+// Package rapidseed checks properties with rapid, using the seed of package testseed.
 //
 // Only tests import this package.
 package rapidseed
@@ -15,12 +14,11 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 )
 
-// seeded makes the seed rapid's, which has it from its flag only.
-var seeded sync.Once // so is the flag
+// seeded sets rapid's seed once; rapid only reads it from its flag.
+var seeded sync.Once // the flag is global too
 
-// Check is [rapid.Check] with random values drawn from the seed of
-// [testseed.New]. The flag -rapid.seed, which the report of a failure names,
-// takes precedence.
+// Check is [rapid.Check] with random values drawn from the seed of [testseed.New]. The
+// flag -rapid.seed, which rapid's failure report names, takes precedence.
 func Check(t *testing.T, prop func(*rapid.T)) {
 	t.Helper()
 	seed := testseed.New(t)

@@ -29,7 +29,7 @@ func TestSameValues(t *testing.T) {
 	}
 }
 
-// TestGivenSeed draws in processes with seeds and flags of their own.
+// TestGivenSeed draws in separate processes with different seeds and flags.
 func TestGivenSeed(t *testing.T) {
 	if os.Getenv("RAPIDSEED_DRAW") != "" {
 		fmt.Println("drawn", drawn(t))
@@ -48,7 +48,7 @@ func TestGivenSeed(t *testing.T) {
 				return line
 			}
 		}
-		t.Fatalf("seed %q: nothing was drawn:\n%s", seed, out)
+		t.Fatalf("seed %q: no values drawn:\n%s", seed, out)
 		return ""
 	}
 	seven := draw("7")
@@ -57,10 +57,10 @@ func TestGivenSeed(t *testing.T) {
 		got  string
 	}{{true, draw("7")}, {true, draw("", "-rapid.seed=7")}, {true, draw("8", "-rapid.seed=7")}, {false, draw("8")}, {false, draw("")}} {
 		if (tc.got == seven) != tc.same {
-			t.Errorf("want the values of seed 7 %t, got %svalues of seed 7: %s", tc.same, tc.got, seven)
+			t.Errorf("equal to the values of seed 7: want %t, got %svalues of seed 7: %s", tc.same, tc.got, seven)
 		}
 	}
 	if draw("") != draw("1") {
-		t.Error("the seed without the variable is not 1")
+		t.Error("the default seed is not 1")
 	}
 }
