@@ -119,7 +119,7 @@ func TestAnswers(t *testing.T) {
 		"whole for a range":      {answer: status(200, "Content-Length", "9"), opts: driver.GetOptions{Range: mid}, want: "me "},
 		"whole for a far range": {
 			answer: status(200, "Content-Length", "9"), opts: driver.GetOptions{Range: mid}, options: `{"max_skip": 1}`,
-			kind: ncerr.ErrUnsupported, text: "does not give ranges",
+			kind: ncerr.ErrUnsupported, text: "does not support ranges",
 		},
 		"of another version": {answer: status(200, "ETag", `"a"`), opts: driver.GetOptions{IfMatch: `"b"`}, kind: ncerr.ErrConflict},
 		"of no version":      {answer: status(200, "ETag", `W/"b"`), opts: driver.GetOptions{IfMatch: `"b"`}, kind: ncerr.ErrConflict},

@@ -63,13 +63,13 @@ func TestAnswers(t *testing.T) {
 		after   time.Duration
 		text    string
 	}{
-		"range ignored":       {handle: answer(200, "0123456789"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true, text: "ignores ranges"},
-		"other range":         {handle: answer(206, "345", "Content-Range", "bytes 3-5/10"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true, text: "3+3"},
+		"range ignored":       {handle: answer(200, "0123456789"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true, text: "ignored the range"},
+		"other range":         {handle: answer(206, "345", "Content-Range", "bytes 3-5/10"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true, text: "offset 3 and length 3"},
 		"shorter range":       {handle: answer(206, "23", "Content-Range", "bytes 2-3/10"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true},
 		"range and length":    {handle: answer(206, "234", "Content-Range", "bytes 2-9/10"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true},
 		"no total":            {handle: answer(206, "234", "Content-Range", "bytes 2-4/*"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true},
 		"nonsense range":      {handle: answer(206, "234", "Content-Range", "bytes 4-2/10"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true},
-		"part without range":  {handle: answer(206, "234"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true, text: "did not say which"},
+		"part without range":  {handle: answer(206, "234"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true, text: "without Content-Range"},
 		"whole with range":    {handle: answer(200, "234", "Content-Range", "bytes 2-4/10"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrIO, again: true},
 		"cut at the end":      {handle: answer(206, "23", "Content-Range", "bytes 2-3/4"), opts: driver.GetOptions{Range: part}, want: ncerr.ErrRange},
 		"part of the whole":   {handle: answer(206, "01", "Content-Range", "bytes 0-1/10"), want: ncerr.ErrIO, again: true},
@@ -78,7 +78,7 @@ func TestAnswers(t *testing.T) {
 		"wrong checksum":      {handle: answer(200, "content", "x-amz-checksum-crc32c", "AAAAAA=="), want: ncerr.ErrCorrupt, again: true, text: "checksum"},
 		"limit":               {handle: answer(200, "0123456789"), opts: driver.GetOptions{Limit: 5}, want: ncerr.ErrLimit},
 		"cut body":            {handle: cutBody, want: ncerr.ErrIO, again: true, text: "3 of 10 bytes"},
-		"no length":           {handle: noLength, want: ncerr.ErrIO, again: true, text: "how long"},
+		"no length":           {handle: noLength, want: ncerr.ErrIO, again: true, text: "no Content-Length"},
 		"no such key":         {handle: refusal(404, "NoSuchKey"), want: ncerr.ErrNotFound},
 		"no such bucket":      {handle: refusal(404, "NoSuchBucket"), want: ncerr.ErrNoDataset},
 		"404 of a web server": {handle: answer(404, "<html>not here</html>"), want: ncerr.ErrIO, again: true, text: "is it an S3 server?"},
@@ -98,7 +98,7 @@ func TestAnswers(t *testing.T) {
 		"moved elsewhere":     {handle: refusal(307, "TemporaryRedirect", "Location", "http://127.0.0.1:1/"), want: ncerr.ErrS3, text: "answered 307"}, // not followed
 		"moved for a while":   {handle: refusal(307, "TemporaryRedirect", "x-amz-request-id", "r"), want: ncerr.ErrS3, text: "another region"},
 		"login elsewhere":     {handle: answer(302, "", "Location", "/login"), want: ncerr.ErrS3, text: "is it an S3 server"},
-		"proxy":               {handle: answer(407, ""), want: ncerr.ErrAuth, text: "the proxy wants"},
+		"proxy":               {handle: answer(407, ""), want: ncerr.ErrAuth, text: "the proxy requires"},
 		"other code":          {handle: refusal(400, "NeverHeardOf"), want: ncerr.ErrS3, text: "NeverHeardOf: said so"},
 		"precondition":        {handle: refusal(412, "PreconditionFailed"), opts: driver.GetOptions{IfMatch: `"v0"`}, want: ncerr.ErrConflict},
 	} {
@@ -246,7 +246,7 @@ func TestListings(t *testing.T) {
 		err    string
 	}{
 		"no delimiters":    {handle: pages(page{Keys: []string{"p/a/b", "p/a/c"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a/d", "p/e"}}), want: "a/ e"},
-		"unasked prefixes": {handle: pages(page{Prefixes: []string{"p/a/"}, Keys: []string{"p/b"}}), deep: true, err: "instead of what is below"},
+		"unasked prefixes": {handle: pages(page{Prefixes: []string{"p/a/"}, Keys: []string{"p/b"}}), deep: true, err: "in a recursive listing"},
 		"only a token":     {handle: pages(page{Keys: []string{"p/a"}, Silent: true, Token: "1"}, page{Keys: []string{"p/b"}}), want: "a b"},
 		"other question":   {handle: pages(page{Prefix: "q/"}), err: `"q/"`},
 		"this question":    {handle: pages(page{Prefix: "p/"})},
@@ -258,16 +258,16 @@ func TestListings(t *testing.T) {
 		"no keys of ours":  {handle: pages(page{Keys: []string{"p/", "p/a", "p/b/"}, Prefixes: []string{"p//", "p/../"}}), want: "a"},
 		"encoded":          {handle: pages(page{Keys: []string{"p/a+b", "p/%C3%B6", "p/x%2By"}, Encoding: "url"}), want: "a b x+y ö"},
 		"not encoded":      {handle: pages(page{Keys: []string{"p/a+b", "p/a%20c"}}), want: "a%20c a+b"},
-		"badly encoded":    {handle: pages(page{Keys: []string{"p/%zz"}, Encoding: "url"}), err: "not encoded"},
+		"badly encoded":    {handle: pages(page{Keys: []string{"p/%zz"}, Encoding: "url"}), err: "not URL-encoded"},
 		"empty page":       {handle: pages(page{Trunc: true, Token: "1"}, page{Keys: []string{"p/a"}}), want: "a"},
 		"token repeats":    {handle: pages(page{Keys: []string{"p/a"}, Trunc: true, Token: "0"}), want: "a", err: "does not advance"},
 		"no token":         {handle: pages(page{Keys: []string{"p/a"}, Trunc: true}), want: "a", err: "does not advance"},
-		"out of order":     {handle: pages(page{Keys: []string{"p/b"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a"}}), want: "b", err: "not in order"},
+		"out of order":     {handle: pages(page{Keys: []string{"p/b"}, Trunc: true, Token: "1"}, page{Keys: []string{"p/a"}}), want: "b", err: "not sorted"},
 		"foreign key":      {handle: pages(page{Keys: []string{"q/b"}}), err: `"q/b"`},
 		"long key":         {handle: pages(page{Keys: []string{"p/" + strings.Repeat("k", 1024)}}), err: "a key of 1026 bytes"},
 		"tokens for ever":  {handle: forEver, err: "does not advance"},
 		"start is ignored": {handle: pages(page{Keys: []string{"p/a", "p/b", "p/c"}}), after: "b", want: "c"},
-		"no such key":      {handle: refusal(404, "NoSuchKey"), err: "no such key"},
+		"no such key":      {handle: refusal(404, "NoSuchKey"), err: "NoSuchKey"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -579,9 +579,9 @@ func TestDamagedMembers(t *testing.T) {
 		"deflate checksum": {"z", ncerr.ErrCorrupt, []string{"checksum"}, func(_ []byte, c, _ func(string) []byte) { c("z")[16] ^= 1 }},
 		"broken deflate":   {"z", ncerr.ErrCorrupt, nil, func(_ []byte, _, l func(string) []byte) { copy(l("z")[33:], "\xff\xff\xff\xff\xff") }},
 		"deflate cut":      {"z", ncerr.ErrCorrupt, nil, func(_ []byte, c, _ func(string) []byte) { c("z")[20] -= 4 }},
-		"too long":         {"z", ncerr.ErrCorrupt, []string{"more than"}, func(_ []byte, c, _ func(string) []byte) { c("z")[24]-- }},
-		"too short":        {"z", ncerr.ErrCorrupt, []string{"too early"}, func(_ []byte, c, _ func(string) []byte) { c("z")[24]++ }},
-		"bomb":             {"z", ncerr.ErrCorrupt, []string{"cannot come out"}, func(_ []byte, c, _ func(string) []byte) { le.PutUint32(c("z")[24:], 2_000_000_000) }},
+		"too long":         {"z", ncerr.ErrCorrupt, []string{"longer than"}, func(_ []byte, c, _ func(string) []byte) { c("z")[24]-- }},
+		"too short":        {"z", ncerr.ErrCorrupt, []string{"is truncated"}, func(_ []byte, c, _ func(string) []byte) { c("z")[24]++ }},
+		"bomb":             {"z", ncerr.ErrCorrupt, []string{"do not fit"}, func(_ []byte, c, _ func(string) []byte) { le.PutUint32(c("z")[24:], 2_000_000_000) }},
 		"stored sizes":     {"b", ncerr.ErrCorrupt, nil, func(_ []byte, c, _ func(string) []byte) { c("b")[24]++ }},
 		"out of file":      {"b", ncerr.ErrCorrupt, []string{"does not fit"}, func(_ []byte, c, _ func(string) []byte) { le.PutUint32(c("b")[42:], 1<<30) }},
 		"huge": {"b", ncerr.ErrCorrupt, []string{"does not fit"}, func(_ []byte, c, _ func(string) []byte) {
@@ -595,8 +595,8 @@ func TestDamagedMembers(t *testing.T) {
 		"local length":   {"b", ncerr.ErrCorrupt, []string{"another name"}, func(_ []byte, _, l func(string) []byte) { l("b")[26] = 2 }},
 		"local extra":    {"b", ncerr.ErrCorrupt, []string{"overlaps"}, func(_ []byte, _, l func(string) []byte) { l("b")[28] = 200 }},
 		"local missing":  {"b", ncerr.ErrCorrupt, []string{"no member"}, func(_ []byte, _, l func(string) []byte) { l("b")[0] = 'X' }},
-		"local method":   {"b", ncerr.ErrCorrupt, []string{"disagree"}, func(_ []byte, _, l func(string) []byte) { l("b")[8] = 8 }},
-		"local, deflate": {"z", ncerr.ErrCorrupt, []string{"disagree"}, func(_ []byte, _, l func(string) []byte) { l("z")[8] = 0 }},
+		"local method":   {"b", ncerr.ErrCorrupt, []string{"differs"}, func(_ []byte, _, l func(string) []byte) { l("b")[8] = 8 }},
+		"local, deflate": {"z", ncerr.ErrCorrupt, []string{"differs"}, func(_ []byte, _, l func(string) []byte) { l("z")[8] = 0 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

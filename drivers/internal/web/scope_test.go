@@ -80,7 +80,7 @@ func TestRedirectNearer(t *testing.T) {
 		}
 		asked = nil
 		err := get(proxy, c.from, c.to)
-		if c.refused && (ncerr.KindOf(err) != ncerr.ErrPermission || !strings.Contains(err.Error(), "the server redirects to")) || !c.refused && err != nil {
+		if c.refused && (ncerr.KindOf(err) != ncerr.ErrPermission || !strings.Contains(err.Error(), "refused a redirect to")) || !c.refused && err != nil {
 			t.Errorf("from %s to %s: %v, asked %q", c.from, c.to, err, asked)
 		}
 		if again, _ := ncerr.Retry(err); again {
