@@ -6,7 +6,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// Slow is the driver on a system without the fast way to open files.
+// Slow opens the driver as on a system without the fast call to open files.
 type Slow struct{ Opener }
 
 // Open implements driver.Opener.
@@ -18,7 +18,7 @@ func (s Slow) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, error
 	return m, err
 }
 
-// Lockless is the driver on a file system without locks.
+// Lockless opens the driver as on a file system without locks.
 type Lockless struct{ Opener }
 
 // Open implements driver.Opener.
@@ -31,14 +31,14 @@ func (l Lockless) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, e
 	return m, err
 }
 
-// OtherSpelling is otherSpelling.
+// OtherSpelling exports otherSpelling.
 var OtherSpelling = otherSpelling // for tests
 
-// Folds reports what a Map found out about its file system.
+// Folds returns the detected properties of the file system of a Map.
 func Folds(m driver.Map) (folds, rewrites bool) {
 	f, ok := m.(*Map)
 	return ok && f.folds, ok && f.rewrites
 }
 
-// TemporaryFor is temporaryFor.
+// TemporaryFor exports temporaryFor.
 var TemporaryFor = temporaryFor // for tests

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// target gives every check a directory of its own.
+// target returns a target that uses a separate directory for every check.
 func target(t *testing.T, options string) *mapsuite.Target {
 	t.Helper()
 	var n atomic.Int64
@@ -49,7 +49,7 @@ func TestConformanceWithoutFastOpen(t *testing.T) {
 	conformance.TestWith(t, mapsuite.Suite(), g, &conformance.Options{Effort: conformance.Brief})
 }
 
-// open opens a store that must be there, or be made.
+// open opens a store in the given mode and closes it after the test.
 func open(t testing.TB, path string, mode driver.Mode) driver.Map {
 	t.Helper()
 	m, err := file.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: mode})
@@ -92,7 +92,7 @@ func wantKind(t *testing.T, what string, err error, want ncerr.Kind) {
 	}
 }
 
-// must ends the test on the first error.
+// must ends the test if one of the errors is not nil.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -132,7 +132,7 @@ func TestPutIntoRemovedRoot(t *testing.T) {
 		wantKind(t, "put "+key, err, ncerr.ErrIO)
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Error("the root was made again")
+		t.Error("the root was created again")
 	}
 }
 
@@ -149,12 +149,12 @@ func TestSymlinkedRoot(t *testing.T) {
 	put(t, m, "c", "y")
 	m = open(t, link, driver.Create)
 	if keys, err := list(t, m, "", true); err != nil || len(keys) != 0 {
-		t.Errorf("created anew: %q, %v", keys, err)
+		t.Errorf("after creating it again: %q, %v", keys, err)
 	}
 	must(t, file.New().Remove(t.Context(), driver.OpenSpec{Path: link}))
 	for _, p := range []string{target, link} {
 		if _, err := os.Lstat(p); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is still there", filepath.Base(p))
+			t.Errorf("%s still exists", filepath.Base(p))
 		}
 	}
 }
@@ -201,7 +201,7 @@ func TestLinks(t *testing.T) {
 	must(t, m.Delete(t.Context(), "abs", nil), m.Delete(t.Context(), "dir/k", nil))
 	open(t, store, driver.Create)
 	if got, err := os.ReadFile(filepath.Join(outside, "secret")); err != nil || string(got) != "s" {
-		t.Errorf("what is outside was touched: %q, %v", got, err)
+		t.Errorf("a file outside the store was changed: %q, %v", got, err)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestReservedNames(t *testing.T) {
 	must(t, os.Remove(filepath.Join(store, "bad\xffname")), os.Remove(filepath.Join(store, "bad\nname")))
 	open(t, store, driver.Create)
 	if left, err := os.ReadDir(store); err != nil || len(left) != 0 {
-		t.Errorf("left after creating anew: %v, %v", left, err)
+		t.Errorf("left after creating the store again: %v, %v", left, err)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// failing is a body of zeros that calls fail in its middle.
+// failing is a body of zeros that calls fail for reads in its second half.
 type failing struct {
 	size int64
 	fail func() error
@@ -315,7 +315,7 @@ func TestOpenRefusals(t *testing.T) {
 	}
 	wantKind(t, "remove a file", file.New().Remove(t.Context(), driver.OpenSpec{Path: plain}), ncerr.ErrNoDataset)
 	if got, err := os.ReadFile(plain); err != nil || string(got) != "precious" {
-		t.Errorf("the file was touched: %q, %v", got, err)
+		t.Errorf("the file was changed: %q, %v", got, err)
 	}
 }
 
@@ -376,7 +376,7 @@ func TestSharedWithAnotherMap(t *testing.T) {
 	}
 	must(t, b.Delete(t.Context(), "k", nil))
 	_, err := get(t, a, "k")
-	wantKind(t, "a reads what b deleted", err, ncerr.ErrNotFound)
+	wantKind(t, "a reads an object that b deleted", err, ncerr.ErrNotFound)
 }
 
 func BenchmarkList100000(b *testing.B) {

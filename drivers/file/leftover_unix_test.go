@@ -26,8 +26,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// Put removes the temporary file that a dead writer of its key has left, and
-// leaves alone that of a living one.
+// Put removes the temporary file of a dead writer of the same key, and keeps that of a
+// living one.
 func TestPutSweepsDeadWriters(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
@@ -47,19 +47,19 @@ func TestPutSweepsDeadWriters(t *testing.T) {
 	must(t, unix.Flock(int(living.Fd()), unix.LOCK_EX))
 	put(t, m, "a/k", "newer")
 	if got := names(t, dir); !slices.Equal(got, []string{filepath.Base(left), "k"}) {
-		t.Errorf("beside a living writer: %q", got)
+		t.Errorf("with a living writer: %q", got)
 	}
 	must(t, living.Close())
 	put(t, m, "a/k", "newest")
 	if got := names(t, dir); !slices.Equal(got, []string{"k"}) {
-		t.Errorf("after the living writer has died: %q", got)
+		t.Errorf("after the living writer ended: %q", got)
 	}
 	if got, err := get(t, m, "a/k"); err != nil || got != "newest" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
-// Only a file of that name is swept, not what it leads to.
+// Put removes only a regular file of that name, not a link or its target.
 func TestPutSweepsNoLinks(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
@@ -81,8 +81,8 @@ func TestPutSweepsNoLinks(t *testing.T) {
 	}
 }
 
-// sweeper is a body that takes the name of the temporary file away when it is
-// read first: so does a writer that met the file before it was locked.
+// sweeper is a body that replaces the temporary file at the first read, like a writer
+// that finds the file before it is locked.
 type sweeper struct {
 	driver.Bytes
 	left string
@@ -102,8 +102,8 @@ func (s sweeper) ReadAt(p []byte, off int64) (int, error) {
 	return s.Bytes.ReadAt(p, off)
 }
 
-// A writer whose temporary file was swept begins anew, and publishes nothing of
-// the writer that has the name now.
+// A writer whose temporary file was removed starts again, and does not publish the file
+// that now has the name.
 func TestSweptWriterBeginsAnew(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")

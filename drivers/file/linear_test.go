@@ -14,15 +14,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// step is a call on one key, or what came of it. An
-// empty content means that there is no object.
+// step is a call on one key, or its outcome. An empty content means that the object
+// does not exist.
 type step struct {
 	op      byte   // 'g'et, 'p'ut, 'n'ew (put if absent), 'd'elete
 	content string // put or read
 	refused bool   // a 'n' that found an object
 }
 
-// register is what one key must behave like.
+// register is the model of one key.
 var register = porcupine.Model{ // constant
 	Init: func() any { return "" },
 	Step: func(state, input, output any) (bool, any) {
@@ -42,8 +42,8 @@ var register = porcupine.Model{ // constant
 	},
 }
 
-// TestLinearizable records what several goroutines do to one key at once and
-// looks for an order of one call after the other that explains it.
+// TestLinearizable records concurrent calls of several goroutines on one key, and
+// checks that a sequential order of the calls explains the results.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]driver.Map{
@@ -54,7 +54,7 @@ func TestLinearizable(t *testing.T) {
 			t.Parallel()
 			history := record(t, m)
 			if !porcupine.CheckOperations(register, history) {
-				t.Errorf("no order of %d calls explains what they saw", len(history))
+				t.Errorf("no sequential order of %d calls explains the results", len(history))
 			}
 			broken := append(history[:len(history):len(history)], porcupine.Operation{
 				ClientId: 9, Input: step{op: 'g'}, Output: step{content: "never stored"}, Call: 1 << 60, Return: 1<<60 + 1,
@@ -71,7 +71,7 @@ func record(t *testing.T, m driver.Map) []porcupine.Operation {
 	var mu sync.Mutex
 	var history []porcupine.Operation
 	var wg sync.WaitGroup
-	var now atomic.Int64 // a clock that no two events share
+	var now atomic.Int64 // a clock that returns unique times
 	for client := range 4 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(1, uint64(client)))

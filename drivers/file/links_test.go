@@ -18,8 +18,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// TestManyPathsToNothing shows that directories which links join in more ways
-// than can be counted, without an object in them, are listed as what they are.
+// TestManyPathsToNothing lists directories without objects that links connect by an
+// exponential number of paths. The listings must be empty and end soon.
 func TestManyPathsToNothing(t *testing.T) {
 	t.Parallel()
 	for name, up := range map[string]bool{"a maze": false, "with ways back": true} {
@@ -50,8 +50,8 @@ func TestManyPathsToNothing(t *testing.T) {
 	}
 }
 
-// TestLinkedTrees compares listings of small trees, joined by links in all
-// ways, with a plain walk that follows each of them.
+// TestLinkedTrees compares listings of small trees with random links to a simple walk
+// that follows the links.
 func TestLinkedTrees(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -94,8 +94,8 @@ func TestLinkedTrees(t *testing.T) {
 	}
 }
 
-// follow collects the files below a directory, following all links but those
-// to a directory on the way there.
+// follow collects the files below a directory. It follows all links except those to a
+// parent directory.
 func follow(t *testing.T, store, prefix string, above []os.FileInfo, keys *[]string) {
 	t.Helper()
 	dir := filepath.Join(store, prefix)

@@ -29,8 +29,8 @@ func TestConformanceWithoutLocks(t *testing.T) {
 	conformance.TestWith(t, mapsuite.Suite(), g, &conformance.Options{Effort: conformance.Brief})
 }
 
-// increment adds 1 to the number in an object, under the version that it read, until
-// nobody was faster.
+// increment adds 1 to the number in an object with a conditional put, and retries after
+// conflicts.
 func increment(t *testing.T, m driver.Map, key string) {
 	t.Helper()
 	for {
@@ -48,7 +48,7 @@ func increment(t *testing.T, m driver.Map, key string) {
 	}
 }
 
-// child returns a command that runs a test in another process.
+// child returns a command that runs the current test in another process.
 func child(t *testing.T, store string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -56,7 +56,8 @@ func child(t *testing.T, store string) *exec.Cmd {
 	return cmd
 }
 
-// TestProcessesCount has processes count in one object. No increment is lost.
+// TestProcessesCount increments one object from several processes. No increment may be
+// lost.
 func TestProcessesCount(t *testing.T) { //nolint:paralleltest // it starts children
 	const processes, each = 4, 200
 	if store := os.Getenv("NCZARR_TEST_WRITER"); store != "" {
@@ -87,8 +88,8 @@ func TestProcessesCount(t *testing.T) { //nolint:paralleltest // it starts child
 	}
 }
 
-// TestKilledIncrement kills a process at each step of a conditional put. The next
-// one waits for no lock, and finds the old content or the new.
+// TestKilledIncrement kills a process at each step of a conditional put. The next put
+// must not wait for a lock, and must find either the old or the new content.
 func TestKilledIncrement(t *testing.T) { //nolint:paralleltest // it kills children
 	if store := os.Getenv("NCZARR_TEST_WRITER"); store != "" {
 		increment(t, open(t, store, driver.Update), "n")
@@ -117,8 +118,8 @@ func TestKilledIncrement(t *testing.T) { //nolint:paralleltest // it kills child
 	}
 }
 
-// TestLockedObject shows that nobody replaces or removes an object while another
-// process compares its version.
+// TestLockedObject checks that no call replaces or removes an object while another
+// process holds its lock.
 func TestLockedObject(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
@@ -155,8 +156,8 @@ func TestLockedObject(t *testing.T) {
 	}
 }
 
-// What replaces an object gets a later time than that has, so that a version never
-// comes back where clocks differ.
+// A put sets a later time than that of the object it replaces, so that versions do not
+// repeat if clocks differ.
 func TestVersionsGoOn(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]string{"rename": "", "fsync": `{"durability":"fsync"}`} {
@@ -173,7 +174,7 @@ func TestVersionsGoOn(t *testing.T) {
 			must(t, err)
 			is, err := m.Stat(t.Context(), "k")
 			if err != nil || is != now || !now.ModTime.After(was.ModTime) {
-				t.Errorf("%s: put gives %+v after %+v, stat %+v, %v", name, now, was, is, err)
+				t.Errorf("%s: put returns %+v after %+v, stat %+v, %v", name, now, was, is, err)
 			}
 		}
 		if left := names(t, store); !slices.Equal(left, []string{"k"}) {
@@ -183,8 +184,8 @@ func TestVersionsGoOn(t *testing.T) {
 	}
 }
 
-// A put replaces a link to nothing and one to an object; a condition concerns the
-// object to which the link leads.
+// A put replaces a dangling link and a link to an object. A condition applies to the
+// target of the link.
 func TestPutOverLinks(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
@@ -207,8 +208,7 @@ func TestPutOverLinks(t *testing.T) {
 	}
 }
 
-// Whether a file system has locks is found out from a file that is there, or else
-// from one that is made for that.
+// Opening a store detects locks with an existing file, or with a temporary one.
 func TestLocksAreFound(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// A link that somebody puts in the place of a directory which was just made is
-// not followed: another store would be written into.
+// The driver does not follow a link that replaces a newly created directory, because it
+// would write into another store.
 func TestLinkInPlaceOfANewRoot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -44,7 +44,7 @@ func TestSpecialFiles(t *testing.T) {
 	wantKind(t, "open a pipe as a store", err, ncerr.ErrNoDataset)
 }
 
-// asNobody runs f in a thread that the file system does not take for root.
+// asNobody runs f in a thread without root's rights to files.
 func asNobody(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -118,7 +118,7 @@ func TestFullDisk(t *testing.T) {
 	_, err := m.Put(t.Context(), "k", driver.Bytes(make([]byte, 1<<20)), &driver.PutOptions{})
 	wantKind(t, "put", err, ncerr.ErrIO)
 	if !strings.Contains(err.Error(), "no space left") {
-		t.Errorf("the reason is missing in %v", err)
+		t.Errorf("want the reason in the error, got %v", err)
 	}
 	if got, err := get(t, m, "k"); err != nil || got != "old" {
 		t.Errorf("afterwards: %q, %v", got, err)
@@ -131,9 +131,8 @@ func TestFullDisk(t *testing.T) {
 	wantKind(t, "get after the mount has vanished", err, ncerr.ErrIO)
 }
 
-// TestKilledWriter kills a process that overwrites one object all the time. It
-// finds the object whole each time, and nothing else once somebody has written
-// it again.
+// TestKilledWriter kills a process that repeatedly overwrites one object. The object
+// must be complete each time, and the next put must remove leftover files.
 func TestKilledWriter(t *testing.T) { //nolint:paralleltest // it kills children
 	store := os.Getenv("NCZARR_TEST_WRITER")
 	if store != "" {
@@ -166,8 +165,7 @@ func TestKilledWriter(t *testing.T) { //nolint:paralleltest // it kills children
 	}
 }
 
-// TestListingTakesNoStats sees that entries hold nothing that only a stat could
-// tell.
+// TestListingTakesNoStats checks that entries lack everything that requires a stat.
 func TestListingTakesNoStats(t *testing.T) {
 	t.Parallel()
 	m := open(t, filepath.Join(t.TempDir(), "store"), driver.Create)

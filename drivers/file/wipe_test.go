@@ -12,7 +12,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/file"
 )
 
-// endsAfter is a context that ends when it was asked n times.
+// endsAfter is a context that ends after n calls of Err.
 type endsAfter struct {
 	context.Context
 	n atomic.Int64
@@ -25,8 +25,8 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// TestCancelledCreate: whenever it is cancelled, Create leaves the old store
-// whole or nothing of it, hidden or not.
+// TestCancelledCreate cancels Create at various points. The old store must be either
+// complete or completely removed.
 func TestCancelledCreate(t *testing.T) {
 	t.Parallel()
 	for n := range int64(6) {
@@ -49,13 +49,13 @@ func TestCancelledCreate(t *testing.T) {
 			t.Fatal(e)
 		}
 		if want := 2; err == nil && len(left) != 0 || err != nil && len(left) != want {
-			t.Errorf("ended after %d questions, %v: %d files are left", n, err, len(left))
+			t.Errorf("cancelled after %d checks of the context, %v: %d files are left", n, err, len(left))
 		}
 	}
 }
 
-// What cannot be an object is somebody's: neither Create nor Remove deletes
-// it, nor anything beside it.
+// Create and Remove delete nothing if the directory contains something that cannot be
+// an object.
 func TestStrangersAreKept(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
@@ -65,7 +65,7 @@ func TestStrangersAreKept(t *testing.T) {
 	theirs := filepath.Join(dir, "a/b", "donn\xe9es.csv")
 	for _, name := range []string{theirs, filepath.Join(dir, "k"), filepath.Join(dir, ".nczarr.tmp.0123456789abcdef")} {
 		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
-			t.Skip(err) // a system where all names are UTF-8
+			t.Skip(err) // the system requires UTF-8 names
 		}
 	}
 	spec := driver.OpenSpec{Path: dir, Mode: driver.Create}

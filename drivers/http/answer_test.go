@@ -37,7 +37,7 @@ func open(t *testing.T, url, options string) driver.Map {
 	return m
 }
 
-// serve gives a server that answers everything with h.
+// serve starts a server with the handler h and returns its URL.
 func serve(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -45,7 +45,7 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// part answers with a 206.
+// part returns a handler that sends a 206 response.
 func part(contentRange, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Range", contentRange)
@@ -64,7 +64,7 @@ func status(code int, headers ...string) http.HandlerFunc {
 	}
 }
 
-// cut announces more than it sends.
+// cut announces more bytes than it sends.
 func cut(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "10")
 	fmt.Fprint(w, "0123")
@@ -72,8 +72,8 @@ func cut(w http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// TestAnswers shows how answers are judged: never as a value that is not one,
-// and as absence only when the server says so.
+// TestAnswers checks the errors for responses of all kinds: a wrong response is never
+// returned as a value, and only a clear statement of the server counts as absence.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	mid := &driver.Range{Offset: 2, Length: 3}
@@ -157,7 +157,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"unannounced and beyond the limit": {
 			answer: func(w http.ResponseWriter, r *http.Request) {
-				for w.(http.Flusher).Flush(); r.Context().Err() == nil; { // without end
+				for w.(http.Flusher).Flush(); r.Context().Err() == nil; { // never ends
 					fmt.Fprint(w, "0123456789")
 				}
 			},
@@ -182,8 +182,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestBlindRange shows that a part of an object whose length is not announced is
-// cut out right, and that what is not wanted is not kept.
+// TestBlindRange checks that reading a range of an object without a length returns the
+// right bytes and buffers only the range.
 func TestBlindRange(t *testing.T) { //nolint:paralleltest // it measures memory
 	const size = 32 << 20
 	block := bytes.Repeat([]byte("0123456789abcdef"), 1<<12)
@@ -221,8 +221,7 @@ func TestBlindRange(t *testing.T) { //nolint:paralleltest // it measures memory
 	}
 }
 
-// TestBlindTogether shows that answers without a length share max_blind: many at
-// once would hold many times as much.
+// TestBlindTogether checks that all responses without a length share max_blind.
 func TestBlindTogether(t *testing.T) {
 	t.Parallel()
 	body := bytes.Repeat([]byte("x"), 80<<10)
@@ -246,12 +245,12 @@ func TestBlindTogether(t *testing.T) {
 	slow := make(chan error)
 	go func() { slow <- get("slow") }()
 	<-asked
-	for m.(*httpdriver.Map).Held() < int64(len(body)) { // it is the driver's
-		time.Sleep(time.Millisecond) // what was sent has not all arrived
+	for m.(*httpdriver.Map).Held() < int64(len(body)) { // Held is specific to this driver
+		time.Sleep(time.Millisecond) // not all bytes have arrived yet
 	}
 	err := get("other")
 	if ncerr.KindOf(err) != ncerr.ErrUnsupported || !strings.Contains(err.Error(), "max_blind") {
-		t.Errorf("beside another: %v", err)
+		t.Errorf("with another in progress: %v", err)
 	}
 	close(goOn)
 	if err := <-slow; err != nil {
@@ -262,8 +261,8 @@ func TestBlindTogether(t *testing.T) {
 	}
 }
 
-// TestSlowBodies shows that a body that comes slowly is taken, and one that
-// stops is not waited for.
+// TestSlowBodies checks that a slow body is read completely, and that a body that stops
+// is abandoned.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -290,8 +289,8 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// slowly sends ten bytes, one in each unit of time; one that stops does so after
-// four, at once.
+// slowly sends ten bytes, one per unit of time. If stops is set, it sends four bytes at
+// once and then stops.
 func slowly(unit time.Duration, stops bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if stops {
@@ -309,18 +308,18 @@ func slowly(unit time.Duration, stops bool) http.HandlerFunc {
 	}
 }
 
-// TestUnreachable shows that a server that is not there is no absence.
+// TestUnreachable checks that a missing server is not reported as a missing object.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	const nobody = "http://127.0.0.1:1" // a port that is not given to who asks for any
+	const nobody = "http://127.0.0.1:1" // a port that the system does not assign by itself
 	_, err := open(t, nobody, `{"query": "sig=hush"}`).Stat(t.Context(), "k")
 	if again, _ := ncerr.Retry(err); ncerr.KindOf(err) != ncerr.ErrIO || !again || strings.Contains(err.Error(), "hush") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestStatWithoutHead shows that sizes are known from servers without HEAD or
-// without lengths in its answers.
+// TestStatWithoutHead checks that Stat returns the size for servers that refuse HEAD or
+// omit the length in its response.
 func TestStatWithoutHead(t *testing.T) {
 	t.Parallel()
 	for name, head := range map[string]http.HandlerFunc{
@@ -347,8 +346,8 @@ func TestStatWithoutHead(t *testing.T) {
 	}
 }
 
-// TestHeadRefused shows that the refusal of HEAD is no absence and no other
-// end: what a GET says counts, also of an object without bytes.
+// TestHeadRefused checks that the response to a GET decides after a refused HEAD, also
+// for an empty object.
 func TestHeadRefused(t *testing.T) {
 	t.Parallel()
 	content := func(n int) http.HandlerFunc {
@@ -387,7 +386,7 @@ func TestHeadRefused(t *testing.T) {
 				var asked atomic.Int64
 				m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 					if n := asked.Add(1); n > 10 {
-						t.Error("the driver asks without an end")
+						t.Error("the driver sends more than 10 requests")
 						panic(http.ErrAbortHandler)
 					}
 					if r.Method == http.MethodHead {
@@ -413,7 +412,7 @@ func TestHeadRefused(t *testing.T) {
 	}
 }
 
-// TestQueryAndHeaders shows what every request carries.
+// TestQueryAndHeaders checks the query and the headers of requests.
 func TestQueryAndHeaders(t *testing.T) {
 	t.Parallel()
 	m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -425,7 +424,7 @@ func TestQueryAndHeaders(t *testing.T) {
 	}
 }
 
-// TestCredentials shows who gets which name and password.
+// TestCredentials checks which servers receive which user name and password.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	echo := func(w http.ResponseWriter, r *http.Request) {
@@ -460,9 +459,9 @@ func TestCredentials(t *testing.T) {
 		return name
 	}
 	at, _ := url.Parse(home)
-	far, _ := url.Parse(elsewhere)
+	other, _ := url.Parse(elsewhere)
 	netrc := netrcOf("machine " + at.Host + " login nr password #p\n")
-	both := netrcOf("machine " + far.Host + "\n login away password w\ndefault login any password d\n")
+	both := netrcOf("machine " + other.Host + "\n login away password w\ndefault login any password d\n")
 	hosts := netrcOf("machine 127.0.0.1 login nr password #p\nmachine localhost login away password w\n")
 	for _, tc := range []struct{ options, key, want string }{
 		{fmt.Sprintf(`{"user": "u", "password": "p", "origin": %q}`, home), "k", "u:p "},
@@ -478,7 +477,7 @@ func TestCredentials(t *testing.T) {
 		{fmt.Sprintf(`{"netrc": %q}`, both), "farther", "away:w "},
 		{fmt.Sprintf(`{"netrc": %q}`, both), "away", "away:w "},
 		{fmt.Sprintf(`{"netrc": %q}`, both), "k", ": "},
-		{fmt.Sprintf(`{"netrc": %q}`, hosts), "k", ": "}, // a host alone is port 443
+		{fmt.Sprintf(`{"netrc": %q}`, hosts), "k", ": "}, // a host without a port is port 443
 		{fmt.Sprintf(`{"netrc": %q}`, hosts), "away", ": "},
 		{fmt.Sprintf(`{"netrc": %q, "user": "u", "origin": %q}`, netrc, home), "k", "u: "},
 	} {
@@ -501,12 +500,12 @@ func TestCredentials(t *testing.T) {
 	}
 	_, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: home, Path: "/d", Options: []byte(`{"netrc": "/no/such/file"}`)})
 	if ncerr.KindOf(err) != ncerr.ErrInvalid {
-		t.Errorf("a netrc file that was named and is not there: %v", err)
+		t.Errorf("a missing netrc file that is named: %v", err)
 	}
 }
 
-// TestClearLogin shows that a login is not sent in clear to another machine:
-// here the proxy stands for the network in between.
+// TestClearLogin checks that a login is not sent unencrypted to another machine. The
+// proxy represents the network.
 func TestClearLogin(t *testing.T) {
 	t.Parallel()
 	proxy := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) })
@@ -521,11 +520,11 @@ func TestClearLogin(t *testing.T) {
 	}
 }
 
-// TestOpenNetrc shows that a netrc file that others may read is not used, and
-// stops nobody who needs no login of it.
+// TestOpenNetrc checks that a netrc file readable by others is not used, and causes an
+// error only if it contains a login for the server.
 func TestOpenNetrc(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("there are no such permissions")
+		t.Skip("Windows has no such permissions")
 	}
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -556,13 +555,13 @@ func TestOpenNetrc(t *testing.T) {
 	}
 }
 
-// TestDowngrade shows that a redirect from https to http is refused, and that
-// a certificate that nobody vouches for is an error that says so.
+// TestDowngrade checks that a redirect from https to http is refused, and that an
+// untrusted certificate is reported as such.
 func TestDowngrade(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, status(200))
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, plain, http.StatusFound) }))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it would tell of the refused certificate
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it would report the refused certificate
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	_, _, err := open(t, s.URL, "").Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
@@ -579,7 +578,7 @@ func TestDowngrade(t *testing.T) {
 	}
 }
 
-// TestProxy shows that a configured proxy gets the requests.
+// TestProxy checks that requests go to a configured proxy.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -594,7 +593,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestCancel shows that a Get ends with its context, whatever the server does.
+// TestCancel checks that a Get ends with its context while the server stalls.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -613,7 +612,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestReadOnly shows that nothing can be written, listed or opened for it.
+// TestReadOnly checks that all changes, writable modes and invalid URLs are refused.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	m := open(t, "http://data.invalid", "")

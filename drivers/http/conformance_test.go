@@ -17,7 +17,7 @@ import (
 	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
 )
 
-// tagged serves a directory as net/http does, with strong ETags.
+// tagged serves a directory with net/http and adds strong ETags.
 func tagged(dir string) http.Handler {
 	files := http.FileServer(http.Dir(dir))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +40,7 @@ func rangeless(dir string) http.Handler {
 	})
 }
 
-// target gives every check a directory of its own below one that is served.
+// target returns a target that uses a separate directory of a server for every check.
 func target(t *testing.T, serve func(dir string) http.Handler) *mapsuite.Target {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,8 +62,8 @@ func target(t *testing.T, serve func(dir string) http.Handler) *mapsuite.Target 
 	}
 }
 
-// noVersions are the checks that need versions, which a server without ETags
-// has for old files only.
+// noVersions disables the checks that need versions: without ETags, new files have no
+// version.
 var noVersions = map[string]string{"map.get.if-match": "a new file has no version without an ETag"}
 
 func TestConformance(t *testing.T) {

@@ -15,15 +15,15 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// Held gives how many bytes of answers without a length are held.
+// Held returns the number of buffered bytes of responses without a length.
 func (m *Map) Held() int64 { return m.unsized.Load() }
 
-// PEM gives a certificate as text.
+// PEM returns a certificate in PEM form.
 func PEM(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// SetDial has a Map of the driver open its connections with dial.
+// SetDial makes a Map of the driver open its connections with dial.
 func SetDial(t *testing.T, m driver.Map, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	t.Helper()
 	own := m.(*Map)
@@ -55,8 +55,7 @@ default login d password e
 	}
 }
 
-// FuzzParseNetrc shows that any file is read to its end, and that no word is
-// made up.
+// FuzzParseNetrc checks that parsing ends for every file and does not invent words.
 func FuzzParseNetrc(f *testing.F) {
 	for _, s := range []string{"machine a login b password c", "default", "machine", "macdef x\n\n", `machine a login "x\`, "# x"} {
 		f.Add(s)
@@ -71,8 +70,8 @@ func FuzzParseNetrc(f *testing.F) {
 	})
 }
 
-// FuzzContentRange shows that what is accepted is consistent, and that its
-// plain form is accepted again.
+// FuzzContentRange checks that accepted headers are consistent, and that their
+// canonical form is accepted too.
 func FuzzContentRange(f *testing.F) {
 	for _, s := range []string{"bytes 0-1/2", "bytes */5", "bytes 0-1/*", "bytes 0--1/0", "bytes 5-1/9", "bytes 1-9223372036854775807/9223372036854775807", "x"} {
 		f.Add(s)

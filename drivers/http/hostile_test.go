@@ -30,8 +30,8 @@ func hostile(t *testing.T, handle http.HandlerFunc) driver.Map {
 	return m
 }
 
-// TestKeysOnTheWire shows that keys arrive as they are, on servers too that
-// take a plus sign for a blank, as S3 does, or know parameters in a path.
+// TestKeysOnTheWire checks that keys arrive unchanged, even on servers that read a plus
+// sign as a space, like S3, or support parameters in a path.
 func TestKeysOnTheWire(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
@@ -54,7 +54,8 @@ func TestKeysOnTheWire(t *testing.T) {
 	}
 }
 
-// TestNoRanges shows that it is told when a range costs what comes before it.
+// TestNoRanges checks that Info.NoRanges is set if a range costs reading everything
+// before it.
 func TestNoRanges(t *testing.T) {
 	t.Parallel()
 	for name, ranges := range map[string]bool{"ranges": true, "no ranges": false} {
@@ -73,8 +74,8 @@ func TestNoRanges(t *testing.T) {
 	}
 }
 
-// TestStatTakesNoMemory shows that an object whose facts only its content tells
-// is not believed to be of any length.
+// TestStatTakesNoMemory checks that Stat limits the size of an object that it has to
+// read completely.
 func TestStatTakesNoMemory(t *testing.T) {
 	t.Parallel()
 	m := hostile(t, func(w http.ResponseWriter, r *http.Request) {
@@ -92,8 +93,8 @@ func TestStatTakesNoMemory(t *testing.T) {
 	}
 }
 
-// TestChunkLikeHTML shows that a chunk whose first bytes look like HTML is read
-// from a server that looks at them to tell the type, as net/http does.
+// TestChunkLikeHTML reads a chunk whose first bytes look like HTML from a server that
+// sniffs the content type, like net/http.
 func TestChunkLikeHTML(t *testing.T) {
 	t.Parallel()
 	long := "\n<a >" + strings.Repeat("\x01\xff", 100)
@@ -130,8 +131,8 @@ func readLikeHTML(t *testing.T, chunk string) {
 	}
 }
 
-// TestPageForRange shows that a part of a web application's page, which it
-// gives for every path that it does not have, is not the part of a chunk.
+// TestPageForRange checks that a part of the page that a web application returns for
+// every missing path is not read as a part of a chunk.
 func TestPageForRange(t *testing.T) {
 	t.Parallel()
 	page := "<!doctype html>" + strings.Repeat("<p>hello", 100)
@@ -149,8 +150,8 @@ func TestPageForRange(t *testing.T) {
 	}
 }
 
-// TestWithoutDocuments shows that without a hint which objects are documents, the
-// beginning of any object called HTML decides whether it is one.
+// TestWithoutDocuments checks that without a list of documents, the first bytes of an
+// object with an HTML type decide whether it is a page.
 func TestWithoutDocuments(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]ncerr.Kind{"{}": 0, "<!doctype html><p>hello": ncerr.ErrNotZarr} {

@@ -13,7 +13,7 @@ import (
 	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
 )
 
-// self is the right to serve the driver from processes of this program.
+// self allows the host to run the driver in processes of this program.
 var self plugin.Self // set by TestMain only
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// remote gives the driver in a process of its own.
+// remote returns the driver in a separate process.
 func remote(t *testing.T) driver.Opener {
 	t.Helper()
 	h, err := host.New(&host.Options{Self: self, Isolation: host.Process, StartTimeout: 2 * time.Minute})

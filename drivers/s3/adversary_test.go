@@ -16,7 +16,7 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// against opens a store on a server that answers as handle does.
+// against opens a store on a server with the given handler.
 func against(t *testing.T, mode driver.Mode, options map[string]any, handle http.HandlerFunc) driver.Map {
 	t.Helper()
 	srv := httptest.NewServer(handle)
@@ -26,14 +26,14 @@ func against(t *testing.T, mode driver.Mode, options map[string]any, handle http
 	return openSpec(t, spec)
 }
 
-// refuse answers with an error document of S3.
+// refuse sends an S3 error document.
 func refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
 	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>said so</Message></Error>", code)
 }
 
-// headers is an answer of a GET.
+// answer returns a handler that sends the given response to a GET.
 func answer(status int, body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("ETag", `"v1"`)
@@ -45,12 +45,12 @@ func answer(status int, body string, headers ...string) http.HandlerFunc {
 			}
 		}
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body)) // a test that cuts the answer closes the connection
+		_, _ = w.Write([]byte(body)) // fails if the test closes the connection
 	}
 }
 
-// TestAnswers shows what is made of answers that are wrong, or are refusals:
-// never a value.
+// TestAnswers checks the errors for wrong responses and refusals. None of them returns
+// a value.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	part := &driver.Range{Offset: 2, Length: 3}
@@ -113,7 +113,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("want retryable %v after %v, got %v after %v", tc.again, tc.after, again, after)
 			}
 			if name == "cut body" && string(data) != "012" {
-				t.Errorf("want the bytes that landed, got %q", data)
+				t.Errorf("want the bytes received, got %q", data)
 			} else if name != "cut body" && len(data) > 0 {
 				t.Errorf("got the value %q", data)
 			}
@@ -124,13 +124,13 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestOldAnswer: an answer with a date of long ago, as a proxy gives from what
-// it has kept, does not make the next request look as old.
+// TestOldAnswer checks that a response with an old date, such as a cached one, does not
+// affect the date of the next signature.
 func TestOldAnswer(t *testing.T) {
 	t.Parallel()
 	var dates []string
 	m := against(t, driver.Read, nil, func(w http.ResponseWriter, r *http.Request) {
-		dates = append(dates, r.Header.Get("X-Amz-Date")) // one request after the other
+		dates = append(dates, r.Header.Get("X-Amz-Date")) // requests are sequential
 		answer(200, "x", "Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))(w, r)
 	})
 	for range 2 {
@@ -148,7 +148,8 @@ func TestOldAnswer(t *testing.T) {
 	}
 }
 
-// skewed refuses for the time, with a clock that is off by so much.
+// skewed refuses requests with RequestTimeTooSkewed, with a server clock that is off by
+// the given time.
 func skewed(by time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		refusal(403, "RequestTimeTooSkewed", "Date", time.Now().Add(by).UTC().Format(http.TimeFormat))(w, r)
@@ -164,7 +165,7 @@ func refusal(status int, code string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// cutBody promises ten bytes and sends three.
+// cutBody announces ten bytes and sends three.
 func cutBody(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("ETag", `"v1"`)
 	w.Header().Set("Content-Length", "10")
@@ -173,7 +174,7 @@ func cutBody(w http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// noLength sends content in pieces, without saying how long it is.
+// noLength sends content without Content-Length.
 func noLength(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("ETag", `"v1"`)
 	_, _ = w.Write([]byte("012"))
@@ -181,7 +182,7 @@ func noLength(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("345"))
 }
 
-// TestWholeForRange accepts the whole object where it is what was asked for.
+// TestWholeForRange accepts the whole object if it equals the requested range.
 func TestWholeForRange(t *testing.T) {
 	t.Parallel()
 	m := against(t, driver.Read, nil, answer(200, "0123456789"))
@@ -198,11 +199,11 @@ type page struct {
 	Trunc          bool
 	Token          string
 	Encoding       string
-	Prefix         string // that the server says it was asked for
-	Silent         bool   // it does not say whether it was cut off
+	Prefix         string // the prefix that the server claims to list
+	Silent         bool   // omits IsTruncated
 }
 
-// write gives one Contents and one CommonPrefixes element to each entry.
+// write writes the page with one Contents or CommonPrefixes element per entry.
 func (p page) write(w http.ResponseWriter) {
 	fmt.Fprint(w, "<ListBucketResult>")
 	for _, k := range p.Keys {
@@ -228,8 +229,8 @@ func (p page) write(w http.ResponseWriter) {
 	fmt.Fprint(w, "</ListBucketResult>")
 }
 
-// TestListings shows what is made of odd listings: each is given right, or is
-// an error; none goes on for ever.
+// TestListings checks the results of unusual listings: each is either correct or an
+// error, and all of them end.
 func TestListings(t *testing.T) {
 	t.Parallel()
 	pages := func(list ...page) http.HandlerFunc {
@@ -292,13 +293,13 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// forEver gives another token with each page, and no entries.
+// forEver sends empty pages, each with a new token.
 func forEver(w http.ResponseWriter, r *http.Request) {
 	n, _ := strconv.Atoi(r.URL.Query().Get("continuation-token"))
 	page{Trunc: true, Token: strconv.Itoa(n + 1)}.write(w)
 }
 
-// TestRefusedBefore shows what is refused before anything is sent.
+// TestRefusedBefore checks calls that must fail before a request is sent.
 func TestRefusedBefore(t *testing.T) {
 	t.Parallel()
 	sent := func(_ http.ResponseWriter, r *http.Request) { t.Errorf("sent %s %s", r.Method, r.URL) }
@@ -339,7 +340,7 @@ func TestRefusedBefore(t *testing.T) {
 	}
 }
 
-// huge is a body that no object can hold.
+// huge is a body that exceeds the maximum size of an object.
 type huge struct{ driver.Bytes }
 
 func (huge) Size() int64 { return 6 << 40 }

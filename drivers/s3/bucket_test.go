@@ -11,19 +11,18 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// The variables that name a real bucket, and the user's own settings, which
-// TestMain takes away from all other tests.
+// Environment variables that name a real bucket.
 const (
 	hostVar   = "NCZARR_S3_TEST_HOST"   // the server: host, or scheme://host[:port]
 	bucketVar = "NCZARR_S3_TEST_BUCKET" // a bucket; keys below nczarr-test/ are written and deleted
 )
 
-// TestRealBucket runs the suite on the bucket that the environment names, with
-// the credentials of the user who runs it.
+// TestRealBucket runs the suite on the bucket named by the environment, with the user's
+// own credentials, which TestMain hides from all other tests.
 func TestRealBucket(t *testing.T) { //nolint:paralleltest // it sets variables
 	server, bucket := os.Getenv(hostVar), os.Getenv(bucketVar)
 	if server == "" || bucket == "" {
-		t.Skipf("%s and %s name no bucket", hostVar, bucketVar)
+		t.Skipf("%s and %s are not set", hostVar, bucketVar)
 	}
 	if !strings.Contains(server, "://") {
 		server = "https://" + server
@@ -39,12 +38,12 @@ func TestRealBucket(t *testing.T) { //nolint:paralleltest // it sets variables
 	conformance.Test(t, suite, &mapsuite.Target{Opener: o, Blind: true, NewSpec: func() (driver.OpenSpec, func(), error) {
 		spec := specOn(server, bucket+"/nczarr-test/"+runID, nil)
 		return spec, func() {
-			m, err := o.Open(t.Context(), driver.OpenSpec{Path: spec.Path, Endpoint: server, Mode: driver.Create}) // which deletes
+			m, err := o.Open(t.Context(), driver.OpenSpec{Path: spec.Path, Endpoint: server, Mode: driver.Create}) // deletes the store
 			if err == nil {
 				err = m.Close(t.Context())
 			}
 			if err != nil {
-				t.Errorf("what is left in the bucket: %v", err)
+				t.Errorf("clean up the bucket: %v", err)
 			}
 		}, nil
 	}})

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// patient puts the repetition around the driver that all users of it have:
-// while a neighbour is deleted the server's directories may be in the way for a
+// patient wraps the driver with the retries that all its users have: while a
+// neighbouring object is deleted, the server's directories may cause errors for a
 // moment.
 type patient struct{ driver.Opener }
 
@@ -32,8 +32,8 @@ func (p patient) Open(ctx context.Context, spec driver.OpenSpec) (driver.Map, er
 	return layer.Retry(steady{m}, &layer.RetryOptions{Base: time.Millisecond, Attempts: 20}), nil
 }
 
-// steady repeats conditional writes, too, that were certainly not done: when
-// many complete uploads of one key at once the server may answer 500.
+// steady also repeats conditional writes that certainly failed: the server may answer
+// 500 if many uploads of one key complete at the same time.
 type steady struct{ driver.Map }
 
 func (s steady) Put(ctx context.Context, key string, body driver.Body, opts *driver.PutOptions) (info driver.Info, err error) {
@@ -46,22 +46,22 @@ func (s steady) Put(ctx context.Context, key string, body driver.Body, opts *dri
 	return info, err
 }
 
-// buckets counts the buckets of all servers: virtual hosts share one proxy.
+// buckets counts the buckets of all servers, because virtual hosts share one proxy.
 var buckets atomic.Int64
 
-// TestConformance runs the suite on a real server, in this process and in the
-// driver's own: below a prefix and in whole buckets, in both styles, and with
-// small pages and many parts. Every pair of these settings is there; with
-// NCZARR_FULL all combinations are. Putting thousands of objects there to list
-// them takes most of the time: once is enough.
+// TestConformance runs the suite on a real server, in this process and in a separate
+// one, below a prefix and in whole buckets, in both addressing styles, and with small
+// pages and many parts. By default every pair of these settings is tested; NCZARR_FULL
+// enables all combinations. Creating thousands of objects to list them takes most of
+// the time, so only one case does it.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	longNames := map[string]string{"map.keys.long-names": "the server's file system has no long names, and an upload in parts of one ends in a fault of the server"}
 	virtual := map[string]any{"addressing": "virtual"}
 	for name, tc := range map[string]struct {
-		process bool // the driver has a process of its own
-		whole   bool // the store is a bucket of its own
-		many    bool // the checks with thousands of objects or calls run
+		process bool // run the driver in a separate process
+		whole   bool // the store is a whole bucket
+		many    bool // run the checks with thousands of objects or calls
 		full    bool // only with NCZARR_FULL
 		options map[string]any
 		disable map[string]string
@@ -99,8 +99,9 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// newPlace names a place for a store: a bucket of its own, or one below a
-// prefix. In virtual style every place has its own bucket, and so its host.
+// newPlace returns the location for a new store: a new bucket, or a new prefix of the
+// server's bucket. In virtual-host style every location has its own bucket, and so its
+// own host.
 func newPlace(ctx context.Context, srv *s3server.Server, whole bool, options map[string]any) (driver.OpenSpec, func(), error) {
 	endpoint, bucket, virtual := srv.Endpoint, srv.Bucket, options["addressing"] == "virtual"
 	if whole || virtual {

@@ -1,7 +1,7 @@
 package s3_test
 
 import (
-	"crypto/sha1" // the name of a file of the SSO cache
+	"crypto/sha1" // names a file of the SSO cache
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -18,16 +18,16 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// The credentials that all sources give, as what they give says of itself.
+// The credentials that all sources return. Their values describe them.
 const (
 	keyID   = "AKIDFROMSOURCE"
-	secret  = "secret-of-the-source"  // of a fake
-	session = "session-of-the-source" // of a fake
-	bearer  = "bearer-of-the-user"    // of a fake
+	secret  = "secret-of-the-source"  // fake
+	session = "session-of-the-source" // fake
+	bearer  = "bearer-of-the-user"    // fake
 )
 
-// givers is a server that gives credentials in every way there is: STS, SSO,
-// containers and instances. It refuses who does not show the token.
+// givers is a server that provides credentials in all supported ways: STS, SSO,
+// containers and instances. It refuses requests without the right token.
 func givers(t *testing.T) *httptest.Server {
 	t.Helper()
 	const expires = "2100-01-01T00:00:00Z"
@@ -39,7 +39,7 @@ func givers(t *testing.T) *httptest.Server {
 				return
 			}
 			w.Header().Set("Content-Type", kind)
-			_, _ = w.Write([]byte(body)) // the caller sees what is missing
+			_, _ = w.Write([]byte(body)) // the caller notices missing bytes
 		})
 	}
 	role := fmt.Sprintf(`{"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": %q, "SecretAccessKey": %q, "Token": %q, "Expiration": %q, "LastUpdated": "2020-01-01T00:00:00Z"}`, keyID, secret, session, expires)
@@ -67,8 +67,8 @@ func givers(t *testing.T) *httptest.Server {
 	return srv
 }
 
-// bucketFor is an S3 server that answers those who sign with keyID, or do not
-// sign at all: what they get says which, and whether a session token came.
+// bucketFor is an S3 server that answers requests that are unsigned or signed with
+// keyID. The content of its objects says which, and whether a session token was sent.
 func bucketFor(t *testing.T) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,8 +95,8 @@ func bucketFor(t *testing.T) *httptest.Server {
 	return srv
 }
 
-// source is one way to get credentials: files below the home directory, and
-// variables, where HOME and URL stand for that directory and for the givers.
+// source is one way to get credentials: files below the home directory, and variables
+// in which HOME and URL are replaced by that directory and the URL of givers.
 type source struct {
 	env     map[string]string
 	files   map[string]string
@@ -105,7 +105,7 @@ type source struct {
 }
 
 func sources() map[string]source {
-	sum := sha1.Sum([]byte("my-sso")) // the name of a file
+	sum := sha1.Sum([]byte("my-sso")) // names a file
 	static := "[%s]\naws_access_key_id = " + keyID + "\naws_secret_access_key = " + secret + "\n"
 	return map[string]source{
 		"environment":        {env: map[string]string{"AWS_ACCESS_KEY_ID": keyID, "AWS_SECRET_ACCESS_KEY": secret}, want: "signed"},
@@ -142,18 +142,18 @@ func sources() map[string]source {
 	}
 }
 
-// testDir names the home directory for the SDK in this process, which looked
-// at HOME when it started.
+// testDir is the variable for the home directory of the SDK in this process, because
+// the SDK reads HOME only at the start.
 const testDir = "NC_TEST_AWS_DIR"
 
-// set makes the environment one that has the source, and no other, and gives
-// its home directory.
+// set changes the environment so that it contains only this source, and returns its
+// home directory.
 func (s source) set(t *testing.T, url string) string {
 	t.Helper()
 	home := t.TempDir()
 	for _, line := range os.Environ() {
 		if name, _, _ := cut(line); strings.HasPrefix(name, "AWS_") {
-			t.Setenv(name, "") // to have it put back
+			t.Setenv(name, "") // restores it after the test
 			os.Unsetenv(name)
 		}
 	}
@@ -189,9 +189,9 @@ func readWith(t *testing.T, o driver.Opener, endpoint string, options map[string
 	return string(data), err
 }
 
-// TestCredentialSources takes credentials from every source of the SDK, in
-// this process and in the driver's own: what it is granted suffices.
-func TestCredentialSources(t *testing.T) { // it sets variables
+// TestCredentialSources gets credentials from every source of the SDK, in this process
+// and in a separate one with the driver's grants.
+func TestCredentialSources(t *testing.T) { // sets variables
 	giver, srv := givers(t), bucketFor(t)
 	for name, src := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -209,9 +209,9 @@ func TestCredentialSources(t *testing.T) { // it sets variables
 	}
 }
 
-// TestNoSecretInErrors lets every source give what the server refuses, or what
-// cannot be used: no error and no log record has any of it.
-func TestNoSecretInErrors(t *testing.T) { // it sets variables
+// TestNoSecretInErrors uses every source with a server that refuses the credentials,
+// and with a failing source. The errors must not contain a secret.
+func TestNoSecretInErrors(t *testing.T) { // sets variables
 	giver := givers(t)
 	refusing := httptest.NewServer(refusal(http.StatusForbidden, "InvalidAccessKeyId"))
 	defer refusing.Close()
@@ -235,9 +235,9 @@ func TestNoSecretInErrors(t *testing.T) { // it sets variables
 	}
 }
 
-// TestCredentialsNotGranted shows what the driver's own process does not get:
-// it starts no program, and reads no file that no variable of AWS names.
-func TestCredentialsNotGranted(t *testing.T) { // it sets variables
+// TestCredentialsNotGranted checks that the driver in a separate process cannot start a
+// program or read a file that no AWS variable names.
+func TestCredentialsNotGranted(t *testing.T) { // sets variables
 	giver, srv := givers(t), bucketFor(t)
 	for name, config := range map[string]string{
 		"process": "credential_process = /bin/echo '{\"Version\": 1, \"AccessKeyId\": \"" + keyID + "\", \"SecretAccessKey\": \"" + secret + "\"}'\n",
@@ -267,7 +267,7 @@ func TestCredentialsNotGranted(t *testing.T) { // it sets variables
 				t.Errorf("in process: got %q, %v", got, err)
 			}
 			if strings.Contains(fmt.Sprint(err), "sandbox is required") {
-				t.Skip("no whole sandbox here: ", err)
+				t.Skip("the sandbox is incomplete on this system: ", err)
 			}
 			if ncerr.KindOf(err) != ncerr.ErrAuth || strings.Contains(err.Error(), secret) {
 				t.Errorf("own process: want ErrAuth, got %v", err)

@@ -18,9 +18,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// TestNamesOutsideXML shows that a store is removed with all that is in it,
-// objects too whose names a document cannot hold: they are deleted by their
-// address.
+// TestNamesOutsideXML checks that Remove deletes all objects of a store. It deletes
+// objects whose names XML cannot represent with separate requests.
 func TestNamesOutsideXML(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -57,14 +56,14 @@ func TestNamesOutsideXML(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreNotListed shows that the removal of a store fails when a
-// server gives other names for objects than they have.
+// TestNamesThatAreNotListed checks that Remove fails if the server lists objects under
+// wrong names.
 func TestNamesThatAreNotListed(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)
 	m, spec := open(t, srv, nil)
 	_, prefix, _ := strings.Cut(spec.Path, "/")
-	key := prefix + "/b\x01c" // versitygw encodes no names, and XML cannot hold this one
+	key := prefix + "/b\x01c" // versitygw does not encode names, and XML cannot represent this one
 	if _, err := srv.Client().PutObject(t.Context(), &awss3.PutObjectInput{Bucket: &srv.Bucket, Key: &key, Body: strings.NewReader("x")}); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,6 @@ package s3
 
 import "time"
 
-// HaveTime lets requests that were cancelled wait for minutes to be answered: a
-// server of the tests on a busy machine may need them. No store is open.
+// HaveTime gives cancelled requests minutes to complete, because the server of the
+// tests may be slow on a busy machine. It must be called before a store is opened.
 func HaveTime() { lateTime = 5 * time.Minute }

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestSomeoneElse shows that a page which a proxy gives with status 200 to
-// whatever it is asked is never taken for an object, a write or a deletion.
+// TestSomeoneElse checks that a page that a proxy sends with status 200 for every
+// request is never accepted as an object, a write or a deletion.
 func TestSomeoneElse(t *testing.T) {
 	t.Parallel()
 	for name, headers := range map[string][]string{
@@ -48,7 +48,7 @@ func TestSomeoneElse(t *testing.T) {
 	}
 }
 
-// TestDeleted shows which answers say that an object has been deleted.
+// TestDeleted checks the responses that confirm a deletion.
 func TestDeleted(t *testing.T) {
 	t.Parallel()
 	for name, handle := range map[string]http.HandlerFunc{
@@ -61,9 +61,9 @@ func TestDeleted(t *testing.T) {
 	}
 }
 
-// TestUploadsOfNobody shows that nothing more is asked of a server that begins
-// an upload without naming it, as an abort without a name deletes the object;
-// and that an upload which a proxy pretends to abort has an unknown outcome.
+// TestUploadsOfNobody checks that the driver sends no further request if a server
+// starts an upload without an id, because an abort without an id would delete the
+// object. An upload whose abort a proxy answers has an unknown outcome.
 func TestUploadsOfNobody(t *testing.T) {
 	t.Parallel()
 	for _, doc := range []string{"<UploadId></UploadId>", ""} {
@@ -100,8 +100,8 @@ func TestUploadsOfNobody(t *testing.T) {
 	}
 }
 
-// TestEmptyOrNot shows that an object whose first byte is not there is empty,
-// or else its size is not known.
+// TestEmptyOrNot checks that an object without a first byte is empty, or its size is
+// unknown.
 func TestEmptyOrNot(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[string]ncerr.Kind{"0": 0, "3": ncerr.ErrIO} {
@@ -118,9 +118,9 @@ func TestEmptyOrNot(t *testing.T) {
 	}
 }
 
-// TestCancelledWritesAreWaitedFor has a server that carries out what it was
-// sent after the caller has cancelled it: the call ends when it has, so that
-// nothing which the caller does next can be undone.
+// TestCancelledWritesAreWaitedFor uses a server that completes a request after the
+// caller has cancelled it. The call must end only then, so that it cannot undo a later
+// call.
 func TestCancelledWritesAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodPut, http.MethodDelete} {
@@ -150,9 +150,8 @@ func TestCancelledWritesAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAbortThatHangs shows that an upload which was cancelled ends although the
-// server does not answer any more: what is left of it is not asked for again
-// and again.
+// TestAbortThatHangs checks that a cancelled upload ends although the server no longer
+// answers, and that the abort is not repeated.
 func TestAbortThatHangs(t *testing.T) {
 	t.Parallel()
 	var aborts atomic.Int64

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// front is a proxy for all hosts that nothing resolves: each bucket of a
-// virtual host belongs to one server.
+// front is a proxy for hosts that do not resolve. It forwards each bucket of a virtual
+// host to its server.
 type front struct {
 	mu      sync.Mutex
 	servers map[string]*url.URL // by bucket

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// TestRefusalIsNotAbsence shows that with the option missing only S3's own
-// AccessDenied stands for an absent object: not the page of a proxy, nor the
-// refusal of a whole account.
+// TestRefusalIsNotAbsence checks that with the option missing=403 only S3's own
+// AccessDenied means a missing object, and not the page of a proxy or the refusal of a
+// whole account.
 func TestRefusalIsNotAbsence(t *testing.T) {
 	t.Parallel()
 	for name, handle := range map[string]http.HandlerFunc{
@@ -39,7 +39,7 @@ func TestRefusalIsNotAbsence(t *testing.T) {
 	}
 }
 
-// TestOtherSuccess shows that only 200 and 206 bring an object.
+// TestOtherSuccess checks that only statuses 200 and 206 return an object.
 func TestOtherSuccess(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{202, 203, 204, 205} {
@@ -50,7 +50,7 @@ func TestOtherSuccess(t *testing.T) {
 	}
 }
 
-// endless writes until the reader has had enough, and tells how much that was.
+// endless writes until the reader closes the connection, and counts the bytes in sent.
 func endless(w io.Writer, text string, sent *atomic.Int64) {
 	block := strings.Repeat(text, 1+64<<10/len(text))
 	for sent.Load() < 256<<20 {
@@ -61,11 +61,11 @@ func endless(w io.Writer, text string, sent *atomic.Int64) {
 	}
 }
 
-// TestEndlessDocuments shows that of an error document, or of a page of a
-// listing, no more is read than one can have.
+// TestEndlessDocuments checks that the driver limits how much it reads of an error
+// document or of a page of a listing.
 func TestEndlessDocuments(t *testing.T) {
 	t.Parallel()
-	const most = 64 << 20 // with what fits into the buffers of the connection
+	const most = 64 << 20 // including the buffers of the connection
 	for name, tc := range map[string]struct {
 		status     int
 		head, body string
@@ -98,8 +98,8 @@ func TestEndlessDocuments(t *testing.T) {
 	}
 }
 
-// TestCircularListing shows that deleting a store ends although the server's
-// listing goes round in circles.
+// TestCircularListing checks that deleting a store ends even if the server's listing is
+// circular.
 func TestCircularListing(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -125,8 +125,8 @@ func TestCircularListing(t *testing.T) {
 	}
 }
 
-// TestHostileMessage shows that what a server says cannot break out of its
-// line, or fill the screen.
+// TestHostileMessage checks that a message from a server stays on one line and is
+// truncated.
 func TestHostileMessage(t *testing.T) {
 	t.Parallel()
 	m := against(t, driver.Read, nil, func(w http.ResponseWriter, _ *http.Request) {
@@ -141,9 +141,9 @@ func TestHostileMessage(t *testing.T) {
 	}
 }
 
-// TestReplayedByProxy shows that a conditional write which a proxy on the way
-// sent twice has succeeded, although the second answer refuses it; and that a
-// server which takes every abort does not make a completed upload look undone.
+// TestReplayedByProxy checks that a conditional write that a proxy sent twice succeeds
+// although the second response refuses it, and that a server that accepts every abort
+// does not make a completed upload fail.
 func TestReplayedByProxy(t *testing.T) {
 	t.Parallel()
 	for _, parts := range []bool{false, true} {
@@ -168,7 +168,7 @@ func TestReplayedByProxy(t *testing.T) {
 	}
 }
 
-// replaying is a server that stores one object, and refuses what it has done.
+// replaying is a server that stores one object, and refuses the request that stored it.
 type replaying struct {
 	second string
 	id     atomic.Value
@@ -203,9 +203,8 @@ func (s *replaying) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestAnotherTry shows that what another try may cure is marked so: a listing
-// that is cut off or breaks the protocol, and a part of an upload whose name
-// was lost.
+// TestAnotherTry checks that temporary failures are retryable: a listing that is
+// truncated or breaks the protocol, and a part of an upload whose ETag was lost.
 func TestAnotherTry(t *testing.T) {
 	t.Parallel()
 	page := func(text string) http.HandlerFunc {
@@ -250,8 +249,8 @@ func TestAnotherTry(t *testing.T) {
 	})
 }
 
-// TestNoDocument shows that an answer without the document that was asked for,
-// as a proxy gives, is no empty listing and no deletion that went well.
+// TestNoDocument checks that a response without the expected document, such as one from
+// a proxy, is not accepted as an empty listing or a successful deletion.
 func TestNoDocument(t *testing.T) {
 	t.Parallel()
 	const list = "<ListBucketResult><Contents><Key>p/a</Key></Contents></ListBucketResult>"
@@ -286,8 +285,8 @@ func TestNoDocument(t *testing.T) {
 	}
 }
 
-// TestNotStored shows that an answer as a proxy gives it is no write that went
-// well.
+// TestNotStored checks that a response from a proxy is not accepted as a successful
+// write.
 func TestNotStored(t *testing.T) {
 	t.Parallel()
 	m := against(t, driver.Update, nil, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>log in</html>") })
@@ -300,8 +299,9 @@ func TestNotStored(t *testing.T) {
 	}
 }
 
-// TestCutNamesTheChecksum shows that a whole object that broke comes with the
-// checksum of the whole, for who reads on, and nothing else does.
+// TestCutNamesTheChecksum checks that a truncated read of a whole object returns the
+// checksum of the whole, which the caller needs after reading the rest, and not a
+// checksum of parts.
 func TestCutNamesTheChecksum(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -17,16 +17,16 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// inRenewed returns how many calls look for other credentials or wait for those
-// that another one looks for.
+// inRenewed returns the number of calls that search for new credentials or wait for
+// such a search.
 func inRenewed() int {
 	stacks := make([]byte, 1<<20)
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("(*provider).renewed("))
 }
 
-// TestSlowLookup shows that a call whose context has ended does not wait for the
-// credentials that another call looks for, and that those who do share them.
-func TestSlowLookup(t *testing.T) { // it sets variables
+// TestSlowLookup checks that a call whose context has ended does not wait for a search
+// for credentials by another call, and that waiting calls share one search.
+func TestSlowLookup(t *testing.T) { // sets variables
 	for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 		t.Setenv(v, "")
 	}
@@ -37,7 +37,7 @@ func TestSlowLookup(t *testing.T) { // it sets variables
 		if looked.Add(1) > 1 {
 			begun <- struct{}{}
 			<-goOn
-			hold() // until all have come who are to share the look
+			hold() // until all calls that share the search have arrived
 		}
 		_, _ = io.WriteString(w, `{"AccessKeyId":"one","SecretAccessKey":"s","Token":"t","Expiration":"2099-01-01T00:00:00Z"}`)
 	}))
@@ -68,8 +68,8 @@ func TestSlowLookup(t *testing.T) { // it sets variables
 			t.Errorf("want the caller's context, got %v", err)
 		}
 		close(goOn)
-	case <-time.After(time.Minute): // rather than for ever
-		t.Error("a cancelled call waits for the call of another")
+	case <-time.After(time.Minute): // do not wait forever
+		t.Error("a cancelled call waits for another call")
 		close(goOn)
 		<-second
 	}
@@ -77,13 +77,13 @@ func TestSlowLookup(t *testing.T) { // it sets variables
 	const calls = 20
 	before, refused := looked.Load(), s.asked.Load()
 	hold = sync.OnceFunc(func() {
-		for range 12_000 { // two minutes: rather than for ever
+		for range 12_000 { // two minutes: do not wait forever
 			if s.asked.Load() >= refused+calls && inRenewed() >= calls {
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		t.Errorf("of %d calls %d share the look", calls, inRenewed())
+		t.Errorf("of %d calls %d share the search", calls, inRenewed())
 	})
 	var all sync.WaitGroup
 	for range calls {
@@ -94,7 +94,7 @@ func TestSlowLookup(t *testing.T) { // it sets variables
 		})
 	}
 	all.Wait()
-	if n := looked.Load() - before; n > 10 { // who comes while somebody looks shares the next look
-		t.Errorf("%d calls looked %d times", calls, n)
+	if n := looked.Load() - before; n > 10 { // a call that arrives during a search shares the next one
+		t.Errorf("%d calls searched %d times", calls, n)
 	}
 }

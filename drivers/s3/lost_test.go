@@ -28,15 +28,14 @@ type fault int
 
 const (
 	none      fault = iota
-	before          // the connection breaks, the server has seen nothing
-	after           // the server has answered, the connection breaks
+	before          // the connection breaks before the server receives the request
+	after           // the connection breaks after the server has answered
 	slowDown        // refused
-	internal        // an error, the server has seen nothing
-	afterFail       // the server has done it, the answer is an error
+	internal        // an error response; the server does not receive the request
+	afterFail       // an error response after the server has carried out the request
 )
 
-// faulty puts a proxy in front of a server, which does to each request what
-// choose says.
+// faulty starts a proxy for a server. choose selects the fault for each request.
 func faulty(t *testing.T, s *s3server.Server, choose func(r *http.Request) fault) *s3server.Server {
 	t.Helper()
 	target, err := url.Parse(s.Endpoint)
@@ -71,9 +70,9 @@ func faulty(t *testing.T, s *s3server.Server, choose func(r *http.Request) fault
 	return &c
 }
 
-// inTurn lets the server have one request at a time: versitygw 1.8.0 looks at
-// the condition of a put and stores the object in two steps, so that of two at
-// once both can succeed, which Amazon's S3 excludes.
+// inTurn sends one request at a time to the server. versitygw 1.8.0 checks the
+// condition of a put and stores the object in two steps, so two concurrent puts can
+// both succeed, which Amazon S3 excludes.
 type inTurn struct{ mu sync.Mutex }
 
 func (s *inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -92,7 +91,7 @@ func (s *inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestLostAnswer shows what a conditional Put says when its answer is lost.
+// TestLostAnswer checks the result of a conditional Put whose response is lost.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)
@@ -124,7 +123,7 @@ func TestLostAnswer(t *testing.T) {
 				info, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{IfAbsent: true})
 				want := tc.want
 				if parts && want == ncerr.ErrAmbiguous {
-					want = ncerr.ErrIO // the upload was aborted: it was certainly not done
+					want = ncerr.ErrIO // the upload was aborted, so it certainly failed
 				}
 				if ncerr.KindOf(err) != want {
 					t.Fatalf("want %v, got %v", want, err)
@@ -132,7 +131,7 @@ func TestLostAnswer(t *testing.T) {
 				data, got, gerr := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap)
 				switch {
 				case tc.there && (gerr != nil || string(data) != "content" || got.Version != info.Version || info.Size != 7):
-					t.Errorf("got %q, %+v, %v; the put said %+v", data, got, gerr, info)
+					t.Errorf("got %q, %+v, %v; the put returned %+v", data, got, gerr, info)
 				case !tc.there && ncerr.KindOf(gerr) != ncerr.ErrNotFound:
 					t.Errorf("want ErrNotFound, got %v", gerr)
 				}
@@ -141,8 +140,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestUploadLeavesNothing shows that a failed upload in parts is aborted, and
-// that the object is invisible until it is complete.
+// TestUploadLeavesNothing checks that a failed upload in parts is aborted, and that the
+// object stays invisible until it is complete.
 func TestUploadLeavesNothing(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)
@@ -166,8 +165,8 @@ func TestUploadLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestDamagedOnTheWay shows that the server refuses content that was changed
-// on its way, and that the object is not stored.
+// TestDamagedOnTheWay checks that the server refuses content that was damaged in
+// transit and does not store the object.
 func TestDamagedOnTheWay(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)
@@ -193,20 +192,20 @@ func (body) Close() error { return nil }
 
 func damaged(text string) body { return body{strings.NewReader(text)} }
 
-// call is an operation on one key, and what came of it.
+// call is an operation on one key.
 type call struct {
 	op      byte   // 'g'et, 'n'ew (put if absent), 'm'atch (put if match), 'd'elete
-	expect  string // content whose version 'm' expects
-	content string // put
+	expect  string // the content whose version 'm' expects
+	content string // the content to put
 }
 
 type outcome struct {
-	content string // read; empty for none
+	content string // the content read; empty if the object does not exist
 	refused bool   // the condition did not hold
-	unknown bool   // the call failed: it may have been done, or be done later
+	unknown bool   // the call failed and may take effect at any time
 }
 
-// conditional is what one key must behave like.
+// conditional is the model of one key.
 var conditional = porcupine.NondeterministicModel{ // constant
 	Init: func() []any { return []any{""} },
 	Step: func(state, input, output any) []any {
@@ -231,9 +230,9 @@ var conditional = porcupine.NondeterministicModel{ // constant
 	},
 }
 
-// TestConditionalPutsLinearizable lets several clients put, replace and delete
-// one key through a network that loses requests and answers, and looks for an
-// order of single steps that explains what they were told.
+// TestConditionalPutsLinearizable lets several clients put, replace and delete one key
+// through a network that loses requests and responses, and checks that a sequential
+// order of the calls explains the results.
 func TestConditionalPutsLinearizable(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)
@@ -253,11 +252,11 @@ func TestConditionalPutsLinearizable(t *testing.T) {
 	m, _ := open(t, bad, nil)
 	history, unknown := recordCalls(t, m)
 	if unknown == 0 {
-		t.Error("no outcome was unknown: the test shows nothing")
+		t.Error("no outcome was unknown, so the test is useless")
 	}
 	model := conditional.ToModel()
 	if got := porcupine.CheckOperationsTimeout(model, history, 10*time.Minute); got != porcupine.Ok {
-		t.Errorf("%v: no order of %d calls explains what they saw", got, len(history))
+		t.Errorf("%v: no sequential order of %d calls explains the results", got, len(history))
 	}
 	lie := []porcupine.Operation{
 		{ClientId: 0, Input: call{op: 'n', content: "a"}, Output: outcome{unknown: true}, Call: 1, Return: 1 << 59},
@@ -273,7 +272,7 @@ func recordCalls(t *testing.T, m driver.Map) (history []porcupine.Operation, unk
 	t.Helper()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	var now atomic.Int64 // a clock that no two events share
+	var now atomic.Int64 // a clock that returns unique times
 	for client := range 4 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(3, uint64(client)))
@@ -294,10 +293,10 @@ func recordCalls(t *testing.T, m driver.Map) (history []porcupine.Operation, unk
 				out := doCall(t, m, in, &o)
 				end := now.Add(1)
 				if out.unknown {
-					end = 1 << 59 // it may take effect at any time from now on
+					end = 1 << 59 // it may take effect at any later time
 				}
 				mu.Lock()
-				// A call that may still be under way is a client's last.
+				// A call that may still be in progress is the last one of its client.
 				id := client
 				if out.unknown {
 					unknown++

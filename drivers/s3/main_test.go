@@ -18,24 +18,25 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// proxies chooses the server behind each virtual host, for the proxy that the
-// whole test binary uses.
+// proxies selects the server for each virtual host. The whole test binary uses it as
+// its proxy.
 var proxies = newFront()
 
-// users are the variables that TestMain changed, as they were; empty for none.
+// users holds the original values of the variables that TestMain changed; empty if
+// unset.
 var users = map[string]string{} // set by TestMain only
 
-// runID tells the objects of this run from those of others.
+// runID distinguishes the objects of this run from those of other runs.
 var runID = rand.Text() // constant
 
-// self is the right to serve the driver from processes of this program.
+// self allows the host to run the driver in processes of this program.
 var self plugin.Self // set by TestMain only
 
-// TestMain takes the user's AWS settings away, and sends requests for hosts
-// that are not loopback addresses to a proxy of the tests. HOME stays: the
-// server of the tests is kept below it, and would be built anew.
+// TestMain removes the user's AWS settings, and directs requests for hosts other than
+// loopback addresses to a proxy. It keeps HOME, because the S3 server is cached below
+// it and would be built again.
 func TestMain(m *testing.M) {
-	s3.HaveTime() // in plugin processes, too
+	s3.HaveTime() // also in plugin processes
 	self = plugin.Main(plugin.Builtin{Openers: []driver.Opener{s3.New()}})
 	dir, err := os.MkdirTemp("", "s3")
 	if err != nil {
@@ -66,7 +67,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// remote gives the driver in a process of its own, in its sandbox.
+// remote returns the driver in a separate, sandboxed process.
 func remote(t *testing.T) driver.Opener {
 	t.Helper()
 	h, err := host.New(&host.Options{Self: self, Isolation: host.Process, StartTimeout: 2 * time.Minute})
@@ -87,7 +88,7 @@ func remote(t *testing.T) driver.Opener {
 
 var places atomic.Int64
 
-// specOn names a fresh place on a server.
+// specOn returns the spec of a new location on a server.
 func specOn(endpoint, bucket string, options map[string]any) driver.OpenSpec {
 	raw, err := json.Marshal(options)
 	if err != nil {

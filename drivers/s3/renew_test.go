@@ -19,12 +19,12 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// expiring is a bucket that takes one key of access at a time.
+// expiring is a bucket that accepts one access key at a time.
 type expiring struct {
 	key   atomic.Value // string
 	asked atomic.Int64
 	mu    sync.Mutex
-	held  []byte // the last content that was put
+	held  []byte // the content of the last put
 }
 
 func (s *expiring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -45,16 +45,16 @@ func (s *expiring) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.held = body
 	case http.MethodGet:
 		w.Header().Set("Content-Length", strconv.Itoa(len(s.held)))
-		_, _ = w.Write(s.held) // the client says so when it is short
+		_, _ = w.Write(s.held) // the client notices missing bytes
 	case http.MethodDelete:
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
 
-// TestExpiredCredentials shows that a store goes on with the credentials that
-// another program has put in the place of those that the server takes no more,
-// and that without others a refusal is asked for once.
-func TestExpiredCredentials(t *testing.T) { // it sets variables
+// TestExpiredCredentials checks that a store continues with new credentials that
+// another program writes after the server rejects the old ones, and that without new
+// ones a refused request is not repeated.
+func TestExpiredCredentials(t *testing.T) { // sets variables
 	home := t.TempDir()
 	name := filepath.Join(home, "credentials")
 	for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
@@ -84,7 +84,7 @@ func TestExpiredCredentials(t *testing.T) { // it sets variables
 	}
 	for i, key := range []string{"one", "two", "three"} {
 		s.key.Store(key)
-		if i > 0 { // nobody has put it there yet
+		if i > 0 { // the new key is not in the file yet
 			s.asked.Store(0)
 			if _, err := m.Put(t.Context(), "k", driver.Bytes("content"), &driver.PutOptions{IfAbsent: true}); ncerr.KindOf(err) != ncerr.ErrAuth || s.asked.Load() != 1 {
 				t.Errorf("want ErrAuth after one request, got %v after %d", err, s.asked.Load())
@@ -117,7 +117,7 @@ func TestExpiredCredentials(t *testing.T) { // it sets variables
 	}
 	s.key.Store("four")
 	give("four")
-	if m, err = o.Open(t.Context(), spec); err != nil { // with the client of before
+	if m, err = o.Open(t.Context(), spec); err != nil { // with the client of the first Open
 		t.Fatal(err)
 	}
 	if _, _, err := m.Get(t.Context(), "k", &driver.GetOptions{}, driver.Heap); err != nil {

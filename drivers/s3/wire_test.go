@@ -24,12 +24,12 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// wire is a server that keeps objects in memory and notes what it is sent.
+// wire is a server that keeps objects in memory and records requests.
 type wire struct {
 	mu      sync.Mutex
 	dials   int
-	heads   []http.Header // of all requests
-	lengths []int64       // of their bodies, as announced
+	heads   []http.Header // headers of all requests
+	lengths []int64       // announced lengths of their bodies
 	objects map[string][]byte
 }
 
@@ -54,7 +54,7 @@ func (s *wire) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("X-Amz-Checksum-Crc32c", crc(data))
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	_, _ = w.Write(data) // the client says so when it is short
+	_, _ = w.Write(data) // the client notices missing bytes
 }
 
 func crc(data []byte) string {
@@ -82,24 +82,23 @@ func (s *wire) start(t *testing.T, tls bool) *httptest.Server {
 	return srv
 }
 
-// dialed gives the number of connections.
+// dialed returns the number of connections.
 func (s *wire) dialed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dials
 }
 
-// TestOnTheWire shows what a transfer costs: one request for each, none of
-// which waits for leave to send its body or is cut into pieces with a
-// checksum behind them, and one connection for all that follow each other,
-// whether something is there or not.
+// TestOnTheWire checks the cost of transfers: one request each, without waiting for
+// 100-continue and without a trailing checksum, and a single connection for sequential
+// requests, whether the object exists or not.
 func TestOnTheWire(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("nczarr"), 700_000)
 	var s *wire
 	for tries := 0; s == nil || s.dialed() != 1 && tries < 10; tries++ {
-		// On a busy machine net/http gives up a connection now and then: when it has
-		// not noticed 50 ms after the answer that the request is sent.
+		// On a busy machine net/http sometimes closes a connection, if it notices later
+		// than 50 ms after the response that the request was sent.
 		s = new(wire)
 		spec := specOn(s.start(t, false).URL, "bucket", nil)
 		spec.Mode = driver.Update
@@ -128,7 +127,7 @@ func TestOnTheWire(t *testing.T) {
 	}
 }
 
-// use writes and reads content three times, and reads what is not there.
+// use writes and reads content three times, and each time reads a missing object.
 func use(t *testing.T, m driver.Map, content []byte) {
 	t.Helper()
 	for range 3 {
@@ -145,9 +144,9 @@ func use(t *testing.T, m driver.Map, content []byte) {
 	}
 }
 
-// TestOnTheWireTLS shows that under TLS bodies are not hashed for the
-// signature: CRC32C tells damage.
-func TestOnTheWireTLS(t *testing.T) { // it sets a variable
+// TestOnTheWireTLS checks that bodies are not hashed for the signature under TLS.
+// CRC32C detects damage.
+func TestOnTheWireTLS(t *testing.T) { // sets a variable
 	var s wire
 	srv := s.start(t, true)
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
@@ -179,8 +178,8 @@ func TestOnTheWireTLS(t *testing.T) { // it sets a variable
 	}
 }
 
-// TestEncodingChangedOnTheWay shows that requests are good although a server in
-// between changes what encodings they accept, as that of Google does.
+// TestEncodingChangedOnTheWay checks that requests remain valid if an intermediate
+// server changes Accept-Encoding, as Google's does.
 func TestEncodingChangedOnTheWay(t *testing.T) {
 	t.Parallel()
 	srv := s3server.Start(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// TestSilentProxy shows that a proxy which takes a connection and then says
-// nothing is given up.
+// TestSilentProxy checks that a request times out if a proxy accepts the connection and
+// then sends nothing.
 func TestSilentProxy(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"socks5", "http", "https"} {
@@ -45,7 +45,7 @@ func TestSilentProxy(t *testing.T) {
 				t.Errorf("%s: got %v", scheme, err)
 			}
 		case <-time.After(time.Minute):
-			t.Errorf("%s: the request waits for ever", scheme)
+			t.Errorf("%s: the request does not end", scheme)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web"
 )
 
-// TestRedirectNearer shows that a redirect leads no nearer to this machine than
-// the server is that sent it, by name or by address, with a proxy and without.
+// TestRedirectNearer checks that a redirect to a more local address than that of the
+// redirecting server is refused, by name and by address, with and without a proxy.
 func TestRedirectNearer(t *testing.T) {
 	t.Parallel()
 	var asked []string
@@ -32,7 +32,7 @@ func TestRedirectNearer(t *testing.T) {
 		first := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+from+"/?to="+to, nil)
 		first.RequestURI = ""
 		var resp *http.Response
-		if proxy != "" { // which answers for from
+		if proxy != "" { // the proxy answers for from
 			resp, err = (&http.Client{Transport: tr}).Do(first)
 		} else {
 			second := httptest.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)
@@ -84,7 +84,7 @@ func TestRedirectNearer(t *testing.T) {
 			t.Errorf("from %s to %s: %v, asked %q", c.from, c.to, err, asked)
 		}
 		if again, _ := ncerr.Retry(err); again {
-			t.Errorf("from %s to %s: is tried again", c.from, c.to)
+			t.Errorf("from %s to %s: the error is retryable", c.from, c.to)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/internal/web/webtest"
 )
 
-// dripping is a body of n bytes, with a pause before each, that says nothing
-// after them until it is stopped.
+// dripping is a body of n bytes with a pause before each. After them, Read blocks until
+// stop is closed.
 type dripping struct {
 	n     int
 	pause time.Duration
@@ -36,8 +36,8 @@ func (d *dripping) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// TestSending shows that a request whose body gets on is left alone, and one
-// that does not is given up with an error that is no context error.
+// TestSending checks that a request with a slow body succeeds, and that a request with
+// a stalled body fails with an error that is not a context error.
 func TestSending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -62,12 +62,12 @@ func TestSending(t *testing.T) {
 		}
 		stop := make(chan struct{})
 		close(stop)
-		// It takes twice as long in all as it may stand still.
+		// The body takes twice as long as it may stall.
 		if err := send(&dripping{n: 60, pause: time.Second, stop: stop}); err != nil {
 			t.Errorf("a slow body: %v", err)
 		}
 		never := make(chan struct{})
-		time.AfterFunc(200*time.Second, func() { close(never) }) // the transport may wait for a read of the body to end
+		time.AfterFunc(200*time.Second, func() { close(never) }) // the transport may wait for a pending read of the body
 		stopped := send(&dripping{n: 3, pause: time.Second, stop: never})
 		if !errors.Is(stopped, web.ErrTimeout) || errors.Is(stopped, context.Canceled) {
 			t.Errorf("a body that stopped: got %v", stopped)
@@ -92,8 +92,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestFailed shows that the text of an error has no URL, and that the caller's
-// own context error comes first.
+// TestFailed checks that the text of an error does not contain the URL, and that the
+// context error of the caller takes precedence.
 func TestFailed(t *testing.T) {
 	t.Parallel()
 	_, err := http.Get("http://127.0.0.1:1/?sig=hush") //nolint:bodyclose // it fails
@@ -120,17 +120,16 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestWaitingForAConnection sends three requests over one connection. Each of
-// their answers takes twice as long as a server may be silent, but each byte
-// comes at once: a request which waits until another one needs its connection
-// no more is not given up for it.
+// TestWaitingForAConnection sends three requests over one connection. Each response
+// takes twice as long as the stall time-out, but its bytes arrive steadily. A request
+// that waits for the connection must not time out.
 func TestWaitingForAConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dial := webtest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "60")
 			for range 60 {
-				_, _ = io.WriteString(w, "x") // who asked may have gone
+				_, _ = io.WriteString(w, "x") // the client may have disconnected
 				_ = http.NewResponseController(w).Flush()
 				time.Sleep(time.Second)
 			}
