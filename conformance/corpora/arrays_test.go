@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The values of the arrays of zarr-v2 and zarr-v3, by rank and layout; the names say
-// which type, layout and codec they are stored with.
+// The values of the arrays of zarr-v2 and zarr-v3, by rank and layout. The names of the
+// arrays state their type, layout and codec.
 const (
 	four   = "1, 2, 3, 4"
 	words  = `"a", "b", "cc", "d"`
@@ -15,7 +15,8 @@ const (
 	cube   = "\n  0, 1, 2,\n  3, 4, 5,\n  6, 7, 8,\n  9, 10, 11,\n  12, 13, 14,\n  15, 16, 17,\n  18, 19, 20,\n  21, 22, 23,\n  24, 25, 26"
 )
 
-// arrays lists the arrays of zarr-v2/data.zarr, its groups and its archives.
+// arrays returns the rows for the arrays of zarr-v2/data.zarr, its groups and its
+// archives.
 func arrays() []row {
 	var out []row
 	for _, a := range []struct{ name, kind, values string }{
@@ -70,8 +71,8 @@ func arrays() []row {
 	})
 }
 
-// arraysV3 dumps the stores of zarr-v3, which have the same arrays. The values are those
-// that zarr-python reads.
+// arraysV3 returns the rows for the stores of zarr-v3, which all have the same arrays.
+// The expected values are those that zarr-python reads.
 func arraysV3() []row {
 	table := func(first, last, columns int) string {
 		text := ""
@@ -125,7 +126,7 @@ func arraysV3() []row {
 		{"3d.contiguous.compressed.sharded.i2", "short", cube},
 		{"3d.contiguous.delta.i4.mixed", "int", cube},
 		{"3d.contiguous.i2", "short", cube},
-		{"1d.i2", "short", "10, 20, 30, 40"}, // in a group that is consolidated
+		{"1d.i2", "short", "10, 20, 30, 40"}, // in a group with consolidated metadata
 	} {
 		has = append(has, a.kind+` \`+a.name+"(", fmt.Sprintf(" \\%s =%s ;\n", a.name, spaced(a.values)))
 	}

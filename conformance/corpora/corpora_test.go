@@ -34,7 +34,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// corpora gives the folder with the files of other implementations.
+// corpora returns the folder with the files of other implementations.
 func corpora(t *testing.T) string {
 	t.Helper()
 	root := os.Getenv("NCZARR_CORPORA")
@@ -55,8 +55,8 @@ func corpora(t *testing.T) string {
 
 func table() []row { return slices.Concat(rows, arrays(), arraysV3()) }
 
-// TestListed checks that the table names every file of the corpora, and no
-// file that is not there.
+// TestListed checks that the table names every file of the corpora, and no missing
+// file.
 func TestListed(t *testing.T) {
 	t.Parallel()
 	root := corpora(t)
@@ -89,8 +89,8 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// TestTable runs every row in process and out of process; both must give the
-// same bytes and the same exit code.
+// TestTable runs every row in process and out of process. Both must produce the same
+// output and exit code.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	root := corpora(t)
@@ -108,7 +108,7 @@ func TestTable(t *testing.T) {
 				results = append(results, got)
 			}
 			if a, b := results[0], results[1]; a.exit != b.exit || !bytes.Equal(a.out, b.out) {
-				t.Errorf("%s: in process gives exit %d and %q, out of process %d and %q", r.run, a.exit, a.out, b.exit, b.out)
+				t.Errorf("%s: in process: exit %d and %q, out of process: exit %d and %q", r.run, a.exit, a.out, b.exit, b.out)
 			}
 		})
 	}
@@ -119,7 +119,7 @@ type result struct {
 	exit     int
 }
 
-// check compares what a command did with what the row expects.
+// check compares the result of a command with the expectations of the row.
 func (r *row) check(t *testing.T, root string, got result) {
 	t.Helper()
 	if got.exit != r.exit {
@@ -150,7 +150,7 @@ var (
 	ours     = regexp.MustCompile(`"_NCProperties": "version=[^"]*", `)
 )
 
-// reduce leaves out of our output what the reference does not show.
+// reduce removes from the output what the reference does not contain.
 func (r *row) reduce(out string) string {
 	if r.mask {
 		out = ours.ReplaceAllString(masked(out), "")
@@ -171,7 +171,7 @@ func masked(listing string) string {
 	return chunks.ReplaceAllString(lengths.ReplaceAllString(listing, "$1 : ()"), " (...)")
 }
 
-// reference gives the text that a reference file makes us expect.
+// reference returns the expected output according to a reference file.
 func (r *row) reference(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -179,7 +179,7 @@ func (r *row) reference(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	text := string(data)
-	if numbered.MatchString(text) && !strings.Contains(text, "|") { // names found by a search; ours leaves out the root
+	if numbered.MatchString(text) && !strings.Contains(text, "|") { // names found by a search; nczctl omits the root
 		text = strings.TrimPrefix(numbered.ReplaceAllString(text, "$1"), "/\n")
 	}
 	if r.mask {
@@ -194,7 +194,7 @@ func (r *row) reference(t *testing.T, path string) string {
 	return text
 }
 
-// work is one row in one isolation, in a directory of its own.
+// work runs one row in one isolation, in its own directory.
 type work struct {
 	t                    *testing.T
 	root, dir, isolation string
@@ -202,7 +202,7 @@ type work struct {
 	config               string
 }
 
-// nczctl runs the program with words.
+// nczctl runs the program with the arguments in words.
 func (w *work) nczctl(words string) result {
 	w.t.Helper()
 	args := append([]string{"--isolation=" + w.isolation}, strings.Fields(strings.ReplaceAll(words, "$C", w.root))...)

@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// step does one step of a row's setup:
+// step performs one step of a row's setup:
 //
-//	config TEXT      a configuration file for the row
-//	untar FILE       unpack an archive here
-//	edit NEW FILE    a copy of a CDL text whose over-long string is cut
-//	rebuild DIR FILE a store with exactly the objects of a listing
+//	config TEXT      write a configuration file for the row
+//	untar FILE       unpack an archive in the row's directory
+//	edit NEW FILE    copy a CDL text and truncate its over-long string
+//	rebuild DIR FILE create a store with exactly the objects of a listing
 //
-// Anything else is a command for nczctl that must succeed.
+// Anything else is an nczctl command that must succeed.
 func (w *work) step(line string) {
 	w.t.Helper()
 	line = strings.ReplaceAll(line, "$C", w.root)
@@ -95,11 +95,11 @@ func (w *work) untar(path string) {
 	}
 }
 
-// entry is an object with its content in a listing.
+// entry matches an object with its content in a listing.
 var entry = regexp.MustCompile(`(?ms)^(?:\[\d+\] )?(/[^\s:]*)(?: : \(\d*\) |: )(?:\((\w+)\) )?\|(.*?)\|$`)
 
-// rebuild makes a directory tree with the objects of a listing, byte for
-// byte. A listing of names only gives every last name an empty object.
+// rebuild creates a directory tree with exactly the objects of a listing. If a listing
+// contains only names, every leaf becomes an empty object.
 func (w *work) rebuild(dir, path string) {
 	w.t.Helper()
 	text := w.read(path)
@@ -124,8 +124,8 @@ func (w *work) rebuild(dir, path string) {
 	}
 }
 
-// content gives an object's bytes: text, numbers of the type kind, or the
-// fill value of a big-endian int where the listing hides them.
+// content returns the bytes of an object: text, numbers of the given type, or the fill
+// value of a big-endian int if the listing omits them.
 func (w *work) content(kind, text string) []byte {
 	w.t.Helper()
 	switch {
@@ -147,9 +147,8 @@ func (w *work) content(kind, text string) []byte {
 	return out
 }
 
-// completeBlosc completes the last document of the listing, which is cut, and
-// writes its one chunk by hand: a blosc container that holds its bytes as they
-// are (flag 2).
+// completeBlosc completes the last document of the listing, which is truncated, and
+// writes its only chunk: a blosc container with uncompressed data (flag 2).
 //
 // Source: c-blosc README_CHUNK_FORMAT.
 func (w *work) completeBlosc(dir, text string) string {

@@ -1,23 +1,23 @@
 package corpora_test
 
-// A row is one nczctl command on files of the corpora and what must come of
-// it. Words may use $C, the corpora, and $T, a directory of the row's own in
-// which everything is run.
+// A row is one nczctl command on files of the corpora and its expected result. Words
+// may contain $C, the directory of the corpora. Commands run in a directory of the row.
 type row struct {
-	files []string // what the row is about, relative to the corpora; a directory stands for all files below
-	setup []string // before it: nczctl commands, and the steps of step
-	run   string   // the words for nczctl
+	files []string // files that the row covers, relative to the corpora; a directory covers all files below it
+	setup []string // run first: nczctl commands, and the steps of step
+	run   string   // arguments of nczctl
 	exit  int
 	same  string   // standard output equals this reference file, after edits
 	text  string   // standard output equals this text
-	has   []string // parts of standard output, when neither same nor text is given
+	has   []string // parts of standard output, if neither same nor text is set
 	says  string   // part of standard error
-	drop  []string // lines of our output that have one of these are left out before comparing
-	edits []string // old and new texts in turn, replaced in the reference: where we mean to differ
-	mask  bool     // for listings: lengths and the content of chunks are not compared
+	drop  []string // lines of the output that contain one of these are ignored
+	edits []string // old and new texts in turn, replaced in the reference where nczctl differs on purpose
+	mask  bool     // for listings: ignore lengths and the content of chunks
 }
 
-// volatile are what the reference's own scripts filter before they compare.
+// volatile lists the lines that the reference's own scripts filter out before they
+// compare.
 var volatile = []string{"_NCProperties", "_SuperblockVersion", "_IsNetcdf4"}
 
 const (
@@ -25,15 +25,15 @@ const (
 	cutString  = "truncated = \"0123\""
 )
 
-// rows lists every file of nczarr; arrays() adds zarr-v2.
+// rows covers every file of nczarr; arrays and arraysV3 cover zarr-v2 and zarr-v3.
 var rows = []row{
 	{files: f("ref_byte.zarr.zip", "ref_byte.cdl"), run: "dump -s -n ref_byte $C/nczarr/ref_byte.zarr.zip", same: "nczarr/ref_byte.cdl", drop: volatile},
 	{files: f("ref_byte_fill_value_null.zarr.zip", "ref_byte_fill_value_null.cdl"), run: "dump -s -n ref_byte_fill_value_null $C/nczarr/ref_byte_fill_value_null.zarr.zip", same: "nczarr/ref_byte_fill_value_null.cdl", drop: volatile},
 	{files: f("ref_oldkeys.file.zip", "ref_oldkeys.cdl"), run: "dump -n ref_oldkeys $C/nczarr/ref_oldkeys.file.zip", same: "nczarr/ref_oldkeys.cdl"},
 	{files: f("ref_oldkeys.file.zip", "ref_oldkeys.zmap"), run: "zmap -t int $C/nczarr/ref_oldkeys.file.zip", same: "nczarr/ref_oldkeys.zmap"},
 	{files: f("ref_quotes_orig.zip", "ref_quotes.cdl"), run: "dump -h -n ref_quotes $C/nczarr/ref_quotes_orig.zip", same: "nczarr/ref_quotes.cdl"},
-	// The archive has a root group beside the directory of the dataset: the
-	// configuration says which is meant, and the plain reading shows both.
+	// The archive has a root group next to the directory of the dataset. The
+	// configuration selects the directory; without it both are shown.
 	{
 		files: f("ref_power_901_constants_orig.zip", "ref_power_901_constants.cdl"), setup: []string{"config [drivers.zip]\nprefix = \"ref_power_901_constants\"\n"},
 		run: "dump -h -n ref_power_901_constants $C/nczarr/ref_power_901_constants_orig.zip", same: "nczarr/ref_power_901_constants.cdl",
@@ -67,7 +67,8 @@ data:
 		files: f("ref_string.cdl", "ref_string_nczarr.baseline"), setup: []string{"edit s.cdl $C/nczarr/ref_string.cdl", "gen -o x.zarr s.cdl"},
 		run: "dump -n ref_string x.zarr#mode=nczarr,file", same: "nczarr/ref_string_nczarr.baseline",
 	},
-	// In pure Zarr we read one-byte strings as char and lists of strings as string attributes.
+	// In pure Zarr nczctl reads one-byte strings as char and lists of strings as string
+	// attributes.
 	{
 		files: f("ref_string_zarr.baseline"), setup: []string{"edit s.cdl $C/nczarr/ref_string.cdl", "gen -o x.zarr#mode=zarr s.cdl"},
 		run: "dump -n ref_string x.zarr#mode=zarr,file", same: "nczarr/ref_string_zarr.baseline",
@@ -94,12 +95,13 @@ data:
 		run: "dump -n tmp_xarrayanon x.zarr#mode=noxarray", same: "nczarr/ref_xarrayanon.cdl", edits: []string{" \tint", "\tint"},
 	},
 	{files: f("ref_nczarr2zarr.cdl"), setup: []string{"gen -o x.zarr $C/nczarr/ref_nczarr2zarr.cdl"}, run: "dump -n nczarr2zarr x.zarr#mode=noxarray", same: "nczarr/ref_nczarr2zarr.cdl"},
-	// Numbers that JSON has no form for stay quoted: what is written is strict JSON.
+	// Numbers without a JSON representation stay quoted, because nczctl writes strict
+	// JSON.
 	{
 		files: f("ref_jsonconvention.cdl", "ref_jsonconvention.zmap"), setup: []string{"gen -o x.zarr $C/nczarr/ref_jsonconvention.cdl"}, run: "zmap x.zarr",
 		same: "nczarr/ref_jsonconvention.zmap", mask: true, edits: []string{"[0.,0.,1.]", `"[0.,0.,1.]"`},
 	},
-	// A store as a big-endian machine writes it, from its listing.
+	// A store as written by a big-endian machine, rebuilt from its listing.
 	{
 		files: f("ref_jsonconvention_be.zmap"), setup: []string{"rebuild x $C/nczarr/ref_jsonconvention_be.zmap"},
 		run: "dump -n tmp_jsonconvention x", same: "nczarr/ref_jsonconvention.cdl", edits: []string{"varjson3  =", "varjson3 =", "varchar1  =", "varchar1 ="},
@@ -138,7 +140,7 @@ func f(names ...string) []string {
 	return names
 }
 
-// read is the object of a map unit test, as it was written.
+// read returns the row for the object that a map unit test wrote.
 func read(file, meta string) row {
 	return row{
 		files: f(file), setup: []string{"rebuild x $C/nczarr/" + file}, run: "cat x/" + meta + "/.zarray", same: "nczarr/" + file,
@@ -146,7 +148,8 @@ func read(file, meta string) row {
 	}
 }
 
-// search is the order in which a map unit test finds the names of a store.
+// search returns the row for the order in which a map unit test finds the names of a
+// store.
 func search(file string, edits ...string) row {
 	return row{files: f(file), setup: []string{"rebuild x $C/nczarr/" + file}, run: "search x /**", same: "nczarr/" + file, edits: edits}
 }

@@ -16,7 +16,7 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// The canonical description of a dataset; peers/canon.py defines it.
+// document is the canonical description of a dataset; peers/canon.py defines it.
 type (
 	document struct {
 		Canonical int                  `json:"canonical"`
@@ -49,11 +49,11 @@ type (
 	}
 )
 
-// unread marks what we refuse to read, as against a wrong value.
+// unread marks variables that nczarr refuses to read, as opposed to wrong values.
 const unread = "nczarr refuses: "
 
-// describe reads a dataset with the library. A store that is not typed has no
-// dimensions of its own, and only classes of attribute types: pure Zarr.
+// describe reads a dataset with the library. If typed is false, the store is pure Zarr,
+// which has no dimensions and only classes of attribute types.
 func describe(t *testing.T, url string, typed bool) *document {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), url, &nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider())})
@@ -157,7 +157,7 @@ func typeName(nc dtype.NC, typed bool) string {
 	return "integer"
 }
 
-// scalars gives numbers as the canonical form has them.
+// scalars returns numbers in canonical form.
 func scalars(slice any) []any {
 	if s, ok := slice.(string); ok {
 		return []any{s}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestWeRead checks what peers write: every variable is equal, or is refused
-// with a reason; never another value.
+// TestWeRead reads datasets written by peers. Every variable must be equal, or be
+// refused with a reason; it must never have a wrong value.
 func TestWeRead(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, args, known string }{
@@ -43,8 +43,8 @@ func TestWeRead(t *testing.T) {
 	}
 }
 
-// TestImplicitGroups checks that the arrays of zarr-python's groups are read
-// with equal values when the .zgroup of every group but the root is gone.
+// TestImplicitGroups checks that the arrays of groups written by zarr-python are
+// readable after the .zgroup of every group except the root is removed.
 func TestImplicitGroups(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
@@ -61,11 +61,11 @@ func TestImplicitGroups(t *testing.T) {
 	if err != nil || removed == 0 {
 		t.Fatalf("removed %d groups: %v", removed, err)
 	}
-	same(t, want, encode(t, describe(t, path, false)), "", "/empty: missing") // it has nothing below it
+	same(t, want, encode(t, describe(t, path, false)), "", "/empty: missing") // the group contains nothing
 }
 
-// TestAttributesAreUnchanged checks that zarr-python reads from copies the very
-// attributes that it wrote, those that netCDF cannot hold too.
+// TestAttributesAreUnchanged checks that zarr-python reads unchanged attributes from
+// copies, including those that netCDF cannot represent.
 func TestAttributesAreUnchanged(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
@@ -86,8 +86,8 @@ func TestAttributesAreUnchanged(t *testing.T) {
 }
 
 // TestCodecsBoundToATypeAreCopied checks that zarr-python reads equal values from
-// copies of arrays whose filters state or need an element type that NCZarr does
-// not have, and that filters which do not fit are left out with a warning.
+// copies of arrays whose filters state or need an element type that NCZarr lacks, and
+// that filters that do not fit are omitted with a warning.
 func TestCodecsBoundToATypeAreCopied(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
@@ -122,9 +122,9 @@ func known(lines string) []string {
 	return strings.Split(lines, ";")
 }
 
-// TestGDAL checks what GDAL writes with each of its codecs, among them xz with
-// a delta filter: every value is equal. Types and attributes, which it spells
-// in a way of its own, are left out.
+// TestGDAL reads arrays that GDAL writes with each of its codecs, including xz with a
+// delta filter. All values must be equal. Types and attributes are ignored, because
+// GDAL encodes them differently.
 func TestGDAL(t *testing.T) {
 	t.Parallel()
 	need(t, packages["gdal"]...)
@@ -146,8 +146,8 @@ func TestGDAL(t *testing.T) {
 	}
 }
 
-// TestForeign checks types and codecs that netCDF does not have: each array
-// is read with its values, or reported by name.
+// TestForeign reads types and codecs that netCDF lacks. Each array must be read with
+// its values or be reported by name.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
@@ -155,12 +155,12 @@ func TestForeign(t *testing.T) {
 	want := must(t, "write.py", "--with", "zarr", "--case", "foreign", path)
 	got := describe(t, path, false)
 	if v := got.Variables["/plain"]; v == nil || v.SHA256 == "" {
-		t.Errorf("the plain array beside them: %+v", v)
+		t.Errorf("the plain array: %+v", v)
 	}
 	if v := got.Variables["/type_f"]; v == nil || v.SHA256 != digest(t, []float32{0, 1, 2, 3, 4, 5}) {
 		t.Errorf("half floats, which are read as float: %+v", v)
 	}
-	// Datetimes are integers here, with attributes that say so.
+	// Datetimes are integers with attributes that describe them.
 	if v := got.Variables["/type_M"]; v == nil || v.SHA256 != digest(t, []int64{0, 1, 2, 3, 4, 5}) || v.Attrs["units"].Value != "seconds since 1970-01-01" {
 		t.Errorf("datetimes: %+v", v)
 	}
@@ -180,8 +180,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestPeersRead checks that peers read what nczctl writes: copies of a peer's
-// sample in other layouts, chunks and codecs.
+// TestPeersRead checks that peers read what nczctl writes: copies of a peer's sample
+// with other layouts, chunks and codecs.
 func TestPeersRead(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ sample, mode, codec, readers string }{
@@ -214,9 +214,9 @@ func TestPeersRead(t *testing.T) {
 	}
 }
 
-// TestReal converts netCDF files of Debian's ferret-datasets with a peer,
-// reads them, and copies them with other chunks and codecs from a directory
-// to an archive and back: every value stays the original's.
+// TestReal converts netCDF files of Debian's ferret-datasets with a peer, reads them,
+// and copies them with other chunks and codecs from a directory to an archive and back.
+// All values must stay equal to the original.
 func TestReal(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"etopo60", "etopo20", "coads_climatology", "levitus_climatology"} {
@@ -246,8 +246,8 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// TestUppercase reads the v2 layout with keys in upper case, which only an old
-// ncgen writes.
+// TestUppercase reads the v2 layout with upper-case keys, which only an old ncgen
+// writes.
 func TestUppercase(t *testing.T) {
 	t.Parallel()
 	need(t, "netcdf-bin")

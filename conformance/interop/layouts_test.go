@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// layoutText is a dataset that every reader of every layout can hold: Debian's
-// netcdf-c 4.9.0 has neither strings nor unlimited dimensions, and dies of
-// scalars.
+// layoutText is a dataset that every reader of every layout supports. Debian's netcdf-c
+// 4.9.0 supports neither strings nor unlimited dimensions, and crashes on scalars.
 const layoutText = `netcdf x {
 dimensions:
 	y = 2 ;
@@ -48,8 +47,8 @@ group: g {
 }
 `
 
-// TestPeersReadLayouts checks that peers read each layout that is written on
-// request, with equal values.
+// TestPeersReadLayouts checks that peers read equal values from every layout that
+// nczctl can write.
 func TestPeersReadLayouts(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ layout, reader, format, ignore string }{
@@ -72,8 +71,8 @@ func TestPeersReadLayouts(t *testing.T) {
 	}
 }
 
-// TestOldNcdump checks that the release which wrote the uppercase layout reads
-// what we write in it, and prints what we print.
+// TestOldNcdump checks that the release that introduced the uppercase layout reads
+// nczctl's output in it, and that both dumps are equal.
 func TestOldNcdump(t *testing.T) {
 	t.Parallel()
 	need(t, "netcdf-bin")
@@ -90,7 +89,8 @@ func TestOldNcdump(t *testing.T) {
 	}
 }
 
-// genLayout makes the dataset in a layout, and checks that all of it is there.
+// genLayout creates the dataset in a layout, and for old layouts checks that it is
+// complete.
 func genLayout(t *testing.T, layout string) (path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -108,9 +108,8 @@ func genLayout(t *testing.T, layout string) (path string) {
 	return path
 }
 
-// TestOldBigEndian checks that variables which netcdf-c 4.9.0 declared
-// big-endian, and stored little-endian, keep their values: its own ncdump says
-// which they are.
+// TestOldBigEndian checks that variables that netcdf-c 4.9.0 declared big-endian but
+// stored little-endian keep the values that its own ncdump prints.
 func TestOldBigEndian(t *testing.T) {
 	t.Parallel()
 	need(t, "netcdf-bin")
@@ -138,9 +137,9 @@ func TestOldBigEndian(t *testing.T) {
 	}
 }
 
-// TestConsolidated checks that consolidated metadata of zarr-python and xarray
-// is found current, and that they read what nczctl consolidates, with no other
-// documents beside it but the root's, which zarr-python asks for first.
+// TestConsolidated checks that consolidated metadata of zarr-python and xarray is
+// current, and that they read datasets consolidated by nczctl after all other documents
+// except those of the root, which zarr-python reads first, are removed.
 func TestConsolidated(t *testing.T) {
 	t.Parallel()
 	for _, peer := range []string{"zarr", "xarray"} {

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the matrix into docs/reference/co
 
 const compatibility = "../../docs/reference/compatibility.md"
 
-// columns are the peers in the order of the tables.
+// columns lists the peers in the order of the tables.
 var columns = []struct{ name, title string }{
 	{"zarr", "zarr-python"},
 	{"xarray", "xarray"},
@@ -26,7 +26,7 @@ var columns = []struct{ name, title string }{
 	{"tensorstore", "tensorstore"},
 }
 
-// written are the stores that peers write, which are read here.
+// written lists the stores that peers write and that are read here.
 var written = []struct{ peer, args, url string }{
 	{"zarr", "--case types", ""},
 	{"zarr", "--case types --consolidated", ""},
@@ -45,8 +45,8 @@ var written = []struct{ peer, args, url string }{
 	{"gdal", "--v3", ""},
 }
 
-// copies are the stores that nczctl writes, as copies of samples, and who
-// reads them. What says which rows the variables of a store count for.
+// copies lists the stores that nczctl writes as copies of samples, and their readers.
+// what lists the sections of the tables to which the variables of a store belong.
 var copies = []struct{ sample, layout, options, what, readers string }{
 	{"types", "newest", "", "layout types", "zarr xarray netcdf4 gdal zarrita tensorstore"},
 	{"types", "4.9.1", "", "layout", "netcdf4 zarr gdal zarrita tensorstore"},
@@ -67,9 +67,9 @@ var copies = []struct{ sample, layout, options, what, readers string }{
 	{"foreign", "v3", "--skip-unreadable", "types codecs", "zarr xarray gdal zarrita tensorstore"},
 }
 
-// TestMatrix writes here and reads there, writes there and reads here, checks
-// the values of every variable, and compares what came of it with the tables
-// of the compatibility page.
+// TestMatrix reads stores that peers write and lets peers read stores that nczctl
+// writes. It checks the values of every variable and compares the results with the
+// tables of the compatibility page.
 func TestMatrix(t *testing.T) { //nolint:paralleltest // the peers take the cores
 	for _, c := range columns {
 		need(t, packages[c.name]...)
@@ -80,9 +80,9 @@ func TestMatrix(t *testing.T) { //nolint:paralleltest // the peers take the core
 	if t.Failed() {
 		return
 	}
-	for cell, result := range here.cells {
+	for entry, result := range here.outcomes {
 		if result == wrong {
-			t.Errorf("%s: %s: we read other values than %s wrote", cell.row, cell.section, cell.peer)
+			t.Errorf("%s: %s: nczarr reads other values than %s wrote", entry.row, entry.section, entry.peer)
 		}
 	}
 	page, err := os.ReadFile(compatibility)
@@ -95,7 +95,7 @@ func TestMatrix(t *testing.T) { //nolint:paralleltest // the peers take the core
 			t.Fatal(err)
 		}
 	} else if want != string(page) {
-		t.Errorf("the tables of %s are not what was found; run the test with -update and look at the difference\n%s", compatibility, firstDifference(string(page), want))
+		t.Errorf("the tables of %s differ from the results; run the test with -update and check the difference\n%s", compatibility, firstDifference(string(page), want))
 	}
 }
 
@@ -110,7 +110,7 @@ func readHere(t *testing.T, m *matrix) {
 				url = "file://" + path + w.url
 			}
 			got := describe(t, url, strings.Contains(w.args, "nczarr"))
-			results := judge(t, want, encode(t, got))
+			results := classify(t, want, encode(t, got))
 			m.add("layouts", storeLabel(w.args), w.peer, results...)
 			if strings.Contains(w.args, "zip") || strings.Contains(w.args, "consolidated") && w.peer == "zarr" {
 				return
@@ -123,7 +123,7 @@ func readHere(t *testing.T, m *matrix) {
 	}
 }
 
-// storeLabel names the layout of what a peer writes.
+// storeLabel names the layout of a peer's store.
 func storeLabel(args string) string {
 	label := "pure Zarr"
 	switch {
@@ -183,8 +183,8 @@ func copyLabel(layout, options string) string {
 	return label
 }
 
-// readResults lets a peer read a store and judges every variable; a peer that
-// refuses the whole store refuses each of them.
+// readResults lets a peer read a store and returns the result for every variable. If
+// the peer refuses the whole store, every variable is refused.
 func readResults(t *testing.T, want []byte, reader, format, options, path string) []result {
 	t.Helper()
 	args := []string{"--with", reader, "--format", format}
@@ -196,7 +196,7 @@ func readResults(t *testing.T, want []byte, reader, format, options, path string
 	}
 	got, err := tool(t, "read.py", append(args, path)...)
 	if err == nil {
-		return judge(t, want, got)
+		return classify(t, want, got)
 	}
 	var doc document
 	if err := json.Unmarshal(want, &doc); err != nil {
@@ -215,9 +215,9 @@ func readResults(t *testing.T, want []byte, reader, format, options, path string
 
 var signal = regexp.MustCompile(`signal: [a-z ]+`)
 
-// judge compares two descriptions, values and shapes only, variable by
-// variable. An error of the reader is a refusal, another difference is wrong.
-func judge(t *testing.T, want, got []byte) []result {
+// classify compares two descriptions variable by variable, considering only values and
+// shapes. An error of the reader is a refusal, and any other difference is wrong.
+func classify(t *testing.T, want, got []byte) []result {
 	t.Helper()
 	var doc, seen document
 	for _, d := range []struct {
@@ -254,8 +254,8 @@ func judge(t *testing.T, want, got []byte) []result {
 	return out
 }
 
-// joined gives one variable for those into which a complex or a structured
-// one is taken apart, or nil when they are not there.
+// joined combines the variables into which a complex or structured one is split, or
+// returns nil if they are missing.
 func joined(seen *document, name string, want *variable) *variable {
 	out := &variable{Shape: want.Shape, SHA256: want.SHA256}
 	for part, sum := range want.Parts {
@@ -273,9 +273,9 @@ func joined(seen *document, name string, want *variable) *variable {
 	return out
 }
 
-// sameOtherwise reports whether the values are the same and the reader sees
-// them in its own way: one element where NCZarr has a scalar, a string of one
-// character where it has a char.
+// sameOtherwise reports whether the values are equal although the reader represents
+// them differently: one element instead of a scalar, or a string of one character
+// instead of a char.
 func sameOtherwise(want, got *variable) bool {
 	shape := slices.Equal(want.Shape, got.Shape) || len(want.Shape) == 0 && slices.Equal(got.Shape, []int64{1})
 	return shape && (want.SHA256 == got.SHA256 || want.Also != "" && want.Also == got.SHA256)
@@ -287,7 +287,7 @@ func replaceSection(t *testing.T, page, text string) string {
 	before, rest, ok := strings.Cut(page, begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the matrix: %q", compatibility, begin)
+		t.Fatalf("%s does not contain the markers of the matrix: %q", compatibility, begin)
 	}
 	return before + begin + text + end + after
 }
@@ -299,5 +299,5 @@ func firstDifference(a, b string) string {
 			return "page:  " + x[i] + "\nfound: " + y[i]
 		}
 	}
-	return "one ends earlier"
+	return "one text ends earlier"
 }

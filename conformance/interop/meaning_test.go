@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr"
 )
 
-// meaning asks a peer.
+// meaning runs meaning.py with a peer and decodes its output.
 func meaning(t *testing.T, what, path string, into any) {
 	t.Helper()
 	answer := bytes.ReplaceAll(must(t, "meaning.py", what, path), []byte("NaN"), []byte("null"))
@@ -24,7 +24,7 @@ func meaning(t *testing.T, what, path string, into any) {
 	}
 }
 
-// lines makes an NCZarr dataset of one-dimensional variables.
+// lines creates an NCZarr dataset of one-dimensional variables and returns its path.
 func lines(t *testing.T, vars map[string]nczarr.VarSpec, values map[string][]float64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.zarr")
@@ -48,8 +48,8 @@ func lines(t *testing.T, vars map[string]nczarr.VarSpec, values map[string][]flo
 	return path
 }
 
-// TestUnpacked checks that packed numbers, missing values and valid ranges mean
-// to us what they mean to netCDF4-python.
+// TestUnpacked checks that packed numbers, missing values and valid ranges have the
+// same meaning as in netCDF4-python.
 func TestUnpacked(t *testing.T) {
 	t.Parallel()
 	need(t, packages["netcdf4"]...)
@@ -86,7 +86,7 @@ func TestUnpacked(t *testing.T) {
 			spec.Fill = list[3]
 		}
 		attr := func(name string, value any) { spec.Attrs = append(spec.Attrs, nczarr.Attr{Name: name, Value: value}) }
-		packed := func(x ...float64) any { // in the type of the variable, as CF wants it
+		packed := func(x ...float64) any { // in the type of the variable, as CF requires
 			switch c.typ {
 			case nczarr.Int8:
 				return convert[int8](x)
@@ -149,7 +149,7 @@ func TestUnpacked(t *testing.T) {
 			seen++
 			stored := values[name[1:]][i]
 			if v.Type().Size() == 1 && !v.Attr("_FillValue").Exists() && (stored == -127 || stored == 255) {
-				continue // netCDF4-python has a fill value for bytes; the users' guide of netCDF says that there is none
+				continue // netCDF4-python applies a default fill value to bytes, contrary to the netCDF Users' Guide
 			}
 			if w := want[name][i]; (w == nil) != math.IsNaN(x) || w != nil && *w != x {
 				t.Errorf("%s %s %v: element %d, %v: want %v, got %v", name, v.Type(), describeAttrs(v), i, stored, text(w), x)
@@ -187,7 +187,7 @@ func text(x *float64) string {
 	return fmt.Sprint(*x)
 }
 
-// TestDates checks that times are decoded as netCDF4-python and cftime do, in all
+// TestDates checks that times are decoded as in netCDF4-python and cftime, in all
 // calendars.
 func TestDates(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// TestSelection checks that coordinates select the positions that xarray selects.
+// TestSelection checks that coordinates select the same positions as in xarray.
 func TestSelection(t *testing.T) {
 	t.Parallel()
 	need(t, packages["xarray"]...)
@@ -250,7 +250,7 @@ func TestSelection(t *testing.T) {
 			q.Nearest = append(q.Nearest, low)
 			q.Between = append(q.Between, [2]float64{low, low + r.Float64()*60})
 		}
-		q.Between = append(q.Between, [2]float64{min(q.Coord[0], q.Coord[len(q.Coord)-1]), max(q.Coord[0], q.Coord[len(q.Coord)-1])}) // both ends belong to it
+		q.Between = append(q.Between, [2]float64{min(q.Coord[0], q.Coord[len(q.Coord)-1]), max(q.Coord[0], q.Coord[len(q.Coord)-1])}) // both ends are included
 		queries = append(queries, q)
 	}
 	in := filepath.Join(t.TempDir(), "queries.json")

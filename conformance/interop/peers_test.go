@@ -32,7 +32,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	// The keys of the S3 server of the tests, and nothing of the user's.
+	// The credentials of the S3 server for tests, without any settings of the user.
 	for _, line := range []string{
 		"AWS_ACCESS_KEY_ID=test-access", "AWS_SECRET_ACCESS_KEY=test-secret-key", "AWS_SESSION_TOKEN=", "AWS_PROFILE=", "AWS_ENDPOINT_URL=",
 		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=" + filepath.Join(dir, "none"), "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(dir, "none"),
@@ -52,8 +52,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// need skips the test when a peer is not there, or fails it when
-// NCZARR_REQUIRE_PEERS is set. What install.sh printed is in NCZARR_PEERS_DIR.
+// need skips the test if a peer is not installed, or fails it if NCZARR_REQUIRE_PEERS
+// is set. NCZARR_PEERS_DIR is the directory printed by install.sh.
 func need(t *testing.T, names ...string) {
 	t.Helper()
 	dir := os.Getenv("NCZARR_PEERS_DIR")
@@ -82,14 +82,15 @@ func need(t *testing.T, names ...string) {
 	}
 }
 
-// packages are the peers that a tool's --with needs.
+// packages maps the values of a tool's --with to the peers that it needs.
 var packages = map[string][]string{
 	"zarr": {"zarr", "numcodecs"}, "xarray": {"xarray", "zarr"}, "netcdf4": {"netcdf4", "libnetcdf"}, "tensorstore": {"tensorstore"},
 	"gdal": {"gdal"}, "zarrita": {"zarrita"},
 }
 
-// peers are two processes that run the peers' tools; nil is one not started yet.
-// Importing the peers costs more than most of what the tools do with them.
+// peers holds two processes that run the peers' tools; nil is a process that has not
+// started yet. Processes are reused because importing the peers takes longer than most
+// of their work.
 var peers = make(chan *peer, 2)
 
 // peer is a process of serve.py. It runs one tool at a time.
@@ -118,17 +119,17 @@ func startPeer() (*peer, error) {
 	return p, p.cmd.Start()
 }
 
-// stopPeers ends the processes. No tool runs any more.
+// stopPeers ends the processes. No tool may be running.
 func stopPeers() {
 	for range cap(peers) {
 		if p := <-peers; p != nil {
 			_ = p.input.Close()
-			_ = p.cmd.Wait() // what went wrong was told by the answers
+			_ = p.cmd.Wait() // failures were reported by the responses
 		}
 	}
 }
 
-// exitError is the exit status of a tool, other than 0.
+// exitError is a nonzero exit status of a tool.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -166,7 +167,7 @@ func tool(t *testing.T, name string, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// must is tool for what may not fail.
+// must is like tool, but ends the test on an error.
 func must(t *testing.T, name string, args ...string) []byte {
 	t.Helper()
 	out, err := tool(t, name, args...)
@@ -176,8 +177,8 @@ func must(t *testing.T, name string, args ...string) []byte {
 	return out
 }
 
-// compare gives one line for each difference, except those that begin with
-// one of known.
+// compare returns one line per difference, except those that start with an element of
+// known.
 func compare(t *testing.T, want, got []byte, ignore string, known ...string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -222,7 +223,7 @@ func encode(t *testing.T, doc *document) []byte {
 	return out
 }
 
-// ctl runs nczctl, which must succeed, and gives its standard output.
+// ctl runs nczctl, which must succeed, and returns its standard output.
 func ctl(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), nczctl, append([]string{"--isolation=inproc", "-q"}, args...)...)

@@ -14,21 +14,19 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/killpoint"
 )
 
-// outages are the power failures of every run, in thousandths of the calls of a
+// outages lists the power failures of a regular run, in thousandths of the calls of a
 // copy; 1000 is its end.
 var outages = map[string][]int{"file": {960, 1000}, "zip": {1000}}
 
-// mountings are the ways in which file systems are mounted in turn: as usual,
-// and so that less is on the disk than people got used to. Nothing is written
-// unless a program asks for it.
+// mountings lists the mount options that are used in turn: the default ones, and ones
+// with weaker guarantees. With both, nothing is written unless a program requests it.
 var mountings = []string{"loop,commit=3600", "loop,commit=3600,noauto_da_alloc,data=writeback"}
 
-// TestPowerFailure replaces a dataset on a file system in an image, and takes
-// the image as it is after a call: what the kernel has not written by then is
-// lost. Mounted again, the old dataset or the new one is there, whole. Each time
-// the image is taken twice: as it is, and after another process has made the
-// file system commit its journal, so that names and sizes are on the disk while
-// data are not.
+// TestPowerFailure replaces a dataset on a file system in an image, and copies the
+// image after a call: data that the kernel has not written by then is lost. After
+// mounting the copy, either the old or the new dataset must be complete. Each image is
+// copied twice: as it is, and after another process has made the file system commit its
+// journal, so that names and sizes are on disk while data may not be.
 func TestPowerFailure(t *testing.T) {
 	t.Parallel()
 	need(t, "numcodecs")
@@ -47,10 +45,10 @@ func TestPowerFailure(t *testing.T) {
 	}
 }
 
-// disk is an arena on a file system of its own.
+// disk is an arena on its own file system.
 type disk struct {
 	*arena
-	dir   string // of images
+	dir   string // directory of the images
 	mount string
 }
 
@@ -64,20 +62,20 @@ func newDisk(t *testing.T, kind, src string) *disk {
 	}
 	out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-m", "0", base).CombinedOutput()
 	if err != nil {
-		t.Skipf("no image of a file system can be made: %v: %s", err, out)
+		t.Skipf("cannot create a file system image: %v: %s", err, out)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(d.mount, unix.MNT_DETACH) })
 	if out, err := d.attach(t, "base", "loop"); err != nil {
-		t.Skipf("no image can be mounted: %v: %s", err, out)
+		t.Skipf("cannot mount an image: %v: %s", err, out)
 	}
 	d.arena = newArena(t, kind, src)
 	place := filepath.Join(d.mount, "place")
 	copyTree(t, d.saved, place)
-	d.place, d.dst = place, filepath.Join(place, d.name) // nothing else goes on
+	d.place, d.dst = place, filepath.Join(place, d.name) // no other command runs
 	_, d.before = d.look(t)
 	f, err := os.Open(d.mount)
 	if err == nil {
-		err = unix.Syncfs(int(f.Fd())) // what is mounted in another namespace, too, is not written when it is unmounted here
+		err = unix.Syncfs(int(f.Fd())) // unmounting does not write a file system that is also mounted in another namespace
 		_ = f.Close()
 	}
 	if err != nil {
@@ -100,8 +98,8 @@ func (d *disk) detach(t *testing.T) {
 	}
 }
 
-// take copies an image as it is on the disk now, to a name that was not mounted
-// before: a device may live on for a moment, with what it remembers.
+// take copies the current state of an image to a name that was not mounted before,
+// because a device may survive for a moment with its caches.
 func (d *disk) take(t *testing.T, from, to string) {
 	t.Helper()
 	from, to = filepath.Join(d.dir, from), filepath.Join(d.dir, to)
@@ -110,7 +108,7 @@ func (d *disk) take(t *testing.T, from, to string) {
 	}
 }
 
-// fail ends a copy at a call, and has the power fail at that moment.
+// fail kills a copy at a call and simulates a power failure at that moment.
 func (d *disk) fail(t *testing.T, at int, mounting string, tally map[string]int) {
 	t.Helper()
 	disk, cut, committed := fmt.Sprint("disk", at), fmt.Sprint("cut", at), fmt.Sprint("committed", at)

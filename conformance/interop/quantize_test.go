@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// hardValues are those whose logarithm is at, or beside, a whole number, the
-// ends of the range, and zeros; then random bits of finite values.
+// hardValues returns values whose logarithm is at or next to an integer, the ends of
+// the range and zeros, followed by finite random values.
 func hardValues() []float64 {
 	list := []float64{0, math.Copysign(0, -1), math.NaN(), 1, -1, math.Pi, 9.9692099683868690e+36, 1.11111111, 1e-45, 0.1}
 	for e := -44; e < 38; e++ {
@@ -28,8 +28,8 @@ func hardValues() []float64 {
 	return list
 }
 
-// TestQuantize checks that quantized values have the bits that libnetcdf gives
-// them, in all modes and numbers of digits.
+// TestQuantize checks that quantized values have the same bits as those of libnetcdf,
+// in all modes and numbers of digits.
 func TestQuantize(t *testing.T) {
 	t.Parallel()
 	need(t, packages["netcdf4"]...)
@@ -41,7 +41,7 @@ func TestQuantize(t *testing.T) {
 	for e := -300; e < 300; e += 7 {
 		doubles = append(doubles, math.Pow10(e), math.Nextafter(math.Pow10(e), 0))
 	}
-	// Here the error of a fast logarithm would tell.
+	// With these values the error of a fast logarithm would show.
 	doubles = append(doubles, 1.0000000000000168e+72, 1.000000000000011e+85, 1.0000000000000286e+119, 1.0000000000000325e+147, 1.000000000000024e+166, 1.0000000000000223e+170)
 	for _, tc := range []struct {
 		kind  string
@@ -91,7 +91,7 @@ func checkQuantized(t *testing.T, slice any, most [4]int, want []byte) {
 		}
 	}
 	if len(want) != 0 {
-		t.Errorf("%d bytes of the peer left over", len(want))
+		t.Errorf("%d extra bytes from the peer", len(want))
 	}
 }
 

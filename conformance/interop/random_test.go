@@ -9,10 +9,10 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 )
 
-// TestRandomArrays has zarr-python write sixty random arrays: of any type, byte
-// order, shape, chunk shape, storage order, codecs and fill value, with chunks
-// absent. Every bit of what we read is what it wrote, and it reads the same
-// from our copies as from its own store.
+// TestRandomArrays reads sixty random arrays written by zarr-python, of any type, byte
+// order, shape, chunk shape, storage order, codecs and fill value, with some chunks
+// missing. All bits must be equal, and zarr-python must read the same from copies as
+// from its own store.
 func TestRandomArrays(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
@@ -26,7 +26,7 @@ func TestRandomArrays(t *testing.T) {
 			got := describe(t, src, false)
 			for path, v := range got.Variables {
 				if strings.Contains(path, "M8") || strings.Contains(path, "m8") {
-					v.Attrs = map[string]attr{} // those that tell of times are not in the store
+					v.Attrs = map[string]attr{} // the attributes that describe times are not in the store
 				}
 			}
 			same(t, want, encode(t, got), "type,fill")
@@ -37,9 +37,9 @@ func TestRandomArrays(t *testing.T) {
 	}
 }
 
-// TestRandomV3 has zarr-python write random arrays of Zarr v3, most of them in shards.
-// Every bit of what we read is what it wrote, and it reads the same from our copies,
-// which are of Zarr v2.
+// TestRandomV3 reads random Zarr v3 arrays written by zarr-python, most of them
+// sharded. All bits must be equal, and zarr-python must be able to read the Zarr v2
+// copies.
 func TestRandomV3(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
@@ -60,12 +60,12 @@ func TestRandomV3(t *testing.T) {
 					t.Errorf("%s: %s", path, v.Error)
 				}
 				if strings.Contains(path, "M8") || strings.Contains(path, "m8") {
-					v.Attrs = map[string]attr{} // those that tell of times are not in the store
+					v.Attrs = map[string]attr{} // the attributes that describe times are not in the store
 				}
 			}
 			same(t, want, encode(t, got), "type,fill")
 			ctl(t, "copy", src, "file://"+dst+"#mode=zarr")
-			// Zarr v2 cannot name some dimensions only.
+			// Zarr v2 cannot name only some of the dimensions.
 			same(t, encode(t, describe(t, src, false)), encode(t, describe(t, dst, false)), "type,chunks,dims")
 			must(t, "read.py", "--with", "zarr", dst)
 		})

@@ -27,17 +27,17 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// Datasets are replaced while things go wrong. What is there afterwards is
-// judged by peers/replaced.py, which shares no code with nczctl. Either the old or
-// the new dataset must be complete, or the next command must say how to finish;
-// files that are not part of the dataset must be unchanged.
+// The tests in this file replace datasets while processes are killed.
+// peers/replaced.py, which shares no code with nczctl, checks the result. Either the
+// old or the new dataset must be complete, or the next command must say how to finish.
+// Files that are not part of the dataset must be unchanged.
 
-// everyVar makes [TestReplaced] kill at every nth call instead of a few: N.
+// everyVar makes [TestReplaced] kill at every Nth call instead of a few calls.
 const everyVar = "NCZARR_REPLACED_EVERY"
 
-// strokes are the kills of every run, by kind of store and by what goes on
-// beside it: thousandths of the calls of a copy.
-var strokes = map[string]map[string][]int{
+// killPoints lists the kills of a regular run, by kind of store and by what runs
+// concurrently, in thousandths of the calls of a copy.
+var killPoints = map[string]map[string][]int{
 	"file": {"alone": {985}, "reader": {400}, "writer": {960}, "contained": {990}},
 	"zip":  {"alone": {970}, "holder": {900}, "contained": {900}},
 	"s3":   {"alone": {550}, "reader": {800}, "writer": {970}},
@@ -52,17 +52,18 @@ func TestReplaced(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			a := newArena(t, kind, src)
-			for _, beside := range []string{"alone", "reader", "dump", "writer", "holder", "contained"} {
-				if kind == "s3" && beside == "dump" { // what one may show takes more to say than a text: see library
+			for _, concurrent := range []string{"alone", "reader", "dump", "writer", "holder", "contained"} {
+				if kind == "s3" && concurrent == "dump" { // library checks this case, because a dump of a mixed dataset is hard to verify
 					continue
 				}
-				t.Run(beside, func(t *testing.T) { a.campaign(t, beside) })
+				t.Run(concurrent, func(t *testing.T) { a.campaign(t, concurrent) })
 			}
 		})
 	}
 }
 
-// TestReplacedChecker damages a dataset in many ways: the checker must tell each.
+// TestReplacedChecker damages a dataset in many ways. The checker must detect all of
+// them.
 func TestReplacedChecker(t *testing.T) {
 	t.Parallel()
 	need(t, "numcodecs")
@@ -112,8 +113,7 @@ func TestReplacedChecker(t *testing.T) {
 	}
 }
 
-// sources makes the datasets that replaced.py knows, and returns the directory
-// they are in.
+// sources creates the datasets that replaced.py knows and returns their directory.
 func sources(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -121,23 +121,23 @@ func sources(t *testing.T) string {
 	return dir
 }
 
-// arena is a place with a dataset that is replaced, and with files beside it.
+// arena is a directory or bucket with a dataset that is replaced, and with other files.
 type arena struct {
 	src   string
-	place string // local directory that has the dataset in it, or that the server keeps it in
-	saved string // place as it is at first
-	name  string // of the dataset in place
+	place string // local directory of the dataset, or the one in which the server stores it
+	saved string // copy of the initial content of place
+	name  string // name of the dataset in place
 	kind  string
-	dst   string // the dataset for nczctl
-	aside string // the same for what goes on beside a copy, whose requests do not count
+	dst   string // URL of the dataset for nczctl
+	aside string // URL for concurrent commands, whose requests are not counted
 	env   []string
 	tmp   string
-	gate  *s3server.Gate // nil for local ones
+	gate  *s3server.Gate // nil for local stores
 	known map[string]contents
-	dumps map[string]string // by text; the name of the dataset
-	calls int               // or requests, of a copy that nobody disturbs
+	dumps map[string]string // names of the datasets by the text of their dumps
+	calls int               // number of calls or requests of an undisturbed copy
 
-	before map[string]string // all but the dataset, at first
+	before map[string]string // initial description of everything except the dataset
 }
 
 func newArena(t *testing.T, kind, src string) *arena {
@@ -184,13 +184,13 @@ func newArena(t *testing.T, kind, src string) *arena {
 	a.note(t, "new")
 	is, files := a.look(t)
 	if is.State != "new" || is.Claimed {
-		t.Fatalf("a copy that nobody disturbs makes %+v", is)
+		t.Fatalf("an undisturbed copy creates %+v", is)
 	}
 	a.before = files
 	return a
 }
 
-// note records what a dump of the dataset is like.
+// note records the current dump of the dataset under a name.
 func (a *arena) note(t *testing.T, name string) {
 	t.Helper()
 	text, err := a.text()
@@ -211,8 +211,8 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-// copyTree copies a directory with all attributes of its files: the S3 server
-// keeps what it knows of an object in them.
+// copyTree copies a directory with all attributes of its files, in which the S3 server
+// stores metadata of objects.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
@@ -220,7 +220,7 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// reset makes the place what it was at first.
+// reset restores the initial content of place.
 func (a *arena) reset(t *testing.T) {
 	t.Helper()
 	if err := os.RemoveAll(a.place); err != nil {
@@ -229,15 +229,15 @@ func (a *arena) reset(t *testing.T) {
 	copyTree(t, a.saved, a.place)
 }
 
-// command is nczctl with arguments.
+// command returns nczctl with arguments.
 func (a *arena) command(args ...string) *exec.Cmd {
 	c := exec.Command(nczctl, args...)
 	c.Dir, c.Env = a.tmp, a.env
 	return c
 }
 
-// overwrite is the copy that replaces the dataset. In a PID namespace of its
-// own it has a process id that means nothing outside.
+// overwrite returns the copy that replaces the dataset. If contained is set, it runs in
+// its own PID namespace, where its process id has no meaning outside.
 func (a *arena) overwrite(source, to string, contained bool) *exec.Cmd {
 	c := a.command("copy", "--overwrite", "--memory", "64KiB", filepath.Join(a.src, source), to)
 	if contained {
@@ -247,10 +247,10 @@ func (a *arena) overwrite(source, to string, contained bool) *exec.Cmd {
 	return c
 }
 
-// containing are the arguments of unshare. What it has started ends with it.
+// containing holds the arguments of unshare. The contained processes end with unshare.
 var containing = []string{"--pid", "--fork", "--mount-proc", "--kill-child"}
 
-// quick runs nczctl without plugin processes; it must succeed.
+// quick runs nczctl without plugin processes. It must succeed.
 func (a *arena) quick(t *testing.T, args ...string) {
 	t.Helper()
 	if msg := a.fails(args...); msg != "" {
@@ -258,24 +258,24 @@ func (a *arena) quick(t *testing.T, args ...string) {
 	}
 }
 
-// campaign kills copies beside which something else goes on.
-func (a *arena) campaign(t *testing.T, beside string) {
-	if beside == "contained" {
+// campaign kills copies while another activity runs concurrently.
+func (a *arena) campaign(t *testing.T, concurrent string) {
+	if concurrent == "contained" {
 		if out, err := exec.CommandContext(t.Context(), "unshare", append(containing, "true")...).CombinedOutput(); err != nil {
-			t.Skipf("processes cannot be put into a PID namespace: %v: %s", err, out)
+			t.Skipf("cannot create a PID namespace: %v: %s", err, out)
 		}
 	}
-	k := &stroke{arena: a, beside: beside, contained: beside == "contained"}
+	k := &killRun{arena: a, concurrent: concurrent, contained: concurrent == "contained"}
 	tally := map[string]int{}
-	points := a.points(t, strokes[a.kind][beside])
+	points := a.points(t, killPoints[a.kind][concurrent])
 	for i, at := range points {
 		k.at, k.victim = at, []killpoint.Victim{killpoint.Root, killpoint.Caller, killpoint.Both}[i%3]
-		tally[k.strike(t)]++
+		tally[k.killOnce(t)]++
 	}
 	t.Logf("%d calls, %d kills: %v", a.calls, len(points), tally)
 }
 
-// points returns the calls at which this run kills: those at some thousandths of
+// points returns the calls at which this run kills: those at the given thousandths of
 // all calls, or every nth.
 func (a *arena) points(t *testing.T, where []int) []int {
 	t.Helper()
@@ -296,16 +296,16 @@ func (a *arena) points(t *testing.T, where []int) []int {
 	return out
 }
 
-// stroke is one kill.
-type stroke struct {
+// killRun is one kill.
+type killRun struct {
 	*arena
-	beside    string
-	contained bool
-	at        int
-	victim    killpoint.Victim
+	concurrent string
+	contained  bool
+	at         int
+	victim     killpoint.Victim
 }
 
-// count makes a copy that nobody disturbs, and counts its calls or requests.
+// count runs an undisturbed copy and counts its calls or requests.
 func (a *arena) count(t *testing.T) int {
 	t.Helper()
 	var msg bytes.Buffer
@@ -325,12 +325,11 @@ func (a *arena) count(t *testing.T) int {
 	return out.Calls
 }
 
-// strike kills one copy, and looks at what is there. It returns the outcome in a
-// word.
-func (k *stroke) strike(t *testing.T) string {
+// killOnce kills one copy, checks the result and returns the outcome in a word.
+func (k *killRun) killOnce(t *testing.T) string {
 	t.Helper()
 	k.reset(t)
-	end := k.company(t)
+	end := k.startConcurrent(t)
 	o := k.kill(t)
 	o.others = end()
 	errorf := func(format string, args ...any) {
@@ -340,7 +339,7 @@ func (k *stroke) strike(t *testing.T) string {
 	return k.examine(t, o, errorf)
 }
 
-// ending is how a copy ended.
+// ending describes how a copy ended.
 type ending struct {
 	code   int
 	said   string
@@ -348,11 +347,11 @@ type ending struct {
 	others bool // another copy may have replaced the dataset
 }
 
-// examine looks at what a copy has left, and lets the next commands finish.
+// examine checks what a copy has left, and lets the next commands finish.
 func (a *arena) examine(t *testing.T, o ending, errorf func(string, ...any)) string {
 	t.Helper()
 	is, files := a.look(t)
-	a.foreign(files, false, errorf)
+	a.checkOthers(files, false, errorf)
 	if o.code == 0 && is.State == "old" {
 		errorf("nczctl exited with 0, but the old dataset is still in place")
 	}
@@ -362,10 +361,10 @@ func (a *arena) examine(t *testing.T, o ending, errorf func(string, ...any)) str
 		is = a.finish(t, msg, errorf)
 	}
 	if is.State != "new" && is.State != "old" && (is.State != "other" || !o.others) {
-		errorf("there is %+v", is)
+		errorf("found %+v", is)
 	}
 	again := []string{"copy", "--overwrite", filepath.Join(a.src, "new"), a.dst}
-	if msg := a.fails(again...); msg != "" { // readers could do with the old one, but its place was claimed already
+	if msg := a.fails(again...); msg != "" { // readers can use the old dataset although its place is already claimed
 		if !is.Claimed {
 			errorf("another copy fails: %s", msg)
 		}
@@ -377,14 +376,14 @@ func (a *arena) examine(t *testing.T, o ending, errorf func(string, ...any)) str
 	}
 	a.quick(t, "clean", "--remove", a.dst)
 	if is, files = a.look(t); is.State != "new" || is.Claimed {
-		errorf("after another copy there is %+v", is)
+		errorf("found %+v after another copy", is)
 	}
-	a.foreign(files, true, errorf)
+	a.checkOthers(files, true, errorf)
 	return outcome
 }
 
-// fails runs nczctl without plugin processes, and returns what it says when it
-// fails.
+// fails runs nczctl without plugin processes. If it fails, fails returns its error
+// output.
 func (a *arena) fails(args ...string) (msg string) {
 	c := a.command(append([]string{"--isolation=inproc", "-q"}, args...)...)
 	var out bytes.Buffer
@@ -395,16 +394,16 @@ func (a *arena) fails(args ...string) (msg string) {
 	return ""
 }
 
-// told matches a command that an error message recommends.
-var told = regexp.MustCompile(`nczctl (?:copy --resume-replace|clean --remove) (?:'[^']*'|\S+)`)
+// recommended matches a command that an error message recommends.
+var recommended = regexp.MustCompile(`nczctl (?:copy --resume-replace|clean --remove) (?:'[^']*'|\S+)`)
 
-// finish runs the command that an error message recommends, and returns the
-// state afterwards.
+// finish runs the command that an error message recommends, and returns the state
+// afterwards.
 func (a *arena) finish(t *testing.T, msg string, errorf func(string, ...any)) found {
 	t.Helper()
-	command := told.FindString(msg)
+	command := recommended.FindString(msg)
 	if command == "" {
-		errorf("the next command does not say how to finish: %s", msg)
+		errorf("the error message recommends no command: %s", msg)
 	}
 	c := exec.CommandContext(t.Context(), "sh", "-c", command)
 	c.Dir, c.Env = a.tmp, a.env
@@ -412,12 +411,12 @@ func (a *arena) finish(t *testing.T, msg string, errorf func(string, ...any)) fo
 		errorf("%s: %v: %s", command, err, out)
 	}
 	is, files := a.look(t)
-	a.foreign(files, false, errorf)
+	a.checkOthers(files, false, errorf)
 	return is
 }
 
-// kill runs a copy to its end, whatever that is.
-func (k *stroke) kill(t *testing.T) ending {
+// kill runs a copy until it ends or is killed.
+func (k *killRun) kill(t *testing.T) ending {
 	t.Helper()
 	var msg bytes.Buffer
 	c := k.overwrite("new", k.dst, k.contained)
@@ -438,9 +437,9 @@ func (k *stroke) kill(t *testing.T) ending {
 		t.Fatal(err)
 	}
 	close(started)
-	_ = c.Wait() // the exit code tells
+	_ = c.Wait() // the exit code is checked later
 	k.gate.Arm(0, nil)
-	for deadline := time.Now().Add(killpoint.Patience); k.beside != "writer" && running(k.tmp); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(killpoint.Patience); k.concurrent != "writer" && running(k.tmp); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("processes outlive nczctl")
 		}
@@ -461,11 +460,11 @@ func running(tmp string) bool {
 	return false
 }
 
-// company starts what goes on beside the copy. end stops it, or waits for it,
-// and reports whether another copy may have replaced the dataset.
-func (k *stroke) company(t *testing.T) (end func() bool) {
+// startConcurrent starts the concurrent activity. end stops it or waits for it, and
+// reports whether another copy may have replaced the dataset.
+func (k *killRun) startConcurrent(t *testing.T) (end func() bool) {
 	t.Helper()
-	switch k.beside {
+	switch k.concurrent {
 	case "reader":
 		return k.readers(t, k.library)
 	case "dump":
@@ -483,17 +482,17 @@ func (k *stroke) company(t *testing.T) (end func() bool) {
 		t.Fatal(err)
 	}
 	return func() bool {
-		if err := c.Wait(); err != nil && !excuse.Match(msg.Bytes()) {
-			t.Errorf("the copy beside: %v: %s", err, msg.Bytes())
+		if err := c.Wait(); err != nil && !allowedErrors.Match(msg.Bytes()) {
+			t.Errorf("the concurrent copy: %v: %s", err, msg.Bytes())
 		}
 		return true
 	}
 }
 
-// holder opens the dataset, and writes what it holds into its first chunk until
-// end is called, or a write fails as the dataset is no longer there. None of it
-// may get into the new one.
-func (k *stroke) holder(t *testing.T) (end func() bool) {
+// holder opens the dataset and repeatedly writes the first chunk with its current
+// content, until end is called or a write fails because the dataset is gone. None of it
+// may end up in the new dataset.
+func (k *killRun) holder(t *testing.T) (end func() bool) {
 	t.Helper()
 	ds, err := nczarr.Open(t.Context(), k.aside, &nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider()), Update: true})
 	if err != nil {
@@ -528,8 +527,8 @@ func (k *stroke) holder(t *testing.T) (end func() bool) {
 		if aerr := ds.Abort(t.Context()); err == nil {
 			err = aerr
 		}
-		if err != nil && !excuse.MatchString(err.Error()) {
-			t.Errorf("a writer beside %s killed at %d: %v", k.victim, k.at, err)
+		if err != nil && !allowedErrors.MatchString(err.Error()) {
+			t.Errorf("a writer concurrent with %s killed at %d: %v", k.victim, k.at, err)
 		}
 		return false
 	}
@@ -539,19 +538,19 @@ func (k *stroke) holder(t *testing.T) (end func() bool) {
 // second copy may find a dataset in a bucket without its root document.
 var excuse = regexp.MustCompile(`replaced|was replacing|is gone|by somebody else meanwhile|changed|something other than a dataset exists there`)
 
-// readers reads the dataset again and again until end is called. once reads it
-// and says what is wrong with it.
-func (k *stroke) readers(t *testing.T, once func() (wrong string, err error)) (end func() bool) {
+// readers repeatedly reads the dataset until end is called. once reads it once and
+// returns a description of what is wrong with it.
+func (k *killRun) readers(t *testing.T, once func() (wrong string, err error)) (end func() bool) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
 			wrong, err := once()
 			switch {
-			case err != nil && !excuse.MatchString(err.Error()):
-				t.Errorf("a reader beside %s killed at %d: %v", k.victim, k.at, err)
+			case err != nil && !allowedErrors.MatchString(err.Error()):
+				t.Errorf("a reader concurrent with %s killed at %d: %v", k.victim, k.at, err)
 			case err == nil && wrong != "":
-				t.Errorf("a reader beside %s killed at %d: %s", k.victim, k.at, wrong)
+				t.Errorf("a reader concurrent with %s killed at %d: %s", k.victim, k.at, wrong)
 			}
 			select {
 			case <-stop:
@@ -567,16 +566,16 @@ func (k *stroke) readers(t *testing.T, once func() (wrong string, err error)) (e
 	}
 }
 
-// contents are the values of a dataset by the path and shape of the variable.
+// contents holds the values of a dataset, by path and shape of the variable.
 type contents map[string]elements
 
-// elements are the values of a variable.
+// elements holds the values of a variable.
 type elements struct {
 	data []byte
-	size int // of one, in bytes
+	size int // size of one element in bytes
 }
 
-// read reads all values of a dataset, through the library.
+// read reads all values of a dataset with the library.
 func read(url string) (contents, error) {
 	ctx := context.Background()
 	ds, err := nczarr.Open(ctx, url, &nczarr.Options{Registry: nczarr.NewRegistry(drivers.New(), filters.Provider())})
@@ -616,10 +615,10 @@ func (c contents) add(ctx context.Context, g *nczarr.Group) error {
 	return nil
 }
 
-// library reads the dataset with the library. It is the old or the new one;
-// object by object, a reader that has it open may get chunks of both (decision
-// 28), but never fill for a chunk that either has.
-func (k *stroke) library() (wrong string, err error) {
+// library reads the dataset with the library. The result must be the old or the new
+// dataset. In a bucket, a reader that has the dataset open may get chunks of both
+// (decision 28), but never fill for a chunk that either dataset has.
+func (k *killRun) library() (wrong string, err error) {
 	got, err := read(k.aside)
 	if err != nil {
 		return "", err
@@ -636,7 +635,7 @@ func (k *stroke) library() (wrong string, err error) {
 		for i := 0; i < len(e.data); i += e.size {
 			part := e.data[i : i+e.size]
 			if (a.data == nil || !bytes.Equal(part, a.data[i:i+e.size])) && (b.data == nil || !bytes.Equal(part, b.data[i:i+e.size])) {
-				return fmt.Sprintf("element %d of %s is %x, which neither dataset has there", i/e.size, name, part), nil
+				return fmt.Sprintf("element %d of %s is %x, which is in neither dataset", i/e.size, name, part), nil
 			}
 		}
 	}
@@ -648,13 +647,13 @@ func (c contents) equal(other contents) bool {
 }
 
 // dump reads the dataset with nczctl.
-func (k *stroke) dump() (wrong string, err error) {
+func (k *killRun) dump() (wrong string, err error) {
 	text, err := k.text()
 	switch {
 	case err == nil && k.dumps[text] == "":
 		return "neither the old dataset nor the new one: " + text, nil
 	case err != nil && strings.Contains(err.Error(), "permission denied"):
-		return "", nil // the process of the driver may read what was there when it was started, not what is there now
+		return "", nil // the driver process may only read the files that existed when it started
 	}
 	return "", err
 }
@@ -669,20 +668,20 @@ func (a *arena) text() (string, error) {
 	return out.String(), nil
 }
 
-// view is what replaced.py says of a place.
+// view is the output of replaced.py for a place.
 type view struct {
 	Stores map[string]found  // by name
-	Files  map[string]string // all else, described
+	Files  map[string]string // descriptions of all other files
 }
 
-// found is what a store is.
+// found is the state of a store.
 type found struct {
 	State   string // old, new, other, absent or neither
 	Why     string
-	Claimed bool // a command has announced that it is going to replace it
+	Claimed bool // a command has announced that it will replace the store
 }
 
-// look says what is in the place.
+// look returns the state of the dataset and descriptions of all other files.
 func (a *arena) look(t *testing.T) (found, map[string]string) {
 	t.Helper()
 	storage := "file"
@@ -703,20 +702,21 @@ func look(t *testing.T, storage, place string, names ...string) view {
 	return v
 }
 
-// remains are names that a killed copy may leave until another command comes.
+// remains matches the names that a killed copy may leave until another command removes
+// them.
 var remains = regexp.MustCompile(`^(\.nczarr-stage-[A-Z2-7]{10}|\.d\.zip\.[0-9a-f]{16}\.tmp|d\.zarr\.nczstage-[a-z2-7]{10})(/|$)`)
 
-// foreign checks that nothing beside the dataset has changed, and that there is
-// nothing more, or only what may remain unless it is cleaned.
-func (a *arena) foreign(now map[string]string, cleaned bool, errorf func(string, ...any)) {
+// checkOthers checks that all other files are unchanged, and that no new files exist,
+// except those that may remain until they are cleaned.
+func (a *arena) checkOthers(now map[string]string, cleaned bool, errorf func(string, ...any)) {
 	for name, was := range a.before {
 		if now[name] != was {
-			errorf("%s was %q and is %q", name, was, now[name])
+			errorf("%s changed from %q to %q", name, was, now[name])
 		}
 	}
 	for name := range now {
 		if a.before[name] == "" && (cleaned || !remains.MatchString(name)) {
-			errorf("%s is left", name)
+			errorf("%s was left behind", name)
 		}
 	}
 }

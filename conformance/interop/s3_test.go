@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/s3server"
 )
 
-// TestBuckets has zarr-python, on obstore, write into a bucket what we read
-// there, and read from it what nczctl has copied into it.
+// TestBuckets reads from a bucket what zarr-python writes with obstore, and lets
+// zarr-python read what nczctl copies into the bucket.
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	need(t, "zarr", "numcodecs", "obstore")

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// TestStrings makes strings with nczctl gen, of fixed and of variable length,
-// and has peers read them: none is cut, and text is text where that is
-// possible.
+// TestStrings creates strings of fixed and variable length with nczctl gen, and lets
+// peers read them. No string may be truncated, and text must stay text where possible.
 func TestStrings(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// outcome is how a reader did with one variable; the larger is the worse.
+// outcome is the result of reading one variable; a larger value is worse.
 type outcome int
 
 const (
@@ -30,36 +30,36 @@ type result struct {
 	why      string
 }
 
-type cell struct{ section, row, peer string }
+type entry struct{ section, row, peer string }
 
-// matrix collects results by section, row and peer; safe for concurrent use.
+// matrix collects outcomes by section, row and peer. It is safe for concurrent use.
 type matrix struct {
-	mu    sync.Mutex
-	cells map[cell]outcome
-	mixed map[cell]bool
-	why   map[cell]string
+	mu       sync.Mutex
+	outcomes map[entry]outcome
+	mixed    map[entry]bool
+	why      map[entry]string
 }
 
 func newMatrix() *matrix {
-	return &matrix{cells: map[cell]outcome{}, mixed: map[cell]bool{}, why: map[cell]string{}}
+	return &matrix{outcomes: map[entry]outcome{}, mixed: map[entry]bool{}, why: map[entry]string{}}
 }
 
-// add counts results for one cell: it has the worst of them.
+// add adds results to one entry, which keeps the worst outcome.
 func (m *matrix) add(section, row, peer string, results ...result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at := cell{section, row, peer}
+	at := entry{section, row, peer}
 	slices.SortFunc(results, func(a, b result) int { return cmp.Compare(a.variable, b.variable) })
 	for _, r := range results {
-		old := m.cells[at]
+		old := m.outcomes[at]
 		m.mixed[at] = m.mixed[at] || old != 0 && old != r.outcome
 		if r.outcome > old {
-			m.cells[at], m.why[at] = r.outcome, r.why
+			m.outcomes[at], m.why[at] = r.outcome, r.why
 		}
 	}
 }
 
-// addStore counts the results of one store that was written here.
+// addStore adds the results of one store that nczctl wrote.
 func (m *matrix) addStore(t *testing.T, what, layout, peer, path string, results []result) {
 	t.Helper()
 	if strings.Contains(what, "layout") {
@@ -77,16 +77,15 @@ func (m *matrix) addStore(t *testing.T, what, layout, peer, path string, results
 	}
 }
 
-// rowOf gives the section and the row that a variable counts for, by what its
-// .zarray says: its codecs where it has any, else its type, or what is
-// special about its chunks.
+// rowOf returns the section and the row of a variable according to its .zarray: its
+// codecs if it has any, otherwise its type or the properties of its chunks.
 func rowOf(t *testing.T, path, name string, types bool) (section, row string) {
 	t.Helper()
 	if data, err := os.ReadFile(filepath.Join(path, name, "zarr.json")); err == nil {
 		return rowOfV3(t, data, name, types)
 	}
 	data, err := os.ReadFile(filepath.Join(path, name, ".zarray"))
-	if err != nil { // a copy has an array for each field, and none for what netCDF cannot hold
+	if err != nil { // a copy has an array for each field, and no array for types that netCDF cannot represent
 		return "types", map[bool]string{true: "raw bytes", false: "complex, structured: an array for each field"}[name == "/type_V"]
 	}
 	var doc struct {
@@ -105,7 +104,7 @@ func rowOf(t *testing.T, path, name string, types bool) (section, row string) {
 	if doc.Compressor != nil || len(doc.Filters) > 0 && doc.Filters[0]["id"] != "vlen-utf8" {
 		return "codecs", codecLabel(doc.Filters, doc.Compressor)
 	}
-	if types && strings.Contains(name, "/scalar_") { // netCDF-C has its own way with them
+	if types && strings.Contains(name, "/scalar_") { // netCDF-C handles scalars differently
 		return "types", "scalars of any type"
 	}
 	if types {
@@ -235,13 +234,13 @@ func typeLabel(dtype any) string {
 	return "raw bytes"
 }
 
-// tables gives the page's tables and below each the reasons.
+// tables returns the tables for the page, each followed by its notes.
 func (m *matrix) tables() string {
 	var out strings.Builder
 	for _, s := range []struct{ name, title string }{{"layouts", "layout"}, {"typesNCZarr", "type, in NCZarr"}, {"types", "type, in pure Zarr"}, {"chunks", "chunks"}, {"codecs", "codecs, in order of encoding"},
 		{"typesV3", "type, in Zarr v3"}, {"chunksV3", "chunks, in Zarr v3"}, {"codecsV3", "codecs, in Zarr v3"}} {
 		rows := map[string]bool{}
-		for c := range m.cells {
+		for c := range m.outcomes {
 			if c.section == s.name {
 				rows[c.row] = true
 			}
@@ -258,7 +257,7 @@ func (m *matrix) tables() string {
 		for _, row := range slices.SortedFunc(maps.Keys(rows), byLabel) {
 			out.WriteString("| " + row + " |")
 			for _, c := range columns {
-				out.WriteString(" " + m.show(cell{s.name, row, c.name}, &notes) + " |")
+				out.WriteString(" " + m.show(entry{s.name, row, c.name}, &notes) + " |")
 			}
 			out.WriteString("\n")
 		}
@@ -275,10 +274,10 @@ func byLabel(a, b string) int {
 	return cmp.Or(cmp.Compare(number.ReplaceAllString(a, ""), number.ReplaceAllString(b, "")), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// show gives the text of a cell, with the number of its reason.
-func (m *matrix) show(at cell, notes *[]string) string {
-	word := map[outcome]string{0: "", equal: "equal", refused: "refused", wrong: "**wrong**"}[m.cells[at]]
-	if m.cells[at] <= equal {
+// show returns the text of an entry, with the number of its note.
+func (m *matrix) show(at entry, notes *[]string) string {
+	word := map[outcome]string{0: "", equal: "equal", refused: "refused", wrong: "**wrong**"}[m.outcomes[at]]
+	if m.outcomes[at] <= equal {
 		return word
 	}
 	if m.mixed[at] {
@@ -298,7 +297,8 @@ var (
 	space = regexp.MustCompile(`\s+`)
 )
 
-// reason is a message without what differs between runs, as a cell of a page.
+// reason returns a message without the parts that differ between runs, formatted for a
+// page.
 func reason(why string) string {
 	why = space.ReplaceAllString(paths.ReplaceAllString(why, "PATH"), " ")
 	why = strings.TrimPrefix(why, unread)

@@ -16,9 +16,10 @@ import (
 	filters "github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// TestWriteV3 copies random arrays of zarr-python, of Zarr v2 and of v3, into Zarr v3.
-// zarr-python reads the same from the copies, and tensorstore what it can read at all.
-// Copied back to Zarr v2 they are the same still.
+// TestWriteV3 copies random arrays of zarr-python, of Zarr v2 and v3, to Zarr v3.
+// zarr-python must read the same from the copies, and tensorstore must read equal
+// values from the arrays that it supports. The arrays must still be equal after copying
+// them back to Zarr v2.
 func TestWriteV3(t *testing.T) {
 	t.Parallel()
 	need(t, append(packages["zarr"], "tensorstore")...)
@@ -38,7 +39,7 @@ func TestWriteV3(t *testing.T) {
 			}
 			want := must(t, "read.py", read...)
 			ctl(t, append([]string{"copy", src, "file://" + dst + "#mode=zarr,v3"}, [][]string{nil, {"--codec", "gzip:level=1"}, {"--codec", "shuffle,zstd:level=2", "--consolidated"}}[i]...)...)
-			least := map[string]int{"zarr": 60, "tensorstore": []int{10, 25, 0}[i]} // which has none of numcodecs' codecs
+			least := map[string]int{"zarr": 60, "tensorstore": []int{10, 25, 0}[i]} // tensorstore supports none of numcodecs' codecs
 			for reader, least := range least {
 				args := []string{"--with", reader, "--v3", dst}
 				if i == 2 && reader == "zarr" {
@@ -50,7 +51,7 @@ func TestWriteV3(t *testing.T) {
 					continue
 				}
 				equals := 0
-				for _, r := range judge(t, want, got) {
+				for _, r := range classify(t, want, got) {
 					switch {
 					case r.outcome == equal:
 						equals++
@@ -69,8 +70,8 @@ func TestWriteV3(t *testing.T) {
 	}
 }
 
-// TestEveryCodecInV3 copies an array for each codec, and one for each type, into Zarr
-// v3: zarr-python and xarray read all of them, and tensorstore those that it knows.
+// TestEveryCodecInV3 copies one array per codec and per type to Zarr v3. zarr-python
+// and xarray must read all of them, and tensorstore those that it supports.
 func TestEveryCodecInV3(t *testing.T) {
 	t.Parallel()
 	need(t, append(packages["xarray"], "tensorstore", "numcodecs")...)
@@ -82,7 +83,7 @@ func TestEveryCodecInV3(t *testing.T) {
 			want := must(t, "write.py", "--with", "zarr", "--case", sample, src)
 			ctl(t, "copy", src, "file://"+dst+"#mode=v3")
 			for reader := range strings.FieldsSeq(readers) {
-				for _, r := range judge(t, want, must(t, "read.py", "--with", reader, "--v3", dst)) {
+				for _, r := range classify(t, want, must(t, "read.py", "--with", reader, "--v3", dst)) {
 					if r.outcome == wrong || r.outcome != equal && reader != "tensorstore" {
 						t.Errorf("%s: %s: %v %s", reader, r.variable, r.outcome, r.why)
 					}
@@ -92,8 +93,8 @@ func TestEveryCodecInV3(t *testing.T) {
 	}
 }
 
-// TestMaskedV3: xarray masks by the _FillValue that we write, in datasets of both of
-// our own formats copied to Zarr v3, with consolidated metadata and without.
+// TestMaskedV3 checks that xarray masks values with the _FillValue that nczctl writes
+// when it copies a dataset to Zarr v3, with and without consolidated metadata.
 func TestMaskedV3(t *testing.T) {
 	t.Parallel()
 	need(t, packages["xarray"]...)
@@ -142,8 +143,8 @@ func TestMaskedV3(t *testing.T) {
 	}
 }
 
-// TestUpdateV3 changes in turn, and reads from each other: a store that zarr-python has
-// written, half of it in shards.
+// TestUpdateV3 updates a store of zarr-python, partly sharded, with nczarr and with
+// zarr-python in turn. Each must read what the other wrote.
 func TestUpdateV3(t *testing.T) {
 	t.Parallel()
 	need(t, packages["zarr"]...)
@@ -211,8 +212,9 @@ func TestUpdateV3(t *testing.T) {
 	same(t, theirs, ours, ignored, halves...)
 }
 
-// describeV3 is describe without the attributes that tell of times, which are not in the
-// store. It also returns the beginnings of the lines that tell that halves are floats here.
+// describeV3 is describe without the attributes that describe times, which are not in
+// the store. It also returns the prefixes of the expected differences for half floats,
+// which nczarr reads as float.
 func describeV3(t *testing.T, path string) (doc []byte, halves []string) {
 	t.Helper()
 	got := describe(t, path, false)

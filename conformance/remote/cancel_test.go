@@ -19,7 +19,7 @@ import (
 	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
 )
 
-// published serves the test dataset, with chunks answered by h.
+// published serves the test dataset. The handler chunks serves its chunks.
 func published(t *testing.T, chunks http.HandlerFunc) (string, nczarr.Options) {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,8 +37,8 @@ func published(t *testing.T, chunks http.HandlerFunc) (string, nczarr.Options) {
 	return server.URL + "/d", nczarr.Options{Registry: reg}
 }
 
-// TestCancelStopsAllRequests shows that the end of a context ends an operation
-// and all its requests at once, and leaves nothing behind.
+// TestCancelStopsAllRequests checks that the end of a context ends an operation and all
+// its requests at once, and leaves no goroutine or descriptor behind.
 func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // it counts goroutines
 	base := measure()
 	t.Run("run", func(t *testing.T) {
@@ -64,18 +64,18 @@ func TestCancelStopsAllRequests(t *testing.T) { //nolint:paralleltest // it coun
 		if _, err := nczarr.Get[int32](ctx, v, v.All()); !errors.Is(err, context.Canceled) || !ncerr.IsContext(err) {
 			t.Errorf("got %v", err)
 		}
-		if n := settle(0, func() int { return int(under.Load()) }); n != 0 {
-			t.Errorf("%d requests go on", n)
+		if n := waitFor(0, func() int { return int(under.Load()) }); n != 0 {
+			t.Errorf("%d requests continue", n)
 		}
-		if n := settle(before+4, runtime.NumGoroutine); n > before+4 { // an idle connection may stay
+		if n := waitFor(before+4, runtime.NumGoroutine); n > before+4 { // an idle connection may remain
 			t.Errorf("%d goroutines before, %d after", before, n)
 		}
 	})
 	wantBase(t, base)
 }
 
-// TestAdversaries shows, from a dataset's point of view, that what a server
-// does wrong all the time is an error that names the chunk, and never data.
+// TestAdversaries checks that permanent faults of a server result in an error that
+// names the chunk, and never in data.
 func TestAdversaries(t *testing.T) {
 	t.Parallel()
 	ones := make([]byte, 16*16*4)
@@ -128,7 +128,7 @@ func TestAdversaries(t *testing.T) {
 				t.Errorf("want %v, got %v", tc.want, err)
 			}
 			if tc.want == 0 && (len(got) != 256 || got[0] != -2147483647) {
-				t.Errorf("an absent chunk is fill, got %v", got[:min(len(got), 3)])
+				t.Errorf("want fill for an absent chunk, got %v", got[:min(len(got), 3)])
 			}
 		})
 	}

@@ -22,11 +22,11 @@ import (
 	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
 )
 
-// columns are those of the table in docs/reference/requests.md.
+// columns lists the columns of the table in docs/reference/requests.md.
 var columns = [...]string{"get", "stat", "list", "put"} // constant
 
-// table reads docs/reference/requests.md: situation -> requests by kind, and
-// round trips under "round trips".
+// table reads docs/reference/requests.md. It returns, for each situation, the number of
+// requests by kind and the number of round trips under "round trips".
 func table(t *testing.T) map[string]map[string]int {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "requests.md"))
@@ -35,13 +35,13 @@ func table(t *testing.T) map[string]map[string]int {
 	}
 	rows := map[string]map[string]int{}
 	for line := range strings.Lines(string(page)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if !strings.HasPrefix(line, "| `") || len(cells) != len(columns)+2 {
+		fields := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if !strings.HasPrefix(line, "| `") || len(fields) != len(columns)+2 {
 			continue
 		}
 		row := map[string]int{}
-		for i, cell := range cells[1:] {
-			n, err := strconv.Atoi(strings.TrimSpace(cell))
+		for i, field := range fields[1:] {
+			n, err := strconv.Atoi(strings.TrimSpace(field))
 			if err != nil {
 				t.Fatalf("row %q: %v", line, err)
 			}
@@ -51,7 +51,7 @@ func table(t *testing.T) map[string]map[string]int {
 				row["round trips"] = n
 			}
 		}
-		rows[strings.Trim(strings.TrimSpace(cells[0]), "`")] = row
+		rows[strings.Trim(strings.TrimSpace(fields[0]), "`")] = row
 	}
 	if len(rows) < 10 {
 		t.Fatalf("only %d rows", len(rows))
@@ -59,7 +59,7 @@ func table(t *testing.T) map[string]map[string]int {
 	return rows
 }
 
-// want compares what was counted with a row of the table.
+// want compares the counted requests with a row of the table.
 func want(t *testing.T, rows map[string]map[string]int, situation string, r *rounds) {
 	t.Helper()
 	kinds, depth := r.take()
@@ -69,16 +69,16 @@ func want(t *testing.T, rows map[string]map[string]int, situation string, r *rou
 	}
 	for _, kind := range columns {
 		if kinds[kind] != row[kind] {
-			t.Errorf("%s: the table says %d %s requests, %d were sent", situation, row[kind], kind, kinds[kind])
+			t.Errorf("%s: the table says %d %s requests, got %d", situation, row[kind], kind, kinds[kind])
 		}
 	}
 	if depth != row["round trips"] {
-		t.Errorf("%s: the table says %d round trips, there were %d", situation, row["round trips"], depth)
+		t.Errorf("%s: the table says %d round trips, got %d", situation, row["round trips"], depth)
 	}
 }
 
-// wide lets as many requests go at once as there are, so that only those that
-// wait for each other's answers make round trips.
+// wide returns options that allow unlimited concurrent requests, so that only requests
+// that depend on each other add round trips.
 func wide(reg nczarr.Registry, wrap func(driver.Map) driver.Map) nczarr.Options {
 	return nczarr.Options{Registry: reg, Wrap: wrap, SingleWriter: true, Remote: layer.RemoteOptions{InFlight: 4096}}
 }
@@ -106,12 +106,12 @@ func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rows, r := table(t), bubbleRounds()
 		reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
-		near := nczarr.Options{Registry: reg, SingleWriter: true}
-		o := wide(reg, func(m driver.Map) driver.Map { return far{m, r} })
-		build(t, "mem:nczarr#mode=nczarr", &nczarr.CreateOptions{Options: near})
-		build(t, "mem:pure#mode=zarr", &nczarr.CreateOptions{Options: near})
-		build(t, "mem:all#mode=nczarr", &nczarr.CreateOptions{Options: near, Consolidated: true})
-		if m, err := nczarr.OpenStore(t.Context(), "mem:all", &near); err != nil {
+		local := nczarr.Options{Registry: reg, SingleWriter: true}
+		o := wide(reg, func(m driver.Map) driver.Map { return remoteMap{m, r} })
+		build(t, "mem:nczarr#mode=nczarr", &nczarr.CreateOptions{Options: local})
+		build(t, "mem:pure#mode=zarr", &nczarr.CreateOptions{Options: local})
+		build(t, "mem:all#mode=nczarr", &nczarr.CreateOptions{Options: local, Consolidated: true})
+		if m, err := nczarr.OpenStore(t.Context(), "mem:all", &local); err != nil {
 			t.Fatal(err)
 		} else if _, err := m.Stat(t.Context(), ".zmetadata"); err != nil {
 			t.Fatal(err)
@@ -164,8 +164,8 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestRequestsOfGroups counts how a tree of 20 groups, in 2 levels, with an
-// array in each, is opened: as pure Zarr, where each level has to be searched.
+// TestRequestsOfGroups counts the requests to open a tree of 20 groups in 2 levels,
+// each with an array. It is pure Zarr, so each level has to be searched.
 func TestRequestsOfGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestRequestsOfGroups(t *testing.T) {
 			}
 		}
 		ok(t, ds.Close(t.Context()))
-		o := wide(reg, func(m driver.Map) driver.Map { return far{m, r} })
+		o := wide(reg, func(m driver.Map) driver.Map { return remoteMap{m, r} })
 		ds = must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), "mem:tree#mode=zarr", &o))
 		defer func() { ok(t, ds.Close(context.WithoutCancel(t.Context()))) }()
 		want(t, rows, "open-pure-tree", r)
@@ -204,7 +204,8 @@ func memmapStore(t *testing.T, reg nczarr.Registry, name string) (driver.Map, er
 	return d.Open(t.Context(), driver.OpenSpec{Path: name, Mode: driver.Create})
 }
 
-// writes counts writing a whole chunk and a part of one.
+// writes counts the requests for opening for update and for writing a whole chunk and a
+// part of one.
 func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o nczarr.Options) {
 	t.Helper()
 	o.Update = true
@@ -226,7 +227,7 @@ func writes(t *testing.T, rows map[string]map[string]int, r *rounds, o nczarr.Op
 	want(t, rows, "write-part", r)
 }
 
-// TestRequestsOfHTTP compares what a web server sees with the table.
+// TestRequestsOfHTTP compares the requests to a web server with the table.
 func TestRequestsOfHTTP(t *testing.T) {
 	t.Parallel()
 	rows, r, dir := table(t), newRounds(), t.TempDir()
@@ -259,12 +260,12 @@ func TestRequestsOfHTTP(t *testing.T) {
 	}
 	want(t, rows, "read-part", r)
 	if _, err := nczarr.Open(t.Context(), server.URL+"/none", &o); ncerr.KindOf(err) != ncerr.ErrNoDataset {
-		t.Errorf("nothing there: %v", err)
+		t.Errorf("a missing dataset: %v", err)
 	}
 }
 
-// TestErrorsNameTheStore shows that errors say which store they are about, and
-// nothing of what signs its URL.
+// TestErrorsNameTheStore checks that errors name the store, without the signature of
+// its URL.
 func TestErrorsNameTheStore(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))

@@ -44,9 +44,9 @@ dynamodb =
   endpoint_url = http://dynamodb.test
 `
 
-// TestEndpointAsTheSDK holds the choice of the server against that of the AWS
-// SDK itself, and shows that it is told where it comes from.
-func TestEndpointAsTheSDK(t *testing.T) { // it sets variables
+// TestEndpointAsTheSDK compares the choice of the server with that of the AWS SDK, and
+// checks the explanation of the choice.
+func TestEndpointAsTheSDK(t *testing.T) { // sets variables
 	file := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(file, []byte(endpointConfig), 0o600); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestEndpointAsTheSDK(t *testing.T) { // it sets variables
 	}
 }
 
-// endpointOfSDK gives the server that the SDK chooses, "" for Amazon's own.
+// endpointOfSDK returns the server that the SDK chooses, or "" for Amazon's own.
 func endpointOfSDK(t *testing.T) string {
 	t.Helper()
 	cfg, err := awsconfig.LoadDefaultConfig(t.Context())

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// faults are the ways in which answers fail for a while that every server
-// knows. Signed headers are left alone.
+// faults returns the temporary faults that apply to every server. They do not change
+// signed headers.
 func faults() []fault {
 	list := []fault{
 		{name: "500", applies: always, do: refuse(500)},
@@ -43,7 +43,7 @@ func faults() []fault {
 	return append(list, wrongHeads()...)
 }
 
-// writeFaults are the ways in which the answer to a write is lost.
+// writeFaults returns the faults that lose the response to a write.
 func writeFaults() []fault {
 	return []fault{
 		{name: "answer lost", applies: changes, do: func(_ http.ResponseWriter, _ *http.Request, send func() answer) { send(); reset() }},
@@ -51,8 +51,8 @@ func writeFaults() []fault {
 	}
 }
 
-// cut gives the head of an answer and a part of its body, and tells whether
-// there is more of it.
+// cut sends the header of a response and a part of its body, and reports whether the
+// body has a remainder.
 func cut(w http.ResponseWriter, a answer, part func(n int) int) bool {
 	n := len(a.body)
 	a.header.Set("Content-Length", strconv.Itoa(n))
@@ -62,7 +62,7 @@ func cut(w http.ResponseWriter, a answer, part func(n int) int) bool {
 	return n > 0
 }
 
-// wrongHeads are answers whose head does not fit the question, or the body.
+// wrongHeads returns the faults whose header does not match the request or the body.
 func wrongHeads() []fault {
 	return []fault{
 		{name: "wrong ETag", lie: true, applies: func(r *http.Request) bool { return !listing(r) }, do: func(w http.ResponseWriter, _ *http.Request, send func() answer) {
@@ -89,7 +89,8 @@ func wrongHeads() []fault {
 		}},
 		{name: "wrong length", lie: true, applies: wholes, do: func(w http.ResponseWriter, _ *http.Request, send func() answer) {
 			a := send()
-			// Without a checksum nobody can tell; with it, memory for another length may have been taken.
+			// Without a checksum the fault is undetectable. With one it is detected, but
+			// possibly after memory of the wrong length was allocated.
 			if sum := a.header.Get("X-Amz-Checksum-Crc32c"); a.status == http.StatusOK && sum != "" && !strings.Contains(sum, "-") {
 				a.shorten()
 			}
@@ -103,13 +104,14 @@ func (a *answer) contentRange() (first, last, size int64, ok bool) {
 	return first, last, size, n == 3
 }
 
-// shorten takes a byte off the end, and says so in the length.
+// shorten removes the last byte and adjusts the length.
 func (a *answer) shorten() {
 	a.body = a.body[:max(len(a.body)-1, 0)]
 	a.header.Set("Content-Length", strconv.Itoa(len(a.body)))
 }
 
-// wholeForRange answers a range with the whole object, which whole asks for.
+// wholeForRange responds to a range request with the whole object, which it gets with
+// whole.
 func wholeForRange(whole func(r *http.Request) (answer, error)) fault {
 	return fault{name: "whole for a range", applies: ranged, do: func(w http.ResponseWriter, r *http.Request, send func() answer) {
 		a := send()

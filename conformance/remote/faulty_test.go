@@ -22,9 +22,9 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/testseed"
 )
 
-// A fault does something wrong to an exchange: send sends the request on and
-// gives the server's whole answer. A lie is one that nobody can see from the
-// answer, so that the operation may come to a wrong end: the proxy tells of it.
+// A fault spoils an exchange. send forwards the request and returns the complete
+// response of the server. A lie is a fault that is undetectable from the response, so
+// the operation may fail; the proxy counts lies.
 type fault struct {
 	name    string
 	applies func(r *http.Request) bool
@@ -32,7 +32,7 @@ type fault struct {
 	lie     bool
 }
 
-// answer is what a server said.
+// answer is a response of a server.
 type answer struct {
 	status int
 	header http.Header
@@ -44,7 +44,7 @@ func (a answer) write(w http.ResponseWriter) {
 		w.Header()[k] = v
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // who asked may have gone
+	_, _ = w.Write(a.body) // the client may have disconnected
 }
 
 func always(*http.Request) bool    { return true }
@@ -55,7 +55,7 @@ func ranged(r *http.Request) bool  { return reads(r) && r.Header.Get("Range") !=
 func listing(r *http.Request) bool { return r.URL.Query().Has("list-type") }
 func changes(r *http.Request) bool { return !gets(r) && r.Method != http.MethodHead }
 
-// refuse answers with a status before the server hears of the request.
+// refuse returns a fault that responds with a status without forwarding the request.
 func refuse(status int, headers ...string) func(http.ResponseWriter, *http.Request, func() answer) {
 	return func(w http.ResponseWriter, _ *http.Request, _ func() answer) {
 		for i := 0; i < len(headers); i += 2 {
@@ -68,25 +68,25 @@ func refuse(status int, headers ...string) func(http.ResponseWriter, *http.Reque
 // reset breaks the connection.
 func reset() { panic(http.ErrAbortHandler) }
 
-// faulty is a proxy in front of a server that spoils a part of the exchanges.
+// faulty is a proxy that spoils some of the exchanges with a server.
 type faulty struct {
 	target *url.URL
-	root   string // the path of the store: of its bucket and its key
+	root   string // the path of the store: its bucket and key
 	part   float64
 	list   []fault
 	client *http.Client
 
 	requests atomic.Int64
-	turns    sync.Map // of *sync.Mutex: one request at a time for each path
+	turns    sync.Map // *sync.Mutex by path: one request at a time per path
 	mu       sync.Mutex
 	rng      *rand.Rand
 	struck   map[string]int
 	lies     map[string]int
 }
 
-// newFaulty starts a proxy in front of the server at target that spoils part
-// (0 to 1) of the exchanges, each with one of the faults that apply. The store
-// lies below the path root, which ends in a slash.
+// newFaulty starts a proxy for the server at target that spoils part (0 to 1) of the
+// exchanges, each with one of the applicable faults. The store is below the path root,
+// which ends in a slash.
 func newFaulty(t *testing.T, target, root string, part float64, list []fault) (*faulty, string) {
 	t.Helper()
 	u, err := url.Parse(target)
@@ -122,7 +122,7 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// draw chooses whether r meets a fault, and which.
+// draw chooses whether r meets a fault, and which one.
 func (f *faulty) draw(r *http.Request) (x fault, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,7 +143,7 @@ func (f *faulty) draw(r *http.Request) (x fault, ok bool) {
 	return x, true
 }
 
-// subject gives the key or prefix that a request is about.
+// subject returns the key or prefix of a request.
 func (f *faulty) subject(r *http.Request) string {
 	if listing(r) {
 		bucket, _, _ := strings.Cut(strings.TrimPrefix(f.root, "/"), "/")
@@ -152,18 +152,18 @@ func (f *faulty) subject(r *http.Request) string {
 	return strings.TrimPrefix(r.URL.Path, f.root)
 }
 
-// lied tells how many answers about a key or prefix were lies.
+// lied returns the number of lies about a key or prefix.
 func (f *faulty) lied(subject string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lies[subject]
 }
 
-// connection is the key of the context under which a request's connection is.
+// connection is the context key for the connection of a request.
 type connection struct{}
 
-// gone reports whether the sender of a request has closed its connection. The
-// context alone is cancelled only when the server has come to see that.
+// gone reports whether the client has closed the connection of a request. The context
+// alone is only cancelled when the server notices.
 func gone(ctx context.Context) bool {
 	raw, err := ctx.Value(connection{}).(*net.TCPConn).SyscallConn()
 	if err != nil {
@@ -177,10 +177,9 @@ func gone(ctx context.Context) bool {
 	return closed || err != nil || ctx.Err() != nil
 }
 
-// send sends a request on, with the Host that it came with, as that is signed.
-// A change that has begun is ended, and until then others to the same path
-// wait: a write whose sender has gone must not be done after the one that is
-// sent in its place.
+// send forwards a request with its original Host header, which is signed. It completes
+// a change once it has started, and meanwhile delays other requests to the same path: a
+// write whose client has disconnected must not take effect after its repetition.
 func (f *faulty) send(r *http.Request, body []byte) answer {
 	ctx := r.Context()
 	if !listing(r) {
@@ -218,14 +217,14 @@ func (f *faulty) send(r *http.Request, body []byte) answer {
 	return a
 }
 
-// strikes tells how often a fault struck.
+// strikes returns the number of times that a fault occurred.
 func (f *faulty) strikes(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.struck[name]
 }
 
-// report gives how often each fault struck.
+// report returns the number of times that each fault occurred.
 func (f *faulty) report() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -237,8 +236,9 @@ func (f *faulty) report() string {
 	return b.String()
 }
 
-// settle waits until a count is back at base, for as long as that may take.
-func settle(base int, count func() int) int {
+// waitFor waits until count returns at most base, up to a minute, and returns the last
+// count.
+func waitFor(base int, count func() int) int {
 	n := count()
 	for i := 0; i < 1200 && n > base; i++ { // a minute
 		time.Sleep(50 * time.Millisecond)

@@ -13,13 +13,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/memmap"
 )
 
-// crowd is a remote store that answers requests for chunks only when many of
-// them are under way at once. It keeps no chunks: they are all zeros.
+// crowd is a remote store that answers requests for chunks only when enough of them are
+// in progress. It stores no chunks; they are all zeros.
 type crowd struct {
 	driver.Map
 	want int64
-	now  *atomic.Int64 // requests that have come
-	open chan struct{} // closed when all are there
+	now  *atomic.Int64 // requests that have arrived
+	open chan struct{} // closed when all have arrived
 	size int64
 }
 
@@ -29,7 +29,7 @@ func (c *crowd) Capabilities() driver.Capabilities {
 	return caps
 }
 
-// wait lets nobody through before enough have come.
+// wait blocks until enough requests have arrived.
 func (c *crowd) wait(ctx context.Context) error {
 	if c.now.Add(1) == c.want {
 		close(c.open)
@@ -62,10 +62,9 @@ func (c *crowd) Put(ctx context.Context, key string, b driver.Body, o *driver.Pu
 	return driver.Info{Size: b.Size(), Version: "1"}, c.wait(ctx)
 }
 
-// TestInFlight shows that, with the default options, chunks of 4 MiB are on
-// their way 32 at once from the first answer on, in both directions: 128 MiB,
-// enough for 2.5 GB/s where an answer takes 50 ms. A smaller number would
-// wait here for ever.
+// TestInFlight checks that with the default options 32 chunks of 4 MiB are in flight at
+// a time from the first response on, in both directions. These 128 MiB are enough for
+// 2.5 GB/s with a latency of 50 ms. With fewer requests the test would time out.
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	const flying, side = 32, 2048
@@ -74,15 +73,15 @@ func TestInFlight(t *testing.T) {
 	reg := nczarr.NewRegistry([]driver.Opener{memmap.NewOpener()})
 	c := &crowd{size: side * side}
 	o := nczarr.Options{Registry: reg, SingleWriter: true, Wrap: func(m driver.Map) driver.Map {
-		far := *c
-		far.Map = m
-		return &far
+		clone := *c
+		clone.Map = m
+		return &clone
 	}}
 	fresh := func() { c.want, c.now, c.open = flying, new(atomic.Int64), make(chan struct{}) }
 	fresh()
 	values := make([]int8, flying*side*side)
 	if err := fill(ctx, "mem:flight#mode=nczarr", o, flying, side, values); err != nil {
-		t.Fatalf("write, %d of %d chunks on their way: %v", c.now.Load(), flying, err)
+		t.Fatalf("write, %d of %d chunks in flight: %v", c.now.Load(), flying, err)
 	}
 	fresh()
 	ds, err := nczarr.Open(ctx, "mem:flight#mode=nczarr", &o)
@@ -95,11 +94,11 @@ func TestInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := v.Read(ctx, v.All(), values); err != nil {
-		t.Fatalf("read, %d of %d chunks on their way: %v", c.now.Load(), flying, err)
+		t.Fatalf("read, %d of %d chunks in flight: %v", c.now.Load(), flying, err)
 	}
 }
 
-// fill makes a dataset of one variable with n square chunks.
+// fill creates a dataset of one variable with n square chunks.
 func fill(ctx context.Context, url string, o nczarr.Options, n, side int64, values []int8) error {
 	ds, err := nczarr.Create(ctx, url, &nczarr.CreateOptions{Options: o})
 	if err != nil {

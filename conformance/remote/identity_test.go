@@ -17,9 +17,9 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/s3"
 )
 
-// TestCacheIdentity shows that what one identity has read is not served from
-// the cache to another one without asking the store, which may refuse it.
-func TestCacheIdentity(t *testing.T) { // it sets variables
+// TestCacheIdentity checks that data that one identity has read is not served from the
+// cache to another identity without a request to the store, which may refuse it.
+func TestCacheIdentity(t *testing.T) { // sets variables
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/.zmetadata") {
@@ -74,10 +74,10 @@ func TestCacheIdentity(t *testing.T) { // it sets variables
 			t.Setenv("AWS_PROFILE", "two")
 		}
 		if n := read(tc.fragment, tc.options, tc.who, tc.env); n != 1 {
-			t.Errorf("%s: asked %d times at first, want 1", tc.name, n)
+			t.Errorf("%s: %d requests at first, want 1", tc.name, n)
 		}
 		if n := read(tc.fragment, tc.options, tc.who, tc.env); n != 0 {
-			t.Errorf("%s: asked %d times again, want 0", tc.name, n)
+			t.Errorf("%s: %d requests again, want 0", tc.name, n)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// must ends the test on an error.
+// must returns a function that ends the test on an error.
 func must[V any](t *testing.T) func(V, error) V {
 	return func(v V, err error) V {
 		t.Helper()
@@ -38,26 +38,26 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// TestLayoutsOnS3 creates, writes, updates, consolidates and copies a dataset
-// of every layout in a bucket and in a directory: what is read back is right,
-// and the objects of both are the same, byte by byte. The bucket's are taken
-// from the server's directory.
+// TestLayoutsOnS3 creates, writes, updates, consolidates and copies a dataset of every
+// layout in a bucket and in a directory. The values must be correct, and the objects of
+// both must be equal byte by byte. The test reads the bucket's objects from the
+// directory of the server.
 func TestLayoutsOnS3(t *testing.T) { //nolint:paralleltest // it sets variables
 	srv := bucket(t)
 	o := nczarr.Options{Registry: nczarr.NewRegistry([]driver.Opener{file.New(), s3.New()}, builtin.Provider()), SingleWriter: true}
 	for _, layout := range []zarr.Layout{zarr.LayoutPure, zarr.LayoutNewest, zarr.LayoutLower, zarr.LayoutUpper, zarr.LayoutV1} { //nolint:paralleltest // one after the other in one bucket
 		t.Run(layout.String(), func(t *testing.T) {
 			dir, key := t.TempDir(), "l"+layout.String()
-			near := filepath.Join(dir, key) + "#mode=" + format(layout)
-			far := srv.URL(key, format(layout)+",s3")
-			for _, url := range []string{near, far} {
+			local := filepath.Join(dir, key) + "#mode=" + format(layout)
+			remote := srv.URL(key, format(layout)+",s3")
+			for _, url := range []string{local, remote} {
 				first(t, url, o, layout)
 				second(t, url, o)
 				third(t, url, o, layout)
 			}
 			copied := srv.URL(key+".copy", format(layout)+",s3")
 			dst := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), copied, &nczarr.CreateOptions{Options: o, Layout: &layout}))
-			src := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), near, &o))
+			src := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), local, &o))
 			ok(t, nczarr.Copy(t.Context(), dst.Root(), src.Root(), nil))
 			ok(t, dst.Close(t.Context()))
 			ok(t, src.Close(t.Context()))
@@ -74,8 +74,8 @@ func format(l zarr.Layout) string {
 	return "nczarr"
 }
 
-// first makes the dataset: a group with a compressed variable of partial
-// chunks, of which one stays absent, and a string.
+// first creates the dataset: a group with a compressed variable that has partial
+// chunks, one of which stays absent, and a string variable.
 func first(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	t.Helper()
 	ds := must[*nczarr.Dataset](t)(nczarr.Create(t.Context(), url, &nczarr.CreateOptions{Options: o, Layout: &layout}))
@@ -93,8 +93,8 @@ func first(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	ok(t, ds.Close(t.Context()))
 }
 
-// second changes part of a chunk and an attribute, adds a variable, and
-// consolidates.
+// second changes part of a chunk and an attribute, adds a variable, and consolidates
+// the metadata.
 func second(t *testing.T, url string, o nczarr.Options) {
 	t.Helper()
 	o.Update = true
@@ -108,7 +108,7 @@ func second(t *testing.T, url string, o nczarr.Options) {
 	ok(t, ds.Close(t.Context()))
 }
 
-// third reads what the other two wrote.
+// third checks what first and second wrote.
 func third(t *testing.T, url string, o nczarr.Options, layout zarr.Layout) {
 	t.Helper()
 	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), url, &o))
@@ -135,16 +135,16 @@ func equal[E comparable](t *testing.T, ds *nczarr.Dataset, path string, want []E
 	}
 }
 
-// sameObjects compares the files of a dataset with the server's of a key.
+// sameObjects compares the files of a dataset with the server's files of a key.
 func sameObjects(t *testing.T, srv *s3server.Server, dir, key string) {
 	t.Helper()
-	near, far := objects(t, dir), objects(t, filepath.Join(srv.Root, srv.Bucket, key))
-	if a, b := slices.Sorted(maps.Keys(near)), slices.Sorted(maps.Keys(far)); len(a) < 8 || !slices.Equal(a, b) {
+	local, remote := objects(t, dir), objects(t, filepath.Join(srv.Root, srv.Bucket, key))
+	if a, b := slices.Sorted(maps.Keys(local)), slices.Sorted(maps.Keys(remote)); len(a) < 8 || !slices.Equal(a, b) {
 		t.Fatalf("in the directory: %v\nin the bucket: %v", a, b)
 	}
-	for name, want := range near {
-		if far[name] != want {
-			t.Errorf("%s: in the directory %q, in the bucket %q", name, want, far[name])
+	for name, want := range local {
+		if remote[name] != want {
+			t.Errorf("%s: in the directory %q, in the bucket %q", name, want, remote[name])
 		}
 	}
 }

@@ -16,7 +16,7 @@ var (
 	nextToken = regexp.MustCompile(`(?s)<NextContinuationToken>.*?</NextContinuationToken>`)
 )
 
-// onPage makes a fault of a change to a page of a listing.
+// onPage returns a fault that changes a page of a listing.
 func onPage(name string, change func(r *http.Request, page string) string) fault {
 	return fault{name: name, applies: listing, do: func(w http.ResponseWriter, r *http.Request, send func() answer) {
 		a := send()
@@ -28,7 +28,7 @@ func onPage(name string, change func(r *http.Request, page string) string) fault
 	}}
 }
 
-// listFaults are the ways in which listings fail.
+// listFaults returns the faults of listings.
 func listFaults() []fault {
 	old := &remembered{pages: map[string]answer{}}
 	return []fault{
@@ -46,21 +46,21 @@ func listFaults() []fault {
 			page = prefixes.ReplaceAllLiteralString(contents.ReplaceAllLiteralString(page, ""), "")
 			return strings.Replace(page, "</ListBucketResult>", strings.Join(all, "")+"</ListBucketResult>", 1)
 		}),
-		{name: "first page again", applies: listing, do: old.firstAgain, lie: true}, // in a listing that is resumed it can be taken for the rest
+		{name: "first page again", applies: listing, do: old.firstAgain, lie: true}, // in a resumed listing the page looks like the rest
 		{name: "stale listing", applies: listing, do: old.stale, lie: true},
 	}
 }
 
-// remembered are answers to listings, to be given again later.
+// remembered stores responses to listings for later use.
 type remembered struct {
 	mu    sync.Mutex
 	pages map[string]answer
 }
 
-// maxRemembered keeps the memory of a long run from growing.
+// maxRemembered limits the memory of a long run.
 const maxRemembered = 1000
 
-// before gives the answer of before, when there is one, and else now.
+// before returns the stored response to a listing, or now if none is stored.
 func (m *remembered) before(question string, now answer) answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +78,7 @@ func (m *remembered) keep(question string, a answer) {
 	}
 }
 
-// stale gives a page as it was some time ago.
+// stale sends an old version of a page.
 func (m *remembered) stale(w http.ResponseWriter, r *http.Request, send func() answer) {
 	now := send()
 	a := m.before(r.URL.RawQuery, now)
@@ -86,7 +86,7 @@ func (m *remembered) stale(w http.ResponseWriter, r *http.Request, send func() a
 	a.write(w)
 }
 
-// firstAgain gives the first page of a listing in the place of a later one.
+// firstAgain sends the first page of a listing instead of a later one.
 func (m *remembered) firstAgain(w http.ResponseWriter, r *http.Request, send func() answer) {
 	q, a := r.URL.Query(), send()
 	question := "first " + q.Get("prefix") + " " + q.Get("delimiter")

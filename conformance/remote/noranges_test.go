@@ -18,9 +18,9 @@ import (
 	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
 )
 
-// TestServerWithoutRanges reads columns of a chunk without codecs from a web
-// server that ignores ranges, as simple ones do: also far into the chunk, and
-// not once for each row.
+// TestServerWithoutRanges reads columns of a chunk without codecs from a web server
+// that ignores ranges, also when rows lie beyond max_skip. The number of requests must
+// not depend on the number of rows.
 func TestServerWithoutRanges(t *testing.T) {
 	t.Parallel()
 	const rows, columns = 300, 100

@@ -14,20 +14,19 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// rounds holds requests back until no more of them come, and lets them all go
-// at once: the number of times that it does so is the number of round trips
-// that an operation waits for, whatever the speed of the machine. That no more
-// come is told by many short waits in which none was under way and no goroutine
-// had anything to do: a machine that stops for a while takes part in one of
-// them, and one that is slow makes all of them longer.
+// rounds delays requests until no more of them arrive, and then releases them all at
+// once. The number of releases is the number of sequential round trips of an operation,
+// regardless of the speed of the machine. A round ends after many short waits during
+// which no request was in flight and no goroutine was runnable: a machine that pauses
+// affects only one of the waits, and a slow machine makes all of them longer.
 type rounds struct {
 	mu      sync.Mutex
 	waiting []chan struct{}
-	flying  int         // requests that have gone and are not answered
-	still   int         // ticks since the last that came, or was answered
-	ticking bool        // somebody counts them
-	quiet   int         // how many end a round
-	busy    func() bool // whether a tick is not to count
+	flying  int         // released requests that are not answered yet
+	still   int         // ticks since the last request arrived or was answered
+	ticking bool        // watch is running
+	quiet   int         // number of ticks that end a round
+	busy    func() bool // whether to ignore a tick
 	depth   int
 	kinds   map[string]int
 }
@@ -35,20 +34,19 @@ type rounds struct {
 // tick is the length of one wait.
 const tick = 10 * time.Millisecond
 
-// newRounds gives rounds of requests that go through a network: one ends when
-// none has come for much longer than a busy machine may take from one to the
-// next.
+// newRounds returns rounds for requests over a network. A round ends when no request
+// has arrived for much longer than a busy machine needs between two requests.
 func newRounds() *rounds {
 	return &rounds{quiet: int(1500 * time.Millisecond / tick), busy: working, kinds: map[string]int{}}
 }
 
-// bubbleRounds gives rounds of a bubble of testing/synctest, where a tick ends
-// when all goroutines wait for something: no more requests can come.
+// bubbleRounds returns rounds for a testing/synctest bubble, where a tick ends only
+// when all goroutines are blocked, so that no more requests can arrive.
 func bubbleRounds() *rounds {
 	return &rounds{quiet: 1, busy: func() bool { return false }, kinds: map[string]int{}}
 }
 
-// wait counts a request and returns when its round is over. The caller calls
+// wait counts a request and returns when its round is over. The caller must call
 // answered.
 func (r *rounds) wait(kind string) {
 	turn := make(chan struct{})
@@ -64,7 +62,7 @@ func (r *rounds) wait(kind string) {
 	<-turn
 }
 
-// answered says that a request that has waited is answered.
+// answered records that a released request was answered.
 func (r *rounds) answered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +70,7 @@ func (r *rounds) answered() {
 	r.still = 0
 }
 
-// watch ends rounds as long as anybody waits for that.
+// watch ends rounds as long as requests wait.
 func (r *rounds) watch() {
 	for waits := true; waits; {
 		time.Sleep(tick)
@@ -80,7 +78,7 @@ func (r *rounds) watch() {
 	}
 }
 
-// tick counts a tick, and reports whether anybody waits.
+// tick counts a tick and reports whether requests are still waiting.
 func (r *rounds) tick() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,15 +97,15 @@ func (r *rounds) tick() bool {
 	return false
 }
 
-// working reports whether any goroutine but the caller runs or waits for its
-// turn to run: a request may come of it.
+// working reports whether a goroutine other than the caller is running or runnable,
+// because it may send a request.
 func working() bool {
 	s := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}, {Name: "/sched/goroutines/running:goroutines"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64() > 0 || s[1].Value.Uint64() > 1
 }
 
-// take gives what was counted since the last take.
+// take returns the counts since the last call of take.
 func (r *rounds) take() (kinds map[string]int, depth int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,56 +114,56 @@ func (r *rounds) take() (kinds map[string]int, depth int) {
 	return kinds, depth
 }
 
-// far is a Map that behaves like a remote store, every call of which is a
+// remoteMap is a Map that behaves like a remote store and counts every call as a
 // request.
-type far struct {
+type remoteMap struct {
 	driver.Map
 	r *rounds
 }
 
-func (f far) Capabilities() driver.Capabilities {
+func (f remoteMap) Capabilities() driver.Capabilities {
 	c := f.Map.Capabilities()
 	c.Latency = driver.Remote
 	return c
 }
 
-func (f far) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
+func (f remoteMap) Get(ctx context.Context, key string, o *driver.GetOptions, alloc driver.Alloc) ([]byte, driver.Info, error) {
 	f.r.wait("get")
 	defer f.r.answered()
 	return f.Map.Get(ctx, key, o, alloc)
 }
 
-func (f far) Stat(ctx context.Context, key string) (driver.Info, error) {
+func (f remoteMap) Stat(ctx context.Context, key string) (driver.Info, error) {
 	f.r.wait("stat")
 	defer f.r.answered()
 	return f.Map.Stat(ctx, key)
 }
 
-func (f far) Put(ctx context.Context, key string, b driver.Body, o *driver.PutOptions) (driver.Info, error) {
+func (f remoteMap) Put(ctx context.Context, key string, b driver.Body, o *driver.PutOptions) (driver.Info, error) {
 	f.r.wait("put")
 	defer f.r.answered()
 	return f.Map.Put(ctx, key, b, o)
 }
 
-func (f far) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
+func (f remoteMap) Delete(ctx context.Context, key string, o *driver.DeleteOptions) error {
 	f.r.wait("delete")
 	defer f.r.answered()
 	return f.Map.Delete(ctx, key, o)
 }
 
-func (f far) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
+func (f remoteMap) List(ctx context.Context, prefix string, o *driver.ListOptions) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		f.r.wait("list")
-		f.r.answered() // before anything is done with the entries
+		f.r.answered() // before the entries are used
 		f.Map.List(ctx, prefix, o)(yield)
 	}
 }
 
-// arrays is the number of arrays of the test dataset.
+// arrays is the number of arrays in the test dataset.
 const arrays = 277
 
-// build makes a dataset with 277 raw arrays of 4 x 4 chunks, of which the first
-// has data in its first chunks.
+// build creates a dataset with 277 arrays of 4 x 4 chunks without codecs. Only the
+// first array contains data, in its first chunks.
 func build(t *testing.T, url string, o *nczarr.CreateOptions) {
 	t.Helper()
 	ds, err := nczarr.Create(t.Context(), url, o)

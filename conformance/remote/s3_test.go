@@ -33,7 +33,7 @@ func bucket(t *testing.T) *s3server.Server {
 	return srv
 }
 
-// TestRequestsOfS3 compares what an S3 server sees with the table.
+// TestRequestsOfS3 compares the requests to an S3 server with the table.
 func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // it sets variables
 	srv, rows, r := bucket(t), table(t), newRounds()
 	target := must[*url.URL](t)(url.Parse(srv.Endpoint))
@@ -60,12 +60,12 @@ func TestRequestsOfS3(t *testing.T) { //nolint:paralleltest // it sets variables
 	ds := must[*nczarr.Dataset](t)(nczarr.Open(t.Context(), place, &o))
 	ok(t, ds.Close(t.Context()))
 	if kinds, depth := r.take(); kinds["list"] != 1 || depth != 2 {
-		t.Errorf("an empty dataset is opened with %v in %d round trips", kinds, depth)
+		t.Errorf("opening an empty dataset takes %v in %d round trips", kinds, depth)
 	}
 }
 
-// TestCreateIsRepeated shows that a dataset is replaced, and one that was begun
-// is taken away, although each kind of request fails at first.
+// TestCreateIsRepeated checks that creating a dataset over another one, and aborting
+// the creation, succeed although each kind of request fails at first.
 func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // it sets variables
 	srv := bucket(t)
 	target := must[*url.URL](t)(url.Parse(srv.Endpoint))
@@ -101,21 +101,21 @@ func TestCreateIsRepeated(t *testing.T) { //nolint:paralleltest // it sets varia
 	ok(t, ds.Abort(t.Context()))
 }
 
-// TestSoakS3 writes, reads, lists and deletes objects of a real S3 server
-// through a proxy that spoils one exchange in twenty.
+// TestSoakS3 writes, reads, lists and deletes objects of a real S3 server through a
+// proxy that spoils one exchange in twenty.
 func TestSoakS3(t *testing.T) { //nolint:paralleltest // it counts goroutines and sets variables
 	srv := bucket(t)
 	base := measure()
 	t.Run("run", func(t *testing.T) {
 		proxy, url := newFaulty(t, srv.Endpoint, "/"+srv.Bucket+"/soak/", 0.05, slices.Concat(faults(), writeFaults(), listFaults(), []fault{wholeForRange(stored(srv))}))
 		stats := layer.NewStats()
-		far, err := s3.New().Open(t.Context(), driver.OpenSpec{
+		remote, err := s3.New().Open(t.Context(), driver.OpenSpec{
 			Endpoint: url, Path: srv.Bucket + "/soak", Mode: driver.Update, Options: []byte(`{"region": "` + srv.Region + `", "page_size": 5, "multipart_threshold": 20000}`),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := stack(t, far, stats, false)
+		m := stack(t, remote, stats, false)
 		wantNoGrowth(t, soaked{reader: m, writer: m, bucket: true, stats: stats}, proxy)
 		if err := m.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -124,14 +124,14 @@ func TestSoakS3(t *testing.T) { //nolint:paralleltest // it counts goroutines an
 	wantBase(t, base)
 }
 
-// stored asks the server for whole objects, since a signed request for a part
-// cannot be changed into one.
+// stored gets whole objects from the server, because a signed range request cannot be
+// changed into one for the whole object.
 func stored(srv *s3server.Server) func(r *http.Request) (answer, error) {
 	client := srv.Client()
-	near := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // a connection that stays would be held against the store
+	short := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // an idle connection would count as a leak of the store
 	return func(r *http.Request) (answer, error) {
 		key := strings.TrimPrefix(r.URL.Path, "/"+srv.Bucket+"/")
-		out, err := client.GetObject(r.Context(), &awss3.GetObjectInput{Bucket: &srv.Bucket, Key: &key}, func(o *awss3.Options) { o.HTTPClient = near })
+		out, err := client.GetObject(r.Context(), &awss3.GetObjectInput{Bucket: &srv.Bucket, Key: &key}, func(o *awss3.Options) { o.HTTPClient = short })
 		if err != nil {
 			return answer{}, err
 		}

@@ -24,8 +24,8 @@ import (
 	httpdriver "github.com/seed-695719ce/nczarr/drivers/http"
 )
 
-// soakVar is how long the soak lasts; without it, soakTime. In one that is
-// thorough every fault strikes.
+// soakVar is the environment variable for the duration of the soak; the default is
+// soakTime. In a soak of at least thorough, every fault must occur.
 const (
 	soakVar  = "NCZARR_SOAK"
 	soakTime = 8 * time.Second
@@ -45,18 +45,18 @@ func soakFor(t *testing.T) time.Duration {
 	return d
 }
 
-// patient are layers that give up on nothing but what lasts, and soon on what
-// does not answer.
+// patient returns options for layers that retry temporary failures many times and time
+// out quickly.
 func patient(stats *layer.Stats) layer.RemoteOptions {
 	return layer.RemoteOptions{
 		Retry:    layer.RetryOptions{Attempts: 12, Base: 2 * time.Millisecond, Max: 50 * time.Millisecond, Reserve: -1, OnRetry: stats.Retried},
-		InFlight: 16, CallTimeout: 4 * time.Second, // longer than a busy machine takes for an answer
+		InFlight: 16, CallTimeout: 4 * time.Second, // longer than a busy machine needs to respond
 	}
 }
 
-// soak lets workers work for d, and longer where the machine is so slow that
-// they have done next to nothing by then. Every operation has to succeed in the
-// end, with the right value.
+// soak runs workers for d, and longer on a slow machine until they have completed a
+// minimum number of operations. Every operation must eventually succeed with the right
+// value.
 func soak(t *testing.T, part string, s soaked, proxy *faulty, d time.Duration) (ops int64) {
 	t.Helper()
 	const workers, least = 8, 100
@@ -69,7 +69,8 @@ func soak(t *testing.T, part string, s soaked, proxy *faulty, d time.Duration) (
 		wg.Go(func() {
 			w := &soaker{soaked: s, id: fmt.Sprint(part, id), model: map[string][]byte{}, rng: rand.New(rand.NewPCG(seed, uint64(id))), ops: &total, proxy: proxy}
 			for (ctx.Err() == nil || total.Load() < least) && !t.Failed() {
-				// An operation that has begun ends in peace, so that the model knows its outcome.
+				// A started operation runs to its end, so that the model knows its
+				// outcome.
 				if err := w.step(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -80,12 +81,12 @@ func soak(t *testing.T, part string, s soaked, proxy *faulty, d time.Duration) (
 	return total.Load()
 }
 
-// baseline is what must not grow.
+// baseline holds the counts that must not grow.
 type baseline struct{ goroutines, files int }
 
 func measure() baseline { return baseline{runtime.NumGoroutine(), openFiles()} }
 
-// openFiles gives the number of open descriptors, 0 where that is not known.
+// openFiles returns the number of open descriptors, or 0 if unknown.
 func openFiles() int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -102,8 +103,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// wantNoGrowth runs a soak in two parts: the second must not leave more behind
-// than the first did.
+// wantNoGrowth runs a soak in two parts and checks that the second part does not use
+// more memory than the first.
 func wantNoGrowth(t *testing.T, s soaked, proxy *faulty) {
 	t.Helper()
 	d := soakFor(t)
@@ -118,7 +119,7 @@ func wantNoGrowth(t *testing.T, s soaked, proxy *faulty) {
 	t.Logf("%d operations; %s\n%s", ops, proxy.report(), told.String())
 	for _, x := range proxy.list {
 		if d >= thorough && proxy.strikes(x.name) == 0 {
-			t.Errorf("%q never struck", x.name)
+			t.Errorf("%q never occurred", x.name)
 		}
 	}
 	if proxy.requests.Load() < ops/4 || ops < 50 {
@@ -126,7 +127,7 @@ func wantNoGrowth(t *testing.T, s soaked, proxy *faulty) {
 	}
 }
 
-// stack puts the layers of a remote store around m.
+// stack adds the layers of a remote store to m.
 func stack(t *testing.T, m driver.Map, stats *layer.Stats, readOnly bool) *zmap.Map {
 	t.Helper()
 	r, err := layer.Remote(layer.Measure(m, stats), patient(stats))
@@ -136,8 +137,8 @@ func stack(t *testing.T, m driver.Map, stats *layer.Stats, readOnly bool) *zmap.
 	return zmap.New(r, &zmap.Options{ReadOnly: readOnly})
 }
 
-// TestSoakHTTP reads from a web server through a proxy that spoils one exchange
-// in twenty, while the files change.
+// TestSoakHTTP reads from a web server through a proxy that spoils one exchange in
+// twenty, while the files change.
 func TestSoakHTTP(t *testing.T) { //nolint:paralleltest // it counts goroutines
 	base := measure()
 	t.Run("run", func(t *testing.T) {
@@ -146,15 +147,15 @@ func TestSoakHTTP(t *testing.T) { //nolint:paralleltest // it counts goroutines
 		t.Cleanup(server.Close)
 		proxy, url := newFaulty(t, server.URL, "/", 0.05, append(faults(), wholeForRange(onDisk(dir))))
 		stats := layer.NewStats()
-		near, err := file.New().Open(t.Context(), driver.OpenSpec{Path: dir, Mode: driver.Update})
+		local, err := file.New().Open(t.Context(), driver.OpenSpec{Path: dir, Mode: driver.Update})
 		if err != nil {
 			t.Fatal(err)
 		}
-		far, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: url, Path: "/"})
+		remote, err := httpdriver.New().Open(t.Context(), driver.OpenSpec{Endpoint: url, Path: "/"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := soaked{reader: stack(t, far, stats, true), writer: zmap.New(near, nil), stats: stats}
+		s := soaked{reader: stack(t, remote, stats, true), writer: zmap.New(local, nil), stats: stats}
 		wantNoGrowth(t, s, proxy)
 		for _, m := range []*zmap.Map{s.reader, s.writer} {
 			if err := m.Close(t.Context()); err != nil {
@@ -167,16 +168,16 @@ func TestSoakHTTP(t *testing.T) { //nolint:paralleltest // it counts goroutines
 
 func wantBase(t *testing.T, base baseline) {
 	t.Helper()
-	if n := settle(base.goroutines+2, runtime.NumGoroutine); n > base.goroutines+2 {
+	if n := waitFor(base.goroutines+2, runtime.NumGoroutine); n > base.goroutines+2 {
 		buf := make([]byte, 1<<16)
 		t.Errorf("%d goroutines at first, %d now:\n%s", base.goroutines, n, buf[:runtime.Stack(buf, true)])
 	}
-	if n := settle(base.files+2, openFiles); n > base.files+2 {
+	if n := waitFor(base.files+2, openFiles); n > base.files+2 {
 		t.Errorf("%d descriptors at first, %d now", base.files, n)
 	}
 }
 
-// onDisk reads whole objects of a directory that is served by [tagged].
+// onDisk reads whole objects from a directory that [tagged] serves.
 func onDisk(dir string) func(r *http.Request) (answer, error) {
 	return func(r *http.Request) (answer, error) {
 		name := filepath.Join(dir, filepath.FromSlash(r.URL.Path))
@@ -185,7 +186,7 @@ func onDisk(dir string) func(r *http.Request) (answer, error) {
 	}
 }
 
-// tagged serves a directory as net/http does, with strong ETags.
+// tagged serves a directory with net/http and adds strong ETags.
 func tagged(dir string) http.Handler {
 	files := http.FileServer(http.Dir(dir))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -196,7 +197,7 @@ func tagged(dir string) http.Handler {
 	})
 }
 
-// tag gives the ETag of a file, "" for what is none.
+// tag returns the ETag of a file, or "" if the file does not exist or is not regular.
 func tag(name string) string {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() {

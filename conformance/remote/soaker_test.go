@@ -15,15 +15,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/layer"
 )
 
-// soaked is a store under test: reads go through the faults, writes too or
-// around them.
+// soaked is a store under test. Reads go through the faulty proxy; writes may bypass
+// it.
 type soaked struct {
 	reader, writer *zmap.Map
-	bucket         bool // it lists, and writes under a condition
+	bucket         bool // the store supports listing and conditional writes
 	stats          *layer.Stats
 }
 
-// soaker works on keys that are its own, and knows what they hold.
+// soaker is a worker with its own keys. It knows their content.
 type soaker struct {
 	soaked
 	proxy *faulty
@@ -43,7 +43,7 @@ func (w *soaker) body() []byte {
 	return body
 }
 
-// step does one operation, and fails when what it gives is not what it must be.
+// step performs one operation and returns an error if the result is wrong.
 func (w *soaker) step(ctx context.Context) error {
 	w.ops.Add(1)
 	key := w.key()
@@ -76,15 +76,15 @@ func (w *soaker) step(ctx context.Context) error {
 	return nil
 }
 
-// absent judges an error against whether there is an object.
+// absent checks an error against whether the object exists.
 func absent(op, key string, there bool, err error) error {
 	switch {
 	case !there && ncerr.KindOf(err) == ncerr.ErrNotFound:
 		return nil
 	case !there && err == nil:
-		return fmt.Errorf("%s %s: found, though it is not there", op, key)
+		return fmt.Errorf("%s %s: found, although it does not exist", op, key)
 	case err != nil:
-		return fmt.Errorf("%s %s (there: %v): %w", op, key, there, err)
+		return fmt.Errorf("%s %s (exists: %v): %w", op, key, there, err)
 	}
 	return nil
 }
@@ -111,8 +111,8 @@ func (w *soaker) part(key string) *driver.Range {
 	return &driver.Range{Offset: int64(off), Length: int64(w.rng.IntN(n - off + 1))}
 }
 
-// get reads an object or a part of it. That it has changed meanwhile is true
-// only when the proxy has lied about it.
+// get reads an object or a part of it. A conflict is accepted only if the proxy has
+// lied about the object.
 func (w *soaker) get(ctx context.Context, key string, opts *driver.GetOptions) error {
 	want, there := w.model[key]
 	lies := w.proxy.lied(key)
@@ -123,11 +123,11 @@ func (w *soaker) get(ctx context.Context, key string, opts *driver.GetOptions) e
 	if ncerr.KindOf(err) == ncerr.ErrConflict && w.proxy.lied(key) > lies {
 		return nil
 	}
-	return judge(fmt.Sprintf("get %+v", opts.Range), key, there, want, got, err)
+	return checkRead(fmt.Sprintf("get %+v", opts.Range), key, there, want, got, err)
 }
 
-// judge holds what was read against what there is.
-func judge(op, key string, there bool, want, got []byte, err error) error {
+// checkRead compares the result of a read with the expected content.
+func checkRead(op, key string, there bool, want, got []byte, err error) error {
 	if err := absent(op, key, there, err); err != nil || !there {
 		return err
 	}
@@ -137,7 +137,7 @@ func judge(op, key string, there bool, want, got []byte, err error) error {
 	return nil
 }
 
-// getVersion reads an object of the version that it was found to have.
+// getVersion reads an object with the version returned by Stat.
 func (w *soaker) getVersion(ctx context.Context, key string) error {
 	lies := w.proxy.lied(key)
 	info, err := w.stat(ctx, key)
@@ -168,11 +168,11 @@ func (w *soaker) putIf(ctx context.Context, key string) error {
 	case err == nil:
 		w.model[key] = body
 		return nil
-	case kind == ncerr.ErrAmbiguous: // it was done, or it was not
+	case kind == ncerr.ErrAmbiguous: // the write may or may not have been done
 		if wrong := w.doneOrNot(ctx, key, body); wrong != nil {
 			return wrong
 		}
-	case kind == ncerr.ErrIO && again: // it was not
+	case kind == ncerr.ErrIO && again: // the write was not done
 	case kind == ncerr.ErrConflict && w.proxy.lied(key) > lies:
 	default:
 		return fmt.Errorf("put %s %+v: %w", key, opts, err)
@@ -183,7 +183,7 @@ func (w *soaker) putIf(ctx context.Context, key string) error {
 	return nil
 }
 
-// doneOrNot finds out whether body was written.
+// doneOrNot determines whether body was written.
 func (w *soaker) doneOrNot(ctx context.Context, key string, body []byte) error {
 	for {
 		lies := w.proxy.lied(key)
@@ -196,11 +196,11 @@ func (w *soaker) doneOrNot(ctx context.Context, key string, body []byte) error {
 			continue
 		}
 		want, there := w.model[key]
-		return judge("done or not", key, there, want, got, err)
+		return checkRead("done or not", key, there, want, got, err)
 	}
 }
 
-// list lists all that the worker has.
+// list lists all keys of the worker.
 func (w *soaker) list(ctx context.Context) error {
 	var want []string
 	for k := range w.model {
@@ -217,7 +217,7 @@ func (w *soaker) list(ctx context.Context) error {
 	})
 }
 
-// search lists one level of what the worker has.
+// search lists one level of the worker's keys.
 func (w *soaker) search(ctx context.Context) error {
 	prefix := w.id + "/" + []string{"", "0/", "1/"}[w.rng.IntN(3)]
 	var want []string
@@ -230,8 +230,8 @@ func (w *soaker) search(ctx context.Context) error {
 	return w.listed(want, prefix, func(prefix string) ([]string, error) { return w.reader.Search(ctx, prefix) })
 }
 
-// listed holds a listing against what it must be. One that the proxy has lied
-// about is not held against anything, but must be in order.
+// listed compares a listing with the expected one. If the proxy has lied about it, only
+// its order is checked.
 func (w *soaker) listed(want []string, prefix string, list func(prefix string) ([]string, error)) error {
 	lies := w.proxy.lied(prefix)
 	got, err := list(prefix)

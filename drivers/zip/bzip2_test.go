@@ -14,8 +14,8 @@ import (
 	"github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// bzipped is an archive of the members a/long (1,000 times "abcdefgh") and empty,
-// which Python's zipfile made with ZIP_BZIP2.
+// bzipped is an archive with the members a/long (1,000 times "abcdefgh") and empty,
+// created by Python's zipfile with ZIP_BZIP2.
 const bzipped = "" +
 	"504b03042e0000000c000000215c88ba2dbc3a000000401f000006000000612f6c6f6e67425a68393141592653596ada76a50001f381003fc0200050" +
 	"860409aa803d520c54833520d54837520e5483b520f5483e2ee48a70a120d5b4ed4a504b03042e0000000c000000215c000000000e00000000000000" +
@@ -23,8 +23,8 @@ const bzipped = "" +
 	"000000800100000000612f6c6f6e67504b01022e032e0000000c000000215c000000000e0000000000000005000000000000000000000080015e0000" +
 	"00656d707479504b05060000000002000200670000008f0000000000"
 
-// TestBzip2: members that zarr-python's ZipStore compressed with bzip2 are read,
-// whole and in part, and damage is an error.
+// TestBzip2 reads members compressed with bzip2, as zarr-python's ZipStore can write
+// them, in whole and in part, and checks that damage is an error.
 func TestBzip2(t *testing.T) {
 	t.Parallel()
 	body, err := hex.DecodeString(bzipped)
@@ -65,8 +65,8 @@ func TestBzip2(t *testing.T) {
 	}
 }
 
-// bzippedZeros is an archive of one member of a billion zeros, which Python's zipfile
-// made with ZIP_BZIP2.
+// bzippedZeros is an archive with one member of a billion zeros, created by Python's
+// zipfile with ZIP_BZIP2.
 const bzippedZeros = "" +
 	"504b03042e0000000c000000215c4257f463d202000000ca9a3b050000007a65726f73425a68393141592653590e09e2df015f8e4000c00000082000" +
 	"30804d4642a025a90a80973141592653590e09e2df015f8e4000c0000008200030804d4642a025a90a80973141592653590e09e2df015f8e4000c000" +
@@ -83,8 +83,9 @@ const bzippedZeros = "" +
 	"f501149fc020c00000040008200030cc0529a6aaa22436009121e2ee48a70a1204b68316e0504b01022e032e0000000c000000215c4257f463d20200" +
 	"0000ca9a3b0500000000000000000000008001000000007a65726f73504b0506000000000100010033000000f50200000000"
 
-// TestBzip2OfZeros: what makes the most of its bytes is read, and reading ends
-// with its context, though all input came before the first output.
+// TestBzip2OfZeros checks that data with an extreme compression ratio is readable, and
+// that reading ends with its context, although all input is read before the first
+// output.
 func TestBzip2OfZeros(t *testing.T) {
 	t.Parallel()
 	body, err := hex.DecodeString(bzippedZeros)

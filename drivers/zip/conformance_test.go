@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			var n atomic.Int64
-			effort := conformance.Brief // what the options change
+			effort := conformance.Brief // checks that the options may affect
 			if name == "default" {
 				effort = conformance.Normal
 			}
@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceInner runs the suite on archives that live in another Map.
+// TestConformanceInner runs the suite on archives inside another Map.
 func TestConformanceInner(t *testing.T) {
 	t.Parallel()
 	conformance.TestWith(t, mapsuite.Suite(), &mapsuite.Target{Opener: zip.New(), NewSpec: func() (driver.OpenSpec, func(), error) {

@@ -6,17 +6,17 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// NewClosing gives an opener that behaves as on systems where an open file can
-// be neither renamed nor replaced.
+// NewClosing returns an opener that behaves as on systems where an open file can be
+// neither renamed nor replaced.
 func NewClosing() driver.Opener { return &opener{closeToRename: true} }
 
-// JudgeName gives the reason why name is no legal key, or "".
+// JudgeName returns the reason why name is not a valid key, or "".
 func JudgeName(name string) string { return reasonText[classifyName([]byte(name))] }
 
-// MakeTemp makes a temporary file of an archive, in use until it is closed.
+// MakeTemp creates a temporary file of an archive, which is in use until it is closed.
 func MakeTemp(dir, base string) (*os.File, error) { return makeTemp(dir, base) }
 
-// InMemory gives the bytes of unflushed content that are in memory.
+// InMemory returns the number of bytes of unflushed content in memory.
 func (m *Map) InMemory() int64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

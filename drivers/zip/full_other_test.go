@@ -2,7 +2,7 @@
 
 package zip_test
 
-// fullEnv and writeTooMuch have a use only where a process can be limited.
+// fullEnv and writeTooMuch are only used on systems that can limit the size of files.
 const fullEnv = "NCZARR_TEST_ZIP_FULL"
 
 func writeTooMuch(string) {}

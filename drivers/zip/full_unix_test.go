@@ -19,12 +19,11 @@ import (
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// fullEnv makes the test binary a writer that may not write as much as it
-// wants to.
+// fullEnv makes the test binary run writeTooMuch.
 const fullEnv = "NCZARR_TEST_ZIP_FULL"
 
-// writeTooMuch flushes an archive that is longer than its process may write,
-// which fails as it does on a full disk.
+// writeTooMuch flushes an archive larger than the file size limit of its process, which
+// fails as on a full disk.
 func writeTooMuch(spec string) {
 	path, options, _ := strings.Cut(spec, "|")
 	signal.Ignore(syscall.SIGXFSZ)
@@ -48,8 +47,8 @@ func writeTooMuch(spec string) {
 	os.Exit(0)
 }
 
-// TestFullDisk: the failure is said, the old archive is whole, still readable
-// through the same Map, and no temporary file stays.
+// TestFullDisk checks that the failure is reported, that the old archive is intact and
+// still readable through the same Map, and that no temporary file remains.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{"", `{"spill": 0}`} {

@@ -17,10 +17,10 @@ import (
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// FuzzDirectory opens any bytes as an archive: nothing panics or asks for
-// absurd memory, every failure has a kind that says so, the standard library
-// finds the same members where it accepts the archive too, and what can be
-// rewritten has the same content afterwards.
+// FuzzDirectory opens arbitrary bytes as an archive. No input causes a panic or
+// excessive memory use, every failure has a suitable kind, the standard library finds
+// the same members in the archives that it accepts, and rewriting preserves the
+// content.
 func FuzzDirectory(f *testing.F) {
 	for _, seed := range [][]byte{
 		nil, stdZip(f, ""), stdZip(f, "comment", entry{name: ".zgroup", content: "{}"}, entry{name: "v/0", content: strings.Repeat("x", 300), deflate: true}),
@@ -51,7 +51,7 @@ func FuzzDirectory(f *testing.F) {
 		}
 		again, err := zipdriver.New().Open(t.Context(), spec)
 		if err != nil {
-			t.Fatalf("what was rewritten cannot be opened: %v", err)
+			t.Fatalf("the rewritten archive cannot be opened: %v", err)
 		}
 		readable["added by the test"] = "x"
 		for key, want := range readable {
@@ -61,12 +61,12 @@ func FuzzDirectory(f *testing.F) {
 		}
 		b := get(t, inner, "z")
 		if _, err := zip.NewReader(strings.NewReader(b), int64(len(b))); err != nil {
-			t.Errorf("the standard library refuses what was rewritten: %v", err)
+			t.Errorf("the standard library refuses the rewritten archive: %v", err)
 		}
 	})
 }
 
-// wantRefusal accepts the kinds that say that an archive is at fault.
+// wantRefusal accepts the kinds of errors for a faulty archive.
 func wantRefusal(t *testing.T, err error) {
 	t.Helper()
 	switch ncerr.KindOf(err) {
@@ -76,8 +76,8 @@ func wantRefusal(t *testing.T, err error) {
 	}
 }
 
-// readAny lists and reads everything, with memory in proportion to the
-// archive; it gives all sizes and the content of what can be read.
+// readAny lists and reads everything, and limits memory in proportion to the size of
+// the archive. It returns all sizes and the readable content.
 func readAny(t *testing.T, m driver.Map, archive int) (sizes map[string]int64, readable map[string]string) {
 	t.Helper()
 	sizes, readable = map[string]int64{}, map[string]string{}
@@ -90,7 +90,7 @@ func readAny(t *testing.T, m driver.Map, archive int) (sizes map[string]int64, r
 		}
 		b, _, err := m.Get(t.Context(), e.Key, &driver.GetOptions{}, func(n int64) ([]byte, error) {
 			if n > int64(archive)*1033 {
-				t.Fatalf("%d bytes were asked for by an archive of %d", n, archive)
+				t.Fatalf("%d bytes were requested for an archive of %d", n, archive)
 			}
 			return make([]byte, n), nil
 		})
@@ -103,8 +103,8 @@ func readAny(t *testing.T, m driver.Map, archive int) (sizes map[string]int64, r
 	return sizes, readable
 }
 
-// compareStd compares with the standard library, unless it takes other bytes
-// for the start of the archive: with bytes in front it guesses differently.
+// compareStd compares the members with those that the standard library finds. It skips
+// archives with a preamble, whose start the standard library determines differently.
 func compareStd(t *testing.T, archive []byte, sizes map[string]int64) {
 	t.Helper()
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
@@ -129,7 +129,7 @@ func compareStd(t *testing.T, archive []byte, sizes map[string]int64) {
 	}
 }
 
-// legalKey is the rule for keys, written another way than in the driver.
+// legalKey is an independent implementation of the rule for keys.
 func legalKey(name string) bool {
 	bad := func(r rune) bool { return r == '\\' || unicode.IsControl(r) }
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, bad) &&

@@ -23,7 +23,7 @@ import (
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// opened opens an archive file; it is closed when the test ends.
+// opened opens an archive file and closes it when the test ends.
 func opened(t testing.TB, path string, mode driver.Mode, options string) *zipdriver.Map {
 	t.Helper()
 	m, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: path, Mode: mode, Options: []byte(options), Documents: zarr.DocNames()})
@@ -38,7 +38,7 @@ func opened(t testing.TB, path string, mode driver.Mode, options string) *zipdri
 	return m.(*zipdriver.Map)
 }
 
-// saved writes an archive file and gives its path.
+// saved writes an archive file and returns its path.
 func saved(t testing.TB, archive []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.zip")
@@ -78,8 +78,8 @@ func get(t testing.TB, m driver.Map, key string) string {
 	return string(b)
 }
 
-// content reads everything that a Map lists, but for the members that it lists
-// although it does not read them: see TestMeantForAKey.
+// content reads everything that a Map lists, except the keys of unreadable members: see
+// TestMeantForAKey.
 func content(t testing.TB, m driver.Map) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -98,7 +98,7 @@ func content(t testing.TB, m driver.Map) map[string]string {
 	return all
 }
 
-// unread reports whether a listed key is that of a member whose name is no key.
+// unread reports whether a listed key only comes from an unreadable member.
 func unread(t testing.TB, m driver.Map, e driver.Entry) bool {
 	t.Helper()
 	_, err := m.Stat(t.Context(), e.Key)
@@ -119,18 +119,18 @@ func wantKind(t testing.TB, what string, err error, want ncerr.Kind) {
 	}
 }
 
-// wantText also wants some words in the message.
+// wantText also checks that the message contains the given words.
 func wantText(t testing.TB, what string, err error, want ncerr.Kind, words ...string) {
 	t.Helper()
 	wantKind(t, what, err, want)
 	for _, w := range words {
 		if err != nil && !strings.Contains(err.Error(), w) {
-			t.Errorf("%s: %q does not say %q", what, err, w)
+			t.Errorf("%s: %q does not contain %q", what, err, w)
 		}
 	}
 }
 
-// wantOnlyZips fails when temporary files have stayed in dir.
+// wantOnlyZips fails if dir contains temporary files.
 func wantOnlyZips(t testing.TB, dir string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -150,8 +150,7 @@ type entry struct {
 	deflate       bool
 }
 
-// stdZip makes an archive with the standard library, which marks members as
-// followed by a data descriptor.
+// stdZip creates an archive with the standard library, which writes data descriptors.
 func stdZip(t testing.TB, comment string, entries ...entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -201,7 +200,7 @@ func stdContent(t testing.TB, path string) map[string]string {
 	return all
 }
 
-// writeTree makes files below dir.
+// writeTree writes files below dir.
 func writeTree(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -231,7 +230,7 @@ func readTree(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// tool runs a program in dir, and skips the test where it is not installed.
+// tool runs a program in dir. It skips the test if the program is not installed.
 func tool(t testing.TB, dir, name string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -247,8 +246,8 @@ func tool(t testing.TB, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// corpus gives the path of a file of the corpora, and skips the test where it
-// is absent.
+// corpus returns the path of a file of the corpora. It skips the test if the file is
+// missing.
 func corpus(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("NCZARR_CORPORA")

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// tree is a small dataset as files.
+// tree returns a small dataset as files.
 func tree() map[string]string {
 	return map[string]string{
 		".zgroup": `{"zarr_format": 2}`, ".zattrs": "{}", "v/.zarray": `{"shape": [4]}`, "v/0": "\x00\x01\x02\x03",
@@ -19,8 +19,8 @@ func tree() map[string]string {
 	}
 }
 
-// TestInfoZip reads what zip -r makes of a tree, from within and from the
-// parent, and lets unzip read what we write.
+// TestInfoZip reads archives that zip -r creates inside a tree and in its parent
+// directory, and lets unzip read the rewritten archives.
 func TestInfoZip(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestInfoZip(t *testing.T) {
 		out := filepath.Join(dir, name+".out")
 		tool(t, dir, "unzip", "-q", name, "-d", out)
 		if got := readTree(t, filepath.Join(out, prefix)); !maps.Equal(got, want) {
-			t.Errorf("%s: unzip gives %q", name, sortedKeys(got))
+			t.Errorf("%s: unzip extracts %q", name, sortedKeys(got))
 		}
 	}
 }
@@ -92,14 +92,14 @@ assert z.testzip() is None
 for i in z.infolist(): print(i.filename, z.read(i).hex(), sep="\t")
 `
 
-// python finds an interpreter, and skips the test without one.
+// python runs a program with python3. It skips the test if python3 is not installed.
 func python(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	return tool(t, dir, "python3", append([]string{"-X", "utf8", "-c", program}, args...)...)
 }
 
-// TestPythonZipfile reads all forms that Python's zipfile writes, and lets it
-// read what we write.
+// TestPythonZipfile reads all forms of archives that Python's zipfile writes, and lets
+// it read the rewritten archives.
 func TestPythonZipfile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -135,8 +135,8 @@ func hexOf(s string) string {
 	return string(b)
 }
 
-// TestCorpora reads the archives that other systems have left and compares
-// them with what the standard library finds.
+// TestCorpora reads archives created by other systems and compares the content with
+// that found by the standard library.
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	for name, prefix := range map[string]string{
@@ -177,7 +177,7 @@ func TestCorpora(t *testing.T) {
 	}
 }
 
-// TestBig writes and reads a member of more than 4 GiB and members behind it.
+// TestBig writes and reads a member of more than 4 GiB, and members after it.
 func TestBig(t *testing.T) { //nolint:paralleltest // it takes much memory
 	if os.Getenv("NCZARR_BIG") == "" {
 		t.Skip("needs 10 GiB of disk; set NCZARR_BIG")
@@ -206,7 +206,7 @@ func TestBig(t *testing.T) { //nolint:paralleltest // it takes much memory
 	}
 }
 
-// zeros is a body of that many bytes.
+// zeros is a body of the given number of zero bytes.
 type zeros int64
 
 func (z zeros) Size() int64 { return int64(z) }

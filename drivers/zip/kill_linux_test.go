@@ -12,8 +12,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/zmap/driver"
 )
 
-// TestKilledWriter kills a process that writes, again and again: the archive
-// has one whole generation every time, and never an older one than before.
+// TestKilledWriter repeatedly kills a process that writes. The archive must contain one
+// complete generation each time.
 func TestKilledWriter(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zip")

@@ -12,7 +12,7 @@ import (
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// killEnv makes the test binary a writer that never stops.
+// killEnv makes the test binary run writeForever.
 const killEnv = "NCZARR_TEST_ZIP_WRITER"
 
 const killObjects = 20
@@ -29,10 +29,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// generation is the content of object i in a generation.
+// generation returns the content of object i in generation n.
 func generation(n string, i int) string { return strings.Repeat(n+" ", 3000+100*i) }
 
-// writeForever writes generation after generation, each with one flush.
+// writeForever writes generation after generation, with one flush each.
 func writeForever(path string) {
 	ctx := context.Background()
 	m, err := zipdriver.New().Open(ctx, driver.OpenSpec{Path: path, Mode: driver.Update})

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNamesAgainstSimpleRule compares the fast rule for names with one that
-// is written for reading.
+// TestNamesAgainstSimpleRule compares the fast implementation of the rule for names
+// with a simple one.
 func TestNamesAgainstSimpleRule(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"/", ".", "..", "a", "0.0.0", "chunk", "\\", "\x00", "\x1f", " ", "~", "\x7f", "\x01", "0", "é", "\u0080", "\xff", "-", "0123456", "!"})

@@ -49,7 +49,7 @@ func TestReadForms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if name == "comment" {
-				// The last signature counts, and here it stands in a comment.
+				// The last signature counts, and here it is inside a comment.
 				_, err := zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: saved(t, tc.archive)})
 				wantKind(t, "open", err, ncerr.ErrCorrupt)
 				return
@@ -85,7 +85,7 @@ func TestCommentIsKept(t *testing.T) {
 	}
 }
 
-// distant claims to be far away and counts its reads.
+// distant is a memory Map that optionally declares remote latency and counts its reads.
 type distant struct {
 	*memmap.Map
 	far   bool
@@ -131,8 +131,7 @@ func TestRemoteRequests(t *testing.T) {
 	wantKind(t, "get after the archive was deleted", err, ncerr.ErrConflict)
 }
 
-// zip64Archive makes an archive of one member whose every field that can be is
-// in zip64 form.
+// zip64Archive returns an archive of one member with all possible fields in zip64 form.
 func zip64Archive(name, content string) []byte {
 	var b []byte
 	u16 := func(v ...uint16) {
@@ -221,7 +220,7 @@ func TestPrefix(t *testing.T) {
 			put(t, m, "new/key", "x")
 			flush(t, m)
 			if got := stdContent(t, path)[tc.prefix+"new/key"]; got != "x" {
-				t.Errorf("after an update %q holds %q", tc.prefix+"new/key", got)
+				t.Errorf("after an update %q contains %q", tc.prefix+"new/key", got)
 			}
 			again := opened(t, path, driver.Read, tc.options)
 			if again.Prefix() != tc.prefix || get(t, again, "new/key") != "x" {
@@ -231,8 +230,8 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestPrefixIsUnambiguous: what is written is found again under the same keys,
-// whatever the names suggest.
+// TestPrefixIsUnambiguous checks that a written archive has the same keys when it is
+// opened again, whatever prefix its names suggest.
 func TestPrefixIsUnambiguous(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{"", `{"prefix": "auto"}`, `{"prefix": "a"}`} {
@@ -253,15 +252,15 @@ func TestPrefixIsUnambiguous(t *testing.T) {
 			put(t, again, ".zgroup", "")
 			flush(t, again)
 			if opened(t, path, driver.Read, "").Prefix() != m.Prefix() {
-				t.Errorf("options %s, content %v: the prefix was lost", options, want)
+				t.Errorf("options %s, content %v: the prefix changed", options, want)
 			}
 		}
 	}
 }
 
-// TestWithoutDocuments: who opens an archive without saying which members are
-// documents finds no prefix, orders members by name alone, and writes what others
-// find under the same keys.
+// TestWithoutDocuments checks an opener without a list of documents: it detects no
+// prefix, sorts members by name only, and writes archives that have the same keys for
+// other openers.
 func TestWithoutDocuments(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"d/.zgroup": "{}", "d/+": "before the documents", "d/v/.zarray": "{}"}
@@ -371,8 +370,8 @@ func TestSymbolicLinkIsSkipped(t *testing.T) {
 	wantText(t, "stat of the link", err, ncerr.ErrUnsupported, "link", "symbolic link")
 }
 
-// A link without a name, and a name that would make a key longer than any, are
-// left out of a listing, and do not end it.
+// Names that cannot suggest a key, because they are empty or too long, are omitted from
+// a listing and do not end it.
 func TestNamesOfNoKey(t *testing.T) {
 	t.Parallel()
 	for _, h := range []*zip.FileHeader{{Name: "", ExternalAttrs: 0o120777 << 16, CreatorVersion: 3 << 8}, {Name: strings.Repeat("\x01", 40_000)}} {
@@ -393,9 +392,9 @@ func TestNamesOfNoKey(t *testing.T) {
 	}
 }
 
-// A member that a program of other habits wrote for a key is not taken for the
-// absence of that key, which would read as fill, and is listed, so that an array
-// does not go unnoticed.
+// A key that the name of an unreadable member suggests is not reported as missing,
+// because a missing chunk would read as fill. It is listed, so that the array is
+// noticed.
 func TestMeantForAKey(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{
@@ -437,7 +436,7 @@ func TestMeantForAKey(t *testing.T) {
 	}
 }
 
-// An archive of which nothing can be read is not an empty store.
+// An archive without a readable member is not an empty store.
 func TestNothingButForeignNames(t *testing.T) {
 	t.Parallel()
 	path := saved(t, stdZip(t, "", entry{name: `t\.zgroup`, content: "{}"}, entry{name: `t\v\0`, content: "x"}))
@@ -475,7 +474,7 @@ func TestNotAnArchive(t *testing.T) {
 	_, err = zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: t.TempDir(), Mode: driver.CreateExclusive})
 	wantKind(t, "create in place of a directory", err, ncerr.ErrExists)
 	_, err = zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: filepath.Join(t.TempDir(), "absent.zip")})
-	wantText(t, "open what is absent", err, ncerr.ErrNoDataset, "absent.zip")
+	wantText(t, "open a missing archive", err, ncerr.ErrNoDataset, "absent.zip")
 	_, err = zipdriver.New().Open(t.Context(), driver.OpenSpec{Path: filepath.Join(t.TempDir(), "no", "x.zip"), Mode: driver.Create})
 	wantText(t, "create without directory", err, ncerr.ErrIO, "no such file or directory")
 	split := patched(good, len(good)-18, 1, 0, 1, 0)
@@ -494,15 +493,15 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// patched gives a copy of b with other bytes at off.
+// patched returns a copy of b with other bytes at off.
 func patched(b []byte, off int, with ...byte) []byte {
 	b = bytes.Clone(b)
 	copy(b[off:], with)
 	return b
 }
 
-// Each range of a deflated member costs all of it, which is told; of a stored
-// one it does not.
+// Info.NoRanges is set for a deflated member, because each range costs decoding all of
+// it, and not for a stored one.
 func TestNoRangesOfDeflated(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("zarr", 3000)
@@ -519,8 +518,8 @@ func TestNoRangesOfDeflated(t *testing.T) {
 	}
 }
 
-// damage is an archive of two stored and one deflated members, "a", "b" and
-// "z", with some bytes changed.
+// damage returns an archive with two stored members, "a" and "b", and one deflated
+// member, "z", with some bytes changed.
 func damage(t *testing.T, change func(b []byte, central func(name string) []byte, local func(name string) []byte)) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -606,7 +605,7 @@ func TestDamagedMembers(t *testing.T) {
 			_, _, err := m.Get(t.Context(), tc.key, &driver.GetOptions{}, func(n int64) ([]byte, error) {
 				calls++
 				if n > 1<<20 {
-					t.Errorf("%d bytes of memory were asked for", n)
+					t.Errorf("%d bytes of memory were requested", n)
 				}
 				return make([]byte, min(n, 1<<20)), nil
 			})
@@ -636,8 +635,8 @@ func stateOf(t testing.TB, path string) []byte {
 	return b
 }
 
-// TestDamageIsNotCopied: an archive with a member that cannot be copied is not
-// rewritten, and stays as it is.
+// TestDamageIsNotCopied checks that an archive with a member that cannot be copied is
+// not rewritten and stays unchanged.
 func TestDamageIsNotCopied(t *testing.T) {
 	t.Parallel()
 	for name, patch := range map[string]func(b []byte, central, local func(string) []byte){
@@ -686,24 +685,25 @@ func TestRanges(t *testing.T) {
 		_, _, err := m.Get(t.Context(), key, &driver.GetOptions{Range: &driver.Range{Offset: 119999, Length: 2}}, driver.Heap)
 		wantKind(t, key, err, ncerr.ErrRange)
 		_, _, err = m.Get(t.Context(), key, &driver.GetOptions{Limit: 1000}, func(int64) ([]byte, error) {
-			t.Error("memory was asked for beyond the limit")
+			t.Error("memory beyond the limit was requested")
 			return nil, errors.New("no")
 		})
 		wantKind(t, key, err, ncerr.ErrLimit)
 	}
 }
 
-// TestBytesThatLanded: an error after alloc comes with what was read.
+// TestBytesThatLanded checks that an error after alloc comes with the bytes read so
+// far.
 func TestBytesThatLanded(t *testing.T) {
 	t.Parallel()
 	m := opened(t, saved(t, damage(t, func(_ []byte, c, _ func(string) []byte) { c("z")[16] ^= 1 })), driver.Read, "")
 	got, _, err := m.Get(t.Context(), "z", &driver.GetOptions{}, driver.Heap)
 	if wantKind(t, "get", err, ncerr.ErrCorrupt); len(got) != 12000 {
-		t.Errorf("%d bytes landed", len(got))
+		t.Errorf("got %d bytes", len(got))
 	}
 	got, _, err = m.Get(t.Context(), "z", &driver.GetOptions{Range: &driver.Range{Offset: 1, Length: 2}}, driver.Heap)
 	if wantKind(t, "get of a range", err, ncerr.ErrCorrupt); string(got) != "ar" {
-		t.Errorf("%q landed", got)
+		t.Errorf("got %q", got)
 	}
 }
 

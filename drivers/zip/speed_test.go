@@ -15,7 +15,7 @@ import (
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// manyMembers makes an archive of n small chunks below 100 variables.
+// manyMembers creates an archive of n small chunks below 100 variables.
 func manyMembers(t testing.TB, n int, prefix string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "many.zip")
@@ -46,7 +46,8 @@ func manyMembers(t testing.TB, n int, prefix string) string {
 	return path
 }
 
-// openClose opens an archive and gives the memory that this took.
+// openClose opens and closes an archive and returns the memory, allocations and time
+// that opening took.
 func openClose(t testing.TB, path string) (bytes, mallocs uint64, took time.Duration) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -64,8 +65,8 @@ func openClose(t testing.TB, path string) (bytes, mallocs uint64, took time.Dura
 	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs, took
 }
 
-// TestOpen100k holds opening an archive of 100,000 members against its budget
-// of memory: 16 MiB altogether, and none per member.
+// TestOpen100k checks the memory used to open an archive of 100,000 members: at most 16
+// MiB, without an allocation per member.
 func TestOpen100k(t *testing.T) { //nolint:paralleltest // it measures
 	for _, prefix := range []string{"", "data.zarr/"} {
 		path := manyMembers(t, 100_000, prefix)
@@ -97,8 +98,8 @@ func BenchmarkOpen100k(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen100kStd is the standard library with a map of the names, to
-// compare with.
+// BenchmarkOpen100kStd does the same with the standard library and a map of the names,
+// for comparison.
 func BenchmarkOpen100kStd(b *testing.B) {
 	path := manyMembers(b, 100_000, "")
 	b.ReportAllocs()
@@ -117,8 +118,8 @@ func BenchmarkOpen100kStd(b *testing.B) {
 	}
 }
 
-// TestGetAllocations: reading a stored object into the caller's memory, whole
-// or a range, takes no memory once it has been read before.
+// TestGetAllocations checks that reading a stored object, whole or in part, into the
+// caller's memory does not allocate after the first read.
 func TestGetAllocations(t *testing.T) { //nolint:paralleltest // it measures
 	path := saved(t, stdZip(t, "", entry{name: ".zgroup", content: "{}"}, entry{name: "v/0", content: string(make([]byte, 10000))},
 		entry{name: "v/1", content: string(make([]byte, 10000)), deflate: true}))
@@ -153,7 +154,7 @@ func TestGetAllocations(t *testing.T) { //nolint:paralleltest // it measures
 	}
 }
 
-// BenchmarkGet reads members whole into the caller's memory.
+// BenchmarkGet reads whole members into the caller's memory.
 func BenchmarkGet(b *testing.B) {
 	for _, size := range []int{4 << 10, 4 << 20} {
 		for _, deflate := range []bool{false, true} {

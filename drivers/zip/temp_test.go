@@ -12,7 +12,8 @@ import (
 	zipdriver "github.com/seed-695719ce/nczarr/drivers/zip"
 )
 
-// TestLargeContentIsNotKeptInMemory: however much room there is.
+// TestLargeContentIsNotKeptInMemory checks that large content goes to the spill file
+// even if memory is available.
 func TestLargeContentIsNotKeptInMemory(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.zip")
@@ -26,12 +27,13 @@ func TestLargeContentIsNotKeptInMemory(t *testing.T) {
 	wantContent(t, m, map[string]string{"large": large, "small": small})
 	flush(t, m)
 	if got := stdContent(t, path); got["large"] != large || got["small"] != small || len(got) != 2 {
-		t.Error("the archive has other content")
+		t.Error("the archive has the wrong content")
 	}
 }
 
-// TestStaleFilesAreSwept: what a killed writer has left goes, what somebody
-// uses, is new, or only looks like it stays; and readers delete nothing.
+// TestStaleFilesAreSwept checks that files left by a killed writer are deleted, that
+// files which are in use, new or named differently are kept, and that readers delete
+// nothing.
 func TestStaleFilesAreSwept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -40,7 +42,7 @@ func TestStaleFilesAreSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := time.Now().Add(-time.Hour)
-	files := map[string]bool{ // and whether it stays
+	files := map[string]bool{ // whether the file stays
 		".x.zip.0123456789abcdef.tmp":  false,
 		".x.zip.fedcba9876543210.tmp":  true, // new
 		".x.zip.0123456789abcdeg.tmp":  true,

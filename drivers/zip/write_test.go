@@ -23,8 +23,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEqualContentGivesEqualBytes: neither the order of the writes nor where
-// values waited nor how many flushes there were shows in the archive.
+// TestEqualContentGivesEqualBytes checks that the archive does not depend on the order
+// of writes, on where values were stored, or on the number of flushes.
 func TestEqualContentGivesEqualBytes(t *testing.T) {
 	t.Parallel()
 	keys := []string{".zgroup", "g/.zattrs", "g-x/.zarray", "g/v/.zarray", "g/v/0.0", "!a/.zgroup", "g/v/0.1", "été", "g/a/0", ".zattrs", "g/zarr.json"}
@@ -46,7 +46,7 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 		if first == nil {
 			first = stateOf(t, path)
 		} else if !bytes.Equal(first, stateOf(t, path)) {
-			t.Errorf("options %s give other bytes", options)
+			t.Errorf("options %s produce different bytes", options)
 		}
 		wantOnlyZips(t, filepath.Dir(path))
 	}
@@ -84,7 +84,7 @@ func TestDeflate(t *testing.T) {
 	flush(t, m)
 	wantContent(t, m, want)
 	if got := stdContent(t, path); !maps.Equal(got, want) {
-		t.Error("the standard library reads something else")
+		t.Error("the standard library reads different content")
 	}
 	r, err := zip.OpenReader(path)
 	if err != nil {
@@ -98,8 +98,8 @@ func TestDeflate(t *testing.T) {
 	}
 }
 
-// TestUnchangedMembersAreCopied: a rewrite keeps method, date, comment and
-// compressed bytes of what did not change, and bytes in front of the archive.
+// TestUnchangedMembersAreCopied checks that a rewrite keeps the method, date, comment
+// and compressed bytes of unchanged members, and the bytes before the archive.
 func TestUnchangedMembersAreCopied(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -121,7 +121,7 @@ func TestUnchangedMembersAreCopied(t *testing.T) {
 	put(t, m, "new", "x")
 	flush(t, m)
 	if !strings.HasPrefix(string(stateOf(t, path)), stub) {
-		t.Error("the bytes in front of the archive are gone")
+		t.Error("the bytes before the archive are missing")
 	}
 	r, err := zip.OpenReader(path)
 	if err != nil {
@@ -133,7 +133,7 @@ func TestUnchangedMembersAreCopied(t *testing.T) {
 		t.Errorf("the old member became %+v", old.FileHeader)
 	}
 	if got := stdContent(t, path)["kept"]; got != strings.Repeat("kept ", 1000) {
-		t.Errorf("the old member holds %.20q", got)
+		t.Errorf("the old member contains %.20q", got)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestNothingChanged(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "fresh.zip")
 	m = opened(t, fresh, driver.Create, "")
 	if exists(fresh) {
-		t.Error("the archive is there before the flush")
+		t.Error("the archive exists before the flush")
 	}
 	flush(t, m)
 	wantContent(t, opened(t, fresh, driver.Read, ""), map[string]string{})
@@ -213,10 +213,10 @@ func TestConflict(t *testing.T) {
 				wantText(t, "flush", m.Flush(t.Context()), ncerr.ErrConflict, "meanwhile")
 			}
 			if now, _ := os.ReadFile(path); !bytes.Equal(now, theirs) {
-				t.Error("the other's archive was overwritten")
+				t.Error("the other writer's archive was overwritten")
 			}
 			if get(t, m, "b") != "mine" {
-				t.Error("our own change is lost")
+				t.Error("the pending change is lost")
 			}
 			wantOnlyZips(t, filepath.Dir(path))
 		})
@@ -312,7 +312,7 @@ func TestCancelledFlush(t *testing.T) {
 	wantContent(t, opened(t, path, driver.Read, ""), map[string]string{"a": "1", "b": strings.Repeat("b", 5<<20)})
 }
 
-// late is a context that ends after it was looked at a few times.
+// late is a context that ends after left calls of Err.
 type late struct {
 	context.Context
 	left int
@@ -325,7 +325,7 @@ func (c *late) Err() error {
 	return c.Context.Err()
 }
 
-// shortBody promises more than it has.
+// shortBody declares more bytes than it has.
 type shortBody struct{ driver.Bytes }
 
 func (shortBody) Size() int64 { return 1000 }
@@ -370,7 +370,8 @@ func TestManyMembers(t *testing.T) {
 	}
 }
 
-// TestPropertyAgainstOracle does the same to an archive and to a plain map.
+// TestPropertyAgainstOracle applies the same operations to an archive and to a plain
+// map.
 func TestPropertyAgainstOracle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -430,8 +431,8 @@ func TestPropertyAgainstOracle(t *testing.T) {
 	})
 }
 
-// stepPut puts and expects a refusal exactly where one key would become a
-// prefix of another.
+// stepPut puts a key and expects a refusal exactly if one key would become a prefix of
+// another.
 func stepPut(r *rapid.T, t *testing.T, m driver.Map, live map[string]string, key, content string) {
 	refused := false
 	for other := range live {
@@ -448,7 +449,7 @@ func stepPut(r *rapid.T, t *testing.T, m driver.Map, live map[string]string, key
 	}
 }
 
-// stepList compares a listing with what the oracle has below a prefix.
+// stepList compares a listing with the keys of the oracle below a prefix.
 func stepList(r *rapid.T, t *testing.T, m driver.Map, live map[string]string, key *rapid.Generator[string]) {
 	prefix, after := "", ""
 	if rapid.Bool().Draw(r, "below") {
@@ -486,7 +487,7 @@ func stepList(r *rapid.T, t *testing.T, m driver.Map, live map[string]string, ke
 	}
 }
 
-// TestConcurrentFlush: reads, writes, listings and flushes at once.
+// TestConcurrentFlush runs reads, writes, listings and flushes concurrently.
 func TestConcurrentFlush(t *testing.T) {
 	t.Parallel()
 	for name, opener := range map[string]driver.Opener{"open": zipdriver.New(), "closing": zipdriver.NewClosing()} {
@@ -531,7 +532,7 @@ func TestConcurrentFlush(t *testing.T) {
 				t.Errorf("%d objects, the last %.20q", len(want), want["w3/9"])
 			}
 			if got := stdContent(t, path); !maps.Equal(got, want) {
-				t.Error("the archive differs from what the Map had")
+				t.Error("the archive differs from the content of the Map")
 			}
 			wantOnlyZips(t, filepath.Dir(path))
 		})
