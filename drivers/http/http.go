@@ -76,7 +76,7 @@ func (Opener) Describe() driver.Description {
 		Name:    Name,
 		Summary: "files below a URL of a web server, read only",
 		Options: []driver.Option{
-			{Name: "query", Type: "string", Secret: true, Doc: "the raw query sent with every request, without the question mark; by default the query of the dataset's URL"},
+			{Name: "query", Type: "string", Secret: true, Doc: "the raw query sent with every request, without the question mark; a query in the dataset's URL replaces it"},
 			{Name: "origin", Type: "string", Doc: "the only server that receives user and password: https://HOST[:PORT], or http on this machine"},
 			{Name: "user", Type: "string", Doc: "user name for basic authentication with origin"},
 			{Name: "password", Type: "string", Secret: true, Doc: "password for basic authentication with origin"},

@@ -28,9 +28,10 @@ type credentials struct {
 	proxy  bool // all requests go through a proxy of the options, http requests unencrypted
 }
 
-// readCredentials reads the login from the options and the logins from the netrc file.
-// A netrc file named by the options or by NETRC must exist; the default file may be
-// missing. A file with a login for base must not be readable by other users.
+// readCredentials reads the login from the options and the logins from the netrc file. A
+// netrc file named by the options or by NETRC must exist; the default file may be
+// missing. A file that other users can access is refused if it is named or has a login
+// for base, and ignored otherwise.
 func readCredentials(base *url.URL, o options) (credentials, error) {
 	c := credentials{proxy: o.Proxy != ""}
 	if o.User != "" || o.Password != "" {

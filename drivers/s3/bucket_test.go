@@ -18,7 +18,7 @@ const (
 )
 
 // TestRealBucket runs the suite on the bucket named by the environment, with the user's
-// own credentials, which TestMain hides from all other tests.
+// own credentials, which TestMain removes for all other tests.
 func TestRealBucket(t *testing.T) { //nolint:paralleltest // it sets variables
 	server, bucket := os.Getenv(hostVar), os.Getenv(bucketVar)
 	if server == "" || bucket == "" {

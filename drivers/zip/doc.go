@@ -31,8 +31,8 @@
 // prefix specifies it, opening an archive detects this prefix. An archive with a
 // metadata document at its top has no prefix. Otherwise, if all members are below one
 // top-level directory that directly contains a metadata document, that directory is the
-// prefix. A new archive has no prefix by default, which is what zarr-python reads and
-// writes; netcdf-c requires one named after the archive (prefix "auto").
+// prefix. A new archive has no prefix by default, as zarr-python reads and writes it;
+// netcdf-c requires one named after the archive (prefix "auto").
 //
 // The caller specifies the names of documents (driver.OpenSpec.Documents). Without
 // them, the prefix comes only from the option or from the comment of the archive. The

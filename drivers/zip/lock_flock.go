@@ -29,7 +29,7 @@ func flock(f *os.File, how int) error {
 	var locked error
 	err = raw.Control(func(fd uintptr) {
 		for {
-			if locked = syscall.Flock(int(fd), how); locked != syscall.EINTR { // a bare number
+			if locked = syscall.Flock(int(fd), how); locked != syscall.EINTR { // not wrapped
 				return
 			}
 		}
