@@ -139,7 +139,7 @@ func (h *fileHome) temp() (*os.File, error) {
 
 func (h *fileHome) spill() (*os.File, error) {
 	dir, base := filepath.Split(h.path)
-	return makeHidden(dir, base)
+	return makeUnlinked(dir, base)
 }
 
 func (h *fileHome) replace(_ context.Context, tmp *os.File, closeOld func() error) (source, error) {
@@ -294,7 +294,7 @@ func (h *mapHome) open(context.Context) (source, error) {
 }
 
 func (h *mapHome) temp() (*os.File, error)  { return h.spill() }
-func (h *mapHome) spill() (*os.File, error) { return makeHidden(os.TempDir(), "nczarr.zip") }
+func (h *mapHome) spill() (*os.File, error) { return makeUnlinked(os.TempDir(), "nczarr.zip") }
 
 func (h *mapHome) replace(ctx context.Context, tmp *os.File, _ func() error) (source, error) {
 	err := h.put(ctx, tmp)

@@ -52,9 +52,9 @@ func sameName(f *os.File) bool {
 	return err == nil && os.SameFile(is, named)
 }
 
-// makeHidden creates a file and removes its name at once, if the system allows that for
+// makeUnlinked creates a file and removes its name at once, if the system allows that for
 // open files. The caller must discard the file.
-func makeHidden(dir, base string) (*os.File, error) {
+func makeUnlinked(dir, base string) (*os.File, error) {
 	f, err := makeTemp(dir, base)
 	if err == nil {
 		_ = os.Remove(f.Name()) // discard tries again

@@ -13,7 +13,7 @@ CLASS_NUMERIC, CLASS_STRING = 0, 1
 TYPES = {1: "u1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "f8", 10: "c8", 11: "c16", 12: "u8", 13: "i8", 14: "i1", 15: "f2"}
 CODES = {name: code for code, name in TYPES.items()}
 P, SIZE, TEXT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
-# What each function gives; all others give an int.
+# The result types of the functions; all others return an int.
 RESULTS = {
     "GDALOpenEx": P, "GDALDatasetGetRootGroup": P, "GDALGroupGetMDArrayNames": P, "GDALGroupGetGroupNames": P, "GDALGroupOpenMDArray": P,
     "GDALGroupOpenGroup": P, "GDALMDArrayGetDimensions": P, "GDALDimensionGetSize": ctypes.c_uint64, "GDALDimensionGetName": TEXT,
@@ -31,7 +31,7 @@ class Error(Exception):
 
 
 class Library:
-    """libgdal's functions by name; call raises Error with GDAL's own words where GDAL reports a failure."""
+    """libgdal's functions by name; call raises Error with GDAL's own message if GDAL reports a failure."""
 
     def __init__(self):
         name = next(f for f in importlib.metadata.files("rasterio") if f.name.startswith("libgdal"))
@@ -55,7 +55,7 @@ class Library:
         return strings(self.call(function, *args, None))
 
     def handles(self, function, owner, *options):
-        """An array of handles beside its length."""
+        """An array of handles and its length."""
         n = SIZE()
         at = self.call(function, owner, ctypes.byref(n), *options)
         return list(ctypes.cast(at, ctypes.POINTER(P))[: n.value]) if at else []

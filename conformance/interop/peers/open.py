@@ -1,4 +1,4 @@
-"""Opens a dataset with a peer, and prints how many seconds each time took.
+"""Open a dataset with a peer several times, and print the seconds that each took.
 
 Opening means that everything about all variables is known: shape, type and
 attributes. The first time, which loads code, is not printed.

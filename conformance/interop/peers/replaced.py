@@ -1,14 +1,14 @@
-"""Say whether a store that is being replaced is one of the datasets that it may be, whole, or neither.
+"""Report whether a store that is being replaced is one of the expected datasets and complete.
 
     python replaced.py make DIR                                     # write the datasets old, new and other as Zarr v2 directories
     python replaced.py look [--storage file|zip] PLACE NAME...      # what the stores of these names are, and what else is in PLACE
 
 look prints {"stores": {NAME: {"state": S, "why": LINE, "claimed": B}}, "files": {PATH: DESCRIPTION}}. S is the name of the dataset
-when the store has its arrays, attributes and values and no object besides, "absent" when there is no store, and "neither"
-otherwise, with the first reason for each dataset. Only the object that claims the place for a replacement (claimed) may be there
-besides. A store in a bucket of versitygw is the directory that the server keeps it in. Nothing but the standard library and numpy
-reads the store: json, zlib, and the layout of chunks as the specification of Zarr v2 has it. Values follow from a formula, so no
-copy of a dataset is what another is compared with. Files are described by mode, owner, size, time and hash.
+if the store has exactly its arrays, attributes and values, "absent" if the store does not exist, and "neither" otherwise, with the
+first reason for each dataset. The only additional object that a store may have is the one that claims its place for a replacement
+(claimed). A store in a bucket of versitygw is the directory in which the server keeps it. The store is read with the standard
+library and numpy only: json, zlib, and the layout of chunks of the Zarr v2 specification. Expected values are computed with a
+formula and not taken from another copy. Files are described by mode, owner, size, time and hash.
 Exit status: 0, or 1 with one line on stderr.
 """
 import argparse

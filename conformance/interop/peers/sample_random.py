@@ -78,7 +78,7 @@ def codecs(rng, data, dtype):
 
 
 def arrays(seed, count):
-    """Gives name, all values, the region that is written, shown values, chunks, fill value and codecs."""
+    """Returns the name, all values, the region that is written, shown values, chunks, fill value and codecs."""
     rng = np.random.default_rng(seed)
     for i in range(count):
         dtype = [*NUMBERS, "S5", "U3", "str"][rng.integers(len(NUMBERS) + 3)]

@@ -1,4 +1,4 @@
-"""Run the tools of this folder as often as asked, without importing the peers anew each time.
+"""Run the tools of this folder on request, without importing the peers again each time.
 
     python serve.py MODULE...
 

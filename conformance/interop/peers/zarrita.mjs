@@ -24,7 +24,7 @@ function scalar(value) {
   return value ?? null;
 }
 
-// attribute gives one attribute seen as JSON only, as canon.json_attr does.
+// attribute returns one attribute as seen in JSON, like canon.json_attr.
 function attribute(value) {
   const items = Array.isArray(value) ? value : [value];
   if (typeof value === "string") return { type: "text", value };
@@ -50,7 +50,7 @@ function digest(dtype, data) {
   return hash.digest("hex");
 }
 
-// inOrder gives the values in C order: zarrita leaves those of an array with order F as they lie.
+// inOrder returns the values in C order: zarrita leaves those of an array with order F in storage order.
 function inOrder({ data, shape, stride }) {
   const natural = shape.map((_, d) => shape.slice(d + 1).reduce((product, n) => product * n, 1));
   if (natural.every((n, d) => n === stride[d])) return data;
@@ -91,6 +91,6 @@ async function describe(path) {
   return { canonical: 1, peer: { name: "zarrita", version }, groups, variables };
 }
 
-// JSON has no integers beyond 2^53: they go out as text of their own, and become bare digits here.
+// JSON.stringify cannot write integers beyond 2^53: they are written as marked text and become bare digits here.
 const text = (doc) => JSON.stringify(doc).replace(/\{"big":"(-?\d+)"\}/g, "$1");
 for (const path of process.argv.slice(2)) console.log(text(await describe(path)));
