@@ -109,7 +109,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skip("needs the right to mount a small file system: ", err)
+		t.Skip("needs permission to mount a small file system: ", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	store := filepath.Join(dir, "store")

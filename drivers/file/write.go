@@ -106,7 +106,7 @@ type temporary struct {
 	made bool // directories were created for it
 }
 
-// noLock is the descriptor of a file that is not locked.
+// noLock is the value of held for a file that is not locked.
 const noLock = -1
 
 // errSwept is returned if another writer removed a temporary file between its creation

@@ -56,7 +56,7 @@ func FuzzDirectory(f *testing.F) {
 		readable["added by the test"] = "x"
 		for key, want := range readable {
 			if got := get(t, again, key); got != want {
-				t.Errorf("%q holds %.50q after rewriting, was %.50q", key, got, want)
+				t.Errorf("%q contains %.50q after rewriting, was %.50q", key, got, want)
 			}
 		}
 		b := get(t, inner, "z")
