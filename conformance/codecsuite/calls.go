@@ -1,0 +1,185 @@
+package codecsuite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+)
+
+func deterministic(t conformance.T, e *Env) {
+	var later []func()
+	e.each(t, 2000, func(a *opened) {
+		b := e.openSpec(t, a.params, a.in)
+		for _, pattern := range []string{"smooth", "bits"} {
+			src := data(a.in.DType, 2000, pattern, t.Seed())
+			want, err := a.tryEncode(t, src)
+			if err != nil && a.lossy && pattern == "bits" {
+				continue // it need not take every value
+			}
+			a.encode(t, a.data(2000, "noise", t.Seed()))
+			again := func() {
+				for _, c := range []*opened{a, b} {
+					if got := c.encode(t, src); !bytes.Equal(want, got) {
+						t.Errorf("%v with %s: the same bytes are encoded in two ways", a.in.DType, a.params)
+					}
+				}
+			}
+			again()
+			later = append(later, again)
+		}
+	})
+	if t.Effort() == conformance.Brief {
+		return
+	}
+	time.Sleep(1100 * time.Millisecond) // another second, for what has the time in it
+	for _, again := range later {
+		again()
+	}
+}
+
+// concurrent uses a codec from several goroutines, for every set of parameters and
+// for elements of one byte and of more: scratch memory may be for some of them only.
+func concurrent(t conformance.T, e *Env) {
+	wide := "" // the last parameters for which elements of more than a byte were used
+	e.each(t, 20_000, func(c *opened) {
+		more := room(c.in.DType, 1) > 1
+		if c.nth > 0 && (!more || wide == string(c.params)) {
+			return
+		}
+		if more {
+			wide = string(c.params)
+		}
+		e.crowd(t, c)
+	})
+}
+
+// crowd encodes and decodes with c from eight goroutines, damaged input too.
+func (e *Env) crowd(t conformance.T, c *opened) {
+	var sources, wants [8][len(patterns)][]byte
+	for g := range sources {
+		for k, pattern := range patterns {
+			sources[g][k] = c.data(20_000, pattern, uint64(g))
+			wants[g][k] = e.value(t, c, sources[g][k])
+		}
+	}
+	var wg sync.WaitGroup
+	for g := range sources {
+		wg.Go(func() {
+			for i := range 20 {
+				k := (g + i) % len(patterns)
+				src, want := sources[g][k], wants[g][k]
+				enc, dst := make([]byte, c.out.MaxBytes), make([]byte, len(want))
+				n, err := c.Encode(t.Context(), enc, src)
+				if err == nil {
+					if i%2 == 0 { // what comes of it the checks of damaged input look at
+						_, _ = c.safely(t.Context(), make([]byte, len(want)), bytes.Clone(enc[:n/2]))
+					}
+					n, err = c.Decode(t.Context(), dst, enc[:n])
+				}
+				switch {
+				case err != nil:
+					t.Errorf("beside other goroutines, %v with %s: %v", c.in.DType, c.params, err)
+				case !bytes.Equal(want, dst[:n]):
+					t.Errorf("beside other goroutines, %v with %s decodes to another value", c.in.DType, c.params)
+				default:
+					continue
+				}
+				return
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func cancelled(t conformance.T, e *Env) {
+	e.cancelled(t, 200_000) // of less a codec need not look at the context
+	if t.Effort() != conformance.Brief {
+		e.cancelled(t, 3<<20)
+	}
+}
+
+func (e *Env) cancelled(t conformance.T, n int) {
+	c := e.first(t, n)
+	src := data(c.in.DType, n, "smooth", t.Seed())
+	enc, value := c.encode(t, src), e.value(t, c, src)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dst := make([]byte, len(src))
+	k, err := c.Decode(ctx, dst, enc)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("decode: want a cancellation, got %v", err)
+	}
+	if err == nil && !bytes.Equal(value, dst[:k]) {
+		t.Errorf("decode ends without an error and with other bytes")
+	}
+	enc2 := make([]byte, c.out.MaxBytes)
+	k, err = c.Encode(ctx, enc2, src)
+	switch {
+	case err == nil:
+		c.back(t, enc2[:k], value, len(src))
+	case !errors.Is(err, context.Canceled):
+		t.Errorf("encode: want a cancellation, got %v", err)
+	}
+	c.back(t, enc, value, len(src))
+}
+
+func pipeline(t conformance.T, e *Env) {
+	c := e.first(t, 700)
+	opener, ok := e.target.Provider.(driver.PipelineOpener)
+	if !ok {
+		t.Fatalf("the provider opens no runs")
+	}
+	run, specs, err := opener.OpenPipeline(t.Context(), []driver.Step{{ID: e.target.ID, Params: c.params}}, c.in)
+	if err != nil {
+		t.Fatalf("open a run: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := run.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if len(specs) != 1 || specs[0].MaxBytes != c.out.MaxBytes {
+		t.Errorf("the run gives other specs than the step: %+v", specs)
+	}
+	jobs := make([]driver.Job, 9)
+	plain, want := make([][]byte, len(jobs)), make([][]byte, len(jobs))
+	for i := range jobs {
+		src := c.data(700, patterns[i%len(patterns)], uint64(i))
+		plain[i], want[i] = e.value(t, c, src), c.encode(t, src)
+		jobs[i] = driver.Job{Src: src, Limit: c.out.MaxBytes}
+	}
+	batch(t, "encode", run.EncodeMany, jobs, want)
+	for i := range jobs {
+		jobs[i] = driver.Job{Src: want[i], Limit: c.in.MaxBytes}
+		if i%2 == 0 {
+			jobs[i].Dst = make([]byte, c.in.MaxBytes)
+		}
+	}
+	batch(t, "decode", run.DecodeMany, jobs, plain)
+}
+
+// batch does jobs and compares their results.
+func batch(t conformance.T, what string, do func(context.Context, []driver.Job, driver.Sink) error, jobs []driver.Job, want [][]byte) {
+	seen := make([]int, len(jobs))
+	err := do(t.Context(), jobs, func(i int, out []byte, err error) {
+		seen[i]++
+		if err != nil {
+			t.Errorf("%s: job %d: %v", what, i, err)
+		} else if !bytes.Equal(want[i], out) {
+			t.Errorf("%s: job %d gives other bytes than the step: %s", what, i, other(want[i], out))
+		}
+	})
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	for i, n := range seen {
+		if n != 1 {
+			t.Errorf("%s: the sink was called %d times for job %d", what, n, i)
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package codecsuite
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+// back decodes enc into room bytes and compares it with want.
+func (c *opened) back(t conformance.T, enc, want []byte, room int) {
+	t.Doing("decode", strconv.Itoa(len(want)), "bytes of", c.in.DType.String(), "with", string(c.params))
+	dst, whole := guarded(room)
+	n, err := c.Decode(t.Context(), dst, enc)
+	switch {
+	case err != nil:
+		t.Errorf("decode %d bytes of %v with %s: %v", len(want), c.in.DType, c.params, err)
+	case n != len(want) || !bytes.Equal(want, dst[:n]):
+		t.Errorf("%d bytes of %v with %s come back changed%s", len(want), c.in.DType, c.params, difference(want, dst[:max(0, min(n, len(dst)))], c.in.DType))
+	}
+	if !whole() {
+		t.Errorf("decode writes outside its output")
+	}
+}
+
+// value returns the value that src has after encoding and decoding: src itself
+// unless the codec is lossy, else what a newly opened codec makes of it.
+func (e *Env) value(t conformance.T, c *opened, src []byte) []byte {
+	if !c.lossy {
+		return src
+	}
+	fresh := e.openSpec(t, c.params, c.in)
+	enc, dst := fresh.encode(t, src), make([]byte, c.in.MaxBytes)
+	n, err := fresh.Decode(t.Context(), dst, enc)
+	if err != nil || n < 0 || n > len(dst) || c.in.DType.Fixed() && n != len(src) {
+		t.Fatalf("decode %d bytes of %v with %s: %d bytes, %s", len(src), c.in.DType, c.params, n, outcome(err))
+	}
+	return dst[:n]
+}
+
+// data returns n elements that c can encode: a lossy codec need not take every
+// value.
+func (c *opened) data(n int, pattern string, seed uint64) []byte {
+	if c.lossy && pattern != "zeros" {
+		pattern = "smooth"
+	}
+	return data(c.in.DType, n, pattern, seed)
+}
+
+// difference says where and how got differs from want.
+func difference(want, got []byte, t dtype.Type) string {
+	if len(want) != len(got) {
+		return fmt.Sprintf(": %d bytes", len(got))
+	}
+	size := 1
+	if t.Fixed() {
+		size = t.Size
+	}
+	for i := 0; i < len(want); i += size {
+		if w, g := want[i:min(i+size, len(want))], got[i:min(i+size, len(got))]; !bytes.Equal(w, g) {
+			return fmt.Sprintf(": element %d is % x, was % x", i/size, g, w)
+		}
+	}
+	return ""
+}
+
+func roundTrip(t conformance.T, e *Env) {
+	for i, n := range e.effort.lengths {
+		e.each(t, n, func(c *opened) {
+			if c.lossy {
+				return
+			}
+			for k, p := range patterns {
+				// All for the first type; for each other what its bits may be, and one by turns.
+				if c.nth > 0 && k != (i+c.nth)%4 && (k < 4 || n > 0 && n < 30) {
+					continue
+				}
+				src := data(c.in.DType, n, p, t.Seed())
+				enc := c.encode(t, src)
+				c.again(t, src, enc)
+				c.back(t, enc, src, len(src))
+			}
+		})
+	}
+}
+
+// roundTripEdges has lengths around those at which buffers and counters of 16
+// bits end.
+func roundTripEdges(t conformance.T, e *Env) {
+	for _, p := range e.params[:1] {
+		for _, typ := range e.types {
+			if !typ.Fixed() {
+				e.longTexts(t, p, typ)
+				continue
+			}
+			size := int(room(typ, 1))
+			for n, pattern := range map[int]string{e.effort.edges/size - 1: "ramp", e.effort.edges / size: "bits", e.effort.edges/size + 1: "noise"} {
+				if c := e.open(t, p, typ, n); c != nil && !c.lossy {
+					src := data(typ, n, pattern, t.Seed())
+					c.back(t, c.encode(t, src), src, len(src))
+				}
+			}
+		}
+	}
+}
+
+// longTexts has texts of lengths around those that fit into 7, 8, 14 and 16 bits.
+func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type) {
+	lengths := []int{127, 128, 255, 256, 257, 1<<14 - 1, 1 << 14, 1<<16 - 1, 1 << 16, 1<<16 + 1, 0}
+	size := driver.ValuesSize(len(lengths), 300_000)
+	c := e.openSpec(t, params, driver.Spec{DType: typ, Shape: []int{len(lengths)}, MaxBytes: size})
+	if c == nil || c.lossy {
+		return
+	}
+	src := make([]byte, size)
+	w, err := driver.NewValuesWriter(src, len(lengths))
+	for _, n := range lengths {
+		if err == nil {
+			err = w.AddString(strings.Repeat("x", n))
+		}
+	}
+	n := 0
+	if err == nil {
+		n, err = w.Done()
+	}
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	enc, err := c.tryEncode(t, src[:n])
+	switch {
+	case err == nil:
+		c.back(t, enc, src[:n], n)
+	case ncerr.KindOf(err) != ncerr.ErrConvert && ncerr.KindOf(err) != ncerr.ErrInvalid: // a codec may have a list of texts
+		t.Errorf("encode texts of up to %d bytes with %s: %v", slices.Max(lengths), params, err)
+	}
+}
+
+// roundTripBlob encodes what other steps give: bytes of any length, which need
+// not be whole elements.
+func roundTripBlob(t conformance.T, e *Env) {
+	const most = 5000
+	for _, p := range e.params {
+		for _, typ := range e.types {
+			if typ.Kind == dtype.Bool {
+				continue // other bytes than 0 and 1 are no values
+			}
+			c := e.openSpec(t, p, driver.Spec{Kind: driver.Blob, DType: typ, MaxBytes: most})
+			if c == nil || c.lossy {
+				continue
+			}
+			for i, n := range []int{0, 1, 2, 3, 5, 7, 8, 9, 15, 64, 65, 255, 257, 1000, 1001, 4099, most} {
+				src := data(dtype.NCUByte.Type(dtype.OrderNone), n, patterns[i%len(patterns)], t.Seed())
+				enc, err := c.tryEncode(t, src)
+				switch {
+				case err == nil:
+					c.back(t, enc, src, len(src))
+				case !typ.Fixed() || n%typ.Size == 0: // others may need whole elements
+					t.Errorf("encode %d bytes made of %v with %s: %v", n, typ, p, err)
+				}
+			}
+		}
+	}
+}
+
+// roundTripRuns puts runs behind and before bytes that are no run, of every
+// length up to some hundred: where formats count to 128 or 255, they end.
+func roundTripRuns(t conformance.T, e *Env) {
+	typ := e.first(t, 1000).in.DType
+	if !typ.Fixed() {
+		return
+	}
+	const most, some = 300, 40
+	step := 1
+	if t.Effort() == conformance.Brief {
+		step = 16
+	}
+	noise, run := data(typ, most, "noise", t.Seed()), bytes.Repeat(data(typ, 1, "zeros", 0), most)
+	if typ.Kind != dtype.Bool {
+		for i := range run {
+			run[i] = 0xFF
+		}
+	}
+	for n := 1; n <= most && !t.Failed(); n += step {
+		k, short := n*typ.Size, some*typ.Size
+		for _, src := range [][]byte{slices.Concat(run[:short], noise[:k]), slices.Concat(noise[:short], run[:k]), slices.Concat(run[:k], noise[:k])} {
+			if c := e.open(t, e.params[0], typ, len(src)/typ.Size); c != nil {
+				c.back(t, c.encode(t, src), src, len(src))
+			}
+		}
+	}
+}
+
+// roundTripDistances repeats bytes that are otherwise without pattern at distances
+// around powers of two: where formats refer back, windows and the fields of
+// distances end there.
+func roundTripDistances(t conformance.T, e *Env) {
+	typ := e.first(t, 1000).in.DType
+	if !typ.Fixed() || typ.Kind == dtype.Bool {
+		return
+	}
+	for _, power := range e.effort.distances {
+		for distance := 1<<power - 1; distance <= 1<<power+1 && !t.Failed(); distance++ {
+			tail := 700 // longer than the longest match of deflate
+			if power <= 12 {
+				tail = 9 * distance // copies that overlap what they make
+			}
+			n := (distance + tail) / typ.Size
+			c := e.open(t, e.params[0], typ, n)
+			if c == nil {
+				return
+			}
+			src := make([]byte, n*typ.Size)
+			r := rand.New(rand.NewPCG(t.Seed(), uint64(distance)))
+			for i := range src {
+				if src[i] = byte(r.Uint32()); i >= distance {
+					src[i] = src[i-distance]
+				}
+			}
+			c.back(t, c.encode(t, src), src, len(src))
+		}
+	}
+}
+
+func roundTripLarge(t conformance.T, e *Env) {
+	wide := slices.DeleteFunc(slices.Clone(e.types), func(typ dtype.Type) bool { return typ.Size < 2 })
+	for i, p := range e.params {
+		size := e.effort.large
+		if i > 0 && e.effort.large > 1<<20 { // once is enough where other parameters only shift the work
+			size /= 8
+		}
+		kinds := []string{"zeros"}
+		for k := range e.effort.kinds {
+			kinds = append(kinds, patterns[1+(i+k)%(len(patterns)-1)])
+		}
+		e.large(t, p, size, kinds)
+		if len(wide) == 0 || t.Effort() == conformance.Brief {
+			continue
+		}
+		rows, columns := 513, 1025
+		if i > 0 {
+			rows, columns = 129, 513
+		}
+		typ := wide[i%len(wide)]
+		if c := e.openSpec(t, p, driver.Spec{DType: typ, Shape: []int{rows, columns}, Order: driver.Order(i % 2), MaxBytes: room(typ, rows*columns)}); c != nil && !c.lossy {
+			src := data(typ, rows*columns, patterns[2+i%2], t.Seed())
+			c.back(t, c.encode(t, src), src, len(src))
+		}
+	}
+	if t.Effort() != conformance.Brief {
+		e.large(t, e.params[0], 16<<20, []string{"ramp"}) // more than 2^24 bytes
+		e.large(t, e.params[0], 8<<20, []string{"runs"})  // a decoder that looks at all of them for each run hangs
+	}
+}
+
+// huge is the size of chunks that do not fit where smaller ones travel.
+const huge = 64 << 20
+
+func roundTripHuge(t conformance.T, e *Env) {
+	e.large(t, e.params[0], huge, []string{"zeros", "ramp", "smooth"})
+}
+
+func roundTripHugeNoise(t conformance.T, e *Env) {
+	e.large(t, e.params[0], huge, []string{"noise"})
+}
+
+// large checks chunks of these kinds of data.
+func (e *Env) large(t conformance.T, params json.RawMessage, size int, kinds []string) {
+	typ := e.first(t, 1000).in.DType
+	n := size/int(room(typ, 1)) + 5
+	c := e.open(t, params, typ, n)
+	for _, pattern := range kinds {
+		if c == nil || t.Failed() {
+			return
+		}
+		src := data(typ, n, pattern, t.Seed())
+		c.back(t, c.encode(t, src), src, len(src))
+	}
+}

@@ -1,0 +1,149 @@
+package codecsuite
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+	"github.com/seed-695719ce/nczarr/core/ncerr"
+)
+
+func sizePromise(t conformance.T, e *Env) {
+	for _, n := range e.effort.promise {
+		e.each(t, n, func(c *opened) {
+			if n > 10_000 && c.nth > 1 {
+				return
+			}
+			src := data(c.in.DType, n, "noise", t.Seed())
+			r := rand.New(rand.NewPCG(t.Seed(), 1))
+			for i := range src {
+				if c.in.DType.Fixed() && c.in.DType.Kind != dtype.Bool {
+					src[i] = byte(r.Uint32())
+				}
+			}
+			c.sized(t, src)
+		})
+	}
+}
+
+// sized encodes src, which the codec may refuse for a value that its encoded
+// type cannot hold.
+func (c *opened) sized(t conformance.T, src []byte) {
+	dst, whole := guarded(int(c.out.MaxBytes))
+	n, err := c.Encode(t.Context(), dst, src)
+	if err != nil && ncerr.KindOf(err) != ncerr.ErrConvert || n > len(dst) {
+		t.Errorf("encode %d bytes of %v with %s: %d bytes, %s", len(src), c.in.DType, c.params, n, outcome(err))
+	}
+	if !whole() {
+		t.Errorf("encode writes outside its output")
+	}
+}
+
+func ceilingEncode(t conformance.T, e *Env) {
+	e.each(t, 500, func(c *opened) {
+		src := data(c.in.DType, 500, "smooth", t.Seed())
+		full := len(c.encode(t, src))
+		for _, room := range []int{0, 1, full / 2, full - 1} {
+			if room < 0 || room >= full {
+				continue
+			}
+			dst, whole := guarded(room)
+			n, err := c.Encode(t.Context(), dst, src)
+			if err == nil && n <= room { // another, shorter encoding is right too
+				c.back(t, dst[:n], src, len(src))
+			} else if ncerr.KindOf(err) != ncerr.ErrShortBuffer {
+				t.Errorf("%d of %d bytes of room: want ErrShortBuffer, got %s", room, full, outcome(err))
+			}
+			if !whole() {
+				t.Errorf("%d of %d bytes of room: bytes outside were written", room, full)
+			}
+		}
+	})
+}
+
+func ceilingDecode(t conformance.T, e *Env) {
+	e.each(t, 500, func(c *opened) {
+		src := data(c.in.DType, 500, "smooth", t.Seed())
+		enc := c.encode(t, src)
+		src = e.value(t, c, src)
+		for _, room := range []int{0, 1, len(src) / 2, len(src) - 1} {
+			dst, whole := guarded(room)
+			if _, err := c.Decode(t.Context(), dst, enc); ncerr.KindOf(err) != ncerr.ErrShortBuffer {
+				t.Errorf("%d of %d bytes of room: want ErrShortBuffer, got %s", room, len(src), outcome(err))
+			}
+			if !whole() {
+				t.Errorf("%d of %d bytes of room: bytes outside were written", room, len(src))
+			}
+		}
+	})
+}
+
+func roomy(t conformance.T, e *Env) {
+	for _, n := range []int{300, 0} {
+		e.roomy(t, n)
+	}
+}
+
+func (e *Env) roomy(t conformance.T, n int) {
+	e.each(t, n, func(c *opened) {
+		src := data(c.in.DType, n, "smooth", t.Seed())
+		enc := c.encode(t, src)
+		src = e.value(t, c, src)
+		for _, more := range []int{1, 13, 5000} {
+			c.back(t, enc, src, len(src)+more)
+		}
+	})
+}
+
+func source(t conformance.T, e *Env) {
+	e.each(t, 300, func(c *opened) {
+		src := data(c.in.DType, 300, "smooth", t.Seed())
+		keep := bytes.Clone(src)
+		enc := c.encode(t, src)
+		if !bytes.Equal(keep, src) {
+			t.Errorf("encode changes its input")
+		}
+		keepEnc := bytes.Clone(enc)
+		c.back(t, enc, e.value(t, c, keep), len(keep))
+		if !bytes.Equal(keepEnc, enc) {
+			t.Errorf("decode changes its input")
+		}
+	})
+}
+
+// decodedSize asks codecs that tell the size of a value from its head. Bytes
+// that nobody has encoded may have any size, but they do not break anything.
+func decodedSize(t conformance.T, e *Env) {
+	for _, n := range []int{0, 300, 5000} {
+		e.each(t, n, func(c *opened) {
+			sizer, ok := c.Codec.(driver.DecodedSizer)
+			if !ok {
+				return
+			}
+			src := data(c.in.DType, n, "smooth", t.Seed())
+			enc := c.encode(t, src)
+			size, err := sizer.DecodedSize(enc)
+			if err != nil || size != 0 && size < int64(len(src)) || c.in.DType.Fixed() && size > int64(len(src)) {
+				t.Errorf("the size of %d bytes of %v with %s: want it, or 0 where it is not told, got %d, %s", len(src), c.in.DType, c.params, size, outcome(err))
+			}
+			r := rand.New(rand.NewPCG(t.Seed(), 4))
+			for i := range min(len(enc), 40) {
+				bad := bytes.Clone(enc)
+				bad[i] ^= byte(1 + r.IntN(255))
+				for _, p := range [][]byte{enc[:i:i], bad} {
+					if size, err := safeSize(sizer, p); errors.Is(err, errPanic) || err == nil && size < 0 {
+						t.Errorf("the size of damaged input, %s: %d, %s", abbreviated(p), size, outcome(err))
+					}
+				}
+			}
+		})
+	}
+}
+
+func safeSize(s driver.DecodedSizer, src []byte) (n int64, err error) {
+	defer recovered(&err)
+	return s.DecodedSize(src)
+}

@@ -1,0 +1,133 @@
+package codecsuite
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/seed-695719ce/nczarr/conformance"
+	"github.com/seed-695719ce/nczarr/core/codec/driver"
+	"github.com/seed-695719ce/nczarr/core/dtype"
+)
+
+// statelessTables encodes values that begin alike and are then longer, or have parts
+// of those before at other places: what an encoder has noted of one value is wrong
+// for the next. Each is encoded again in the other order.
+func statelessTables(t conformance.T, e *Env) {
+	const most = 1500
+	c, cut := e.first(t, most), false
+	if c.in.DType.Fixed() && c.in.DType.Kind != dtype.Bool { // bytes of another step may have any length
+		if blob := e.openSpec(t, c.params, driver.Spec{Kind: driver.Blob, DType: c.in.DType, MaxBytes: c.in.MaxBytes}); blob != nil {
+			c, cut = blob, true
+		}
+	}
+	values, encoded := make([][]byte, e.effort.pairs), make([][]byte, e.effort.pairs)
+	r := rand.New(rand.NewPCG(t.Seed(), 5))
+	whole := c.data(most, "noise", t.Seed())
+	for i := range values {
+		src := c.data(most, "noise", t.Seed()+uint64(i/2))
+		if n := len(src) / most; c.in.DType.Fixed() {
+			at := r.IntN(most) * n
+			copy(src[at:], whole[:len(src)-at])
+			if cut && i%2 == 0 { // the beginning of the next
+				src = src[:(1+r.IntN(most-1))*n]
+			}
+		}
+		values[i], encoded[i] = src, c.encode(t, src)
+		c.back(t, encoded[i], e.value(t, c, src), len(src))
+	}
+	for i, src := range slices.Backward(values) {
+		if t.Failed() {
+			return
+		}
+		if again := c.encode(t, src); !bytes.Equal(again, encoded[i]) {
+			t.Errorf("%d bytes of %v with %s are encoded in another way after other values", len(src), c.in.DType, c.params)
+			c.back(t, again, e.value(t, c, src), len(src))
+		}
+	}
+}
+
+// stateless encodes and decodes values of one length that differ in one element
+// only, the last or one in the middle.
+func stateless(t conformance.T, e *Env) {
+	e.each(t, 5000, func(c *opened) {
+		if !c.in.DType.Fixed() || c.nth > 1 {
+			return
+		}
+		size := c.in.DType.Size
+		for _, at := range []int{4999 * size, 2500 * size} {
+			a := c.data(5000, "noise", t.Seed())
+			b := bytes.Clone(a)
+			for i := 0; i < at && bytes.Equal(a, b); i += size {
+				copy(b[at:at+size], a[i:i+size]) // another element
+			}
+			e.stateless(t, c, a, b)
+		}
+	})
+}
+
+// stateless encodes and decodes a and b in turn, damaged input in between, and
+// values of a codec for the other order of bytes.
+func (e *Env) stateless(t conformance.T, c *opened, a, b []byte) {
+	valueA, valueB := e.value(t, c, a), e.value(t, c, b)
+	encA, encB := c.encode(t, a), c.encode(t, b)
+	in := c.in
+	if in.DType.Order != dtype.OrderNone {
+		in.DType.Order = dtype.Little + dtype.Big - in.DType.Order
+	}
+	twin, out, err := e.target.Provider.Open(e.target.ID, c.params, in)
+	for range 2 {
+		c.back(t, encA, valueA, len(a))
+		c.back(t, encB, valueB, len(b))
+		c.bad(t, "cut short", encA[:len(encA)/2:len(encA)/2])
+		if err == nil { // c.params may be for one order
+			o := &opened{Codec: twin, in: in, out: out, params: c.params, lossy: !e.target.exactFor(in.DType)}
+			src := o.data(5000, "noise", t.Seed())
+			o.back(t, o.encode(t, src), e.value(t, o, src), len(src))
+		}
+	}
+	if again := c.encode(t, a); !bytes.Equal(again, encA) {
+		t.Errorf("%v: the same bytes are encoded in another way after others", c.in.DType)
+	}
+}
+
+// paramsApart takes the first type and the first of elements of several bytes.
+func paramsApart(t conformance.T, e *Env) {
+	first := e.first(t, 500).in.DType
+	e.paramsApart(t, first)
+	for _, typ := range e.types {
+		if typ.Size >= 4 && typ != first {
+			e.paramsApart(t, typ)
+			return
+		}
+	}
+}
+
+// paramsApart encodes with all sets of parameters in one process, once all are
+// opened, and with each in a process of its own.
+func (e *Env) paramsApart(t conformance.T, typ dtype.Type) {
+	src := data(typ, 500, "smooth", t.Seed())
+	codecs, encoded := make([]*opened, len(e.params)), make([][]byte, len(e.params))
+	for i, p := range e.params {
+		codecs[i] = e.open(t, p, typ, 500)
+	}
+	for i, c := range codecs {
+		if c != nil {
+			encoded[i] = c.encode(t, src)
+		}
+	}
+	for i, p := range e.params {
+		t.Doing("restart")
+		if err := e.target.Restart(); err != nil {
+			t.Fatalf("restart: %v", err)
+		}
+		c := e.open(t, p, typ, 500)
+		if c == nil {
+			continue
+		}
+		c.back(t, encoded[i], e.value(t, c, src), len(src))
+		if !bytes.Equal(c.encode(t, src), encoded[i]) {
+			t.Errorf("%s: other parameters that were opened before or after change what is encoded", p)
+		}
+	}
+}
