@@ -19,13 +19,13 @@ func deterministic(t conformance.T, e *Env) {
 			src := data(a.in.DType, 2000, pattern, t.Seed())
 			want, err := a.tryEncode(t, src)
 			if err != nil && a.lossy && pattern == "bits" {
-				continue // it need not take every value
+				continue // a lossy codec need not accept every value
 			}
 			a.encode(t, a.data(2000, "noise", t.Seed()))
 			again := func() {
 				for _, c := range []*opened{a, b} {
 					if got := c.encode(t, src); !bytes.Equal(want, got) {
-						t.Errorf("%v with %s: the same bytes are encoded in two ways", a.in.DType, a.params)
+						t.Errorf("%v with %s: the same bytes have two encoded forms", a.in.DType, a.params)
 					}
 				}
 			}
@@ -36,16 +36,16 @@ func deterministic(t conformance.T, e *Env) {
 	if t.Effort() == conformance.Brief {
 		return
 	}
-	time.Sleep(1100 * time.Millisecond) // another second, for what has the time in it
+	time.Sleep(1100 * time.Millisecond) // detects encoded forms that contain the time
 	for _, again := range later {
 		again()
 	}
 }
 
-// concurrent uses a codec from several goroutines, for every set of parameters and
-// for elements of one byte and of more: scratch memory may be for some of them only.
+// concurrent uses a codec from several goroutines, for every set of parameters and for
+// elements of one byte and of several, because only some of them may use scratch memory.
 func concurrent(t conformance.T, e *Env) {
-	wide := "" // the last parameters for which elements of more than a byte were used
+	wide := "" // the last parameters used with elements of several bytes
 	e.each(t, 20_000, func(c *opened) {
 		more := room(c.in.DType, 1) > 1
 		if c.nth > 0 && (!more || wide == string(c.params)) {
@@ -58,7 +58,7 @@ func concurrent(t conformance.T, e *Env) {
 	})
 }
 
-// crowd encodes and decodes with c from eight goroutines, damaged input too.
+// crowd encodes and decodes with c from eight goroutines. Some also decode damaged input.
 func (e *Env) crowd(t conformance.T, c *opened) {
 	var sources, wants [8][len(patterns)][]byte
 	for g := range sources {
@@ -76,16 +76,16 @@ func (e *Env) crowd(t conformance.T, c *opened) {
 				enc, dst := make([]byte, c.out.MaxBytes), make([]byte, len(want))
 				n, err := c.Encode(t.Context(), enc, src)
 				if err == nil {
-					if i%2 == 0 { // what comes of it the checks of damaged input look at
+					if i%2 == 0 { // the result is covered by the codec.input checks
 						_, _ = c.safely(t.Context(), make([]byte, len(want)), bytes.Clone(enc[:n/2]))
 					}
 					n, err = c.Decode(t.Context(), dst, enc[:n])
 				}
 				switch {
 				case err != nil:
-					t.Errorf("beside other goroutines, %v with %s: %v", c.in.DType, c.params, err)
+					t.Errorf("concurrent calls, %v with %s: %v", c.in.DType, c.params, err)
 				case !bytes.Equal(want, dst[:n]):
-					t.Errorf("beside other goroutines, %v with %s decodes to another value", c.in.DType, c.params)
+					t.Errorf("concurrent calls, %v with %s: decode returns a different value", c.in.DType, c.params)
 				default:
 					continue
 				}
@@ -97,7 +97,7 @@ func (e *Env) crowd(t conformance.T, c *opened) {
 }
 
 func cancelled(t conformance.T, e *Env) {
-	e.cancelled(t, 200_000) // of less a codec need not look at the context
+	e.cancelled(t, 200_000) // a codec need not check the context for less
 	if t.Effort() != conformance.Brief {
 		e.cancelled(t, 3<<20)
 	}
@@ -112,10 +112,10 @@ func (e *Env) cancelled(t conformance.T, n int) {
 	dst := make([]byte, len(src))
 	k, err := c.Decode(ctx, dst, enc)
 	if err != nil && !errors.Is(err, context.Canceled) {
-		t.Errorf("decode: want a cancellation, got %v", err)
+		t.Errorf("decode: want context.Canceled, got %v", err)
 	}
 	if err == nil && !bytes.Equal(value, dst[:k]) {
-		t.Errorf("decode ends without an error and with other bytes")
+		t.Errorf("decode with a cancelled context returns different bytes and no error")
 	}
 	enc2 := make([]byte, c.out.MaxBytes)
 	k, err = c.Encode(ctx, enc2, src)
@@ -123,7 +123,7 @@ func (e *Env) cancelled(t conformance.T, n int) {
 	case err == nil:
 		c.back(t, enc2[:k], value, len(src))
 	case !errors.Is(err, context.Canceled):
-		t.Errorf("encode: want a cancellation, got %v", err)
+		t.Errorf("encode: want context.Canceled, got %v", err)
 	}
 	c.back(t, enc, value, len(src))
 }
@@ -132,11 +132,11 @@ func pipeline(t conformance.T, e *Env) {
 	c := e.first(t, 700)
 	opener, ok := e.target.Provider.(driver.PipelineOpener)
 	if !ok {
-		t.Fatalf("the provider opens no runs")
+		t.Fatalf("the provider does not implement PipelineOpener")
 	}
 	run, specs, err := opener.OpenPipeline(t.Context(), []driver.Step{{ID: e.target.ID, Params: c.params}}, c.in)
 	if err != nil {
-		t.Fatalf("open a run: %v", err)
+		t.Fatalf("open a pipeline: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := run.Close(); err != nil {
@@ -144,7 +144,7 @@ func pipeline(t conformance.T, e *Env) {
 		}
 	})
 	if len(specs) != 1 || specs[0].MaxBytes != c.out.MaxBytes {
-		t.Errorf("the run gives other specs than the step: %+v", specs)
+		t.Errorf("the pipeline returns different specs than the single step: %+v", specs)
 	}
 	jobs := make([]driver.Job, 9)
 	plain, want := make([][]byte, len(jobs)), make([][]byte, len(jobs))
@@ -163,7 +163,7 @@ func pipeline(t conformance.T, e *Env) {
 	batch(t, "decode", run.DecodeMany, jobs, plain)
 }
 
-// batch does jobs and compares their results.
+// batch runs jobs and compares their results with want.
 func batch(t conformance.T, what string, do func(context.Context, []driver.Job, driver.Sink) error, jobs []driver.Job, want [][]byte) {
 	seen := make([]int, len(jobs))
 	err := do(t.Context(), jobs, func(i int, out []byte, err error) {
@@ -171,7 +171,7 @@ func batch(t conformance.T, what string, do func(context.Context, []driver.Job, 
 		if err != nil {
 			t.Errorf("%s: job %d: %v", what, i, err)
 		} else if !bytes.Equal(want[i], out) {
-			t.Errorf("%s: job %d gives other bytes than the step: %s", what, i, other(want[i], out))
+			t.Errorf("%s: job %d returns different bytes than the single step: %s", what, i, other(want[i], out))
 		}
 	})
 	if err != nil {

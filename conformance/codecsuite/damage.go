@@ -20,8 +20,8 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// bad decodes bytes that may be anything and checks that nothing breaks. It
-// gives the value, or nil when there is an error.
+// bad decodes bytes that may be damaged and checks that nothing outside the output
+// changes. It returns the value, or nil if decoding fails.
 func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 	what += ", " + abbreviated(src)
 	t.Doing("decode", what)
@@ -29,22 +29,22 @@ func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 	before := bytes.Clone(src)
 	n, err := c.safely(t.Context(), dst, src)
 	switch kind := ncerr.KindOf(err); {
-	case err != nil && t.Context().Err() != nil: // it took too long, which is told of the check
+	case err != nil && t.Context().Err() != nil: // a timeout, which the engine reports
 		return nil
 	case errors.Is(err, errPanic):
 		t.Errorf("%s: %v", what, err)
 	case err == nil && (n < 0 || n > len(dst)):
-		t.Errorf("%s: %d bytes are claimed in a buffer of %d", what, n, len(dst))
+		t.Errorf("%s: decode returns a length of %d bytes for a buffer of %d", what, n, len(dst))
 	case err != nil && kind != ncerr.ErrCorrupt && kind != ncerr.ErrShortBuffer:
 		t.Errorf("%s: want ErrCorrupt, got %v", what, err)
 	}
 	if !whole() {
-		t.Errorf("%s: bytes outside the output were written", what)
+		t.Errorf("%s: decode writes outside its output buffer", what)
 	}
 	if !bytes.Equal(before, src) {
-		t.Errorf("%s: the input was changed", what)
+		t.Errorf("%s: decode changes its input", what)
 	}
-	if c.tries++; c.large || c.tries%5 == 0 { // all bits of bytes have their turn
+	if c.tries++; c.large || c.tries%5 == 0 { // five is odd, so every bit of a byte is covered
 		c.badAgain(t, what, src, dst[:max(0, min(n, len(dst)))], err)
 	}
 	if c.text && err == nil {
@@ -57,7 +57,8 @@ func (c *opened) bad(t conformance.T, what string, src []byte) []byte {
 	return dst[:n:n]
 }
 
-// wellFormed checks that a decoded value is the texts that c.in announces.
+// wellFormed checks that a decoded value holds the number of valid UTF-8 texts that c.in
+// declares.
 func (c *opened) wellFormed(t conformance.T, what string, value []byte) {
 	n, err := c.in.Elements()
 	if err != nil {
@@ -65,7 +66,7 @@ func (c *opened) wellFormed(t conformance.T, what string, value []byte) {
 	}
 	v, err := driver.ParseValues(value, n)
 	if err != nil {
-		t.Errorf("%s: it gives what is not %d values: %v", what, n, err)
+		t.Errorf("%s: the result is not a list of %d values: %v", what, n, err)
 		return
 	}
 	for i := range n {
@@ -76,21 +77,21 @@ func (c *opened) wellFormed(t conformance.T, what string, value []byte) {
 	}
 }
 
-// badAgain decodes bytes that may be anything into memory that has other bytes
-// in it, which must give the same value or the same kind of error.
+// badAgain decodes src into a buffer filled with different bytes. The value or the kind
+// of error must be the same as before.
 func (c *opened) badAgain(t conformance.T, what string, src, want []byte, wantErr error) {
 	dst := bytes.Repeat([]byte{^byte(canary)}, int(c.in.MaxBytes))
 	n, err := c.safely(t.Context(), dst, src)
 	switch got := dst[:max(0, min(n, len(dst)))]; {
 	case t.Context().Err() != nil:
 	case ncerr.KindOf(err) != ncerr.KindOf(wantErr):
-		t.Errorf("%s: with other bytes in the output before, it gives %s instead of %s", what, outcome(err), outcome(wantErr))
+		t.Errorf("%s: the previous content of the output buffer matters: %s instead of %s", what, outcome(err), outcome(wantErr))
 	case err == nil && !bytes.Equal(want, got):
-		t.Errorf("%s: with other bytes in the output before, it gives %s", what, other(want, got))
+		t.Errorf("%s: the previous content of the output buffer matters: %s", what, other(want, got))
 	}
 }
 
-// abbreviated describes input by its length, its first bytes and its last ones.
+// abbreviated describes input by its length and its first and last bytes.
 func abbreviated(b []byte) string {
 	const head, tail = 24, 8
 	if len(b) <= head+tail {
@@ -101,7 +102,7 @@ func abbreviated(b []byte) string {
 
 var errPanic = errors.New("panic")
 
-// recovered makes an error of a panic.
+// recovered turns a panic into an error.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		line, _, _ := strings.Cut(fmt.Sprint(r), "\n")
@@ -121,17 +122,17 @@ func truncated(t conformance.T, e *Env) {
 		try := func(n int) {
 			got := c.bad(t, "cut short", enc[:n:n])
 			if len(got) > 0 && len(got) == len(full) && !bytes.Equal(got, full) {
-				t.Errorf("cut short: %d bytes of %d give another value of the same length", n, len(enc))
+				t.Errorf("cut short: %d bytes of %d decode to a different value of the same length", n, len(enc))
 			}
 		}
 		for n := 0; n < len(enc); n += 1 + len(enc)/e.effort.truncated {
 			try(n)
 		}
-		for n := max(0, len(enc)-e.effort.truncated); n < len(enc); n++ { // at the end it shows least
+		for n := max(0, len(enc)-e.effort.truncated); n < len(enc); n++ { // damage at the end is the hardest to detect
 			try(n)
 		}
 		if short := c.bads[ncerr.ErrShortBuffer]; short > 10 && c.bads[ncerr.ErrCorrupt] == 0 {
-			t.Errorf("cut short: want ErrCorrupt, got ErrShortBuffer each time, %d times: input that ends early needs no larger buffer", short)
+			t.Errorf("cut short: want ErrCorrupt, got ErrShortBuffer each time, %d times: truncated input does not need a larger buffer", short)
 		}
 	})
 }
@@ -146,7 +147,7 @@ func flipped(t conformance.T, e *Env) {
 		}
 		for i := range min(8*len(enc), tries) {
 			at := i
-			if i >= head { // the head completely, the rest by chance
+			if i >= head { // every bit of the header, then random bits
 				at = r.IntN(8 * len(enc))
 			}
 			c.flip(t, enc, at)
@@ -154,7 +155,7 @@ func flipped(t conformance.T, e *Env) {
 	})
 }
 
-// flip decodes enc with the bit at flipped.
+// flip decodes enc with bit number at flipped, and restores enc.
 func (c *opened) flip(t conformance.T, enc []byte, at int) []byte {
 	enc[at/8] ^= 1 << (at % 8)
 	got := c.bad(t, "bit "+strconv.Itoa(at%8)+" of byte "+strconv.Itoa(at/8)+" flipped", enc)
@@ -162,8 +163,8 @@ func (c *opened) flip(t conformance.T, enc []byte, at int) []byte {
 	return got
 }
 
-// largeInput damages large values, and makes up large input. A decoder that does
-// work for all of it with each of its bytes hangs.
+// largeInput decodes large damaged input. A decoder that scans all of the input for each
+// byte hangs.
 func largeInput(t conformance.T, e *Env) {
 	const most = 2 << 20
 	typ := e.first(t, 1000).in.DType
@@ -179,16 +180,16 @@ func largeInput(t conformance.T, e *Env) {
 		}
 		c.large = true
 		enc := c.encode(t, c.data(n, pattern, t.Seed()))
-		for range 5 { // what works in parts may lose the errors of some
+		for range 5 { // a parallel decoder may lose the errors of some parts
 			c.flip(t, enc, r.IntN(8*len(enc)))
 		}
 		cut := r.IntN(len(enc))
 		c.bad(t, "cut short", enc[:cut:cut])
 		for i, v := range []byte{0, 0xFF, 1, 0x10, 0x80} {
 			if pattern == "runs" && i < 2 {
-				c.bad(t, "input that goes on with one byte", append(bytes.Clone(enc[:min(len(enc), 16)]), bytes.Repeat([]byte{v}, most)...))
+				c.bad(t, "a header followed by one repeated byte", append(bytes.Clone(enc[:min(len(enc), 16)]), bytes.Repeat([]byte{v}, most)...))
 			} else if pattern == "runs" {
-				c.bad(t, "input of one byte", bytes.Repeat([]byte{v}, most))
+				c.bad(t, "one repeated byte", bytes.Repeat([]byte{v}, most))
 			}
 		}
 	}
@@ -207,14 +208,15 @@ func garbage(t conformance.T, e *Env) {
 	})
 }
 
-// claimed is how much memory the decoding of a few bytes may take at once, and
-// usual how much of it in the mean: windows and tables have their size in advance.
+// claimed is the most memory that decoding a few bytes may allocate, and usual the mean
+// over many inputs. Windows and tables of fixed size need that much.
 const claimed, usual = 64 << 20, 1 << 20
 
-// memory overwrites the head, where sizes are, by large numbers. What else the
-// process does meanwhile is counted too: what counts of each input is the least
-// that decoding it ever took. Of a process of its own it is measured what it holds,
-// after as many calls as make memory that is taken again be filled with zeros.
+// memory overwrites the header, where formats store sizes, with large numbers. For a
+// codec in this process it takes the least memory that decoding each input ever
+// allocated, because allocations of other goroutines are counted too. For a codec in a
+// process of its own it measures the memory of that process, after enough calls that
+// reused memory has been written to.
 func memory(t conformance.T, e *Env) {
 	c := e.first(t, 1000)
 	inputs := absurd(c.encode(t, data(c.in.DType, 1000, "smooth", t.Seed())), e.effort.absurd)
@@ -246,15 +248,15 @@ func memory(t conformance.T, e *Env) {
 		if least[worst] <= claimed && sum <= usual*uint64(len(inputs)) || t.Failed() {
 			return
 		}
-		if round > 5 && least[worst] > 2*claimed { // others do not take that much each time
+		if round > 5 && least[worst] > 2*claimed { // other goroutines do not allocate that much every time
 			break
 		}
-		time.Sleep(time.Duration(round) * time.Millisecond) // for others to get done
+		time.Sleep(time.Duration(round) * time.Millisecond) // let other goroutines finish
 	}
-	t.Errorf("%d decodes of %d bytes took %d MiB of memory, and one of them %d MiB: that of %s", len(inputs), c.in.MaxBytes, sum>>20, least[worst]>>20, abbreviated(inputs[worst]))
+	t.Errorf("%d decodes of %d bytes allocate %d MiB of memory, of which one takes %d MiB: %s", len(inputs), c.in.MaxBytes, sum>>20, least[worst]>>20, abbreviated(inputs[worst]))
 }
 
-// holds checks that the process of c takes little more memory by decoding inputs.
+// holds checks that decoding inputs does not make the process of c grow by much.
 func (e *Env) holds(t conformance.T, c *opened, inputs [][]byte) {
 	before, err := e.target.Usage()
 	for i := 0; i < len(inputs) && err == nil; i++ {
@@ -263,7 +265,7 @@ func (e *Env) holds(t conformance.T, c *opened, inputs [][]byte) {
 		}
 		var u conformance.Usage
 		if u, err = e.target.Usage(); u.Memory > before.Memory+4*claimed {
-			t.Errorf("the process grows from %d to %d MiB with an absurd size: %s", before.Memory>>20, u.Memory>>20, abbreviated(inputs[i]))
+			t.Errorf("the process grows from %d to %d MiB when it decodes an absurd size: %s", before.Memory>>20, u.Memory>>20, abbreviated(inputs[i]))
 			return
 		}
 	}
@@ -272,14 +274,14 @@ func (e *Env) holds(t conformance.T, c *opened, inputs [][]byte) {
 	}
 }
 
-// absurd returns copies of enc with absurd sizes at the first places of its head,
-// and of sizes at some places behind.
+// absurd returns copies of enc with absurd sizes written at the first places bytes, and
+// with plausible huge sizes at some places after them.
 func absurd(enc []byte, places int) (inputs [][]byte) {
 	var claims, sizes [][]byte
 	for width := 1; width <= 8; width++ {
 		claims = append(claims, bytes.Repeat([]byte{0x7F}, width), bytes.Repeat([]byte{0xFF}, width))
 	}
-	for _, size := range []uint32{100 << 20, 256 << 20, 1 << 30, 3 << 30} { // a decoder may take these for possible
+	for _, size := range []uint32{100 << 20, 256 << 20, 1 << 30, 3 << 30} { // plausible to a decoder
 		sizes = append(sizes, binary.LittleEndian.AppendUint32(nil, size), binary.BigEndian.AppendUint32(nil, size),
 			binary.LittleEndian.AppendUint64(nil, uint64(size)), binary.BigEndian.AppendUint64(nil, uint64(size)), binary.AppendUvarint(nil, uint64(size)))
 	}
@@ -299,9 +301,9 @@ func absurd(enc []byte, places int) (inputs [][]byte) {
 	return inputs
 }
 
-// overwritten puts bytes with which lengths, counts and distances become none,
-// negative or huge at places all over the input, and decodes input that goes on
-// or begins with one byte.
+// overwritten writes bytes that turn lengths, counts and distances into zero, negative or
+// huge numbers at places all over the input. It also decodes input that consists of one
+// repeated byte, alone or after a valid start.
 func overwritten(t conformance.T, e *Env) {
 	for _, pattern := range []string{"zeros", "smooth", "noise"} {
 		e.each(t, 150, func(c *opened) {
@@ -319,7 +321,7 @@ func overwritten(t conformance.T, e *Env) {
 			for _, v := range []byte{0, 1, 0x80, 0xFF} {
 				for _, n := range []int{1, 2, 4, 8, 16, len(enc) / 2} {
 					n = min(n, len(enc))
-					c.bad(t, "input that goes on with one byte", append(bytes.Clone(enc[:n]), bytes.Repeat([]byte{v}, len(enc))...))
+					c.bad(t, "a valid start followed by one repeated byte", append(bytes.Clone(enc[:n]), bytes.Repeat([]byte{v}, len(enc))...))
 				}
 			}
 		})
@@ -327,7 +329,7 @@ func overwritten(t conformance.T, e *Env) {
 	e.each(t, 150, func(c *opened) {
 		for v := 0; v < 256 && c.nth == 0; v += 64 / e.effort.places {
 			for _, n := range []int{1, 2, 3, 4, 5, 8, 16, 64, 1000} {
-				c.bad(t, "input of one byte", bytes.Repeat([]byte{byte(v)}, n))
+				c.bad(t, "one repeated byte", bytes.Repeat([]byte{byte(v)}, n))
 			}
 		}
 	})
@@ -346,16 +348,16 @@ func (c *opened) overwrite(t conformance.T, enc []byte, at int) {
 	}
 }
 
-// checksummed are the codecs of numcodecs whose format has a checksum of the
-// value, and parameters with which it has.
+// checksummed maps the ids of numcodecs whose format has a checksum of the value to
+// parameters that enable it.
 var checksummed = map[string]string{
 	"adler32": `{}`, "bz2": `{}`, "crc32": `{}`, "crc32c": `{}`, "fletcher32": `{}`, "gzip": `{}`, "jenkins_lookup3": `{}`,
 	"lzma": `{}`, "zlib": `{}`, "zstd": `{"checksum":true}`,
 }
 
-// detects flips bits of encoded noise: what is stored as it is shows a flipped
-// bit in the value, and then only a checksum finds it. The noise is the same in
-// all runs, because a checksum misses a flipped bit once in billions.
+// detects flips bits of encoded noise. A format that stores noise verbatim decodes a
+// flipped bit to a different value, which only a checksum detects. The noise is the same
+// in all runs, because a checksum misses about one flipped bit in billions.
 func detects(t conformance.T, e *Env) {
 	params := e.params
 	if p, ok := checksummed[e.target.ID]; ok && !e.target.Detects {
@@ -372,11 +374,11 @@ func detects(t conformance.T, e *Env) {
 	}
 }
 
-// detects flips bits of n elements of the first type that the filter takes.
+// detects flips bits of n elements of the first type that the filter supports.
 func (e *Env) detects(t conformance.T, p json.RawMessage, n, tries int) {
 	for _, typ := range e.types {
 		c, out, err := e.target.Provider.Open(e.target.ID, p, driver.Spec{DType: typ, Shape: []int{n}, MaxBytes: room(typ, n)})
-		if err != nil { // codec.open.kinds checks whether it may be refused
+		if err != nil { // codec.open.kinds checks the error
 			e.refused(t, typ, err)
 			continue
 		}
@@ -386,9 +388,9 @@ func (e *Env) detects(t conformance.T, p json.RawMessage, n, tries int) {
 	}
 }
 
-// detects flips bits of what src is encoded to. What only checks the value stores
-// it as it is, and the rest is the checksum: no bit of either may change, and no
-// value of the checksum stands for one that is missing.
+// detects flips bits of the encoded form of src. A codec that only checks the value
+// stores src verbatim, and the rest is the checksum. Every flipped bit of either must be
+// an error, and so must a checksum of all zeros or all ones.
 func (c *opened) detects(t conformance.T, src []byte, tries int, checks bool) {
 	enc := c.encode(t, src)
 	want := c.bad(t, "whole", enc)
@@ -397,41 +399,41 @@ func (c *opened) detects(t conformance.T, src []byte, tries int, checks bool) {
 		bad := bytes.Repeat([]byte{v}, len(enc))
 		copy(bad[max(0, bytes.Index(enc, src)):], src)
 		if checks && !bytes.Equal(bad, enc) && c.bad(t, "no checksum", bad) != nil {
-			t.Errorf("%s: with bytes %#02x instead of the checksum %d bytes are taken for good", c.params, v, len(src))
+			t.Errorf("%s: a checksum of bytes %#02x is accepted for %d bytes", c.params, v, len(src))
 			return
 		}
 	}
 	var places []int
 	step := max(1, 8*len(enc)/tries)
-	for at := 0; at < 8*len(enc); at += step + (step+1)%2 { // odd, so that all bits of bytes have their turn
+	for at := 0; at < 8*len(enc); at += step + (step+1)%2 { // an odd step covers every bit position of a byte
 		places = append(places, at)
 	}
-	for i := range min(16, len(enc)) { // a sum of words may lack the last bytes
+	for i := range min(16, len(enc)) { // a checksum over words may ignore the last bytes
 		places = append(places, 8*(len(enc)-1-i)+i%8)
 	}
 	for _, at := range places {
 		switch got := c.flip(t, enc, at); {
 		case got != nil && !bytes.Equal(got, want):
-			t.Errorf("%s: with a bit of byte %d of %d flipped it gives another value instead of an error", c.params, at/8, len(enc))
+			t.Errorf("%s: decoding with a flipped bit in byte %d of %d returns a different value instead of an error", c.params, at/8, len(enc))
 			return
 		case got != nil && checks:
-			t.Errorf("%s: with a bit of byte %d of %d flipped, which is of the checksum, it gives the value instead of an error", c.params, at/8, len(enc))
+			t.Errorf("%s: decoding with a flipped bit in byte %d of %d, in the checksum, returns the value instead of an error", c.params, at/8, len(enc))
 			return
 		}
 	}
 }
 
-// released overwrites everything that a call was given as soon as it has
-// returned: first in memory that all calls use again, then in memory of their
-// own, which must stay as it is from then on.
+// released overwrites all memory passed to a call as soon as the call has returned. It
+// first reuses the same memory for all calls, then uses fresh memory for each, which must
+// not change later.
 func released(t conformance.T, e *Env) {
 	e.released(t, 300, 3)
 	if t.Effort() != conformance.Brief {
-		e.released(t, 70_000, 1) // large values may be the work of several goroutines
+		e.released(t, 70_000, 1) // a codec may use several goroutines for large values
 	}
 }
 
-// released is for n elements of the first types.
+// released checks n elements of the first types types.
 func (e *Env) released(t conformance.T, n, types int) {
 	const rounds = 6
 	e.each(t, n, func(c *opened) {
@@ -457,18 +459,18 @@ func (e *Env) released(t conformance.T, n, types int) {
 		for i, memory := range kept {
 			for k, name := range []string{"input of encode", "output of encode", "output of decode"} {
 				if len(bytes.Trim(memory[k], scrawl)) > 0 {
-					t.Errorf("%v: the %s of round %d has changed after the call had returned", c.in.DType, name, i)
+					t.Errorf("%v: the %s of round %d changed after the call returned", c.in.DType, name, i)
 				}
 			}
 		}
 	})
 }
 
-// scrawl is what memory is overwritten with.
+// scrawl is the byte that memory is overwritten with.
 const scrawl = "#"
 
-// release encodes src from the first of the memories into the second, decodes
-// that into the third, which must give want, and overwrites each after its call.
+// release encodes src from memory[0] into memory[1], decodes that into memory[2], which
+// must equal want, and overwrites each buffer after its call.
 func (c *opened) release(t conformance.T, src, want []byte, memory [3][]byte) {
 	overwrite := func(b []byte) { copy(b, bytes.Repeat([]byte(scrawl), len(b))) }
 	t.Doing("encode", c.in.DType.String(), "with", string(c.params))
@@ -480,7 +482,7 @@ func (c *opened) release(t conformance.T, src, want []byte, memory [3][]byte) {
 	t.Doing("decode", c.in.DType.String(), "with", string(c.params))
 	n, err = c.Decode(t.Context(), memory[2], memory[1][:n])
 	if err != nil || n != len(want) || !bytes.Equal(memory[2][:n], want) {
-		t.Errorf("%v with %s does not come back once the memory of the calls before was used again: %d bytes, %s", c.in.DType, c.params, n, outcome(err))
+		t.Errorf("%v with %s changes in a round trip when the memory of earlier calls is reused: %d bytes, %s", c.in.DType, c.params, n, outcome(err))
 	}
 	if len(bytes.Trim(memory[0], scrawl)) > 0 {
 		t.Errorf("%v: decode writes to the input of encode", c.in.DType)

@@ -14,15 +14,15 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// canary is the byte around buffers that must not change.
+// canary is the value of the bytes around a guarded buffer.
 const canary = 0xC5
 
-// fence is the number of canaries on each side.
+// fence is the number of canary bytes on each side of a buffer.
 const fence = 64
 
-// guarded gives n bytes between canaries, and a function that reports whether
-// those are still there. The capacity includes canaries: what is beyond the
-// length of its output is not the codec's.
+// guarded returns n bytes between canaries, and a function that reports whether the
+// canaries are unchanged. The capacity of buf includes canaries, because a codec must not
+// write beyond the length of its output.
 func guarded(n int) (buf []byte, whole func() bool) {
 	b := bytes.Repeat([]byte{canary}, n+2*fence)
 	return b[fence : fence+n], func() bool {
@@ -35,23 +35,23 @@ func guarded(n int) (buf []byte, whole func() bool) {
 	}
 }
 
-// patterns names the kinds of data: "bits" has values of every bit pattern,
-// "special" those that careless arithmetic changes, "signs" a single negative
-// zero among zeros, the others are whole numbers of few bits. Of "runs", short
-// ones of random values, only large chunks are made.
+// patterns names the kinds of data. "bits" has values of every bit pattern, "special" has
+// values that careless arithmetic changes, and "signs" has a single negative zero among
+// zeros. The others hold small integers. Large chunks also use "runs", short runs of
+// random values.
 var patterns = [...]string{"zeros", "ramp", "smooth", "noise", "bits", "special", "signs"}
 
-// words are the elements of variable length: empty, short, long, beyond ASCII,
-// with a NUL at the end.
+// words are the elements of variable length: empty, short, long, non-ASCII and with a
+// trailing NUL.
 var words = [...]string{"", "a", "bc", "three", "größe", "\U0001F30D", "a \"quoted\" line\n", strings.Repeat("long ", 12), "a\x00"}
 
-// Words gives the values that elements of variable length have in the checks.
+// Words returns the values that elements of variable length have in the checks.
 func Words() []string { return append([]string(nil), words[:]...) }
 
-// maxWord is the length in bytes of the longest of words.
+// maxWord is an upper bound for the length of a word in bytes.
 const maxWord = 60
 
-// values gives n elements of variable length in the layout of driver.Values.
+// values returns n elements of variable length in the layout of driver.Values.
 func values(n int, pattern string, r *rand.Rand) []byte {
 	dst := make([]byte, driver.ValuesSize(n, int64(n)*maxWord))
 	w, err := driver.NewValuesWriter(dst, n)
@@ -71,12 +71,12 @@ func values(n int, pattern string, r *rand.Rand) []byte {
 		n, err = w.Done()
 	}
 	if err != nil {
-		panic(err) // the room was reckoned from the words
+		panic(err) // the size was computed from the words
 	}
 	return dst[:n]
 }
 
-// room is the size of n elements of type t at most.
+// room returns the largest size in bytes of n elements of type t.
 func room(t dtype.Type, n int) int64 {
 	if !t.Fixed() {
 		return driver.ValuesSize(n, int64(n)*maxWord)
@@ -84,9 +84,9 @@ func room(t dtype.Type, n int) int64 {
 	return int64(n) * int64(t.Size)
 }
 
-// special returns the bits of values of type t that tell whether a codec keeps
-// them as they are: zeros of both signs, NaNs of several payloads, infinities,
-// subnormal and extreme numbers, fractions, integers beyond 32 and 53 bits.
+// special returns the bits of values of type t that careless codecs change: zeros of both
+// signs, NaNs with several payloads, infinities, subnormal and extreme numbers,
+// fractions, and integers of more than 32 and 53 bits.
 func special(t dtype.Type) []uint64 {
 	switch {
 	case t.Kind == dtype.Float && t.Size == 4:
@@ -103,10 +103,10 @@ func special(t dtype.Type) []uint64 {
 		return list
 	}
 	list := []uint64{0, 1, math.MaxUint64, 1 << 63, math.MaxInt64, 3_000_000_000, 9_007_199_254_740_993, 0x80, 0x8000, 0x7FFF, 0x80000000, 0x0102030405060708}
-	return append(list, 0x81, 0x8001, 0x80000001, 0x8000000000000002, math.MaxUint64-1) // what netCDF fills with
+	return append(list, 0x81, 0x8001, 0x80000001, 0x8000000000000002, math.MaxUint64-1) // default fill values of netCDF
 }
 
-// data gives n elements of type t.
+// data returns n elements of type t.
 func data(t dtype.Type, n int, pattern string, seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	if !t.Fixed() {
@@ -119,7 +119,7 @@ func data(t dtype.Type, n int, pattern string, seed uint64) []byte {
 	case pattern == "signs" && n > 0 && t.Kind != dtype.Bool:
 		top := n / 2 * t.Size
 		switch text := t.Kind == dtype.Unicode; {
-		case text && t.Order != dtype.Big: // the low byte of the last letter: not every number is one
+		case text && t.Order != dtype.Big: // the low byte of the last character, because not every number is a character
 			top += t.Size - 4
 		case text || t.Order != dtype.Big:
 			top += t.Size - 1
@@ -153,7 +153,7 @@ func data(t dtype.Type, n int, pattern string, seed uint64) []byte {
 	return b
 }
 
-// runs fills b with runs of up to 24 elements, the same ones in each megabyte.
+// runs fills b with runs of up to 24 equal elements and repeats them every megabyte.
 func runs(t dtype.Type, b []byte, r *rand.Rand) []byte {
 	part := b[:min(len(b), 1<<20/t.Size*t.Size)]
 	for at := 0; at < len(part); {
@@ -184,7 +184,7 @@ func put(t dtype.Type, b []byte, v int64) {
 	putBits(t, b, bits)
 }
 
-// putBits writes the low bits of v as one element.
+// putBits writes the low bits of v as one element, repeated if the element is longer.
 func putBits(t dtype.Type, b []byte, bits uint64) {
 	var word [8]byte
 	binary.LittleEndian.PutUint64(word[:], bits)
@@ -195,7 +195,7 @@ func putBits(t dtype.Type, b []byte, bits uint64) {
 	}
 }
 
-// encode encodes into a buffer of the promised size, or fails the check.
+// encode encodes src into a buffer of the promised size. It fails the check on an error.
 func (c *opened) encode(t conformance.T, src []byte) []byte {
 	enc, err := c.tryEncode(t, src)
 	if err != nil {
@@ -204,31 +204,30 @@ func (c *opened) encode(t conformance.T, src []byte) []byte {
 	return enc
 }
 
-// tryEncode is encode of what may be refused.
+// tryEncode is like encode but returns the error of Encode.
 func (c *opened) tryEncode(t conformance.T, src []byte) ([]byte, error) {
 	t.Doing("encode", strconv.Itoa(len(src)), "bytes of", c.in.DType.String(), "with", string(c.params))
 	dst, whole := guarded(int(c.out.MaxBytes))
 	n, err := c.Encode(t.Context(), dst, src)
 	if !whole() {
-		t.Errorf("encode writes outside its output")
+		t.Errorf("encode writes outside its output buffer")
 	}
 	if err != nil {
 		return nil, err
 	}
 	if n < 0 || n > len(dst) {
-		t.Fatalf("encode claims %d bytes in a buffer of %d", n, len(dst))
+		t.Fatalf("encode returns a length of %d bytes for a buffer of %d", n, len(dst))
 	}
 	return dst[:n], nil
 }
 
-// again encodes src into memory that has other bytes in it, which must give enc
-// as before.
+// again encodes src into a buffer filled with different bytes. The result must be enc.
 func (c *opened) again(t conformance.T, src, enc []byte) {
 	dst := bytes.Repeat([]byte{^byte(canary)}, int(c.out.MaxBytes))
 	n, err := c.Encode(t.Context(), dst, src)
 	if err != nil {
 		t.Errorf("encode %s with %s again: %v", describeSpec(c.in), c.params, err)
 	} else if got := dst[:max(0, min(n, len(dst)))]; n != len(enc) || !bytes.Equal(enc, got) {
-		t.Errorf("encode %s with %s into a buffer that had other bytes gives %s", describeSpec(c.in), c.params, other(enc, got))
+		t.Errorf("encode %s with %s depends on the previous content of the buffer: %s", describeSpec(c.in), c.params, other(enc, got))
 	}
 }

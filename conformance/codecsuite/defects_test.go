@@ -22,11 +22,11 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// wrong is the codec zstd with one defect.
+// wrong is the codec zstd, or another one, with one defect.
 type wrong struct {
 	driver.Codec
 	in     dtype.Type
-	value  func(t dtype.Type, bits uint64) uint64 // what is stored of a number of 4 or 8 bytes
+	value  func(t dtype.Type, bits uint64) uint64 // replaces a number of 2, 4 or 8 bytes before it is encoded
 	encode func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error)
 	decode func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error)
 	open   func(params json.RawMessage, in driver.Spec) error
@@ -65,7 +65,7 @@ func (w *wrong) Decode(ctx context.Context, dst, src []byte) (int, error) {
 }
 
 func (w *wrong) DecodedSize(src []byte) (int64, error) {
-	sizer := w.Codec.(driver.DecodedSizer) // zstd is one
+	sizer := w.Codec.(driver.DecodedSizer) // zstd implements it
 	if w.size != nil {
 		return w.size(sizer, src)
 	}
@@ -107,8 +107,7 @@ func asFloat(f func(float64) float64) func(dtype.Type, uint64) uint64 {
 	}
 }
 
-// TestDefectsAreCaught shows that each defect is caught by the check that is
-// about it.
+// TestDefectsAreCaught checks that each defect fails the check written for it.
 func TestDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	failing := func(cause error) func(driver.Codec, context.Context, []byte, []byte) (int, error) {
@@ -309,7 +308,7 @@ func TestDefectsAreCaught(t *testing.T) {
 	}
 }
 
-// lossyProvider says of its codecs that they lose something.
+// lossyProvider describes all its codecs as lossy.
 type lossyProvider struct{ driver.Provider }
 
 func (p lossyProvider) Describe() []driver.Description {
@@ -320,8 +319,8 @@ func (p lossyProvider) Describe() []driver.Description {
 	return all
 }
 
-// TestLossyDefectsAreCaught shows that of a codec that need not give back what
-// was encoded the rest is checked.
+// TestLossyDefectsAreCaught checks that defects other than lost precision are found in
+// lossy codecs.
 func TestLossyDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	var calls, opens atomic.Int64
@@ -378,13 +377,13 @@ func TestLossyDefectsAreCaught(t *testing.T) {
 			if tc.want != "" {
 				mustFail(t, target, tc.want)
 			} else if r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Limit: 10 * time.Minute}); !r.OK() {
-				t.Errorf("a codec without a defect: %+v", r.Results)
+				t.Errorf("a correct codec fails: %+v", r.Results)
 			}
 		})
 	}
 }
 
-// changing is a codec that changes the last byte of values of n bytes.
+// changing returns a codec that changes the last byte of values of n bytes.
 func changing(n int) wrong {
 	return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 		got, err := c.Decode(ctx, dst, src)
@@ -395,7 +394,8 @@ func changing(n int) wrong {
 	}}
 }
 
-// afterBeginning encodes badly what goes on from the value before.
+// afterBeginning returns an Encode that corrupts values starting with the same 1000 bytes
+// as the previous one.
 func afterBeginning() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
 	var mu sync.Mutex
 	var before []byte
@@ -411,7 +411,7 @@ func afterBeginning() func(driver.Codec, context.Context, []byte, []byte) (int, 
 	}
 }
 
-// TestNumbersAsStrings shows that a filter must take numbers in strings.
+// TestNumbersAsStrings checks that a filter must accept numbers in strings.
 func TestNumbersAsStrings(t *testing.T) {
 	t.Parallel()
 	mustFail(t, &codecsuite.Target{
@@ -425,7 +425,8 @@ func TestNumbersAsStrings(t *testing.T) {
 	}, "codec.open.forms")
 }
 
-// remembering decodes what it has decoded before when length and head are alike.
+// remembering returns a Decode that returns an earlier value of the same length and with
+// the same first 1000 bytes.
 func remembering() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
 	var mu sync.Mutex
 	seen := map[string][]byte{}
@@ -444,7 +445,7 @@ func remembering() func(driver.Codec, context.Context, []byte, []byte) (int, err
 	}
 }
 
-// sharing decodes from a buffer that all calls have.
+// sharing returns a Decode that copies its input to a buffer shared by all calls.
 func sharing() func(driver.Codec, context.Context, []byte, []byte) (int, error) {
 	var mu sync.Mutex
 	var buffer []byte
@@ -459,8 +460,8 @@ func sharing() func(driver.Codec, context.Context, []byte, []byte) (int, error) 
 	}
 }
 
-// TestConcurrentParams shows that scratch memory that calls share is found if only
-// codecs with the second parameters, and for elements of several bytes, have it.
+// TestConcurrentParams checks that scratch memory shared by calls is found even if only
+// codecs with the second parameters and multi-byte elements use it.
 func TestConcurrentParams(t *testing.T) {
 	t.Parallel()
 	mustFail(t, &codecsuite.Target{
@@ -472,8 +473,8 @@ func TestConcurrentParams(t *testing.T) {
 	}, "codec.concurrent")
 }
 
-// TestParamsApart: a process in which the parameters that come first, or last,
-// hold for all codecs is found out by others, in which others do.
+// TestParamsApart checks that a process that uses the parameters of the first or the
+// latest opened codec for all codecs is found.
 func TestParamsApart(t *testing.T) {
 	t.Parallel()
 	var first json.RawMessage
@@ -494,7 +495,7 @@ func TestParamsApart(t *testing.T) {
 type stickyProvider struct {
 	driver.Provider
 	first *json.RawMessage
-	least int // of the size of elements
+	least int // minimum element size affected
 }
 
 func (p stickyProvider) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
@@ -507,7 +508,7 @@ func (p stickyProvider) Open(id string, params json.RawMessage, in driver.Spec) 
 	return p.Provider.Open(id, *p.first, in)
 }
 
-// latestProvider gives codecs that all do what the latest does.
+// latestProvider opens codecs that all behave like the latest one.
 type latestProvider struct {
 	driver.Provider
 	latest *driver.Codec
@@ -529,8 +530,8 @@ func (c latestCodec) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return (*c.latest).Decode(ctx, dst, src)
 }
 
-// TestSmallLeaks measures processes that keep a little for each call, or for
-// each codec that is opened, or a descriptor.
+// TestSmallLeaks measures processes that leak a little memory per call, per opened codec
+// or per encoded byte of noise, or a descriptor per call or per damaged input.
 func TestSmallLeaks(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]conformance.Usage{"call": {Memory: 3000}, "open": {Memory: 64 << 10}, "descriptor": {Descriptors: 1}, "noise": {Memory: 1}, "damage": {Descriptors: 1}} {
@@ -566,7 +567,7 @@ func TestSmallLeaks(t *testing.T) {
 	}
 }
 
-// TestMemoryLeak measures a process that keeps what it has decoded.
+// TestMemoryLeak measures a process that keeps everything it has decoded.
 func TestMemoryLeak(t *testing.T) {
 	t.Parallel()
 	var kept atomic.Int64
@@ -582,7 +583,7 @@ func TestMemoryLeak(t *testing.T) {
 	target.Usage = func() (conformance.Usage, error) { return conformance.Usage{Memory: min(kept.Load(), 100<<20)}, nil } // a cache
 	r := conformance.Run(t.Context(), codecsuite.Suite(), target, &conformance.Options{Select: []string{"codec.lasting.memory"}, Limit: 10 * time.Minute})
 	if !r.OK() {
-		t.Errorf("a cache that ends: %+v", r.Results)
+		t.Errorf("a cache of limited size fails: %+v", r.Results)
 	}
 }
 
@@ -594,7 +595,7 @@ func mustFail(t *testing.T, target *codecsuite.Target, want string) {
 		return
 	}
 	if strings.Contains(r.Results[0].Message, "<nil>") {
-		t.Errorf("%s: a message with <nil>: %s", want, r.Results[0].Message)
+		t.Errorf("%s: message contains <nil>: %s", want, r.Results[0].Message)
 	}
 	t.Logf("%.200s", r.Results[0].Message)
 }

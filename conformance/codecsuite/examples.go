@@ -17,23 +17,21 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// Example is a value and its encoded form, from another implementation of the
-// format.
+// Example is a value and its encoded form as another implementation wrote it.
 type Example struct {
-	// ID names the codec; Params is its configuration, as in the metadata.
+	// ID is the id of the codec. Params is its configuration, as in the metadata.
 	ID     string
 	Params json.RawMessage
 	// In describes the value.
 	In driver.Spec
-	// Source is what is encoded, and Decoded what decoding gives: the same
-	// unless the codec is lossy.
+	// Source is the value that was encoded, and Decoded the result of decoding. They are
+	// equal unless the codec is lossy.
 	Source, Decoded, Encoded []byte
-	// Unique reports whether the format allows only this encoded form.
+	// Unique reports whether the format allows no other encoded form.
 	Unique bool
 }
 
-// ReadExamples reads a file of examples: a JSON array of objects with the
-// members
+// ReadExamples reads a file of examples, a JSON array of objects with these members:
 //
 //	codec    the configuration of the codec, with its id, as in the metadata
 //	dtype    the element type; absent for bytes without structure
@@ -44,8 +42,9 @@ type Example struct {
 //	source   what was encoded, if a lossy codec decodes to something else
 //	unique   true if the format allows no other encoded form
 //
-// For the values, decoded_file, encoded_file and source_file name files
-// instead, relative to the file of examples. What is wrong is ncerr.ErrInvalid.
+// The members decoded_file, encoded_file and source_file name files with the raw bytes
+// instead, relative to the file of examples. A malformed file fails with
+// ncerr.ErrInvalid.
 func ReadExamples(path string) ([]Example, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -92,7 +91,7 @@ func (j exampleJSON) example(dir string) (Example, error) {
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(j.Codec, &codec); err != nil || codec.ID == "" {
-		return x, fmt.Errorf("codec is no object with an id")
+		return x, fmt.Errorf("codec is not an object with an id")
 	}
 	x.ID = codec.ID
 	var err error
@@ -112,7 +111,8 @@ func (j exampleJSON) example(dir string) (Example, error) {
 	return x, err
 }
 
-// spec describes the value of x, whose size must be right for its shape.
+// spec returns the description of x's value. It fails if the size does not match the
+// shape.
 func (j exampleJSON) spec(x Example) (driver.Spec, error) {
 	in := driver.Spec{Kind: driver.Blob, MaxBytes: int64(max(len(x.Decoded), len(x.Source)))}
 	if j.DType == "" {
@@ -125,7 +125,7 @@ func (j exampleJSON) spec(x Example) (driver.Spec, error) {
 	case "F":
 		in.Order = driver.F
 	default:
-		return in, fmt.Errorf("the order is %q, not C or F", j.Order)
+		return in, fmt.Errorf("order is %q, want C or F", j.Order)
 	}
 	if in.DType, err = dtype.Parse(j.DType); err != nil {
 		return in, err
@@ -143,23 +143,23 @@ func (j exampleJSON) spec(x Example) (driver.Spec, error) {
 				return in, err
 			}
 		} else if len(b) != n*in.DType.Size {
-			return in, fmt.Errorf("%d elements of %v have %d bytes, not %d", n, in.DType, n*in.DType.Size, len(b))
+			return in, fmt.Errorf("%d elements of %v take %d bytes, not %d", n, in.DType, n*in.DType.Size, len(b))
 		}
 	}
 	return in, nil
 }
 
-// content gives bytes that stand in hexadecimal or in a file.
+// content returns bytes given as hexadecimal text or as the name of a file.
 func content(dir, name string, text *string, file string) ([]byte, error) {
 	switch {
 	case (text == nil) == (file == ""):
-		return nil, fmt.Errorf("it needs one of %s and %s_file", name, name)
+		return nil, fmt.Errorf("exactly one of %s and %s_file is required", name, name)
 	case text == nil:
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
 		}
 		b, err := os.ReadFile(file)
-		if err != nil { // only its text: what is at fault is the file of examples
+		if err != nil { // keep only the text, so that the error's kind is ErrInvalid
 			return nil, fmt.Errorf("%s_file: %s", name, err.Error())
 		}
 		return b, nil
@@ -171,12 +171,12 @@ func content(dir, name string, text *string, file string) ([]byte, error) {
 	return b, nil
 }
 
-// knownText is what testdata/known.py writes.
+// knownText is the output of testdata/known.py.
 //
 //go:embed testdata/known.json
 var knownText []byte
 
-// known returns the built-in examples, by codec.
+// known returns the built-in examples by codec id.
 var known = sync.OnceValues(func() (map[string][]Example, error) {
 	all, err := parseExamples(knownText, "")
 	byID := map[string][]Example{}
@@ -196,7 +196,8 @@ func examplesGiven(t conformance.T, e *Env) {
 	}
 }
 
-// examplesKnown leaves out what a codec need not take.
+// examplesKnown checks the built-in examples. A codec may refuse their parameters as
+// unsupported or invalid.
 func examplesKnown(t conformance.T, e *Env) {
 	all, err := known()
 	if err != nil {
@@ -205,19 +206,20 @@ func examplesKnown(t conformance.T, e *Env) {
 	for i, x := range all[e.target.ID] {
 		refused, err := e.example(t, x)
 		if err != nil {
-			t.Errorf("value %d of numcodecs: %v", i+1, err)
+			t.Errorf("example %d of numcodecs: %v", i+1, err)
 		}
 		if refused == nil {
 			continue
 		}
 		if kind := ncerr.KindOf(refused); kind != ncerr.ErrUnsupported && kind != ncerr.ErrInvalid {
-			t.Errorf("value %d of numcodecs: open with %s: %v", i+1, x.Params, refused)
+			t.Errorf("example %d of numcodecs: open with %s: %v", i+1, x.Params, refused)
 		}
-		t.Logf("%s is refused: %v", x.Params, refused)
+		t.Logf("%s refused: %v", x.Params, refused)
 	}
 }
 
-// example returns the error of Open, or what is wrong with the codec.
+// example checks one example. It returns the error of Open as refused, and any other
+// error as wrong.
 func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 	d := e.target.description()
 	c, out, err := e.target.Provider.Open(e.target.ID, x.Params, x.In)
@@ -242,13 +244,13 @@ func (e *Env) example(t conformance.T, x Example) (refused, wrong error) {
 	}
 	if d.Decode {
 		if err := o.gives(t, enc, x.Decoded); err != nil {
-			return nil, fmt.Errorf("%s: decode what it has encoded: %w", x.Params, err)
+			return nil, fmt.Errorf("%s: decode its own encoded form: %w", x.Params, err)
 		}
 	}
 	return nil, nil
 }
 
-// gives decodes enc, which must give want.
+// gives decodes enc and compares the result with want.
 func (c *opened) gives(t conformance.T, enc, want []byte) error {
 	t.Doing("decode an example with", string(c.params))
 	dst := make([]byte, c.in.MaxBytes)
@@ -257,21 +259,21 @@ func (c *opened) gives(t conformance.T, enc, want []byte) error {
 	case err != nil:
 		return err
 	case n < 0 || n > len(dst):
-		return fmt.Errorf("%d bytes are claimed in a buffer of %d", n, len(dst))
+		return fmt.Errorf("decode returns a length of %d bytes for a buffer of %d", n, len(dst))
 	case !bytes.Equal(dst[:n], want):
 		return fmt.Errorf("%s", other(want, dst[:n]))
 	}
 	return nil
 }
 
-// other describes the first difference between got and want.
+// other describes the first difference between want and got.
 func other(want, got []byte) string {
 	at := 0
 	for at < min(len(want), len(got)) && want[at] == got[at] {
 		at++
 	}
 	if len(got) == len(want) {
-		return fmt.Sprintf("%d bytes, from byte %d on % x instead of % x", len(got), at, got[at:min(len(got), at+8)], want[at:min(len(want), at+8)])
+		return fmt.Sprintf("%d bytes that differ at byte %d: % x instead of % x", len(got), at, got[at:min(len(got), at+8)], want[at:min(len(want), at+8)])
 	}
-	return fmt.Sprintf("%d bytes instead of %d; from byte %d on % x instead of % x", len(got), len(want), at, got[at:min(len(got), at+8)], want[at:min(len(want), at+8)])
+	return fmt.Sprintf("%d bytes instead of %d, which differ at byte %d: % x instead of % x", len(got), len(want), at, got[at:min(len(got), at+8)], want[at:min(len(want), at+8)])
 }

@@ -20,8 +20,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// describing has other parameters for the codecs that open changes, and another
-// description.
+// describing changes the parameters with which codecs are opened and the descriptions.
 type describing struct {
 	driver.Provider
 	describe func(d *driver.Description)
@@ -46,14 +45,14 @@ func (p describing) Open(id string, params json.RawMessage, in driver.Spec) (dri
 	return p.Provider.Open(id, params, in)
 }
 
-// replacing changes parameters as they are spelled.
+// replacing returns a function that replaces text in JSON parameters.
 func replacing(from, to string) func(json.RawMessage) json.RawMessage {
 	return func(params json.RawMessage) json.RawMessage {
 		return json.RawMessage(strings.ReplaceAll(string(params), from, to))
 	}
 }
 
-// TestUntrueDescriptions has filters whose parameters are not what they describe.
+// TestUntrueDescriptions tests filters whose parameters do not match their description.
 func TestUntrueDescriptions(t *testing.T) {
 	t.Parallel()
 	more := driver.Param{Name: "window", Type: driver.IntParam, Min: 10, Max: 16}
@@ -91,10 +90,10 @@ func TestUntrueDescriptions(t *testing.T) {
 	})
 }
 
-// TestFoundDefectsAreCaught has defects that version 1.6 of the suite did not find.
+// TestFoundDefectsAreCaught tests defects that version 1.6 of the suite did not find.
 func TestFoundDefectsAreCaught(t *testing.T) {
 	t.Parallel()
-	checks := func(equal func(want, have []byte) bool) wrong { // crc32, which compares in another way
+	checks := func(equal func(want, have []byte) bool) wrong { // crc32 with its own comparison of checksums
 		return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 			n, err := c.Decode(ctx, dst, src)
 			if err == nil || len(src) < 4 || len(src)-4 > len(dst) {
@@ -122,7 +121,7 @@ func TestFoundDefectsAreCaught(t *testing.T) {
 			n, err := c.Decode(ctx, dst, src)
 			if whole := 4 + (len(src)-4)&^7; err != nil && len(src) > 4096 && len(src)-4 <= len(dst) {
 				good := make([]byte, len(src))
-				for tail := range 1 << 8 { // is it right but for the last byte?
+				for tail := range 1 << 8 { // accept it if only the last byte is wrong
 					body := append(bytes.Clone(src[4:len(src)-1]), byte(tail))
 					if _, e := c.Encode(ctx, good, body); e == nil && whole < len(src) && bytes.Equal(good[:4], src[:4]) {
 						return copy(dst, src[4:]), nil
@@ -175,7 +174,7 @@ func TestFoundDefectsAreCaught(t *testing.T) {
 	}
 }
 
-// bytesForTexts decodes texts as if they were bytes.
+// bytesForTexts decodes texts as if they were bytes, without checking UTF-8.
 type bytesForTexts struct{ driver.Provider }
 
 func (p bytesForTexts) Open(id string, params json.RawMessage, in driver.Spec) (driver.Codec, driver.Spec, error) {
@@ -195,8 +194,8 @@ func TestTextsAreUTF8(t *testing.T) {
 	mustFail(t, &codecsuite.Target{Provider: bytesForTexts{builtin.Provider()}, ID: "vlen-utf8"}, "codec.input.flipped")
 }
 
-// TestLeaksOfDamagedHeads measures a process that keeps a little for each input that
-// is too short for a head.
+// TestLeaksOfDamagedHeads measures a process that leaks a little memory for each input
+// that is shorter than a header.
 func TestLeaksOfDamagedHeads(t *testing.T) {
 	t.Parallel()
 	var kept atomic.Int64
@@ -212,7 +211,8 @@ func TestLeaksOfDamagedHeads(t *testing.T) {
 	}, "codec.lasting.memory")
 }
 
-// later writes the end of a large output when the next call begins.
+// later returns a codec that writes the end of a large output again when the next call
+// starts.
 func later(large int) wrong {
 	var mu sync.Mutex
 	var last, end []byte
@@ -229,8 +229,8 @@ func later(large int) wrong {
 	}}
 }
 
-// TestExactTypesAreNotAll: types that a filter keeps do not hide what it does with
-// the others.
+// TestExactTypesAreNotAll checks that a list of exact types does not exclude the other
+// types from the checks.
 func TestExactTypesAreNotAll(t *testing.T) {
 	t.Parallel()
 	exact := []dtype.Type{{Kind: dtype.Int, Size: 4, Order: dtype.Little}}
@@ -239,7 +239,7 @@ func TestExactTypesAreNotAll(t *testing.T) {
 	dithered := wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 		src = bytes.Clone(src)
 		for i := range src {
-			if src[i]&63 == 63 && i%4 == 0 { // not of whole numbers
+			if src[i]&63 == 63 && i%4 == 0 { // whole numbers have no such low byte
 				src[i] -= byte(calls.Add(1)) & 1
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/internal/leak"
 )
 
-// lastingCalls encodes and decodes so often that counters, tables and pools of
-// a codec are used again and again.
+// lastingCalls encodes and decodes so often that a codec reuses its counters, tables and
+// pools many times.
 func lastingCalls(t conformance.T, e *Env) {
 	c := e.first(t, 200)
 	for i := 0; i < 1200 && !t.Failed(); i++ {
@@ -20,14 +20,15 @@ func lastingCalls(t conformance.T, e *Env) {
 	enc, value := c.encode(t, src), e.value(t, c, src)
 	for i := 0; i < e.effort.tiny && !t.Failed(); i++ {
 		if again := c.encode(t, src); !bytes.Equal(again, enc) {
-			t.Errorf("the same bytes are encoded in another way after %d times", i+1)
+			t.Errorf("the same bytes are encoded differently after %d calls", i+1)
 		}
 		c.back(t, enc, value, len(src))
 	}
 }
 
-// lastingMemory opens for other and other shapes, encodes and decodes in batches,
-// large chunks and many small ones, also into too small buffers, and measures.
+// lastingMemory measures memory and descriptors while it opens codecs for ever new shapes
+// and encodes and decodes large and small chunks, some into buffers that are too small
+// and some from damaged input.
 func lastingMemory(t conformance.T, e *Env) {
 	const calls, size = 64, 1 << 20
 	typ := e.first(t, 1000).in.DType
@@ -35,7 +36,7 @@ func lastingMemory(t conformance.T, e *Env) {
 	c, small := e.open(t, e.params[0], typ, n), e.open(t, e.params[0], typ, 50)
 	src, little := data(typ, n, "smooth", t.Seed()), data(typ, 50, "smooth", t.Seed())
 	enc, value, littleValue := c.encode(t, src), e.value(t, c, src), e.value(t, small, little)
-	var medium []*opened // what is lost may be what could not be made shorter, or of damaged input
+	var medium []*opened // incompressible and damaged input may leak too
 	var noise, encoded [][]byte
 	for _, n := range []int{4 << 10, 16 << 10, 64 << 10} {
 		n /= int(room(typ, 1))
@@ -43,9 +44,9 @@ func lastingMemory(t conformance.T, e *Env) {
 		medium, noise = append(medium, m), append(noise, m.data(n, "noise", t.Seed()))
 		encoded = append(encoded, m.encode(t, noise[len(noise)-1]))
 	}
-	shapes, tight := 0, make([]byte, 1<<10) // too little even for the first of medium
+	shapes, tight := 0, make([]byte, 1<<10) // too small even for the first of medium
 	short := func(c *opened, dst, src, enc []byte) {
-		_, _ = c.Encode(t.Context(), dst[:min(len(dst), len(enc)/2)], src) // codec.ceiling checks what comes of it
+		_, _ = c.Encode(t.Context(), dst[:min(len(dst), len(enc)/2)], src) // checked by codec.ceiling
 		_, _ = c.Decode(t.Context(), dst[:min(len(dst), len(src)/2)], enc)
 	}
 	memory, descriptors, at, err := leak.Find(func() bool {
@@ -54,13 +55,13 @@ func lastingMemory(t conformance.T, e *Env) {
 			if i%16 == 0 {
 				c.encode(t, src)
 			}
-			for k := range 12 { // what is lost with each is little
+			for k := range 12 { // each may leak only a little
 				enc := small.encode(t, little)
 				small.back(t, enc, littleValue, len(little))
 				if k%2 == 0 {
 					short(small, tight, little, enc)
 				}
-				cut := len(enc) * k / 12 // not even a head may be left
+				cut := len(enc) * k / 12 // cuts may fall inside the header
 				small.bad(t, "cut short", enc[:cut:cut])
 			}
 			shapes++
@@ -77,9 +78,9 @@ func lastingMemory(t conformance.T, e *Env) {
 		t.Fatalf("measure: %v", err)
 	}
 	if memory {
-		t.Errorf("each %d times, opening a codec and calls for %d bytes and for little take more memory: %+v", calls, size, at)
+		t.Errorf("memory grows each time %d codecs are opened and called for %d bytes and for small chunks: %+v", calls, size, at)
 	}
 	if descriptors {
-		t.Errorf("each %d times, opening a codec and calling it take more descriptors: %+v", calls, at)
+		t.Errorf("open descriptors grow each time %d codecs are opened and called: %+v", calls, at)
 	}
 }

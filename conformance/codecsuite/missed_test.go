@@ -21,7 +21,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// someProvider has a defect in the codecs of which some reports true.
+// someProvider opens defective codecs where some reports true.
 type someProvider struct {
 	driver.Provider
 	some  func(params json.RawMessage, in driver.Spec) bool
@@ -38,7 +38,7 @@ func (p someProvider) Open(id string, params json.RawMessage, in driver.Spec) (d
 	return c, out, err
 }
 
-// TestMissedDefectsAreCaught has defects that version 1.5 of the suite did not find.
+// TestMissedDefectsAreCaught tests defects that version 1.5 of the suite did not find.
 func TestMissedDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	unsigned := wrong{encode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
@@ -147,7 +147,7 @@ func TestMissedDefectsAreCaught(t *testing.T) {
 	})
 }
 
-// truncating changes values that end with end.
+// truncating returns a codec that drops the last byte of values that end with end.
 func truncating(end string) wrong {
 	return wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
 		n, err := c.Decode(ctx, dst, src)
@@ -158,7 +158,8 @@ func truncating(end string) wrong {
 	}}
 }
 
-// endsOnly encodes what has the length and the ends of the value before as that one.
+// endsOnly returns a codec that encodes a value like the previous one if their length,
+// first 64 and last 64 bytes are equal.
 func endsOnly() wrong {
 	const end = 64
 	var mu sync.Mutex
@@ -178,7 +179,7 @@ func endsOnly() wrong {
 	}}
 }
 
-// lastOrder gives codecs that work for the order of bytes that was opened last.
+// lastOrder opens codecs that work only for the byte order that was opened last.
 type lastOrder struct {
 	driver.Provider
 	last *atomic.Uint32
@@ -197,7 +198,8 @@ func (p lastOrder) Open(id string, params json.RawMessage, in driver.Spec) (driv
 	}}, out, err
 }
 
-// TestClaimsInAnotherProcess measures a process that takes what is claimed.
+// TestClaimsInAnotherProcess measures a process that allocates whatever size the input
+// claims.
 func TestClaimsInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	var most atomic.Int64
@@ -212,8 +214,8 @@ func TestClaimsInAnotherProcess(t *testing.T) {
 	}, "codec.input.memory")
 }
 
-// TestMessages: of a panic there is the first line, with the input that did it, and
-// what is refused is said once.
+// TestMessages checks that a message has the first line of a panic and the input that
+// caused it, and lists the unsupported types once.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	stuck := wrong{decode: func(c driver.Codec, ctx context.Context, dst, src []byte) (int, error) {
@@ -229,13 +231,13 @@ func TestMessages(t *testing.T) {
 	if !strings.Contains(text, "cut short, 13 bytes: ") || !strings.Contains(text, "panic: no room") || strings.Contains(text, "goroutine") {
 		t.Errorf("got %s", text)
 	}
-	if n := strings.Count(text, "refused: |u1, <i2, "); n != 1 || strings.Count(text, "refused") != 1 {
-		t.Errorf("want one line of what is refused, got %s", text)
+	if n := strings.Count(text, "unsupported types: |u1, <i2, "); n != 1 || strings.Count(text, "unsupported types") != 1 {
+		t.Errorf("want one line of unsupported types, got %s", text)
 	}
 }
 
-// TestParamsApartWide: a process in which the parameters that come first hold for
-// all codecs of wide elements.
+// TestParamsApartWide tests a process that uses the first parameters for all codecs of
+// elements of at least 4 bytes.
 func TestParamsApartWide(t *testing.T) {
 	t.Parallel()
 	var first json.RawMessage
@@ -246,8 +248,8 @@ func TestParamsApartWide(t *testing.T) {
 	}, "codec.params.apart")
 }
 
-// TestLeaksOfShortCalls measures processes that keep a little for each call that
-// ends in ErrShortBuffer, or for each shape.
+// TestLeaksOfShortCalls measures processes that leak a little memory for each call that
+// fails with ErrShortBuffer, or for each shape.
 func TestLeaksOfShortCalls(t *testing.T) {
 	t.Parallel()
 	for name, each := range map[string]int64{"short": 4000, "shape": 64 << 10} {

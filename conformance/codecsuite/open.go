@@ -15,9 +15,9 @@ import (
 func describe(t conformance.T, e *Env) {
 	switch d := e.target.description(); {
 	case d.ID == "":
-		t.Errorf("%q is not described", e.target.ID)
+		t.Errorf("the provider does not describe %q", e.target.ID)
 	case d.Summary == "" || !d.Encode && !d.Decode:
-		t.Errorf("%q has no summary or no direction: %+v", d.ID, d)
+		t.Errorf("the description of %q has no summary or no direction: %+v", d.ID, d)
 	default:
 		if err := d.Check(); err != nil {
 			t.Errorf("%v", err)
@@ -53,7 +53,7 @@ func notJSON(t conformance.T, e *Env) {
 	}
 }
 
-// kinds opens the codec for what filters seldom get, too.
+// kinds opens the codec for common and rare types and shapes, and for blobs.
 func kinds(t conformance.T, e *Env) {
 	var types []dtype.Type
 	for _, s := range []string{"|u1", "<i1", "<u2", ">u4", ">f2", "<c8", "<c16", "|S5", "|S20", "<U3", ">U3", "|V7", "|V1", "<m8[ns]", ">M8[D]", "|b1"} {
@@ -69,7 +69,7 @@ func kinds(t conformance.T, e *Env) {
 	for _, p := range e.params {
 		for _, typ := range append(types, e.types...) {
 			n := 70
-			if typ.Size > 8 { // long runs
+			if typ.Size > 8 { // to get long runs
 				n = 700
 			}
 			size, taken := room(typ, n), false
@@ -88,7 +88,7 @@ func kinds(t conformance.T, e *Env) {
 				}
 				c, out, err := e.target.Provider.Open(e.target.ID, p, in)
 				if !slices.Equal(shape, in.Shape) {
-					t.Errorf("open %s for %s changes the shape that it was given to %v", p, describeSpec(driver.Spec{DType: typ, Shape: shape}), in.Shape)
+					t.Errorf("open %s for %s changes the given shape to %v", p, describeSpec(driver.Spec{DType: typ, Shape: shape}), in.Shape)
 				}
 				switch kind := ncerr.KindOf(err); {
 				case err == nil:
@@ -98,7 +98,7 @@ func kinds(t conformance.T, e *Env) {
 					t.Errorf("open %s for %s: want a codec or ErrUnsupported, got %v", p, describeSpec(in), err)
 				}
 				if err == nil && out.MaxBytes < 0 {
-					t.Errorf("open %s for %s: at most %d bytes come out", p, describeSpec(in), out.MaxBytes)
+					t.Errorf("open %s for %s: the output has a negative MaxBytes, %d", p, describeSpec(in), out.MaxBytes)
 				} else if err == nil {
 					c := &opened{Codec: c, in: in, out: out, params: p, lossy: !e.target.exactFor(in.DType)}
 					c.survives(t, data(typ, elements, "smooth", t.Seed()))
@@ -111,8 +111,8 @@ func kinds(t conformance.T, e *Env) {
 	}
 }
 
-// survives encodes and decodes src, unless the codec refuses its values. Nothing of
-// what was in the outputs before may be left there.
+// survives checks that src survives a round trip, unless the codec refuses its values.
+// The previous content of the output buffers must not matter.
 func (c *opened) survives(t conformance.T, src []byte) {
 	enc, err := c.tryEncode(t, src)
 	switch kind := ncerr.KindOf(err); {
@@ -136,7 +136,7 @@ func forms(t conformance.T, e *Env) {
 		all := e.members(t, p)
 		same(p, all.with(t, "id", strconv.Quote(e.target.description().ID)))
 		quoted := false
-		for name, v := range all { // as some writers put them
+		for name, v := range all { // some writers quote numbers
 			if _, err := strconv.ParseFloat(string(v), 64); err == nil {
 				all[name], quoted = json.RawMessage(strconv.Quote(string(v))), true
 			}
@@ -147,13 +147,13 @@ func forms(t conformance.T, e *Env) {
 	}
 }
 
-// outSpec checks the Spec that Open returns for arrays of fixed-size elements
-// against itself and against the encoded bytes.
+// outSpec checks the Spec that Open returns for arrays of fixed-size elements against its
+// own fields and against the encoded bytes.
 func outSpec(t conformance.T, e *Env) {
 	transform := e.target.description().Transform
 	e.each(t, 100, func(c *opened) {
 		if bytes := transform == driver.BytesToBytes || transform == driver.ArrayToBytes; bytes && c.out.Kind == driver.Array {
-			t.Errorf("%s is described as %s, but Open gives %s", e.target.ID, transform, describeSpec(c.out))
+			t.Errorf("%s is described as %s, but Open returns %s", e.target.ID, transform, describeSpec(c.out))
 		}
 		if c.out.Kind != driver.Array || !c.out.DType.Fixed() {
 			return
@@ -165,7 +165,7 @@ func outSpec(t conformance.T, e *Env) {
 			return
 		}
 		if enc := c.encode(t, data(c.in.DType, 100, "smooth", t.Seed())); int64(len(enc)) != c.out.MaxBytes {
-			t.Errorf("%s: Open declares an output of %s, but encoding gives %d bytes", what, describeSpec(c.out), len(enc))
+			t.Errorf("%s: Open declares an output of %s, but encoding returns %d bytes", what, describeSpec(c.out), len(enc))
 		}
 	})
 }

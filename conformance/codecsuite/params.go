@@ -11,11 +11,11 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// members are parameters by name.
+// members maps the names of parameters to their values.
 type members map[string]json.RawMessage
 
-// with returns the parameters as JSON, name having value; without a value it is
-// absent.
+// with returns the parameters as JSON with name set to value, or without name if value is
+// empty.
 func (m members) with(t conformance.T, name, value string) json.RawMessage {
 	m = maps.Clone(m)
 	delete(m, name)
@@ -38,12 +38,12 @@ func (e *Env) members(t conformance.T, params json.RawMessage) members {
 	return m
 }
 
-// paramsDescribed changes one parameter of the first set at a time, as far as the
-// description says what its values are.
+// paramsDescribed changes one parameter of the first set at a time to values that its
+// description allows and to values that it excludes.
 func paramsDescribed(t conformance.T, e *Env) {
 	const n = 20_000
 	d := e.target.description()
-	if d.Transform == driver.Unstated { // by a plugin that cannot describe its parameters
+	if d.Transform == driver.Unstated { // a plugin that cannot describe its parameters
 		return
 	}
 	c := e.first(t, n)
@@ -53,7 +53,7 @@ func paramsDescribed(t conformance.T, e *Env) {
 			t.Errorf("parameters %s, %s: want ErrInvalid, got %s", params, why, outcome(err))
 		}
 	}
-	refused(all.with(t, "no-such-parameter", "1"), "of which one is not described")
+	refused(all.with(t, "no-such-parameter", "1"), "which contain an undescribed one")
 	for i := range d.Params {
 		p := &d.Params[i]
 		inside, outside := described(p)
@@ -65,12 +65,12 @@ func paramsDescribed(t conformance.T, e *Env) {
 			case err == nil:
 				taken = true
 				(&opened{Codec: codec, in: c.in, out: out, params: params, lossy: c.lossy}).survives(t, src)
-			case kind != ncerr.ErrInvalid && kind != ncerr.ErrUnsupported: // other parameters may not fit this one
+			case kind != ncerr.ErrInvalid && kind != ncerr.ErrUnsupported: // it may not fit the other parameters
 				t.Errorf("open with %s: %v", params, err)
 			}
 		}
 		if !taken {
-			t.Errorf("parameter %s is described, but refused with each of %q", p.Name, inside)
+			t.Errorf("parameter %s is described, but every value is refused: %q", p.Name, inside)
 		}
 		for k, v := range outside {
 			params := all.with(t, p.Name, v)
@@ -96,8 +96,8 @@ func literal(p *driver.Param, value string) string {
 	return value
 }
 
-// described returns values that the description of p has, and values that it
-// excludes; of integers each is next to that of inside at the same place.
+// described returns values that the description of p allows and values that it excludes.
+// For integers, outside[i] is adjacent to inside[i].
 func described(p *driver.Param) (inside, outside []string) {
 	switch {
 	case p.Type == driver.IntParam:
@@ -115,7 +115,7 @@ func described(p *driver.Param) (inside, outside []string) {
 	return inside, outside
 }
 
-// same checks that two spellings of parameters open codecs that encode src alike.
+// same checks that the parameters a and b open codecs that encode src alike.
 func (e *Env) same(t conformance.T, in driver.Spec, src []byte, a, b json.RawMessage) {
 	c, outC, errC := e.target.Provider.Open(e.target.ID, a, in)
 	d, outD, errD := e.target.Provider.Open(e.target.ID, b, in)
@@ -127,6 +127,6 @@ func (e *Env) same(t conformance.T, in driver.Spec, src []byte, a, b json.RawMes
 	}
 	first := (&opened{Codec: c, in: in, out: outC, params: a}).encode(t, src)
 	if !bytes.Equal(first, (&opened{Codec: d, in: in, out: outD, params: b}).encode(t, src)) {
-		t.Errorf("with %q and with %q the same bytes are encoded in two ways", a, b)
+		t.Errorf("codecs opened with %q and with %q encode the same bytes differently", a, b)
 	}
 }

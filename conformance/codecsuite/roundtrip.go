@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// back decodes enc into room bytes and compares it with want.
+// back decodes enc into a buffer of room bytes and compares the result with want.
 func (c *opened) back(t conformance.T, enc, want []byte, room int) {
 	t.Doing("decode", strconv.Itoa(len(want)), "bytes of", c.in.DType.String(), "with", string(c.params))
 	dst, whole := guarded(room)
@@ -24,15 +24,15 @@ func (c *opened) back(t conformance.T, enc, want []byte, room int) {
 	case err != nil:
 		t.Errorf("decode %d bytes of %v with %s: %v", len(want), c.in.DType, c.params, err)
 	case n != len(want) || !bytes.Equal(want, dst[:n]):
-		t.Errorf("%d bytes of %v with %s come back changed%s", len(want), c.in.DType, c.params, difference(want, dst[:max(0, min(n, len(dst)))], c.in.DType))
+		t.Errorf("%d bytes of %v with %s change in a round trip%s", len(want), c.in.DType, c.params, difference(want, dst[:max(0, min(n, len(dst)))], c.in.DType))
 	}
 	if !whole() {
-		t.Errorf("decode writes outside its output")
+		t.Errorf("decode writes outside its output buffer")
 	}
 }
 
-// value returns the value that src has after encoding and decoding: src itself
-// unless the codec is lossy, else what a newly opened codec makes of it.
+// value returns the value that src has after encoding and decoding. That is src itself,
+// or what a newly opened codec decodes if the codec is lossy.
 func (e *Env) value(t conformance.T, c *opened, src []byte) []byte {
 	if !c.lossy {
 		return src
@@ -46,8 +46,8 @@ func (e *Env) value(t conformance.T, c *opened, src []byte) []byte {
 	return dst[:n]
 }
 
-// data returns n elements that c can encode: a lossy codec need not take every
-// value.
+// data returns n elements that c can encode. A lossy codec need not accept every value,
+// so it gets smooth data.
 func (c *opened) data(n int, pattern string, seed uint64) []byte {
 	if c.lossy && pattern != "zeros" {
 		pattern = "smooth"
@@ -55,7 +55,8 @@ func (c *opened) data(n int, pattern string, seed uint64) []byte {
 	return data(c.in.DType, n, pattern, seed)
 }
 
-// difference says where and how got differs from want.
+// difference describes the first difference between got and want, or returns "" if they
+// are equal.
 func difference(want, got []byte, t dtype.Type) string {
 	if len(want) != len(got) {
 		return fmt.Sprintf(": %d bytes", len(got))
@@ -79,7 +80,8 @@ func roundTrip(t conformance.T, e *Env) {
 				return
 			}
 			for k, p := range patterns {
-				// All for the first type; for each other what its bits may be, and one by turns.
+				// The first type gets all patterns. Other types get "bits", "special" and
+				// "signs", and one of the first four patterns in turn.
 				if c.nth > 0 && k != (i+c.nth)%4 && (k < 4 || n > 0 && n < 30) {
 					continue
 				}
@@ -92,8 +94,7 @@ func roundTrip(t conformance.T, e *Env) {
 	}
 }
 
-// roundTripEdges has lengths around those at which buffers and counters of 16
-// bits end.
+// roundTripEdges tries lengths around 64 KiB, where buffers and 16-bit counters overflow.
 func roundTripEdges(t conformance.T, e *Env) {
 	for _, p := range e.params[:1] {
 		for _, typ := range e.types {
@@ -112,7 +113,7 @@ func roundTripEdges(t conformance.T, e *Env) {
 	}
 }
 
-// longTexts has texts of lengths around those that fit into 7, 8, 14 and 16 bits.
+// longTexts tries texts whose lengths need just under or over 7, 8, 14 and 16 bits.
 func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type) {
 	lengths := []int{127, 128, 255, 256, 257, 1<<14 - 1, 1 << 14, 1<<16 - 1, 1 << 16, 1<<16 + 1, 0}
 	size := driver.ValuesSize(len(lengths), 300_000)
@@ -138,19 +139,19 @@ func (e *Env) longTexts(t conformance.T, params json.RawMessage, typ dtype.Type)
 	switch {
 	case err == nil:
 		c.back(t, enc, src[:n], n)
-	case ncerr.KindOf(err) != ncerr.ErrConvert && ncerr.KindOf(err) != ncerr.ErrInvalid: // a codec may have a list of texts
+	case ncerr.KindOf(err) != ncerr.ErrConvert && ncerr.KindOf(err) != ncerr.ErrInvalid: // the codec may accept only listed texts
 		t.Errorf("encode texts of up to %d bytes with %s: %v", slices.Max(lengths), params, err)
 	}
 }
 
-// roundTripBlob encodes what other steps give: bytes of any length, which need
-// not be whole elements.
+// roundTripBlob encodes the output of other steps: bytes of any length, which need not be
+// whole elements.
 func roundTripBlob(t conformance.T, e *Env) {
 	const most = 5000
 	for _, p := range e.params {
 		for _, typ := range e.types {
 			if typ.Kind == dtype.Bool {
-				continue // other bytes than 0 and 1 are no values
+				continue // only the bytes 0 and 1 are valid
 			}
 			c := e.openSpec(t, p, driver.Spec{Kind: driver.Blob, DType: typ, MaxBytes: most})
 			if c == nil || c.lossy {
@@ -162,7 +163,7 @@ func roundTripBlob(t conformance.T, e *Env) {
 				switch {
 				case err == nil:
 					c.back(t, enc, src, len(src))
-				case !typ.Fixed() || n%typ.Size == 0: // others may need whole elements
+				case !typ.Fixed() || n%typ.Size == 0: // other lengths may be refused: they are not whole elements
 					t.Errorf("encode %d bytes made of %v with %s: %v", n, typ, p, err)
 				}
 			}
@@ -170,8 +171,8 @@ func roundTripBlob(t conformance.T, e *Env) {
 	}
 }
 
-// roundTripRuns puts runs behind and before bytes that are no run, of every
-// length up to some hundred: where formats count to 128 or 255, they end.
+// roundTripRuns places runs of every length up to 300 before and after incompressible
+// bytes, because many formats count runs only up to 128 or 255.
 func roundTripRuns(t conformance.T, e *Env) {
 	typ := e.first(t, 1000).in.DType
 	if !typ.Fixed() {
@@ -198,9 +199,8 @@ func roundTripRuns(t conformance.T, e *Env) {
 	}
 }
 
-// roundTripDistances repeats bytes that are otherwise without pattern at distances
-// around powers of two: where formats refer back, windows and the fields of
-// distances end there.
+// roundTripDistances repeats random bytes at distances around powers of two, where the
+// windows and distance fields of formats end.
 func roundTripDistances(t conformance.T, e *Env) {
 	typ := e.first(t, 1000).in.DType
 	if !typ.Fixed() || typ.Kind == dtype.Bool {
@@ -210,7 +210,7 @@ func roundTripDistances(t conformance.T, e *Env) {
 		for distance := 1<<power - 1; distance <= 1<<power+1 && !t.Failed(); distance++ {
 			tail := 700 // longer than the longest match of deflate
 			if power <= 12 {
-				tail = 9 * distance // copies that overlap what they make
+				tail = 9 * distance // matches that overlap their own output
 			}
 			n := (distance + tail) / typ.Size
 			c := e.open(t, e.params[0], typ, n)
@@ -233,7 +233,7 @@ func roundTripLarge(t conformance.T, e *Env) {
 	wide := slices.DeleteFunc(slices.Clone(e.types), func(typ dtype.Type) bool { return typ.Size < 2 })
 	for i, p := range e.params {
 		size := e.effort.large
-		if i > 0 && e.effort.large > 1<<20 { // once is enough where other parameters only shift the work
+		if i > 0 && e.effort.large > 1<<20 { // other parameters do not need the full size
 			size /= 8
 		}
 		kinds := []string{"zeros"}
@@ -256,11 +256,11 @@ func roundTripLarge(t conformance.T, e *Env) {
 	}
 	if t.Effort() != conformance.Brief {
 		e.large(t, e.params[0], 16<<20, []string{"ramp"}) // more than 2^24 bytes
-		e.large(t, e.params[0], 8<<20, []string{"runs"})  // a decoder that looks at all of them for each run hangs
+		e.large(t, e.params[0], 8<<20, []string{"runs"})  // too slow if the decoder scans the whole output for each run
 	}
 }
 
-// huge is the size of chunks that do not fit where smaller ones travel.
+// huge is the size of a chunk that exceeds the limits of ordinary transports and buffers.
 const huge = 64 << 20
 
 func roundTripHuge(t conformance.T, e *Env) {
@@ -271,7 +271,8 @@ func roundTripHugeNoise(t conformance.T, e *Env) {
 	e.large(t, e.params[0], huge, []string{"noise"})
 }
 
-// large checks chunks of these kinds of data.
+// large checks the round trip of chunks of about size bytes, one for each of the patterns
+// kinds.
 func (e *Env) large(t conformance.T, params json.RawMessage, size int, kinds []string) {
 	typ := e.first(t, 1000).in.DType
 	n := size/int(room(typ, 1)) + 5

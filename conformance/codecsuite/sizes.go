@@ -29,8 +29,8 @@ func sizePromise(t conformance.T, e *Env) {
 	}
 }
 
-// sized encodes src, which the codec may refuse for a value that its encoded
-// type cannot hold.
+// sized encodes src into a buffer of the promised size. The codec may refuse a value that
+// its encoded type cannot hold.
 func (c *opened) sized(t conformance.T, src []byte) {
 	dst, whole := guarded(int(c.out.MaxBytes))
 	n, err := c.Encode(t.Context(), dst, src)
@@ -38,7 +38,7 @@ func (c *opened) sized(t conformance.T, src []byte) {
 		t.Errorf("encode %d bytes of %v with %s: %d bytes, %s", len(src), c.in.DType, c.params, n, outcome(err))
 	}
 	if !whole() {
-		t.Errorf("encode writes outside its output")
+		t.Errorf("encode writes outside its output buffer")
 	}
 }
 
@@ -52,13 +52,13 @@ func ceilingEncode(t conformance.T, e *Env) {
 			}
 			dst, whole := guarded(room)
 			n, err := c.Encode(t.Context(), dst, src)
-			if err == nil && n <= room { // another, shorter encoding is right too
+			if err == nil && n <= room { // a different, shorter encoding is correct too
 				c.back(t, dst[:n], src, len(src))
 			} else if ncerr.KindOf(err) != ncerr.ErrShortBuffer {
-				t.Errorf("%d of %d bytes of room: want ErrShortBuffer, got %s", room, full, outcome(err))
+				t.Errorf("encode with %d of %d bytes of room: want ErrShortBuffer, got %s", room, full, outcome(err))
 			}
 			if !whole() {
-				t.Errorf("%d of %d bytes of room: bytes outside were written", room, full)
+				t.Errorf("encode with %d of %d bytes of room writes outside its output buffer", room, full)
 			}
 		}
 	})
@@ -72,10 +72,10 @@ func ceilingDecode(t conformance.T, e *Env) {
 		for _, room := range []int{0, 1, len(src) / 2, len(src) - 1} {
 			dst, whole := guarded(room)
 			if _, err := c.Decode(t.Context(), dst, enc); ncerr.KindOf(err) != ncerr.ErrShortBuffer {
-				t.Errorf("%d of %d bytes of room: want ErrShortBuffer, got %s", room, len(src), outcome(err))
+				t.Errorf("decode with %d of %d bytes of room: want ErrShortBuffer, got %s", room, len(src), outcome(err))
 			}
 			if !whole() {
-				t.Errorf("%d of %d bytes of room: bytes outside were written", room, len(src))
+				t.Errorf("decode with %d of %d bytes of room writes outside its output buffer", room, len(src))
 			}
 		}
 	})
@@ -114,8 +114,8 @@ func source(t conformance.T, e *Env) {
 	})
 }
 
-// decodedSize asks codecs that tell the size of a value from its head. Bytes
-// that nobody has encoded may have any size, but they do not break anything.
+// decodedSize checks codecs that know the decoded size from the encoded bytes. They may
+// return any size for damaged input, but must not panic or return a negative size.
 func decodedSize(t conformance.T, e *Env) {
 	for _, n := range []int{0, 300, 5000} {
 		e.each(t, n, func(c *opened) {
@@ -127,7 +127,7 @@ func decodedSize(t conformance.T, e *Env) {
 			enc := c.encode(t, src)
 			size, err := sizer.DecodedSize(enc)
 			if err != nil || size != 0 && size < int64(len(src)) || c.in.DType.Fixed() && size > int64(len(src)) {
-				t.Errorf("the size of %d bytes of %v with %s: want it, or 0 where it is not told, got %d, %s", len(src), c.in.DType, c.params, size, outcome(err))
+				t.Errorf("DecodedSize of %d bytes of %v with %s: want that length, or 0 if unknown, got %d, %s", len(src), c.in.DType, c.params, size, outcome(err))
 			}
 			r := rand.New(rand.NewPCG(t.Seed(), 4))
 			for i := range min(len(enc), 40) {
@@ -135,7 +135,7 @@ func decodedSize(t conformance.T, e *Env) {
 				bad[i] ^= byte(1 + r.IntN(255))
 				for _, p := range [][]byte{enc[:i:i], bad} {
 					if size, err := safeSize(sizer, p); errors.Is(err, errPanic) || err == nil && size < 0 {
-						t.Errorf("the size of damaged input, %s: %d, %s", abbreviated(p), size, outcome(err))
+						t.Errorf("DecodedSize of damaged input, %s: %d, %s", abbreviated(p), size, outcome(err))
 					}
 				}
 			}

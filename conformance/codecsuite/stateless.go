@@ -10,13 +10,13 @@ import (
 	"github.com/seed-695719ce/nczarr/core/dtype"
 )
 
-// statelessTables encodes values that begin alike and are then longer, or have parts
-// of those before at other places: what an encoder has noted of one value is wrong
-// for the next. Each is encoded again in the other order.
+// statelessTables encodes values that share a prefix with the previous value or contain
+// parts of it at other places, so that a match table left over from one value is wrong
+// for the next. It then encodes the values again in reverse order.
 func statelessTables(t conformance.T, e *Env) {
 	const most = 1500
 	c, cut := e.first(t, most), false
-	if c.in.DType.Fixed() && c.in.DType.Kind != dtype.Bool { // bytes of another step may have any length
+	if c.in.DType.Fixed() && c.in.DType.Kind != dtype.Bool { // a blob may have any length
 		if blob := e.openSpec(t, c.params, driver.Spec{Kind: driver.Blob, DType: c.in.DType, MaxBytes: c.in.MaxBytes}); blob != nil {
 			c, cut = blob, true
 		}
@@ -29,7 +29,7 @@ func statelessTables(t conformance.T, e *Env) {
 		if n := len(src) / most; c.in.DType.Fixed() {
 			at := r.IntN(most) * n
 			copy(src[at:], whole[:len(src)-at])
-			if cut && i%2 == 0 { // the beginning of the next
+			if cut && i%2 == 0 { // a prefix of the next value
 				src = src[:(1+r.IntN(most-1))*n]
 			}
 		}
@@ -41,14 +41,14 @@ func statelessTables(t conformance.T, e *Env) {
 			return
 		}
 		if again := c.encode(t, src); !bytes.Equal(again, encoded[i]) {
-			t.Errorf("%d bytes of %v with %s are encoded in another way after other values", len(src), c.in.DType, c.params)
+			t.Errorf("%d bytes of %v with %s are encoded differently after other values", len(src), c.in.DType, c.params)
 			c.back(t, again, e.value(t, c, src), len(src))
 		}
 	}
 }
 
-// stateless encodes and decodes values of one length that differ in one element
-// only, the last or one in the middle.
+// stateless encodes and decodes values of the same length that differ in only one
+// element, the last one or one in the middle.
 func stateless(t conformance.T, e *Env) {
 	e.each(t, 5000, func(c *opened) {
 		if !c.in.DType.Fixed() || c.nth > 1 {
@@ -59,15 +59,15 @@ func stateless(t conformance.T, e *Env) {
 			a := c.data(5000, "noise", t.Seed())
 			b := bytes.Clone(a)
 			for i := 0; i < at && bytes.Equal(a, b); i += size {
-				copy(b[at:at+size], a[i:i+size]) // another element
+				copy(b[at:at+size], a[i:i+size]) // copy a different element
 			}
 			e.stateless(t, c, a, b)
 		}
 	})
 }
 
-// stateless encodes and decodes a and b in turn, damaged input in between, and
-// values of a codec for the other order of bytes.
+// stateless encodes and decodes a and b in turn. In between it decodes damaged input and
+// uses a codec for the other byte order.
 func (e *Env) stateless(t conformance.T, c *opened, a, b []byte) {
 	valueA, valueB := e.value(t, c, a), e.value(t, c, b)
 	encA, encB := c.encode(t, a), c.encode(t, b)
@@ -80,18 +80,18 @@ func (e *Env) stateless(t conformance.T, c *opened, a, b []byte) {
 		c.back(t, encA, valueA, len(a))
 		c.back(t, encB, valueB, len(b))
 		c.bad(t, "cut short", encA[:len(encA)/2:len(encA)/2])
-		if err == nil { // c.params may be for one order
+		if err == nil { // the parameters may fit one byte order only
 			o := &opened{Codec: twin, in: in, out: out, params: c.params, lossy: !e.target.exactFor(in.DType)}
 			src := o.data(5000, "noise", t.Seed())
 			o.back(t, o.encode(t, src), e.value(t, o, src), len(src))
 		}
 	}
 	if again := c.encode(t, a); !bytes.Equal(again, encA) {
-		t.Errorf("%v: the same bytes are encoded in another way after others", c.in.DType)
+		t.Errorf("%v: the same bytes are encoded differently after other values", c.in.DType)
 	}
 }
 
-// paramsApart takes the first type and the first of elements of several bytes.
+// paramsApart checks the first type and the first multi-byte type.
 func paramsApart(t conformance.T, e *Env) {
 	first := e.first(t, 500).in.DType
 	e.paramsApart(t, first)
@@ -103,8 +103,8 @@ func paramsApart(t conformance.T, e *Env) {
 	}
 }
 
-// paramsApart encodes with all sets of parameters in one process, once all are
-// opened, and with each in a process of its own.
+// paramsApart compares the results of all sets of parameters opened in one process with
+// those of each set in a fresh process.
 func (e *Env) paramsApart(t conformance.T, typ dtype.Type) {
 	src := data(typ, 500, "smooth", t.Seed())
 	codecs, encoded := make([]*opened, len(e.params)), make([][]byte, len(e.params))
@@ -127,7 +127,7 @@ func (e *Env) paramsApart(t conformance.T, typ dtype.Type) {
 		}
 		c.back(t, encoded[i], e.value(t, c, src), len(src))
 		if !bytes.Equal(c.encode(t, src), encoded[i]) {
-			t.Errorf("%s: other parameters that were opened before or after change what is encoded", p)
+			t.Errorf("%s: codecs opened with other parameters change the encoded bytes", p)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-695719ce/nczarr/filters/builtin"
 )
 
-// params are further sets of parameters, and ones that must be refused.
+// params are valid and invalid sets of parameters for each codec.
 var params = map[string][2][]string{
 	"blosc": {
 		{`{}`, `{"cname":"zstd","clevel":3,"shuffle":2}`, `{"cname":"zlib","shuffle":0}`, `{"cname":"snappy","clevel":9,"shuffle":-1}`, `{"cname":"lz4hc","blocksize":256}`, `{"cname":"blosclz","clevel":7}`, `{"clevel":"1","shuffle":"bitshuffle"}`, `{"clevel":0}`},
@@ -55,7 +55,7 @@ var params = map[string][2][]string{
 	"zstd":       {{`{}`, `{"level":0,"checksum":true}`, `{"level":-5}`}, {`{"level":"fast"}`, `{"checksum":"maybe"}`}},
 }
 
-// labels are all texts of the suite.
+// labels returns all words of the suite as a JSON array.
 func labels() string {
 	b, err := json.Marshal(codecsuite.Words())
 	if err != nil {
@@ -64,8 +64,7 @@ func labels() string {
 	return string(b)
 }
 
-// exact are the types that codecs keep as they are which lose something of
-// others.
+// exact lists the types that lossy codecs store exactly.
 var exact = map[string][]string{
 	"delta": {"|u1", "<i2", ">i2", "<i4", "<i8", "<u8"},
 	"json2": {"|u1", "<i2", ">i2", "<i4", "<i8", "<u8", "|b1", "|O"},
@@ -86,7 +85,7 @@ func target(p driver.Provider, id string) *codecsuite.Target {
 	for _, s := range params[id][1] {
 		t.Invalid = append(t.Invalid, json.RawMessage(s))
 	}
-	if id == "packbits" { // of integers it takes 0 and 1 alone
+	if id == "packbits" { // it supports only the integers 0 and 1
 		t.Types = []dtype.Type{{Kind: dtype.Bool, Size: 1}}
 	}
 	return t
@@ -102,8 +101,8 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
-// TestExactForSome shows that a filter that keeps the types it is said to keep
-// may lose something of all others.
+// TestExactForSome checks that a filter that declares some types as exact may be lossy
+// for all others.
 func TestExactForSome(t *testing.T) {
 	t.Parallel()
 	tg := &codecsuite.Target{Provider: builtin.Provider(), ID: "bitround", Params: []json.RawMessage{json.RawMessage(`{"keepbits":8}`)}, Exact: true}
@@ -114,7 +113,7 @@ func TestExactForSome(t *testing.T) {
 	}
 }
 
-// runs opens the codecs of a provider in runs, too.
+// runs implements PipelineOpener on top of a provider.
 type runs struct{ driver.Provider }
 
 func (r runs) OpenPipeline(ctx context.Context, steps []driver.Step, in driver.Spec) (driver.Pipeline, []driver.Spec, error) {
@@ -125,7 +124,7 @@ func (r runs) OpenPipeline(ctx context.Context, steps []driver.Step, in driver.S
 	return p, p.Specs()[1:], nil
 }
 
-// planted is a codec with one defect, around a good one.
+// planted adds one defect to a codec.
 type planted struct {
 	driver.Provider
 	defect string
@@ -178,7 +177,7 @@ func (b *broken) Decode(ctx context.Context, dst, src []byte) (int, error) {
 	return b.Codec.Decode(ctx, dst, src)
 }
 
-// TestPlantedDefects shows that the checks catch what they are there for.
+// TestPlantedDefects checks that the suite finds the defects that it is written for.
 func TestPlantedDefects(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{
@@ -199,14 +198,14 @@ func TestPlantedDefects(t *testing.T) {
 		}
 		for _, id := range checks {
 			if !failed[id] {
-				t.Errorf("a codec that %q passes %s", defect, id)
+				t.Errorf("a codec with the defect %q passes %s", defect, id)
 			}
 			delete(failed, id)
 		}
 		if defect == "" {
 			for id, bad := range failed {
 				if bad {
-					t.Errorf("a codec without a defect fails %s: %+v", id, report.Results)
+					t.Errorf("a correct codec fails %s: %+v", id, report.Results)
 				}
 			}
 		}

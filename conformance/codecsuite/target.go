@@ -1,12 +1,12 @@
-// Package codecsuite is the conformance suite of filters: what every
+// Package codecsuite is the conformance suite of filters. It checks what every
 // implementation of core/codec/driver must do, in this process or in a plugin.
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Test(t, codecsuite.Suite(), &codecsuite.Target{Provider: mine.Provider(), ID: "mine"})
 //	}
 //
-// Below it are package conformance, the engine, and core/codec/driver; test
-// packages and nczctl import it.
+// The package builds on package conformance, the engine, and on core/codec/driver. Tests
+// and nczctl import it.
 package codecsuite
 
 import (
@@ -22,59 +22,57 @@ import (
 	"github.com/seed-695719ce/nczarr/core/ncerr"
 )
 
-// The capabilities that checks need.
+// The capabilities that checks require.
 const (
 	CapEncode   = "encode"
 	CapBoth     = "both directions"
-	CapExact    = "exact" // both directions, and nothing is lost
+	CapExact    = "exact" // both directions, and lossless
 	CapPipeline = "pipeline"
 	CapInvalid  = "invalid parameters given"
 	CapExamples = "examples given"
-	CapKnown    = "known format"                     // the suite has examples of the id
+	CapKnown    = "known format"                     // the suite has examples for the id
 	CapDetects  = "detects damage"                   // Target.Detects, or an id whose format has a checksum
-	CapMeasured = "measured"                         // Target.Usage is there
-	CapRestart  = "restarts with several parameters" // Target.Restart is there, and Params has two
+	CapMeasured = "measured"                         // Target.Usage is set
+	CapRestart  = "restarts with several parameters" // Target.Restart is set, and Params has at least two sets
 )
 
-// Target is one filter of a provider. Provider and ID are needed, the rest
-// has defaults.
+// Target is one filter of a provider. Provider and ID are required.
 type Target struct {
 	Provider driver.Provider
-	// ID is the id to open.
+	// ID is the id of the filter.
 	ID string
-	// Params are sets of parameters to check with; empty is {} alone.
+	// Params are the sets of parameters to check with. The default is {} alone.
 	Params []json.RawMessage
-	// Invalid are sets of parameters that must be refused with
-	// ncerr.ErrInvalid.
+	// Invalid are sets of parameters that Open must refuse with ncerr.ErrInvalid.
 	Invalid []json.RawMessage
-	// Examples are values of another implementation that must be decoded as
-	// they say; see [ReadExamples].
+	// Examples are values encoded by another implementation, which must decode as
+	// recorded; see [ReadExamples].
 	Examples []Example
-	// Types are the element types to check with; empty is a list of integers,
-	// floats, bool and text of variable length, which has the values Words.
-	// Types that the filter refuses with ErrUnsupported are left out.
+	// Types are the element types to check with. The default is a list of integers,
+	// floats, bool and text of variable length, with the values [Words]. Types that the
+	// filter refuses with ErrUnsupported are skipped.
 	Types []dtype.Type
-	// Exact says that nothing is lost of Types, whatever the description of the
-	// filter says of others, such as floats of which it takes differences. The
-	// types of the list are checked too then.
+	// Exact declares that the filter is lossless for Types even if its description says
+	// that it is lossy for others, as a difference of floats is. The default types are
+	// then checked too.
 	Exact bool
-	// Detects says that the encoded form has a checksum with which decoding
-	// finds every flipped bit of a value. Of codecs of numcodecs it is known.
+	// Detects declares that the encoded form has a checksum with which decoding detects
+	// every flipped bit of a value. It need not be set for the codecs of numcodecs.
 	Detects bool
-	// Usage, for a filter in a process of its own, measures what the process
-	// holds.
+	// Usage measures the resources of the filter's process, if it has its own.
 	Usage func() (conformance.Usage, error)
-	// Restart, for a filter in a process of its own, ends that process; what is
-	// opened next is in a fresh one.
+	// Restart ends the filter's process, if it has its own. The next Open starts a new
+	// one.
 	Restart func() error
 }
 
 var _ conformance.Target[*Env] = (*Target)(nil)
 
-// TargetName gives the id.
+// TargetName returns the id.
 func (t *Target) TargetName() string { return t.ID }
 
-// TargetCapabilities gives what the description of the filter declares.
+// TargetCapabilities returns the capabilities that the description of the filter and the
+// fields of t declare.
 func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 	all, err := known()
 	if err != nil {
@@ -115,19 +113,19 @@ func (t *Target) TargetCapabilities(context.Context) ([]string, error) {
 	return caps, nil
 }
 
-// exact reports whether decoding returns what was encoded.
+// exact reports whether decoding returns the encoded value unchanged.
 func (t *Target) exact() bool {
 	d := t.description()
 	return d.Encode && d.Decode && (!d.Lossy || t.Exact)
 }
 
-// exactFor reports whether decoding returns what was encoded for elements of typ. A
-// lossy filter is exact only for the types in t.Types.
+// exactFor reports whether decoding returns elements of typ unchanged. A lossy filter is
+// exact only for the types in t.Types.
 func (t *Target) exactFor(typ dtype.Type) bool {
 	return t.exact() && (!t.description().Lossy || slices.Contains(t.Types, typ))
 }
 
-// description is what the provider says of the filter.
+// description returns the provider's description of the filter.
 func (t *Target) description() driver.Description {
 	for _, d := range t.Provider.Describe() {
 		if d.Has(t.ID) {
@@ -137,7 +135,7 @@ func (t *Target) description() driver.Description {
 	return driver.Description{}
 }
 
-// New gives the environment of a check.
+// New returns the environment of a check.
 func (t *Target) New(c conformance.T) (*Env, error) {
 	e := &Env{target: t, params: t.Params, types: slices.Clone(t.Types), effort: full}
 	switch c.Effort() {
@@ -163,30 +161,30 @@ func (t *Target) New(c conformance.T) (*Env, error) {
 	return e, nil
 }
 
-// Env is what a check works on.
+// Env is the environment of one check.
 type Env struct {
 	target *Target
 	params []json.RawMessage
 	types  []dtype.Type
 	effort effort
-	not    []string // types that the filter does not take
+	not    []string // types that the filter refused
 }
 
-// effort is how much the checks try that repeat themselves.
+// effort sets how many variations the checks try.
 type effort struct {
-	lengths   []int // numbers of elements: nothing, one, around powers of two, odd
+	lengths   []int // numbers of elements: zero, one, around powers of two, odd
 	distances []int // powers of two around which bytes are repeated
-	pairs     int   // values that are encoded one after the other
-	edges     int   // bytes around which lengths are tried; 0 is none
-	large     int   // bytes of a large chunk
-	kinds     int   // of data that large chunks have, beside zeros
-	promise   []int // numbers of elements that fill the promised size
-	truncated int   // cut inputs, at most
+	pairs     int   // values encoded one after the other
+	edges     int   // lengths in bytes are tried around this; 0 for no such lengths
+	large     int   // size of a large chunk in bytes
+	kinds     int   // patterns of large chunks, besides zeros
+	promise   []int // numbers of elements encoded into the promised size
+	truncated int   // truncated inputs, at most
 	flipped   int   // inputs with a bit flipped, for the first type
-	others    int   // the same for each other type
+	others    int   // the same, for each other type
 	garbage   int   // random inputs
-	absurd    int   // places in the head that get absurd sizes
-	places    int   // places anywhere that are overwritten, about
+	absurd    int   // places in the header that get absurd sizes
+	places    int   // about how many places are overwritten
 	tiny      int   // encodes and decodes of one small value
 }
 
@@ -203,17 +201,17 @@ var (
 	thorough = func() effort { e := full; e.kinds, e.tiny = len(patterns)-1, 70_000; return e }()
 )
 
-// opened is a codec for chunks of n elements.
+// opened is a codec opened for in.
 type opened struct {
 	driver.Codec
 	in, out driver.Spec
 	params  json.RawMessage
 	lossy   bool
-	text    bool               // what it decodes is UTF-8
-	nth     int                // place of its type among those that the filter takes
+	text    bool               // decoded values are UTF-8
+	nth     int                // index of its type among the supported ones
 	tries   int                // calls of bad
-	large   bool               // few calls of bad, each of which counts
-	bads    map[ncerr.Kind]int // errors for bad input
+	large   bool               // bad checks every call, not only one in five
+	bads    map[ncerr.Kind]int // errors for damaged input, by kind
 }
 
 // open opens the codec, with a fill value if n is odd. It returns nil if the filter
@@ -239,18 +237,18 @@ func (e *Env) openSpec(t conformance.T, params json.RawMessage, in driver.Spec) 
 	return &opened{Codec: c, in: in, out: out, params: params, lossy: !e.target.exactFor(in.DType), text: text, bads: map[ncerr.Kind]int{}}
 }
 
-// refused notes that the filter does not take typ, for one line at the end of the
-// log.
+// refused records that the filter refused typ. One line at the end of the log lists all
+// refused types.
 func (e *Env) refused(t conformance.T, typ dtype.Type, err error) {
 	if len(e.not) == 0 {
-		t.Cleanup(func() { t.Logf("refused: %s; the first because of: %v", strings.Join(e.not, ", "), err) })
+		t.Cleanup(func() { t.Logf("unsupported types: %s; the first error: %v", strings.Join(e.not, ", "), err) })
 	}
 	if !slices.Contains(e.not, typ.String()) {
 		e.not = append(e.not, typ.String())
 	}
 }
 
-// outcome is what a message says of err, which may be nil.
+// outcome returns the text of err, or "no error".
 func outcome(err error) string {
 	if err == nil {
 		return "no error"
@@ -265,11 +263,11 @@ func describeSpec(s driver.Spec) string {
 	return fmt.Sprintf("%v elements of %v", s.Shape, s.DType)
 }
 
-// smallest is the number of elements from which on a filter must take chunks;
-// some work on blocks of elements and refuse less than one.
+// smallest is the number of elements that every filter must accept. Some filters work on
+// blocks and refuse less than one block.
 const smallest = 64
 
-// each calls f with a codec for every set of parameters and type.
+// each calls f with a codec for every set of parameters and every supported type.
 func (e *Env) each(t conformance.T, n int, f func(c *opened)) {
 	done := 0
 	for _, p := range e.params {
@@ -284,17 +282,17 @@ func (e *Env) each(t conformance.T, n int, f func(c *opened)) {
 		}
 	}
 	if done == 0 && n >= smallest {
-		t.Errorf("the filter takes none of the types")
+		t.Errorf("the filter supports none of the types")
 	}
 }
 
-// first gives a codec for the first type that the filter takes.
+// first returns a codec for the first type that the filter supports.
 func (e *Env) first(t conformance.T, n int) *opened {
 	for _, typ := range e.types {
 		if c := e.open(t, e.params[0], typ, n); c != nil {
 			return c
 		}
 	}
-	t.Fatalf("the filter takes none of the types")
+	t.Fatalf("the filter supports none of the types")
 	return nil
 }

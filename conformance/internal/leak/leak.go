@@ -1,5 +1,5 @@
-// Package leak finds out from measurements whether a process keeps more and
-// more. Both suites use it.
+// Package leak decides from measurements whether a process leaks memory or descriptors.
+// Both suites use it.
 package leak
 
 import (
@@ -8,39 +8,38 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance"
 )
 
-// few batches of work are always done; more if there are more descriptors after
-// them, and most if there is more memory: a process that collects its garbage takes
-// more for a while, until that pays.
+// Find always runs few batches of work. It runs up to more batches if the descriptors
+// grew, and up to most if memory grew, because the memory of a garbage-collected process
+// grows for a while before it stabilizes.
 const few, more, most = 4, 8, 24
 
-// creep is how many bytes more for each batch are a leak. What a process takes
-// goes up and down by more than that, but its low points do not rise.
+// creep is the growth in bytes per batch that counts as a leak. Memory fluctuates by more
+// than that, but its low points do not rise.
 const creep = 2 << 20
 
-// No process of which the garbage is collected takes more than four times as much
-// as at first, and plenty on top of it: it is a leak, and there might be no memory
-// for the rest.
+// A process leaks if it takes more than plenty bytes on top of four times its memory
+// after the first batch. Find stops there, because memory might run out.
 const plenty = 256 << 20
 
-// A process that takes many more descriptors than at first leaks them, too. It may
-// have reached the limit in the first batch, and take no more of them since.
+// A process leaks if it has more than many descriptors on top of its initial ones. It may
+// have reached its limit in the first batch and stay there.
 const many = 500
 
-// Find does a batch of work again and again, and measures after each. It
-// reports whether memory grows, and whether the descriptors do by at least
-// files with each batch; and what was measured. batch reports whether to go on.
+// Find runs batch repeatedly and measures after each run. It reports whether memory grows
+// and whether the number of descriptors grows by at least files with each batch, and
+// returns the measurements. It stops when batch returns false.
 func Find(batch func() bool, measure func() (conformance.Usage, error), files int) (memory, descriptors bool, at []conformance.Usage, err error) {
 	descriptors = true
 	for b := 0; b <= few || descriptors && b <= more || memory && b <= most; b++ {
 		if b > 0 && !batch() {
 			return false, false, at, nil
 		}
-		runtime.GC() // with what this process has no longer goes what another one keeps for it
+		runtime.GC() // lets other processes free what they keep for collected objects
 		u, err := measure()
 		if err != nil {
 			return false, false, at, err
 		}
-		if at = append(at, u); b >= 2 && b <= more { // the first may fill caches
+		if at = append(at, u); b >= 2 && b <= more { // the first batch may fill caches
 			descriptors = descriptors && u.Descriptors-at[b-1].Descriptors >= files
 		}
 		if u.Descriptors > at[0].Descriptors+many {

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-695719ce/nczarr/conformance/internal/leak"
 )
 
-// TestFind has processes whose memory goes up and down while it grows or does
-// not, in MiB after each batch; after the last it grows by each with each batch.
+// TestFind measures processes with fluctuating memory, in MiB after each batch. After the
+// last listed batch, memory grows by each with every further batch.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
